@@ -84,7 +84,7 @@ static aorta_status time_collective(struct bench *bench, enum aorta_collective k
     return NULL;
 }
 
-/* ---- compute beside waiting ---- */
+/* ---- compute while waiting ---- */
 
 struct worker {
     pthread_t thread;
@@ -96,9 +96,8 @@ static void *compute(void *argument) {
     struct worker *worker = argument;
     float values[256] = {0};
     while (!atomic_load(worker->stop)) {
-        for (int k = 0; k < 100; k++) {
+        for (int k = 0; k < 100; k++)
             for (int i = 0; i < 256; i++) values[i] = values[i] * 0.5f + (float)i;
-        }
         worker->rounds += values[255] > 0;
     }
     return NULL;
@@ -145,7 +144,7 @@ static aorta_status compute_beside_waiting(struct bench *bench) {
         AORTA_TRY(aorta_stream_synchronize(bench->streams[1]));
     }
     if (aorta_comm_rank(bench->world) == 0) {
-        printf("compute beside two waiting collectives: %.1f%% of its rate alone (aim: at least 90%%)\n"
+        printf("compute during two waiting collectives: %.1f%% of its rate alone (aim: at least 90%%)\n"
                "a waiting collective uses %.1f%% of a core\n",
                100 * aorta_summarise(ratios, 3).p50, 50 * aorta_summarise(uses, 3).p50);
     }
@@ -165,9 +164,8 @@ static aorta_status open_bench(struct bench *bench, enum aorta_device_kind kind,
     int all[256], size = aorta_comm_size(bench->world);
     for (int i = 0; i < size && i < 256; i++) all[i] = i;
     AORTA_TRY(aorta_comm_split(bench->world, all, size, &bench->second));
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         AORTA_TRY(aorta_stream_create(bench->device, "bench", AORTA_PRIORITY_NORMAL, &bench->streams[i]));
-    }
     AORTA_TRY(aorta_device_alloc(bench->device, bytes, "send buffer", (void **)&bench->send));
     AORTA_TRY(aorta_device_alloc(bench->device, bytes, "receive buffer", (void **)&bench->receive));
     AORTA_TRY(aorta_device_alloc(bench->device, sizeof *bench->time, "time", (void **)&bench->time));
@@ -194,11 +192,9 @@ static aorta_status run(struct bench *bench, enum aorta_device_kind kind, size_t
                aorta_comm_size(bench->world) == 1 ? "rank" : "ranks", aorta_comm_backend(bench->world),
                aorta_device_get_info(bench->device)->name, "collective", "bytes", "us", "algbw", "busbw GB/s");
     }
-    for (int collective = 0; collective < AORTA_BARRIER; collective++) {
-        for (size_t bytes = 2048; bytes <= largest; bytes *= 8) {
+    for (int collective = 0; collective < AORTA_BARRIER; collective++)
+        for (size_t bytes = 2048; bytes <= largest; bytes *= 8)
             AORTA_TRY(time_collective(bench, (enum aorta_collective)collective, bytes));
-        }
-    }
     bool waits = aorta_comm_size(bench->world) > 1 && kind == AORTA_DEVICE_CPU;
     return waits ? compute_beside_waiting(bench) : NULL;
 }

@@ -1,7 +1,7 @@
-/* What a device's streams cost: launches per second eager and as a graph, timestamps, and the latency of an event.
+/* The cost of a device's streams: launches per second eager and as a graph, timestamps, and the latency of an event.
  *   bench_device_launch [cpu|cuda|hip]
  *
- * The kernels do nothing, so that only queueing, waking and ordering are left. Medians of several rounds. */
+ * The kernels do nothing, so that only queueing, waking and ordering remain. Medians of several rounds. */
 #include "base/clock.h"
 #include "base/statistics.h"
 #include "device/gpu.h"
@@ -15,7 +15,7 @@ enum { ROUNDS = 7, LAUNCHES = 40000, REPLAYS = 40, NODES = 1000, HANDOVERS = 200
 struct bench {
     struct aorta_device *device;
     struct aorta_stream *streams[MOST_STREAMS];
-    struct aorta_event *events[MOST_STREAMS]; /* [0] forks, the others join; they only order */
+    struct aorta_event *events[MOST_STREAMS]; /* [0] forks, the following ones join; they only order */
     struct aorta_event *timed;
     int64_t *stamps; /* NODES of them */
 };
@@ -126,9 +126,8 @@ static aorta_status round_trip(struct bench *bench, double *ns) {
 
 static aorta_status measure_events(struct bench *bench) {
     double handed[ROUNDS], back[ROUNDS];
-    for (int s = 0; s < 2; s++) { /* their last record belongs to a graph, and orders nothing outside it */
+    for (int s = 0; s < 2; s++) /* their last record belongs to a graph, and orders nothing outside it */
         AORTA_TRY(aorta_event_record(bench->events[s], bench->streams[s]));
-    }
     for (int round = 0; round < ROUNDS; round++) {
         AORTA_TRY(hand_over(bench, &handed[round]));
         AORTA_TRY(round_trip(bench, &back[round]));
@@ -188,7 +187,7 @@ static aorta_status measure_stamps(struct bench *bench) {
     return NULL;
 }
 
-/* A timed event beside one that only orders. */
+/* A timed event, and one that only orders. */
 static aorta_status record_many(struct bench *bench, struct aorta_event *event, double *done_ns) {
     int64_t start = aorta_clock_ns();
     for (int i = 0; i < HANDOVERS; i++) {
@@ -210,7 +209,7 @@ static aorta_status measure_records(struct bench *bench) {
     return NULL;
 }
 
-/* How far a timestamp may be from the host's clock: it must lie between two readings around it. */
+/* The error of a timestamp against the host's clock: it must be between two readings around it. */
 static aorta_status measure_clock(struct bench *bench) {
     if (!aorta_device_is_gpu(bench->device)) return NULL;
     int64_t worst_ns = 0, bound_ns = 0;

@@ -5,7 +5,7 @@ a layer more (some 20%).
     bench/equal_runs.py build/release/aorta [--runs 12] [--steps 60] [--ranks 2] [--device cpu] [--load N] [--sweeps N]
                         [--keep DIR]
 
-Makes the runs in turns, so that what the machine does else meets both. Compares each run with its next one (equal), and
+Makes the runs in turns, so that other work of the machine affects both. Compares each run with its next one (equal), and
 the equal runs with those that do more, one of each and all of each. --load N: with N processes that do nothing but keep
 a processor busy. Prints what is called different, and what equal runs differ by, assumed or measured. Exit code 1: more
 than one of 20 pairs of equal runs or sweeps differ, or, without --load, the difference of all runs is not found.
@@ -72,10 +72,10 @@ def compare_sweeps(options, first, second):
 
 def say(what, comparison):
     step = comparison["metrics"]["step_ms"]
-    others = [key for key, row in comparison["metrics"].items() if row["significant"] and key != "step_ms"]
+    different = [key for key, row in comparison["metrics"].items() if row["significant"] and key != "step_ms"]
     print(f"{what:28} {step['reference']:9.3f} {step['candidate']:9.3f} {step['delta_percent']:+7.1f}%  p {step['p_value']:.2g}"
           f"  equal runs {step['between_runs_percent']:.2g}%  {'DIFFERS' if step['significant'] else 'alike'}"
-          f"{'; ' + ', '.join(others) if others else ''}", flush=True)
+          f"{'; ' + ', '.join(different) if different else ''}", flush=True)
     return step["significant"]
 
 

@@ -121,7 +121,7 @@ class Writer:
         return text
 
     def layer(self, step, layer):
-        """All-gather of the next layer beside this one's products."""
+        """All-gather of the next layer during this one's products."""
         n = self.number
         parts = [RANGE % (f"FSDP::all_gather (layers.{layer})", us(self.host), us(19000), n, n),
                  REQUEST % (us(self.host + 500), us(17000), n, self.rank, n)]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Step time, overlap and memory of `aorta train` on GPUs beside PyTorch on the same model, in one visit.
+"""Step time, overlap and memory of `aorta train` on GPUs against PyTorch on one model, in one visit.
 
     gpu_step_time.py [--aorta PROGRAM] [-n GPUS] [--steps 60] [--ways "fsdp, captured" ...] [--configs default large]
         [--torch fsdp ddp]
 
 Medians over the steps after warm-up of rank 0; ratios are to PyTorch FSDP2 and DDP, the better of synchronised and
-pipelined steps each. Then what recording costs, and what prefetch and overlap are worth.
+pipelined steps each. Then the cost of recording, and the gains of prefetch and overlap.
 """
 import argparse
 import json

@@ -1,10 +1,10 @@
-/* Launches per second of tiny_kernel_stress: ours through the harness, beside a plain loop on CUDA's driver interface.
+/* Launches per second of tiny_kernel_stress: ours through the harness, against a plain loop on CUDA's driver interface.
  *   bench_hwq_launch_rate
  *
  * Both launch 100 chains of 4 kernels on 256 elements on each of 1, 8, 32 and 64 streams, again and again without
  * waiting, eager and as a graph; host clock over all of it and the last wait. Rounds alternate, after one that does not
- * count; each round has a ratio; printed are medians and the range of the ratios. The aim is a median ratio
- * of 0.95; exit code 3 where one is below. Needs an NVIDIA GPU. */
+ * count; each round has a ratio; printed are medians and the range of the ratios. The aim is a median ratio of 0.95;
+ * exit code 3 if one is below. Needs an NVIDIA GPU. */
 #include "base/clock.h"
 #include "base/statistics.h"
 #include "device/gpu.h"

@@ -55,7 +55,7 @@ static aorta_status run_alone(struct aorta_linear s, enum product product, const
     return aorta_gemm_typed(&gemm, s.dtype, b->y, b->x, AORTA_F32, b->dweight);
 }
 
-/* Turn by turn, so that whatever disturbs the machine meets both. */
+/* In turns, so that a disturbance of the machine affects both. */
 static aorta_status measure(struct aorta_stream *stream, struct aorta_linear shape, enum product product,
                             const struct buffers *buffers, double medians_us[2]) {
     double samples[2][REPEATS];

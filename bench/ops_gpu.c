@@ -1,7 +1,7 @@
 /* Every operation of a training step in bf16, by device timestamps, at the sizes of config/large.yaml or default.yaml:
  *   bench_ops_gpu [large|default] [cuda|hip|cpu] [others]
- * "others": no products. Per call: time, and arithmetic or memory traffic per second, the latter also beside that of a
- * copy within the device; and the sum of all calls of a step on one device. At the end: how the library makes each
+ * "others": no products. Per call: time, and arithmetic or memory traffic per second, the latter also relative to a
+ * copy within the device; and the sum of all calls of a step on one device. At the end: the library's way to make each
  * product. */
 #include "device/device.h"
 #include "ops/ops.h"
@@ -185,7 +185,7 @@ static aorta_status copy(struct bench *b) {
     return aorta_copy(b->stream, b->m, b->gradient, (size_t)b->s.parameters * sizeof(float));
 }
 
-/* What memory moves at best: the first line, and the measure of the others. */
+/* The best rate of memory: the first line, to which the following ones refer. */
 static aorta_status report_copy(struct bench *b) {
     const double bytes = 2.0 * 4.0 * (double)b->s.parameters;
     int64_t ns;
@@ -227,7 +227,7 @@ static aorta_status report_linear(struct bench *b, const char *name, int64_t in,
     const struct {
         const char *what;
         aorta_status (*run)(struct bench *b);
-        bool counts; /* part of the step; the others are for comparison */
+        bool counts; /* part of the step; false: for comparison */
     } rows[] = {{"forward", linear_forward, true},
                 {"dx", linear_input, true},
                 {"dx, added", linear_input_added, false},
@@ -256,7 +256,7 @@ static aorta_status linear_gelu_backward(struct bench *b) {
                        .linear = next, .x = b->x, .weight = b->weight, .slope = b->z, .y = b->y, .dbias = b->dbias});
 }
 
-/* What large models do instead of linear1, gelu forward, linear2's dx and gelu backward, where the device can. */
+/* Replaces linear1, gelu forward, linear2's dx and gelu backward in large models, if the device can. */
 static aorta_status report_linear_gelu(struct bench *b) {
     bool fits;
     linear_now = (struct aorta_linear){AORTA_BF16, b->rows, b->s.width, b->s.mlp};

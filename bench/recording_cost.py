@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""What recording costs: the step time of `aorta train` as it records by itself against `--no-record`.
+"""The cost of recording: the step time of `aorta train` with its default recording against `--no-record`.
 
     recording_cost.py [--rounds 8] [--config bench/small.yaml] [--ranks 1] [--timestamps] [--steps 60]
                       [--override KEY=VALUE ...]
 
 On NVIDIA GPUs that is by records of kernels, with --timestamps by timestamps. On GPUs: --config config/default.yaml
 --ranks 2 --steps 150 --override device.kind=cuda compile.enabled=true training.mixed_precision=bf16.
-Runs alternate and change places every round, so that a drift of the machine meets both alike.
+Runs alternate and change places every round, so that a drift of the machine affects both equally.
 """
 import argparse
 import os

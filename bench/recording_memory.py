@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What reading and analysing recordings of `aorta trace run` takes in memory, to the size of their spools.
+"""Memory that reading and analysing recordings of `aorta trace run` needs, relative to the size of their spools.
 
     recording_memory.py [--build build/release] [SPOOL ...]
 
@@ -16,7 +16,7 @@ MADE = [("layers", "4000"), ("flood", "60000"), ("hours", "200")]
 
 
 def peak_mib(command):
-    """Of the command's process. Its own child, as the kernel keeps the largest of all children."""
+    """Peak memory of the command, which runs in its own child, as the kernel stores the largest of all children."""
     code = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
             "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)")
     return float(subprocess.run([sys.executable, "-c", code, *command], check=True, capture_output=True, text=True).stdout)

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Step time of `aorta train` beside PyTorch on the same model: one rank, one thread of arithmetic, fp32, on the CPU.
+"""Step time of `aorta train` against PyTorch on one model: one rank, one thread of arithmetic, fp32, on the CPU.
 
     step_time.py [--rounds 3] [--core N] [small] [default]
 
 Both sides run in turn, in processes of their own, --rounds times; the figures are medians over all steps. PyTorch runs
-as somebody who knows it would have it: OPENBLAS_CORETYPE set to what multiplies fastest here (tried first, because
+as an expert would run it: OPENBLAS_CORETYPE set to the fastest value here (tried first, because
 OpenBLAS does not know every processor), the faster of its optimizer loops, denormals flushed, its batch made once; and
 once more with glibc's allocator set to keep its memory, which saves page faults (column "tuned malloc").
 --core confines either side to one processor, so that our loader and optimizer threads have no processor of their own.

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""One side of gpu_step_time.py: training steps of the same model with PyTorch FSDP2 or DDP on GPUs, started by torchrun.
+"""One side of gpu_step_time.py: training steps of the model with PyTorch FSDP2 or DDP on GPUs, started by torchrun.
 
     torchrun --standalone --nproc_per_node N torch_gpu_step.py CONFIG.yaml fsdp|ddp [STEPS]
 
 Rank 0 prints a JSON line: the median of synchronised steps, the mean of pipelined ones, peak memory. bfloat16 as
-somebody who knows PyTorch would have it: mixed-precision policy and reductions in fp32 for FSDP2, autocast for DDP, the
+an expert would run it: mixed-precision policy and reductions in fp32 for FSDP2, autocast for DDP, the
 fused optimizer. The batch is made once on the device, so that PyTorch pays nothing for its data.
 """
 import json

@@ -58,7 +58,7 @@ def overlap(a, b):
 
 
 def plain_figures(path):
-    """What a careful script of some lines does; decimals keep the nanoseconds."""
+    """A careful script of some lines; decimals preserve the nanoseconds."""
     opener = gzip.open if path.endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8") as file:
         trace = json.load(file)
@@ -158,7 +158,7 @@ def bench_files(files, rounds):
 def bench_generated(folder, megabytes, python_megabytes, rounds):
     if python_megabytes and python_megabytes < megabytes:
         path = generated(folder, python_megabytes)
-        show(f"generated, {python_megabytes} MiB (beside Python)", compare([path], rounds, 1))
+        show(f"generated, {python_megabytes} MiB (against Python)", compare([path], rounds, 1))
         os.unlink(path)
     path = generated(folder, megabytes)
     result = compare([path], rounds, 1 if python_megabytes >= megabytes else 0)

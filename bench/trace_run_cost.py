@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `aorta trace run` costs a PyTorch job, part by part.
+"""The cost of `aorta trace run` for a PyTorch job, part by part.
 
     trace_run_cost.py --aorta BIN/aorta --script torch_fsdp2.py --config default.yaml [--gpus N] [--rounds R]
                       [--seconds S] [--ways WAY ...] [--only stages parts settings] [--out FILE.json]
@@ -13,17 +13,17 @@ Three measurements, for three questions:
 before, while CUPTI records by turns nothing, kernels and everything, and after CUPTI was let go; "ladder"
   begins with nothing ever enabled, then calls, copies and kernels are recorded and not recorded, one after another;
   "torch.profiler" is as "window", with PyTorch's own profiler, the best known tool. No process begins that would end
-  after --seconds (190) by what those before it took. --ways chooses others than the usual (plain, all, kernels,
+  after --seconds (190), by the time of the earlier ones. --ways replaces the usual (plain, all, kernels,
   torch.profiler).
 * parts: what does each kind of record cost? One process, recorded by `aorta trace run`; when the script is done (it
   calls torch.distributed.destroy_process_group), its step runs on, and CUPTI records by turns nothing,
   kernels, copies too, and so on. Turns change place every round and are compared with "nothing" of the same round, so
   that neither another process nor a drift of the machine comes between.
-* settings: would others be cheaper? "nothing" against everything with other settings of CUPTI or of the library
-  (SETTINGS below), each in a process of its own, to be compared with the parts.
+* settings: would other settings be cheaper? "nothing" against everything with other settings of CUPTI or of the library
+  (SETTINGS below), each in its own process, to be compared with the parts.
 
 Steps are measured twice: each one followed by a synchronisation (median), and in a row (mean). With default.yaml on one
-H100 about three minutes for the stages and as many for the others. Exit status 1 when a job fails; the aim (3%) is only
+H100 about three minutes for the stages and as many for parts and settings. Exit status 1 when a job fails; the aim (3%) is only
 reported.
 """
 import argparse
@@ -110,7 +110,7 @@ def loaded_cupti():
 
 
 class Recording:
-    """Switches what CUPTI records, behind the back of the library, which takes what comes."""
+    """Switches CUPTI's records without the knowledge of the library, which takes all that arrive."""
 
     def __init__(self, cupti, on):
         self.cupti, self.calls, self.on, self.flushing = cupti, calls_of_the_library(), set(on), None
@@ -247,7 +247,7 @@ def take_window(plan, step):
 
 
 def take_ladder(_plan, step):
-    """What of CUPTI, once it was on, costs even when it is off again: one after another, in a process without any."""
+    """The cost of CUPTI after it was on and is off again: one part after another, in a process without any."""
     import torch
 
     taken, recording = {}, Recording(loaded_cupti(), [])
@@ -342,7 +342,7 @@ def step_times(output):
 
 
 def run_inside(options, plan, recorder, environment, expected):
-    """What the job measured itself."""
+    """The job's own measurements."""
     with tempfile.TemporaryDirectory() as folder:
         plan = {**plan, "result": os.path.join(folder, "result.json")}
         plan_file = os.path.join(folder, "plan.json")
@@ -432,7 +432,7 @@ def stages(options):
                     times[way].append(taken)
                 else:
                     inner[way] = taken
-            except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:  # one that fails must not hide others
+            except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:  # a failure must not hide the remaining results
                 failed[way] = f"{error}"
     took = ", ".join(f"{way} {seconds:.0f}" for way, seconds in budget.took.items())
     print(f"stages: {options.steps} steps synchronised, as many pipelined; {budget.spent():.0f} s (a process of {took})")
@@ -503,7 +503,7 @@ def main():
             try:
                 samples[name] = parts(options, name, options.turns, [PARTS[0], PARTS[-2]], environment, attributes,
                                       worker_ms)
-            except (RuntimeError, subprocess.TimeoutExpired) as error:  # a setting may be refused; the others count
+            except (RuntimeError, subprocess.TimeoutExpired) as error:  # a setting may be refused; all other settings count
                 print(f"{name}: {error}", flush=True)
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:

@@ -31,7 +31,7 @@ def pinned(command, core):
 
 
 def aorta_lines(config, steps, warmup, options=(), overrides=(), core=None, aorta=AORTA, ranks=1):
-    """What rank 0 of `aorta train` logged of each step after the warm-up."""
+    """The log of rank 0 of `aorta train` for each step after the warm-up."""
     launcher = [aorta, "launch", "-n", str(ranks), "--"] if ranks > 1 else []
     with tempfile.TemporaryDirectory() as directory:
         settings = [f"training.max_steps={warmup + steps + 1}", f"training.output_dir={directory}",
@@ -39,7 +39,7 @@ def aorta_lines(config, steps, warmup, options=(), overrides=(), core=None, aort
         run(pinned([*launcher, aorta, "train", "--config", config, *options, "--override", *settings], core))
         with open(f"{directory}/rank_00_metrics.jsonl", encoding="utf-8") as file:
             lines = [json.loads(line) for line in file]
-    lines = lines[warmup:warmup + steps]  # the last step has no successor, so its time is not known: it is left out
+    lines = lines[warmup:warmup + steps]  # the last step has no successor, so its time is not known
     if len(lines) != steps or any(line["step_ms"] is None for line in lines):
         sys.exit(f"aorta train logged the times of {len(lines)} steps, expected {steps}")
     return lines

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What `aorta trace watch` takes for a window of many ranks: seconds and memory.
+"""Time and memory of `aorta trace watch` for a window of many ranks.
 
     windows_scale.py --aorta BIN/aorta SPOOL [SPOOL …] [--ranks 8,64,512] [--late RANK:MS] [-- OPTIONS …]
 
-SPOOL is what `aorta trace run -o` recorded of a rank of a job with data parallelism. The ranks take copies of them by
+SPOOL is a recording by `aorta trace run -o` of a rank of a job with data parallelism. The ranks take copies of them by
 turns, with a rank, a process number and a node of their own (eight ranks each).
-With --late that rank's all-reduces begin later by MS, and those of the others end with it, in a second window; the
+With --late that rank's all-reduces begin later by MS, and those of all other ranks end with it, in a second window; the
 change must be named. OPTIONS go to `aorta trace watch`. Prints the size of the window, its steps, seconds of processor
 and wall, and the most memory; exit status 1 where a window has no verdict or the change is not named.
 """

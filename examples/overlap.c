@@ -1,4 +1,4 @@
-/* How much of one's own communication is hidden behind one's own compute. Here two threads stand for two streams; on a
+/* The share of one's own communication that is hidden by one's own compute. Here two threads replace two streams; on a
  * GPU it is LIBAORTA_CUDA or LIBAORTA_HIP, and the streams of the work.
  *
  *     compute        |---- 60 ms ----|

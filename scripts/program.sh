@@ -1,4 +1,4 @@
-# Sourced by the scripts beside it, which set `here` (the folder above) and fail(). Sets `aorta`: AORTA, else the program
+# Sourced by the scripts in this folder, which set `here` (the folder above) and fail(). Sets `aorta`: AORTA, else the program
 # built here, else the one in PATH.
 aorta=${AORTA:-}
 for candidate in "$here/build/release/aorta" "$here/bin/aorta"; do

@@ -1,7 +1,7 @@
 /* The call of a fake library that fails: the Nth, and with `lasting` all that follow. For programs that tests cannot
  * call the environment says which: VARIABLE=symbol:nth:code[:lasting], of several ranks only VARIABLE_RANK. A symbol of
- * "*" is any but those that are polled, whose number is chance; code 0 counts alone. What is struck is printed then.
- * The caller has the lock. */
+ * "*" is any but those that are polled, whose number is chance; code 0 only counts. The failed call is printed. The
+ * caller has the lock. */
 #ifndef AORTA_TESTS_STRIKE_H
 #define AORTA_TESTS_STRIKE_H
 

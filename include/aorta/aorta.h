@@ -1,7 +1,7 @@
-/* libaorta: recordings of GPU programs, analysed, as a library. What `aorta trace analyze` reads and says.
+/* libaorta: recordings of GPU programs, analysed, as a library: the results of `aorta trace analyze`.
  *
- * There is no global state. An analysis belongs to one thread at a time; several may be used side by side. Texts and
- * structs that an analysis gives live as long as it does. Times are milliseconds of one step, means over ranks. What is
+ * There is no global state. An analysis belongs to one thread at a time; several may be used concurrently. Texts and
+ * structs of an analysis live as long as it does. Times are milliseconds of one step, means over ranks. What is
  * not known is NaN, NULL or -1. A pointer that is NULL where that makes no sense is answered with LIBAORTA_INVALID, NULL
  * or 0. Link with `pkg-config --cflags --libs aorta`. */
 #ifndef LIBAORTA_AORTA_H
@@ -26,8 +26,8 @@ enum libaorta_result {
     LIBAORTA_FAILED       /* anything else; the message says what */
 };
 
-struct libaorta_options {   /* zero-initialise; NULL stands for zeros */
-    int recover;            /* keep what stands before the place where a file breaks off */
+struct libaorta_options {   /* zero-initialise; NULL means zeros */
+    int recover;            /* keep the part before the place where a file breaks off */
     int whole;              /* the whole recording, start and end included, instead of its steps */
     const char *step_range; /* a step begins with each range whose name matches (POSIX extended) */
 };
@@ -60,8 +60,8 @@ struct libaorta_cause {
     const char *cause;      /* "host_launch", "exposed_collective", … (docs/metrics.md) */
     const char *collective; /* "all_gather", …; NULL: the cause has no kind of collective */
     double gain_ms;         /* how much shorter a step is without it; NaN: not known */
-    double cost_ms, share;  /* what it takes of a step */
-    int rank;               /* that pays most or, of a straggler, that is late; -1: all alike */
+    double cost_ms, share;  /* its time per step */
+    int rank;               /* with the largest cost or, of a straggler, the late one; -1: all ranks are alike */
     const char *evidence, *advice;
 };
 /* Largest gain first. */
@@ -72,7 +72,7 @@ enum libaorta_result libaorta_cause(const struct libaorta_analysis *analysis, si
 
 /* ---- tables ---- */
 
-/* Names of all tables: "kernels", "gemms", "collectives", "gaps", …; NULL behind the last. */
+/* Names of all tables: "kernels", "gemms", "collectives", "gaps", …; NULL after the last. */
 const char *libaorta_table_name(size_t index);
 /* The table as CSV (RFC 4180): a line of names, with units in brackets, and a line for each row; the first column is
  * the rank. NULL: no such table, or no memory. */

@@ -34,7 +34,7 @@ struct libaorta_overlap {
     int64_t span_ns; /* first begin to last end */
     int64_t compute_ns, comm_ns, copy_ns;
     int64_t overlap_ns;      /* communication while compute runs */
-    int64_t exposed_comm_ns; /* the rest of it */
+    int64_t exposed_comm_ns; /* not hidden */
     int64_t idle_ns;         /* no range at all */
     double overlap_ratio;    /* overlap_ns / comm_ns; NaN without communication */
 };
@@ -50,7 +50,7 @@ int libaorta_range_begin(struct libaorta_ranges *ranges, enum libaorta_kind kind
 /* LIBAORTA_INVALID: no such range, or it has ended. */
 enum libaorta_result libaorta_range_end(struct libaorta_ranges *ranges, int range, void *stream);
 
-/* Of all ranges that have ended; waits for their ends on the GPU. The set is empty after it. */
+/* Overlap of all ranges that have ended; waits for their ends on the GPU. The set is empty afterwards. */
 enum libaorta_result libaorta_ranges_overlap(struct libaorta_ranges *ranges, struct libaorta_overlap *overlap,
                                              char *message, size_t size);
 

@@ -74,7 +74,7 @@ class Verdict:
             self._report(error, rank)
 
     def _say(self, text):
-        with contextlib.suppress(OSError, ValueError):  # a full disk behind it, a closed file: training goes on
+        with contextlib.suppress(OSError, ValueError):  # a full disk, a closed file: training goes on
             print(text, file=self.file or sys.stderr, flush=True)
 
     def _report(self, error, rank=0):

@@ -59,7 +59,7 @@ class Recording:
             raise Failed("the recording was not started")
         synchronize()
         code = self._inject.aorta_record_end()
-        if code != errno.ESRCH:     # it ended by itself, and the records say why
+        if code != errno.ESRCH:     # it ended on its own, and the records have the reason
             check(code, self.directory)
 
     @property

@@ -1,4 +1,4 @@
-# Sourced by the job files beside it, with their arguments. The ranks find each other at the first node of the job; ranks
+# Sourced by the job files in this folder, with their arguments. The ranks find each other at the first node of the job; ranks
 # on the CPU device do so through MPI (srun --mpi=pmix).
 config=${1:-${AORTA_HOME:-${SLURM_SUBMIT_DIR:-.}}/config/default.yaml}
 [ $# -eq 0 ] || shift

@@ -20,7 +20,7 @@ AORTA_MUST_USE static inline bool aorta_array_fit(void *array, size_t *capacity,
 /* An array that is indexed by numbers, all of it in use: so many items at least, the new ones zero. */
 AORTA_MUST_USE bool aorta_array_extend(void *array, size_t *count, size_t wanted, size_t size);
 
-/* Gives back what is behind `count` items; none: the pointer becomes NULL. */
+/* Gives back the memory after `count` items; 0: the pointer becomes NULL. */
 void aorta_array_trim(void *array, size_t count, size_t size);
 
 /* aorta_array_fit with AORTA_MEMORY: "no memory for 4096 kernels". */

@@ -16,7 +16,7 @@ enum aorta_collective {
 };
 
 const char *aorta_collective_name(enum aorta_collective kind); /* "all_reduce", "reduce_scatter", …, "collective" */
-/* The same for people: of a recording whose all_to_alls are sends and receives it says that. */
+/* The name in sentences; for a recording whose all_to_alls are sends and receives it says so. */
 const char *aorta_collective_words(enum aorta_collective kind, bool sends);
 
 /* nccl-tests' convention (its PERFORMANCE.md): busbw = algbw × factor, algbw = bytes / time, where bytes is the size

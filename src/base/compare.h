@@ -1,13 +1,13 @@
-/* Do two sides differ? The one comparison of samples that every command uses: `aorta report`, `trace compare`,
- * `hwq compare`, `sweep --compare`.
+/* Do two sides differ? The one comparison of samples that every command uses: `aorta report`, `trace compare`, `hwq
+ * compare`, `sweep --compare`.
  *
  * A side is one run or several equal ones, a run a series of iterations. A difference has two sources of chance:
  *
- * - Within a run. Iterations are autocorrelated (clocks, temperature, other work), so that neighbours say less than
- *   independent samples would. Whole blocks take the place of single samples: the circular block bootstrap (Politis &
- *   Romano 1992), whose variance over all possible draws has a closed form. The length of a block is twice the length
- *   that the series itself gives (aorta_block_length). Series that are not correlated have blocks of one sample.
- *   Percentiles are taken as means of their influence (Hampel 1974), with the density of Siddiqui (1960) and the
+ * - Within a run. Iterations are autocorrelated (clocks, temperature, other work), so that neighbours contain less
+ *   information than independent samples would. Whole blocks replace single samples: the circular block bootstrap
+ *   (Politis & Romano 1992), whose variance over all possible draws has a closed form. The length of a block is twice
+ *   the length that the series itself gives (aorta_block_length). Series that are not correlated have blocks of one
+ *   sample. Percentiles are means of their influence (Hampel 1974), with the density of Siddiqui (1960) and the
  *   bandwidth of Hall & Sheather (1988).
  * - Between runs. Equal runs differ in ways that no iteration of one of them shows: placement of memory and threads,
  *   clocks, temperature, what else the machine does. Repeated runs show by how much. A prior says it for single runs,
@@ -43,9 +43,9 @@ struct aorta_chance {
 };
 struct aorta_chance aorta_chance_of(double difference, const struct aorta_variance *parts, size_t count);
 
-/* The length of a block that is best for the variance of a mean, 1 (as good as independent) … count / 3 (Politis &
- * White 2004, corrected by Patton, Politis & White 2009). The correlation is that of values cut to the range of the 5th
- * to the 95th percentile, so that single outliers do not hide what the rest does. */
+/* The block length that is best for the variance of a mean, 1 (as good as independent) … count / 3 (Politis & White
+ * 2004, corrected by Patton, Politis & White 2009). The correlation is that of values cut to the range of the 5th to
+ * the 95th percentile, so that single outliers do not hide it. */
 size_t aorta_block_length(const double *samples, size_t count);
 
 /* ---- equal runs ---- */
@@ -83,8 +83,8 @@ struct aorta_samples {
 
 struct aorta_comparison {
     struct aorta_summary reference, candidate; /* over the iterations of all runs */
-    double value[2];         /* what is compared: the statistic of a run, the mean over the side's runs */
-    double delta, low, high; /* candidate - reference, and its 95% interval */
+    double value[2];                           /* the statistic of a run, the mean over the side's runs */
+    double delta, low, high;                   /* candidate - reference, and its 95% interval */
     double p_value;
     double between; /* how equal runs differ: standard deviation, as a share of the reference's value */
     size_t repeats; /* that say so, beyond the first run of each side; 0: assumed, or parts of one run are compared */
@@ -108,11 +108,11 @@ size_t aorta_compare_fewest(enum aorta_statistic statistic);
  * aorta_comparison. */
 void aorta_compare_wanted(const struct aorta_comparison *comparison, double distance, size_t *iterations, size_t *runs);
 
-/* "significant (p = 0.012)", "within the noise (p = 0.4; about 60 steps would decide)", "2 steps are too few: it needs
- * about 20". `unit`: what an iteration is, "step". */
+/* "significant (p = 0.012)", "within the noise (p = 0.4; about 60 steps would be enough)", "2 steps are too few: it
+ * needs about 20". `unit`: the name of an iteration, "step". */
 void aorta_compare_chance(const struct aorta_comparison *comparison, const char *unit, struct aorta_text *out);
-/* A sentence on the term between runs, or nothing where there is none: "Equal runs differ by 1.2% (4 repeats).", or
- * that this is assumed and how runs are repeated: "several HOW". */
+/* A sentence on the term between runs, or nothing if there is none: "Equal runs differ by 1.2% (4 repeats).", or that
+ * this is assumed and how runs are repeated: "several HOW". */
 void aorta_compare_between(const struct aorta_comparison *comparison, const char *how, struct aorta_text *out);
 /* Keys and values: between_runs_percent, repeats, wanted_iterations, wanted_runs. */
 void aorta_compare_between_json(const struct aorta_comparison *comparison, struct aorta_json *json);

@@ -7,16 +7,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The name of an output is a regular file's or a new one's. What a rename would destroy is written to directly and
- * never replaced: the standard output ("-", /dev/stdout), what a shell names below /dev/fd, character devices, and
- * pipes, which need a reader. */
+/* The name of an output is a regular file's or a new one's. Paths that a rename would destroy are written directly and
+ * never replaced: the standard output ("-", /dev/stdout), a shell's names below /dev/fd, character devices, and pipes,
+ * which need a reader. */
 bool aorta_file_is_standard_output(const char *path);
 bool aorta_file_is_direct(const char *path); /* any of these */
 
 /* Replaces `path` with `length` bytes, atomically (same directory, fsync, rename). AORTA_IO names path and reason. */
 AORTA_MUST_USE aorta_status aorta_file_replace(const char *path, const char *bytes, size_t length);
 
-/* The same for a file that grows: begin, any number of appends, then commit (fsync, rename; on failure the file is
+/* For a file that grows: begin, any number of appends, then commit (fsync, rename; on failure the file is
  * removed) or discard, which end the writer. A file that is begun and never ended is gone with the process; on file
  * systems without files that have no name (NFS) "<path>.XXXXXX.tmp" stays. */
 struct aorta_file_writer;
@@ -31,12 +31,12 @@ AORTA_MUST_USE int aorta_write_all(int file, const char *bytes, size_t length);
 /* The whole file, NUL-terminated; the caller frees *bytes. AORTA_IO when it cannot be read or is a device, which may
  * have no end. */
 AORTA_MUST_USE aorta_status aorta_file_read(const char *path, char **bytes, size_t *length);
-/* The same; AORTA_IO too when it is larger than `most` bytes, where its size says so before it is read: a device or the
- * wrong file does not fill the memory. */
+/* As aorta_file_read, but AORTA_IO also for more than `most` bytes, before reading if the size is known: a device or
+ * the wrong file does not fill the memory. */
 AORTA_MUST_USE aorta_status aorta_file_read_small(const char *path, size_t most, char **bytes, size_t *length);
 
-/* The same of a file that stands under its name in a folder, so that nobody has said that it is what it should be: a
- * regular one, opened without waiting for anybody. AORTA_IO for pipes, sockets, devices and folders. */
+/* As aorta_file_read_small, for a file that was found in a folder, so its kind is not known: it must be a regular one,
+ * and opening does not wait. AORTA_IO for pipes, sockets, devices and folders. */
 AORTA_MUST_USE aorta_status aorta_file_read_regular(const char *path, size_t most, char **bytes, size_t *length);
 /* Opens such a file: its descriptor, or -1 and errno. */
 AORTA_MUST_USE int aorta_file_open_regular(const char *path);
@@ -47,8 +47,8 @@ size_t aorta_utf8_mark(const char *bytes, size_t length);
 /* Makes a directory and its parents. AORTA_IO when it cannot be made. */
 AORTA_MUST_USE aorta_status aorta_directory_make(const char *path);
 
-/* Checks that files can be made in a directory, or that the directory could be made below its nearest existing
- * parent, without leaving anything behind. `key` is what the user set (named in the message). AORTA_CONFIG if not. */
+/* Checks that files can be made in a directory, or that the directory could be made below its nearest existing parent;
+ * leaves no file there. `key` is the user's option (named in the message). AORTA_CONFIG if not. */
 AORTA_MUST_USE aorta_status aorta_directory_check_writable(const char *path, const char *key);
 
 /* Removes a directory with all that is in it, of a link the link alone; what cannot be removed stays. */

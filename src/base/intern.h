@@ -15,7 +15,7 @@ struct aorta_intern { /* zero-initialise */
 };
 
 const char *aorta_intern(struct aorta_intern *set, const char *string); /* NULL when memory is exhausted */
-/* The same of `length` bytes without NUL. */
+/* aorta_intern for `length` bytes without NUL. */
 const char *aorta_intern_slice(struct aorta_intern *set, const char *text, size_t length);
 void aorta_intern_free(struct aorta_intern *set);
 

@@ -34,7 +34,7 @@ void aorta_json_bool(struct aorta_json *json, bool value);
 void aorta_json_null(struct aorta_json *json);
 void aorta_json_text(struct aorta_json *json, const char *value); /* a value that is JSON already */
 
-/* key and value in one call; object and array: { or [ behind the key */
+/* key and value in one call; object and array: { or [ after the key */
 void aorta_json_key_object(struct aorta_json *json, const char *key);
 void aorta_json_key_array(struct aorta_json *json, const char *key);
 void aorta_json_key_string(struct aorta_json *json, const char *key, const char *value);

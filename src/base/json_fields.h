@@ -19,8 +19,8 @@ struct aorta_fields {
  * follows. An empty line is one that does not end. */
 AORTA_MUST_USE aorta_status aorta_line_value(const char *line, size_t length, struct aorta_json_value *value);
 
-/* AORTA_FORMAT, with the byte from `line` on: no object, a malformed member (its value too, but not what is inside
- * that), a key twice, more members than AORTA_FIELDS_MOST. */
+/* AORTA_FORMAT, with the byte from `line` on: no object, a malformed member (its value, too, but not values inside it),
+ * a key twice, more members than AORTA_FIELDS_MOST. */
 AORTA_MUST_USE aorta_status aorta_fields_read(const char *line, struct aorta_json_value object,
                                               struct aorta_fields *fields);
 /* NULL: there is none of this key. */

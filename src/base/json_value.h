@@ -1,6 +1,6 @@
-/* JSON values that lie in memory, walked without a tree: members and elements are found one after the other, texts and
- * numbers are read where they stand. Nothing here fails: the caller has checked that a value's strings and
- * brackets close (formats/json_stream.h for files, json_skip.h for memory). */
+/* JSON values in memory, walked without a tree: members and elements are found one after the other, texts and numbers
+ * are read in place. No function here fails: the caller has checked that a value's strings and brackets close
+ * (formats/json_stream.h for files, json_skip.h for memory). */
 #ifndef AORTA_BASE_JSON_VALUE_H
 #define AORTA_BASE_JSON_VALUE_H
 
@@ -25,8 +25,8 @@ struct aorta_json_cursor {
     const char *at, *end;
 };
 
-/* Over the members or elements of a value; nothing comes if it is no object or array. A member that is malformed (no
- * colon, say) ends the walk; `well_formed` says so afterwards: the cursor then stands at its end. */
+/* Walks the members or elements of a value; there are none if it is no object or array. A malformed member (no colon,
+ * for example) ends the walk; then `well_formed` is false and the cursor is at its end. */
 struct aorta_json_cursor aorta_json_members(struct aorta_json_value value);
 bool aorta_json_next_member(struct aorta_json_cursor *cursor, struct aorta_json_value *key,
                             struct aorta_json_value *value);
@@ -36,12 +36,12 @@ static inline bool aorta_json_well_formed(const struct aorta_json_cursor *cursor
     return cursor->at == cursor->end;
 }
 
-/* An object whose end is not known yet: what lies in memory may end within it, or go on behind it. Every function here
- * returns false where the object does not end in memory or something is wrong; then its end is to be found first
- * (json_skip.h), and aorta_json_members say what is wrong. */
+/* An object whose end is not known yet: the memory may end within it, or go on after it. Every function here returns
+ * false if the object does not end in memory or is malformed. Then find its end first (json_skip.h); aorta_json_members
+ * report the error. */
 struct aorta_json_walk {
     const char *at, *end;
-    bool closed; /* `at` is behind the closing bracket */
+    bool closed; /* `at` is after the closing bracket */
 };
 bool aorta_json_walk_begin(struct aorta_json_walk *walk, const char *at, const char *end); /* `at`: its bracket */
 /* Passes a key and its colon; then comes its value, from `at` on. False, too, when `closed`. */

@@ -17,7 +17,7 @@ int aorta_columns(const char *text);
 void aorta_text_column(struct aorta_text *out, const char *text, int width);
 
 /* A sentence wrapped at spaces into lines of at most `width` columns; 0: no terminal, lines of 100 columns, in which
- * longer words stay whole. The first line starts behind `taken` columns that the caller has written, the others behind
+ * longer words stay whole. The first line starts after `taken` columns that the caller has written, later lines after
  * `indent` spaces. Ends with a newline. */
 struct aorta_lines {
     int width, taken, indent;

@@ -1,6 +1,6 @@
-/* Work that falls into pieces, on all processors.
+/* Work in pieces, on all processors.
  *
- * Pieces share nothing that one of them writes, so the result is the same however they are spread. */
+ * Pieces share nothing that one of them writes, so the result does not depend on their distribution. */
 #ifndef AORTA_BASE_PARALLEL_H
 #define AORTA_BASE_PARALLEL_H
 
@@ -10,8 +10,8 @@
 
 typedef aorta_status (*aorta_piece)(void *user, size_t piece);
 
-/* Calls `run` for the pieces 0 … count - 1, each once, on this thread and on others; returns once they are done. After
- * a failure no piece begins that has not; of several failures the one of the lowest piece is returned. */
+/* Calls `run` for the pieces 0 … count - 1, each once, on this thread and on further ones; returns once they are done.
+ * After a failure no further piece begins; of several failures the one of the lowest piece is returned. */
 AORTA_MUST_USE aorta_status aorta_parallel(size_t count, aorta_piece run, void *user);
 
 /* Processors that this process may run on: at least 1. */

@@ -1,5 +1,5 @@
-/* Text from elsewhere (names in files, paths) that goes to a terminal: what would move the cursor, change colours, or
- * begin a line of its own there becomes '?'. */
+/* Text from files (names, paths) that goes to a terminal: characters that would move the cursor, change colours, or
+ * begin a line become '?'. */
 #ifndef AORTA_BASE_PRINTABLE_H
 #define AORTA_BASE_PRINTABLE_H
 

@@ -16,7 +16,7 @@ struct aorta_progress {
 
 void aorta_progress_begin(struct aorta_progress *progress, FILE *stream, const char *label, const char *unit,
                           int64_t total);
-/* `note` (may be NULL) stands at the end of the line, e.g. "loss 0.693". Prints only when something is due. */
+/* `note` (may be NULL) ends the line, e.g. "loss 0.693". Prints only when something is due. */
 void aorta_progress_update(struct aorta_progress *progress, int64_t done, const char *note);
 void aorta_progress_end(struct aorta_progress *progress); /* leaves the last state on the screen, ends the line */
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the numbers are for: keeps the sequences of different uses apart under one seed. */
+/* The use of the numbers: separates the sequences of different uses under one seed. */
 enum aorta_random_domain {
     AORTA_RANDOM_PARAMETERS = 1,
     AORTA_RANDOM_DATA,

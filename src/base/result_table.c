@@ -19,7 +19,8 @@ static bool next_line(const struct aorta_result_table *table, const void *of, si
     return false;
 }
 
-/* Rows of a table are few: a column finds its own by the key. Parts whose members stand among the others count. */
+/* Tables have few rows, so a column is found by a search for its key, also in parts whose members are listed in place.
+ */
 static const struct aorta_row *find_row(const struct aorta_row *rows, const char *key, size_t *offset) {
     for (; rows->type != AORTA_ROW_END; rows++) {
         if (rows->type == AORTA_ROW_PART && !rows->key) {

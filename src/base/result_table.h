@@ -5,17 +5,17 @@
 
 #include "base/rows.h"
 
-/* A column of the text, right-aligned behind a space; times are in ms. */
+/* A column of the text, right-aligned after a space; times are in ms. */
 struct aorta_column {
     const char *key, *heading; /* key: of the row; NULL ends the list */
     int width, decimals;
     bool microseconds; /* of times */
 };
 
-/* `of`: what the table is of, as its functions expect it. */
+/* `of`: the data of the table, as its functions expect it. */
 struct aorta_result_table {
     const char *key, *title, *help;
-    const char *section; /* of the page, where the table stands; NULL: the page shows it by itself */
+    const char *section; /* section of the page; NULL: the page shows the table in its own way */
     const struct aorta_row *rows;
     size_t size; /* of the struct */
     size_t (*count)(const void *of);
@@ -30,7 +30,7 @@ struct aorta_table_view {
     const char *title; /* a line above; NULL: none */
     const char *name;  /* heading of the names; NULL: the table's title */
     size_t most;       /* lines */
-    /* Of kernels' names; returns `name`. NULL: they stay whole. */
+    /* Shortens kernels' names; returns `name`. NULL: they stay whole. */
     const char *(*shorten)(const char *kernel, char *name, size_t size);
     bool whole; /* other tables are of a part of the recording */
 };
@@ -40,22 +40,22 @@ void aorta_table_text(const struct aorta_result_table *table, const void *of, co
                       struct aorta_text *out);
 /* Key and array. */
 void aorta_table_json(const struct aorta_result_table *table, const void *of, struct aorta_json *json);
-/* The same; of a table of more than `most` lines every n-th, and n as KEY_every. 0: all. */
+/* As aorta_table_json; of a table of more than `most` lines every n-th, and n as KEY_every. 0: all. */
 void aorta_table_json_some(const struct aorta_result_table *table, const void *of, size_t most,
                            struct aorta_json *json);
 /* `whole`: as in a view. {key, title, section, columns: [{key, heading, kind}]}; kind is kernel, word, text, share,
  * bytes or number; the key of a part's column is "part.key". */
 void aorta_table_page_json(const struct aorta_result_table *table, bool whole, struct aorta_json *json);
 
-/* RFC 4180. A name of the header line is the key, with the unit in brackets where the key does not say it. `first`:
- * a column before the others, whose value in all lines is `value`; NULL: there is none. */
+/* RFC 4180. A name of the header line is the key, with the unit in brackets unless the key contains it. `first`: an
+ * additional first column, whose value in all lines is `value`; NULL: none. */
 void aorta_table_csv_header(const struct aorta_result_table *table, const char *first, struct aorta_text *out);
 void aorta_table_csv_lines(const struct aorta_result_table *table, const void *of, const char *value,
                            struct aorta_text *out);
 
 /* Writes KEY.csv into a folder, which is made where it is missing. AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_csv_write(const char *folder, const char *key, const struct aorta_text *csv);
-/* The same of a table of one thing. */
+/* aorta_table_csv for a single table. */
 AORTA_MUST_USE aorta_status aorta_table_csv(const struct aorta_result_table *table, const void *of, const char *folder);
 
 #endif

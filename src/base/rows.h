@@ -1,6 +1,6 @@
-/* A result as rows, as options are (config/option.h): one row says what a figure is called, where it is stored, its
- * unit, why it may be absent, and what it means. The rows of a struct make its JSON, read it back and document it.
- * Sentences stay code. */
+/* A result as rows, as options are (config/option.h): one row has the name of a figure, its place, its unit, the reason
+ * for its absence, and its meaning. The rows of a struct make its JSON, read it back and document it. Sentences stay
+ * code. */
 #ifndef AORTA_BASE_ROWS_H
 #define AORTA_BASE_ROWS_H
 
@@ -11,7 +11,7 @@
 /* Times and whole numbers that are not known. */
 #define AORTA_ROW_UNKNOWN INT64_MIN
 
-enum aorta_row_type {                    /* stored as; what is not known is null */
+enum aorta_row_type {                    /* stored as; unknown values are null */
                       AORTA_ROW_END,     /* ends a list of rows: {0} */
                       AORTA_ROW_TEXT,    /* const char *; NULL: not known */
                       AORTA_ROW_KERNEL,  /* the same: a kernel's name, which people see in its short form */
@@ -25,8 +25,8 @@ enum aorta_row_type {                    /* stored as; what is not known is null
                       AORTA_ROW_MEAN_NS, /* double ns, in files ms; NaN */
                       AORTA_ROW_NUMBER,  /* double; NaN */
                       AORTA_ROW_CHOICE,  /* an enum, which `name` names up to `names`; reading: one of these */
-                      AORTA_ROW_PART, /* a struct of the rows `part`: an object; key NULL: its members stand among the
-                                         others */
+                      AORTA_ROW_PART,    /* a struct of the rows `part`: an object; key NULL: its members are listed in
+                                            place */
 };
 
 struct aorta_row {
@@ -39,8 +39,8 @@ struct aorta_row {
     const char *reason;  /* why it is null, under "null_reasons"; NULL: it is not, or goes without saying */
     size_t reason_at;    /* where the values have that reason, const char *; 0: nowhere */
     const char *help;    /* for the docs */
-    bool omit;           /* left out instead of null; a false one, too */
-    bool required;       /* reading fails without it; else what is absent or null stays as it was */
+    bool omit;           /* absent instead of null; a false one, too */
+    bool required;       /* reading fails without it; else an absent or null value changes nothing */
     bool written_only;   /* not read */
     bool shown_only;     /* for the text of a table: not in files */
     double low, high;    /* reading: limits, both included; both 0: none */
@@ -51,7 +51,7 @@ struct aorta_row {
 
 /* ---- JSON ---- */
 
-/* What is null and why, written behind an object's other keys. Zero-initialise. */
+/* Null values and their reasons, written after an object's other keys. Zero-initialise. */
 enum { AORTA_REASONS_MOST = 32 };
 struct aorta_reasons {
     struct {
@@ -60,22 +60,21 @@ struct aorta_reasons {
     int count;
 };
 void aorta_reasons_add(struct aorta_reasons *reasons, const char *key, const char *reason);
-void aorta_reasons_json(const struct aorta_reasons *reasons,
-                        struct aorta_json *json); /* nothing where there are none */
+void aorta_reasons_json(const struct aorta_reasons *reasons, struct aorta_json *json); /* nothing if there are none */
 
 /* Keys and values of a struct. `origin_ns`: of times. */
 void aorta_rows_members(const struct aorta_row *rows, const void *values, int64_t origin_ns, struct aorta_json *json,
                         struct aorta_reasons *reasons);
-/* The same and the reasons: all that an object has. */
+/* The rows and the reasons: a whole object. */
 void aorta_rows_json(const struct aorta_row *rows, const void *values, int64_t origin_ns, struct aorta_json *json);
-/* The same as an object under a key. */
+/* The rows as an object under a key. */
 void aorta_rows_object(const char *key, const struct aorta_row *rows, const void *values, int64_t origin_ns,
                        struct aorta_json *json);
 
 /* ---- reading ---- */
 
 struct aorta_rows_reader {
-    const char *line;             /* in which the values lie: errors name the byte */
+    const char *line;             /* containing the values: errors name the byte */
     struct aorta_intern *strings; /* where texts are stored */
     int64_t origin_ns;            /* added to times */
     struct aorta_text scratch;    /* aorta_text_free it in the end */
@@ -84,7 +83,7 @@ struct aorta_rows_reader {
 /* AORTA_FORMAT names `path` and key: absent though required, of another type, beyond the limits. */
 AORTA_MUST_USE aorta_status aorta_rows_read(struct aorta_rows_reader *reader, const struct aorta_fields *object,
                                             const char *path, const struct aorta_row *rows, void *values);
-/* The members of the object under a key; none where there is no such key, or null. */
+/* The members of the object under a key; none if there is no such key, or null. */
 AORTA_MUST_USE aorta_status aorta_rows_read_object(const struct aorta_rows_reader *reader,
                                                    const struct aorta_fields *object, const char *key,
                                                    struct aorta_fields *members);

@@ -1,4 +1,4 @@
-/* Of rows.h: what its files share. */
+/* Shared by the files of rows.h. */
 #ifndef AORTA_BASE_ROWS_INTERNAL_H
 #define AORTA_BASE_ROWS_INTERNAL_H
 

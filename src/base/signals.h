@@ -1,6 +1,6 @@
-/* SIGINT and SIGTERM while a program works. A thread waits for them, so that they count in every phase, whatever the
- * other threads do: the first one is asked for by loops, the second one ends the process at once. No handler, nothing
- * global. */
+/* SIGINT and SIGTERM while a program works. A thread waits for them, so that they count in every phase, independent of
+ * the other threads: loops ask for the first one, the second one ends the process at once. No handler, nothing global.
+ */
 #ifndef AORTA_BASE_SIGNALS_H
 #define AORTA_BASE_SIGNALS_H
 
@@ -10,7 +10,7 @@
 
 struct aorta_signals;
 
-/* What says that the first one came, on the thread that waits. True: the process ends now, as with a second one. */
+/* Called for the first signal, on the thread that waits. True: the process ends now, as with a second one. */
 typedef bool aorta_signals_first(void *user, int signal);
 
 /* Blocks the signals for this thread and those it starts, so it comes before any other thread. Signals that are ignored

@@ -18,13 +18,13 @@ static inline int aorta_order_double(double left, double right) {
     return (left > right) - (left < right);
 }
 
-/* Of pointers to such values, and of structs that begin with one. */
+/* For pointers to such values, and for structs that begin with one. */
 int aorta_by_int32(const void *left, const void *right);
 int aorta_by_int64(const void *left, const void *right);
 int aorta_by_double(const void *left, const void *right);
 
-/* Of items of `size` bytes, ascending by the int64 at `offset` in each: how many have less than the value, and how many
- * have it at most. NULL for no items is fine. */
+/* For items of `size` bytes, ascending by the int64 at `offset` in each: the number of items with less than the value,
+ * and with at most the value. NULL for no items is fine. */
 static inline size_t aorta_count_before(const void *items, size_t count, size_t size, size_t offset, int64_t value) {
     size_t low = 0, high = count;
     while (low < high) {
@@ -51,7 +51,7 @@ void aorta_sort_int32(int32_t *values, size_t count);
 void aorta_sort_int64(int64_t *values, size_t count);
 void aorta_sort_double(double *values, size_t count); /* none is NaN */
 
-/* The value that would stand at `place` of the sorted values. Changes their order. */
+/* The value at `place` of the sorted values. Changes their order. */
 double aorta_nth_double(double *values, size_t count, size_t place);
 
 /* Like qsort, for items of which most are in order already, or which are a few ascending rows one after the other: then

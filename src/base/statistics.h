@@ -16,7 +16,7 @@ struct aorta_summary {
  * ascending, percent in [0, 100]; NaN for no samples. */
 double aorta_percentile_sorted(const double *sorted, size_t count, double percent);
 
-/* The same of whole numbers, such as times in ns. */
+/* aorta_percentile for whole numbers, such as times in ns. */
 double aorta_percentile_int64(const int64_t *sorted, size_t count, double percent);
 /* The 50th, rounded down. Sorts the values; 0 for none. */
 int64_t aorta_median_int64(int64_t *values, size_t count);
@@ -24,7 +24,7 @@ int64_t aorta_median_int64(int64_t *values, size_t count);
  * in the middle, so that half of them are not most. There are two at least. */
 double aorta_lower_median_without(const double *sorted, size_t count, double value);
 
-/* Sorts a copy; NaN samples are left out. */
+/* Sorts a copy; NaN samples are ignored. */
 struct aorta_summary aorta_summarise(const double *samples, size_t count);
 
 /* The probability that chance alone makes a ratio of two variances, with these degrees of freedom, as large as this

@@ -1,8 +1,8 @@
-/* What can go wrong, and how it is reported.
+/* Failures, and how they are reported.
  *
  * A function that can fail returns an aorta_status. NULL means success; anything else is a heap object that carries a
- * code, a message and the place where it arose. The receiver owns it: return it (AORTA_TRY, aorta_annotate)
- * or free it (aorta_status_free). The compiler rejects a status that is dropped.
+ * code, a message and the place where it arose. The receiver owns it: return it (AORTA_TRY, aorta_annotate) or free it
+ * (aorta_status_free). The compiler rejects a status that is dropped.
  *
  * Thread: a status belongs to one thread at a time. */
 #ifndef AORTA_BASE_STATUS_H
@@ -16,13 +16,13 @@
     X(USAGE, "usage", 2)             /* wrong command line */                                                          \
     X(CONFIG, "configuration", 2)    /* wrong configuration file, key or value */                                      \
     X(IO, "input/output", 1)         /* a file or directory could not be read or written */                            \
-    X(FORMAT, "format", 1)           /* a file's content is not what it should be */                                   \
+    X(FORMAT, "format", 1)           /* a file's content is malformed             */                                   \
     X(MEMORY, "out of memory", 1)    /* host or device memory is exhausted */                                          \
     X(UNSUPPORTED, "unsupported", 1) /* this device, library or build cannot do it */                                  \
     X(DEVICE, "device", 1)           /* the device or its driver failed */                                             \
     X(COMM, "communication", 1)      /* a collective or the rendezvous failed */                                       \
     X(TIMEOUT, "timeout", 1)         /* a peer did not answer in time */                                               \
-    X(INTERRUPTED, "interrupted", 1) /* a signal ended the work early; what was written is valid */                    \
+    X(INTERRUPTED, "interrupted", 1) /* a signal ended the work early; its output is valid      */                     \
     X(REGRESSION, "regression", 1)   /* a comparison found one */                                                      \
     X(INTERNAL, "internal", 1)       /* a defect of this program */
 
@@ -57,7 +57,7 @@ const char *aorta_status_file(aorta_status status);    /* source file that raise
 int aorta_status_line(aorta_status status);
 void aorta_status_free(aorta_status status); /* NULL is fine */
 
-/* The same failure once more, with its place; NULL for NULL. */
+/* A copy of the failure, with its place; NULL for NULL. */
 AORTA_MUST_USE aorta_status aorta_status_copy(aorta_status status);
 
 /* Keeps the first of two failures and frees the second: for clean-up paths that can fail too. */

@@ -1,5 +1,5 @@
-/* Directories that end with their process, for their owner alone. What killed processes have left is
- * removed by the next one that makes such a directory: it is locked as long as its process lives. */
+/* Directories that end with their process, for their owner alone. A directory is locked as long as its process lives;
+ * those of killed processes are removed by the next process that makes such a directory. */
 #ifndef AORTA_BASE_TEMPORARY_H
 #define AORTA_BASE_TEMPORARY_H
 
@@ -15,7 +15,7 @@ struct aorta_temporary {
 
 /* In TMPDIR or /tmp, named `prefix` and six letters. AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_temporary_make(const char *prefix, struct aorta_temporary *directory);
-/* The same in `parent`. */
+/* As aorta_temporary_make, in `parent`. */
 AORTA_MUST_USE aorta_status aorta_temporary_make_in(const char *parent, const char *prefix,
                                                     struct aorta_temporary *directory);
 /* Until it is removed, SIGINT and SIGTERM remove it before they end the process; as aorta_signals_begin, this comes

@@ -1,13 +1,21 @@
 #include "base/text.h"
-
 #include "base/array.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/lines.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "base/progress.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 /* Makes space for `more` bytes and the terminating NUL. */
 static bool reserve(struct aorta_text *text, size_t more) {
@@ -150,4 +158,259 @@ const char *aorta_nearest(const char *word, const char *const *candidates, size_
         nearest = candidates[i];
     }
     return nearest;
+}
+
+/* ---- printable text ---- */
+
+/* Bytes of the character at text[0]; *printable: whether it may be shown. */
+static size_t next_character(const char *text, size_t available, bool lines, bool *printable) {
+    unsigned char lead = (unsigned char)*text;
+    size_t length = aorta_json_utf8_length(text, available);
+    *printable = length > 0 && lead >= 0x20 && lead != 0x7F;
+    if (lines && (lead == '\n' || lead == '\t')) *printable = true;
+    if (length == 2 && lead == 0xC2) *printable = (unsigned char)text[1] >= 0xA0; /* U+0080 to U+009F: C1 */
+    if (length == 3 && lead == 0xE2) {
+        unsigned low = (unsigned)((unsigned char)text[1] & 0x3F) << 6 | ((unsigned char)text[2] & 0x3F),
+                 code = 0x2000 | low;
+        *printable = !(code >= 0x2028 && code <= 0x202E) && !(code >= 0x2066 && code <= 0x2069);
+    }
+    return length ? length : 1;
+}
+
+bool aorta_is_printable(const char *text, size_t length, bool lines) {
+    bool printable = true;
+    for (size_t at = 0; at < length && printable;) at += next_character(text + at, length - at, lines, &printable);
+    return printable;
+}
+
+void aorta_make_printable(char *text, size_t length, bool lines) {
+    for (size_t at = 0, step; at < length; at += step) {
+        bool printable;
+        step = next_character(text + at, length - at, lines, &printable);
+        for (size_t i = 0; i < step && !printable; i++) text[at + i] = '?';
+    }
+}
+
+struct aorta_shown aorta_shown(const char *path) {
+    struct aorta_shown shown;
+    snprintf(shown.text, sizeof shown.text, "%s", path);
+    aorta_make_printable(shown.text, strlen(shown.text), false);
+    return shown;
+}
+
+/* ---- lines of a terminal ---- */
+
+enum { NARROWEST = 60, WIDEST = 200, NOT_KNOWN = 100 };
+
+static const char ellipsis[] = "…";
+
+int aorta_terminal_width(FILE *stream) {
+    struct winsize size = {0};
+    if (ioctl(fileno(stream), TIOCGWINSZ, &size) != 0) return 0;
+    if (!size.ws_col) return NOT_KNOWN;
+    return size.ws_col < NARROWEST ? NARROWEST : size.ws_col > WIDEST ? WIDEST : size.ws_col;
+}
+
+/* ---- characters ---- */
+
+static bool begins_character(char c) {
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+static int columns_of(const char *text, size_t bytes) {
+    int columns = 0;
+    for (size_t i = 0; i < bytes; i++) columns += begins_character(text[i]);
+    return columns;
+}
+
+/* Bytes of the first `columns` characters, or of all. */
+static size_t bytes_of(const char *text, int columns) {
+    size_t bytes = 0;
+    while (text[bytes]) {
+        if (begins_character(text[bytes]) && columns-- <= 0) break;
+        bytes++;
+    }
+    return bytes;
+}
+
+int aorta_columns(const char *text) {
+    return columns_of(text, strlen(text));
+}
+
+void aorta_text_column(struct aorta_text *out, const char *text, int width) {
+    int columns = aorta_columns(text);
+    if (columns <= width) {
+        aorta_text_printf(out, "%s%*s", text, width - columns, "");
+        return;
+    }
+    aorta_text_append(out, text, bytes_of(text, width - 1));
+    aorta_text_puts(out, ellipsis);
+}
+
+/* ---- lines ---- */
+
+/* Bytes of the line that begins here: to the last space that leaves it within `width` columns. A longer word is broken,
+ * or `whole`. */
+static size_t line_bytes(const char *text, int width, bool whole) {
+    size_t fits = bytes_of(text, width);
+    if (!text[fits]) return fits;
+    size_t at = fits;
+    while (at > 0 && text[at] != ' ') at--;
+    if (at) return at;
+    return whole ? strcspn(text, " ") : fits;
+}
+
+static int width_left(const struct aorta_lines *lines, bool first) {
+    int width = (lines->width ? lines->width : NOT_KNOWN) - (first ? lines->taken : lines->indent);
+    return width < 8 ? 8 : width;
+}
+
+void aorta_text_lines(struct aorta_text *out, const char *text, const struct aorta_lines *lines) {
+    for (bool first = true;; first = false) {
+        size_t bytes = line_bytes(text, width_left(lines, first), !lines->width);
+        if (!first) aorta_text_printf(out, "%*s", lines->indent, "");
+        aorta_text_append(out, text, bytes);
+        aorta_text_puts(out, "\n");
+        text += bytes;
+        while (*text == ' ') text++;
+        if (!*text) return;
+    }
+}
+
+const char *const aorta_escapes[AORTA_COLOR_COUNT] = {
+    [AORTA_PLAIN] = "\033[0m",   [AORTA_BOLD] = "\033[1m",  [AORTA_DIM] = "\033[2m",   [AORTA_RED] = "\033[31m",
+    [AORTA_YELLOW] = "\033[33m", [AORTA_CYAN] = "\033[36m", [AORTA_GREEN] = "\033[32m"};
+
+void aorta_text_colored(struct aorta_text *out, enum aorta_color color, const char *text) {
+    if (color == AORTA_PLAIN)
+        aorta_text_puts(out, text);
+    else
+        aorta_text_printf(out, "%s%s%s", aorta_escapes[color], text, aorta_escapes[AORTA_PLAIN]);
+}
+
+void aorta_text_fact(struct aorta_text *out, const char *name, struct aorta_text *text) {
+    enum { NAME = 11, INDENT = 2 + NAME + 1 };
+    out->failed |= text->failed;
+    if (!text->length) return;
+    aorta_text_printf(out, "  %-*s ", NAME, name);
+    aorta_text_lines(out, text->data, &(struct aorta_lines){0, INDENT, INDENT});
+    aorta_text_clear(text);
+}
+
+void aorta_text_markdown(struct aorta_text *out, const char *text) {
+    static const struct {
+        char character;
+        const char *as;
+    } special[] = {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'|', "\\|"},   {'*', "\\*"},
+                   {'`', "\\`"},  {'[', "\\["},  {']', "\\]"},   {'\\', "\\\\"}, {'@', "&#64;"},
+                   {'\n', " "},   {'~', "\\~"},  {'#', "\\#"},   {'_', "\\_"}};
+    for (; *text; text++) {
+        size_t i = 0;
+        while (i < sizeof special / sizeof *special && special[i].character != *text) i++;
+        if (i < sizeof special / sizeof *special)
+            aorta_text_puts(out, special[i].as);
+        else
+            aorta_text_append(out, text, 1);
+    }
+}
+
+/* ---- messages ---- */
+
+/* INFO needs none. */
+static const char *const labels[] = {
+    [AORTA_LOG_DEBUG] = "debug", [AORTA_LOG_INFO] = NULL, [AORTA_LOG_WARNING] = "warning", [AORTA_LOG_ERROR] = "error"};
+
+void aorta_log(const struct aorta_log *log, enum aorta_log_level level, const char *format, ...) {
+    if (level < log->level) return;
+    /* one write per message, so that the lines of several ranks do not run into each other */
+    char line[2048];
+    size_t length = 0;
+    if (log->rank >= 0) length += (size_t)snprintf(line, sizeof line, "[rank %d] ", log->rank);
+    if (labels[level]) length += (size_t)snprintf(line + length, sizeof line - length, "%s: ", labels[level]);
+    va_list args;
+    va_start(args, format);
+    int written = vsnprintf(line + length, sizeof line - length - 1, format, args);
+    va_end(args);
+    if (written < 0) return;
+    length += (size_t)written;
+    if (length > sizeof line - 2) length = sizeof line - 2; /* a longer message is cut */
+    aorta_make_printable(line, length, true);
+    line[length] = '\n';
+    fwrite(line, 1, length + 1, log->stream ? log->stream : stderr);
+}
+
+/* ---- progress ---- */
+
+enum { BAR_WIDTH = 24 };
+
+static const int64_t second_ns = 1000000000;
+
+void aorta_progress_begin(struct aorta_progress *progress, FILE *stream, const char *label, const char *unit,
+                          int64_t total) {
+    bool terminal = isatty(fileno(stream)) == 1;
+    *progress = (struct aorta_progress){.stream = stream,
+                                        .label = label,
+                                        .unit = unit,
+                                        .total = total,
+                                        .started_ns = aorta_clock_ns(),
+                                        .interval_ns = terminal ? second_ns / 10 : 10 * second_ns,
+                                        .terminal = terminal};
+    progress->printed_ns = progress->started_ns;
+}
+
+static void add_bar(const struct aorta_progress *progress, struct aorta_text *line) {
+    char bar[BAR_WIDTH + 1];
+    int64_t filled = progress->done * BAR_WIDTH / progress->total;
+    for (int i = 0; i < BAR_WIDTH; i++) bar[i] = i < filled ? '#' : '.';
+    bar[BAR_WIDTH] = '\0';
+    aorta_text_printf(line, "[%s] ", bar);
+}
+
+static void add_eta(const struct aorta_progress *progress, double rate, struct aorta_text *line) {
+    if (progress->total <= progress->done || rate <= 0) return;
+    int64_t seconds = (int64_t)((double)(progress->total - progress->done) / rate + 0.5);
+    if (seconds >= 3600) {
+        aorta_text_printf(line, ", ETA %lld:%02lld:%02lld", (long long)(seconds / 3600), (long long)(seconds / 60 % 60),
+                          (long long)(seconds % 60));
+    } else {
+        aorta_text_printf(line, ", ETA %lld:%02lld", (long long)(seconds / 60), (long long)(seconds % 60));
+    }
+}
+
+static void add_state(const struct aorta_progress *progress, const char *note, struct aorta_text *line) {
+    double elapsed_s = (double)(progress->printed_ns - progress->started_ns) / (double)second_ns;
+    double rate = elapsed_s > 0 ? (double)progress->done / elapsed_s : 0;
+    if (progress->terminal) aorta_text_puts(line, "\r\033[K"); /* back to the start of the line, and empty it */
+    aorta_text_printf(line, "%s ", progress->label);
+    if (progress->terminal && progress->total > 0) add_bar(progress, line);
+    aorta_text_printf(line, "%lld", (long long)progress->done);
+    if (progress->total > 0) aorta_text_printf(line, "/%lld", (long long)progress->total);
+    aorta_text_printf(line, " %s, %.3g %s/s", progress->unit, rate, progress->unit);
+    add_eta(progress, rate, line);
+    if (note) aorta_text_printf(line, ", %s", note);
+}
+
+/* In one piece: other ranks write to the same place. Without memory there is nothing to be seen. */
+static void print_state(const struct aorta_progress *progress, const char *note, bool last) {
+    struct aorta_text line = {0};
+    add_state(progress, note, &line);
+    if (last || !progress->terminal) aorta_text_puts(&line, "\n");
+    aorta_status status = aorta_text_check(&line);
+    if (!status) fputs(line.data, progress->stream);
+    aorta_status_free(status);
+    aorta_text_free(&line);
+    fflush(progress->stream);
+}
+
+void aorta_progress_update(struct aorta_progress *progress, int64_t done, const char *note) {
+    progress->done = progress->total > 0 && done > progress->total ? progress->total : done;
+    int64_t now_ns = aorta_clock_ns();
+    if (now_ns - progress->printed_ns < progress->interval_ns) return;
+    progress->printed_ns = now_ns;
+    print_state(progress, note, false);
+}
+
+void aorta_progress_end(struct aorta_progress *progress) {
+    progress->printed_ns = aorta_clock_ns();
+    print_state(progress, NULL, true);
 }

@@ -21,11 +21,11 @@ void aorta_text_shell_word(struct aorta_text *text, const char *word); /* quoted
 void aorta_text_clear(struct aorta_text *text);                        /* empties it, keeps the memory */
 void aorta_text_free(struct aorta_text *text);
 AORTA_MUST_USE aorta_status aorta_text_check(const struct aorta_text *text); /* AORTA_MEMORY if an append failed */
-/* The text becomes *to, and what was there is freed. AORTA_MEMORY if an append failed: *to stays, the text is freed. */
+/* The text becomes *to, whose old text is freed. AORTA_MEMORY if an append failed: *to stays, the text is freed. */
 AORTA_MUST_USE aorta_status aorta_text_take(struct aorta_text *text, char **to);
 
 /* A number for a sentence: three significant digits or all before the point, no exponent below 10^18 ("0.0123", "4.57",
- * "10889"). By value, so that it can stand among the arguments of printf: aorta_brief(x).text. */
+ * "10889"). By value, so that it can be an argument of printf: aorta_brief(x).text. */
 struct aorta_brief {
     char text[32];
 };

@@ -1,5 +1,8 @@
 #include "base/thread.h"
+#include "base/clock.h"
+#include "base/hash.h"
 
+#include <string.h>
 #include <time.h>
 
 /* A new thread inherits the mask of the one that makes it. */
@@ -31,4 +34,30 @@ void aorta_cond_init(pthread_cond_t *cond) {
 int aorta_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t time_ns) {
     const struct timespec until = {time_ns / 1000000000, time_ns % 1000000000};
     return pthread_cond_timedwait(cond, lock, &until);
+}
+
+/* ---- the clock ---- */
+
+int64_t aorta_clock_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* ---- hashes ---- */
+
+/* 16 bytes at a time. */
+uint64_t aorta_hash_bytes(const void *bytes, size_t length) {
+    const unsigned char *at = bytes;
+    uint64_t hash = length, a, b;
+    for (size_t left = length; left >= 16; left -= 16, at += 16) {
+        memcpy(&a, at, 8);
+        memcpy(&b, at + 8, 8);
+        hash = aorta_hash_add(a ^ hash, b);
+    }
+    unsigned char rest[16] = {0};
+    memcpy(rest, at, length % 16);
+    memcpy(&a, rest, 8);
+    memcpy(&b, rest + 8, 8);
+    return aorta_hash_add(a ^ hash, b);
 }

@@ -10,7 +10,7 @@
  * errno, 0 for success. */
 int aorta_thread_start(pthread_t *thread, void *(*function)(void *), void *user);
 
-/* What a user or a batch system sends to end a program: SIGINT and SIGTERM. */
+/* The signals of a user or a batch system that end a program: SIGINT and SIGTERM. */
 sigset_t aorta_ending_signals(void);
 
 /* A condition variable whose waits end at times of aorta_clock_ns. */

@@ -70,7 +70,7 @@ AORTA_MUST_USE aorta_status aorta_cli_show(const struct aorta_cli_outputs *to, s
 /* From now on printing to nobody is an error of its write, and does not end the process: of commands that measure for
  * long. Programs that are started do not inherit it. */
 void aorta_cli_outlive_readers(void);
-/* What was printed has really gone out: a full disk behind `aorta info --json > file` is AORTA_IO. */
+/* Makes sure that the output was written: a full disk behind `aorta info --json > file` is AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_cli_finish_output(void);
 
 /* A command that consists of commands (group.c): `aorta` itself, `aorta trace`. */
@@ -88,7 +88,7 @@ void aorta_cli_group_usage(const struct aorta_command_group *group, FILE *stream
 AORTA_MUST_USE aorta_status aorta_cli_group_run(const struct aorta_command_group *group, int argc, char **argv);
 
 /* Under torchrun on a machine without GPUs a command with collectives starts again under MPI: rank 0 does not return,
- * the others have nothing left to do (*done). (torchrun.c) */
+ * other ranks have nothing left to do (*done). (torchrun.c) */
 AORTA_MUST_USE aorta_status aorta_cli_under_torchrun(int argc, char **argv, bool *done);
 
 /* Path of this program. AORTA_IO. */
@@ -137,8 +137,8 @@ bool aorta_cli_asks_for_help(const char *word);
 AORTA_MUST_USE aorta_status aorta_cli_command(const struct aorta_cli_syntax *syntax, int argc, char **argv,
                                               void *values,
                                               aorta_status (*run)(const struct aorta_cli_line *line, void *values));
-/* Of a command that `mode` ("--read") makes do something else: AORTA_USAGE where the line has an option that is none of
- * `allowed`, a list that ends with NULL, as it would have no effect. */
+/* For a command that `mode` ("--read") makes do something else: AORTA_USAGE if the line has an option that is not in
+ * `allowed`, a list that ends with NULL, as the option would have no effect. */
 AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax, const struct aorta_cli_line *line,
                                            const char *mode, const char *const *allowed);
 

@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 
 extern const struct aorta_option aorta_cli_help_option; /* the row of --help itself */
-/* What stands for the option's value in a usage; NULL: it takes none. */
+/* The word for the option's value in a usage; NULL: it takes none. */
 const char *aorta_cli_argument_name(const struct aorta_option *option);
 
 void aorta_cli_manual(const struct aorta_cli_syntax *syntax, struct aorta_text *text);

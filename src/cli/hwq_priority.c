@@ -39,7 +39,7 @@ struct counts {
     size_t count;
 };
 
-/* Those of --streams that the workload serves; the nearest one where it serves none. */
+/* The counts of --streams that the workload serves; the nearest count if it serves none. */
 static struct counts counts_for(const struct hwq_values *values, const struct aorta_hwq_workload *w) {
     static const int64_t usual[] = {1, 2, 4, 8, 16};
     const struct aorta_int_list all = {usual, sizeof usual / sizeof *usual};
@@ -69,8 +69,8 @@ static aorta_status write_results(const struct hwq_values *values, const struct 
     return status;
 }
 
-/* Where a rank fails before its workload has ended, the others may wait for it in a collective, and its next collective
- * would be taken for that one: all ranks end. Verification comes after the last collective. */
+/* If a rank fails before its workload has ended, other ranks may wait for it in a collective, and would take its next
+ * collective for that one: all ranks end. Verification comes after the last collective. */
 static aorta_status end_if_others_wait(struct hwq_session *session, const struct aorta_hwq_workload *w,
                                        aorta_status status, bool ended) {
     if (status && w->collectives && !ended && session->world) {

@@ -299,12 +299,11 @@ static aorta_status leave_out(const struct aorta_hwq_workload *w, int64_t counts
                               size_t *count) {
     struct aorta_text left_out = {0};
     size_t served = 0;
-    for (size_t i = 0; i < *count; i++) {
+    for (size_t i = 0; i < *count; i++)
         if (aorta_hwq_serves(w, counts[i]))
             counts[served++] = counts[i];
         else
             aorta_text_printf(&left_out, "%s%lld", left_out.length ? ", " : "", (long long)counts[i]);
-    }
     aorta_status status = aorta_text_check(&left_out);
     if (!status && !served)
         status = AORTA_ERROR(AORTA_USAGE, "--streams %s: %s runs on %d to %d streams", left_out.data, w->name,

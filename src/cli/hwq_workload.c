@@ -60,7 +60,7 @@ static const struct aorta_option common[] = {
      .help = "longest time that a collective waits for other ranks"},
     {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print errors only"},
 };
-/* Of run-priority: the first one instead of the common --output, the others behind the common ones. */
+/* Options of run-priority: the first replaces the common --output, the next ones follow the common ones. */
 static const struct aorta_option many_output = {
     "output",          AORTA_OPTION_STRING,
     AT(output),        "null",
@@ -134,7 +134,7 @@ aorta_status hwq_values_parse(const char *command, const char *about, const stru
 
 /* ---- options of single workloads ---- */
 
-/* Dashes stand for underscores, as on the command line of a workload. */
+/* Dashes mean underscores, as on the command line of a workload. */
 static const struct aorta_option *find_option(const struct aorta_hwq_workload *w, const char *key,
                                               const char **nearest) {
     const char *keys[HWQ_MOST_OWN];

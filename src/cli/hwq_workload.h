@@ -58,7 +58,7 @@ AORTA_MUST_USE aorta_status hwq_values_default(const struct hwq_session *session
                                                const struct aorta_hwq_workload *workload, struct hwq_values *values,
                                                struct aorta_arena *arena);
 AORTA_MUST_USE aorta_status hwq_session_open(const struct hwq_values *values, struct hwq_session *session);
-/* After a failure of one of several ranks, which the others may wait for in a collective: prints its message, ends
+/* After a failure of one of several ranks, which other ranks may wait for in a collective: prints its message, ends
  * every rank with its exit code, and does not return. */
 void hwq_session_close(struct hwq_session *session, aorta_status failure);
 /* Runs one workload on `streams` streams (0: recommended), and adds its report to session->reports unless quiet or
@@ -67,7 +67,8 @@ void hwq_session_close(struct hwq_session *session, aorta_status failure);
 AORTA_MUST_USE aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *values,
                                         const struct aorta_hwq_workload *workload, int64_t streams,
                                         struct aorta_hwq_result *result);
-/* Prints the reports so far. Files come first: whoever reads the standard output may end, or its disk be full. */
+/* Prints the reports so far. Files are written first: the reader of the standard output may end, or its disk be
+ * full. */
 AORTA_MUST_USE aorta_status hwq_session_print(struct hwq_session *session);
 /* Writes the trace file of --profile below --profile-dir, in its folder `name` (NULL: there itself), and prints its
  * path. After all measurements. Every rank calls it. AORTA_DEVICE when nothing could be recorded. */

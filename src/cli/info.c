@@ -172,9 +172,8 @@ static void print_text(const struct information *info) {
     print_device(info);
     info_gpu_print_devices(&info->gpu);
     printf("Libraries\n");
-    for (int i = 0; i < LIBRARY_COUNT; i++) {
+    for (int i = 0; i < LIBRARY_COUNT; i++)
         printf("  %-9s %s (%s)\n", info->libraries[i].name, info->libraries[i].version, info->libraries[i].purpose);
-    }
     print_tools(info);
     info_gpu_print_software(&info->gpu);
     print_environment();
@@ -313,11 +312,10 @@ static aorta_status show(const struct aorta_cli_line *line, void *values) {
     if (!info) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the information");
     gather(info);
     aorta_status status = NULL;
-    if (((const struct info_values *)values)->json) {
+    if (((const struct info_values *)values)->json)
         status = print_json(info);
-    } else {
+    else
         print_text(info);
-    }
     release(info);
     return status;
 }

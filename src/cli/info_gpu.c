@@ -2,7 +2,7 @@
 #include "cli/cli.h"
 #include "comm/comm.h"
 #include "measure/tracer.h"
-#include "ops/gpu/blas_api.h"
+#include "ops/gpu/blas.h"
 
 #include <stdio.h>
 #include <string.h>

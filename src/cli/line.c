@@ -132,9 +132,8 @@ static const struct aorta_option *find_long(const struct aorta_cli_syntax *synta
 }
 
 static const struct aorta_option *find_letter(const struct aorta_cli_syntax *syntax, char letter) {
-    for (size_t i = 0; i < syntax->option_count; i++) {
+    for (size_t i = 0; i < syntax->option_count; i++)
         if (letter && syntax->options[i].letter == letter) return &syntax->options[i];
-    }
     return NULL;
 }
 
@@ -152,9 +151,8 @@ static const char *begun(const char *word, const char *const *names, size_t coun
 static aorta_status unknown_option(const struct reader *reader, const char *word) {
     const char *names[64];
     size_t count = 0;
-    for (size_t i = 0; i < reader->syntax->option_count && count < 60; i++) {
+    for (size_t i = 0; i < reader->syntax->option_count && count < 60; i++)
         names[count++] = reader->syntax->options[i].key;
-    }
     for (int i = 0; i < COMMON; i++) names[count++] = common[i].key;
     names[count++] = "help";
     char name[64];
@@ -237,9 +235,8 @@ static aorta_status print_help(const struct help_form *form, const struct aorta_
 }
 
 static aorta_status add_operand(struct reader *reader, char *word) {
-    if (!reader->syntax->operands && !reader->syntax->command) {
+    if (!reader->syntax->operands && !reader->syntax->command)
         return AORTA_ERROR(AORTA_USAGE, "unexpected argument \"%s\"; usage: %s", word, reader->syntax->usage);
-    }
     reader->line->operands[reader->line->operand_count++] = word;
     return NULL;
 }
@@ -272,9 +269,8 @@ static aorta_status prepare(struct reader *reader) {
     reader->line->operands = aorta_arena_alloc(arena, ((size_t)reader->argc + 1) * sizeof *reader->line->operands);
     if (!reader->given || !reader->line->operands) return no_memory();
     reader->line->given = reader->given;
-    for (size_t i = 0; i < syntax->option_count; i++) {
+    for (size_t i = 0; i < syntax->option_count; i++)
         AORTA_TRY(aorta_option_store_default(&syntax->options[i], reader->values, arena));
-    }
     for (int i = 0; i < COMMON; i++) AORTA_TRY(aorta_option_store_default(&common[i], reader->line, arena));
     return NULL;
 }
@@ -346,11 +342,10 @@ static void put_wrapped(struct aorta_text *text, const char *words, int taken, i
 
 static void put_option(struct aorta_text *text, const struct aorta_option *option) {
     struct aorta_text left = {0}, right = {0};
-    if (option->letter) {
+    if (option->letter)
         aorta_text_printf(&left, "  -%c, --%s", option->letter, option->key);
-    } else {
+    else
         aorta_text_printf(&left, "      --%s", option->key);
-    }
     if (!is_flag(option)) aorta_text_printf(&left, " %s%s", argument_name(option), option->several ? " …" : "");
     aorta_text_puts(&right, option->help);
     if (option->choices && !strchr(argument_name(option), '|')) {
@@ -365,11 +360,10 @@ static void put_option(struct aorta_text *text, const struct aorta_option *optio
     } else {
         aorta_text_puts(text, left.data);
         int used = aorta_columns(left.data);
-        if (used + 2 > HELP_COLUMN) {
+        if (used + 2 > HELP_COLUMN)
             aorta_text_printf(text, "\n%*s", HELP_COLUMN, "");
-        } else {
+        else
             aorta_text_printf(text, "%*s", HELP_COLUMN - used, "");
-        }
         put_wrapped(text, right.data, HELP_COLUMN, HELP_COLUMN);
     }
     aorta_text_free(&left);

@@ -167,7 +167,7 @@ static aorta_status write_json(const struct aorta_trace_report *report, const ch
     return status;
 }
 
-/* Of one recording, whatever it was named by: a run is called as its folder. */
+/* Writes the page of one recording; a run has the name of its folder. */
 static aorta_status write_page(const struct aorta_trace_report *report, const struct aorta_recorded *recorded,
                                const char *path) {
     struct aorta_text page = {0};

@@ -16,7 +16,7 @@ enum aorta_trace_run_format {
     AORTA_TRACE_RUN_FORMAT_CSV
 };
 
-/* Of limit_mb, unless another is asked for. */
+/* The default of limit_mb. */
 #define AORTA_TRACE_RUN_LIMIT_MB 2048
 
 struct aorta_trace_run_arguments {
@@ -37,7 +37,7 @@ struct aorta_trace_run_arguments {
     char **command; /* NULL-terminated; borrowed from the command line */
 };
 
-/* What was recorded, ready to be analysed. Zero-initialise; ends with aorta_trace_run_outcome_free. */
+/* The recording, ready to be analysed. Zero-initialise; ends with aorta_trace_run_outcome_free. */
 struct aorta_trace_run_outcome {
     struct aorta_trace_run_result result;
     struct aorta_trace_list traces;
@@ -60,8 +60,7 @@ AORTA_MUST_USE aorta_status aorta_trace_run_directory_open(const char *output, c
 /* Not after a failure of the opening. */
 void aorta_trace_run_directory_close(struct aorta_trace_run_directory *directory);
 
-/* Of CUDA and ROCm the one that was wished for (enum aorta_trace_run_tool), else that of the GPUs here. Starts nothing.
- */
+/* CUDA or ROCm as the user wished (enum aorta_trace_run_tool), else by the GPUs of this machine. Starts nothing. */
 enum aorta_trace_run_tool aorta_trace_run_choose(int wish);
 
 /* Runs the program, recording into `directory` (which exists, but for --dry-run), and reads what was recorded. With

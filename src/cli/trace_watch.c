@@ -79,7 +79,7 @@ static aorta_status watch(struct aorta_trace_windows *windows, const struct watc
     return arguments->once ? NULL : aorta_trace_windows_end(windows); /* of a part nobody knows who went on */
 }
 
-/* What was not written makes the watch a failure, at its end. */
+/* A failed write makes the watch a failure, at its end. */
 static aorta_status written(struct aorta_trace_windows *windows) {
     AORTA_TRY(aorta_trace_windows_unwritten(windows));
     if (fflush(stderr) == 0 && !ferror(stderr)) return NULL;

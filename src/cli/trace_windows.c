@@ -90,7 +90,7 @@ static void put_lines(const struct aorta_trace_windows *windows, const char *lin
     }
 }
 
-/* What cannot be written is said, and the program goes on. */
+/* Reports a failed write; the program goes on. */
 static void report(struct aorta_trace_windows *windows, aorta_status status) {
     if (status) put_lines(windows, aorta_status_message(status));
     if (windows->unwritten)
@@ -182,7 +182,7 @@ static uint64_t count_lost(const struct aorta_trace_run_record *record) {
     return lost;
 }
 
-/* A window that cannot be evaluated is said to be so, and the next one is tried. */
+/* Reports a window that cannot be evaluated; the next one is tried. */
 static aorta_status take(struct aorta_trace_windows *windows, const struct aorta_window *window) {
     struct evaluated evaluated = {0};
     struct aorta_live_said said = {0};

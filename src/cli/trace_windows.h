@@ -15,7 +15,7 @@ struct aorta_trace_windows_options {
     const struct aorta_trace_options *reading;
     bool whole;         /* windows are evaluated as they are, not their steps */
     int64_t analyse_mb; /* of a larger window the first part is evaluated */
-    int64_t keep;       /* so many of the newest windows stay, the others are removed when evaluated */
+    int64_t keep;       /* so many of the newest windows stay, older ones are removed when evaluated */
     int64_t grace_ms;   /* so long after its end a window waits for processes that have not closed it */
 };
 

@@ -71,7 +71,7 @@ static aorta_status check_paths(const struct aorta_config *config) {
     return status;
 }
 
-/* Checks what would fail on every rank, before any rank joins the others. */
+/* Checks what would fail on every rank, before any rank joins the job. */
 static aorta_status check_files(const struct aorta_train_options *o) {
     const char *start = o->training.init_from;
     if (start && access(start, R_OK))

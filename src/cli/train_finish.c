@@ -17,7 +17,7 @@ void aorta_train_finish_prepare(void) {
     aorta_cli_outlive_readers();
 }
 
-/* What comes now ends the process. */
+/* A signal that comes here ends the process. */
 static bool say_unfinished(void *user, int signal) {
     const struct aorta_train_finish *finish = user;
     if (!finish->rank_0) return true;

@@ -138,7 +138,7 @@ static aorta_status read_ranks(const char *text, struct request *request) {
     return NULL;
 }
 
-/* Of `--OPTION name`, which names no `what` of the known. */
+/* The error for `--OPTION name`, where `name` is no known `what`. */
 static aorta_status unknown_name(const char *option, const char *what, const char *name, const char *const *known,
                                  size_t count) {
     struct aorta_text list = {0};
@@ -300,7 +300,7 @@ static aorta_status print(const struct whatif_page *page, const struct whatif_ar
                           arguments->to.csv ? whatif_csv(page, arguments->to.csv) : NULL);
 }
 
-/* Of the page the remedies, what the recording cost and, with remedies, the step without them. */
+/* Fills the page's remedies, the cost of the recording and, with remedies, the step without them. */
 static aorta_status replay(const struct aorta_graph *graph, const struct aorta_whatif_collectives *collectives,
                            const struct whatif_arguments *arguments, const struct request *request,
                            struct whatif_page *page) {

@@ -173,7 +173,7 @@ static void put_causes(const struct whatif_page *page, struct aorta_text *out) {
     aorta_text_free(&text);
 }
 
-/* A remedy that cannot be estimated takes no time off the step, and its line says why. */
+/* Unknown gains of a remedy take no time off the step, and the text says so. */
 static void put_remedies(const struct whatif_page *page, struct aorta_text *out) {
     const struct aorta_remedies_worth *worth = &page->remedies.worth;
     struct aorta_text text = {0};

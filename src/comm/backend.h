@@ -1,4 +1,4 @@
-/* What a backend of the collectives provides. One const table each: comm.c (one rank), mpi.c, nccl.c. */
+/* The interface of a backend of the collectives. One const table each: comm.c (one rank), mpi.c, nccl.c. */
 #ifndef AORTA_COMM_BACKEND_H
 #define AORTA_COMM_BACKEND_H
 
@@ -6,8 +6,8 @@
 #include "job/beacon.h"
 #include "job/control.h"
 
-/* One collective as its caller asked for it; checked by comm.c before a backend sees it. All-gathers and
- * reduce-scatters have one piece or several, the others one. */
+/* One collective as its caller described it; checked by comm.c before a backend sees it. All-gathers and
+ * reduce-scatters have one or several pieces, all other collectives one. */
 struct aorta_comm_call {
     enum aorta_collective kind;
     enum aorta_dtype dtype;
@@ -22,7 +22,7 @@ struct aorta_comm_call {
 struct aorta_comm_backend {
     const char *name;
     bool simulated;
-    /* Fill rank, size and state of `comm`, whose other fields are set. On failure nothing is left behind. */
+    /* Fill rank, size and state of `comm`, whose other fields are set. On failure nothing stays allocated. */
     aorta_status (*open)(const struct aorta_comm_options *options, struct aorta_comm *comm);
     /* `comm` becomes the group of these ranks of `parent`. count 0: takes part in the agreement only, and fills
      * nothing. */
@@ -51,10 +51,10 @@ extern const struct aorta_comm_backend aorta_comm_nccl;
 /* "all_gather #12 of 2 ranks, 1.0 MiB": the 12th collective of a group of this size. */
 void aorta_comm_describe(const struct aorta_comm_call *call, uint64_t sequence, int size, char text[AORTA_BEACON_TEXT]);
 
-/* For aorta_control_open. (mpi_job.c) */
+/* For aorta_control_open. (mpi_run.c) */
 extern const struct aorta_control_transport aorta_control_over_mpi;
 
-/* Of the process, whether a group is open or not; nothing happens where MPI was never joined. */
+/* Ends the process, with or without open groups; does nothing if MPI was never joined. */
 void aorta_mpi_abort(int exit_code);
 
 #endif

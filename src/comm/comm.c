@@ -1,14 +1,17 @@
 /* The choice of a backend, the backend of one rank, and the checks that all backends share. */
 #include "comm/comm.h"
-
+#include "base/clock.h"
+#include "base/thread.h"
 #include "comm/backend.h"
+#include "comm/bounded.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* ---- one rank: what it would receive is what it sends ---- */
+/* ---- one rank: it receives its own data ---- */
 
 static aorta_status local_open(const struct aorta_comm_options *options, struct aorta_comm *comm) {
     (void)options;
@@ -53,9 +56,8 @@ const struct aorta_comm_backend aorta_comm_local = {
 
 static aorta_status choose_one_rank(const char *name, struct aorta_comm *comm) {
     comm->backend = &aorta_comm_local;
-    if (strcmp(name, "auto") != 0 && strcmp(name, "local") != 0) {
+    if (strcmp(name, "auto") != 0 && strcmp(name, "local") != 0)
         comm->note = "there is one rank: its collectives are copies of the same bytes (backend local)";
-    }
     return NULL;
 }
 
@@ -65,11 +67,15 @@ static const char *called(const struct aorta_comm_options *options) {
 
 static aorta_status check_name(const struct aorta_comm_options *options) {
     const char *name = options->backend;
-    static const char *const names[] = {"auto", "local", "mpi", "gloo", "nccl"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+#define NAME(word) #word,
+    static const char *const names[] = {AORTA_COMM_BACKENDS(NAME)};
+#undef NAME
+#define NAME(word) ", " #word
+    static const char list[] = AORTA_COMM_BACKENDS(NAME);
+#undef NAME
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i])) return NULL;
-    }
-    return AORTA_ERROR(AORTA_CONFIG, "%s: \"%s\" is none of auto, local, mpi, gloo, nccl", called(options), name);
+    return AORTA_ERROR(AORTA_CONFIG, "%s: \"%s\" is none of %s", called(options), name, list + 2);
 }
 
 static aorta_status choose_for_gpu(const struct aorta_comm_options *options, const char *kind,
@@ -105,9 +111,8 @@ aorta_status aorta_comm_open(const struct aorta_comm_options *options, struct ao
     *comm = NULL;
     struct aorta_comm made = {.device = options->device, .timeout_s = options->timeout_s};
     AORTA_TRY(choose_backend(options, &made));
-    if (!(options->timeout_s > 0)) {
+    if (!(options->timeout_s > 0))
         return AORTA_ERROR(AORTA_CONFIG, "distributed.timeout_s: %g must be greater than 0", options->timeout_s);
-    }
     struct aorta_beacon *beacon;
     AORTA_TRY(aorta_beacon_open(options->ranks.rank, &beacon));
     aorta_beacon_timeout(beacon, options->timeout_s);
@@ -126,12 +131,10 @@ aorta_status aorta_comm_open(const struct aorta_comm_options *options, struct ao
 static aorta_status check_list(const struct aorta_comm *parent, const int *ranks, int count) {
     bool member = count == 0;
     for (int i = 0; i < count; i++) {
-        if (ranks[i] < 0 || ranks[i] >= parent->size) {
+        if (ranks[i] < 0 || ranks[i] >= parent->size)
             return AORTA_ERROR(AORTA_USAGE, "group: rank %d is not in the parent group of %d", ranks[i], parent->size);
-        }
-        for (int j = 0; j < i; j++) {
+        for (int j = 0; j < i; j++)
             if (ranks[j] == ranks[i]) return AORTA_ERROR(AORTA_USAGE, "group: rank %d is named twice", ranks[i]);
-        }
         member = member || ranks[i] == parent->rank;
     }
     if (member && count >= 0) return NULL;
@@ -234,7 +237,7 @@ static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes
     return first < second + b_bytes && second < first + a_bytes;
 }
 
-/* What a piece of a collective reads and writes, in bytes. */
+/* The bytes that a piece of a collective reads and writes. */
 struct extent {
     const char *send, *receive;
     size_t send_bytes, receive_bytes;
@@ -263,7 +266,7 @@ static bool buffers_fine(const struct aorta_comm *comm, const struct aorta_comm_
     return !overlap(e.send, e.send_bytes, e.receive, e.receive_bytes);
 }
 
-/* Whether what one piece writes is read or written by the other. */
+/* Whether the bytes that one piece writes are read or written by the other. */
 static bool pieces_collide(const struct extent *a, const struct extent *b) {
     return overlap(a->receive, a->receive_bytes, b->receive, b->receive_bytes) ||
            overlap(a->receive, a->receive_bytes, b->send, b->send_bytes) ||
@@ -273,9 +276,8 @@ static bool pieces_collide(const struct extent *a, const struct extent *b) {
 static aorta_status check_piece(const struct aorta_comm *comm, const struct aorta_comm_call *call, int index) {
     const char *name = aorta_collective_name(call->kind);
     const struct aorta_comm_piece *piece = &call->pieces[index];
-    if (piece->count && (!piece->send || !piece->receive)) {
+    if (piece->count && (!piece->send || !piece->receive))
         return AORTA_ERROR(AORTA_USAGE, "%s: a buffer of %zu elements is NULL", name, piece->count);
-    }
     if (!buffers_fine(comm, call, piece)) {
         return AORTA_ERROR(AORTA_USAGE,
                            "%s: the send and receive buffers overlap in a way that is not the in-place form", name);
@@ -305,16 +307,14 @@ static aorta_status check_pieces(const struct aorta_comm *comm, struct aorta_com
     return NULL;
 }
 
-/* Of the call, all but `count` is set. */
+/* The caller has set all of the call but `count`. */
 static aorta_status enqueue(struct aorta_comm *comm, struct aorta_stream *stream, struct aorta_comm_call *call) {
     const char *name = aorta_collective_name(call->kind);
-    if (call->root < 0 || call->root >= comm->size) {
+    if (call->root < 0 || call->root >= comm->size)
         return AORTA_ERROR(AORTA_USAGE, "%s: root %d is not in a group of %d", name, call->root, comm->size);
-    }
     bool reduces = call->kind == AORTA_ALL_REDUCE || call->kind == AORTA_REDUCE_SCATTER;
-    if (reduces && call->dtype == AORTA_U8) {
+    if (reduces && call->dtype == AORTA_U8)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "%s: elements of type uint8 cannot be reduced", name);
-    }
     AORTA_TRY(check_pieces(comm, call));
     return comm->backend->enqueue(comm, stream, call);
 }
@@ -417,4 +417,78 @@ aorta_status aorta_reduce_scatter_pieces(struct aorta_comm *comm, struct aorta_s
                                          enum aorta_reduction reduction) {
     struct aorta_comm_call call = {.kind = AORTA_REDUCE_SCATTER, .dtype = dtype, .reduction = reduction};
     return enqueue_pieces(comm, stream, &call, pieces, piece_count);
+}
+
+/* ---- calls with a time limit ---- */
+
+#define CHECK_NS 50000000
+
+struct bounded {
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    bool done, abandoned;
+    void (*function)(void *argument);
+    _Alignas(max_align_t) char argument[];
+};
+
+static void release(struct bounded *bounded) {
+    pthread_cond_destroy(&bounded->ended);
+    pthread_mutex_destroy(&bounded->lock);
+    free(bounded);
+}
+
+static void *run(void *user) {
+    struct bounded *bounded = user;
+    bounded->function(bounded->argument);
+    pthread_mutex_lock(&bounded->lock);
+    bounded->done = true;
+    bool abandoned = bounded->abandoned;
+    pthread_cond_signal(&bounded->ended);
+    pthread_mutex_unlock(&bounded->lock);
+    if (abandoned) release(bounded);
+    return NULL;
+}
+
+static bool is_set(const _Atomic bool *flag) {
+    return flag && atomic_load(flag);
+}
+
+/* False when the time is over first, or the call is cancelled: the thread then owns the object. */
+static bool await(struct bounded *bounded, double timeout_s, const _Atomic bool *cancelled) {
+    const int64_t until_ns = aorta_clock_ns() + (int64_t)(timeout_s * 1e9);
+    pthread_mutex_lock(&bounded->lock);
+    while (!bounded->done && !is_set(cancelled) && aorta_clock_ns() < until_ns)
+        aorta_cond_wait_until(&bounded->ended, &bounded->lock, aorta_clock_ns() + CHECK_NS);
+    bool done = bounded->done;
+    bounded->abandoned = !done;
+    pthread_mutex_unlock(&bounded->lock);
+    return done;
+}
+
+int aorta_bounded(void (*function)(void *argument), void *argument, size_t bytes, double timeout_s,
+                  const _Atomic bool *cancelled) {
+    struct bounded *made = calloc(1, sizeof *made + bytes);
+    if (!made) return ENOMEM;
+    aorta_cond_init(&made->ended);
+    pthread_mutex_init(&made->lock, NULL);
+    made->function = function;
+    memcpy(made->argument, argument, bytes);
+    pthread_t thread;
+    int error = aorta_thread_start(&thread, run, made);
+    if (error) {
+        release(made);
+        return error;
+    }
+    pthread_detach(thread);
+    if (!await(made, timeout_s, cancelled)) return is_set(cancelled) ? ECANCELED : ETIMEDOUT;
+    memcpy(argument, made->argument, bytes);
+    release(made);
+    return 0;
+}
+
+aorta_status aorta_bounded_late(const char *name, int rank, int size, double timeout_s) {
+    return AORTA_ERROR(AORTA_TIMEOUT,
+                       "%s: rank %d of %d waited %.1f s for its peers; is a rank dead or late? (distributed.timeout_s, "
+                       "aorta hwq: --timeout-s)",
+                       name, rank, size, timeout_s);
 }

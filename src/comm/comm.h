@@ -39,10 +39,16 @@ struct aorta_comm;
 
 enum aorta_reduction { AORTA_SUM, AORTA_MAX };
 
+/* The names of backends: ROW(name). gloo means mpi. */
+#define AORTA_COMM_BACKENDS(ROW) ROW(auto) ROW(local) ROW(mpi) ROW(gloo) ROW(nccl)
+#define AORTA_COMM_NAME(name) AORTA_COMM_NAME_##name,
+enum aorta_comm_name { AORTA_COMM_BACKENDS(AORTA_COMM_NAME) };
+#undef AORTA_COMM_NAME
+
 struct aorta_comm_options {
     struct aorta_device *device; /* borrowed; outlives the group */
-    const char *backend;         /* "auto", "local", "mpi", "gloo" (means mpi), "nccl" */
-    const char *backend_key;     /* what the user calls it, for messages: "--backend"; NULL: "backend" */
+    const char *backend;         /* a name of AORTA_COMM_BACKENDS */
+    const char *backend_key;     /* the user's name of it, for messages: "--backend"; NULL: "backend" */
     struct aorta_ranks ranks;    /* as found by aorta_ranks_detect */
     double timeout_s;            /* longest a collective may wait for its peers */
 };
@@ -51,21 +57,20 @@ struct aorta_comm_options {
  * says which commands would work. */
 AORTA_MUST_USE aorta_status aorta_comm_open(const struct aorta_comm_options *options, struct aorta_comm **comm);
 /* A group of `count` ranks of `parent` (its numbering), called by every rank of the parent with its own list, as all
- * ranks agree on the groups; a rank that passes count 0 gets NULL. Same list as the parent: an independent
- * duplicate, whose collectives run beside the parent's. Overlapping groups come from several calls. No work of the
- * parent may be in flight. AORTA_USAGE, on every rank concerned, when two ranks passed different lists. */
+ * ranks agree on the groups; a rank that passes count 0 gets NULL. The parent's own list gives an independent
+ * duplicate, whose collectives run concurrently with the parent's. Overlapping groups come from several calls. No work
+ * of the parent may be in flight. AORTA_USAGE, on every rank concerned, when two ranks passed different lists. */
 AORTA_MUST_USE aorta_status aorta_comm_split(struct aorta_comm *parent, const int *ranks, int count,
                                              struct aorta_comm **comm);
 /* Ends a group; collective over its members. All queued work must have finished. NULL is fine. */
 void aorta_comm_close(struct aorta_comm *comm);
-/* Leaves the other ranks; called by all, once, after the last close, on the way to a successful end: mpirun takes a
- * rank that ends without it for a failed one. Waits for the other ranks, so never call it after a failure
- * (aorta_comm_abort is for that). No group can be opened afterwards. `met`: the ranks, where a group of all was opened;
- * NULL: none was. AORTA_TIMEOUT or AORTA_COMM when a rank gives no sign of life for timeout_s; then aorta_comm_abort is
- * what is left. */
+/* Leaves the other ranks; called by all, once, after the last close, before a successful end: mpirun regards a rank
+ * that ends without it as failed. Waits for the other ranks, so never call it after a failure (aorta_comm_abort is for
+ * that). No group can be opened afterwards. `met`: the ranks, if a group of all was opened; NULL: none was.
+ * AORTA_TIMEOUT or AORTA_COMM when a rank gives no sign of life for timeout_s; then call aorta_comm_abort. */
 AORTA_MUST_USE aorta_status aorta_comm_shutdown(const struct aorta_ranks *met, double timeout_s);
-/* The same in two halves, aorta_leave_end being the second: between them a rank may take as long as it needs for what
- * it does alone, and a thread of it says to the others that it is alive. The second half has the failures of both. */
+/* aorta_comm_shutdown in two halves, aorta_leave_end being the second: in between a rank may do its own work for any
+ * time, while its thread sends heartbeats. The second half returns the failures of both. */
 AORTA_MUST_USE aorta_status aorta_comm_leave_begin(const struct aorta_ranks *met, double timeout_s,
                                                    struct aorta_leave **leave);
 /* Ends this process and, where MPI joins them, all ranks, at once, with this exit code. `comm` may be NULL. */
@@ -74,8 +79,7 @@ _Noreturn void aorta_comm_abort(struct aorta_comm *comm, int exit_code);
 int aorta_comm_rank(const struct aorta_comm *comm);
 int aorta_comm_size(const struct aorta_comm *comm);
 const char *aorta_comm_backend(const struct aorta_comm *comm); /* "local", "mpi", "nccl" */
-/* The library behind the backend with its version, "nccl 2.27.3"; `text` receives at most `capacity` bytes and is
- * returned. */
+/* The backend's library with its version, "nccl 2.27.3"; `text` receives at most `capacity` bytes and is returned. */
 const char *aorta_comm_version(struct aorta_comm *comm, char *text, size_t capacity);
 bool aorta_comm_simulated(
     const struct aorta_comm *comm); /* a collective is a copy: "local", and any group of one rank */
@@ -85,7 +89,7 @@ const char *aorta_comm_note(const struct aorta_comm *comm);
 /* The MPI library that would be loaded ("Open MPI v4.1.4, …"; "not found"), first line only; does not start MPI. `text`
  * receives at most `capacity` bytes with the NUL and is returned. */
 const char *aorta_comm_mpi_version(char *text, size_t capacity);
-/* What collectives between GPUs load (nccl_library.c). */
+/* The libraries of collectives between GPUs (nccl.c). */
 extern const struct aorta_library_description aorta_nccl_library, aorta_rccl_library;
 
 /* receive[count] = reduction over ranks of send[count]; in place allowed (send == receive). */
@@ -107,18 +111,19 @@ AORTA_MUST_USE aorta_status aorta_broadcast(struct aorta_comm *comm, struct aort
 AORTA_MUST_USE aorta_status aorta_all_to_all(struct aorta_comm *comm, struct aorta_stream *stream, const void *send,
                                              void *receive, size_t count, enum aorta_dtype dtype);
 /* Parts of unequal size: rank i gets the i-th part of `send`, of send_counts[i] elements, and its part for this rank
- * becomes the i-th of `receive`; parts lie one behind the other. What a rank sends another is what that one expects.
- * Both arrays, of one count a rank, stay as they are until the collective has run. */
+ * becomes the i-th of `receive`; parts follow each other. Each rank expects exactly the sent count. Both arrays, one
+ * count per rank, stay unchanged until the collective has run. */
 AORTA_MUST_USE aorta_status aorta_all_to_all_parts(struct aorta_comm *comm, struct aorta_stream *stream,
                                                    const void *send, const size_t *send_counts, void *receive,
                                                    const size_t *receive_counts, enum aorta_dtype dtype);
 AORTA_MUST_USE aorta_status aorta_barrier(struct aorta_comm *comm, struct aorta_stream *stream);
 
-/* Device memory that all ranks of the groups reach in each other's: collectives between such memory, at the same places
- * of it on all ranks, need no buffers between and fewer multiprocessors. All ranks of the groups call it alike. To be
- * freed by aorta_device_free, before the groups are closed; contents undefined. At most AORTA_COMM_MAX_SHARERS groups.
- * AORTA_UNSUPPORTED says why there is none: another backend than "nccl", NCCL before 2.27, GPUs that cannot reach each
- * other. NCCL 2.28.3 gives wrong values for several pieces of it in one collective (two H200, 2026-11-22). */
+/* Device memory that all ranks of the groups reach on each other's GPU: collectives between such memory, at equal
+ * places on all ranks, need no buffers in between and fewer multiprocessors. All ranks of the groups make this call
+ * with equal arguments. Freed by aorta_device_free, before the groups are closed; contents undefined. At most
+ * AORTA_COMM_MAX_SHARERS groups. AORTA_UNSUPPORTED names the reason: another backend than "nccl", NCCL before 2.27,
+ * GPUs that cannot reach each other. NCCL 2.28.3 gives wrong values for several pieces of it in one collective (two
+ * H200, 2026-11-22). */
 enum { AORTA_COMM_MAX_SHARERS = 2 };
 AORTA_MUST_USE aorta_status aorta_comm_alloc(struct aorta_comm *const *comms, int count, size_t bytes, const char *what,
                                              void **memory);
@@ -133,9 +138,9 @@ struct aorta_comm_piece {
 };
 enum { AORTA_COMM_MAX_PIECES = 16 };
 
-/* The same collective for each of 1 to AORTA_COMM_MAX_PIECES pieces, as one: it has one place in the order of the
- * group's collectives and one name in messages, NCCL runs it as one kernel, MPI sends all pieces before it waits for
- * any. All ranks pass the same counts in the same order. `pieces` is copied by the call. */
+/* A collective on 1 to AORTA_COMM_MAX_PIECES pieces, as one: it has one place in the order of the group's collectives
+ * and one name in messages, NCCL runs it as one kernel, MPI sends all pieces before it waits for any. All ranks pass
+ * equal counts in one order. `pieces` is copied by the call. */
 AORTA_MUST_USE aorta_status aorta_all_gather_pieces(struct aorta_comm *comm, struct aorta_stream *stream,
                                                     const struct aorta_comm_piece *pieces, int piece_count,
                                                     enum aorta_dtype dtype);

@@ -175,7 +175,7 @@ const char *aorta_comm_mpi_version(char *text, size_t capacity) {
 
 /* ---- groups ---- */
 
-/* What does not end so is left to the end of the process. */
+/* A communicator that does not end here ends with the process. */
 static void free_communicator(const struct mpi_group *group) {
     struct mpi_call call = {.api = &group->api, .comm = group->mpi};
     aorta_status_free(mpi_bounded(release, &call, "MPI_Comm_free", group->rank, group->size, group->timeout_s));
@@ -237,7 +237,7 @@ static void mpi_close(struct aorta_comm *comm) {
     free(group);
 }
 
-/* Every rank shows its list to all. Otherwise one rank's mistake would leave the others waiting for ever. */
+/* Every rank sends its list to all. Otherwise one rank's mistake would let the other ranks wait for ever. */
 static aorta_status agree(struct mpi_group *parent, const int *ranks, int count, uint64_t own, uint64_t *all) {
     MPI_Request *request = mpi_request_add(&parent->receives);
     if (!request) return AORTA_ERROR(AORTA_MEMORY, "out of memory for a request");

@@ -9,8 +9,8 @@
 
 /* ---- the library: Open MPI, loaded when it is first needed; the program also runs without it ---- */
 
-/* mpi.h gives the types; mpi.def lists the functions, and the objects behind the handles that mpi.h's macros would
- * link to. libmpi.so.40 is the interface of Open MPI 4 and 5. */
+/* mpi.h gives the types; mpi.def lists the functions, and the objects that mpi.h's macros of handles would link to.
+ * libmpi.so.40 is the interface of Open MPI 4 and 5. */
 struct mpi_api {
 /* NOLINTBEGIN(bugprone-macro-parentheses): declarations take none */
 #define FUNCTION(name) __typeof__(&MPI_##name) name;
@@ -59,7 +59,7 @@ bool mpi_joined(const struct mpi_api *api);
 /* A group of the ranks of `mpi`, without a beacon. After a failure it holds nothing. */
 aorta_status mpi_group_begin(struct mpi_group *group, const struct mpi_api *api, MPI_Comm mpi, double timeout_s);
 
-/* A call of MPI that waits for other ranks without end, and what it gives. */
+/* A call of MPI that waits for other ranks without a limit, and its result. */
 struct mpi_call {
     const struct mpi_api *api;
     MPI_Comm comm, made;
@@ -72,10 +72,10 @@ typedef int mpi_function(struct mpi_call *call);
 aorta_status mpi_bounded(mpi_function *function, struct mpi_call *call, const char *name, int rank, int size,
                          double timeout_s);
 
-/* ---- mpi_wait.c ---- */
+/* ---- waiting ---- */
 
-/* Waits until all requests are complete; lets other threads have the processor meanwhile. AORTA_TIMEOUT after
- * timeout_s; the caller adds who waited for what. Empties the list. */
+/* Waits until all requests are complete, and yields the processor meanwhile. AORTA_TIMEOUT after timeout_s; the caller
+ * adds the ranks and the reason of the wait. Empties the list. */
 aorta_status mpi_wait(struct mpi_requests *requests, double timeout_s);
 /* A place for one more request; NULL when memory is exhausted. */
 MPI_Request *mpi_request_add(struct mpi_requests *requests);

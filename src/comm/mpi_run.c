@@ -1,4 +1,91 @@
-/* The collectives, over MPI's point-to-point messages.
+/* Waiting for messages without taking the processor from compute.
+ *
+ * MPI moves data only inside its calls, so a thread has to poll. A thread that polls all the time takes the core from
+ * compute; one that sleeps long leaves the link idle between the pieces of a message. So it polls again at once after a
+ * poll that did work and for a moment afterwards, then sleeps in growing steps. Yielding would be worse for both: on a
+ * busy core the thread loses its turn, which is milliseconds, while a thread that slept for 20 µs runs at once when it
+ * wakes. (So mpi_yield_when_idle is left to Open MPI, which sets it for more ranks than cores.) */
+#include "base/array.h"
+#include "base/clock.h"
+#include "comm/mpi_internal.h"
+#include "comm/reduce.h"
+#include "job/leave.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#define WORKED_NS 30000 /* processor time of a poll that moved data; an idle one needs 1 to 10 µs */
+#define POLL_NS 10000   /* after the last work, polls follow each other for so long */
+#define SLEEP_FIRST_NS 20000
+#define SLEEP_LAST_NS 250000
+#define TIMER_SLACK_NS 1000 /* Linux's default of 50 µs would more than double the short sleeps */
+
+static int64_t thread_time_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* `idle_ns`: since when nothing has moved. The sleep is a sixteenth of that, within its bounds: a long wait gets no
+ * more than that much longer by it, and costs some 3% of a core. */
+static void back_off(int64_t idle_ns) {
+    if (idle_ns < POLL_NS) return;
+    int64_t sleep_ns = idle_ns / 16;
+    if (sleep_ns < SLEEP_FIRST_NS) sleep_ns = SLEEP_FIRST_NS;
+    if (sleep_ns > SLEEP_LAST_NS) sleep_ns = SLEEP_LAST_NS;
+    nanosleep(&(struct timespec){.tv_nsec = sleep_ns}, NULL);
+}
+
+aorta_status mpi_check(const struct mpi_api *api, int error, const char *function) {
+    if (error == MPI_SUCCESS) return NULL;
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    /* Before MPI_Init and after MPI_Finalize MPI ends the process that asks. */
+    if (!mpi_joined(api) || api->Error_string(error, text, &length) != MPI_SUCCESS)
+        length = snprintf(text, sizeof text, "it failed");
+    return AORTA_ERROR(AORTA_COMM, "%s: %.*s (error %d)", function, length, text, error);
+}
+
+aorta_status mpi_wait(struct mpi_requests *requests, double timeout_s) {
+    const int64_t start_ns = aorta_clock_ns();
+    int64_t worked_ns = start_ns, before_ns = thread_time_ns();
+    prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
+    for (;;) {
+        int done = 0;
+        int error = requests->api->Testall(requests->count, requests->items, &done, MPI_STATUSES_IGNORE);
+        AORTA_TRY(mpi_check(requests->api, error, "MPI_Testall"));
+        if (done) break;
+        int64_t after_ns = thread_time_ns(), now_ns = aorta_clock_ns();
+        double waited_s = (double)(now_ns - start_ns) * 1e-9;
+        if (waited_s > timeout_s) return AORTA_ERROR(AORTA_TIMEOUT, "waited %.1f s for its peers", waited_s);
+        if (after_ns - before_ns > WORKED_NS)
+            worked_ns = now_ns;
+        else
+            back_off(now_ns - worked_ns);
+        before_ns = thread_time_ns();
+    }
+    requests->count = 0;
+    return NULL;
+}
+
+MPI_Request *mpi_request_add(struct mpi_requests *requests) {
+    if (requests->count == requests->capacity) {
+        int capacity = requests->capacity ? 2 * requests->capacity : 16;
+        MPI_Request *grown = realloc(requests->items, (size_t)capacity * sizeof *grown);
+        if (!grown) return NULL;
+        requests->items = grown;
+        requests->capacity = capacity;
+    }
+    MPI_Request *added = &requests->items[requests->count++];
+    *added = requests->api->request_null;
+    return added;
+}
+
+/* ---- collectives ----
+ * The collectives, over MPI's point-to-point messages.
  *
  * MPI's own nonblocking collectives are not used (but for the barrier): MPI knows no bf16, would round 16-bit sums at
  * every step, and Open MPI's reduce-scatter ran at a tenth of the memory's speed. Direct exchange between all pairs
@@ -6,13 +93,6 @@
  * Rabenseifner, Gropp 2005, "Optimization of Collective Communication Operations in MPICH"), and inside a host Open
  * MPI copies a message once, straight from the sender's memory.
  */
-#include "comm/mpi_internal.h"
-
-#include "base/array.h"
-#include "comm/reduce.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #define MESSAGE_BYTES ((size_t)4 << 20) /* longest single message, so that groups take turns in MPI's progress */
 #define PART_BYTES ((size_t)256 << 10)  /* of received blocks to be summed: those of a few ranks fit the cache */
@@ -214,9 +294,8 @@ static aorta_status run_reduce_scatter(struct mpi_group *group, const struct aor
 static aorta_status all_reduce_small(struct mpi_group *group, const struct aorta_comm_call *call, size_t bytes,
                                      const void **inputs) {
     AORTA_TRY(reserve_scratch(group, (size_t)group->size * bytes));
-    for (int step = 1; step < group->size; step++) {
+    for (int step = 1; step < group->size; step++)
         AORTA_TRY(send_parts(group, call->pieces->send, bytes, bytes, peer_at(group, step), TAG_SHARE));
-    }
     /* The sum may go where our own send buffer is, so it waits in the scratch until everybody has ours. */
     char *sum = group->scratch + (size_t)(group->size - 1) * bytes;
     struct batch batch = {1, bytes, {{call->pieces->send, sum, bytes}}};
@@ -251,9 +330,8 @@ static aorta_status run_broadcast(struct mpi_group *group, const struct aorta_co
         AORTA_TRY(receive_parts(group, call->pieces->receive, bytes, MESSAGE_BYTES, call->root, TAG_BROADCAST));
         return wait_all(group);
     }
-    for (int step = 1; step < group->size; step++) {
+    for (int step = 1; step < group->size; step++)
         AORTA_TRY(send_parts(group, call->pieces->send, bytes, MESSAGE_BYTES, peer_at(group, step), TAG_BROADCAST));
-    }
     return wait_all(group);
 }
 
@@ -321,4 +399,129 @@ aorta_status mpi_run(struct mpi_group *group, const struct aorta_comm_call *call
                        "%s: rank %d waited %.1f s for its peers; is a rank dead or late? "
                        "(distributed.timeout_s, aorta hwq: --timeout-s)",
                        text, group->rank, waited_s);
+}
+
+/* ---- the ranks of a job ----
+ * MPI for the ranks of a job, except collectives on streams: small exchanges on the host (job/control.h), and the end
+ * of the processes that it has joined (job/leave.h). */
+
+#if __has_include(<sanitizer/lsan_interface.h>)
+#include <sanitizer/lsan_interface.h>
+#endif
+#include <stdlib.h>
+
+/* ---- control ---- */
+
+static aorta_status control_open(const struct aorta_control_options *options, void **group) {
+    struct aorta_comm *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "out of memory for a group of ranks");
+    *made = (struct aorta_comm){.backend = &aorta_comm_mpi, .timeout_s = options->timeout_s};
+    const struct aorta_comm_options like = {.ranks = options->ranks, .timeout_s = options->timeout_s};
+    aorta_status status = aorta_comm_mpi.open(&like, made);
+    if (status)
+        free(made);
+    else
+        *group = made;
+    return status;
+}
+
+static aorta_status control_split(void *parent, const int *ranks, int count, void **group) {
+    struct aorta_comm *made = malloc(sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "out of memory for a group of ranks");
+    *made = *(struct aorta_comm *)parent;
+    made->state = NULL;
+    aorta_status status = aorta_comm_mpi.split(parent, ranks, count, made);
+    *group = status || count == 0 ? NULL : made;
+    if (!*group) free(made);
+    return status;
+}
+
+static aorta_status control_share(void *group, void *data, size_t bytes) {
+    const struct aorta_comm_call call = {
+        .kind = AORTA_BROADCAST, .dtype = AORTA_U8, .count = bytes, .piece_count = 1, .pieces = {{data, data, bytes}}};
+    return mpi_run(((struct aorta_comm *)group)->state, &call);
+}
+
+static void control_close(void *group) {
+    aorta_comm_mpi.close(group);
+    free(group);
+}
+
+/* mpirun itself ends the job when a rank dies. */
+const struct aorta_control_transport aorta_control_over_mpi = {control_open, control_split, control_share, NULL,
+                                                               control_close};
+
+/* ---- the end ---- */
+
+static aorta_status leave_open(double timeout_s, void **group) {
+    struct mpi_api api;
+    AORTA_TRY(mpi_load(&api));
+    struct mpi_group *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the end of the ranks");
+    aorta_status status = mpi_group_begin(made, &api, api.world, timeout_s);
+    if (status)
+        free(made);
+    else
+        *group = made;
+    return status;
+}
+
+static aorta_status leave_any(void *group, bool own, bool *any) {
+    int32_t mine = own, all = 0;
+    const struct aorta_comm_call call = {.kind = AORTA_ALL_REDUCE,
+                                         .dtype = AORTA_I32,
+                                         .reduction = AORTA_MAX,
+                                         .count = 1,
+                                         .piece_count = 1,
+                                         .pieces = {{&mine, &all, 1}}};
+    AORTA_TRY(mpi_run(group, &call));
+    *any = all;
+    return NULL;
+}
+
+/* Open MPI unloads its parts in MPI_Finalize, and its unfreed blocks then look like ours. So builds that check for
+ * leaks do it now. */
+static void check_leaks(void) {
+#if defined(__SANITIZE_ADDRESS__)
+    __lsan_do_leak_check();
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+    __lsan_do_leak_check();
+#endif
+#endif
+}
+
+static int finalize_mpi(struct mpi_call *call) {
+    return call->api->Finalize();
+}
+
+static aorta_status leave_close(void *user, bool finalize) {
+    struct mpi_group *group = user;
+    const int rank = group->rank, size = group->size;
+    const double timeout_s = group->timeout_s;
+    struct mpi_api api = group->api;
+    if (!group->failed) free(group->scratch); /* else MPI may still write into it */
+    free(group->sends.items);
+    free(group->receives.items);
+    free(group);
+    if (!finalize) return NULL;
+    check_leaks();
+    struct mpi_call call = {.api = &api};
+    return mpi_bounded(finalize_mpi, &call, "MPI_Finalize", rank, size, timeout_s);
+}
+
+static const struct aorta_leave_mpi leave_over_mpi = {leave_open, leave_any, leave_close};
+
+aorta_status aorta_comm_leave_begin(const struct aorta_ranks *met, double timeout_s, struct aorta_leave **leave) {
+    struct mpi_api api;
+    const bool joined = mpi_loaded(&api) && mpi_joined(&api);
+    const struct aorta_leave_options options = {
+        .met = met, .timeout_s = timeout_s, .mpi = joined ? &leave_over_mpi : NULL};
+    return aorta_leave_begin(&options, leave);
+}
+
+aorta_status aorta_comm_shutdown(const struct aorta_ranks *met, double timeout_s) {
+    struct aorta_leave *leave;
+    AORTA_TRY(aorta_comm_leave_begin(met, timeout_s, &leave));
+    return aorta_leave_end(leave);
 }

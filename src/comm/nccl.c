@@ -1,16 +1,140 @@
-/* The backend for GPUs: NCCL, or RCCL, which has the same interface. Opening, groups, closing. */
+/* The library of the NCCL backend, its errors, and calls that are in progress. */
+#include "base/clock.h"
+#include "comm/bounded.h"
+#include "comm/comm.h"
 #include "comm/nccl_internal.h"
-
 #include "device/gpu.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define POLL_NS 20000
+#define STATE_POLL_NS 1000000
+
+static const struct aorta_symbol symbols[] = {
+#define ROW(member, symbol, required) {#symbol, offsetof(struct nccl_api, member), required},
+#include "comm/nccl.def"
+#undef ROW
+};
+
+const struct aorta_library_description aorta_nccl_library = {
+    .purpose = "collectives between NVIDIA GPUs",
+    .names = (const char *const[]){"libnccl.so.2", "libnccl.so", NULL},
+    .symbols = symbols,
+    .symbol_count = sizeof symbols / sizeof *symbols,
+    .install = "NCCL 2.14 or newer is needed: apt install libnccl2 (from NVIDIA's repository)",
+};
+
+const struct aorta_library_description aorta_rccl_library = {
+    .purpose = "collectives between AMD GPUs",
+    .names = (const char *const[]){"librccl.so.1", "librccl.so", NULL},
+    .symbols = symbols,
+    .symbol_count = sizeof symbols / sizeof *symbols,
+    .install = "RCCL of ROCm 5.7 or newer is needed: apt install rccl (from AMD's repository)",
+};
+
+static aorta_status library_open(struct aorta_device *device, void **state) {
+    const bool hip = aorta_device_get_info(device)->kind == AORTA_DEVICE_HIP;
+    struct nccl_library *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the collectives' library");
+    struct aorta_library library;
+    aorta_status status = aorta_library_open(hip ? &aorta_rccl_library : &aorta_nccl_library, &made->api, &library);
+    if (status)
+        free(made);
+    else
+        *state = made;
+    return status;
+}
+
+static aorta_status library_of(struct aorta_device *device, struct nccl_library **library) {
+    static const char key;
+    void *state;
+    AORTA_TRY(aorta_device_attachment(device, &key, library_open, free, &state));
+    *library = state;
+    return NULL;
+}
+
+aorta_status nccl_check(const struct nccl_api *api, void *comm, int result, const char *function) {
+    if (result == NCCL_SUCCESS) return NULL;
+    const char *more = api->last_error ? api->last_error(comm) : NULL;
+    return AORTA_ERROR(AORTA_COMM, "%s: %s%s%s", function, api->error_text(result), more && *more ? ": " : "",
+                       more ? more : "");
+}
+
+aorta_status nccl_failure(const struct nccl_domain *domain) {
+    return AORTA_ERROR(domain->failure, "%s", domain->message);
+}
+
+/* The communicator's state, unless the watchdog is aborting it. */
+static aorta_status ask(struct nccl_group *group, int *state) {
+    struct nccl_domain *domain = group->domain;
+    pthread_mutex_lock(&domain->lock);
+    bool aborted = atomic_load(&domain->failed);
+    int result = aborted ? NCCL_SUCCESS : domain->api->async_error(group->comm, state);
+    pthread_mutex_unlock(&domain->lock);
+    if (aborted) return nccl_failure(domain);
+    return nccl_check(domain->api, group->comm, result, "ncclCommGetAsyncError");
+}
+
+/* As nccl_check, but waits while the call is in progress; AORTA_TIMEOUT after timeout_s. */
+static aorta_status wait_for_result(struct nccl_group *group, int result, const char *function) {
+    const int64_t start_ns = aorta_clock_ns();
+    while (result == NCCL_IN_PROGRESS) {
+        AORTA_TRY(ask(group, &result));
+        if (result != NCCL_IN_PROGRESS) break;
+        double waited_s = (double)(aorta_clock_ns() - start_ns) * 1e-9;
+        if (waited_s > group->domain->timeout_s)
+            return aorta_bounded_late(function, group->rank, group->size, waited_s);
+        nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+    }
+    return nccl_check(group->domain->api, group->comm, result, function);
+}
+
+int nccl_wait_ready(const struct nccl_api *api, void *comm, int result) {
+    while (result == NCCL_IN_PROGRESS) {
+        nanosleep(&(struct timespec){.tv_nsec = STATE_POLL_NS}, NULL);
+        int asked = api->async_error(comm, &result);
+        if (asked != NCCL_SUCCESS) return asked;
+    }
+    return result;
+}
+
+struct task {
+    struct nccl_call call;
+    nccl_function *function;
+    aorta_status status; /* of the thread itself */
+};
+
+static void run_task(void *argument) {
+    struct task *task = argument;
+    task->status = aorta_gpu_make_current(task->call.device);
+    if (!task->status) task->call.result = task->function(&task->call);
+}
+
+aorta_status nccl_bounded(const struct nccl_group *group, nccl_function *function, struct nccl_call *call,
+                          const char *name) {
+    const struct nccl_domain *domain = group->domain;
+    call->api = domain->api;
+    call->device = domain->device;
+    struct task task = {.call = *call, .function = function};
+    int error = aorta_bounded(run_task, &task, sizeof task, domain->timeout_s, &domain->failed);
+    if (error == ECANCELED) return aorta_annotate(nccl_failure(domain), "%s", name);
+    if (error == ETIMEDOUT) return aorta_bounded_late(name, group->rank, group->size, domain->timeout_s);
+    if (error) return AORTA_ERROR(AORTA_IO, "%s: no thread: %s", name, strerror(error));
+    *call = task.call;
+    return task.status ? task.status : nccl_check(call->api, call->made ? call->made : call->comm, call->result, name);
+}
+
+/* ---- groups ---- */
 
 /* ---- domains ---- */
 
 static aorta_status domain_open(const struct aorta_comm_options *options, struct nccl_domain **domain) {
     struct nccl_library *library;
-    AORTA_TRY(nccl_library_of(options->device, &library));
+    AORTA_TRY(library_of(options->device, &library));
     struct nccl_domain *made = calloc(1, sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "out of memory for a group of ranks");
     made->api = &library->api;
@@ -70,7 +194,7 @@ static int end(struct nccl_call *call) {
     return result == NCCL_SUCCESS ? call->api->destroy(call->comm) : result;
 }
 
-/* In good order; what does not end so is left to the end of the process. After a failure the watchdog has it. */
+/* Ends it in order; otherwise it ends with the process. After a failure the watchdog owns it. */
 static void end_communicator(struct nccl_group *group) {
     struct nccl_call call = {.comm = group->comm};
     if (!call.comm || atomic_load(&group->domain->failed)) return;
@@ -109,7 +233,7 @@ static aorta_status exchange_id(struct nccl_group *group, struct nccl_unique_id 
                        api->error_text(message.result));
 }
 
-/* What is undefined NCCL takes from its environment. Colour and key are size and rank here. */
+/* NCCL reads undefined settings from its environment. Colour and key are size and rank here. */
 static int init_rank(struct nccl_call *call) {
     struct nccl_config config = {
         .size = sizeof config,
@@ -222,7 +346,7 @@ static void nccl_close(struct aorta_comm *comm) {
 static void nccl_version(struct aorta_comm *comm, char *text, size_t capacity) {
     struct nccl_library *library;
     int version = 0;
-    aorta_status status = nccl_library_of(comm->device, &library);
+    aorta_status status = library_of(comm->device, &library);
     if (!status && library->api.version(&version) == NCCL_SUCCESS)
         snprintf(text, capacity, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
     aorta_status_free(status);
@@ -238,3 +362,139 @@ const struct aorta_comm_backend aorta_comm_nccl = {
     .version = nccl_version,
     .alloc = nccl_alloc,
 };
+
+/* ---- collectives ---- */
+
+static const int types[AORTA_DTYPE_COUNT] = {
+    [AORTA_F32] = NCCL_FLOAT32, [AORTA_F16] = NCCL_FLOAT16, [AORTA_BF16] = NCCL_BFLOAT16,
+    [AORTA_I64] = NCCL_INT64,   [AORTA_I32] = NCCL_INT32,   [AORTA_U8] = NCCL_UINT8,
+};
+static const int reductions[] = {[AORTA_SUM] = NCCL_SUM, [AORTA_MAX] = NCCL_MAX};
+
+/* Queues one piece of the call. */
+typedef int run_function(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
+                         const struct aorta_comm_piece *piece, void *stream);
+
+static bool fine(int result) {
+    return result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS;
+}
+
+static int reduce_scatter(const struct nccl_api *api, const struct nccl_group *group,
+                          const struct aorta_comm_call *call, const struct aorta_comm_piece *piece, void *stream) {
+    return api->reduce_scatter(piece->send, piece->receive, piece->count, types[call->dtype],
+                               reductions[call->reduction], group->comm, stream);
+}
+
+static int all_gather(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
+                      const struct aorta_comm_piece *piece, void *stream) {
+    return api->all_gather(piece->send, piece->receive, piece->count, types[call->dtype], group->comm, stream);
+}
+
+static int all_reduce(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
+                      const struct aorta_comm_piece *piece, void *stream) {
+    return api->all_reduce(piece->send, piece->receive, piece->count, types[call->dtype], reductions[call->reduction],
+                           group->comm, stream);
+}
+
+static int broadcast(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
+                     const struct aorta_comm_piece *piece, void *stream) {
+    return api->broadcast(piece->send, piece->receive, piece->count, types[call->dtype], call->root, group->comm,
+                          stream);
+}
+
+/* One send and one receive for each rank, which NCCL runs as one kernel. */
+static int all_to_all(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
+                      const struct aorta_comm_piece *piece, void *stream) {
+    const size_t element = aorta_dtype_size(call->dtype);
+    const int type = types[call->dtype];
+    const char *send = piece->send;
+    char *receive = piece->receive;
+    int result = api->group_start();
+    if (result != NCCL_SUCCESS) return result;
+    for (int peer = 0; peer < group->size && fine(result); peer++) {
+        const size_t out = call->send_counts ? call->send_counts[peer] : piece->count;
+        const size_t in = call->receive_counts ? call->receive_counts[peer] : piece->count;
+        if (out) result = api->send(send, out, type, peer, group->comm, stream);
+        if (fine(result) && in) result = api->receive(receive, in, type, peer, group->comm, stream);
+        send += out * element, receive += in * element;
+    }
+    int ended = api->group_end();
+    return fine(result) ? ended : result;
+}
+
+/* An all-reduce of one element whose result is not used. */
+static int barrier(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
+                   const struct aorta_comm_piece *piece, void *stream) {
+    (void)call, (void)piece;
+    return api->all_reduce(group->token, group->token, 1, NCCL_INT32, NCCL_SUM, group->comm, stream);
+}
+
+/* Several pieces make a group, which NCCL runs as one kernel. */
+static int run_pieces(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
+                      run_function *run, void *stream) {
+    if (call->piece_count == 1) return run(api, group, call, call->pieces, stream);
+    int result = api->group_start();
+    if (result != NCCL_SUCCESS) return result;
+    for (int i = 0; i < call->piece_count && fine(result); i++)
+        if (call->pieces[i].count) result = run(api, group, call, &call->pieces[i], stream);
+    int ended = api->group_end();
+    return fine(result) ? ended : result;
+}
+
+static const struct {
+    run_function *run;
+    const char *name;
+} functions[AORTA_COLLECTIVE_COUNT] = {
+    [AORTA_ALL_REDUCE] = {all_reduce, "ncclAllReduce"},
+    [AORTA_REDUCE_SCATTER] = {reduce_scatter, "ncclReduceScatter"},
+    [AORTA_ALL_GATHER] = {all_gather, "ncclAllGather"},
+    [AORTA_BROADCAST] = {broadcast, "ncclBroadcast"},
+    [AORTA_ALL_TO_ALL] = {all_to_all, "ncclSend and ncclRecv"},
+    [AORTA_BARRIER] = {barrier, "ncclAllReduce"},
+};
+
+struct kernel_arguments {
+    struct nccl_group *group;
+    struct aorta_comm_call call;
+};
+
+static void announce(struct nccl_group *group, const struct aorta_comm_call *call) {
+    struct nccl_domain *domain = group->domain;
+    char text[AORTA_BEACON_TEXT];
+    group->sequence++;
+    aorta_comm_describe(call, group->sequence, group->size, text);
+    aorta_beacon_set(domain->beacon, text);
+    pthread_mutex_lock(&domain->lock);
+    memcpy(domain->last, text, sizeof text);
+    pthread_mutex_unlock(&domain->lock);
+}
+
+static aorta_status run_kernel(struct aorta_stream *stream, const void *arguments) {
+    const struct kernel_arguments *kernel = arguments;
+    struct nccl_group *group = kernel->group;
+    const struct aorta_comm_call *call = &kernel->call;
+    announce(group, call);
+    if (call->count == 0 && call->kind != AORTA_BARRIER) return NULL;
+    if (atomic_load(&group->domain->failed)) return nccl_failure(group->domain);
+    void *handle = aorta_gpu_stream_handle(stream);
+    int result = run_pieces(group->domain->api, group, call, functions[call->kind].run, handle);
+    aorta_status status = wait_for_result(group, result, functions[call->kind].name);
+    if (!status) return NULL;
+    char text[AORTA_BEACON_TEXT];
+    aorta_comm_describe(call, group->sequence, group->size, text);
+    return aorta_annotate(status, "%s: rank %d", text, group->rank);
+}
+
+static const struct aorta_kernel kernels[AORTA_COLLECTIVE_COUNT] = {
+    [AORTA_ALL_REDUCE] = {.name = "all_reduce", .gpu = run_kernel},
+    [AORTA_REDUCE_SCATTER] = {.name = "reduce_scatter", .gpu = run_kernel},
+    [AORTA_ALL_GATHER] = {.name = "all_gather", .gpu = run_kernel},
+    [AORTA_BROADCAST] = {.name = "broadcast", .gpu = run_kernel},
+    [AORTA_ALL_TO_ALL] = {.name = "all_to_all", .gpu = run_kernel},
+    [AORTA_BARRIER] = {.name = "barrier", .gpu = run_kernel},
+};
+
+aorta_status nccl_enqueue(struct aorta_comm *comm, struct aorta_stream *stream, const struct aorta_comm_call *call) {
+    const struct kernel_arguments arguments = {comm->state, *call};
+    return aorta_launch(stream, &kernels[call->kind], &arguments, sizeof arguments);
+}

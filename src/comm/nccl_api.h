@@ -1,12 +1,12 @@
-/* What is called in NCCL and RCCL, which have one interface. Facts from NCCL's nccl.h (2.18 to 2.28) and RCCL's rccl.h;
- * tests/comm/nccl_signatures.cc compares them with the vendor's header. */
+/* The functions of NCCL and RCCL that we call; the two have one interface. Facts from NCCL's nccl.h (2.18 to 2.28) and
+ * RCCL's rccl.h; tests/comm/nccl_signatures.cc compares them with the vendor's header. */
 #ifndef AORTA_COMM_NCCL_API_H
 #define AORTA_COMM_NCCL_API_H
 
 #include <limits.h>
 #include <stddef.h>
 
-enum nccl_result { NCCL_SUCCESS = 0, NCCL_IN_PROGRESS = 7 }; /* the others are failures */
+enum nccl_result { NCCL_SUCCESS = 0, NCCL_IN_PROGRESS = 7 }; /* all other values are failures */
 enum nccl_reduction { NCCL_SUM = 0, NCCL_MAX = 2 };
 enum nccl_type {
     NCCL_UINT8 = 1,
@@ -19,7 +19,9 @@ enum nccl_type {
 enum { NCCL_NO_COLOR = -1, NCCL_UNDEFINED = INT_MIN };
 enum { NCCL_WINDOW_SYMMETRIC = 1, NCCL_WINDOW_ALIGNMENT = 4096 };
 #define NCCL_CONFIG_MAGIC 0xcafebeefu
-#define NCCL_CONFIG_VERSION 21800 /* the layout below is that of 2.18; later versions fill in what they added */
+#define NCCL_CONFIG_VERSION                                                                                            \
+    21800 /* the layout below is that of 2.18; later versions add defaults for their members                           \
+           */
 
 struct nccl_unique_id {
     char bytes[128];

@@ -1,13 +1,13 @@
-/* Inside the NCCL backend: what was opened together, its groups, and the watchdog over both.
+/* Inside the NCCL backend: domains of groups that were opened together, and the watchdog over them.
  *
- * Making communicators waits for peers, on a thread of its own that is abandoned after timeout_s (nccl_bounded). Where
+ * Making communicators waits for peers, on a thread that is abandoned after timeout_s (nccl_bounded). With
  * NCCL_COMM_BLOCKING=0 a call may return "in progress", and is then polled. Collectives cannot be polled: a kernel
  * whose peer never calls runs for ever, and the host waits for it; the first of a communicator may block the host
  * itself. So a watchdog thread checks, without touching the GPU, for
  *   - a rank that has died (its connection to the rendezvous has ended),
  *   - failures that NCCL itself has noticed (a broken network),
  *   - the host being blocked in a call on the device for longer than timeout_s,
- * and then gives up: the device is declared failed, so that every further call on it returns what happened, and the
+ * and then gives up: the device is declared failed, so that every further call on it returns this failure, and the
  * communicators are aborted, which ends their kernels. If the host is still blocked then, the process is ended. */
 #ifndef AORTA_COMM_NCCL_INTERNAL_H
 #define AORTA_COMM_NCCL_INTERNAL_H
@@ -24,7 +24,7 @@ struct nccl_library {
     uint64_t openings; /* of this device so far */
 };
 
-/* What one aorta_comm_open began, with all groups split from it. */
+/* Created by one aorta_comm_open, with all groups split from it. */
 struct nccl_domain {
     const struct nccl_api *api;
     struct aorta_device *device;
@@ -56,20 +56,17 @@ struct nccl_group {
     void *token;       /* device memory of one element, for barriers */
 };
 
-/* ---- nccl_library.c ---- */
+/* ---- the library ---- */
 
-aorta_status nccl_library_of(struct aorta_device *device, struct nccl_library **library);
 /* NULL for success, else AORTA_COMM with the library's words. */
 aorta_status nccl_check(const struct nccl_api *api, void *comm, int result, const char *function);
 /* Why the domain was given up; call it when `failed` is set. */
 aorta_status nccl_failure(const struct nccl_domain *domain);
-/* As nccl_check, but waits while the call is in progress; AORTA_TIMEOUT after timeout_s. */
-aorta_status nccl_wait(struct nccl_group *group, int result, const char *function);
 
 /* For calls on another thread (nccl_bounded): waits, without end, while `comm` is in progress. */
 int nccl_wait_ready(const struct nccl_api *api, void *comm, int result);
 
-/* A call that waits for other ranks; `made` and `result` are what it gives. */
+/* A call that waits for other ranks; `made` and `result` are its results. */
 struct nccl_call {
     const struct nccl_api *api;
     struct aorta_device *device;
@@ -85,11 +82,11 @@ typedef int nccl_function(struct nccl_call *call);
 aorta_status nccl_bounded(const struct nccl_group *group, nccl_function *function, struct nccl_call *call,
                           const char *name);
 
-/* ---- nccl_run.c ---- */
+/* ---- collectives ---- */
 
 aorta_status nccl_enqueue(struct aorta_comm *comm, struct aorta_stream *stream, const struct aorta_comm_call *call);
 
-/* ---- nccl_memory.c ---- */
+/* ---- symmetric memory (nccl_watch.c) ---- */
 
 aorta_status nccl_alloc(struct aorta_comm *const *comms, int count, size_t bytes, const char *what, void **memory);
 

@@ -73,19 +73,17 @@ static void reduce_float(char *out, const void *const *blocks, int ranks, size_t
 
 /* Integers are read as 64 bits; the low bits of a sum do not depend on the high ones, so int32 wraps as it should. */
 static void load_integer(int64_t *to, const void *from, size_t offset, size_t count, enum aorta_dtype dtype) {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         to[i] = dtype == AORTA_I64 ? ((const int64_t *)from)[offset + i] : ((const int32_t *)from)[offset + i];
-    }
 }
 
 static void accumulate_integer(int64_t *restrict into, const int64_t *restrict from, size_t count,
                                enum aorta_reduction reduction) {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         if (reduction == AORTA_SUM)
             into[i] = (int64_t)((uint64_t)into[i] + (uint64_t)from[i]);
         else if (from[i] > into[i])
             into[i] = from[i];
-    }
 }
 
 static void reduce_integer(void *out, const void *const *blocks, int ranks, size_t offset, size_t count,
@@ -96,12 +94,11 @@ static void reduce_integer(void *out, const void *const *blocks, int ranks, size
         load_integer(next, blocks[rank], offset, count, dtype);
         accumulate_integer(sum, next, count, reduction);
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         if (dtype == AORTA_I64)
             ((int64_t *)out)[offset + i] = sum[i];
         else
             ((int32_t *)out)[offset + i] = (int32_t)sum[i];
-    }
 }
 
 void aorta_reduce_blocks(void *out, const void *const *blocks, int ranks, size_t count, enum aorta_dtype dtype,

@@ -17,30 +17,27 @@ struct pass {
     const char *override;      /* NULL: the file */
     struct aorta_text *errors; /* one line each */
     int *error_count;
-    aorta_status status; /* what ends the pass: memory */
+    aorta_status status; /* a failure that ends the pass: memory */
 };
 
 /* ---- finding rows ---- */
 
 static const struct aorta_option *find_row(const struct aorta_option_table *table, const char *key) {
-    for (size_t i = 0; i < table->alias_count; i++) {
+    for (size_t i = 0; i < table->alias_count; i++)
         if (strcmp(table->aliases[i].name, key) == 0) key = table->aliases[i].key;
-    }
-    for (size_t i = 0; i < table->count; i++) {
+    for (size_t i = 0; i < table->count; i++)
         if (strcmp(table->rows[i].key, key) == 0) return &table->rows[i];
-    }
     return NULL;
 }
 
-/* The key lies in the section: it begins with "section.". */
+/* The key is in the section: it begins with "section.". */
 static bool is_below(const char *key, const char *section, size_t section_length) {
     return strncmp(key, section, section_length) == 0 && key[section_length] == '.';
 }
 
 static bool is_section(const struct aorta_option_table *table, const char *path) {
-    for (size_t i = 0; i < table->count; i++) {
+    for (size_t i = 0; i < table->count; i++)
         if (is_below(table->rows[i].key, path, strlen(path))) return true;
-    }
     return false;
 }
 
@@ -58,11 +55,10 @@ static bool is_ignored(struct aorta_config *config, const char *path) {
 /* ---- messages ---- */
 
 static void place_of(const struct aorta_config *config, int line, const char *override, struct aorta_text *text) {
-    if (override) {
+    if (override)
         aorta_text_printf(text, "--override %s", override);
-    } else {
+    else
         aorta_text_printf(text, "%s:%d", config->path, line);
-    }
 }
 
 static int line_of(const yaml_node_t *node) {
@@ -109,9 +105,8 @@ static const char *suggest(const struct aorta_option_table *table, const char *p
     const char *same_leaf = NULL;
     for (size_t i = 0; i < table->count; i++) {
         keys[i] = table->rows[i].key;
-        if (!same_leaf && strcmp(strrchr(keys[i], '.') ? strrchr(keys[i], '.') + 1 : keys[i], leaf) == 0) {
+        if (!same_leaf && strcmp(strrchr(keys[i], '.') ? strrchr(keys[i], '.') + 1 : keys[i], leaf) == 0)
             same_leaf = keys[i];
-        }
     }
     const char *nearest = aorta_nearest(path, keys, table->count);
     free(keys);
@@ -152,11 +147,10 @@ static void report_unknown(struct pass *pass, const char *path, const yaml_node_
     const char *dot = strrchr(path, '.');
     if (dot && (size_t)(dot - path) < sizeof section) memcpy(section, path, (size_t)(dot - path));
     if (!is_section(table, section)) *section = '\0';
-    if (*section) {
+    if (*section)
         aorta_text_printf(pass->errors, "; the keys of %s are ", section);
-    } else {
+    else
         aorta_text_puts(pass->errors, "; the sections are ");
-    }
     list_names(table, section, pass->errors);
 }
 
@@ -169,11 +163,10 @@ static void report_wrong(struct pass *pass, const struct aorta_option *row, cons
     const char *nearest = row->choices && value->type == YAML_SCALAR_NODE
                               ? aorta_option_nearest_choice(row, (const char *)value->data.scalar.value)
                               : NULL;
-    if (nearest) {
+    if (nearest)
         aorta_text_printf(pass->errors, "; did you mean %s?", nearest);
-    } else {
+    else
         aorta_text_printf(pass->errors, " (default: %s)", row->fallback);
-    }
 }
 
 /* ---- walking ---- */
@@ -220,22 +213,20 @@ static void apply_row(struct pass *pass, const struct aorta_option *row, const y
     bool list;
     bool fits = aorta_yaml_scalars(pass->document, value, &config->arena, &scalars, &count, &list);
     bool null = fits && !list && !scalars[0].quoted && aorta_scalar_is_null(scalars[0].text);
-    if ((row->type == AORTA_OPTION_TREE || row->type == AORTA_OPTION_MAP) && !(row->nullable && null)) {
+    if ((row->type == AORTA_OPTION_TREE || row->type == AORTA_OPTION_MAP) && !(row->nullable && null))
         apply_tree(pass, row, value);
-    } else if (!fits || !aorta_option_store(row, scalars, count, list, config->values, &config->arena, &pass->status)) {
+    else if (!fits || !aorta_option_store(row, scalars, count, list, config->values, &config->arena, &pass->status))
         report_wrong(pass, row, value);
-    }
 }
 
-/* A key that stands twice in one mapping, where YAML itself would take either. Sections that are no rows need this. */
+/* A key twice in one mapping, where YAML itself would accept either. Sections that are no rows need this. */
 static bool is_repeated(struct pass *pass, const yaml_node_t *mapping, const yaml_node_pair_t *pair, const char *path) {
     const yaml_node_t *key = yaml_document_get_node(pass->document, pair->key);
     for (const yaml_node_pair_t *earlier = mapping->data.mapping.pairs.start; earlier < pair; earlier++) {
         const yaml_node_t *other = yaml_document_get_node(pass->document, earlier->key);
         if (other->type != YAML_SCALAR_NODE ||
-            strcmp((const char *)other->data.scalar.value, (const char *)key->data.scalar.value) != 0) {
+            strcmp((const char *)other->data.scalar.value, (const char *)key->data.scalar.value) != 0)
             continue;
-        }
         if (begin_error(pass, key, path)) {
             aorta_text_puts(pass->errors, "given twice");
             if (!pass->override) aorta_text_printf(pass->errors, ", first on line %d", line_of(other));
@@ -273,7 +264,7 @@ static bool is_plain_null(const yaml_node_t *node) {
            aorta_scalar_is_null((const char *)node->data.scalar.value);
 }
 
-/* The depth of this recursion is that of the longest key, whatever the document holds. */
+/* The recursion is as deep as the longest key, for any document. */
 static void apply(struct pass *pass, const char *path, const yaml_node_t *key, const yaml_node_t *value) {
     const struct aorta_option_table *table = pass->config->table;
     const struct aorta_option *row = find_row(table, path);
@@ -359,11 +350,10 @@ static aorta_status read_override(struct aorta_config *config, const char *overr
     struct pass pass = {
         .config = config, .document = &document, .override = text, .errors = errors, .error_count = error_count};
     const yaml_node_t *root = yaml_document_get_root_node(&document);
-    if (root) {
+    if (root)
         apply(&pass, path, root, root);
-    } else { /* nothing but a comment */
-        pass.status = AORTA_ERROR(AORTA_CONFIG, "%s: there is no value behind \"=\"; put it in quotes", place);
-    }
+    else /* nothing but a comment */
+        pass.status = AORTA_ERROR(AORTA_CONFIG, "%s: there is no value after \"=\"; put it in quotes", place);
     yaml_document_delete(&document);
     return pass.status;
 }
@@ -379,13 +369,10 @@ static aorta_status report(const struct aorta_text *errors, int count) {
 static aorta_status fill(struct aorta_config *config, const char *const *overrides, size_t override_count,
                          struct aorta_text *errors) {
     int error_count = 0;
-    for (size_t i = 0; i < config->table->count; i++) {
+    for (size_t i = 0; i < config->table->count; i++)
         AORTA_TRY(aorta_option_store_default(&config->table->rows[i], config->values, &config->arena));
-    }
     if (config->path) AORTA_TRY(read_file(config, errors, &error_count));
-    for (size_t i = 0; i < override_count; i++) {
-        AORTA_TRY(read_override(config, overrides[i], errors, &error_count));
-    }
+    for (size_t i = 0; i < override_count; i++) AORTA_TRY(read_override(config, overrides[i], errors, &error_count));
     return report(errors, error_count);
 }
 
@@ -397,11 +384,10 @@ aorta_status aorta_config_load(const struct aorta_option_table *table, const cha
     config->path = path ? aorta_arena_strdup(&config->arena, path) : NULL;
     struct aorta_text errors = {0};
     aorta_status status = NULL;
-    if (!config->origins || !config->ignored || (path && !config->path)) {
+    if (!config->origins || !config->ignored || (path && !config->path))
         status = AORTA_ERROR(AORTA_MEMORY, "out of memory for the configuration");
-    } else {
+    else
         status = fill(config, overrides, override_count, &errors);
-    }
     aorta_text_free(&errors);
     if (status) aorta_config_free(config);
     return status;
@@ -452,11 +438,10 @@ const struct aorta_origin *aorta_config_origin(const struct aorta_config *config
 
 void aorta_config_place(const struct aorta_config *config, const char *key, struct aorta_text *text) {
     const struct aorta_origin *origin = aorta_config_origin(config, key);
-    if (!origin || origin->kind == AORTA_FROM_DEFAULT) {
+    if (!origin || origin->kind == AORTA_FROM_DEFAULT)
         aorta_text_puts(text, "default");
-    } else {
+    else
         place_of(config, origin->line, origin->override, text);
-    }
 }
 
 aorta_status aorta_config_error(const struct aorta_config *config, const char *key, const char *format, ...) {

@@ -1,8 +1,8 @@
-/* Reads a configuration file and overrides into a typed struct, by a table of option rows, and remembers where each
- * value came from.
+/* Reads a configuration file and overrides into a typed struct, by a table of option rows, and remembers the source of
+ * each value.
  *
  * Files are YAML, or JSON when the name ends in ".json". Every error is AORTA_CONFIG and names the place ("file:line"
- * or "--override key=value"), the key, what was found and what would be right; up to ten are reported, one per line. */
+ * or "--override key=value"), the key, the value found and the allowed values; up to ten are reported, one per line. */
 #ifndef AORTA_CONFIG_CONFIG_H
 #define AORTA_CONFIG_CONFIG_H
 
@@ -21,7 +21,7 @@ struct aorta_option_alias {
 };
 
 struct aorta_option_table {
-    const struct aorta_option *rows; /* sections stand together */
+    const struct aorta_option *rows; /* rows of one section are together */
     size_t count;
     const struct aorta_option_absent *absent;
     size_t absent_count;
@@ -82,7 +82,8 @@ void aorta_config_ignored(const struct aorta_config *config, struct aorta_text *
 /* The reasons as rows of a table: keys, reason. */
 void aorta_option_reasons_markdown(const struct aorta_option_reason *reasons, size_t count, struct aorta_text *text);
 
-/* Whether the file's top level has this key. A file that cannot be read has none: whoever loads it says so. */
+/* Whether the file's top level has this key. A file that cannot be read has none: its later loading
+ * reports the error. */
 bool aorta_config_has_section(const char *path, const char *section);
 
 /* The effective values as a JSON object, nested by section. Written back into a file, they load as the same values. */

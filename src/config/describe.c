@@ -1,9 +1,10 @@
 /* The rows for people and for files: help, documentation, effective values. */
 #include "config/config.h"
+#include "config/reader.h"
 
 #include <string.h>
 
-/* "training" of "training.batch_size"; the length of what stands before the last dot. */
+/* The length of "training" in "training.batch_size": the part before the last dot. */
 static size_t section_length(const char *key) {
     const char *dot = strrchr(key, '.');
     return dot ? (size_t)(dot - key) : 0;
@@ -79,9 +80,8 @@ static void put_aliases(struct aorta_text *text, const struct aorta_choice *firs
 }
 
 static bool is_alias(const struct aorta_option *row, const struct aorta_choice *choice) {
-    for (const struct aorta_choice *earlier = row->choices; earlier < choice; earlier++) {
+    for (const struct aorta_choice *earlier = row->choices; earlier < choice; earlier++)
         if (earlier->value == choice->value) return true;
-    }
     return false;
 }
 
@@ -128,11 +128,10 @@ static void write_bool(const struct aorta_option *row, const void *place, struct
 static void write_int(const struct aorta_option *row, const void *place, struct aorta_json *json) {
     int64_t value;
     memcpy(&value, place, sizeof value);
-    if (row->nullable && value == row->when_null) {
+    if (row->nullable && value == row->when_null)
         aorta_json_null(json);
-    } else {
+    else
         aorta_json_int(json, value);
-    }
 }
 
 static void write_double(const struct aorta_option *row, const void *place, struct aorta_json *json) {
@@ -315,4 +314,28 @@ void aorta_option_reasons_markdown(const struct aorta_option_reason *reasons, si
             aorta_text_printf(text, "%s`%s`", key == reasons[i].keys ? "| " : ", ", *key);
         aorta_text_printf(text, " | %s |\n", reasons[i].reason);
     }
+}
+
+/* ---- defaults ---- */
+
+aorta_status aorta_option_store_default(const struct aorta_option *option, void *values, struct aorta_arena *arena) {
+    aorta_status status = NULL;
+    if (option->type == AORTA_OPTION_TREE || option->type == AORTA_OPTION_MAP) {
+        aorta_option_store(option, &(struct aorta_scalar){option->fallback, false}, 1, false, values, arena, &status);
+        return status;
+    }
+    yaml_document_t document;
+    AORTA_TRY(aorta_yaml_load(option->fallback, strlen(option->fallback), option->key, false, &document));
+    const yaml_node_t *root = yaml_document_get_root_node(&document);
+    struct aorta_scalar *scalars;
+    size_t count;
+    bool list;
+    bool fits = root && aorta_yaml_scalars(&document, root, arena, &scalars, &count, &list) &&
+                aorta_option_store(option, scalars, count, list, values, arena, &status);
+    if (!fits && !status) {
+        status = AORTA_ERROR(AORTA_INTERNAL, "the default of %s does not fit its own row: %s", option->key,
+                             option->fallback);
+    }
+    yaml_document_delete(&document);
+    return status;
 }

@@ -9,9 +9,8 @@
 /* ---- scalars ---- */
 
 static bool is_one_of(const char *text, const char *const *words, size_t count) {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         if (strcmp(text, words[i]) == 0) return true;
-    }
     return false;
 }
 
@@ -136,9 +135,8 @@ static bool store_double(const struct target *target) {
 }
 
 static const struct aorta_choice *find_choice(const struct aorta_option *option, const char *text) {
-    for (const struct aorta_choice *choice = option->choices; choice->name; choice++) {
+    for (const struct aorta_choice *choice = option->choices; choice->name; choice++)
         if (strcasecmp(choice->name, text) == 0) return choice;
-    }
     return NULL;
 }
 
@@ -181,9 +179,8 @@ static bool store_string(const struct target *target) {
 static bool store_doubles_2(const struct target *target) {
     double values[2];
     if (!target->list || target->count != 2) return false;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 2; i++)
         if (!read_double(target->option, target->scalars[i], &values[i])) return false;
-    }
     memcpy(target->place, values, sizeof values);
     return true;
 }
@@ -195,9 +192,8 @@ static bool store_int_list(const struct target *target) {
         out_of_memory(target);
         return true;
     }
-    for (size_t i = 0; i < target->count; i++) {
+    for (size_t i = 0; i < target->count; i++)
         if (!read_int(target->option, target->scalars[i], &items[i])) return false;
-    }
     struct aorta_int_list list = {items, target->count};
     memcpy(target->place, &list, sizeof list);
     return true;
@@ -382,8 +378,7 @@ void aorta_option_describe(const struct aorta_option *option, struct aorta_text 
 const char *aorta_option_nearest_choice(const struct aorta_option *option, const char *text) {
     const char *names[32];
     size_t count = 0;
-    for (const struct aorta_choice *choice = option->choices; choice && choice->name && count < 32; choice++) {
+    for (const struct aorta_choice *choice = option->choices; choice && choice->name && count < 32; choice++)
         names[count++] = choice->name;
-    }
     return aorta_nearest(text, names, count);
 }

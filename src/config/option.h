@@ -1,5 +1,5 @@
-/* Options as rows of a table. One row says where a value is stored, what it may be, what it is when nobody sets it and
- * what it does; the rows make the reader, the error messages, the help and docs/configuration.md.
+/* Options as rows of a table. One row has the place of a value, its allowed values, its default and its effect; the
+ * rows make the reader, the error messages, the help and docs/configuration.md.
  *
  * Configuration files (config.h) and command lines (cli/cli.h) are both read through these rows. */
 #ifndef AORTA_CONFIG_OPTION_H
@@ -48,7 +48,7 @@ struct aorta_choice {
     int value;
 };
 
-/* What the value of a row names (config/paths.h). Rows of type STRING and STRING_LIST. */
+/* The kind of path that a row's value names (config/paths.h). Rows of type STRING and STRING_LIST. */
 enum aorta_path_use {
     AORTA_PATH_NONE,
     AORTA_PATH_READ,   /* a file, or a folder whose files are read */
@@ -72,7 +72,7 @@ struct aorta_option {
                                  Pages are not among them: they may be replaced, and are never read */
     /* of command lines only */
     char letter;          /* one-letter form ('n' for -n), 0: none */
-    const char *argument; /* "FILE": what the help calls the value; NULL: made from the type */
+    const char *argument; /* "FILE": the name of the value in the help; NULL: made from the type */
     bool required;
     bool several;      /* STRING_LIST: takes all words up to the next one that begins with "-" */
     const char *words; /* what `aorta help --words` is asked for its values: "config"; NULL: the choices */

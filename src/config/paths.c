@@ -63,8 +63,8 @@ aorta_status aorta_paths_add_operands(struct aorta_paths *paths, char *const *op
 
 /* ---- which file a path is ---- */
 
-/* What exists: by its number on its device, so that every name of it is the same; and what will be made below it: by
- * its name. */
+/* A place: an existing part, identified by device and inode so that all its names are equal, and a part below it that
+ * does not exist yet, by name. */
 struct place {
     dev_t device;
     ino_t number;
@@ -72,7 +72,8 @@ struct place {
     char resolved[PATH_MAX]; /* the whole path, without links where it exists */
 };
 
-/* Of what does not exist yet: "a//./b" as "a/b"; false: it goes up again, and where to shows only once it exists. */
+/* Simplifies a part that does not exist yet: "a//./b" to "a/b"; false: it has "..", whose target is not known before it
+ * exists. */
 static bool simplify(char *rest) {
     char *end = rest;
     for (char *word = rest, *next; word; word = next) {
@@ -202,7 +203,7 @@ static aorta_status meet(const struct output *a, const struct output *b) {
                        (a->path->use == AORTA_PATH_FILE ? a : b)->path->path);
 }
 
-/* Of two folders: one place, and a name that both receive. */
+/* Whether two folders are one place and receive a file of one name. */
 static bool same_files(const struct output *a, const struct output *b) {
     if (!same_place(&a->place, &b->place)) return false;
     for (const char *const *pattern = a->path->files; pattern && *pattern; pattern++)
@@ -245,7 +246,8 @@ static aorta_status check_inputs(const struct aorta_paths *paths, const struct o
     return NULL;
 }
 
-/* What is written as it comes meets no other output, but can be a file that is read: a shell's descriptor of it. */
+/* A path that is written directly conflicts with no other output, but may be a file that is read: a shell's descriptor
+ * of it. */
 static aorta_status check_direct(const struct aorta_paths *paths, struct output *output) {
     struct stat info;
     if (stat(output->path->path, &info) || !S_ISREG(info.st_mode)) return NULL;

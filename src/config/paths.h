@@ -1,13 +1,12 @@
-/* What a command reads and writes, by the rows of its options and by its operands. Nothing is written over what is
- * read, and no two outputs have one name, whatever the names look like: links, relative paths, folders that are not
- * there yet. */
+/* The files that a command reads and writes, by the rows of its options and by its operands. No output replaces an
+ * input, and no two outputs are one file, under any names: links, relative paths, folders that do not exist yet. */
 #ifndef AORTA_CONFIG_PATHS_H
 #define AORTA_CONFIG_PATHS_H
 
 #include "config/option.h"
 
 struct aorta_path {
-    const char *name; /* of the option with what is put before it: "--html"; of an operand "". In the arena */
+    const char *name; /* of the option with its prefix: "--html"; of an operand "". In the arena */
     const char *path; /* borrowed */
     enum aorta_path_use use;
     const char *const *files; /* as of the row */
@@ -29,12 +28,12 @@ AORTA_MUST_USE aorta_status aorta_paths_add_rows(struct aorta_paths *paths, cons
 AORTA_MUST_USE aorta_status aorta_paths_add_operands(struct aorta_paths *paths, char *const *operands, int count);
 
 /* AORTA_USAGE names the option and the path:
- *   - a file that is written is one that is read, or lies in a folder that is read (pages and empty files may: nobody
+ *   - a file that is written is one that is read, or is in a folder that is read (pages and empty files may: nothing
  *     reads them);
  *   - a folder receives a file of the name of one that is read;
  *   - two outputs have one name, or one is a file that another's folder receives.
- * Outputs that are no files (pipes, /dev/null) and descriptors (what a shell names below /dev/fd) meet no others; a
- * descriptor of a file that is read is refused as the file is. */
+ * Outputs that are no files (pipes, /dev/null) and descriptors (a shell's names below /dev/fd) conflict with no other;
+ * a descriptor of a file that is read is refused as the file is. */
 AORTA_MUST_USE aorta_status aorta_paths_check(const struct aorta_paths *paths);
 
 #endif

@@ -42,7 +42,7 @@ static aorta_status yaml_problem(const yaml_parser_t *parser, const char *bytes,
     return finish_error(&text);
 }
 
-/* A configuration is one document: what follows a second "---" would be lost silently. */
+/* A configuration is one document: content after a second "---" would be lost silently. */
 static aorta_status expect_end(yaml_parser_t *parser, const char *bytes, size_t length, const char *place,
                                bool in_file) {
     yaml_document_t rest;
@@ -80,7 +80,7 @@ static aorta_status check_extent(const char *bytes, size_t length, const char *p
     aorta_status status = NULL;
     yaml_event_t event;
     yaml_event_type_t type = YAML_NO_EVENT;
-    /* What is no YAML is for the real reading to explain. */
+    /* The real reading explains text that is no YAML. */
     for (int depth = 0, anchors = 0; !status && type != YAML_STREAM_END_EVENT && yaml_parser_parse(&parser, &event);) {
         type = event.type;
         depth += type == YAML_SEQUENCE_START_EVENT || type == YAML_MAPPING_START_EVENT;
@@ -90,7 +90,7 @@ static aorta_status check_extent(const char *bytes, size_t length, const char *p
             struct aorta_text text = {0};
             name_place(&text, place, in_file, event.start_mark);
             if (depth > DEEPEST)
-                aorta_text_printf(&text, ": brackets and sections lie more than %d deep", DEEPEST);
+                aorta_text_printf(&text, ": brackets and sections are more than %d deep", DEEPEST);
             else
                 aorta_text_printf(&text, ": there are more than %d anchors (&name)", MOST_ANCHORS);
             status = finish_error(&text);
@@ -122,9 +122,8 @@ aorta_status aorta_json_check(const char *bytes, size_t length, const char *path
     const size_t mark = aorta_utf8_mark(bytes, length);
     json_error_t error;
     json_t *root = json_loadb(bytes + mark, length - mark, JSON_DECODE_ANY, &error);
-    if (!root) {
+    if (!root)
         return AORTA_ERROR(AORTA_CONFIG, "%s:%d:%d: not valid JSON: %s", path, error.line, error.column, error.text);
-    }
     json_decref(root);
     return NULL;
 }
@@ -150,9 +149,8 @@ bool aorta_yaml_scalars(yaml_document_t *document, const yaml_node_t *node, stru
     *scalars = aorta_arena_alloc(arena, *count * sizeof **scalars);
     if (!*scalars) return false;
     if (!*list) return read_scalar(node, arena, *scalars);
-    for (size_t i = 0; i < *count; i++) {
+    for (size_t i = 0; i < *count; i++)
         if (!read_scalar(yaml_document_get_node(document, items[i]), arena, &(*scalars)[i])) return false;
-    }
     return true;
 }
 
@@ -162,7 +160,7 @@ static bool scalar_to_json(const yaml_node_t *node, struct aorta_json *json) {
     double number;
     bool truth;
     if (strcmp((const char *)node->tag, YAML_STR_TAG) != 0 || strlen(text) != node->data.scalar.length) return false;
-    const bool plain = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE; /* what is quoted is text */
+    const bool plain = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE; /* quoted scalars are text */
     if (plain && aorta_scalar_is_null(text))
         aorta_json_null(json);
     else if (plain && aorta_scalar_int(text, &integer))
@@ -248,11 +246,10 @@ void aorta_yaml_describe(yaml_document_t *document, const yaml_node_t *node, str
         for (size_t i = 0; i < count && i < SHOWN; i++) {
             const yaml_node_t *item = yaml_document_get_node(document, items[i]);
             aorta_text_puts(text, i ? ", " : "");
-            if (item->type == YAML_SCALAR_NODE) {
+            if (item->type == YAML_SCALAR_NODE)
                 describe_scalar(item, text);
-            } else {
+            else
                 aorta_text_puts(text, item->type == YAML_MAPPING_NODE ? "{…}" : "[…]");
-            }
         }
         aorta_text_puts(text, count > SHOWN ? ", …]" : "]");
     }

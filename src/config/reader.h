@@ -7,8 +7,8 @@
 
 #include <yaml.h>
 
-/* Parses one document. `place` is the file's name or "--override a=b" and stands first in messages; `in_file` adds line
- * and column to it. End it with yaml_document_delete. */
+/* Parses one document. `place` is the file's name or "--override a=b" and begins messages; `in_file` adds line and
+ * column to it. End it with yaml_document_delete. */
 AORTA_MUST_USE aorta_status aorta_yaml_load(const char *bytes, size_t length, const char *place, bool in_file,
                                             yaml_document_t *document);
 

@@ -1,4 +1,4 @@
-/* What a driver of one kind of device provides; device.c checks, counts and dispatches. Internal to src/device.
+/* The interface of a driver of one kind of device; device.c checks, counts and dispatches. Internal to src/device.
  *
  * A driver embeds the structs below as the first member of its own ones, and fills every member of the table. */
 #ifndef AORTA_DEVICE_BACKEND_H
@@ -14,7 +14,7 @@ struct aorta_device {
     struct aorta_device_info info;
     struct aorta_memory *memory; /* set by device.c, and so are the attachments */
     struct aorta_attachments *attachments;
-    _Atomic(aorta_status) failure; /* of the whole device; owned. These three are watch.c's */
+    _Atomic(aorta_status) failure; /* of the whole device; owned. These three are for watchdogs */
     _Atomic uint64_t calls_begun, calls_ended;
 };
 
@@ -100,17 +100,8 @@ extern const struct aorta_backend aorta_cpu_backend, aorta_cuda_backend, aorta_h
 aorta_status aorta_memory_create(struct aorta_device *device, struct aorta_memory **memory);
 void aorta_memory_destroy(struct aorta_memory *memory); /* gives everything back to the system */
 
-/* ---- attachment.c ---- */
+/* ---- attachments ---- */
 
-aorta_status aorta_attachments_create(struct aorta_attachments **attachments);
-void aorta_attachments_destroy(struct aorta_attachments *attachments); /* ends them, last attached first */
-
-/* ---- watch.c: what watchdogs see and say ---- */
-
-void aorta_watch_open(struct aorta_device *device);
-void aorta_watch_close(struct aorta_device *device);
-/* Around every call of a driver that queues or waits. `status` is the driver's; a failure of the device joins it. */
-void aorta_watch_begin(struct aorta_device *device);
-aorta_status aorta_watch_end(struct aorta_device *device, aorta_status status);
+/* ---- for watchdogs ---- */
 
 #endif

@@ -1,10 +1,25 @@
-/* What captures of every device share: the state of a capture and of each stream in it, and the mistakes that are
- * reported, by name, before the device sees them. How work is recorded and replayed is the device's own. */
+/* Which nodes of a captured graph come before some point: for each branch a count of its nodes, a vector clock (Fidge
+ * 1988, Mattern 1989). Branches hand it on with their events, and waits take the maximum; that says whether every
+ * branch was joined in the end. */
 #ifndef AORTA_DEVICE_CAPTURE_H
 #define AORTA_DEVICE_CAPTURE_H
 
 #include "device/device.h"
-#include "device/reach.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct reach { /* zero-initialise; free `counts` */
+    uint32_t *counts;
+    size_t count;
+};
+
+bool aorta_reach_merge(struct reach *into, const struct reach *from);
+
+/* ---- captures ----
+ * Captures of every device: the state of a capture and of each stream in it, and mistakes that are reported, by name,
+ * before the device sees them. Each device records and replays work in its own way. */
 
 struct capture_state {      /* first member of a device's capture; `references` and freeing are the device's */
     _Atomic int references; /* captured streams' and events' */
@@ -13,10 +28,10 @@ struct capture_state {      /* first member of a device's capture; `references` 
     aorta_status broken; /* first error inside; the capture's end returns it */
 };
 
-struct capture_branch { /* first member of what a device keeps of one stream */
+struct capture_branch { /* first member of a device's data of one stream */
     size_t index;       /* 0: the stream that capture began on */
     char name[64];      /* the stream's */
-    struct reach reach; /* what comes before its next node; owned */
+    struct reach reach; /* everything before its next node; owned */
 };
 
 /* Makes the branch of a stream that comes into a capture. False: no memory, and nothing to free. */
@@ -34,7 +49,7 @@ AORTA_MUST_USE aorta_status aorta_capture_check_wait(const char *name, const str
 AORTA_MUST_USE aorta_status aorta_capture_check_joined(const struct capture_branch *origin,
                                                        const struct capture_branch *branch);
 
-/* What else is a mistake with a captured stream; `name` is the stream's. */
+/* Further mistakes with a captured stream; `name` is the stream's. */
 AORTA_MUST_USE aorta_status aorta_capture_begun_already(const char *name);
 AORTA_MUST_USE aorta_status aorta_capture_not_begun(const char *name);
 AORTA_MUST_USE aorta_status aorta_capture_begun_elsewhere(const char *name, const struct capture_branch *origin);

@@ -1,9 +1,263 @@
 /* Opens devices and hands each call to the driver of its device. */
+#include "base/array.h"
 #include "base/text.h"
 #include "device/backend.h"
+#include "device/capture.h"
 #include "device/gpu.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- for a watchdog ---- */
+
+static void open_watch(struct aorta_device *device) {
+    atomic_init(&device->failure, NULL);
+    atomic_init(&device->calls_begun, 0);
+    atomic_init(&device->calls_ended, 0);
+}
+
+static void close_watch(struct aorta_device *device) {
+    aorta_status_free(atomic_load(&device->failure));
+}
+
+void aorta_device_fail(struct aorta_device *device, aorta_status status) {
+    aorta_status none = NULL;
+    if (!atomic_compare_exchange_strong(&device->failure, &none, status)) aorta_status_free(status);
+}
+
+struct aorta_device_calls aorta_device_count_calls(struct aorta_device *device) {
+    /* In this order a call that begins in between looks under way, not ended before it began. */
+    uint64_t ended = atomic_load(&device->calls_ended);
+    return (struct aorta_device_calls){.begun = atomic_load(&device->calls_begun), .ended = ended};
+}
+
+/* Around every call of a driver that queues or waits. `status` is the driver's; a failure of the device joins it. */
+static void begin_watch(struct aorta_device *device) {
+    atomic_fetch_add_explicit(&device->calls_begun, 1, memory_order_relaxed);
+}
+
+static aorta_status end_watch(struct aorta_device *device, aorta_status status) {
+    atomic_fetch_add_explicit(&device->calls_ended, 1, memory_order_relaxed);
+    aorta_status failure = atomic_load_explicit(&device->failure, memory_order_acquire);
+    if (!failure) return status;
+    /* Later statuses of the driver are consequences. */
+    aorta_status_free(status);
+    return aorta_status_copy(failure);
+}
+
+/* ---- attachments ---- */
+
+struct attachment {
+    struct attachment *before;
+    const void *key;
+    void *state;
+    void (*end)(void *state);
+};
+
+struct aorta_attachments {
+    pthread_mutex_t lock; /* recursive: making one may need another */
+    struct attachment *last;
+};
+
+static aorta_status create_attachments(struct aorta_attachments **attachments) {
+    struct aorta_attachments *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory to describe the device");
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&made->lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
+    *attachments = made;
+    return NULL;
+}
+
+/* ends them, last attached first */
+static void destroy_attachments(struct aorta_attachments *attachments) {
+    if (!attachments) return;
+    while (attachments->last) {
+        struct attachment *attachment = attachments->last;
+        attachments->last = attachment->before;
+        attachment->end(attachment->state);
+        free(attachment);
+    }
+    pthread_mutex_destroy(&attachments->lock);
+    free(attachments);
+}
+
+static aorta_status attach(struct aorta_device *device, const void *key,
+                           aorta_status (*make)(struct aorta_device *device, void **state), void (*end)(void *state),
+                           void **state) {
+    struct attachment *attachment = malloc(sizeof *attachment);
+    if (!attachment) return AORTA_ERROR(AORTA_MEMORY, "no host memory to describe the device");
+    aorta_status status = make(device, state);
+    if (status) {
+        free(attachment);
+        return status;
+    }
+    *attachment = (struct attachment){device->attachments->last, key, *state, end};
+    device->attachments->last = attachment;
+    return NULL;
+}
+
+aorta_status aorta_device_attachment(struct aorta_device *device, const void *key,
+                                     aorta_status (*make)(struct aorta_device *device, void **state),
+                                     void (*end)(void *state), void **state) {
+    struct aorta_attachments *attachments = device->attachments;
+    pthread_mutex_lock(&attachments->lock);
+    struct attachment *found = attachments->last;
+    while (found && found->key != key) found = found->before;
+    if (found) *state = found->state;
+    aorta_status status = found ? NULL : attach(device, key, make, end, state);
+    pthread_mutex_unlock(&attachments->lock);
+    return status;
+}
+
+/* ---- reach ---- */
+
+/* false when memory is exhausted */
+static bool extend_reach(struct reach *reach, size_t count) {
+    return aorta_array_extend(&reach->counts, &reach->count, count, sizeof *reach->counts);
+}
+
+bool aorta_reach_merge(struct reach *into, const struct reach *from) {
+    if (!extend_reach(into, from->count)) return false;
+    for (size_t i = 0; i < from->count; i++)
+        if (from->counts[i] > into->counts[i]) into->counts[i] = from->counts[i];
+    return true;
+}
+
+static uint32_t reach_of(const struct reach *reach, size_t branch) {
+    return branch < reach->count ? reach->counts[branch] : 0;
+}
+
+/* ---- captures ---- */
+
+bool aorta_capture_branch_open(struct capture_branch *branch, size_t index, const char *name) {
+    *branch = (struct capture_branch){.index = index};
+    if (!extend_reach(&branch->reach, index + 1)) return false;
+    branch->reach.counts[index] = 1; /* the fork itself, so that a branch without nodes must be joined too */
+    snprintf(branch->name, sizeof branch->name, "%s", name);
+    return true;
+}
+
+aorta_status aorta_capture_break(struct capture_state *capture, aorta_status error) {
+    if (!capture->broken) capture->broken = aorta_status_copy(error);
+    return error;
+}
+
+aorta_status aorta_capture_no_memory(void) {
+    return AORTA_ERROR(AORTA_MEMORY, "no host memory for the graph being captured");
+}
+
+aorta_status aorta_capture_check_wait(const char *name, const struct capture_state *own,
+                                      const struct capture_state *recorded, const char *recorded_on) {
+    if (!recorded) {
+        return AORTA_ERROR(AORTA_DEVICE,
+                           "stream %s is being captured and cannot wait for an event that was recorded on stream %s "
+                           "outside the capture",
+                           name, recorded_on);
+    }
+    if (!recorded->active) {
+        return AORTA_ERROR(AORTA_DEVICE,
+                           "stream %s cannot wait for an event that was recorded on stream %s in a capture that has "
+                           "ended: it orders that graph only",
+                           name, recorded_on);
+    }
+    if (own && own != recorded) {
+        return AORTA_ERROR(AORTA_DEVICE,
+                           "stream %s cannot wait for an event recorded on stream %s: they belong to two captures",
+                           name, recorded_on);
+    }
+    return NULL;
+}
+
+aorta_status aorta_capture_check_joined(const struct capture_branch *origin, const struct capture_branch *branch) {
+    if (reach_of(&origin->reach, branch->index) >= reach_of(&branch->reach, branch->index)) return NULL;
+    return AORTA_ERROR(AORTA_DEVICE,
+                       "the capture on stream %s ended while stream %s was not joined: record an event on %s and "
+                       "let %s wait for it first",
+                       origin->name, branch->name, branch->name, origin->name);
+}
+
+aorta_status aorta_capture_begun_already(const char *name) {
+    return AORTA_ERROR(AORTA_DEVICE, "stream %s is being captured already", name);
+}
+
+aorta_status aorta_capture_not_begun(const char *name) {
+    return AORTA_ERROR(AORTA_DEVICE, "stream %s is not being captured", name);
+}
+
+aorta_status aorta_capture_begun_elsewhere(const char *name, const struct capture_branch *origin) {
+    return AORTA_ERROR(AORTA_DEVICE, "stream %s cannot end the capture: it began on stream %s", name, origin->name);
+}
+
+aorta_status aorta_capture_stream_destroyed(const char *name) {
+    return AORTA_ERROR(AORTA_DEVICE, "stream %s was destroyed while it was captured", name);
+}
+
+aorta_status aorta_capture_only_orders(const char *recorded_on) {
+    return AORTA_ERROR(AORTA_DEVICE,
+                       "the event was last recorded in a capture, on stream %s: it orders the graph and has no time or "
+                       "end of its own; record it outside, or use a timestamp",
+                       recorded_on);
+}
+
+/* ---- prepared launches ---- */
+
+/* The copy of the arguments is at a multiple of 16, as kernels may expect. */
+static aorta_status allocate(const struct aorta_backend *backend, const struct aorta_kernel *kernel, size_t bytes,
+                             struct aorta_prepared **prepared, void **args) {
+    const size_t size = backend->prepared_bytes ? backend->prepared_bytes : sizeof **prepared;
+    *prepared = calloc(1, size);
+    *args = *prepared ? aligned_alloc(16, (bytes + 16) / 16 * 16) : NULL;
+    if (*args) return NULL;
+    free(*prepared);
+    return AORTA_ERROR(AORTA_MEMORY, "no host memory to prepare kernel %s", kernel->name);
+}
+
+aorta_status aorta_launch_prepare(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
+                                  size_t bytes, struct aorta_prepared **prepared) {
+    const struct aorta_backend *backend = stream->device->backend;
+    struct aorta_prepared *made;
+    void *copy;
+    AORTA_TRY(allocate(backend, kernel, bytes, &made, &copy));
+    memcpy(copy, args, bytes);
+    *made = (struct aorta_prepared){.stream = stream, .kernel = kernel, .args = copy, .bytes = bytes};
+    aorta_status status = backend->prepare ? backend->prepare(made) : NULL;
+    if (status) {
+        aorta_prepared_destroy(made);
+        return aorta_annotate(status, "stream %s: kernel %s", stream->name, kernel->name);
+    }
+    *prepared = made;
+    return NULL;
+}
+
+void aorta_prepared_destroy(struct aorta_prepared *prepared) {
+    if (!prepared) return;
+    const struct aorta_backend *backend = prepared->stream->device->backend;
+    if (backend->prepared_end) backend->prepared_end(prepared);
+    free((void *)(uintptr_t)prepared->args);
+    free(prepared);
+}
+
+static aorta_status launch_plainly(struct aorta_prepared *const *items, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const struct aorta_prepared *item = items[i];
+        AORTA_TRY(item->stream->device->backend->launch(item->stream, item->kernel, item->args, item->bytes));
+    }
+    return NULL;
+}
+
+aorta_status aorta_launch_prepared(struct aorta_prepared *const *items, size_t count) {
+    if (!count) return NULL;
+    struct aorta_device *device = items[0]->stream->device;
+    begin_watch(device);
+    return end_watch(device, device->backend->launch_prepared ? device->backend->launch_prepared(items, count)
+                                                              : launch_plainly(items, count));
+}
 
 static const char *const kind_names[] = {
     [AORTA_DEVICE_CPU] = "cpu",
@@ -23,18 +277,18 @@ const char *aorta_device_kind_name(enum aorta_device_kind kind) {
 
 static void close_parts(struct aorta_device *device) {
     if (aorta_device_is_gpu(device)) aorta_status_free(aorta_gpu_make_current(device)); /* for the attachments' ends */
-    aorta_attachments_destroy(device->attachments);
+    destroy_attachments(device->attachments);
     if (device->memory) aorta_memory_destroy(device->memory);
-    aorta_watch_close(device);
+    close_watch(device);
     device->backend->close(device);
 }
 
 aorta_status aorta_device_open(enum aorta_device_kind kind, int index, struct aorta_device **device) {
     struct aorta_device *opened;
     AORTA_TRY(backends[kind]->open(index, &opened));
-    aorta_watch_open(opened);
+    open_watch(opened);
     aorta_status status = aorta_memory_create(opened, &opened->memory);
-    if (!status) status = aorta_attachments_create(&opened->attachments);
+    if (!status) status = create_attachments(&opened->attachments);
     if (status) {
         close_parts(opened);
         return status;
@@ -146,8 +400,8 @@ enum aorta_priority aorta_stream_priority(const struct aorta_stream *stream) {
 }
 
 aorta_status aorta_stream_synchronize(struct aorta_stream *stream) {
-    aorta_watch_begin(stream->device);
-    return aorta_watch_end(stream->device, stream->device->backend->stream_synchronize(stream));
+    begin_watch(stream->device);
+    return end_watch(stream->device, stream->device->backend->stream_synchronize(stream));
 }
 
 bool aorta_stream_idle(struct aorta_stream *stream) {
@@ -156,28 +410,28 @@ bool aorta_stream_idle(struct aorta_stream *stream) {
 
 aorta_status aorta_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
                           size_t bytes) {
-    aorta_watch_begin(stream->device);
-    return aorta_watch_end(stream->device, stream->device->backend->launch(stream, kernel, args, bytes));
+    begin_watch(stream->device);
+    return end_watch(stream->device, stream->device->backend->launch(stream, kernel, args, bytes));
 }
 
 aorta_status aorta_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user) {
-    aorta_watch_begin(stream->device);
-    return aorta_watch_end(stream->device, stream->device->backend->host_call(stream, function, user));
+    begin_watch(stream->device);
+    return end_watch(stream->device, stream->device->backend->host_call(stream, function, user));
 }
 
 aorta_status aorta_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes) {
-    aorta_watch_begin(stream->device);
-    return aorta_watch_end(stream->device, stream->device->backend->copy(stream, to, from, bytes));
+    begin_watch(stream->device);
+    return end_watch(stream->device, stream->device->backend->copy(stream, to, from, bytes));
 }
 
 aorta_status aorta_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes) {
-    aorta_watch_begin(stream->device);
-    return aorta_watch_end(stream->device, stream->device->backend->fill_bytes(stream, to, value, bytes));
+    begin_watch(stream->device);
+    return end_watch(stream->device, stream->device->backend->fill_bytes(stream, to, value, bytes));
 }
 
 aorta_status aorta_timestamp(struct aorta_stream *stream, int64_t *slot) {
-    aorta_watch_begin(stream->device);
-    return aorta_watch_end(stream->device, stream->device->backend->timestamp(stream, slot));
+    begin_watch(stream->device);
+    return end_watch(stream->device, stream->device->backend->timestamp(stream, slot));
 }
 
 /* ---- events ---- */
@@ -204,19 +458,19 @@ void aorta_event_destroy(struct aorta_event *event) {
 
 aorta_status aorta_event_record(struct aorta_event *event, struct aorta_stream *stream) {
     AORTA_TRY(check_same_device(event, stream));
-    aorta_watch_begin(event->device);
-    return aorta_watch_end(event->device, event->device->backend->event_record(event, stream));
+    begin_watch(event->device);
+    return end_watch(event->device, event->device->backend->event_record(event, stream));
 }
 
 aorta_status aorta_stream_wait(struct aorta_stream *stream, struct aorta_event *event) {
     AORTA_TRY(check_same_device(event, stream));
-    aorta_watch_begin(stream->device);
-    return aorta_watch_end(stream->device, stream->device->backend->stream_wait(stream, event));
+    begin_watch(stream->device);
+    return end_watch(stream->device, stream->device->backend->stream_wait(stream, event));
 }
 
 aorta_status aorta_event_synchronize(struct aorta_event *event) {
-    aorta_watch_begin(event->device);
-    return aorta_watch_end(event->device, event->device->backend->event_synchronize(event));
+    begin_watch(event->device);
+    return end_watch(event->device, event->device->backend->event_synchronize(event));
 }
 
 bool aorta_event_done(struct aorta_event *event) {
@@ -243,11 +497,10 @@ bool aorta_stream_capturing(const struct aorta_stream *stream) {
 }
 
 aorta_status aorta_graph_launch(struct aorta_graph *graph, struct aorta_stream *stream) {
-    if (graph->device != stream->device) {
+    if (graph->device != stream->device)
         return AORTA_ERROR(AORTA_DEVICE, "stream %s and the graph belong to different device objects", stream->name);
-    }
-    aorta_watch_begin(stream->device);
-    return aorta_watch_end(stream->device, stream->device->backend->graph_launch(graph, stream));
+    begin_watch(stream->device);
+    return end_watch(stream->device, stream->device->backend->graph_launch(graph, stream));
 }
 
 size_t aorta_graph_node_count(const struct aorta_graph *graph) {

@@ -46,12 +46,12 @@ struct aorta_memory_info {  /* bytes, of this device object */
     uint64_t reserved;      /* taken from the system, in use or cached */
     uint64_t peak_reserved; /* most of that, since creation or the last reset of the peak */
     uint64_t pinned;        /* page-locked host memory handed out now */
-    uint64_t free;          /* what could still be handed out; what the system has of it may be 100 ms old */
+    uint64_t free;          /* could still be handed out; the system's part may be 100 ms old */
 };
 
 const char *aorta_device_kind_name(enum aorta_device_kind kind); /* "cpu", "cuda", "hip" */
 
-/* AORTA_UNSUPPORTED when there is no such device or its driver is missing: the message says what was looked for. */
+/* AORTA_UNSUPPORTED when there is no such device or its driver is missing; the message names the searched places. */
 AORTA_MUST_USE aorta_status aorta_device_open(enum aorta_device_kind kind, int index, struct aorta_device **device);
 /* For one rank of several on a host: index local_rank modulo the devices there are. `warning` is empty, or says that
  * ranks share a device. On the cpu kind all ranks have device 0 of their own process. */
@@ -60,22 +60,22 @@ struct aorta_device_warning {
 };
 AORTA_MUST_USE aorta_status aorta_device_open_local(enum aorta_device_kind kind, int local_rank,
                                                     struct aorta_device **device, struct aorta_device_warning *warning);
-/* The same on the first kind of cuda, hip and cpu that has a device. A GPU that is present and cannot be used is an
- * error, not a reason to take the CPU. */
+/* Opens the first kind of cuda, hip and cpu that has a device. A GPU that is present and cannot be used is an error,
+ * not a reason to use the CPU. */
 AORTA_MUST_USE aorta_status aorta_device_open_best(int local_rank, struct aorta_device **device,
                                                    struct aorta_device_warning *warning);
 void aorta_device_close(struct aorta_device *device);
 const struct aorta_device_info *aorta_device_get_info(const struct aorta_device *device);
-/* The device clock, read by the host (CLOCK_MONOTONIC), and by how many ns a timestamp that the device takes now may
- * differ from it at most. CPU: 0. GPU: how closely exchanges of messages have bounded the offset of the two, what the
- * timestamps were off by then, a tick, and what the two may have drifted apart since. Any thread. */
+/* The device clock, read by the host (CLOCK_MONOTONIC), and the largest difference in ns of a timestamp that the device
+ * makes now. CPU: 0. GPU: the bound of the clocks' offset from exchanged messages, the error of the timestamps at that
+ * time, a tick, and the possible drift since. Any thread. */
 int64_t aorta_device_now_ns(struct aorta_device *device);
 int64_t aorta_device_clock_error_ns(struct aorta_device *device);
 
 /* ---- memory ---- */
 
 /* Device memory, aligned to 256 bytes, contents undefined. `what` names it in the out-of-memory message (AORTA_MEMORY:
- * name, size, what is free) and is copied. Free it only when no queued work uses it. */
+ * name, size, free memory) and is copied. Free it only when no queued work uses it. */
 AORTA_MUST_USE aorta_status aorta_device_alloc(struct aorta_device *device, size_t bytes, const char *what,
                                                void **memory);
 void aorta_device_free(struct aorta_device *device, void *memory); /* NULL is fine */
@@ -114,11 +114,11 @@ AORTA_MUST_USE aorta_status aorta_stream_create(struct aorta_device *device, con
  * before anything is queued on the stream, once.
  * CPU: the thread of the stream is bound to ceil(share · n) of the n processors that the process may use, and so are
  * threads that its work starts later. Processes that share the processors give different parts (0, 1, …): equal shares
- * then lie side by side, and begin again where there are no more.
+ * are then side by side, and start again at the first processor when none are left.
  * GPU: all kernels of the stream, by a partition of the multiprocessors (CUDA's green contexts, HIP's masks of compute
- * units), whose size is rounded down to what the hardware can cut; copies by copy engines are not limited, `part` does
- * not matter. HIP gives such a stream the default priority. AORTA_UNSUPPORTED names the driver that is too old, or the
- * smallest share. */
+ * units), whose size is rounded down to a size that the hardware can cut; copies by copy engines are not limited,
+ * `part` does not matter. HIP gives such a stream the default priority. AORTA_UNSUPPORTED names the driver that is too
+ * old, or the smallest share. */
 AORTA_MUST_USE aorta_status aorta_stream_limit(struct aorta_stream *stream, double share, int part);
 void aorta_stream_destroy(struct aorta_stream *stream); /* waits for its work */
 struct aorta_device *aorta_stream_device(const struct aorta_stream *stream);
@@ -128,7 +128,7 @@ AORTA_MUST_USE aorta_status aorta_stream_synchronize(struct aorta_stream *stream
 /* Nothing queued and nothing running; not inside a capture. */
 bool aorta_stream_idle(struct aorta_stream *stream);
 
-/* A kernel: a CPU function and a GPU launch behind one name. Const and static. */
+/* A kernel: a CPU function and a GPU launch with one name. Const and static. */
 struct aorta_kernel {
     const char *name;
     /* Runs on the stream's thread with the copied arguments. */
@@ -137,14 +137,13 @@ struct aorta_kernel {
     aorta_status (*gpu)(struct aorta_stream *stream, const void *args);
 };
 
-/* Queues kernel(args); `bytes` of *args are copied (and lie at a multiple of 16 when the kernel sees them), pointers
- * inside are not followed. */
+/* Queues kernel(args); `bytes` of *args are copied, to a multiple of 16; pointers inside are not followed. */
 AORTA_MUST_USE aorta_status aorta_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel,
                                          const void *args, size_t bytes);
-/* The same in two parts: everything is worked out once (on a GPU: function, grid, checked and copied arguments), then
- * queued as often as wanted, with little between the caller and the vendor's own launch. The kernel's `gpu` function
- * must queue kernels and nothing else. In captures and on failed streams a prepared launch is what aorta_launch is. It
- * is destroyed before its stream. `launch` queues the items in order, each on its own stream; all of one device. */
+/* A launch in two parts: everything is computed once (on a GPU: function, grid, checked and copied arguments), then
+ * queued any number of times, with little code before the vendor's own launch. The kernel's `gpu` function must queue
+ * kernels and nothing else. In captures and on failed streams a prepared launch acts like aorta_launch. It is destroyed
+ * before its stream. `launch` queues the items in order, each on its own stream; all of one device. */
 AORTA_MUST_USE aorta_status aorta_launch_prepare(struct aorta_stream *stream, const struct aorta_kernel *kernel,
                                                  const void *args, size_t bytes, struct aorta_prepared **prepared);
 AORTA_MUST_USE aorta_status aorta_launch_prepared(struct aorta_prepared *const *items, size_t count);
@@ -155,8 +154,8 @@ AORTA_MUST_USE aorta_status aorta_host_call(struct aorta_stream *stream, aorta_s
 /* Queues a copy between any two of device, pinned and plain memory. From plain host memory the call may wait. */
 AORTA_MUST_USE aorta_status aorta_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
 AORTA_MUST_USE aorta_status aorta_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes);
-/* Queues the writing of the device clock (ns) to *slot, which lies in pinned memory of this device. Works in graphs:
- * every replay writes it anew. */
+/* Queues the writing of the device clock (ns) to *slot in pinned memory of this device. Works in graphs: every replay
+ * writes it anew. */
 AORTA_MUST_USE aorta_status aorta_timestamp(struct aorta_stream *stream, int64_t *slot);
 /* ---- events ---- */
 
@@ -166,8 +165,8 @@ AORTA_MUST_USE aorta_status aorta_event_create_untimed(struct aorta_device *devi
 /* At any time: records and waits that are queued keep their meaning. */
 void aorta_event_destroy(struct aorta_event *event);
 AORTA_MUST_USE aorta_status aorta_event_record(struct aorta_event *event, struct aorta_stream *stream);
-/* What is queued on `stream` from now on waits for the last record of `event` made before this call. An event never
- * recorded holds nothing back. */
+/* Work queued on `stream` from now on waits for the last record of `event` made before this call. An event never
+ * recorded causes no wait. */
 AORTA_MUST_USE aorta_status aorta_stream_wait(struct aorta_stream *stream, struct aorta_event *event);
 AORTA_MUST_USE aorta_status aorta_event_synchronize(struct aorta_event *event);
 bool aorta_event_done(struct aorta_event *event);
@@ -177,11 +176,11 @@ AORTA_MUST_USE aorta_status aorta_event_time(struct aorta_event *event, int64_t 
 
 /* ---- graphs ---- */
 
-/* From begin to end, what is queued on `stream`, and on every stream that comes to depend on it through an event, is
+/* From begin to end, work queued on `stream`, and on every stream that comes to depend on it through an event, is
  * recorded and not run. All such streams must have been joined back to `stream` by the end (AORTA_DEVICE otherwise,
- * naming the stream). Events recorded inside and waited for inside order the graph; waiting inside a capture for an
- * event recorded before it is an error; synchronising, or launching a graph, inside a capture is an error. Any error
- * inside breaks the capture: its end, which must still be called, returns that error and sets all streams free.
+ * naming the stream). Events recorded inside and waited for inside order the graph. Inside a capture it is an error to
+ * wait for an event recorded before it, to synchronise, or to launch a graph. Any error inside breaks the capture: its
+ * end, which must still be called, returns that error and frees all streams.
  *
  * An event whose last record was made in a capture orders that graph and nothing else: it is never done, has no time,
  * and once the capture has ended, waiting for it is an error until it is recorded anew. */

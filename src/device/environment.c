@@ -14,8 +14,8 @@ __attribute__((weak)) const char aorta_version[] = "unknown";
 __attribute__((weak)) const char aorta_commit[] = "unknown";
 const char aorta_environment_file[] = "environment.json";
 
-/* A name that ends in '_' stands for all that begin with it. Of mpirun's variables only those that a user sets: its own
- * differ from run to run. */
+/* A name that ends in '_' matches all names that begin with it. mpirun's own variables do not count, as they differ
+ * from run to run: only those that a user sets do. */
 bool aorta_environment_matters(const char *variable) {
     static const char *const names[] = {"CUDA_VISIBLE_DEVICES",
                                         "CUDA_DEVICE_MAX_CONNECTIONS",
@@ -61,7 +61,7 @@ aorta_status aorta_environment_add(struct aorta_environment *e, const char *sect
                                                 aorta_arena_strdup(&e->arena, key),
                                                 aorta_arena_strdup(&e->arena, value)};
     if (!items || !item.section || !item.key || !item.value)
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for what a result was measured with");
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for the environment of a result");
     items[e->count++] = item;
     return NULL;
 }
@@ -72,7 +72,7 @@ static aorta_status add_number(struct aorta_environment *e, const char *section,
     return aorta_environment_add(e, section, key, text);
 }
 
-/* The first line of a file in /proc or /sys behind a prefix; nothing where there is none. */
+/* The first line of a file in /proc or /sys, after a prefix; nothing if there is none. */
 static aorta_status add_line(struct aorta_environment *e, const char *section, const char *key, const char *path,
                              const char *prefix) {
     char line[256];

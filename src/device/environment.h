@@ -1,5 +1,5 @@
-/* What a result was measured with: program, host, device, libraries, and the variables that change what is measured.
- * Every result has it, so that a comparison can say first what else differs. */
+/* The environment of a result: program, host, device, libraries, and the variables that change measurements. Every
+ * result has it, so that a comparison can first name all differences. */
 #ifndef AORTA_DEVICE_ENVIRONMENT_H
 #define AORTA_DEVICE_ENVIRONMENT_H
 
@@ -17,10 +17,10 @@ struct aorta_environment { /* zero-initialise */
     size_t count, capacity;
 };
 
-/* The sections aorta, host, device, software and environment (the variables). `device`: NULL for what no device of
- * this process measured: then the GPUs that are there. AORTA_MEMORY. */
+/* The sections aorta, host, device, software and environment (the variables). `device`: NULL when no device of this
+ * process measured; then it lists the machine's GPUs. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_environment_take(struct aorta_device *device, struct aorta_environment *environment);
-/* One more. A NULL or empty value is left out. */
+/* Adds one entry. A NULL or empty value is skipped. */
 AORTA_MUST_USE aorta_status aorta_environment_add(struct aorta_environment *environment, const char *section,
                                                   const char *key, const char *value);
 void aorta_environment_free(struct aorta_environment *environment);
@@ -29,10 +29,10 @@ extern const char aorta_environment_file[]; /* "environment.json" */
 /* Writes it in the directory. AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_environment_save(const struct aorta_environment *environment, const char *directory);
 
-/* Of no device of this process: takes it and writes it. */
+/* Takes the environment without a device of this process, and writes it. */
 AORTA_MUST_USE aorta_status aorta_environment_of_host_save(const char *directory);
 
-/* Whether a variable ("NAME" or "NAME=value") changes what is measured. */
+/* Whether a variable ("NAME" or "NAME=value") changes measurements. */
 bool aorta_environment_matters(const char *variable);
 
 /* "0.1.0", "794d1bc" or "794d1bc-dirty"; "unknown" where it was not built from a repository,

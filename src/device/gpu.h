@@ -1,9 +1,9 @@
-/* What operations and collectives need beyond device.h when the device is a GPU (CUDA or HIP).
+/* Interface for operations and collectives on a GPU (CUDA or HIP), in addition to device.h.
  *
- * A kernel (struct aorta_kernel) names a host function `gpu` beside its CPU version; that function works out the grid
- * and calls aorta_gpu_launch, or a vendor library on the stream's handle. Kernels are C in the CUDA/HIP dialect
- * (src/ops/kernels/), compiled for the device at hand at first use and cached on disk. A kernel's parameter is the
- * struct that its CPU version takes too, by value. */
+ * A kernel (struct aorta_kernel) has a CPU version and a host function `gpu`, which computes the grid and calls
+ * aorta_gpu_launch, or a vendor library on the stream's handle. Kernels are C in the CUDA/HIP dialect
+ * (src/ops/kernels/), compiled for the device at first use and cached on disk. A kernel's parameter is the struct of
+ * its CPU version, by value. */
 #ifndef AORTA_DEVICE_GPU_H
 #define AORTA_DEVICE_GPU_H
 
@@ -48,9 +48,9 @@ struct aorta_gpu_properties {
 };
 const struct aorta_gpu_properties *aorta_gpu_get_properties(const struct aorta_device *device);
 
-/* A matrix of bf16 in device memory, row by row without gaps, whose tiles kernels ask the device for: at an address and
- * with rows that are multiples of 16 bytes. Tiles lie in shared memory in rows of 128 bytes (64 columns), pieces of 16
- * bytes changing places within eight rows; what lies outside reads as zero. */
+/* A matrix of bf16 in device memory, row by row without gaps, whose tiles kernels load: its address and the length of
+ * its rows are multiples of 16 bytes. Tiles in shared memory have rows of 128 bytes (64 columns), pieces of 16 bytes
+ * swapped within eight rows; elements outside read as zero. */
 struct aorta_gpu_matrix {
     const void *memory;
     int64_t rows, columns;
@@ -69,14 +69,14 @@ AORTA_MUST_USE aorta_status aorta_gpu_count(enum aorta_device_kind kind, int *co
  * that cannot be used: AORTA_DEVICE. */
 AORTA_MUST_USE aorta_status aorta_device_best_kind(enum aorta_device_kind *kind, int *count);
 bool aorta_device_is_gpu(const struct aorta_device *device);
-/* CUstream or hipStream_t. Ask anew before each use: timestamps that are still to be written go ahead of what the
- * caller queues, and in a capture the stream counts as having work. */
+/* CUstream or hipStream_t. Get it anew before each use: pending timestamps are written before the caller's work, and in
+ * a capture the stream counts as having work. */
 void *aorta_gpu_stream_handle(struct aorta_stream *stream);
-/* Kernels cannot fail; what one meets it notes in pinned memory. `check` reads and clears that (NULL: nothing) on the
- * host, whenever somebody waits for the stream, for an event recorded on it from now on, or for a stream that waited
- * for one; what it returns is a failure of all those. Reported once for all kernels that note in the same place:
- * repetitions of `check` and `user` count as one. In a capture it is the graph's, and so of every stream that launches
- * it. What `user` points to lives as long as the device. AORTA_MEMORY. */
+/* Kernels cannot fail; they note failures in pinned memory. `check` reads and clears the note (NULL: nothing) on the
+ * host, on every wait for the stream, for an event recorded on it from now on, or for a stream that waited for one. Its
+ * result is a failure of all those. Reported once for all kernels that use one note: repetitions of `check` and `user`
+ * count as one. In a capture it belongs to the graph, and so to every stream that launches it. `user` lives as long as
+ * the device. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_gpu_note(struct aorta_stream *stream, aorta_status (*check)(void *user), void *user);
 /* Makes the device's context current on the calling thread (vendor libraries need that). */
 AORTA_MUST_USE aorta_status aorta_gpu_make_current(struct aorta_device *device);
@@ -84,9 +84,8 @@ AORTA_MUST_USE aorta_status aorta_gpu_make_current(struct aorta_device *device);
 /* A call of the vendor's library that does nothing: a profiler sees where among the launches it is. */
 void aorta_gpu_call_driver(struct aorta_device *device);
 
-/* Begins to compile sources that will be needed, side by side on threads of their own, where the vendor's compiler can;
- * else they are compiled one after the other when they are needed. Who needs one that failed gets the failure. Each
- * once. */
+/* Begins to compile sources that will be needed, in parallel on their own threads, if the vendor's compiler can; else
+ * each is compiled when needed. The user of a source gets its failure. Call once per source. */
 void aorta_gpu_expect(struct aorta_device *device, const struct aorta_gpu_source *const *sources, size_t count);
 
 /* How kernels were compiled so far. */

@@ -1,7 +1,8 @@
-/* What GPUs and vendor libraries this machine has, without making anything on a device. For `aorta info`. */
+/* The GPUs and vendor libraries of this machine, found without creating anything on a device. For `aorta info`. */
 #ifndef AORTA_DEVICE_INVENTORY_H
 #define AORTA_DEVICE_INVENTORY_H
 
+#include "device/device.h"
 #include "device/gpu.h"
 
 /* One vendor's driver: a library that was found, or the reason why not. */
@@ -27,9 +28,76 @@ struct aorta_gpu_inventory {
     } * links;
 };
 
-/* AORTA_UNSUPPORTED when there is no usable driver or no device: the message says what was looked for. */
+/* AORTA_UNSUPPORTED when there is no usable driver or no device; the message names the searched places. */
 AORTA_MUST_USE aorta_status aorta_gpu_inventory_take(enum aorta_device_kind kind,
                                                      struct aorta_gpu_inventory *inventory);
 void aorta_gpu_inventory_free(struct aorta_gpu_inventory *inventory);
+
+/* ---- readings of one device ---- */
+
+/* Why a clock is below its maximum: the "clocks event reasons" of NVML, the gravest first. Several can hold at once. */
+enum aorta_clock_limit {
+    AORTA_CLOCK_POWER_CAP,    /* the power limit */
+    AORTA_CLOCK_SW_THERMAL,   /* the driver keeps a temperature down */
+    AORTA_CLOCK_HW_THERMAL,   /* the hardware does, by a half or more */
+    AORTA_CLOCK_POWER_BRAKE,  /* the machine asks for less, say a power supply */
+    AORTA_CLOCK_HW_SLOWDOWN,  /* one of the two before, or power drawn too fast */
+    AORTA_CLOCK_APPLICATIONS, /* applications clocks, set by somebody */
+    AORTA_CLOCK_SYNC_BOOST,   /* devices of a group keep to the slowest one */
+    AORTA_CLOCK_DISPLAY,
+    AORTA_CLOCK_IDLE, /* nothing ran */
+    AORTA_CLOCK_LIMITS
+};
+
+/* NaN: not measured, and `reason` says why (of the first one missing). */
+struct aorta_device_metrics {
+    double temperature_c;
+    double power_w, power_limit_w; /* the limit that is enforced */
+    double sm_clock_mhz, sm_clock_max_mhz, memory_clock_mhz;
+    double utilization;       /* 0 to 1: share of the last sampling period in which a kernel ran */
+    double memory_used_bytes; /* by all processes */
+    /* Time that the clock was limited for power and for heat; only differences mean something. No word on them in
+     * `reason`: many drivers do not count. */
+    double power_capped_ms, thermal_capped_ms;
+    bool clock_limits_known;
+    unsigned clock_limits; /* 1 << enum aorta_clock_limit of each that holds */
+    char reason[192];      /* empty when everything was measured */
+};
+
+/* Nothing measured, for this reason. */
+struct aorta_device_metrics aorta_device_unmeasured(const char *reason);
+/* False when nothing of what `reason` speaks of was. */
+bool aorta_device_measured(const struct aorta_device_metrics *metrics);
+
+/* Cheap enough for once a step (some 10 us). The library is opened at the first call and closed with the device.
+ * Everything is NaN on the CPU device. */
+struct aorta_device_metrics aorta_device_measure(struct aorta_device *device);
+
+/* ---- state of the GPUs ----
+ * All GPUs of the machine by the vendor's management library (NVML, else ROCm SMI): their state and the processes that
+ * compute on them. Nothing is created on a device. ROCm SMI's rows have not run. */
+
+enum { AORTA_GPU_PROCESSES_MOST = 64 }; /* of one device that are stored */
+
+struct aorta_gpu_process {
+    int64_t pid; /* as this process would name it, where the driver knows how; in a container perhaps the host's */
+    double memory_bytes; /* NaN: not known */
+    double sm_share;     /* of the multiprocessors' time, the most since the last reading (0 to 1); NaN: not known */
+};
+
+struct aorta_gpu_state {
+    struct aorta_device_metrics metrics;
+    bool processes_known;
+    size_t process_count;
+    struct aorta_gpu_process processes[AORTA_GPU_PROCESSES_MOST];
+};
+
+struct aorta_gpus;
+
+/* AORTA_UNSUPPORTED: neither library is installed, or it lists no device; the message names the searched places. */
+AORTA_MUST_USE aorta_status aorta_gpus_open(struct aorta_gpus **gpus);
+void aorta_gpus_close(struct aorta_gpus *gpus);         /* NULL is fine */
+size_t aorta_gpus_count(const struct aorta_gpus *gpus); /* NULL: 0 */
+void aorta_gpus_read(struct aorta_gpus *gpus, size_t index, struct aorta_gpu_state *state);
 
 #endif

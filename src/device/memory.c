@@ -49,7 +49,7 @@ struct aorta_memory {
     uint64_t allocated, peak, reserved, peak_reserved, pinned, limit;
     struct aorta_memory_event *events; /* in order */
     size_t event_count, event_capacity;
-    uint64_t system_free; /* what the system had left when it was last asked */
+    uint64_t system_free; /* free memory of the system when last read */
     int64_t asked_ns;     /* by the device clock; 0: never */
 };
 
@@ -75,15 +75,14 @@ static bool reserve_place(struct aorta_memory *memory) {
     if (!grown) return false;
     memory->live = grown;
     memory->live_size = old_size ? 2 * old_size : FIRST_TABLE_SIZE;
-    for (size_t i = 0; i < old_size; i++) {
+    for (size_t i = 0; i < old_size; i++)
         if (old[i].memory) place(memory, old[i]);
-    }
     free(old);
     return true;
 }
 
-/* Takes a block out of the table; memory is NULL in the result when the address is not in it. Entries behind the gap
- * are placed again, so that searches which passed over it still find them. */
+/* Takes a block out of the table; memory is NULL in the result when the address is not in it. Entries after the gap are
+ * placed again, so that searches which passed over it still find them. */
 static struct block take_live(struct aorta_memory *memory, const void *address) {
     if (!memory->live_size) return (struct block){0};
     size_t mask = memory->live_size - 1, at = home_of(memory, address);
@@ -170,7 +169,7 @@ static uint64_t system_free(struct aorta_memory *memory, int64_t age_ns) {
     return memory->system_free;
 }
 
-/* What is left for new allocations: the system's rest and the cached blocks, or what the limit leaves. */
+/* Memory for new allocations: the system's free memory and the cached blocks, up to the limit. */
 static uint64_t left(struct aorta_memory *memory, int64_t age_ns) {
     uint64_t rest = system_free(memory, age_ns) + memory->cached_bytes;
     if (!memory->limit) return rest;
@@ -210,9 +209,8 @@ static void give_back(struct aorta_memory *memory, struct block block) {
 
 void aorta_memory_destroy(struct aorta_memory *memory) {
     trim(memory, 0);
-    for (size_t i = 0; i < memory->live_size; i++) {
+    for (size_t i = 0; i < memory->live_size; i++)
         if (memory->live[i].memory) give_back(memory, memory->live[i]);
-    }
     pthread_mutex_destroy(&memory->lock);
     free(memory->live);
     free(memory->events);
@@ -225,7 +223,7 @@ static void add_reserved(struct aorta_memory *memory, size_t bytes) {
     if (memory->reserved > memory->peak_reserved) memory->peak_reserved = memory->reserved;
 }
 
-/* Of device memory. What finds no place is not recorded. */
+/* Records an event of device memory; dropped when the table is full. */
 static void record_event(struct aorta_memory *memory, const struct block *block, int64_t bytes) {
     enum { MOST_EVENTS = 65536 };
     if (memory->event_count == MOST_EVENTS ||
@@ -254,15 +252,14 @@ static bool within_limit(const struct aorta_memory *memory, size_t bytes) {
     return !memory->limit || (bytes <= memory->limit && memory->allocated <= memory->limit - bytes);
 }
 
-/* A block from the cache or from the system; memory is NULL in it when neither has it. */
+/* A block from the cache or from the system; its memory is NULL when neither has it. */
 static aorta_status obtain(struct aorta_memory *memory, size_t bytes, struct block *block) {
     struct aorta_device *device = memory->device;
     if (!within_limit(memory, bytes)) return NULL;
     *block = reuse(memory, bytes);
     if (block->memory) return NULL;
-    if (memory->limit) { /* cached blocks and blocks in use stay within the limit together */
+    if (memory->limit) /* cached blocks and blocks in use stay within the limit together */
         trim(memory, memory->limit - memory->allocated - bytes);
-    }
     AORTA_TRY(device->backend->memory_get(device, bytes, &block->memory));
     if (!block->memory && memory->cached_count) {
         trim(memory, 0);

@@ -1,4 +1,4 @@
-/* What a device object handed out of its memory, and what was given back. */
+/* A device object's memory, as it was handed out and given back. */
 #ifndef AORTA_DEVICE_MEMORY_EVENTS_H
 #define AORTA_DEVICE_MEMORY_EVENTS_H
 

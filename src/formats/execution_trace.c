@@ -112,7 +112,7 @@ static void put_type(struct aorta_json_value type, struct aorta_text *out) {
     aorta_text_puts(out, "\"Scalar\"");
 }
 
-/* Of what is no tensor, as a text: "1", "True", "[3, 1]". */
+/* A value that is no tensor becomes a text: "1", "True", "[3, 1]". */
 static void put_value(struct aorta_json_value value, struct aorta_json_value type, struct aorta_text *out) {
     const bool tensor =
         type.length > 8 && (!memcmp(type.text, "\"Tensor(", 8) || memmem(type.text, type.length, "[Tensor(", 8));
@@ -176,8 +176,8 @@ static bool is_node(const void *of, uint32_t number, const void *key) {
     return node->number == wanted->number && traces->files[node->file]->process == wanted->process;
 }
 
-/* The file's process is known only at its end: then its nodes, from `first` on, are found. Of several with a number the
- * first counts. */
+/* The file's process is known only at its end: then its nodes, from `first` on, are found. If several nodes have a
+ * number, the first counts. */
 static bool index_nodes(struct aorta_execution_traces *traces, size_t first) {
     if (!aorta_table_reserve(&traces->table, traces->count, hash_of_node, traces)) return false;
     for (size_t i = first; i < traces->count; i++) {

@@ -1,5 +1,4 @@
 #include "formats/inputs.h"
-
 #include "base/array.h"
 #include "base/files.h"
 #include "base/hash.h"
@@ -9,18 +8,131 @@
 #include "formats/execution_trace.h"
 #include "formats/open.h"
 #include "formats/reader.h"
-#include "formats/repeated.h"
 #include "formats/spool.h"
 #include "formats/unpack.h"
 #include "timeline/captures.h"
 #include "timeline/infer.h"
 #include "timeline/requests.h"
+#include "timeline/texts.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+/* ---- files that repeat the work of other files, such as a merged file in the folder of its parts ---- */
+
+/* Names and lengths of a trace's work: merging changes neither, whatever it does to clocks. */
+struct signature {
+    uint64_t sum;
+    size_t count;
+};
+
+struct repeating {
+    struct aorta_trace **items;
+    size_t count;
+    struct signature *signatures;
+    size_t *file; /* place of the first trace of the same file */
+    bool *gone;
+};
+
+static struct signature signature_of(const struct aorta_trace *trace) {
+    struct signature signature = {0, trace->work_count};
+    for (size_t i = 0; i < trace->work_count; i++) {
+        const struct aorta_trace_work *work = &trace->work[i];
+        const uint64_t name = work->name == AORTA_TRACE_NONE ? 0 : trace->texts->entries[work->name].hash;
+        signature.sum += aorta_hash_add(aorta_hash_add(0, name), (uint64_t)(work->end_ns - work->start_ns));
+    }
+    return signature;
+}
+
+static bool are_equal(struct signature a, struct signature b) {
+    return a.count && a.count == b.count && a.sum == b.sum;
+}
+
+/* A trace of another file with the same work; count: there is none. */
+static size_t find_twin(const struct repeating *r, size_t trace) {
+    size_t at = 0;
+    while (at < r->count &&
+           (r->gone[at] || r->file[at] == r->file[trace] || !are_equal(r->signatures[at], r->signatures[trace])))
+        at++;
+    return at;
+}
+
+/* `trace` says so, of each file once. */
+static void drop(struct repeating *r, size_t trace, size_t repeated) {
+    r->gone[repeated] = true;
+    if (r->file[repeated] == repeated)
+        aorta_trace_warn_of_file(r->items[trace], AORTA_REASON_REPEATED, r->items[repeated]->path);
+}
+
+/* The traces [first, end) are of one file. */
+static void compare_merged(struct repeating *r, size_t first, size_t end) {
+    size_t twins = 0, twin;
+    for (size_t i = first; i < end; i++) twins += find_twin(r, i) < r->count;
+    for (size_t i = first; i < end; i++) {
+        if ((twin = find_twin(r, i)) == r->count) continue;
+        if (twins == end - first)
+            drop(r, twin, i);
+        else
+            drop(r, i, twin);
+    }
+}
+
+/* Drops a merged file whose ranks are not separate: its work is the sum of the work of all remaining files. */
+static void compare_whole(struct repeating *r, size_t trace) {
+    struct signature others = {0};
+    size_t files = 0, first = r->count;
+    for (size_t i = 0; i < r->count; i++) {
+        if (i == trace || r->gone[i]) continue;
+        others.sum += r->signatures[i].sum;
+        others.count += r->signatures[i].count;
+        files += r->file[i] == i;
+        if (first == r->count) first = i;
+    }
+    if (files > 1 && are_equal(others, r->signatures[trace])) drop(r, first, trace);
+}
+
+static void find_repeated(struct repeating *r) {
+    for (size_t i = 0; i < r->count; i++) {
+        r->signatures[i] = signature_of(r->items[i]);
+        r->file[i] = i && !strcmp(r->items[i - 1]->path, r->items[i]->path) ? r->file[i - 1] : i;
+    }
+    for (size_t i = 0, end; i < r->count; i = end) {
+        for (end = i + 1; end < r->count && r->file[end] == i;) end++;
+        if (end - i > 1 && end - i < r->count) compare_merged(r, i, end);
+        if (end - i == 1 && r->count > 2 && !r->gone[i]) compare_whole(r, i);
+    }
+}
+
+static void take_out(struct repeating *r, struct aorta_trace_list *list, size_t from) {
+    list->count = from;
+    for (size_t i = 0; i < r->count; i++)
+        if (r->gone[i])
+            aorta_trace_free(r->items[i]);
+        else
+            list->items[list->count++] = r->items[i];
+}
+
+static aorta_status drop_repeated(struct aorta_trace_list *list, size_t from) {
+    struct repeating r = {.items = list->items + from, .count = list->count - from};
+    if (r.count < 3) return NULL;
+    r.signatures = malloc(r.count * sizeof *r.signatures);
+    r.file = malloc(r.count * sizeof *r.file);
+    r.gone = calloc(r.count, sizeof *r.gone);
+    const bool made = r.signatures && r.file && r.gone;
+    if (made) {
+        find_repeated(&r);
+        take_out(&r, list, from);
+    }
+    free(r.signatures);
+    free(r.file);
+    free(r.gone);
+    return made ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory to compare %zu traces", r.count);
+}
+
+/* ---- paths ---- */
 
 enum { DEEPEST = 8 };
 
@@ -242,7 +354,7 @@ static void note_copies(const struct paths *paths, const struct facts *facts, st
 
 /* ---- all of them ---- */
 
-/* Of a folder's files, those from `first` on. */
+/* Drops files that yield to other files of the folder, whose files begin at `first`. */
 static void drop_yielding(struct paths *paths, size_t first) {
     size_t count = first;
     bool others = false;
@@ -278,7 +390,7 @@ static aorta_status add_input(struct paths *paths, const char *path) {
     return paths->count > before ? NULL : holds_none(path, paths->skipped);
 }
 
-/* What stands for packed inputs. */
+/* Adds the unpacked files of a packed input. */
 static aorta_status unpack_into(struct aorta_unpacking *unpacking, const char *path, struct paths *paths) {
     char *place;
     AORTA_TRY(aorta_unpack(unpacking, path, &place));
@@ -323,7 +435,7 @@ static aorta_status add_companion(struct aorta_execution_traces **executed, cons
     return status;
 }
 
-/* Those leave the paths, where there are others. */
+/* Companions leave the paths if traces remain there. */
 static aorta_status take_companions(struct paths *paths, struct aorta_execution_traces **executed) {
     bool *companion = calloc(paths->count + 1, sizeof *companion);
     size_t count = 0, used = 0;
@@ -334,18 +446,17 @@ static aorta_status take_companions(struct paths *paths, struct aorta_execution_
     }
     for (size_t i = 0; !status && count && count < paths->count && i < paths->count; i++)
         if (companion[i]) status = add_companion(executed, paths->items[i]);
-    for (size_t i = 0; !status && count < paths->count && i < paths->count; i++) {
+    for (size_t i = 0; !status && count < paths->count && i < paths->count; i++)
         if (companion[i])
             free(paths->items[i]);
         else
             paths->items[used++] = paths->items[i];
-    }
     if (!status && count < paths->count) paths->count = used;
     free(companion);
     return status;
 }
 
-/* With the shapes that execution traces among the files have of the others. */
+/* The files' execution traces give shapes to the other files' operations. */
 static aorta_status open_with_companions(struct paths *paths, const struct aorta_trace_options *options,
                                          struct aorta_trace_list *list) {
     struct aorta_trace_options more = options ? *options : (struct aorta_trace_options){0};
@@ -367,7 +478,7 @@ static aorta_status read_inputs(const char *const *paths, size_t count, const st
     if (!status) status = unpack_all(unpacking, &files);
     if (!status) status = open_with_companions(&files, options, unpacking->list);
     if (!status) status = aorta_unpack_name_traces(unpacking, before);
-    if (!status) status = aorta_trace_drop_repeated(unpacking->list, before);
+    if (!status) status = drop_repeated(unpacking->list, before);
     free_paths(&files);
     return status;
 }

@@ -87,7 +87,7 @@ bool aorta_json_stream_truncated(const struct aorta_json_stream *stream) {
     return stream->truncated;
 }
 
-/* The file breaks at window[at]: it ends there, or something else than `expected` stands there. */
+/* The file breaks at window[at]: it ends there, or has something else than `expected`. */
 static aorta_status broken(struct aorta_json_stream *stream, const char *expected) {
     stream->offset = aorta_json_stream_bytes(stream);
     long long place = (long long)stream->offset;

@@ -43,8 +43,8 @@ AORTA_MUST_USE aorta_status aorta_json_stream_value(struct aorta_json_stream *st
 /* more and value in one call: the fast way over an array of records. */
 AORTA_MUST_USE aorta_status aorta_json_stream_element(struct aorta_json_stream *stream, struct aorta_json_value *value,
                                                       bool *more);
-/* What is in memory of what comes next, and where it ends: a value of the caller's own walk. Spaces before it are
- * passed if peek was called. */
+/* The bytes in memory that come next, and their end, for a value of the caller's own walk. Spaces before it are passed
+ * if peek was called. */
 const char *aorta_json_stream_ahead(const struct aorta_json_stream *stream, const char **end);
 /* The caller took the value that came next, which ends before `behind`; what it points to stays until the next call. */
 void aorta_json_stream_pass(struct aorta_json_stream *stream, const char *behind);
@@ -58,7 +58,7 @@ AORTA_MUST_USE aorta_status aorta_json_stream_skip(struct aorta_json_stream *str
 /* The first letter of what comes next, 0 at the end of the file. */
 AORTA_MUST_USE aorta_status aorta_json_stream_peek(struct aorta_json_stream *stream, char *letter);
 
-/* What is in memory of the file's beginning; 0 bytes before anything was asked for. */
+/* The part of the file's beginning that is in memory; 0 bytes before anything was asked for. */
 const char *aorta_json_stream_window(const struct aorta_json_stream *stream, size_t *length);
 
 /* After the outermost value: nothing but white space may follow. */

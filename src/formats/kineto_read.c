@@ -2,16 +2,66 @@
 #include "formats/kineto_read_internal.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct aorta_key_row field_rows[] = {
+/* ---- keys ---- */
+
+static inline unsigned slot_of(const char *name, size_t length) {
+    unsigned first = (unsigned char)name[0], last = (unsigned char)name[length - 1];
+    return ((unsigned)length * 37 + first * 5 + last * 11) % KEY_SLOTS;
+}
+
+/* At most 127 rows, borrowed; names differ and have 1 to 255 bytes. */
+static void make_keys(struct keys *keys, const struct key_row *rows, size_t count) {
+    memset(keys, 0, sizeof *keys);
+    keys->rows = rows;
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(rows[i].name);
+        unsigned slot = slot_of(rows[i].name, length);
+        while (keys->slots[slot]) slot = (slot + 1) % KEY_SLOTS;
+        keys->slots[slot] = (uint8_t)(i + 1);
+        keys->lengths[i] = (uint8_t)length;
+    }
+}
+
+/* Both have this length, which is not 0. */
+static inline bool is_same(const char *a, const char *b, size_t length) {
+    uint64_t x, y, x_end, y_end;
+    if (length > 16) return !memcmp(a, b, length);
+    if (length < 8) {
+        for (size_t i = 0; i < length; i++)
+            if (a[i] != b[i]) return false;
+        return true;
+    }
+    memcpy(&x, a, 8);
+    memcpy(&y, b, 8);
+    memcpy(&x_end, a + length - 8, 8);
+    memcpy(&y_end, b + length - 8, 8);
+    return x == y && x_end == y_end;
+}
+
+/* -1: none of them. */
+static int find_key(const struct keys *keys, struct aorta_json_value key) {
+    if (!key.length) return -1;
+    for (unsigned slot = slot_of(key.text, key.length); keys->slots[slot]; slot = (slot + 1) % KEY_SLOTS) {
+        unsigned row = keys->slots[slot] - 1u;
+        if (keys->lengths[row] == key.length && is_same(keys->rows[row].name, key.text, key.length))
+            return keys->rows[row].number;
+    }
+    return -1;
+}
+
+/* ---- tables ---- */
+
+static const struct key_row field_rows[] = {
     {"ph", FIELD_PHASE},   {"cat", FIELD_CATEGORY}, {"name", FIELD_NAME},    {"pid", FIELD_PROCESS},
     {"tid", FIELD_THREAD}, {"ts", FIELD_START},     {"dur", FIELD_DURATION}, {"args", FIELD_ARGS},
 };
 
-static const struct aorta_key_row argument_rows[] = {
+static const struct key_row argument_rows[] = {
     {"device", ARGUMENT_DEVICE},
     {"stream", ARGUMENT_STREAM},
     {"context", ARGUMENT_CONTEXT},
@@ -84,7 +134,7 @@ enum category {
     CATEGORY_DEVICE_ANNOTATION,
     CATEGORY_IGNORED
 };
-static const struct aorta_key_row category_rows[] = {
+static const struct key_row category_rows[] = {
     {"kernel", CATEGORY_KERNEL},
     {"Kernel", CATEGORY_KERNEL},
     {"gpu_memcpy", CATEGORY_COPY},
@@ -116,11 +166,11 @@ static const struct aorta_key_row category_rows[] = {
     {"cuda_event", CATEGORY_IGNORED},
     {"cuda_profiler_range", CATEGORY_IGNORED},
     {"collective_comm", CATEGORY_IGNORED},
-    {"critical_path", CATEGORY_IGNORED}, /* ours (merge_tracks.c) */
+    {"critical_path", CATEGORY_IGNORED}, /* ours (merge.c) */
 };
 
 enum member { MEMBER_DEVICES, MEMBER_DISTRIBUTED, MEMBER_BASE, MEMBER_OWN, MEMBER_RANKS };
-static const struct aorta_key_row member_rows[] = {
+static const struct key_row member_rows[] = {
     {"deviceProperties", MEMBER_DEVICES},
     {"distributedInfo", MEMBER_DISTRIBUTED},
     {"baseTimeNanoseconds", MEMBER_BASE},
@@ -138,10 +188,10 @@ aorta_status aorta_trace_kineto_create(struct aorta_json_stream *stream, struct 
     self->builder = self->whole = builder;
     self->options = options;
     self->modules = aorta_trace_builder_keeps_functions(builder);
-    aorta_keys_make(&self->fields, field_rows, COUNT(field_rows));
-    aorta_keys_make(&self->arguments, argument_rows, COUNT(argument_rows));
-    aorta_keys_make(&self->categories, category_rows, COUNT(category_rows));
-    aorta_keys_make(&self->members, member_rows, COUNT(member_rows));
+    make_keys(&self->fields, field_rows, COUNT(field_rows));
+    make_keys(&self->arguments, argument_rows, COUNT(argument_rows));
+    make_keys(&self->categories, category_rows, COUNT(category_rows));
+    make_keys(&self->members, member_rows, COUNT(member_rows));
     *kineto = self;
     return NULL;
 }
@@ -158,12 +208,12 @@ void aorta_trace_kineto_destroy(struct trace_kineto *kineto) {
 /* ---- one event ---- */
 
 /* Fills the values whose keys are known; false if the object is malformed. */
-static bool collect(const struct aorta_keys *keys, struct aorta_json_value object, struct aorta_json_value *values,
+static bool collect(const struct keys *keys, struct aorta_json_value object, struct aorta_json_value *values,
                     const char **where) {
     struct aorta_json_cursor cursor = aorta_json_members(object);
     struct aorta_json_value key, value;
     while (aorta_json_next_member(&cursor, &key, &value)) {
-        int number = aorta_keys_find(keys, key);
+        int number = find_key(keys, key);
         if (number >= 0) values[number] = value;
     }
     *where = cursor.at;
@@ -222,7 +272,7 @@ static void bad_event(struct trace_kineto *kineto, enum category category, int64
 static enum category get_category(struct trace_kineto *kineto, const struct kineto_event *event) {
     struct aorta_json_value text = event->field[FIELD_CATEGORY];
     if (!aorta_json_is_string(text)) return CATEGORY_IGNORED;
-    int category = aorta_keys_find(&kineto->categories, (struct aorta_json_value){text.text + 1, text.length - 2});
+    int category = find_key(&kineto->categories, (struct aorta_json_value){text.text + 1, text.length - 2});
     if (category >= 0) return (enum category)category;
     aorta_trace_builder_warn(kineto->builder, AORTA_REASON_UNKNOWN_CATEGORY, event->offset);
     return CATEGORY_IGNORED;
@@ -244,7 +294,7 @@ static aorta_status take_arguments(struct trace_kineto *kineto, struct kineto_ev
     return malformed(kineto, args, where, event->offset + (args.text - event->text));
 }
 
-/* Of what has no duration only allocations count. */
+/* Allocations are the only events without a duration that count. */
 static aorta_status read_instant(struct trace_kineto *kineto, struct kineto_event *event) {
     if (!aorta_trace_kineto_is_named(event->field[FIELD_NAME], "[memory]")) return NULL;
     AORTA_TRY(take_arguments(kineto, event));
@@ -336,10 +386,10 @@ static aorta_status read_event(struct trace_kineto *kineto, struct aorta_json_va
 
 /* ---- an event whose end is not known yet ---- */
 
-static bool collect_walk(const struct aorta_keys *keys, struct aorta_json_walk *walk, struct aorta_json_value *values) {
+static bool collect_walk(const struct keys *keys, struct aorta_json_walk *walk, struct aorta_json_value *values) {
     struct aorta_json_value key, value;
     while (aorta_json_walk_key(walk, &key)) {
-        const int number = aorta_keys_find(keys, key);
+        const int number = find_key(keys, key);
         if (!aorta_json_walk_value(walk, &value)) return false;
         if (number >= 0) values[number] = value;
     }
@@ -351,8 +401,7 @@ static bool wants_next(const struct trace_kineto *kineto, const struct kineto_ev
     const struct aorta_json_value text = event->field[FIELD_CATEGORY], name = event->field[FIELD_NAME];
     if (!is_letter(event->field[FIELD_PHASE], 'X') || !aorta_json_is_string(text) || !aorta_json_is_string(name))
         return false;
-    const int category =
-        aorta_keys_find(&kineto->categories, (struct aorta_json_value){text.text + 1, text.length - 2});
+    const int category = find_key(&kineto->categories, (struct aorta_json_value){text.text + 1, text.length - 2});
     return category >= 0 && category != CATEGORY_IGNORED && wants_arguments((enum category)category, name);
 }
 
@@ -372,7 +421,7 @@ static bool walk_arguments(const struct trace_kineto *kineto, struct aorta_json_
 static bool walk_event(const struct trace_kineto *kineto, struct kineto_event *event, struct aorta_json_walk *walk) {
     struct aorta_json_value key, value;
     while (aorta_json_walk_key(walk, &key)) {
-        const int number = aorta_keys_find(&kineto->fields, key);
+        const int number = find_key(&kineto->fields, key);
         if (event->walked && number >= 0 && number != FIELD_START && number != FIELD_DURATION) return false;
         if (number == FIELD_ARGS && wants_next(kineto, event)) {
             if (!walk_arguments(kineto, walk, event)) return false;
@@ -501,7 +550,7 @@ static void read_ranks(struct trace_kineto *kineto, struct aorta_json_value list
 }
 
 aorta_status aorta_trace_kineto_member(struct trace_kineto *kineto, struct aorta_json_value key) {
-    int member = aorta_keys_find(&kineto->members, key);
+    int member = find_key(&kineto->members, key);
     if (member < 0) return aorta_json_stream_skip(kineto->stream);
     struct aorta_json_value value;
     AORTA_TRY(aorta_json_stream_value(kineto->stream, &value));

@@ -2,8 +2,21 @@
 #ifndef AORTA_FORMATS_KINETO_READ_INTERNAL_H
 #define AORTA_FORMATS_KINETO_READ_INTERNAL_H
 
-#include "formats/keys.h"
 #include "formats/kineto_read.h"
+
+/* Finds which of the keys a text is; fast, for inner loops. */
+enum { KEY_SLOTS = 256 };
+
+struct key_row {
+    const char *name;
+    uint8_t number; /* what is found; several rows may share one (names that changed) */
+};
+
+struct keys {
+    const struct key_row *rows;
+    uint8_t slots[KEY_SLOTS]; /* row + 1; 0: free */
+    uint8_t lengths[KEY_SLOTS / 2];
+};
 
 enum kineto_field {
     FIELD_PHASE,
@@ -101,7 +114,7 @@ struct trace_kineto {
     size_t process_count, process_capacity;
     const struct aorta_trace_options *options;
     struct aorta_text scratch; /* texts with escapes, until the next event */
-    struct aorta_keys fields, arguments, categories, members;
+    struct keys fields, arguments, categories, members;
     bool modules;               /* are read */
     struct kineto_xla *xla;     /* NULL: no process of XLA's profiler was named */
     struct kineto_spans *spans; /* NULL: none were read yet */
@@ -145,12 +158,9 @@ AORTA_MUST_USE aorta_status aorta_trace_kineto_name_process(struct trace_kineto 
 struct aorta_trace_builder *aorta_trace_kineto_builder_of(const struct trace_kineto *kineto, int64_t process);
 void aorta_trace_kineto_ranks_free(struct trace_kineto *kineto);
 
-/* kineto_read_facts.c: what arguments say. NONE or -1 where they say nothing; what cannot be understood is counted. */
+/* kineto_read_events.c: what arguments say. NONE or -1 where they say nothing; what cannot be understood is counted. */
 uint32_t aorta_trace_kineto_text(struct trace_kineto *kineto, struct aorta_json_value value);
 int64_t aorta_trace_kineto_int(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset);
-bool aorta_trace_kineto_extents(struct aorta_json_value list, int64_t extents[3]); /* [12, 4, 1]; false: it is none */
-bool aorta_trace_kineto_collective_facts(struct trace_kineto *kineto, const struct kineto_event *event,
-                                         struct aorta_trace_collective *collective);
 
 /* kineto_read_xla.c: names of processes and threads, and events without a category where kineto->xla. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t process,

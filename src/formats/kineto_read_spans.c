@@ -1,6 +1,6 @@
-/* Events of a large file, on all processors: what lies in memory of the array is cut into spans where an event seems to
- * begin, and each is read by a builder of its own, the first by that of the file. A span counts if the one before it
- * ends where it begins, so no cut is wrong. Whatever is odd ends a span: it is read again, from there on, event by
+/* Reads events of a large file on all processors. The part of the array that is in memory is cut into spans where an
+ * event seems to begin. Each span has its own builder, the first that of the file. A span counts if the span before
+ * it ends where it begins, so no cut is wrong. Anything odd ends a span, which is read again from there, event by
  * event. */
 #include "base/parallel.h"
 #include "formats/kineto_read_internal.h"
@@ -143,7 +143,7 @@ static size_t cut(struct kineto_spans *spans, const char *begin, const char *end
     return count;
 }
 
-/* The last span that counts; the readers of the others have seen what may not be there. */
+/* The last span that counts: readers of later spans may have seen events that are not there. */
 static struct span *join(struct kineto_spans *spans, size_t count) {
     size_t last = 0;
     while (last + 1 < count && spans->spans[last].joins &&

@@ -63,7 +63,7 @@ aorta_status aorta_trace_kineto_xla_thread(struct trace_kineto *kineto, int64_t 
 
 /* ---- events ---- */
 
-/* A launch's number is one that the file has as a text or a number; others have none. */
+/* A launch's number is a text or a number of the file; 0: it has none. */
 static uint64_t correlation_of(struct trace_kineto *kineto, const struct kineto_event *event) {
     if (!event->argument[ARGUMENT_CORRELATION].length) return 0;
     const int64_t correlation = aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_CORRELATION], event->offset);

@@ -42,7 +42,7 @@ struct aorta_kineto_about {
     bool steps_apart; /* steps are iterations measured one by one: the time between them is that of the recording */
 };
 
-/* What lies between the device clock (CLOCK_MONOTONIC) and the time of day, to some ten nanoseconds. Take it once for
+/* The difference of the device clock (CLOCK_MONOTONIC) and the time of day, to some ten nanoseconds. Take it once for
  * all files of a run. */
 int64_t aorta_kineto_clock_offset(void);
 

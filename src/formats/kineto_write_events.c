@@ -207,7 +207,7 @@ static void write_group(struct aorta_kineto *k, int group) {
     aorta_text_free(&ranks);
 }
 
-/* Of a collective as a whole: where several kernels share it, `info` is the range's. */
+/* The arguments describe the whole collective: if several kernels share it, `info` is the range's. */
 static void write_collective(struct scene *s, const struct aorta_range_info *info, int64_t sequence) {
     struct aorta_json *json = &s->k->json;
     int64_t size = (int64_t)aorta_dtype_size(info->dtype);
@@ -262,8 +262,8 @@ static bool called_collective(const char *name) {
     return aorta_kernel_classify(name, NULL).class == AORTA_KERNEL_COLLECTIVE;
 }
 
-/* What is counted as a collective is called one, so that every reader counts it so: copies and kernels that make one
- * up, and ranges, have no name that says it. */
+/* Work that counts as a collective is named one, so that every reader counts it so: the names of its copies, kernels
+ * and ranges do not say it. */
 static const char *work_name(const struct work *work, char *own, size_t size) {
     const struct aorta_range_info *info = &work->range->info;
     const char *traced = work->record ? work->record->name : NULL;

@@ -54,7 +54,7 @@ void aorta_kineto_flow(struct aorta_kineto *kineto, bool at_launch, int64_t id, 
 AORTA_MUST_USE aorta_status aorta_kineto_flush(struct aorta_kineto *kineto, bool at_once);
 /* The stream exists, and serves this role (AORTA_ROLE_COUNT: not known). */
 AORTA_MUST_USE aorta_status aorta_kineto_use_stream(struct aorta_kineto *kineto, int64_t id, enum aorta_role role);
-/* What the step says of memory and sensors, at its end. (kineto_write_counters.c) */
+/* The step's memory and sensors, at its end. */
 AORTA_MUST_USE aorta_status aorta_kineto_counters(struct aorta_kineto *kineto, const struct aorta_kineto_step *step,
                                                   int64_t at_ns);
 /* Ends the host's part of the last step, at the latest at until_ns. */

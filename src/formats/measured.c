@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    PAUSE_NS = 1000000, /* a launch that takes so long, and so many times as long as others, contains a pause */
+    PAUSE_NS = 1000000, /* a launch that takes so long, and so many times as long as usual, contains a pause */
     PAUSE_TIMES = 8,
 };
 
@@ -72,7 +72,7 @@ static uint32_t thread_of(struct build *build) {
     return aorta_trace_builder_thread(build->builder, 0, 0);
 }
 
-/* Of a graph's kernels the launch is one; those of what is launched beside it lie between them. */
+/* A graph's kernels have one launch. Launches made at the same time may come between its kernels. */
 static bool has_launch(const struct build *build, int64_t start_ns) {
     enum { BESIDE = 4 };
     for (size_t i = 0; i < BESIDE && i < build->launch_count; i++)
@@ -243,8 +243,8 @@ static aorta_status add_steps(struct build *build) {
 
 /* ---- what an operation does ---- */
 
-/* Operations of the model and the optimizer by the beginning of their names. Of `counted` ones the recorder always has
- * arithmetic or bytes: all kernels of such a range are covered by the one that bears them. */
+/* Operations of the model and the optimizer by the beginning of their names. For `counted` operations the recorder
+ * always has arithmetic or bytes: the kernel that has them covers all kernels of the range. */
 static const struct {
     const char *begin;
     enum aorta_work_class class;

@@ -22,7 +22,7 @@ struct aorta_merge_source {
     const struct aorta_align_clock *clock;
 };
 
-/* What the analysis of the same files adds to the trace (merge_tracks.c). Borrowed. */
+/* What the analysis of the same files adds to the trace. Borrowed. */
 struct aorta_merge_tracks {
     const struct aorta_trace_list *traces;  /* of the paths, read already: the standard input is there once */
     const struct aorta_critical_path *path; /* its ranks are places in counters[] */

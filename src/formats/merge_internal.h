@@ -1,5 +1,5 @@
-/* Inside `aorta trace merge`: merge.c (the whole), merge_events.c (Kineto files, event by event), merge_model.c (other
- * traces), merge_copy.c (values), merge_sink.c (the file). */
+/* Inside `aorta trace merge`: merge.c (the whole, and the file), merge_events.c (Kineto files, event by event),
+ * merge_model.c (other traces). */
 #ifndef AORTA_FORMATS_MERGE_INTERNAL_H
 #define AORTA_FORMATS_MERGE_INTERNAL_H
 
@@ -10,14 +10,10 @@
 
 /* ---- the file that is written ---- */
 struct aorta_merge_sink;
-AORTA_MUST_USE aorta_status aorta_merge_sink_open(const char *path, struct aorta_merge_sink **sink);
 /* Append text here; the next flush writes it. */
 struct aorta_text *aorta_merge_sink_text(struct aorta_merge_sink *sink);
 /* Call it after every event: writes when enough has gathered. */
 AORTA_MUST_USE aorta_status aorta_merge_sink_flush(struct aorta_merge_sink *sink);
-/* Ends the sink, also when it fails; the file is then in its place, or not there. */
-AORTA_MUST_USE aorta_status aorta_merge_sink_commit(struct aorta_merge_sink *sink);
-void aorta_merge_sink_discard(struct aorta_merge_sink *sink); /* NULL is fine */
 
 /* ---- threads of a rank ----
  * A rank's processes (host, GPU 0, …) become one: their threads get numbers that differ. A thread keeps its number
@@ -34,9 +30,8 @@ AORTA_MUST_USE aorta_status aorta_merge_thread(struct merge_threads *threads, ui
 void aorta_merge_threads_free(struct merge_threads *threads);
 
 /* ---- values ----
- * Copies a value as valid JSON (merge_copy.c). False: it is none, and what was written before it came out must go. */
+ * Copies a value as valid JSON. False: it is none, and what was written before it came out must go. */
 bool aorta_merge_copy(struct aorta_text *out, struct aorta_json_value value);
-bool aorta_merge_copy_key(struct aorta_text *out, struct aorta_json_value key); /* as a stream or cursor hands it out */
 
 /* ---- one rank's events ---- */
 struct merge_rank {
@@ -64,7 +59,5 @@ void aorta_merge_id(struct merge_rank *rank, int64_t id);
 
 AORTA_MUST_USE aorta_status aorta_merge_kineto(struct merge_rank *rank);
 AORTA_MUST_USE aorta_status aorta_merge_model(struct merge_rank *rank);
-/* Behind either: the rank's tracks (merge_tracks.c). */
-AORTA_MUST_USE aorta_status aorta_merge_add_tracks(struct merge_rank *rank, const struct aorta_merge_tracks *tracks);
 
 #endif

@@ -20,8 +20,9 @@ struct writing {
     int64_t marks; /* the thread of ranges and steps whose thread is not known */
 };
 
-/* A row on the screen. Viewers want what shares one to nest (Perfetto drops what does not, others draw it wrong), but
- * ROCm's streams run several kernels at once: what begins before the one before it has ended gets another row. */
+/* A row on the screen. Viewers want events of one row to nest (Perfetto drops other events, some viewers draw them
+ * wrong), but ROCm's streams run several kernels at once: a kernel that begins before the previous one has ended gets
+ * another row. */
 struct lane {
     int64_t number, free_ns; /* its thread; end of the last work on it */
     size_t next;             /* of the same stream; 0: none */

@@ -1,5 +1,5 @@
 /* One iteration as one JSON line: the rows that write it, read it back and document it (docs/metrics-format.md). The
- * structs have what stands in the line, as it stands there; NaN, AORTA_ROW_UNKNOWN and NULL: not in it, or null. */
+ * structs have the values of the line; NaN, AORTA_ROW_UNKNOWN and NULL: not in it, or null. */
 #ifndef AORTA_FORMATS_METRICS_INTERNAL_H
 #define AORTA_FORMATS_METRICS_INTERNAL_H
 
@@ -16,7 +16,7 @@ struct aorta_line_memory {
 };
 extern const struct aorta_row aorta_memory_rows[];
 
-/* Of struct aorta_device_reading; between the two stand the limits of the clock. */
+/* Rows of struct aorta_device_reading, before and after the limits of the clock. */
 extern const struct aorta_row aorta_reading_rows[], aorta_reading_age_rows[];
 extern const struct aorta_row aorta_clocks_rows[], aorta_clocks_at_rows[];
 
@@ -42,7 +42,7 @@ extern const struct aorta_row aorta_host_rows[];   /* of struct aorta_host_range
 extern const struct aorta_row aorta_kind_rows[];   /* of struct aorta_collective_overlap */
 extern const struct aorta_row aorta_segment_rows[];
 
-/* Of struct aorta_overlap; between them stands what is by kind of collective. */
+/* Rows of struct aorta_overlap, before and after the figures by kind of collective. */
 extern const struct aorta_row aorta_overlap_by_role_rows[], aorta_overlap_rows[];
 
 /* As docs/metrics-format.md has it: the key of each collective under "overlap_ms". */

@@ -12,7 +12,7 @@ AORTA_MUST_USE aorta_status aorta_trace_open(const char *path, const struct aort
 /* Whether a file of a folder is one of these, by its name's suffix and by its content; of files that are read together
  * one is. What breaks before it says what it is, is none. AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_trace_recognise(const char *path, bool *trace);
-/* Whether it is no trace by itself but says more of one (execution_trace.h). AORTA_IO. */
+/* Whether it is no trace but adds facts to one (execution_trace.h). AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_trace_is_companion(const char *path, bool *companion);
 /* Reads several files, side by side on as many threads as there are processors; the list is in the order of the
  * paths. Fails with the first failure of any; the list then keeps what it had before. */

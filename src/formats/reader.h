@@ -11,7 +11,7 @@ struct aorta_trace_reader {
     bool (*recognises)(const char *head, size_t length); /* up to 4096 bytes; fewer when the file is shorter */
     /* Appends to the list. Opens the path itself: SQLite needs a name. */
     aorta_status (*read)(const char *path, const struct aorta_trace_options *options, struct aorta_trace_list *list);
-    /* Of a file that is recognised in a folder: whether it is the one by which its set is read. NULL: each is alone. */
+    /* Whether a file that is recognised in a folder is the one by which its set is read. NULL: each file is alone. */
     bool (*leads)(const char *path, const char *head, size_t length);
     bool plain;  /* opens the file itself, which may not be packed */
     bool yields; /* in a folder only where nothing else is: traces of a run say more than its lines */
@@ -32,7 +32,7 @@ typedef aorta_status aorta_trace_json_reader(struct aorta_json_stream *stream,
 #undef SQLITE
 extern const struct aorta_trace_reader aorta_trace_reader_sqlite; /* of all rows SQLITE */
 
-/* Whether it is by its name a file that yields to others; and a file of any of the rows' suffixes, packed or not. */
+/* Whether a file yields to other files by its name; and whether it has any of the rows' suffixes, packed or not. */
 bool aorta_trace_yields(const char *path);
 bool aorta_trace_is_name(const char *path);
 /* Whether bytes at the beginning of a file are of a reader that needs it plain. */
@@ -47,7 +47,5 @@ extern const char *const aorta_trace_formats;
 
 /* A whole JSON file of any of these kinds, from a stream that stands at its beginning. */
 aorta_trace_json_reader aorta_trace_read_json;
-/* Whether it is one: up to the first key that says so. A file that breaks before is none. AORTA_IO. */
-AORTA_MUST_USE aorta_status aorta_trace_is_json(struct aorta_json_stream *stream, bool *trace);
 
 #endif

@@ -183,11 +183,10 @@ enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
 static void take_fields(struct database *db, sqlite3_stmt *row, int first, struct aorta_rocprof_record *record) {
     for (int i = 0; i < FIELD_COUNT; i++) {
         int64_t number;
-        if (aorta_sqlite_number(row, first + i, &number)) {
+        if (aorta_sqlite_number(row, first + i, &number))
             memcpy((char *)record + fields[i].offset, &number, sizeof number);
-        } else if (sqlite3_column_type(row, first + i) != SQLITE_NULL) {
+        else if (sqlite3_column_type(row, first + i) != SQLITE_NULL)
             aorta_rocprof_warn(db->rocprof, AORTA_REASON_ODD_VALUE, -1);
-        }
     }
 }
 

@@ -275,9 +275,8 @@ void aorta_rocprof_add(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain 
         aorta_rocprof_warn(rocprof, work ? AORTA_REASON_BAD_EVENT : AORTA_REASON_ODD_VALUE, record->offset);
         return;
     }
-    if (work) {
+    if (work)
         add_work(rocprof, domain, record);
-    } else {
+    else
         add_call(rocprof, domain, record);
-    }
 }

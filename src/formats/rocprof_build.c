@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the function behind an RCCL call does. Those that move nothing (ncclCommInitRank, …) are not here. */
+/* What each function of RCCL does. Functions that move nothing (ncclCommInitRank, …) are not here. */
 static const struct {
     const char *name;
     enum aorta_collective kind;

@@ -1,6 +1,6 @@
 /* rocprofv3 --output-format csv: a file for each sort of record, all with one prefix: PREFIX_kernel_trace.csv,
  * PREFIX_memory_copy_trace.csv, PREFIX_hip_api_trace.csv, …; PREFIX_agent_info.csv says which agent is which GPU. Given
- * one of them, all that lie beside it are read. Columns are found by their names, in any order. */
+ * one file, all files of the prefix are read. Columns are found by their names, in any order. */
 #include "formats/csv.h"
 #include "formats/open.h"
 #include "formats/reader.h"
@@ -46,11 +46,10 @@ static aorta_status add_path(struct set *set, size_t index, const char *prefix, 
     char *path;
     if (asprintf(&path, "%.*s%s%s", (int)length, prefix, suffixes[index], packed ? ".gz" : "") < 0)
         return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for the names of its files", prefix);
-    if (!set->paths[index] && access(path, R_OK) == 0) {
+    if (!set->paths[index] && access(path, R_OK) == 0)
         set->paths[index] = path;
-    } else {
+    else
         free(path);
-    }
     return NULL;
 }
 
@@ -183,11 +182,10 @@ static void read_record(struct aorta_csv *csv, const struct columns *columns, st
     for (size_t i = 0; i < NUMBER_COUNT; i++) {
         int64_t number;
         if (columns->numbers[i] < 0) continue;
-        if (aorta_csv_int(csv, columns->numbers[i], &number)) {
+        if (aorta_csv_int(csv, columns->numbers[i], &number))
             memcpy((char *)&record + numbers[i].offset, &number, sizeof number);
-        } else {
+        else
             aorta_rocprof_warn(rocprof, AORTA_REASON_ODD_VALUE, record.offset);
-        }
     }
     for (size_t i = 0; i < AGENT_COUNT; i++) {
         int64_t key = agent_key(rocprof, aorta_csv_text(csv, columns->agents[i]));

@@ -1,13 +1,123 @@
 #include "formats/run.h"
 #include "base/array.h"
+#include "formats/measured.h"
+#include "formats/reader.h"
 #include "formats/source.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+/* ---- a line as a step: the gap to the step before, and what its ranges say of overlap ---- */
+
+static bool follows(const struct aorta_run_step *previous, const struct aorta_run_step *step) {
+    return previous && previous->global_step < step->global_step && step->global_step - 1 == previous->global_step &&
+           !step->profile.own_clock && !previous->profile.own_clock;
+}
+
+/* When the iteration before had ended; INT64_MIN: not known. If it was not recorded, the line itself says how long
+ * before this one. */
+static int64_t end_before(const struct aorta_run_step *previous, const struct aorta_run_step *step, double lead_ms) {
+    if (!previous) return INT64_MIN;
+    if (previous->profiled) return previous->profile.range_count ? previous->profile.end_ns : INT64_MIN;
+    return lead_ms > 0.0 && lead_ms < 1e9 ? step->profile.start_ns - (int64_t)(lead_ms * 1e6 + 0.5) : INT64_MIN;
+}
+
+static aorta_status compute(double lead_ms, const struct aorta_run_step *previous, struct aorta_run_step *step) {
+    if (!step->profiled) return NULL;
+    if (!follows(previous, step)) previous = NULL;
+    const struct aorta_run_view *before = previous ? previous->kernels : NULL;
+    AORTA_TRY(aorta_overlap_compute(&step->profile, end_before(previous, step, lead_ms), &step->overlap));
+    if (!step->kernels) return NULL;
+    return aorta_overlap_compute(&step->kernels->profile,
+                                 before && before->profile.range_count ? before->profile.end_ns : INT64_MIN,
+                                 &step->kernels->overlap);
+}
+
+static void take(const struct aorta_metrics_line *line, struct aorta_run_step *step) {
+    const struct aorta_metrics_step *from = &line->step;
+    *step = (struct aorta_run_step){.rank = from->rank,
+                                    .world_size = from->world_size,
+                                    .epoch = from->epoch,
+                                    .step = from->step,
+                                    .global_step = from->global_step,
+                                    .loss = from->loss,
+                                    .grad_norm = from->grad_norm,
+                                    .lr = from->lr,
+                                    .samples_per_s = from->samples_per_s,
+                                    .data_wait_ms = from->data_wait_ms,
+                                    .step_ms = from->step_ms,
+                                    .skipped = from->skipped,
+                                    .simulated = from->simulated,
+                                    .clocked = line->clocked,
+                                    .clocks = line->clocks.values,
+                                    .clocks_at_ns = line->clocks.at_ns,
+                                    .recorded = line->recorded,
+                                    .profiled = line->profiled,
+                                    .profile = line->profile};
+}
+
+/* Most steps of most runs have none. */
+static aorta_status take_kernels(struct aorta_metrics_line *line, struct aorta_run_step *step) {
+    if (!line->traced) return NULL;
+    step->kernels = calloc(1, sizeof *step->kernels);
+    if (step->kernels) {
+        step->kernels->profile = line->kernel_profile;
+        return NULL;
+    }
+    aorta_profile_free(&line->kernel_profile);
+    aorta_run_step_free(step);
+    return AORTA_ERROR(AORTA_MEMORY, "no memory for the kernels of a step");
+}
+
+static aorta_status check_origin(const struct aorta_metrics_line *line, struct aorta_run *run) {
+    const bool original = line->step.schema_version == 0;
+    if (run->step_count && run->original != original)
+        return AORTA_ERROR(AORTA_FORMAT, "the line is %s, the lines before are not: files of different runs",
+                           original ? "the original Python toolkit's" : "aorta's");
+    run->original = original;
+    return NULL;
+}
+
+aorta_status aorta_run_parse_line(const char *line, size_t length, bool with_ranges, struct aorta_run *run,
+                                  const struct aorta_run_step *previous, struct aorta_run_step *step) {
+    struct aorta_metrics_line found;
+    memset(step, 0, sizeof *step);
+    AORTA_TRY(aorta_metrics_read(line, length, with_ranges, &run->strings, &found));
+    take(&found, step);
+    AORTA_TRY(take_kernels(&found, step));
+    if (found.step.device) run->device = found.step.device;
+    if (!run->info.name) run->info = found.info;
+    run->simulated |= step->simulated;
+    aorta_status status = check_origin(&found, run);
+    if (!status) status = compute(found.lead_ms, previous, step);
+    if (status) aorta_run_step_free(step);
+    return status;
+}
+
+/* The step goes on without its ranges. */
+static void drop_ranges(struct aorta_run_step *step) {
+    aorta_profile_free(&step->profile);
+    aorta_overlap_free(&step->overlap);
+    if (step->kernels) {
+        aorta_profile_free(&step->kernels->profile);
+        aorta_overlap_free(&step->kernels->overlap);
+    }
+    free(step->kernels);
+    step->kernels = NULL;
+    memset(&step->profile, 0, sizeof step->profile);
+    memset(&step->overlap, 0, sizeof step->overlap);
+    step->profiled = false;
+}
+
+void aorta_run_step_free(struct aorta_run_step *step) {
+    drop_ranges(step);
+    memset(step, 0, sizeof *step);
+}
 
 /* ---- which files ---- */
 
@@ -85,21 +195,21 @@ static aorta_status check_belongs(const struct aorta_run *run, const struct file
     return NULL;
 }
 
-/* Of all ranks the same, as they record the same steps. `recorded`: steps with ranges before it. */
-static bool has_ranges(const struct aorta_run *run, int64_t recorded) {
+/* Equal for all ranks, as they record the same steps. `recorded`: steps with ranges before this step. */
+static bool line_has_ranges(const struct aorta_run *run, int64_t recorded) {
     return recorded % run->read_every == 0;
 }
 
 /* The ranges of the step before are read as well: its end says how long the device was idle in between. */
 static bool is_read(const struct aorta_run *run, int64_t recorded) {
-    return has_ranges(run, recorded) || has_ranges(run, recorded + 1);
+    return line_has_ranges(run, recorded) || line_has_ranges(run, recorded + 1);
 }
 
 /* The rank's last step, when the next was read or none follows. */
 static void drop_unused_ranges(struct aorta_run *run, const struct file *file) {
     if (run->step_count == file->first_step) return;
     struct aorta_run_step *last = &run->steps[run->step_count - 1];
-    if (last->profiled && !has_ranges(run, file->recorded - 1)) aorta_run_step_drop_ranges(last);
+    if (last->profiled && !line_has_ranges(run, file->recorded - 1)) drop_ranges(last);
 }
 
 static aorta_status add_line(struct aorta_run *run, struct file *file, const char *line, size_t length) {
@@ -230,7 +340,8 @@ static aorta_status read_alone(const char *path, const struct aorta_log *log, st
     return add_rank(run, &capacity, run->steps[0].rank);
 }
 
-aorta_status aorta_run_read_file(const char *path, const struct aorta_log *log, struct aorta_run *run) {
+/* One file, whatever its name, as a run of the rank that its lines name; all its ranges. */
+static aorta_status read_one_file(const char *path, const struct aorta_log *log, struct aorta_run *run) {
     memset(run, 0, sizeof *run);
     aorta_status status = read_alone(path, log, run);
     if (status) aorta_run_free(run);
@@ -337,3 +448,125 @@ void aorta_run_free(struct aorta_run *run) {
     aorta_intern_free(&run->strings);
     memset(run, 0, sizeof *run);
 }
+
+/* ---- traces ---- */
+
+/* Device times come from the kernels where all iterations have them: a mixture would compare unlike things. */
+static bool all_traced(const struct aorta_run *run) {
+    bool any = false;
+    for (size_t i = 0; i < run->step_count; i++) {
+        if (run->steps[i].profiled && !run->steps[i].kernels) return false;
+        any |= run->steps[i].kernels != NULL;
+    }
+    return any;
+}
+
+bool aorta_run_take_kernels(struct aorta_run *run) {
+    if (!all_traced(run)) return false;
+    for (size_t i = 0; i < run->step_count; i++) {
+        struct aorta_run_step *step = &run->steps[i];
+        const struct aorta_run_view ranges = {step->profile, step->overlap};
+        if (!step->kernels) continue;
+        step->profile = step->kernels->profile;
+        step->overlap = step->kernels->overlap;
+        *step->kernels = ranges;
+    }
+    return true;
+}
+
+static int64_t step_ns_of(const struct aorta_run_step *step) {
+    return step->step_ms > 0 && step->step_ms < 1e9 ? (int64_t)(step->step_ms * 1e6 + 0.5) : 0;
+}
+
+/* The steps of ranks[rank] whose ranges were read, as a trace; NULL: there are none. */
+static aorta_status make_trace(const struct aorta_run *run, size_t rank, size_t first, size_t end, const char *path,
+                               struct aorta_trace **trace) {
+    struct aorta_measured_step *steps = calloc(end - first + 1, sizeof *steps);
+    if (!steps) return AORTA_ERROR(AORTA_MEMORY, "no memory to analyse %zu iterations", end - first);
+    struct aorta_measured_rank measured = {.rank = run->ranks[rank],
+                                           .world_size = run->world_size,
+                                           .path = path,
+                                           .on_gpu = run->device && strcmp(run->device, "cpu") != 0,
+                                           .device_name = run->info.name,
+                                           .isa = run->info.isa,
+                                           .memory_bytes = run->info.memory_bytes,
+                                           .multiprocessors = run->info.multiprocessors,
+                                           .peaks = run->info.measured ? &run->info.peaks : NULL,
+                                           .steps = steps};
+    for (size_t i = first; i < end; i++)
+        if (run->steps[i].profiled)
+            steps[measured.step_count++] = (struct aorta_measured_step){
+                run->steps[i].global_step, step_ns_of(&run->steps[i]), &run->steps[i].profile, &run->steps[i].overlap};
+    aorta_status status = measured.step_count ? aorta_trace_of_measured(&measured, trace) : NULL;
+    free(steps);
+    return status;
+}
+
+static bool has_ranges(const struct aorta_run *run) {
+    for (size_t i = 0; i < run->step_count; i++)
+        if (run->steps[i].profile.range_count) return true;
+    return false;
+}
+
+aorta_status aorta_run_traces(const struct aorta_run *run, struct aorta_trace_list *list) {
+    if (!has_ranges(run)) return NULL; /* each says that nothing was recorded */
+    for (size_t i = 0, start = 0, end; i < run->rank_count; i++, start = end) {
+        struct aorta_trace *trace = NULL;
+        char path[4096];
+        for (end = start; end < run->step_count && run->steps[end].rank == run->ranks[i];) end++;
+        snprintf(path, sizeof path, "%s/rank_%02d_metrics.jsonl", run->directory, run->ranks[i]);
+        AORTA_TRY(make_trace(run, i, start, end, path, &trace));
+        if (trace) AORTA_TRY(aorta_trace_list_add(list, trace));
+    }
+    return NULL;
+}
+
+/* ---- one file ---- */
+
+static void release(void *owned) {
+    aorta_run_free(owned);
+    free(owned);
+}
+
+/* The trace owns the run on success. */
+static aorta_status take_run(struct aorta_run *run, const char *path, struct aorta_trace_list *list) {
+    struct aorta_trace *trace = NULL;
+    aorta_run_take_kernels(run);
+    if (has_ranges(run)) AORTA_TRY(make_trace(run, 0, 0, run->step_count, path, &trace));
+    if (!trace)
+        return AORTA_ERROR(AORTA_USAGE, "%s holds no ranges: recording was off; `aorta report` has what else it holds",
+                           path);
+    if (run->torn_lines)
+        trace->warnings[AORTA_REASON_TRUNCATED] =
+            (struct aorta_trace_warning){.count = (int64_t)run->torn_lines, .offset = -1};
+    AORTA_TRY(aorta_trace_list_add(list, trace));
+    trace->owned = run;
+    trace->release = release;
+    return NULL;
+}
+
+static aorta_status read_trace(const char *path, const struct aorta_trace_options *options,
+                               struct aorta_trace_list *list) {
+    const struct aorta_log log = {.level = AORTA_LOG_ERROR, .rank = -1};
+    struct aorta_run *run = calloc(1, sizeof *run);
+    (void)options; /* lines are whole, and collectives known */
+    if (!run) return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", path);
+    aorta_status status = read_one_file(path, &log, run);
+    if (!status) status = take_run(run, path, list);
+    if (status) release(run);
+    return status;
+}
+
+static bool contains(const char *head, size_t length, const char *text) {
+    return memmem(head, length, text, strlen(text)) != NULL;
+}
+
+/* Both programs write the numbers of a line first. */
+static bool recognises(const char *head, size_t length) {
+    const char *end = memchr(head, '\n', length);
+    const size_t line = end ? (size_t)(end - head) : length;
+    return line && *head == '{' && contains(head, line, "\"global_step\"") && contains(head, line, "\"rank\"") &&
+           !contains(head, line, "\"traceEvents\"");
+}
+
+const struct aorta_trace_reader aorta_trace_reader_metrics = {recognises, read_trace, NULL, false, true};

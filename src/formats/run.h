@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/intern.h"
 #include "base/log.h"
-#include "device/metrics.h"
+#include "device/inventory.h"
 #include "formats/metrics.h"
 #include "formats/open.h"
 #include "timeline/overlap.h"
@@ -55,7 +55,7 @@ struct aorta_run_coverage {
     int64_t count, absent;
     int64_t before_gap; /* the step before the first that is absent */
 };
-/* Of ranks[index]; all 0 for a file without iterations. */
+/* The coverage of ranks[index]; all 0 for a file without iterations. */
 struct aorta_run_coverage aorta_run_coverage(const struct aorta_run *run, size_t index);
 
 /* AORTA_USAGE: no such directory or no such file in it; AORTA_FORMAT: a malformed line, with file, line and byte.
@@ -64,27 +64,22 @@ struct aorta_run_coverage aorta_run_coverage(const struct aorta_run *run, size_t
  * is always read. */
 AORTA_MUST_USE aorta_status aorta_run_read(const char *directory, const char *label, int64_t read_every,
                                            const struct aorta_log *log, struct aorta_run *run);
-/* One file, whatever its name, as a run of the rank that its lines name; all its ranges. */
-AORTA_MUST_USE aorta_status aorta_run_read_file(const char *path, const struct aorta_log *log, struct aorta_run *run);
 void aorta_run_free(struct aorta_run *run);
 
-/* Where all iterations were traced `profile` and `overlap` become the kernels', `kernels` the ranges': true.
- * (run_trace.c) */
+/* Where all iterations were traced `profile` and `overlap` become the kernels', `kernels` the ranges': true. */
 bool aorta_run_take_kernels(struct aorta_run *run);
-/* A trace of each rank with ranges, which borrow the run. AORTA_MEMORY. (run_trace.c) */
+/* A trace of each rank with ranges, which borrow the run. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_run_traces(const struct aorta_run *run, struct aorta_trace_list *list);
 /* Whether a path is a directory with such a file. */
 bool aorta_run_is_directory(const char *path);
-/* Of `bytes` of lines, so that the ranges read and what is made of them take about 1 GiB at most. */
+/* The value for `bytes` of lines with which ranges and their analysis take about 1 GiB at most. */
 int64_t aorta_run_read_every(int64_t bytes);
 
-/* One line of a file, with its ranges or without (run_parse.c). `previous`: the rank's step before, or NULL. On failure
+/* One line of a file, with its ranges or without. `previous`: the rank's step before, or NULL. On failure
  * *step is empty. */
 AORTA_MUST_USE aorta_status aorta_run_parse_line(const char *line, size_t length, bool with_ranges,
                                                  struct aorta_run *run, const struct aorta_run_step *previous,
                                                  struct aorta_run_step *step);
-/* The step goes on without its ranges. */
-void aorta_run_step_drop_ranges(struct aorta_run_step *step);
 void aorta_run_step_free(struct aorta_run_step *step);
 
 #endif

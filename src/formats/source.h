@@ -10,8 +10,8 @@
 
 struct aorta_source;
 
-/* What is packed is recognised by content; several members follow one another as gzip has it. The mark that editors put
- * before UTF-8 is left out. AORTA_IO names path and reason; AORTA_UNSUPPORTED: archive.h. */
+/* Packed files are recognised by content; gzip may have several members in sequence. The mark that editors put before
+ * UTF-8 is skipped. AORTA_IO names path and reason; AORTA_UNSUPPORTED: archive.h. */
 AORTA_MUST_USE aorta_status aorta_source_open(const char *path, struct aorta_source **source);
 /* Borrowed memory, handed over in pieces of at most `piece` bytes (0: as asked for). */
 AORTA_MUST_USE aorta_status aorta_source_memory(const char *bytes, size_t length, size_t piece,

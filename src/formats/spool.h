@@ -20,8 +20,6 @@ struct aorta_spool_facts {
 };
 void aorta_spool_facts_free(struct aorta_spool_facts *facts);
 
-const char *aorta_spool_state_name(uint32_t state); /* "ended"; "unknown" for one of a newer writer */
-
 /* A regular file, opened without waiting for anybody: in shared folders a pipe can have a spool's name. NULL and errno.
  */
 FILE *aorta_spool_stream(const char *path);
@@ -32,8 +30,8 @@ FILE *aorta_spool_stream(const char *path);
 AORTA_MUST_USE aorta_status aorta_spool_read(FILE *file, const char *path, const struct aorta_trace_options *options,
                                              struct aorta_spool_facts *facts, struct aorta_trace **trace);
 
-/* Gives each spool of the list a rank of its own: those that the environment named keep theirs (of two processes of one
- * rank that with more work), the others follow in order of device and start. */
+/* Gives each spool of the list a rank of its own. Ranks that the environment named stay (if two processes have one
+ * rank, the one with more work keeps it); other spools follow in order of device and start. */
 void aorta_spool_number_ranks(struct aorta_trace_list *list);
 
 #endif

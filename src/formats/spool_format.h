@@ -89,7 +89,7 @@ struct aorta_spool_process {
     /* command line, path of libcupti, name of the host, one after another without NUL; then padding */
 };
 
-/* A text, before its first use. Numbers begin at 1; 0 stands for "not known". */
+/* A text, before its first use. Numbers begin at 1; 0 means "not known". */
 struct aorta_spool_text {
     struct aorta_spool_record record;
     uint32_t id, length;

@@ -233,7 +233,7 @@ static const struct kind *kind_of(const struct aorta_sqlite *db) {
     return NULL;
 }
 
-/* What is known and not read, by a table. */
+/* Databases that are known and not read, by a table. */
 static const struct {
     char *table;
     const char *is, *instead;
@@ -282,7 +282,7 @@ static aorta_status check_whole(struct aorta_sqlite *db) {
                        (long long)info.st_size, got == sizeof head ? (long long)whole : 100LL);
 }
 
-/* What was written lately may still lie in a file of its own, which an immutable database does not look at. */
+/* Recent writes may still be in a file of their own, which an immutable database does not read. */
 static aorta_status check_closed(const char *path) {
     char *journal;
     struct stat info;
@@ -300,13 +300,11 @@ static aorta_status check_closed(const char *path) {
 static char *uri_of(const char *path) {
     sqlite3_str *uri = sqlite3_str_new(NULL);
     sqlite3_str_appendall(uri, "file:");
-    for (const char *c = path; *c; c++) {
-        if (strchr("%?#", *c)) {
+    for (const char *c = path; *c; c++)
+        if (strchr("%?#", *c))
             sqlite3_str_appendf(uri, "%%%02X", (unsigned char)*c);
-        } else {
+        else
             sqlite3_str_appendchar(uri, 1, *c);
-        }
-    }
     sqlite3_str_appendall(uri, "?mode=ro&immutable=1");
     return sqlite3_str_finish(uri);
 }

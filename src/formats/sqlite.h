@@ -1,6 +1,6 @@
-/* SQLite files of other tools: opened read-only and as immutable (nothing is written beside them). Tables are read row
- * by row, each alone; readers join them. Nothing that a file brings along is executed: views, triggers, virtual tables,
- * functions, indices. What a file of its size can need bounds steps and bytes. */
+/* SQLite files of other tools: opened read-only and as immutable (no files are written in their folder). Tables are
+ * read row by row, each alone; readers join them. Nothing in a file is executed: views, triggers, virtual tables,
+ * functions, indices. The file's size bounds steps and bytes. */
 #ifndef AORTA_FORMATS_SQLITE_H
 #define AORTA_FORMATS_SQLITE_H
 

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "timeline/trace.h"
 
-/* What a path of the temporary folder stands for. */
+/* A path of the temporary folder, and the user's name for it. */
 struct aorta_unpacked_name {
     char *path, *shown; /* owned */
 };
@@ -27,9 +27,9 @@ struct aorta_unpacking {
 };
 void aorta_unpacking_free(struct aorta_unpacking *unpacking); /* not the files */
 
-/* *place is the path itself, where it can be read as it is, or what stands for it: a file, or of archives a folder with
- * those of its files that a trace's suffix ends. The caller frees it. AORTA_IO, AORTA_UNSUPPORTED; AORTA_FORMAT:
- * broken, or unpacked it would be more than a thousand times as large. */
+/* *place is the path itself if it can be read as it is, else the unpacked file, or the folder with an archive's files
+ * that have a trace's suffix. The caller frees it. AORTA_IO, AORTA_UNSUPPORTED; AORTA_FORMAT: broken, or unpacked it
+ * would be more than a thousand times as large. */
 AORTA_MUST_USE aorta_status aorta_unpack(struct aorta_unpacking *unpacking, const char *path, char **place);
 /* Whether an archive lists a file that aorta_unpack would take. AORTA_FORMAT, AORTA_UNSUPPORTED. */
 AORTA_MUST_USE aorta_status aorta_unpack_lists(const char *path, bool *any);
@@ -38,5 +38,17 @@ AORTA_MUST_USE aorta_status aorta_unpack_lists(const char *path, bool *any);
  * AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_unpack_name_traces(const struct aorta_unpacking *unpacking, size_t from);
 AORTA_MUST_USE aorta_status aorta_unpack_name_failure(const struct aorta_unpacking *unpacking, aorta_status status);
+
+/* Where bytes come from. */
+struct unpack_origin {
+    aorta_status (*read)(void *from, char *buffer, size_t capacity, size_t *got);
+    void *from;
+    const char *shown;
+    int64_t left; /* bytes that may still come; a file that unpacks to more is meant to fill the disk */
+    aorta_status (*too_much)(const char *shown);
+};
+
+/* All bytes into a new file; makes its folders. */
+AORTA_MUST_USE aorta_status aorta_unpack_write(struct unpack_origin *origin, char *path);
 
 #endif

@@ -9,7 +9,7 @@
  *     XStat    1 metadata_id, 2 double, 3 uint64, 4 int64, 5 text, 7 number of a name in stat_metadata
  *     X…Metadata  1 id, 2 name
  *
- * A plane's tables stand behind its lines, so a plane is walked twice, and the file is in memory. */
+ * A plane's tables follow its lines, so a plane is walked twice, and the file is in memory. */
 #include "base/array.h"
 #include "formats/proto.h"
 #include "formats/reader.h"
@@ -37,7 +37,7 @@ struct names {
     size_t count, capacity;
 };
 
-/* What is read of arguments. */
+/* The arguments that are read. */
 enum stat { STEP, DETAILS, GRAPH_NODE, CORRELATION, HLO, STATS };
 static const struct {
     const char *name;
@@ -138,12 +138,11 @@ static int64_t stat_number(const struct xplane *x, struct aorta_proto_field valu
 static aorta_status read_stats(struct xplane *x, struct aorta_proto stat, struct aorta_proto_field values[STATS]) {
     struct aorta_proto_field field, value = {0};
     uint64_t id = 0;
-    while (aorta_proto_next(&stat, &field)) {
+    while (aorta_proto_next(&stat, &field))
         if (field.number == STAT_NAME)
             id = field.value;
         else
             value = field;
-    }
     for (size_t k = 0; id && k < STAT_NAMES; k++)
         if (x->wanted[k] == id) values[stat_names[k].stat] = value;
     return check_end(x, stat, "an argument of an event");
@@ -226,7 +225,7 @@ static aorta_status read_events(struct xplane *x, struct aorta_proto message, co
     return check_end(x, message, "a line of a plane");
 }
 
-/* Of a device's lines the streams are its work; the others repeat it by module and operation. */
+/* A device's work is on the lines of streams; its other lines repeat it by module and operation. */
 static aorta_status read_line(struct xplane *x, struct aorta_proto message) {
     struct aorta_proto_field id, name, start;
     struct line line = {.thread = AORTA_TRACE_NONE, .at = message.at};
@@ -359,5 +358,5 @@ static bool recognises(const char *head, size_t length) {
     return false;
 }
 
-/* The JSON of the same run, which JAX writes beside it, is read in its place. */
+/* Yields to the JSON of the same run, which JAX writes into the same folder. */
 const struct aorta_trace_reader aorta_trace_reader_xplane = {recognises, read_file, NULL, false, true};

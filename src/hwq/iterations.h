@@ -42,7 +42,7 @@ void aorta_hwq_times_free(struct aorta_hwq_times *times);
 
 /* Gets the spans of each iteration. */
 typedef aorta_status (*aorta_hwq_spans_visitor)(void *user, const struct aorta_hwq_spans *spans);
-/* The sync mode is PER_ITERATION, whatever the plan says. One more iteration runs first, without a visit. */
+/* The sync mode is always PER_ITERATION. One more iteration runs first, without a visit. */
 AORTA_MUST_USE aorta_status aorta_hwq_stamp_iterations(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
                                                        aorta_hwq_spans_visitor visit, void *user);
 

@@ -81,7 +81,7 @@ struct aorta_map_probe {
 };
 
 struct aorta_map_pair_options {
-    int repeats; /* equal results in a row that decide a pair; at least 1 */
+    int repeats; /* equal results in a row that settle a pair; at least 1 */
     bool all_pairs;
 };
 

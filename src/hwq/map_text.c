@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The environment variables that decide which queues streams get. */
+/* The environment variables that change the queues of streams. */
 static const char *const variables[] = {"CUDA_DEVICE_MAX_CONNECTIONS",
                                         "CUDA_DEVICE_MAX_COPY_CONNECTIONS",
                                         "CUDA_LAUNCH_BLOCKING",

@@ -371,7 +371,7 @@ static void write_host_gaps(const struct aorta_hwq_host_gaps *host, struct aorta
     aorta_rows_json(host_rows, host, 0, json);
     aorta_json_key_string(json, "reason",
                           any ? "the host launched the second kernel, or returned from a call, after the first had "
-                                "ended: left out of the gaps above"
+                                "ended: not part of the gaps above"
                               : NULL);
     aorta_json_object_end(json);
 }

@@ -61,7 +61,7 @@ struct aorta_hwq {
     int stream_count;
     struct aorta_stream *streams[AORTA_HWQ_MAX_STREAMS];
     const void *options;               /* the workload's own struct, filled from its rows */
-    struct aorta_ranks ranks;          /* who this process is */
+    struct aorta_ranks ranks;          /* this process's rank and the number of ranks */
     struct aorta_comm *world;          /* group of all ranks; NULL unless the workload has `collectives` */
     uint64_t seed;                     /* of inputs: equal on every device and rank; add the rank where inputs differ */
     const struct aorta_log *log;       /* for messages to the user while it runs */

@@ -43,9 +43,8 @@ struct aorta_beacon {
 };
 
 static aorta_status open_file(const char *directory, int flags, char path[PATH_MAX], int *fd) {
-    if (snprintf(path, PATH_MAX, "%s/beacon", directory) >= PATH_MAX) {
+    if (snprintf(path, PATH_MAX, "%s/beacon", directory) >= PATH_MAX)
         return AORTA_ERROR(AORTA_IO, "state directory %s: the path is too long", directory);
-    }
     *fd = open(path, flags | O_CLOEXEC, 0600);
     return *fd < 0 ? AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno)) : NULL;
 }

@@ -1,4 +1,4 @@
-/* What each rank of `aorta launch` did last, readable by the launcher even after the rank was killed.
+/* The last operation of each rank of `aorta launch`, readable by the launcher even after the rank was killed.
  *
  * The launcher makes one small file, names it in AORTA_STATE_DIR, and every rank maps it: one fixed-size record per
  * rank. Writing is a copy of at most 100 bytes into shared memory, without locks and without system calls. Without
@@ -22,12 +22,12 @@ struct aorta_beacon;
 /* The record of `rank` in the file that AORTA_STATE_DIR names; *beacon is NULL when the variable is not set.
  * AORTA_IO when the file exists but cannot be used. */
 AORTA_MUST_USE aorta_status aorta_beacon_open(int rank, struct aorta_beacon **beacon);
-/* Reports what this rank starts to do now ("all_gather #12 of 2 ranks, 1.0 MiB"). `beacon` may be NULL. */
+/* Reports the operation that this rank begins ("all_gather #12 of 2 ranks, 1.0 MiB"). `beacon` may be NULL. */
 void aorta_beacon_set(struct aorta_beacon *beacon, const char *text);
 /* The training step this rank is in; -1 (as at the start): none. `beacon` may be NULL. */
 void aorta_beacon_step(struct aorta_beacon *beacon, int64_t step);
-/* This rank has failed by itself, not because another ended; reported before the others can notice, since its process
- * may take longer to end than theirs. The first call counts. `beacon` may be NULL. */
+/* Reports that this rank has failed first, not because another ended. Call it before other ranks can notice, since this
+ * process may take longer to end than theirs. The first call counts. `beacon` may be NULL. */
 void aorta_beacon_failed(struct aorta_beacon *beacon);
 /* How long this rank waits for its peers: the launcher gives a stopped rank as long. `beacon` may be NULL. */
 void aorta_beacon_timeout(struct aorta_beacon *beacon, double timeout_s);

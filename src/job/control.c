@@ -77,9 +77,8 @@ static aorta_status split_by_keys(void *user, const int *ranks, int count, void 
     if (count == 0) return NULL;
     made.splits = made.shares = 0;
     made.size = count;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         if (ranks[i] == parent->rank) made.rank = i;
-    }
     made.id = aorta_hash_add(aorta_hash_add(parent->id, number + 1), aorta_ranks_hash(ranks, count));
     AORTA_TRY(group_make(&made, group));
     made.shared->users++;

@@ -1,6 +1,6 @@
-/* What the ranks of a group exchange on the host before they can communicate on their GPUs: the list of its ranks, and
- * the id of its communicator. Over the rendezvous where MASTER_ADDR and MASTER_PORT are set
- * (torchrun, aorta launch), so that GPU runs start no MPI; else over MPI (mpirun, srun). */
+/* Small exchanges of a group's ranks on the host before they can communicate on their GPUs: the list of its ranks, and
+ * the id of its communicator. Over the rendezvous if MASTER_ADDR and MASTER_PORT are set (torchrun, aorta launch), so
+ * that GPU runs start no MPI; else over MPI (mpirun, srun). */
 #ifndef AORTA_JOB_CONTROL_H
 #define AORTA_JOB_CONTROL_H
 
@@ -13,10 +13,10 @@ struct aorta_control_options {
     struct aorta_ranks ranks;
     double timeout_s;
     uint64_t instance;                         /* numbers the openings of this process, the same on all ranks */
-    const struct aorta_control_transport *mpi; /* serves ranks that MPI has joined (src/comm/mpi_job.c) */
+    const struct aorta_control_transport *mpi; /* serves ranks that MPI has joined (src/comm/mpi_run.c) */
 };
 
-/* How a group exchanges; its state is the transport's own, and nothing is left behind on failure. */
+/* A group's way to exchange; its state is the transport's own, and nothing stays allocated on failure. */
 struct aorta_control_transport {
     aorta_status (*open)(const struct aorta_control_options *options, void **group);
     /* count 0: takes part in the agreement only; *group is NULL then. */

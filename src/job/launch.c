@@ -1,29 +1,243 @@
-/* `aorta launch`: starts the ranks, watches them, and ends the job when one fails. */
-#include "job/launch_internal.h"
-
+/* Preparations of a launcher's job, and the reports of its ranks. */
+#include "job/launch.h"
 #include "base/clock.h"
+#include "job/beacon.h"
+#include "job/launch_internal.h"
 #include "job/mpirun.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Files that Open MPI 4.1's mpirun opens: 38 with 2 ranks, 62 with 8. */
+#define MPIRUN_FILES 40
+#define MPIRUN_FILES_PER_RANK 6
+
+static aorta_status free_port(int *port) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return AORTA_ERROR(AORTA_IO, "no socket for MASTER_PORT: %s", strerror(errno));
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    bool found = bind(fd, (struct sockaddr *)&address, length) == 0 &&
+                 getsockname(fd, (struct sockaddr *)&address, &length) == 0;
+    int error = errno;
+    close(fd);
+    if (!found) return AORTA_ERROR(AORTA_IO, "no free port for MASTER_PORT: %s", strerror(error));
+    *port = ntohs(address.sin_port);
+    return NULL;
+}
+
+static aorta_status choose_mpirun(struct job *job) {
+    enum aorta_launch_mpi mpi = job->options->mpi;
+    bool wanted = mpi == AORTA_LAUNCH_MPI_ALWAYS || (mpi == AORTA_LAUNCH_MPI_AUTO && job->options->ranks > 1);
+    if (wanted && aorta_mpirun_find(job->mpirun)) return NULL;
+    job->mpirun[0] = '\0';
+    if (mpi != AORTA_LAUNCH_MPI_ALWAYS) return NULL;
+    return AORTA_ERROR(AORTA_UNSUPPORTED, "mpirun is not in PATH (Debian and Ubuntu: apt install openmpi-bin)");
+}
+
+static aorta_status check_options(const struct aorta_launch_options *options) {
+    if (options->ranks < 1) return AORTA_ERROR(AORTA_USAGE, "-n %d: at least one rank is needed", options->ranks);
+    if (!options->command || !options->command[0])
+        return AORTA_ERROR(AORTA_USAGE, "no command: write it after --, as in `aorta launch -n 2 -- aorta train …`");
+    char path[PATH_MAX];
+    if (aorta_program_find(options->command[0], path)) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "%s: no such program%s", options->command[0],
+                       strchr(options->command[0], '/') ? "" : " in PATH");
+}
+
+static aorta_status open_beacons(struct job *job) {
+    AORTA_TRY(aorta_beacon_create(job->directory.path, job->options->ranks));
+    for (int rank = 0; rank < job->options->ranks; rank++)
+        AORTA_TRY(aorta_beacon_open_at(job->directory.path, rank, &job->beacons[rank]));
+    return NULL;
+}
+
+/* mpirun hangs or crashes where it can open too few files. */
+static aorta_status reserve_files(const struct job *job) {
+    const rlim_t needed = MPIRUN_FILES + MPIRUN_FILES_PER_RANK * (rlim_t)job->options->ranks;
+    struct rlimit limit;
+    if (!job->mpirun[0] || getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= needed) return NULL;
+    if (limit.rlim_max >= needed) {
+        limit.rlim_cur = needed;
+        if (setrlimit(RLIMIT_NOFILE, &limit) == 0) return NULL;
+    }
+    return AORTA_ERROR(AORTA_UNSUPPORTED,
+                       "mpirun needs %llu open files for %d ranks, and this process may have %llu: raise the limit "
+                       "(ulimit -n %llu)",
+                       (unsigned long long)needed, job->options->ranks, (unsigned long long)limit.rlim_max,
+                       (unsigned long long)needed);
+}
+
+/* Lets no other job's rank into the rendezvous of this one. */
+static aorta_status make_token(char token[2 * TOKEN_BYTES + 1]) {
+    unsigned char random[TOKEN_BYTES];
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        return AORTA_ERROR(AORTA_IO, "no random number: %s", strerror(errno));
+    for (int i = 0; i < TOKEN_BYTES; i++) snprintf(token + (size_t)2 * i, 3, "%02x", random[i]);
+    return NULL;
+}
+
+/* Everything but the processes. Close it on failure as well. */
+static aorta_status open_job(struct job *job) {
+    AORTA_TRY(check_options(job->options));
+    AORTA_TRY(choose_mpirun(job));
+    AORTA_TRY(reserve_files(job));
+    AORTA_TRY(free_port(&job->port));
+    AORTA_TRY(make_token(job->token));
+    job->child_count = job->mpirun[0] ? 1 : job->options->ranks;
+    job->children = calloc((size_t)job->child_count, sizeof *job->children);
+    job->beacons = calloc((size_t)job->options->ranks, sizeof *job->beacons);
+    job->notified = calloc((size_t)job->options->ranks, sizeof *job->notified);
+    if (!job->children || !job->beacons || !job->notified)
+        return AORTA_ERROR(AORTA_MEMORY, "out of memory for the ranks' state");
+    AORTA_TRY(aorta_temporary_make("aorta-launch-", &job->directory));
+    if (job->mpirun[0]) aorta_mpirun_shared_memory(job->options->ranks, &job->shared);
+    return open_beacons(job);
+}
+
+static void close_job(struct job *job) {
+    for (int rank = 0; job->beacons && rank < job->options->ranks; rank++) aorta_beacon_close(job->beacons[rank]);
+    free(job->beacons);
+    free(job->notified);
+    free(job->children);
+    aorta_temporary_remove(&job->shared);
+    aorta_temporary_remove(&job->directory);
+}
+
+int job_exit_code(int wait_status) {
+    return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+/* The process of a rank that has failed may take longer to end than those that its failure ends. */
+static int64_t failure_ns(const struct aorta_beacon_state *state) {
+    return state->failed_ns ? state->failed_ns : state->ended_ns;
+}
+
+int job_first_failure(const struct job *job, struct aorta_beacon_state *first) {
+    int found = -1;
+    for (int rank = 0; rank < job->options->ranks; rank++) {
+        struct aorta_beacon_state state;
+        aorta_beacon_read(job->beacons[rank], &state);
+        if (!state.ended || state.wait_status == 0) continue;
+        if (found >= 0 && failure_ns(&state) >= failure_ns(first)) continue;
+        found = rank;
+        *first = state;
+    }
+    return found;
+}
+
+int64_t job_all_ended_ns(const struct job *job) {
+    int64_t last_ns = 0;
+    for (int rank = 0; rank < job->options->ranks; rank++) {
+        struct aorta_beacon_state state;
+        aorta_beacon_read(job->beacons[rank], &state);
+        if (!state.ended) return 0;
+        if (state.ended_ns > last_ns) last_ns = state.ended_ns;
+    }
+    return last_ns;
+}
+
+/* ---- a rank ---- */
+
+/* mpirun numbers the ranks it starts; a rank started directly is numbered by the launcher. */
+static aorta_status find_rank(int *rank, bool *under_mpirun) {
+    const char *text = getenv("OMPI_COMM_WORLD_RANK");
+    *under_mpirun = text != NULL;
+    if (!text) text = getenv("AORTA_LAUNCH_RANK");
+    if (!text) return AORTA_ERROR(AORTA_USAGE, "launch --rank-exec is for `aorta launch` itself: it sets the rank");
+    *rank = atoi(text);
+    setenv("RANK", text, 1);
+    setenv("LOCAL_RANK", text, 1);
+    return NULL;
+}
+
+static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+enum { ENDING = sizeof ending / sizeof *ending };
+
+static void on_ending_signals(void (*action)(int)) {
+    for (int i = 0; i < ENDING; i++) signal(ending[i], action);
+}
+
+static void block_ending_signals(sigset_t *before) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (int i = 0; i < ENDING; i++) sigaddset(&set, ending[i]);
+    sigprocmask(SIG_BLOCK, &set, before);
+}
+
+static _Noreturn void become(char *const *command, const sigset_t *mask) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* should the wrapper be killed */
+    on_ending_signals(SIG_DFL);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execvp(command[0], command);
+    int error = errno;
+    fprintf(stderr, "aorta launch: %s: %s\n", command[0], strerror(error));
+    _exit(error == ENOENT ? 127 : 126); /* as shells do */
+}
+
+/* The wrapper outlives the command, to report how it ended, and ignores signals that end it. They are blocked, not
+ * lost, until the command has reset them for itself. */
+static aorta_status run_and_wait(char *const *command, struct aorta_beacon *beacon, int *wait_status) {
+    sigset_t mask;
+    block_ending_signals(&mask);
+    aorta_beacon_started(beacon, 0, getpgrp());
+    pid_t pid = fork();
+    int error = errno;
+    if (pid == 0) become(command, &mask);
+    on_ending_signals(SIG_IGN);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    if (pid < 0) return AORTA_ERROR(AORTA_IO, "cannot start %s: %s", command[0], strerror(error));
+    aorta_beacon_started(beacon, pid, getpgrp());
+    while (waitpid(pid, wait_status, 0) < 0)
+        if (errno != EINTR) return AORTA_ERROR(AORTA_INTERNAL, "waitpid: %s", strerror(errno));
+    aorta_beacon_ended(beacon, *wait_status);
+    return NULL;
+}
+
+aorta_status aorta_launch_rank(char *const *command, int *exit_code) {
+    int rank = 0, wait_status = 0;
+    bool under_mpirun;
+    AORTA_TRY(find_rank(&rank, &under_mpirun));
+    struct aorta_beacon *beacon;
+    AORTA_TRY(aorta_beacon_open(rank, &beacon));
+    if (!beacon) return AORTA_ERROR(AORTA_USAGE, "launch --rank-exec is for `aorta launch` itself: no AORTA_STATE_DIR");
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* One process group per rank, so that the launcher chooses the signals of the ranks, and reaches children of the
+     * command, too. */
+    if (getpgrp() != getpid()) setpgid(0, 0);
+    aorta_status status = run_and_wait(command, beacon, &wait_status);
+    aorta_beacon_close(beacon);
+    *exit_code = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+    /* Our launcher reads the beacon and ends the job; mpirun would only add its own words about it. */
+    if (under_mpirun) *exit_code = 0;
+    return status;
+}
+
+/* ---- the job ---- */
+
 #define CHECK_NS 50000000 /* between two checks of the ranks */
-/* After an interrupt the ranks finish their iteration and their files; how long the others may take after the first. */
+/* After an interrupt the ranks finish their iteration and their files; the time that remaining ranks may take after the
+ * first. */
 #define INTERRUPT_GRACE_S 30.0
 /* Beyond the ranks' own timeout: those that wait report it first, in more detail. */
 #define STOPPED_SLACK_NS (2 * (int64_t)STATE_NS)
 #define KILL_NS 10000000000      /* from the ranks' SIGKILL to that of mpirun, which takes some seconds to clean up */
 #define STUCK_NS 10000000000     /* from the end of the last rank to that of mpirun, which cleans up meanwhile */
 #define STUCK_KILL_NS 2000000000 /* from its SIGTERM to its SIGKILL */
-#define STOPPED_GRACE_S 1.0      /* the others wait for it, and do nothing else */
+#define STOPPED_GRACE_S 1.0      /* the other ranks only wait for it */
 
 /* ---- starting ---- */
 
@@ -100,9 +314,8 @@ static aorta_status start_children(struct job *job) {
 /* ---- watching ---- */
 
 static void signal_children(const struct job *job, int signal) {
-    for (int i = 0; i < job->child_count; i++) {
+    for (int i = 0; i < job->child_count; i++)
         if (job->children[i]) kill(job->children[i], signal);
-    }
 }
 
 /* A letter, '\0' for no process. proc(5): the state follows the name, which stands in parentheses and may hold some
@@ -159,9 +372,8 @@ static void signal_start(struct job *job, int signal) {
 }
 
 static bool any_left(const struct job *job) {
-    for (int i = 0; i < job->child_count; i++) {
+    for (int i = 0; i < job->child_count; i++)
         if (job->children[i]) return true;
-    }
     return false;
 }
 
@@ -174,7 +386,8 @@ static void reap(struct job *job) {
     }
 }
 
-/* The ranks alone: mpirun, ended while it starts the others, would lose what those that failed have printed. */
+/* Signals only the ranks: mpirun, ended while it starts the remaining ranks, would lose the output of the failed ones.
+ */
 static void end_job(struct job *job, int signal, double grace_s) {
     if (signal) (void)signal_ranks(job, signal);
     job->kill_at_ns = aorta_clock_ns() + (int64_t)(grace_s * 1e9);
@@ -200,7 +413,7 @@ static void on_signal(struct job *job, int signal) {
     if (++job->signals == 2) end_job(job, SIGTERM, job->options->grace_s);
 }
 
-/* A rank that the others may wait for, its wrapper, or mpirun. */
+/* Finds a stopped process: a rank that other ranks may wait for, its wrapper, or mpirun. */
 static bool find_stopped(const struct job *job, struct stop *found) {
     for (int rank = 0; rank < job->options->ranks; rank++) {
         struct aorta_beacon_state state;
@@ -225,8 +438,8 @@ static int64_t longest_wait_ns(const struct job *job) {
     return longest;
 }
 
-/* Ranks that wait for a stopped one end by themselves; where nobody waits for it, in no collective or not any more, the
- * job would never end. */
+/* Ranks that wait for a stopped one end after their timeout. If no rank waits for it, in no collective or no longer,
+ * the job would never end. */
 static void check_stopped(struct job *job) {
     struct stop found;
     const int64_t now_ns = aorta_clock_ns(), limit_ns = longest_wait_ns(job);
@@ -258,7 +471,7 @@ static int find_lost(const struct job *job) {
     return -1;
 }
 
-/* Open MPI waits without a limit for the rest of a message from whoever connects to it. */
+/* Open MPI waits without a limit for the end of a message on any connection. */
 static bool check_stuck(struct job *job) {
     const int64_t ended_ns = job->mpirun[0] ? job_all_ended_ns(job) : 0, now_ns = aorta_clock_ns();
     if (!ended_ns || now_ns < ended_ns + STUCK_NS) return false;
@@ -315,14 +528,14 @@ aorta_status aorta_launch_run(const struct aorta_launch_options *options, int *e
     sigaddset(&job.watched, SIGHUP);
     sigaddset(&job.watched, SIGCHLD);
     sigprocmask(SIG_BLOCK, &job.watched, &job.former_mask); /* until the directories are gone */
-    aorta_status status = job_open(&job);
+    aorta_status status = open_job(&job);
     if (!status) {
         status = start_children(&job);
         if (status) end_job(&job, SIGTERM, options->grace_s);
         watch(&job);
     }
     if (!status) *exit_code = job_report(&job);
-    job_close(&job);
+    close_job(&job);
     sigprocmask(SIG_SETMASK, &job.former_mask, NULL);
     return status;
 }

@@ -25,7 +25,7 @@ struct stop {
 
 struct job {
     const struct aorta_launch_options *options;
-    struct aorta_temporary directory; /* what the launcher and Open MPI put there */
+    struct aorta_temporary directory; /* files of the launcher and Open MPI */
     struct aorta_temporary shared; /* Open MPI's shared memory, where /dev/shm has the space; path "": in `directory` */
     char mpirun[PATH_MAX];         /* "": the ranks are our own children */
     int port;
@@ -48,11 +48,7 @@ struct job {
     struct stop stop;   /* the last one */
 };
 
-/* ---- launch_job.c ---- */
-
-/* Everything but the processes. Close it on failure as well. */
-AORTA_MUST_USE aorta_status job_open(struct job *job);
-void job_close(struct job *job);
+/* ---- preparations and reports ---- */
 
 /* As shells give it. */
 int job_exit_code(int wait_status);

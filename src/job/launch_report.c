@@ -38,12 +38,12 @@ static void report_operation(const struct aorta_beacon_state *state) {
     }
     int64_t until_ns = state->ended ? state->ended_ns : aorta_clock_ns();
     double ago_s = (double)(until_ns - state->reported_ns) * 1e-9;
-    /* What ended can be a script around the rank, which went on until it was ended with the others. */
+    /* The ended process can be a script around the rank, which went on until it was ended with the other ranks. */
     fprintf(stderr, "; last operation, begun %.1f s %s: %s", fabs(ago_s), ago_s < 0 ? "after that" : "before",
             state->text);
 }
 
-/* It ended by itself, as the user had asked: what it was doing by then explains nothing. */
+/* It ended as the user had asked, so its last operation explains nothing. */
 static bool ended_as_asked(const struct job *job, const struct aorta_beacon_state *state) {
     return job->signals && WIFEXITED(state->wait_status) && state->ended_ns > job->signal_ns;
 }
@@ -74,7 +74,7 @@ static void report_failure(const struct job *job, int rank, const struct aorta_b
     } else {
         fprintf(stderr, "aorta launch: rank %d ended with exit status %d", rank, WEXITSTATUS(state->wait_status));
     }
-    /* A wrong command line or configuration: nothing had begun, and the rank has printed what is wrong. */
+    /* A wrong command line or configuration: nothing had begun, and the rank has printed the error. */
     bool mistake = WIFEXITED(state->wait_status) && WEXITSTATUS(state->wait_status) == 2;
     if (!mistake || state->reported_ns) report_operation(state);
     bool ended_others = job->options->ranks > 1 && !job->signals;
@@ -133,7 +133,7 @@ static int at_least_1(int exit_code) {
     return exit_code ? exit_code : 1;
 }
 
-/* No rank failed by itself, and yet not every one ended with 0. */
+/* No rank failed first, and yet not all ended with 0. */
 static int report_end(const struct job *job) {
     if (job->signals)
         fputs("aorta launch: interrupted before all ranks had started.\n", stderr);
@@ -148,7 +148,7 @@ int job_report(const struct job *job) {
     if (job->stuck)
         fputs("aorta launch: all ranks have ended and mpirun did not (a connection to one of its ports that sends "
               "nothing "
-              "holds it up): it was ended; what the ranks printed last may be missing\n",
+              "holds it up): it was ended; the ranks' last output may be missing\n",
               stderr);
     if (job->timed_out) {
         report_timeout(job);

@@ -74,10 +74,10 @@ static aorta_status await_ready(struct aorta_leave *leave, int rank) {
     return NULL;
 }
 
-/* The others learn that all are ready, or which rank is not: -1, or its number. */
+/* Sends the other ranks -1 if all are ready, else the number of the missing rank. */
 static aorta_status conclude(struct aorta_leave *leave, int32_t missing) {
     AORTA_TRY(aorta_rendezvous_set(leave->rendezvous, "end", &missing, sizeof missing));
-    (void)aorta_rendezvous_lost(leave->rendezvous); /* by its answer the others have theirs */
+    (void)aorta_rendezvous_lost(leave->rendezvous); /* rank 0's answer informs them */
     return NULL;
 }
 
@@ -136,7 +136,7 @@ static void *stay(void *argument) {
     return NULL;
 }
 
-/* After a failure the process ends at once, and what others may still use stays. */
+/* After a failure the process ends at once, and memory that other threads may still use stays. */
 static aorta_status release(struct aorta_leave *leave, bool well) {
     const struct aorta_leave_mpi *mpi = leave->mpi;
     void *group = leave->group;

@@ -1,16 +1,16 @@
 /* The end of a process that has met other ranks: it waits until all are ready to end.
  *
- * How long a rank has still to do (rank 0's report) says nothing, so until every rank is ready a thread of each sends
- * heartbeats. Ranks that MPI has joined send them over MPI, before MPI_Finalize; the others meet once more at rank 0's
- * store: what stops there is ended by nobody else under torchrun and srun. */
+ * The remaining work of a rank (rank 0's report) has no known length, so until every rank is ready a thread of each
+ * sends heartbeats. Ranks that MPI has joined send them over MPI, before MPI_Finalize; all other ranks meet once more
+ * at rank 0's store. Under torchrun and srun nothing else ends a rank that stops there. */
 #ifndef AORTA_JOB_LEAVE_H
 #define AORTA_JOB_LEAVE_H
 
 #include "job/ranks.h"
 
-/* MPI's part, which src/comm has (mpi_job.c), as it has the library. */
+/* MPI's part, which src/comm has (mpi_run.c), as it has the library. */
 struct aorta_leave_mpi {
-    /* A group of all ranks; nothing is left behind on failure. */
+    /* A group of all ranks; nothing stays allocated on failure. */
     aorta_status (*open)(double timeout_s, void **group);
     /* *any: whether `own` is true on any rank. Collective. */
     aorta_status (*any)(void *group, bool own, bool *any);
@@ -26,7 +26,7 @@ struct aorta_leave_options {
 
 struct aorta_leave;
 
-/* From now on this rank sends heartbeats. *leave is NULL where there are no others. */
+/* From now on this rank sends heartbeats. *leave is NULL for a single rank. */
 AORTA_MUST_USE aorta_status aorta_leave_begin(const struct aorta_leave_options *options, struct aorta_leave **leave);
 /* This rank is ready; returns when all are. AORTA_TIMEOUT or AORTA_COMM when a rank sends no heartbeat for
  * timeout_s. NULL is fine. */

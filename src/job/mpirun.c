@@ -8,8 +8,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define SHARED_MEMORY "/dev/shm" /* where Open MPI has it */
-#define SEGMENT_BYTES 4456448.0  /* 4 MiB and what belongs to it */
+#define SHARED_MEMORY "/dev/shm" /* Open MPI's directory of shared memory */
+#define SEGMENT_BYTES 4456448.0  /* 4 MiB and its header */
 
 struct setting {
     const char *name, *value;
@@ -23,7 +23,7 @@ static const struct setting mpirun_settings[] = {
     {"OMPI_MCA_hwloc_base_binding_policy", "none"}, /* the streams of a rank need all its cores */
     {"OMPI_MCA_pml", "ob1"},                        /* no probing of network libraries, which warn when they */
     {"OMPI_MCA_btl", "self,vader"},                 /* find no hardware: shared memory is all we need */
-    {"OMPI_MCA_odls_base_sigkill_timeout", "1"},    /* once a rank is gone, the others can only wait for it */
+    {"OMPI_MCA_odls_base_sigkill_timeout", "1"},    /* after a rank has ended, the other ranks can only wait for it */
     {"OMPI_MCA_orte_execute_quiet", "1"},           /* our launcher reports what happened */
     {"PMIX_MCA_gds", "hash"},                       /* version 5 leaves files of its own in TMPDIR when it is killed */
 };
@@ -48,9 +48,7 @@ static bool runnable(const char *path) {
 }
 
 bool aorta_program_find(const char *name, char path[PATH_MAX]) {
-    if (strchr(name, '/')) {
-        return snprintf(path, PATH_MAX, "%s", name) < PATH_MAX && runnable(path);
-    }
+    if (strchr(name, '/')) return snprintf(path, PATH_MAX, "%s", name) < PATH_MAX && runnable(path);
     const char *rest = getenv("PATH");
     while (rest && *rest) {
         int length = (int)strcspn(rest, ":");
@@ -91,9 +89,8 @@ void aorta_mpirun_environment(const char *directory, const char *shared) {
 }
 
 static bool foreign(const char *entry) {
-    for (size_t i = 0; i < sizeof foreign_prefixes / sizeof *foreign_prefixes; i++) {
+    for (size_t i = 0; i < sizeof foreign_prefixes / sizeof *foreign_prefixes; i++)
         if (!strncmp(entry, foreign_prefixes[i], strlen(foreign_prefixes[i]))) return true;
-    }
     return false;
 }
 

@@ -1,4 +1,4 @@
-/* Reads who this process is from the environment. */
+/* Reads this process's rank from the environment. */
 #include "job/ranks.h"
 
 #include "base/hash.h"
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where each launcher says who we are. A contract holds when its `rank` or `size` variable is set; the first that
- * holds is taken. torchrun's comes first because aorta launch sets it beside mpirun's own. */
+/* The variables of each launcher. A contract applies when its `rank` or `size` variable is set; the first one is used.
+ * torchrun's comes first because aorta launch sets it in addition to mpirun's own. */
 struct contract {
     const char *rank, *size, *local_rank, *local_size;
     enum aorta_launcher launcher;
@@ -41,12 +41,10 @@ static aorta_status read_integer(const char *name, long low, long high, int *out
     char *end;
     errno = 0;
     long value = strtol(text, &end, 10);
-    if (errno || *end || end == text) {
+    if (errno || *end || end == text)
         return AORTA_ERROR(AORTA_USAGE, "environment: %s=%s is not a whole number", name, text);
-    }
-    if (value < low || value > high) {
+    if (value < low || value > high)
         return AORTA_ERROR(AORTA_USAGE, "environment: %s=%s must be between %ld and %ld", name, text, low, high);
-    }
     *out = (int)value;
     return NULL;
 }
@@ -82,9 +80,8 @@ static aorta_status read_contract(const struct contract *contract, struct aorta_
 }
 
 static bool started_by_mpi(void) {
-    for (size_t i = 0; i < sizeof mpi_variables / sizeof *mpi_variables; i++) {
+    for (size_t i = 0; i < sizeof mpi_variables / sizeof *mpi_variables; i++)
         if (get(mpi_variables[i])) return true;
-    }
     return false;
 }
 

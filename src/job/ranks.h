@@ -1,4 +1,4 @@
-/* Who this process is among the ranks, as its launcher says in the environment. */
+/* This process's rank and the number of ranks, from its launcher's environment. */
 #ifndef AORTA_JOB_RANKS_H
 #define AORTA_JOB_RANKS_H
 
@@ -30,7 +30,7 @@ struct aorta_ranks {
 AORTA_MUST_USE aorta_status aorta_ranks_detect(struct aorta_ranks *ranks);
 const char *aorta_launcher_name(enum aorta_launcher launcher);
 
-/* Of a list of ranks: by it ranks find out whether theirs agree. */
+/* The hash of a list of ranks, by which ranks compare their lists. */
 uint64_t aorta_ranks_hash(const int *ranks, int count);
 
 #endif

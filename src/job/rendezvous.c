@@ -271,9 +271,8 @@ static aorta_status find_master(const struct aorta_rendezvous_options *options, 
     aorta_status status = NULL;
     char reason[128] = "";
     enum outcome outcome;
-    while ((outcome = try_all(options, list, r, reason, &status)) == OUTCOME_TRY_ON && aorta_clock_ns() < until_ns) {
+    while ((outcome = try_all(options, list, r, reason, &status)) == OUTCOME_TRY_ON && aorta_clock_ns() < until_ns)
         nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
-    }
     freeaddrinfo(list);
     if (outcome != OUTCOME_TRY_ON) return status;
     return AORTA_ERROR(AORTA_TIMEOUT,
@@ -343,9 +342,8 @@ void aorta_rendezvous_close(struct aorta_rendezvous *rendezvous) {
 static aorta_status ask(struct aorta_rendezvous *r, struct wire_message *question, const char *key, const void *value,
                         struct wire_message *answer, char *answer_value) {
     question->magic = WIRE_MAGIC;
-    if (strlen(key) >= sizeof question->key || question->bytes > AORTA_RENDEZVOUS_VALUE) {
+    if (strlen(key) >= sizeof question->key || question->bytes > AORTA_RENDEZVOUS_VALUE)
         return AORTA_ERROR(AORTA_INTERNAL, "rendezvous: key \"%s\" or its %u bytes are too long", key, question->bytes);
-    }
     memcpy(question->key, key, strlen(key));
     pthread_mutex_lock(&r->turn);
     aorta_status status = NULL;

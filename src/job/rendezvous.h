@@ -1,16 +1,16 @@
-/* Where the ranks of a job meet without MPI: a small store of keys and values that rank 0 serves over TCP.
+/* The ranks of a job meet without MPI: rank 0 serves a small store of keys and values over TCP.
  *
- * Place. MASTER_ADDR and MASTER_PORT say where rank 0 is. Rank 0 listens at the first of AORTA_RENDEZVOUS_PORTS ports,
- * from MASTER_PORT on, that is free; the others try these ports in turn until one answers as rank 0 of this run. So a
- * port that another program has taken needs no agreement. Under torchrun MASTER_PORT itself belongs to the store of
- * torchrun's agent (TORCHELASTIC_USE_AGENT_STORE=True), so the ports begin one after it.
+ * Place. MASTER_ADDR and MASTER_PORT name rank 0's place. Rank 0 listens at the first free one of
+ * AORTA_RENDEZVOUS_PORTS ports from MASTER_PORT on; all other ranks try these ports in turn until one answers as rank 0
+ * of this run. So a port that another program has taken needs no agreement. Under torchrun MASTER_PORT itself belongs
+ * to the store of torchrun's agent (TORCHELASTIC_USE_AGENT_STORE=True), so the ports begin one after it.
  *
- * Who belongs together: every message begins with a magic number and a version; a handshake carries the number of
- * ranks, the sender's rank, the run: a hash of what launchers set differently for each run, and its token: what
- * AORTA_RUN_TOKEN says, which `aorta launch` draws at random, so that nobody else can connect. Under torchrun and srun
+ * Membership: every message begins with a magic number and a version. A handshake carries the number of ranks, the
+ * sender's rank, the run (a hash of variables that launchers set differently for each run), and its token:
+ * AORTA_RUN_TOKEN, which `aorta launch` draws at random, so that no other process can connect. Under torchrun and srun
  * there is none unless the user sets one.
  *
- * A rank whose connection ends before it has signed off has died; every rank can ask for it.
+ * A rank whose connection ends before it has signed off has died; every rank can query this.
  *
  * Threads: the calls of one rendezvous may come from several threads; they take turns. */
 #ifndef AORTA_JOB_RENDEZVOUS_H
@@ -34,7 +34,7 @@ struct aorta_rendezvous_options {
     int rank, world_size;
     uint64_t run;                       /* equal on all ranks of a run, and not that of another run */
     double timeout_s;                   /* until when all ranks must have connected */
-    char token[AORTA_RENDEZVOUS_TOKEN]; /* equal on all ranks, the rest zeros; "": none */
+    char token[AORTA_RENDEZVOUS_TOKEN]; /* equal on all ranks, padded with zeros; "": none */
 };
 
 /* Place and run as the environment has them; `instance` numbers the openings of one run. AORTA_USAGE when

@@ -12,7 +12,7 @@ enum wire_kind {
     WIRE_GET,      /* rank → store: answered when the key is set */
     WIRE_PING,     /* rank → store: `number` of the answer is the first lost rank or -1 */
     WIRE_BYE,      /* rank → store */
-    WIRE_ACCEPTED, /* store → rank: the handshake fits; wait for the others */
+    WIRE_ACCEPTED, /* store → rank: the handshake matches; wait for the other ranks */
     WIRE_DONE,     /* store → rank: value of a GET, end of a SET; after ACCEPTED: all ranks are connected */
     WIRE_FAILED,   /* store → rank: `number` is an aorta_code, the value a text */
     WIRE_OTHER_RUN /* store → rank: this is the store of another run */

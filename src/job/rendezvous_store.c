@@ -96,9 +96,8 @@ static void fail_rendezvous(struct store *store, enum aorta_code code, const cha
     store->failed = true;
     store->failure_code = code;
     snprintf(store->failure, sizeof store->failure, "%s", text);
-    for (int rank = 0; rank < store->options.world_size; rank++) {
+    for (int rank = 0; rank < store->options.world_size; rank++)
         if (store->peers[rank].fd >= 0) answer_failure(&store->peers[rank], code, text);
-    }
 }
 
 static void fail_missing(struct store *store) {
@@ -117,7 +116,7 @@ static void fail_missing(struct store *store) {
     fail_rendezvous(store, AORTA_TIMEOUT, text);
 }
 
-/* What does not fit between the handshake and this rendezvous; "" when all does. */
+/* The first difference between the handshake and this rendezvous; "" for none. */
 static void examine(const struct store *store, const struct wire_handshake *handshake, char text[256]) {
     int size = store->options.world_size;
     text[0] = '\0';
@@ -268,7 +267,7 @@ static void serve_wait(struct store *store, struct peer *peer) {
 static void serve(struct store *store, struct peer *peer) {
     const struct wire_message *message = &peer->inbox.message;
     if (message->kind == WIRE_GET) {
-        /* What no rank asks for (not a number, for ever) is no wait. */
+        /* A limit that is no number or too large is no wait. */
         const double wait_s = message->timeout_s > 0 && message->timeout_s < MOST_WAIT_S ? message->timeout_s : 0;
         peer->waiting = true;
         peer->until_ns = aorta_clock_ns() + (int64_t)(wait_s * 1e9);
@@ -325,9 +324,8 @@ static bool over(const struct store *store) {
     int64_t limit_ns = (int64_t)(store->options.timeout_s * 1e9);
     if (store->lost >= 0 && limit_ns > LOST_LINGER_NS) limit_ns = LOST_LINGER_NS;
     bool any = false;
-    for (int rank = 0; rank < store->options.world_size; rank++) {
+    for (int rank = 0; rank < store->options.world_size; rank++)
         any = any || (store->peers[rank].fd >= 0 && !store->peers[rank].signed_off);
-    }
     return !any || aorta_clock_ns() > ending_ns + limit_ns;
 }
 

@@ -1,4 +1,4 @@
-/* From a status to what the library returns. */
+/* From a status to the library's result. */
 #ifndef AORTA_LIBRARY_FAILURE_H
 #define AORTA_LIBRARY_FAILURE_H
 

@@ -6,12 +6,12 @@
 #include <string.h>
 
 static const double low_share = 0.97;
-/* What limits for less of the time explains no median. */
+/* A limit for less of the time cannot explain a median. */
 static const double little = 0.01;
 /* Drivers bring their counters up to date now and then: differences over less say little. */
 static const double shortest_ms = 200;
 
-/* What the driver calls each limit, in words, and what it means for whoever reads the figures. */
+/* The driver's limits in words, and their meaning for a reader of the figures. */
 static const struct {
     const char *name, *words, *meaning;
 } limits[AORTA_CLOCK_LIMITS] = {
@@ -168,7 +168,7 @@ struct cause {
     bool counted;                 /* of the time */
 };
 
-/* The driver's counter for what is about this limit; NaN: none. It does not report which way of cooling down it was. */
+/* The driver's counter of roughly this limit; NaN: none. It does not distinguish the ways of cooling down. */
 static double counter_of(const struct aorta_clocks *clocks, enum aorta_clock_limit limit) {
     if (limit == AORTA_CLOCK_POWER_CAP) return clocks->power_share;
     enum aorta_clock_limit heat = clocks->limited[AORTA_CLOCK_HW_THERMAL] > clocks->limited[AORTA_CLOCK_SW_THERMAL]
@@ -177,7 +177,7 @@ static double counter_of(const struct aorta_clocks *clocks, enum aorta_clock_lim
     return limit == heat ? clocks->thermal_share : NAN;
 }
 
-/* Time counts for more than moments, except where a counter stands still although the limit was seen. */
+/* Time counts for more than moments, except when a counter does not move although the limit was seen. */
 static struct cause cause_of(const struct aorta_clocks *clocks, enum aorta_clock_limit limit) {
     struct cause cause = {limit, counter_of(clocks, limit), true};
     if (cause.share > 0 || (!isnan(cause.share) && !clocks->limited[limit])) return cause;
@@ -303,7 +303,7 @@ static const struct aorta_row mhz_rows[] = {{"p50", AORTA_ROW_NUMBER, AT(p50), "
 const struct aorta_row aorta_clocks_member_rows[] = {
     {"readings", AORTA_ROW_INT, AT(readings), .help = "while the device worked"},
     {"sm_clock_mhz", AORTA_ROW_PART, AT(mhz), .part = mhz_rows},
-    {"sm_clock_max_mhz", AORTA_ROW_NUMBER, AT(max_mhz), "MHz", .help = "what the device reaches at most"},
+    {"sm_clock_max_mhz", AORTA_ROW_NUMBER, AT(max_mhz), "MHz", .help = "the highest that the device reaches"},
     {"sm_clock_max_reason", AORTA_ROW_TEXT, AT(max_reason), .help = "why it is null", .omit = true},
     {"power_w", AORTA_ROW_NUMBER, AT(power_w), "W", .help = "the median"},
     {"power_reason", AORTA_ROW_TEXT, AT(power_reason), .help = "why it is null", .omit = true},

@@ -1,11 +1,11 @@
-/* What a device's clock was while it worked, how far below its maximum, and why. Definitions: docs/metrics.md. */
+/* A device's clock while it worked, its distance to the maximum, and the reasons. Definitions: docs/metrics.md. */
 #ifndef AORTA_MEASURE_CLOCKS_H
 #define AORTA_MEASURE_CLOCKS_H
 
 #include "base/result_table.h"
 #include "base/statistics.h"
 #include "base/status.h"
-#include "device/metrics.h"
+#include "device/inventory.h"
 
 const char *aorta_clock_limit_name(enum aorta_clock_limit limit); /* "power_cap" */
 /* The names of the limits in `limits`, an array. */
@@ -13,7 +13,8 @@ void aorta_clock_limits_json(unsigned limits, struct aorta_json *json);
 /* The limit of this name; AORTA_CLOCK_LIMITS: there is none. */
 enum aorta_clock_limit aorta_clock_limit_find(const char *name);
 
-/* Of struct aorta_device_metrics, what readings of clocks keep in files; beside them stands the array of limits. */
+/* The members of struct aorta_device_metrics that readings of clocks store in files, in addition to the array of
+ * limits. */
 extern const struct aorta_row aorta_clock_metrics_rows[];
 /* That array as read back: NULL (there is no such key) and null are not known. `where` names it in AORTA_FORMAT. */
 AORTA_MUST_USE aorta_status aorta_clock_limits_read(struct aorta_rows_reader *reader,
@@ -27,7 +28,7 @@ struct aorta_clock_sample {
     bool working;  /* else only the driver's counters say something of the work */
 };
 
-/* Of one device. NaN: not known. */
+/* Clocks of one device. NaN: not known. */
 struct aorta_clocks {
     size_t readings;          /* of the clock, while the device worked */
     struct aorta_summary mhz; /* of those */
@@ -46,7 +47,7 @@ AORTA_MUST_USE aorta_status aorta_clocks_make(const struct aorta_clock_sample *s
 
 /* Median over maximum. */
 double aorta_clocks_share(const struct aorta_clocks *clocks);
-/* The median is so far below the maximum that somebody who compares runs should know (97%). */
+/* The median is far below the maximum (97%), which matters to a comparison of runs. */
 bool aorta_clocks_low(const struct aorta_clocks *clocks);
 
 /* It is low, and most of the time for the power. */
@@ -57,7 +58,7 @@ void aorta_clocks_figures(const struct aorta_clocks *clocks, struct aorta_text *
 /* Why, without a full stop: "at the power limit (698 of 700 W) 96% of the time". False where nothing is known, and
  * nothing is written. */
 bool aorta_clocks_why(const struct aorta_clocks *clocks, struct aorta_text *out);
-/* That and what it means, in any case. */
+/* The cause and its meaning, in any case. */
 void aorta_clocks_cause(const struct aorta_clocks *clocks, struct aorta_text *out);
 
 /* The figures and the cause: "1545 of 1980 MHz (78%): at the power limit ...". */

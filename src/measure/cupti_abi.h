@@ -1,7 +1,7 @@
-/* The little of CUPTI's binary interface that we use, declared here so that no toolkit is needed to build. Facts from
- * NVIDIA's cupti_activity.h, cupti_result.h and cupti_version.h; tests/measure/test_cupti_abi.c compares them with
- * the headers where these are installed. Activity records have grown at their end from version to version; what is
- * declared is the part that they have had in common since CUDA 11.6. */
+/* The part of CUPTI's binary interface that we use, declared here so that no toolkit is needed to build. Facts from
+ * NVIDIA's cupti_activity.h, cupti_result.h and cupti_version.h; tests/measure/test_cupti_abi.c compares them with the
+ * headers where these are installed. Activity records have grown at their end from version to version; the declared
+ * part is common to all since CUDA 11.6. */
 #ifndef AORTA_MEASURE_CUPTI_ABI_H
 #define AORTA_MEASURE_CUPTI_ABI_H
 
@@ -10,7 +10,7 @@
 
 enum {
     AORTA_CUPTI_OLDEST = 19,   /* cuptiGetVersion of CUDA 12.0 */
-    AORTA_CUPTI_DETACHES = 24, /* of CUDA 12.6: cuptiFinalize is safe beside graphs */
+    AORTA_CUPTI_DETACHES = 24, /* of CUDA 12.6: cuptiFinalize is safe with graphs */
 
     AORTA_CUPTI_KIND_MEMCPY = 1,
     AORTA_CUPTI_KIND_MEMSET = 2,
@@ -116,7 +116,7 @@ struct aorta_cupti_memset { /* CUpti_ActivityMemset4 and later */
     uint32_t channel, channel_type;
 };
 
-/* What the records of copies and fills have in common; it lies at different places in them. */
+/* The part that the records of copies and fills share, at different places. */
 struct aorta_cupti_transfer {
     uint64_t bytes, start, end, graph_node;
     uint32_t device, context, stream, correlation, graph, channel, channel_type;

@@ -1,4 +1,9 @@
 #include "measure/cupti_records.h"
+#include "measure/cupti_abi.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const char *copy_name(uint8_t kind) {
     static const char *const kinds[] = {
@@ -85,4 +90,119 @@ bool aorta_cupti_decode(const struct aorta_cupti_activity *activity, struct aort
 
 bool aorta_cupti_is_finished(const struct aorta_activity_record *record) {
     return record->start_ns > 0 && record->end_ns >= record->start_ns;
+}
+
+/* ---- buffers of records ---- */
+
+void aorta_cupti_buffers_init(struct aorta_cupti_buffers *buffers, size_t bytes, int limit) {
+    memset(buffers, 0, sizeof *buffers);
+    buffers->bytes = bytes;
+    buffers->limit = limit;
+    pthread_mutex_init(&buffers->lock, NULL);
+    buffers->filled_end = &buffers->filled;
+}
+
+static void free_list(struct aorta_cupti_buffer *list) {
+    while (list) {
+        struct aorta_cupti_buffer *next = list->next;
+        free(list);
+        list = next;
+    }
+}
+
+void aorta_cupti_buffers_free(struct aorta_cupti_buffers *buffers) {
+    free_list(buffers->empty);
+    free_list(buffers->filled);
+    pthread_mutex_destroy(&buffers->lock);
+}
+
+static struct aorta_cupti_buffer *pop_filled(struct aorta_cupti_buffers *buffers) {
+    struct aorta_cupti_buffer *buffer = buffers->filled;
+    if (!buffer) return NULL;
+    buffers->filled = buffer->next;
+    if (!buffers->filled) buffers->filled_end = &buffers->filled;
+    return buffer;
+}
+
+struct aorta_cupti_buffer *aorta_cupti_buffers_lend(struct aorta_cupti_buffers *buffers, bool *overwritten) {
+    *overwritten = false;
+    pthread_mutex_lock(&buffers->lock);
+    struct aorta_cupti_buffer *buffer = buffers->empty;
+    if (buffer)
+        buffers->empty = buffer->next;
+    else if (buffers->made < buffers->limit && (buffer = malloc(sizeof *buffer + buffers->bytes)))
+        buffers->made++;
+    else
+        *overwritten = (buffer = pop_filled(buffers)) != NULL;
+    buffers->lent += buffer != NULL;
+    pthread_mutex_unlock(&buffers->lock);
+    return buffer;
+}
+
+void aorta_cupti_buffers_return(struct aorta_cupti_buffers *buffers, uint8_t *bytes, size_t valid) {
+    struct aorta_cupti_buffer *buffer = (void *)(bytes - offsetof(struct aorta_cupti_buffer, bytes));
+    buffer->valid = valid;
+    buffer->next = NULL;
+    pthread_mutex_lock(&buffers->lock);
+    buffers->lent--;
+    if (valid) {
+        *buffers->filled_end = buffer;
+        buffers->filled_end = &buffer->next;
+    } else {
+        buffer->next = buffers->empty;
+        buffers->empty = buffer;
+    }
+    pthread_mutex_unlock(&buffers->lock);
+}
+
+struct aorta_cupti_buffer *aorta_cupti_buffers_take(struct aorta_cupti_buffers *buffers) {
+    pthread_mutex_lock(&buffers->lock);
+    struct aorta_cupti_buffer *buffer = pop_filled(buffers);
+    pthread_mutex_unlock(&buffers->lock);
+    return buffer;
+}
+
+void aorta_cupti_buffers_recycle(struct aorta_cupti_buffers *buffers, struct aorta_cupti_buffer *buffer) {
+    pthread_mutex_lock(&buffers->lock);
+    buffer->next = buffers->empty;
+    buffers->empty = buffer;
+    pthread_mutex_unlock(&buffers->lock);
+}
+
+int aorta_cupti_buffers_lent(struct aorta_cupti_buffers *buffers) {
+    pthread_mutex_lock(&buffers->lock);
+    int lent = buffers->lent;
+    pthread_mutex_unlock(&buffers->lock);
+    return lent;
+}
+
+/* ---- advice ---- */
+
+static const struct {
+    uint32_t result;
+    const char *advice;
+} advices[] = {
+    {AORTA_CUPTI_INSUFFICIENT_PRIVILEGES,
+     "the driver lets only administrators profile. Run as root or with CAP_SYS_ADMIN (docker: --cap-add=SYS_ADMIN), or "
+     "load the nvidia module with NVreg_RestrictProfilingToAdminUsers=0"},
+    {AORTA_CUPTI_MULTIPLE_SUBSCRIBERS,
+     "another profiler has CUPTI in this process. Run without Nsight Systems, Nsight Compute, DCGM profiling or what "
+     "CUDA_INJECTION64_PATH injects, or without --kernel-timing"},
+    {AORTA_CUPTI_OLD_PROFILER_API, "the old cudaProfiler interface is in use in this process; end that first"},
+    {AORTA_CUPTI_NOT_COMPATIBLE,
+     "it does not suit this driver or another tracer; use the CUPTI of the driver's CUDA version"},
+    {AORTA_CUPTI_NOT_INITIALIZED, "it could not initialise; use the CUPTI of the driver's CUDA version"},
+    {AORTA_CUPTI_VIRTUALIZED, "this virtual GPU does not allow tracing"},
+    {AORTA_CUPTI_VIRTUALIZED_PRIVILEGES,
+     "this virtual GPU does not allow tracing; its host must allow profiling for this machine (vGPU plugin parameter "
+     "enable_profiling)"},
+    {AORTA_CUPTI_CONFIDENTIAL_COMPUTING, "this GPU runs in confidential computing mode, which does not allow tracing"},
+    {AORTA_CUPTI_MIG_DEVICE, "this slice of a GPU (MIG) does not allow tracing"},
+    {AORTA_CUPTI_WSL_DEVICE, "tracing is not available under WSL with this driver"},
+};
+
+const char *aorta_cupti_advice(uint32_t result) {
+    for (size_t i = 0; i < sizeof advices / sizeof advices[0]; i++)
+        if (advices[i].result == result) return advices[i].advice;
+    return NULL;
 }

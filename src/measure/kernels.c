@@ -217,7 +217,7 @@ static void extend_range(struct aorta_range *range, const struct aorta_range *ke
     if (first || kernel->end_ns > range->end_ns) range->end_ns = kernel->end_ns;
 }
 
-/* ---- what follows for the kernels ---- */
+/* ---- the kernels' collectives and launches ---- */
 
 /* The kernels of one range. */
 struct share {
@@ -228,8 +228,8 @@ struct share {
     bool parted;       /* it has inner ranges, which have its arithmetic */
 };
 
-/* Where a collective was made of copies alone (one rank, or copy engines), or stands simulated, they are it. A spinning
- * kernel in it is what training.inject makes it longer by. */
+/* When a collective was made of copies alone (one rank, or copy engines), or is simulated, the copies are the
+ * collective. A spinning kernel in it comes from training.inject. */
 static bool becomes_collective(const struct aorta_range *kernel, const struct aorta_range *range,
                                const struct share *share) {
     if (range->info.kind != AORTA_RANGE_COLLECTIVE) return false;
@@ -270,7 +270,7 @@ static int64_t launch_time(const struct aorta_profile *ranges, size_t range, str
     return from + (aorta_range_launched_by(ranges, range) - from) / share->kernels * share->seen++;
 }
 
-/* Of a kernel of a pass that is of none of its operations: when the host had launched the operation before it. */
+/* For a kernel of a pass that belongs to none of its operations: the host's launch of the previous operation. */
 static int64_t launch_beside_parts(const struct join *a, int pass, const struct aorta_activity_record *record) {
     const struct aorta_profile *ranges = a->ranges;
     int64_t launch_ns = ranges->ranges[pass].enqueue_ns;
@@ -282,7 +282,7 @@ static int64_t launch_beside_parts(const struct join *a, int pass, const struct 
     return launch_ns;
 }
 
-/* The range that others see: an inner one's is the one around it. */
+/* The range that other ranges see: for an inner range the one around it. */
 static int outer_range(const struct aorta_profile *ranges, int range) {
     return ranges->ranges[range].info.inner ? ranges->ranges[range].owner : range;
 }
@@ -320,16 +320,16 @@ static void inherit(struct aorta_range *kernel, const struct aorta_profile *rang
     kernel->stream = range->stream;
 }
 
-/* When the step's graph was launched, INT64_MIN without one: a step has one graph at most. Of its kernels that no range
- * knows this is the launch as well. */
+/* The launch of the step's graph, INT64_MIN without one: a step has at most one graph. It is also the launch of the
+ * graph's kernels without a range. */
 static int64_t graph_launch(const struct aorta_profile *ranges) {
     for (size_t i = 0; i < ranges->range_count; i++)
         if (ranges->ranges[i].graph) return ranges->ranges[i].enqueue_ns;
     return INT64_MIN;
 }
 
-/* Of a launch that no range knows: when the next one that a range knows was made, microseconds later as a rule, and not
- * after its kernel began. A step of ours has a handful of these. INT64_MIN: none follows. */
+/* For a launch without a range: the next launch that has one, microseconds later as a rule, and not after its kernel
+ * began. One of our steps has a handful of these. INT64_MIN: none follows. */
 static int64_t next_known_launch(const struct join *a, uint32_t correlation) {
     int64_t launch_ns = INT64_MIN;
     uint32_t nearest = UINT32_MAX / 2; /* numbers begin anew after the largest */

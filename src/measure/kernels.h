@@ -6,9 +6,9 @@
 #include "measure/tracer.h"
 #include "timeline/kernel_names.h"
 
-/* Ranges of *profile: tag is the kernel's name, kind what its name says, role the usual one of that kind until
- * aorta_kernels_join knows better, stream counts the library's streams in order of first use. Timestamps that the
- * recorder queued are left out and counted (profile->kernels). Records need no order. */
+/* Ranges of *profile: tag is the kernel's name, kind follows from the name, role is the usual one of that kind until
+ * aorta_kernels_join finds a better one, stream counts the library's streams in order of first use. Timestamps that the
+ * recorder queued are removed and counted (profile->kernels). Records need no order. */
 AORTA_MUST_USE aorta_status aorta_kernels_profile(const struct aorta_activity_record *records, size_t count,
                                                   struct aorta_profile *profile);
 

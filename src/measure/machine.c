@@ -1,16 +1,125 @@
-/* The file of a machine's readings: its lines, written and read. */
+/* The machine's processors and a program's processes by Linux. */
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/files.h"
+#include "base/thread.h"
 #include "measure/machine_internal.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A file of /proc, which has no length before it is read. Empty: it is not there. */
+static void read_small(const char *path, char *text, size_t size) {
+    FILE *file = fopen(path, "re");
+    size_t length = file ? fread(text, 1, size - 1, file) : 0;
+    if (file) fclose(file);
+    text[length] = '\0';
+}
+
+static double tick_s(void) {
+    return 1.0 / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* cpu USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL GUEST GUEST_NICE: guests are in user and nice already (proc(5)).
+ */
+static void read_times(const char *text, struct aorta_machine_reading *reading) {
+    enum { IDLE = 3, IOWAIT = 4, STEAL = 7, COUNTED = 8 };
+    unsigned long long ticks[COUNTED] = {0}, total = 0;
+    if (strncmp(text, "cpu ", 4) != 0) return;
+    const char *at = text + 4;
+    for (int i = 0; i < COUNTED; i++) {
+        char *end;
+        ticks[i] = strtoull(at, &end, 10);
+        if (end == at) return;
+        total += ticks[i];
+        at = end;
+    }
+    reading->total_s = (double)total * tick_s();
+    reading->idle_s = (double)(ticks[IDLE] + ticks[IOWAIT]) * tick_s();
+    reading->stolen_s = (double)ticks[STEAL] * tick_s();
+}
+
+void aorta_machine_read_proc(const char *root, struct aorta_machine_reading *reading) {
+    char path[4096], text[512], *end;
+    reading->load = reading->total_s = reading->idle_s = reading->stolen_s = NAN;
+    snprintf(path, sizeof path, "%s/stat", root);
+    read_small(path, text, sizeof text);
+    read_times(text, reading);
+    snprintf(path, sizeof path, "%s/loadavg", root);
+    read_small(path, text, sizeof text);
+    double load = strtod(text, &end);
+    if (end != text) reading->load = load;
+}
+
+/* PID (NAME) STATE PPID … UTIME STIME CUTIME CSTIME: fields 14 to 17; a name may hold spaces and brackets. */
+static bool times_of(long pid, double *seconds) {
+    char path[64], text[1024];
+    unsigned long long user, system;
+    long long children_user, children_system;
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    read_small(path, text, sizeof text);
+    const char *behind = strrchr(text, ')');
+    if (!behind || sscanf(behind + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %lld %lld", &user,
+                          &system, &children_user, &children_system) != 4)
+        return false;
+    *seconds = ((double)(user + system) + (double)(children_user + children_system)) * tick_s();
+    return true;
+}
+
+/* Adds the children that a thread has started. */
+static bool add_children_of(const char *path, int64_t *pids, size_t most, size_t *count) {
+    char text[16384], *end;
+    if (access(path, R_OK) != 0) return false;
+    read_small(path, text, sizeof text);
+    for (const char *at = text;; at = end) {
+        long long pid = strtoll(at, &end, 10);
+        if (end == at) return true;
+        if (*count < most) pids[(*count)++] = pid;
+    }
+}
+
+/* False: this kernel does not list children. A process that has just ended has none. */
+static bool add_children(int64_t pid, int64_t *pids, size_t most, size_t *count) {
+    char path[64], children[384];
+    snprintf(path, sizeof path, "/proc/%lld/task", (long long)pid);
+    DIR *folder = opendir(path);
+    bool listed = false, any = false;
+    for (struct dirent *entry; folder && (entry = readdir(folder)) != NULL;) {
+        if (*entry->d_name == '.') continue;
+        any = true;
+        snprintf(children, sizeof children, "%s/%s/children", path, entry->d_name);
+        listed |= add_children_of(children, pids, most, count);
+    }
+    if (folder) closedir(folder);
+    return listed || !any;
+}
+
+double aorta_machine_tree(pid_t root, int64_t *pids, size_t most, size_t *count) {
+    double sum = 0, seconds;
+    bool listed = true;
+    *count = 0;
+    pids[(*count)++] = root;
+    for (size_t i = 0; i < *count; i++) {
+        if (times_of((long)pids[i], &seconds)) sum += seconds;
+        listed &= add_children(pids[i], pids, most, count);
+    }
+    return listed ? sum : NAN;
+}
+
+/* ---- the file ---- */
 
 enum { LINES_MOST = 1 << 26 }; /* bytes: a day of readings of eight GPUs is a fifth of it */
 
-void aorta_machine_reading_free(struct aorta_machine_reading *reading) {
+static void free_reading(struct aorta_machine_reading *reading) {
     for (size_t i = 0; i < reading->gpu_count; i++) free(reading->gpus[i].processes);
     free(reading->gpus);
     *reading = (struct aorta_machine_reading){0};
@@ -31,7 +140,7 @@ const struct aorta_row aorta_machine_rows[] = {
     {"stolen_s", AORTA_ROW_NUMBER, AT(stolen_s), "s", 2, NO_PROC, .high = 1e15,
      .help = "of it taken by the hypervisor for other machines"},
     {"own_s", AORTA_ROW_NUMBER, AT(own_s), "s", 2, .reason = "/proc does not list the program's children", .high = 1e15,
-     .help = "of it taken by the recorded program and what it started"},
+     .help = "of it taken by the recorded program and its child processes"},
     {0}};
 
 #undef AT
@@ -167,7 +276,7 @@ static aorta_status read_gpus(struct aorta_rows_reader *reader, const struct aor
     return NULL;
 }
 
-/* Of every line the same; the first one's are stored. */
+/* Values that every line repeats; the first line's are stored. */
 struct head_values {
     int64_t version, processors;
     const char *host, *gpu_reason;
@@ -240,8 +349,185 @@ aorta_status aorta_machine_read(const char *path, struct aorta_machine *machine)
 }
 
 void aorta_machine_free(struct aorta_machine *machine) {
-    for (size_t i = 0; i < machine->count; i++) aorta_machine_reading_free(&machine->readings[i]);
+    for (size_t i = 0; i < machine->count; i++) free_reading(&machine->readings[i]);
     free(machine->readings);
     free(machine->host);
     *machine = (struct aorta_machine){0};
+}
+
+/* ---- taking readings ---- */
+
+enum { OWN_MOST = 4096 }; /* the program's processes, which are distinguished from other ones */
+static const int64_t period_ns = 1000000000;
+
+struct aorta_machine_watch {
+    int file; /* -1: it failed */
+    pid_t root;
+    struct aorta_machine_head head;
+    struct aorta_gpus *gpus; /* NULL: none */
+    int64_t looked_ns;       /* monotonic */
+    double own_s;            /* the most so far: the time of a process that ends unwaited for disappears */
+    int64_t *before;         /* processes on GPUs before the program began; owned */
+    size_t before_count;
+    size_t own_count;
+    int64_t own[OWN_MOST];
+    bool threaded, ending;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+};
+
+static int64_t time_of_day(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static bool is_own(const struct aorta_machine_watch *watch, int64_t pid) {
+    for (size_t i = 0; i < watch->own_count; i++)
+        if (watch->own[i] == pid) return true;
+    for (size_t i = 0; i < watch->before_count; i++)
+        if (watch->before[i] == pid) return false;
+    /* The driver may use the numbers of another namespace (containers): a process that is not found here and came after
+     * the program's start counts as the program's own. */
+    return kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
+static aorta_status machine_watch_read_gpu(struct aorta_machine_watch *watch, size_t index,
+                                           struct aorta_machine_gpu *gpu) {
+    struct aorta_gpu_state state;
+    aorta_gpus_read(watch->gpus, index, &state);
+    *gpu = (struct aorta_machine_gpu){.metrics = state.metrics, .processes_known = state.processes_known};
+    gpu->processes = calloc(state.process_count + 1, sizeof *gpu->processes);
+    if (!gpu->processes) return AORTA_ERROR(AORTA_MEMORY, "no memory for a GPU's processes");
+    for (gpu->process_count = 0; gpu->process_count < state.process_count; gpu->process_count++) {
+        const struct aorta_gpu_process *from = &state.processes[gpu->process_count];
+        gpu->processes[gpu->process_count] =
+            (struct aorta_machine_process){from->pid, is_own(watch, from->pid), from->memory_bytes, from->sm_share};
+    }
+    return NULL;
+}
+
+static aorta_status machine_watch_read_gpus(struct aorta_machine_watch *watch, struct aorta_machine_reading *reading) {
+    const size_t count = aorta_gpus_count(watch->gpus);
+    if (!count) return NULL;
+    reading->gpus = calloc(count, sizeof *reading->gpus);
+    if (!reading->gpus) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu GPUs", count);
+    for (; reading->gpu_count < count; reading->gpu_count++)
+        AORTA_TRY(machine_watch_read_gpu(watch, reading->gpu_count, &reading->gpus[reading->gpu_count]));
+    return NULL;
+}
+
+static void write_line(struct aorta_machine_watch *watch, const struct aorta_machine_reading *reading) {
+    struct aorta_text line = {0};
+    aorta_machine_write(&watch->head, reading, &line);
+    const bool whole = line.data && !line.failed;
+    if (!whole || aorta_write_all(watch->file, line.data, line.length)) {
+        close(watch->file);
+        watch->file = -1;
+    }
+    aorta_text_free(&line);
+}
+
+static aorta_status take(struct aorta_machine_watch *watch, double ended_s) {
+    struct aorta_machine_reading reading = {.at_ns = time_of_day()};
+    watch->looked_ns = aorta_clock_ns();
+    aorta_machine_read_proc("/proc", &reading);
+    double own_s = isnan(ended_s) ? aorta_machine_tree(watch->root, watch->own, OWN_MOST, &watch->own_count) : ended_s;
+    if (own_s > watch->own_s) watch->own_s = own_s;
+    reading.own_s = isnan(own_s) ? NAN : watch->own_s;
+    aorta_status status = machine_watch_read_gpus(watch, &reading);
+    if (!status && watch->file >= 0) write_line(watch, &reading);
+    free_reading(&reading);
+    return status;
+}
+
+/* Stores the processes that are on a GPU before the program. */
+static aorta_status note_who_is_there(struct aorta_machine_watch *watch, bool fresh) {
+    const size_t count = aorta_gpus_count(watch->gpus);
+    struct aorta_gpu_state state;
+    if (!fresh) return NULL;
+    watch->before = calloc(count * AORTA_GPU_PROCESSES_MOST + 1, sizeof *watch->before);
+    if (!watch->before) return AORTA_ERROR(AORTA_MEMORY, "no memory for the processes on %zu GPUs", count);
+    for (size_t i = 0; i < count; i++) {
+        aorta_gpus_read(watch->gpus, i, &state);
+        for (size_t j = 0; j < state.process_count; j++) watch->before[watch->before_count++] = state.processes[j].pid;
+    }
+    return NULL;
+}
+
+static void open_gpus(struct aorta_machine_watch *watch) {
+    aorta_status status = aorta_gpus_open(&watch->gpus);
+    if (status)
+        snprintf(watch->head.gpu_reason, sizeof watch->head.gpu_reason,
+                 "neither NVML (libnvidia-ml.so.1) nor ROCm SMI (librocm_smi64.so) serves here; aorta info says why");
+    aorta_status_free(status);
+}
+
+aorta_status aorta_machine_watch_open(const char *path, pid_t root, bool fresh, struct aorta_machine_watch **out) {
+    *out = NULL;
+    struct aorta_machine_watch *watch = calloc(1, sizeof *watch);
+    if (!watch) return AORTA_ERROR(AORTA_MEMORY, "no memory to watch the machine");
+    watch->root = root;
+    watch->head.processors = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    gethostname(watch->head.host, sizeof watch->head.host - 1);
+    pthread_mutex_init(&watch->lock, NULL);
+    aorta_cond_init(&watch->wake);
+    watch->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    aorta_status status = watch->file < 0 ? AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno)) : NULL;
+    if (!status) open_gpus(watch);
+    if (!status) status = note_who_is_there(watch, fresh);
+    if (!status) status = take(watch, NAN);
+    *out = watch;
+    if (!status) return NULL;
+    if (watch->file >= 0) close(watch->file);
+    watch->file = -1;
+    aorta_machine_watch_close(watch, NAN);
+    *out = NULL;
+    return status;
+}
+
+void aorta_machine_watch_look(struct aorta_machine_watch *watch) {
+    if (!watch || watch->file < 0 || aorta_clock_ns() - watch->looked_ns < period_ns) return;
+    aorta_status_free(take(watch, NAN));
+}
+
+static void *work(void *user) {
+    struct aorta_machine_watch *watch = user;
+    pthread_setname_np(pthread_self(), "machine");
+    pthread_mutex_lock(&watch->lock);
+    while (!watch->ending) {
+        aorta_cond_wait_until(&watch->wake, &watch->lock, watch->looked_ns + period_ns);
+        if (!watch->ending) aorta_machine_watch_look(watch);
+    }
+    pthread_mutex_unlock(&watch->lock);
+    return NULL;
+}
+
+aorta_status aorta_machine_watch_start(struct aorta_machine_watch *watch) {
+    int error = aorta_thread_start(&watch->thread, work, watch);
+    watch->threaded = !error;
+    if (!error) return NULL;
+    return AORTA_ERROR(AORTA_DEVICE, "the thread that watches the machine cannot be started: %s", strerror(error));
+}
+
+static void end_thread(struct aorta_machine_watch *watch) {
+    if (!watch->threaded) return;
+    pthread_mutex_lock(&watch->lock);
+    watch->ending = true;
+    pthread_cond_broadcast(&watch->wake);
+    pthread_mutex_unlock(&watch->lock);
+    pthread_join(watch->thread, NULL);
+}
+
+void aorta_machine_watch_close(struct aorta_machine_watch *watch, double ended_s) {
+    if (!watch) return;
+    end_thread(watch);
+    if (watch->file >= 0) aorta_status_free(take(watch, ended_s));
+    if (watch->file >= 0) close(watch->file);
+    aorta_gpus_close(watch->gpus);
+    pthread_cond_destroy(&watch->wake);
+    pthread_mutex_destroy(&watch->lock);
+    free(watch->before);
+    free(watch);
 }

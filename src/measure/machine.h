@@ -1,13 +1,13 @@
-/* What the machine did beside a program that is recorded: load and stolen time of its processors, other processes on
- * its GPUs, their clocks. Read once a second or so into a file of JSON lines beside the recording; from that file the
- * sentence that a machine was disturbed. Keys: docs/trace-formats.md. Linux; times are ns since 1970. */
+/* The machine during a recording: load and stolen time of its processors, other processes on its GPUs, their clocks.
+ * Read about once a second into a file of JSON lines next to the recording; the sentence that a machine was disturbed
+ * comes from that file. Keys: docs/trace-formats.md. Linux; times are ns since 1970. */
 #ifndef AORTA_MEASURE_MACHINE_H
 #define AORTA_MEASURE_MACHINE_H
 
 #include "base/json.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "device/gpus.h"
+#include "device/inventory.h"
 #include "measure/clocks.h"
 
 #include <stdbool.h>
@@ -22,7 +22,7 @@ enum { AORTA_MACHINE_SCHEMA = 1 };
 struct aorta_machine_process {
     int64_t pid;
     bool own;                      /* of the recorded program, else another's */
-    double memory_bytes, sm_share; /* as in device/gpus.h */
+    double memory_bytes, sm_share; /* as in device/inventory.h */
 };
 
 struct aorta_machine_gpu {
@@ -41,29 +41,28 @@ struct aorta_machine_reading {
     struct aorta_machine_gpu *gpus;   /* owned */
     size_t gpu_count;
 };
-void aorta_machine_reading_free(struct aorta_machine_reading *reading);
 
 /* ---- taking them ---- */
 
 struct aorta_machine_watch;
 
-/* Begins a file, and takes the first reading. `root`: whose processes are the program's own, with what they start;
- * `fresh`: it has only just begun, and uses no GPU yet. A machine without GPUs or libraries is no failure: each line
- * says what is missing. AORTA_IO, AORTA_MEMORY. */
+/* Begins a file, and takes the first reading. `root`: its process and descendants are the program's own; `fresh`: it
+ * has only just begun, and uses no GPU yet. A machine without GPUs or libraries is no failure: each line names the
+ * missing part. AORTA_IO, AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_machine_watch_open(const char *path, pid_t root, bool fresh,
                                                      struct aorta_machine_watch **watch);
-/* Takes a reading if the last is a second old; from one thread. What cannot be written ends the file. */
+/* Takes a reading if the last is a second old; from one thread. A failed write ends the file. */
 void aorta_machine_watch_look(struct aorta_machine_watch *watch); /* NULL is fine */
-/* From now on a thread does so by itself. */
+/* Starts a thread that takes the readings. */
 AORTA_MUST_USE aorta_status aorta_machine_watch_start(struct aorta_machine_watch *watch);
-/* Takes the last reading. `ended_s`: what the program took of processors, where it has ended and been waited for; NaN:
- * it still runs. Frees the watch; NULL is fine. */
+/* Takes the last reading. `ended_s`: processor time of a program that has ended and been waited for; NaN: it still
+ * runs. Frees the watch; NULL is fine. */
 void aorta_machine_watch_close(struct aorta_machine_watch *watch, double ended_s);
 
 /* The keys of a line, for the docs. */
 void aorta_machine_markdown(struct aorta_text *out);
 
-/* ---- what they say ---- */
+/* ---- evaluation ---- */
 
 struct aorta_machine {
     struct aorta_machine_reading *readings; /* in order of time; owned */
@@ -73,7 +72,7 @@ struct aorta_machine {
     char gpu_reason[256]; /* why nothing is known of GPUs; else empty */
 };
 
-/* AORTA_FORMAT names the line; what a kill cut off at the end counts as not there. */
+/* AORTA_FORMAT names the line; a last line that a kill has cut is ignored. */
 AORTA_MUST_USE aorta_status aorta_machine_read(const char *path, struct aorta_machine *machine);
 void aorta_machine_free(struct aorta_machine *machine);
 
@@ -110,7 +109,7 @@ double aorta_machine_pressure_between(const struct aorta_machine_reading *first,
 /* "The machine was disturbed: its processors were stolen for 12% of the time; ...". False: it was not, or nothing is
  * known, and nothing is written. */
 bool aorta_machine_disturbed(const struct aorta_machine_summary *summary, struct aorta_text *out);
-/* Key and value of "machine", an object; what is not known is null, for a reason. */
+/* Key and value of "machine", an object; unknown values are null, with a reason. */
 void aorta_machine_json(const struct aorta_machine_summary *summary, struct aorta_json *json);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the writer and the reader of a machine's file share. */
+/* Shared by the writer and the reader of a machine's file. */
 #ifndef AORTA_MEASURE_MACHINE_INTERNAL_H
 #define AORTA_MEASURE_MACHINE_INTERNAL_H
 
@@ -15,10 +15,9 @@ void aorta_machine_write(const struct aorta_machine_head *head, const struct aor
                          struct aorta_text *out);
 
 /* Seconds of processors that a process and its descendants took so far; NaN: /proc does not say. `pids`: of all of
- * these, at most `most`; *count: how many. (machine_proc.c) */
+ * these, at most `most`; *count: how many. */
 double aorta_machine_tree(pid_t root, int64_t *pids, size_t most, size_t *count);
-/* Times of all processors, and the load. What is not known stays NaN. `root` is /proc, or a folder that stands for it.
- */
+/* Times of all processors, and the load. Unknown values stay NaN. `root` is /proc, or a folder in its place. */
 void aorta_machine_read_proc(const char *root, struct aorta_machine_reading *reading);
 
 #endif

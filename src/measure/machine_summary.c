@@ -1,4 +1,4 @@
-/* What a machine did between two moments, and whether that disturbed a program. */
+/* The machine between two moments, and whether it disturbed a program. */
 #include "base/compare.h"
 #include "base/lines.h"
 #include "measure/machine_internal.h"
@@ -10,11 +10,11 @@
 
 /* From how much on a machine counts as disturbed. A quiet cloud machine has up to a tenth of the first. */
 static const double stolen_much = 0.01;
-/* Others' load takes nothing away while processors are free. */
+/* Other programs' load takes nothing away while processors are free. */
 static const double others_much = 0.1, idle_little = 0.1;
-/* Of a GPU: a process that only holds memory takes nothing away. */
+/* On a GPU a process below this share only holds memory. */
 static const double sm_much = 0.02;
-/* Of the readings or the time that a clock was limited by what is no matter of the program's. */
+/* From this share of readings or time on, a clock limit that the program did not cause counts. */
 static const double limited_much = 0.1;
 
 /* Ticks are hundredths of a second, of each processor: over less time shares say little. */
@@ -36,7 +36,7 @@ static void around(const struct aorta_machine *machine, int64_t from_ns, int64_t
         if (machine->readings[i].at_ns <= from_ns) *first = i;
     for (size_t i = machine->count; i-- > 0;)
         if (machine->readings[i].at_ns >= until_ns) *end = i + 1;
-    if (*end < *first + 2 && machine->count >= 2) { /* all of it lies behind the last reading, or before the first */
+    if (*end < *first + 2 && machine->count >= 2) { /* the interval is after the last reading, or before the first */
         *first = *end >= 2 ? *end - 2 : 0;
         *end = *first + 2;
     }
@@ -178,7 +178,7 @@ static void say_others(const struct aorta_machine_summary *summary, struct said 
     }
 }
 
-/* The power limit is what a busy device works at; everything else is the machine's. */
+/* A busy device works at its power limit; all other limits come from the machine. */
 static bool is_machines(const struct aorta_clocks *clocks) {
     static const enum aorta_clock_limit machines[] = {AORTA_CLOCK_SW_THERMAL, AORTA_CLOCK_HW_THERMAL,
                                                       AORTA_CLOCK_POWER_BRAKE, AORTA_CLOCK_HW_SLOWDOWN};
@@ -274,7 +274,7 @@ void aorta_machine_json(const struct aorta_machine_summary *summary, struct aort
     if (summary->readings < 2)
         aorta_json_key_string(json, "shares_reason", "there are not two readings");
     else if (summary->seconds < shortest_s)
-        aorta_json_key_string(json, "shares_reason", "less than a second lies between the readings");
+        aorta_json_key_string(json, "shares_reason", "less than a second between the readings");
     else if (isnan(summary->others_share))
         aorta_json_key_string(json, "shares_reason", "/proc does not say what null would be");
     write_others(summary, json);

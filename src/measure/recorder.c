@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* No device clock shows this: a timestamp that still has it was never written. */
+/* No device clock reaches this: a timestamp with this value was never written. */
 #define UNWRITTEN INT64_MIN
 
 enum { STREAM_LIMIT = 32 };
@@ -21,10 +21,10 @@ struct slot {
     struct aorta_range_launches *launches;
     int *enclosing;               /* the range that was open when each began; -1: none */
     int open;                     /* the innermost range now; -1: none */
-    const char *begins;           /* what the next range is the first of; NULL: nothing */
+    const char *begins;           /* label of the next range, if it begins one; NULL: none */
     struct aorta_marker *markers; /* of parts of the step; time_ns is the number of their first range */
     size_t marker_count, captured_markers;
-    uint64_t first_label;          /* of range 0; the others' follow */
+    uint64_t first_label;          /* of range 0; later ranges follow */
     uint32_t after, until;         /* launches of the step: after + 1 to until */
     struct aorta_host_range *host; /* as many places as for ranges */
     size_t host_count;
@@ -248,7 +248,7 @@ aorta_status aorta_recorder_host(struct aorta_recorder *recorder, enum aorta_hos
     return NULL;
 }
 
-/* ---- what was recorded ---- */
+/* ---- results ---- */
 
 static aorta_status check_stamps(const struct slot *slot, size_t at, const struct aorta_range *range) {
     const bool started = range->start_ns != UNWRITTEN;

@@ -22,10 +22,10 @@ void aorta_recorder_enable(struct aorta_recorder *recorder, bool enabled);
 void aorta_recorder_trace(struct aorta_recorder *recorder, struct aorta_tracer *tracer);
 /* Starts iteration `index` in a slot; the slot's former content is dropped. */
 void aorta_recorder_step(struct aorta_recorder *recorder, int slot, int64_t index);
-/* What was recorded in the slot since its step began has been captured into a graph. */
+/* The work recorded in the slot since its step began has been captured into a graph. */
 void aorta_recorder_captured(struct aorta_recorder *recorder);
-/* Starts an iteration that replays the graph captured in this slot: its ranges stay; host ranges and what else was
- * recorded beside an earlier replay are dropped. */
+/* Starts an iteration that replays the graph captured in this slot: its ranges stay; host ranges and other records of
+ * an earlier replay are dropped. */
 void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t index);
 /* The graph captured in the slot is launched now. */
 void aorta_recorder_launched(struct aorta_recorder *recorder);
@@ -38,13 +38,13 @@ AORTA_MUST_USE aorta_status aorta_range_begin(struct aorta_recorder *recorder, s
 AORTA_MUST_USE aorta_status aorta_range_end(struct aorta_recorder *recorder, struct aorta_stream *stream, int range);
 /* The next range is the first of a part of the step ("forward"; static), which a marker at its start names. */
 void aorta_recorder_begins(struct aorta_recorder *recorder, const char *part);
-/* What the host did, by its own clock; belongs to the slot being recorded. */
+/* A call of the host, by its own clock; belongs to the slot being recorded. */
 AORTA_MUST_USE aorta_status aorta_recorder_host(struct aorta_recorder *recorder, enum aorta_host_kind kind,
                                                 int64_t start_ns, int64_t end_ns);
 /* After the device has finished the slot's work. The caller frees the profile. */
 AORTA_MUST_USE aorta_status aorta_recorder_collect(struct aorta_recorder *recorder, int slot,
                                                    struct aorta_profile *profile);
-/* What the records of a traced slot's ranges are recognised by; empty for others. The caller frees launches->ranges. */
+/* Identifies the records of a traced slot's ranges; empty for other slots. The caller frees launches->ranges. */
 AORTA_MUST_USE aorta_status aorta_recorder_launches(const struct aorta_recorder *recorder, int slot,
                                                     struct aorta_launches *launches);
 

@@ -39,7 +39,7 @@ struct aorta_rocprofiler_header { /* rocprofiler_record_header_t */
 struct aorta_rocprofiler_dispatch { /* rocprofiler_buffer_tracing_kernel_dispatch_record_t */
     uint64_t size;
     uint32_t kind, operation;
-    uint64_t internal, external; /* numbers: the library's, and what was asked for */
+    uint64_t internal, external; /* numbers: the library's, and the caller's */
     uint64_t thread, start, end; /* ns of rocprofiler_get_timestamp */
     uint64_t info_size, agent, queue, kernel, dispatch;
     uint32_t private_bytes, group_bytes;
@@ -101,7 +101,7 @@ struct aorta_rocprofiler_api {
     uint32_t (*stop_context)(uint64_t context);
     uint32_t (*create_buffer)(uint64_t context, size_t bytes, size_t watermark, uint32_t policy,
                               aorta_rocprofiler_on_records on_records, void *user, uint64_t *buffer);
-    uint32_t (*flush_buffer)(uint64_t buffer); /* returns when what it had has been handed out */
+    uint32_t (*flush_buffer)(uint64_t buffer); /* returns when all its records have been handed out */
     uint32_t (*configure_buffer)(uint64_t context, uint32_t kind, const int32_t *operations, size_t count,
                                  uint64_t buffer);
     uint32_t (*configure_callback)(uint64_t context, uint32_t kind, const int32_t *operations, size_t count,

@@ -1,16 +1,16 @@
-/* Reads a device's temperature, power, clocks, load and memory (device/metrics.h) beside the work, on a thread of its
- * own: a reading takes from ten microseconds to some milliseconds, which the thread that launches the next step must
- * not spend. While readings take longer than 0.2 ms they are made more rarely, since the driver is shared. */
+/* Reads a device's temperature, power, clocks, load and memory (device/inventory.h) during the work, on its own thread:
+ * a reading takes from ten microseconds to some milliseconds, which must not delay the next step's launch. While
+ * readings take longer than 0.2 ms they become rarer, since the driver is shared. */
 #ifndef AORTA_MEASURE_SAMPLER_H
 #define AORTA_MEASURE_SAMPLER_H
 
 #include "base/status.h"
 #include "device/device.h"
-#include "device/metrics.h"
+#include "device/inventory.h"
 
-/* What the management library said of the device. */
+/* A reading of the device by the management library. */
 struct aorta_device_reading {
-    bool wanted;                        /* false: its key is left out */
+    bool wanted;                        /* false: its key is omitted */
     struct aorta_device_metrics values; /* all NaN: its key is null, for the reason in it */
     double age_ms;                      /* when it was taken, before now */
     double read_ms;                     /* how long that took */
@@ -26,7 +26,7 @@ AORTA_MUST_USE aorta_status aorta_sampler_open(struct aorta_device *device, bool
 void aorta_sampler_close(struct aorta_sampler *sampler); /* NULL is fine */
 /* Asks for a reading that begins from now on; returns at once. */
 void aorta_sampler_ask(struct aorta_sampler *sampler);
-/* The same, however long readings take. */
+/* As aorta_sampler_ask, for any duration of readings. */
 void aorta_sampler_ask_always(struct aorta_sampler *sampler);
 /* Waits until nothing more is asked for, half a second at most. */
 void aorta_sampler_drain(struct aorta_sampler *sampler);

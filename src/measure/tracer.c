@@ -1,11 +1,10 @@
-/* The part of tracing that is the same for all vendors: records that have arrived, and who takes them. */
+/* The vendor-independent part of tracing: arrived records and their consumers. */
 #include "measure/tracer.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/intern.h"
 #include "device/gpu.h"
 #include "measure/kernels.h"
-#include "measure/tracer_backend.h"
 #include "timeline/mangled.h"
 
 #include <pthread.h>
@@ -14,7 +13,7 @@
 
 enum { RECORD_LIMIT = 1 << 18 }; /* not taken yet: about 25 MB */
 
-/* A name as the library has it, and as people read it; both interned. */
+/* A name as the library writes it, and in readable form; both interned. */
 struct readable {
     const char *mangled, *name;
 };
@@ -23,7 +22,7 @@ struct aorta_tracer {
     pthread_mutex_t lock;
     const struct aorta_tracer_backend *backend;
     void *state;
-    struct aorta_tracer_facts facts; /* without what the backend drops */
+    struct aorta_tracer_facts facts; /* without the records that the backend drops */
     struct aorta_intern names;
     struct readable *readables; /* of the mangled names */
     size_t readable_count, readable_capacity;

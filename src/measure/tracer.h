@@ -1,11 +1,11 @@
-/* The kernel tracer: records of the device's work. The vendor's profiler library (CUPTI, rocprofiler-sdk)
- * records start and end of every kernel, copy and fill, whoever launched it.
+/* The kernel tracer: records of the device's work. The vendor's profiler library (CUPTI, rocprofiler-sdk) records start
+ * and end of every kernel, copy and fill, from any launcher.
  *
- * Records arrive late: only when everything launched around them has finished too. So a step's records are taken once
- * aorta_tracer_reached says so (metrics_lines.h writes the lines of finished steps after that).
+ * Records arrive late: only when everything launched around them has finished, too. So a step's records are taken once
+ * aorta_tracer_reached confirms them (formats/metrics.h writes the lines of finished steps after that).
  *
- * One tracer per process, because the vendors' libraries serve one. Thread-safe from open to close. Memory is bounded:
- * what is not taken in time is dropped, oldest first, and counted. */
+ * One tracer per process, because the vendors' libraries allow one. Thread-safe from open to close. Memory is bounded:
+ * records that are not taken in time are dropped, oldest first, and counted. */
 #ifndef AORTA_MEASURE_TRACER_H
 #define AORTA_MEASURE_TRACER_H
 
@@ -41,8 +41,8 @@ struct aorta_tracer_facts {
 
 struct aorta_tracer;
 
-/* Called before the first use of a device by a process that may open a tracer: rocprofiler-sdk has to be there when HIP
- * begins. What fails is reported by aorta_tracer_open. */
+/* Called before the first use of a device by a process that may open a tracer: rocprofiler-sdk must be loaded when HIP
+ * begins. aorta_tracer_open reports failures. */
 void aorta_tracer_prepare(void);
 
 /* Whether a device of this kind can be traced at all, without opening anything. AORTA_CONFIG for the CPU device: its
@@ -59,22 +59,24 @@ extern const struct aorta_library_description aorta_cupti_library, aorta_rocprof
  * AORTA_CONFIG: a CPU device; AORTA_UNSUPPORTED: the library is missing, too old or refused, with what to do about it;
  * AORTA_USAGE: the process has a tracer already. */
 AORTA_MUST_USE aorta_status aorta_tracer_open(struct aorta_device *device, struct aorta_tracer **tracer);
-/* Stops tracing and drops what was not taken. NULL is fine. Profiles taken from it end with it: they borrow names. */
+/* Stops tracing and drops records that were not taken. NULL is fine. Profiles taken from it end with it: they borrow
+ * names. */
 void aorta_tracer_close(struct aorta_tracer *tracer);
 
-/* Stopped, the program runs at its own speed and nothing is recorded. Open starts. */
+/* While stopped, the program runs at full speed and nothing is recorded. Open starts. */
 AORTA_MUST_USE aorta_status aorta_tracer_start(struct aorta_tracer *tracer);
 AORTA_MUST_USE aorta_status aorta_tracer_stop(struct aorta_tracer *tracer);
 
-/* Fetches what the library has finished. `all`: also what it would still wait for; the device must be idle then. */
+/* Fetches finished records of the library. `all`: also records that it would still hold back; the device must be idle
+ * then. */
 AORTA_MUST_USE aorta_status aorta_tracer_flush(struct aorta_tracer *tracer, bool all);
 /* Fetches, then says whether all records of work that ended before to_ns have arrived. */
 AORTA_MUST_USE aorta_status aorta_tracer_reached(struct aorta_tracer *tracer, int64_t to_ns, bool *reached);
 
-/* ---- what work belongs to ----
+/* ---- from records to work ----
  *
- * Launches are numbered in order, and every record has the number of the launch that it comes from (correlation).
- * Nodes of graphs get a label when they are captured, and every record of such a node has it. One thread records. */
+ * Launches are numbered in order, and every record has the number of its launch (correlation). Nodes of graphs get a
+ * label when they are captured, and every record of such a node has it. One thread records. */
 
 /* The number of now: launches that this thread makes later have larger ones. */
 uint32_t aorta_tracer_launches(struct aorta_tracer *tracer);
@@ -84,7 +86,7 @@ static inline bool aorta_launched_after(uint32_t launch, uint32_t number) {
 /* Nodes that this thread captures from now on, and the nodes of graphs made of them, have this label; 0: none. */
 void aorta_tracer_label(struct aorta_tracer *tracer, uint64_t label);
 
-/* What the records of an iteration and of its ranges are recognised by. */
+/* Identifies the records of an iteration and of its ranges. */
 struct aorta_launches {
     uint32_t after, until; /* launches numbered after + 1 to until */
     uint64_t first_label;  /* of range 0's nodes, where a graph launches them; the other ranges' follow */
@@ -93,16 +95,52 @@ struct aorta_launches {
     } * ranges;                /* owned; NULL: the iteration was not traced */
 };
 
-/* Moves the records whose middle lies in [from_ns, to_ns) out of the tracer, by start; drops older ones. The caller
- * frees *records. */
+/* Moves the records whose middle is in [from_ns, to_ns) out of the tracer, by start; drops older ones. The caller frees
+ * *records. */
 AORTA_MUST_USE aorta_status aorta_tracer_records(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
                                                  struct aorta_activity_record **records, size_t *count);
-/* The same of the work of one iteration, by its launches, with the kernel view (kernels.h) that is made of it, not yet
- * joined with ranges. The caller frees both. */
+/* Takes the records of one iteration by its launches, with the kernel view (kernels.h) made of them, not yet joined
+ * with ranges. The caller frees both. */
 AORTA_MUST_USE aorta_status aorta_tracer_take(struct aorta_tracer *tracer, const struct aorta_launches *launches,
                                               struct aorta_profile *profile, struct aorta_activity_record **records,
                                               size_t *count);
 
 struct aorta_tracer_facts aorta_tracer_get_facts(struct aorta_tracer *tracer);
+
+/* ---- backends ---- */
+
+/* A call of the driver that does nothing else: its number says where in the order of launches it is. */
+struct aorta_tracer_call {
+    void (*call)(void *user);
+    void *user;
+};
+
+struct aorta_tracer_backend {
+    int64_t disorder_ns;   /* records of work so much earlier may still follow one; 0: in the order of launches */
+    void (*prepare)(void); /* called before the first use of a device; NULL: nothing */
+    /* Loads the library and prepares it; nothing is recorded yet. Fills library and path of *facts (strings live as
+     * long as the state). */
+    aorta_status (*open)(const struct aorta_tracer_call *call, void **state, struct aorta_tracer_facts *facts);
+    void (*close)(void *state); /* stopped */
+    aorta_status (*start)(void *state);
+    aorta_status (*stop)(void *state);
+    /* Hands finished records of the library (all: every record) to aorta_tracer_receive, on this thread. */
+    aorta_status (*fetch)(void *state, bool all, struct aorta_tracer *tracer);
+    int64_t (*dropped)(void *state);                  /* records known to be lost since open */
+    uint32_t (*launches)(void *state);                /* the number of now */
+    void (*label)(void *state, uint64_t label);       /* of nodes from now on; NULL: nodes are not known */
+    uint64_t (*label_of)(void *state, uint64_t node); /* 0: none */
+};
+
+extern const struct aorta_tracer_backend aorta_tracer_cupti, aorta_tracer_rocprofiler;
+
+/* Called by fetch for each record; record->name may be short-lived. */
+AORTA_MUST_USE aorta_status aorta_tracer_receive(struct aorta_tracer *tracer,
+                                                 const struct aorta_activity_record *record);
+
+/* aorta_tracer_open with the backend chosen. */
+AORTA_MUST_USE aorta_status aorta_tracer_open_backend(const struct aorta_tracer_backend *backend,
+                                                      const struct aorta_tracer_call *call,
+                                                      struct aorta_tracer **tracer);
 
 #endif

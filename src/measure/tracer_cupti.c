@@ -3,10 +3,8 @@
 #include "base/clock.h"
 #include "device/gpu.h"
 #include "measure/cupti_abi.h"
-#include "measure/cupti_advice.h"
-#include "measure/cupti_buffers.h"
 #include "measure/cupti_records.h"
-#include "measure/tracer_backend.h"
+#include "measure/tracer.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -223,7 +221,8 @@ static aorta_status read_buffers(struct cupti *cupti, struct aorta_tracer *trace
     return status;
 }
 
-/* Launches may wait while CUPTI flushes. Full buffers come by themselves; so it is asked only when none did. */
+/* Launches may wait while CUPTI flushes, and full buffers arrive anyway; so CUPTI is flushed only when none has
+ * arrived. */
 static aorta_status cupti_fetch(void *state, bool all, struct aorta_tracer *tracer) {
     struct cupti *cupti = state;
     bool any = false;

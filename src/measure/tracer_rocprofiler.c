@@ -1,15 +1,15 @@
 /* Kernel records of AMD GPUs through rocprofiler-sdk's buffered tracing.
  *
- * The library is configured once, for as long as the process lives, and before HIP begins, as it replaces HIP's
- * functions then. A tracer starts and stops what was configured. Two facts come from the thread that launches: the
- * launch's number, which the library asks for and gives back with the record, and the stream that HIP works on. Neither
- * nodes of graphs nor hardware queues beyond HSA's are known. */
+ * The library is configured once for the life of the process, before HIP begins, as it replaces HIP's functions then. A
+ * tracer starts and stops this configuration. Two facts come from the launching thread: the launch's number, which the
+ * library returns with the record, and the stream that HIP works on. Neither nodes of graphs nor hardware queues beyond
+ * HSA's are known. */
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/intern.h"
 #include "device/gpu.h"
 #include "measure/rocprofiler_abi.h"
-#include "measure/tracer_backend.h"
+#include "measure/tracer.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 
 enum {
     BUFFER_BYTES = 1 << 20,
-    WATERMARK_BYTES = 64 << 10, /* from there on the library hands records out by itself */
+    WATERMARK_BYTES = 64 << 10, /* from this size on the library hands out records without a request */
     RECORD_LIMIT = 1 << 18,     /* that nobody fetched */
     KERNEL_LIMIT = 1 << 20,     /* numbers of kernels whose names are stored */
     DISORDER_NS = 10000000,     /* records of finished work come in any order */
@@ -109,7 +109,7 @@ static aorta_status check(const char *call, uint32_t result) {
     return result == AORTA_ROCPROFILER_SUCCESS ? NULL : refused(call, result);
 }
 
-/* ---- what the library says, on its threads and on those that launch ---- */
+/* ---- callbacks, on the library's threads and on launching threads ---- */
 
 /* Names are given once, when the code is loaded. */
 static void on_symbol(const struct aorta_rocprofiler_symbol *symbol) {
@@ -217,36 +217,31 @@ static bool take(const char *call, uint32_t result) {
     return false;
 }
 
-static bool configure_names(struct rocprofiler *p) {
+/* -1: the library shall drop the configuration. Names come from the start on, records while a tracer runs. */
+static int initialise(void (*finalize)(void), void *user) {
     static const int32_t symbol = AORTA_ROCPROFILER_KERNEL_SYMBOL, set = AORTA_ROCPROFILER_STREAM_SET;
-    const struct aorta_rocprofiler_api *api = &p->api;
-    return take("rocprofiler_create_context", api->create_context(&p->names_context)) &&
-           take("code objects", api->configure_callback(p->names_context, AORTA_ROCPROFILER_CALLBACK_CODE_OBJECT,
-                                                        &symbol, 1, on_event, NULL)) &&
-           take("streams", api->configure_callback(p->names_context, AORTA_ROCPROFILER_CALLBACK_HIP_STREAM, &set, 1,
-                                                   on_event, NULL)) &&
-           take("rocprofiler_start_context", api->start_context(p->names_context));
-}
-
-static bool configure_records(struct rocprofiler *p) {
     static const uint32_t requests[] = {AORTA_ROCPROFILER_REQUEST_MEMORY_COPY,
                                         AORTA_ROCPROFILER_REQUEST_KERNEL_DISPATCH};
+    struct rocprofiler *p = user;
     const struct aorta_rocprofiler_api *api = &p->api;
-    return take("rocprofiler_create_context", api->create_context(&p->context)) &&
-           take("rocprofiler_create_buffer",
-                api->create_buffer(p->context, BUFFER_BYTES, WATERMARK_BYTES, AORTA_ROCPROFILER_POLICY_LOSSLESS,
-                                   on_records, NULL, &p->buffer)) &&
-           take("kernels",
-                api->configure_buffer(p->context, AORTA_ROCPROFILER_BUFFER_KERNEL_DISPATCH, NULL, 0, p->buffer)) &&
-           take("copies",
-                api->configure_buffer(p->context, AORTA_ROCPROFILER_BUFFER_MEMORY_COPY, NULL, 0, p->buffer)) &&
-           take("numbers of launches", api->configure_request(p->context, requests, 2, on_request, NULL));
-}
-
-/* -1: the library is to forget what was made. Names come from the start on, records while a tracer runs. */
-static int initialise(void (*finalize)(void), void *user) {
     (void)finalize;
-    return configure_names(user) && configure_records(user) ? 0 : -1;
+    const bool named =
+        take("rocprofiler_create_context", api->create_context(&p->names_context)) &&
+        take("code objects", api->configure_callback(p->names_context, AORTA_ROCPROFILER_CALLBACK_CODE_OBJECT, &symbol,
+                                                     1, on_event, NULL)) &&
+        take("streams", api->configure_callback(p->names_context, AORTA_ROCPROFILER_CALLBACK_HIP_STREAM, &set, 1,
+                                                on_event, NULL)) &&
+        take("rocprofiler_start_context", api->start_context(p->names_context));
+    const bool recorded =
+        named && take("rocprofiler_create_context", api->create_context(&p->context)) &&
+        take("rocprofiler_create_buffer",
+             api->create_buffer(p->context, BUFFER_BYTES, WATERMARK_BYTES, AORTA_ROCPROFILER_POLICY_LOSSLESS,
+                                on_records, NULL, &p->buffer)) &&
+        take("kernels",
+             api->configure_buffer(p->context, AORTA_ROCPROFILER_BUFFER_KERNEL_DISPATCH, NULL, 0, p->buffer)) &&
+        take("copies", api->configure_buffer(p->context, AORTA_ROCPROFILER_BUFFER_MEMORY_COPY, NULL, 0, p->buffer)) &&
+        take("numbers of launches", api->configure_request(p->context, requests, 2, on_request, NULL));
+    return recorded ? 0 : -1;
 }
 
 static struct aorta_rocprofiler_tool *configure(uint32_t version, const char *text, uint32_t priority, void *client) {
@@ -260,12 +255,13 @@ static bool hip_has_begun(void) {
     void *found = NULL;
     for (size_t i = 0; i < sizeof libraries / sizeof libraries[0] && !found; i++)
         found = dlopen(libraries[i], RTLD_NOW | RTLD_NOLOAD);
-    if (found) dlclose(found); /* whoever loaded it has it still */
+    if (found) dlclose(found); /* the program's own reference keeps it loaded */
     return found != NULL;
 }
 
-static aorta_status check_version(void) {
+static aorta_status try_prepare(void) {
     uint32_t major = 0, minor = 0, patch = 0;
+    AORTA_TRY(aorta_library_open(&aorta_rocprofiler_library, &process.api, &process.library));
     AORTA_TRY(check("rocprofiler_get_version", process.api.get_version(&major, &minor, &patch)));
     const uint32_t version = 10000 * major + 100 * minor + patch;
     snprintf(process.version, sizeof process.version, "rocprofiler-sdk %u.%u.%u", major, minor, patch);
@@ -277,12 +273,6 @@ static aorta_status check_version(void) {
         return AORTA_ERROR(AORTA_UNSUPPORTED,
                            "kernel tracing: HIP had begun before %s (%s) was configured, which that version cannot do",
                            process.library.path, process.version);
-    return NULL;
-}
-
-static aorta_status try_prepare(void) {
-    AORTA_TRY(aorta_library_open(&aorta_rocprofiler_library, &process.api, &process.library));
-    AORTA_TRY(check_version());
     AORTA_TRY(check("rocprofiler_force_configure", process.api.force_configure(configure)));
     if (process.refused) return refused(process.refused, process.refusal);
     if (process.context) return NULL;
@@ -303,7 +293,7 @@ static void rocprofiler_prepare(void) {
 
 /* ---- a tracer ---- */
 
-/* The library's clock differs from the device clock of device.h by what the shortest of some readings says. */
+/* The difference of the library's clock to the device clock of device.h, from the shortest of some readings. */
 static int64_t clock_difference(void) {
     int64_t best_ns = INT64_MAX, difference = 0;
     for (int i = 0; i < CLOCK_READINGS; i++) {
@@ -404,7 +394,7 @@ static aorta_status rocprofiler_open(const struct aorta_tracer_call *call, void 
 
 static void rocprofiler_close(void *state) {
     (void)state;
-    process.api.flush_buffer(process.buffer); /* what comes later would be taken for the next tracer's */
+    process.api.flush_buffer(process.buffer); /* later records would count as the next tracer's */
     forget_records();
     process.open = false;
 }

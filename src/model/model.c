@@ -1,7 +1,136 @@
 /* The model's memory (which activations exist, and for how long), and the shapes of its operations. */
+#include "base/random.h"
 #include "model/model_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* ---- parameters ---- */
+
+static struct aorta_parameter matrix(const char *name, int64_t rows, int64_t columns, enum aorta_init init,
+                                     double bound) {
+    return (struct aorta_parameter){
+        .name = name, .dimensions = 2, .rows = rows, .columns = columns, .init = init, .bound = (float)bound};
+}
+
+static struct aorta_parameter vector(const char *name, int64_t rows, enum aorta_init init, double bound) {
+    return (struct aorta_parameter){
+        .name = name, .dimensions = 1, .rows = rows, .columns = 1, .init = init, .bound = (float)bound};
+}
+
+/* nn.Linear draws weight and bias from U(−1/√fan_in, 1/√fan_in). */
+static double linear_bound(int64_t fan_in) {
+    return 1.0 / sqrt((double)fan_in);
+}
+
+static void layer_parameters(const struct aorta_model_shape *s, struct aorta_parameter *p) {
+    int64_t e = s->model_dim, h = s->mlp_hidden_dim;
+    /* nn.MultiheadAttention: Xavier-uniform in_proj, zero biases, out_proj's weight as nn.Linear's. */
+    p[IN_PROJ_WEIGHT] = matrix("self_attn.in_proj_weight", 3 * e, e, AORTA_INIT_UNIFORM, sqrt(6.0 / (double)(4 * e)));
+    p[IN_PROJ_BIAS] = vector("self_attn.in_proj_bias", 3 * e, AORTA_INIT_ZERO, 0);
+    p[OUT_PROJ_WEIGHT] = matrix("self_attn.out_proj.weight", e, e, AORTA_INIT_UNIFORM, linear_bound(e));
+    p[OUT_PROJ_BIAS] = vector("self_attn.out_proj.bias", e, AORTA_INIT_ZERO, 0);
+    p[LINEAR1_WEIGHT] = matrix("linear1.weight", h, e, AORTA_INIT_UNIFORM, linear_bound(e));
+    p[LINEAR1_BIAS] = vector("linear1.bias", h, AORTA_INIT_UNIFORM, linear_bound(e));
+    p[LINEAR2_WEIGHT] = matrix("linear2.weight", e, h, AORTA_INIT_UNIFORM, linear_bound(h));
+    p[LINEAR2_BIAS] = vector("linear2.bias", e, AORTA_INIT_UNIFORM, linear_bound(h));
+    p[NORM1_WEIGHT] = vector("norm1.weight", e, AORTA_INIT_ONE, 0);
+    p[NORM1_BIAS] = vector("norm1.bias", e, AORTA_INIT_ZERO, 0);
+    p[NORM2_WEIGHT] = vector("norm2.weight", e, AORTA_INIT_ONE, 0);
+    p[NORM2_BIAS] = vector("norm2.bias", e, AORTA_INIT_ZERO, 0);
+}
+
+static void root_parameters(const struct aorta_model_shape *s, struct aorta_parameter *p) {
+    int64_t e = s->model_dim, h = s->mlp_hidden_dim, d = s->embedding_dim, f = s->num_dense_features * s->dense_dim;
+    p[EMBEDDING_WEIGHT] = matrix("embedding.weight", s->vocab_size, d, AORTA_INIT_NORMAL, 0);
+    p[DENSE_WEIGHT] = matrix("dense_projection.weight", e, f, AORTA_INIT_UNIFORM, linear_bound(f));
+    p[DENSE_BIAS] = vector("dense_projection.bias", e, AORTA_INIT_UNIFORM, linear_bound(f));
+    p[PROJECTION_WEIGHT] = matrix("embedding_projection.weight", e, d, AORTA_INIT_UNIFORM, linear_bound(d));
+    p[PROJECTION_BIAS] = vector("embedding_projection.bias", e, AORTA_INIT_UNIFORM, linear_bound(d));
+    p[FINAL_NORM_WEIGHT] = vector("norm.weight", e, AORTA_INIT_ONE, 0);
+    p[FINAL_NORM_BIAS] = vector("norm.bias", e, AORTA_INIT_ZERO, 0);
+    p[SCORER0_WEIGHT] = matrix("scorer.0.weight", h, e, AORTA_INIT_UNIFORM, linear_bound(e));
+    p[SCORER0_BIAS] = vector("scorer.0.bias", h, AORTA_INIT_UNIFORM, linear_bound(e));
+    p[SCORER3_WEIGHT] = matrix("scorer.3.weight", 1, h, AORTA_INIT_UNIFORM, linear_bound(h));
+    p[SCORER3_BIAS] = vector("scorer.3.bias", 1, AORTA_INIT_UNIFORM, linear_bound(h));
+}
+
+/* model.parameters() lists the embedding and the projections, then the layers, then norm and scorer. */
+enum { ROOT_BEFORE_LAYERS = FINAL_NORM_WEIGHT };
+
+static aorta_status build_parameters(struct aorta_model *model) {
+    int layers = (int)model->shape.num_layers, count = layers * LAYER_PARAMETERS + ROOT_PARAMETERS;
+    model->parameter_count = count;
+    model->parameters = aorta_arena_alloc(&model->arena, (size_t)count * sizeof *model->parameters);
+    if (!model->parameters) return AORTA_ERROR(AORTA_MEMORY, "the table of %d parameters did not fit in memory", count);
+    struct aorta_parameter root[ROOT_PARAMETERS], layer[LAYER_PARAMETERS];
+    root_parameters(&model->shape, root);
+    layer_parameters(&model->shape, layer);
+    struct aorta_parameter *next = model->parameters;
+    for (int slot = 0; slot < ROOT_PARAMETERS; slot++) {
+        for (int l = 0; slot == ROOT_BEFORE_LAYERS && l < layers; l++) {
+            for (int s = 0; s < LAYER_PARAMETERS; s++, next++) {
+                *next = layer[s];
+                next->unit = l, next->slot = s;
+                next->name = aorta_arena_printf(&model->arena, "encoder.layers.%d.%s", l, layer[s].name);
+                if (!next->name) return AORTA_ERROR(AORTA_MEMORY, "parameter names did not fit in memory");
+            }
+        }
+        *next = root[slot];
+        next->unit = layers, next->slot = slot;
+        next->before_layers = slot < ROOT_BEFORE_LAYERS;
+        next->forward_only = slot == EMBEDDING_WEIGHT;
+        next++;
+    }
+    return NULL;
+}
+
+int aorta_model_parameter_index(const struct aorta_model *model, int unit, int slot) {
+    int layers = (int)model->shape.num_layers;
+    if (unit < layers) return ROOT_BEFORE_LAYERS + unit * LAYER_PARAMETERS + slot;
+    return slot < ROOT_BEFORE_LAYERS ? slot : layers * LAYER_PARAMETERS + slot;
+}
+
+int aorta_model_unit_count(const struct aorta_model *model) {
+    return (int)model->shape.num_layers + 1;
+}
+
+int aorta_model_parameter_count(const struct aorta_model *model) {
+    return model->parameter_count;
+}
+
+const struct aorta_parameter *aorta_model_parameter(const struct aorta_model *model, int index) {
+    return &model->parameters[index];
+}
+
+int64_t aorta_model_element_count(const struct aorta_model *model) {
+    int64_t total = 0;
+    for (int i = 0; i < model->parameter_count; i++) total += model->parameters[i].rows * model->parameters[i].columns;
+    return total;
+}
+
+void aorta_model_initialise(const struct aorta_model *model, int parameter, uint64_t seed, int64_t first, int64_t count,
+                            float *values) {
+    const struct aorta_parameter *p = &model->parameters[parameter];
+    struct aorta_random random = {.seed = seed, .stream = (uint32_t)parameter, .domain = AORTA_RANDOM_PARAMETERS};
+    switch (p->init) {
+    case AORTA_INIT_ZERO:
+    case AORTA_INIT_ONE:
+        for (int64_t i = 0; i < count; i++) values[i] = p->init == AORTA_INIT_ONE;
+        return;
+    case AORTA_INIT_NORMAL:
+        aorta_random_normal(&random, model->normal, (uint64_t)first, (size_t)count, values);
+        return;
+    case AORTA_INIT_UNIFORM:
+        aorta_random_uniform(&random, (uint64_t)first, (size_t)count, -p->bound, p->bound, values);
+        return;
+    }
+}
+
+const char *aorta_model_unit_name(const struct aorta_model *model, int unit) {
+    return model->unit_names[unit];
+}
 
 /* Device memory that lives as long as the model; `name` stands in the message when it does not fit. */
 static aorta_status take(struct aorta_model *model, const char *name, int64_t elements, size_t element_size,
@@ -47,7 +176,7 @@ static aorta_status take_layer(struct aorta_model *model, struct layer_memory *l
     return take_statistics(model, "deviations of norm2", &layer->rstd2);
 }
 
-/* Of the root unit what is read after the layers' backward passes. */
+/* Memory of the root unit that is read after the layers' backward passes. */
 static aorta_status take_root(struct aorta_model *model) {
     const struct aorta_model_shape *s = &model->shape;
     int64_t e = s->model_dim;
@@ -62,7 +191,7 @@ static aorta_status take_root(struct aorta_model *model) {
     return take_activations(model, "gradient of embedded features", s->embedding_dim, &model->dembedded);
 }
 
-/* What is not read any more by then, the largest first: so more of `reuse` is used. */
+/* Scratch memory, the largest tensor first, so that more of `reuse` is used. */
 static aorta_status take_scratch(struct aorta_model *model) {
     int64_t e = model->shape.model_dim, h = model->shape.mlp_hidden_dim;
     struct aorta_pass none = {0};
@@ -118,7 +247,7 @@ static aorta_status build(struct aorta_model *model) {
         return AORTA_ERROR(AORTA_MEMORY, "the model's tables did not fit in memory");
     aorta_normal_table_fill(model->normal);
     AORTA_TRY(make_tags(model));
-    return aorta_model_build_parameters(model);
+    return build_parameters(model);
 }
 
 static aorta_status take_all(struct aorta_model *model, const struct aorta_place *reuse) {
@@ -218,4 +347,150 @@ struct aorta_gelu aorta_model_gelu(const struct aorta_model *model, const struct
                                .dropout = model->shape.dropout,
                                .rng = rng_of(pass, layer, place),
                                .width = model->shape.mlp_hidden_dim};
+}
+
+/* ---- operations in ranges ---- */
+
+static aorta_status begin(struct op op, struct aorta_range_info info, int *range) {
+    *range = -1;
+    if (!op.pass->recorder) return NULL;
+    info.tag = op.tag;
+    info.role = op.pass->role;
+    info.kind = AORTA_RANGE_COMPUTE;
+    info.layer = op.layer;
+    info.inner = op.pass->inner;
+    return aorta_range_begin(op.pass->recorder, op.pass->stream, &info, range);
+}
+
+aorta_status aorta_op_begin(struct op op, const char *function, struct op_work work, int *range) {
+    struct aorta_range_info info = {
+        .function = function, .dtype = work.dtype, .flops = work.flops, .bytes = work.bytes};
+    memcpy(info.dims[0], work.dims, sizeof work.dims);
+    return begin(op, info, range);
+}
+
+void aorta_op_add_product(struct aorta_model_work *work, const struct aorta_linear *shape, int times) {
+    const int64_t elements = shape->rows * shape->in + shape->in * shape->out + shape->rows * shape->out;
+    work->flops += 2.0 * (double)shape->rows * (double)shape->in * (double)shape->out * times;
+    work->bytes += elements * (int64_t)aorta_dtype_size(shape->dtype) * times;
+}
+
+aorta_status aorta_op_begin_product(struct op op, const char *function, enum aorta_dtype dtype, int64_t m, int64_t k,
+                                    int64_t n, int64_t moved, int *range) {
+    struct aorta_range_info info = {.function = function,
+                                    .flops = 2.0 * (double)m * (double)k * (double)n,
+                                    .bytes = (m * k + k * n + (1 + moved) * m * n) * (int64_t)aorta_dtype_size(dtype),
+                                    .dtype = dtype,
+                                    .dims = {{m, k}, {k, n}}};
+    return begin(op, info, range);
+}
+
+aorta_status aorta_op_end(struct op op, int range) {
+    if (!op.pass->recorder) return NULL;
+    return aorta_range_end(op.pass->recorder, op.pass->stream, range);
+}
+
+/* Rows [first, first + count) of a product that is cut into `of` launches. Where a piece has at least eight rows it
+ * begins at a multiple of eight: matrices keep the alignment that the matrix library's fast kernels need. There are no
+ * empty pieces: of rows too few, each is a piece. */
+struct piece {
+    int index, of;
+    int64_t first, count;
+};
+
+static int64_t piece_start(int64_t rows, int index, int of) {
+    if (index == of) return rows;
+    int64_t start = rows * index / of;
+    return rows / of >= 8 ? start / 8 * 8 : start;
+}
+
+static struct piece first_piece(struct op op, int64_t rows) {
+    int64_t of = op.pass->gemm_chunks < rows ? op.pass->gemm_chunks : rows;
+    if (of < 1) of = 1;
+    return (struct piece){.of = (int)of, .count = piece_start(rows, 1, (int)of)};
+}
+
+static void next_piece(struct piece *piece, int64_t rows) {
+    piece->index++;
+    piece->first += piece->count;
+    piece->count = piece->index < piece->of ? piece_start(rows, piece->index + 1, piece->of) - piece->first : 0;
+}
+
+/* Bytes of a matrix [rows, width] before the piece. */
+static size_t before(const struct piece *piece, enum aorta_dtype dtype, int64_t width) {
+    return (size_t)(piece->first * width) * aorta_dtype_size(dtype);
+}
+
+static struct aorta_linear shape_of(struct aorta_linear shape, const struct piece *piece) {
+    shape.rows = piece->count;
+    return shape;
+}
+
+aorta_status aorta_op_linear(struct op op, struct aorta_linear shape, const void *x, const void *weight,
+                             const void *bias, void *y) {
+    int range;
+    for (struct piece p = first_piece(op, shape.rows); p.index < p.of; next_piece(&p, shape.rows)) {
+        struct aorta_linear part = shape_of(shape, &p);
+        AORTA_TRY(aorta_op_begin_product(op, "linear_forward", part.dtype, part.rows, part.in, part.out, 0, &range));
+        AORTA_TRY(aorta_linear_forward(
+            op.pass->stream, &(struct aorta_linear_args){.shape = part,
+                                                         .x = (const char *)x + before(&p, shape.dtype, shape.in),
+                                                         .weight = weight,
+                                                         .bias = bias,
+                                                         .y = (char *)y + before(&p, shape.dtype, shape.out)}));
+        AORTA_TRY(aorta_op_end(op, range));
+    }
+    return NULL;
+}
+
+aorta_status aorta_op_linear_input(struct op op, struct aorta_linear shape, const void *dy, const void *weight,
+                                   void *dx, bool accumulate) {
+    int range;
+    for (struct piece p = first_piece(op, shape.rows); p.index < p.of; next_piece(&p, shape.rows)) {
+        struct aorta_linear part = shape_of(shape, &p);
+        AORTA_TRY(
+            aorta_op_begin_product(op, "linear_backward_input", part.dtype, part.rows, part.out, part.in, 0, &range));
+        AORTA_TRY(aorta_linear_backward_input(
+            op.pass->stream, &(struct aorta_linear_args){.shape = part,
+                                                         .dy = (const char *)dy + before(&p, shape.dtype, shape.out),
+                                                         .weight = weight,
+                                                         .dx = (char *)dx + before(&p, shape.dtype, shape.in),
+                                                         .accumulate = accumulate}));
+        AORTA_TRY(aorta_op_end(op, range));
+    }
+    return NULL;
+}
+
+/* The pieces are added up in the order of the rows. */
+aorta_status aorta_op_linear_weight(struct op op, struct aorta_linear shape, const void *x, const void *dy,
+                                    float *dweight, float *dbias) {
+    int range;
+    for (struct piece p = first_piece(op, shape.rows); p.index < p.of; next_piece(&p, shape.rows)) {
+        struct aorta_linear part = shape_of(shape, &p);
+        AORTA_TRY(
+            aorta_op_begin_product(op, "linear_backward_weight", part.dtype, part.out, part.rows, part.in, 0, &range));
+        AORTA_TRY(aorta_linear_backward_weight(
+            op.pass->stream, &(struct aorta_linear_args){.shape = part,
+                                                         .x = (const char *)x + before(&p, shape.dtype, shape.in),
+                                                         .dy = (const char *)dy + before(&p, shape.dtype, shape.out),
+                                                         .dweight = dweight,
+                                                         .dbias = dbias,
+                                                         .accumulate = op.pass->accumulate || p.index > 0}));
+        AORTA_TRY(aorta_op_end(op, range));
+    }
+    return NULL;
+}
+
+aorta_status aorta_op_ready(struct aorta_model *model, const struct aorta_pass *pass, int unit, int slot, int count) {
+    if (!pass->gradient_ready) return NULL;
+    for (int s = slot + count - 1; s >= slot; s--)
+        AORTA_TRY(pass->gradient_ready(pass->user, aorta_model_parameter_index(model, unit, s)));
+    return NULL;
+}
+
+aorta_status aorta_op_output(const struct aorta_model *model, const struct aorta_pass *pass, int layer,
+                             const void **output) {
+    struct aorta_layer_output o = aorta_model_output(model, layer);
+    *output = o.copy ? o.copy : o.made;
+    return o.copy && pass->output_needed ? pass->output_needed(pass->user, layer) : NULL;
 }

@@ -1,8 +1,8 @@
 /* The ranking transformer: parameters, forward and backward, one unit at a time.
  *
- * A unit is what is sharded, gathered and reduced together: encoder layer 0 … num_layers−1, then the root unit with all
- * the rest. The caller brings a unit's weights just before they are used and takes its gradients as they become ready;
- * the model owns the activations between forward and backward of one micro-batch. Names, shapes and formulas are
+ * A unit is sharded, gathered and reduced as a whole: encoder layer 0 … num_layers−1, then the root unit with all other
+ * parameters. The caller provides a unit's weights just before they are used and takes its gradients as they become
+ * ready; the model owns the activations between forward and backward of one micro-batch. Names, shapes and formulas are
  * PyTorch's: nn.TransformerEncoderLayer (post-norm, exact GELU) between two input projections and a scorer.
  *
  * B batch, T positions, N = B·T rows, E model_dim, H mlp_hidden_dim, D embedding_dim, F·d dense inputs, S sparse ids.
@@ -56,8 +56,8 @@ struct aorta_unit_view {
 
 struct aorta_model;
 
-/* Where a layer's output lies from its forward pass on, and where backward passes read it: the same memory, or with
- * shape.output_copies a second one, which the caller fills in between. */
+/* The place of a layer's output from its forward pass on, and the place that backward passes read: the same memory, or
+ * with shape.output_copies a second one, which the caller fills in between. */
 struct aorta_layer_output {
     const void *made;
     void *copy; /* NULL without output_copies */
@@ -65,11 +65,10 @@ struct aorta_layer_output {
 };
 
 /* Makes names, shapes and parameters. take_memory allocates the activations on the device, once, before the first pass;
- * AORTA_MEMORY names the tensor that did not fit.
- * `reuse` (by unit; NULL: none): memory of the caller's that is used before any is allocated; its contents are lost.
- * Of a layer: from its forward pass until its backward pass is run, for its activations. Of the root unit: from the
- * input's forward pass until the backward pass of layer 0 is run, for what is not read after that.
- * Not with output_copies. */
+ * AORTA_MEMORY names the tensor that did not fit. `reuse` (by unit; NULL: none): the caller's memory, which is used
+ * before any is allocated; its contents are lost. A layer's: from its forward pass until its backward pass has run, for
+ * its activations. The root unit's: from the input's forward pass until the backward pass of layer 0 has run, for
+ * tensors that are not read after that. Not with output_copies. */
 AORTA_MUST_USE aorta_status aorta_model_create(struct aorta_device *device, const struct aorta_model_shape *shape,
                                                struct aorta_model **model);
 AORTA_MUST_USE aorta_status aorta_model_take_memory(struct aorta_model *model, const struct aorta_place *reuse);
@@ -107,7 +106,7 @@ struct aorta_batch {
     const float *importance;    /* [N] */
 };
 
-/* What one pass runs with. */
+/* The settings of one pass. */
 struct aorta_pass {
     struct aorta_stream *stream;
     struct aorta_recorder *recorder; /* NULL: nothing is recorded */

@@ -1,4 +1,4 @@
-/* What the files of the model share: its memory, and operations wrapped in ranges. */
+/* Shared by the files of the model: its memory, and operations wrapped in ranges. */
 #ifndef AORTA_MODEL_MODEL_INTERNAL_H
 #define AORTA_MODEL_MODEL_INTERNAL_H
 
@@ -71,7 +71,7 @@ struct aorta_model {
     const char **unit_names;
     void **allocations; /* all its device memory, to be freed */
     int allocation_count;
-    struct aorta_place reuse; /* while memory is taken: what is left of the caller's memory for this unit */
+    struct aorta_place reuse; /* while memory is taken: unused part of the caller's memory for this unit */
     /* root unit */
     void *dense;     /* [N, F·d] in dtype; NULL for fp32 (the batch serves) */
     void *embedded;  /* [N, D] */
@@ -92,8 +92,7 @@ struct aorta_model {
     void *attention_scratch;
 };
 
-aorta_status aorta_model_build_parameters(struct aorta_model *model);
-/* What the device can do in one kernel. */
+/* Finds the fused kernels that the device has. */
 aorta_status aorta_model_choose_kernels(struct aorta_model *model);
 
 /* ---- recorded operations: a range around each ---- */
@@ -104,12 +103,12 @@ struct op {
     int layer; /* -1: root */
 };
 
-/* What an operation does, for the roofline. Bytes: read and written at least, each tensor once; 0: not counted. */
+/* The work of an operation, for the roofline. Bytes: read and written at least, each tensor once; 0: not counted. */
 struct op_work {
     enum aorta_dtype dtype;
     double flops;
     int64_t bytes;
-    int32_t dims[AORTA_RANGE_DIMS]; /* of what it reads, up to the first 0 */
+    int32_t dims[AORTA_RANGE_DIMS]; /* of its inputs, up to the first 0 */
 };
 /* `tensors` of [rows, width] of the model's type are moved. */
 static inline struct op_work op_moves(const struct aorta_model *model, int64_t tensors, int64_t width) {

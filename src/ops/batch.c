@@ -3,6 +3,9 @@
 #include "ops/check.h"
 #include "ops/gpu/gpu.h"
 
+#include <math.h>
+#include <string.h>
+
 #define AORTA_SHUFFLE_FUNCTION static
 #include "ops/shuffle.h"
 
@@ -66,17 +69,154 @@ static aorta_status draw_batch_gpu(struct aorta_stream *stream, const void *args
                              sizeof a);
 }
 
-static const struct aorta_kernel kernel = {"draw_batch", draw_batch, draw_batch_gpu};
+static const struct aorta_kernel draw_kernel = {"draw_batch", draw_batch, draw_batch_gpu};
 
 aorta_status aorta_draw_batch(struct aorta_stream *stream, const struct aorta_batch_draw *draw) {
-    AORTA_TRY(aorta_check_size(kernel.name, "samples", draw->samples, 1));
-    AORTA_TRY(aorta_check_size(kernel.name, "positions", draw->positions, 1));
-    AORTA_TRY(aorta_check_size(kernel.name, "dense_columns", draw->dense_columns, 1));
-    AORTA_TRY(aorta_check_size(kernel.name, "sparse_columns", draw->sparse_columns, 1));
-    AORTA_TRY(aorta_check_size(kernel.name, "count", draw->order.count, 1));
-    AORTA_TRY(
-        aorta_check_pointers(kernel.name, AORTA_POINTERS({"quantiles", draw->quantiles}, {"dense", draw->dense},
-                                                         {"categorical", draw->categorical}, {"target", draw->target},
-                                                         {"importance", draw->importance})));
-    return aorta_launch(stream, &kernel, draw, sizeof *draw);
+    AORTA_TRY(aorta_check_size(draw_kernel.name, "samples", draw->samples, 1));
+    AORTA_TRY(aorta_check_size(draw_kernel.name, "positions", draw->positions, 1));
+    AORTA_TRY(aorta_check_size(draw_kernel.name, "dense_columns", draw->dense_columns, 1));
+    AORTA_TRY(aorta_check_size(draw_kernel.name, "sparse_columns", draw->sparse_columns, 1));
+    AORTA_TRY(aorta_check_size(draw_kernel.name, "count", draw->order.count, 1));
+    AORTA_TRY(aorta_check_pointers(draw_kernel.name,
+                                   AORTA_POINTERS({"quantiles", draw->quantiles}, {"dense", draw->dense},
+                                                  {"categorical", draw->categorical}, {"target", draw->target},
+                                                  {"importance", draw->importance})));
+    return aorta_launch(stream, &draw_kernel, draw, sizeof *draw);
+}
+
+/* ---- images ---- */
+
+enum { MOST_COLOURS = 4 };
+
+static aorta_status prepare(const void *args) {
+    const struct aorta_image_args *a = args;
+    const int64_t height = a->shape.height, width = a->shape.width, channels = a->shape.channels;
+    for (int64_t n = 0; n < a->shape.images; n++)
+        for (int64_t h = 0; h < height; h++)
+            for (int64_t w = 0; w < width; w++)
+                for (int64_t c = 0; c < channels; c++) {
+                    const int64_t column = a->flips[n] ? width - 1 - w : w;
+                    const float x = a->x[((n * channels + c) * height + h) * width + column];
+                    a->y[((n * height + h) * width + w) * channels + c] = (x - a->mean[c]) / a->deviation[c];
+                }
+    return NULL;
+}
+
+static aorta_status columns(const void *args) {
+    const struct aorta_image_args *a = args;
+    const int64_t height = a->shape.height, width = a->shape.width, channels = a->shape.channels;
+    const size_t bytes = (size_t)channels * sizeof(float);
+    float *to = a->y;
+    for (int64_t pixel = 0; pixel < a->shape.images * height * width; pixel++)
+        for (int64_t i = 0; i < 9; i++, to += channels) {
+            const int64_t h = pixel / width % height + i / 3 - 1, w = pixel % width + i % 3 - 1;
+            const bool inside = h >= 0 && h < height && w >= 0 && w < width;
+            if (inside)
+                memcpy(to, a->x + ((pixel / (height * width) * height + h) * width + w) * channels, bytes);
+            else
+                memset(to, 0, bytes);
+        }
+    return NULL;
+}
+
+static aorta_status pool(const void *args) {
+    const struct aorta_image_args *a = args;
+    const int64_t height = a->shape.height / 2, width = a->shape.width / 2, channels = a->shape.channels;
+    for (int64_t pixel = 0; pixel < a->shape.images * height * width; pixel++) {
+        const int64_t row = pixel / width * 2, w = pixel % width * 2; /* rows of all images follow each other */
+        const float *x = a->x + (row * a->shape.width + w) * channels, *below = x + a->shape.width * channels;
+        for (int64_t c = 0; c < channels; c++)
+            a->y[pixel * channels + c] = fmaxf(fmaxf(x[c], x[channels + c]), fmaxf(below[c], below[channels + c]));
+    }
+    return NULL;
+}
+
+static aorta_status mean(const void *args) {
+    const struct aorta_image_args *a = args;
+    const int64_t pixels = a->shape.height * a->shape.width, channels = a->shape.channels;
+    for (int64_t n = 0; n < a->shape.images; n++)
+        for (int64_t c = 0; c < channels; c++) {
+            float sum = 0.0f;
+            for (int64_t p = 0; p < pixels; p++) sum += a->x[(n * pixels + p) * channels + c];
+            a->y[n * channels + c] = sum / (float)pixels;
+        }
+    return NULL;
+}
+
+static int64_t pixels(const struct aorta_image *shape) {
+    return shape->images * shape->height * shape->width;
+}
+
+/* A thread for each of `count` elements. */
+static aorta_status run_image(struct aorta_stream *stream, enum aorta_ops_entry entry,
+                              const struct aorta_image_args *args, int64_t count) {
+    return aorta_ops_gpu_run(stream, entry,
+                             aorta_ops_grid(aorta_ops_blocks(count, AORTA_IMAGE_THREADS), AORTA_IMAGE_THREADS), args,
+                             sizeof *args);
+}
+
+static aorta_status image_prepare_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_image_args *a = args;
+    return run_image(stream, AORTA_ENTRY_image_prepare, a, pixels(&a->shape));
+}
+
+/* Four channels for a thread where the kernel can take them so. */
+static aorta_status image_columns_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_image_args *a = args;
+    const bool fours = a->shape.channels % 4 == 0 && ((uintptr_t)a->x | (uintptr_t)a->y) % 16 == 0;
+    return run_image(stream, AORTA_ENTRY_image_columns, a, pixels(&a->shape) * 9 * a->shape.channels / (fours ? 4 : 1));
+}
+
+static aorta_status image_pool_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_image_args *a = args;
+    return run_image(stream, AORTA_ENTRY_image_pool, a, pixels(&a->shape) / 4 * a->shape.channels);
+}
+
+static aorta_status image_mean_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_image_args *a = args;
+    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(a->shape.channels, 32), (uint32_t)a->shape.images},
+                                        .threads = {AORTA_IMAGE_THREADS}};
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_image_mean, grid, a, sizeof *a);
+}
+
+static const struct aorta_kernel prepare_kernel = {"image_prepare", prepare, image_prepare_gpu};
+static const struct aorta_kernel columns_kernel = {"image_columns", columns, image_columns_gpu};
+static const struct aorta_kernel pool_kernel = {"image_pool", pool, image_pool_gpu};
+static const struct aorta_kernel mean_kernel = {"image_mean", mean, image_mean_gpu};
+
+static aorta_status check_image(const char *operation, const struct aorta_image *shape) {
+    AORTA_TRY(aorta_check_size(operation, "images", shape->images, 0));
+    AORTA_TRY(aorta_check_size(operation, "height", shape->height, 1));
+    AORTA_TRY(aorta_check_size(operation, "width", shape->width, 1));
+    return aorta_check_size(operation, "channels", shape->channels, 1);
+}
+
+static aorta_status run(struct aorta_stream *stream, const struct aorta_kernel *kernel,
+                        const struct aorta_image_args *a) {
+    AORTA_TRY(check_image(kernel->name, &a->shape));
+    if (a->shape.images == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(kernel->name, AORTA_POINTERS({"x", a->x}, {"y", a->y})));
+    return aorta_launch(stream, kernel, a, sizeof *a);
+}
+
+aorta_status aorta_image_prepare(struct aorta_stream *stream, const struct aorta_image_args *a) {
+    if (a->shape.channels > MOST_COLOURS)
+        return AORTA_ERROR(AORTA_INTERNAL, "image_prepare: channels is %lld, at most %d", (long long)a->shape.channels,
+                           MOST_COLOURS);
+    if (a->shape.images > 0) AORTA_TRY(aorta_check_pointer(prepare_kernel.name, "flips", a->flips));
+    return run(stream, &prepare_kernel, a);
+}
+
+aorta_status aorta_image_columns(struct aorta_stream *stream, const struct aorta_image_args *a) {
+    return run(stream, &columns_kernel, a);
+}
+
+aorta_status aorta_image_pool(struct aorta_stream *stream, const struct aorta_image_args *a) {
+    if (a->shape.height % 2 == 0 && a->shape.width % 2 == 0) return run(stream, &pool_kernel, a);
+    return AORTA_ERROR(AORTA_INTERNAL, "image_pool: %lld x %lld pixels; both must be even", (long long)a->shape.height,
+                       (long long)a->shape.width);
+}
+
+aorta_status aorta_image_mean(struct aorta_stream *stream, const struct aorta_image_args *a) {
+    return run(stream, &mean_kernel, a);
 }

@@ -1,13 +1,151 @@
 /* Pooled rows of tables, their gradients, and how pooled columns of several ranks make one row. */
-#include "ops/jagged.h"
-
 #include "ops/check.h"
 #include "ops/gpu/gpu.h"
-#include "ops/gpu/workspace.h"
-#include "ops/row_cache.h"
+#include "ops/jagged.h"
 
 #include <math.h>
 #include <string.h>
+
+/* A batch's ids, sorted, as its kernels get them. */
+struct sorted_ids {
+    struct aorta_pool_args pool;
+    struct aorta_pool_order order;
+    int64_t count;
+    const uint32_t *before; /* [before_count]: rows of the batch before, sorted */
+    int64_t before_count;
+    uint32_t batch;
+};
+
+/* ---- rows ---- */
+
+static int64_t code_bytes(int64_t columns) {
+    return (columns + 3) / 4 * 4;
+}
+
+int64_t aorta_row_bytes(int64_t columns, bool coded) {
+    return coded ? code_bytes(columns) + 2 * (int64_t)sizeof(float) : columns * (int64_t)sizeof(float);
+}
+
+void aorta_row_encode(const float *values, int64_t columns, unsigned char *row) {
+    float least = values[0], most = values[0];
+    for (int64_t c = 1; c < columns; c++) {
+        least = fminf(least, values[c]);
+        most = fmaxf(most, values[c]);
+    }
+    const float about[] = {(most - least) / 255.0f, least};
+    for (int64_t c = 0; c < columns; c++)
+        row[c] = about[0] > 0 ? (unsigned char)rintf((values[c] - least) / about[0]) : 0;
+    memcpy(row + code_bytes(columns), about, sizeof about);
+}
+
+/* The values of a row: in place, or decoded into `values` [columns]. */
+static const float *row_values(const struct aorta_pool_slot *slot, const unsigned char *row, float *values) {
+    float about[2];
+    if (!slot->coded) return (const float *)(const void *)row;
+    memcpy(about, row + code_bytes(slot->columns), sizeof about);
+    for (int64_t c = 0; c < slot->columns; c++) values[c] = about[1] + about[0] * (float)row[c];
+    return values;
+}
+
+static unsigned char *in_table(const struct aorta_pool_slot *slot, int64_t number) {
+    return (unsigned char *)slot->table + number * slot->row_bytes;
+}
+
+/* ---- places ---- */
+
+/* The number of a place's row. Lookups and updates of a batch read numbers while the next batch is brought: those of
+ * their own rows do not change then. */
+static uint32_t row_in(const struct aorta_row_cache *cache, int64_t place) {
+    return __atomic_load_n(&cache->rows[place], __ATOMIC_RELAXED);
+}
+
+/* The place of a row in its set; AORTA_ROW_WAYS: it has none. */
+static int64_t way_of(const struct aorta_row_cache *cache, int64_t set, uint32_t row) {
+    int64_t way = 0;
+    while (way < AORTA_ROW_WAYS && row_in(cache, set * AORTA_ROW_WAYS + way) != row + 1) way++;
+    return way;
+}
+
+static unsigned char *values_at(const struct aorta_row_cache *cache, int64_t set, int64_t way) {
+    return cache->values + (set * AORTA_ROW_WAYS + way) * cache->row_bytes;
+}
+
+/* Where row `number` of the slot's table is newest. */
+static unsigned char *row_at(const struct aorta_row_cache *cache, const struct aorta_pool_slot *slot, int64_t number) {
+    if (!cache->sets) return in_table(slot, number);
+    const int64_t row = slot->base + number, set = row / cache->per_set;
+    const int64_t way = way_of(cache, set, (uint32_t)row);
+    return way < AORTA_ROW_WAYS ? values_at(cache, set, way) : in_table(slot, number);
+}
+
+/* ---- filling ---- */
+
+static bool occurs(const uint32_t *rows, int64_t count, uint32_t row) {
+    int64_t first = 0;
+    while (count > 0) {
+        const int64_t half = count / 2;
+        if (rows[first + half] == row) return true;
+        if (rows[first + half] < row)
+            first += half + 1, count -= half + 1;
+        else
+            count = half;
+    }
+    return false;
+}
+
+/* The row replaces the least recently used one, which is written back. False: all places are in use. */
+static bool bring(const struct sorted_ids *s, int64_t set, int64_t i) {
+    const struct aorta_row_cache *cache = &s->pool.cache;
+    uint32_t *used = cache->used + set * AORTA_ROW_WAYS;
+    int64_t way = 0;
+    for (int64_t w = 1; w < AORTA_ROW_WAYS; w++)
+        if (used[w] < used[way]) way = w;
+    if (used[way] + 1 >= s->batch) return false;
+    const int64_t place = set * AORTA_ROW_WAYS + way;
+    if (cache->rows[place]) {
+        const struct aorta_pool_slot *old = &s->pool.slot[cache->slots[place]];
+        memcpy(in_table(old, (int64_t)cache->rows[place] - 1 - old->base), values_at(cache, set, way),
+               (size_t)old->row_bytes);
+        cache->counts[AORTA_ROWS_WRITTEN_BACK]++;
+    }
+    const int now = (int)(s->order.passes % 2);
+    const uint32_t row = s->order.rows[now][i], cell = s->order.cells[s->order.places[now][i]];
+    const int64_t number = cell / s->pool.shape.batch % s->pool.shape.slots;
+    const struct aorta_pool_slot *slot = &s->pool.slot[number];
+    memcpy(values_at(cache, set, way), in_table(slot, (int64_t)row - slot->base), (size_t)slot->row_bytes);
+    __atomic_store_n(&cache->rows[place], row + 1, __ATOMIC_RELAXED);
+    cache->slots[place] = (uint32_t)number, used[way] = s->batch;
+    return true;
+}
+
+/* Rows [first, end) of the sorted ones, all of one set: those that are there stay. */
+static void fill_set(const struct sorted_ids *s, int64_t set, int64_t first, int64_t end) {
+    const struct aorta_row_cache *cache = &s->pool.cache;
+    const uint32_t *rows = s->order.rows[s->order.passes % 2];
+    for (int64_t i = first; i < end; i++) {
+        const int64_t way = way_of(cache, set, rows[i]);
+        if (way < AORTA_ROW_WAYS) cache->used[set * AORTA_ROW_WAYS + way] = s->batch;
+    }
+    for (int64_t i = first; i < end; i++) {
+        if (i > first && rows[i - 1] == rows[i]) continue;
+        if (way_of(cache, set, rows[i]) < AORTA_ROW_WAYS) {
+            cache->counts[AORTA_ROWS_CACHED]++;
+            continue;
+        }
+        const bool brought = !occurs(s->before, s->before_count, rows[i]) && bring(s, set, i);
+        cache->counts[brought ? AORTA_ROWS_BROUGHT : AORTA_ROWS_WITHOUT_PLACE]++;
+    }
+}
+
+/* Brings the rows of the batch into the cache: see aorta_pool_cache. */
+static void fill_cache(const struct sorted_ids *s) {
+    const uint32_t *rows = s->order.rows[s->order.passes % 2];
+    for (int64_t first = 0, end; first < s->count; first = end) {
+        const int64_t set = rows[first] / s->pool.cache.per_set;
+        for (end = first + 1; end < s->count && rows[end] / s->pool.cache.per_set == set;) end++;
+        fill_set(s, set, first, end);
+    }
+}
 
 /* ---- lookups ---- */
 
@@ -29,7 +167,7 @@ static aorta_status run_forward(const void *args) {
         memset(to, 0, (size_t)slot->columns * sizeof(float));
         for (int64_t i = a->offsets[cell]; i < a->offsets[cell + 1]; i++) {
             if (a->ids[i] < 0 || a->ids[i] >= slot->rows) return out_of_table(a->ids[i], slot, number);
-            const float *row = aorta_row_values(slot, aorta_row_at(&a->cache, slot, a->ids[i]), decoded);
+            const float *row = row_values(slot, row_at(&a->cache, slot, a->ids[i]), decoded);
             const float weight = a->weights ? a->weights[i] : 1.0f;
             for (int64_t c = 0; c < slot->columns; c++) to[c] += weight * row[c];
         }
@@ -41,7 +179,7 @@ static aorta_status run_forward(const void *args) {
 
 enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
 
-static void sort_by_digit(const struct aorta_pool_sorted *a, int pass) {
+static void sort_by_digit(const struct sorted_ids *a, int pass) {
     const int shift = pass * DIGIT_BITS, from = pass % 2;
     int64_t starts[DIGITS + 1] = {0};
     const uint32_t *rows = a->order.rows[from], *places = a->order.places[from];
@@ -55,7 +193,7 @@ static void sort_by_digit(const struct aorta_pool_sorted *a, int pass) {
 }
 
 static aorta_status run_sort(const void *args) {
-    const struct aorta_pool_sorted *a = args;
+    const struct sorted_ids *a = args;
     const struct aorta_pool *s = &a->pool.shape;
     for (int64_t cell = 0; cell < s->sources * s->slots * s->batch; cell++) {
         const struct aorta_pool_slot *slot = &a->pool.slot[cell / s->batch % s->slots];
@@ -85,7 +223,7 @@ static void apply(const float *row, float *to, float *state, const float *gradie
 }
 
 /* The gradient of the row of sorted ids [first, end). */
-static void sum_row(const struct aorta_pool_sorted *a, const struct aorta_pool_slot *slot, int64_t first, int64_t end,
+static void sum_row(const struct sorted_ids *a, const struct aorta_pool_slot *slot, int64_t first, int64_t end,
                     float *sum) {
     const struct aorta_pool *s = &a->pool.shape;
     memset(sum, 0, (size_t)slot->columns * sizeof *sum);
@@ -101,9 +239,9 @@ static void sum_row(const struct aorta_pool_sorted *a, const struct aorta_pool_s
 
 static void update_row(const struct aorta_pool_args *a, const struct aorta_pool_slot *slot, int64_t number,
                        const float *gradient) {
-    unsigned char *row = aorta_row_at(&a->cache, slot, number);
+    unsigned char *row = row_at(&a->cache, slot, number);
     float *state = slot->state ? slot->state + number : NULL, decoded[WIDEST];
-    const float *values = aorta_row_values(slot, row, decoded);
+    const float *values = row_values(slot, row, decoded);
     if (!slot->coded) {
         apply(values, (float *)(void *)row, state, gradient, slot->columns, a->lr, a->eps);
         return;
@@ -113,7 +251,7 @@ static void update_row(const struct aorta_pool_args *a, const struct aorta_pool_
 }
 
 static aorta_status run_update(const void *args) {
-    const struct aorta_pool_sorted *a = args;
+    const struct sorted_ids *a = args;
     const struct aorta_pool *s = &a->pool.shape;
     const uint32_t *rows = a->order.rows[a->order.passes % 2], *places = a->order.places[a->order.passes % 2];
     float sum[WIDEST];
@@ -132,7 +270,7 @@ static aorta_status run_update(const void *args) {
 }
 
 static aorta_status run_cache(const void *args) {
-    aorta_row_cache_fill(args);
+    fill_cache(args);
     return NULL;
 }
 
@@ -239,7 +377,7 @@ static aorta_status sort_pass(struct aorta_stream *stream, const struct aorta_gp
 }
 
 static aorta_status sort_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_pool_sorted *a = args;
+    const struct sorted_ids *a = args;
     const int64_t blocks = aorta_ops_blocks(a->count, AORTA_SORT_THREADS * AORTA_SORT_ITEMS);
     const size_t histogram = (size_t)(blocks * AORTA_SORT_DIGITS) * sizeof(uint32_t);
     const struct aorta_gpu_pool_args keys = {.op = a->pool, .order = a->order, .count = a->count};
@@ -272,7 +410,7 @@ static aorta_status check_widest(int64_t columns) {
 }
 
 static aorta_status update_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_pool_sorted *a = args;
+    const struct sorted_ids *a = args;
     const struct aorta_gpu_pool_args gpu = {.op = a->pool, .order = a->order, .count = a->count};
     const bool wide = a->pool.shape.widest > 128;
     AORTA_TRY(check_widest(a->pool.shape.widest));
@@ -283,7 +421,7 @@ static aorta_status update_gpu(struct aorta_stream *stream, const void *args) {
 }
 
 static aorta_status cache_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_pool_sorted *a = args;
+    const struct sorted_ids *a = args;
     const struct aorta_gpu_pool_args gpu = {.op = a->pool,
                                             .order = a->order,
                                             .count = a->count,
@@ -357,7 +495,7 @@ aorta_status aorta_pool_forward(struct aorta_stream *stream, const struct aorta_
 }
 
 static aorta_status launch_sorted(struct aorta_stream *stream, const struct aorta_kernel *kernel,
-                                  const struct aorta_pool_sorted *sorted) {
+                                  const struct sorted_ids *sorted) {
     AORTA_TRY(check_pool(kernel->name, &sorted->pool));
     if (sorted->count > sorted->order.capacity)
         return AORTA_ERROR(AORTA_INTERNAL, "%s: %lld ids, but memory for %lld", kernel->name, (long long)sorted->count,
@@ -366,23 +504,23 @@ static aorta_status launch_sorted(struct aorta_stream *stream, const struct aort
 }
 
 aorta_status aorta_pool_sort(struct aorta_stream *stream, const struct aorta_pool_args *args, int64_t count) {
-    const struct aorta_pool_sorted sorted = {.pool = *args, .order = *args->order, .count = count};
+    const struct sorted_ids sorted = {.pool = *args, .order = *args->order, .count = count};
     return launch_sorted(stream, &sort_kernel, &sorted);
 }
 
 aorta_status aorta_pool_update(struct aorta_stream *stream, const struct aorta_pool_args *args, int64_t count) {
-    const struct aorta_pool_sorted sorted = {.pool = *args, .order = *args->order, .count = count};
+    const struct sorted_ids sorted = {.pool = *args, .order = *args->order, .count = count};
     return launch_sorted(stream, &update_kernel, &sorted);
 }
 
 aorta_status aorta_pool_cache(struct aorta_stream *stream, const struct aorta_pool_args *args, int64_t count,
                               const struct aorta_pool_order *before, int64_t before_count, int64_t batch) {
-    const struct aorta_pool_sorted sorted = {.pool = *args,
-                                             .order = *args->order,
-                                             .count = count,
-                                             .before = before->rows[before->passes % 2],
-                                             .before_count = before_count,
-                                             .batch = (uint32_t)batch};
+    const struct sorted_ids sorted = {.pool = *args,
+                                      .order = *args->order,
+                                      .count = count,
+                                      .before = before->rows[before->passes % 2],
+                                      .before_count = before_count,
+                                      .batch = (uint32_t)batch};
     AORTA_TRY(aorta_check_size(cache_kernel.name, "sets", args->cache.sets, 1));
     AORTA_TRY(aorta_check_size(cache_kernel.name, "batch", batch, 2));
     return launch_sorted(stream, &cache_kernel, &sorted);

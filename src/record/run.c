@@ -1,19 +1,352 @@
+/* Runs a program with the recording library in it, and reads the spools of its processes. */
 #include "record/run.h"
-
 #include "base/clock.h"
+#include "formats/open.h"
+#include "measure/cupti_records.h"
 #include "measure/machine.h"
 #include "record/inject/settings.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <glob.h>
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* ---- does the program use CUDA? ---- */
+
+enum { FAMILY_MAX = 4096 };
+
+static pid_t parent_of(pid_t pid) {
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (!file) return -1;
+    size_t length = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[length] = '\0';
+    const char *behind_name = strrchr(text, ')'); /* then state and parent: proc(5) */
+    return behind_name && strlen(behind_name) > 4 ? (pid_t)strtol(behind_name + 4, NULL, 10) : -1;
+}
+
+static bool is_in(const pid_t *family, int count, pid_t pid) {
+    for (int i = 0; i < count; i++)
+        if (family[i] == pid) return true;
+    return false;
+}
+
+/* The processes of this host whose ancestors lead to `root`. Numbers mostly grow from parent to child, so one pass
+ * finds nearly all; the loop finds the remaining ones. */
+static int find_family(pid_t root, pid_t family[FAMILY_MAX]) {
+    int count = 1, before = 0;
+    family[0] = root;
+    while (count != before) {
+        before = count;
+        DIR *directory = opendir("/proc");
+        if (!directory) return count;
+        for (const struct dirent *entry; (entry = readdir(directory)) && count < FAMILY_MAX;) {
+            if (!isdigit((unsigned char)entry->d_name[0])) continue;
+            pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+            if (!is_in(family, count, pid) && is_in(family, count, parent_of(pid))) family[count++] = pid;
+        }
+        closedir(directory);
+    }
+    return count;
+}
+
+static bool has_driver(pid_t pid) {
+    char path[64], *line = NULL;
+    size_t capacity = 0;
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    FILE *file = fopen(path, "re");
+    while (file && !found && getline(&line, &capacity, file) > 0) found = strstr(line, "/libcuda.so") != NULL;
+    if (file) fclose(file);
+    free(line);
+    return found;
+}
+
+static bool has_variable(pid_t pid, const char *variable) {
+    char path[64], *entry = NULL;
+    size_t capacity = 0, length = strlen(variable);
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    FILE *file = fopen(path, "re");
+    while (file && !found && getdelim(&entry, &capacity, '\0', file) > 0)
+        found = strncmp(entry, variable, length) == 0 && entry[length] == '=';
+    if (file) fclose(file);
+    free(entry);
+    return found;
+}
+
+/* Looks at `root` and its descendants (through /proc): whether one has libcuda.so.1, and this variable. Costs some
+ * milliseconds at most. */
+static void look_for_cuda(struct aorta_cuda_search *search, pid_t root, const char *variable) {
+    pid_t family[FAMILY_MAX];
+    int count = find_family(root, family);
+    search->looks++;
+    for (int i = 0; i < count && !search->driver_pid; i++) {
+        if (!has_driver(family[i])) continue;
+        search->driver_pid = family[i];
+        search->dropped = !has_variable(family[i], variable);
+    }
+}
+
+/* ---- reading ---- */
+
+static aorta_status read_one(const char *path, const struct aorta_trace_options *options,
+                             struct aorta_trace_run_process *process, struct aorta_trace_list *traces) {
+    struct aorta_trace_options lenient = {.recover = true};
+    if (options) lenient.patterns = options->patterns, lenient.until_ns = options->until_ns;
+    struct aorta_trace *trace = NULL;
+    process->rank = -1;
+    process->path = strdup(path);
+    if (!process->path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+    FILE *file = aorta_spool_stream(path);
+    if (!file) return AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno));
+    aorta_status status = aorta_spool_read(file, path, &lenient, &process->facts, &trace);
+    fclose(file);
+    if (status) return status;
+    if (process->facts.work) return aorta_trace_list_add(traces, trace);
+    aorta_trace_free(trace);
+    return NULL;
+}
+
+static aorta_status read_all(const glob_t *found, const struct aorta_trace_options *options,
+                             struct aorta_trace_run_record *record) {
+    record->processes = calloc(found->gl_pathc + 1, sizeof *record->processes);
+    if (!record->processes) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu processes", found->gl_pathc);
+    for (size_t i = 0; i < found->gl_pathc; i++) {
+        record->process_count++;
+        AORTA_TRY(read_one(found->gl_pathv[i], options, &record->processes[i], &record->traces));
+    }
+    return NULL;
+}
+
+/* ---- ranks ---- */
+
+static void find_ranks(struct aorta_trace_run_record *record) {
+    for (size_t i = 0; i < record->process_count; i++) {
+        struct aorta_trace_run_process *process = &record->processes[i];
+        for (size_t j = 0; j < record->traces.count; j++)
+            if (strcmp(record->traces.items[j]->path, process->path) == 0)
+                process->rank = record->traces.items[j]->rank;
+    }
+}
+
+static int compare_traces(const void *a, const void *b) {
+    const struct aorta_trace *x = *(struct aorta_trace *const *)a, *y = *(struct aorta_trace *const *)b;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static int compare_processes(const void *a, const void *b) {
+    const struct aorta_trace_run_process *x = a, *y = b;
+    if ((x->rank < 0) != (y->rank < 0)) return x->rank < 0 ? 1 : -1;
+    if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+    int64_t i = x->facts.process.start_ns, j = y->facts.process.start_ns;
+    return i < j ? -1 : i > j;
+}
+
+aorta_status aorta_trace_run_read(const char *directory, const struct aorta_trace_options *options,
+                                  struct aorta_trace_run_record *record) {
+    char pattern[2 * PATH_MAX + 16], *end = pattern;
+    glob_t found;
+    *record = (struct aorta_trace_run_record){0};
+    if (strlen(directory) >= PATH_MAX) return AORTA_ERROR(AORTA_IO, "%s: the path is too long", directory);
+    for (const char *c = directory; *c; *end++ = *c++)
+        if (strchr("*?[]\\", *c)) *end++ = '\\';
+    strcpy(end, "/*" AORTA_SPOOL_SUFFIX);
+    int result = glob(pattern, 0, NULL, &found);
+    if (result == GLOB_NOMATCH) return NULL;
+    if (result != 0) return AORTA_ERROR(AORTA_IO, "%s: cannot be listed", directory);
+    aorta_status status = read_all(&found, options, record);
+    globfree(&found);
+    if (status) return status;
+    aorta_spool_number_ranks(&record->traces);
+    find_ranks(record);
+    if (record->traces.count)
+        qsort(record->traces.items, record->traces.count, sizeof *record->traces.items, compare_traces);
+    qsort(record->processes, record->process_count, sizeof *record->processes, compare_processes);
+    return NULL;
+}
+
+void aorta_trace_run_record_free(struct aorta_trace_run_record *record) {
+    for (size_t i = 0; i < record->process_count; i++) {
+        aorta_spool_facts_free(&record->processes[i].facts);
+        free(record->processes[i].path);
+    }
+    free(record->processes);
+    aorta_trace_list_free(&record->traces);
+    *record = (struct aorta_trace_run_record){0};
+}
+
+/* ---- the summary ---- */
+
+enum { COMMAND_SHOWN = 60 };
+
+static void put_command(const struct aorta_spool_facts *facts, struct aorta_text *out) {
+    bool cut = strlen(facts->command) > COMMAND_SHOWN;
+    aorta_text_printf(out, "process %d", facts->process.pid);
+    if (facts->command[0]) aorta_text_printf(out, " (%.*s%s)", COMMAND_SHOWN, facts->command, cut ? " …" : "");
+}
+
+static void put_version(const struct aorta_spool_process *process, struct aorta_text *out) {
+    uint32_t version = process->cupti;
+    if (version >= 100000) /* since CUDA 13 the number is major, minor, patch */
+        aorta_text_printf(out, "CUPTI %u.%u.%u", version / 10000, version / 100 % 100, version % 100);
+    else
+        aorta_text_printf(out, "CUPTI 12 (interface %u)", version);
+    if (process->driver)
+        aorta_text_printf(out, ", driver for CUDA %u.%u", process->driver / 1000, process->driver % 1000 / 10);
+}
+
+static double seconds_before(int64_t from_ns, int64_t to_ns) {
+    return (double)(to_ns - from_ns) * 1e-9;
+}
+
+/* Whether the process still runs: one that the program started and did not wait for goes on writing. */
+static bool still_runs(const struct aorta_spool_facts *facts) {
+    return facts->head.state == AORTA_SPOOL_RECORDING && facts->process.pid > 0 &&
+           (kill(facts->process.pid, 0) == 0 || errno == EPERM);
+}
+
+static void put_ending(const struct aorta_spool_facts *facts, struct aorta_text *out) {
+    int64_t begun_ns = facts->head.begun_ns ? facts->head.begun_ns : facts->process.start_ns;
+    double until_s = seconds_before(begun_ns, facts->head.last_ns);
+    double delay_s = seconds_before(facts->process.start_ns, begun_ns);
+    if (delay_s >= 0.1) aorta_text_printf(out, "; recording began %.1f s after CUDA's start", delay_s);
+    switch (facts->head.state) {
+    case AORTA_SPOOL_RECORDING:
+        if (still_runs(facts))
+            aorta_text_puts(out, "; still runs: its later work is not in these figures");
+        else
+            aorta_text_puts(out, "; ended by a signal, exec or _exit: its last moments are missing");
+        break;
+    case AORTA_SPOOL_TAKEN:
+        aorta_text_printf(out, "; recorded for %.1f s, then %s", until_s, facts->note);
+        break;
+    case AORTA_SPOOL_FAILED:
+        aorta_text_printf(out, "; recorded for %.1f s, then writing failed: %s", until_s,
+                          strerror((int)facts->head.result));
+        break;
+    case AORTA_SPOOL_FULL:
+        aorta_text_printf(out, "; recorded for %.1f s, then its file was full (--limit-mb)", until_s);
+        break;
+    case AORTA_SPOOL_STOPPED:
+        aorta_text_printf(out, "; recorded for %.1f s, as --duration says", until_s);
+        break;
+    }
+    uint32_t parts = facts->process.parts;
+    if ((parts & AORTA_SPOOL_PARTS_KNOWN) && !(parts & AORTA_SPOOL_WAITS))
+        aorta_text_puts(out, parts & AORTA_SPOOL_LAUNCHES ? "; calls that wait were not recorded, as --record says"
+                                                          : "; the host's calls were not recorded, as --record says");
+    if (facts->note[0] && facts->head.state != AORTA_SPOOL_TAKEN) aorta_text_printf(out, "; %s", facts->note);
+    if (facts->head.lost)
+        aorta_text_printf(out, "; %llu records were lost, because they came faster than they could be written",
+                          (unsigned long long)facts->head.lost);
+    if (facts->cut_bytes) aorta_text_puts(out, "; the last record was cut");
+}
+
+void aorta_trace_run_describe(const struct aorta_trace_run_record *record, struct aorta_text *out) {
+    for (size_t i = 0; i < record->process_count; i++) {
+        const struct aorta_trace_run_process *process = &record->processes[i];
+        if (process->rank < 0) continue;
+        aorta_text_printf(out, "rank %d: ", process->rank);
+        put_command(&process->facts, out);
+        aorta_text_printf(out, ", %lld kernels and copies", (long long)process->facts.work);
+        if (i == 0) {
+            aorta_text_puts(out, ", ");
+            put_version(&process->facts.process, out);
+        }
+        int32_t named = process->facts.process.rank;
+        if (named >= 0 && named != process->rank)
+            aorta_text_printf(out, "; calls itself rank %d, as another process with more work does", named);
+        put_ending(&process->facts, out);
+        aorta_text_puts(out, "\n");
+    }
+}
+
+/* ---- nothing ---- */
+
+static void put_missing(const struct aorta_spool_facts *facts, struct aorta_text *out) {
+    put_command(&facts[0], out);
+    aorta_text_printf(out,
+                      " uses CUDA, but no libcupti that suits it was found (%s). Install it (pip install "
+                      "nvidia-cuda-cupti-cu12 or nvidia-cuda-cupti, or the toolkit's package cuda-cupti-13-0), or name "
+                      "one with --cupti FILE\n",
+                      facts->note);
+}
+
+static void put_refused(const struct aorta_spool_facts *facts, struct aorta_text *out) {
+    const char *advice = aorta_cupti_advice(facts->head.result);
+    put_command(facts, out);
+    aorta_text_printf(out, ": CUPTI (%s) refused to record: %s%s%s\n", facts->library, facts->note, advice ? ": " : "",
+                      advice ? advice : "");
+}
+
+static void put_why(const struct aorta_spool_facts *facts, struct aorta_text *out) {
+    switch (facts->head.state) {
+    case AORTA_SPOOL_MISSING:
+        put_missing(facts, out);
+        return;
+    case AORTA_SPOOL_REFUSED:
+        put_refused(facts, out);
+        return;
+    case AORTA_SPOOL_TAKEN:
+        put_command(facts, out);
+        aorta_text_printf(out,
+                          ": %s; only one profiler can have it. Run the program without its own profiler "
+                          "(torch.profiler, Nsight Systems, DCGM profiling), or analyse the trace which that one "
+                          "writes (aorta trace analyze)\n",
+                          facts->note);
+        return;
+    case AORTA_SPOOL_FAILED:
+        put_command(facts, out);
+        aorta_text_printf(out, ": nothing could be written: %s (-o names another place)\n",
+                          strerror((int)facts->head.result));
+        return;
+    default:
+        put_command(facts, out);
+        aorta_text_printf(out, " initialised CUDA, but no kernel, copy or fill ended while it was recorded%s%s\n",
+                          facts->note[0] ? "; " : "", facts->note);
+        return;
+    }
+}
+
+static void put_unseen(const struct aorta_cuda_search *search, struct aorta_text *out) {
+    if (!search->driver_pid) {
+        aorta_text_puts(out,
+                        "none of its processes loaded CUDA's driver (libcuda.so.1): the program ran on the CPU, or "
+                        "was over at once. For PyTorch see torch.cuda.is_available(); `aorta info` shows which "
+                        "devices are there\n");
+        return;
+    }
+    aorta_text_printf(out, "process %d loaded CUDA's driver, but the driver did not load the recording library: ",
+                      (int)search->driver_pid);
+    if (search->dropped)
+        aorta_text_puts(out, "CUDA_INJECTION64_PATH had been taken out of its environment. sudo, env -i, ssh, srun and "
+                             "containers do that: pass the variables on, or start `aorta trace run` inside\n");
+    else
+        aorta_text_puts(out, "the driver was never initialised (cuInit), or the process has more rights than its user "
+                             "(setuid), in which case the driver ignores CUDA_INJECTION64_PATH\n");
+}
+
+void aorta_trace_run_explain_nothing(const struct aorta_trace_run_record *record,
+                                     const struct aorta_trace_run_result *result, struct aorta_text *out) {
+    aorta_text_puts(out, "no activity of a GPU was recorded: ");
+    for (size_t i = 0; i < record->process_count; i++) put_why(&record->processes[i].facts, out);
+    if (!record->process_count) put_unseen(&result->search, out);
+}
+
+/* ---- the run ---- */
 
 enum { LOOK_NS = 100000000, LOOKS_AT_FIRST = 20, LOOK_EVERY = 20 };
 
@@ -49,7 +382,7 @@ static void watch(const struct aorta_trace_run_options *options, pid_t child, in
                   struct aorta_cuda_search *search) {
     if (!options->spools || search->driver_pid) return;
     if (round > LOOKS_AT_FIRST && round % LOOK_EVERY) return;
-    if (!any_spool(options->spools)) aorta_cuda_search_look(search, child, AORTA_INJECT_DIRECTORY);
+    if (!any_spool(options->spools)) look_for_cuda(search, child, AORTA_INJECT_DIRECTORY);
 }
 
 static void pass_on(pid_t child, const siginfo_t *info) {
@@ -83,7 +416,7 @@ static aorta_status wait_for(const struct aorta_trace_run_options *options, pid_
     return NULL;
 }
 
-/* What the machine does is beside the point where it cannot be written down: the recording goes on. */
+/* If the machine's readings cannot be written, the recording still goes on. */
 static aorta_status wait_watching(const struct aorta_trace_run_options *options, pid_t child, const sigset_t *watched,
                                   struct aorta_trace_run_result *result) {
     struct aorta_machine_watch *machine = NULL;

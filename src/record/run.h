@@ -4,7 +4,10 @@
 
 #include "formats/open.h"
 #include "formats/spool.h"
-#include "record/cuda_search.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 /* One variable for the program's environment. */
 struct aorta_trace_run_variable {
@@ -16,10 +19,17 @@ struct aorta_trace_run_options {
     const struct aorta_trace_run_variable *variables; /* set in the program's environment */
     size_t variable_count;
     bool output_to_error; /* the program's standard output goes to standard error */
-    const char *machine;  /* file of what the machine does meanwhile (measure/machine.h); NULL: it is not watched */
+    const char *machine;  /* file of the machine's readings (measure/machine.h); NULL: it is not watched */
     const char *spools;   /* directory in which files appear once CUDA is in use; NULL: nobody watches */
     aorta_status (*started)(void *user); /* called once it runs, may start threads; NULL: nothing is */
     void *user;
+};
+
+/* From outside: whether the program uses CUDA at all, to explain why nothing was recorded. */
+struct aorta_cuda_search { /* zero-initialise */
+    pid_t driver_pid;      /* a process that had the driver's library loaded; 0: none was seen */
+    bool dropped;          /* its environment lacked the variable looked for */
+    int looks;
 };
 
 struct aorta_trace_run_result {
@@ -35,7 +45,7 @@ struct aorta_trace_run_result {
 AORTA_MUST_USE aorta_status aorta_trace_run_program(const struct aorta_trace_run_options *options,
                                                     struct aorta_trace_run_result *result);
 
-/* ---- what was recorded ---- */
+/* ---- the recording ---- */
 
 struct aorta_trace_run_process {
     char *path; /* of the spool */
@@ -55,7 +65,7 @@ AORTA_MUST_USE aorta_status aorta_trace_run_read(const char *directory, const st
                                                  struct aorta_trace_run_record *record);
 void aorta_trace_run_record_free(struct aorta_trace_run_record *record);
 
-/* What a user should know of the recording, line by line: processes and their ranks, what was lost, who took CUPTI. */
+/* Messages for the user, line by line: processes and their ranks, losses, other profilers. */
 void aorta_trace_run_describe(const struct aorta_trace_run_record *record, struct aorta_text *out);
 /* Why nothing was recorded, and what to do about it. */
 void aorta_trace_run_explain_nothing(const struct aorta_trace_run_record *record,

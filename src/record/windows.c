@@ -21,7 +21,7 @@ static bool is_spool(const char *name) {
     return length > suffix && strcmp(name + length - suffix, AORTA_SPOOL_SUFFIX) == 0;
 }
 
-/* In a folder that others share a link could lead anywhere, and a pipe would wait. */
+/* In a shared folder a link could lead anywhere, and a pipe would wait. */
 static DIR *open_folder(const char *path) {
     const int file = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *folder = file < 0 ? NULL : fdopendir(file);

@@ -22,7 +22,7 @@ void aorta_windows_free(struct aorta_window_list *list);
 bool aorta_window_is_ready(const struct aorta_window *window);
 /* Bytes of its spools. */
 int64_t aorta_window_bytes(const struct aorta_window *window);
-/* Removes a window's files and its folder; what is not ours stays. */
+/* Removes a window's files and its folder; other files stay. */
 void aorta_window_remove(const struct aorta_window *window);
 
 /* Steps in which launches or kernels are not all there, at both ends of a window, are taken out of the traces, and

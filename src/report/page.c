@@ -59,14 +59,13 @@ static void put_json(struct aorta_text *out, const char *json) {
 }
 
 static void put_escaped(struct aorta_text *out, const char *text) {
-    for (; *text; text++) {
+    for (; *text; text++)
         if (*text == '<')
             aorta_text_puts(out, "&lt;");
         else if (*text == '&')
             aorta_text_puts(out, "&amp;");
         else
             aorta_text_append(out, text, 1);
-    }
 }
 
 void aorta_page_short_names(const struct aorta_intern *names, struct aorta_json *json) {

@@ -242,12 +242,11 @@ static aorta_status write_rank(struct aorta_json *json, const struct aorta_label
 static void write_missing_ranks(struct aorta_json *json, const struct aorta_run *run) {
     aorta_json_key_array(json, "missing_ranks");
     size_t found = 0;
-    for (int rank = 0; rank < run->world_size; rank++) {
+    for (int rank = 0; rank < run->world_size; rank++)
         if (found < run->rank_count && run->ranks[found] == rank)
             found++;
         else
             aorta_json_int(json, rank);
-    }
     aorta_json_array_end(json);
 }
 

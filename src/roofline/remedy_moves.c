@@ -24,12 +24,11 @@ static int layout_of(const struct aorta_input *input, struct axis axes[AORTA_INP
         for (; at > 0 && sorted[at - 1].stride < input->stride[i]; at--) sorted[at] = sorted[at - 1];
         sorted[at] = (struct axis){input->stride[i], input->size[i]};
     }
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         if (joined && axes[joined - 1].stride == sorted[i].stride * sorted[i].size)
             axes[joined - 1] = (struct axis){sorted[i].stride, sorted[i].size * axes[joined - 1].size};
         else
             axes[joined++] = sorted[i];
-    }
     return joined;
 }
 

@@ -128,7 +128,7 @@ static struct aorta_stream *compute_of(const struct aorta_sparse_dense *d) {
     return aorta_train_compute(d->context);
 }
 
-/* What a pass over layers [first, end) computes; `passes`: products of each layer. */
+/* Begins a range for a pass over layers [first, end); `passes`: products of each layer. */
 static aorta_status begin(const struct aorta_sparse_dense *d, const char *function, int first, int end, int passes,
                           int64_t samples, int *range) {
     double flops = 0;

@@ -46,15 +46,15 @@ struct aorta_sparse_pass {
     const float *features, *labels, *pooled;
     float *pooled_gradient;
 };
-/* The layers on the dense features; what follows them, with the loss and the gradient up to that of the pooled rows;
- * the gradients of the projection and of the layers on the dense features. */
+/* Three parts: the layers on the dense features; all later layers with the loss and the gradient up to that of the
+ * pooled rows; the gradients of the projection and of the layers on the dense features. */
 AORTA_MUST_USE aorta_status aorta_sparse_dense_bottom(struct aorta_sparse_dense *dense,
                                                       const struct aorta_sparse_pass *pass);
 AORTA_MUST_USE aorta_status aorta_sparse_dense_top(struct aorta_sparse_dense *dense,
                                                    const struct aorta_sparse_pass *pass);
 AORTA_MUST_USE aorta_status aorta_sparse_dense_backward(struct aorta_sparse_dense *dense,
                                                         const struct aorta_sparse_pass *pass);
-/* Gradients of all parameters and one more element, the ranks' stop flags: what is summed over the ranks. */
+/* Summed over the ranks: gradients of all parameters, and one more element, the ranks' stop flags. */
 float *aorta_sparse_dense_gradients(struct aorta_sparse_dense *dense, int64_t *count);
 /* Their norm into the state, and parameters −= lr · gradient. */
 AORTA_MUST_USE aorta_status aorta_sparse_dense_update(struct aorta_sparse_dense *dense);

@@ -1,4 +1,4 @@
-/* An exchange from begin to end, and what all of its files call. */
+/* An exchange from begin to end: lengths, ids, lookups and updates. */
 #include "sparse/exchange_internal.h"
 
 #include <stdlib.h>
@@ -31,8 +31,9 @@ bool exchange_in_host_memory(const struct aorta_sparse_exchange *x) {
 
 /* ---- ranges and collectives ---- */
 
-aorta_status exchange_begin(const struct aorta_sparse_exchange *x, enum aorta_role role, const char *function,
-                            int64_t bytes, int *range) {
+/* A range of the recorder on the stream of `role`. */
+static aorta_status begin_range(const struct aorta_sparse_exchange *x, enum aorta_role role, const char *function,
+                                int64_t bytes, int *range) {
     struct aorta_range_info info = {.tag = x->tag,
                                     .function = function,
                                     .role = role,
@@ -43,11 +44,23 @@ aorta_status exchange_begin(const struct aorta_sparse_exchange *x, enum aorta_ro
     return aorta_range_begin(x->s.context->recorder, x->s.context->streams[role], &info, range);
 }
 
-aorta_status exchange_finish(const struct aorta_sparse_exchange *x, enum aorta_role role, int range) {
+static aorta_status finish_range(const struct aorta_sparse_exchange *x, enum aorta_role role, int range) {
     return aorta_range_end(x->s.context->recorder, x->s.context->streams[role], range);
 }
 
-aorta_status exchange_transfer(const struct aorta_sparse_exchange *x, const struct exchange_transfer *p) {
+/* All-to-all of unequal parts. */
+struct exchange_transfer {
+    struct aorta_comm *comm;
+    enum aorta_flow flow;
+    const char *tag;
+    const void *send;
+    void *receive;
+    const size_t *sent, *received;
+    enum aorta_dtype dtype;
+};
+
+/* An only owner copies the data that it would send to itself. */
+static aorta_status send_parts(const struct aorta_sparse_exchange *x, const struct exchange_transfer *p) {
     if (!p->comm) {
         const size_t bytes = p->sent[0] * aorta_dtype_size(p->dtype);
         return bytes ? aorta_copy(aorta_train_stream(x->s.context, p->flow), p->receive, p->send, bytes) : NULL;
@@ -65,7 +78,8 @@ aorta_status exchange_transfer(const struct aorta_sparse_exchange *x, const stru
     return aorta_train_collect(x->s.context, &collective);
 }
 
-size_t *exchange_counts(const struct aorta_sparse_exchange *x, struct exchange_flight *f, int which) {
+/* [owners] of a batch: see `counts`. */
+static size_t *counts_of(const struct aorta_sparse_exchange *x, struct exchange_flight *f, int which) {
     return f->counts + which * x->owners;
 }
 
@@ -210,4 +224,286 @@ aorta_status aorta_sparse_exchange_cached(struct aorta_sparse_exchange *x, uint6
     if (!x->cache.sets) return NULL;
     AORTA_TRY(aorta_copy(exchange_compute(x), counts, x->cache.counts, AORTA_ROW_COUNTS * sizeof *counts));
     return aorta_stream_synchronize(exchange_compute(x));
+}
+
+/* ---- ids ---- */
+
+static enum aorta_role id_role(const struct aorta_sparse_exchange *x) {
+    return x->s.context->flows[AORTA_FLOW_REDUCE_SCATTER];
+}
+
+/* ---- to the owners ---- */
+
+static void count_lists(struct aorta_sparse_exchange *x, struct exchange_flight *f) {
+    size_t *sent = counts_of(x, f, 0), *received = counts_of(x, f, 1);
+    for (int o = 0; o < x->owners; o++) {
+        sent[o] = (size_t)(x->plan.first[o + 1] - x->plan.first[o]) * (size_t)f->samples;
+        received[o] = (size_t)x->parts * (size_t)f->samples;
+    }
+}
+
+/* The first id of each rank, to the host. */
+static aorta_status report_bounds(struct aorta_sparse_exchange *x, struct exchange_flight *f) {
+    struct aorta_stream *stream = aorta_train_stream(x->s.context, AORTA_FLOW_REDUCE_SCATTER);
+    for (int o = 0; o <= x->owners; o++) {
+        AORTA_TRY(aorta_copy(stream, &f->sent_bounds[o], f->sent_offsets + x->plan.first[o] * f->samples,
+                             sizeof *f->sent_bounds));
+        AORTA_TRY(
+            aorta_copy(stream, &f->bounds[o], f->own_offsets + (int64_t)o * x->parts * f->samples, sizeof *f->bounds));
+    }
+    return NULL;
+}
+
+static struct aorta_jagged_split_args split_of(const struct aorta_sparse_exchange *x, const struct exchange_flight *f,
+                                               const struct aorta_sparse_input *input) {
+    return (struct aorta_jagged_split_args){.batch = f->samples,
+                                            .parts = x->plan.part_count,
+                                            .part = x->split,
+                                            .offsets = f->offsets,
+                                            .ids = input->ids,
+                                            .weights = x->group->weighted ? input->weights : NULL,
+                                            .lengths = f->sent_lengths,
+                                            .part_offsets = f->sent_offsets,
+                                            .part_ids = f->sent_ids,
+                                            .part_weights = f->sent_weights};
+}
+
+aorta_status aorta_sparse_exchange_count(struct aorta_sparse_exchange *x, int slot,
+                                         const struct aorta_sparse_input *input) {
+    struct exchange_flight *f = &x->flights[slot];
+    struct aorta_stream *stream = aorta_train_stream(x->s.context, AORTA_FLOW_REDUCE_SCATTER);
+    int range;
+    f->samples = input->samples, f->sorted = false;
+    count_lists(x, f);
+    const struct aorta_jagged_split_args split = split_of(x, f, input);
+    AORTA_TRY(begin_range(x, id_role(x), "count_ids", 0, &range));
+    AORTA_TRY(aorta_jagged_offsets(stream, x->group->feature_count * f->samples, input->lengths, f->offsets));
+    AORTA_TRY(aorta_jagged_count(stream, &split));
+    AORTA_TRY(aorta_jagged_offsets(stream, x->plan.part_count * f->samples, f->sent_lengths, f->sent_offsets));
+    AORTA_TRY(finish_range(x, id_role(x), range));
+    const struct exchange_transfer lengths = {
+        x->id_comm, AORTA_FLOW_REDUCE_SCATTER, "lengths",          f->sent_lengths,
+        f->lengths, counts_of(x, f, 0),        counts_of(x, f, 1), AORTA_I32};
+    AORTA_TRY(send_parts(x, &lengths));
+    AORTA_TRY(aorta_jagged_offsets(stream, (int64_t)x->owners * x->parts * f->samples, f->lengths, f->own_offsets));
+    AORTA_TRY(report_bounds(x, f));
+    return aorta_event_record(f->counted, stream);
+}
+
+aorta_status aorta_sparse_exchange_await(struct aorta_sparse_exchange *x, int slot) {
+    struct exchange_flight *f = &x->flights[slot];
+    size_t *sent = counts_of(x, f, 2), *received = counts_of(x, f, 3);
+    AORTA_TRY(aorta_event_synchronize(f->counted));
+    for (int o = 0; o < x->owners; o++) {
+        sent[o] = (size_t)(f->sent_bounds[o + 1] - f->sent_bounds[o]);
+        received[o] = (size_t)(f->bounds[o + 1] - f->bounds[o]);
+    }
+    if (f->sent_bounds[x->owners] > x->most_sent) x->most_sent = f->sent_bounds[x->owners];
+    if (f->bounds[x->owners] > x->most_ids) x->most_ids = f->bounds[x->owners];
+    return NULL;
+}
+
+aorta_status aorta_sparse_exchange_ids(struct aorta_sparse_exchange *x, int slot,
+                                       const struct aorta_sparse_input *input) {
+    struct exchange_flight *f = &x->flights[slot];
+    struct aorta_stream *stream = aorta_train_stream(x->s.context, AORTA_FLOW_REDUCE_SCATTER);
+    const struct aorta_jagged_split_args split = split_of(x, f, input);
+    const int64_t each = (int64_t)sizeof(int64_t) + (x->group->weighted ? (int64_t)sizeof(float) : 0);
+    int range;
+    AORTA_TRY(begin_range(x, id_role(x), "split_ids", 2 * f->sent_bounds[x->owners] * each, &range));
+    AORTA_TRY(aorta_jagged_split(stream, &split));
+    AORTA_TRY(finish_range(x, id_role(x), range));
+    const struct exchange_transfer ids = {x->id_comm,         AORTA_FLOW_REDUCE_SCATTER, "ids",    f->sent_ids, f->ids,
+                                          counts_of(x, f, 2), counts_of(x, f, 3),        AORTA_I64};
+    AORTA_TRY(send_parts(x, &ids));
+    struct exchange_transfer weights = ids;
+    weights.tag = "weights", weights.send = f->sent_weights, weights.receive = f->weights, weights.dtype = AORTA_F32;
+    if (x->group->weighted) AORTA_TRY(send_parts(x, &weights));
+    return aorta_event_record(f->arrived, stream);
+}
+
+/* ---- before lookups and updates ---- */
+
+static struct aorta_pool_args pool_args(struct aorta_sparse_exchange *x, struct exchange_flight *f) {
+    const struct aorta_sparse_run *run = &x->s.options->run;
+    return (struct aorta_pool_args){.shape = {x->owners, x->parts, f->samples, x->width, x->widest},
+                                    .slot = x->slots,
+                                    .offsets = f->own_offsets,
+                                    .ids = f->ids,
+                                    .weights = x->group->weighted ? f->weights : NULL,
+                                    .pooled = x->pooled,
+                                    .order = &f->order,
+                                    .lr = (float)run->sparse_lr,
+                                    .eps = (float)run->sparse_eps,
+                                    .cache = x->cache};
+}
+
+static aorta_status sort_ids(struct aorta_sparse_exchange *x, struct exchange_flight *f, enum aorta_role role) {
+    const struct aorta_pool_args pool = pool_args(x, f);
+    const int64_t ids = f->bounds[x->owners];
+    int range;
+    AORTA_TRY(begin_range(x, role, "sort_ids", ids * 4 * (int64_t)sizeof(uint32_t), &range));
+    AORTA_TRY(aorta_pool_sort(x->s.context->streams[role], &pool, ids));
+    f->sorted = true;
+    return finish_range(x, role, range);
+}
+
+/* How much is brought only the device knows. */
+static aorta_status fill_cache(struct aorta_sparse_exchange *x, struct exchange_flight *f, enum aorta_role role) {
+    const struct aorta_pool_args pool = pool_args(x, f);
+    const struct exchange_flight *before = x->cached ? x->cached : f;
+    struct aorta_stream *stream = x->s.context->streams[role];
+    int range;
+    if (x->cached) AORTA_TRY(aorta_stream_wait(stream, x->filled));
+    AORTA_TRY(begin_range(x, role, "cache_rows", 0, &range));
+    AORTA_TRY(aorta_pool_cache(stream, &pool, f->bounds[x->owners], &before->order,
+                               x->cached ? before->bounds[x->owners] : 0, x->cached_batches + 2));
+    AORTA_TRY(aorta_event_record(x->filled, stream));
+    x->cached = f, x->cached_batches++;
+    return finish_range(x, role, range);
+}
+
+aorta_status aorta_sparse_exchange_prefetch(struct aorta_sparse_exchange *x, int slot, enum aorta_role role) {
+    struct exchange_flight *f = &x->flights[slot];
+    AORTA_TRY(aorta_stream_wait(x->s.context->streams[role], f->arrived));
+    AORTA_TRY(sort_ids(x, f, role));
+    return x->cache.sets ? fill_cache(x, f, role) : NULL;
+}
+
+/* ---- lookups and updates ---- */
+
+/* ---- there and back ---- */
+
+/* Pooled rows that this rank looked up for `owners` ranks; and those that it gets for its own samples. */
+static void count_rows(struct aorta_sparse_exchange *x, struct exchange_flight *f) {
+    size_t *sent = counts_of(x, f, 4), *received = counts_of(x, f, 5);
+    for (int o = 0; o < x->owners; o++) {
+        sent[o] = (size_t)(f->samples * x->width);
+        received[o] = (size_t)(f->samples * x->plan.widths[o]);
+    }
+}
+
+/* Ids, the rows they name, and pooled rows, are read or written once. */
+static int64_t lookup_bytes(const struct aorta_sparse_exchange *x, const struct exchange_flight *f) {
+    const int64_t ids = f->bounds[x->owners], lists = x->owners * (int64_t)x->parts * f->samples;
+    const int64_t columns = x->parts ? x->width / x->parts : 0;
+    return ids * ((int64_t)sizeof(int64_t) + aorta_row_bytes(columns, exchange_coded(x))) +
+           lists * (columns * (int64_t)sizeof(float) + (int64_t)sizeof(int64_t));
+}
+
+aorta_status aorta_sparse_exchange_lookup(struct aorta_sparse_exchange *x, int slot, enum aorta_role role) {
+    struct exchange_flight *f = &x->flights[slot];
+    const struct aorta_pool_args pool = pool_args(x, f);
+    int range;
+    AORTA_TRY(aorta_stream_wait(x->s.context->streams[role], f->arrived));
+    if (x->cache.sets && !f->sorted) AORTA_TRY(aorta_sparse_exchange_prefetch(x, slot, role));
+    AORTA_TRY(begin_range(x, role, "embedding_lookup", lookup_bytes(x, f), &range));
+    AORTA_TRY(aorta_pool_forward(x->s.context->streams[role], &pool));
+    return finish_range(x, role, range);
+}
+
+static struct aorta_columns_args columns_of(const struct aorta_sparse_exchange *x, const struct exchange_flight *f,
+                                            float *row) {
+    return (struct aorta_columns_args){.shape = {f->samples, x->s.tables->columns, x->block_count},
+                                       .block = x->blocks,
+                                       .piece = x->pieces,
+                                       .row = row,
+                                       .buffer = x->received};
+}
+
+static int64_t row_bytes(const struct aorta_sparse_exchange *x, const struct exchange_flight *f) {
+    int64_t columns = 0;
+    for (int o = 0; o < x->owners; o++) columns += x->plan.widths[o];
+    return 2 * columns * f->samples * (int64_t)sizeof(float);
+}
+
+aorta_status aorta_sparse_exchange_rows(struct aorta_sparse_exchange *x, int slot, enum aorta_role role) {
+    struct exchange_flight *f = &x->flights[slot];
+    struct aorta_stream *rows = aorta_train_stream(x->s.context, AORTA_FLOW_ALL_REDUCE);
+    count_rows(x, f);
+    const struct exchange_transfer transfer = {x->comm,     AORTA_FLOW_ALL_REDUCE, "pooled rows",      x->pooled,
+                                               x->received, counts_of(x, f, 4),    counts_of(x, f, 5), AORTA_F32};
+    AORTA_TRY(aorta_train_follow(rows, x->s.context->streams[role], x->looked_up));
+    AORTA_TRY(send_parts(x, &transfer));
+    return aorta_event_record(x->collected, rows);
+}
+
+aorta_status aorta_sparse_exchange_gather(struct aorta_sparse_exchange *x, int slot, float *pooled) {
+    struct exchange_flight *f = &x->flights[slot];
+    const struct aorta_columns_args columns = columns_of(x, f, pooled);
+    int range;
+    AORTA_TRY(aorta_stream_wait(exchange_compute(x), x->collected));
+    AORTA_TRY(begin_range(x, AORTA_ROLE_COMPUTE, "gather_columns", row_bytes(x, f), &range));
+    AORTA_TRY(aorta_columns_gather(exchange_compute(x), &columns));
+    return finish_range(x, AORTA_ROLE_COMPUTE, range);
+}
+
+aorta_status aorta_sparse_exchange_return(struct aorta_sparse_exchange *x, int slot, const float *pooled_gradient) {
+    struct exchange_flight *f = &x->flights[slot];
+    struct aorta_stream *rows = aorta_train_stream(x->s.context, AORTA_FLOW_ALL_REDUCE);
+    const struct aorta_columns_args columns = columns_of(x, f, (float *)pooled_gradient);
+    int range;
+    const struct exchange_transfer transfer = {
+        x->comm,   AORTA_FLOW_ALL_REDUCE, "gradients of pooled rows", x->received,
+        x->pooled, counts_of(x, f, 5),    counts_of(x, f, 4),         AORTA_F32};
+    AORTA_TRY(begin_range(x, AORTA_ROLE_COMPUTE, "scatter_columns", row_bytes(x, f), &range));
+    AORTA_TRY(aorta_columns_scatter(exchange_compute(x), &columns));
+    AORTA_TRY(finish_range(x, AORTA_ROLE_COMPUTE, range));
+    AORTA_TRY(aorta_train_follow(rows, exchange_compute(x), x->ready));
+    AORTA_TRY(send_parts(x, &transfer));
+    return aorta_event_record(x->returned, rows);
+}
+
+/* ---- updates ---- */
+
+/* A table that every rank holds: its gradient is the sum over the ranks. */
+static aorta_status sum_gradients(struct aorta_sparse_exchange *x, struct aorta_stream *stream) {
+    if (x->s.options->run.sharding != AORTA_DATA_PARALLEL || aorta_comm_size(x->s.context->world) == 1) return NULL;
+    struct aorta_stream *rows = aorta_train_stream(x->s.context, AORTA_FLOW_ALL_REDUCE);
+    const struct aorta_train_collective collective = {.kind = AORTA_ALL_REDUCE,
+                                                      .flow = AORTA_FLOW_ALL_REDUCE,
+                                                      .comm = x->s.context->world,
+                                                      .tag = "gradients of tables",
+                                                      .layer = -1,
+                                                      .send = x->gradient,
+                                                      .receive = x->gradient,
+                                                      .count = (size_t)x->elements,
+                                                      .dtype = AORTA_F32};
+    AORTA_TRY(aorta_train_follow(rows, stream, x->ready));
+    AORTA_TRY(aorta_train_collect(x->s.context, &collective));
+    return aorta_train_follow(stream, rows, x->returned);
+}
+
+static aorta_status update_rows(struct aorta_sparse_exchange *x, enum aorta_role role) {
+    int range;
+    AORTA_TRY(begin_range(x, role, "update_tables", 3 * x->elements * (int64_t)sizeof(float), &range));
+    for (int p = 0; p < x->parts; p++) {
+        const struct aorta_pool_slot *slot = &x->host_slots[p];
+        if (exchange_owner_of_table(x, p) != p) continue;
+        const struct aorta_rows_args rows = {.rows = slot->rows,
+                                             .columns = slot->columns,
+                                             .table = slot->table,
+                                             .state = slot->state,
+                                             .gradient = slot->gradient,
+                                             .lr = (float)x->s.options->run.sparse_lr,
+                                             .eps = (float)x->s.options->run.sparse_eps};
+        AORTA_TRY(aorta_rows_update(x->s.context->streams[role], &rows));
+    }
+    return finish_range(x, role, range);
+}
+
+aorta_status aorta_sparse_exchange_update(struct aorta_sparse_exchange *x, int slot, enum aorta_role role) {
+    struct exchange_flight *f = &x->flights[slot];
+    struct aorta_stream *stream = x->s.context->streams[role];
+    const struct aorta_pool_args pool = pool_args(x, f);
+    int range;
+    AORTA_TRY(aorta_stream_wait(stream, x->returned));
+    if (!f->sorted) AORTA_TRY(sort_ids(x, f, role));
+    AORTA_TRY(begin_range(x, role, "embedding_update", 3 * lookup_bytes(x, f), &range));
+    if (x->gradient) AORTA_TRY(aorta_fill_bytes(stream, x->gradient, 0, (size_t)x->elements * sizeof *x->gradient));
+    AORTA_TRY(aorta_pool_update(stream, &pool, f->bounds[x->owners]));
+    AORTA_TRY(finish_range(x, role, range));
+    if (!x->gradient) return NULL;
+    AORTA_TRY(sum_gradients(x, stream));
+    return update_rows(x, role);
 }

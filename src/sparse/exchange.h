@@ -7,7 +7,7 @@
 #define AORTA_SPARSE_EXCHANGE_H
 
 #include "ops/types.h"
-#include "sparse/batch.h"
+#include "sparse/tables.h"
 #include "train/context.h"
 
 enum { AORTA_SPARSE_SLOTS = 2 };
@@ -44,7 +44,7 @@ AORTA_MUST_USE aorta_status aorta_sparse_exchange_count(struct aorta_sparse_exch
                                                         const struct aorta_sparse_input *input);
 /* The host waits until the numbers of ids are known. */
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_await(struct aorta_sparse_exchange *exchange, int slot);
-/* The ids, and weights, to their owners; needs what was awaited. */
+/* Sends ids and weights to their owners; needs the awaited lengths. */
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_ids(struct aorta_sparse_exchange *exchange, int slot,
                                                       const struct aorta_sparse_input *input);
 
@@ -59,17 +59,17 @@ AORTA_MUST_USE aorta_status aorta_sparse_exchange_gather(struct aorta_sparse_exc
 /* Gradients of pooled rows, which compute has made, to the owners. */
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_return(struct aorta_sparse_exchange *exchange, int slot,
                                                          const float *pooled_gradient);
-/* Ahead of the step that the batch is for, which waits for this stream: its ids by table row; of kernels with a cache
- * its rows in there, beside lookups and updates of the batch before. A lookup does it where it was not done. */
+/* Prepares a batch ahead of its step, which waits for this stream: sorts its ids by table row and, for kernels with a
+ * cache, brings its rows there, during lookups and updates of the previous batch. Without it the lookup does this. */
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_prefetch(struct aorta_sparse_exchange *exchange, int slot,
                                                            enum aorta_role role);
 /* The update of the tables, with sorting where it was not done ahead. */
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_update(struct aorta_sparse_exchange *exchange, int slot,
                                                          enum aorta_role role);
 
-/* Of the tables on this rank, with what the optimizer needs. */
+/* Bytes of the tables on this rank, optimizer state included. */
 int64_t aorta_sparse_exchange_bytes(const struct aorta_sparse_exchange *exchange);
-/* Rows of all batches so far by what came of them in the cache; waits for compute. No cache: zeros. */
+/* Rows of all batches so far by their fate in the cache; waits for compute. No cache: zeros. */
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_cached(struct aorta_sparse_exchange *exchange,
                                                          uint64_t counts[AORTA_ROW_COUNTS]);
 

@@ -1,5 +1,5 @@
-/* What the files of an exchange share: exchange.c (memory, batches in flight), exchange_tables.c (tables and the lists
- * that kernels read), exchange_ids.c, exchange_rows.c (lookups and updates). */
+/* Shared by the files of an exchange: exchange.c (memory, batches in flight, ids, lookups and updates),
+ * exchange_tables.c (tables and the lists that kernels read). */
 #ifndef AORTA_SPARSE_EXCHANGE_INTERNAL_H
 #define AORTA_SPARSE_EXCHANGE_INTERNAL_H
 
@@ -42,7 +42,7 @@ struct aorta_sparse_exchange {
     struct aorta_row_cache cache;        /* sets 0: none */
     int64_t cached_batches;              /* whose rows were brought into it */
     struct exchange_flight *cached;      /* the last of them; NULL: none */
-    struct aorta_event *filled;          /* with its rows; each batch waits for the one before, whatever its stream */
+    struct aorta_event *filled;          /* with its rows; each batch waits for the previous one, on any stream */
     float *pooled, *received;            /* rows as looked up here; as they come from the owners */
     struct aorta_pool_slot *host_slots;
     int block_count;
@@ -62,27 +62,6 @@ struct aorta_stream *exchange_compute(const struct aorta_sparse_exchange *x);
 bool exchange_coded(const struct aorta_sparse_exchange *x); /* rows are stored in 8 bits */
 bool exchange_has_cache(const struct aorta_sparse_exchange *x);
 bool exchange_in_host_memory(const struct aorta_sparse_exchange *x); /* tables are */
-/* [owners] of a batch: see `counts`. */
-size_t *exchange_counts(const struct aorta_sparse_exchange *x, struct exchange_flight *f, int which);
-
-/* A range of the recorder on the stream of `role`. */
-aorta_status exchange_begin(const struct aorta_sparse_exchange *x, enum aorta_role role, const char *function,
-                            int64_t bytes, int *range);
-aorta_status exchange_finish(const struct aorta_sparse_exchange *x, enum aorta_role role, int range);
-
-/* All-to-all of unequal parts. */
-struct exchange_transfer {
-    struct aorta_comm *comm;
-    enum aorta_flow flow;
-    const char *tag;
-    const void *send;
-    void *receive;
-    const size_t *sent, *received;
-    enum aorta_dtype dtype;
-};
-
-/* The only owner copies what it would send itself. */
-aorta_status exchange_transfer(const struct aorta_sparse_exchange *x, const struct exchange_transfer *p);
 
 /* ---- exchange_tables.c ---- */
 
@@ -94,13 +73,5 @@ int exchange_owner_of_table(const struct aorta_sparse_exchange *x, int part);
 /* Which ids of a feature go to which part; which columns of samples come from which owner. */
 aorta_status exchange_make_split(struct aorta_sparse_exchange *x);
 aorta_status exchange_make_blocks(struct aorta_sparse_exchange *x);
-
-/* ---- exchange_ids.c ---- */
-
-aorta_status exchange_sort_ids(struct aorta_sparse_exchange *x, struct exchange_flight *f, enum aorta_role role);
-
-/* ---- exchange_rows.c ---- */
-
-struct aorta_pool_args exchange_pool(struct aorta_sparse_exchange *x, struct exchange_flight *f);
 
 #endif

@@ -1,4 +1,4 @@
-/* The tables on this rank: where they lie, their start values, and the lists by which kernels find them. */
+/* The tables on this rank: their memory, their start values, and the lists by which kernels find them. */
 #include "sparse/exchange_internal.h"
 
 #include <math.h>
@@ -143,7 +143,7 @@ static void make_rows(const struct aorta_sparse_exchange *x, const struct aorta_
 
 enum { PIECE = 1 << 22 }; /* values made on the host at a time */
 
-/* Rows as they lie in the table; `rows` has memory for them. */
+/* Rows in the table's format; `rows` has memory for them. */
 static const void *rows_as_stored(const struct aorta_pool_slot *slot, const float *values, int64_t count,
                                   unsigned char *rows) {
     if (!slot->coded) return values;

@@ -45,8 +45,7 @@ static const struct aorta_choice models[] = {{"test_sparse_nn", 0}, {0}};
 
 static const struct aorta_option own_rows[] = {
     {"RunOptions.world_size", AORTA_OPTION_INT, AT(run.world_size), "2", .limits = &ranks,
-     .help =
-         "ranks that the file is made for; the launcher decides how many there are, and another number is reported"},
+     .help = "ranks that the file is made for; the launcher sets their number, and a difference is reported"},
     {"RunOptions.num_batches", AORTA_OPTION_INT, AT(run.num_batches), "10", .limits = &batches,
      .help = "batches that are made before the first step; there are as many steps, unless training.max_steps says "
              "otherwise: then the batches come again"},
@@ -82,7 +81,7 @@ static const struct aorta_option own_rows[] = {
              "the run says so; false: the sizes of the file"},
 
     {"PipelineConfig.pipeline", AORTA_OPTION_CHOICE, AT(pipeline), "base", .choices = pipelines,
-     .help = "what runs beside what; losses are the same"},
+     .help = "which work runs concurrently; losses are the same"},
 
     {"ModelSelectionConfig.model_name", AORTA_OPTION_CHOICE, AT(model.model_name), "test_sparse_nn", .choices = models,
      .help = "the one model"},
@@ -117,13 +116,13 @@ static const struct aorta_option_absent own_ignored[] = {
     {"RunOptions.planner_type", "one planner serves: the largest part goes to the rank with least"},
     {"RunOptions.pooling_factors", "see RunOptions.planner_type"},
     {"RunOptions.num_poolings", "see RunOptions.planner_type"},
-    {"RunOptions.num_benchmarks", "training.max_steps decides"},
-    {"RunOptions.num_profiles", "profiling.* decides"},
+    {"RunOptions.num_benchmarks", "training.max_steps sets it"},
+    {"RunOptions.num_profiles", "profiling.* sets it"},
     {"RunOptions.debug_mode", "there is no Python debugger"},
-    {"PipelineConfig.emb_lookup_stream", "the pipeline decides"},
+    {"PipelineConfig.emb_lookup_stream", "the pipeline sets it"},
     {"PipelineConfig.apply_jit", "there is no Python to compile"},
     {"ModelSelectionConfig.use_offsets", "lengths are sent, offsets made where they are needed"},
-    {"ModelSelectionConfig.dev_str", "device.kind decides"},
+    {"ModelSelectionConfig.dev_str", "device.kind sets it"},
     {"ModelSelectionConfig.long_kjt_indices", "ids have 64 bits"},
     {"ModelSelectionConfig.long_kjt_offsets", "offsets have 64 bits"},
     {"ModelSelectionConfig.long_kjt_lengths", "lengths have 32 bits"},
@@ -199,8 +198,8 @@ static aorta_status make_table(struct aorta_sparse_options *options) {
     return NULL;
 }
 
-/* What the shared parts of the trainer read and no key here sets. */
-static aorta_status set_the_others(struct aorta_sparse_options *options) {
+/* Options that shared parts of the trainer read and no key here sets. */
+static aorta_status set_internal_options(struct aorta_sparse_options *options) {
     const struct aorta_option_table *train = &aorta_train_option_table;
     for (size_t i = 0; i < train->count; i++)
         if (!is_shared(train->rows[i].key))
@@ -286,7 +285,7 @@ aorta_status aorta_sparse_options_read(const char *path, const char *const *over
     AORTA_TRY(make_table(options));
     aorta_status status =
         aorta_config_load(&options->table, path, overrides, override_count, options, &options->train.config);
-    if (!status) status = set_the_others(options);
+    if (!status) status = set_internal_options(options);
     if (status) aorta_sparse_options_free(options);
     return status;
 }

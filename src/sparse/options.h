@@ -1,6 +1,5 @@
-/* The configuration of the sparse pipeline: the sections and keys of TorchRec's benchmark_train_pipeline, and beside
- * them those of `aorta train` that have a meaning here. The rows are in options.c and, made from them, in
- * docs/sparse-keys.md. */
+/* The configuration of the sparse pipeline: the sections and keys of TorchRec's benchmark_train_pipeline, and the keys
+ * of `aorta train` that have a meaning here. The rows are in options.c; docs/sparse-keys.md is made from them. */
 #ifndef AORTA_SPARSE_OPTIONS_H
 #define AORTA_SPARSE_OPTIONS_H
 
@@ -73,14 +72,14 @@ extern const struct aorta_option_table aorta_sparse_option_table;
 /* The page docs/sparse-keys.md, made from the rows. */
 void aorta_sparse_options_page(struct aorta_text *text);
 
-/* Whether the file, or an override, has one of the four sections. A file that cannot be read has none: whoever loads
- * it says so. */
+/* Whether the file, or an override, has one of the four sections. A file that cannot be read has none: its later
+ * loading reports the error. */
 bool aorta_sparse_is_asked_for(const char *path, const char *const *overrides, size_t override_count);
 
 /* As aorta_train_options_load. */
 AORTA_MUST_USE aorta_status aorta_sparse_options_load(const char *path, const char *const *overrides,
                                                       size_t override_count, struct aorta_sparse_options *options);
-/* The same, and only whether each value fits its key is checked, not whether they fit each other. */
+/* As aorta_sparse_options_load, but checks only each value against its key, not the values against each other. */
 AORTA_MUST_USE aorta_status aorta_sparse_options_read(const char *path, const char *const *overrides,
                                                       size_t override_count, struct aorta_sparse_options *options);
 void aorta_sparse_options_free(struct aorta_sparse_options *options);

@@ -1,14 +1,15 @@
-/* One step of the sparse model, and what runs beside what.
+/* One step of the sparse model, and the work that runs concurrently.
  *
  * base: a batch's copy, id exchange, lookups, row exchange, dense part, gradients and updates, one after the other.
- * sparse: the copy of the batch after the next, and the id exchange of the next one, run beside forward and backward;
- *   within a step the row exchange runs beside the layers on the dense features, the gradients' beside the gradients of
+ * sparse: the copy of the batch after the next, and the id exchange of the next one, run during forward and backward;
+ *   within a step the row exchange runs during the layers on the dense features, the gradients' during the gradients of
  *   these layers.
- * fused: as sparse, and lookups run on the stream of the id exchange, beside the layers on the dense features.
- * semi: as fused, and updates run there too: what the next batch looks up is looked up, and on its way, as soon as the
- *   tables are updated, beside the rest of backward and the sum of its gradients.
+ * fused: as sparse, and lookups run on the stream of the id exchange, during the layers on the dense features.
+ * semi: as fused, and updates run there, too: as soon as the tables are updated, the next batch's rows are looked up
+ * and
+ *   sent, during the last part of backward and the sum of its gradients.
  * prefetch: as sparse, and while this batch is computed the ids of the next one are sorted for their update, and its
- *   rows come from host memory into the cache where the kernel has one.
+ *   rows come from host memory into the cache if the kernel has one.
  *
  * Every stream waits for the beginning of a step, and compute for all of them at its end: so memory that one step has
  * used is free in the next. */
@@ -77,7 +78,7 @@ static bool reduce(int64_t *value, int64_t most) {
     return reduced;
 }
 
-/* The largest becomes `most`, the others as much less. */
+/* Scales all values so that the largest becomes `most`. */
 static bool reduce_list(struct aorta_sparse_options *o, struct aorta_int_list *list, int64_t most, bool in_proportion) {
     int64_t largest = 0;
     for (size_t i = 0; i < list->count; i++)
@@ -130,7 +131,7 @@ static aorta_status prepare(struct aorta_train_workload *workload, struct aorta_
     return NULL;
 }
 
-/* Of each layer three products, beside what the exchanges need. */
+/* Three products of each layer, and the ranges of the exchanges. */
 static size_t ranges_per_step(struct aorta_train_workload *workload) {
     const struct sparse *s = sparse_of(workload);
     return 256 + 3 * (s->options->model.dense_layers.count + s->options->model.over_layers.count + 2);
@@ -142,7 +143,7 @@ static aorta_status no_memory(void) {
     return AORTA_ERROR(AORTA_MEMORY, "the sparse pipeline did not fit in host memory");
 }
 
-/* Of all batches; *most: bytes of the largest. */
+/* Layouts of all batches; *most: bytes of the largest. */
 static aorta_status make_layouts(struct sparse *s, size_t *most) {
     const int64_t count = s->options->run.num_batches;
     s->layouts = calloc((size_t)count, sizeof *s->layouts);
@@ -164,7 +165,7 @@ static aorta_status make_batches(struct sparse *s) {
     size_t most = 0;
     void *memory;
     s->maker.signals = s->context->signals;
-    if (s->ranks.rank == 0) /* before what can take minutes */
+    if (s->ranks.rank == 0) /* before work that can take minutes */
         aorta_log(s->context->log, AORTA_LOG_INFO, "preparing %lld batch%s", (long long)count, count == 1 ? "" : "es");
     AORTA_TRY(aorta_annotate(make_layouts(s, &most), "preparing the batches"));
     AORTA_TRY(aorta_annotate(aorta_pinned_alloc(s->context->device, s->starts[count], "batches", &memory),
@@ -205,7 +206,7 @@ static aorta_status copy_batch(struct sparse *s, int64_t step) {
 
 /* ---- set-up ---- */
 
-/* How many ids every batch brings decides how much memory they need. */
+/* The number of ids in every batch determines the memory that batches need. */
 static aorta_status count_batches(struct sparse *s) {
     struct aorta_stream *id = aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER);
     aorta_recorder_enable(s->context->recorder, false); /* the trainer enables it for each step */
@@ -282,7 +283,7 @@ static aorta_status open(struct aorta_train_workload *workload, const struct aor
     return NULL;
 }
 
-/* What the cache was good for, of rank 0. */
+/* The cache's effect on rank 0. */
 static aorta_status report_cache(struct sparse *s) {
     uint64_t sums[AORTA_ROW_COUNTS] = {0}, rows = 0;
     for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
@@ -421,7 +422,7 @@ static aorta_status return_gradients(struct sparse *s, int64_t step) {
     return NULL;
 }
 
-/* Dense gradients and stop flags of all ranks, summed beside compute. */
+/* Dense gradients and stop flags of all ranks, summed during compute. */
 static aorta_status sum_gradients(struct sparse *s, const float *stop) {
     const struct aorta_train_context *c = s->context;
     struct aorta_stream *compute = aorta_train_compute(c), *sums = aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE);

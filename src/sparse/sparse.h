@@ -5,8 +5,8 @@
 #include "sparse/options.h"
 #include "train/workload.h"
 
-/* For aorta_train_run.workload, which wants &options->train as its options. Sizes of *options are reduced on a CPU.
- * aorta_train closes what it opens; the workload itself is freed by aorta_sparse_destroy. */
+/* For aorta_train_run.workload, with &options->train as its options. Sizes of *options are reduced on a CPU.
+ * aorta_train closes what it opens; aorta_sparse_destroy frees the workload. */
 AORTA_MUST_USE aorta_status aorta_sparse_create(struct aorta_sparse_options *options, const struct aorta_ranks *ranks,
                                                 struct aorta_train_workload **workload);
 void aorta_sparse_destroy(struct aorta_train_workload *workload); /* NULL is fine */

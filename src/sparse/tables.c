@@ -1,4 +1,5 @@
 #include "sparse/tables.h"
+#include "base/place.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -34,7 +35,7 @@ static aorta_status add_table(struct maker *m, int group, const char *name, int6
     return NULL;
 }
 
-/* Of the table added last. */
+/* Adds a feature of the last table. */
 static aorta_status add_feature(struct maker *m, int group) {
     struct aorta_sparse_group *g = &m->tables->groups[group];
     struct aorta_sparse_feature *features = aorta_arena_grow(&m->tables->arena, g->features, (size_t)g->feature_count,
@@ -124,7 +125,7 @@ static aorta_status check_table(const struct maker *m, json_t *table, size_t lis
     return check_names(m, json_object_get(table, "feature_names"), list, item);
 }
 
-/* weight_init_min and weight_init_max; null and absent: ±1/√rows. Those of the table added last. */
+/* weight_init_min and weight_init_max of the last table; null and absent: ±1/√rows. */
 static aorta_status set_start_values(const struct maker *m, json_t *table, size_t list, size_t item) {
     struct aorta_sparse_group *group = &m->tables->groups[list == 1];
     struct aorta_sparse_table *added = &group->tables[group->table_count - 1];
@@ -200,4 +201,267 @@ aorta_status aorta_sparse_tables_make(const struct aorta_sparse_options *options
 void aorta_sparse_tables_free(struct aorta_sparse_tables *tables) {
     aorta_arena_free(&tables->arena);
     *tables = (struct aorta_sparse_tables){0};
+}
+
+/* ---- the plan ---- */
+
+/* ---- shares of the owners ---- */
+
+struct planner {
+    const struct aorta_sparse_group *group;
+    enum aorta_sparse_sharding sharding;
+    int ranks, hosts, per_host;
+    int *places;     /* by table: the rank or host that serves it */
+    int64_t *loads;  /* by rank or host: columns that it looks up for a sample */
+    int *order;      /* tables, the largest load first */
+    int64_t *weight; /* by table */
+};
+
+static void weigh_tables(struct planner *p) {
+    for (int f = 0; f < p->group->feature_count; f++) {
+        const int table = p->group->features[f].table;
+        p->weight[table] += p->group->tables[table].columns;
+    }
+    for (int t = 0; t < p->group->table_count; t++) { /* by insertion: equal ones stay in order */
+        int at = t;
+        for (; at > 0 && p->weight[p->order[at - 1]] < p->weight[t]; at--) p->order[at] = p->order[at - 1];
+        p->order[at] = t;
+    }
+}
+
+static void place_tables(struct planner *p, int places) {
+    weigh_tables(p);
+    for (int i = 0; i < p->group->table_count; i++) {
+        const int table = p->order[i];
+        int least = 0;
+        for (int place = 1; place < places; place++)
+            if (p->loads[place] < p->loads[least]) least = place;
+        p->places[table] = least;
+        p->loads[least] += p->weight[table];
+    }
+}
+
+/* ---- parts ---- */
+
+/* Piece `number` of `pieces` of [0, extent), cut at multiples of `unit`. */
+static void cut(int64_t extent, int64_t unit, int pieces, int number, int64_t *first, int64_t *count) {
+    const int64_t units = (extent + unit - 1) / unit, each = (units + pieces - 1) / pieces * unit;
+    *first = each * number < extent ? each * number : extent;
+    *count = extent - *first < each ? extent - *first : each;
+}
+
+/* The part of a feature that `owner` serves; no rows or columns: nothing. */
+static struct aorta_sparse_part part_of(const struct planner *p, int feature, int owner) {
+    const int number = p->group->features[feature].table;
+    const struct aorta_sparse_table *table = &p->group->tables[number];
+    struct aorta_sparse_part part = {feature, owner, 0, table->rows, 0, table->columns};
+    const int64_t unit = table->columns >= 4 * (int64_t)p->ranks ? 4 : 1;
+    const bool on_host = owner / p->per_host == p->places[number];
+    switch (p->sharding) {
+    case AORTA_TABLE_WISE:
+        if (owner != p->places[number]) part.rows = 0;
+        break;
+    case AORTA_ROW_WISE:
+        cut(table->rows, 1, p->ranks, owner, &part.first_row, &part.rows);
+        break;
+    case AORTA_COLUMN_WISE:
+        cut(table->columns, unit, p->ranks, owner, &part.first_column, &part.columns);
+        break;
+    case AORTA_TABLE_ROW_WISE:
+        cut(table->rows, 1, p->per_host, owner % p->per_host, &part.first_row, &part.rows);
+        if (!on_host) part.rows = 0;
+        break;
+    case AORTA_TABLE_COLUMN_WISE:
+        cut(table->columns, unit, p->per_host, owner % p->per_host, &part.first_column, &part.columns);
+        if (!on_host) part.columns = 0;
+        break;
+    case AORTA_DATA_PARALLEL:
+        break;
+    }
+    return part;
+}
+
+static aorta_status list_parts(const struct planner *p, struct aorta_sparse_plan *plan) {
+    const size_t most = (size_t)plan->owners * (size_t)p->group->feature_count;
+    plan->parts = calloc(most ? most : 1, sizeof *plan->parts);
+    plan->first = calloc((size_t)plan->owners + 1, sizeof *plan->first);
+    plan->widths = calloc((size_t)plan->owners, sizeof *plan->widths);
+    if (!plan->parts || !plan->first || !plan->widths)
+        return AORTA_ERROR(AORTA_MEMORY, "the plan of tables did not fit in memory");
+    for (int owner = 0; owner < plan->owners; owner++) {
+        plan->first[owner] = plan->part_count;
+        for (int f = 0; f < p->group->feature_count; f++) {
+            const struct aorta_sparse_part part = part_of(p, f, owner);
+            if (part.rows < 1 || part.columns < 1) continue;
+            plan->parts[plan->part_count++] = part;
+            plan->widths[owner] += part.columns;
+        }
+    }
+    plan->first[plan->owners] = plan->part_count;
+    return NULL;
+}
+
+static aorta_status plan_make(struct planner *p, struct aorta_sparse_plan *plan) {
+    const size_t tables = (size_t)p->group->table_count + 1;
+    p->places = calloc(tables, sizeof *p->places);
+    p->order = calloc(tables, sizeof *p->order);
+    p->weight = calloc(tables, sizeof *p->weight);
+    p->loads = calloc((size_t)p->ranks, sizeof *p->loads);
+    if (!p->places || !p->order || !p->weight || !p->loads)
+        return AORTA_ERROR(AORTA_MEMORY, "the plan of tables did not fit in memory");
+    const bool by_host = p->sharding == AORTA_TABLE_ROW_WISE || p->sharding == AORTA_TABLE_COLUMN_WISE;
+    place_tables(p, by_host ? p->hosts : p->ranks);
+    plan->owners = p->sharding == AORTA_DATA_PARALLEL ? 1 : p->ranks;
+    return list_parts(p, plan);
+}
+
+aorta_status aorta_sparse_plan_make(const struct aorta_sparse_group *group, enum aorta_sparse_sharding sharding,
+                                    int ranks, int local_ranks, struct aorta_sparse_plan *plan) {
+    const int per_host = local_ranks > 0 && ranks % local_ranks == 0 ? local_ranks : ranks;
+    struct planner p = {
+        .group = group, .sharding = sharding, .ranks = ranks, .hosts = ranks / per_host, .per_host = per_host};
+    *plan = (struct aorta_sparse_plan){0};
+    aorta_status status = plan_make(&p, plan);
+    free(p.places), free(p.order), free(p.weight), free(p.loads);
+    if (status) aorta_sparse_plan_free(plan);
+    return status;
+}
+
+void aorta_sparse_plan_free(struct aorta_sparse_plan *plan) {
+    free(plan->parts), free(plan->first), free(plan->widths);
+    *plan = (struct aorta_sparse_plan){0};
+}
+
+/* ---- batches ---- */
+
+void aorta_sparse_maker_begin(struct aorta_sparse_maker *maker, const struct aorta_sparse_options *options,
+                              const struct aorta_sparse_tables *tables, int world_size) {
+    maker->options = options, maker->tables = tables, maker->world_size = world_size;
+    aorta_normal_table_fill(&maker->normal);
+}
+
+enum kind { KIND_LENGTHS, KIND_IDS, KIND_WEIGHTS, KIND_DENSE, KIND_LABELS, KIND_COUNT };
+
+static struct aorta_random random_of(const struct aorta_sparse_maker *m, int64_t number, int rank, int feature,
+                                     enum kind kind) {
+    const uint64_t features =
+        (uint64_t)m->tables->groups[0].feature_count + (uint64_t)m->tables->groups[1].feature_count;
+    const uint64_t batch = (uint64_t)number * (uint64_t)m->world_size + (uint64_t)rank;
+    return (struct aorta_random){.seed = (uint64_t)m->options->train.training.seed,
+                                 .domain = AORTA_RANDOM_DATA,
+                                 .stream = (batch * features + (uint64_t)feature) * KIND_COUNT + kind};
+}
+
+/* Returns how many ids there are in all. */
+static int64_t fill_lengths(const struct aorta_sparse_maker *m, int64_t number, int rank, int feature, int64_t samples,
+                            float *values, int32_t *lengths) {
+    const struct aorta_random random = random_of(m, number, rank, feature, KIND_LENGTHS);
+    const float average = (float)m->options->model.feature_pooling_avg;
+    int64_t sum = 0;
+    aorta_random_normal(&random, &m->normal, 0, (size_t)samples, values);
+    for (int64_t i = 0; i < samples; i++) {
+        const int32_t length = (int32_t)fabsf(values[i] + average);
+        if (lengths) lengths[i] = length;
+        sum += length;
+    }
+    return sum;
+}
+
+static size_t put(size_t *at, size_t bytes) {
+    const size_t place = *at;
+    *at += aorta_place_round(bytes);
+    return place;
+}
+
+aorta_status aorta_sparse_batch_layout(const struct aorta_sparse_maker *m, int64_t number, int rank,
+                                       struct aorta_sparse_layout *layout) {
+    const int64_t samples = aorta_sparse_batch_size(m->options, number);
+    float *values = malloc((size_t)samples * sizeof *values);
+    *layout = (struct aorta_sparse_layout){.samples = samples};
+    if (!values) return AORTA_ERROR(AORTA_MEMORY, "a batch of %lld samples did not fit in memory", (long long)samples);
+    const size_t rows = (size_t)samples;
+    aorta_status status = NULL;
+    layout->dense = put(&layout->bytes, rows * (size_t)m->options->model.num_float_features * sizeof(float));
+    layout->labels = put(&layout->bytes, rows * sizeof(float));
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
+        const struct aorta_sparse_group *group = &m->tables->groups[g];
+        struct aorta_sparse_lists *lists = &layout->groups[g];
+        for (int f = 0; f < group->feature_count && !status; f++) {
+            lists->ids += fill_lengths(m, number, rank, group->features[f].number, samples, values, NULL);
+            status = aorta_signals_check(m->signals);
+        }
+        lists->lengths_at = put(&layout->bytes, (size_t)group->feature_count * rows * sizeof(int32_t));
+        lists->ids_at = put(&layout->bytes, (size_t)lists->ids * sizeof(int64_t));
+        lists->weights_at = put(&layout->bytes, group->weighted ? (size_t)lists->ids * sizeof(float) : 0);
+    }
+    free(values);
+    return status;
+}
+
+/* In pieces of some milliseconds, between which a signal ends them. */
+static size_t next_piece(size_t done, size_t count) {
+    enum { PIECE = 1 << 22 };
+    return count - done < PIECE ? count - done : PIECE;
+}
+
+static aorta_status fill_ids(const struct aorta_sparse_maker *m, const struct aorta_random *random, size_t count,
+                             uint32_t rows, int64_t *ids) {
+    for (size_t at = 0, piece; at < count; at += piece) {
+        piece = next_piece(at, count);
+        aorta_random_below(random, at, piece, rows, ids + at);
+        AORTA_TRY(aorta_signals_check(m->signals));
+    }
+    return NULL;
+}
+
+static aorta_status fill_uniform(const struct aorta_sparse_maker *m, const struct aorta_random *random, size_t count,
+                                 float *values) {
+    for (size_t at = 0, piece; at < count; at += piece) {
+        piece = next_piece(at, count);
+        aorta_random_uniform(random, at, piece, 0, 1, values + at);
+        AORTA_TRY(aorta_signals_check(m->signals));
+    }
+    return NULL;
+}
+
+static aorta_status fill_normal(const struct aorta_sparse_maker *m, const struct aorta_random *random, size_t count,
+                                float *values) {
+    for (size_t at = 0, piece; at < count; at += piece) {
+        piece = next_piece(at, count);
+        aorta_random_normal(random, &m->normal, at, piece, values + at);
+        AORTA_TRY(aorta_signals_check(m->signals));
+    }
+    return NULL;
+}
+
+static aorta_status fill_group(const struct aorta_sparse_maker *m, int64_t number, int rank, int g,
+                               const struct aorta_sparse_layout *layout, char *memory) {
+    const struct aorta_sparse_group *group = &m->tables->groups[g];
+    const struct aorta_sparse_lists *lists = &layout->groups[g];
+    int32_t *lengths = (int32_t *)(memory + lists->lengths_at);
+    int64_t *ids = (int64_t *)(memory + lists->ids_at), at = 0;
+    float *weights = (float *)(memory + lists->weights_at);
+    for (int f = 0; f < group->feature_count; f++) {
+        const struct aorta_sparse_feature *feature = &group->features[f];
+        /* The values use the memory of the dense features, which are made later. */
+        const int64_t count = fill_lengths(m, number, rank, feature->number, layout->samples,
+                                           (float *)(memory + layout->dense), lengths + f * layout->samples);
+        struct aorta_random random = random_of(m, number, rank, feature->number, KIND_IDS);
+        AORTA_TRY(fill_ids(m, &random, (size_t)count, (uint32_t)group->tables[feature->table].rows, ids + at));
+        random = random_of(m, number, rank, feature->number, KIND_WEIGHTS);
+        if (group->weighted) AORTA_TRY(fill_uniform(m, &random, (size_t)count, weights + at));
+        at += count;
+    }
+    return NULL;
+}
+
+aorta_status aorta_sparse_batch_fill(const struct aorta_sparse_maker *m, int64_t number, int rank,
+                                     const struct aorta_sparse_layout *layout, void *memory) {
+    char *bytes = memory;
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) AORTA_TRY(fill_group(m, number, rank, g, layout, bytes));
+    const struct aorta_random dense = random_of(m, number, rank, 0, KIND_DENSE);
+    const struct aorta_random labels = random_of(m, number, rank, 0, KIND_LABELS);
+    AORTA_TRY(fill_normal(m, &dense, (size_t)(layout->samples * m->options->model.num_float_features),
+                          (float *)(bytes + layout->dense)));
+    return fill_uniform(m, &labels, (size_t)layout->samples, (float *)(bytes + layout->labels));
 }

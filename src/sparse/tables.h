@@ -2,6 +2,8 @@
 #ifndef AORTA_SPARSE_TABLES_H
 #define AORTA_SPARSE_TABLES_H
 
+#include "base/random.h"
+#include "base/signals.h"
 #include "sparse/options.h"
 
 struct aorta_sparse_table {
@@ -33,14 +35,14 @@ struct aorta_sparse_tables {
     struct aorta_arena arena;
 };
 
-/* AORTA_CONFIG names what is wrong in additional_tables, or that there are no features. */
+/* AORTA_CONFIG names the problem in additional_tables, or that there are no features. */
 AORTA_MUST_USE aorta_status aorta_sparse_tables_make(const struct aorta_sparse_options *options,
                                                      struct aorta_sparse_tables *tables);
 void aorta_sparse_tables_free(struct aorta_sparse_tables *tables);
 
 /* ---- the plan ---- */
 
-/* What one rank serves of one feature. */
+/* One rank's part of one feature. */
 struct aorta_sparse_part {
     int feature, owner;
     int64_t first_row, rows, first_column, columns;
@@ -55,10 +57,44 @@ struct aorta_sparse_plan {
 };
 
 /* The largest table goes to the rank (or host) that has least; rows and columns are cut into equal parts, columns at
- * multiples of 4 where there are enough. data_parallel: `rank` owns everything and is the only owner, 0. */
+ * multiples of 4 if there are enough. data_parallel: `rank` owns everything and is the only owner, 0. */
 AORTA_MUST_USE aorta_status aorta_sparse_plan_make(const struct aorta_sparse_group *group,
                                                    enum aorta_sparse_sharding sharding, int ranks, int local_ranks,
                                                    struct aorta_sparse_plan *plan);
 void aorta_sparse_plan_free(struct aorta_sparse_plan *plan);
+
+/* ---- batches ----
+ * Synthetic batches: dense features N(0, 1), labels in [0, 1), lists of |N(average, 1)| ids each (rounded down), ids
+ * uniform over their table, weights in [0, 1). A batch depends on (training.seed, its number, the rank) alone.
+ *
+ * All are made before the first step, in pinned memory, each in one piece that is copied to the device as it is. */
+
+/* The parts of a batch in its memory. */
+struct aorta_sparse_layout {
+    int64_t samples;
+    size_t dense, labels; /* [samples, num_float_features], [samples] */
+    struct aorta_sparse_lists {
+        int64_t ids;
+        size_t lengths_at, ids_at, weights_at; /* [features, samples] int32, ids int64, weights fp32 */
+    } groups[AORTA_SPARSE_GROUPS];
+    size_t bytes;
+};
+
+struct aorta_sparse_maker {
+    const struct aorta_sparse_options *options;
+    const struct aorta_sparse_tables *tables;
+    int world_size;
+    const struct aorta_signals *signals; /* end the making; NULL: nothing does */
+    struct aorta_normal_table normal;
+};
+
+void aorta_sparse_maker_begin(struct aorta_sparse_maker *maker, const struct aorta_sparse_options *options,
+                              const struct aorta_sparse_tables *tables, int world_size);
+/* The layout of batch `number` of a rank. AORTA_MEMORY, AORTA_INTERRUPTED. */
+AORTA_MUST_USE aorta_status aorta_sparse_batch_layout(const struct aorta_sparse_maker *maker, int64_t number, int rank,
+                                                      struct aorta_sparse_layout *layout);
+/* AORTA_INTERRUPTED. */
+AORTA_MUST_USE aorta_status aorta_sparse_batch_fill(const struct aorta_sparse_maker *maker, int64_t number, int rank,
+                                                    const struct aorta_sparse_layout *layout, void *memory);
 
 #endif

@@ -93,13 +93,12 @@ static aorta_status open_lines(struct session *session) {
     session->lines = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     const off_t length = session->lines < 0 ? -1 : lseek(session->lines, 0, SEEK_END);
     aorta_status status = NULL;
-    if (length < 0) {
+    if (length < 0)
         status = AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno));
-    } else if (length > 0 && !session->job->resume) {
+    else if (length > 0 && !session->job->resume)
         status = AORTA_ERROR(AORTA_USAGE, "%s has a sweep; --resume goes on with it", session->job->output);
-    } else {
+    else
         status = length > 0 ? check_same(session, path) : begin_lines(session);
-    }
     session->resumed = session->trials->count;
     free(path);
     return status;

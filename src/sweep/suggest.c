@@ -22,9 +22,8 @@ static const double least_share = 0.01; /* of a step: less is not worth a sweep 
 /* Whether the words, with spaces between, have this one. */
 static bool has_word(const char *words, const char *word) {
     const size_t length = strlen(word);
-    for (const char *at = words; (at = strstr(at, word)); at += length) {
+    for (const char *at = words; (at = strstr(at, word)); at += length)
         if ((at == words || at[-1] == ' ') && (!at[length] || at[length] == ' ')) return true;
-    }
     return false;
 }
 

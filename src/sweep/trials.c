@@ -61,12 +61,11 @@ aorta_status aorta_trials_add(struct aorta_trials *trials, const struct aorta_tr
 aorta_status aorta_trials_take(struct aorta_trials *trials, unsigned taken_states, struct aorta_trials *taken) {
     size_t count = 0;
     aorta_status status = NULL;
-    for (size_t i = 0; i < trials->count; i++) {
+    for (size_t i = 0; i < trials->count; i++)
         if (!status && taken_states & 1u << trials->items[i].state)
             status = aorta_trials_add(taken, &trials->items[i]);
         else
             trials->items[count++] = trials->items[i];
-    }
     trials->count = count;
     return status;
 }

@@ -212,11 +212,10 @@ static aorta_status add_work(struct collecting *c, const struct aorta_trace *tra
     if (range->info.kind != AORTA_RANGE_COLLECTIVE) return NULL;
     char name[64];
     const char *kind = aorta_trace_kind_name(c->analysis, range->info.collective);
-    if (range->info.group_size > 0) {
+    if (range->info.group_size > 0)
         snprintf(name, sizeof name, "%s, %d ranks", kind, range->info.group_size);
-    } else {
+    else
         snprintf(name, sizeof name, "%s", kind);
-    }
     return add_named(c, AORTA_SECTION_COLLECTIVE, name, step, ns, counted);
 }
 
@@ -308,12 +307,11 @@ static int largest_first(const void *left, const void *right) {
 static aorta_status describe(struct compare_samples *s, struct below *items, size_t count) {
     struct compare_samples_row *row = &s->rows[items[0].row];
     size_t names = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         if (names && !strcmp(items[names - 1].name, items[i].name))
             items[names - 1].ns += items[i].ns;
         else
             items[names++] = items[i];
-    }
     qsort(items, names, sizeof *items, largest_first);
     if (!row->below) row->below = aorta_arena_alloc(s->arena, s->inputs * sizeof *row->below);
     if (!row->below) return no_memory();

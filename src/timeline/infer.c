@@ -354,14 +354,13 @@ static double likeness(const struct sequence *sequence, const uint32_t *kinds, c
     for (size_t i = 0; i < left + right; i++) scratch[i] = kinds[name_at(sequence, begins[0] + i)];
     qsort(scratch, left, sizeof *scratch, by_size);
     qsort(scratch + left, right, sizeof *scratch, by_size);
-    for (size_t i = 0, j = left; i < left && j < left + right;) {
+    for (size_t i = 0, j = left; i < left && j < left + right;)
         if (scratch[i] == scratch[j])
             common++, i++, j++;
         else if (scratch[i] < scratch[j])
             i++;
         else
             j++;
-    }
     return (double)common / (double)(left > right ? left : right);
 }
 

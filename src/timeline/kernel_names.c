@@ -19,7 +19,7 @@ static const struct {
     enum aorta_kernel_class class;
     const char *operation;
 } words[] = {
-    {"aorta_stamp", AORTA_KERNEL_STAMP, NULL}, /* the GPU driver's own (src/device/gpu/kernels.c) */
+    {"aorta_stamp", AORTA_KERNEL_STAMP, NULL}, /* the GPU driver's own (src/device/gpu/launch.c) */
     {"aorta_told", AORTA_KERNEL_CLOCK, NULL},
     {"aorta_clock", AORTA_KERNEL_CLOCK, NULL},
     {"hwq_mark", AORTA_KERNEL_STAMP, NULL}, /* of aorta hwq (src/hwq/kernels/kernels.cu) */

@@ -1,4 +1,4 @@
-/* Opening and closing of what the parts of a training run share, and collectives with their ranges. */
+/* Opens and closes the shared parts of a training run; collectives with their ranges. */
 #include "train/context.h"
 
 #include "device/gpu.h"
@@ -36,8 +36,8 @@ static aorta_status open_device_asked(struct aorta_train_context *context, struc
                           "device.kind=%s (use device.kind cpu to run without a GPU)", aorta_device_kind_name(kind));
 }
 
-/* The first step compiles what the cache does not have, for seconds in which nothing else is printed. Opening the
- * device has needed a kernel already: if that one was compiled, the others will be. */
+/* The first step compiles kernels that are not cached, for seconds in which nothing else is printed. Opening the device
+ * has needed a kernel already: if that one was compiled, all will be. */
 static void log_compiling(const struct aorta_train_context *context) {
     const struct aorta_gpu_compiler info = aorta_gpu_compiler_info(context->device);
     if (context->ranks.rank != 0 || !info.compiled) return;
@@ -167,8 +167,8 @@ static aorta_status build_model(struct aorta_train_context *context) {
     return aorta_model_create(context->device, &shape, &context->model);
 }
 
-/* Generous: a layer records some 25 ranges in a micro-batch, the rest of a step a few dozen and the buckets. A layer
- * has 12 matrix products, the root unit 11. */
+/* Generous: a layer records some 25 ranges in a micro-batch; everything else in a step a few dozen and the buckets. A
+ * layer has 12 matrix products, the root unit 11. */
 static size_t ranges_per_step(const struct aorta_train_context *context) {
     if (context->workload) return context->workload->table->ranges_per_step(context->workload);
     size_t micro_batches = (size_t)context->options->training.gradient_accumulation;

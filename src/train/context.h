@@ -1,4 +1,4 @@
-/* What the parts of a training run share on one rank: device, streams, groups of ranks, model, recorder. */
+/* Shared by the parts of a training run on one rank: device, streams, groups of ranks, model, recorder. */
 #ifndef AORTA_TRAIN_CONTEXT_H
 #define AORTA_TRAIN_CONTEXT_H
 
@@ -9,7 +9,7 @@
 #include "train/inject.h"
 #include "train/options.h"
 
-/* Work beside compute; streams.assignment chooses the role whose stream it runs on. */
+/* Work concurrent with compute; streams.assignment chooses the role whose stream it runs on. */
 enum aorta_flow {
     AORTA_FLOW_ALL_GATHER,
     AORTA_FLOW_REDUCE_SCATTER,
@@ -57,8 +57,8 @@ void aorta_train_explain(const struct aorta_train_context *context, const char *
 struct aorta_stream *aorta_train_compute(const struct aorta_train_context *context);
 struct aorta_stream *aorta_train_stream(const struct aorta_train_context *context, enum aorta_flow flow);
 
-/* The queue of `stream` from now on waits for what is queued on `other` now; `event` carries it. Nothing to do when
- * they are the same. */
+/* Work queued on `stream` from now on waits for work queued on `other` so far, through `event`. Does nothing when both
+ * are one stream. */
 AORTA_MUST_USE aorta_status aorta_train_follow(struct aorta_stream *stream, struct aorta_stream *other,
                                                struct aorta_event *event);
 

@@ -1,9 +1,9 @@
-/* The synthetic data set, and the threads that make batches of it ahead of the training step where the device does not.
+/* The synthetic data set, and the threads that make batches of it ahead of the training step if the device does not.
  *
  * A sample depends on (dataset.seed, its index) alone: dense N(0, 1) [T, F, d], categorical uniform ids [T, S], target
  * and importance uniform in [0, 1). Each epoch is shuffled again and dealt to the ranks in turn; step s of an epoch
- * uses samples [s·G, (s+1)·G) of the shuffled order, G being the global batch, whatever the number of ranks; the rest
- * of the epoch that fills no step is dropped. */
+ * uses samples [s·G, (s+1)·G) of the shuffled order, G being the global batch, for any number of ranks; the last
+ * samples of the epoch that fill no step are dropped. */
 #ifndef AORTA_TRAIN_DATA_H
 #define AORTA_TRAIN_DATA_H
 
@@ -12,7 +12,7 @@
 #include "model/model.h"
 #include "train/options.h"
 
-/* Where the tensors of one step's input lie in one piece of memory: `micro_batches` pieces of [B, T, …] each. */
+/* The layout of one step's input in one piece of memory: `micro_batches` pieces of [B, T, …] each. */
 struct aorta_batch_layout {
     int64_t rows;          /* B·T of one micro-batch */
     int64_t micro_batches; /* gradient_accumulation */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- what can be planted ---- */
+/* ---- causes that can be planted ---- */
 
 enum parameter { RANK, MS, MIB, PER, KIND, EVERY, PARAMETERS };
 enum { PER_STEP, PER_LAYER, VALUE_SIZE = 32 };
@@ -301,7 +301,7 @@ aorta_status aorta_inject_after_layer(const struct aorta_train_context *c) {
 aorta_status aorta_inject_into_collective(const struct aorta_train_context *c, enum aorta_collective kind,
                                           struct aorta_stream *stream) {
     if (!c->injected || !c->injected->collectives[kind].longer_ns) return NULL;
-    /* Others in the next step, so that each size is seen slow and not slow. */
+    /* The next step begins with another size, so that each size is seen slow and not slow. */
     int64_t number = c->injected->steps + c->injected->collectives[kind].calls++;
     if (number % c->injected->collectives[kind].every) return NULL;
     return aorta_spin(stream, c->injected->collectives[kind].longer_ns, NULL);

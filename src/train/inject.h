@@ -1,5 +1,5 @@
-/* Causes of lost time that a user plants into a run (training.inject), to see what the verdict says of them. None
- * changes a result: work is added to streams, and the host sleeps or waits. */
+/* Causes of lost time that a user plants into a run (training.inject), to see the verdict on them. None changes a
+ * result: work is added to streams, and the host sleeps or waits. */
 #ifndef AORTA_TRAIN_INJECT_H
 #define AORTA_TRAIN_INJECT_H
 
@@ -7,7 +7,7 @@
 #include "device/device.h"
 #include "train/options.h"
 
-/* What is planted on one rank. */
+/* The causes planted on one rank. */
 struct aorta_injected {
     int64_t step_kernel_ns, layer_kernel_ns; /* slow_rank: a kernel on the compute stream, after the forward pass or in
                                               * each layer's pass; 0: none */
@@ -22,7 +22,7 @@ struct aorta_injected {
     void *host, *device;             /* copy: from pinned memory to device memory, made by aorta_injections_open */
 };
 
-/* Reads training.inject for a rank; rank −1: for all at once. AORTA_CONFIG names the item and what would be right. */
+/* Reads training.inject for a rank; rank −1: for all at once. AORTA_CONFIG names the item and a correct form. */
 AORTA_MUST_USE aorta_status aorta_injections_read(const struct aorta_train_options *options, int rank,
                                                   struct aorta_injected *injected);
 /* AORTA_CONFIG: an item names a rank that the run does not have. */

@@ -19,7 +19,7 @@ struct aorta_input {
     const struct aorta_train_context *context;
     const struct aorta_dataset *dataset;
     struct aorta_loader *loader; /* NULL: the device makes the batches, … */
-    void *normals;               /* … from these quantiles, which lie there */
+    void *normals;               /* … from these quantiles in device memory */
     struct aorta_batch_layout layout;
     struct aorta_event *const *done;
     int64_t steps, queued;
@@ -30,8 +30,8 @@ struct aorta_input {
 
 /* ---- life ---- */
 
-/* A copy queued beside a replay was seen to start only when a branch of the graph had come far, late in the step, as if
- * its stream shared a hardware queue with the branch (H100, large.yaml). So it is cut: of several streams few do. */
+/* A copy queued during a replay was seen to start only late in the step, as if its stream shared a hardware queue with
+ * a branch of the graph (H100, large.yaml). Few of several streams do that, so the copy is cut. */
 static aorta_status open_streams(struct aorta_input *input) {
     const struct aorta_compile_options *compile = &input->context->options->compile;
     bool replayed = compile->enabled && compile->backend == AORTA_COMPILE_GRAPH;
@@ -160,7 +160,7 @@ aorta_status aorta_input_await(struct aorta_input *input) {
 
 /* ---- batches made on the device ---- */
 
-/* What was made, brought back: a dump holds what the step reads. */
+/* The made batch is copied back, as a dump contains the input that the step reads. */
 static aorta_status dump_made(const struct aorta_input *input, const struct slot *slot) {
     const struct aorta_train_context *c = input->context;
     struct aorta_stream *stream = first_stream(input);

@@ -27,9 +27,9 @@ int64_t aorta_input_queued(const struct aorta_input *input);
 AORTA_MUST_USE aorta_status aorta_input_await(struct aorta_input *input);
 /* Queues the next one, with its range; waits for the data loader if need be. */
 AORTA_MUST_USE aorta_status aorta_input_queue(struct aorta_input *input);
-/* The same if there is a next one and nothing to wait for. */
+/* Queues the next one only if there is one and nothing to wait for. */
 AORTA_MUST_USE aorta_status aorta_input_prefetch(struct aorta_input *input);
-/* What is queued on `stream` next waits for the input of a step that has been queued. */
+/* Work queued next on `stream` waits for the input of a step that has been queued. */
 AORTA_MUST_USE aorta_status aorta_input_wait(struct aorta_input *input, int64_t step, struct aorta_stream *stream);
 /* The oldest step that has not released its batch is over: the loader may fill that memory. */
 void aorta_input_release(struct aorta_input *input);

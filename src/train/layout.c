@@ -1,4 +1,3 @@
-/* Where the parameters of a unit lie: see layout.h. */
 #include "train/layout.h"
 
 static int64_t align(int64_t elements) {

@@ -1,10 +1,10 @@
-/* Where a unit's parameters lie when they are whole and when they are split over the ranks of a shard group.
+/* The places of a unit's parameters when they are whole and when they are split over the ranks of a shard group.
  *
- * A unit is split in pieces, each of which is gathered and reduced as one. Full memory is its pieces one after the
- * other, large enough for every rank's share of each, so that shards are gathered and reduced where they lie; a rank's
- * shard is its shares. Parameters are contiguous in their piece, and aligned to 16 elements. Split by rows (as FSDP2):
- * each parameter is a piece, cut into chunks of ceil(rows / ranks) rows, the last ones shorter or empty. Split flat
- * (use_orig_params = false): all parameters are one piece, cut evenly. The rest is padding, and holds zeros. */
+ * A unit is split in pieces; each is gathered and reduced as one. Full memory is its pieces one after the other, large
+ * enough for every rank's share of each, so that shards are gathered and reduced in place; a rank's shard is its
+ * shares. Parameters are contiguous in their piece, and aligned to 16 elements. Split by rows (as FSDP2): each
+ * parameter is a piece, cut into chunks of ceil(rows / ranks) rows, the last ones shorter or empty. Split flat
+ * (use_orig_params = false): all parameters are one piece, cut evenly. Padding holds zeros. */
 #ifndef AORTA_TRAIN_LAYOUT_H
 #define AORTA_TRAIN_LAYOUT_H
 
@@ -41,7 +41,7 @@ struct aorta_layout {
 /* `rows` and `columns` of each parameter by slot. One rank: always flat. */
 struct aorta_layout aorta_layout_make(const int64_t *rows, const int64_t *columns, int count, int ranks, bool flat);
 
-/* A run of elements that lies contiguously in one rank's shard and in the full memory. */
+/* Elements that are contiguous in one rank's shard and in the full memory. */
 struct aorta_layout_run {
     int64_t shard_offset, full_offset, count;
 };

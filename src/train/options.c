@@ -1,4 +1,5 @@
-/* The table of options of `aorta train`. What several keys have to fit together: options_check.c. */
+/* The table of options of `aorta train`. Conditions on several keys: options_check.c. */
+#include "comm/comm.h"
 #include "train/inject.h"
 
 #include <math.h>
@@ -49,8 +50,9 @@ static const struct aorta_choice init_devices[] = {{"cpu", AORTA_INIT_CPU},     
                                                    {"cuda", AORTA_INIT_DEVICE}, {"hip", AORTA_INIT_DEVICE},
                                                    {"meta", AORTA_INIT_META},   {0}};
 static const struct aorta_choice modes[] = {{"fsdp", AORTA_MODE_FSDP}, {"ddp", AORTA_MODE_DDP}, {0}};
-static const struct aorta_choice backends[] = {{"auto", 0}, {"local", 1}, {"mpi", 2}, {"gloo", 3},
-                                               {"nccl", 4}, {"rccl", 4},  {0}};
+#define BACKEND(name) {#name, AORTA_COMM_NAME_##name},
+static const struct aorta_choice backends[] = {AORTA_COMM_BACKENDS(BACKEND){"rccl", AORTA_COMM_NAME_nccl}, {0}};
+#undef BACKEND
 static const struct aorta_choice compile_backends[] = {{"graph", AORTA_COMPILE_GRAPH},
                                                        {"inductor", AORTA_COMPILE_GRAPH},
                                                        {"fused", AORTA_COMPILE_FUSED},
@@ -109,7 +111,7 @@ static const struct aorta_option table_rows[] = {
      .path = AORTA_PATH_READ,
      .help = "safetensors file with the initial parameters, as a dump writes it; null: random ones"},
     {"training.inject", AORTA_OPTION_STRING_LIST, AT(training.inject), "[]",
-     .help = "causes of lost time to plant, each NAME:PARAMETER=VALUE,…, to see what the verdict says of them; "
+     .help = "causes of lost time to plant, each NAME:PARAMETER=VALUE,…, to see the verdict on them; "
              "docs/train.md lists them. Losses stay the same"},
     {"training.inject_allreduce_copies", AORTA_OPTION_BOOL, AT(training.inject_allreduce_copies), "false",
      .help =
@@ -119,7 +121,7 @@ static const struct aorta_option table_rows[] = {
      .limits = &levels_of_stress, .help = "how often a step does that; three all-reduces and four copies each time"},
     {"training.additional_compute_streams", AORTA_OPTION_INT, AT(training.additional_compute_streams), "0",
      .limits = &more_streams,
-     .help = "streams that run products of their own beside the model, with compute's priority. Losses stay the same"},
+     .help = "streams that run additional products, with compute's priority. Losses stay the same"},
     {"training.lightweight_ops_per_stream", AORTA_OPTION_INT, AT(training.lightweight_ops_per_stream), "3",
      .limits = &small_count, .help = "products on each of them in a wave"},
     {"training.lightweight_op_size", AORTA_OPTION_INT, AT(training.lightweight_op_size), "1024", .limits = &matrix,
@@ -131,8 +133,8 @@ static const struct aorta_option table_rows[] = {
 
     {"optimizer.name", AORTA_OPTION_CHOICE, AT(optimizer.name), "adamw", .choices = optimizers,
      .help =
-         "adamw: AdamW (decoupled weight decay); shampoo: Shampoo with preconditioners of 32 x 32 for blocks of what a "
-         "rank holds, grafted to Adam, with the same decay; many small kernels"},
+         "adamw: AdamW (decoupled weight decay); shampoo: Shampoo with preconditioners of 32 x 32 for blocks of each "
+         "rank's parameters, grafted to Adam, with the same decay; many small kernels"},
     {"optimizer.precondition_frequency", AORTA_OPTION_INT, AT(optimizer.precondition_frequency), "10", .limits = &steps,
      .help = "shampoo: updates from one computation of the inverse roots to the next; the first computes them"},
     {"optimizer.lr", AORTA_OPTION_DOUBLE, AT(optimizer.lr), "2e-4", .limits = &at_least_0,
@@ -201,7 +203,7 @@ static const struct aorta_option table_rows[] = {
     {"fsdp.sync_module_states", AORTA_OPTION_BOOL, AT(fsdp.sync_module_states), "true",
      .help = "broadcasts rank 0's initial parameters to all ranks"},
     {"fsdp.symmetric_memory", AORTA_OPTION_BOOL, AT(fsdp.symmetric_memory), "false",
-     .help = "true: parameters and gradients lie where NCCL's kernels (2.27 and newer) reach them on the other GPUs of "
+     .help = "true: NCCL's kernels (2.27 and newer) reach parameters and gradients directly on the other GPUs of "
              "the node, which takes fewer multiprocessors and less time; with use_orig_params=false only"},
     {"fsdp.param_init_device", AORTA_OPTION_CHOICE, AT(fsdp.param_init_device), "cpu", .choices = init_devices,
      .help = "where initial parameters are made: in host memory, on the device, or (meta) only each rank's shards"},
@@ -223,7 +225,7 @@ static const struct aorta_option table_rows[] = {
     {"distributed.find_unused_parameters", AORTA_OPTION_BOOL, AT(distributed.find_unused_parameters), "false",
      .help = "ddp: after each backward pass the ranks agree, in one more all-reduce, which parameters were used"},
     {"distributed.enable_overlap", AORTA_OPTION_BOOL, AT(distributed.enable_overlap), "true",
-     .help = "ddp: all-reduces a bucket as soon as it is full; fsdp: gathers and reduces beside compute; false: "
+     .help = "ddp: all-reduces a bucket as soon as it is full; fsdp: gathers and reduces during compute; false: "
              "compute waits, and ddp reduces after the backward pass"},
     {"distributed.overlap_reduce_scatter", AORTA_OPTION_BOOL, AT(distributed.overlap_reduce_scatter), "false",
      .help = "ddp: an additional reduce-scatter of each bucket, as stress on the links"},
@@ -248,7 +250,7 @@ static const struct aorta_option table_rows[] = {
 
     {"dataloader.device", AORTA_OPTION_CHOICE, AT(dataloader.device), "auto", .choices = batch_makers,
      .help =
-         "who makes batches, of the same bits: host: threads, and batches are copied to the device; device: the "
+         "where batches are made, with equal bits: host: threads, and batches are copied to the device; device: the "
          "device itself, one step ahead, and the keys of the threads are without effect; auto: a GPU makes its own, "
          "but for slow_loader of training.inject"},
     {"dataloader.num_workers", AORTA_OPTION_INT, AT(dataloader.num_workers), "4", .limits = &workers,
@@ -262,9 +264,9 @@ static const struct aorta_option table_rows[] = {
      .help = "writes trace files that TensorBoard, Perfetto and aorta trace read (docs/trace-formats.md); on GPUs the "
              "kernel tracer runs in the warm-up and active steps"},
     {"profiling.wait", AORTA_OPTION_INT, AT(profiling.wait), "1", .limits = &steps_or_none,
-     .help = "steps left out at the start of a cycle, as torch.profiler.schedule does"},
+     .help = "steps skipped at the start of a cycle, as torch.profiler.schedule does"},
     {"profiling.warmup", AORTA_OPTION_INT, AT(profiling.warmup), "1", .limits = &steps_or_none,
-     .help = "steps then left out as well, for the caches and the tracer to warm up"},
+     .help = "steps then skipped as well, for the caches and the tracer to warm up"},
     {"profiling.active", AORTA_OPTION_INT, AT(profiling.active), "2", .limits = &steps,
      .help = "steps then written; each cycle is a file"},
     {"profiling.repeat", AORTA_OPTION_INT, AT(profiling.repeat), "1", .limits = &steps_or_none,
@@ -341,15 +343,15 @@ static const struct aorta_option table_rows[] = {
 /* Keys of the original Python toolkit. */
 static const struct aorta_option_alias aliases[] = {{"distributed.timeout", "distributed.timeout_s"}};
 static const struct aorta_option_absent ignored[] = {
-    {"training.lightweight_op_duration_ms", "training.lightweight_ops_per_stream decides"},
+    {"training.lightweight_op_duration_ms", "training.lightweight_ops_per_stream sets it"},
     {"distributed.broadcast_buffers", "the model has no buffers"},
-    {"distributed.overlap_grad_reduce", "distributed.enable_overlap decides"},
-    {"distributed.overlap_param_gather", "distributed.enable_overlap decides"},
-    {"distributed.gradient_accumulation_steps", "training.gradient_accumulation decides"},
+    {"distributed.overlap_grad_reduce", "distributed.enable_overlap sets it"},
+    {"distributed.overlap_param_gather", "distributed.enable_overlap sets it"},
+    {"distributed.gradient_accumulation_steps", "training.gradient_accumulation sets it"},
     {"distributed.use_reentrant_communication", "there is no autograd here"},
-    {"profiling.profile_freq", "profiling.repeat and record_every decide"},
-    {"streams.num_streams", "streams.count decides: one stream for each of four roles"},
-    {"streams.stream_assignments", "the names are those of streams in a recording; streams.assignment decides"},
+    {"profiling.profile_freq", "profiling.repeat and record_every set it"},
+    {"streams.num_streams", "streams.count sets it: one stream for each of four roles"},
+    {"streams.stream_assignments", "the names are those of streams in a recording; streams.assignment sets it"},
     {"tracelens", "aorta trace analyze reads the traces"},
     {"torch_titan", "no checkpoints are written"},
 };

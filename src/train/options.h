@@ -1,5 +1,5 @@
-/* The configuration of `aorta train`: every key of its file, in one typed struct. What each key does, its default and
- * its range stand in the rows of options.c and, made from them, in docs/configuration.md. */
+/* The configuration of `aorta train`: every key of its file, in one typed struct. The rows of options.c define each
+ * key's effect, default and range; docs/configuration.md is made from them. */
 #ifndef AORTA_TRAIN_OPTIONS_H
 #define AORTA_TRAIN_OPTIONS_H
 
@@ -28,7 +28,7 @@ struct aorta_training_options {
     struct aorta_int_list dump_steps; /* items NULL: all */
     const char *init_from;            /* NULL: random */
     struct aorta_string_list inject;  /* causes of lost time to plant (inject.h) */
-    /* Work beside the model's (stress.h). */
+    /* Additional work (stress.h). */
     bool inject_allreduce_copies, use_useful_lightweight_ops;
     int64_t allreduce_stress_level, additional_compute_streams;
     int64_t lightweight_ops_per_stream, lightweight_op_size, lightweight_op_waves;
@@ -112,7 +112,7 @@ struct aorta_streams_options {
 struct aorta_workload_options {
     int64_t gemm_chunks;  /* launches of each matrix product */
     double occupancy_cap; /* share of the multiprocessors that the compute stream runs on */
-    bool async_wait;      /* outputs of layers are copied beside compute and waited for by a kernel */
+    bool async_wait;      /* outputs of layers are copied during compute and waited for by a kernel */
 };
 
 struct aorta_device_options {
@@ -168,14 +168,15 @@ AORTA_MUST_USE aorta_status aorta_train_options_check_shared(const struct aorta_
  * sharding. AORTA_CONFIG names the key, its place and a remedy. */
 AORTA_MUST_USE aorta_status aorta_train_options_check(const struct aorta_train_options *options, int world_size);
 
-/* The error of what only GPUs have, when the device is a CPU; the same at start and when `auto` has found none. */
+/* The error of a setting that only GPUs support, when the device is a CPU; used at start and when `auto` has found no
+ * GPU. */
 AORTA_MUST_USE aorta_status aorta_train_options_check_cpu(const struct aorta_train_options *options, int world_size);
-/* That of what is too large for the kernels of GPUs (aorta_ops_limits). */
+/* The error of a size that is too large for the kernels of GPUs (aorta_ops_limits). */
 AORTA_MUST_USE aorta_status aorta_train_options_check_gpu(const struct aorta_train_options *options,
                                                           int64_t most_head_dim, int64_t most_model_dim);
 
-/* Number of the stream, from 0 to streams.count - 1, that serves a role. 4: each role its own; 3: reduce-scatter shares
- * the all-reduce stream; 2: all communication and aux share one beside compute; 1: everything is on one. */
+/* Number of the stream, from 0 to streams.count - 1, of a role. 4: each role has its own; 3: reduce-scatter shares the
+ * all-reduce stream; 2: all communication and aux share one, compute has the other; 1: all roles share one. */
 int aorta_train_stream_of(const struct aorta_train_options *options, enum aorta_role role);
 
 /* Whether the device makes the batches, and no threads. */

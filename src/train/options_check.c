@@ -245,8 +245,8 @@ static aorta_status check_samples(const struct aorta_train_options *options, int
 }
 
 /* Parameters are split over their first dimension in pieces of ceil(rows / shards) (torch.chunk): the last rank owns
- * nothing of a parameter when the pieces before it reach the end. A unit's parameter with most rows decides whether a
- * rank owns anything at all. */
+ * nothing of a parameter when the earlier pieces reach the end. So a rank owns something exactly if it owns a part of
+ * the parameter with most rows. */
 static aorta_status check_shards(const struct aorta_train_options *options, int world_size) {
     const struct aorta_model_options *model = &options->model;
     int64_t shards = aorta_train_shard_degree(options, world_size);

@@ -1,4 +1,4 @@
-/* What the metrics lines say of the device itself: --device-metrics, --enable-rocm-metrics, and the clocks of each GPU,
+/* Readings of the device in the metrics lines: --device-metrics, --enable-rocm-metrics, and the clocks of each GPU,
  * about once a second. */
 #ifndef AORTA_TRAIN_READINGS_H
 #define AORTA_TRAIN_READINGS_H
@@ -29,5 +29,13 @@ void aorta_readings_expect(struct aorta_readings *readings, int64_t total_steps)
 void aorta_readings_step(struct aorta_readings *readings, int64_t step);
 /* `last`: no step is queued any more and no line follows, so that a reading which is being made may be waited for. */
 void aorta_readings_report(struct aorta_readings *readings, bool last, struct aorta_step_metrics *metrics);
+
+/* ---- peaks ---- */
+
+/* The best of a few short products in the type in use, and of a few copies, by our own operations on the compute
+ * stream: some 50 ms (peaks->cost_ms), all ranks at once, as in the steps. Rates of other types stay NaN; all do on
+ * GPUs. */
+AORTA_MUST_USE aorta_status aorta_train_measure_peaks(const struct aorta_train_context *context,
+                                                      struct aorta_measured_peaks *peaks);
 
 #endif

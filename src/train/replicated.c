@@ -2,8 +2,8 @@
  *
  * DDP: parameters fill buckets of bucket_cap_mb in reverse order, the first one of at most 1 MiB so that communication
  * starts early (torch.nn.parallel.DistributedDataParallel). no_shard: a bucket per unit. A bucket is all-reduced on the
- * all-reduce stream once its last gradient is made and all buckets before it are queued, so that every rank sends
- * them in the same order. Gradients lie in bucket order; so do parameters and optimizer state. */
+ * all-reduce stream once its last gradient is made and all buckets before it are queued, so that every rank sends them
+ * in one order. Gradients, parameters and optimizer state are stored in bucket order. */
 #include "train/layout.h"
 #include "train/strategy.h"
 
@@ -30,7 +30,7 @@ struct replicated {
     int64_t total;
     float *parameters, *gradients, *m, *v;
     void *copy;
-    float *bucket_memory;  /* what is all-reduced: the gradients themselves, or copies of them */
+    float *bucket_memory;  /* sent memory: the gradients themselves, or copies of them */
     float *clone, *stress; /* of the additional reduce-scatter; NULL without */
     struct aorta_comm *stress_comm;
     float *used_map; /* find_unused_parameters: which parameters have gradients; NULL without */
@@ -118,7 +118,7 @@ static aorta_status take(struct replicated *r, const char *name, int64_t count, 
     if (!count) return NULL;
     AORTA_TRY(aorta_device_alloc(r->context->device, (size_t)count * size, name, memory));
     r->allocations[r->allocation_count++] = *memory;
-    /* Padding is summed and updated like the rest and must stay zero. */
+    /* Padding is summed and updated with the parameters and must stay zero. */
     return aorta_fill_bytes(aorta_train_compute(r->context), *memory, 0, (size_t)count * size);
 }
 
@@ -275,8 +275,8 @@ static aorta_status clone_bucket(struct replicated *r, const struct bucket *buck
     return aorta_train_follow(reduce, scatter, r->cloned);
 }
 
-/* Stress: the additional reduce-scatter; its result is not used. Beside the all-reduce on a clone, else after it
- * (it would read what the all-reduce is writing). What a bucket holds beyond a multiple of the ranks is left out. */
+/* Stress: the additional reduce-scatter; its result is not used. On a clone it runs during the all-reduce, else after
+ * it (it would read memory that the all-reduce writes). Elements after the last multiple of the ranks are not sent. */
 static aorta_status scatter_bucket(struct replicated *r, const struct bucket *bucket) {
     const struct aorta_train_context *c = r->context;
     if (!r->clone)

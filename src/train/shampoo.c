@@ -6,7 +6,7 @@
 
 enum { ALIGNMENT = 16 };
 
-/* What this rank holds of a parameter, as a matrix; a vector has one column. */
+/* This rank's part of a parameter, as a matrix; a vector has one column. */
 struct matrix {
     int64_t rows, columns;
     int64_t place;     /* in the optimizer's memory */

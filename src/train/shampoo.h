@@ -1,5 +1,5 @@
-/* Shampoo as the optimizer: what this rank holds of each parameter is preconditioned in blocks. Where every rank holds
- * everything (ddp, no_shard), each computes the directions of some matrices, which an all-gather brings to the others.
+/* Shampoo as the optimizer: each rank's part of a parameter is preconditioned in blocks. When every rank holds all
+ * parameters (ddp, no_shard), each rank computes the directions of some matrices, and an all-gather distributes them.
  */
 #ifndef AORTA_TRAIN_SHAMPOO_H
 #define AORTA_TRAIN_SHAMPOO_H

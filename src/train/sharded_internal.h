@@ -1,5 +1,5 @@
-/* What the files of the sharded strategy share: sharded.c (groups, import and export), sharded_memory.c (what lies
- * where), sharded_step.c (the schedule). */
+/* Shared by the files of the sharded strategy: sharded.c (memory, groups, import and export), sharded_step.c (the
+ * schedule). */
 #ifndef AORTA_TRAIN_SHARDED_INTERNAL_H
 #define AORTA_TRAIN_SHARDED_INTERNAL_H
 
@@ -24,7 +24,7 @@ struct sharded {
     int replicate_group;
     struct aorta_comm *gather_comm,
         *reduce_comm;                  /* the shard group, twice: gathers and reductions do not wait for each other */
-    struct aorta_comm *norm_comm;      /* the shard group again, beside both; NULL for one rank */
+    struct aorta_comm *norm_comm;      /* the shard group with its own communicator; NULL for one rank */
     struct aorta_comm *replicate_comm; /* hybrid: ranks that hold the same shard; else NULL */
     struct aorta_layout *layouts;      /* by unit */
     int64_t *bases;                    /* by unit: where its shard starts in this rank's memory */
@@ -60,9 +60,6 @@ struct sharded {
     int allocation_count;
     struct aorta_arena arena;
 };
-
-/* All device memory; layouts, bases and total are set. */
-aorta_status aorta_sharded_take_memory(struct sharded *s);
 
 /* The pieces that gather a unit's parameters, in the context's dtype, into `full` memory; returns their number. */
 int aorta_sharded_gather_pieces(const struct sharded *s, int unit, void *full,

@@ -1,7 +1,7 @@
 /* The schedule of FSDP: when each unit's parameters are gathered, and where its gradients go.
  *
- * Layers' gathers are numbered in the order of use: forward 0 … L−1, then (unless parameters stay gathered) backward
- * L … 2L−1. A gather may start as soon as its slot is free; what else it waits for is what the options choose. */
+ * Layers' gathers are numbered in the order of use: forward 0 … L−1, then (unless parameters stay gathered) backward L
+ * … 2L−1. A gather may start as soon as its slot is free; options can make it wait longer. */
 #include "train/sharded_internal.h"
 
 #include <string.h>
@@ -43,7 +43,7 @@ static aorta_status run_gather(struct sharded *s, const struct gather *gather, v
     return aorta_event_record(gather->gathered, aorta_train_stream(c, AORTA_FLOW_ALL_GATHER));
 }
 
-/* What the options make gather `number` wait for beyond its slot: nothing where it is prefetched freely. */
+/* Makes gather `number` wait, beyond its slot, as the options require; no wait if it is prefetched freely. */
 static aorta_status wait_for_policy(struct sharded *s, int number) {
     struct aorta_stream *stream = aorta_train_stream(s->context, AORTA_FLOW_ALL_GATHER);
     if (number == 0) return NULL;
@@ -169,7 +169,7 @@ static float *reduced_gradients(const struct sharded *s, int unit) {
     return unit < s->layers ? s->layer_micro_gradients : s->root_micro_gradients;
 }
 
-/* Those of the unit whose reduction is not queued yet; `made`: and whose gradients are made. */
+/* The pieces of the unit whose reduction is not queued yet; `made`: only pieces whose gradients are made. */
 static int reduction_pieces(struct sharded *s, int unit, bool made,
                             struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]) {
     const struct aorta_layout *layout = &s->layouts[unit];
@@ -203,8 +203,8 @@ static aorta_status scatter(struct sharded *s, int unit, bool made) {
     return collective.piece_count ? aorta_train_collect(c, &collective) : NULL;
 }
 
-/* Where the root unit is reduced in two parts: when its largest gradient is made (the embedding's), all that is made by
- * then, beside the last products; after these the rest. */
+/* With a reduction in two parts, the first part starts when the root unit's largest gradient (the embedding's) is made:
+ * it reduces all gradients made by then, during the last products. The second part follows these. */
 aorta_status aorta_sharded_gradient_ready(struct aorta_strategy *strategy, int parameter) {
     struct sharded *s = self(strategy);
     const struct aorta_parameter *p = aorta_model_parameter(s->context->model, parameter);
@@ -244,8 +244,8 @@ static aorta_status add_to_earlier(struct sharded *s, int unit, const float *sha
     return aorta_train_end(s->context, AORTA_FLOW_REDUCE_SCATTER, range);
 }
 
-/* What is reduced has its sum at the end of `last`. Where micro-batches are added up, all of them go through the same
- * memory, which the next reduction must not write before. */
+/* Reduced gradients have their sum at the end of `last`. When micro-batches are added up, all use one memory, and the
+ * next reduction must not write it before that. */
 static aorta_status sum_over_groups(struct sharded *s, int unit, struct aorta_stream **last) {
     struct aorta_stream *scattering = *last, *summing = aorta_train_stream(s->context, AORTA_FLOW_ALL_REDUCE);
     if (!s->replicate_comm) return NULL;

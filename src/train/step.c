@@ -1,13 +1,12 @@
 /* One training step: see step.h. */
 #include "train/step.h"
 
-#include "train/copies.h"
 #include "train/shampoo.h"
 #include "train/stress.h"
 
 #include <stdlib.h>
 
-/* What is summed over the ranks before the optimizer runs. */
+/* Summed over the ranks before the optimizer runs. */
 struct control {
     float square_sum, stop;
 };
@@ -18,7 +17,7 @@ struct aorta_step {
     struct aorta_optimizer_memory memory;
     struct aorta_copies *copies;         /* NULL: workload.async_wait is off */
     struct aorta_shampoo_state *shampoo; /* NULL: AdamW */
-    struct aorta_stress *stress;         /* NULL: no work beside the model's */
+    struct aorta_stress *stress;         /* NULL: no additional work */
     struct control *control;             /* device memory */
     struct aorta_event *begin;           /* compute has set up the step */
     struct aorta_event *state_updated;   /* on the optimizer's stream: the step's state is final */
@@ -201,7 +200,7 @@ static aorta_status backward(struct aorta_step *step, const struct aorta_pass *p
 
 /* ---- norm ---- */
 
-/* Of elements [first, first + count) of this rank's gradients, added to those before. */
+/* Adds the square sum of elements [first, first + count) of this rank's gradients. */
 static aorta_status square_sum(struct aorta_step *step, const char *tag, int64_t first, int64_t count) {
     const struct aorta_train_context *c = step->context;
     struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_OPTIMIZER);
@@ -213,8 +212,8 @@ static aorta_status square_sum(struct aorta_step *step, const char *tag, int64_t
     return aorta_train_end(c, AORTA_FLOW_OPTIMIZER, range);
 }
 
-/* Those of the layers while the root unit is still being reduced, and the stop flag then too: it needs a copy engine,
- * which takes longer than a kernel. */
+/* The layers' sums run while the root unit is still being reduced, and so does the copy of the stop flag, which needs a
+ * copy engine and takes longer than a kernel. */
 static aorta_status square_sums(struct aorta_step *step, const float *stop) {
     struct aorta_strategy *s = step->strategy;
     struct aorta_stream *stream = aorta_train_stream(step->context, AORTA_FLOW_OPTIMIZER);
@@ -310,7 +309,7 @@ static aorta_status update_state(struct aorta_step *step, struct aorta_stream *s
     return aorta_step_update(stream, &args);
 }
 
-/* Of elements [first, first + count). */
+/* Updates elements [first, first + count). */
 static aorta_status descend(struct aorta_step *step, struct aorta_stream *stream, int64_t first, int64_t count) {
     const struct aorta_train_context *c = step->context;
     const struct aorta_optimizer_options *o = &c->options->optimizer;
@@ -386,8 +385,8 @@ static aorta_status update_layers(struct aorta_step *step, enum aorta_role role)
     return aorta_range_end(c->recorder, c->streams[role], range);
 }
 
-/* A GPU's memory serves one update at a time as fast as two, and the root unit is waited for. A processor does not have
- * all of the memory's bandwidth: there the layers begin beside the root unit. */
+/* A GPU runs two updates at once no faster than one by one, and the root unit is needed first. A processor's updates do
+ * not use all of the memory's bandwidth, so there the layers begin at once with the root unit. */
 static aorta_status begin_layers(struct aorta_step *step, enum aorta_role role) {
     const struct aorta_train_context *c = step->context;
     if (aorta_device_get_info(c->device)->kind == AORTA_DEVICE_CPU)
@@ -419,7 +418,7 @@ static aorta_status join(struct aorta_step *step) {
     return aorta_stress_join(step->stress);
 }
 
-/* What the host reads is copied beside the updates, on a stream that has nothing more to do; else after them. */
+/* The report is copied during the updates on a stream that has no more work in this step; else after them. */
 static struct aorta_stream *report_stream(const struct aorta_train_context *c) {
     struct aorta_stream *spare = aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE);
     bool busy = spare == aorta_train_compute(c) || spare == aorta_train_stream(c, AORTA_FLOW_ALL_GATHER);

@@ -1,11 +1,11 @@
-/* One training step: what is queued, on which streams, in which order. */
+/* One training step: its work, streams and order. */
 #ifndef AORTA_TRAIN_STEP_H
 #define AORTA_TRAIN_STEP_H
 
 #include "train/data.h"
 #include "train/strategy.h"
 
-/* What the host reads of a finished step; pinned memory, one per slot. */
+/* The report of a finished step; pinned memory, one per slot. */
 struct aorta_step_result {
     struct aorta_step_state state;
     float stop; /* > 0: a rank was asked to stop when it queued this step */

@@ -15,10 +15,11 @@
 
 enum aorta_phase { AORTA_FORWARD, AORTA_BACKWARD };
 
-/* What the optimizer works on: this rank's share, padding included (padding stays zero). Device memory, fp32. */
+/* The optimizer's memory: this rank's share, padding included (padding stays zero). Device memory, fp32. */
 struct aorta_optimizer_memory {
     int64_t count;
-    int64_t layers;  /* the first so many elements are the layers', the others the root unit's; 0: not separate */
+    int64_t layers; /* this many elements from the first on belong to the layers, the remaining to the root unit; 0: not
+                       separate */
     bool root_first; /* the root unit is updated before the layers, and root_updated called in between */
     float *parameters, *gradients, *m, *v;
     void *copy;              /* parameters in the context's dtype; NULL when that is fp32 */

@@ -2,7 +2,7 @@
 #ifndef AORTA_TRAIN_TRACING_H
 #define AORTA_TRAIN_TRACING_H
 
-#include "formats/metrics_lines.h"
+#include "formats/metrics.h"
 #include "formats/step_traces.h"
 #include "train/context.h"
 

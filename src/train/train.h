@@ -44,9 +44,9 @@ struct aorta_train_outcome {
  * was printed, since the other ranks would wait for it. */
 AORTA_MUST_USE aorta_status aorta_train(const struct aorta_train_run *run, struct aorta_train_outcome *outcome);
 
-/* When all ranks fail with the same mistake of the user (exit code 2), or end interrupted, rank 0 reports it, and the
- * launcher then ends the others. So the others wait here for a while before they report it themselves, lest rank 0 be
- * ended before its report. Returns at once on rank 0 and on other failures. */
+/* When all ranks fail with one mistake of the user (exit code 2), or end interrupted, rank 0 reports it, and the
+ * launcher then ends the other ranks. These wait here for a while before they report it themselves, so that rank 0 is
+ * not ended before its report. Returns at once on rank 0 and on other failures. */
 void aorta_train_leave_to_rank_0(const struct aorta_ranks *ranks, aorta_status status);
 
 #endif

@@ -1,17 +1,14 @@
-/* What the files of the training loop share: train.c (set-up, the loop), train_queue.c (a step onto the device,
- * captured or not), train_tracer.c (when the kernel tracer runs), train_output.c (the directory, the lines of metrics).
- */
+/* Shared by the files of the training loop: train.c (the tracer's schedule, a step onto the device, set-up, the loop),
+ * train_output.c (the directory, the lines of metrics). */
 #ifndef AORTA_TRAIN_TRAIN_INTERNAL_H
 #define AORTA_TRAIN_TRAIN_INTERNAL_H
 
 #include "base/progress.h"
 #include "base/signals.h"
 #include "formats/metrics.h"
-#include "formats/metrics_lines.h"
 #include "job/beacon.h"
 #include "train/data.h"
 #include "train/input.h"
-#include "train/peaks.h"
 #include "train/readings.h"
 #include "train/step.h"
 #include "train/tracing.h"
@@ -35,9 +32,9 @@ struct trainer_flight {
     double data_wait_ms;
 };
 
-/* What the thread that waits for signals does with a first one. */
+/* The reaction of the thread that waits for signals to a first one. */
 enum trainer_phase {
-    TRAINER_OPENS, /* nothing is lost, and others may be waited for: the process ends */
+    TRAINER_OPENS, /* nothing is lost, and other ranks may be waited for: the process ends */
     TRAINER_RUNS,  /* loops ask for it */
     TRAINER_ENDS   /* the last step is queued: nobody asks for it any more */
 };
@@ -59,7 +56,7 @@ struct trainer {
     struct aorta_progress progress;
     struct trainer_flight flights[TRAINER_SLOTS];
     struct aorta_event *done[TRAINER_SLOTS]; /* theirs */
-    struct aorta_stream *report;             /* after each step, beside the next: its timestamp; NULL: compute's */
+    struct aorta_stream *report;             /* after each step, during the next: its timestamp; NULL: compute's */
     struct aorta_event *reached;             /* the end of the step, for `report` */
     int64_t total_steps, per_epoch;
     int64_t queued;       /* steps that have been queued whole */
@@ -72,7 +69,7 @@ struct trainer {
     bool capture_failed;
     struct aorta_signals *signals;
     int signal;
-    atomic_int phase;                  /* enum trainer_phase: what a signal means */
+    atomic_int phase;                  /* enum trainer_phase: the meaning of a signal */
     struct aorta_measured_peaks peaks; /* of the CPU device */
     struct aorta_train_outcome *outcome;
 };
@@ -84,45 +81,6 @@ static inline const struct aorta_train_options *trainer_options(const struct tra
 static inline struct trainer_flight *trainer_flight(struct trainer *t, int64_t step) {
     return &t->flights[step % TRAINER_SLOTS];
 }
-
-static inline struct aorta_graph **trainer_graph(struct trainer_flight *flight) {
-    return &flight->graphs[flight->recorded];
-}
-
-static inline void trainer_drop_graph(struct aorta_graph **graph) {
-    aorta_graph_destroy(*graph);
-    *graph = NULL;
-}
-
-static inline bool trainer_captures_steps(const struct trainer *t) {
-    const struct aorta_compile_options *compile = &trainer_options(t)->compile;
-    return compile->enabled && compile->backend == AORTA_COMPILE_GRAPH;
-}
-
-/* ---- train.c ---- */
-
-/* Waits for the oldest step in flight and writes its line. */
-aorta_status trainer_collect(struct trainer *t);
-
-/* ---- train_queue.c ---- */
-
-/* How a step gets onto the device. */
-enum trainer_plan { PLAN_EAGER, PLAN_DUMP, PLAN_CAPTURE, PLAN_REPLAY };
-
-enum trainer_plan trainer_plan(struct trainer *t, int64_t step);
-aorta_status trainer_queue_step(struct trainer *t, int64_t step, enum trainer_plan plan);
-
-/* ---- train_tracer.c ---- */
-
-/* Before the device is known. */
-bool trainer_may_record(const struct trainer *t);
-/* Kernels are recorded for the figures or for trace files; on a CPU the ranges are the operations. */
-aorta_status trainer_open_tracer(struct trainer *t);
-/* Starts or stops the tracer as the schedule has it for this step. */
-aorta_status trainer_follow_schedule(struct trainer *t, int64_t step);
-/* The slot's iteration begins. waited_from, waited_to: when the host waited for the device. */
-aorta_status trainer_begin_recording(struct trainer *t, int64_t step, enum trainer_plan plan, int64_t waited_from,
-                                     int64_t waited_to);
 
 /* ---- train_output.c ---- */
 

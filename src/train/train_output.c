@@ -1,4 +1,4 @@
-/* What a run leaves: its directory, the configuration, a line of metrics for each step, and what it says. */
+/* The output of a run: its directory, the configuration, a line of metrics for each step, and messages. */
 #include "base/directory_lock.h"
 #include "base/files.h"
 #include "device/environment.h"

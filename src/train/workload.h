@@ -1,5 +1,5 @@
-/* What a run trains instead of the ranking transformer: the model's part of a run. The loop, the steps in flight,
- * recording, metrics and traces are the trainer's own (train.c, context.c). */
+/* A workload that is trained instead of the ranking transformer: the model's part of a run. The loop, the steps in
+ * flight, recording, metrics and traces are the trainer's own (train.c, context.c). */
 #ifndef AORTA_TRAIN_WORKLOAD_H
 #define AORTA_TRAIN_WORKLOAD_H
 
@@ -12,7 +12,7 @@ struct aorta_train_workload {
 
 struct aorta_train_workload_table {
     const char *name; /* "sparse pipeline" */
-    /* The device is open and nothing else: checks what it has to. */
+    /* Called when only the device is open: checks the options. */
     aorta_status (*prepare)(struct aorta_train_workload *workload, struct aorta_device *device,
                             const struct aorta_log *log, int rank);
     /* More than a step ever records. */

@@ -12,7 +12,7 @@ static void check_close(double value, double expected) {
     if (fabs(value - expected) > 1e-13 * fmax(1, fabs(expected))) fail_msg("%.17g is not %.17g", value, expected);
 }
 
-/* One run on each side, as alike as two parts of one. */
+/* One run on each side, equal up to noise. */
 static struct aorta_comparison compare(const double *first, size_t first_count, const double *second,
                                        size_t second_count) {
     const struct aorta_samples sides[2] = {{first, first_count, NULL, 1, NULL}, {second, second_count, NULL, 1, NULL}};
@@ -141,8 +141,8 @@ static int significant(const struct machine *machine, double more, size_t runs,
  *      run 1  ~~~~~~~~~~~~~~~~  103 ± 0.3
  *      run 2  ________________   98 ± 0.3     of 200 such pairs of equal runs
  *
- * the steps alone call nearly all of them different, with what a CPU's runs are assumed to differ by some 5% are. A
- * fifth more work is found. */
+ * the steps alone call nearly all of them different; with the difference assumed for a CPU's runs some 5% are. A fifth
+ * more work is found. */
 static void test_equal_runs_are_alike(void **state) {
     (void)state;
     const struct machine machine = {.spread = 0.02, .between = 0.04};
@@ -152,8 +152,8 @@ static void test_equal_runs_are_alike(void **state) {
     if (equal > 16 || more < 150) fail_msg("of 200 pairs: %d of equal runs, %d with a fifth more work", equal, more);
 }
 
-/* Repeats show what is true of this machine, whatever was assumed: one that is ten times as steady finds 2%, and one
- * that is three times as unsteady does not cry wolf. */
+/* Repeats correct the assumed difference of this machine: one that is ten times as steady finds 2%, and one that is
+ * three times as unsteady gives no false alarm. */
 static void test_repeats_correct_what_is_assumed(void **state) {
     (void)state;
     const struct aorta_between_runs cpu = aorta_between_runs_on(false);
@@ -209,7 +209,7 @@ static void test_too_few_steps(void **state) {
     assert_true(isnan(c.p_value) && isnan(c.delta));
 }
 
-/* A difference of 3% in steps that vary by 20%: more steps would decide, where the machine's runs are alike; else more
+/* A difference of 3% in steps that vary by 20%: more steps would be enough if the machine's runs are equal; else more
  * runs. */
 static void test_what_would_decide(void **state) {
     (void)state;

@@ -42,7 +42,7 @@ static void test_array_without_memory(void **state) {
     free(items);
 }
 
-/* Indexed by numbers: 2 of [0 0 7], then 40 is asked for: what lies between is zero, what was there stays. */
+/* Indexed by numbers: 2 of [0 0 7], then 40 is requested: elements in between are zero, old ones stay. */
 static void test_array_by_number(void **state) {
     (void)state;
     uint32_t *items = NULL;

@@ -63,7 +63,7 @@ static void one_at_a_time(void **state) {
     assert_int_equal(rmdir(directory), 0); /* it was there before */
 }
 
-/* A lock whose file says nothing, as of a disk that was full: where to look is said. */
+/* A lock with an empty file, as from a disk that was full: the message names the place to look. */
 static void holder_without_a_name(void **state) {
     (void)state;
     struct aorta_directory_lock *lock;
@@ -98,7 +98,7 @@ static void child_of_the_holder(void **state) {
     assert_int_equal(access(path, F_OK), -1);
 }
 
-/* What the lock made goes with it, unless something was written there. */
+/* The lock removes what it made, unless something was written there. */
 static void leaves_nothing(void **state) {
     (void)state;
     struct aorta_directory_lock *lock;

@@ -83,7 +83,7 @@ static void test_devices_and_pipes_stay(void **state) {
     assert_int_equal(entries("."), 2);
 }
 
-/* A link to a file is replaced, what it names stays. */
+/* A link to a file is replaced; the file that it names stays. */
 static void test_links_are_not_followed(void **state) {
     (void)state;
     char *bytes;

@@ -6,7 +6,7 @@
 
 enum { SPAN = 64, ROUNDS = 3000 };
 
-/* The same sets as one flag per nanosecond. */
+/* The sets as one flag per nanosecond. */
 struct bits {
     bool at[SPAN];
 };

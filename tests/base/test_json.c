@@ -103,11 +103,10 @@ static void check_number(double value, int decimals, const char *expected) {
     struct aorta_text text = {0};
     struct aorta_json json;
     aorta_json_begin(&json, &text, 0);
-    if (decimals >= 0) {
+    if (decimals >= 0)
         aorta_json_fixed(&json, value, decimals);
-    } else {
+    else
         aorta_json_double(&json, value);
-    }
     assert_string_equal(text.data, expected);
     aorta_text_free(&text);
 }

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What was printed to a stream in memory. */
+/* Output of a stream in memory. */
 struct printed {
     char *text;
     size_t length;

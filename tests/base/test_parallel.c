@@ -30,7 +30,7 @@ static void each_piece_runs_once(void **state) {
     assert_int_equal(atomic_load(&counted.begun), PIECES);
 }
 
-/* Whichever thread is first, the message is the same, and what is left is not begun. */
+/* The message does not depend on the first thread, and remaining pieces do not begin. */
 static void the_lowest_failure_is_returned(void **state) {
     (void)state;
     for (int round = 0; round < 200; round++) {

@@ -1,7 +1,7 @@
 #include "base/printable.h"
 #include "check.h"
 
-/* Text, with lines; as it comes out. */
+/* Text, with lines, and the expected output. */
 static const struct {
     const char *text;
     bool lines;

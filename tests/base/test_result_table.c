@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A table of three kernels, of which the second is left out, and the third was not measured:
+/* A table of three kernels, of which the second is omitted, and the third was not measured:
  *
  *     kernels               count  total ms   share    p50 us
  *       gemm<float>             2     3.000   75.0%   1500.00

@@ -96,7 +96,7 @@ static void both_ways(void **state) {
     aorta_text_free(&text);
 }
 
-/* What is not known is null with its reason, or absent; read back it stays as it was. */
+/* An unknown value is null with its reason, or absent; read back it changes nothing. */
 static void unknown(void **state) {
     (void)state;
     struct sample values = example(), again = {.number = 7, .whole = 8};

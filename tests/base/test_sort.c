@@ -19,7 +19,7 @@ static int by_key_and_place(const void *left, const void *right) {
     return (a->place > b->place) - (a->place < b->place);
 }
 
-/* keys as they stand -> sorted, equal ones in the order in which they stood */
+/* keys in their order -> sorted, equal ones in their old order */
 static void expect_sorted(const int *keys, size_t count) {
     struct item *items = malloc((count + 1) * sizeof *items), *expected = malloc((count + 1) * sizeof *items);
     assert_non_null(items);

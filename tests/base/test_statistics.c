@@ -71,7 +71,7 @@ static void test_percentile_ends(void **state) {
     assert_true(isinf(aorta_percentile_sorted(infinite, 2, 50)));
 }
 
-/* By the definition: between the samples on both sides of rank p / 100 (n - 1), found by counting what is smaller. */
+/* By the definition: between the samples on both sides of rank p / 100 (n - 1), found by counting smaller ones. */
 static double counted_percentile(const double *samples, size_t count, double percent) {
     const double rank = percent / 100 * (double)(count - 1);
     const size_t below = (size_t)rank;
@@ -118,7 +118,7 @@ static void test_random_samples_agree_with_counting(void **state) {
     }
 }
 
-/* Of 10, 20, 40, 80: place 1.5 is half-way from 20 to 40, place 2.85 is 0.85 of the way from 40 to 80. */
+/* In 10, 20, 40, 80: place 1.5 is half-way from 20 to 40, place 2.85 is 0.85 of the way from 40 to 80. */
 static void test_whole_numbers(void **state) {
     (void)state;
     const int64_t sorted[] = {10, 20, 40, 80};

@@ -33,7 +33,7 @@ static void test_failure_is_remembered(void **state) {
     aorta_text_free(&text);
 }
 
-/* What was there is freed, and stays where the text has failed. */
+/* The old text is freed, and stays if the text has failed. */
 static void test_text_is_taken(void **state) {
     (void)state;
     char *sentence = NULL;
@@ -102,9 +102,8 @@ static void test_arena(void **state) {
         for (size_t j = 0; j < bytes; j++) assert_int_equal(blocks[i][j], 0);
         memset(blocks[i], (int)i, bytes);
     }
-    for (size_t i = 0; i < 200; i++) {
+    for (size_t i = 0; i < 200; i++)
         for (size_t j = 0; j < i * 37 + 1; j++) assert_int_equal(blocks[i][j], i);
-    }
     assert_string_equal(aorta_arena_strdup(&arena, "copy"), "copy");
     assert_string_equal(aorta_arena_printf(&arena, "%d of %s", 3, "four"), "3 of four");
     int *numbers = NULL;

@@ -72,7 +72,7 @@ static const struct {
     {"sdma --device cpu --matrix-size 64 --copy-mb 1 --iterations 5", 1, "times.csv", 6},
 };
 
-/* Of a sweep, of its directory, and of two. */
+/* Checks a sweep, its directory, and two sweeps. */
 static void of_sweeps(void **state) {
     (void)state;
     static const char *const words[] = {
@@ -147,7 +147,7 @@ static void comparison(void **state) {
     assert_int_equal(system(words), 0);
 }
 
-/* What is no folder stays as it is, and is found before anything runs. */
+/* A path that is no folder stays as it is, and is found before anything runs. */
 static void no_folder(void **state) {
     (void)state;
     char path[] = "/tmp/aorta_csv_XXXXXX", words[2048];

@@ -111,7 +111,7 @@ enum { MOST_NAMES = 64 };
 
 struct seen {
     char names[MOST_NAMES][NAME_MAX + 1];
-    int count, open; /* `open`: that others than their owner can read */
+    int count, open; /* `open`: files that not only their owner can read */
 };
 
 /* What a command makes in TMPDIR, by the mask of modes that hides nothing. */
@@ -175,7 +175,7 @@ static void test_temporary_files(void **state) {
 
 /* ---- pictures ---- */
 
-/* A name that is taken by a folder, and one more: the others are drawn, both are named, the figures are printed. */
+/* Two names are taken by folders: the other pictures are drawn, both names are reported, the figures are printed. */
 static void test_missing_pictures_are_named(void **state) {
     (void)state;
     if (system("gnuplot --version >/dev/null 2>&1")) skip();

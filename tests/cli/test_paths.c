@@ -1,5 +1,5 @@
-/* No command writes over what it reads. Walks all commands and all their option rows, so that a new command or option
- * is covered as it comes. __wrap_aorta_cli_parse (linked with --wrap) sees the rows of the command that is called. */
+/* No command writes over its inputs. Walks all commands and all their option rows, so that new commands and options are
+ * covered. __wrap_aorta_cli_parse (linked with --wrap) sees the rows of the command that is called. */
 #include "base/files.h"
 #include "check.h"
 #include "cli/cli.h"

@@ -113,9 +113,8 @@ static void test_calls(void **state) {
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         const char *words = calls[i].words;
         int exit_code = run(words, output, sizeof output);
-        if (exit_code != calls[i].exit_code || !strstr(output, calls[i].output)) {
+        if (exit_code != calls[i].exit_code || !strstr(output, calls[i].output))
             fail_msg("aorta %s: exit %d, printed %s", words, exit_code, output);
-        }
     }
 }
 
@@ -172,7 +171,7 @@ static json_t *missing_of(json_t *root, const char *name) {
     return NULL;
 }
 
-/* Beside a GPU, each library is either found or missing; where it was looked for is said then. */
+/* On a machine with a GPU each library is either found or missing; a missing one is listed with the paths tried. */
 static void test_info_looks_for_each_library(void **state) {
     static const struct {
         const char *kind, *library;

@@ -237,7 +237,7 @@ static void rank_keys_are_there(void **state) {
         total += number(finding, "cost_ms");
     }
     double step = number(root, "judged_ms_mean");
-    /* what the page shows beside it is of the same step */
+    /* the other parts of the page show the same step */
     assert_true(number(root, "step_busy_ms") > 0 && number(root, "step_busy_ms") < step);
     assert_float_equal(number(root, "step_overlap_ratio"),
                        1 - number(root, "step_exposed_comm_ms") / number(root, "step_comm_ms"), 1e-6);

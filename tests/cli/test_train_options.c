@@ -209,7 +209,7 @@ static const struct {
     {"training.lr=1", "--override training.lr=1: training.lr: unknown key; did you mean optimizer.lr?"},
 };
 
-/* What is dumped is not captured, so it must not be demanded. */
+/* A dumped value is not captured, so it must not be demanded. */
 static void test_fullgraph_with_dumps(void **state) {
     (void)state;
     static const char *const overrides[] = {"compile={enabled: true, fullgraph: true}", "training.dump_dir=d",
@@ -327,7 +327,7 @@ static void test_limits_of_gpus(void **state) {
     }
 }
 
-/* Keys of the original Python toolkit: those with a meaning act, the others are named in one line. */
+/* Keys of the original Python toolkit: keys with a meaning act, ignored keys are named in one line. */
 static void test_keys_of_the_original(void **state) {
     (void)state;
     static const char *const overrides[] = {
@@ -346,9 +346,9 @@ static void test_keys_of_the_original(void **state) {
     check_ok(aorta_text_check(&keys));
     assert_string_equal(keys.data,
                         "profiling.enabled, with_stack (tensorboard and chrome_trace are false: no trace is written)\n"
-                        "streams.num_streams (streams.count decides: one stream for each of four roles)\n"
+                        "streams.num_streams (streams.count sets it: one stream for each of four roles)\n"
                         "streams.stream_assignments (the names are those of streams in a recording; streams.assignment "
-                        "decides)\n"
+                        "sets it)\n"
                         "torch_titan (no checkpoints are written)\n");
     aorta_text_free(&keys);
     aorta_train_options_free(&options);
@@ -397,11 +397,10 @@ static void test_worlds(void **state) {
         while (count < 4 && worlds[i].overrides[count]) count++;
         check_ok(aorta_train_options_load(NULL, worlds[i].overrides, count, &options));
         aorta_status status = aorta_train_options_check(&options, worlds[i].ranks);
-        if (worlds[i].message) {
+        if (worlds[i].message)
             check_fails(status, AORTA_CONFIG, worlds[i].message);
-        } else {
+        else
             check_ok(status);
-        }
         aorta_train_options_free(&options);
     }
 }

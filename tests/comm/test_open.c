@@ -1,4 +1,4 @@
-/* Which backend serves whom, and what is said when none can. */
+/* The backend chosen for each case, and the errors when there is none. */
 #include "check.h"
 
 #include "comm/comm.h"
@@ -36,7 +36,7 @@ static void test_one_rank(void **state) {
         check_ok(open_as(names[i], 1, 1, &comm));
         assert_string_equal(aorta_comm_backend(comm), "local");
         assert_true(aorta_comm_simulated(comm));
-        assert_int_equal(aorta_comm_note(comm) != NULL, i >= 2); /* not what was asked for: a note says so */
+        assert_int_equal(aorta_comm_note(comm) != NULL, i >= 2); /* not the requested one: a note names the reason */
         aorta_comm_close(comm);
     }
 }

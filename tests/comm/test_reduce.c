@@ -21,12 +21,11 @@ static void test_identity(void **state) {
     for (int format = 0; format < 2; format++) {
         int fraction_bits = format ? 7 : 10;
         aorta_reduce_blocks(out, block, 1, 65536, format ? AORTA_BF16 : AORTA_F16, AORTA_SUM);
-        for (int i = 0; i < 65536; i++) {
+        for (int i = 0; i < 65536; i++)
             if (is_nan((uint16_t)i, fraction_bits))
                 assert_true(is_nan(out[i], fraction_bits));
             else
                 assert_int_equal(out[i], i);
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-/* A small table with one row of each kind, and a file that holds what a test wants. */
+/* A small table with one row of each kind, and a file with a test's contents. */
 #ifndef AORTA_TESTS_CONFIG_TABLE_H
 #define AORTA_TESTS_CONFIG_TABLE_H
 

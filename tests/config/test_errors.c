@@ -78,7 +78,7 @@ static const struct {
     {"a: *b\n", "a.yaml:1:4: not valid YAML: found undefined alias"},
     {"main: {}\n---\ntext: {}\n",
      "a.yaml:2:1: a second document begins here; a configuration is one document, without further \"---\""},
-    {"main: " TEN TEN TEN TEN TEN TEN TEN, "a.yaml:1:70: brackets and sections lie more than 64 deep"},
+    {"main: " TEN TEN TEN TEN TEN TEN TEN, "a.yaml:1:70: brackets and sections are more than 64 deep"},
     {"main: \xff\n", "a.yaml: byte 6: not valid YAML: invalid leading UTF-8 octet; save the file as UTF-8"},
     /* several at once */
     {"main:\n  count: 0\n  on: 3\n",
@@ -116,7 +116,7 @@ static const struct {
     {"=3", "--override =3: expected KEY=VALUE, for instance main.count=8"},
     {"main.pair=[1", "--override main.pair=[1: not valid YAML: did not find expected ',' or ']' (while parsing a flow "
                      "sequence)"},
-    {"text.name=#3", "--override text.name=#3: there is no value behind \"=\"; put it in quotes"},
+    {"text.name=#3", "--override text.name=#3: there is no value after \"=\"; put it in quotes"},
     {"main={count: 1, count: 2}", "--override main={count: 1, count: 2}: main.count: given twice; remove one of them"},
 };
 

@@ -1,4 +1,4 @@
-/* What the programs test_gpu*.c share: the GPU driver on the fake CUDA of tests/fake_gpu, kernels to run on it, and a
+/* Shared by the programs test_gpu*.c: the GPU driver on the fake CUDA of tests/fake_gpu, kernels to run on it, and a
  * folder for its cache. FAKE_GPU is the folder of the fake libraries. */
 #ifndef AORTA_TESTS_DEVICE_GPU_RIG_H
 #define AORTA_TESTS_DEVICE_GPU_RIG_H
@@ -9,10 +9,10 @@
 
 /* ---- cmocka's set-up and tear-down ---- */
 
-/* Of each test: the libraries of the folder "cuda", the cache, one device, and nothing that fails. */
+/* For each test: the libraries of the folder "cuda", the cache, one device, and no failing call. */
 int reset_fake(void **state);
 
-/* Of each program: the cache's folder, below /tmp. */
+/* For each program: the cache's folder, below /tmp. */
 int make_cache(void **state);
 int remove_cache(void **state);
 

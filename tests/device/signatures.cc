@@ -74,7 +74,7 @@ static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16 && CU_DEVICE_ATTRIB
               CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES == 8);
 #endif
 
-#ifdef CHECK_CUDA // as tiles.c repeats them
+#ifdef CHECK_CUDA // as launch.c repeats them
 static_assert(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 == 9 && CU_TENSOR_MAP_INTERLEAVE_NONE == 0 && CU_TENSOR_MAP_SWIZZLE_128B == 3 &&
               CU_TENSOR_MAP_L2_PROMOTION_L2_256B == 3 && CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE == 0 && sizeof(CUtensorMap) == 128 &&
               alignof(CUtensorMap) <= 128);

@@ -130,7 +130,7 @@ static cpu_set_t processors_of(struct aorta_device *device, double share, int pa
     return set;
 }
 
-/* A share of the processors is as many as it says, rounded up; parts lie side by side until they are used up. */
+/* A share of the processors is rounded up; parts are side by side until all processors are used. */
 static void test_a_limited_stream_keeps_to_its_processors(void **state) {
     cpu_set_t all, common;
     sched_getaffinity(0, sizeof all, &all);

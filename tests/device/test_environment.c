@@ -1,4 +1,4 @@
-/* What a result was measured with: the variables that matter, and the file. */
+/* The environment of a result: the variables that matter, and the file. */
 #include "base/files.h"
 #include "check.h"
 #include "device/environment.h"

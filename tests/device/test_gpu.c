@@ -2,7 +2,6 @@
  * and their machine, what belongs to a device. Its other themes are in test_gpu_*.c. */
 #include "device/gpu_rig.h"
 #include "device/inventory.h"
-#include "device/metrics.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -60,9 +59,8 @@ static void test_a_library_names_all_that_was_tried(void **state) {
     assert_int_equal(aorta_status_code(status), AORTA_UNSUPPORTED);
     const char *const parts[] = {"nothing",     "libaorta-none.so.2", "libaorta-none.so:",  "/tmp/first",
                                  "/tmp/second", "/opt/rocm",          "it is not available"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strstr(aorta_status_message(status), parts[i])) fail_msg("%s: %s", parts[i], aorta_status_message(status));
-    }
     aorta_status_free(status);
 }
 

@@ -124,7 +124,7 @@ static void test_the_cache_follows_the_usual_folders(void **state) {
     free(found);
 }
 
-/* What each rank does, in a process of its own. */
+/* The work of each rank, in its own process. */
 static int fill_cache(void) {
     struct aorta_device *device;
     if (aorta_device_open(AORTA_DEVICE_CUDA, 0, &device)) return 1;
@@ -154,8 +154,8 @@ static void test_many_ranks_fill_the_cache_at_once(void **state) {
     assert_int_equal(info.from_disk, 2);
 }
 
-/* Sources that were expected are compiled once; one that does not compile fails for who needs it, and one that nobody
- * needs for nobody. */
+/* Expected sources are compiled once; one that does not compile fails for its users, and an unused one does not fail.
+ */
 static void test_expected_sources(void **state) {
     (void)state;
     static const struct aorta_gpu_source broken = {"broken.cu", "#error"}, unneeded = {"unneeded.cu", "#error as well"};

@@ -195,9 +195,8 @@ static void test_a_refused_launch_is_reported_at_the_next_wait(void **state) {
     check_ok(aorta_launch(stream, &kernel, &args, sizeof args));
     aorta_status status = aorta_stream_synchronize(stream);
     const char *const parts[] = {"narrow", "oversized", "4096 x 1 x 1 threads", "CUDA_ERROR_INVALID_VALUE"};
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++)
         if (!strstr(aorta_status_message(status), parts[i])) fail_msg("%s", aorta_status_message(status));
-    }
     aorta_status_free(status);
     aorta_stream_destroy(stream);
     aorta_device_close(device);

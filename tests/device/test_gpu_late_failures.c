@@ -1,5 +1,5 @@
-/* The GPU driver on the fake CUDA, and failures that are known only once the device has reached them: what kernels
- * leave in notes and what host calls return. Only who waits for that work gets them. */
+/* The GPU driver on the fake CUDA, and failures that are known only once the device has reached them: notes of kernels
+ * and results of host calls. Only waits for that work get them. */
 #include "device/gpu_rig.h"
 
 #include <stdatomic.h>
@@ -7,7 +7,7 @@
 
 /* ---- notes of kernels ---- */
 
-/* A note lies in pinned memory as kernels leave it: the sum, when it is not 0. */
+/* A note in pinned memory as kernels leave it: the sum, when it is not 0. */
 static aorta_status read_sum(void *user) {
     const int64_t met = __atomic_exchange_n((int64_t *)user, 0, __ATOMIC_RELAXED);
     return met ? AORTA_ERROR(AORTA_DEVICE, "a sum of %lld", (long long)met) : NULL;
@@ -115,8 +115,8 @@ static void test_a_late_failure_goes_where_events_lead(void **state) {
     aorta_device_close(device);
 }
 
-/* Who waits for work behind calls that have ended needs no call of its own: it would hold its stream up, and every
- * stream that waits for that one. Only while a call is under way one has to be queued. */
+/* A wait for work after calls that have ended queues no call: it would delay its stream, and every stream that waits
+ * for that one. A call is queued only while another is running. */
 static void test_ended_calls_are_not_asked_again(void **state) {
     (void)state;
     struct aorta_device *device = open_gpu();
@@ -158,7 +158,7 @@ static void test_ended_calls_are_not_asked_again(void **state) {
     aorta_device_close(device);
 }
 
-/* A graph's calls run after the one that begins its run: others wait for that run before they ask. */
+/* A graph's calls run after the one that begins its run: waiting streams wait for that run before they ask. */
 static void test_a_graphs_late_failure_goes_where_events_lead(void **state) {
     (void)state;
     struct aorta_device *device = open_gpu();

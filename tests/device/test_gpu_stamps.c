@@ -70,7 +70,7 @@ static void test_untimed_events_have_no_time(void **state) {
 
 /* ---- the clock ---- */
 
-/* What a stamp is off by at least: never more than the device says. */
+/* The least error of a stamp: never more than the device's bound. */
 static int64_t look_at_the_clock(struct aorta_device *device, struct aorta_stream *stream, int64_t *stamp) {
     int64_t allowed = aorta_device_clock_error_ns(device), before = aorta_device_now_ns(device);
     check_ok(aorta_timestamp(stream, stamp));

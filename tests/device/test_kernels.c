@@ -48,7 +48,7 @@ static void check_clang(const struct aorta_gpu_source *text) {
     int file = mkstemps(path, 4);
     assert_true(file >= 0);
     FILE *stream = fdopen(file, "w");
-    /* What hipRTC declares by itself. */
+    /* The declarations that hipRTC has built in. */
     fputs("#define __global__ __attribute__((global))\n#define __device__ __attribute__((device))\n"
           "static __device__ void __threadfence() {}\nstatic __device__ void __threadfence_system() {}\n"
           "struct place { unsigned x; };\nextern __device__ place blockIdx, threadIdx;\n",

@@ -1,4 +1,4 @@
-/* What a watchdog can see of a device, and what happens once it has declared it failed. */
+/* A watchdog's view of a device, and the device after it was declared failed. */
 #include "check.h"
 
 #include "device/device.h"

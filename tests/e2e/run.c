@@ -182,7 +182,7 @@ static struct job *job_of(int ranks) {
     return job;
 }
 
-/* Closes its pipes, at which it ends by itself. Returns its exit code. */
+/* Closes its pipes, which makes it end. Returns its exit code. */
 static int end_job(struct job *job) {
     if (!job->run.pid) return 0;
     for (int rank = 0; rank < job->run.ranks; rank++) close(job->lines[rank]);

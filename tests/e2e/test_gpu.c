@@ -228,7 +228,7 @@ static void test_a_step_ends_with_its_copies(void **state) {
     e2e_free(&run);
 }
 
-/* Products as small as these do not pay for one more collective beside them. */
+/* Products as small as these do not pay for one more concurrent collective. */
 static void test_a_small_root_unit_is_reduced_at_once(void **state) {
     (void)state;
     const struct e2e_filter root = {.function = "reduce_scatter", .tag = "root"};
@@ -238,7 +238,7 @@ static void test_a_small_root_unit_is_reduced_at_once(void **state) {
     e2e_free(&run);
 }
 
-/* Every third step: either slot has recorded steps and others, and a graph for each, which is replayed. */
+/* Every third step: either slot has recorded and unrecorded steps, and a graph for each, which is replayed. */
 static void test_some_steps_recorded(void **state) {
     (void)state;
     enum { MANY = 16 };

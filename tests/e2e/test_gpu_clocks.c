@@ -50,7 +50,7 @@ static void expect_words(const char *printed, const char *words) {
     free(flat);
 }
 
-/* Of clocks in lines of their own, that is: advice to look at a slow rank's may be given on a busy machine. */
+/* Only lines of their own count: on a busy machine there may be advice to look at a slow rank's clocks. */
 static void expect_silence(const char *printed) {
     if (strstr(printed, "clocks: ") || strstr(printed, "MHz") || strstr(printed, "nvml"))
         fail_msg("something is said of clocks: %s", printed);

@@ -295,7 +295,7 @@ static void test_a_directory_belongs_to_one_job(void **state) {
     assert_int_equal(access(path, F_OK), -1);
 }
 
-/* grad_accum has collectives, the others have none. */
+/* grad_accum is the only workload with collectives. */
 static void test_a_backend_is_for_those_that_have_collectives(void **state) {
     (void)state;
     expect("hwq run-priority P2 --backend local --device cpu --iterations 2 --warmup 0 --set "
@@ -307,7 +307,7 @@ static void test_a_backend_is_for_those_that_have_collectives(void **state) {
     expect("hwq run-priority P0 --backend local --device cpu", 2, "has no collectives");
 }
 
-/* The file of one workload cannot be written: a folder of its name stands there. */
+/* The file of one workload cannot be written: a folder has its name. */
 static void test_a_group_goes_on_after_a_failure(void **state) {
     char path[512];
     (void)state;

@@ -84,7 +84,7 @@ static void test_killed_alone(void **state) {
     e2e_free(&run);
 }
 
-/* The job ends by itself, soon, and says which rank died of what while doing what. */
+/* The job ends soon, and says which rank died of what while doing what. */
 static void test_killed_rank(void **state) {
     (void)state;
     for (int target = 0; target < 2; target++) {
@@ -102,7 +102,7 @@ static void test_killed_rank(void **state) {
     }
 }
 
-/* A rank that stands still ends the job after distributed.timeout_s; who waited, and for what, is said. */
+/* A rank that hangs ends the job after distributed.timeout_s; the message says which rank waited, and for what. */
 static void test_hanging_rank(void **state) {
     (void)state;
     struct e2e_run run;
@@ -124,8 +124,8 @@ static void test_hanging_rank(void **state) {
     "training.batch_size=2 dataset.num_samples=64 model.num_layers=1 model.model_dim=16 model.num_heads=2 "            \
     "model.mlp_hidden_dim=16"
 
-/* A rank that stands still before it has met the others, and rank 0 while it writes the report: by a gnuplot that stops
- * who started it. The lines are complete then. */
+/* A rank hangs before the rendezvous, and rank 0 while it writes the report: by a gnuplot that stops its parent. The
+ * lines are complete then. */
 static void test_stopped_at_both_ends(void **state) {
     (void)state;
     static const struct {

@@ -16,7 +16,8 @@ static const json_t *steady(const struct e2e_run *run) {
     return e2e_line(run, 0, STEADY);
 }
 
-/* Of the whole run: an input is copied in the step before its own, or, on a busy machine, when it has arrived. */
+/* Counts ranges of the whole run: an input is copied in the step before its own, or, on a busy machine, when it has
+ * arrived. */
 static int count_in_all(const struct e2e_run *run, struct e2e_filter filter) {
     int count = 0;
     for (size_t step = 0; step < e2e_steps(run, 0); step++) count += e2e_count(e2e_line(run, 0, step), filter);
@@ -35,7 +36,7 @@ static double reduce_scatters(const struct e2e_run *run) {
     return count_of(run, "reduce_scatter");
 }
 
-/* Of gradients: not the two small ones that carry norm and stop flag. */
+/* Counts reductions of gradients, without the two small ones that carry norm and stop flag. */
 static double all_reduces(const struct e2e_run *run) {
     const json_t *line = steady(run);
     return e2e_count(line, (struct e2e_filter){.function = "all_reduce"}) -
@@ -163,7 +164,7 @@ static double pinned(const struct e2e_run *run) {
     return e2e_number(steady(run), "memory.pinned_bytes");
 }
 
-/* Of several steps, as a busy machine may spoil one: together, and the least. */
+/* The sum and the least of several steps, as a busy machine may spoil one. */
 static double overlap_of(const struct e2e_run *run, size_t step) {
     return e2e_number(e2e_line(run, 0, step), "profile.overlap.overlap_ms.compute_comm");
 }

@@ -114,8 +114,8 @@ static const struct e2e_filter root_update = {.function = "adamw_step", .tag = "
 static const struct e2e_filter layers_update = {.function = "adamw_step", .tag = "layers"};
 static const struct e2e_filter input = {.function = "embedding_forward"};
 
-/* For the next step, as soon as the unit is updated, with the layers' update beside it, which on the CPU does not wait
- * for the unit's. */
+/* The gather for the next step begins as soon as the unit is updated, during the layers' update, which on the CPU does
+ * not wait for the unit's. */
 static void check_root_ahead(const json_t *line) {
     assert_int_equal(e2e_count(line, root_gather), 1);
     assert_true(begins(line, root_gather, 0) >= ends(line, root_update, 0));
@@ -329,8 +329,8 @@ static int by_start(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Ranges of one queue follow one another; each lies within the step's time and is launched before it starts. A graph
- * runs on queues of its own, numbered as those it was captured on: beside it runs the copy of the next input. */
+/* Ranges of one queue follow one another; each is within the step's time and is launched before it starts. A graph runs
+ * on queues of its own, numbered as those it was captured on, at the same time as the copy of the next input. */
 static void check_queues_but(const json_t *line, const char *beside) {
     const json_t *ranges = e2e_ranges(line);
     size_t count = json_array_size(ranges);
@@ -369,8 +369,8 @@ static void test_queues_are_ordered(void **state) {
     for_each_line("distributed.mode=ddp distributed.bucket_cap_mb=0.004", check_queues);
 }
 
-/* Of the operations of a step, by their place in the order of beginnings: the shortest of all steps, and the shortest
- * time before it in which nothing was computed. In single steps the machine may have been busy elsewhere. */
+/* For each operation, by its place in the order of beginnings: its shortest time of all steps, and the shortest time
+ * without compute before it. In single steps the machine may have been busy elsewhere. */
 struct shortest {
     size_t count;
     struct {
@@ -439,7 +439,7 @@ static void test_times_add_up(void **state) {
         }
         double span = e2e_number(line, "profile.total_ms"), step_ms = e2e_number(line, "step_ms");
         assert_true(e2e_number(line, "profile.overlap.compute_ms") <= own + 1e-3);
-        assert_true(on_compute <= span + 1e-3); /* one after the other; the norm of the layers runs beside them */
+        assert_true(on_compute <= span + 1e-3); /* in sequence; the norm of the layers runs at the same time */
         take_shortest(&shortest, line);
         best_span = fmax(best_span, span / step_ms);
         step_times += step_ms;

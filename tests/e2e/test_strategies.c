@@ -3,7 +3,7 @@
 #include "check.h"
 #include "run.h"
 
-#include "train/safetensors.h"
+#include "train/weights.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct example {
 };
 
 static const struct example padded[] = {
-    {1, "training.batch_size=8"}, /* the others are compared with the first */
+    {1, "training.batch_size=8"}, /* later rows are compared with this one */
     {1, "training.batch_size=4 training.gradient_accumulation=2"},
     {1, "training.batch_size=8 distributed.mode=ddp"},
     {1, "training.batch_size=8 fsdp.sharding_strategy=shard_grad_op"},
@@ -73,7 +73,7 @@ static const struct example padded[] = {
     {4, "training.batch_size=2 distributed.mode=ddp distributed.bucket_cap_mb=0.01"},
 };
 
-/* Sizes that every number of ranks divides: then memory is shared (src/train/sharded_memory.c). */
+/* Sizes that every number of ranks divides: then memory is shared (src/train/sharded.c). */
 #define WHOLE                                                                                                          \
     "model.vocab_size=512 dataset.vocab_size=512 model.embedding_dim=32 model.model_dim=64 model.num_heads=4 "         \
     "model.mlp_hidden_dim=128 model.num_dense_features=4 dataset.num_dense_features=4 model.dense_dim=16 "             \

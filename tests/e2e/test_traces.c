@@ -258,7 +258,7 @@ static void test_contents(void **state) {
     assert_true(layout_number(layout_event(with, "C", NULL, "device memory (bytes)", 0), "allocated") > 0);
     assert_int_equal(layout_count(without, "i", "cpu_instant_event", "[memory]"), 0);
     check_allocations(with);
-    /* a local copy stands for the collective, and says so */
+    /* a local copy replaces the collective, and says so */
     assert_true(json_is_true(json_object_get(json_object_get(with, "aorta"), "simulated")));
     json_decref(without);
     json_decref(with);

@@ -3,7 +3,7 @@
 #include "check.h"
 #include "run.h"
 
-#include "train/safetensors.h"
+#include "train/weights.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What tests ask of the fake libcuda: calls that fail, and another machine. */
+/* Tests control the fake libcuda: calls that fail, and another machine. */
 #include "fake_gpu/cuda.h"
 #include "strike.h"
 

@@ -185,7 +185,7 @@ int cuGetErrorString(int error, const char **text) {
 
 /* ---- memory ---- */
 
-/* What is not cleared holds something. */
+/* Memory that is not cleared contains something. */
 enum { DIRTY = 65536 };
 
 EXPORT int cuMemAlloc_v2(void **memory, size_t bytes);

@@ -1,9 +1,9 @@
-/* What the parts of the fake libcuda know of each other. Each file holds the state of its theme:
+/* Shared by the parts of the fake libcuda. Each file holds the state of its theme:
  *   control.c   which calls fail, how many devices there are, the driver's version
  *   cuda.c      the context and its device of src/device, memory, errors
  *   streams.c   streams, partitions, events, copies, host calls
  *   launch.c    modules, functions, launches
- *   kernels.c   what kernels do, the timer and the clock
+ *   kernels.c   kernels, the timer and the clock
  *   capture.c   captures and graphs
  *   objects.c, queues.c, records.c: see their headers */
 #ifndef AORTA_TESTS_FAKE_GPU_CUDA_H

@@ -20,7 +20,7 @@ struct fake_kernel {
     size_t bytes; /* of the arguments */
 };
 
-/* What a test may ask of the fake libcuda: found there by dlsym under the name fake_gpu_control. */
+/* A test's control of the fake libcuda: found there by dlsym under the name fake_gpu_control. */
 struct fake_gpu_control {
     /* The call number `nth` (from 1, counted from now) of `symbol` ("*": of any) returns `code` and does nothing; with
      * `lasting`, all calls from there on. NULL: nothing fails. */

@@ -1,5 +1,5 @@
-/* The fake libcuda: what its kernels do. Those of src/device/gpu are here, with the timer and the clock that they read;
- * others are the program's. */
+/* The kernels of the fake libcuda: those of src/device/gpu, with the timer and the clock that they read; all other
+ * kernels are the program's. */
 #include "base/clock.h"
 #include "device/gpu/clock.h"
 #include "fake_gpu/cuda.h"
@@ -54,9 +54,8 @@ static int64_t device_time_now(const struct clock_page *page) {
 static aorta_status run_stamp(const void *args) {
     const struct gpu_stamp_args *a = args;
     const int64_t time_ns = device_time_now(a->clock);
-    for (int i = 0; i < GPU_STAMPS; i++) {
+    for (int i = 0; i < GPU_STAMPS; i++)
         if (a->slots[i]) *a->slots[i] = time_ns;
-    }
     return NULL;
 }
 
@@ -67,13 +66,12 @@ static aorta_status run_nap(const void *args) {
     return NULL;
 }
 
-/* Of the operations' kernels the one that programs without kernels of their own are tested with. */
+/* The operation's kernel that programs without their own kernels are tested with. */
 static aorta_status run_spin(const void *args) {
     const struct aorta_spin_args *a = args;
     int64_t start = fake_timer(), end = start + a->duration_ns + a->duration_ns / 25000;
-    for (int64_t left; (left = end - fake_timer()) > 0;) {
+    for (int64_t left; (left = end - fake_timer()) > 0;)
         nanosleep(&(struct timespec){left / 1000000000, left % 1000000000}, NULL);
-    }
     if (!a->stamps) return NULL;
     a->stamps[0] = device_time(a->clock, start);
     a->stamps[1] = device_time_now(a->clock);
@@ -152,9 +150,8 @@ static bool ignores_kernels(void) {
 const struct fake_kernel *fake_find_kernel(const char *text, const char *name) {
     static const struct fake_kernel nothing = {.run = run_nothing};
     if (!strstr(text, name) && !ignores_kernels()) return NULL; /* names may be put together by macros */
-    for (size_t i = 0; i < sizeof own_kernels / sizeof *own_kernels; i++) {
+    for (size_t i = 0; i < sizeof own_kernels / sizeof *own_kernels; i++)
         if (strcmp(own_kernels[i].name, name) == 0) return &own_kernels[i].kernel;
-    }
     char symbol[128];
     snprintf(symbol, sizeof symbol, "fake_kernel_%s", name);
     const struct fake_kernel *found = dlsym(RTLD_DEFAULT, symbol);

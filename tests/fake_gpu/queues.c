@@ -38,9 +38,8 @@ static void read_environment(void) {
 }
 
 static struct member *find(const struct aorta_stream *stream) {
-    for (int i = 0; i < queues.count; i++) {
+    for (int i = 0; i < queues.count; i++)
         if (queues.members[i].stream == stream) return &queues.members[i];
-    }
     return NULL;
 }
 
@@ -48,9 +47,8 @@ void fake_queues_add(struct aorta_device *device, struct aorta_stream *stream) {
     pthread_mutex_lock(&queues.lock);
     queues.device = device;
     if (!queues.made) read_environment();
-    if (queues.made++ && queues.length && queues.count < STREAMS) {
+    if (queues.made++ && queues.length && queues.count < STREAMS)
         queues.members[queues.count++] = (struct member){stream, queues.pattern[(queues.made - 2) % queues.length]};
-    }
     pthread_mutex_unlock(&queues.lock);
 }
 

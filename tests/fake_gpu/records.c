@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nodes that are captured are numbered, and those of the executable graph lie that far behind them. */
+/* Captured nodes are numbered; nodes of the executable graph have this number added. */
 enum { CLONES = 1 << 20 };
 
 struct fake_nodes {

@@ -1,5 +1,5 @@
-/* What the fake libcuda reports to the stand-in for CUPTI, once the program has loaded that: the numbers of its calls,
- * the nodes of its graphs, and every run of a kernel, copy or fill. Without one all of this does nothing. */
+/* Reports of the fake libcuda to the stand-in for CUPTI, once the program has loaded that: the numbers of its calls,
+ * the nodes of its graphs, and every run of a kernel, copy or fill. Without the stand-in all of this does nothing. */
 #ifndef AORTA_TESTS_FAKE_GPU_RECORDS_H
 #define AORTA_TESTS_FAKE_GPU_RECORDS_H
 

@@ -52,7 +52,7 @@ int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
 
 /* ---- partitions of a device ---- */
 
-/* Of four multiprocessors, any two. */
+/* Any two of four multiprocessors. */
 struct fake_resource {
     int type;
     unsigned char internal[92];

@@ -6,11 +6,11 @@
 #ifndef AORTA_TESTS_FAKE_NCCL_H
 #define AORTA_TESTS_FAKE_NCCL_H
 
-/* What a test may ask of it: found by dlsym under the name fake_nccl_control. */
+/* A test's control of it: found by dlsym under the name fake_nccl_control. */
 struct fake_nccl_control {
     /* Call number `nth` (from 1, counted from now) of `symbol` returns `code` and does nothing. NULL: none. */
     void (*refuse)(const char *symbol, int nth, int code);
-    /* What ncclCommGetAsyncError reports for every communicator from now on; 0: the truth. */
+    /* The result of ncclCommGetAsyncError for every communicator from now on; 0: the real one. */
     void (*set_async_error)(int code);
     int (*aborted)(void); /* communicators so far */
     int (*kernels)(void); /* queued so far: one for a collective, one for a group of them */

@@ -142,7 +142,7 @@ static struct comm *attach(const char *name, int rank, int size) {
 /* NCCL_SUCCESS once all ranks have come. */
 static int see_whether_complete(struct comm *comm) {
     if (atomic_load(&comm->segment->attached) < comm->size) return NCCL_IN_PROGRESS;
-    shm_unlink(comm->name); /* whoever is attached keeps it */
+    shm_unlink(comm->name); /* attached processes keep it */
     return NCCL_SUCCESS;
 }
 
@@ -196,9 +196,8 @@ EXPORT int ncclCommInitRankConfig(void **comm, int ranks, struct nccl_unique_id 
 int ncclCommInitRankConfig(void **comm, int ranks, struct nccl_unique_id id, int rank, struct nccl_config *config) {
     ENTER();
     if (config->size != sizeof *config || config->magic != NCCL_CONFIG_MAGIC || config->blocking != NCCL_UNDEFINED ||
-        config->max_ctas != NCCL_UNDEFINED || config->later != NCCL_UNDEFINED || ranks > MOST_RANKS || rank >= ranks) {
+        config->max_ctas != NCCL_UNDEFINED || config->later != NCCL_UNDEFINED || ranks > MOST_RANKS || rank >= ranks)
         return INVALID_ARGUMENT;
-    }
     *comm = attach(id.bytes, rank, ranks);
     return *comm ? wait_if_blocking(*comm) : SYSTEM_ERROR;
 }
@@ -207,9 +206,8 @@ int ncclCommInitRankConfig(void **comm, int ranks, struct nccl_unique_id id, int
 static int advance_split(struct comm *parent) {
     struct segment *segment = parent->segment;
     unsigned number = parent->splits;
-    for (int rank = 0; rank < parent->size; rank++) {
+    for (int rank = 0; rank < parent->size; rank++)
         if (atomic_load(&segment->splits[rank]) < number) return NCCL_IN_PROGRESS;
-    }
     const struct choice *own = &segment->choices[parent->rank][number % MOST_SPLITS];
     int rank = 0, size = 0;
     for (int other = 0; other < parent->size; other++) {
@@ -361,7 +359,7 @@ int ncclCommWindowDeregister(void *comm, void *handle) {
 /* One exchange: rank d gets `bytes` from to[d], and from[s] receives those of rank s. NULL: nothing. */
 struct job {
     struct job *before;
-    struct job *next; /* in a group: runs behind this one, in the same kernel */
+    struct job *next; /* in a group: runs after this one, in one kernel */
     struct comm *comm;
     const char *to[MOST_RANKS];
     char *from[MOST_RANKS];
@@ -415,7 +413,7 @@ static bool agree_on_largest(const struct job *job, size_t *largest) {
     return barrier(comm);
 }
 
-/* What of a block of `bytes` lies in the piece at `at`. */
+/* The part of a block of `bytes` that is in the piece at `at`. */
 static size_t rest_of(size_t bytes, size_t at, size_t piece) {
     if (at >= bytes) return 0;
     return bytes - at < piece ? bytes - at : piece;
@@ -478,8 +476,8 @@ static int launch(struct job *job, void *stream) {
     return connected || blocking() ? NCCL_SUCCESS : NCCL_IN_PROGRESS;
 }
 
-/* What a thread has called since ncclGroupStart: collectives of one communicator on one stream, or sends and receives
- * all between all, as one exchange. */
+/* A thread's calls since ncclGroupStart: collectives of one communicator on one stream, or sends and receives between
+ * all, as one exchange. */
 static _Thread_local struct {
     int depth;
     struct job *first, *last, *exchange;

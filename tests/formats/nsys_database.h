@@ -1,4 +1,4 @@
-/* The export of Nsight Systems that data/nsys.sql describes, and others by statements. */
+/* The export of Nsight Systems that data/nsys.sql describes, and changed ones by statements. */
 #ifndef AORTA_TESTS_NSYS_DATABASE_H
 #define AORTA_TESTS_NSYS_DATABASE_H
 

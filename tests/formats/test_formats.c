@@ -1,9 +1,9 @@
-/* Every kind of file (formats.def) opens by its name and in its folder, plain and packed; what else lies in a folder is
- * passed over.
+/* Every kind of file (formats.def) opens by its name and in its folder, plain and packed; other files of a folder are
+ * skipped.
  *
  *     folder/
  *       a.spool a.db a.csv a.json      what the rows say: each alone, then read as FOLDER
- *       b.json                         {"other": [2 MiB], "traceEvents": ...}: the key may stand anywhere
+ *       b.json                         {"other": [2 MiB], "traceEvents": ...}: the key may be anywhere
  *       c.json                         white space, then [: Chrome's array of events
  *       notes.json d_stats.csv         no traces */
 #include "base/files.h"
@@ -63,7 +63,7 @@ static void read_made(const char *row, char **bytes, size_t *length) {
     assert_int_equal(unlink(path), 0);
 }
 
-/* The fuzzer's spools are what stands behind the head. */
+/* The fuzzer's spools have no head. */
 static void read_sample(const struct sample *sample, char **bytes, size_t *length) {
     if (!sample->from) {
         read_made(sample->row, bytes, length);

@@ -522,7 +522,7 @@ static void host_side(void **state) {
     aorta_trace_free(t);
 }
 
-/* What was stamped on the host beside operations. */
+/* Events that were stamped on the host in addition to operations. */
 static void host_frames(void **state) {
     (void)state;
     struct aorta_trace *t = read_text(

@@ -8,7 +8,7 @@
 
 enum { EVENTS = 160000, AT_ONCE = 0, IN_PIECES = 300000 };
 
-/* Of each kind that makes rows, and of what looks like the beginning of an event and is none. */
+/* Events of each kind that makes rows, and texts that look like the beginning of an event and are none. */
 static const char *const layouts[] = {
     "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"gemm_%d\",\"pid\":0,\"tid\":7,\"ts\":%d.5,\"dur\":3,\"args\":{"
     "\"stream\":%d,"

@@ -58,7 +58,7 @@ static json_t *write_step(const struct aorta_kineto_about *about, const struct a
     return layout_read(path);
 }
 
-/* A step on a GPU: input copy, layer, all-gather beside it; times around now, as the device clock has them. */
+/* A step on a GPU: input copy, a layer, a concurrent all-gather; times around now, as the device clock has them. */
 struct gpu_step {
     struct sample ranges;
     struct aorta_activity_record records[6];
@@ -263,7 +263,7 @@ static void test_records_alone(void **state) {
     free_gpu_step(&step);
 }
 
-/* What counts as a collective is called one: a copy that stands for it has no name that says so. */
+/* Work that counts as a collective is named one: the name of a copy that replaces it does not say so. */
 static void test_simulated(void **state) {
     (void)state;
     struct gpu_step step;

@@ -432,7 +432,7 @@ static void cut_off(void **state) {
     free(bytes);
 }
 
-/* What some writers leave in their files is mended, so that every viewer opens the result. */
+/* Invalid JSON of some writers is corrected, so that every viewer opens the result. */
 static void odd_values_become_valid(void **state) {
     (void)state;
     static const char text[] =

@@ -1,8 +1,8 @@
 /* Lines of metrics, those of traced steps on a tracer whose library delivers late. */
 #include "base/files.h"
 #include "check.h"
-#include "formats/metrics_lines.h"
-#include "measure/tracer_backend.h"
+#include "formats/metrics.h"
+#include "measure/tracer.h"
 #include "samples/profile.h"
 
 #include <math.h>
@@ -147,7 +147,7 @@ static aorta_status finish_step(struct run *run, int step) {
     return finish_any_step(run, step, true);
 }
 
-/* Steps that the tracer did not see wait for no record, but for their turn; nothing is said of their kernels. */
+/* Steps that the tracer did not see wait for no record, but for their turn; their lines have no kernels. */
 static void untraced_steps_wait_for_nothing(void **state) {
     (void)state;
     struct run run;

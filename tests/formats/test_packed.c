@@ -8,7 +8,7 @@
 #include "formats/inputs.h"
 #include "formats/merge.h"
 #include "formats/nsys_database.h"
-#include "formats/unpack_internal.h"
+#include "formats/unpack.h"
 
 #include "base/text.h"
 #include "folder.h"

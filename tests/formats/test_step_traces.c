@@ -3,10 +3,10 @@
 #include "check.h"
 #include "fake_cupti/fake_cupti.h"
 #include "folder.h"
-#include "formats/metrics_lines.h"
+#include "formats/metrics.h"
 #include "formats/step_traces.h"
 #include "kineto/layout.h"
-#include "measure/tracer_backend.h"
+#include "measure/tracer.h"
 #include "samples/profile.h"
 
 #include <glob.h>
@@ -110,7 +110,7 @@ static void test_cycles(void **state) {
     aorta_step_traces_close(traces);
 }
 
-/* What was not finished is not there, and leaves nothing behind. */
+/* An unfinished file does not exist, and leaves nothing. */
 static void test_closed_early(void **state) {
     (void)state;
     struct aorta_step_traces *traces;
@@ -167,7 +167,7 @@ static void launch(const char *name, int64_t start, int64_t end, uint32_t stream
     cupti->record(&activity);
 }
 
-/* A layer, and beside it a collective. */
+/* A layer and a concurrent collective. */
 static void queue_step(struct aorta_tracer *tracer, struct aorta_metrics_lines *lines, int step, int64_t t) {
     struct sample s;
     struct aorta_launches launches = {.after = aorta_tracer_launches(tracer), .first_label = 1};

@@ -83,7 +83,7 @@ static void both_files_say_the_same(void **state) {
     aorta_trace_free(json);
 }
 
-/* The JSON beside it is read; alone it is found. */
+/* The JSON in the same folder is read in its place; alone the file is found. */
 static void in_a_folder_it_yields_to_the_json(void **state) {
     (void)state;
     char folder[FOLDER_PATH], space[FOLDER_PATH + 16], json[FOLDER_PATH + 16], *bytes;

@@ -28,7 +28,7 @@ static inline void fuzz_path(char path[FUZZ_PATH], const char *name) {
     snprintf(path, FUZZ_PATH, "/tmp/aorta_fuzz_%d_%s", (int)getpid(), name);
 }
 
-/* What is before the first byte 0, and what follows it; second.size is 0 where there is none. */
+/* The bytes before the first byte 0, and after it; second.size is 0 if there is none. */
 struct fuzz_halves {
     struct {
         const uint8_t *data;

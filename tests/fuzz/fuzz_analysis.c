@@ -1,5 +1,5 @@
-/* What is made of any JSON traces that can be read: figures that add up, a verdict, and text, JSON and page of both. A
- * byte 0 lies between the traces of two ranks; the first byte asks for steps. */
+/* Any JSON traces that can be read give figures that add up, a verdict, and text, JSON and page of both. A byte 0
+ * separates the traces of two ranks; the first byte asks for steps. */
 #include "formats/reader.h"
 #include "fuzz.h"
 #include "replay/critical_path.h"
@@ -49,7 +49,7 @@ static void check_breakdowns(const struct aorta_trace_rank *rank) {
     }
 }
 
-/* What lies within something is a part of all work. */
+/* Work within a range is a part of all work. */
 static void check_within(const struct aorta_trace_rank *rank) {
     struct aorta_breakdown whole, part;
     aorta_status status = aorta_breakdown_make(rank, AORTA_BY_KERNEL, (struct aorta_breakdown_of){0}, &whole);

@@ -1,7 +1,7 @@
 /* Any bytes as a file of tensors: an error, or tensors whose data lie in the file and that, written out, read the same.
  */
 #include "fuzz.h"
-#include "train/safetensors.h"
+#include "train/weights.h"
 
 /* Touches every byte, so that the sanitizer sees data outside the file. */
 static unsigned sum_of(const struct aorta_safetensors *file) {

@@ -1,5 +1,5 @@
-/* Spools of `aorta trace run`: whatever records they hold, the reader returns, and what it accepts is in order. The
- * input is what stands behind the head; the lowest bit of its length asks for --recover. */
+/* Spools of `aorta trace run`: the reader returns for any records, and records that it accepts are in order. The input
+ * follows a head; the lowest bit of its length asks for --recover. */
 #include "formats/open.h"
 #include "formats/spool.h"
 #include "fuzz.h"

@@ -40,11 +40,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char path[FUZZ_PATH];
     if (!size) return 0;
     fuzz_path(path, "x.db");
-    if (data[0] == 'S') {
+    if (data[0] == 'S')
         fuzz_write(path, data, size); /* "SQLite format 3": a database as it is */
-    } else {
+    else
         make_database(path, data + 1, size - 1);
-    }
     struct aorta_trace_list whole = {0}, recovered = {0};
     aorta_status first = fuzz_read(&aorta_trace_reader_sqlite, path, false, &whole),
                  second = fuzz_read(&aorta_trace_reader_sqlite, path, true, &recovered);

@@ -1,7 +1,7 @@
 /* libhipblaslt on a machine with NVIDIA's libraries: forwarded to cuBLASLt. The numbers of both vendors are those of
  * ops/gpu/blas_vendor.c; what is not in that table is refused. Statuses are hipblas-common.h's (ROCm 6). */
+#include "ops/gpu/blas.h"
 #include "base/dtype.h"
-#include "ops/gpu/blas_api.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -201,7 +201,7 @@ static bool recall(const struct hip_algorithm *given, uint64_t *algorithm) {
     return known;
 }
 
-/* What hipBLASLt gives unasked: algorithms for operands aligned to their elements, partial sums never rounded. */
+/* Defaults of hipBLASLt: algorithms for operands aligned to their elements, partial sums never rounded. */
 static int demand(void *preference, const struct layout *const *operands) {
     const struct aorta_blas_vendor *own = &aorta_blas_cuda;
     const uint32_t reductions = (uint32_t)own->reduce_in_fp32;

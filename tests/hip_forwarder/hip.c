@@ -128,9 +128,8 @@ int hipDeviceGetAttribute(int *value, int attribute, int device) {
     };
     *value = aorta_gpu_cuda.timer_khz;
     if (attribute == hip->timer_khz) return 0;
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i][0] == attribute) return api.device_attribute(value, pairs[i][1], device);
-    }
     return GPU_INVALID_VALUE;
 }
 

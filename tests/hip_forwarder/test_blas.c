@@ -2,7 +2,7 @@
  * ops.linear.hip_blas. */
 #include "base/dtype.h"
 #include "check.h"
-#include "ops/gpu/blas_api.h"
+#include "ops/gpu/blas.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static int multiply(struct product *p, uint64_t m, const void *algorithm, size_t
     return code;
 }
 
-/* Candidates lie and read as hipBLASLt's table says, and each of them multiplies. */
+/* Candidates have the layout of hipBLASLt's table, and each of them multiplies. */
 static void candidates(void **state) {
     (void)state;
     struct product p;
@@ -124,7 +124,7 @@ static void refused_products(void **state) {
     close_product(&p);
 }
 
-/* What CUDA would take but HIP has another number for is refused too. */
+/* Values that CUDA would accept but HIP has another number for are refused, too. */
 static void refused_numbers(void **state) {
     (void)state;
     struct product p;

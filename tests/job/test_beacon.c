@@ -95,7 +95,7 @@ static void test_long_text_is_cut(void **state) {
     aorta_beacon_close(beacon);
 }
 
-/* What a killed process said is still there. */
+/* The text of a killed process stays. */
 static void test_survives_kill(void **state) {
     (void)state;
     struct aorta_beacon *beacon;

@@ -1,4 +1,4 @@
-/* What ranks agree on without MPI, and their common end. Each rank is a thread; they meet at rank 0's port.
+/* Agreement of ranks without MPI, and their common end. Each rank is a thread; they meet at rank 0's port.
  *
  *     rank        0            1            2
  *     open        world        world        world            instance 1 on all
@@ -7,7 +7,7 @@
  *     share       40           11           40               group {0, 2}: rank 0's; group {1}: its own
  *     split       {0, 1}       {0, 2}       none             0 and 1 disagree: an error on both; 2 takes no part
  *
- *     leave       ready        ready        0.3 s later      nobody has left before rank 2 is ready */
+ *     leave       ready        ready        0.3 s later      no rank has left before rank 2 is ready */
 #include "check.h"
 
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-/* The launcher from outside: what it starts, how it ends, what it says. */
+/* The launcher from outside: its processes, their end, its messages. */
 #include "check.h"
 
 #include "base/clock.h"
@@ -28,7 +28,7 @@ struct run {
     int64_t start_ns;
 };
 
-/* `arguments` is NULL-terminated and begins behind the program's name. */
+/* `arguments` is NULL-terminated and begins after the program's name. */
 static void start(struct run *run, const char *const *arguments) {
     int ends[2];
     *run = (struct run){.start_ns = aorta_clock_ns()};
@@ -65,9 +65,8 @@ static void finish(struct run *run) {
 }
 
 static void expect(const struct run *run, int exit_code, const char *const *parts) {
-    for (int i = 0; parts[i]; i++) {
+    for (int i = 0; parts[i]; i++)
         if (!strstr(run->text, parts[i])) fail_msg("no \"%s\" in:\n%s", parts[i], run->text);
-    }
     if (run->exit_code != exit_code) fail_msg("exit code %d, expected %d:\n%s", run->exit_code, exit_code, run->text);
 }
 
@@ -145,7 +144,7 @@ static void test_kill(void **state) {
     check_kill("always");
 }
 
-/* A rank fails while another is only about to run: that one is ended at once all the same. */
+/* A rank fails while another is only about to run, which is ended at once all the same. */
 static void test_failure_at_the_start(void **state) {
     (void)state;
     struct run run;
@@ -171,8 +170,7 @@ static void test_late_wrapper(void **state) {
     if (run.seconds > 5) fail_msg("the other rank ran on, %.1f s:\n%s", run.seconds, run.text);
 }
 
-/* An mpirun that passes on what its ranks print once all have ended, and starts and ends slowly, as on a busy machine.
- */
+/* An mpirun that passes on its ranks' output once all have ended, and starts and ends slowly, as on a busy machine. */
 static void test_failure_while_mpirun_starts(void **state) {
     static const char slow_mpirun[] = "#!/bin/sh\nranks=$2 rank=0\nshift 2\nwhile [ $rank -lt $ranks ]; do\n"
                                       "OMPI_COMM_WORLD_RANK=$rank \"$@\" 2>>\"$0.said\" & rank=$((rank+1)); sleep 0.3; "
@@ -255,7 +253,7 @@ static void test_collectives(void **state) {
     expect(&run, 1, WORDS("`aorta launch -n 2 -- aorta …`", "`mpirun -n 2 aorta …`"));
 }
 
-/* A rank dies in the middle of the job while the others wait for it in a collective. */
+/* A rank dies in the middle of the job while the other ranks wait for it in a collective. */
 static void test_kill_in_collective(void **state) {
     (void)state;
     struct run run;
@@ -327,7 +325,7 @@ static void test_stopped_rank(void **state) {
     unlink(file);
 }
 
-/* Nothing is left behind in the temporary directory, wherever the process stands when it names it. */
+/* No file stays in the temporary directory, for any working directory of the process that names it. */
 static void check_cleans_up(const char *through) {
     char directory[] = "aorta-launch-test-XXXXXX", former[PATH_MAX];
     assert_non_null(getcwd(former, sizeof former));
@@ -349,7 +347,7 @@ static void test_cleans_up(void **state) {
     check_cleans_up("always");
 }
 
-/* ---- what is said when something else ends than a rank ---- */
+/* ---- messages when something other than a rank ends ---- */
 
 static void check_lost(const char *through) {
     struct run run;
@@ -380,7 +378,7 @@ static void await_child(const struct run *run) {
     }
 }
 
-/* No rank is named: none has failed, and what ran first is chance. */
+/* No rank is named: none has failed, and which one ran first is chance. */
 static void check_early_interrupt(const char *through, int signal, int delay_us) {
     struct run run;
     start(&run, WORDS("run", "2", through, "0", "/bin/sh", "-c", "exec sleep 20"));
@@ -434,7 +432,7 @@ static void test_open_files(void **state) {
     int status;
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
-    few.rlim_max = before.rlim_max; /* raised by itself */
+    few.rlim_max = before.rlim_max; /* as setrlimit allows a process */
     setrlimit(RLIMIT_NOFILE, &few);
     launch(&run, WORDS("run", "2", "always", "0", "/bin/true"));
     setrlimit(RLIMIT_NOFILE, &before);
@@ -473,7 +471,7 @@ static void test_no_shared_memory(void **state) {
     assert_string_equal(run.text, "");
 }
 
-/* What mpirun leaves of its shared memory goes with the folder that it was given. */
+/* mpirun's remaining shared memory is removed with the folder that it was given. */
 static void test_shared_memory_goes(void **state) {
     (void)state;
     struct run run;
@@ -540,8 +538,7 @@ static void test_signal_while_reporting(void **state) {
     assert_int_equal(rmdir(parent), 0);
 }
 
-/* Open MPI waits for the rest of a message, whoever sent the first byte to its port: its ranks have ended, it has not.
- */
+/* Open MPI waits for the end of a message on any connection to its port: its ranks have ended, it has not. */
 static void test_stuck_mpirun(void **state) {
     (void)state;
     static const char script[] = "#!/bin/sh\nshift 2\nOMPI_COMM_WORLD_RANK=0 \"$@\"\nexec sleep 60\n";

@@ -108,7 +108,7 @@ static void end(struct job *job) {
     munmap(job->outcomes, MOST_RANKS * sizeof *job->outcomes);
 }
 
-/* ---- what a rank can do ---- */
+/* ---- actions of a rank ---- */
 
 /* Every rank sends every other a number, in two rounds. */
 static aorta_status exchange(struct aorta_rendezvous_options *options) {
@@ -160,7 +160,7 @@ static aorta_status wait_in_vain(struct aorta_rendezvous_options *options) {
     return aorta_annotate(status, "lost %d", lost);
 }
 
-/* Rank 0 leaves at once; the others must be able to go on until they leave too. */
+/* Rank 0 leaves at once; the other ranks must be able to go on until they leave, too. */
 static aorta_status leave_in_turn(struct aorta_rendezvous_options *options) {
     struct aorta_rendezvous *r;
     AORTA_TRY(aorta_rendezvous_open(options, &r));
@@ -470,12 +470,12 @@ static void test_flood(void **state) {
     end(&job);
 }
 
-/* ---- a join's own bytes, sent again by somebody who has read them ---- */
+/* ---- a join's own bytes, sent again by another process that has read them ---- */
 
 enum { JOIN = sizeof(struct wire_message) + sizeof(struct wire_handshake) };
 static char recorded[JOIN];
 
-/* What rank 1 sends to whoever listens where it looks for rank 0. */
+/* The bytes that rank 1 sends to the process at rank 0's place. */
 static void record_join(const struct aorta_rendezvous_options *options) {
     const int listener = bind_at(0, true);
     assert_true(listener >= 0);
@@ -550,9 +550,9 @@ static void expect_stranger(struct job *job) {
     expect(job, 1, AORTA_TIMEOUT, "rank 1 found no rank 0 of this run");
 }
 
-/* In its own job it takes the place of rank 1: both ranks say that they have not met, and end. (Who
- * can read the network can do this, docs/reliability.md.) In another job (its run or its token differs) it changes
- * nothing. Once all have joined no port is open. */
+/* In its own job it replaces rank 1: both ranks report that they have not met, and end. (A process that can read the
+ * network can do this, docs/reliability.md.) In another job (its run or its token differs) it changes nothing. Once all
+ * have joined no port is open. */
 static void test_replayed_join(void **state) {
     (void)state;
     struct job job = replayed_job(exchange_behind_a_replay);
@@ -564,12 +564,11 @@ static void test_replayed_join(void **state) {
     end(&job);
     for (int other = 0; other < 2; other++) {
         job = replayed_job(exchange_behind_a_replay);
-        for (int rank = 0; rank < 2; rank++) {
+        for (int rank = 0; rank < 2; rank++)
             if (other)
                 strcpy(job.options[rank].token, "6e1e");
             else
                 job.options[rank].run++;
-        }
         run(&job);
         expect_all(&job, AORTA_OK, "");
         end(&job);

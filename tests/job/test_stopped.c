@@ -1,4 +1,4 @@
-/* A rank that is stopped (SIGSTOP), in any phase: the job ends within the ranks' timeout, and what is said names it. */
+/* A rank that is stopped (SIGSTOP), in any phase: the job ends within the ranks' timeout, and the message names it. */
 #include "check.h"
 
 #include "base/clock.h"
@@ -11,14 +11,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LIMIT_S 60.0 /* ranks wait for 1 or 3 s; the rest is for busy machines */
+#define LIMIT_S 60.0 /* ranks wait for 1 or 3 s; busy machines need more */
 
 struct job {
     const char *name;
     const char *arguments[10]; /* of mpirun, or of the launcher */
     const char *words[4];      /* that its output has */
     pid_t pid;
-    int output, status; /* of waitpid; -1: it did not end by itself */
+    int output, status; /* of waitpid; -1: it did not end */
     int64_t start_ns;
 };
 
@@ -40,7 +40,7 @@ static void start(struct job *job, const char *program) {
     job->output = ends[0];
 }
 
-/* What does not end by itself is ended. */
+/* Ends a process that does not end within the limit. */
 static void await(struct job *job) {
     while (waitpid(job->pid, &job->status, WNOHANG) == 0) {
         if ((double)(aorta_clock_ns() - job->start_ns) * 1e-9 > LIMIT_S) {
@@ -64,9 +64,8 @@ static void check_end(struct job *job) {
     if (job->status == -1) fail_msg("%s: it did not end:\n%s", job->name, text);
     if (!WIFEXITED(job->status) || WEXITSTATUS(job->status) == 0)
         fail_msg("%s: status %d:\n%s", job->name, job->status, text);
-    for (int i = 0; job->words[i]; i++) {
+    for (int i = 0; job->words[i]; i++)
         if (!strstr(text, job->words[i])) fail_msg("%s: no \"%s\" in:\n%s", job->name, job->words[i], text);
-    }
 }
 
 /* They wait, mostly, so all run at the same time. */
@@ -106,16 +105,16 @@ static void test_under_mpirun(void **state) {
 
 /* ---- under the launcher ---- */
 
-/* On a GPU the ranks meet at rank 0's store and join no MPI. What ends the job: the store, NCCL's calls, the watchdog;
- * in the last phases the last rendezvous. */
+/* On a GPU the ranks meet at rank 0's store and join no MPI. The store, NCCL's calls or the watchdog end the job; in
+ * the last phases the last rendezvous. */
 static struct job on_gpu(const char *name, const char *phase, const char *word, const char *more) {
     return (struct job){.name = name,
                         .arguments = {"run", "2", "never", "0", LAUNCH_HELPER, "rank", "stop", phase},
                         .words = {word, more}};
 }
 
-/* As torchrun starts ranks: nobody looks for stopped ones, and when one ends with a failure the others are killed. The
- * rank that is stopped is in the background. */
+/* As torchrun starts ranks: nothing looks for stopped ones, and when one ends with a failure the other ranks are
+ * killed. The stopped rank is in the background. */
 static struct job by_torchrun(const char *name, const char *phase, const char *port, const char *word) {
     static const char script[] =
         "export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$1; stopped=$(($2 / 10)); "
@@ -125,7 +124,7 @@ static struct job by_torchrun(const char *name, const char *phase, const char *p
     return (struct job){.name = name, .arguments = {"-c", script, "torchrun", port, phase}, .words = {word}};
 }
 
-/* No rank waits for what is stopped. */
+/* No rank waits for the stopped process. */
 static struct job by_shell(const char *name, const char *through, const char *command, const char *word) {
     return (struct job){.name = name,
                         .arguments = {"run", "2", through, "0", "/bin/sh", "-c", command},
@@ -141,7 +140,8 @@ static void use_gpu(void) {
 static void test_under_the_launcher(void **state) {
     (void)state;
     const char first[] = "aorta launch: rank 0 ended with exit status 1";
-    const char stopped[] = ") was stopped (SIGSTOP, or a debugger)"; /* for so long, or the others waited for it */
+    const char stopped[] =
+        ") was stopped (SIGSTOP, or a debugger)"; /* for this long, or the other ranks waited for it */
     struct job gpu[] = {
         on_gpu("start of rank 1", "10", "these ranks of 2 did not connect", first),
         on_gpu("start of rank 0", "0", "rank 1 found no rank 0 of this run", NULL),

@@ -24,7 +24,7 @@ bool layout_has(const json_t *event, const char *arg);
 struct layout_figures {
     int64_t compute, comm, memcpy, busy, span, overlap;
 };
-/* Of one step (arg "step"); -1: of all. */
+/* Events of one step (arg "step"); -1: of all. */
 struct layout_figures layout_figures(const json_t *trace, int64_t step);
 
 #endif

@@ -150,7 +150,7 @@ static void *communicate(void *user) {
 }
 
 /*   compute        |---- 40 ----|
- *   communication               20 |---- 40 ----|    not while compute; then once more beside it */
+ *   communication               20 |---- 40 ----|    not while compute; then once more during it */
 static void ranges_give_the_overlap(void **state) {
     (void)state;
     struct libaorta_ranges *ranges;

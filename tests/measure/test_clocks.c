@@ -107,7 +107,7 @@ static void every_limit_has_words(void **state) {
     assert_int_equal(aorta_clock_limit_find("boredom"), AORTA_CLOCK_LIMITS);
 }
 
-/* The counters went on for 0.9 of 3 s and 0.6 of 3 s, whatever the moments show. */
+/* The counters went on for 0.9 of 3 s and 0.6 of 3 s, for any single readings. */
 static void counters_count_for_more_than_moments(void **state) {
     (void)state;
     struct plant plant = {0};
@@ -130,7 +130,7 @@ static void counters_count_for_more_than_moments(void **state) {
     check_json(&clocks, "{\"limit\": \"hw_thermal\", \"share\": 0.9, \"of\": \"time\"}");
 }
 
-/* Counters that stand still although the limit was seen, that ran backwards (a new driver), over a time too short. */
+/* Counters that do not move although the limit was seen, that ran backwards (a new driver), over a time too short. */
 static void counters_that_do_not_change(void **state) {
     (void)state;
     struct plant plant = {0};
@@ -145,7 +145,7 @@ static void counters_that_do_not_change(void **state) {
     for (size_t i = 0; i < 3; i++) plant.samples[i].at_ns = (int64_t)i * 90000000;
     clocks = made_of(&plant);
     assert_true(isnan(clocks.power_share) && isnan(clocks.counted_ms));
-    plant.samples[2].at_ns = 300000000; /* and one that was read with the second half behind */
+    plant.samples[2].at_ns = 300000000; /* and a reading after the second half */
     clocks = made_of(&plant);
     assert_true(clocks.power_share == 1);
     assert_true(aorta_clocks_at_power_limit(&clocks));
@@ -170,7 +170,7 @@ static void power_far_from_its_limit(void **state) {
     }
 }
 
-/* Beside the work only counters say something; without a reading of the clock there is only a reason. */
+/* Only counters cover the time before and after the work; without a reading of the clock there is only a reason. */
 static void readings_beside_the_work(void **state) {
     (void)state;
     struct plant plant = {0};

@@ -19,7 +19,7 @@ typedef CUpti_ActivityMemcpy5 vendor_memcpy;
 #define SAME(ours, our_member, theirs, their_member)                                                                   \
     _Static_assert(offsetof(struct ours, our_member) == offsetof(theirs, their_member) &&                              \
                        sizeof(((struct ours *)0)->our_member) == sizeof(((theirs *)0)->their_member),                  \
-                   #our_member " lies elsewhere")
+                   #our_member " has another offset")
 #define TIMES_AND_PLACE(ours, theirs)                                                                                  \
     SAME(ours, kind, theirs, kind);                                                                                    \
     SAME(ours, start, theirs, start);                                                                                  \
@@ -106,7 +106,7 @@ VALUE(AORTA_CUPTI_DOMAIN_RUNTIME, CUPTI_CB_DOMAIN_RUNTIME_API);
 VALUE(AORTA_CUPTI_SITE_EXIT, CUPTI_API_EXIT);
 _Static_assert(offsetof(CUpti_CallbackData, callbackSite) == 0 && sizeof(CUpti_ApiCallbackSite) == 4, "call site");
 
-/* Enums of theirs are uint32_t with us; the rest of each signature is what we say. */
+/* Their enums are uint32_t here; everything else in each signature is compared. */
 _Static_assert(sizeof(CUptiResult) == 4 && sizeof(CUpti_ActivityKind) == 4 && sizeof(CUpti_CallbackDomain) == 4 &&
                    sizeof(CUpti_CallbackId) == 4 && sizeof(CUpti_ActivityAttribute) == 4,
                "an enum is not 32 bits wide");

@@ -161,7 +161,7 @@ static void empty(void **state) {
     scene_free(&scene);
 }
 
-/* Three streams as in training: compute, collectives beside it, copies; on a clock that differs by some microseconds.
+/* Three streams as in training: compute, concurrent collectives, copies; on a clock that differs by some microseconds.
  */
 static void build_step(struct scene *scene) {
     for (int layer = 0; layer < 6; layer++) {
@@ -313,14 +313,14 @@ static void operations_of_a_pass(void **state) {
     }
 }
 
-/* Work that no range recorded, on a stream of its own, is not put down to whatever was open at the time. */
+/* Work that no range recorded, on its own stream, does not count for a range that was open then. */
 static void strangers(void **state) {
     (void)state;
     struct scene scene;
     scene_begin(&scene, 0);
     build_step(&scene);
     size_t known = scene.count;
-    for (int i = 0; i < 5; i++) /* between the compute ranges, and beside collectives only */
+    for (int i = 0; i < 5; i++) /* between the compute ranges, and during collectives only */
         add_record(&scene, AORTA_TRACE_KERNEL, "stranger", -1, 20, 1092000 + i * 100000, 1094000 + i * 100000);
     add_record(&scene, AORTA_TRACE_KERNEL, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", -1, 33, 1030000, 1035000);
     struct aorta_profile kernels = view_of(&scene);
@@ -341,8 +341,7 @@ static void strangers(void **state) {
     scene_free(&scene);
 }
 
-/* Replays of a graph: all kernels may carry one stream, all launches are one, and ranges may lie beside others of their
- * kind. */
+/* Replays of a graph: all kernels may carry one stream, all launches are one, and ranges of one kind may overlap. */
 static void graph(void **state) {
     (void)state;
     struct scene scene;
@@ -355,7 +354,7 @@ static void graph(void **state) {
     add_record(&scene, AORTA_TRACE_KERNEL, "step_begin", -1, 13, 998000, 999000);
     for (size_t i = 0; i < scene.ranges.profile.range_count; i++) {
         struct aorta_range *range = &scene.ranges.profile.ranges[i];
-        range->graph = strcmp(range->info.tag, "batch") != 0; /* the next input is copied beside the graph */
+        range->graph = strcmp(range->info.tag, "batch") != 0; /* the next input is copied during the graph */
         range->enqueue_ns = range->graph ? 950000 : 960000;
     }
     for (size_t i = 0; i < scene.count; i++) scene.records[i].stream = 13;
@@ -374,7 +373,7 @@ static void graph(void **state) {
     scene_free(&scene);
 }
 
-/* A collective of one rank is a copy: it counts as what it stands for. Helpers of a real one do not. */
+/* A collective of one rank is a copy, which counts as the collective. Helpers of a real one do not. */
 static void collectives_made_of_copies(void **state) {
     (void)state;
     struct scene scene;
@@ -432,8 +431,8 @@ static void injected_time_is_the_collectives(void **state) {
     scene_free(&scene);
 }
 
-/* Beside compute, in a graph whose kernels all carry one stream. Times are those of one GPU, where a gradient's copy
- * waits for that of a gather. A small copy in between is nobody's. */
+/* Copies during compute, in a graph whose kernels all carry one stream. Times are those of one GPU, where a gradient's
+ * copy waits for that of a gather. A small copy in between belongs to no range. */
 static void copies_beside_compute(void **state) {
     (void)state;
     struct scene scene;
@@ -474,8 +473,8 @@ static void expect_range(const struct aorta_profile *ranges, size_t at, const ch
     assert_int_equal(ranges->ranges[at].end_ns, end_ns);
 }
 
-/* From the first kernel to the last, whatever time the range had; back to back on one stream each has its own. A range
- * without kernels is gone, and so is one whose records were lost; owners point past it. */
+/* Ranges last from their first kernel to the last, for any recorded time; back to back on one stream each has its own.
+ * A range without kernels is removed, and so is one whose records were lost; owners point past it. */
 static void ranges_last_as_long_as_their_kernels(void **state) {
     (void)state;
     for (int labels = 0; labels < 2; labels++) {

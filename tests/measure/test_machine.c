@@ -1,5 +1,5 @@
-/* What a machine does beside a program: made-up readings, a /proc that is made up, this machine for real, and the fake
- * NVML (FAKE_GPU is its folder). */
+/* The machine during a program: made-up readings, a made-up /proc, this machine itself, and the fake NVML (FAKE_GPU is
+ * its folder). */
 #include "base/clock.h"
 #include "check.h"
 #include "folder.h"
@@ -18,8 +18,7 @@ static const int64_t second_ns = 1000000000, begin_ns = 1700000000ll * 100000000
 
 /* Four processors for ten seconds, a reading each second:
  *
- *   stolen 12% | idle | the program 50% | others the rest
- */
+ *   stolen 12% | idle | the program 50% | other programs use the remaining time */
 struct story {
     double stolen, idle, own; /* of all processors' time */
     const struct aorta_machine_process *processes;
@@ -61,7 +60,7 @@ static void write_story(const struct story *story, const char *path) {
     aorta_text_free(&text);
 }
 
-/* What is said of the story; "": nothing. The caller frees it. */
+/* The sentence about the story; "": none. The caller frees it. */
 static void said_of(const struct story *story, struct aorta_text *said, struct aorta_text *json) {
     char folder[FOLDER_PATH], path[64];
     struct aorta_machine machine;
@@ -102,7 +101,7 @@ static void stolen_processors(void **state) {
                "\"stolen_share\": 0.12, \"idle_share\": 0.3, \"own_share\": 0.5, \"others_share\": 0.08");
 }
 
-/* Others that take half of the machine disturb only where nothing is left free. */
+/* Other programs that take half of the machine disturb only if no processor is free. */
 static void other_programs(void **state) {
     (void)state;
     check_said(&(struct story){.idle = 0.02, .own = 0.48, .mhz = 1980, .utilization = 1},
@@ -287,7 +286,7 @@ static void a_gpu_with_two_processes(void **state) {
     unsetenv("FAKE_NVML_PROCESSES");
     check_ok(aorta_machine_read(path, &machine));
     check_ok(aorta_machine_summarise(&machine, 0, INT64_MAX, &summary));
-    /* A child of ours is our own by the tree; as one of "others" it is only where the tree is another's. */
+    /* A child of ours is our own by the tree; it is foreign only in another process's tree. */
     assert_int_equal(machine.readings[0].gpu_count, 2);
     assert_int_equal(machine.readings[0].gpus[0].process_count, 2);
     assert_true(machine.readings[0].gpus[0].processes[0].own && machine.readings[0].gpus[0].processes[1].own);

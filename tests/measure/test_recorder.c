@@ -162,7 +162,7 @@ static void replays(void **state) {
         aorta_recorder_replay(f.recorder, 0, step);
         aorta_recorder_launched(f.recorder);
         check_ok(aorta_graph_launch(graph, f.compute));
-        record(&f, f.comm, &gather); /* beside the graph: belongs to this replay alone */
+        record(&f, f.comm, &gather); /* outside the graph: belongs to this replay alone */
         synchronize(&f);
         struct aorta_profile profile;
         check_ok(aorta_recorder_collect(f.recorder, 0, &profile));

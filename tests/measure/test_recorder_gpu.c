@@ -96,7 +96,8 @@ static void record(struct rig *rig, struct aorta_stream *stream, const char *tag
     end(rig, stream, range);
 }
 
-/* Back to back on one stream, nothing in one range, a kernel in none, a library's kernel beside, ranges within one. */
+/* Back to back on one stream, nothing in one range, a kernel in none, a concurrent kernel of a library, ranges within
+ * one. */
 static void queue_step(struct rig *rig) {
     record(rig, rig->compute, "a", 1);
     record(rig, rig->compute, "b", 2);
@@ -194,8 +195,8 @@ static void test_launched_one_by_one(void **state) {
     close_rig(&rig);
 }
 
-/* Replays of a graph: the nodes are known from the capture. What is launched beside a replay belongs to it alone. A
- * second graph of the same slot has ranges of its own. */
+/* Replays of a graph: the nodes are known from the capture. Work launched during a replay belongs to it alone. A second
+ * graph of the slot has its own ranges. */
 static void test_captured(void **state) {
     (void)state;
     struct rig rig = open_rig(true);

@@ -1,4 +1,4 @@
-/* Readings of a device beside the work: by the fake NVML, whose device has no utilization, and of the CPU, which has
+/* Readings of a device during the work: by the fake NVML, whose device has no utilization, and of the CPU, which has
  * none. FAKE_GPU is the folder of the fake libraries. */
 #include "base/clock.h"
 #include "base/text.h"
@@ -60,7 +60,7 @@ static void readings_in_the_background(void **state) {
         assert_true(reading.at_ns - (int64_t)(reading.read_ms * 1e6) + 1 >= asked_ns);
     }
     int64_t reported_ns = aorta_sampler_latest(sampler).at_ns;
-    aorta_sampler_ask(sampler); /* who only asks gets none that takes so long */
+    aorta_sampler_ask(sampler); /* aorta_sampler_ask gives no reading that takes so long */
     aorta_sampler_drain(sampler);
     assert_true(aorta_sampler_latest(sampler).at_ns == reported_ns);
     unsetenv("FAKE_NVML_DELAY");

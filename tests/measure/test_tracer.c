@@ -5,7 +5,6 @@
 #include "device/gpu.h"
 #include "fake_cupti/fake_cupti.h"
 #include "measure/tracer.h"
-#include "measure/tracer_backend.h"
 #include "timeline/mangled.h"
 
 #include <pthread.h>
@@ -418,7 +417,7 @@ static void nodes_are_labelled(void **state) {
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         assert_int_equal(label_of(tracer, expected[i][0]), expected[i][1]);
     fake->node(6, 0);
-    fake->node(106, 4); /* known after others were asked for */
+    fake->node(106, 4); /* known after the earlier nodes were fetched */
     assert_int_equal(label_of(tracer, 106), 41);
     aorta_tracer_close(tracer);
 }

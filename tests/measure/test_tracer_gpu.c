@@ -64,7 +64,7 @@ static void launch(struct aorta_stream *stream, const struct aorta_gpu_entry *en
     check_ok(aorta_gpu_launch(stream, entry, (struct aorta_gpu_grid){.blocks = {1}}, &ns, sizeof ns));
 }
 
-/* Per layer: a copy, a collective and, beside it, two kernels of compute: PER_LAYER pieces of device work. */
+/* Per layer: a copy, a collective and two concurrent kernels of compute: PER_LAYER pieces of device work. */
 static void queue_step(struct rig *rig) {
     static const struct aorta_range_info copy = {.tag = "batch",
                                                  .function = "copy",

@@ -4,7 +4,6 @@
 #include "check.h"
 #include "fake_rocprofiler/fake_rocprofiler.h"
 #include "measure/tracer.h"
-#include "measure/tracer_backend.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -218,7 +217,7 @@ static void open_fake(void) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals), /* first: the others configure this process */
+        cmocka_unit_test(test_refusals), /* first: later tests configure this process */
         cmocka_unit_test(test_every_field),
         cmocka_unit_test(test_launches_are_numbered),
         cmocka_unit_test(test_records_come_in_any_order),

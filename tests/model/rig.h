@@ -1,4 +1,4 @@
-/* A model with flat buffers of its own on the CPU device: what a training strategy brings, in the simplest form. */
+/* A model with its own flat buffers on the CPU device: the simplest training strategy. */
 #ifndef AORTA_TESTS_MODEL_RIG_H
 #define AORTA_TESTS_MODEL_RIG_H
 

@@ -1,5 +1,4 @@
-/* The model by itself: its loss against finite differences, its parameters, the gradients that it reports, its types.
- */
+/* The model alone: its loss against finite differences, its parameters, the gradients that it reports, its types. */
 #include "check.h"
 #include "rig.h"
 
@@ -47,7 +46,7 @@ static int64_t steepest(const struct model_rig *rig, int parameter, const float 
     return best;
 }
 
-/* Of each parameter three elements at random and the steepest one. */
+/* Three random elements of each parameter, and the steepest one. */
 static void check_slopes(float dropout) {
     struct model_rig rig;
     struct aorta_model_shape shape = small;
@@ -123,7 +122,7 @@ static void test_announcements(void **state) {
     model_rig_close(&rig);
 }
 
-/* `accumulate` adds, whatever was there; without it old gradients do not matter. Both weights scale. */
+/* `accumulate` adds to any old value; without it old gradients do not matter. Both weights scale. */
 static void test_accumulation(void **state) {
     (void)state;
     struct model_rig rig;
@@ -212,8 +211,8 @@ static void test_ranges_of_pieces(void **state) {
     model_rig_close(&rig);
 }
 
-/* With output_copies, what backward passes read is what the caller puts there, at the latest when it is called because
- * they do so now. */
+/* With output_copies, backward passes read the caller's copy, which is ready at the latest when the callback runs, as
+ * they read it then. */
 static aorta_status copy_output(void *user, int layer) {
     struct model_rig *rig = user;
     struct aorta_layer_output output = aorta_model_output(rig->model, layer);
@@ -245,7 +244,7 @@ static void test_copies_of_outputs(void **state) {
     model_rig_close(&plain);
 }
 
-/* Lent memory is used, up to what is too small, and what lies in it before and behind a step does not matter. */
+/* Lent memory is used unless it is too small, and its contents before and after a step do not matter. */
 static void test_lent_memory(void **state) {
     (void)state;
     enum { BYTES = 1 << 16, UNITS = 3 };
@@ -266,7 +265,7 @@ static void test_lent_memory(void **state) {
     }
     for (int unit = 0; unit < UNITS; unit++) /* each was written */
         assert_true(memcmp(memory + unit * BYTES, memory + 2 * BYTES - 4096, 4096) != 0);
-    for (int i = 4096; i < BYTES; i++) assert_int_equal(memory[BYTES + i], -1); /* and nothing behind a loan */
+    for (int i = 4096; i < BYTES; i++) assert_int_equal(memory[BYTES + i], -1); /* and nothing after a loan */
     model_rig_close(&lent);
     model_rig_close(&plain);
     free(memory);

@@ -4,7 +4,7 @@
 #include "rig.h"
 
 #include "train/options.h"
-#include "train/safetensors.h"
+#include "train/weights.h"
 
 #include <jansson.h>
 #include <limits.h>

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 extern "C" {
-#include "ops/gpu/blas_api.h"
+#include "ops/gpu/blas.h"
 }
 
 // Parameters agree when both are pointers, or numbers of one size and kind.

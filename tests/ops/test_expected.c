@@ -2,7 +2,7 @@
  * each alone. Needs no GPU. */
 #include "check.h"
 #include "device/gpu/driver.h"
-#include "ops/gpu/entries.h"
+#include "ops/gpu/gpu.h"
 
 #include <stdlib.h>
 

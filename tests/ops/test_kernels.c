@@ -1,7 +1,7 @@
 /* All kernels compile without a warning: with NVRTC for NVIDIA's architectures, with clang for AMD's, where these are
  * installed. Needs no GPU; other tests check the results of the kernels. */
 #include "nvrtc.h"
-#include "ops/gpu/entries.h"
+#include "ops/gpu/gpu.h"
 
 #include <stdlib.h>
 #include <unistd.h>

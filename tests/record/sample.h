@@ -6,7 +6,7 @@
 
 enum { SAMPLE_WORK = 4 };
 
-/* The file's bytes; the caller frees them. *ends gets the offset behind each record, 0 at the end. */
+/* The file's bytes; the caller frees them. *ends gets the end offset of each record, 0 at the end. */
 uint8_t *sample_make(size_t *length, size_t ends[32]);
 
 #endif

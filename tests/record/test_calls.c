@@ -22,7 +22,7 @@ static void every_call_is_of_a_kind_that_counts(void **state) {
         assert_int_equal(call->kind, runtime ? AORTA_CUPTI_KIND_RUNTIME : AORTA_CUPTI_KIND_DRIVER);
         for (uint32_t j = 0; j < i; j++)
             if (aorta_inject_calls[j].kind == call->kind && aorta_inject_calls[j].id == call->id)
-                fail_msg("number %u stands twice", call->id);
+                fail_msg("number %u is listed twice", call->id);
     }
 }
 

@@ -1,4 +1,4 @@
-/* `aorta trace run` as a user types it: what it prints where, its exit codes, and what it leaves behind. */
+/* `aorta trace run` as a user types it: its output, exit codes and files. */
 #include "base/files.h"
 #include "check.h"
 #include "shell.h"
@@ -74,7 +74,7 @@ static void json_has_standard_output_to_itself(void **state) {
     check_figures(shell->output, 2);
 }
 
-/* Of `idle_causes_ms`: which are null, each with its reason. */
+/* The null members of `idle_causes_ms`, each with its reason. */
 static void check_nulls(const char *text, const char *nulls) {
     static const char *const causes[] = {"host_sync", "host_launch", "launch_latency", "unknown"};
     json_t *analysis = parse(text);
@@ -91,11 +91,11 @@ static void check_nulls(const char *text, const char *nulls) {
 static void what_is_not_recorded_is_null_with_a_reason(void **state) {
     struct shell *shell = *state;
     shell_run(shell, "$A trace run --json --record kernels -- $P normal");
-    shell_expect(shell, 0, "{", "the host's calls were left out, as --record says");
+    shell_expect(shell, 0, "{", "the host's calls were not recorded, as --record says");
     check_figures(shell->output, 1);
     check_nulls(shell->output, "host_sync host_launch launch_latency");
     shell_run(shell, "$A trace run --json --record kernels,launches -- $P normal");
-    shell_expect(shell, 0, "{", "calls that wait were left out, as --record says");
+    shell_expect(shell, 0, "{", "calls that wait were not recorded, as --record says");
     check_nulls(shell->output, "host_sync");
     shell_run(shell, "$A trace run --json --record all -- $P normal");
     check_nulls(shell->output, "");
@@ -106,7 +106,7 @@ static void what_is_not_recorded_is_null_with_a_reason(void **state) {
     shell_expect(shell, 2, "", "--record");
 }
 
-/* What the machine did beside the program is in the analysis; `disturbed`: the beginning of its sentence. */
+/* The analysis contains the machine's load during the program; `disturbed`: the beginning of its sentence. */
 static void check_machine(const char *text, const char *disturbed) {
     json_t *analysis = parse(text);
     const json_t *machine = json_object_get(analysis, "machine");
@@ -174,7 +174,7 @@ static void steps_that_nobody_marked_are_found(void **state) {
     shell_expect(shell, 0, "{", "19 steps found in the repetition of the kernels");
     json_t *analysis = parse(shell->output);
     const json_t *rank = json_array_get(json_object_get(analysis, "ranks"), 0);
-    assert_true(number(rank, "compute_ms") == 13.3); /* the start, and the step that nothing ends, left out */
+    assert_true(number(rank, "compute_ms") == 13.3); /* without the start, and without the step that has no end */
     json_decref(analysis);
     shell_run(shell, "$A trace analyze --step all rec");
     shell_expect(shell, 0, "basis      19 steps of 1 rank", "");
@@ -306,7 +306,7 @@ static void a_dry_run_prints_the_command(void **state) {
     shell_expect(shell, 0, "'a b' 'it'\\''s'\n", "");
 }
 
-/* What it prints can be run, and it makes nothing itself. */
+/* The printed command can be run, and printing it runs nothing. */
 static void a_dry_run_can_be_run_as_shown(void **state) {
     struct shell *shell = *state;
     shell_run(shell,

@@ -166,10 +166,9 @@ static void ranks_number_the_same_steps_alike(void **state) {
     aorta_trace_list_free(&list);
 }
 
-/* Sequences of other lengths: other products are chosen, and some layers more are worth a kernel more.
+/* Sequences of other lengths: other products are chosen, and a few more layers pay for one more kernel.
  *
- *     embedding (norm gemm_64|gemm_128 gelu [cast]) x 6 loss … adam adam adam | embedding (norm gemm_32 …
- */
+ *     embedding (norm gemm_64|gemm_128 gelu [cast]) x 6 loss … adam adam adam | embedding (norm gemm_32 … */
 static void steps_of_sequences_of_other_lengths(void **state) {
     (void)state;
     static const char *const products[] = {"gemm_64x64", "gemm_128x64", "nvjet_tst_192x128", "gemm_32x32"};

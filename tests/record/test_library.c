@@ -25,8 +25,7 @@ static void check_steps(const struct aorta_trace *trace, int steps) {
 
 static const struct aorta_trace_run_process *only_process(const struct recording *recording, uint32_t state) {
     assert_int_equal(recording->record.process_count, 1);
-    assert_string_equal(aorta_spool_state_name(recording->record.processes[0].facts.head.state),
-                        aorta_spool_state_name(state));
+    assert_int_equal(recording->record.processes[0].facts.head.state, state);
     return &recording->record.processes[0];
 }
 
@@ -250,11 +249,11 @@ static void a_process_that_is_left_behind_is_said_to_go_on(void **state) {
     recording_run(&r, "left-behind", 2, NULL);
     assert_int_equal(r.result.exit_code, 2);
     check_steps(r.record.traces.items[0], STEPS);
-    expect_words(&r, "still runs: what it does from now on is not in these figures");
+    expect_words(&r, "still runs: its later work is not in these figures");
     recording_close(&r);
 }
 
-/* ---- others who want CUPTI ---- */
+/* ---- other users of CUPTI ---- */
 
 static void a_profiler_that_was_there_first_is_left_alone(void **state) {
     (void)state;
@@ -317,7 +316,7 @@ static struct recorded recorded_at(const char *level, const char *refusal) {
     struct recorded sums = recorded_of(trace);
     assert_int_equal(trace->no_launches, strcmp(level, "kernels") == 0);
     assert_int_equal(trace->no_waits, strcmp(level, "all") != 0);
-    /* What was left out on purpose is nothing to warn of. */
+    /* Calls that were not recorded on purpose give no warning. */
     assert_int_equal(trace->warnings[AORTA_REASON_NO_LAUNCH].count, 0);
     recording_close(&r);
     return sums;
@@ -530,7 +529,7 @@ static void cupti_is_not_touched_before_its_time(void **state) {
     recording_close(&r);
 }
 
-/* Of the steps before the time to record, in it and after it, those in it are recorded: the one at its edge may be. */
+/* Steps before, in and after the time to record: those in it are recorded, the one at its edge may be. */
 static void expect_a_part(const struct aorta_trace_run_variable *window) {
     enum { MOST = 80 };
     struct recording r;

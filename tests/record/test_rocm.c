@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-/* Puts a rocprofv3 into PATH. It notes its arguments, runs the command behind --, and copies $RECORDED to where a real
+/* Puts a rocprofv3 into PATH. It notes its arguments, runs the command after --, and copies $RECORDED to where a real
  * one writes; with $NEWER it is one that knows rocpd. */
 #define TOOL                                                                                                           \
     "mkdir bin; cat >bin/rocprofv3 <<'END'\n"                                                                          \
@@ -34,7 +34,7 @@ static void expect_arguments(const struct shell *shell, const char *part) {
     free(text);
 }
 
-/* What `aorta trace analyze` says of the same file. */
+/* The output of `aorta trace analyze` for this file. */
 static void expect_figures_of(const struct shell *shell, struct shell *other, const char *file) {
     char words[128];
     json_t *ours = parse(shell->output);

@@ -107,7 +107,7 @@ static void a_watch_evaluates_all_nodes_and_names_the_dead(void **state) {
     char *words = shell_read(shell, "watch");
     if (!strstr(words, "aorta trace watch: rank 2, process ") || !strstr(words, "it was killed, or its node died"))
         fail_msg("nobody is named in: %s", words);
-    assert_null(strstr(words, "rank 1, process")); /* the others ended by themselves */
+    assert_null(strstr(words, "rank 1, process")); /* the other ranks ended on their own */
     free(words);
     json_t *lines = read_lines(shell, "w.jsonl");
     int four = 0, three = 0;
@@ -147,8 +147,7 @@ static void what_does_not_fit_windows_is_refused(void **state) {
     shell_expect(shell, 0, "", "");
 }
 
-/* A folder that others share: a pipe among the spools is not waited for, a link to a folder is not followed, let alone
- * emptied. */
+/* A shared folder: a pipe among the spools is not waited for, a link to a folder is neither followed nor emptied. */
 static void a_watch_leaves_alone_what_is_not_its_own(void **state) {
     struct shell *shell = *state;
     shell_run(
@@ -176,7 +175,7 @@ static void a_watch_of_many_windows_takes_linear_time(void **state) {
     shell_expect(shell, 0, "2000\n", "");
 }
 
-/* What could not be written is said at once, and is the exit code at the end; the other files are whole. */
+/* A failed write is reported at once, and gives the exit code at the end; the other files are whole. */
 static void a_watch_that_cannot_write_fails(void **state) {
     struct shell *shell = *state;
     shell_run(shell, "$A trace run --every 1 --into w -- $P live 3 && cp -r w v && cp -r w u && "

@@ -189,9 +189,8 @@ static void gains_are_never_negative_nor_above_the_step(void **unused) {
         make_graph(&sim, &graph);
         measure_gains(&graph, &gains);
         assert_true(gains.measured_ns == gains.replayed_ns);
-        for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
+        for (int i = 0; i < AORTA_REMOVAL_COUNT; i++)
             assert_true(gains.gain_ns[i] >= 0 && gains.gain_ns[i] <= gains.measured_ns);
-        }
         double sum = gains.floor_ns;
         for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
             assert_true(gains.beyond_ns[i] >= 0);

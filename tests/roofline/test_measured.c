@@ -369,12 +369,11 @@ static void better_forms_of_our_own(void **state) {
         if (rows[i].remedy == AORTA_REMEDY_ALIGNMENT) /* twelve times as slow as the aligned ones */
             ranges[0].end_ns += 1100000, ranges[3].end_ns += 1100000;
         find(ranges, OPERATIONS, &recording, &remedies);
-        for (int j = 0; j < AORTA_REMEDY_COUNT; j++) {
+        for (int j = 0; j < AORTA_REMEDY_COUNT; j++)
             if (rows[i].remedy == (enum aorta_remedy)j)
                 within(remedies.rows[j].alone_ns, 400000, 2300000);
             else
                 near(remedies.rows[j].alone_ns, 0);
-        }
         aorta_remedies_free(&remedies);
         sample_recording_free(&recording);
     }

@@ -1,4 +1,4 @@
-/* The sections of TorchRec's benchmark: what is accepted, what is refused, what is written on the page. */
+/* The sections of TorchRec's benchmark: accepted and refused values, and the page of the options. */
 #include "check.h"
 #include "folder.h"
 

@@ -104,7 +104,7 @@ static void test_tpe_small(void **state) {
     aorta_arena_free(&arena);
 }
 
-/* Far from the end a point looks up to 4 worse than it is; the order of the others stays. */
+/* Far from the end a point looks up to 4 worse than it is; the order of the other points stays. */
 static void test_halving(void **state) {
     (void)state;
     struct aorta_arena arena = {0};

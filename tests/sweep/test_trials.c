@@ -269,7 +269,7 @@ static void test_work_ends(void **state) {
     aorta_sweep_signals_end(signals);
 }
 
-/* A trial that found no space runs again with --resume; others that failed with --retry. */
+/* A trial that found no space runs again with --resume, other failed trials with --retry. */
 static void test_runs_again(void **state) {
     (void)state;
     static const char job[] = "--grid x=1,2,3,4 --no-baseline --repeats 1 %s --no-trace -- sh -c 'case {x} in 2) test "

@@ -1,4 +1,4 @@
-/* The synthetic data set and its loader: which samples a step gets, and that nothing else decides what they hold. */
+/* The synthetic data set and its loader: the samples of a step, which depend on nothing else. */
 #include "check.h"
 
 #include "train/data.h"
@@ -71,7 +71,7 @@ static void sort(uint64_t *samples, int64_t count) {
     qsort(samples, (size_t)count, sizeof *samples, compare);
 }
 
-/* The same global batch of 8, cut in five ways. */
+/* One global batch of 8, cut in five ways. */
 static void test_union_over_ranks(void **state) {
     (void)state;
     static const struct {
@@ -192,7 +192,7 @@ static void test_distributions(void **state) {
     aorta_dataset_destroy(dataset);
 }
 
-/* Micro-batches lie one behind the other, each as large as the batch. */
+/* Micro-batches follow each other, each as large as the batch. */
 static void test_micro_batches(void **state) {
     (void)state;
     struct aorta_train_options options = make_options(100, 2, 3);
@@ -263,7 +263,7 @@ static void test_order_for_every_number_of_workers(void **state) {
     for (int64_t workers = 0; workers <= 4; workers++) check_order(workers, workers % 2);
 }
 
-/* pin_memory decides whether the ring lies in page-locked memory, prefetch_factor how large it is. */
+/* pin_memory selects page-locked memory for the ring, prefetch_factor its size. */
 static void test_ring_memory(void **state) {
     (void)state;
     struct rig rig;
@@ -291,7 +291,7 @@ static void test_ended_early(void **state) {
     }
 }
 
-/* Without workers nothing is made ahead; with them the next batch becomes ready by itself. */
+/* Without workers nothing is made ahead; with them the next batch becomes ready in the background. */
 static void test_ready(void **state) {
     (void)state;
     struct rig rig;

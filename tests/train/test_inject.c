@@ -1,4 +1,4 @@
-/* What training.inject reads: causes of a rank, and errors that name the item and what would be right. */
+/* Reading training.inject: causes of a rank, and errors that name the item and a correct form. */
 #include "check.h"
 #include "train/inject.h"
 

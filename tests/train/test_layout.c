@@ -1,4 +1,4 @@
-/* Layouts against brute force: where every single element of every parameter lies. */
+/* Layouts against brute force: the place of every single element of every parameter. */
 #include "check.h"
 
 #include "train/layout.h"
@@ -27,7 +27,7 @@ static struct shape random_shape(void) {
     return shape;
 }
 
-/* For each place of all ranks' shards the place in full memory it stands for; -1: padding. */
+/* For each place of all ranks' shards its place in full memory; −1: padding. */
 static int64_t *map_of(const struct aorta_layout *layout) {
     int64_t places = layout->shard * layout->ranks;
     int64_t *map = malloc((size_t)places * sizeof *map);
@@ -40,7 +40,7 @@ static int64_t *map_of(const struct aorta_layout *layout) {
             assert_true(run.shard_offset >= 0 && run.shard_offset + run.count <= layout->shard);
             for (int64_t i = 0; i < run.count; i++) {
                 int64_t *place = &map[rank * layout->shard + run.shard_offset + i];
-                assert_int_equal(*place, -1); /* nothing lies over anything else */
+                assert_int_equal(*place, -1); /* no two elements overlap */
                 *place = run.full_offset + i;
             }
         }
@@ -157,7 +157,7 @@ static void test_every_element_has_one_place(void **state) {
     }
 }
 
-/* One row on four ranks: by rows it is whole on rank 0 and the others hold padding only; flat it is cut. */
+/* One row on four ranks: by rows it is whole on rank 0 and padding on all other ranks; flat it is cut. */
 static void test_ranks_with_nothing(void **state) {
     (void)state;
     struct shape shape = {.rows = {1}, .columns = {40}, .count = 1};

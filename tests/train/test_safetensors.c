@@ -1,8 +1,8 @@
-/* Files of tensors: what is written comes back, and what is malformed is refused with its name. */
+/* Files of tensors: written tensors come back, and malformed files are refused with their names. */
 #include "check.h"
 
 #include "base/files.h"
-#include "train/safetensors.h"
+#include "train/weights.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -59,7 +59,7 @@ static void test_unwritable(void **state) {
     check_fails(aorta_safetensors_read("/proc/nowhere/x", &file), AORTA_IO, "/proc/nowhere/x");
 }
 
-/* A file from a header text and `data` bytes of data behind it; `claimed` < 0: the header's true length. */
+/* A file from a header text and then `data` bytes of data; `claimed` < 0: the header's true length. */
 static void write_file(const char *header, size_t data, int64_t claimed) {
     char bytes[1024] = {0};
     size_t length = strlen(header);
@@ -75,7 +75,7 @@ static void write_file(const char *header, size_t data, int64_t claimed) {
 
 static const struct {
     const char *header;
-    size_t data; /* bytes behind it */
+    size_t data; /* bytes after it */
     int64_t claimed;
     const char *message;
 } malformed[] = {
@@ -144,7 +144,7 @@ static void test_truncated(void **state) {
     free(bytes);
 }
 
-/* What the format allows and others write: metadata, a header of any length, data in any order. */
+/* Allowed by the format and written by other programs: metadata, a header of any length, data in any order. */
 static void test_foreign(void **state) {
     (void)state;
     struct aorta_safetensors file;

@@ -1,8 +1,7 @@
 /* The CPU device from inside: a stream is a worker thread that runs commands from a queue.
  *
- * Files: device.c (opening, memory, the table), host.c (what this machine is), queue.c (commands in flight), gate.c
- * (waiting), mark.c (one record of an event), stream.c (the worker), event.c, capture.c (recording), graph.c (replay).
- */
+ * Files: device.c (this machine, opening, memory, the table), queue.c (commands in flight), event.c (gates to wait at,
+ * records of events, events), stream.c (the worker), graph.c (recording and replay). */
 #ifndef AORTA_DEVICE_CPU_CPU_H
 #define AORTA_DEVICE_CPU_CPU_H
 
@@ -16,20 +15,19 @@ struct cpu_stream;
 struct cpu_event;
 struct cpu_graph;
 
-/* ---- gate.c: something that happens once, and threads that wait for it ---- */
+/* ---- gates: something that happens once, and threads that wait for it ---- */
 
 struct gate {
     _Atomic uint32_t state;
 };
 void aorta_cpu_gate_shut(struct gate *gate); /* only while nobody waits */
 void aorta_cpu_gate_open(struct gate *gate);
-bool aorta_cpu_gate_is_open(struct gate *gate);
 void aorta_cpu_gate_wait(struct gate *gate);
 /* Linux futexes: sleep while *word is `value`; wake every sleeper. */
 void aorta_cpu_futex_sleep(_Atomic uint32_t *word, uint32_t value);
 void aorta_cpu_futex_wake(_Atomic uint32_t *word);
 
-/* ---- mark.c: one record of an event ----
+/* ---- marks: one record of an event ----
  * An event may be recorded anew while older waits are pending, so each record is an object of its own: the event, the
  * queued record and the queued waits hold references. Time and failure are written before the gate opens. */
 
@@ -66,9 +64,9 @@ enum command_kind {
     COMMAND_KIND_COUNT
 };
 
-/* Moves freely in memory (arguments lie behind it, not in it), so queue and graph can hold it alike. */
+/* Can be moved in memory (arguments follow it, not in it), so queue and graph can hold it in one form. */
 struct command {
-    uint32_t bytes; /* with the arguments behind it; a multiple of 16 */
+    uint32_t bytes; /* with the arguments after it; a multiple of 16 */
     enum command_kind kind;
     union {
         const struct aorta_kernel *kernel;
@@ -99,7 +97,7 @@ struct command {
 size_t aorta_cpu_command_bytes(size_t argument_bytes);
 void aorta_cpu_command_write(void *place, const struct command *command, const void *arguments, size_t argument_bytes);
 
-/* Who runs commands: a stream, or a graph's branch. Used by one thread at a time. */
+/* Runs commands: a stream, or a graph's branch. Used by one thread at a time. */
 struct runner {
     const char *name;
     aorta_status failure; /* sticky; owned */
@@ -144,14 +142,14 @@ aorta_status aorta_cpu_thread_bind(pthread_t thread, double share, int part);
 
 /* ---- capture.c: recording commands instead of running them ---- */
 
-struct branch { /* what one stream does in a graph */
+struct branch { /* one stream's part of a graph */
     struct capture_branch base;
     struct capture *capture;
     struct cpu_stream *stream; /* while captured */
     enum aorta_priority priority;
     double share; /* as the stream's */
     int part;
-    char *program; /* commands one behind the other */
+    char *program; /* commands one after the other */
     size_t length, capacity;
     /* replay */
     struct runner runner;
@@ -184,9 +182,6 @@ void aorta_cpu_recording_free(struct aorta_device *device, struct recording *rec
 
 /* ---- graph.c: replay ---- */
 
-/* Takes the recording over, in success and in failure. */
-aorta_status aorta_cpu_graph_create(struct aorta_device *device, struct recording *recording,
-                                    struct aorta_graph **graph);
 void aorta_cpu_graph_run(struct cpu_graph *graph, struct runner *runner); /* on the launching stream's thread */
 
 /* ---- the objects ---- */
@@ -209,7 +204,7 @@ struct cpu_event {
     pthread_mutex_t lock;
     struct mark *latest;     /* last record; NULL: never recorded */
     struct capture *capture; /* not NULL: the last record was made in it; holds a reference */
-    struct reach reach;      /* capture: what comes before that record */
+    struct reach reach;      /* capture: everything before that record */
     char recorded_on[64];    /* stream of the last record */
 };
 
@@ -226,10 +221,7 @@ static inline struct mark_pool *marks_of(struct aorta_device *device) {
     return &cpu_device(device)->marks;
 }
 
-/* ---- host.c ---- */
-
-void aorta_cpu_host_describe(struct aorta_device_info *info);
-uint64_t aorta_cpu_host_memory_free(void); /* what the machine and its control group still have */
+/* ---- this machine ---- */
 
 /* ---- members of the table ---- */
 

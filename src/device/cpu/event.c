@@ -1,8 +1,145 @@
-/* Events: each names the mark of its last record. */
+/* Worker threads. */
+#include "base/clock.h"
+#include "base/thread.h"
 #include "device/cpu/cpu.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Steps below the process's own niceness. Raising it further needs a privilege that is rarely there. */
+static const int niceness[] = {
+    [AORTA_PRIORITY_LOW] = 5,
+    [AORTA_PRIORITY_NORMAL] = 1,
+    [AORTA_PRIORITY_HIGH] = 0,
+};
+
+aorta_status aorta_cpu_thread_start(pthread_t *thread, void *(*function)(void *), void *user, const char *what) {
+    int error = aorta_thread_start(thread, function, user);
+    if (!error) return NULL;
+    return AORTA_ERROR(AORTA_DEVICE, "stream %s: its thread could not be started: %s", what, strerror(error));
+}
+
+void aorta_cpu_thread_configure(const char *name, enum aorta_priority priority) {
+    char shown[16]; /* what Linux keeps of a thread's name */
+    snprintf(shown, sizeof shown, "%.15s", name);
+    pthread_setname_np(pthread_self(), shown);
+    int base = getpriority(PRIO_PROCESS, (id_t)getpid());
+    setpriority(PRIO_PROCESS, (id_t)gettid(), base + niceness[priority]); /* a refusal leaves it as it was */
+}
+
+aorta_status aorta_cpu_thread_bind(pthread_t thread, double share, int part) {
+    cpu_set_t allowed, own;
+    if (sched_getaffinity(getpid(), sizeof allowed, &allowed))
+        return AORTA_ERROR(AORTA_DEVICE, "the processors of this process are not known: %s", strerror(errno));
+    const int total = CPU_COUNT(&allowed), count = (int)ceil(share * total - 1e-9);
+    const int first = (int)((int64_t)part * count % total);
+    CPU_ZERO(&own);
+    for (int processor = 0, place = 0; place < total; processor++) {
+        if (!CPU_ISSET(processor, &allowed)) continue;
+        if ((place - first + total) % total < count) CPU_SET(processor, &own);
+        place++;
+    }
+    int error = pthread_setaffinity_np(thread, sizeof own, &own);
+    if (!error) return NULL;
+    return AORTA_ERROR(AORTA_DEVICE, "its thread cannot be bound to %d processors: %s", count, strerror(error));
+}
+
+/* ---- gates ----
+ * Waiting without a lock: the word says whether anybody sleeps, so that opening an unwatched gate costs one exchange.
+ * futex(2), and "Futexes Are Tricky" (Drepper, 2011), section 5. */
+
+enum { SHUT, SHUT_AND_WATCHED, OPEN };
+
+void aorta_cpu_futex_sleep(_Atomic uint32_t *word, uint32_t value) {
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+void aorta_cpu_futex_wake(_Atomic uint32_t *word) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+void aorta_cpu_gate_shut(struct gate *gate) {
+    atomic_store_explicit(&gate->state, SHUT, memory_order_relaxed);
+}
+
+void aorta_cpu_gate_open(struct gate *gate) {
+    if (atomic_exchange_explicit(&gate->state, OPEN, memory_order_release) == SHUT_AND_WATCHED)
+        aorta_cpu_futex_wake(&gate->state);
+}
+
+static bool is_gate_open(struct gate *gate) {
+    return atomic_load_explicit(&gate->state, memory_order_acquire) == OPEN;
+}
+
+void aorta_cpu_gate_wait(struct gate *gate) {
+    while (!is_gate_open(gate)) {
+        uint32_t shut = SHUT;
+        if (!atomic_compare_exchange_strong(&gate->state, &shut, SHUT_AND_WATCHED) && shut == OPEN) continue;
+        aorta_cpu_futex_sleep(&gate->state, SHUT_AND_WATCHED);
+    }
+}
+
+/* ---- marks ---- */
+
+void aorta_cpu_mark_pool_create(struct mark_pool *pool) {
+    *pool = (struct mark_pool){0};
+    pthread_mutex_init(&pool->lock, NULL);
+}
+
+void aorta_cpu_mark_pool_destroy(struct mark_pool *pool) {
+    while (pool->free) {
+        struct mark *mark = pool->free;
+        pool->free = mark->next;
+        free(mark);
+    }
+    pthread_mutex_destroy(&pool->lock);
+}
+
+struct mark *aorta_cpu_mark_take(struct mark_pool *pool) {
+    pthread_mutex_lock(&pool->lock);
+    struct mark *mark = pool->free;
+    if (mark) pool->free = mark->next;
+    pthread_mutex_unlock(&pool->lock);
+    if (!mark) mark = calloc(1, sizeof *mark);
+    if (!mark) return NULL;
+    aorta_cpu_gate_shut(&mark->reached);
+    mark->time_ns = 0;
+    mark->next = NULL;
+    atomic_store_explicit(&mark->references, 1, memory_order_relaxed);
+    return mark;
+}
+
+struct mark *aorta_cpu_mark_retain(struct mark *mark) {
+    atomic_fetch_add_explicit(&mark->references, 1, memory_order_relaxed);
+    return mark;
+}
+
+void aorta_cpu_mark_release(struct mark_pool *pool, struct mark *mark) {
+    if (!mark || atomic_fetch_sub_explicit(&mark->references, 1, memory_order_acq_rel) > 1) return;
+    aorta_status_free(mark->failure);
+    mark->failure = NULL;
+    pthread_mutex_lock(&pool->lock);
+    mark->next = pool->free;
+    pool->free = mark;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void aorta_cpu_mark_reach(struct mark *mark, aorta_status failure) {
+    mark->failure = aorta_status_copy(failure);
+    mark->time_ns = aorta_clock_ns();
+    aorta_cpu_gate_open(&mark->reached);
+}
+
+/* ---- events ---- */
 
 aorta_status aorta_cpu_event_create(struct aorta_device *device, struct aorta_event **event) {
     struct cpu_event *made = calloc(1, sizeof *made);
@@ -59,7 +196,7 @@ aorta_status aorta_cpu_event_record(struct aorta_event *base, struct aorta_strea
 }
 
 static aorta_status wait_queued(struct cpu_stream *stream, struct mark *mark) {
-    if (!mark || (aorta_cpu_gate_is_open(&mark->reached) && !mark->failure)) return NULL;
+    if (!mark || (is_gate_open(&mark->reached) && !mark->failure)) return NULL;
     struct command command = {.kind = COMMAND_WAIT, .as.mark = aorta_cpu_mark_retain(mark)};
     aorta_status status = aorta_cpu_queue_push(&stream->queue, &command, NULL, 0);
     if (status) aorta_cpu_mark_release(marks_of(stream->base.device), mark);
@@ -98,7 +235,7 @@ aorta_status aorta_cpu_event_synchronize(struct aorta_event *base) {
 bool aorta_cpu_event_done(struct aorta_event *base) {
     struct cpu_event *event = cpu_event(base);
     pthread_mutex_lock(&event->lock);
-    bool done = !event->capture && (!event->latest || aorta_cpu_gate_is_open(&event->latest->reached));
+    bool done = !event->capture && (!event->latest || is_gate_open(&event->latest->reached));
     pthread_mutex_unlock(&event->lock);
     return done;
 }
@@ -107,9 +244,8 @@ static aorta_status time_of(struct cpu_event *event, int64_t *time_ns) {
     struct mark *mark = event->latest;
     if (event->capture) return aorta_capture_only_orders(event->recorded_on);
     if (!mark) return AORTA_ERROR(AORTA_DEVICE, "the event has no time: it was never recorded");
-    if (!aorta_cpu_gate_is_open(&mark->reached)) {
+    if (!is_gate_open(&mark->reached))
         return AORTA_ERROR(AORTA_DEVICE, "the event has no time yet: stream %s has not reached it", event->recorded_on);
-    }
     if (mark->failure) return aorta_status_copy(mark->failure);
     *time_ns = mark->time_ns;
     return NULL;

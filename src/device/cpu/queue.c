@@ -1,8 +1,8 @@
 /* An unbounded queue of commands between one producing and one consuming thread.
  *
- * Commands lie one behind the other in chunks. The producer publishes by storing how much of a chunk is used; the
- * consumer returns empty chunks for reuse, so that the steady state allocates nothing. A wake-up is sent only to a
- * sleeping consumer: it announces its sleep, then looks once more, while the producer publishes, then looks for the
+ * Commands follow each other in chunks. The producer publishes by storing the used length of a chunk; the consumer
+ * returns empty chunks for reuse, so that the steady state allocates nothing. A wake-up is sent only to a sleeping
+ * consumer: it announces its sleep, then looks once more, while the producer publishes, then looks for the
  * announcement. One of the two sees the other, as these accesses are sequentially consistent. */
 #include "device/cpu/cpu.h"
 
@@ -133,7 +133,8 @@ const struct command *aorta_cpu_queue_next(struct queue *queue) {
         const struct command *command = peek(queue);
         if (command) return command;
         atomic_store(&queue->asleep, 1);
-        bool closed = atomic_load(&queue->closed); /* before the look: it finds what was queued before the end */
+        bool closed =
+            atomic_load(&queue->closed); /* before the look, which then finds everything queued before the end */
         command = peek(queue);
         if (command || closed) {
             atomic_store(&queue->asleep, 0);

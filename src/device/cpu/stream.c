@@ -48,8 +48,8 @@ static aorta_status run_wait(struct runner *runner, const struct command *comman
     return aorta_status_copy(command->as.mark->failure);
 }
 
-/* Runs of one graph follow each other in the order of their launches, whatever streams they were launched on. A run
- * that failed stops its own stream only: the next run starts afresh. */
+/* Runs of one graph follow each other in the order of their launches, on any streams. A run that failed stops its own
+ * stream only: the next run starts afresh. */
 static aorta_status run_replay(struct runner *runner, const struct command *command) {
     if (command->as.replay.before) aorta_cpu_gate_wait(&command->as.replay.before->reached);
     if (!runner->failure) aorta_cpu_graph_run(command->as.replay.graph, runner);
@@ -57,7 +57,7 @@ static aorta_status run_replay(struct runner *runner, const struct command *comm
     return NULL;
 }
 
-/* What a failed stream still does: ordering others goes on, or they would wait for ever. */
+/* A failed stream still orders other streams, which would wait for ever otherwise. */
 static const struct {
     aorta_status (*run)(struct runner *runner, const struct command *command);
     bool after_failure;
@@ -163,7 +163,7 @@ aorta_status aorta_cpu_stream_synchronize(struct aorta_stream *base) {
     return status;
 }
 
-/* ---- what can be queued or captured ---- */
+/* ---- work that can be queued or captured ---- */
 
 static aorta_status submit(struct aorta_stream *base, const struct command *command, const void *args, size_t bytes) {
     struct cpu_stream *stream = cpu_stream(base);

@@ -1,7 +1,7 @@
-/* What the driver calls in the vendors' libraries: one table of functions that CUDA and HIP both fill.
+/* The vendors' functions that the driver calls: one table that CUDA and HIP both fill.
  *
- * The rows of cuda.def, hip.def, nvrtc.def and hiprtc.def name each vendor's symbol for a member; functions of the two
- * are the same up to the types of handles (void * here) and of addresses (CUdeviceptr is as wide as a pointer).
+ * The rows of cuda.def, hip.def, nvrtc.def and hiprtc.def name each vendor's symbol for a member. The two vendors'
+ * functions are equal up to the types of handles (void * here) and of addresses (CUdeviceptr is as wide as a pointer).
  * tests/device/signatures.cc compares the members with the vendors' headers. */
 #ifndef AORTA_DEVICE_GPU_API_H
 #define AORTA_DEVICE_GPU_API_H
@@ -13,7 +13,7 @@
 enum {
     GPU_INVALID_VALUE = 1,
     GPU_OUT_OF_MEMORY = 2,
-    GPU_STUB_LIBRARY = 34, /* CUDA: what programs are linked with where there is no driver */
+    GPU_STUB_LIBRARY = 34, /* CUDA: the stub that programs are linked with on machines without a driver */
     GPU_NO_DEVICE = 100,
     GPU_NOT_READY = 600,
     GPU_PEER_ALREADY_ENABLED = 704,
@@ -81,7 +81,7 @@ struct gpu_api {
     int (*graph_destroy)(void *graph);
     int (*graph_executable_destroy)(void *executable);
 
-    /* Of one vendor only. */
+    /* Functions of one vendor only. */
     int (*cuda_copy)(void *to, void *from, size_t bytes, void *stream);
     int (*cuda_error_name)(int error, const char **name);
     int (*cuda_error_text)(int error, const char **text);

@@ -1,8 +1,8 @@
 /* Capture and replay, by the vendor's stream capture.
  *
- * Beside the vendor's own record each captured stream has a branch here, with a vector clock (reach.h), so that
- * mistakes are found before the vendor's library sees them and are reported by name. The mode is "relaxed": allocating
- * or loading a kernel meanwhile does no harm, as all streams are of the non-blocking kind. */
+ * In addition to the vendor's own record each captured stream has a branch here, with a vector clock (capture.h), so
+ * that mistakes are found before the vendor's library sees them and are reported by name. The mode is "relaxed":
+ * allocating or loading a kernel meanwhile does no harm, as all streams are of the non-blocking kind. */
 #include "base/array.h"
 #include "device/gpu/stream.h"
 
@@ -65,7 +65,7 @@ void aorta_gpu_capture_release(struct gpu_capture *capture) {
     free(capture);
 }
 
-/* Ends the vendor's capture and drops what it gives. */
+/* Ends the vendor's capture and drops its graph. */
 static void abandon(struct gpu_capture *capture, void *handle) {
     const struct gpu_api *api = &gpu_device(capture->state.device)->driver.api;
     void *graph = NULL;
@@ -131,9 +131,8 @@ aorta_status aorta_gpu_capture_wait(struct gpu_stream *stream, struct gpu_event 
 
 aorta_status aorta_gpu_capture_begin(struct aorta_stream *base) {
     struct gpu_stream *stream = gpu_stream(base);
-    if (stream->branch) {
+    if (stream->branch)
         return aorta_capture_break(&stream->branch->capture->state, aorta_capture_begun_already(base->name));
-    }
     AORTA_TRY(aorta_gpu_make_current(base->device));
     AORTA_TRY(aorta_gpu_stream_fail(stream, aorta_gpu_stream_write_stamps(stream)));
     struct gpu_capture *capture = calloc(1, sizeof *capture);
@@ -202,9 +201,8 @@ static aorta_status end_capture(struct gpu_capture *capture, struct gpu_stream *
     }
     if (!status) status = check_joined(capture);
     int result = api_of(stream)->capture_end(stream->handle, handle);
-    if (!status && result) {
+    if (!status && result)
         status = aorta_gpu_error(device_of(stream), result, "the capture on stream %s was broken", stream->base.name);
-    }
     if (status && !result && *handle) api_of(stream)->graph_destroy(*handle);
     return status;
 }

@@ -3,11 +3,11 @@
  *
  * A kernel of one thread and the host exchange a few messages through page-locked memory; the exchange with the
  * shortest round trip bounds the offset of the two clocks to half of it (Cristian 1989), about 1 us on PCIe. Kernels
- * that write timestamps apply the offset themselves, from a line in device memory. It is measured again where the host
- * waits anyway, first after 10 ms, then ever more rarely, down to once a second. The bounds known before widen
- * by the drift since; the offset lies where they and the new measurement overlap (Marzullo 1984), so that a measurement
- * whose exchanges were all interrupted does no harm. A correction is spread over time (one part in 5000), so that no
- * duration is wrong by more than that and none is negative. */
+ * that write timestamps apply the offset themselves, from a line in device memory. It is measured again when the host
+ * waits anyway, first after 10 ms, then ever more rarely, down to once a second. The earlier bounds widen by the drift
+ * since; the offset is in their overlap with the new measurement (Marzullo 1984), so that a measurement whose exchanges
+ * were all interrupted does no harm. A correction is spread over time (one part in 5000), so that no duration is wrong
+ * by more than that and none is negative. */
 #include "base/clock.h"
 #include "device/gpu/driver.h"
 
@@ -26,13 +26,13 @@ enum {
     OPEN_ROUNDS = 32,
 };
 static const int64_t shortest_baseline_ns = 200000000, longest_baseline_ns = 20000000000;
-static const int64_t open_patience_ns = 10000000000; /* others may have the device */
-/* Shares of a rate: how far oscillators are from their nominal rate at most, and how far one wanders with temperature
- * from what was measured. */
+static const int64_t open_patience_ns = 10000000000; /* other processes may use the device */
+/* Relative rates: the largest error of an oscillator's nominal rate, and the largest change of a measured rate with
+ * temperature. */
 static const double nominal_rate_error = 1e-4, measured_rate_error = 2e-6;
 
-/* At `timer` of the device it was host_ns on the host, give or take half_ns: of an exchange the middle of it, and half
- * of what it took. The timer has stood there for up to a tick. */
+/* At `timer` of the device it was host_ns on the host, ± half_ns: the middle of an exchange, and half of its duration.
+ * The timer may have shown this value for up to a tick. */
 struct reading {
     int64_t host_ns, timer, half_ns;
 };
@@ -45,7 +45,7 @@ static bool send_ping(struct gpu_mailbox *box, int number, int64_t patience_ns, 
     atomic_store_explicit(&box->request, number, memory_order_release);
     for (bool answered = false; !answered;) {
         if (after - before > patience_ns) return false;
-        /* A busy host resumes a thread that slept at once, but one that yielded after all others. */
+        /* A busy host resumes a thread that slept at once, but one that yielded after all other threads. */
         if (after - before > SPIN_NS) nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
         answered = atomic_load_explicit(&box->answer, memory_order_acquire) >= number;
         after = aorta_clock_ns();
@@ -78,7 +78,7 @@ static aorta_status publish(struct gpu_device *device) {
     return aorta_gpu_launch_own(device, device->clock.stream, &aorta_gpu_clock_set, &args);
 }
 
-/* What kernels compute, and of times before the line, which they do not have: as if it had begun earlier. */
+/* The line as kernels compute it, extended to times before its start, which kernels do not see. */
 static int64_t line_at(const struct gpu_clock_line *line, int64_t timer) {
     double ticks = (double)(timer - line->timer), slewed = fmin(fmax(ticks / line->slew_ticks, 0.0), 1.0);
     return line->host_ns + (int64_t)(ticks * line->ns_per_tick + slewed * line->slew_ns);
@@ -90,8 +90,8 @@ static void take_first(struct gpu_clock *clock, const struct reading *reading) {
     clock->first_half_ns = reading->half_ns;
 }
 
-/* The rate comes from the first and the last measurement, once they lie far enough apart that their errors do not
- * matter; the first is taken anew from time to time, as rates change with temperature. */
+/* The rate comes from the first and the last measurement, once they are so far apart that their errors do not matter.
+ * The first is replaced from time to time, as rates change with temperature. */
 static void take_rate(struct gpu_clock *clock, const struct reading *reading) {
     int64_t baseline = reading->host_ns - clock->first_ns;
     if (baseline < shortest_baseline_ns) return;
@@ -110,7 +110,7 @@ static int64_t drift_ns(const struct gpu_clock *clock, int64_t now_ns) {
     return (int64_t)ceil((double)(now_ns - clock->last_ns) * clock->rate_error);
 }
 
-/* Where what is known from before and a new reading agree; the reading alone where they do not. */
+/* The overlap of the earlier bounds with a new reading; the reading alone if there is none. */
 static struct reading combine(const struct gpu_clock *clock, const struct reading *reading) {
     const struct gpu_clock_line *line = &clock->line;
     const double ticks = (double)(reading->timer - line->timer);

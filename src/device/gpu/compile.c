@@ -1,11 +1,115 @@
 /* From the text of kernels to machine code for this device: NVRTC or hipRTC, opened when the first source is not in the
  * cache. */
+#include "base/files.h"
+#include "base/hash.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "device/gpu/driver.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* ---- the cache on disk ----
+ * Compiled kernels on disk. A file contains everything that the code depends on and the code itself, so it is used only
+ * for the source it was made from. It is written under a temporary name and renamed, so that ranks that compile one
+ * kernel at once replace each other's file by an equal one. */
+
+static const char magic[8] = "aortak1";
+
+struct header {
+    char magic[8];
+    uint64_t key_bytes, code_bytes, code_hash;
+};
+
+static char *file_of(const char *folder, const struct gpu_cache_key *key) {
+    char name[128];
+    snprintf(name, sizeof name, "%.64s-%016llx.bin", key->name,
+             (unsigned long long)aorta_hash_bytes(key->text, key->length));
+    return aorta_path_join(folder, name);
+}
+
+/* $AORTA_CACHE_DIR, or aorta in $XDG_CACHE_HOME or ~/.cache (XDG Base Directory Specification). NULL: none is named. */
+static char *wanted_folder(void) {
+    const char *own = getenv("AORTA_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char *path = NULL;
+    if (own && *own) return strdup(own);
+    if (xdg && *xdg == '/') return aorta_path_join(xdg, "aorta");
+    if (home && *home && asprintf(&path, "%s/.cache/aorta", home) < 0) return NULL;
+    return path;
+}
+
+char *aorta_gpu_cache_folder(char *note, size_t note_size) {
+    char *folder = wanted_folder();
+    if (!folder) {
+        snprintf(note, note_size, "compiled kernels are not cached: HOME is not set; AORTA_CACHE_DIR names a folder");
+        return NULL;
+    }
+    aorta_status status = aorta_directory_make(folder);
+    if (!status && access(folder, W_OK | X_OK) == 0) return folder;
+    snprintf(note, note_size, "compiled kernels are not cached: %s; AORTA_CACHE_DIR names another folder",
+             status ? aorta_status_message(status) : folder);
+    if (!status) snprintf(note, note_size, "compiled kernels are not cached: %s cannot be written to", folder);
+    aorta_status_free(status);
+    free(folder);
+    return NULL;
+}
+
+/* The code in the file; NULL when the file is not whole or does not match this key. */
+static const char *code_in(const char *bytes, size_t length, const struct gpu_cache_key *key, size_t *code_bytes) {
+    struct header header;
+    if (length < sizeof header) return NULL;
+    memcpy(&header, bytes, sizeof header);
+    if (memcmp(header.magic, magic, sizeof magic) != 0 || header.key_bytes != key->length) return NULL;
+    size_t rest = length - sizeof header;
+    if (rest < header.key_bytes || rest - header.key_bytes != header.code_bytes) return NULL;
+    const char *key_text = bytes + sizeof header, *code = key_text + header.key_bytes;
+    if (memcmp(key_text, key->text, key->length) != 0 || aorta_hash_bytes(code, header.code_bytes) != header.code_hash)
+        return NULL;
+    *code_bytes = header.code_bytes;
+    return code;
+}
+
+static bool load_cached(const char *folder, const struct gpu_cache_key *key, char **code, size_t *code_bytes) {
+    char *path = file_of(folder, key), *bytes = NULL;
+    size_t length;
+    aorta_status status = path ? aorta_file_read_regular(path, SIZE_MAX, &bytes, &length) : NULL;
+    free(path);
+    if (status || !bytes) { /* not there yet */
+        aorta_status_free(status);
+        return false;
+    }
+    const char *found = code_in(bytes, length, key, code_bytes);
+    if (!found) {
+        free(bytes);
+        return false;
+    }
+    memmove(bytes, found, *code_bytes);
+    *code = bytes;
+    return true;
+}
+
+static aorta_status store_cached(const char *folder, const struct gpu_cache_key *key, const char *code,
+                                 size_t code_bytes) {
+    struct header header = {
+        .key_bytes = key->length, .code_bytes = code_bytes, .code_hash = aorta_hash_bytes(code, code_bytes)};
+    memcpy(header.magic, magic, sizeof magic);
+    size_t length = sizeof header + key->length + code_bytes;
+    char *path = file_of(folder, key), *bytes = malloc(length);
+    aorta_status status = NULL;
+    if (path && bytes) {
+        memcpy(bytes, &header, sizeof header);
+        memcpy(bytes + sizeof header, key->text, key->length);
+        memcpy(bytes + sizeof header + key->length, code, code_bytes);
+        status = aorta_file_replace(path, bytes, length);
+    } else {
+        status = AORTA_ERROR(AORTA_MEMORY, "no host memory to keep %s", key->name);
+    }
+    free(bytes);
+    free(path);
+    return status;
+}
 
 enum { OPTION_COUNT = 2 };
 
@@ -38,7 +142,7 @@ static aorta_status fill_options(const struct gpu_device *device, char options[O
     return NULL;
 }
 
-/* Everything that decides what comes out: compiler, version, options, source. */
+/* Everything that determines the code: compiler, version, options, source. */
 static void write_key(const struct gpu_device *device, const struct aorta_gpu_source *source,
                       char options[OPTION_COUNT][64], struct aorta_text *text) {
     const struct gpu_compiler *compiler = &device->compiler;
@@ -92,7 +196,7 @@ static aorta_status compile(struct gpu_device *device, const struct aorta_gpu_so
 
 /* A failure goes into the note: the code itself is compiled. */
 static void keep(struct gpu_compiler *compiler, const struct gpu_cache_key *key, const char *code, size_t bytes) {
-    aorta_status stored = compiler->cache ? aorta_gpu_cache_store(compiler->cache, key, code, bytes) : NULL;
+    aorta_status stored = compiler->cache ? store_cached(compiler->cache, key, code, bytes) : NULL;
     pthread_mutex_lock(&compiler->lock);
     compiler->compiled++;
     if (stored)
@@ -103,7 +207,7 @@ static void keep(struct gpu_compiler *compiler, const struct gpu_cache_key *key,
 }
 
 static bool find_cached(struct gpu_compiler *compiler, const struct gpu_cache_key *key, char **code, size_t *bytes) {
-    if (!compiler->cache || !aorta_gpu_cache_load(compiler->cache, key, code, bytes)) return false;
+    if (!compiler->cache || !load_cached(compiler->cache, key, code, bytes)) return false;
     pthread_mutex_lock(&compiler->lock);
     compiler->from_disk++;
     pthread_mutex_unlock(&compiler->lock);
@@ -127,7 +231,7 @@ static aorta_status compile_cached(struct gpu_device *device, const struct aorta
     return status;
 }
 
-/* Programs are compiled side by side; what they share is opened and counted under the lock. */
+/* Programs are compiled in parallel; shared parts are opened and counted under the lock. */
 aorta_status aorta_gpu_compile(struct gpu_device *device, const struct aorta_gpu_source *source, char **code,
                                size_t *bytes) {
     pthread_mutex_lock(&device->compiler.lock);
@@ -150,4 +254,69 @@ struct aorta_gpu_compiler aorta_gpu_compiler_info(struct aorta_device *device) {
     info.from_disk = compiler->from_disk;
     pthread_mutex_unlock(&compiler->lock);
     return info;
+}
+
+/* ---- ahead of use ----
+ * Sources that will be needed are compiled in parallel on their own threads, which touch neither the device nor its
+ * context. The first user of a source waits for its thread and gets its failure. */
+
+struct gpu_ahead {
+    struct gpu_ahead *next;
+    struct gpu_device *device;
+    const struct aorta_gpu_source *source;
+    pthread_t thread;
+    char *code; /* owned until it is taken */
+    size_t bytes;
+    aorta_status status;
+};
+
+static void *compile_source(void *user) {
+    struct gpu_ahead *ahead = user;
+    ahead->status = aorta_gpu_compile(ahead->device, ahead->source, &ahead->code, &ahead->bytes);
+    return NULL;
+}
+
+void aorta_gpu_expect(struct aorta_device *base, const struct aorta_gpu_source *const *sources, size_t count) {
+    struct gpu_device *device = gpu_device(base);
+    if (!device->driver.vendor->compiles_side_by_side) return;
+    for (size_t i = 0; i < count; i++) {
+        struct gpu_ahead *ahead = calloc(1, sizeof *ahead);
+        if (!ahead) return; /* they are compiled when they are needed */
+        ahead->device = device;
+        ahead->source = sources[i];
+        pthread_mutex_lock(&device->functions.lock);
+        if (aorta_thread_start(&ahead->thread, compile_source, ahead) == 0) {
+            ahead->next = device->functions.ahead;
+            device->functions.ahead = ahead;
+            ahead = NULL;
+        }
+        pthread_mutex_unlock(&device->functions.lock);
+        free(ahead);
+    }
+}
+
+bool aorta_gpu_take_expected(struct gpu_functions *functions, const struct aorta_gpu_source *source, char **code,
+                             size_t *bytes, aorta_status *status) {
+    struct gpu_ahead **link = &functions->ahead;
+    while (*link && (*link)->source != source) link = &(*link)->next;
+    struct gpu_ahead *ahead = *link;
+    if (!ahead) return false;
+    *link = ahead->next;
+    pthread_join(ahead->thread, NULL);
+    *code = ahead->code;
+    *bytes = ahead->bytes;
+    *status = ahead->status;
+    free(ahead);
+    return true;
+}
+
+void aorta_gpu_expected_end(struct gpu_functions *functions) {
+    while (functions->ahead) {
+        char *code = NULL;
+        size_t bytes;
+        aorta_status status;
+        aorta_gpu_take_expected(functions, functions->ahead->source, &code, &bytes, &status);
+        if (!status) free(code);
+        aorta_status_free(status);
+    }
 }

@@ -39,7 +39,7 @@ static __device__ long long time_at(const clock_page *clock, long long timer) {
     return time_on(current ? second : first, timer);
 }
 
-/* The timer is read first: what follows is not part of the time. */
+/* The timer is read first, so that the following instructions do not count. */
 extern "C" __global__ void aorta_stamp(stamp_args a) {
     long long now = device_timer(), time = time_at(a.clock, now);
     for (int i = 0; i < 4; i++) {
@@ -65,7 +65,7 @@ extern "C" __global__ void aorta_clock_set(clock_set_args a) {
 struct mailbox { volatile int request, answer; long long tick; volatile long long timers[9]; };
 struct clock_ping_args { mailbox *box; };
 
-/* Answers the host's pings with the timer; ends by itself when the host stays away. */
+/* Answers the host's pings with the timer; ends on its own when the host sends no more. */
 extern "C" __global__ void aorta_clock_ping(clock_ping_args a) {
     long long last = device_timer(), tick = 0;
     for (int i = 0, changes = 0; i < 4096 && changes < 16; i++) {

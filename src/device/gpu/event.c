@@ -212,11 +212,10 @@ aorta_status aorta_gpu_event_record(struct aorta_event *base, struct aorta_strea
     struct gpu_stream *stream = gpu_stream(stream_base);
     pthread_mutex_lock(&event->lock);
     aorta_status status;
-    if (stream->branch) {
+    if (stream->branch)
         status = aorta_gpu_stream_keep(stream, record_captured(event, stream));
-    } else {
+    else
         status = aorta_gpu_stream_fail(stream, record_queued(event, stream));
-    }
     if (!status) memcpy(event->recorded_on, stream_base->name, sizeof event->recorded_on);
     pthread_mutex_unlock(&event->lock);
     return status;
@@ -251,11 +250,10 @@ aorta_status aorta_gpu_stream_wait(struct aorta_stream *stream_base, struct aort
     pthread_mutex_lock(&event->lock);
     bool captured = event->capture || (stream->branch && event->mark);
     aorta_status status = NULL;
-    if (captured) {
+    if (captured)
         status = aorta_gpu_capture_wait(stream, event);
-    } else {
+    else
         status = aorta_gpu_stream_keep(stream, wait_queued(stream, event->mark));
-    }
     pthread_mutex_unlock(&event->lock);
     return status;
 }
@@ -306,9 +304,8 @@ static aorta_status time_of(struct gpu_event *event, int64_t *time_ns) {
     if (event->capture) return aorta_capture_only_orders(event->recorded_on);
     if (!mark) return AORTA_ERROR(AORTA_DEVICE, "the event has no time: it was never recorded");
     int result = device->driver.api.event_query(mark->handle);
-    if (result == GPU_NOT_READY) {
+    if (result == GPU_NOT_READY)
         return AORTA_ERROR(AORTA_DEVICE, "the event has no time yet: stream %s has not reached it", event->recorded_on);
-    }
     if (result) return aorta_gpu_error(device, result, "stream %s failed", event->recorded_on);
     if (mark->failure) return aorta_status_copy(mark->failure);
     AORTA_TRY(aorta_gpu_outcome_at(mark->outcome, mark->position));

@@ -1,7 +1,11 @@
 /* Kernels: from an entry to a loaded function, and onto a stream. */
+#include "base/array.h"
+#include "device/gpu/clock.h"
+#include "device/gpu/driver.h"
 #include "device/gpu/stream.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { FIRST_TABLE_SIZE = 128 };
 
@@ -85,9 +89,8 @@ void aorta_gpu_functions_end(struct gpu_device *device) {
 static aorta_status load_module(struct gpu_device *device, const struct aorta_gpu_source *source,
                                 struct gpu_module **loaded) {
     struct gpu_functions *functions = &device->functions;
-    for (*loaded = functions->modules; *loaded; *loaded = (*loaded)->next) {
+    for (*loaded = functions->modules; *loaded; *loaded = (*loaded)->next)
         if ((*loaded)->source == source) return NULL;
-    }
     struct gpu_module *module = malloc(sizeof *module);
     if (!module) return AORTA_ERROR(AORTA_MEMORY, "no host memory to load %s", source->name);
     char *code;
@@ -161,7 +164,8 @@ aorta_status aorta_gpu_prepare(struct aorta_device *device, const struct aorta_g
 
 /* ---- launching ---- */
 
-aorta_status aorta_gpu_allow_shared(struct gpu_device *device, struct gpu_function *function, uint32_t bytes) {
+/* The function is allowed this much dynamic shared memory. */
+static aorta_status allow_shared(struct gpu_device *device, struct gpu_function *function, uint32_t bytes) {
     const struct gpu_vendor *vendor = device->driver.vendor;
     if (!vendor->shared_opt_in || bytes <= vendor->shared_opt_in ||
         bytes <= atomic_load_explicit(&function->shared_max, memory_order_relaxed))
@@ -175,7 +179,7 @@ aorta_status aorta_gpu_allow_shared(struct gpu_device *device, struct gpu_functi
     return NULL;
 }
 
-aorta_status aorta_gpu_check_parameters(const struct gpu_function *function, size_t bytes) {
+static aorta_status check_parameters(const struct gpu_function *function, size_t bytes) {
     if (function->parameter_bytes == SIZE_MAX || function->parameter_bytes == bytes) return NULL;
     return AORTA_ERROR(AORTA_INTERNAL, "kernel %s takes %zu bytes of arguments and is given %zu", function->entry->name,
                        function->parameter_bytes, bytes);
@@ -189,7 +193,7 @@ static aorta_status launch_now(struct gpu_device *device, void *stream, struct g
         b[i] = grid->blocks[i] ? grid->blocks[i] : 1;
         t[i] = grid->threads[i] ? grid->threads[i] : 1;
     }
-    if (grid->shared_bytes) AORTA_TRY(aorta_gpu_allow_shared(device, function, grid->shared_bytes));
+    if (grid->shared_bytes) AORTA_TRY(allow_shared(device, function, grid->shared_bytes));
     int result = device->driver.api.launch(function->handle, b[0], b[1], b[2], t[0], t[1], t[2], grid->shared_bytes,
                                            stream, parameters, NULL);
     if (!result) return NULL;
@@ -211,7 +215,7 @@ static aorta_status launch_entry(struct gpu_stream *stream, const struct aorta_g
     AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
     if (skip) return NULL;
     AORTA_TRY(aorta_gpu_function(device_of(stream), entry, &function));
-    AORTA_TRY(aorta_gpu_check_parameters(function, bytes));
+    AORTA_TRY(check_parameters(function, bytes));
     stream->last = entry->name;
     return launch_now(device_of(stream), stream->handle, function, grid, (void *)(uintptr_t)args);
 }
@@ -223,4 +227,115 @@ aorta_status aorta_gpu_launch(struct aorta_stream *base, const struct aorta_gpu_
     if (stream->preparing) return aorta_gpu_prepared_add(stream, entry, &grid, args, bytes);
     aorta_status status = launch_entry(stream, entry, &grid, args, bytes);
     return status && stream->branch ? aorta_capture_break(&stream->branch->capture->state, status) : status;
+}
+
+/* ---- the driver's own kernels ---- */
+
+extern const struct aorta_gpu_source aorta_source_driver;
+
+const struct aorta_gpu_entry aorta_gpu_stamp = {&aorta_source_driver, "aorta_stamp"};
+const struct aorta_gpu_entry aorta_gpu_clock_set = {&aorta_source_driver, "aorta_clock_set"};
+const struct aorta_gpu_entry aorta_gpu_clock_ping = {&aorta_source_driver, "aorta_clock_ping"};
+
+/* ---- tiles of matrices ---- */
+
+/* Numbers of cuda.h; tests/device/signatures.cc compares them. */
+enum { BFLOAT16 = 9, NOT_INTERLEAVED = 0, SWIZZLE_128_BYTES = 3, PROMOTE_256_BYTES = 3, ZEROS_OUTSIDE = 0 };
+
+bool aorta_gpu_has_tiles(const struct aorta_device *base) {
+    const struct gpu_device *device = (const struct gpu_device *)base;
+    return device->driver.api.cuda_tiles && device->properties.major >= 9;
+}
+
+aorta_status aorta_gpu_describe_tiles(struct aorta_device *base, const struct aorta_gpu_matrix *matrix, void *map) {
+    struct gpu_device *device = gpu_device(base);
+    const uint64_t sizes[] = {(uint64_t)matrix->columns, (uint64_t)matrix->rows};
+    const uint64_t strides[] = {(uint64_t)matrix->columns * 2};
+    const uint32_t box[] = {matrix->box_columns, matrix->box_rows}, steps[] = {1, 1};
+    AORTA_TRY(aorta_gpu_make_current(base));
+    const int result =
+        device->driver.api.cuda_tiles(map, BFLOAT16, 2, (void *)(uintptr_t)matrix->memory, sizes, strides, box, steps,
+                                      NOT_INTERLEAVED, SWIZZLE_128_BYTES, PROMOTE_256_BYTES, ZEROS_OUTSIDE);
+    if (!result) return NULL;
+    return aorta_gpu_error(device, result, "tiles of %u x %u of a matrix [%lld, %lld] at %p", matrix->box_rows,
+                           matrix->box_columns, (long long)matrix->rows, (long long)matrix->columns, matrix->memory);
+}
+
+/* ---- prepared launches ---- */
+
+aorta_status aorta_gpu_prepared_add(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
+                                    const struct aorta_gpu_grid *grid, const void *args, size_t bytes) {
+    struct gpu_prepared *prepared = stream->preparing;
+    struct gpu_prepared_launch launch = {.grid = *grid};
+    AORTA_TRY(aorta_gpu_function(device_of(stream), entry, &launch.function));
+    AORTA_TRY(check_parameters(launch.function, bytes));
+    if (grid->shared_bytes) AORTA_TRY(allow_shared(device_of(stream), launch.function, grid->shared_bytes));
+    for (int i = 0; i < 3; i++) {
+        if (!launch.grid.blocks[i]) launch.grid.blocks[i] = 1;
+        if (!launch.grid.threads[i]) launch.grid.threads[i] = 1;
+    }
+    const bool fits =
+        aorta_array_fit(&prepared->launches, &prepared->capacity, prepared->count + 1, sizeof *prepared->launches);
+    launch.args = fits ? aligned_alloc(16, (bytes + 16) / 16 * 16) : NULL;
+    if (!launch.args) return AORTA_ERROR(AORTA_MEMORY, "no host memory to prepare kernel %s", entry->name);
+    memcpy(launch.args, args, bytes);
+    prepared->launches[prepared->count++] = launch;
+    return NULL;
+}
+
+aorta_status aorta_gpu_prepared_make(struct aorta_prepared *base) {
+    struct gpu_prepared *prepared = (struct gpu_prepared *)base;
+    struct gpu_stream *stream = gpu_stream(base->stream);
+    if (!base->kernel->gpu) return AORTA_ERROR(AORTA_UNSUPPORTED, "it has no version for GPUs");
+    AORTA_TRY(aorta_gpu_make_current(base->stream->device));
+    stream->preparing = prepared;
+    aorta_status status = base->kernel->gpu(base->stream, base->args);
+    stream->preparing = NULL;
+    return status;
+}
+
+void aorta_gpu_prepared_end(struct aorta_prepared *base) {
+    struct gpu_prepared *prepared = (struct gpu_prepared *)base;
+    for (size_t i = 0; i < prepared->count; i++) free(prepared->launches[i].args);
+    free(prepared->launches);
+}
+
+static aorta_status refused(struct gpu_stream *stream, const struct gpu_prepared_launch *launch, int result) {
+    return aorta_gpu_stream_keep(stream, aorta_gpu_error(device_of(stream), result, "stream %s: kernel %s",
+                                                         stream->base.name, launch->function->entry->name));
+}
+
+static aorta_status launch_all(const struct gpu_api *api, struct gpu_stream *stream,
+                               const struct gpu_prepared *prepared) {
+    for (size_t i = 0; i < prepared->count; i++) {
+        const struct gpu_prepared_launch *launch = &prepared->launches[i];
+        const struct aorta_gpu_grid *grid = &launch->grid;
+        void *parameters[] = {launch->args};
+        int result =
+            api->launch(launch->function->handle, grid->blocks[0], grid->blocks[1], grid->blocks[2], grid->threads[0],
+                        grid->threads[1], grid->threads[2], grid->shared_bytes, stream->handle, parameters, NULL);
+        if (result) return refused(stream, launch, result);
+        stream->last = launch->function->entry->name;
+    }
+    return NULL;
+}
+
+/* Nothing has to be done before a launch on this stream: no capture that counts it, no timestamp to write, no failure.
+ */
+static bool is_plain(const struct gpu_stream *stream) {
+    return !stream->branch && !stream->stamp_count && !stream->failure &&
+           !(stream->outcome && atomic_load_explicit(&stream->outcome->failed, memory_order_acquire));
+}
+
+aorta_status aorta_gpu_prepared_launch(struct aorta_prepared *const *items, size_t count) {
+    const struct gpu_api *api = api_of(gpu_stream(items[0]->stream));
+    AORTA_TRY(aorta_gpu_make_current(items[0]->stream->device));
+    for (size_t i = 0; i < count; i++) {
+        struct gpu_stream *stream = gpu_stream(items[i]->stream);
+        if (is_plain(stream))
+            AORTA_TRY(launch_all(api, stream, (const struct gpu_prepared *)items[i]));
+        else
+            AORTA_TRY(aorta_gpu_stream_launch(items[i]->stream, items[i]->kernel, items[i]->args, items[i]->bytes));
+    }
+    return NULL;
 }

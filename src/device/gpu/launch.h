@@ -1,12 +1,44 @@
-/* Functions of loaded kernels, and their launches. */
+/* From a kernel's source to code for this device: the vendor's compiler, and the cache on disk. */
 #ifndef AORTA_DEVICE_GPU_LAUNCH_H
 #define AORTA_DEVICE_GPU_LAUNCH_H
 
 #include "device/backend.h"
 #include "device/gpu.h"
+#include "device/gpu/api.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+
+struct gpu_device;
+
+/* ---- compile.c ---- */
+
+struct gpu_compiler {
+    pthread_mutex_t lock;
+    bool open;
+    struct gpu_compiler_api api;
+    struct aorta_library library;
+    int major, minor;
+    char *cache;                  /* folder, owned; NULL: nothing is cached */
+    char note[256];               /* why nothing is cached, or the cache's last failure */
+    uint64_t compiled, from_disk; /* sources */
+};
+void aorta_gpu_compiler_begin(struct gpu_compiler *compiler);
+void aorta_gpu_compiler_end(struct gpu_compiler *compiler);
+/* Machine code for this device, from the cache or compiled; the caller frees it. */
+aorta_status aorta_gpu_compile(struct gpu_device *device, const struct aorta_gpu_source *source, char **code,
+                               size_t *bytes);
+
+/* ---- the cache on disk ---- */
+
+struct gpu_cache_key {
+    const char *name; /* of the source */
+    const char *text; /* everything that the code depends on */
+    size_t length;
+};
+char *aorta_gpu_cache_folder(char *note, size_t note_size); /* NULL, and why, when there is none */
+
+/* ---- launches ---- */
 
 struct gpu_device;
 struct gpu_stream;
@@ -27,9 +59,6 @@ struct gpu_functions {
     struct gpu_ahead *ahead;                    /* sources being compiled, or compiled and not loaded yet */
 };
 
-/* The function is allowed this much dynamic shared memory. */
-aorta_status aorta_gpu_allow_shared(struct gpu_device *device, struct gpu_function *function, uint32_t bytes);
-aorta_status aorta_gpu_check_parameters(const struct gpu_function *function, size_t bytes);
 void aorta_gpu_functions_begin(struct gpu_functions *functions);
 void aorta_gpu_functions_end(struct gpu_device *device);
 /* Finds the function, compiling and loading it when need be. */
@@ -39,14 +68,14 @@ aorta_status aorta_gpu_function(struct gpu_device *device, const struct aorta_gp
 aorta_status aorta_gpu_launch_own(struct gpu_device *device, void *stream, const struct aorta_gpu_entry *entry,
                                   void *args);
 
-/* ---- compile_ahead.c: the caller has the lock of the functions ---- */
+/* ---- ahead of use: the caller has the lock of the functions ---- */
 
-/* Waits for the source's thread, if there is one: true, and *status and what else aorta_gpu_compile would give. */
+/* Waits for the source's thread, if there is one: true, and *status and the results of aorta_gpu_compile. */
 bool aorta_gpu_take_expected(struct gpu_functions *functions, const struct aorta_gpu_source *source, char **code,
                              size_t *bytes, aorta_status *status);
 void aorta_gpu_expected_end(struct gpu_functions *functions);
 
-/* ---- prepared.c ---- */
+/* ---- prepared launches ---- */
 
 struct gpu_prepared_launch { /* one launch with everything that the vendor's call takes */
     struct gpu_function *function;
@@ -59,7 +88,7 @@ struct gpu_prepared {
     struct gpu_prepared_launch *launches;
     size_t count, capacity;
 };
-/* What aorta_gpu_launch does on a stream that prepares. */
+/* aorta_gpu_launch calls this on a stream that prepares. */
 aorta_status aorta_gpu_prepared_add(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
                                     const struct aorta_gpu_grid *grid, const void *args, size_t bytes);
 aorta_status aorta_gpu_prepared_make(struct aorta_prepared *prepared);

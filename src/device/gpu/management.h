@@ -3,8 +3,7 @@
 #define AORTA_DEVICE_GPU_MANAGEMENT_H
 
 #include "device/gpu.h"
-#include "device/gpus.h"
-#include "device/metrics.h"
+#include "device/inventory.h"
 
 /* NVML; every function returns 0 for success. */
 struct nvml_api {
@@ -76,13 +75,13 @@ struct gpu_management {
     aorta_status (*start)(struct gpu_manager *manager); /* after the table has been filled; sets version */
     void (*end)(struct gpu_manager *manager);
     aorta_status (*find)(struct gpu_manager *manager, const char *bus_id, struct gpu_managed *device);
-    /* Writes what it can; the rest stays NaN. */
+    /* Writes available values; unavailable ones stay NaN. */
     void (*measure)(struct gpu_manager *manager, const struct gpu_managed *device,
                     struct aorta_device_metrics *metrics);
     /* Devices of the machine by number; `count` 0: the library does not list them. */
     unsigned (*count)(struct gpu_manager *manager);
     aorta_status (*at)(struct gpu_manager *manager, unsigned index, struct gpu_managed *device);
-    /* Who computes on it, at most AORTA_GPU_PROCESSES_MOST. False: the library does not say. */
+    /* The processes that compute on it, at most AORTA_GPU_PROCESSES_MOST. False: the library does not report them. */
     bool (*processes)(struct gpu_manager *manager, struct gpu_managed *device, struct aorta_gpu_state *state);
     /* Names the way between two devices as nvidia-smi and rocm-smi do: "NV18", "SYS", "XGMI"; "?": not known. */
     void (*link)(struct gpu_manager *manager, const struct gpu_managed *a, const struct gpu_managed *b, char name[8]);
@@ -92,6 +91,5 @@ extern const struct gpu_management aorta_gpu_nvml, aorta_gpu_rsmi;
 
 aorta_status aorta_gpu_manager_open(enum aorta_device_kind kind, struct gpu_manager *manager);
 void aorta_gpu_manager_close(struct gpu_manager *manager);
-struct aorta_device_metrics aorta_gpu_manager_measure(struct gpu_manager *manager, const struct gpu_managed *device);
 
 #endif

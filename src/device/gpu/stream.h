@@ -1,10 +1,55 @@
-/* Streams, events, captures and graphs: the state of each, and the functions that fill the table of backend.h. */
+/* Host calls queued on a stream, notes that its kernels leave, and their failures. */
 #ifndef AORTA_DEVICE_GPU_STREAM_H
 #define AORTA_DEVICE_GPU_STREAM_H
 
 #include "device/capture.h"
+#include "device/gpu.h"
 #include "device/gpu/driver.h"
-#include "device/gpu/host_calls.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct gpu_stream;
+
+/* ---- notes ---- */
+
+struct gpu_note;
+struct gpu_notes { /* without repetition; zeros: empty */
+    struct gpu_note **items;
+    size_t count, capacity;
+};
+void aorta_gpu_notes_free(struct gpu_notes *notes);
+/* A wait for `stream` reads these notes, too, under `lock`; NULL: nothing else changes them. */
+aorta_status aorta_gpu_notes_carry(struct gpu_stream *stream, struct gpu_notes *from, pthread_mutex_t *lock);
+
+/* ---- host_calls.c ---- */
+
+struct gpu_outcome {
+    _Atomic int references; /* the stream's, its queued calls', and those of events after them */
+    _Atomic bool failed;
+    _Atomic uint64_t done; /* the calls up to this one have ended, and with them the graphs' before it */
+    pthread_mutex_t lock;
+    uint64_t position; /* of the call that failed; 0: a note */
+    aorta_status failure;
+    struct gpu_notes notes;
+};
+struct gpu_outcome *aorta_gpu_outcome_retain(struct gpu_outcome *outcome);
+void aorta_gpu_outcome_release(struct gpu_outcome *outcome); /* NULL is fine */
+/* A copy of the failure if it was at `position` or before, or of a note's failure; NULL: none so far. */
+aorta_status aorta_gpu_outcome_at(struct gpu_outcome *outcome, uint64_t position);
+/* Queues a call that fails `stream` if the calls of `from` up to `position` failed. */
+aorta_status aorta_gpu_outcome_carry(struct gpu_stream *stream, struct gpu_outcome *from, uint64_t position);
+
+/* Whose failure the host calls of a graph are: set anew for each run. */
+struct gpu_run {
+    struct gpu_outcome *outcome;
+    uint64_t position;
+    struct gpu_graph_call *calls; /* owned */
+};
+void aorta_gpu_run_free(struct gpu_run *run);
+aorta_status aorta_gpu_run_begin(struct gpu_stream *stream, struct gpu_run *run); /* queued before the graph */
+
+/* ---- streams ---- */
 
 struct gpu_stream;
 struct gpu_capture;
@@ -22,7 +67,7 @@ struct gpu_stream {
     struct gpu_prepared *preparing; /* launches are stored in it and not queued; NULL: they are queued */
 };
 
-struct gpu_branch { /* what one stream does in a capture */
+struct gpu_branch { /* one stream's part of a capture */
     struct capture_branch base;
     struct gpu_capture *capture;
     struct gpu_stream *stream; /* NULL: destroyed meanwhile */
@@ -55,7 +100,7 @@ struct gpu_event {
     pthread_mutex_t lock;
     struct gpu_mark *mark;       /* of the last record; NULL: never recorded */
     struct gpu_capture *capture; /* the last record was made in it; holds a reference */
-    struct reach reach;          /* capture: what comes before that record */
+    struct reach reach;          /* capture: everything before that record */
     char recorded_on[64];
 };
 
@@ -77,10 +122,10 @@ static inline const struct gpu_api *api_of(const struct gpu_stream *stream) {
 /* Before anything is queued: the context is made current and timestamps asked for are on their way. *skip: the stream
  * has failed, nothing more runs on it. */
 aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip);
-/* What a refused call means: outside a capture the stream keeps it and NULL is returned, inside it breaks the capture.
- */
+/* Handles a refused call: outside a capture the stream keeps the failure and NULL is returned, inside it breaks the
+ * capture. */
 aorta_status aorta_gpu_stream_keep(struct gpu_stream *stream, aorta_status failure);
-/* The same outside a capture, and returned as well. */
+/* As aorta_gpu_stream_keep outside a capture, and returns the failure as well. */
 aorta_status aorta_gpu_stream_fail(struct gpu_stream *stream, aorta_status failure);
 /* Queues the timestamps asked for. */
 aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream);

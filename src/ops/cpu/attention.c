@@ -1,7 +1,6 @@
 /* Attention, one head of one sequence at a time: its T×T tile stays in the second cache between the products. The
  * probabilities are saved before dropout; the mask is made again in backward. */
 #include "ops/cpu/block.h"
-#include "ops/cpu/math.h"
 #include "ops/gemm.h"
 
 #include <math.h>

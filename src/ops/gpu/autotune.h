@@ -25,9 +25,9 @@ struct aorta_autotune {
     int count; /* at most AORTA_AUTOTUNE_MOST */
 };
 
-/* Fills time and nodes of `count` candidates. Of many candidates, the slowest as launched are dropped first; of long
- * work only the preferred ones are measured. Waits for the stream, which is not capturing. If some candidates can be
- * captured, only these are measured; else all are timed as launched. */
+/* Fills time and nodes of `count` candidates. If there are many, the slowest as launched are dropped first; if the work
+ * is long, only the preferred ones are measured. Waits for the stream, which is not capturing. If some candidates can
+ * be captured, only these are measured; else all are timed as launched. */
 AORTA_MUST_USE aorta_status aorta_autotune_run(const struct aorta_autotune *autotune,
                                                struct aorta_candidate *candidates);
 

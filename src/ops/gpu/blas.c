@@ -2,8 +2,7 @@
 #include "ops/gpu/blas.h"
 
 #include "ops/gpu/autotune.h"
-#include "ops/gpu/blas_api.h"
-#include "ops/gpu/workspace.h"
+#include "ops/gpu/gpu.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "ops/gpu/blas_api.h"
+#include "ops/gpu/blas.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

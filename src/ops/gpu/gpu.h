@@ -3,9 +3,32 @@
 #ifndef AORTA_OPS_GPU_GPU_H
 #define AORTA_OPS_GPU_GPU_H
 
+#include "base/dtype.h"
 #include "device/gpu.h"
-#include "ops/gpu/entries.h"
 #include "ops/kernels/arguments.h"
+
+/* ---- kernels as a table, made of kernels.def ---- */
+
+enum aorta_ops_source {
+#define SOURCE(source) AORTA_OPS_SOURCE_##source,
+#include "ops/kernels.def"
+    AORTA_OPS_SOURCE_COUNT
+};
+
+/* The entries of a kernel for several element types follow each other in the order of enum aorta_dtype: fp32, fp16,
+ * bf16. */
+enum aorta_ops_entry {
+#define PLAIN(source, name) AORTA_ENTRY_##name,
+#define TYPED(source, name) AORTA_ENTRY_##name, AORTA_ENTRY_##name##_fp16, AORTA_ENTRY_##name##_bf16,
+#define APART TYPED
+#include "ops/kernels.def"
+    AORTA_ENTRY_COUNT
+};
+
+extern const struct aorta_gpu_source *const aorta_ops_sources[AORTA_OPS_SOURCE_COUNT];
+extern const struct aorta_gpu_entry aorta_ops_entries[AORTA_ENTRY_COUNT];
+
+/* ---- launches ---- */
 
 /* Queues a plain entry, or the entry of a typed one that belongs to `dtype`. */
 AORTA_MUST_USE aorta_status aorta_ops_gpu_run(struct aorta_stream *stream, enum aorta_ops_entry entry,
@@ -14,7 +37,7 @@ AORTA_MUST_USE aorta_status aorta_ops_gpu_run_typed(struct aorta_stream *stream,
                                                     enum aorta_dtype dtype, struct aorta_gpu_grid grid,
                                                     const void *args, size_t bytes);
 
-/* `rng` as kernels expect it: the key that seed, site, rank and micro make stands in the place of the seed. */
+/* `rng` as kernels expect it: the key made from seed, site, rank and micro replaces the seed. */
 struct aorta_rng aorta_ops_gpu_key(struct aorta_rng rng);
 
 static inline uint32_t aorta_ops_blocks(int64_t count, int64_t per_block) {
@@ -25,7 +48,7 @@ static inline struct aorta_gpu_grid aorta_ops_grid(int64_t blocks, uint32_t thre
     return (struct aorta_gpu_grid){.blocks = {(uint32_t)blocks}, .threads = {threads}};
 }
 
-/* How sums over the rows of a matrix are shared out (kernels/column.h): a grid of strips of columns × shares of rows,
+/* How sums over the rows of a matrix are shared out (kernels/reduce.h): a grid of strips of columns × shares of rows,
  * and the memory in which each block leaves its sums. */
 struct aorta_ops_columns {
     int64_t rows_per_split, splits;
@@ -37,7 +60,7 @@ struct aorta_ops_columns aorta_ops_gpu_share_columns(struct aorta_device *device
  * The other members of `wanted` are not read. */
 AORTA_MUST_USE aorta_status aorta_ops_gpu_column_sums(struct aorta_stream *stream, enum aorta_dtype dtype,
                                                       const void *dy, const struct aorta_gpu_column_sums *wanted);
-/* The second stage alone (sums.c). Memory for its partial sums is requested right before the first stage is queued: the
+/* The second stage alone (gpu.c). Memory for its partial sums is requested right before the first stage is queued: the
  * stream's workspace, or other memory while sums are gathered (aorta_sums_gather). */
 AORTA_MUST_USE aorta_status aorta_ops_gpu_partial(struct aorta_stream *stream, size_t bytes, float **partial);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *stream,
@@ -50,7 +73,25 @@ int64_t aorta_ops_gpu_most_norm_row(void);
 const struct aorta_gpu_source *aorta_ops_gpu_attention_source(enum aorta_dtype dtype, int64_t head_dim);
 /* Whether one kernel makes scores and their softmax: rows must fit a block and be readable 16 bytes at a time. */
 bool aorta_ops_gpu_scores_fit(struct aorta_stream *stream, const struct aorta_scores_args *args);
-/* Takes struct aorta_cache_advance_args (cache.c). */
-AORTA_MUST_USE aorta_status aorta_ops_gpu_cache_advance(struct aorta_stream *stream, const void *args);
+
+/* ---- scratch memory ----
+ * Scratch memory of the operations, one piece for each stream: operations on a stream run one after the other, so all
+ * of them can use the same. It is allocated before the first capture and is never moved, as graphs hold its address.
+ */
+
+#define AORTA_WORKSPACE_BYTES ((size_t)32 << 20) /* what products by the library are given */
+
+struct aorta_ops_workspace {
+    void *memory;
+    size_t bytes;
+    struct aorta_gpu_fault *fault; /* pinned: where kernels report a failure */
+};
+
+/* The stream's workspace, of at least `bytes`. Inside a capture it must exist
+ * already, large enough (AORTA_DEVICE otherwise). It is the device's, and lives as long. */
+AORTA_MUST_USE aorta_status aorta_ops_workspace(struct aorta_stream *stream, size_t bytes,
+                                                struct aorta_ops_workspace *workspace);
+/* Takes a fault that kernels reported, if any; they may report again afterwards. */
+bool aorta_ops_take_fault(struct aorta_gpu_fault *fault, struct aorta_gpu_fault *met);
 
 #endif

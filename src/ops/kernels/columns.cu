@@ -2,8 +2,8 @@
 #include "ops/kernels/portable.h"
 
 #include "ops/kernels/arguments.h"
-#include "ops/kernels/column.h"
 #include "ops/kernels/element.h"
+#include "ops/kernels/reduce.h"
 
 template <typename T> DEVICE void column_sums(const aorta_gpu_column_args &a) {
     __shared__ float sums[AORTA_COLUMN_ROWS][AORTA_COLUMN_LANES * 8];

@@ -30,7 +30,7 @@ DEVICE float to_float(bf16 value) {
     return float_of_bits((uint32_t)value.bits << 16);
 }
 
-/* Rounding to nearest even, as the processor does it or as src/ops/cpu/convert.c. */
+/* Rounding to nearest even, as the processor does it or as src/ops/cpu/pointwise.c. */
 DEVICE void narrow(float value, float *to) {
     *to = value;
 }

@@ -5,7 +5,7 @@
 #include "ops/kernels/arguments.h"
 #include "ops/kernels/element.h"
 #include "ops/kernels/fault.h"
-#include "ops/kernels/sum.h"
+#include "ops/kernels/reduce.h"
 
 /* Eight columns of some rows. Where all rows begin at multiples of 16 bytes they are in flight together before the
  * first is looked at. */

@@ -1,4 +1,4 @@
-/* Flags: as src/ops/wait.c. Exchanges happen in the cache that all multiprocessors share, so that the waiting one sees
+/* Flags: as src/ops/ops.c. Exchanges happen in the cache that all multiprocessors share, so that the waiting one sees
  * the flag. Work queued before a kernel on its stream is written when the kernel begins. */
 #include "ops/kernels/portable.h"
 

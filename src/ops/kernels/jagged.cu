@@ -4,7 +4,7 @@
 #include "ops/kernels/arguments.h"
 #include "ops/kernels/element.h"
 #include "ops/kernels/fault.h"
-#include "ops/kernels/sum.h"
+#include "ops/kernels/reduce.h"
 
 /* ---- sums of lengths: of tiles, then where each tile begins, then all ---- */
 

@@ -33,7 +33,7 @@ enum {
     CONSUMER_REGISTERS = 240,
 };
 
-/* Behind the stages. */
+/* Shared memory after the stages. */
 struct fused_shared {
     uint64_t full[STAGES], empty[STAGES], turn[2];
     alignas(16) unsigned char transposed[2 * WARPS][PARTS * PART_BYTES];

@@ -5,7 +5,7 @@
 #include "ops/kernels/arguments.h"
 #include "ops/kernels/dropout.h"
 #include "ops/kernels/element.h"
-#include "ops/kernels/sum.h"
+#include "ops/kernels/reduce.h"
 
 /* Two sums over the threads of a row, returned to all of them; all threads of the block take part. Calls alternate
  * `turn` between 0 and 1, so that a call may write before all threads have read the previous call's result. */

@@ -2,10 +2,10 @@
 #include "ops/kernels/portable.h"
 
 #include "ops/kernels/arguments.h"
-#include "ops/kernels/column.h"
 #include "ops/kernels/dropout.h"
 #include "ops/kernels/element.h"
 #include "ops/kernels/gelu.h"
+#include "ops/kernels/reduce.h"
 
 DEVICE int64_t first_element() {
     return ((int64_t)blockIdx.x * AORTA_POINTWISE_THREADS + threadIdx.x) * 8;

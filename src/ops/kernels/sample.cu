@@ -1,4 +1,4 @@
-/* Drawing tokens; a block works on a row of logits. src/ops/sample.c does the same in a few lines. */
+/* Drawing tokens; a block works on a row of logits. src/ops/inference.c does the same in a few lines. */
 #include "ops/kernels/portable.h"
 
 #include "ops/kernels/arguments.h"

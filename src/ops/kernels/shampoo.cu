@@ -4,7 +4,7 @@
 
 #include "ops/kernels/arguments.h"
 #include "ops/kernels/element.h"
-#include "ops/kernels/sum.h"
+#include "ops/kernels/reduce.h"
 
 #define N AORTA_SHAMPOO_BLOCK
 #define LANES (AORTA_SHAMPOO_THREADS / (N / 2)) /* of a pair */

@@ -1,4 +1,4 @@
-/* A kernel of a given duration: as src/ops/wait.c. */
+/* A kernel of a given duration: as src/ops/ops.c. */
 #include "ops/kernels/clock.h"
 
 #include "ops/kernels/arguments.h"

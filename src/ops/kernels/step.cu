@@ -3,7 +3,7 @@
 
 #include "ops/kernels/arguments.h"
 #include "ops/kernels/element.h"
-#include "ops/kernels/sum.h"
+#include "ops/kernels/reduce.h"
 
 #define AORTA_STEP_FUNCTION DEVICE
 #include "ops/step_rules.h"
@@ -61,7 +61,7 @@ KERNEL(AORTA_SUM_THREADS, square_sum, aorta_gpu_square_sum_args) {
     if (threadIdx.x == 0) a.partial[blockIdx.x] = sum;
 }
 
-/* ---- AdamW: as src/ops/cpu/adamw.c ---- */
+/* ---- AdamW: as src/ops/cpu/pointwise.c ---- */
 
 KERNEL(AORTA_POINTWISE_THREADS, adamw, aorta_adamw_args) {
     const aorta_step_state *state = a.shape.state;

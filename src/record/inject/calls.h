@@ -9,7 +9,7 @@
 struct aorta_inject_call {
     uint32_t kind; /* AORTA_CUPTI_KIND_RUNTIME or _DRIVER */
     uint32_t id;
-    const char *name; /* without the version behind it in NVIDIA's list */
+    const char *name; /* without the version after it in NVIDIA's list */
 };
 
 extern const struct aorta_inject_call aorta_inject_calls[];

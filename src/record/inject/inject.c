@@ -1,25 +1,23 @@
-/* libaorta_inject.so: loaded by CUDA's driver into a program that knows nothing of it (CUDA_INJECTION64_PATH), it takes
- * the records of CUPTI's activity interface and writes them to a spool. A program that loads it by itself says when
- * (aorta_record_begin, aorta_record_end: python/aorta).
+/* libaorta_inject.so: CUDA's driver loads it into an unmodified program (CUDA_INJECTION64_PATH). It takes the records
+ * of CUPTI's activity interface and writes them to a spool. A program that loads the library itself calls
+ * aorta_record_begin and aorta_record_end (python/aorta).
  *
- * The process belongs to somebody else. So: nothing is printed but one line when the spool cannot be made, no signal
- * handler is touched, memory is bounded, the thread takes no signals, a child made by fork forgets everything, and a
- * failure ends the recording and never the program.
+ * The process belongs to the user. So: nothing is printed but one line when the spool cannot be made, no signal handler
+ * is touched, memory is bounded, the thread takes no signals, a child made by fork forgets everything, and a failure
+ * ends the recording and never the program.
  *
  * CUPTI serves one client. The library keeps no subscription, because PyTorch's profiler gives up the GPU when it
- * cannot have it; when records stop coming, the subscription is tried for a moment, and if it is another's, this
- * library stops using CUPTI: it touches nothing any more, since what is enabled then is the other's. No clock is
- * registered for the same reason.
+ * cannot subscribe. When records stop coming, the library tries to subscribe for a moment; if another client has the
+ * subscription, this library stops using CUPTI and touches nothing any more, since everything enabled then belongs to
+ * that client. No clock is registered for this reason, too.
  *
  * Kernels of graphs are recorded one by one (kind CONCURRENT_KERNEL), not one record for a whole launch (kind
- * GRAPH_TRACE): it costs the device about a microsecond a node more, but only so compute and communication inside a
+ * GRAPH_TRACE): it costs the device about a microsecond more per node, but only so compute and communication inside a
  * graph can be separated. */
 #include "base/clock.h"
 #include "base/thread.h"
-#include "measure/cupti_buffers.h"
+#include "measure/cupti_records.h"
 #include "record/inject/calls.h"
-#include "record/inject/cupti.h"
-#include "record/inject/detach.h"
 #include "record/inject/process.h"
 #include "record/inject/records.h"
 #include "record/inject/settings.h"
@@ -39,7 +37,7 @@
 
 enum { QUIET_NS = 2000000000, LONGEST_QUIET = 32 }; /* without records until another profiler is looked for; doubled */
 enum { END_SECONDS = 5 };                           /* how long the end waits for the thread */
-enum { SETTLE_NS = 200000000 };                     /* what was launched within the time to record ends within this */
+enum { SETTLE_NS = 200000000 };                     /* work launched within the time to record ends within this */
 
 /* NVIDIA advises buffers of 1 to 10 MB, but every thread that calls CUDA fills one of its own, and a process that is
  * killed loses those that are not full. */
@@ -78,7 +76,7 @@ static struct {
     int64_t window_end_ms; /* time of window_time() */
     int64_t day_ns;        /* time of day less the clock that nobody sets, as it was at the start */
     int64_t flush_ns;
-    int64_t flushed_ns; /* when CUPTI was last asked for what it holds, on the monotonic clock */
+    int64_t flushed_ns; /* CUPTI's last flush, on the monotonic clock */
     int64_t arrived_ns; /* when records last came, on the monotonic clock */
     int64_t quiet_ns;   /* so long without records until the next look for another profiler */
     bool threaded;
@@ -115,7 +113,7 @@ static void complete_buffer(void *context, uint32_t stream, uint8_t *bytes, size
     if (bytes && (state == RUNNING || state == TAKEN)) aorta_cupti_buffers_return(&inject.buffers, bytes, valid);
 }
 
-/* ---- what is recorded ---- */
+/* ---- kinds of records ---- */
 
 static const struct {
     uint32_t kind;
@@ -141,8 +139,8 @@ static bool enable_kind(uint32_t kind, bool needed) {
     return false;
 }
 
-/* Those of the table that were asked for are switched on, or all others of the first CALL_IDS off; the newest are not
- * known to every CUPTI. False: none could be. */
+/* Switches the requested calls of the table on, or all other calls of the first CALL_IDS off; some CUPTI versions do
+ * not know the newest. False: none could be switched. */
 static bool choose_calls(uint8_t on) {
     int chosen = 0;
     if (!inject.cupti.enable_runtime || !inject.cupti.enable_driver) return false;
@@ -160,8 +158,8 @@ static bool choose_calls(uint8_t on) {
 }
 
 /* Single calls that are switched on after a context was made, with none of their interface on at that time, are never
- * recorded; so a recording that begins late switches all on, and then those off that are of no use. Before CUDA 12.5
- * CUPTI records all calls of an interface or none; what is of no use is left out later. */
+ * recorded. So a recording that begins late switches all on, and then the useless ones off. Before CUDA 12.5 CUPTI
+ * records all calls of an interface or none; useless ones are dropped later. */
 static void enable_calls(void) {
     bool none = !(inject.records.parts & (AORTA_SPOOL_LAUNCHES | AORTA_SPOOL_WAITS));
     if (none || (!inject.late && choose_calls(1))) return;
@@ -248,17 +246,17 @@ static void fetch(uint32_t flag) {
     drain();
 }
 
-/* A program's threads may wait at CUPTI's locks while it flushes. One that is busy fills buffers, and those that are
- * full come by themselves; so CUPTI is asked only for the rest of a program that is quiet, when it has many, and
- * once in a while for threads that do little beside others that do much. */
+/* A program's threads may wait at CUPTI's locks while it flushes. A busy thread fills buffers, and full ones arrive
+ * anyway. So CUPTI is flushed only for a quiet program, when it has many records, and once in a while for threads that
+ * do little. */
 static void fetch_finished(void) {
     bool came = drain();
     bool many = aorta_cupti_buffers_lent(&inject.buffers) > BUFFER_LIMIT / 4;
     if (!came || many || aorta_clock_ns() - inject.flushed_ns >= FLUSH_AT_LATEST_NS) fetch(0);
 }
 
-/* Threads that launch side by side then do not wait for each other. CUDA 13 does so by itself; older ones refuse, and
- * nothing is lost. */
+/* Threads that launch concurrently then do not wait for each other. CUDA 13 does so without this setting; older ones
+ * refuse it, and nothing is lost. */
 static void give_each_thread_buffers(void) {
     uint8_t on = 1;
     size_t bytes = sizeof on;
@@ -266,7 +264,7 @@ static void give_each_thread_buffers(void) {
         inject.cupti.api.set_attribute(AORTA_CUPTI_ATTRIBUTE_BUFFER_PER_THREAD, &bytes, &on);
 }
 
-/* What is enabled may be another profiler's by now, which has noticed nothing yet: then it is not ours to disable. */
+/* Another profiler may have enabled records by now without having noticed ours: these are not ours to disable. */
 static void stop_recording(enum aorta_spool_state state) {
     char other[64];
     if (aorta_inject_cupti_taken(&inject.cupti, other)) {
@@ -298,7 +296,7 @@ static bool attach(void) {
 
 static void at_exit(void);
 
-/* CUPTI's exit handlers have come after ours by now, and would go first: ours is put behind them once more. */
+/* CUPTI's exit handlers were registered after ours by now, and would run first: ours is registered once more. */
 static void attach_late(void) {
     inject.late = true;
     attach();
@@ -310,7 +308,7 @@ static void keep_to_time(int64_t now_ns) {
     if (inject.enabled && inject.end_ns && now_ns >= inject.end_ns) stop_recording(AORTA_SPOOL_STOPPED);
 }
 
-/* The time of day without what it jumps: windows are named by it, in all processes that have started before a jump. */
+/* The time of day without its jumps: windows are named by it, in all processes that have started before a jump. */
 static int64_t window_time(void) {
     return inject.day_ns + aorta_clock_ns();
 }
@@ -326,8 +324,8 @@ static int window_folder(char folder[AORTA_SPOOL_PATH]) {
     return mkdir(folder, 0700) && errno != EEXIST ? errno : 0;
 }
 
-/* The next window's file. It says again who the process is, and has its own names. Where it cannot be made this window
- * is not recorded, and the next one tries again. */
+/* The next window's file. It repeats the process's identity, and has its own names. If it cannot be made this window is
+ * not recorded, and the next one tries again. */
 static void turn_window(void) {
     char folder[AORTA_SPOOL_PATH];
     if (!inject.window_ms || inject.over_ns || window_time() / 1000000 < inject.window_end_ms) return;
@@ -387,8 +385,8 @@ static void look(void) {
     aorta_spool_flush(&inject.spool);
 }
 
-/* The program goes first where processors are short: a thread of this class never interrupts one that runs. It is not
- * made slower than others (nice), since they would wait for it while it holds a lock of CUPTI's. */
+/* The program has priority where processors are short: a thread of this class never interrupts one that runs. It is not
+ * slower than the program's threads (nice), since they would wait for it while it holds a lock of CUPTI's. */
 static void yield_to_the_program(void) {
     const struct sched_param parameters = {0};
     pthread_setschedparam(pthread_self(), SCHED_BATCH, &parameters);
@@ -438,7 +436,7 @@ static bool end_thread(void) {
 
 static void at_exit(void) {
     if (getpid() != inject.owner || atomic_load(&inject.state) == OFF) return;
-    if (!end_thread()) return; /* it hangs in CUPTI; what is written stays valid */
+    if (!end_thread()) return; /* it hangs in CUPTI; the written spool stays valid */
     int state = atomic_load(&inject.state);
     if (state == RUNNING) {
         look_for_others((int64_t)inject.flush_ns);
@@ -509,7 +507,7 @@ static void hook_the_end(void) {
     atexit(at_exit); /* after CUPTI's own, so that it runs before them */
 }
 
-/* 0, or why there is no spool. What else goes wrong is written in it. */
+/* 0, or the reason that there is no spool. Later failures are written in the spool. */
 static int start(const char *directory, bool windowed) {
     int64_t now_ns = aorta_clock_ns();
     char folder[AORTA_SPOOL_PATH];
@@ -550,8 +548,7 @@ int InitializeInjection(void) {
 
 /* ---- recordings that the program itself begins and ends ---- */
 
-/* What an earlier recording of the process has left. CUPTI stays open: it does not cost anything while nothing is
- * enabled. */
+/* Drops the state of the process's earlier recording. CUPTI stays open: it costs nothing while nothing is enabled. */
 static void forget_the_last(void) {
     aorta_inject_names_free(&inject.records.names);
     memset(&inject.records, 0, sizeof inject.records);
@@ -572,8 +569,8 @@ int aorta_record_begin(const char *directory) {
 }
 
 ENTRY int aorta_record_end(void);
-/* Ends what aorta_record_begin began. The caller waits for the device first: work that has not ended has no times. 0;
- * ESRCH: nothing was being recorded; ETIMEDOUT: CUPTI hangs, and what is written stays valid. */
+/* Ends the recording of aorta_record_begin. The caller waits for the device first: work that has not ended has no
+ * times. 0; ESRCH: nothing was being recorded; ETIMEDOUT: CUPTI hangs, and the written spool stays valid. */
 int aorta_record_end(void) {
     if (atomic_load(&inject.state) == OFF || getpid() != inject.owner) return ESRCH;
     if (!end_thread()) return ETIMEDOUT;

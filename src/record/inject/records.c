@@ -2,7 +2,7 @@
 
 #include "measure/cupti_records.h"
 #include "record/inject/calls.h"
-#include "record/inject/cupti.h"
+#include "record/inject/process.h"
 
 #include <string.h>
 
@@ -88,11 +88,10 @@ static void put_work(struct aorta_inject_records *records, struct aorta_spool *s
         return;
     }
     describe_device(records, spool, work->device);
-    if (work->kind == AORTA_TRACE_KERNEL) {
+    if (work->kind == AORTA_TRACE_KERNEL)
         put_kernel(records, spool, work);
-    } else {
+    else
         put_transfer(spool, work);
-    }
 }
 
 static void put_call(struct aorta_inject_records *records, struct aorta_spool *spool,
@@ -128,11 +127,10 @@ void aorta_inject_record(struct aorta_inject_records *records, struct aorta_spoo
                          const struct aorta_cupti_activity *activity) {
     const void *bytes = activity;
     struct aorta_activity_record work;
-    if (aorta_cupti_decode(activity, &work)) {
+    if (aorta_cupti_decode(activity, &work))
         put_work(records, spool, &work);
-    } else if (activity->kind == AORTA_CUPTI_KIND_RUNTIME || activity->kind == AORTA_CUPTI_KIND_DRIVER) {
+    else if (activity->kind == AORTA_CUPTI_KIND_RUNTIME || activity->kind == AORTA_CUPTI_KIND_DRIVER)
         put_call(records, spool, bytes);
-    } else if (activity->kind == AORTA_CUPTI_KIND_MARKER) {
+    else if (activity->kind == AORTA_CUPTI_KIND_MARKER)
         put_marker(records, spool, bytes);
-    }
 }

@@ -1,4 +1,5 @@
-/* What `aorta trace run` passes to the injected library, by environment variables: only these reach every child. */
+/* Settings that `aorta trace run` passes to the injected library, by environment variables: only these reach every
+ * child. */
 #ifndef AORTA_RECORD_INJECT_SETTINGS_H
 #define AORTA_RECORD_INJECT_SETTINGS_H
 
@@ -17,11 +18,11 @@
 #define AORTA_INJECT_DETACH "AORTA_TRACE_DETACH"        /* 0: CUPTI stays when recording is over (1) */
 #define AORTA_INJECT_STAGE "AORTA_TRACE_STAGE"          /* for bench/trace_run_cost.py: enum aorta_inject_stage */
 
-/* How far to go, to see what each stage costs a program. Nothing is recorded before the last. */
+/* The last stage to run, to measure the cost of each stage for a program. Nothing is recorded before the last. */
 enum aorta_inject_stage {
     AORTA_INJECT_LOADED,     /* this library, and a file */
     AORTA_INJECT_OPENED,     /* libcupti is loaded and says its version */
-    AORTA_INJECT_SUBSCRIBED, /* the subscription was taken and given back, to see whether another has it */
+    AORTA_INJECT_SUBSCRIBED, /* the subscription was taken and given back, to find another client */
     AORTA_INJECT_REGISTERED, /* CUPTI knows where to get buffers, and the thread runs */
     AORTA_INJECT_RECORDING,
     AORTA_INJECT_STAGES
@@ -30,7 +31,7 @@ enum aorta_inject_stage {
 static const char *const aorta_inject_stages[AORTA_INJECT_STAGES] = {"loaded", "opened", "subscribed", "registered",
                                                                      "recording"};
 
-/* What to record. Kernels, copies and fills always are; calls of the host add to what it costs. */
+/* The recorded parts. Kernels, copies and fills are always recorded; calls of the host cost more. */
 enum { AORTA_INJECT_ALL, AORTA_INJECT_LAUNCHES, AORTA_INJECT_KERNELS, AORTA_INJECT_LEVELS };
 
 static const struct aorta_inject_level {

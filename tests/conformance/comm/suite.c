@@ -201,9 +201,8 @@ struct aorta_comm_options suite_options(const struct suite *suite) {
 static enum aorta_device_kind wanted_kind(void) {
     const char *wanted = getenv("AORTA_TEST_DEVICE");
     const enum aorta_device_kind kinds[] = {AORTA_DEVICE_CPU, AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(wanted ? wanted : "cpu", aorta_device_kind_name(kinds[i]))) return kinds[i];
-    }
     print_error("AORTA_TEST_DEVICE is %s; cpu, cuda and hip are known\n", wanted);
     exit(2);
 }

@@ -44,7 +44,7 @@ double suite_value(int rank, size_t index, enum aorta_dtype dtype);
 /* Device memory with `count` elements and one more, all set to a value that no collective should leave there. Pointers
  * into it may be passed below. */
 void *suite_buffer(struct suite *suite, size_t count, enum aorta_dtype dtype);
-/* The same of aorta_comm_alloc. */
+/* suite_buffer from aorta_comm_alloc. */
 void *suite_shared_buffer(struct suite *suite, struct aorta_comm *const *comms, int comm_count, size_t count,
                           enum aorta_dtype dtype);
 void suite_free(struct suite *suite, void *buffer);

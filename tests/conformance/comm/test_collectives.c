@@ -39,7 +39,7 @@ static void reduce(struct suite *suite, size_t count, enum aorta_dtype dtype, bo
         if (!in_place)
             suite_expect(suite, send, i, dtype, suite_value(suite->rank, i, dtype), "all_reduce's send buffer");
     }
-    suite_expect(suite, receive, count, dtype, 111, "all_reduce, behind the end");
+    suite_expect(suite, receive, count, dtype, 111, "all_reduce, after the end");
     if (!in_place) suite_free(suite, receive);
     suite_free(suite, send);
 }
@@ -49,7 +49,7 @@ static void all_reduce(struct suite *suite, size_t count, enum aorta_dtype dtype
     if (count < LARGE) reduce(suite, count, dtype, in_place, AORTA_MAX);
 }
 
-/* What each rank sends to block b is suite_value(rank, b × count + i). */
+/* Each rank sends suite_value(rank, b × count + i) to block b. */
 static void scatter(struct suite *suite, size_t count, enum aorta_dtype dtype, bool in_place,
                     enum aorta_reduction reduction) {
     size_t size = (size_t)suite->size, own = (size_t)suite->rank * count;
@@ -67,7 +67,7 @@ static void scatter(struct suite *suite, size_t count, enum aorta_dtype dtype, b
         if (in_place && i >= own && i < own + count) continue;
         suite_expect(suite, send, i, dtype, suite_value(suite->rank, i, dtype), "reduce_scatter's send buffer");
     }
-    if (apart) suite_expect(suite, apart, count, dtype, 111, "reduce_scatter, behind the end");
+    if (apart) suite_expect(suite, apart, count, dtype, 111, "reduce_scatter, after the end");
     suite_free(suite, apart);
     suite_free(suite, send);
 }
@@ -85,12 +85,10 @@ static void all_gather(struct suite *suite, size_t count, enum aorta_dtype dtype
     suite_fill(suite, send, 0, count, dtype, suite->rank);
     check_ok(aorta_all_gather(suite->world, suite->stream, send, receive, count, dtype));
     suite_finish(suite, suite->stream);
-    for (size_t block = 0; block < size; block++) {
-        for (size_t i = 0; i < count; i++) {
+    for (size_t block = 0; block < size; block++)
+        for (size_t i = 0; i < count; i++)
             suite_expect(suite, receive, block * count + i, dtype, suite_value((int)block, i, dtype), "all_gather");
-        }
-    }
-    suite_expect(suite, receive, size * count, dtype, 111, "all_gather, behind the end");
+    suite_expect(suite, receive, size * count, dtype, 111, "all_gather, after the end");
     suite_free(suite, apart);
     suite_free(suite, receive);
 }
@@ -104,7 +102,7 @@ static void broadcast(struct suite *suite, size_t count, enum aorta_dtype dtype,
         suite_finish(suite, suite->stream);
         for (size_t i = 0; i < count; i++)
             suite_expect(suite, buffer, i, dtype, suite_value(root, i, dtype), "broadcast");
-        suite_expect(suite, buffer, count, dtype, 111, "broadcast, behind the end");
+        suite_expect(suite, buffer, count, dtype, 111, "broadcast, after the end");
     }
     suite_free(suite, buffer);
 }
@@ -122,7 +120,7 @@ static void all_to_all(struct suite *suite, size_t count, enum aorta_dtype dtype
                          "all_to_all");
         }
     }
-    suite_expect(suite, receive, size * count, dtype, 111, "all_to_all, behind the end");
+    suite_expect(suite, receive, size * count, dtype, 111, "all_to_all, after the end");
     suite_free(suite, receive);
     suite_free(suite, send);
 }
@@ -150,7 +148,7 @@ static void all_to_all_parts(struct suite *suite, size_t count, enum aorta_dtype
             suite_expect(suite, receive, at + i, dtype, suite_value(from, before + i, dtype), "parts");
         at += in[from];
     }
-    suite_expect(suite, receive, received, dtype, 111, "parts, behind the end");
+    suite_expect(suite, receive, received, dtype, 111, "parts, after the end");
     suite_free(suite, receive);
     suite_free(suite, send);
 }
@@ -194,7 +192,7 @@ static void test_parts_refused(void **state) {
     suite_free(suite, buffer);
 }
 
-/* What comm.h promises of sums on host memory; a GPU's library has its own order and rounding. */
+/* comm.h promises an order of sums on host memory; a GPU's library has its own order and rounding. */
 static bool sums_in_order(const struct suite *suite) {
     return strcmp(aorta_comm_backend(suite->world), "nccl") != 0;
 }
@@ -208,9 +206,8 @@ static void rounding(struct suite *suite, enum aorta_dtype dtype, double large, 
     suite_push(suite, buffer);
     check_ok(aorta_all_reduce(suite->world, suite->stream, buffer, buffer, count, dtype, AORTA_SUM));
     suite_finish(suite, suite->stream);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         suite_expect(suite, buffer, i, dtype, sums[suite->size - 1] * (large / 256), "sum rounded once");
-    }
     suite_free(suite, buffer);
 }
 

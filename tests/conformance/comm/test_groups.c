@@ -106,7 +106,7 @@ static void test_bad_lists(void **state) {
     if (suite->size < 2) return;
     const int other = (suite->rank + 1) % suite->size;
     check_fails(aorta_comm_split(suite->world, &other, 1, &group), AORTA_USAGE, "not in the list it passed");
-    /* Rank 0 says {0,1}, rank 1 says {1,0}: both must hear of it, the others are not concerned. */
+    /* Rank 0 passes {0,1}, rank 1 passes {1,0}: both must get an error, all other ranks are not concerned. */
     const int pair[] = {suite->rank, 1 - suite->rank};
     if (suite->rank > 1)
         check_ok(aorta_comm_split(suite->world, NULL, 0, &group));

@@ -158,7 +158,7 @@ static void test_barrier(void **state) {
     suite_free(suite, times);
 }
 
-/* Rank 0 enters a collective that the others do not: it must not wait longer than its timeout. */
+/* Rank 0 enters a collective that the other ranks do not enter: it must not wait longer than its timeout. */
 static void test_timeout(void **state) {
     struct suite *suite = *state;
     if (suite->size == 1 || suite_on_gpu(suite)) return; /* nobody to wait for; test_failures.c has it for GPUs */
@@ -180,7 +180,7 @@ static void test_timeout(void **state) {
         check_fails(status, AORTA_TIMEOUT, "distributed.timeout_s");
         check_fails(aorta_stream_synchronize(stream), AORTA_TIMEOUT, "all_reduce"); /* the stream stays failed */
     }
-    /* The others come after rank 0 has given up. Their sends and receives meet those it left behind. */
+    /* The other ranks come after rank 0 has given up. Their sends and receives meet its abandoned ones. */
     check_ok(aorta_barrier(suite->world, suite->stream));
     suite_finish(suite, suite->stream);
     if (suite->size == 2 && suite->rank == 1) {

@@ -3,7 +3,7 @@
 
 #include "fake_nccl/fake_nccl.h"
 
-/* Of 16 pieces: none, one element, and more than one message; 1.3 million elements for two ranks. */
+/* Counts of 16 pieces: none, one element, and more than one message; 1.3 million elements for two ranks. */
 static const size_t counts[AORTA_COMM_MAX_PIECES] = {70001, 0, 1,    3, 1000,  16, 262144, 5,
                                                      2,     1, 4097, 0, 65536, 7,  1,      300007};
 static const enum aorta_dtype all_types[] = {AORTA_F32, AORTA_F16, AORTA_BF16, AORTA_I64, AORTA_I32, AORTA_U8};
@@ -11,7 +11,7 @@ static const enum aorta_dtype all_types[] = {AORTA_F32, AORTA_F16, AORTA_BF16, A
 
 static int all_ranks[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-/* Where piece `index` lies: pieces stand behind each other, an element of nobody behind each. */
+/* The place of piece `index`: pieces follow each other, with one unused element after each. */
 struct places {
     size_t part, whole; /* in the buffer of one block per piece, in that of a block per rank and piece */
 };
@@ -56,7 +56,7 @@ static void gather(struct suite *suite, int piece_count, enum aorta_dtype dtype)
             for (size_t i = 0; i < counts[p]; i++)
                 suite_expect(suite, whole, here.whole + (size_t)rank * counts[p] + i, dtype,
                              suite_value(rank, here.part + i, dtype), "all_gather of pieces");
-        suite_expect(suite, whole, here.whole + (size_t)suite->size * counts[p], dtype, 111, "behind a piece");
+        suite_expect(suite, whole, here.whole + (size_t)suite->size * counts[p], dtype, 111, "after a piece");
     }
     suite_free(suite, whole);
     suite_free(suite, part);
@@ -91,7 +91,7 @@ static void scatter(struct suite *suite, int piece_count, enum aorta_dtype dtype
         for (size_t i = 0; i < counts[p]; i++)
             suite_expect(suite, p % 2 ? whole : part, (p % 2 ? own : here.part) + i, dtype,
                          suite_reduced(all_ranks, suite->size, own + i, dtype, reduction), "reduce_scatter of pieces");
-        suite_expect(suite, part, here.part + counts[p], dtype, 111, "behind a piece");
+        suite_expect(suite, part, here.part + counts[p], dtype, 111, "after a piece");
         for (size_t i = here.whole; i < here.whole + (size_t)suite->size * counts[p] + 1; i++) {
             if (p % 2 && i >= own && i < own + counts[p]) continue;
             suite_expect(suite, whole, i, dtype, suite_value(suite->rank, i, dtype), "what was sent");

@@ -1,4 +1,4 @@
-/* Memory that ranks reach in each other's: collectives in it, eagerly and in graphs, and who has none. */
+/* Memory that ranks reach on each other's GPU: collectives in it, eagerly and in graphs, and ranks without it. */
 #include "suite.h"
 
 #include "fake_nccl/fake_nccl.h"
@@ -28,7 +28,7 @@ static void *shared(const struct fixture *fixture, size_t count, enum aorta_dtyp
     return suite_shared_buffer(fixture->suite, fixture->comms, 2, count, dtype);
 }
 
-/* Of this rank, where they can be counted. */
+/* Windows of this rank, if they can be counted. */
 static void expect_windows(int count) {
     const struct fake_nccl_control *fake = suite_fake_nccl();
     if (fake) assert_int_equal(fake->windows(), count);
@@ -61,8 +61,8 @@ static void gather_and_scatter(struct fixture *fixture, size_t count, enum aorta
         suite_expect(suite, sums, i, AORTA_F32, suite_reduced(all_ranks, suite->size, own, AORTA_F32, AORTA_SUM),
                      "summed");
     }
-    suite_expect(suite, whole, size * count, dtype, 111, "behind what was gathered");
-    suite_expect(suite, sums, count, AORTA_F32, 111, "behind the sums");
+    suite_expect(suite, whole, size * count, dtype, 111, "after the gathered values");
+    suite_expect(suite, sums, count, AORTA_F32, 111, "after the sums");
     suite_free(suite, sums);
     suite_free(suite, gradients);
     suite_free(suite, whole);

@@ -244,7 +244,7 @@ static aorta_status run_failure(const void *args) {
     return AORTA_ERROR(AORTA_DEVICE, "%s", a->text);
 }
 
-/* A kernel that fails on a GPU takes the device with it; what can fail by itself there is its launch. */
+/* A kernel that fails on a GPU takes the device with it; only its launch can fail alone. */
 static aorta_status launch_failure(struct aorta_stream *stream, const void *args) {
     (void)stream;
     return run_failure(args);

@@ -1,4 +1,4 @@
-/* What the programs of this suite share. It uses device.h only, so that it runs on every device. */
+/* Shared by the programs of this suite. It uses device.h only, so that it runs on every device. */
 #ifndef AORTA_TESTS_CONFORMANCE_DEVICE_SUITE_H
 #define AORTA_TESTS_CONFORMANCE_DEVICE_SUITE_H
 

@@ -1,4 +1,4 @@
-/* What a capture refuses, and that everything is usable again afterwards. */
+/* Mistakes that a capture refuses, and that everything is usable again afterwards. */
 #include "suite.h"
 
 struct scene {
@@ -126,8 +126,8 @@ static void test_work_behind_the_join_is_not_joined(void **state) {
     check_usable_and_tear_down(*state, &s);
 }
 
-/* Joined through a third stream: origin forks side, side forks outside, outside joins side, side is never waited for
- * itself but outside's end lies behind it. */
+/* Joined through a third stream: origin forks side, side forks outside, outside joins side. No stream waits for side
+ * directly, but outside's end is after it. */
 static void test_joining_through_another_stream(void **state) {
     struct scene s;
     struct aorta_graph *graph;

@@ -41,7 +41,7 @@ static void test_nothing_runs_while_captured(void **state) {
         check_ok(aorta_graph_launch(graph, stream));
         expected = mix(expected, 5);
     }
-    queue_mix(stream, &counters[0], 6); /* behind the replays */
+    queue_mix(stream, &counters[0], 6); /* after the replays */
     sync_stream(stream);
     assert_int_equal(counters[0], mix(expected, 6));
     assert_int_equal(counters[1], mix(expected, 9));
@@ -86,7 +86,7 @@ static void test_every_replay_stamps_anew(void **state) {
     aorta_pinned_free(*state, counter);
 }
 
-/* One stream forks into two others, which exchange results, and joins them: a diamond with a cross-link.
+/* One stream forks into two more, which exchange results, and joins them: a diamond with a cross-link.
  *   origin: x = mix(x, 1) ─┬─ left:  y = x; y = mix(y, 2) ───────┬─ left: y = mix(y, 4) ─┬─ origin: x = mix(x, 5)
  *                          └─ right: z = x; z = mix(z, 3); w = y ┘ (after left's first)   ┘ */
 struct diamond {
@@ -200,8 +200,8 @@ static void test_branches_run_side_by_side(void **state) {
     free_diamond(*state, &d);
 }
 
-/* A joined stream waits once more, for the end of the first: nothing is left to run behind that wait, but the next
- * replay must not begin before it is over. */
+/* A joined stream waits once more, for the end of the first: no work follows that wait, but the next replay must not
+ * begin before it is over. */
 static void test_a_branch_may_end_in_a_wait(void **state) {
     struct diamond d;
     make_diamond(*state, &d);
@@ -327,8 +327,7 @@ static void test_a_failure_in_a_branch_reaches_the_stream(void **state) {
     free_diamond(*state, &d);
 }
 
-/* What was queued before the capture begins runs all the same, and a stream that joins late may have work of its own.
- */
+/* Work queued before the capture begins runs all the same, and a stream that joins late may have its own work. */
 static void test_queued_work_goes_on_during_a_capture(void **state) {
     struct diamond d;
     make_diamond(*state, &d);

@@ -7,7 +7,7 @@ static unsigned char pattern(size_t i) {
     return (unsigned char)(i * 131 + i / 256);
 }
 
-/* host → device → device → host with odd sizes at odd offsets; what lies around stays untouched. */
+/* host → device → device → host with odd sizes at odd offsets; bytes around them stay untouched. */
 static void test_copies_of_odd_sizes_and_offsets(void **state) {
     static const size_t sizes[] = {0, 1, 3, 7, 63, 255, 257, 4095, 65537, 1000003}, offsets[] = {0, 1, 5, 255};
     enum { MARGIN = 300, MOST = 1000003 + 2 * MARGIN };
@@ -120,7 +120,7 @@ static void test_the_limit_is_respected_and_reported(void **state) {
     assert_non_null(strstr(message, "768.00 KiB"));
     assert_non_null(strstr(message, "512.00 KiB free"));
     aorta_status_free(status);
-    check_ok(aorta_device_alloc(*state, 512 * 1024, "the rest", &b)); /* exactly to the brim */
+    check_ok(aorta_device_alloc(*state, 512 * 1024, "all free memory", &b)); /* exactly to the brim */
     void *c;
     check_fails(aorta_device_alloc(*state, 1, "one too many", &c), AORTA_MEMORY, "one too many: 1 bytes");
     aorta_device_free(*state, b);

@@ -182,7 +182,7 @@ static void test_events_carry_failures_on(void **state) {
     check_fails(aorta_event_synchronize(further), AORTA_DEVICE, "bad luck");
     check_ok(aorta_stream_wait(c, before));
     queue_mix(c, counter, 2);
-    sync_stream(c); /* was not behind the failure */
+    sync_stream(c); /* did not follow the failure */
     check_ok(aorta_event_synchronize(before));
     check_fails(aorta_event_synchronize(behind), AORTA_DEVICE, "bad luck");
     check_fails(aorta_event_time(behind, &time), AORTA_DEVICE, "bad luck");
@@ -199,7 +199,7 @@ static void test_events_carry_failures_on(void **state) {
     aorta_pinned_free(*state, counter);
 }
 
-/* A failed stream runs nothing more, but what waits behind it still waits for all that came before. */
+/* A failed stream runs nothing more, but work after it still waits for all earlier work. */
 static void test_a_failed_stream_still_keeps_order(void **state) {
     struct aorta_stream *locked = make_stream(*state, "locked"), *failed = make_stream(*state, "failed");
     struct aorta_event *first = make_event(*state), *second = make_event(*state);
@@ -317,7 +317,7 @@ static void test_host_threads_drive_streams_of_their_own(void **state) {
     aorta_pinned_free(*state, counters);
 }
 
-/* A stream on a share of the device does all that others do. Devices that cannot cut one say so. */
+/* A stream on a share of the device does all that a whole one does. Devices that cannot cut one return an error. */
 static void test_a_limited_stream_works(void **state) {
     struct aorta_stream *limited = make_stream(*state, "limited"), *other = make_stream(*state, "other");
     aorta_status status = aorta_stream_limit(limited, 0.5, 0);

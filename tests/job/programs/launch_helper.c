@@ -41,7 +41,7 @@ static void sleep_for_ever(void) {
     for (;;) pause();
 }
 
-/* ---- what a rank can do ---- */
+/* ---- actions of a rank ---- */
 
 static int action_env(int rank, int chosen) {
     (void)chosen;
@@ -58,7 +58,7 @@ static void say(int rank, const char *text) {
     if (report(aorta_beacon_open(rank, &beacon))) exit(97);
     aorta_beacon_step(beacon, 12);
     aorta_beacon_set(beacon, text);
-    aorta_beacon_close(beacon); /* what was said stays */
+    aorta_beacon_close(beacon); /* the text stays */
 }
 
 static int action_fail(int rank, int chosen) {
@@ -68,7 +68,7 @@ static int action_fail(int rank, int chosen) {
     return 0;
 }
 
-/* The chosen rank fails first and ends last; the others end because of it. */
+/* The chosen rank fails first and ends last; the other ranks end because of it. */
 static int action_fail_slowly(int rank, int chosen) {
     signal(SIGTERM, SIG_IGN);
     if (rank != chosen) {
@@ -86,7 +86,7 @@ static int action_fail_slowly(int rank, int chosen) {
 static int action_kill(int rank, int chosen) {
     say(rank, "counting sheep");
     if (rank == chosen) kill(getpid(), SIGKILL);
-    signal(SIGTERM, SIG_IGN); /* only SIGKILL ends the others */
+    signal(SIGTERM, SIG_IGN); /* only SIGKILL ends the other ranks */
     sleep_for_ever();
     return 0;
 }
@@ -104,7 +104,7 @@ static void on_interrupt(int signal) {
     interrupted = signal;
 }
 
-/* Like the trainer: finishes what it is at, then ends with the code of an interrupted run. */
+/* Like the trainer: finishes its work, then ends with the code of an interrupted run. */
 static int action_interrupt(int rank, int chosen) {
     (void)chosen;
     signal(SIGINT, on_interrupt);
@@ -178,7 +178,7 @@ static aorta_status run_phases(const struct stop *stop, struct aorta_comm_option
     struct aorta_comm *group;
     void *buffer;
     stop_at(stop, START);
-    AORTA_TRY(aorta_device_alloc(options->device, 4000, "what is reduced", &buffer));
+    AORTA_TRY(aorta_device_alloc(options->device, 4000, "reduced values", &buffer));
     AORTA_TRY(aorta_comm_open(options, comm));
     stop_at(stop, GROUPS);
     AORTA_TRY(aorta_comm_split(*comm, (const int[]){0, 1}, 2, &group));
@@ -251,7 +251,7 @@ int main(int argc, char **argv) {
     if (argc > 4 && !strcmp(argv[1], "launch")) {
         int exit_code = 0;
         const char *late = getenv("LAUNCH_HELPER_LATE"), *rank = getenv("AORTA_LAUNCH_RANK");
-        if (late && rank && !strcmp(late, rank)) { /* loaded so slowly that the others are over by then */
+        if (late && rank && !strcmp(late, rank)) { /* loaded so slowly that the other ranks are over by then */
             signal(SIGTERM, SIG_IGN);
             sleep(1);
         }

@@ -57,7 +57,7 @@ static void *find(void *library, const char *name) {
     exit(99);
 }
 
-/* What the test has set. */
+/* The test's setting. */
 static const char *setting(const char *name) {
     const char *value = getenv(name);
     if (!value) exit(96);
@@ -433,7 +433,7 @@ static int profiled_later(int number) {
     return failed ? failed : number;
 }
 
-/* Training of NUMBER steps that repeat themselves, 5 ms apart, behind a start of another kind. */
+/* Training of NUMBER steps that repeat, 5 ms apart, after a start of another kind. */
 static int layers(int number) {
     static const char *const names[] = {"norm", "gemm", "gelu", "gemm_2", "loss", "gemm_backward", "FusedAdam"};
     start_all();
@@ -612,7 +612,7 @@ static bool is_read(void) {
     return access(setting("AORTA_TRACE_SPOOL"), F_OK) != 0;
 }
 
-/* Leaves a child behind that goes on using the GPU, until the test has read and removed the recording. */
+/* Starts a child that goes on using the GPU, until the test has read and removed the recording. */
 static int left_behind(int number) {
     int pipes[2];
     char ready = 0;

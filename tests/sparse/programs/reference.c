@@ -194,12 +194,11 @@ static void visit_lists(struct reference *r, const struct batch *b, int64_t samp
             if (!back) memset(columns, 0, (size_t)width * sizeof *columns);
             for (int64_t i = first; i < first + lengths[list]; i++) {
                 const double weight = group->weighted ? (double)weights[i] : 1;
-                for (int64_t c = 0; c < width; c++) {
+                for (int64_t c = 0; c < width; c++)
                     if (back)
                         table->gradient[ids[i] * width + c] += weight * columns[c];
                     else
                         columns[c] += weight * table->rows[ids[i] * width + c];
-                }
             }
         }
     }

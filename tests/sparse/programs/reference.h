@@ -2,8 +2,8 @@
 #ifndef AORTA_TESTS_SPARSE_REFERENCE_H
 #define AORTA_TESTS_SPARSE_REFERENCE_H
 
-#include "sparse/batch.h"
 #include "sparse/dense.h"
+#include "sparse/tables.h"
 
 struct reference;
 

@@ -1,0 +1,227 @@
+#include "base/arena.h"
+#include "base/array.h"
+#include "base/hash.h"
+#include "base/intern.h"
+#include "base/place.h"
+#include "base/table.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 16, BLOCK_BYTES = 4096, LARGEST_BLOCK = 65536 };
+
+struct aorta_arena_block {
+    struct aorta_arena_block *next;
+    size_t used, capacity;
+    _Alignas(ALIGNMENT) unsigned char bytes[];
+};
+
+static struct aorta_arena_block *add_block(struct aorta_arena *arena, size_t bytes, bool zeroed) {
+    size_t capacity = arena->blocks ? 2 * arena->blocks->capacity : BLOCK_BYTES;
+    if (capacity > LARGEST_BLOCK) capacity = LARGEST_BLOCK;
+    if (capacity < bytes) capacity = bytes;
+    zeroed |= capacity > bytes; /* something else follows */
+    struct aorta_arena_block *block = zeroed ? calloc(1, sizeof *block + capacity) : malloc(sizeof *block + capacity);
+    if (!block) return NULL;
+    *block = (struct aorta_arena_block){.next = arena->blocks, .capacity = capacity};
+    arena->blocks = block;
+    return block;
+}
+
+static void *take(struct aorta_arena *arena, size_t bytes, bool zeroed) {
+    struct aorta_arena_block *block = arena->blocks;
+    arena->failed |= bytes > PTRDIFF_MAX - BLOCK_BYTES; /* no object is larger, and sanitizers end programs that ask */
+    if (arena->failed) return NULL;
+    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (!block || block->capacity - block->used < bytes) block = add_block(arena, bytes, zeroed);
+    arena->failed = !block;
+    if (!block) return NULL;
+    void *memory = block->bytes + block->used;
+    block->used += bytes;
+    return memory;
+}
+
+void *aorta_arena_alloc(struct aorta_arena *arena, size_t bytes) {
+    return take(arena, bytes, true);
+}
+
+void *aorta_arena_raw(struct aorta_arena *arena, size_t bytes) {
+    return take(arena, bytes, false);
+}
+
+char *aorta_arena_strdup(struct aorta_arena *arena, const char *string) {
+    size_t bytes = strlen(string) + 1;
+    char *copy = aorta_arena_alloc(arena, bytes);
+    if (copy) memcpy(copy, string, bytes);
+    return copy;
+}
+
+char *aorta_arena_printf(struct aorta_arena *arena, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = length < 0 ? NULL : aorta_arena_alloc(arena, (size_t)length + 1);
+    if (!text) return NULL;
+    va_start(args, format);
+    vsnprintf(text, (size_t)length + 1, format, args);
+    va_end(args);
+    return text;
+}
+
+void *aorta_arena_grow(struct aorta_arena *arena, void *items, size_t count, size_t *capacity, size_t bytes) {
+    if (count < *capacity) return items;
+    const size_t larger = *capacity ? 2 * *capacity : 16;
+    void *grown = aorta_arena_alloc(arena, larger < PTRDIFF_MAX / bytes ? larger * bytes : SIZE_MAX);
+    if (!grown) return NULL;
+    if (count) memcpy(grown, items, count * bytes);
+    *capacity = larger;
+    return grown;
+}
+
+void aorta_arena_free(struct aorta_arena *arena) {
+    while (arena->blocks) {
+        struct aorta_arena_block *next = arena->blocks->next;
+        free(arena->blocks);
+        arena->blocks = next;
+    }
+    arena->failed = false;
+}
+
+void aorta_arena_end(struct aorta_arena *part, struct aorta_arena *whole) {
+    whole->failed |= part->failed;
+    aorta_arena_free(part);
+}
+
+aorta_status aorta_arena_check(const struct aorta_arena *arena, const char *what) {
+    return arena->failed ? AORTA_ERROR(AORTA_MEMORY, "no memory for %s", what) : NULL;
+}
+
+/* ---- arrays ---- */
+
+bool aorta_array_grow(void *array, size_t *capacity, size_t count, size_t size) {
+    enum { FIRST = 16 };
+    const size_t half = *capacity / 2, larger = *capacity > SIZE_MAX - half ? SIZE_MAX : *capacity + half;
+    size_t wanted = larger > FIRST ? larger : FIRST;
+    if (wanted < count) wanted = count;
+    if (wanted > PTRDIFF_MAX / size) return false; /* no object is larger, and sanitizers end programs that ask */
+    void *items;
+    memcpy(&items, array, sizeof items); /* a pointer of another type may not be read as void * */
+    items = realloc(items, wanted * size);
+    if (!items) return false;
+    memcpy(array, &items, sizeof items);
+    *capacity = wanted;
+    return true;
+}
+
+bool aorta_array_extend(void *array, size_t *count, size_t wanted, size_t size) {
+    const size_t before = *count;
+    if (!aorta_array_fit(array, count, wanted, size)) return false;
+    char *items;
+    memcpy(&items, array, sizeof items);
+    if (*count > before) memset(items + before * size, 0, (*count - before) * size);
+    return true;
+}
+
+void aorta_array_trim(void *array, size_t count, size_t size) {
+    void *items;
+    memcpy(&items, array, sizeof items);
+    void *smaller = count ? realloc(items, count * size) : NULL;
+    if (!count) free(items);
+    if (count && !smaller) return; /* it stays as it is */
+    memcpy(array, &smaller, sizeof smaller);
+}
+
+aorta_status aorta_array_reserve(void *array, size_t *capacity, size_t count, size_t size, const char *items) {
+    if (aorta_array_fit(array, capacity, count, size)) return NULL;
+    return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu %s", count, items);
+}
+
+/* ---- interned texts ---- */
+
+struct slice {
+    const char *text;
+    size_t length;
+};
+
+static uint64_t hash_text(const void *of, uint32_t number) {
+    const struct aorta_intern *set = of;
+    return aorta_hash_bytes(set->strings[number], strlen(set->strings[number]));
+}
+
+static bool is_slice(const void *of, uint32_t number, const void *key) {
+    const struct aorta_intern *set = of;
+    const struct slice *slice = key;
+    return strncmp(set->strings[number], slice->text, slice->length) == 0 && !set->strings[number][slice->length];
+}
+
+const char *aorta_intern_slice(struct aorta_intern *set, const char *text, size_t length) {
+    if (!aorta_table_reserve(&set->table, set->count + 1, hash_text, set) ||
+        !aorta_array_fit(&set->strings, &set->capacity, set->count + 1, sizeof *set->strings))
+        return NULL;
+    const struct slice slice = {text, length};
+    uint32_t *slot = aorta_table_slot(&set->table, aorta_hash_bytes(text, length), is_slice, set, &slice);
+    if (*slot) return set->strings[*slot - 1];
+    char *stored = aorta_arena_alloc(&set->arena, length + 1);
+    if (!stored) return NULL;
+    memcpy(stored, text, length);
+    stored[length] = '\0';
+    set->strings[set->count++] = stored;
+    *slot = (uint32_t)set->count;
+    return stored;
+}
+
+const char *aorta_intern(struct aorta_intern *set, const char *string) {
+    return aorta_intern_slice(set, string, strlen(string));
+}
+
+void aorta_intern_free(struct aorta_intern *set) {
+    aorta_arena_free(&set->arena);
+    aorta_table_free(&set->table);
+    free(set->strings);
+    memset(set, 0, sizeof *set);
+}
+
+/* ---- places in memory ---- */
+
+size_t aorta_place_round(size_t bytes) {
+    return (bytes + AORTA_PLACE_ALIGNMENT - 1) / AORTA_PLACE_ALIGNMENT * AORTA_PLACE_ALIGNMENT;
+}
+
+void *aorta_place_take(struct aorta_place *place, size_t bytes) {
+    const size_t skip = -(uintptr_t)place->memory % AORTA_PLACE_ALIGNMENT;
+    if (!place->memory || place->bytes < skip || place->bytes - skip < bytes) return NULL;
+    char *memory = (char *)place->memory + skip;
+    *place = (struct aorta_place){memory + bytes, place->bytes - skip - bytes};
+    return memory;
+}
+
+/* ---- tables by key ---- */
+
+bool aorta_table_reserve(struct aorta_table *table, size_t count, uint64_t (*hash_of)(const void *of, uint32_t number),
+                         const void *of) {
+    enum { FIRST = 64 };
+    size_t slot_count = table->slot_count ? table->slot_count : FIRST;
+    while (slot_count / 2 < count) slot_count *= 2;
+    if (slot_count == table->slot_count) return true;
+    uint32_t *slots = calloc(slot_count, sizeof *slots);
+    if (!slots) return false;
+    for (size_t i = 0; i < table->slot_count; i++) {
+        if (!table->slots[i]) continue;
+        size_t at = (size_t)hash_of(of, table->slots[i] - 1) & (slot_count - 1);
+        while (slots[at]) at = (at + 1) & (slot_count - 1);
+        slots[at] = table->slots[i];
+    }
+    free(table->slots);
+    table->slots = slots;
+    table->slot_count = slot_count;
+    return true;
+}
+
+void aorta_table_free(struct aorta_table *table) {
+    free(table->slots);
+    *table = (struct aorta_table){0};
+}

@@ -1,0 +1,348 @@
+/* Every GPU kernel of the operations as a table, their launch, and which are compiled ahead. */
+#include "ops/gpu/gpu.h"
+#include "ops/ops.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(AORTA_F32 == 0 && AORTA_F16 == 1 && AORTA_BF16 == 2, "entries of a typed kernel stand in this order");
+
+/* Defined by the files that cmake/embed.cmake makes of kernels/. */
+#define SOURCE(source) extern const struct aorta_gpu_source aorta_source_##source;
+#include "ops/kernels.def"
+
+const struct aorta_gpu_source *const aorta_ops_sources[AORTA_OPS_SOURCE_COUNT] = {
+#define SOURCE(source) &aorta_source_##source,
+#include "ops/kernels.def"
+};
+
+const struct aorta_gpu_entry aorta_ops_entries[AORTA_ENTRY_COUNT] = {
+#define PLAIN(source, name) {&aorta_source_##source, #name},
+#define TYPED(source, name)                                                                                            \
+    {&aorta_source_##source, #name "_fp32"}, {&aorta_source_##source, #name "_fp16"},                                  \
+        {&aorta_source_##source, #name "_bf16"},
+#define APART(source, name)                                                                                            \
+    {&aorta_source_##source##_fp32, #name "_fp32"}, {&aorta_source_##source##_fp16, #name "_fp16"},                    \
+        {&aorta_source_##source##_bf16, #name "_bf16"},
+#include "ops/kernels.def"
+};
+
+aorta_status aorta_ops_gpu_run(struct aorta_stream *stream, enum aorta_ops_entry entry, struct aorta_gpu_grid grid,
+                               const void *args, size_t bytes) {
+    return aorta_gpu_launch(stream, &aorta_ops_entries[entry], grid, args, bytes);
+}
+
+aorta_status aorta_ops_gpu_run_typed(struct aorta_stream *stream, enum aorta_ops_entry entry, enum aorta_dtype dtype,
+                                     struct aorta_gpu_grid grid, const void *args, size_t bytes) {
+    return aorta_gpu_launch(stream, &aorta_ops_entries[(int)entry + (int)dtype], grid, args, bytes);
+}
+
+static const struct aorta_gpu_source *source_of(enum aorta_ops_entry entry, enum aorta_dtype dtype) {
+    return aorta_ops_entries[(int)entry + (int)dtype].source;
+}
+
+aorta_status aorta_ops_expect_transformer(struct aorta_device *device, const struct aorta_linear *linear1,
+                                          int64_t head_dim) {
+    if (!aorta_device_is_gpu(device)) return NULL;
+    const enum aorta_dtype dtype = linear1->dtype;
+    bool fused;
+    AORTA_TRY(aorta_linear_gelu_fits(device, linear1, &fused));
+    const struct aorta_gpu_source *const wanted[] = {
+        source_of(AORTA_ENTRY_norm_forward, dtype),
+        source_of(AORTA_ENTRY_embedding_forward, dtype),
+        source_of(AORTA_ENTRY_gelu_forward, dtype),
+        source_of(AORTA_ENTRY_bce, dtype),
+        source_of(AORTA_ENTRY_column_sums, dtype),
+        aorta_ops_gpu_attention_source(dtype, head_dim), /* NULL: it will be refused */
+        fused ? aorta_ops_entries[AORTA_ENTRY_linear_gelu_forward].source : NULL,
+    };
+    const struct aorta_gpu_source *sources[sizeof wanted / sizeof *wanted];
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        if (wanted[i]) sources[count++] = wanted[i];
+    aorta_gpu_expect(device, sources, count);
+    return NULL;
+}
+
+struct aorta_ops_limits aorta_ops_limits(const struct aorta_device *device) {
+    if (!aorta_device_is_gpu(device)) return (struct aorta_ops_limits){INT64_MAX, INT64_MAX};
+    return (struct aorta_ops_limits){aorta_ops_gpu_most_head_dim(), aorta_ops_gpu_most_norm_row()};
+}
+
+/* ---- scratch memory ---- */
+
+enum { LEAST_BYTES = 1 << 20 }; /* so that most operations find one there */
+
+/* One per stream and number and, when more was needed, per size: graphs may still use the smaller one. */
+struct piece {
+    const struct aorta_stream *stream;
+    int number;
+    struct aorta_ops_workspace workspace;
+    struct piece *next;
+};
+
+struct workspaces {
+    struct aorta_device *device;
+    pthread_mutex_t lock;
+    struct piece *pieces; /* newest first */
+};
+
+static aorta_status workspaces_create(struct aorta_device *device, void **state) {
+    struct workspaces *workspaces = calloc(1, sizeof *workspaces);
+    if (!workspaces) return AORTA_ERROR(AORTA_MEMORY, "no memory for the table of workspaces");
+    workspaces->device = device;
+    pthread_mutex_init(&workspaces->lock, NULL);
+    *state = workspaces;
+    return NULL;
+}
+
+static void piece_destroy(struct aorta_device *device, struct piece *piece) {
+    aorta_device_free(device, piece->workspace.memory);
+    aorta_pinned_free(device, piece->workspace.fault);
+    free(piece);
+}
+
+static void workspaces_destroy(void *state) {
+    struct workspaces *workspaces = state;
+    while (workspaces->pieces) {
+        struct piece *piece = workspaces->pieces;
+        workspaces->pieces = piece->next;
+        piece_destroy(workspaces->device, piece);
+    }
+    pthread_mutex_destroy(&workspaces->lock);
+    free(workspaces);
+}
+
+static aorta_status piece_create(struct aorta_device *device, const struct aorta_stream *stream, int number,
+                                 size_t bytes, struct piece **created) {
+    struct piece *piece = calloc(1, sizeof *piece);
+    if (!piece) return AORTA_ERROR(AORTA_MEMORY, "no memory for a workspace's description");
+    piece->stream = stream;
+    piece->number = number;
+    piece->workspace.bytes = bytes;
+    void *fault = NULL;
+    aorta_status status = aorta_device_alloc(device, bytes, "workspace of operations", &piece->workspace.memory);
+    if (!status) status = aorta_pinned_alloc(device, sizeof *piece->workspace.fault, "faults of operations", &fault);
+    if (status) {
+        piece_destroy(device, piece);
+        return status;
+    }
+    piece->workspace.fault = fault;
+    memset(fault, 0, sizeof *piece->workspace.fault);
+    *created = piece;
+    return NULL;
+}
+
+static bool serves(const struct piece *piece, const struct aorta_stream *stream, int number, size_t bytes) {
+    return piece->stream == stream && piece->number == number && piece->workspace.bytes >= bytes;
+}
+
+static aorta_status find_or_create(struct workspaces *workspaces, const struct aorta_stream *stream, int number,
+                                   size_t bytes, struct aorta_ops_workspace *workspace) {
+    struct piece *piece = workspaces->pieces;
+    while (piece && !serves(piece, stream, number, bytes)) piece = piece->next;
+    if (!piece) {
+        if (aorta_stream_capturing(stream))
+            return AORTA_ERROR(AORTA_DEVICE,
+                               "stream %s has no workspace of %zu bytes, and none can be allocated inside a capture: "
+                               "run the operation once before, or call aorta_ops_prepare",
+                               aorta_stream_name(stream), bytes);
+        AORTA_TRY(piece_create(workspaces->device, stream, number, bytes, &piece));
+        piece->next = workspaces->pieces;
+        workspaces->pieces = piece;
+    }
+    *workspace = piece->workspace;
+    return NULL;
+}
+
+/* Workspace `number` of the stream; 0 is the one of aorta_ops_workspace. Other numbers' contents outlast the next
+ * operation. */
+static aorta_status numbered_workspace(struct aorta_stream *stream, int number, size_t bytes,
+                                       struct aorta_ops_workspace *workspace) {
+    static const char key;
+    void *state;
+    AORTA_TRY(
+        aorta_device_attachment(aorta_stream_device(stream), &key, workspaces_create, workspaces_destroy, &state));
+    struct workspaces *workspaces = state;
+    pthread_mutex_lock(&workspaces->lock);
+    aorta_status status =
+        find_or_create(workspaces, stream, number, bytes < LEAST_BYTES ? LEAST_BYTES : bytes, workspace);
+    pthread_mutex_unlock(&workspaces->lock);
+    return status;
+}
+
+aorta_status aorta_ops_workspace(struct aorta_stream *stream, size_t bytes, struct aorta_ops_workspace *workspace) {
+    return numbered_workspace(stream, 0, bytes, workspace);
+}
+
+bool aorta_ops_take_fault(struct aorta_gpu_fault *fault, struct aorta_gpu_fault *met) {
+    if (!__atomic_load_n(&fault->found, __ATOMIC_ACQUIRE)) return false;
+    *met = *fault;
+    fault->found = 0;
+    __atomic_store_n(&fault->claimed, 0, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* ---- column sums ---- */
+
+/* The gathered sums of one stream. */
+struct gathering {
+    struct gathering *next;
+    const struct aorta_stream *stream;
+    bool on;
+    int count; /* sums that wait; the partial sums of number i are in the stream's workspace i + 1 */
+    struct aorta_gpu_column_sums sums[AORTA_FINISH_MOST];
+};
+
+struct gatherings {
+    pthread_mutex_t lock; /* of the list; each entry is used only by the thread that queues on its stream */
+    struct gathering *first;
+};
+
+static aorta_status gatherings_create(struct aorta_device *device, void **state) {
+    (void)device;
+    struct gatherings *gatherings = calloc(1, sizeof *gatherings);
+    if (!gatherings) return AORTA_ERROR(AORTA_MEMORY, "no memory for the table of gathered sums");
+    pthread_mutex_init(&gatherings->lock, NULL);
+    *state = gatherings;
+    return NULL;
+}
+
+static void gatherings_destroy(void *state) {
+    struct gatherings *gatherings = state;
+    while (gatherings->first) {
+        struct gathering *gathering = gatherings->first;
+        gatherings->first = gathering->next;
+        free(gathering);
+    }
+    pthread_mutex_destroy(&gatherings->lock);
+    free(gatherings);
+}
+
+static struct gathering *sums_find_or_create(struct gatherings *gatherings, const struct aorta_stream *stream) {
+    struct gathering *gathering = gatherings->first;
+    while (gathering && gathering->stream != stream) gathering = gathering->next;
+    if (gathering) return gathering;
+    gathering = calloc(1, sizeof *gathering);
+    if (!gathering) return NULL;
+    gathering->stream = stream;
+    gathering->next = gatherings->first;
+    return gatherings->first = gathering;
+}
+
+static aorta_status of_stream(struct aorta_stream *stream, struct gathering **gathering) {
+    static const char key;
+    void *state;
+    AORTA_TRY(
+        aorta_device_attachment(aorta_stream_device(stream), &key, gatherings_create, gatherings_destroy, &state));
+    struct gatherings *gatherings = state;
+    pthread_mutex_lock(&gatherings->lock);
+    *gathering = sums_find_or_create(gatherings, stream);
+    pthread_mutex_unlock(&gatherings->lock);
+    return *gathering ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a stream's gathered sums");
+}
+
+static aorta_status launch(struct aorta_stream *stream, const struct aorta_gpu_column_sums *sums, int count) {
+    struct aorta_gpu_column_finish_args args = {0};
+    uint32_t end = 0;
+    for (int i = 0; i < count; i++) {
+        args.sums[i] = sums[i];
+        args.ends[i] = end += aorta_ops_blocks(sums[i].columns, AORTA_FINISH_LANES);
+    }
+    const struct aorta_gpu_grid grid = {.blocks = {end}, .threads = {AORTA_FINISH_LANES, AORTA_FINISH_ROWS}};
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_column_finish, grid, &args, sizeof args);
+}
+
+static aorta_status launch_gathered(struct aorta_stream *stream, struct gathering *gathering) {
+    const int count = gathering->count;
+    gathering->count = 0;
+    return count ? launch(stream, gathering->sums, count) : NULL;
+}
+
+/* A full table is launched when one more comes: so the last launch comes after all operations that are gathered. */
+aorta_status aorta_ops_gpu_partial(struct aorta_stream *stream, size_t bytes, float **partial) {
+    struct gathering *gathering;
+    struct aorta_ops_workspace workspace;
+    AORTA_TRY(of_stream(stream, &gathering));
+    if (gathering->count == AORTA_FINISH_MOST) AORTA_TRY(launch_gathered(stream, gathering));
+    AORTA_TRY(numbered_workspace(stream, gathering->on ? gathering->count + 1 : 0, bytes, &workspace));
+    *partial = workspace.memory;
+    return NULL;
+}
+
+/* Whether one launch may not make both: they add to the same memory. */
+static bool meets(const struct gathering *gathering, const struct aorta_gpu_column_sums *sums) {
+    for (int i = 0; i < gathering->count; i++)
+        for (int own = 0; own < 3; own++)
+            for (int other = 0; other < 3; other++)
+                if (sums->sums[own] && sums->sums[own] == gathering->sums[i].sums[other]) return true;
+    return false;
+}
+
+aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *stream, const struct aorta_gpu_column_sums *sums) {
+    struct gathering *gathering;
+    AORTA_TRY(of_stream(stream, &gathering));
+    if (!gathering->on) return launch(stream, sums, 1);
+    if (meets(gathering, sums)) { /* its own partial sums stay where they are: nothing is asked for in between */
+        AORTA_TRY(launch_gathered(stream, gathering));
+        return launch(stream, sums, 1);
+    }
+    gathering->sums[gathering->count++] = *sums;
+    return NULL;
+}
+
+aorta_status aorta_sums_gather(struct aorta_stream *stream) {
+    if (!aorta_device_is_gpu(aorta_stream_device(stream))) return NULL;
+    struct gathering *gathering;
+    AORTA_TRY(of_stream(stream, &gathering));
+    gathering->on = true;
+    gathering->count = 0; /* left by an operation that failed */
+    return NULL;
+}
+
+static aorta_status sums_finish_gpu(struct aorta_stream *stream, const void *none) {
+    struct gathering *gathering;
+    (void)none;
+    AORTA_TRY(of_stream(stream, &gathering));
+    gathering->on = false;
+    return launch_gathered(stream, gathering);
+}
+
+/* Queued on GPUs only. */
+static const struct aorta_kernel finish_kernel = {"sums_finish", NULL, sums_finish_gpu};
+
+aorta_status aorta_sums_finish(struct aorta_stream *stream) {
+    return aorta_device_is_gpu(aorta_stream_device(stream)) ? aorta_launch(stream, &finish_kernel, NULL, 0) : NULL;
+}
+
+/* ---- both stages ---- */
+
+/* As many blocks as run at once, none with less than a few rows for each thread. */
+struct aorta_ops_columns aorta_ops_gpu_share_columns(struct aorta_device *device, int64_t rows, int64_t columns) {
+    enum { LEAST_ROWS = 4 * AORTA_COLUMN_ROWS };
+    const struct aorta_gpu_properties *gpu = aorta_gpu_get_properties(device);
+    const uint32_t across = aorta_ops_blocks(columns, (int64_t)AORTA_COLUMN_LANES * 8);
+    const int64_t wanted = AORTA_COLUMN_RESIDENT * (int64_t)gpu->multiprocessors / across;
+    int64_t per_split = wanted > 1 ? (rows + wanted - 1) / wanted : rows;
+    if (per_split < LEAST_ROWS) per_split = LEAST_ROWS;
+    const uint32_t splits = aorta_ops_blocks(rows, per_split);
+    return (struct aorta_ops_columns){
+        .rows_per_split = per_split,
+        .splits = splits,
+        .partial_bytes = (size_t)(splits * columns) * sizeof(float),
+        .grid = {.blocks = {splits > 0 ? across : 0, splits}, .threads = {AORTA_COLUMN_LANES, AORTA_COLUMN_ROWS}}};
+}
+
+aorta_status aorta_ops_gpu_column_sums(struct aorta_stream *stream, enum aorta_dtype dtype, const void *dy,
+                                       const struct aorta_gpu_column_sums *wanted) {
+    const struct aorta_ops_columns share =
+        aorta_ops_gpu_share_columns(aorta_stream_device(stream), wanted->rows, wanted->columns);
+    struct aorta_gpu_column_args first = {
+        .x = dy, .rows = wanted->rows, .columns = wanted->columns, .rows_per_split = share.rows_per_split};
+    AORTA_TRY(aorta_ops_gpu_partial(stream, share.partial_bytes, &first.partial));
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_column_sums, dtype, share.grid, &first, sizeof first));
+    struct aorta_gpu_column_sums second = *wanted;
+    second.partial = first.partial, second.rows = share.splits, second.split = wanted->columns;
+    return aorta_ops_gpu_column_finish(stream, &second);
+}
