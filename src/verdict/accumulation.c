@@ -4,8 +4,9 @@
  *
  * The same kernels lie before the same reductions in each part, and before the first of a part as many as between the
  * step's last and the next step's first. Pointwise kernels do not count: sums into gradients and an optimizer's. */
+#include "replay/scaled.h"
 #include "timeline/gradients.h"
-#include "verdict/verdict_internal.h"
+#include "verdict/gains_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -84,4 +85,53 @@ int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, con
     if (work && found) parts = parts_of(found, collect(rank->trace, work, count, kind, found));
     aorta_arena_end(&scratch, memory);
     return (int)parts;
+}
+
+/* ---- what reducing once saves ---- */
+
+/* All but the last part of each step's reductions are gone. */
+static void drop_repeats(const struct aorta_trace_rank *rank, enum aorta_collective kind, size_t times,
+                         struct aorta_work_scale *scales, struct aorta_arena *memory) {
+    for (size_t i = 0; i < rank->window_count; i++) {
+        const struct aorta_trace_window *window = &rank->windows[i];
+        struct aorta_arena scratch = {0};
+        const size_t limit = window->profile.range_count;
+        const struct aorta_trace_work **reductions = aorta_arena_raw(&scratch, (limit + 1) * sizeof *reductions);
+        size_t count = 0;
+        for (size_t j = 0; reductions && j < limit; j++) {
+            const struct aorta_trace_work *work = &rank->work[window->work[j]];
+            if (work->start_ns >= window->start_ns && is_reduction(rank->trace, work, kind)) reductions[count++] = work;
+        }
+        if (count) qsort(reductions, count, sizeof *reductions, by_launch);
+        for (size_t j = 0; j + count / times < count; j++) {
+            const size_t row = (size_t)(reductions[j] - rank->work);
+            scales[rank->source ? rank->source[row] : row] = (struct aorta_work_scale){.left = 0, .gone = true};
+        }
+        aorta_arena_end(&scratch, memory);
+    }
+}
+
+double aorta_gain_of_reducing_once(const struct gains *gains, enum aorta_collective kind, int times) {
+    const struct aorta_trace_analysis *analysis = gains->analysis;
+    struct aorta_arena memory = {0};
+    struct aorta_graph scaled = {0};
+    struct aorta_replay replay = {0};
+    double gain_ns = 0;
+    struct aorta_work_scale **scales = aorta_arena_alloc(&memory, (analysis->rank_count + 1) * sizeof(void *));
+    for (size_t i = 0; scales && i < analysis->rank_count; i++) {
+        const size_t count = analysis->ranks[i].trace->work_count;
+        scales[i] = aorta_arena_raw(&memory, (count + 1) * sizeof **scales);
+        for (size_t j = 0; scales[i] && j < count; j++) scales[i][j] = (struct aorta_work_scale){.left = 1};
+        if (!memory.failed) drop_repeats(&analysis->ranks[i], kind, (size_t)times, scales[i], &memory);
+    }
+    if (!memory.failed) {
+        aorta_graph_scale(gains->built, (const struct aorta_work_scale *const *)scales, &scaled);
+        aorta_replay_run(&scaled, 0, &replay);
+        gain_ns = gains->found.replayed_ns - replay.step_ns;
+        memory.failed |= replay.memory.failed;
+    }
+    aorta_replay_free(&replay);
+    aorta_graph_scaled_free(&scaled);
+    aorta_arena_end(&memory, gains->verdict->arena);
+    return gain_ns > 0 && !gains->verdict->arena->failed ? gain_ns / 1e6 : 0;
 }

@@ -74,7 +74,10 @@ void aorta_fill_data_wait(struct aorta_fill *fill) {
 }
 
 void aorta_fill_copy(struct aorta_fill *fill) {
+    static const double DWARFED = 2; /* times the kernels */
     set(fill, AORTA_FACT_COPY_ALONE, fill->finding->cost_ms);
+    if (fill->finding->cost_ms > DWARFED * fill->verdict->compute_ms)
+        set(fill, AORTA_FACT_OVERLAP_LIMIT, fill->verdict->compute_ms);
 }
 
 void aorta_fill_straggler(struct aorta_fill *fill) {

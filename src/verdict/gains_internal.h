@@ -19,6 +19,8 @@ struct gains {
 /* By the gain that is shown, largest first; then by cost. */
 void aorta_findings_order(struct aorta_finding *findings, size_t count);
 
+/* What a step saves when its gradients are reduced once instead of so many times, ms. (accumulation.c) */
+double aorta_gain_of_reducing_once(const struct gains *gains, enum aorta_collective kind, int times);
 /* Adds the facts of causes whose place in the program is worth knowing. (gains_origin.c) */
 void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *finding,
                             const struct aorta_origin *origin);

@@ -128,6 +128,7 @@ struct aorta_verdict {
         const char *name; /* of one of the collectives; NULL: there are none */
         double ran_ms, alone_ms;
     } host_collectives;   /* of a recording without a device: what they ran, and without an operation of the program */
+    bool rnn_cells;       /* the program runs cells of a recurrent network one by one */
     double micro_batches; /* of a pipeline's step; 0: there is none */
     unsigned program;     /* enum aorta_program */
     struct aorta_arena *arena; /* of all this */

@@ -328,9 +328,24 @@ void aorta_find_launches(const struct aorta_trace_analysis *analysis, struct aor
     aorta_find_gap(analysis, finding);
 }
 
+/* nn.LSTMCell and nn.GRUCell in a loop; nn.LSTM and nn.GRU run kernels of cuDNN or MIOpen instead. */
+static bool runs_cells(const struct aorta_trace_rank *rank) {
+    enum { LOOP = 8 };
+    size_t cells = 0;
+    const struct aorta_trace_window *window = rank->window_count ? &rank->windows[rank->window_count / 2] : NULL;
+    for (size_t i = 0; window && i < window->profile.range_count && cells < LOOP; i++) {
+        const char *name = aorta_trace_text(rank->trace, rank->work[window->work[i]].name);
+        cells += strstr(name, "lstm_cell_forward") || strstr(name, "gru_cell_forward");
+    }
+    return cells >= LOOP;
+}
+
 void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    verdict->rnn_cells = runs_cells(&analysis->ranks[0]);
     for (size_t i = 0; i < verdict->finding_count; i++) {
         struct aorta_finding *finding = &verdict->findings[i];
+        if (verdict->rnn_cells && finding->cause == AORTA_CAUSE_HOST_LAUNCH)
+            aorta_facts_flag(&finding->facts, AORTA_FACT_RNN_CELLS);
         if (aorta_cause_row(finding->cause)->find) aorta_cause_row(finding->cause)->find(analysis, finding);
         if (verdict->sends) aorta_facts_flag(&finding->facts, AORTA_FACT_SENDS);
     }

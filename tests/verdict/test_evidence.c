@@ -326,29 +326,30 @@ static void merge_and_the_verdict_agree_on_who_was_late(void **state) {
 /* ---- gradients of micro-batches ---- */
 
 /* Steps of four micro-batches on one rank of two; the gradients of each, or of the last only, are reduced in two parts,
- * each beside nothing. */
-static void micro_batches(struct run *run, bool each, bool marked) {
+ * each beside nothing. `ahead`: the host launches far ahead of the device. */
+static void micro_batches(struct run *run, bool each, bool marked, bool ahead) {
     struct sample_kineto sample;
     const char reduce[] = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
     sample_kineto_begin(&sample, 0, 2);
     for (int i = 0; i < 5; i++) {
         double at = 10000.0 * i + 100;
-        if (marked) step_mark(&sample, i, at, 9990);
-        for (int j = 0; j < 4; j++, at += 2000) {
+        double launch = ahead ? 100 + 800 * i : at;
+        if (marked) step_mark(&sample, i, launch, ahead ? 799 : 9990);
+        for (int j = 0; j < 4; j++, at += 2000, launch += ahead ? 150 : 2000) {
             const bool reduced = each || j == 3;
             for (int k = 0; k < 8; k++)
-                sample_kineto_kernel(&sample, "sm90_xmma_gemm_forward", 7, at + 10 * k, at + 20 + 50 * k, 49, "");
-            sample_kineto_kernel(&sample, "sm90_xmma_gemm_backward", 7, at + 100, at + 420, 80, "");
-            if (reduced) sample_kineto_kernel(&sample, reduce, 20, at + 110, at + 500, 300, "");
-            sample_kineto_kernel(&sample, "sm90_xmma_gemm_backward", 7, at + 120, at + 800, 80, "");
+                sample_kineto_kernel(&sample, "sm90_xmma_gemm_forward", 7, launch + 10 * k, at + 20 + 50 * k, 49, "");
+            sample_kineto_kernel(&sample, "sm90_xmma_gemm_backward", 7, launch + 100, at + 420, 80, "");
+            if (reduced) sample_kineto_kernel(&sample, reduce, 20, launch + 110, at + 500, 300, "");
+            sample_kineto_kernel(&sample, "sm90_xmma_gemm_backward", 7, launch + 120, at + 800, 80, "");
             if (j)
-                sample_kineto_kernel(&sample, "void at::native::vectorized_elementwise_kernel", 7, at + 125, at + 880,
-                                     5, "");
-            if (reduced) sample_kineto_kernel(&sample, reduce, 20, at + 130, at + 900, 800, "");
+                sample_kineto_kernel(&sample, "void at::native::vectorized_elementwise_kernel", 7, launch + 125,
+                                     at + 880, 5, "");
+            if (reduced) sample_kineto_kernel(&sample, reduce, 20, launch + 130, at + 900, 800, "");
         }
         for (int k = 0; k < 6; k++)
-            sample_kineto_kernel(&sample, "void at::native::multi_tensor_apply_kernel", 7, at + 10 * k, at + 20 * k, 15,
-                                 "");
+            sample_kineto_kernel(&sample, "void at::native::multi_tensor_apply_kernel", 7, launch + 10 * k, at + 20 * k,
+                                 15, "");
     }
     sample_kineto_open(&sample, &run->list);
     analyze(run);
@@ -359,18 +360,33 @@ static void gradients_reduced_for_each_micro_batch_are_seen(void **state) {
     for (int each = 0; each < 2; each++) {
         struct run run = {0};
         struct aorta_verdict verdict;
-        micro_batches(&run, each, true);
+        micro_batches(&run, each, true, false);
         check_ok(aorta_verdict_make(&run.analysis, &verdict));
         const struct aorta_finding *exposed = said_finding(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
         assert_int_equal(said_has(exposed, AORTA_FACT_REDUCED_AGAIN), each);
         if (each) said_near(said_value(exposed, AORTA_FACT_REDUCED_AGAIN), 4, 0);
         const char *advice = strstr(said_advice(exposed), "no_sync() around all but the last micro-batch");
         assert_int_equal(advice != NULL, each);
-        const char *words = strstr(said_evidence(&verdict, exposed), "all gradients are reduced 4 times per step");
+        const char *words =
+            strstr(said_evidence(&verdict, exposed), "all gradients are reduced 4 times per step: once");
         assert_int_equal(words != NULL, each);
         aorta_verdict_free(&verdict);
         end(&run);
     }
+}
+
+/* Three of four times two reductions of 300 and 800 us. */
+static void reducing_once_has_a_gain(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct aorta_verdict verdict;
+    micro_batches(&run, true, true, true);
+    check_ok(aorta_verdict_make(&run.analysis, &verdict));
+    const struct aorta_finding *exposed = said_finding(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
+    said_near(said_value(exposed, AORTA_FACT_GAIN_OF_ONCE), 3.3, 0.2);
+    said_near(exposed->gain_ms, 3.3, 0.2);
+    aorta_verdict_free(&verdict);
+    end(&run);
 }
 
 /* ---- late launches ---- */
@@ -455,6 +471,7 @@ int main(void) {
         cmocka_unit_test(launches_within_an_operation_have_its_shape),
         cmocka_unit_test(merge_and_the_verdict_agree_on_who_was_late),
         cmocka_unit_test(gradients_reduced_for_each_micro_batch_are_seen),
+        cmocka_unit_test(reducing_once_has_a_gain),
         cmocka_unit_test(late_launches_are_counted_with_the_work_they_launch),
         cmocka_unit_test(sends_are_no_all_to_all),
     };

@@ -6,26 +6,27 @@
 #include "check.h"
 #include "formats/open.h"
 #include "samples/kineto.h"
+#include "verdict/facts.h"
 #include "verdict/verdict.h"
 
 #include <math.h>
 
 enum { STEPS = 5, GEMMS = 4 };
-static const double COPY_US = 15000, DMA_US = 2000, GEMM_US = 300;
+static const double COPY_US = 15000, GEMM_US = 300;
 
-static double add_copy(struct sample_kineto *sample, double at, int number) {
+/* `dma_us`: of the call, what the device copies. */
+static double add_copy(struct sample_kineto *sample, double at, int number, double dma_us) {
     char launch[64], copy[128];
     snprintf(launch, sizeof launch, "\"correlation\": %d", 900000 + number);
     snprintf(copy, sizeof copy, "\"device\": 0, \"stream\": 7, \"correlation\": %d, \"bytes\": 50000000",
              900000 + number);
     sample_kineto_event(sample, "cuda_runtime", "cudaMemcpyAsync", 1, at, COPY_US, launch);
-    sample_kineto_event(sample, "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 7, at + COPY_US - DMA_US, DMA_US,
+    sample_kineto_event(sample, "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 7, at + COPY_US - dma_us, dma_us,
                         copy);
     return at + COPY_US + 10;
 }
 
-static void pageable_copies_are_copies_not_late_launches(void **state) {
-    (void)state;
+static void check_copies(double dma_us, bool dwarf) {
     struct sample_kineto sample;
     struct aorta_trace_list list = {0};
     struct aorta_trace_analysis analysis;
@@ -35,7 +36,7 @@ static void pageable_copies_are_copies_not_late_launches(void **state) {
     for (int i = 0; i < STEPS; i++) {
         char name[32];
         const double begin = at;
-        at = add_copy(&sample, at, i);
+        at = add_copy(&sample, at, i, dma_us);
         for (int j = 0; j < GEMMS; j++, at += GEMM_US + 10)
             sample_kineto_kernel(&sample, "sm90_xmma_gemm", 7, at, at + 8, GEMM_US, "");
         snprintf(name, sizeof name, "ProfilerStep#%d", i);
@@ -48,6 +49,9 @@ static void pageable_copies_are_copies_not_late_launches(void **state) {
     const struct aorta_finding *first = &verdict.findings[0];
     assert_int_equal(first->cause, AORTA_CAUSE_COPY);
     assert_true(fabs(first->gain_ms - COPY_US / 1e3) < 0.05 * COPY_US / 1e3);
+    const struct aorta_fact *limit = aorta_facts_find(&first->facts, AORTA_FACT_OVERLAP_LIMIT);
+    assert_int_equal(limit != NULL, dwarf);
+    if (dwarf) assert_true(fabs(limit->value - GEMMS * GEMM_US / 1e3) < 0.01);
     for (size_t i = 1; i < verdict.finding_count; i++)
         if (verdict.findings[i].cause == AORTA_CAUSE_HOST_LAUNCH)
             assert_true(aorta_finding_shown_ms(&verdict.findings[i]) < 0.1 * COPY_US / 1e3);
@@ -56,7 +60,18 @@ static void pageable_copies_are_copies_not_late_launches(void **state) {
     aorta_trace_list_free(&list);
 }
 
+static void pageable_copies_are_copies_not_late_launches(void **state) {
+    (void)state;
+    check_copies(2000, false);
+}
+
+static void copies_that_dwarf_kernels_cannot_be_hidden(void **state) {
+    (void)state;
+    check_copies(14000, true);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pageable_copies_are_copies_not_late_launches)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pageable_copies_are_copies_not_late_launches),
+                                       cmocka_unit_test(copies_that_dwarf_kernels_cannot_be_hidden)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
