@@ -234,7 +234,7 @@ static void put_category(const struct aorta_trace_comparison *c, size_t side, st
     if (most->values[side].of.p_value >= aorta_significance) aorta_text_puts(out, ", within the noise");
 }
 
-/* Of recordings that are compared as a whole, how they differ is the whole chance. */
+/* Recordings that are compared as a whole have no term between runs. */
 static void put_chance(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
     if (c->unsure) {
         aorta_text_puts(out, c->unsure);
@@ -505,7 +505,7 @@ static void put_json_recording(struct aorta_json *json, const struct aorta_trace
         aorta_json_key_null(json, "steps");
 }
 
-/* Of the side its first recording, with the steps of all. */
+/* A side has the path of its first recording and the steps of all. */
 static void put_json_side(struct aorta_json *json, const struct aorta_trace_comparison *c, size_t i,
                           const struct aorta_differences *differences, double threshold) {
     aorta_json_object(json);

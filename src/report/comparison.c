@@ -7,7 +7,7 @@
 
 /* ---- samples ---- */
 
-/* Of one run, behind what `samples` holds already; the caller has made place. */
+/* Appends the samples of one run; the caller has made place. */
 static size_t add_samples(const struct aorta_labelled *run, const struct aorta_metric *metric, double *samples) {
     const size_t limit = aorta_measured_most(run);
     size_t count = 0;
@@ -155,8 +155,8 @@ static void choose_main(struct figures *figures) {
         if (strcmp(aorta_metrics[i].key, rate) == 0 && !isnan(figures->rows[i].of.p_value)) figures->main = i;
 }
 
-/* Of the step where that differs: a figure that is longer in a longer step is no news. Times of steps with other work
- * are none either. */
+/* The step has a family of its own, since a figure that is longer in a longer step is no news. Times of steps with
+ * other work do not count. */
 static void evaluate(struct figures *figures) {
     const double least = 0.01 * figures->rows[0].of.value[0];
     for (size_t i = 0; i < figures->count; i++) {

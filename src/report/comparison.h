@@ -16,12 +16,12 @@ AORTA_MUST_USE aorta_status aorta_run_compare(const struct aorta_labelled *run, 
                                               const struct aorta_metric *candidate,
                                               struct aorta_comparison *comparison);
 
-/* Of configuration, environment and clocks. */
+/* Differences of configuration, environment and clocks. */
 AORTA_MUST_USE aorta_status aorta_labelled_differences(const struct aorta_labelled *reference,
                                                        const struct aorta_labelled *candidate,
                                                        struct aorta_differences *differences);
 
-/* What is printed: what else differs, the step's difference, and in one sentence what differs most. */
+/* Prints a headline and its facts. */
 AORTA_MUST_USE aorta_status aorta_label_comparison_text(const struct aorta_label *reference,
                                                         const struct aorta_label *candidate, struct aorta_text *out);
 /* One object: all figures of two labels, and the sentence. */

@@ -16,7 +16,7 @@ struct aorta_sweep_point {
 struct aorta_sweep_result {
     struct aorta_sweep_point *points;     /* of whole trials first, each group from the best to the worst */
     size_t count, whole;                  /* in all, of whole trials */
-    const struct aorta_sweep_point *best; /* NULL: no trial has the figure. Of halving and TPE one of those repeated */
+    const struct aorta_sweep_point *best; /* NULL: no trial has the figure. Halving and TPE choose a repeated point */
     size_t alike;                         /* others that chance may have put behind it */
     bool wins;                            /* the best point, or a knob, beats the noise */
     struct aorta_sweep_point baseline;    /* 0 runs: none has the figure */

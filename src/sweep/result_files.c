@@ -250,7 +250,7 @@ static aorta_status write_environment(const struct aorta_sweep_job *job, const s
     return write_text(job->output, "best.env", NULL, &text);
 }
 
-/* Those of an earlier part of the sweep. */
+/* Removes the files of an earlier part of the sweep. */
 static aorta_status remove_best(const char *directory) {
     static const char *const names[] = {"best.yaml", "best.env"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -58,12 +58,12 @@ enum aorta_sweep_objective {
 struct aorta_sweep_objective_row {
     const char *key, *unit;
     bool higher_is_better;
-    double min, max; /* what lies outside was not measured, whoever says so */
+    double min, max; /* values outside were not measured */
     bool above_min;  /* min itself is outside */
 };
 extern const struct aorta_sweep_objective_row aorta_sweep_objectives[AORTA_SWEEP_OBJECTIVE_COUNT];
 
-/* The same for throughput of `aorta train`: "samples/s". */
+/* The row's unit; throughput of `aorta train` has "samples/s". */
 const char *aorta_sweep_unit(const char *target, enum aorta_sweep_objective objective);
 
 /* Whether a figure can be one; NaN, which is not measured, can. */

@@ -288,7 +288,7 @@ aorta_status aorta_trace_compare(const struct aorta_trace_compare_input *inputs,
 
 /* ---- labels ---- */
 
-/* Of the folders that all paths begin with, with the last slash. */
+/* Length of the folders that all paths begin with, with the last slash. */
 static size_t common_folders(const char *const *paths, size_t count) {
     size_t same = 0;
     for (size_t i = 0; paths[0][i]; i++) {

@@ -91,7 +91,7 @@ static aorta_status add_named(struct collecting *c, enum aorta_trace_section sec
     return add(c, row, step, ns, counted);
 }
 
-/* Of work, which may be a collective's. */
+/* Adds work, which may be a collective. */
 static aorta_status add_named_work(struct collecting *c, enum aorta_trace_section section, const char *name,
                                    const struct aorta_trace_work *work, size_t step, int64_t ns, bool counted) {
     size_t row = 0;

@@ -5,10 +5,10 @@
 #include "base/random.h"
 
 #include "check.h"
+#include "flat.h"
 #include "folder.h"
 #include "hwq/compare.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -250,17 +250,8 @@ static void finish(struct sides *sides) {
     aorta_text_free(&sides->text);
 }
 
-/* Lines are wrapped: a run of spaces and line breaks counts as one space. */
 static bool says(const struct sides *sides, const char *part) {
-    struct aorta_text flat = {0};
-    for (const char *at = sides->text.data; *at; at++)
-        if (!isspace((unsigned char)*at))
-            aorta_text_append(&flat, at, 1);
-        else if (!flat.length || flat.data[flat.length - 1] != ' ')
-            aorta_text_puts(&flat, " ");
-    const bool found = strstr(flat.data, part) != NULL;
-    aorta_text_free(&flat);
-    return found;
+    return text_has(sides->text.data, part);
 }
 
 static void runs_and_settings(void **state) {

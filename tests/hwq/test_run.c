@@ -1,5 +1,6 @@
 /* The harness: passes, gates and gaps, on the CPU device, and the workloads of P0 and comms_compute_overlap. */
 #include "check.h"
+#include "flat.h"
 
 #include "hwq/gaps.h"
 #include "hwq/graph.h"
@@ -319,7 +320,7 @@ static void check_text(const struct aorta_hwq_run *run, const struct aorta_hwq_r
     struct aorta_text text = {0};
     aorta_hwq_run_text(run, result, &text);
     check_ok(aorta_text_check(&text));
-    if (!strstr(text.data, part)) fail_msg("\"%s\" is not in:\n%s", part, text.data);
+    if (!text_has(text.data, part)) fail_msg("\"%s\" is not in:\n%s", part, text.data);
     aorta_text_free(&text);
 }
 

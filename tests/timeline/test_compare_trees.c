@@ -171,7 +171,7 @@ static void the_first_line_names_what_changed_most(void **state) {
     end(&c);
 }
 
-/* Nothing stands for them: each is a change of its own. */
+/* Nothing replaces these operations: each is a change of its own. */
 static void what_nothing_replaces_stands_for_itself(void **state) {
     (void)state;
     struct compared c;
