@@ -31,7 +31,7 @@ static int32_t small_int(struct trace_kineto *kineto, struct aorta_json_value va
 }
 
 /* Ranks stand in a list, or in a text that looks like one; long ones are cut ("[0, 1, ..., 63]") and so not known. */
-static bool get_ranks(struct aorta_json_value value, int32_t **ranks, size_t *count) {
+static bool get_ranks(struct trace_kineto *kineto, struct aorta_json_value value, int32_t **ranks, size_t *count) {
     if (aorta_json_is_string(value)) value = (struct aorta_json_value){value.text + 1, value.length - 2};
     struct aorta_json_cursor cursor = aorta_json_elements(value);
     struct aorta_json_value element;
@@ -41,7 +41,10 @@ static bool get_ranks(struct aorta_json_value value, int32_t **ranks, size_t *co
     while (aorta_json_next_element(&cursor, &element)) {
         int64_t rank;
         if (!aorta_json_get_int(element, &rank) || rank < 0 || rank > INT32_MAX) break;
-        if (!aorta_array_fit(ranks, &capacity, *count + 1, sizeof **ranks)) break;
+        if (!aorta_array_fit(ranks, &capacity, *count + 1, sizeof **ranks)) {
+            aorta_trace_builder_fail(kineto->builder);
+            break;
+        }
         (*ranks)[(*count)++] = (int32_t)rank;
     }
     if (*count && aorta_json_well_formed(&cursor)) return true;
@@ -58,7 +61,7 @@ static uint32_t get_group(struct trace_kineto *kineto, const struct kineto_event
     if (name == AORTA_TRACE_NONE && description == AORTA_TRACE_NONE && !list.length) return AORTA_TRACE_NONE;
     int32_t *ranks = NULL;
     size_t count = 0;
-    if (list.length) (void)get_ranks(list, &ranks, &count);
+    if (list.length) (void)get_ranks(kineto, list, &ranks, &count);
     uint32_t group = aorta_trace_builder_group(kineto->builder, name, description, size, ranks, count);
     free(ranks);
     return group;

@@ -9,6 +9,7 @@
 
 #include <limits.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Allocations that succeed yet; the next one fails, and with `lasting` all that follow. */
@@ -104,8 +105,57 @@ static void of_operations_with_shapes(void **state) {
     exhaust(paths, 1, 31);
 }
 
+/* A reader that has no memory for a part of an event fails as a whole: no collective loses its group. */
+static void while_a_file_is_read(void **state) {
+    (void)state;
+    static const char *const path = "exhaustion.json";
+    struct aorta_text text = {0}, expected = {0};
+    struct aorta_trace_list whole = {0};
+    aorta_text_puts(&text, "{\"distributedInfo\": {\"rank\": 0, \"world_size\": 2}, \"traceEvents\": [{}");
+    for (int i = 0; i < 40; i++)
+        aorta_text_printf(&text,
+                          ",{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"ncclDevKernel_AllReduce_Sum_f32_RING_LL\","
+                          "\"pid\":0,\"tid\":7,\"ts\":%d,\"dur\":50,\"args\":{\"device\":0,\"stream\":7,"
+                          "\"Collective name\":\"allreduce\",\"In msg nelems\":%d,\"Group size\":2,"
+                          "\"Process Group Name\":\"%d\",\"Process Group Ranks\":\"[0, 1]\"}}",
+                          100 * i, 1000 + i, i % 3);
+    aorta_text_puts(&text, "]}");
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text.data, 1, text.length, file), text.length);
+    assert_int_equal(fclose(file), 0);
+    check_ok(aorta_trace_open(path, NULL, &whole));
+    check_ok(analyze(&whole, &expected));
+    long at = 0;
+    for (bool failed = true; failed; at++) {
+        struct aorta_trace_list list = {0};
+        struct aorta_text words = {0};
+        lasting = false;
+        left = at;
+        aorta_status status = aorta_trace_open(path, NULL, &list);
+        failed = left < 0;
+        left = LONG_MAX;
+        if (status)
+            assert_int_equal(aorta_status_code(status), AORTA_MEMORY);
+        else {
+            check_ok(analyze(&list, &words));
+            assert_string_equal(words.data, expected.data);
+            assert_int_equal(list.items[0]->group_count, whole.items[0]->group_count);
+        }
+        aorta_status_free(status);
+        aorta_text_free(&words);
+        aorta_trace_list_free(&list);
+    }
+    assert_true(at > 100);
+    assert_int_equal(remove(path), 0);
+    aorta_text_free(&text);
+    aorta_text_free(&expected);
+    aorta_trace_list_free(&whole);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(while_a_file_is_read),
         cmocka_unit_test(of_two_ranks),
         cmocka_unit_test(of_operations_with_shapes),
     };
