@@ -67,10 +67,22 @@ static void put_fixes(enum aorta_cause cause, struct aorta_text *out) {
     }
 }
 
+/* The template of the name without its options: "slow KIND (slow_collective)". */
+static void put_name(const struct aorta_cause_row *row, struct aorta_text *out) {
+    for (const char *at = row->name; *at;) {
+        const size_t plain = strcspn(at, "[{");
+        aorta_text_append(out, at, plain);
+        at += plain;
+        if (*at == '{') aorta_text_puts(out, "KIND");
+        at += strcspn(at, *at == '[' ? "]" : "}");
+        if (*at) at++;
+    }
+    aorta_text_printf(out, " (%s)\n\n", row->key);
+}
+
 void aorta_cause_help(enum aorta_cause cause, struct aorta_text *out) {
     const struct aorta_cause_row *row = aorta_cause_row(cause);
-    const int plain = (int)strcspn(row->name, "[{");
-    aorta_text_printf(out, "%.*s%s (%s)\n\n", plain, row->name, row->by_kind ? "KIND" : "", row->key);
+    put_name(row, out);
     put("meaning", row->means, out);
     put("measured", row->how, out);
     put("gain", row->gain, out);

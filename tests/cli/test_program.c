@@ -32,6 +32,8 @@ static const struct {
     {"--version", 0, "\nLicense: MIT, the AORTA authors\n"},
     {"help info", 0, "Usage: aorta info [--json]"},
     {"info --help", 0, "print one JSON object"},
+    {"help serialized_streams", 0, "serialized streams (KIND) (serialized_streams)\n"},
+    {"help straggler", 0, "straggler (straggler)\n"},
     {"help train", 0, "Usage: aorta train"},
     {"help launch", 0, "Usage: aorta launch"},
     {"help report", 0, "Usage: aorta report"},
