@@ -62,6 +62,22 @@ static void launches_without_kernels_are_counted(void **state) {
     check_launches(59, 61, 61.0 / 120, true);
 }
 
+/* A part of a recording: two launches whose kernels follow, and 20 kernels whose launches were before. */
+static void kernels_without_launches_are_there(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    struct opened opened;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int i = 0; i < 20; i++)
+        sample_kineto_event(&sample, "kernel", "gemm", 7, 100 * i, 60, "\"device\": 0, \"stream\": 7");
+    put_launch(&sample, 5);
+    put_launch(&sample, 105);
+    open_sample(&sample, &opened);
+    assert_int_equal(opened.list.items[0]->coverage.unanswered, 2);
+    assert_null(opened.analysis.thin);
+    end(&opened);
+}
+
 /* The device was not recorded: the operations of the host take its place, but not in a verdict. */
 static void a_recording_without_its_device_is_thin(void **state) {
     (void)state;
@@ -198,6 +214,7 @@ static void what_can_be_stays(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(launches_without_kernels_are_counted),
+        cmocka_unit_test(kernels_without_launches_are_there),
         cmocka_unit_test(a_recording_without_its_device_is_thin),
         cmocka_unit_test(a_program_of_the_host_is_whole),
         cmocka_unit_test(captured_and_nested_launches_need_no_kernel),
