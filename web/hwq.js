@@ -57,7 +57,7 @@ function scaling(data) {
   const times = ["p50", "p95", "p99"].map((key) => ({ name: key, data: results.map((row) => [row.stream_count, row.latency_ms[key]]) }));
   return [pair(
     overStreams("Throughput", one.throughput_unit, [{ name: "measured", data: results.map((row) => [row.stream_count, row.throughput]) },
-      { name: "linear scaling", data: linear, lineStyle: { type: "dashed", width: 1 }, symbolSize: 4 }], { max: Number(most.toPrecision(2)), ...upper }),
+      { name: "linear scaling", data: linear, lineStyle: { type: "dashed", width: 1 }, symbolSize: 4 }], { max: Number(most.toPrecision(2)), axisLabel: { showMaxLabel: false }, ...upper }),
     overStreams("Efficiency: throughput per stream, relative to the first count", "share", [{ name: "efficiency", data: analysis.stream_counts.map((count, i) => [count, analysis.efficiencies[i]]) }],
       { ...upper, axisLabel: { formatter: (value) => percent(value) } }),
     overStreams("Iteration time", "ms", times, { ...timeAxis(times), ...upper }),
