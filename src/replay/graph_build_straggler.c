@@ -5,9 +5,9 @@
  * beside a collective that waits for a late rank is slowed down by it and would not be without the waiting: so runs are
  * compared with no collective beside them, where there are any.
  *
- * A rank that runs more of what the others run too, or the same with other sizes, has more of the work that the ranks
- * share: to balance it takes away what is above the mean of the ranks. What only it runs, and what is only slower, can
- * go as a whole.
+ * A rank that runs the same with other sizes, or exchanges work with the others and runs more, has more of the work
+ * that the ranks share: to balance it takes away what is above the mean of the ranks. What only it runs otherwise, and
+ * what is only slower, can go as a whole.
  *
  * One rank may have another variant of a kernel: what only it runs is no more than what it lacks of the others'. And of
  * what all run, no more is taken away than the rank takes longer for all of it. */
@@ -22,7 +22,7 @@ static const double MATTERS = 0.01; /* of a rank's time: less is noise */
 
 /* One run of a kernel. */
 struct entry {
-    uint32_t name, number; /* the number-th of its name in its step */
+    uint32_t name, sizes, number; /* the number-th of them in its step */
     uint32_t rank, span;
     bool beside, waiting; /* a collective ran meanwhile; one waited for at least half of it */
 };
@@ -31,7 +31,6 @@ struct entry {
 struct group {
     size_t begin, end;
     double mean_ns, alone_ns; /* alone_ns 0: never alone */
-    uint32_t sizes;
 };
 
 struct study {
@@ -42,16 +41,13 @@ struct study {
     struct group *groups;      /* one for each rank, of the key at hand */
     double *times;             /* best_time of each, ascending */
     double *more[2], *less[2]; /* of each rank, of what only it has [0] and of what all have [1] */
-    double *shared, *own[2];   /* of each rank, of what is longer: parts of shared work; what is not, as in more[] */
-    size_t *entry_count;       /* of each rank */
-    struct last {
-        uint32_t name, sizes; /* of the run before of any number; NONE: none */
-    } * last;                 /* of each rank */
+    size_t *only, *lacks;      /* of each rank: runs of a step that only it has, and that only the others have */
 };
 
 static int entry_order(const void *left, const void *right) {
     const struct entry *a = left, *b = right;
     if (a->name != b->name) return a->name < b->name ? -1 : 1;
+    if (a->sizes != b->sizes) return a->sizes < b->sizes ? -1 : 1;
     if (a->number != b->number) return a->number < b->number ? -1 : 1;
     if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
     return (a->span > b->span) - (a->span < b->span);
@@ -104,8 +100,8 @@ static bool counts(const struct aorta_replay_rank *rank, const struct aorta_repl
            span->start_ns < rank->bounds.end_ns;
 }
 
-/* Numbers the runs of each name within a step, in order of their launch: that of their beginnings differs from rank to
- * rank where streams overlap. */
+/* Numbers the runs of each name, or of the same sizes, within a step, in order of their launch: that of their
+ * beginnings differs from rank to rank where streams overlap. */
 static void number_runs(const struct study *study, uint32_t rank, struct aorta_arena *memory, uint32_t *numbers) {
     const struct aorta_replay_rank *one = &study->builder->recording->ranks[rank];
     const uint32_t *launched = study->builder->launched[rank];
@@ -117,9 +113,10 @@ static void number_runs(const struct study *study, uint32_t rank, struct aorta_a
     for (uint32_t i = 0; i < one->span_count; i++) {
         const struct aorta_replay_span *span = &one->spans[launched[i]];
         if (!counts(one, span)) continue;
-        if (last[span->name].step != span->step) last[span->name].count = 0;
-        last[span->name].step = span->step;
-        numbers[launched[i]] = last[span->name].count++;
+        const uint32_t key = span->sizes ? span->sizes : span->name;
+        if (last[key].step != span->step) last[key].count = 0;
+        last[key].step = span->step;
+        numbers[launched[i]] = last[key].count++;
     }
 }
 
@@ -132,8 +129,7 @@ static void collect_rank(struct study *study, uint32_t rank) {
     for (uint32_t i = 0; !scratch.failed && i < one->span_count; i++)
         if (counts(one, &one->spans[i]))
             study->entries[study->count++] =
-                (struct entry){.name = one->spans[i].name, .number = numbers[i], .rank = rank, .span = i};
-    study->entry_count[rank] = study->count - first;
+                (struct entry){one->spans[i].name, one->spans[i].sizes, numbers[i], .rank = rank, .span = i};
     find_beside(study->builder, rank, study->entries + first, study->count - first);
     aorta_arena_end(&scratch, &study->memory);
 }
@@ -149,19 +145,21 @@ static double best_time(const struct group *group) {
     return group->alone_ns > 0 ? group->alone_ns : group->mean_ns;
 }
 
+static bool is_same_run(const struct entry *a, const struct entry *b) {
+    return a->name == b->name && a->sizes == b->sizes && a->number == b->number;
+}
+
 static size_t measure_groups(struct study *study, size_t begin) {
     uint32_t ranks = study->builder->recording->rank_count;
     memset(study->groups, 0, ranks * sizeof *study->groups);
     size_t i = begin;
-    while (i < study->count && study->entries[i].name == study->entries[begin].name &&
-           study->entries[i].number == study->entries[begin].number) {
+    while (i < study->count && is_same_run(&study->entries[i], &study->entries[begin])) {
         struct group *group = &study->groups[study->entries[i].rank];
         double sum = 0, alone_sum = 0;
         size_t alone = 0;
         group->begin = i;
         for (; i < study->count && study->entries[i].rank == study->entries[group->begin].rank &&
-               study->entries[i].name == study->entries[begin].name &&
-               study->entries[i].number == study->entries[begin].number;
+               is_same_run(&study->entries[i], &study->entries[begin]);
              i++) {
             sum += (double)length_of(study, &study->entries[i]);
             if (study->entries[i].beside) continue;
@@ -169,9 +167,6 @@ static size_t measure_groups(struct study *study, size_t begin) {
             alone++;
         }
         group->end = i;
-        group->sizes = study->builder->recording->ranks[study->entries[group->begin].rank]
-                           .spans[study->entries[group->begin].span]
-                           .sizes;
         group->mean_ns = sum / (double)(i - group->begin);
         group->alone_ns = alone ? alone_sum / (double)alone : 0;
     }
@@ -199,48 +194,22 @@ static double excess_of(const struct study *study, uint32_t rank, bool *common) 
     return mine - others;
 }
 
-/* Another rank runs the same with other sizes, or has run as much of it before, and less often. */
-static bool is_shared(const struct study *study, uint32_t rank, uint32_t name, bool common) {
-    const uint32_t sizes = study->groups[rank].sizes;
-    bool other_sizes = false, ran = false;
-    for (uint32_t i = 0; i < study->builder->recording->rank_count; i++) {
-        if (i == rank) continue;
-        const struct group *group = &study->groups[i];
-        other_sizes |= group->mean_ns > 0 && group->sizes && sizes && group->sizes != sizes;
-        ran |= study->last[i].name == name && study->last[i].sizes == sizes;
-    }
-    return common ? other_sizes : ran;
-}
-
 static void sum_excess(struct study *study) {
-    const uint32_t ranks = study->builder->recording->rank_count;
-    uint32_t name = AORTA_GRAPH_NONE;
-    for (uint32_t i = 0; i < ranks; i++)
-        if (study->groups[i].mean_ns > 0) name = study->entries[study->groups[i].begin].name;
-    for (uint32_t i = 0; i < ranks; i++) {
+    for (uint32_t i = 0; i < study->builder->recording->rank_count; i++) {
         bool common;
         double excess = excess_of(study, i, &common);
         *(excess > 0 ? &study->more[common][i] : &study->less[common][i]) += excess;
-        if (excess <= 0) continue;
-        if (is_shared(study, i, name, common))
-            study->shared[i] += excess;
-        else
-            study->own[common][i] += excess;
+        if (!common && excess > 0) study->only[i]++;
+        if (!common && excess < 0) study->lacks[i]++;
     }
-    for (uint32_t i = 0; i < ranks; i++)
-        if (study->groups[i].mean_ns > 0) study->last[i] = (struct last){name, study->groups[i].sizes};
 }
 
-/* A library takes other kernels for other sizes: where the ranks run about as many kernels, those that only one has are
- * the others' under another name. A rank that is sent nothing has none of them. */
+/* What only this rank runs is the others' with other sizes where it lacks about as many kernels of theirs, and may be
+ * theirs where they exchange work. */
 static bool has_more_work(const struct study *study, uint32_t rank) {
-    static const double AS_MANY = 1.02;
-    const uint32_t ranks = study->builder->recording->rank_count;
-    const double share = (double)study->entry_count[rank] * (ranks - 1);
-    const bool renamed =
-        study->builder->recording->exchanges || share <= AS_MANY * (double)(study->count - study->entry_count[rank]);
-    const double shared = study->shared[rank] + (renamed ? study->own[0][rank] : 0);
-    return shared > study->own[1][rank] + (renamed ? 0 : study->own[0][rank]);
+    static const double AS_MANY = 0.9;
+    const bool renamed = (double)study->lacks[rank] >= AS_MANY * (double)study->only[rank];
+    return (renamed || study->builder->recording->exchanges) && study->more[0][rank] > study->more[1][rank];
 }
 
 /* ---- what it makes of each span ---- */
@@ -279,12 +248,9 @@ static void collect(struct study *study) {
     study->entries = aorta_arena_raw(&study->memory, limit * sizeof *study->entries);
     study->groups = aorta_arena_alloc(&study->memory, ranks * sizeof *study->groups);
     study->times = aorta_arena_alloc(&study->memory, ranks * sizeof *study->times);
-    study->shared = aorta_arena_alloc(&study->memory, ranks * sizeof *study->shared);
-    study->entry_count = aorta_arena_alloc(&study->memory, ranks * sizeof *study->entry_count);
-    study->last = aorta_arena_alloc(&study->memory, ranks * sizeof *study->last);
-    for (uint32_t i = 0; study->last && i < ranks; i++) study->last[i].name = AORTA_GRAPH_NONE;
+    study->only = aorta_arena_alloc(&study->memory, ranks * sizeof *study->only);
+    study->lacks = aorta_arena_alloc(&study->memory, ranks * sizeof *study->lacks);
     for (int i = 0; i < 2; i++) {
-        study->own[i] = aorta_arena_alloc(&study->memory, ranks * sizeof *study->own[i]);
         study->more[i] = aorta_arena_alloc(&study->memory, ranks * sizeof *study->more[i]);
         study->less[i] = aorta_arena_alloc(&study->memory, ranks * sizeof *study->less[i]);
     }

@@ -339,14 +339,15 @@ static bool is_upper_bound(const struct aorta_verdict *verdict, const struct aor
 }
 
 /* Without the files of the other ranks, waiting and transfer are one: all of the exposed time may go. Likewise where
- * compute waits for activations, as parts of it could run meanwhile. */
+ * compute waits for activations or for what other ranks send, as parts of it could run meanwhile. */
 static void add_upper_bounds(struct aorta_verdict *verdict) {
     const double step = aorta_verdict_gained_ms(verdict);
     for (size_t i = 0; i < verdict->finding_count; i++) {
         struct aorta_finding *finding = &verdict->findings[i];
         if (is_upper_bound(verdict, finding)) finding->at_best_ms = aorta_finding_shown_ms(finding);
         const bool much = finding->cost_ms >= BOUND * step && 2 * finding->alone_ms < finding->cost_ms;
-        const bool needed = aorta_facts_has(&finding->facts, AORTA_FACT_ACTIVATIONS);
+        const bool needed = aorta_facts_has(&finding->facts, AORTA_FACT_ACTIVATIONS) ||
+                            (verdict->recorded && finding->collective == AORTA_ALL_TO_ALL);
         if (finding->cause != AORTA_CAUSE_EXPOSED_COLLECTIVE || !much || !(verdict->ranks_missing || needed)) continue;
         finding->at_best_ms = fmin(finding->cost_ms, step);
         if (verdict->ranks_missing) aorta_facts_set(&finding->facts, AORTA_FACT_RANKS_MISSING, verdict->ranks_missing);
