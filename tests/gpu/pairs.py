@@ -60,7 +60,7 @@ PAIRS = [
     pair("offload", 1, "offload.py", "", "device", "copy", how=BOTH),
     pair("cells", 1, "cells.py", "", "whole", LAUNCHES, advice=r"LSTM|cuDNN", how=BOTH),
     pair("adamw", 1, "adamw.py", "", "fused", "optimizer", how=BOTH),
-    pair("loader", 1, "loader.py", "0", "8", "data_wait"),
+    pair("loader", 1, "loader.py", "0", "8", "data_wait host_pause", advice="DataLoader workers"),
     pair("item", 1, "item.py", "each", "once", "host_sync"),
     pair("gather_copies", 2, "gather.py", "copies", "copies ahead", "exposed_collective copy serialized_streams"),
     pair("gather_nccl", 2, "gather.py", "nccl", "nccl ahead", "exposed_collective serialized_streams"),
