@@ -97,7 +97,7 @@ static void add_calls(struct build *build, uint32_t host, size_t rank) {
     build->memory.failed |= !launching;
     int64_t from_ns, to_ns;
     bound_calls(build, trace, &from_ns, &to_ns);
-    for (size_t i = 0; !build->memory.failed && i < trace->call_count; i++) {
+    for (size_t i = 0; launching && !build->memory.failed && i < trace->call_count; i++) {
         const struct aorta_trace_call *call = &trace->calls[i];
         rows[i] = AORTA_GRAPH_NONE;
         if (call->start_ns < from_ns || call->start_ns >= to_ns) continue;

@@ -122,7 +122,7 @@ double aorta_gain_of_reducing_once(const struct gains *gains, enum aorta_collect
         const size_t count = analysis->ranks[i].trace->work_count;
         scales[i] = aorta_arena_raw(&memory, (count + 1) * sizeof **scales);
         for (size_t j = 0; scales[i] && j < count; j++) scales[i][j] = (struct aorta_work_scale){.left = 1};
-        if (!memory.failed) drop_repeats(&analysis->ranks[i], kind, (size_t)times, scales[i], &memory);
+        if (scales[i]) drop_repeats(&analysis->ranks[i], kind, (size_t)times, scales[i], &memory);
     }
     if (!memory.failed) {
         aorta_graph_scale(gains->built, (const struct aorta_work_scale *const *)scales, &scaled);
