@@ -261,6 +261,10 @@ void aorta_find_largest(const struct aorta_trace_analysis *analysis, struct aort
         fact->place.name = aorta_facts_text(&finding->facts, aorta_trace_text(largest[i].rank->trace, largest[i].name));
         fact->place.count = (double)largest[i].count / steps;
     }
+    const struct aorta_fact *first = aorta_facts_find(&finding->facts, AORTA_FACT_KERNEL);
+    const char *name = first && finding->cause == AORTA_CAUSE_COPY ? first->place.name : NULL;
+    if (name && (strstr(name, "PtoP") || strstr(name, "Peer")))
+        aorta_facts_flag(&finding->facts, AORTA_FACT_PEER_COPIES);
 }
 
 void aorta_find_slowest_gemm(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {

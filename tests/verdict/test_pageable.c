@@ -6,10 +6,12 @@
 #include "check.h"
 #include "formats/open.h"
 #include "samples/kineto.h"
+#include "verdict/advice.h"
 #include "verdict/facts.h"
 #include "verdict/verdict.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { STEPS = 5, GEMMS = 4 };
 static const double COPY_US = 15000, GEMM_US = 300;
@@ -70,8 +72,43 @@ static void copies_that_dwarf_kernels_cannot_be_hidden(void **state) {
     check_copies(14000, true);
 }
 
+/* Copies between GPUs need no pinned memory. */
+static void copies_between_gpus_have_their_own_advice(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    struct aorta_trace_list list = {0};
+    struct aorta_trace_analysis analysis;
+    struct aorta_verdict verdict;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int i = 0; i < STEPS; i++) {
+        char name[32], launch[64], copy[128];
+        const double at = 10000 + 1000 * i;
+        snprintf(launch, sizeof launch, "\"correlation\": %d", 900000 + i);
+        snprintf(copy, sizeof copy, "\"device\": 0, \"stream\": 7, \"correlation\": %d, \"bytes\": 50000000",
+                 900000 + i);
+        sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, 1000 + 100 * i, 5, launch);
+        sample_kineto_event(&sample, "gpu_memcpy", "Memcpy PtoP (Device -> Device)", 7, at, 400, copy);
+        sample_kineto_kernel(&sample, "sm90_xmma_gemm", 7, 1010 + 100 * i, at + 402, 590, "");
+        snprintf(name, sizeof name, "ProfilerStep#%d", i);
+        sample_kineto_event(&sample, "user_annotation", name, 1, 995 + 100 * i, 90, "");
+    }
+    sample_kineto_open(&sample, &list);
+    check_ok(aorta_trace_analyze(&list, NULL, &analysis));
+    check_ok(aorta_verdict_make(&analysis, &verdict));
+    const struct aorta_finding *copies = NULL;
+    for (size_t i = 0; i < verdict.finding_count; i++)
+        if (verdict.findings[i].cause == AORTA_CAUSE_COPY) copies = &verdict.findings[i];
+    assert_non_null(copies);
+    assert_true(aorta_facts_has(&copies->facts, AORTA_FACT_PEER_COPIES));
+    assert_non_null(strstr(copies->fixes[0].row->text, "between GPUs"));
+    aorta_verdict_free(&verdict);
+    aorta_trace_analysis_free(&analysis);
+    aorta_trace_list_free(&list);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pageable_copies_are_copies_not_late_launches),
-                                       cmocka_unit_test(copies_that_dwarf_kernels_cannot_be_hidden)};
+                                       cmocka_unit_test(copies_that_dwarf_kernels_cannot_be_hidden),
+                                       cmocka_unit_test(copies_between_gpus_have_their_own_advice)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
