@@ -5,9 +5,9 @@
  * beside a collective that waits for a late rank is slowed down by it and would not be without the waiting: so runs are
  * compared with no collective beside them, where there are any.
  *
- * A rank that runs the same with other sizes, or exchanges work with the others and runs more, has more of the work
- * that the ranks share: to balance it takes away what is above the mean of the ranks. What only it runs otherwise, and
- * what is only slower, can go as a whole.
+ * A rank that runs the same with other sizes, or that exchanges work with other ranks and runs more, has more of the
+ * work that the ranks share: to balance it takes away what is above the mean of the ranks. What only it runs otherwise,
+ * and what is only slower, can go as a whole.
  *
  * One rank may have another variant of a kernel: what only it runs is no more than what it lacks of the others'. And of
  * what all run, no more is taken away than the rank takes longer for all of it. */
@@ -41,7 +41,7 @@ struct study {
     struct group *groups;      /* one for each rank, of the key at hand */
     double *times;             /* best_time of each, ascending */
     double *more[2], *less[2]; /* of each rank, of what only it has [0] and of what all have [1] */
-    size_t *only, *lacks;      /* of each rank: runs of a step that only it has, and that only the others have */
+    size_t *only, *lacks;      /* of each rank: runs of a step that only it has, and that it lacks */
 };
 
 static int entry_order(const void *left, const void *right) {
@@ -204,8 +204,8 @@ static void sum_excess(struct study *study) {
     }
 }
 
-/* What only this rank runs is the others' with other sizes where it lacks about as many kernels of theirs, and may be
- * theirs where they exchange work. */
+/* Kernels that only this rank runs stand for kernels of other sizes where it lacks about as many. Where ranks exchange
+ * work, they may be another rank's part. */
 static bool has_more_work(const struct study *study, uint32_t rank) {
     static const double AS_MANY = 0.9;
     const bool renamed = (double)study->lacks[rank] >= AS_MANY * (double)study->only[rank];

@@ -1,6 +1,7 @@
 #include "replay/trace_graph.h"
 
 #include "replay/replay.h"
+#include "timeline/copied.h"
 #include "timeline/gradients.h"
 
 #include <stdlib.h>
@@ -220,12 +221,8 @@ static void name_calls(struct build *build, uint32_t host) {
 
 /* Copies within a device, and fills, compete for its memory as kernels do: nothing is gained beside them. */
 static bool crosses_link(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
-    if (work->kind != AORTA_TRACE_COPY) return false;
-    const char *name = aorta_trace_text(trace, work->name);
-    static const char *const within[] = {"DtoD", "DeviceToDevice", "Device -> Device", "device to device"};
-    for (size_t i = 0; i < sizeof within / sizeof within[0]; i++)
-        if (strstr(name, within[i])) return false;
-    return true;
+    return work->kind == AORTA_TRACE_COPY &&
+           aorta_copied_how(aorta_trace_text(trace, work->name)) != AORTA_COPIED_WITHIN;
 }
 
 /* Sharing a queue and waiting for an event look alike without the calls that ask for events: `aorta trace run` does not
@@ -273,8 +270,7 @@ static const uint8_t roles[AORTA_COLLECTIVE_COUNT] = {
 };
 
 /* What the windows say of the work that begins in them. `span_of_row`: of the trace's rows, or NONE. */
-static void add_facts(struct build *build, size_t rank, const uint32_t *span_of_row,
-                      const struct aorta_activations *activations) {
+static void add_facts(struct build *build, size_t rank, const uint32_t *span_of_row) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
     struct aorta_replay_span *spans = build->spans[rank];
     for (size_t i = 0; i < one->window_count; i++) {
@@ -287,8 +283,7 @@ static void add_facts(struct build *build, size_t rank, const uint32_t *span_of_
             if (!window->borrowed && work->start_ns < window->start_ns) continue; /* it began in the window before */
             span->step = (uint32_t)i;
             if (span->kind != AORTA_REPLAY_COLLECTIVE) continue;
-            if (!aorta_is_of_activations(activations, work))
-                span->role = roles[aorta_trace_collective_kind(one->trace, work)];
+            if (!aorta_brings_activations(one, work)) span->role = roles[aorta_trace_collective_kind(one->trace, work)];
             if (collective != AORTA_TRACE_NONE && build->analysis->shared_collectives[collective].complete)
                 span->collective = collective;
         }
@@ -378,11 +373,7 @@ static void add_spans(struct build *build, size_t rank) {
         sources[count] = (uint32_t)i;
         spans[count++] = span_of(build, rank, &trace->work[i]);
     }
-    struct aorta_activations activations;
-    aorta_status status = aorta_activations_make(one, &activations);
-    build->memory.failed |= status != NULL;
-    if (!status) add_facts(build, rank, span_of_row, &activations);
-    aorta_status_free(status);
+    add_facts(build, rank, span_of_row);
     aorta_arena_free(&scratch);
     build->ranks[rank].spans = spans;
     build->ranks[rank].span_count = count;

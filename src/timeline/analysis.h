@@ -142,6 +142,7 @@ struct aorta_trace_rank {
     size_t work_count;
     struct aorta_trace_work *owned; /* where that is not the trace's own array, */
     uint32_t *source;               /* and the trace's row of each */
+    bool infers;                    /* gradients.h */
     int64_t stamps, stamps_ns;      /* kernels that measured; left out of all figures */
     struct aorta_intervals holes;   /* between chosen steps that do not follow each other: not in any figure */
 

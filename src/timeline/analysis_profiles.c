@@ -15,7 +15,6 @@ struct filling {
     struct aorta_trace_part *parts;
     size_t part_count;
     const struct aorta_host_waits *waits;
-    struct aorta_activations activations;
     uint32_t *carried; /* work that began in an earlier window and still ran at its end */
     size_t carried_count, next;
 };
@@ -43,7 +42,7 @@ static void describe_collective(const struct filling *filling, uint32_t work, bo
     range->info.collective = part->kind;
     range->info.bytes = part->bytes > 0 ? part->bytes : 0;
     range->info.group = part->group == AORTA_TRACE_NONE ? -1 : (int)part->group;
-    range->info.activations = aorta_is_of_activations(&filling->activations, &filling->rank->work[work]);
+    range->info.activations = aorta_brings_activations(filling->rank, &filling->rank->work[work]);
     range->info.group_size = part->group_size > 0 ? part->group_size : 0;
     /* A rest is paired with nothing: its group never counts as complete, and its bandwidth is not compared. */
     bool paired = whole && part->collective != AORTA_TRACE_NONE;
@@ -205,7 +204,7 @@ aorta_status aorta_trace_profiles_make(struct aorta_trace_rank *rank, int64_t sh
                               .waits = waits,
                               .carried = malloc((rank->work_count + 1) * sizeof *filling.carried)};
     if (!filling.carried) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", rank->work_count);
-    aorta_status status = aorta_activations_make(rank, &filling.activations);
+    aorta_status status = filling.part_count ? aorta_trace_infers(rank, &rank->infers) : NULL;
     int64_t previous_end_ns = INT64_MIN;
     for (size_t i = 0; !status && i < rank->window_count; i++) {
         struct aorta_trace_window *window = &rank->windows[i];

@@ -3,6 +3,7 @@
  * stream one piece; copies within the device count where the collective has no kernel that they could belong to. */
 #include "timeline/builder_internal.h"
 
+#include "timeline/copied.h"
 #include "timeline/nest.h"
 
 #include <stdlib.h>
@@ -21,16 +22,12 @@ struct copying {
     size_t *last; /* by stream: 1 + the row of its last work; 0: none */
 };
 
-enum direction { NO_PEER, WITHIN_DEVICE, BETWEEN_DEVICES };
+static enum aorta_copied direction_of(const struct aorta_trace_builder *builder, const struct aorta_trace_work *work) {
+    return aorta_copied_how(aorta_trace_text(builder->trace, work->name));
+}
 
-static enum direction direction_of(const char *name) {
-    static const char *const between[] = {"PtoP", "P2P", "PeerToPeer", "peer to peer"};
-    static const char *const within[] = {"DtoD", "D2D", "Device -> Device", "DeviceToDevice", "device to device"};
-    for (size_t i = 0; i < sizeof between / sizeof *between; i++)
-        if (strstr(name, between[i])) return BETWEEN_DEVICES;
-    for (size_t i = 0; i < sizeof within / sizeof *within; i++)
-        if (strstr(name, within[i])) return WITHIN_DEVICE;
-    return NO_PEER;
+static bool stays_on_devices(enum aorta_copied direction) {
+    return direction == AORTA_COPIED_WITHIN || direction == AORTA_COPIED_BETWEEN;
 }
 
 /* ---- purposes ---- */
@@ -97,11 +94,12 @@ static void mark_kernels(struct copying *copying) {
 static uint32_t collective_of(struct copying *copying, const struct aorta_trace_work *work) {
     struct aorta_trace_builder *builder = copying->builder;
     if (work->collective != AORTA_TRACE_NONE) return work->collective; /* the file says so */
-    const enum direction direction = direction_of(aorta_trace_text(builder->trace, work->name));
+    const enum aorta_copied direction = direction_of(builder, work);
     struct aorta_trace_collective facts;
-    if (direction == NO_PEER || work->call == AORTA_TRACE_NONE) return AORTA_TRACE_NONE;
+    if (!stays_on_devices(direction) || work->call == AORTA_TRACE_NONE) return AORTA_TRACE_NONE;
     struct purpose *purpose = purpose_of(copying, work, &facts);
-    if (!purpose || facts.group_size == 1 || (direction == WITHIN_DEVICE && purpose->kernels)) return AORTA_TRACE_NONE;
+    if (!purpose || facts.group_size == 1 || (direction == AORTA_COPIED_WITHIN && purpose->kernels))
+        return AORTA_TRACE_NONE;
     if (purpose->collective != AORTA_TRACE_NONE) return purpose->collective;
     struct aorta_trace_collective *row = aorta_trace_rows_add(builder, &builder->collectives, sizeof *row);
     if (!row) return AORTA_TRACE_NONE;
@@ -146,7 +144,7 @@ static struct purpose *make_purposes(size_t count) {
 static bool has_copies(const struct aorta_trace_builder *builder) {
     const struct trace_pending *rows = builder->pending.items;
     for (size_t i = 0; i < builder->pending.count; i++)
-        if (rows[i].work.kind == AORTA_TRACE_COPY && direction_of(aorta_trace_text(builder->trace, rows[i].work.name)))
+        if (rows[i].work.kind == AORTA_TRACE_COPY && stays_on_devices(direction_of(builder, &rows[i].work)))
             return true;
     return false;
 }

@@ -8,8 +8,7 @@ double aorta_trace_missing_share(const struct aorta_trace *trace) {
     const double dispatches = (double)(coverage->dispatches + coverage->lost);
     /* Work whose launches are not in the file is there all the same, as where the file is a part of a recording. */
     const double known = (double)coverage->unanswered + (double)(trace->host_only ? 0 : trace->work_count);
-    const double most = known > (double)coverage->launches ? known : (double)coverage->launches;
-    const double launched = most > 0 ? (double)coverage->unanswered / most : 0;
+    const double launched = known > 0 ? (double)coverage->unanswered / known : 0;
     const double numbered = dispatches > 0 ? (double)coverage->lost / dispatches : 0;
     return launched > numbered ? launched : numbered;
 }

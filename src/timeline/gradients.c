@@ -91,19 +91,18 @@ aorta_status aorta_trace_reduces_gradients(const struct aorta_trace_rank *rank, 
     return copies ? find_training(rank, reduces) : NULL;
 }
 
-aorta_status aorta_activations_make(const struct aorta_trace_rank *rank, struct aorta_activations *activations) {
+aorta_status aorta_trace_infers(const struct aorta_trace_rank *rank, bool *infers) {
     bool trains = true;
-    const bool known = !rank->trace->measured && has_operations(rank->trace);
-    if (known) AORTA_TRY(find_training(rank, &trains));
-    *activations = (struct aorta_activations){.trace = rank->trace, .infers = !trains};
+    if (!rank->trace->measured && has_operations(rank->trace)) AORTA_TRY(find_training(rank, &trains));
+    *infers = !trains;
     return NULL;
 }
 
-bool aorta_is_of_activations(const struct aorta_activations *activations, const struct aorta_trace_work *work) {
-    const struct aorta_trace *trace = activations->trace;
+bool aorta_brings_activations(const struct aorta_trace_rank *rank, const struct aorta_trace_work *work) {
+    const struct aorta_trace *trace = rank->trace;
     const enum aorta_collective kind = aorta_trace_collective_kind(trace, work);
     if (trace->measured || kind > AORTA_ALL_GATHER) return false;
-    if (activations->infers && kind == AORTA_ALL_REDUCE) return true;
+    if (rank->infers && kind == AORTA_ALL_REDUCE) return true;
     return work->collective != AORTA_TRACE_NONE &&
            !aorta_group_may_copy_model(trace, trace->collectives[work->collective].group);
 }

@@ -14,13 +14,10 @@ AORTA_MUST_USE aorta_status aorta_trace_reduces_gradients(const struct aorta_tra
  * that they share one by tensors, layers, sequences or experts. */
 bool aorta_group_may_copy_model(const struct aorta_trace *trace, uint32_t group);
 
-/* Collectives of activations (tensor and sequence parallelism): compute needs their result at once. */
-struct aorta_activations {
-    const struct aorta_trace *trace;
-    bool infers; /* operations are recorded, and none of a backward pass or an optimizer */
-};
-AORTA_MUST_USE aorta_status aorta_activations_make(const struct aorta_trace_rank *rank,
-                                                   struct aorta_activations *activations);
-bool aorta_is_of_activations(const struct aorta_activations *activations, const struct aorta_trace_work *work);
+/* Whether the program infers: operations are recorded, and none of a backward pass or an optimizer. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_infers(const struct aorta_trace_rank *rank, bool *infers);
+
+/* Whether a collective brings activations (tensor and sequence parallelism): compute needs its result at once. */
+bool aorta_brings_activations(const struct aorta_trace_rank *rank, const struct aorta_trace_work *work);
 
 #endif

@@ -72,6 +72,7 @@ static void add_bytes(struct making *making, const struct aorta_trace_work *work
     if (bytes <= 0) return;
     enum aorta_copied how = AORTA_COPIED_FILLED;
     if (work->kind == AORTA_TRACE_COPY) how = aorta_copied_how(aorta_trace_text(trace, work->name));
+    if (how == AORTA_COPIED_UNKNOWN) how = AORTA_COPIED_BETWEEN;
     for (size_t i = part_at(making, work->start_ns); i < making->series->count; i++) {
         struct aorta_series_part *part = &making->series->parts[i];
         const int64_t from_ns = work->start_ns > part->start_ns ? work->start_ns : part->start_ns;

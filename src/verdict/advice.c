@@ -28,6 +28,9 @@ enum {
     .key = "PipelineConfig.pipeline", .value = "sparse",                                                               \
     .unless = "PipelineConfig.pipeline=fused PipelineConfig.pipeline=semi PipelineConfig.pipeline=prefetch"
 
+static const char whole_sequence[] =
+    "nn.LSTM or nn.GRU over the whole sequence (cuDNN, MIOpen) instead of a cell for each time step";
+
 static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_LAUNCH, SPARSE, LARGER_BATCH, .text = "more work for each launch"},
     {AORTA_CAUSE_HOST_LAUNCH, OURS, .key = "compile.enabled", .value = "true", .text = "replay the step as one graph"},
@@ -41,8 +44,7 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_LAUNCH, OTHERS, .when = {AORTA_FACT_UNEXPLAINED},
      .text =
          "record launches, too: rocprofv3 --sys-trace, PyTorch's ProfilerActivity.CPU, aorta trace run --record all"},
-    {AORTA_CAUSE_HOST_LAUNCH, OTHERS, .when = {AORTA_FACT_RNN_CELLS},
-     .text = "nn.LSTM or nn.GRU over the whole sequence (cuDNN, MIOpen) instead of a cell per step of time",
+    {AORTA_CAUSE_HOST_LAUNCH, OTHERS, .when = {AORTA_FACT_RNN_CELLS}, .text = whole_sequence,
      .also = "or capture the step: torch.compile(mode=\"reduce-overhead\"), torch.cuda.graph"},
     {AORTA_CAUSE_HOST_LAUNCH, SERVING,
      .text = "let the engine replay graphs: no enforce_eager (vLLM), no --disable-cuda-graph (SGLang)",
@@ -369,8 +371,7 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_OPTIMIZER, ANY, .text = "fused=True (AdamW, Adam, SGD, Adagrad)"},
     {AORTA_CAUSE_EMBEDDING, ANY, .text = "nn.Embedding/EmbeddingBag(sparse=True) with SGD, Adagrad or SparseAdam",
      .also = "or tables that update in the backward pass (fbgemm TBE, torchrec)"},
-    {AORTA_CAUSE_SMALL_KERNELS, OTHERS, .when = {AORTA_FACT_RNN_CELLS},
-     .text = "nn.LSTM or nn.GRU over the whole sequence (cuDNN, MIOpen) instead of a cell per step of time"},
+    {AORTA_CAUSE_SMALL_KERNELS, OTHERS, .when = {AORTA_FACT_RNN_CELLS}, .text = whole_sequence},
     {AORTA_CAUSE_SMALL_KERNELS, ANY, .remedy = "small_kernels=waves",
      .text = "a slightly different batch or sequence, so that blocks divide by the number of multiprocessors"},
     {AORTA_CAUSE_SMALL_KERNELS, ANY,

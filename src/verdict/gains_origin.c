@@ -151,8 +151,9 @@ static void add_copied(const struct aorta_trace_analysis *analysis, const struct
         if (!aorta_trace_window_counts(analysis, window)) continue;
         for (; next < trace->work_count && trace->work[next].start_ns < window->end_ns; next++) {
             const struct aorta_trace_work *work = &trace->work[next];
-            if (work->start_ns >= window->start_ns && work->kind == AORTA_TRACE_COPY && work->bytes > 0)
-                copied[aorta_copied_how(aorta_trace_text(trace, work->name))] += (double)work->bytes;
+            if (work->start_ns < window->start_ns || work->kind != AORTA_TRACE_COPY || work->bytes <= 0) continue;
+            const enum aorta_copied how = aorta_copied_how(aorta_trace_text(trace, work->name));
+            if (how != AORTA_COPIED_UNKNOWN) copied[how] += (double)work->bytes;
         }
     }
 }

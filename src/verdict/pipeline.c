@@ -3,17 +3,14 @@
  *   stage 0   | F0 | F1 | F2 |         | B0 | B1 | B2 |      F: forward of a micro-batch, B: backward
  *   stage 1        | F0 | F1 | F2 | B0 | B1 | B2 |
  *
- * Of p equal stages and m micro-batches each waits for (p - 1) / (m + p - 1) of the step: k times as many micro-batches
- * leave one k-th of it. (Huang et al., GPipe, 2019.) The stage that computes longest waits for nothing else; what the
- * others wait more is due to unequal stages, and remains with the stragglers. */
-#include "verdict/causes.h"
+ * Each of p equal stages waits for (p - 1) / (m + p - 1) of a step with m micro-batches: k times as many micro-batches
+ * leave one k-th of it. (Huang et al., GPipe, 2019.) The stage that computes longest waits for nothing else. More
+ * waiting of the other stages comes from unequal stages and stays with the straggler. */
 #include "verdict/verdict_internal.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-/* What one iteration of a rank does before its first exchange, and how many exchanges it has. */
+/* An iteration of a rank: its compute before the first exchange, and the number of exchanges. */
 struct begin {
     int64_t compute_ns;
     size_t exchanges;
@@ -58,7 +55,7 @@ static bool is_pipeline(const struct aorta_rank_step *items, size_t count, doubl
     return least_ns < LESS * most_ns && *micro_batches >= 1;
 }
 
-/* What the shortest exchange takes moves data; the rest is waiting. */
+/* The shortest exchange shows how long the data takes; the time beyond it is waiting. */
 static int64_t shortest_exchange(const struct aorta_rank_step *items, size_t count) {
     int64_t shortest_ns = INT64_MAX;
     for (size_t i = 0; i < count; i++) {
@@ -91,24 +88,24 @@ static int64_t take(struct aorta_rank_costs *rank, enum aorta_cause cause, int64
     return ns - taken_ns;
 }
 
-void aorta_verdict_find_bubble(const struct aorta_rank_step *items, size_t count, struct aorta_verdict *verdict) {
+double aorta_verdict_find_bubble(const struct aorta_rank_step *items, size_t count, struct aorta_verdict *verdict) {
     static const double EACH = 0.1; /* of the longest waiting: a bubble is waited for by every stage */
     int64_t least_ns = INT64_MAX, most_ns = 0;
     double micro_batches = 0;
-    if (!verdict->sends || verdict->rank_count < 2 || !is_pipeline(items, count, &micro_batches)) return;
+    if (!verdict->sends || verdict->rank_count < 2 || !is_pipeline(items, count, &micro_batches)) return 0;
     const int64_t transfers_ns = (int64_t)(2 * micro_batches) * shortest_exchange(items, count);
     for (size_t i = 0; i < verdict->rank_count; i++) {
         const int64_t ns = waited_ns(&verdict->ranks[i], transfers_ns);
         if (ns < least_ns) least_ns = ns;
         if (ns > most_ns) most_ns = ns;
     }
-    if ((double)least_ns < EACH * (double)most_ns) return;
-    verdict->micro_batches = micro_batches;
+    if ((double)least_ns < EACH * (double)most_ns) return 0;
     for (size_t i = 0; i < verdict->rank_count; i++) {
         struct aorta_rank_costs *rank = &verdict->ranks[i];
         const int64_t left_ns = take(rank, AORTA_CAUSE_STRAGGLER, least_ns * (int64_t)rank->iterations);
         (void)take(rank, AORTA_CAUSE_EXPOSED_COLLECTIVE, left_ns);
     }
+    return micro_batches;
 }
 
 void aorta_fill_bubble(struct aorta_fill *fill) {
@@ -116,7 +113,7 @@ void aorta_fill_bubble(struct aorta_fill *fill) {
     const double bubble_ms = fill->finding->cost_ms;
     aorta_facts_set(facts, AORTA_FACT_BUBBLE, bubble_ms);
     aorta_facts_set(facts, AORTA_FACT_STAGE_COUNT, (double)fill->verdict->rank_count);
-    aorta_facts_set(facts, AORTA_FACT_MICRO_BATCHES, fill->verdict->micro_batches);
+    aorta_facts_set(facts, AORTA_FACT_MICRO_BATCHES, fill->sums->micro_batches);
     aorta_facts_set(facts, AORTA_FACT_GAIN_OF_TWICE, bubble_ms * (1 - 1.0 / 2));
     aorta_facts_set(facts, AORTA_FACT_GAIN_OF_FOUR_TIMES, bubble_ms * (1 - 1.0 / 4));
     fill->finding->rank = -1;

@@ -261,12 +261,6 @@ static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_reme
     if (measured->ranks[0].no_bf16) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);
 }
 
-static void mark_cells(struct aorta_verdict *verdict) {
-    for (size_t i = 0; i < verdict->finding_count; i++)
-        if (verdict->rnn_cells && verdict->findings[i].cause == AORTA_CAUSE_SMALL_KERNELS)
-            aorta_facts_flag(&verdict->findings[i].facts, AORTA_FACT_RNN_CELLS);
-}
-
 static struct aorta_finding *find_compute(struct aorta_verdict *verdict) {
     for (size_t i = 0; i < verdict->finding_count; i++)
         if (verdict->findings[i].cause == AORTA_CAUSE_COMPUTE) return &verdict->findings[i];
@@ -382,7 +376,6 @@ void aorta_remedy_gains_add(struct aorta_remedy_gains *gains, const struct aorta
     measure_steps(gains);
     verdict->arena->failed |= gains->memory.failed || gains->replay.memory.failed;
     add_findings(gains, verdict);
-    mark_cells(verdict);
     struct aorta_finding *compute = find_compute(verdict);
     if (compute && !gains->analysis->measured) add_lacks(gains, verdict, compute);
     if (compute) add_bounds(gains, compute);

@@ -324,7 +324,7 @@ static bool latency_recurs(const struct work *work) {
 static aorta_status run_work(struct work *work, struct aorta_verdict *verdict) {
     AORTA_TRY(compare_ranks(work, verdict));
     AORTA_TRY(split_ranks(work, verdict));
-    aorta_verdict_find_bubble(work->items, work->count, verdict);
+    work->sums.micro_batches = aorta_verdict_find_bubble(work->items, work->count, verdict);
     work->sums.latency_recurs = latency_recurs(work);
     summarise(work, verdict);
     aorta_verdict_make_findings(verdict, &work->sums);
@@ -398,6 +398,27 @@ static void mark_unequal_steps(struct aorta_verdict *verdict) {
     }
 }
 
+/* nn.LSTMCell and nn.GRUCell in a loop; nn.LSTM and nn.GRU run kernels of cuDNN or MIOpen instead. */
+static bool runs_cells(const struct aorta_trace_rank *rank) {
+    enum { LOOP = 8 };
+    size_t cells = 0;
+    const struct aorta_trace_window *window = rank->window_count ? &rank->windows[rank->window_count / 2] : NULL;
+    for (size_t i = 0; window && i < window->profile.range_count && cells < LOOP; i++) {
+        const char *name = aorta_trace_text(rank->trace, rank->work[window->work[i]].name);
+        cells += strstr(name, "lstm_cell_forward") || strstr(name, "gru_cell_forward");
+    }
+    return cells >= LOOP;
+}
+
+static void mark_cells(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    if (!runs_cells(&analysis->ranks[0])) return;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        struct aorta_finding *finding = &verdict->findings[i];
+        if (finding->cause == AORTA_CAUSE_HOST_LAUNCH || finding->cause == AORTA_CAUSE_SMALL_KERNELS)
+            aorta_facts_flag(&finding->facts, AORTA_FACT_RNN_CELLS);
+    }
+}
+
 static unsigned program_of(const struct aorta_trace_analysis *analysis) {
     static const unsigned programs[] = {
         [AORTA_FRAMEWORK_OTHER] = AORTA_PROGRAM_NATIVE,      [AORTA_FRAMEWORK_XLA] = AORTA_PROGRAM_XLA,
@@ -433,6 +454,7 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
     aorta_status status = make(analysis, verdict);
     verdict->steps_unlike = aorta_verdict_steps_differ(verdict) ? aorta_trace_steps_unlike(analysis) : NAN;
     if (!status && verdict->recorded) mark_unequal_steps(verdict);
+    if (!status && verdict->recorded) mark_cells(analysis, verdict);
     if (!status && host_only) aorta_verdict_host_collectives(analysis->ranks[0].trace, verdict);
     if (!status) status = aorta_advise(verdict, NULL);
     if (status) aorta_verdict_free(verdict);

@@ -127,10 +127,8 @@ struct aorta_verdict {
     struct {
         const char *name; /* of one of the collectives; NULL: there are none */
         double ran_ms, alone_ms;
-    } host_collectives;   /* of a recording without a device: what they ran, and without an operation of the program */
-    bool rnn_cells;       /* the program runs cells of a recurrent network one by one */
-    double micro_batches; /* of a pipeline's step; 0: there is none */
-    unsigned program;     /* enum aorta_program */
+    } host_collectives; /* of a recording without a device: what they ran, and without an operation of the program */
+    unsigned program;   /* enum aorta_program */
     struct aorta_arena *arena; /* of all this */
     double host_alone; /* of a recording without a device: share of the time in which its collectives ran alone */
     int ranks_missing; /* of a recording: ranks of its largest process group that were not given */

@@ -28,6 +28,7 @@ struct aorta_evidence_sums {
     int64_t slow_time_ns[AORTA_COLLECTIVE_COUNT];             /* slow transfers: their time, */
     int64_t slow_best_ns[AORTA_COLLECTIVE_COUNT];             /* what it would be at the best decile, */
     int64_t slow_bytes[AORTA_COLLECTIVE_COUNT];               /* and their bytes */
+    double micro_batches;                                     /* of a pipeline's step; 0: there is none */
     int64_t rank_iterations;                                  /* sum over ranks */
 };
 
@@ -38,8 +39,9 @@ struct aorta_fill {
     struct aorta_finding *finding;
 };
 
-/* Takes the bubble of a pipeline out of what its stages wait for each other. (pipeline.c) */
-void aorta_verdict_find_bubble(const struct aorta_rank_step *items, size_t count, struct aorta_verdict *verdict);
+/* Takes the bubble of a pipeline out of what its stages wait for each other. Returns the micro-batches of a step; 0:
+ * there is no pipeline. (pipeline.c) */
+double aorta_verdict_find_bubble(const struct aorta_rank_step *items, size_t count, struct aorta_verdict *verdict);
 void aorta_fill_bubble(struct aorta_fill *fill);
 /* Makes the findings from the ranks' costs, with the facts that the sums show. (findings.c) */
 void aorta_verdict_make_findings(struct aorta_verdict *verdict, const struct aorta_evidence_sums *sums);

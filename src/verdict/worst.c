@@ -1,4 +1,5 @@
 /* The worst place of each cause in a recording, as facts. */
+#include "timeline/copied.h"
 #include "timeline/framework.h"
 #include "verdict/causes.h"
 #include "verdict/verdict_internal.h"
@@ -262,8 +263,8 @@ void aorta_find_largest(const struct aorta_trace_analysis *analysis, struct aort
         fact->place.count = (double)largest[i].count / steps;
     }
     const struct aorta_fact *first = aorta_facts_find(&finding->facts, AORTA_FACT_KERNEL);
-    const char *name = first && finding->cause == AORTA_CAUSE_COPY ? first->place.name : NULL;
-    if (name && (strstr(name, "PtoP") || strstr(name, "Peer")))
+    if (finding->cause == AORTA_CAUSE_COPY && first && first->place.name &&
+        aorta_copied_how(first->place.name) == AORTA_COPIED_BETWEEN)
         aorta_facts_flag(&finding->facts, AORTA_FACT_PEER_COPIES);
 }
 
@@ -332,24 +333,9 @@ void aorta_find_launches(const struct aorta_trace_analysis *analysis, struct aor
     aorta_find_gap(analysis, finding);
 }
 
-/* nn.LSTMCell and nn.GRUCell in a loop; nn.LSTM and nn.GRU run kernels of cuDNN or MIOpen instead. */
-static bool runs_cells(const struct aorta_trace_rank *rank) {
-    enum { LOOP = 8 };
-    size_t cells = 0;
-    const struct aorta_trace_window *window = rank->window_count ? &rank->windows[rank->window_count / 2] : NULL;
-    for (size_t i = 0; window && i < window->profile.range_count && cells < LOOP; i++) {
-        const char *name = aorta_trace_text(rank->trace, rank->work[window->work[i]].name);
-        cells += strstr(name, "lstm_cell_forward") || strstr(name, "gru_cell_forward");
-    }
-    return cells >= LOOP;
-}
-
 void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
-    verdict->rnn_cells = runs_cells(&analysis->ranks[0]);
     for (size_t i = 0; i < verdict->finding_count; i++) {
         struct aorta_finding *finding = &verdict->findings[i];
-        if (verdict->rnn_cells && finding->cause == AORTA_CAUSE_HOST_LAUNCH)
-            aorta_facts_flag(&finding->facts, AORTA_FACT_RNN_CELLS);
         if (aorta_cause_row(finding->cause)->find) aorta_cause_row(finding->cause)->find(analysis, finding);
         if (verdict->sends) aorta_facts_flag(&finding->facts, AORTA_FACT_SENDS);
     }

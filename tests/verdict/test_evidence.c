@@ -375,6 +375,33 @@ static void gradients_reduced_for_each_micro_batch_are_seen(void **state) {
     }
 }
 
+/* Twelve cells a step, each launched after the one before has ended; or other kernels. */
+static void check_cells(const char *kernel, bool expected) {
+    struct run run = {0};
+    struct sample_kineto sample;
+    struct aorta_verdict verdict;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int i = 0; i < 5; i++) {
+        const double at = 1000 + 1000.0 * i;
+        step_mark(&sample, i, at, 995);
+        for (int j = 0; j < 12; j++) sample_kineto_kernel(&sample, kernel, 7, at + 80 * j, at + 80 * j + 10, 5, "");
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run);
+    check_ok(aorta_verdict_make(&run.analysis, &verdict));
+    const struct aorta_finding *launches = said_finding(&verdict, AORTA_CAUSE_HOST_LAUNCH);
+    assert_int_equal(said_has(launches, AORTA_FACT_RNN_CELLS), expected);
+    assert_int_equal(strstr(said_advice(launches), "nn.LSTM or nn.GRU") != NULL, expected);
+    aorta_verdict_free(&verdict);
+    end(&run);
+}
+
+static void cells_of_recurrent_networks_are_seen(void **state) {
+    (void)state;
+    check_cells("void at::native::(anonymous namespace)::kernel::lstm_cell_forward<float, float, int, 1>", true);
+    check_cells("void at::native::vectorized_elementwise_kernel", false);
+}
+
 /* Three of four times two reductions of 300 and 800 us. */
 static void reducing_once_has_a_gain(void **state) {
     (void)state;
@@ -472,6 +499,7 @@ int main(void) {
         cmocka_unit_test(merge_and_the_verdict_agree_on_who_was_late),
         cmocka_unit_test(gradients_reduced_for_each_micro_batch_are_seen),
         cmocka_unit_test(reducing_once_has_a_gain),
+        cmocka_unit_test(cells_of_recurrent_networks_are_seen),
         cmocka_unit_test(late_launches_are_counted_with_the_work_they_launch),
         cmocka_unit_test(sends_are_no_all_to_all),
     };
