@@ -48,6 +48,13 @@ static void put_largest(const struct aorta_sweep_comparison *c, size_t side, str
     aorta_compared_text(c->count ? aorta_compared_largest(c->against[side].rows, c->figure_count) : NULL, text);
 }
 
+/* The places of a point's trials. The caller frees them; NULL: no memory. */
+static size_t *trials_of(const struct aorta_sweep_side *side, const struct aorta_sweep_point *point, size_t *count) {
+    size_t *places = malloc((side->trials.count + 1) * sizeof *places);
+    *count = places ? aorta_sweep_trials_of(side, point, places, side->trials.count) : 0;
+    return places;
+}
+
 /* ---- changes and their causes ---- */
 
 /* A step's cost of a cause, the mean over the trials of a point that recorded. */
@@ -70,12 +77,10 @@ struct cause {
 
 /* The cause of the trials' verdicts whose cost changed most, in the direction of `sign`. */
 static struct cause find_cause(const struct aorta_sweep_comparison *c, size_t side, size_t point, double sign) {
-    enum { MOST = 64 };
-    size_t places[2][MOST], counts[2];
+    size_t *places[2], counts[2];
     struct cause found = {0};
     const struct aorta_sweep_side *sides[] = {c->sides, &c->sides[side]};
-    for (int i = 0; i < 2; i++)
-        counts[i] = aorta_sweep_trials_of(sides[i], c->points[point].points[i ? side : 0], places[i], MOST);
+    for (int i = 0; i < 2; i++) places[i] = trials_of(sides[i], c->points[point].points[i ? side : 0], &counts[i]);
     for (int i = 0; i < 2; i++)
         for (size_t t = 0; t < counts[i]; t++) {
             const struct aorta_figures *figures = sides[i]->recordings[places[i][t]].figures;
@@ -88,6 +93,7 @@ static struct cause find_cause(const struct aorta_sweep_comparison *c, size_t si
                 if (change > (found.name ? sign * (found.ms[1] - found.ms[0]) : 0)) found = cause;
             }
         }
+    for (int i = 0; i < 2; i++) free(places[i]);
     return found;
 }
 
@@ -495,9 +501,9 @@ static void write_environment(struct aorta_json *json, const struct aorta_sweep_
 
 static void write_point(struct aorta_json *json, const struct aorta_sweep_side *side,
                         const struct aorta_sweep_point *point, const char *html) {
-    enum { MOST = 64 };
-    size_t places[MOST];
-    const size_t count = aorta_sweep_trials_of(side, point, places, MOST);
+    size_t count;
+    size_t *places = trials_of(side, point, &count);
+    json->out->failed |= !places;
     aorta_json_object(json);
     aorta_json_key_array(json, "trials");
     for (size_t i = 0; i < count; i++) write_trial(json, side, places[i], html);
@@ -509,6 +515,7 @@ static void write_point(struct aorta_json *json, const struct aorta_sweep_side *
         aorta_json_key(json, "detail");
         aorta_json_text(json, figures && figures->detail.length ? figures->detail.data : "null");
     }
+    free(places);
     aorta_json_object_end(json);
 }
 

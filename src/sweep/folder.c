@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_DEPTH = 8, WORD = 128 };
+enum { MOST_DEPTH = 8, WORD = NAME_MAX + 1 };
 
 static aorta_status no_memory(const char *directory) {
     return AORTA_ERROR(AORTA_MEMORY, "no memory for the runs in %s", directory);
