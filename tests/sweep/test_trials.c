@@ -579,6 +579,30 @@ static void test_folders(void **state) {
     run("sweep --compare 6.2 .", 2, "have different knobs");
 }
 
+/* More trials of a point than anybody looks at, and two points whose names differ in their last character of 140. */
+static void test_large_folders(void **state) {
+    (void)state;
+    static const char make[] =
+        "long=$(printf '%0139d' 0 | tr 0 x); for v in 8.1 8.2; do for t in 1 2; do for r in $(seq 35); do "
+        "mkdir -p $v/$long$t/rep$r && "
+        "cp '" DATA "/report/data/original/rank_00_metrics.jsonl' $v/$long$t/rep$r || exit 1; done; done; "
+        "for r in $(seq 36 70); do mv $v/${long}2/rep$((r - 35)) $v/${long}1/rep$r; done; mkdir -p $v/${long}2/rep1 && "
+        "cp '" DATA "/report/data/original/rank_00_metrics.jsonl' $v/${long}2/rep1; done";
+    char *page;
+    size_t length, trials = 0;
+    assert_int_equal(system(make), 0);
+    run("sweep --compare 8.1 8.2 --json", 0, "");
+    json_t *root = json_load_file("output", 0, NULL);
+    assert_int_equal(json_array_size(get(root, "points")), 2);
+    json_decref(root);
+    if (!aorta_page_available()) return;
+    run("sweep --compare 8.1 8.2 --html many.html", 0, "");
+    check_ok(aorta_file_read("many.html", &page, &length));
+    for (const char *at = page; (at = strstr(at, "/rep")); at++) trials++;
+    assert_true(trials >= 2 * (70 + 1));
+    free(page);
+}
+
 /* The page is written where this build has pages, and carries the results. */
 static void test_pages(void **state) {
     (void)state;
@@ -650,6 +674,7 @@ int main(void) {
         cmocka_unit_test(test_no_winner),
         cmocka_unit_test(test_halves),
         cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_large_folders),
         cmocka_unit_test(test_pages),
         cmocka_unit_test(test_hwq),
         cmocka_unit_test(test_wrong),
