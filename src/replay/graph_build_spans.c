@@ -91,7 +91,7 @@ static void add_stream_end(const struct spans *spans, uint32_t row, uint32_t oth
 }
 
 /* Compute still follows compute, and collectives follow collectives, where the two share a stream. */
-static void add_own_sort(const struct spans *spans, uint32_t row, struct reasons *reasons) {
+static void add_same_kind(const struct spans *spans, uint32_t row, struct reasons *reasons) {
     const struct aorta_replay_span *span = &spans->rows->spans[row];
     const struct lane *lane = &spans->lanes[span->stream];
     const uint32_t own = is_collective(spans, row) ? lane->collective : lane->compute;
@@ -114,7 +114,7 @@ static void add_stream(struct spans *spans, uint32_t row, struct reasons *reason
         return;
     }
     add_stream_end(spans, row, lane->span, reasons);
-    add_own_sort(spans, row, reasons);
+    add_same_kind(spans, row, reasons);
     if (lane->last != lane->span && spans->rows->spans[lane->last].end_ns <= span->start_ns)
         add_stream_end(spans, row, lane->last, reasons);
 }
