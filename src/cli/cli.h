@@ -6,7 +6,7 @@
 #include "config/option.h"
 #include "report/page.h"
 #include "report/verdict_text.h"
-#include "timeline/kernel_names.h"
+#include "trace/kernel_names.h"
 
 #include <limits.h>
 #include <stdio.h>

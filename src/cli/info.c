@@ -5,11 +5,11 @@
 #include "comm/comm.h"
 #include "device/device.h"
 #include "device/environment.h"
-#include "formats/archive.h"
 #include "job/mpirun.h"
 #include "job/ranks.h"
 #include "ops/gemm.h"
 #include "report/page.h"
+#include "trace/archive.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "report/phrases.h"
 #include "base/lines.h"
-#include "timeline/kernel_names.h"
+#include "trace/kernel_names.h"
 #include "verdict/advice.h"
 #include "verdict/causes.h"
 

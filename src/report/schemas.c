@@ -1,10 +1,10 @@
 #include "report/schemas.h"
-#include "formats/metrics.h"
 #include "measure/clocks.h"
+#include "measure/metrics.h"
 #include "report/recording.h"
 #include "report/summary.h"
 #include "report/trace_tables_internal.h"
-#include "roofline/roofline.h"
+#include "verdict/roofline.h"
 
 #include <string.h>
 

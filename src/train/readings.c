@@ -1,6 +1,6 @@
 #include "train/readings.h"
 #include "base/clock.h"
-#include "formats/metrics.h"
+#include "measure/metrics.h"
 #include "ops/ops.h"
 #include "verdict/verdict.h"
 

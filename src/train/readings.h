@@ -3,7 +3,7 @@
 #ifndef AORTA_TRAIN_READINGS_H
 #define AORTA_TRAIN_READINGS_H
 
-#include "formats/metrics.h"
+#include "measure/metrics.h"
 #include "measure/sampler.h"
 #include "train/context.h"
 #include "train/train.h"

@@ -2,8 +2,8 @@
 #ifndef AORTA_TRAIN_TRACING_H
 #define AORTA_TRAIN_TRACING_H
 
-#include "formats/metrics.h"
-#include "formats/step_traces.h"
+#include "measure/metrics.h"
+#include "measure/step_traces.h"
 #include "train/context.h"
 
 /* Opens the files' writer below training.output_dir; NULL where profiling.enabled is false. `tracer`: of GPUs, else

@@ -5,8 +5,8 @@
 
 #include "base/progress.h"
 #include "base/signals.h"
-#include "formats/metrics.h"
 #include "job/beacon.h"
+#include "measure/metrics.h"
 #include "train/data.h"
 #include "train/input.h"
 #include "train/readings.h"

@@ -4,8 +4,8 @@
  *
  * The same kernels lie before the same reductions in each part, and before the first of a part as many as between the
  * step's last and the next step's first. Pointwise kernels do not count: sums into gradients and an optimizer's. */
+#include "analysis/gradients.h"
 #include "replay/scaled.h"
-#include "timeline/gradients.h"
 #include "verdict/gains_internal.h"
 
 #include <stdlib.h>

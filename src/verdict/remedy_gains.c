@@ -6,9 +6,9 @@
 #include "base/parallel.h"
 #include "replay/replay.h"
 #include "replay/scaled.h"
-#include "roofline/remedies.h"
+#include "verdict/remedies.h"
 
-#include "timeline/framework.h"
+#include "trace/framework.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include "base/parallel.h"
 #include "base/sort.h"
 #include "base/statistics.h"
-#include "timeline/framework.h"
+#include "trace/framework.h"
 
 #include <math.h>
 #include <stdlib.h>

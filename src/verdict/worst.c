@@ -1,6 +1,6 @@
 /* The worst place of each cause in a recording, as facts. */
-#include "timeline/copied.h"
-#include "timeline/framework.h"
+#include "trace/copied.h"
+#include "trace/framework.h"
 #include "verdict/causes.h"
 #include "verdict/verdict_internal.h"
 

@@ -1,7 +1,7 @@
 /* Steps that nobody marked: found where training repeats itself, and not where it does not. */
 #include "check.h"
-#include "timeline/builder.h"
-#include "timeline/infer.h"
+#include "trace/builder.h"
+#include "trace/infer.h"
 
 #include <stdlib.h>
 

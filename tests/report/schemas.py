@@ -13,7 +13,7 @@ except ImportError:
     sys.exit(77)
 
 aorta, source = sys.argv[1], pathlib.Path(sys.argv[2])
-data = source / "tests/formats/data"
+data = source / "tests/trace/data"
 
 
 def schema(name):

@@ -1,11 +1,11 @@
 /* What an analysis says of real traces, and of random ones beside a count of every nanosecond. */
-#include "formats/inputs.h"
+#include "analysis/analysis.h"
 #include "report/trace_report.h"
 #include "said.h"
 #include "samples/dump.h"
 #include "samples/profile.h"
-#include "timeline/analysis.h"
-#include "timeline/builder.h"
+#include "trace/builder.h"
+#include "trace/inputs.h"
 #include "verdict/verdict.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 
 /* ---- real traces ---- */
 
-/* The files of the project's collection of traces. tests/formats/cut_whole cut them to data/whole; their figures stayed
+/* The files of the project's collection of traces. tests/trace/cut_whole cut them to data/whole; their figures stayed
  * what they were. Nanoseconds were counted by a Python program on the whole files with decimal numbers; rounded they
  * are the reference values in milliseconds that the project was given. */
 static const struct reference {

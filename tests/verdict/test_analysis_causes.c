@@ -1,10 +1,10 @@
 /* Small traces made by hand: each cause of lost time is found and named. */
+#include "analysis/analysis.h"
+#include "analysis/analysis_internal.h"
 #include "report/trace_report.h"
 #include "said.h"
 #include "samples/dump.h"
-#include "timeline/analysis.h"
-#include "timeline/analysis_internal.h"
-#include "timeline/builder.h"
+#include "trace/builder.h"
 #include "verdict/verdict.h"
 
 /* A trace under construction, and its analysis. */

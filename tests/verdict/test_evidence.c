@@ -1,12 +1,12 @@
 /* The tables behind the verdict: calls that wait and what made them, collectives by size, kernels that differ between
  * ranks, shapes of launches whose number in the file misleads. */
-#include "formats/open.h"
+#include "analysis/analysis.h"
+#include "analysis/links.h"
+#include "analysis/steps.h"
 #include "report/trace_report.h"
 #include "said.h"
 #include "samples/kineto.h"
-#include "timeline/analysis.h"
-#include "timeline/links.h"
-#include "timeline/steps.h"
+#include "trace/open.h"
 #include "verdict/verdict.h"
 
 struct run {

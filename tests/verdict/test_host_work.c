@@ -7,12 +7,12 @@
  *            range                                 load [60  90]
  *                                                        [70 80]          aten::copy_  10
  *   backward thread 2                                       [75 95]       AddmmBackward0, the gradient of addmm */
+#include "analysis/breakdown.h"
 #include "base/files.h"
 #include "folder.h"
-#include "formats/inputs.h"
 #include "report/trace_report.h"
 #include "said.h"
-#include "timeline/breakdown.h"
+#include "trace/inputs.h"
 #include "verdict/verdict.h"
 
 static const char trace[] =

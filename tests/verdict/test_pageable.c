@@ -4,8 +4,8 @@
  *   GPU                         | copy, 2 ms | gemm | gemm | gemm |     …
  */
 #include "check.h"
-#include "formats/open.h"
 #include "samples/kineto.h"
+#include "trace/open.h"
 #include "verdict/advice.h"
 #include "verdict/facts.h"
 #include "verdict/verdict.h"

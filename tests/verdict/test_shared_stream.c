@@ -6,8 +6,8 @@
  *
  * With a stream of their own AG1 to AG3 and AR0 to AR2 run beside compute: 3 of 4 are hidden, at best. */
 #include "check.h"
-#include "formats/open.h"
 #include "samples/kineto.h"
+#include "trace/open.h"
 #include "verdict/facts.h"
 #include "verdict/verdict.h"
 

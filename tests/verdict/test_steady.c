@@ -1,10 +1,10 @@
 /* Figures are of steps in which the program does what it does for long: compilation, autotuning and the opening of
  * libraries lie before them. */
+#include "analysis/analysis.h"
 #include "report/trace_report.h"
 #include "said.h"
 #include "samples/kineto.h"
-#include "timeline/analysis.h"
-#include "timeline/infer.h"
+#include "trace/infer.h"
 #include "verdict/verdict.h"
 
 #include <string.h>

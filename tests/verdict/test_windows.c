@@ -8,8 +8,8 @@
  */
 #include "check.h"
 #include "random.h"
-#include "roofline/remedy_internal.h"
 #include "samples/kineto.h"
+#include "verdict/remedy_internal.h"
 #include "verdict/verdict.h"
 
 #include <math.h>
