@@ -240,33 +240,6 @@ static aorta_status report_linear(struct bench *b, const char *name, int64_t in,
     return NULL;
 }
 
-static aorta_status linear_gelu_forward(struct bench *b) {
-    return aorta_linear_gelu_forward(b->stream, &(struct aorta_linear_gelu_args){.linear = linear_now,
-                                                                                 .gelu = gelu_of(b),
-                                                                                 .x = b->x,
-                                                                                 .weight = b->weight,
-                                                                                 .bias = b->bias,
-                                                                                 .slope = b->z,
-                                                                                 .y = b->y});
-}
-static aorta_status linear_gelu_backward(struct bench *b) {
-    const struct aorta_linear next = {AORTA_BF16, b->rows, b->s.mlp, b->s.width};
-    return aorta_linear_gelu_backward(
-        b->stream, &(struct aorta_linear_gelu_args){
-                       .linear = next, .x = b->x, .weight = b->weight, .slope = b->z, .y = b->y, .dbias = b->dbias});
-}
-
-/* Replaces linear1, gelu forward, linear2's dx and gelu backward in large models, if the device can. */
-static aorta_status report_linear_gelu(struct bench *b) {
-    bool fits;
-    linear_now = (struct aorta_linear){AORTA_BF16, b->rows, b->s.width, b->s.mlp};
-    const double flop = 2.0 * (double)b->rows * (double)b->s.width * (double)b->s.mlp;
-    AORTA_TRY(aorta_linear_gelu_fits(b->device, &linear_now, &fits));
-    if (!fits) return NULL;
-    AORTA_TRY(report(b, "linear1 with gelu, forward", linear_gelu_forward, flop, "TFLOP/s", 0.0));
-    return report(b, "linear2, dx with gelu, dbias", linear_gelu_backward, flop, "TFLOP/s", 0.0);
-}
-
 static aorta_status report_linears(struct bench *b) {
     const struct sizes *s = &b->s;
     const double layers = (double)s->layers;
@@ -277,8 +250,7 @@ static aorta_status report_linears(struct bench *b) {
     AORTA_TRY(report_linear(b, "dense", s->dense, s->width, 1));
     AORTA_TRY(report_linear(b, "projection", s->embedding, s->width, 1));
     AORTA_TRY(report_linear(b, "scorer.0", s->width, s->mlp, 1));
-    AORTA_TRY(report_linear(b, "scorer.3", s->mlp, 1, 1));
-    return report_linear_gelu(b);
+    return report_linear(b, "scorer.3", s->mlp, 1, 1);
 }
 
 static aorta_status report_others(struct bench *b) {

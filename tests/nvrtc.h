@@ -38,10 +38,10 @@ static inline void nvrtc_open(struct nvrtc *nvrtc) {
     skip();
 }
 
-/* Compiles without a warning, for "sm_90" and the like. Unless `optimized` without much optimizing, which is nine
+/* Compiles without a warning, for "sm_90" and the like. Without much optimizing, which is nine
  * tenths of the time and finds no mistakes; old libraries do not know how. The caller destroys the program. */
 static inline void *nvrtc_compile(const struct nvrtc *nvrtc, const struct aorta_gpu_source *source,
-                                  const char *architecture, bool optimized) {
+                                  const char *architecture) {
     enum { INVALID_OPTION = 5 };
     char option[64];
     void *program;
@@ -49,7 +49,7 @@ static inline void *nvrtc_compile(const struct nvrtc *nvrtc, const struct aorta_
     snprintf(option, sizeof option, "--gpu-architecture=%s", architecture);
     const char *const options[] = {option, "--std=c++17", "--Ofast-compile=max"};
     assert_int_equal(nvrtc->create(&program, source->text, source->name, 0, NULL, NULL), 0);
-    int code = nvrtc->compile(program, optimized ? 2 : 3, options);
+    int code = nvrtc->compile(program, 3, options);
     if (code == INVALID_OPTION) {
         assert_int_equal(nvrtc->destroy(&program), 0);
         assert_int_equal(nvrtc->create(&program, source->text, source->name, 0, NULL, NULL), 0);

@@ -49,20 +49,6 @@ struct aorta_gpu_properties {
 };
 const struct aorta_gpu_properties *aorta_gpu_get_properties(const struct aorta_device *device);
 
-/* A matrix of bf16 in device memory, row by row without gaps, whose tiles kernels load: its address and the length of
- * its rows are multiples of 16 bytes. Tiles in shared memory have rows of 128 bytes (64 columns), pieces of 16 bytes
- * swapped within eight rows; elements outside read as zero. */
-struct aorta_gpu_matrix {
-    const void *memory;
-    int64_t rows, columns;
-    uint32_t box_rows, box_columns; /* of a tile */
-};
-/* Whether the device and its driver know tiles: NVIDIA's from Hopper on. */
-bool aorta_gpu_has_tiles(const struct aorta_device *device);
-/* Fills `map`, 128 bytes aligned to 64, which a kernel takes by value. AORTA_DEVICE names the matrix. */
-AORTA_MUST_USE aorta_status aorta_gpu_describe_tiles(struct aorta_device *device, const struct aorta_gpu_matrix *matrix,
-                                                     void *map);
-
 /* Visible devices of a kind of GPU, at least one; AORTA_UNSUPPORTED when there is none, or no driver, AORTA_DEVICE when
  * there is a driver and it cannot be used. */
 AORTA_MUST_USE aorta_status aorta_gpu_count(enum aorta_device_kind kind, int *count);

@@ -281,7 +281,6 @@ aorta_status aorta_model_create(struct aorta_device *device, const struct aorta_
     model->shape = *shape;
     model->rows = shape->batch * shape->positions;
     aorta_status status = build(model);
-    if (!status) status = aorta_model_choose_kernels(model);
     if (status) {
         aorta_model_destroy(model);
         return annotate(status, shape);

@@ -46,7 +46,7 @@ struct layer_memory {
     void *attention;                      /* as aorta_attention_saved_bytes says */
     void *context;                        /* [N, E] */
     void *sum1, *y1;                      /* [N, E]: before and after norm1 */
-    void *h, *g;                          /* [N, H]: before GELU, or its slope there (`fused`), and after it */
+    void *h, *g;                          /* [N, H]: before and after GELU */
     void *sum2, *y2;                      /* [N, E]: before and after norm2 */
     float *mean1, *rstd1, *mean2, *rstd2; /* [N] */
     void *copy;                           /* [N, E]: of y2, with output_copies */
@@ -62,7 +62,6 @@ struct aorta_model {
     struct aorta_model_shape shape;
     struct aorta_arena arena;
     int64_t rows; /* N */
-    bool fused; /* the MLP's first product and its GELU in one kernel, and backward the second's and GELU's gradients */
     int parameter_count;
     struct aorta_parameter *parameters;
     struct aorta_normal_table *normal; /* for start values */
@@ -91,9 +90,6 @@ struct aorta_model {
     void *dembedded; /* [N, D] */
     void *attention_scratch;
 };
-
-/* Finds the fused kernels that the device has. */
-aorta_status aorta_model_choose_kernels(struct aorta_model *model);
 
 /* ---- recorded operations: a range around each ---- */
 

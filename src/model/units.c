@@ -26,7 +26,8 @@ static aorta_status norm_forward(struct op op, const struct aorta_norm_args *arg
     const struct aorta_norm *shape = &args->shape;
     int range;
     const struct op_work work = {.dtype = shape->dtype,
-                                 .bytes = 4 * shape->rows * shape->width * (int64_t)aorta_dtype_size(shape->dtype),
+                                 .bytes = (args->residual ? 4 : 2) * shape->rows * shape->width *
+                                          (int64_t)aorta_dtype_size(shape->dtype),
                                  .dims = {(int32_t)shape->rows, (int32_t)shape->width}};
     AORTA_TRY(aorta_op_begin(op, "norm_forward", work, &range));
     AORTA_TRY(aorta_norm_forward(op.pass->stream, args));
@@ -45,11 +46,6 @@ static struct op_work attention_work(const struct aorta_model *model, bool backw
     return work;
 }
 
-aorta_status aorta_model_choose_kernels(struct aorta_model *model) {
-    const struct aorta_linear linear1 = shapes_of(model).linear1;
-    return aorta_linear_gelu_fits(model->device, &linear1, &model->fused);
-}
-
 struct aorta_model_work aorta_model_layer_work(const struct aorta_model *model, bool backward) {
     const struct layer_shapes s = shapes_of(model);
     const struct op_work attention = attention_work(model, backward);
@@ -60,37 +56,18 @@ struct aorta_model_work aorta_model_layer_work(const struct aorta_model *model, 
     return work;
 }
 
-/* Products that are cut into several launches are made one after the other with GELU. */
-static bool is_fused(const struct aorta_model *model, const struct aorta_pass *pass) {
-    return model->fused && pass->gemm_chunks <= 1;
+static aorta_status gelu_forward(struct op op, const struct aorta_model *model, const struct aorta_gelu_args *args) {
+    int range;
+    AORTA_TRY(aorta_op_begin(op, "gelu_forward", op_moves(model, 2, model->shape.mlp_hidden_dim), &range));
+    AORTA_TRY(aorta_gelu_forward(op.pass->stream, args));
+    return aorta_op_end(op, range);
 }
 
-/* g = dropout(gelu(linear1(y1))), and h or the slope. */
-static aorta_status mlp_hidden(struct aorta_model *model, const struct aorta_pass *pass, int layer,
-                               const struct aorta_unit_view *view) {
-    const struct layer_memory *m = &model->layers[layer];
-    const struct layer_tags *t = &model->tags[layer];
-    const void *const *w = view->weights;
-    const struct aorta_linear shape = shapes_of(model).linear1;
-    const struct aorta_gelu dropped = aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP);
-    struct op linear1 = {pass, t->linear1, layer}, gelu = {pass, t->gelu, layer};
+static aorta_status gelu_backward(struct op op, const struct aorta_model *model, const struct aorta_gelu_args *args) {
     int range;
-    if (is_fused(model, pass)) {
-        AORTA_TRY(aorta_op_begin_product(linear1, "linear_gelu_forward", shape.dtype, shape.rows, shape.in, shape.out,
-                                         1, &range));
-        AORTA_TRY(aorta_linear_gelu_forward(pass->stream, &(struct aorta_linear_gelu_args){.linear = shape,
-                                                                                           .gelu = dropped,
-                                                                                           .x = m->y1,
-                                                                                           .weight = w[LINEAR1_WEIGHT],
-                                                                                           .bias = w[LINEAR1_BIAS],
-                                                                                           .slope = m->h,
-                                                                                           .y = m->g}));
-        return aorta_op_end(linear1, range);
-    }
-    AORTA_TRY(aorta_op_linear(linear1, shape, m->y1, w[LINEAR1_WEIGHT], w[LINEAR1_BIAS], m->h));
-    AORTA_TRY(aorta_op_begin(gelu, "gelu_forward", op_moves(model, 2, model->shape.mlp_hidden_dim), &range));
-    AORTA_TRY(aorta_gelu_forward(pass->stream, &(struct aorta_gelu_args){.shape = dropped, .x = m->h, .out = m->g}));
-    return aorta_op_end(gelu, range);
+    AORTA_TRY(aorta_op_begin(op, "gelu_backward", op_moves(model, 3, model->shape.mlp_hidden_dim), &range));
+    AORTA_TRY(aorta_gelu_backward(op.pass->stream, args));
+    return aorta_op_end(op, range);
 }
 
 aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
@@ -127,7 +104,11 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
                                           .rstd = m->rstd1};
     AORTA_TRY(norm_forward((struct op){pass, t->norm1, layer}, &norm1));
 
-    AORTA_TRY(mlp_hidden(model, pass, layer, view));
+    AORTA_TRY(aorta_op_linear((struct op){pass, t->linear1, layer}, s.linear1, m->y1, w[LINEAR1_WEIGHT],
+                              w[LINEAR1_BIAS], m->h));
+    const struct aorta_gelu_args gelu = {
+        .shape = aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP), .x = m->h, .out = m->g};
+    AORTA_TRY(gelu_forward((struct op){pass, t->gelu, layer}, model, &gelu));
     AORTA_TRY(aorta_op_linear((struct op){pass, t->linear2, layer}, s.linear2, m->g, w[LINEAR2_WEIGHT], w[LINEAR2_BIAS],
                               m->sum2));
     const struct aorta_norm_args norm2 = {.shape = aorta_model_norm(model, pass, layer, SITE_AFTER_MLP, dropout),
@@ -152,41 +133,6 @@ static aorta_status norm_backward(struct op op, const struct aorta_norm_backward
     AORTA_TRY(aorta_op_begin(op, "norm_backward", work, &range));
     AORTA_TRY(aorta_norm_backward(op.pass->stream, args));
     return aorta_op_end(op, range);
-}
-
-/* From the gradient of linear2's output to that of linear1's, in model->dhidden. */
-static aorta_status mlp_hidden_backward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
-                                        const struct aorta_unit_view *view, const void *doutput) {
-    const struct layer_memory *m = &model->layers[layer];
-    const struct layer_tags *t = &model->tags[layer];
-    const void *weight = view->weights[LINEAR2_WEIGHT];
-    float *dbias = view->gradients[LINEAR1_BIAS];
-    const struct aorta_linear shape = shapes_of(model).linear2;
-    struct op linear2 = {pass, t->linear2, layer}, gelu = {pass, t->gelu, layer};
-    int range;
-    if (is_fused(model, pass)) {
-        AORTA_TRY(aorta_op_begin_product(linear2, "linear_gelu_backward", shape.dtype, shape.rows, shape.out, shape.in,
-                                         1, &range));
-        AORTA_TRY(
-            aorta_linear_gelu_backward(pass->stream, &(struct aorta_linear_gelu_args){.linear = shape,
-                                                                                      .x = doutput,
-                                                                                      .weight = weight,
-                                                                                      .slope = m->h,
-                                                                                      .y = model->dhidden,
-                                                                                      .dbias = dbias,
-                                                                                      .accumulate = pass->accumulate}));
-        return aorta_op_end(linear2, range);
-    }
-    AORTA_TRY(aorta_op_linear_input(linear2, shape, doutput, weight, model->dhidden, false));
-    AORTA_TRY(aorta_op_begin(gelu, "gelu_backward", op_moves(model, 3, model->shape.mlp_hidden_dim), &range));
-    AORTA_TRY(aorta_gelu_backward(
-        pass->stream, &(struct aorta_gelu_args){.shape = aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP),
-                                                .x = m->h,
-                                                .dy = model->dhidden,
-                                                .out = model->dhidden,
-                                                .dbias = dbias,
-                                                .accumulate = pass->accumulate}));
-    return aorta_op_end(gelu, range);
 }
 
 /* The operation that makes the gradient of a layer's output makes that of its bias too: it has the values.
@@ -217,7 +163,14 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
                                                    .accumulate = pass->accumulate};
     AORTA_TRY(norm_backward((struct op){pass, t->norm2, layer}, &norm2));
     AORTA_TRY(aorta_op_linear_weight(linear2, s.linear2, m->g, doutput, g[LINEAR2_WEIGHT], NULL));
-    AORTA_TRY(mlp_hidden_backward(model, pass, layer, view, doutput));
+    AORTA_TRY(aorta_op_linear_input(linear2, s.linear2, doutput, w[LINEAR2_WEIGHT], model->dhidden, false));
+    const struct aorta_gelu_args gelu = {.shape = aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP),
+                                         .x = m->h,
+                                         .dy = model->dhidden,
+                                         .out = model->dhidden,
+                                         .dbias = g[LINEAR1_BIAS],
+                                         .accumulate = pass->accumulate};
+    AORTA_TRY(gelu_backward((struct op){pass, t->gelu, layer}, model, &gelu));
     AORTA_TRY(aorta_op_linear_weight(linear1, s.linear1, m->y1, model->dhidden, g[LINEAR1_WEIGHT], NULL));
     return aorta_op_linear_input(linear1, s.linear1, model->dhidden, w[LINEAR1_WEIGHT], model->dsum, true);
 }
@@ -391,26 +344,19 @@ static aorta_status head_forward(struct aorta_model *model, const struct aorta_p
                                  const struct aorta_unit_view *root) {
     const void *const *w = root->weights;
     struct root_shapes s = root_shapes_of(model);
-    struct op norm = root_op(pass, "norm"), gelu = root_op(pass, "scorer.gelu");
-    int range;
-    AORTA_TRY(aorta_op_begin(norm, "norm_forward", op_moves(model, 2, model->shape.model_dim), &range));
-    AORTA_TRY(
-        aorta_norm_forward(pass->stream, &(struct aorta_norm_args){.shape = aorta_model_norm(model, pass, 0, 0, 0),
-                                                                   .x = x,
-                                                                   .gamma = w[FINAL_NORM_WEIGHT],
-                                                                   .beta = w[FINAL_NORM_BIAS],
-                                                                   .y = model->z,
-                                                                   .mean = model->mean,
-                                                                   .rstd = model->rstd}));
-    AORTA_TRY(aorta_op_end(norm, range));
+    const struct aorta_norm_args norm = {.shape = aorta_model_norm(model, pass, 0, 0, 0),
+                                         .x = x,
+                                         .gamma = w[FINAL_NORM_WEIGHT],
+                                         .beta = w[FINAL_NORM_BIAS],
+                                         .y = model->z,
+                                         .mean = model->mean,
+                                         .rstd = model->rstd};
+    const struct aorta_gelu_args gelu = {
+        .shape = aorta_model_gelu(model, pass, model->shape.num_layers, 0), .x = model->s0, .out = model->s1};
+    AORTA_TRY(norm_forward(root_op(pass, "norm"), &norm));
     AORTA_TRY(
         aorta_op_linear(root_op(pass, "scorer.0"), s.scorer0, model->z, w[SCORER0_WEIGHT], w[SCORER0_BIAS], model->s0));
-    AORTA_TRY(aorta_op_begin(gelu, "gelu_forward", op_moves(model, 2, model->shape.mlp_hidden_dim), &range));
-    AORTA_TRY(aorta_gelu_forward(
-        pass->stream, &(struct aorta_gelu_args){.shape = aorta_model_gelu(model, pass, model->shape.num_layers, 0),
-                                                .x = model->s0,
-                                                .out = model->s1}));
-    AORTA_TRY(aorta_op_end(gelu, range));
+    AORTA_TRY(gelu_forward(root_op(pass, "scorer.gelu"), model, &gelu));
     return aorta_op_linear(root_op(pass, "scorer.3"), s.scorer3, model->s1, w[SCORER3_WEIGHT], w[SCORER3_BIAS],
                            model->scores);
 }
@@ -438,41 +384,36 @@ static aorta_status head_backward(struct aorta_model *model, const struct aorta_
     const void *const *w = root->weights;
     float *const *g = root->gradients;
     struct root_shapes s = root_shapes_of(model);
-    int unit = (int)model->shape.num_layers, range;
+    int unit = (int)model->shape.num_layers;
     const void *x;
     struct op scorer0 = root_op(pass, "scorer.0"), scorer3 = root_op(pass, "scorer.3");
-    struct op norm = root_op(pass, "norm"), gelu = root_op(pass, "scorer.gelu");
+    const struct aorta_gelu_args gelu = {.shape = aorta_model_gelu(model, pass, model->shape.num_layers, 0),
+                                         .x = model->s0,
+                                         .dy = model->dhidden,
+                                         .out = model->dhidden,
+                                         .dbias = g[SCORER0_BIAS],
+                                         .accumulate = pass->accumulate};
+    struct aorta_norm_backward_args norm = {.shape = aorta_model_norm(model, pass, 0, 0, 0),
+                                            .dy = model->dsum,
+                                            .gamma = w[FINAL_NORM_WEIGHT],
+                                            .mean = model->mean,
+                                            .rstd = model->rstd,
+                                            .dsum = model->dy,
+                                            .dgamma = g[FINAL_NORM_WEIGHT],
+                                            .dbeta = g[FINAL_NORM_BIAS],
+                                            .accumulate = pass->accumulate};
 
     AORTA_TRY(
         aorta_op_linear_weight(scorer3, s.scorer3, model->s1, model->dscores, g[SCORER3_WEIGHT], g[SCORER3_BIAS]));
     AORTA_TRY(aorta_op_ready(model, pass, unit, SCORER3_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_input(scorer3, s.scorer3, model->dscores, w[SCORER3_WEIGHT], model->dhidden, false));
-    AORTA_TRY(aorta_op_begin(gelu, "gelu_backward", op_moves(model, 3, model->shape.mlp_hidden_dim), &range));
-    AORTA_TRY(aorta_gelu_backward(
-        pass->stream, &(struct aorta_gelu_args){.shape = aorta_model_gelu(model, pass, model->shape.num_layers, 0),
-                                                .x = model->s0,
-                                                .dy = model->dhidden,
-                                                .out = model->dhidden,
-                                                .dbias = g[SCORER0_BIAS],
-                                                .accumulate = pass->accumulate}));
-    AORTA_TRY(aorta_op_end(gelu, range));
+    AORTA_TRY(gelu_backward(root_op(pass, "scorer.gelu"), model, &gelu));
     AORTA_TRY(aorta_op_linear_weight(scorer0, s.scorer0, model->z, model->dhidden, g[SCORER0_WEIGHT], NULL));
     AORTA_TRY(aorta_op_ready(model, pass, unit, SCORER0_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_input(scorer0, s.scorer0, model->dhidden, w[SCORER0_WEIGHT], model->dsum, false));
     AORTA_TRY(aorta_op_output(model, pass, unit - 1, &x));
-    AORTA_TRY(aorta_op_begin(norm, "norm_backward", op_moves(model, 3, model->shape.model_dim), &range));
-    AORTA_TRY(aorta_norm_backward(pass->stream,
-                                  &(struct aorta_norm_backward_args){.shape = aorta_model_norm(model, pass, 0, 0, 0),
-                                                                     .dy = model->dsum,
-                                                                     .sum = x,
-                                                                     .gamma = w[FINAL_NORM_WEIGHT],
-                                                                     .mean = model->mean,
-                                                                     .rstd = model->rstd,
-                                                                     .dsum = model->dy,
-                                                                     .dgamma = g[FINAL_NORM_WEIGHT],
-                                                                     .dbeta = g[FINAL_NORM_BIAS],
-                                                                     .accumulate = pass->accumulate}));
-    AORTA_TRY(aorta_op_end(norm, range));
+    norm.sum = x;
+    AORTA_TRY(norm_backward(root_op(pass, "norm"), &norm));
     return aorta_op_ready(model, pass, unit, FINAL_NORM_WEIGHT, 2);
 }
 

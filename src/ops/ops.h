@@ -30,11 +30,9 @@ AORTA_MUST_USE aorta_status aorta_ops_configure(struct aorta_device *device, con
  * ahead of time. Two graphs captured from one stream share its scratch memory: do not run them at the same time. */
 AORTA_MUST_USE aorta_status aorta_ops_prepare(struct aorta_stream *stream);
 
-/* Begins to compile the kernels of a transformer whose layers have this product before GELU and heads of `head_dim`, so
- * that the first step does not wait for each of them in turn. Does nothing on a device without kernels to compile. Call
- * once per device, after its settings. */
-AORTA_MUST_USE aorta_status aorta_ops_expect_transformer(struct aorta_device *device,
-                                                         const struct aorta_linear *linear1, int64_t head_dim);
+/* Begins to compile the kernels of a transformer with these elements and heads of `head_dim`, so that the first step
+ * does not wait for each of them in turn. Does nothing on a device without kernels to compile. Call once per device. */
+void aorta_ops_expect_transformer(struct aorta_device *device, enum aorta_dtype dtype, int64_t head_dim);
 
 /* The widest heads of attention and rows of a LayerNorm that the device's kernels take; INT64_MAX: any. */
 struct aorta_ops_limits {
@@ -197,21 +195,6 @@ AORTA_MUST_USE aorta_status aorta_gelu_forward(struct aorta_stream *stream, cons
 /* dx = dropoutᵀ(dy)·(Φ(x) + x·φ(x)); dx may be dy. dbias [shape.width] fp32 = Σ_rows dx (+= when `accumulate`), the
  * gradient of the bias of the layer that made x [count / width, width]; NULL: not wanted. */
 AORTA_MUST_USE aorta_status aorta_gelu_backward(struct aorta_stream *stream, const struct aorta_gelu_args *args);
-
-/* ---- a linear layer, GELU and dropout in one kernel ---- */
-
-/* Whether the device makes these two: NVIDIA's Hopper, in bf16, of sizes that are multiples of 8 and give every
- * multiprocessor work, unless settings ask for our own products. `shape` is that of the layer before GELU. */
-AORTA_MUST_USE aorta_status aorta_linear_gelu_fits(struct aorta_device *device, const struct aorta_linear *shape,
-                                                   bool *fits);
-/* y [rows, out] = dropout(GELU(x·weightᵀ + bias)), where the product is rounded to bf16 first, and slope [rows, out],
- * the derivative of that by the product. All memory is aligned to 16 bytes. AORTA_UNSUPPORTED where it does not fit. */
-AORTA_MUST_USE aorta_status aorta_linear_gelu_forward(struct aorta_stream *stream,
-                                                      const struct aorta_linear_gelu_args *args);
-/* The gradient before GELU, from that of the next layer's output: dx [rows, in] = (dy [rows, out]·weight [out,
- * in])·slope; dbias [in] fp32 = Σ_rows dx (+= when `accumulate`). `shape` is that of the next layer. */
-AORTA_MUST_USE aorta_status aorta_linear_gelu_backward(struct aorta_stream *stream,
-                                                       const struct aorta_linear_gelu_args *args);
 
 /* ---- embedding with mean over the features ---- */
 

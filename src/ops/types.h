@@ -219,15 +219,6 @@ struct aorta_linear_args {
     bool accumulate, relu, tf32;
 };
 
-struct aorta_linear_gelu_args {
-    struct aorta_linear linear;
-    struct aorta_gelu gelu;
-    const void *x, *weight, *bias; /* x: dy in the backward pass */
-    void *slope, *y;               /* y: dx */
-    float *dbias;
-    bool accumulate;
-};
-
 struct aorta_relu_args {
     int64_t count;
     const float *y, *dy;

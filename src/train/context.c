@@ -67,10 +67,8 @@ static aorta_status prepare_transformer(const struct aorta_train_context *contex
     AORTA_TRY(aorta_train_options_check_gpu(context->options, limits.head_dim, limits.row));
     log_compiling(context);
     const struct aorta_model_options *model = &context->options->model;
-    AORTA_TRY(configure_ops(context));
-    const int64_t rows = context->options->training.batch_size * context->options->dataset.sequence_length;
-    const struct aorta_linear linear1 = {context->dtype, rows, model->model_dim, model->mlp_hidden_dim};
-    return aorta_ops_expect_transformer(context->device, &linear1, model->model_dim / model->num_heads);
+    aorta_ops_expect_transformer(context->device, context->dtype, model->model_dim / model->num_heads);
+    return configure_ops(context);
 }
 
 static aorta_status open_device(struct aorta_train_context *context) {

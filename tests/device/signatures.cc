@@ -74,12 +74,6 @@ static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16 && CU_DEVICE_ATTRIB
               CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES == 8);
 #endif
 
-#ifdef CHECK_CUDA // as launch.c repeats them
-static_assert(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 == 9 && CU_TENSOR_MAP_INTERLEAVE_NONE == 0 && CU_TENSOR_MAP_SWIZZLE_128B == 3 &&
-              CU_TENSOR_MAP_L2_PROMOTION_L2_256B == 3 && CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE == 0 && sizeof(CUtensorMap) == 128 &&
-              alignof(CUtensorMap) <= 128);
-#endif
-
 #if defined(CHECK_CUDA) && CUDA_VERSION >= 12040 // as limit.c repeats them
 static_assert(offsetof(CUdevResource, sm) + offsetof(CUdevSmResource, smCount) == 96 && sizeof(CUdevResource) <= 512 &&
               CU_DEV_RESOURCE_TYPE_SM == 1 && CU_GREEN_CTX_DEFAULT_STREAM == 1);

@@ -8,7 +8,7 @@ static void test_kernels_compile(void **state) {
     (void)state;
     nvrtc_open(&nvrtc);
     for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
-        void *program = nvrtc_compile(&nvrtc, &aorta_source_hwq_kernels, architectures[i], false);
+        void *program = nvrtc_compile(&nvrtc, &aorta_source_hwq_kernels, architectures[i]);
         assert_int_equal(nvrtc.destroy(&program), 0);
     }
 }

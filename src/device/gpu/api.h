@@ -88,9 +88,6 @@ struct gpu_api {
     int (*cuda_function_set)(void *function, int attribute, int value);
     int (*cuda_function_parameter)(void *function, size_t index, size_t *offset, size_t *bytes);
     int (*cuda_function_load)(void *function);
-    int (*cuda_tiles)(void *map, int type, uint32_t rank, void *memory, const uint64_t *sizes, const uint64_t *strides,
-                      const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion,
-                      int outside);
     int (*cuda_resource_get)(int device, void *resource, int type);
     int (*cuda_resource_split)(void *result, unsigned *groups, const void *input, void *remaining, unsigned flags,
                                unsigned count);

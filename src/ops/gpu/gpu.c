@@ -42,27 +42,14 @@ static const struct aorta_gpu_source *source_of(enum aorta_ops_entry entry, enum
     return aorta_ops_entries[(int)entry + (int)dtype].source;
 }
 
-aorta_status aorta_ops_expect_transformer(struct aorta_device *device, const struct aorta_linear *linear1,
-                                          int64_t head_dim) {
-    if (!aorta_device_is_gpu(device)) return NULL;
-    const enum aorta_dtype dtype = linear1->dtype;
-    bool fused;
-    AORTA_TRY(aorta_linear_gelu_fits(device, linear1, &fused));
-    const struct aorta_gpu_source *const wanted[] = {
-        source_of(AORTA_ENTRY_norm_forward, dtype),
-        source_of(AORTA_ENTRY_embedding_forward, dtype),
-        source_of(AORTA_ENTRY_gelu_forward, dtype),
-        source_of(AORTA_ENTRY_bce, dtype),
-        source_of(AORTA_ENTRY_column_sums, dtype),
-        aorta_ops_gpu_attention_source(dtype, head_dim), /* NULL: it will be refused */
-        fused ? aorta_ops_entries[AORTA_ENTRY_linear_gelu_forward].source : NULL,
-    };
-    const struct aorta_gpu_source *sources[sizeof wanted / sizeof *wanted];
-    size_t count = 0;
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-        if (wanted[i]) sources[count++] = wanted[i];
-    aorta_gpu_expect(device, sources, count);
-    return NULL;
+void aorta_ops_expect_transformer(struct aorta_device *device, enum aorta_dtype dtype, int64_t head_dim) {
+    if (!aorta_device_is_gpu(device)) return;
+    const struct aorta_gpu_source *const sources[] = {
+        source_of(AORTA_ENTRY_norm_forward, dtype), source_of(AORTA_ENTRY_embedding_forward, dtype),
+        source_of(AORTA_ENTRY_gelu_forward, dtype), source_of(AORTA_ENTRY_bce, dtype),
+        source_of(AORTA_ENTRY_column_sums, dtype),  aorta_ops_gpu_attention_source(dtype, head_dim)};
+    const size_t count = sizeof sources / sizeof *sources;
+    aorta_gpu_expect(device, sources, sources[count - 1] ? count : count - 1); /* NULL: it will be refused */
 }
 
 struct aorta_ops_limits aorta_ops_limits(const struct aorta_device *device) {

@@ -29,12 +29,6 @@ enum {
     AORTA_GATHER_ROWS = 8,
     AORTA_GEMM_TILE = 32,
     AORTA_GEMM_THREADS = 256,
-    AORTA_FUSED_ROWS = 64, /* of a tile of a product with GELU, … */
-    AORTA_FUSED_COLUMNS = 256,
-    AORTA_FUSED_DEPTH = 64,
-    AORTA_FUSED_STAGES = 5, /* … so many depths of both operands in flight */
-    AORTA_FUSED_THREADS = 3 * 128,
-    AORTA_FUSED_SHARED = 227 * 1024,
     AORTA_ROW_THREADS = 128,  /* that work on a row together */
     AORTA_SHORT_ROW = 1024,   /* longest row that 32 threads hold in registers */
     AORTA_SCORES_ROWS = 32,   /* of scores in a block, … */
@@ -105,22 +99,6 @@ struct aorta_gpu_column_finish_args {
 struct aorta_gpu_norm_backward_args {
     struct aorta_norm_backward_args op;
     float *partial; /* [blocks, sums·width]: dgamma, dbeta and, of three, dbias */
-};
-
-/* A matrix whose tiles the device copies: a CUtensorMap (cuda.h). */
-struct __attribute__((aligned(64))) aorta_gpu_tiles {
-    uint64_t word[16];
-};
-/* Forward: y [rows, out] = GELU of x [rows, in]·weightᵀ + bias after dropout, and the slope of that. Backward: y =
- * (x·weight) times the slope, and its sums over each tile's rows into partial [rows / AORTA_FUSED_ROWS, out]. */
-struct aorta_gpu_linear_gelu_args {
-    struct aorta_gpu_tiles x_tiles, weight_tiles;
-    int64_t rows, in, out;
-    const void *bias;
-    void *slope, *y;
-    float *partial;
-    float dropout;
-    struct aorta_rng rng;
 };
 
 /* A block takes 8·AORTA_COLUMN_LANES columns of a share of the rows. */

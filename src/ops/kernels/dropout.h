@@ -9,22 +9,14 @@ struct philox {
     uint32_t word[4];
 };
 
-enum { PHILOX_ROUNDS = 10 };
-
-DEVICE philox philox_round(const philox &c, uint32_t key0, uint32_t key1) {
-    const uint64_t left = (uint64_t)c.word[0] * 0xD2511F53u, right = (uint64_t)c.word[2] * 0xCD9E8D57u;
-    return philox{{(uint32_t)(right >> 32) ^ c.word[1] ^ key0, (uint32_t)right,
-                   (uint32_t)(left >> 32) ^ c.word[3] ^ key1, (uint32_t)left}};
-}
-DEVICE void philox_next_key(uint32_t *key0, uint32_t *key1) {
-    *key0 += 0x9E3779B9u;
-    *key1 += 0xBB67AE85u;
-}
 DEVICE philox philox4x32_10(philox c, uint32_t key0, uint32_t key1) {
 #pragma unroll
-    for (int round = 0; round < PHILOX_ROUNDS; round++) {
-        c = philox_round(c, key0, key1);
-        philox_next_key(&key0, &key1);
+    for (int round = 0; round < 10; round++) {
+        const uint64_t left = (uint64_t)c.word[0] * 0xD2511F53u, right = (uint64_t)c.word[2] * 0xCD9E8D57u;
+        c = philox{{(uint32_t)(right >> 32) ^ c.word[1] ^ key0, (uint32_t)right,
+                    (uint32_t)(left >> 32) ^ c.word[3] ^ key1, (uint32_t)left}};
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
     }
     return c;
 }
@@ -47,12 +39,10 @@ DEVICE dropout dropout_begin(float probability, const aorta_rng &rng) {
     return d;
 }
 
-DEVICE philox dropout_counter(const dropout &d, uint64_t block) {
-    return philox{{(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)d.step, (uint32_t)(d.step >> 32)}};
-}
 /* Eight samples: those of elements 8·block … 8·block + 7. */
 DEVICE philox dropout_block(const dropout &d, uint64_t block) {
-    return philox4x32_10(dropout_counter(d, block), d.key0, d.key1);
+    const philox counter = {{(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)d.step, (uint32_t)(d.step >> 32)}};
+    return philox4x32_10(counter, d.key0, d.key1);
 }
 
 /* Compares upper halves, with the sample there. A threshold of 1 overflows, and then `scale` is 0. */
