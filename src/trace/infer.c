@@ -10,7 +10,10 @@ enum {
     FEWEST_SHORT = 20,  /* so many steps at least; */
     MOST_AFTER = 8,     /* with so many other kernels behind it, it is the end of a recording */
     CANDIDATES = 16,
-    SAMPLES = 16 /* steps whose idle times are looked at */
+    SAMPLES = 16,   /* steps whose idle times are looked at */
+    LAYER = 64,     /* kernels of a layer at most: a loop of more is a step */
+    LATEST = 512,   /* so many repetitions show whether they are layers */
+    LONG_NS = 20000 /* kernels as long as this show what they work on */
 };
 static const double REGULAR_SHARE = 0.5; /* of what lies between the first and the last step that must repeat */
 static const double LEAST_SHARE = 0.05;  /* of the recording: a long start-up is no reason to find nothing */
@@ -259,13 +262,43 @@ static size_t fill(const struct sequence *sequence, const struct anchor *anchor,
     return count;
 }
 
+/* ---- steps of several layers ---- */
+
+static bool has_optimizer(const struct sequence *sequence, size_t first, size_t period) {
+    for (size_t i = first; i < first + period && i < sequence->count; i++)
+        if (is_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, i)))) return true;
+    return false;
+}
+
+/* The host does more between two steps than between two layers, and layers compute with other data. */
+static aorta_status find_layers(const struct sequence *sequence, const struct steps *steps, size_t period,
+                                struct aorta_layers *layers) {
+    int64_t intervals[LATEST], lengths[LATEST];
+    const size_t from = steps->count > LATEST ? steps->count - LATEST : 1, count = steps->count - from;
+    if (period > LAYER || steps->count <= from || has_optimizer(sequence, steps->begins[0], period)) return NULL;
+    for (size_t position = 0; position < period; position++) {
+        int64_t total_ns = 0;
+        for (size_t i = 0; i < count; i++) {
+            size_t at = steps->begins[from + i] + position;
+            if (at >= sequence->count) at = sequence->count - 1;
+            intervals[i] = launched_ns(sequence, at) - launched_ns(sequence, at - 1);
+            lengths[i] = work_at(sequence, at)->end_ns - work_at(sequence, at)->start_ns;
+            total_ns += lengths[i];
+        }
+        AORTA_TRY(aorta_layers_find(intervals, count, layers));
+        if (total_ns >= LONG_NS * (int64_t)count) AORTA_TRY(aorta_layers_find(lengths, count, layers));
+    }
+    layers->first += (int64_t)from;
+    return NULL;
+}
+
 static aorta_status make_steps(const struct sequence *sequence, const struct anchor *anchor,
-                               struct aorta_trace_step **rows, size_t *row_count) {
+                               struct aorta_found_steps *found) {
     size_t count = count_of(sequence, anchor->name);
     const uint32_t *positions = sequence->positions + sequence->starts[anchor->name];
     struct steps steps = {.begins = calloc(count + 1, sizeof *steps.begins)};
-    *rows = calloc(count + 1, sizeof **rows);
-    if (!steps.begins || !*rows) {
+    found->steps = calloc(count + 1, sizeof *found->steps);
+    if (!steps.begins || !found->steps) {
         free(steps.begins);
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", count);
     }
@@ -275,9 +308,10 @@ static aorta_status make_steps(const struct sequence *sequence, const struct anc
     size_t shift = behind_optimizer(sequence, steps.begins[0], anchor->period);
     if (shift == anchor->period) shift = behind_idle(sequence, steps.begins, regular, anchor->period);
     collect(sequence, anchor, shift, &steps);
-    *row_count = fill(sequence, anchor, &steps, *rows);
+    found->count = fill(sequence, anchor, &steps, found->steps);
+    aorta_status status = find_layers(sequence, &steps, anchor->period, &found->layers);
     free(steps.begins);
-    return NULL;
+    return status;
 }
 
 /* ---- loops of few kernels ---- */
@@ -308,14 +342,14 @@ static struct loop find_loop(const struct sequence *sequence, size_t behind, dou
     return best;
 }
 
-static aorta_status make_short_steps(const struct sequence *sequence, struct loop loop, struct aorta_trace_step **rows,
-                                     size_t *row_count) {
+static aorta_status make_short_steps(const struct sequence *sequence, struct loop loop,
+                                     struct aorta_found_steps *found) {
     size_t count = 0;
     if (!loop.period) return NULL;
     const size_t limit = (loop.end - loop.begin) / loop.period;
     struct steps steps = {.begins = calloc(limit + 1, sizeof *steps.begins)};
-    *rows = calloc(limit + 1, sizeof **rows);
-    if (!steps.begins || !*rows) {
+    found->steps = calloc(limit + 1, sizeof *found->steps);
+    if (!steps.begins || !found->steps) {
         free(steps.begins);
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", limit);
     }
@@ -325,9 +359,10 @@ static aorta_status make_short_steps(const struct sequence *sequence, struct loo
     for (size_t i = 0; i < count; i++) steps.begins[i] += (uint32_t)shift;
     while (count && steps.begins[count - 1] >= sequence->count) count--;
     steps.count = count;
-    *row_count = fill(sequence, &(struct anchor){.period = loop.period}, &steps, *rows);
+    found->count = fill(sequence, &(struct anchor){.period = loop.period}, &steps, found->steps);
+    aorta_status status = find_layers(sequence, &steps, loop.period, &found->layers);
     free(steps.begins);
-    return NULL;
+    return status;
 }
 
 /* ---- steps that differ in length, as sequences of words do ---- */
@@ -427,8 +462,7 @@ static bool begin_uneven(const struct sequence *sequence, const uint32_t *kinds,
 }
 
 /* Of more kernels than `fewest`: what repeats to the kernel may be a part of them. */
-static aorta_status make_uneven_steps(const struct sequence *sequence, size_t fewest, struct aorta_trace_step **rows,
-                                      size_t *row_count) {
+static aorta_status make_uneven_steps(const struct sequence *sequence, size_t fewest, struct aorta_found_steps *found) {
     uint32_t *kinds = calloc(sequence->name_count + 1, sizeof *kinds);
     uint32_t *scratch = calloc(sequence->count + 1, sizeof *scratch);
     struct steps steps = {.begins = calloc(sequence->count + 1, sizeof *steps.begins)};
@@ -439,9 +473,9 @@ static aorta_status make_uneven_steps(const struct sequence *sequence, size_t fe
     } else {
         sort_kinds(sequence, kinds);
         if (begin_uneven(sequence, kinds, scratch, &steps, &median) && median > fewest) {
-            *rows = calloc(steps.count + 1, sizeof **rows);
-            if (*rows)
-                *row_count = fill(sequence, &(struct anchor){.period = median}, &steps, *rows);
+            found->steps = calloc(steps.count + 1, sizeof *found->steps);
+            if (found->steps)
+                found->count = fill(sequence, &(struct anchor){.period = median}, &steps, found->steps);
             else
                 status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", steps.count);
         }
@@ -456,22 +490,20 @@ static aorta_status make_uneven_steps(const struct sequence *sequence, size_t fe
  * that something follows, an evaluation for example, must be a good part of it. `regular`: NULL where no step of many
  * kernels repeats to the kernel. */
 static aorta_status make_found(const struct sequence *sequence, const struct anchor *regular,
-                               struct aorta_trace_step **rows, size_t *count) {
+                               struct aorta_found_steps *found) {
     const bool most = regular && (double)regular->covered >= REGULAR_SHARE * (double)sequence->count;
     const struct loop at_end = regular ? (struct loop){0} : find_loop(sequence, MOST_AFTER, SHORT_SHARE);
-    if (at_end.period) return make_short_steps(sequence, at_end, rows, count);
-    if (!most) AORTA_TRY(make_uneven_steps(sequence, regular ? 2 * regular->period : 0, rows, count));
-    if (*rows) return NULL;
-    if (regular) return make_steps(sequence, regular, rows, count);
-    return make_short_steps(sequence, find_loop(sequence, SIZE_MAX / 2, SHORT_WITHIN), rows, count);
+    if (at_end.period) return make_short_steps(sequence, at_end, found);
+    if (!most) AORTA_TRY(make_uneven_steps(sequence, regular ? 2 * regular->period : 0, found));
+    if (found->steps) return NULL;
+    if (regular) return make_steps(sequence, regular, found);
+    return make_short_steps(sequence, find_loop(sequence, SIZE_MAX / 2, SHORT_WITHIN), found);
 }
 
-/* The steps of one trace; *count 0 when nothing repeats. The caller frees *rows. */
-static aorta_status find_steps(const struct aorta_trace *trace, struct aorta_trace_step **rows, size_t *count) {
+/* The steps of one trace; none when nothing repeats. */
+static aorta_status find_steps(const struct aorta_trace *trace, struct aorta_found_steps *steps) {
     struct sequence sequence;
     struct anchor chosen;
-    *rows = NULL;
-    *count = 0;
     aorta_status status = make_sequence(trace, &sequence);
     struct anchor *anchors = calloc(sequence.name_count + 1, sizeof *anchors);
     uint32_t *gaps = calloc(sequence.count + 1, sizeof *gaps);
@@ -479,7 +511,7 @@ static aorta_status find_steps(const struct aorta_trace *trace, struct aorta_tra
     if (!status) {
         for (uint32_t name = 0; name < sequence.name_count; name++) anchors[name] = measure(&sequence, name, gaps);
         const bool found = choose(&sequence, anchors, &chosen);
-        status = make_found(&sequence, found ? &chosen : NULL, rows, count);
+        status = make_found(&sequence, found ? &chosen : NULL, steps);
     }
     free(anchors);
     free(gaps);
@@ -531,6 +563,7 @@ static bool agree(struct aorta_found_steps *found, size_t count) {
             continue;
         }
         if (!find_shift(first, &found[i], &shift)) return false;
+        found[i].shift = shift;
         for (size_t j = 0; j < found[i].count; j++) found[i].steps[j].number += shift;
     }
     return true;
@@ -564,6 +597,48 @@ void aorta_trace_take_steps(struct aorta_trace_list *list, struct aorta_found_st
     give(list, found, source);
 }
 
+/* ---- layers ---- */
+
+static bool is_whole(const struct aorta_found_steps *found, size_t at, const struct aorta_layers *layers) {
+    const int64_t period = (int64_t)layers->period, number = found->steps[at].number;
+    return (number - layers->first) % period == 0 && at + layers->period <= found->count &&
+           found->steps[at + layers->period - 1].number == number + period - 1;
+}
+
+static bool has_whole(const struct aorta_found_steps *found, const struct aorta_layers *layers) {
+    size_t count = 0;
+    for (size_t i = 0; i < found->count; i++) count += is_whole(found, i, layers);
+    return count >= FEWEST_STEPS || !found->count;
+}
+
+static void join_layers_of(struct aorta_found_steps *found, const struct aorta_layers *layers) {
+    size_t count = 0;
+    for (size_t i = 0; i < found->count; i++) {
+        if (!is_whole(found, i, layers)) continue;
+        const struct aorta_trace_step *last = &found->steps[i + layers->period - 1];
+        struct aorta_trace_step step = found->steps[i];
+        step.number = (step.number - layers->first) / (int64_t)layers->period;
+        step.end_ns = last->end_ns;
+        step.device_end_ns = last->device_end_ns;
+        found->steps[count++] = step;
+    }
+    found->count = count;
+}
+
+/* The trace with the most evidence says which layers of all traces make a step. */
+static void join_layers(struct aorta_found_steps *found, size_t count) {
+    struct aorta_layers best = {0};
+    for (size_t i = 0; i < count; i++) {
+        if (!found[i].count || found[i].layers.strength <= best.strength) continue;
+        best = found[i].layers;
+        best.first += found[i].shift;
+    }
+    if (!best.period) return;
+    for (size_t i = 0; i < count; i++)
+        if (!has_whole(&found[i], &best)) return;
+    for (size_t i = 0; i < count; i++) join_layers_of(&found[i], &best);
+}
+
 aorta_status aorta_trace_infer_steps(struct aorta_trace_list *list) {
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i]->step_count) return NULL; /* marked steps count */
@@ -573,10 +648,13 @@ aorta_status aorta_trace_infer_steps(struct aorta_trace_list *list) {
     bool all = true;
     for (size_t i = 0; i < list->count && !status; i++) {
         if (!list->items[i]->work_count) continue; /* a launcher, say: no device work of its own */
-        status = find_steps(list->items[i], &found[i].steps, &found[i].count);
+        status = find_steps(list->items[i], &found[i]);
         all = all && found[i].count >= FEWEST_STEPS;
     }
-    if (!status && all && agree(found, list->count)) give(list, found, AORTA_STEPS_BY_REPETITION);
+    if (!status && all && agree(found, list->count)) {
+        join_layers(found, list->count);
+        give(list, found, AORTA_STEPS_BY_REPETITION);
+    }
     for (size_t i = 0; i < list->count; i++) free(found[i].steps);
     free(found);
     return status;

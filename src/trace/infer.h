@@ -2,6 +2,7 @@
 #ifndef AORTA_TRACE_INFER_H
 #define AORTA_TRACE_INFER_H
 
+#include "trace/layers.h"
 #include "trace/trace.h"
 
 /* From ranges that the program marks (marks.c). `step_range`: a step begins with each range whose name has this
@@ -22,6 +23,9 @@ AORTA_MUST_USE aorta_status aorta_trace_check_step_range(const char *step_range)
  * A loop of one to three kernels counts where the recording ends with it, twenty times at least, and no longer one
  * shows.
  *
+ * What repeats may be a layer. Where a loop of few kernels without an optimizer's differs in its times with a period of
+ * some repetitions (layers.h), these make a step.
+ *
  * Gives traces without steps those that repetition shows, three at least. Of several traces with device work all or
  * none get steps; a step has the same number in all of them, as far as their times show. Nothing happens where nothing
  * repeats. AORTA_MEMORY. */
@@ -31,6 +35,8 @@ AORTA_MUST_USE aorta_status aorta_trace_infer_steps(struct aorta_trace_list *lis
 struct aorta_found_steps {
     struct aorta_trace_step *steps;
     size_t count;
+    struct aorta_layers layers; /* by the numbers that the steps had before `shift` was added */
+    int64_t shift;
 };
 /* Numbers the steps alike in all traces, and gives them to those with device work; found[]: one for each trace. */
 void aorta_trace_take_steps(struct aorta_trace_list *list, struct aorta_found_steps *found,
