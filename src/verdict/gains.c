@@ -118,22 +118,33 @@ static size_t place_of(const struct gains *gains, enum aorta_removal removal) {
     return place;
 }
 
-/* The one of those before it that gains most. */
-static size_t largest_before(const struct gains *gains, size_t place) {
-    size_t largest = 0;
-    for (size_t i = 1; i < place; i++)
-        if (gains->found.beyond_ns[gains->found.order[i]] > gains->found.beyond_ns[gains->found.order[largest]])
-            largest = i;
-    return largest;
+/* The one of another cause before it that gains most; false: there is none. */
+static bool largest_before(const struct gains *gains, size_t place, enum aorta_cause own, enum aorta_removal *largest,
+                           enum aorta_cause *of) {
+    double most_ns = -1;
+    for (size_t i = 0; i < place; i++) {
+        enum aorta_cause cause;
+        const enum aorta_removal before = gains->found.order[i];
+        if (gains->found.beyond_ns[before] <= most_ns || !cause_of(before, &cause) || cause == own) continue;
+        most_ns = gains->found.beyond_ns[before];
+        *largest = before;
+        *of = cause;
+    }
+    return most_ns >= 0;
 }
 
 /* A specific cause that is removed first although it gains less alone (replay.c), and has the most of this gain. */
-static bool displacing(const struct gains *gains, size_t place, double alone_ms, enum aorta_cause *cause) {
+static bool displacing(const struct gains *gains, size_t place, const struct aorta_finding *finding,
+                       enum aorta_cause *cause) {
     double most_ns = 0;
     for (size_t i = 0; i < place; i++) {
+        enum aorta_cause of;
         const enum aorta_removal before = gains->found.order[i];
-        if (gains->found.gain_ns[before] / 1e6 > alone_ms || gains->found.beyond_ns[before] <= most_ns) continue;
-        if (cause_of(before, cause)) most_ns = gains->found.beyond_ns[before];
+        if (gains->found.gain_ns[before] / 1e6 > finding->alone_ms || gains->found.beyond_ns[before] <= most_ns)
+            continue;
+        if (!cause_of(before, &of) || of == finding->cause) continue;
+        most_ns = gains->found.beyond_ns[before];
+        *cause = of;
     }
     return most_ns > 0;
 }
@@ -184,12 +195,12 @@ static void relate(const struct gains *gains, enum aorta_removal removal, uint32
                    struct aorta_finding *finding) {
     const size_t place = place_of(gains, removal);
     const double least_ms = GAINS * step_ms(gains), gain_ms = finding->gain_ms, alone_ms = finding->alone_ms;
-    enum aorta_cause cause;
+    enum aorta_cause cause = AORTA_CAUSE_COUNT;
+    enum aorta_removal before = AORTA_REMOVAL_COUNT;
     finding->share_count = 0;
-    const enum aorta_removal before = gains->found.order[place ? largest_before(gains, place) : 0];
-    if (!place || !cause_of(before, &cause)) return;
+    if (!largest_before(gains, place, finding->cause, &before, &cause)) return;
     if (alone_ms > ABOVE * gain_ms + least_ms) {
-        finding->displaced = displacing(gains, place, alone_ms, &cause);
+        finding->displaced = displacing(gains, place, finding, &cause);
         share(finding, cause, alone_ms - gain_ms);
     } else if (gain_ms > ABOVE * alone_ms + least_ms) {
         finding->only_after = true;
@@ -214,8 +225,13 @@ static void set_gain(const struct gains *gains, struct aorta_finding *finding, d
     set_range(gains, finding);
     const double lost = lost_again(gains, finding->cause);
     if (lost > 0.1 && gain_ms > 0) aorta_facts_set(&finding->facts, AORTA_FACT_LOST_AGAIN, gain_ms / (1 - lost) * lost);
-    if (finding->cause == AORTA_CAUSE_COPY && gain_ms > ABOVE * finding->cost_ms + GAINS * step_ms(gains))
-        aorta_facts_flag(&finding->facts, AORTA_FACT_HOST_WAITS);
+    /* The idle time is not all that the wait costs: the host launches late afterwards. */
+    if (fmax(gain_ms, alone_ms) <= ABOVE * finding->cost_ms + GAINS * step_ms(gains)) return;
+    if (finding->cause == AORTA_CAUSE_COPY) aorta_facts_flag(&finding->facts, AORTA_FACT_HOST_WAITS);
+    if (finding->cause == AORTA_CAUSE_HOST_SYNC && aorta_facts_has(&finding->facts, AORTA_FACT_IDLE_SYNCED)) {
+        aorta_facts_flag(&finding->facts, AORTA_FACT_LATE_AFTER);
+        aorta_facts_remove(&finding->facts, AORTA_FACT_GAP); /* the longest of gaps that hardly count */
+    }
 }
 
 static void add_origin(struct gains *gains, struct aorta_finding *finding, enum aorta_removal removal) {
@@ -354,6 +370,15 @@ static void add_upper_bounds(struct aorta_verdict *verdict) {
     }
 }
 
+/* All fixes save no less than the one that saves most, also where the replay cannot make it. */
+static void bound_floor(struct aorta_verdict *verdict) {
+    const double step = aorta_verdict_gained_ms(verdict);
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (aorta_finding_gains(&verdict->findings[i]))
+            verdict->replay.floor_ms =
+                fmax(fmin(verdict->replay.floor_ms, step - aorta_finding_shown_ms(&verdict->findings[i])), 0);
+}
+
 static void add_gains(struct gains *gains) {
     struct aorta_verdict *verdict = gains->verdict;
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
@@ -371,6 +396,7 @@ static void add_gains(struct gains *gains) {
     aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict);
     clear_launches(verdict);
     add_upper_bounds(verdict);
+    bound_floor(verdict);
     aorta_findings_order(verdict->findings, verdict->finding_count);
 }
 

@@ -138,6 +138,7 @@ struct aorta_verdict {
     bool incomplete; /* more of the device's work is missing than recorded: no cause can be named */
     struct aorta_trace_coverage coverage; /* of the incomplete recording */
     bool host_only;        /* the files have no work of a device: operations of the host take its place */
+    bool captures;         /* the program captures graphs in the recording, and hardly runs any */
     bool recorded;         /* of any program: not of steps that a recorder of ours measured */
     bool whole;            /* an iteration is a whole recording, not a step */
     bool idle_unexplained; /* most of host_launch is idle time of which the launches are not known */

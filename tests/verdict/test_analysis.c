@@ -48,7 +48,7 @@ static void read_paths(const char *const *paths, size_t count, const struct aort
     *read = (struct read){0};
     check_ok(aorta_trace_open_inputs(paths, count, NULL, &read->list));
     check_ok(aorta_trace_analyze(&read->list, options, &read->analysis));
-    check_ok(aorta_verdict_make(&read->analysis, &read->verdict));
+    said_make(&read->analysis, &read->verdict);
 }
 
 static void end(struct read *read) {
@@ -254,7 +254,7 @@ static void work_before_the_first_step(void **state) {
     const struct aorta_trace_analysis_options all = {.all_steps = true};
     check_fails(aorta_trace_analyze(&read.list, &all, &read.analysis), AORTA_USAGE, "belongs to any step");
     check_ok(aorta_trace_analyze(&read.list, NULL, &read.analysis));
-    check_ok(aorta_verdict_make(&read.analysis, &read.verdict));
+    said_make(&read.analysis, &read.verdict);
     assert_false(read.analysis.stepped);
     assert_int_equal(read.analysis.ranks[0].window_count, 1);
     assert_int_equal(read.analysis.ranks[0].figures.busy_ns, 10000);
@@ -280,7 +280,7 @@ static void a_rank_outside_of_all_steps(void **state) {
         check_ok(read_memory(text.data, text.length, 0, false, &read.list));
     }
     check_ok(aorta_trace_analyze(&read.list, NULL, &read.analysis));
-    check_ok(aorta_verdict_make(&read.analysis, &read.verdict));
+    said_make(&read.analysis, &read.verdict);
     assert_int_equal(read.analysis.rank_count, 1);
     assert_int_equal(read.analysis.ranks[0].rank, 0);
     assert_int_equal(read.analysis.ranks_outside, 1);
@@ -493,7 +493,7 @@ static void random_traces_agree_with_counting(void **state) {
         check_lanes(rank, streams);
         check_sums(rank);
         struct aorta_verdict verdict;
-        check_ok(aorta_verdict_make(&analysis, &verdict));
+        said_make(&analysis, &verdict);
         check_verdict(&verdict);
         aorta_verdict_free(&verdict);
         for (size_t i = 0; i < rank->kernel_count; i++) check_kernel_row(rank, &rank->kernels[i]);

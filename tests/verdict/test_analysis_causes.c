@@ -75,7 +75,7 @@ static void add(struct made *made) {
 
 static void analyze(struct made *made) {
     check_ok(aorta_trace_analyze(&made->list, NULL, &made->analysis));
-    check_ok(aorta_verdict_make(&made->analysis, &made->verdict));
+    said_make(&made->analysis, &made->verdict);
 }
 
 static void end(struct made *made) {

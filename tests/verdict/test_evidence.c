@@ -35,7 +35,7 @@ static const char *name_of(const struct run *run, uint32_t text) {
 
 static void print(struct run *run, struct aorta_text *text) {
     struct aorta_verdict verdict;
-    check_ok(aorta_verdict_make(&run->analysis, &verdict));
+    said_make(&run->analysis, &verdict);
     aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &run->analysis, .verdict = &verdict}, NULL, text);
     aorta_verdict_free(&verdict);
     check_ok(aorta_text_check(text));
@@ -91,7 +91,7 @@ static void waits_are_named_by_what_made_them(void **state) {
     aorta_trace_analysis_free(&run.analysis);
     analyze(&run);
     struct aorta_verdict verdict;
-    check_ok(aorta_verdict_make(&run.analysis, &verdict));
+    said_make(&run.analysis, &verdict);
     const struct aorta_finding *waits = &verdict.findings[0];
     assert_int_equal(waits->cause, AORTA_CAUSE_HOST_SYNC);
     assert_string_equal(said_place(waits, AORTA_FACT_CALLER),
@@ -361,7 +361,7 @@ static void gradients_reduced_for_each_micro_batch_are_seen(void **state) {
         struct run run = {0};
         struct aorta_verdict verdict;
         micro_batches(&run, each, true, false);
-        check_ok(aorta_verdict_make(&run.analysis, &verdict));
+        said_make(&run.analysis, &verdict);
         const struct aorta_finding *exposed = said_finding(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
         assert_int_equal(said_has(exposed, AORTA_FACT_REDUCED_AGAIN), each);
         if (each) said_near(said_value(exposed, AORTA_FACT_REDUCED_AGAIN), 4, 0);
@@ -388,7 +388,7 @@ static void check_cells(const char *kernel, bool expected) {
     }
     sample_kineto_open(&sample, &run.list);
     analyze(&run);
-    check_ok(aorta_verdict_make(&run.analysis, &verdict));
+    said_make(&run.analysis, &verdict);
     const struct aorta_finding *launches = said_finding(&verdict, AORTA_CAUSE_HOST_LAUNCH);
     assert_int_equal(said_has(launches, AORTA_FACT_RNN_CELLS), expected);
     assert_int_equal(strstr(said_advice(launches), "nn.LSTM or nn.GRU") != NULL, expected);
@@ -408,7 +408,7 @@ static void reducing_once_has_a_gain(void **state) {
     struct run run = {0};
     struct aorta_verdict verdict;
     micro_batches(&run, true, true, true);
-    check_ok(aorta_verdict_make(&run.analysis, &verdict));
+    said_make(&run.analysis, &verdict);
     const struct aorta_finding *exposed = said_finding(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
     said_near(said_value(exposed, AORTA_FACT_GAIN_OF_ONCE), 3.3, 0.2);
     said_near(exposed->gain_ms, 3.3, 0.2);
@@ -438,7 +438,7 @@ static void late_launches_are_counted_with_the_work_they_launch(void **state) {
         }
         sample_kineto_open(&sample, &run.list);
         analyze(&run);
-        check_ok(aorta_verdict_make(&run.analysis, &verdict));
+        said_make(&run.analysis, &verdict);
         const struct aorta_finding *launches = said_finding(&verdict, AORTA_CAUSE_HOST_LAUNCH);
         assert_int_equal(said_has(launches, AORTA_FACT_IDLE_UNKNOWN), much);
         if (much) said_near(said_value(launches, AORTA_FACT_IDLE_UNKNOWN), 0.09, 0.01);
@@ -470,7 +470,7 @@ static void sends_are_no_all_to_all(void **state) {
         }
         sample_kineto_open(&sample, &run.list);
         analyze(&run);
-        check_ok(aorta_verdict_make(&run.analysis, &verdict));
+        said_make(&run.analysis, &verdict);
         const struct aorta_finding *exposed = said_finding(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
         said_near(said_value(exposed, AORTA_FACT_EXPOSED), 0.9, 1e-9);
         assert_int_equal(said_has(exposed, AORTA_FACT_SENDS), !named);

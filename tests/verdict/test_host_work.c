@@ -129,7 +129,7 @@ static void the_text_says_so(void **state) {
     struct aorta_verdict verdict;
     struct aorta_text text = {0};
     read_scene(&scene);
-    check_ok(aorta_verdict_make(&scene.analysis, &verdict));
+    said_make(&scene.analysis, &verdict);
     aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &scene.analysis, .verdict = &verdict}, NULL,
                             &text);
     said_expect(text.data, "device   none in the file: operations of the host take its place");
