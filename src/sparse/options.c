@@ -308,61 +308,34 @@ void aorta_sparse_options_free(struct aorta_sparse_options *options) {
 
 /* ---- keys without effect ---- */
 
-struct facts {
-    const struct aorta_sparse_options *options;
-    bool gpu;
-};
-
-static const struct aorta_sparse_options *of(const void *facts) {
-    return ((const struct facts *)facts)->options;
-}
-
-static bool no_cache(const void *f) {
-    return !has_cache(of(f));
-}
-
-static bool sgd(const void *f) {
-    return of(f)->run.optimizer == AORTA_SPARSE_SGD;
-}
-
-static bool other_directory(const void *f) {
-    return !of(f)->output_dir;
-}
-
-static bool not_by_host(const void *f) {
-    const enum aorta_sparse_sharding sharding = of(f)->run.sharding;
-    return sharding != AORTA_TABLE_ROW_WISE && sharding != AORTA_TABLE_COLUMN_WISE;
-}
-
-static bool sizes_listed(const void *f) {
-    return of(f)->model.batch_sizes.items;
-}
-
-static bool no_made_tables(const void *f) {
-    return !of(f)->tables.unweighted && !of(f)->tables.weighted;
-}
-
-static bool on_gpu(const void *f) {
-    return ((const struct facts *)f)->gpu;
-}
+enum fact { NO_CACHE, SGD, OTHER_DIRECTORY, NOT_BY_HOST, SIZES_LISTED, NO_MADE_TABLES, ON_GPU, FACTS };
 
 static const struct aorta_option_reason reasons[] = {
-    {"RunOptions.compute_kernel has no cache", no_cache, {"RunOptions.cache_load_factor"}},
-    {"RunOptions.sparse_optimizer=EXACT_SGD has none", sgd, {"RunOptions.sparse_eps"}},
+    {"RunOptions.compute_kernel has no cache", NO_CACHE, {"RunOptions.cache_load_factor"}},
+    {"RunOptions.sparse_optimizer=EXACT_SGD has none", SGD, {"RunOptions.sparse_eps"}},
     {"training.output_dir or no RunOptions.profile_dir is given",
-     other_directory,
+     OTHER_DIRECTORY,
      {"RunOptions.profile_dir", "RunOptions.name"}},
-    {"RunOptions.sharding_type does not divide by host", not_by_host, {"RunOptions.local_world_size"}},
-    {"ModelSelectionConfig.batch_sizes decides", sizes_listed, {"ModelSelectionConfig.batch_size"}},
-    {"all tables are additional ones", no_made_tables, {"EmbeddingTablesConfig.embedding_feature_dim"}},
-    {"the device is a GPU", on_gpu, {"RunOptions.reduce_on_cpu"}},
+    {"RunOptions.sharding_type does not divide by host", NOT_BY_HOST, {"RunOptions.local_world_size"}},
+    {"ModelSelectionConfig.batch_sizes decides", SIZES_LISTED, {"ModelSelectionConfig.batch_size"}},
+    {"all tables are additional ones", NO_MADE_TABLES, {"EmbeddingTablesConfig.embedding_feature_dim"}},
+    {"the device is a GPU", ON_GPU, {"RunOptions.reduce_on_cpu"}},
 };
 enum { REASONS = sizeof reasons / sizeof *reasons };
 
 void aorta_sparse_options_without_effect(const struct aorta_sparse_options *options, bool gpu,
                                          struct aorta_text *lines) {
-    const struct facts facts = {options, gpu};
-    aorta_config_without_effect(&options->train.config, reasons, REASONS, &facts, lines);
+    const enum aorta_sparse_sharding sharding = options->run.sharding;
+    const bool facts[FACTS] = {
+        [NO_CACHE] = !has_cache(options),
+        [SGD] = options->run.optimizer == AORTA_SPARSE_SGD,
+        [OTHER_DIRECTORY] = !options->output_dir,
+        [NOT_BY_HOST] = sharding != AORTA_TABLE_ROW_WISE && sharding != AORTA_TABLE_COLUMN_WISE,
+        [SIZES_LISTED] = options->model.batch_sizes.items,
+        [NO_MADE_TABLES] = !options->tables.unweighted && !options->tables.weighted,
+        [ON_GPU] = gpu,
+    };
+    aorta_config_without_effect(&options->train.config, reasons, REASONS, facts, lines);
     aorta_train_options_without_effect(&options->train, (int)options->run.world_size, gpu, lines);
 }
 

@@ -3,7 +3,7 @@
 #define AORTA_SPARSE_SPARSE_H
 
 #include "sparse/options.h"
-#include "train/workload.h"
+#include "train/train.h"
 
 /* For aorta_train_run.workload, with &options->train as its options. Sizes of *options are reduced on a CPU.
  * aorta_train closes what it opens; aorta_sparse_destroy frees the workload. */

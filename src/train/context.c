@@ -2,8 +2,8 @@
 #include "train/context.h"
 
 #include "device/gpu.h"
-#include "train/stress.h"
-#include "train/workload.h"
+#include "train/step.h"
+#include "train/train.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "device/device.h"
 #include "model/model.h"
+#include "train/context.h"
 #include "train/options.h"
 
 /* The layout of one step's input in one piece of memory: `micro_batches` pieces of [B, T, …] each. */
@@ -30,11 +31,6 @@ void aorta_dataset_destroy(struct aorta_dataset *dataset);
 int64_t aorta_dataset_steps_per_epoch(const struct aorta_dataset *dataset);
 /* Fills host memory of the layout's size with this rank's input of a step; thread-safe. */
 void aorta_dataset_fill(const struct aorta_dataset *dataset, int64_t global_step, void *memory);
-/* Queues the same, to the bit, on the device; normals: what aorta_dataset_normals returns, copied there. */
-const struct aorta_normal_table *aorta_dataset_normals(const struct aorta_dataset *dataset);
-AORTA_MUST_USE aorta_status aorta_dataset_draw(const struct aorta_dataset *dataset, struct aorta_stream *stream,
-                                               int64_t global_step, const void *normals, void *memory);
-
 /* Threads that fill buffers ahead, in order. One consumer. */
 struct aorta_loader;
 AORTA_MUST_USE aorta_status aorta_loader_create(struct aorta_device *device, const struct aorta_train_options *options,
@@ -47,5 +43,36 @@ bool aorta_loader_ready(struct aorta_loader *loader); /* the next batch would co
 AORTA_MUST_USE aorta_status aorta_loader_next(struct aorta_loader *loader, const void **memory);
 /* Gives the oldest batch taken back for reuse: when its copy to the device has run. */
 void aorta_loader_release(struct aorta_loader *loader);
+
+/* Batches on the device ahead of the steps that read them: copied from the data loader, or made there
+ * (dataloader.device). Steps take turns in AORTA_INPUT_SLOTS pieces of memory. */
+
+enum { AORTA_INPUT_SLOTS = 2 };
+
+struct aorta_input;
+
+/* For `steps` steps. done: of the steps in each slot, recorded after them; borrowed, and read later than this call. */
+AORTA_MUST_USE aorta_status aorta_input_create(const struct aorta_train_context *context,
+                                               const struct aorta_dataset *dataset, int64_t steps,
+                                               struct aorta_event *const done[AORTA_INPUT_SLOTS],
+                                               struct aorta_input **input);
+void aorta_input_destroy(struct aorta_input *input); /* waits for copies in flight; NULL is fine */
+AORTA_MUST_USE aorta_status aorta_input_synchronize(struct aorta_input *input);
+
+const struct aorta_batch_layout *aorta_input_layout(const struct aorta_input *input);
+void *aorta_input_memory(const struct aorta_input *input, int64_t step); /* on the device */
+
+/* Steps whose input has been queued, from the first on. */
+int64_t aorta_input_queued(const struct aorta_input *input);
+/* The data loader has made the next one, or makes it now; nothing to wait for where the device makes it. */
+AORTA_MUST_USE aorta_status aorta_input_await(struct aorta_input *input);
+/* Queues the next one, with its range; waits for the data loader if need be. */
+AORTA_MUST_USE aorta_status aorta_input_queue(struct aorta_input *input);
+/* Queues the next one only if there is one and nothing to wait for. */
+AORTA_MUST_USE aorta_status aorta_input_prefetch(struct aorta_input *input);
+/* Work queued next on `stream` waits for the input of a step that has been queued. */
+AORTA_MUST_USE aorta_status aorta_input_wait(struct aorta_input *input, int64_t step, struct aorta_stream *stream);
+/* The oldest step that has not released its batch is over: the loader may fill that memory. */
+void aorta_input_release(struct aorta_input *input);
 
 #endif

@@ -1,5 +1,6 @@
 /* The checks of several options at once. */
 #include "train/inject.h"
+#include "train/options.h"
 
 #include <math.h>
 #include <string.h>
@@ -286,4 +287,175 @@ aorta_status aorta_train_options_check(const struct aorta_train_options *options
     AORTA_TRY(aorta_injections_check(options, world_size));
     AORTA_TRY(check_samples(options, world_size));
     return check_shards(options, world_size);
+}
+
+/* ---- keys without effect ---- */
+
+enum fact {
+    NO_DUMP,
+    NO_INJECTED_REDUCES,
+    NO_ADDITIONAL_STREAMS,
+    STATISTICS,
+    NOT_SHAMPOO,
+    DDP,
+    NO_SHARD,
+    NOT_HYBRID,
+    SHARD_GRAD_OP,
+    NO_OVERLAP,
+    NOTHING_AHEAD,
+    ONE_RANK,
+    ONE_SHARD,
+    MADE_BY_SHARD,
+    NOT_DDP,
+    NO_SEARCH,
+    NO_ADDITIONAL_SCATTER,
+    NOT_COMPILED,
+    FUSED,
+    ALL_DUMPED,
+    OTHER_MODE,
+    ALWAYS,
+    DEVICE_BATCHES,
+    NO_WORKERS,
+    NO_TRACES,
+    NO_FILES,
+    NO_CHROME,
+    REPLICATED,
+    NO_REDUCE_SCATTER,
+    NO_ALL_REDUCE,
+    NOTHING_ON_REDUCESCATTER,
+    NO_FP32_PRODUCTS,
+    FACTS
+};
+
+/* Whether work runs on the stream of the role reducescatter. */
+static bool uses_reducescatter(const struct aorta_train_options *o, const bool *facts) {
+    const struct aorta_stream_assignment *a = &o->streams.assignment;
+    const enum aorta_role roles[] = {a->all_reduce, a->prefetch, a->optimizer};
+    bool used = o->streams.count < AORTA_ROLE_COUNT;
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) used |= roles[i] == AORTA_ROLE_REDUCESCATTER;
+    used |= !facts[REPLICATED] && a->all_gather == AORTA_ROLE_REDUCESCATTER;
+    return used || (!facts[NO_REDUCE_SCATTER] && a->reduce_scatter == AORTA_ROLE_REDUCESCATTER);
+}
+
+static void find_facts(const struct aorta_train_options *o, int ranks, bool gpu, bool facts[FACTS]) {
+    const bool ddp = o->distributed.mode == AORTA_MODE_DDP, compiled = o->compile.enabled;
+    const enum aorta_sharding sharding = ddp ? AORTA_NO_SHARD : o->fsdp.sharding_strategy;
+    const bool replicated = sharding == AORTA_NO_SHARD, hybrid = sharding == AORTA_HYBRID_SHARD;
+    const enum aorta_precision precision = o->training.mixed_precision;
+    const bool halves = precision == AORTA_PRECISION_BF16 || precision == AORTA_PRECISION_FP16;
+    const bool now[FACTS] = {
+        [NO_DUMP] = !o->training.dump_dir,
+        [NO_INJECTED_REDUCES] = !o->training.inject_allreduce_copies,
+        [NO_ADDITIONAL_STREAMS] = !o->training.additional_compute_streams,
+        [STATISTICS] = o->training.use_useful_lightweight_ops,
+        [NOT_SHAMPOO] = o->optimizer.name != AORTA_OPTIMIZER_SHAMPOO,
+        [DDP] = ddp,
+        [NO_SHARD] = !ddp && replicated,
+        [NOT_HYBRID] = !hybrid,
+        [SHARD_GRAD_OP] = sharding == AORTA_SHARD_GRAD_OP,
+        [NO_OVERLAP] = !replicated && !o->distributed.enable_overlap,
+        [NOTHING_AHEAD] = !replicated && !aorta_train_gathers_ahead(o),
+        [ONE_RANK] = ranks == 1,
+        [ONE_SHARD] = !replicated && aorta_train_shard_degree(o, ranks) == 1,
+        [MADE_BY_SHARD] = o->fsdp.param_init_device == AORTA_INIT_META,
+        [NOT_DDP] = !ddp,
+        [NO_SEARCH] = !o->distributed.find_unused_parameters,
+        [NO_ADDITIONAL_SCATTER] = !o->distributed.overlap_reduce_scatter,
+        [NOT_COMPILED] = !compiled,
+        [FUSED] = compiled && o->compile.backend == AORTA_COMPILE_FUSED,
+        [ALL_DUMPED] = o->training.dump_dir && !o->training.dump_steps.items,
+        [OTHER_MODE] = o->compile.mode && strcmp(o->compile.mode, "default") != 0,
+        [ALWAYS] = true,
+        [DEVICE_BATCHES] = aorta_train_device_batches(o, gpu),
+        [NO_WORKERS] = !o->dataloader.num_workers,
+        [NO_TRACES] = !o->profiling.enabled,
+        [NO_FILES] = o->profiling.enabled && !o->profiling.tensorboard && !o->profiling.chrome_trace,
+        [NO_CHROME] = !o->profiling.chrome_trace,
+        [REPLICATED] = replicated,
+        [NO_REDUCE_SCATTER] = replicated && !(ddp && o->distributed.overlap_reduce_scatter),
+        [NO_ALL_REDUCE] = !replicated && (!hybrid || o->fsdp.hybrid_shard_gpus_per_node == ranks),
+        [NO_FP32_PRODUCTS] =
+            halves && !o->training.additional_compute_streams && o->optimizer.name != AORTA_OPTIMIZER_SHAMPOO,
+    };
+    memcpy(facts, now, sizeof now);
+    facts[NOTHING_ON_REDUCESCATTER] = !uses_reducescatter(o, facts);
+}
+
+static const struct aorta_option_reason reasons[] = {
+    {"training.dump_dir is not set", NO_DUMP, {"training.dump_steps"}},
+    {"training.inject_allreduce_copies is false", NO_INJECTED_REDUCES, {"training.allreduce_stress_level"}},
+    {"training.additional_compute_streams is 0",
+     NO_ADDITIONAL_STREAMS,
+     {"training.lightweight_ops_per_stream", "training.lightweight_op_size", "training.lightweight_op_waves",
+      "training.use_useful_lightweight_ops"}},
+    {"training.use_useful_lightweight_ops=true works on the batch", STATISTICS, {"training.lightweight_op_size"}},
+    {"optimizer.name is not shampoo", NOT_SHAMPOO, {"optimizer.precondition_frequency"}},
+    {"distributed.mode=ddp shards nothing",
+     DDP,
+     {"fsdp.sharding_strategy", "fsdp.backward_prefetch", "fsdp.use_orig_params", "fsdp.limit_all_gathers",
+      "fsdp.forward_prefetch", "fsdp.symmetric_memory", "fsdp.hybrid_shard_gpus_per_node"}},
+    {"fsdp.sharding_strategy=no_shard shards nothing",
+     NO_SHARD,
+     {"fsdp.backward_prefetch", "fsdp.use_orig_params", "fsdp.limit_all_gathers", "fsdp.forward_prefetch",
+      "fsdp.symmetric_memory"}},
+    {"fsdp.sharding_strategy is not hybrid_shard", NOT_HYBRID, {"fsdp.hybrid_shard_gpus_per_node"}},
+    {"shard_grad_op gathers nothing in the backward pass", SHARD_GRAD_OP, {"fsdp.backward_prefetch"}},
+    {"distributed.enable_overlap is false",
+     NO_OVERLAP,
+     {"fsdp.backward_prefetch", "fsdp.forward_prefetch", "fsdp.limit_all_gathers"}},
+    {"nothing is gathered ahead", NOTHING_AHEAD, {"fsdp.limit_all_gathers"}},
+    {"there is one rank", ONE_RANK, {"fsdp.sync_module_states"}},
+    {"a group of one rank shards nothing", ONE_SHARD, {"fsdp.use_orig_params", "fsdp.symmetric_memory"}},
+    {"fsdp.param_init_device=meta: each rank makes its own shards", MADE_BY_SHARD, {"fsdp.sync_module_states"}},
+    {"distributed.mode is not ddp",
+     NOT_DDP,
+     {"distributed.bucket_cap_mb", "distributed.gradient_as_bucket_view", "distributed.static_graph",
+      "distributed.find_unused_parameters", "distributed.overlap_reduce_scatter",
+      "distributed.overlap_clone_for_reduce_scatter"}},
+    {"distributed.find_unused_parameters is false", NO_SEARCH, {"distributed.static_graph"}},
+    {"distributed.overlap_reduce_scatter is false",
+     NO_ADDITIONAL_SCATTER,
+     {"distributed.overlap_clone_for_reduce_scatter"}},
+    {"compile.enabled is false",
+     NOT_COMPILED,
+     {"compile.backend", "compile.mode", "compile.fullgraph", "compile.dynamic", "compile.options"}},
+    {"compile.backend=fused captures no steps", FUSED, {"compile.enabled", "compile.mode", "compile.fullgraph"}},
+    {"every step is dumped (training.dump_dir), and dumped steps are not captured", ALL_DUMPED, {"compile.enabled"}},
+    {"every mode is the same capture", OTHER_MODE, {"compile.mode"}},
+    {"the shapes of a captured step are fixed", ALWAYS, {"compile.dynamic"}},
+    {"they are options of PyTorch's backend", ALWAYS, {"compile.options"}},
+    {"the device makes its batches; dataloader.device=host uses threads",
+     DEVICE_BATCHES,
+     {"dataloader.num_workers", "dataloader.pin_memory", "dataloader.prefetch_factor"}},
+    {"dataloader.num_workers is 0", NO_WORKERS, {"dataloader.prefetch_factor"}},
+    {"profiling.enabled is false",
+     NO_TRACES,
+     {"profiling.wait", "profiling.warmup", "profiling.active", "profiling.repeat", "profiling.record_shapes",
+      "profiling.profile_memory", "profiling.with_stack", "profiling.with_flops", "profiling.tensorboard",
+      "profiling.chrome_trace", "profiling.trace_filename"}},
+    {"tensorboard and chrome_trace are false: no trace is written",
+     NO_FILES,
+     {"profiling.enabled", "profiling.wait", "profiling.warmup", "profiling.active", "profiling.repeat",
+      "profiling.record_shapes", "profiling.profile_memory", "profiling.with_stack", "profiling.with_flops",
+      "profiling.trace_filename"}},
+    {"no Python runs here", ALWAYS, {"profiling.with_stack"}},
+    {"profiling.chrome_trace is false", NO_CHROME, {"profiling.trace_filename"}},
+    {"nothing is gathered", REPLICATED, {"streams.assignment.all_gather"}},
+    {"there are no reduce-scatters", NO_REDUCE_SCATTER, {"streams.assignment.reduce_scatter"}},
+    {"gradients are not all-reduced", NO_ALL_REDUCE, {"streams.assignment.all_reduce"}},
+    {"nothing runs on that stream", NOTHING_ON_REDUCESCATTER, {"streams.priorities.reducescatter"}},
+    {"no product is in fp32", NO_FP32_PRODUCTS, {"device.allow_tf32"}},
+};
+enum { REASONS = sizeof reasons / sizeof *reasons };
+
+void aorta_train_options_without_effect(const struct aorta_train_options *options, int ranks, bool gpu,
+                                        struct aorta_text *lines) {
+    bool facts[FACTS];
+    find_facts(options, ranks, gpu, facts);
+    aorta_config_without_effect(&options->config, reasons, REASONS, facts, lines);
+    aorta_config_ignored(&options->config, lines);
+}
+
+void aorta_train_options_reasons(struct aorta_text *text) {
+    aorta_option_reasons_markdown(reasons, REASONS, text);
 }

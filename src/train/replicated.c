@@ -4,7 +4,6 @@
  * starts early (torch.nn.parallel.DistributedDataParallel). no_shard: a bucket per unit. A bucket is all-reduced on the
  * all-reduce stream once its last gradient is made and all buckets before it are queued, so that every rank sends them
  * in one order. Gradients, parameters and optimizer state are stored in bucket order. */
-#include "train/layout.h"
 #include "train/strategy.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "train/shampoo.h"
+#include "train/step.h"
 
 #include "ops/ops.h"
 

@@ -3,7 +3,6 @@
 #ifndef AORTA_TRAIN_SHARDED_INTERNAL_H
 #define AORTA_TRAIN_SHARDED_INTERNAL_H
 
-#include "train/layout.h"
 #include "train/strategy.h"
 
 /* One gather of the schedule: which unit, into which slot. Gathers of layers are numbered in the order of their use in

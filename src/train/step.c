@@ -1,9 +1,6 @@
 /* One training step: see step.h. */
 #include "train/step.h"
 
-#include "train/shampoo.h"
-#include "train/stress.h"
-
 #include <stdlib.h>
 
 /* Summed over the ranks before the optimizer runs. */

@@ -1,6 +1,6 @@
-#include "train/stress.h"
 #include "base/clock.h"
 #include "ops/ops.h"
+#include "train/step.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,14 +1,21 @@
 /* The output of a run: its directory, the configuration, a line of metrics for each step, and messages. */
+#include "base/clock.h"
 #include "base/directory_lock.h"
 #include "base/files.h"
 #include "device/environment.h"
 #include "measure/machine.h"
+#include "measure/metrics.h"
 #include "ops/gemm.h"
+#include "ops/ops.h"
 #include "train/train_internal.h"
+#include "verdict/verdict.h"
 
+#include <dirent.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,6 +52,140 @@ static aorta_status write_settings(const struct trainer *t, const char *director
     AORTA_TRY(write_config(t, directory));
     return write_environment(t, directory);
 }
+
+/* ---- trace files (profiling.*) ---- */
+
+/* The group of all ranks first; hybrid sharding has two more, of which this rank is a part (sharded.c). */
+static void list_groups(const struct aorta_train_context *context, struct aorta_kineto_about *about) {
+    int world = context->ranks.world_size, rank = context->ranks.rank;
+    int shards = aorta_train_shard_degree(context->options, world);
+    about->groups[about->group_count++] = (struct aorta_kineto_group){0, world, 1};
+    if (shards == 1 || shards == world) return;
+    about->groups[about->group_count++] = (struct aorta_kineto_group){rank / shards * shards, shards, 1};
+    about->groups[about->group_count++] = (struct aorta_kineto_group){rank % shards, world / shards, shards};
+}
+
+static struct aorta_kineto_about describe(const struct aorta_train_context *context, struct aorta_tracer *tracer) {
+    const struct aorta_profiling_options *o = &context->options->profiling;
+    struct aorta_kineto_about about = {
+        .rank = context->ranks.rank,
+        .world_size = context->ranks.world_size,
+        .backend = aorta_comm_backend(context->world),
+        .simulated = aorta_comm_simulated(context->world),
+        .device = *aorta_device_get_info(context->device),
+        .tracer = tracer ? aorta_tracer_get_facts(tracer).library : NULL,
+        .shapes = o->record_shapes,
+        .memory = o->profile_memory,
+        .allocations = o->profile_memory ? context->device : NULL,
+        .flops = o->with_flops,
+    };
+    list_groups(context, &about);
+    return about;
+}
+
+static void warn_when_late(const struct aorta_train_context *context, const struct aorta_profiler_schedule *schedule,
+                           int64_t steps) {
+    int64_t first = aorta_profiler_schedule_first_step(schedule, 0);
+    if (steps > first || context->ranks.rank != 0) return;
+    aorta_log(context->log, AORTA_LOG_WARNING,
+              "profiling: no trace will be written: the first step traced is number %lld (wait %lld, warmup %lld; from "
+              "0), and the run has %lld; lower profiling.wait",
+              (long long)first, (long long)schedule->wait, (long long)schedule->warmup, (long long)steps);
+}
+
+static bool ends_in(const char *name, const char *ending) {
+    const size_t length = strlen(name), end = strlen(ending);
+    return length > end && strcmp(name + length - end, ending) == 0;
+}
+
+/* Traces of earlier runs would be taken for this one's: renamed, not lost. Their number; -1: there is no such folder.
+ */
+static int rename_traces(const char *folder, const char *ending) {
+    DIR *directory = opendir(folder);
+    int moved = 0;
+    if (!directory) return -1;
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        char earlier[512];
+        if (!ends_in(entry->d_name, ending)) continue;
+        snprintf(earlier, sizeof earlier, "%s.old", entry->d_name);
+        moved += renameat(dirfd(directory), entry->d_name, dirfd(directory), earlier) == 0;
+    }
+    closedir(directory);
+    return moved;
+}
+
+/* Whether there is a folder of the rank. */
+static bool rename_traces_of_rank(const struct aorta_train_context *context, const char *folder, int rank,
+                                  const char *ending) {
+    char name[64];
+    snprintf(name, sizeof name, "%s/rank%d", folder, rank);
+    char *path = aorta_path_join(context->options->training.output_dir, name);
+    const int moved = path ? rename_traces(path, ending) : -1;
+    if (moved > 0)
+        aorta_log(context->log, AORTA_LOG_INFO, "profiling: %s of earlier runs in %s %s now named …%s.old",
+                  aorta_counted(moved, "trace").text, path, moved == 1 ? "is" : "are", strrchr(ending, '.'));
+    free(path);
+    return moved >= 0;
+}
+
+/* Each rank does its own, rank 0 those of ranks that this run does not have. */
+static void rename_earlier_traces(const struct aorta_train_context *context, const char *folder, const char *ending) {
+    rename_traces_of_rank(context, folder, context->ranks.rank, ending);
+    if (context->ranks.rank != 0) return;
+    for (int rank = context->ranks.world_size; rename_traces_of_rank(context, folder, rank, ending);) rank++;
+}
+
+struct aorta_profiler_schedule aorta_tracing_schedule(const struct aorta_train_options *options) {
+    const struct aorta_profiling_options *o = &options->profiling;
+    return (struct aorta_profiler_schedule){
+        .wait = o->wait, .warmup = o->warmup, .active = o->active, .repeat = o->repeat};
+}
+
+static aorta_status tracing_open(const struct aorta_train_context *context, struct aorta_tracer *tracer, int64_t steps,
+                                 struct aorta_step_traces **traces) {
+    const struct aorta_profiling_options *o = &context->options->profiling;
+    *traces = NULL;
+    if (!o->enabled || (!o->tensorboard && !o->chrome_trace)) return NULL;
+    char chrome[64];
+    snprintf(chrome, sizeof chrome, "chrome_trace/rank%d", context->ranks.rank);
+    struct aorta_step_traces_settings settings = {.schedule = aorta_tracing_schedule(context->options),
+                                                  .about = describe(context, tracer)};
+    char *folder = aorta_path_join(context->options->training.output_dir, "torch_profiler");
+    char *chrome_folder = aorta_path_join(context->options->training.output_dir, chrome);
+    char *chrome_file = chrome_folder ? aorta_path_join(chrome_folder, o->trace_filename) : NULL;
+    const char *ending = strrchr(o->trace_filename, '.');
+    rename_earlier_traces(context, "torch_profiler", ".pt.trace.json");
+    rename_earlier_traces(context, "chrome_trace", ending ? ending : ".json");
+    settings.directory = o->tensorboard ? folder : NULL;
+    settings.chrome = o->chrome_trace ? chrome_file : NULL;
+    aorta_status status = folder && chrome_file
+                              ? aorta_step_traces_open(&settings, traces)
+                              : AORTA_ERROR(AORTA_MEMORY, "the names of trace files did not fit in memory");
+    free(folder);
+    free(chrome_folder);
+    free(chrome_file);
+    warn_when_late(context, &settings.schedule, steps);
+    return status;
+}
+
+static aorta_status take_step(void *user, const struct aorta_step_metrics *metrics,
+                              const struct aorta_activity_record *records, size_t count) {
+    return aorta_step_traces_add(user, metrics, records, count);
+}
+
+static aorta_status tracing_close(const struct aorta_train_context *context, struct aorta_step_traces *traces) {
+    if (!traces) return NULL;
+    aorta_status status = aorta_step_traces_finish(traces);
+    const char *last;
+    int64_t written = aorta_step_traces_written(traces, &last);
+    if (!status && written)
+        aorta_log(context->log, AORTA_LOG_INFO, "profiling: %s written, the last one is %s",
+                  aorta_counted(written, "trace").text, last);
+    aorta_step_traces_close(traces);
+    return status;
+}
+
+/* ---- the directory ---- */
 
 /* Lines that were removed and made again: said once, when it is seen. The new directory is this job's as well. */
 aorta_status trainer_notice_removal(struct trainer *t) {
@@ -127,9 +268,9 @@ aorta_status trainer_open_output(struct trainer *t) {
         AORTA_TRY(write_settings(t, directory));
     }
     AORTA_TRY(aorta_metrics_open(directory, t->context.ranks.rank, &t->metrics));
-    AORTA_TRY(aorta_tracing_open(&t->context, t->tracer, t->total_steps, &t->traces));
+    AORTA_TRY(tracing_open(&t->context, t->tracer, t->total_steps, &t->traces));
     AORTA_TRY(aorta_metrics_lines_open(t->tracer, t->metrics, &t->lines));
-    if (t->traces) aorta_tracing_follow(t->traces, t->lines);
+    if (t->traces) aorta_metrics_lines_show(t->lines, (struct aorta_metrics_lines_reader){take_step, t->traces});
     watch_machine(t);
     return NULL;
 }
@@ -141,7 +282,7 @@ aorta_status trainer_close_output(struct trainer *t) {
     aorta_status status = t->lines ? aorta_metrics_lines_finish(t->lines) : NULL;
     if (!status && t->lines) status = trainer_notice_removal(t);
     aorta_metrics_lines_close(t->lines);
-    status = aorta_status_join(status, aorta_tracing_close(&t->context, t->traces));
+    status = aorta_status_join(status, tracing_close(&t->context, t->traces));
     status = aorta_status_join(status, aorta_metrics_close(t->metrics));
     aorta_tracer_close(t->tracer);
     if (status || t->run->ranks.world_size == 1 || !t->context.world) return status;
@@ -209,4 +350,143 @@ void trainer_print_step(struct trainer *t, int64_t step, double step_ms) {
         aorta_log(t->run->log, AORTA_LOG_INFO, "step %lld of %lld: loss %.5f, grad norm %.4f, lr %.3g, %.1f ms",
                   (long long)step + 1, (long long)t->total_steps, (double)state->loss, (double)state->grad_norm,
                   (double)state->lr, step_ms);
+}
+
+/* ---- readings of the device ---- */
+
+/* Clocks follow power and heat in tenths of a second; a reading may cost the driver a millisecond. */
+static const int64_t clocks_every_ns = 1000000000;
+
+aorta_status aorta_readings_open(const struct aorta_train_run *run, const struct aorta_train_context *context,
+                                 struct aorta_readings *readings) {
+    enum aorta_device_kind kind = aorta_device_get_info(context->device)->kind;
+    *readings = (struct aorta_readings){.device = run->device_metrics,
+                                        .rocm = run->rocm_metrics && kind == AORTA_DEVICE_HIP,
+                                        .clocks = kind != AORTA_DEVICE_CPU};
+    if (run->rocm_metrics && !readings->rocm) {
+        char reason[128];
+        snprintf(reason, sizeof reason, "ROCm SMI reads AMD GPUs; this run is on the %s device",
+                 aorta_device_kind_name(kind));
+        readings->no_rocm = (struct aorta_device_reading){.wanted = true, .values = aorta_device_unmeasured(reason)};
+        if (context->ranks.rank == 0) aorta_log(context->log, AORTA_LOG_WARNING, "--enable-rocm-metrics: %s", reason);
+    }
+    bool each_line = readings->device || readings->rocm;
+    if (!each_line && !readings->clocks) return NULL;
+    return aorta_sampler_open(context->device, each_line, context->options->training.log_interval, &readings->sampler);
+}
+
+void aorta_readings_close(struct aorta_readings *readings) {
+    aorta_sampler_close(readings->sampler);
+    readings->sampler = NULL;
+}
+
+/* When the step after the warm-up's last is queued, the first one that counts is about to run; when the last one is,
+ * the one before it runs. */
+void aorta_readings_expect(struct aorta_readings *readings, int64_t total_steps) {
+    int64_t first = (int64_t)aorta_analysis_warmup((size_t)total_steps) + 1;
+    readings->last_step = total_steps - 1;
+    readings->first_step = first < readings->last_step ? first : readings->last_step;
+}
+
+void aorta_readings_step(struct aorta_readings *readings, int64_t step) {
+    if (readings->device || readings->rocm) aorta_sampler_ask(readings->sampler);
+    if (!readings->clocks || step < readings->first_step) return;
+    int64_t now_ns = aorta_clock_ns();
+    if (readings->since_ns && step < readings->last_step && now_ns - readings->asked_ns < clocks_every_ns) return;
+    if (!readings->since_ns) readings->since_ns = now_ns;
+    readings->asked_ns = now_ns;
+    aorta_sampler_ask_always(readings->sampler);
+}
+
+/* A reading made while measured steps ran goes into one line; of a device that reports nothing the reason does. */
+static void report_clocks(struct aorta_readings *readings, bool last, struct aorta_step_metrics *metrics) {
+    if (!readings->clocks || !readings->since_ns) return;
+    if (last) aorta_sampler_drain(readings->sampler);
+    struct aorta_device_reading reading = aorta_sampler_latest(readings->sampler);
+    bool silent = reading.at_ns && !aorta_device_measured(&reading.values);
+    bool in_time = reading.at_ns - (int64_t)(reading.read_ms * 1e6) >= readings->since_ns;
+    if (reading.at_ns == readings->reported_ns || !(silent || in_time)) return;
+    readings->reported_ns = reading.at_ns;
+    metrics->clocks = reading;
+}
+
+void aorta_readings_report(struct aorta_readings *readings, bool last, struct aorta_step_metrics *metrics) {
+    if (readings->device) metrics->device_metrics = aorta_sampler_latest(readings->sampler);
+    metrics->rocm_smi_output = readings->rocm ? aorta_sampler_latest(readings->sampler) : readings->no_rocm;
+    report_clocks(readings, last, metrics);
+}
+
+/* ---- peaks ---- */
+
+enum { WIDTH = 512, COPIED = 32 << 20, HUGE_PAGE = 2 << 20, LEAST_RUNS = 2, MOST_RUNS = 6, ENOUGH_NS = 20000000 };
+
+/* Host memory, which is the CPU device's own: the device's figures of memory do not change. */
+struct scratch {
+    char *from, *to; /* COPIED bytes each, which hold the matrices too */
+};
+
+typedef aorta_status (*queue_work)(const struct aorta_train_context *context, const struct scratch *scratch);
+
+static aorta_status queue_product(const struct aorta_train_context *context, const struct scratch *scratch) {
+    const struct aorta_linear shape = {context->dtype, WIDTH, WIDTH, WIDTH};
+    const char *weight = scratch->from + (size_t)WIDTH * WIDTH * sizeof(float);
+    return aorta_linear_forward(
+        aorta_train_compute(context),
+        &(struct aorta_linear_args){.shape = shape, .x = scratch->from, .weight = weight, .y = scratch->to});
+}
+
+static aorta_status queue_copy(const struct aorta_train_context *context, const struct scratch *scratch) {
+    return aorta_copy(aorta_train_compute(context), scratch->to, scratch->from, COPIED);
+}
+
+/* The shortest of some runs; a slow or busy machine makes fewer. */
+static aorta_status time_work(const struct aorta_train_context *context, const struct scratch *scratch,
+                              queue_work queue, int64_t *best_ns) {
+    const int64_t begun_ns = aorta_clock_ns();
+    *best_ns = INT64_MAX;
+    for (int i = 0; i < MOST_RUNS && (i < LEAST_RUNS || aorta_clock_ns() - begun_ns < ENOUGH_NS); i++) {
+        const int64_t start_ns = aorta_clock_ns();
+        AORTA_TRY(queue(context, scratch));
+        AORTA_TRY(aorta_stream_synchronize(aorta_train_compute(context)));
+        const int64_t ns = aorta_clock_ns() - start_ns;
+        if (ns < *best_ns) *best_ns = ns;
+    }
+    return NULL;
+}
+
+static aorta_status measure(const struct aorta_train_context *context, const struct scratch *scratch,
+                            struct aorta_measured_peaks *peaks) {
+    int64_t product_ns, copy_ns;
+    AORTA_TRY(time_work(context, scratch, queue_product, &product_ns));
+    AORTA_TRY(time_work(context, scratch, queue_copy, &copy_ns));
+    const enum aorta_arithmetic arithmetic = aorta_arithmetic_of(context->dtype);
+    if (arithmetic != AORTA_ARITHMETIC_UNKNOWN)
+        peaks->tflops[arithmetic] = 2.0 * WIDTH * WIDTH * WIDTH / (double)product_ns / 1e3;
+    peaks->gbytes_per_s = 2.0 * COPIED / (double)copy_ns; /* read and written */
+    return NULL;
+}
+
+/* Huge pages, if available: on virtual machines faults of small ones take longer than all the copies. */
+static char *make_buffer(void) {
+    char *buffer = aligned_alloc(HUGE_PAGE, COPIED);
+    if (buffer) madvise(buffer, COPIED, MADV_HUGEPAGE);
+    return buffer;
+}
+
+aorta_status aorta_train_measure_peaks(const struct aorta_train_context *context, struct aorta_measured_peaks *peaks) {
+    const int64_t start_ns = aorta_clock_ns();
+    *peaks = (struct aorta_measured_peaks){.gbytes_per_s = NAN};
+    for (int i = 0; i < AORTA_ARITHMETIC_COUNT; i++) peaks->tflops[i] = NAN;
+    if (aorta_device_get_info(context->device)->kind != AORTA_DEVICE_CPU) return NULL;
+    const struct scratch scratch = {make_buffer(), make_buffer()};
+    aorta_status status = NULL;
+    if (!scratch.from || !scratch.to) status = AORTA_ERROR(AORTA_MEMORY, "no memory to measure the device's peaks");
+    if (!status) {
+        memset(scratch.from, 0, COPIED);
+        status = measure(context, &scratch, peaks);
+    }
+    free(scratch.from);
+    free(scratch.to);
+    peaks->cost_ms = (double)(aorta_clock_ns() - start_ns) / 1e6;
+    return status;
 }

@@ -1,7 +1,7 @@
 /* Input on its way to the device: whole or in parts, every byte arrives, in memory whose last step has ended. */
 #include "check.h"
 
-#include "train/input.h"
+#include "train/data.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Layouts against brute force: the place of every single element of every parameter. */
 #include "check.h"
 
-#include "train/layout.h"
+#include "train/strategy.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  * is slow here, so that lines are written before a reading arrives. FAKE_GPU is the folder of the fake libraries. */
 #include "check.h"
 #include "measure/metrics.h"
-#include "train/readings.h"
+#include "train/train_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
