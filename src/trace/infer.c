@@ -175,7 +175,8 @@ static bool choose(const struct sequence *sequence, struct anchor *anchors, stru
 /* ---- where a step begins ---- */
 
 static bool is_optimizer(const char *name) {
-    static const char *const parts[] = {"adam", "sgd", "optimizer", "lamb", "lion", "adagrad", "rmsprop"};
+    static const char *const parts[] = {"adam", "sgd",     "optimizer", "lamb",
+                                        "lion", "adagrad", "rmsprop",   "multi_tensor_apply"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         const char *found = strcasestr(name, parts[i]);
         while (found && strncasecmp(found, "lambda", 6) == 0) found = strcasestr(found + 6, parts[i]);

@@ -259,6 +259,9 @@ static void add_gain(struct gains *gains, enum aorta_removal removal, enum aorta
     if (matters) add_origin(gains, finding, removal);
 }
 
+/* Where almost all of it comes before a copy to the device in most steps, the step waits for its input. */
+static const double MOSTLY = 0.8;
+
 /* Stalls of the host at several places have the same fix: they are one finding, whose gain is that of all of them. */
 static void add_pauses(struct gains *gains) {
     enum aorta_removal largest = AORTA_WITHOUT_HOST_PAUSE;
@@ -287,6 +290,9 @@ static void add_pauses(struct gains *gains) {
     relate(gains, largest, removed, finding);
     if (!finding->only_after) find_instead(gains, largest, finding);
     add_origin(gains, finding, largest);
+    const bool input =
+        aorta_facts_has(&finding->facts, AORTA_FACT_PAUSE_INPUT) && gains->found.beyond_ns[largest] >= MOSTLY * gain_ns;
+    if (input && !find(gains->verdict, AORTA_CAUSE_DATA_WAIT)) finding->cause = AORTA_CAUSE_DATA_WAIT;
 }
 
 static int by_shown_gain(const void *left, const void *right) {

@@ -212,6 +212,7 @@ bool aorta_remedy_own_bf16(struct remedy_model *model, size_t leaf);
 /* True: such a recording, and what is claimed from here on is rough. */
 bool aorta_remedy_unsized(struct remedy_model *model);
 void aorta_remedy_unsized_mark_optimizer(struct remedy_model *model);
+void aorta_remedy_unsized_mark_recomputed(struct remedy_model *model);
 void aorta_remedy_unsized_attention(struct remedy_model *model);
 void aorta_remedy_unsized_layout(struct remedy_model *model);
 void aorta_remedy_unsized_optimizer(struct remedy_model *model);

@@ -1,5 +1,6 @@
 /* Recordings without shapes: what names, order and times say of attention, chains, layout and optimizers. Where a rule
  * with sizes computes from bytes, these compare kernels with each other, and what they find is an upper bound. */
+#include "base/hash.h"
 #include "verdict/remedy_internal.h"
 
 #include <math.h>
@@ -28,6 +29,99 @@ static bool moves(const struct leaf *leaf) {
 
 static void claim_whole(struct remedy_model *model, size_t number) {
     aorta_remedy_claim(model, number, 0, model->leaves[number].kernels + model->leaves[number].fills);
+}
+
+/* ---- recomputation ---- */
+
+/* So many kernels in the order of another thread are a part of the forward pass. */
+enum { RUN = 8 };
+static const double MOST_AGAIN = 0.6; /* of a thread's kernels: a backward pass computes more than the forward pass */
+
+struct run {
+    uint64_t hash; /* of the names and the step */
+    size_t leaf;
+};
+
+static uint32_t name_of(const struct remedy_model *model, size_t leaf) {
+    return model->trace->work[model->leaves[leaf].first_work].name;
+}
+
+static int by_hash(const void *left, const void *right) {
+    const struct run *a = left, *b = right;
+    if (a->hash != b->hash) return a->hash < b->hash ? -1 : 1;
+    return (a->leaf > b->leaf) - (a->leaf < b->leaf);
+}
+
+static size_t collect_runs(const struct remedy_model *model, struct run *runs) {
+    size_t count = 0;
+    for (size_t i = 0; i + RUN <= model->leaf_count; i++) {
+        const struct leaf *first = &model->leaves[i];
+        if (!first->step || !aorta_leaves_together(first, &model->leaves[i + RUN - 1])) continue;
+        uint64_t hash = first->step;
+        for (size_t j = i; j < i + RUN; j++) hash = aorta_hash_add(hash, name_of(model, j));
+        runs[count++] = (struct run){hash, i};
+    }
+    qsort(runs, count, sizeof *runs, by_hash);
+    return count;
+}
+
+/* Runs that two threads launch in the same step. */
+static void mark_runs(struct remedy_model *model, const struct run *runs, size_t count) {
+    for (size_t i = 0, end; i < count; i = end) {
+        bool threads = false;
+        for (end = i; end < count && runs[end].hash == runs[i].hash; end++)
+            threads |= model->leaves[runs[end].leaf].thread != model->leaves[runs[i].leaf].thread;
+        for (size_t j = i; threads && j < end; j++)
+            for (size_t k = 0; k < RUN; k++) model->leaves[runs[j].leaf + k].recomputed = true;
+    }
+}
+
+static bool computes(const struct leaf *leaf) {
+    return leaf->kind == LEAF_PRODUCT || leaf->kind == LEAF_CONVOLUTION || leaf->kind == LEAF_ATTENTION;
+}
+
+static void unmark_stretches_without_products(struct remedy_model *model) {
+    for (size_t i = 0, end; i < model->leaf_count; i = end) {
+        bool product = false;
+        for (end = i; end < model->leaf_count && model->leaves[end].recomputed; end++)
+            product |= computes(&model->leaves[end]);
+        for (size_t j = i; j < end; j++) model->leaves[j].recomputed = product;
+        end += end == i;
+    }
+}
+
+/* A thread that launches little else does not recompute: it has the forward pass, or is one of a server's. */
+static void unmark_threads(struct remedy_model *model, struct aorta_arena *memory) {
+    struct of_thread {
+        size_t marked, count;
+    } *threads = aorta_arena_alloc(memory, (model->trace->thread_count + 1) * sizeof *threads);
+    if (!threads) return;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (leaf->thread == AORTA_TRACE_NONE || !leaf->step) continue;
+        threads[leaf->thread].marked += leaf->recomputed;
+        threads[leaf->thread].count++;
+    }
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        struct leaf *leaf = &model->leaves[i];
+        if (!leaf->recomputed) continue;
+        const struct of_thread *own = leaf->thread == AORTA_TRACE_NONE ? NULL : &threads[leaf->thread];
+        leaf->recomputed = own && (double)own->marked <= MOST_AGAIN * (double)own->count;
+    }
+}
+
+/* Autograd launches the backward pass on a thread of its own. The forward pass's kernels, in their order, are there a
+ * second time where activations are checkpointed. */
+void aorta_remedy_unsized_mark_recomputed(struct remedy_model *model) {
+    struct aorta_arena scratch = {0};
+    if (model->operations || model->own) return;
+    struct run *runs = aorta_arena_raw(&scratch, (model->leaf_count + 1) * sizeof *runs);
+    if (runs) {
+        mark_runs(model, runs, collect_runs(model, runs));
+        unmark_stretches_without_products(model);
+        unmark_threads(model, &scratch);
+    }
+    aorta_arena_end(&scratch, model->memory);
 }
 
 /* ---- attention ---- */

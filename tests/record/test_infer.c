@@ -110,6 +110,23 @@ static void training_is_cut_behind_the_optimizer(void **state) {
     aorta_trace_list_free(&list);
 }
 
+/* The device waits longest before the backward pass, but kernels over lists of tensors end the step. */
+static void kernels_over_lists_end_a_step(void **state) {
+    (void)state;
+    struct program program;
+    program_open(&program, 0);
+    for (int i = 0; i < 12; i++) {
+        for (int j = 0; j < LAYERS; j++) kernel(&program, j ? "gemm" : "embedding", 7);
+        program.time_ns += 2 * PAUSE_NS;
+        for (int j = 0; j < LAYERS; j++) kernel(&program, "gemm_backward", 7);
+        for (int j = 0; j < 3; j++) kernel(&program, "multi_tensor_apply_kernel<BinaryOpListAlphaFunctor>", 7);
+    }
+    struct aorta_trace_list list = list_of(finish(&program), NULL);
+    assert_in_range(list.items[0]->step_count, 10, 11);
+    assert_string_equal(first_kernel(list.items[0], 2), "embedding");
+    aorta_trace_list_free(&list);
+}
+
 static void without_an_optimizer_it_is_cut_where_the_device_waits(void **state) {
     (void)state;
     struct program program;
@@ -366,6 +383,7 @@ static void empty_traces_are_no_trouble(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_is_cut_behind_the_optimizer),
+        cmocka_unit_test(kernels_over_lists_end_a_step),
         cmocka_unit_test(without_an_optimizer_it_is_cut_where_the_device_waits),
         cmocka_unit_test(a_long_start_up_hides_no_steps),
         cmocka_unit_test(ranks_number_the_same_steps_alike),

@@ -375,6 +375,60 @@ static void gradients_reduced_for_each_micro_batch_are_seen(void **state) {
     }
 }
 
+/* ---- what reductions take the host ---- */
+
+enum { LAUNCH_US = 20 };
+
+static void launch_next(struct sample_kineto *sample, const char *name, int stream, double *at_us) {
+    sample_kineto_kernel(sample, name, stream, *at_us, *at_us + 3, stream == 7 ? 4 : 12, "");
+    *at_us += LAUNCH_US;
+}
+
+static void copy_next(struct sample_kineto *sample, double *at_us) {
+    char args[96];
+    snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"correlation\": %u", ++sample->correlation);
+    sample_kineto_event(sample, "cuda_runtime", "cudaMemcpyAsync", 1, *at_us, 2, args);
+    sample_kineto_event(sample, "gpu_memcpy", "Memcpy DtoD (Device -> Device)", 7, *at_us + 3, 2, args);
+    *at_us += LAUNCH_US;
+}
+
+/* The host is the limit. DDP scales each of four gradients into a bucket, reduces two buckets, copies the gradients
+ * back, and takes the host 30 us longer after it has launched a reduction. */
+static void reducing_once_saves_what_serves_reductions(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    struct run run = {0};
+    struct aorta_verdict verdict;
+    double at = 100;
+    sample_kineto_begin(&sample, 0, 2);
+    for (int i = 0; i < 5; i++) {
+        const double begin = at;
+        for (int j = 0; j < 4; j++) {
+            for (int k = 0; k < 8; k++) launch_next(&sample, "sm90_xmma_gemm_forward", 7, &at);
+            for (int k = 0; k < 4; k++) {
+                launch_next(&sample, "sm90_xmma_gemm_backward", 7, &at);
+                launch_next(&sample, "void at::native::vectorized_elementwise_kernel<4, AUnaryFunctor<MulFunctor> >", 7,
+                            &at);
+                if (k % 2 == 0) continue;
+                launch_next(&sample, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 20,
+                            &at);
+                at += 30;
+            }
+            for (int k = 0; k < 4; k++) copy_next(&sample, &at);
+        }
+        for (int k = 0; k < 6; k++) launch_next(&sample, "void at::native::multi_tensor_apply_kernel", 7, &at);
+        step_mark(&sample, i, begin - 1, at - begin);
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run);
+    check_ok(aorta_verdict_make(&run.analysis, &verdict));
+    const struct aorta_finding *exposed = said_finding(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
+    const double launches = 3 * (4 + 4 + 2), after = 3 * 2 * 30;
+    said_near(said_value(exposed, AORTA_FACT_GAIN_OF_ONCE), (launches * LAUNCH_US + after) / 1e3, 0.1);
+    aorta_verdict_free(&verdict);
+    end(&run);
+}
+
 /* Twelve cells a step, each launched after the one before has ended; or other kernels. */
 static void check_cells(const char *kernel, bool expected) {
     struct run run = {0};
@@ -498,6 +552,7 @@ int main(void) {
         cmocka_unit_test(launches_within_an_operation_have_its_shape),
         cmocka_unit_test(merge_and_the_verdict_agree_on_who_was_late),
         cmocka_unit_test(gradients_reduced_for_each_micro_batch_are_seen),
+        cmocka_unit_test(reducing_once_saves_what_serves_reductions),
         cmocka_unit_test(reducing_once_has_a_gain),
         cmocka_unit_test(cells_of_recurrent_networks_are_seen),
         cmocka_unit_test(late_launches_are_counted_with_the_work_they_launch),

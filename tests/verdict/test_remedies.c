@@ -792,6 +792,43 @@ static void names_and_times_say_some(void **state) {
     end(&sized);
 }
 
+/* Three layers of eight kernels. Autograd's thread runs them again before their gradients; or does only that, as
+ * another thread of a server would; or they have no product. */
+static void layers_that_run_again_on_another_thread(void **state) {
+    (void)state;
+    enum { LAYERS = 3, EACH = 8, GRADIENTS = 10, COUNT = LAYERS * (2 * EACH + GRADIENTS) };
+    static const char *const forward[EACH] = {
+        "layer_norm_kernel",        "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64",
+        "elementwise_kernel<add>",  "elementwise_kernel<copy>",
+        "softmax_warp_forward",     "elementwise_kernel<mul>",
+        "elementwise_kernel<gelu>", "elementwise_kernel<residual>"};
+    for (int kind = 0; kind < 3; kind++) {
+        struct op ops[COUNT];
+        size_t count = 0;
+        for (int i = 0; i < 2 * LAYERS; i++) {
+            const int thread = i >= LAYERS;
+            for (int j = 0; j < EACH; j++)
+                ops[count++] = (struct op){
+                    "aten::any", NULL, NULL, NULL, kind == 2 && j == 1 ? forward[0] : forward[j], 30, NULL, thread};
+            for (int j = 0; thread && kind != 1 && j < GRADIENTS; j++)
+                ops[count++] = (struct op){"aten::any",
+                                           NULL,
+                                           NULL,
+                                           NULL,
+                                           j % 2 ? "sm90_xmma_gemm_bf16bf16_bf16f32_f32_nt_n_tilesize128x128x64"
+                                                 : "elementwise_kernel<backward>",
+                                           30,
+                                           NULL,
+                                           thread};
+        }
+        struct found found = find(ops, count, 7, WITHOUT_OPERATIONS);
+        const struct aorta_remedy_row *row = &found.remedies.rows[AORTA_REMEDY_RECOMPUTE];
+        assert_float_equal(row->alone_ns, kind == 0 ? LAYERS * EACH * 30e3 : 0, 1);
+        assert_false(aorta_remedy_row_is_rough(row) && kind == 0);
+        end(&found);
+    }
+}
+
 /* A loop over parameters is no chain of one pass, and one that adds quotients is Adam's. */
 static void loops_over_parameters_are_no_chain(void **state) {
     (void)state;
@@ -923,6 +960,7 @@ int main(void) {
         cmocka_unit_test(casts_are_launches),
         cmocka_unit_test(ranks_may_have_any_number),
         cmocka_unit_test(names_and_times_say_some),
+        cmocka_unit_test(layers_that_run_again_on_another_thread),
         cmocka_unit_test(loops_over_parameters_are_no_chain),
         cmocka_unit_test(frameworks_are_known_by_names),
         cmocka_unit_test(biased_attention_stays),

@@ -352,7 +352,7 @@ static void pause_before_a_copy(bool offloaded) {
     }
     sample_kineto_open(&sample, &run.list);
     analyze(&run, NULL);
-    const struct aorta_finding *pause = finding_of(&run, AORTA_CAUSE_HOST_PAUSE);
+    const struct aorta_finding *pause = finding_of(&run, offloaded ? AORTA_CAUSE_HOST_PAUSE : AORTA_CAUSE_DATA_WAIT);
     assert_int_equal(said_has(pause, AORTA_FACT_PAUSE_OFFLOAD), offloaded);
     assert_int_equal(said_has(pause, AORTA_FACT_PAUSE_INPUT), !offloaded);
     said_expect(said_advice(pause), offloaded ? "OMP_NUM_THREADS" : "DataLoader workers");
