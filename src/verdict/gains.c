@@ -367,7 +367,10 @@ static void add_upper_bounds(struct aorta_verdict *verdict) {
     for (size_t i = 0; i < verdict->finding_count; i++) {
         struct aorta_finding *finding = &verdict->findings[i];
         if (is_upper_bound(verdict, finding)) finding->at_best_ms = aorta_finding_shown_ms(finding);
-        const bool much = finding->cost_ms >= BOUND * step && 2 * finding->alone_ms < finding->cost_ms;
+        const bool less =
+            2 * finding->alone_ms < finding->cost_ms ||
+            (aorta_facts_has(&finding->facts, AORTA_FACT_GAIN_OF_ONCE) && finding->alone_ms < finding->cost_ms);
+        const bool much = finding->cost_ms >= BOUND * step && less;
         const bool needed = aorta_facts_has(&finding->facts, AORTA_FACT_ACTIVATIONS) ||
                             (verdict->recorded && finding->collective == AORTA_ALL_TO_ALL);
         if (finding->cause != AORTA_CAUSE_EXPOSED_COLLECTIVE || !much || !(verdict->ranks_missing || needed)) continue;
