@@ -340,8 +340,8 @@ static void add_own_work(struct gains *gains) {
 
 /* A recording does not show that compute beside the collective, or the copy from another GPU, would not need it. */
 static bool is_upper_bound(const struct aorta_verdict *verdict, const struct aorta_finding *finding) {
-    const bool queued = finding->cause == AORTA_CAUSE_SERIALIZED_STREAMS &&
-                        aorta_facts_has(&finding->facts, AORTA_FACT_OWN_STREAM);
+    const bool queued =
+        finding->cause == AORTA_CAUSE_SERIALIZED_STREAMS && aorta_facts_has(&finding->facts, AORTA_FACT_OWN_STREAM);
     const bool peer = finding->cause == AORTA_CAUSE_COPY && aorta_facts_has(&finding->facts, AORTA_FACT_PEER_COPIES);
     return verdict->recorded && aorta_finding_gains(finding) && (queued || peer);
 }
