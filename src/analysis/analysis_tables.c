@@ -29,21 +29,32 @@ static int larger_kernel_first(const void *left, const void *right) {
     return (a->name > b->name) - (a->name < b->name);
 }
 
+/* The second part of work that a window cuts, where the window before has the first: one run of a kernel all the same.
+ */
+static bool continues(const struct aorta_trace_rank *rank, size_t row) {
+    const struct aorta_trace_work *work = &rank->work[row];
+    if (!rank->source || rank->trace->work[rank->source[row]].start_ns >= work->start_ns) return false;
+    const size_t ended = aorta_count_until(rank->windows, rank->window_count, sizeof *rank->windows,
+                                           offsetof(struct aorta_trace_window, end_ns), work->start_ns);
+    return ended && rank->windows[ended - 1].end_ns == work->start_ns;
+}
+
 /* Durations in the order of names: those of name n from first[n] on. */
 static void sort_by_name(const struct aorta_trace_rank *rank, size_t names, size_t *first, int64_t *durations) {
-    for (size_t i = 0; i < rank->work_count; i++) first[rank->work[i].name + 1]++;
+    for (size_t i = 0; i < rank->work_count; i++) first[rank->work[i].name + 1] += !continues(rank, i);
     for (size_t i = 0; i < names; i++) first[i + 1] += first[i];
+    const size_t count = first[names];
     for (size_t i = rank->work_count; i-- > 0;) {
         const struct aorta_trace_work *work = &rank->work[i];
-        durations[--first[work->name + 1]] = work->end_ns - work->start_ns;
+        if (!continues(rank, i)) durations[--first[work->name + 1]] = work->end_ns - work->start_ns;
     }
     for (size_t i = 0; i < names; i++) first[i] = first[i + 1];
-    first[names] = rank->work_count;
+    first[names] = count;
 }
 
 static void fill_rows(struct aorta_trace_rank *rank, size_t names, const size_t *first, int64_t *durations) {
     int64_t all_ns = 0;
-    for (size_t i = 0; i < rank->work_count; i++) all_ns += durations[i];
+    for (size_t i = 0; i < first[names]; i++) all_ns += durations[i];
     for (size_t name = 0; name < names; name++) {
         size_t count = first[name + 1] - first[name];
         if (!count) continue;
@@ -73,6 +84,11 @@ static aorta_status add_kinds(struct aorta_trace_rank *rank, size_t names) {
         struct aorta_trace_kernel_row *row = &rank->kernels[row_of[work->name]];
         row->kind = (enum aorta_trace_kind)work->kind;
         row->class = (enum aorta_kernel_class)work->class;
+        if (continues(rank, i)) {
+            row->times.total_ns += work->end_ns - work->start_ns;
+            row->times.mean_ns = (double)row->times.total_ns / (double)row->times.count;
+            continue;
+        }
         row->bytes = work->bytes < 0 || row->bytes < 0 ? -1 : row->bytes + work->bytes;
         add_launch(rank->trace, work, row);
     }
@@ -112,7 +128,7 @@ static void add_window(struct aorta_trace_rank *rank, const struct aorta_trace_w
         const int64_t ns = window->profile.ranges[j].end_ns - window->profile.ranges[j].start_ns;
         row->step_ns += ns;
         rank->step_work_ns += ns;
-        if (work->start_ns < window->start_ns || begins[window->work[j]]) continue;
+        if (work->start_ns < window->start_ns || begins[window->work[j]] || continues(rank, window->work[j])) continue;
         begins[window->work[j]] = true;
         row->step_count++;
     }

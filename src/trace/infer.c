@@ -1,5 +1,7 @@
 #include "trace/infer.h"
 
+#include "trace/copied.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -237,9 +239,30 @@ static bool is_step(const struct anchor *anchor, size_t length) {
     return 2 * length >= anchor->period && 2 * length <= 3 * anchor->period;
 }
 
+static int64_t launch_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    return work->call == AORTA_TRACE_NONE ? work->start_ns : trace->calls[work->call].start_ns;
+}
+
 static int64_t launched_ns(const struct sequence *sequence, size_t position) {
-    const struct aorta_trace_work *work = work_at(sequence, position);
-    return work->call == AORTA_TRACE_NONE ? work->start_ns : sequence->trace->calls[work->call].start_ns;
+    return launch_of(sequence->trace, work_at(sequence, position));
+}
+
+/* The first collective or copy to the device that is launched between the kernel before this one and this one: a stage
+ * of a pipeline first receives, and a step may first copy its input. The kernel itself where there is none. */
+static const struct aorta_trace_work *first_of_step(const struct sequence *sequence, size_t position) {
+    const struct aorta_trace *trace = sequence->trace;
+    const struct aorta_trace_work *first = work_at(sequence, position);
+    const size_t before = position ? sequence->rows[position - 1] : 0;
+    const int64_t after_ns = position ? launched_ns(sequence, position - 1) : INT64_MAX;
+    for (size_t i = sequence->rows[position]; i-- > before;) {
+        const struct aorta_trace_work *work = &trace->work[i];
+        const bool input = work->kind == AORTA_TRACE_COPY &&
+                           aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_DEVICE;
+        if (work->call == AORTA_TRACE_NONE || !(input || aorta_trace_is_collective(work))) continue;
+        const int64_t launch_ns = trace->calls[work->call].start_ns;
+        if (launch_ns > after_ns && launch_ns < launch_of(trace, first)) first = work;
+    }
+    return first;
 }
 
 /* Fills rows with the steps between the beginnings; returns how many. */
@@ -249,14 +272,15 @@ static size_t fill(const struct sequence *sequence, const struct anchor *anchor,
     for (size_t i = 0; i + 1 < steps->count; i++) {
         size_t from = steps->begins[i], to = steps->begins[i + 1];
         if (!is_step(anchor, to - from)) continue;
-        int64_t start_ns = launched_ns(sequence, from), end_ns = launched_ns(sequence, to);
+        const struct aorta_trace_work *first = first_of_step(sequence, from), *next = first_of_step(sequence, to);
+        int64_t start_ns = launch_of(sequence->trace, first), end_ns = launch_of(sequence->trace, next);
         if (end_ns <= start_ns || (count && start_ns < rows[count - 1].end_ns)) continue; /* of one launch */
         rows[count] = (struct aorta_trace_step){
             .number = (int64_t)i,
             .start_ns = start_ns,
             .end_ns = end_ns,
-            .device_start_ns = work_at(sequence, from)->start_ns,
-            .device_end_ns = work_at(sequence, to)->start_ns,
+            .device_start_ns = first->start_ns,
+            .device_end_ns = next->start_ns,
         };
         count++;
     }

@@ -354,10 +354,12 @@ static void add_own_work(struct gains *gains) {
     finding->rank = -1;
 }
 
-/* A recording does not show that compute beside the collective would not need its result. */
+/* A recording does not show that compute beside the collective, or the copy from another GPU, would not need it. */
 static bool is_upper_bound(const struct aorta_verdict *verdict, const struct aorta_finding *finding) {
-    return verdict->recorded && aorta_finding_gains(finding) && finding->cause == AORTA_CAUSE_SERIALIZED_STREAMS &&
-           aorta_facts_has(&finding->facts, AORTA_FACT_OWN_STREAM);
+    const bool queued =
+        finding->cause == AORTA_CAUSE_SERIALIZED_STREAMS && aorta_facts_has(&finding->facts, AORTA_FACT_OWN_STREAM);
+    const bool peer = finding->cause == AORTA_CAUSE_COPY && aorta_facts_has(&finding->facts, AORTA_FACT_PEER_COPIES);
+    return verdict->recorded && aorta_finding_gains(finding) && (queued || peer);
 }
 
 /* Without the files of the other ranks, waiting and transfer are one: all of the exposed time may go. Likewise where
