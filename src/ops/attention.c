@@ -1,5 +1,4 @@
 /* Attention: softmax(q·kᵀ/√d)·v of each head. On a GPU in tiles, or a whole head at a time (kernels/attention.cu). */
-#include "ops/check.h"
 #include "ops/cpu/cpu.h"
 #include "ops/gpu/gpu.h"
 

@@ -1,13 +1,11 @@
 /* Samples of the synthetic data set. */
 #include "base/random.h"
-#include "ops/check.h"
 #include "ops/gpu/gpu.h"
 
 #include <math.h>
 #include <string.h>
 
-#define AORTA_SHUFFLE_FUNCTION static
-#include "ops/shuffle.h"
+#include "ops/shared.h"
 
 enum {
     TURNS = 4, /* of a thread in a share, where a sample is long */

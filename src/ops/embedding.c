@@ -1,8 +1,7 @@
 /* Embedding. On a GPU the backward pass sorts the places of the ids by id and adds up runs of one id. */
-#include "ops/check.h"
 #include "ops/cpu/cpu.h"
 #include "ops/gpu/gpu.h"
-#include "ops/jagged.h"
+#include "ops/ops.h"
 
 /* Rows are added in their own order. */
 static aorta_status keep_order(const void *args) {

@@ -32,15 +32,4 @@ AORTA_MUST_USE aorta_status aorta_gemm_f32(const struct aorta_gemm *gemm, const 
 AORTA_MUST_USE aorta_status aorta_gemm_typed(const struct aorta_gemm *gemm, enum aorta_dtype dtype, const void *a,
                                              const void *b, enum aorta_dtype c_dtype, void *c);
 
-/* ---- the interface of a matrix library: gemm_onednn.c or gemm_openblas.c; sizes are at least 1 and below 2^31 ---- */
-
-AORTA_MUST_USE aorta_status aorta_gemm_backend_f32(const struct aorta_gemm *gemm, const float *a, const float *b,
-                                                   float *c);
-
-/* Whether the library multiplies this 16-bit type on this processor faster than its fp32 product of converted values.
- */
-bool aorta_gemm_backend_has(enum aorta_dtype dtype);
-AORTA_MUST_USE aorta_status aorta_gemm_backend_typed(const struct aorta_gemm *gemm, enum aorta_dtype dtype,
-                                                     const void *a, const void *b, enum aorta_dtype c_dtype, void *c);
-
 #endif

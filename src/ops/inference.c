@@ -1,6 +1,5 @@
 /* Attention of a few new positions against a cache of earlier ones, and updates of the cache. */
 #include "base/philox.h"
-#include "ops/check.h"
 #include "ops/gpu/gpu.h"
 
 #include <math.h>
@@ -165,9 +164,7 @@ aorta_status aorta_cache_advance(struct aorta_stream *stream, const struct aorta
 
 /* ---- sampling ---- */
 
-#define AORTA_DRAW_FUNCTION static inline
-#define aorta_draw_log logf
-#include "ops/draw.h"
+#include "ops/shared.h"
 
 enum { ACCEPT_SITE = 0xACCE, REST_SITE = 0x4E57, MOST_DRAFTED = 32 };
 

@@ -1,6 +1,5 @@
 /* Linear layers and batched matrix products. Our matrices are stored row by row, a GPU library's column by column: our
  * y [rows, out] is its transpose to the library, and the operands are swapped. */
-#include "ops/check.h"
 #include "ops/cpu/cpu.h"
 #include "ops/gemm.h"
 #include "ops/gpu/blas.h"

@@ -1,8 +1,6 @@
 #include "base/clock.h"
-#include "ops/check.h"
 #include "ops/cpu/cpu.h"
 #include "ops/gpu/gpu.h"
-#include "ops/random.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,5 @@
 /* Operations on elements of their own: cast, fill, add, GELU with dropout, ReLU's gradient, sums of pieces. On a GPU a
  * thread takes eight elements, or a strip of rows where their sums are wanted. */
-#include "ops/check.h"
 #include "ops/cpu/cpu.h"
 #include "ops/gpu/gpu.h"
 

@@ -1,7 +1,6 @@
 /* Pooled rows of tables, their gradients, and how pooled columns of several ranks make one row. */
-#include "ops/check.h"
 #include "ops/gpu/gpu.h"
-#include "ops/jagged.h"
+#include "ops/ops.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,7 @@
 /* A training step outside the model: its state on the device, the loss, the norm of the gradients, AdamW. */
-#include "ops/check.h"
 #include "ops/cpu/cpu.h"
 #include "ops/gpu/gpu.h"
-#include "ops/step_rules.h"
+#include "ops/shared.h"
 
 #include <math.h>
 

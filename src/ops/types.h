@@ -99,7 +99,7 @@ struct aorta_image {
     int64_t images, height, width, channels;
 };
 
-/* An order of the numbers below `count`: aorta_shuffle_of makes it, ops/shuffle.h looks it up. */
+/* An order of the numbers below `count`: aorta_shuffle_of makes it, ops/shared.h looks it up. */
 struct aorta_shuffle {
     uint32_t keys[4];
     int32_t half_bits;

@@ -1,7 +1,7 @@
 #include "sparse/dense.h"
 
 #include "base/random.h"
-#include "ops/jagged.h"
+#include "ops/ops.h"
 
 #include <math.h>
 #include <stdlib.h>

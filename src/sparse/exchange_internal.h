@@ -3,7 +3,7 @@
 #ifndef AORTA_SPARSE_EXCHANGE_INTERNAL_H
 #define AORTA_SPARSE_EXCHANGE_INTERNAL_H
 
-#include "ops/jagged.h"
+#include "ops/ops.h"
 #include "sparse/exchange.h"
 
 /* A batch in flight. */

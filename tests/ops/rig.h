@@ -46,7 +46,7 @@ void rig_close_to(const char *what, const double *got, const double *expected, i
 void rig_gradient(const char *what, double (*loss)(void *context), void *context, double *values, int64_t count,
                   const double *gradient, double relative, double absolute);
 
-/* The dropout factor of element `index`, from the definition in ops/random.h. */
+/* The dropout factor of element `index`, from the definition in ops/cpu/cpu.h. */
 double rig_dropout(double probability, const struct aorta_rng *rng, int64_t step, int64_t index);
 
 /* Checks that sums, fp32 on the device, are `start` (NULL: nothing) + Σ_rows values [rows, width], to the precision of

@@ -2,7 +2,7 @@
 #include "rig.h"
 
 #include "base/clock.h"
-#include "ops/gpu/autotune.h"
+#include "ops/gpu/blas.h"
 
 #include <time.h>
 

@@ -5,8 +5,7 @@
 
 #include <stdlib.h>
 
-#define AORTA_SHUFFLE_FUNCTION static
-#include "ops/shuffle.h"
+#include "ops/shared.h"
 
 struct shape {
     int64_t samples, positions, dense, sparse;

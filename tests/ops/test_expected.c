@@ -35,8 +35,8 @@ static bool has_compiler(void) {
 
 static void compiled_side_by_side(void **state) {
     (void)state;
-    static const enum aorta_ops_source numbers[] = {AORTA_OPS_SOURCE_step, AORTA_OPS_SOURCE_columns,
-                                                    AORTA_OPS_SOURCE_softmax, AORTA_OPS_SOURCE_route};
+    static const enum aorta_ops_source numbers[] = {AORTA_OPS_SOURCE_step, AORTA_OPS_SOURCE_pointwise,
+                                                    AORTA_OPS_SOURCE_softmax, AORTA_OPS_SOURCE_inference};
     enum { COUNT = sizeof numbers / sizeof *numbers };
     const struct aorta_gpu_source *sources[COUNT];
     if (!has_compiler()) skip();

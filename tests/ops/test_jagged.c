@@ -1,7 +1,7 @@
 /* Lists of ids, pooled rows and their updates, against plain loops in double precision. */
 #include "rig.h"
 
-#include "ops/jagged.h"
+#include "ops/ops.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* The loops are compiled for several instruction sets. Other tests use the best one; here all are compared with the
  * plainest, kernel by kernel, in plain memory. */
 #include "ops/cpu/cpu.h"
-#include "ops/random.h"
 #include "rig.h"
 
 #include <math.h>

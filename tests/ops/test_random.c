@@ -1,5 +1,4 @@
 #include "ops/cpu/cpu.h"
-#include "ops/random.h"
 #include "rig.h"
 
 #include <math.h>

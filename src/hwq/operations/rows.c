@@ -2,10 +2,8 @@
 
 #include <math.h>
 
-#define AORTA_DRAW_FUNCTION static inline
-#define aorta_draw_log logf
 #include "base/philox.h"
-#include "ops/draw.h"
+#include "ops/shared.h"
 
 /* ---- LayerNorm ---- */
 

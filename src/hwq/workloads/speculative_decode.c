@@ -9,10 +9,8 @@
 
 #include <math.h>
 
-#define AORTA_DRAW_FUNCTION static inline
-#define aorta_draw_log logf
 #include "base/philox.h"
-#include "ops/draw.h"
+#include "ops/shared.h"
 
 enum { MOST_LAYERS = 48, MOST_REQUESTS = 16, MOST_FRESH = 33, DRAFT = 0, VERIFY = 1, ACCEPT = 2, UPDATE = 3, ROLES };
 

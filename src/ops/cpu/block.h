@@ -5,8 +5,7 @@
 
 #include "base/half.h"
 #include "ops/cpu/cpu.h"
-#include "ops/normal.h"
-#include "ops/random.h"
+#include "ops/shared.h"
 
 #ifndef AORTA_ISA
 #define AORTA_ISA generic

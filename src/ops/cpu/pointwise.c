@@ -1,7 +1,7 @@
 /* fp32 from and to the 16-bit types, and the operations made of nothing else: cast, fill, add. */
 #include "base/half.h"
 #include "ops/cpu/block.h"
-#include "ops/random.h"
+#include "ops/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Autotuning: see autotune.h. */
-#include "ops/gpu/autotune.h"
+/* Autotuning: see blas.h. */
+#include "ops/gpu/blas.h"
 
 #include "base/clock.h"
 

@@ -1,7 +1,6 @@
 /* Plans of matrix products: their descriptions, candidates and the choice among these. */
 #include "ops/gpu/blas.h"
 
-#include "ops/gpu/autotune.h"
 #include "ops/gpu/gpu.h"
 
 #include <pthread.h>

@@ -47,7 +47,7 @@ void aorta_ops_expect_transformer(struct aorta_device *device, enum aorta_dtype 
     const struct aorta_gpu_source *const sources[] = {
         source_of(AORTA_ENTRY_norm_forward, dtype), source_of(AORTA_ENTRY_embedding_forward, dtype),
         source_of(AORTA_ENTRY_gelu_forward, dtype), source_of(AORTA_ENTRY_bce, dtype),
-        source_of(AORTA_ENTRY_column_sums, dtype),  aorta_ops_gpu_attention_source(dtype, head_dim)};
+        aorta_ops_gpu_attention_source(dtype, head_dim)};
     const size_t count = sizeof sources / sizeof *sources;
     aorta_gpu_expect(device, sources, sources[count - 1] ? count : count - 1); /* NULL: it will be refused */
 }

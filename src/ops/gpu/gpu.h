@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "device/gpu.h"
 #include "ops/kernels/arguments.h"
+#include "ops/ops.h"
 
 /* ---- kernels as a table, made of kernels.def ---- */
 
@@ -93,5 +94,20 @@ AORTA_MUST_USE aorta_status aorta_ops_workspace(struct aorta_stream *stream, siz
                                                 struct aorta_ops_workspace *workspace);
 /* Takes a fault that kernels reported, if any; they may report again afterwards. */
 bool aorta_ops_take_fault(struct aorta_gpu_fault *fault, struct aorta_gpu_fault *met);
+
+/* Checks of arguments, made before anything is queued. Each failure is AORTA_INTERNAL and names operation and value. */
+
+AORTA_MUST_USE aorta_status aorta_check_dtype(const char *operation, enum aorta_dtype dtype); /* fp32, bf16 or fp16 */
+AORTA_MUST_USE aorta_status aorta_check_dropout(const char *operation, float dropout);        /* in [0, 1] */
+AORTA_MUST_USE aorta_status aorta_check_size(const char *operation, const char *name, int64_t value, int64_t least);
+AORTA_MUST_USE aorta_status aorta_check_pointer(const char *operation, const char *name, const void *pointer);
+
+/* Several pointers at once: aorta_check_pointers(operation, AORTA_POINTERS({"x", x}, {"y", y})). */
+struct aorta_named_pointer {
+    const char *name;
+    const void *pointer;
+};
+#define AORTA_POINTERS(...) ((const struct aorta_named_pointer[]){__VA_ARGS__, {0}})
+AORTA_MUST_USE aorta_status aorta_check_pointers(const char *operation, const struct aorta_named_pointer *pointers);
 
 #endif

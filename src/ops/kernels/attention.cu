@@ -406,7 +406,7 @@ template <typename T, int D> DEVICE void backward_keys(const aorta_gpu_attention
 }
 
 #if defined(AORTA_CUDA) || defined(AORTA_EMULATOR)
-#include "ops/kernels/attention_whole_backward.h"
+#include "ops/kernels/attention_whole.h"
 #else
 #define WHOLE_KERNELS(dim) /* without tensor cores of NVIDIA's kind */
 #endif

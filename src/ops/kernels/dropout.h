@@ -1,4 +1,4 @@
-/* Dropout masks, as src/ops/random.h defines them; Philox4x32-10 as in src/base/philox.h. */
+/* Dropout masks, as src/ops/cpu/cpu.h defines them; Philox4x32-10 as in src/base/philox.h. */
 #ifndef AORTA_KERNELS_DROPOUT_H
 #define AORTA_KERNELS_DROPOUT_H
 

@@ -23,6 +23,13 @@ DEVICE uint32_t bits_of_float(float value) {
     return bits;
 }
 
+DEVICE float natural_exp(float x) {
+    return fast_exp2(1.44269504088896341f * x);
+}
+DEVICE float natural_log(float x) {
+    return 0.693147180559945309f * fast_log2(x);
+}
+
 DEVICE float to_float(float value) {
     return value;
 }

@@ -96,13 +96,6 @@ DEVICE placed block_best(placed best) {
     return best;
 }
 
-DEVICE float natural_exp(float x) {
-    return fast_exp2(1.44269504088896341f * x);
-}
-DEVICE float natural_log(float x) {
-    return 0.693147180559945309f * fast_log2(x);
-}
-
 /* ---- sums over rows, first stage ----
  * Blocks of AORTA_COLUMN_LANES × AORTA_COLUMN_ROWS threads, each with eight columns. */
 
