@@ -1,4 +1,5 @@
 #include "base/settings.h"
+#include "base/rows.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -62,13 +63,19 @@ void aorta_differences_list(const struct aorta_differences *differences, struct 
     if (count > SHOWN) aorta_text_printf(out, "; and %zu more (--json has all)", count - SHOWN);
 }
 
+#define AT(member) offsetof(struct aorta_setting_difference, member)
+const struct aorta_row aorta_difference_rows[] = {
+    {"key", AORTA_ROW_TEXT, AT(key), .help = "the setting"},
+    {"reference", AORTA_ROW_TEXT, AT(reference), .help = "its value on the first side; null: not set"},
+    {"candidate", AORTA_ROW_TEXT, AT(candidate), .help = "its value on the other side; null: not set"},
+    {0}};
+#undef AT
+
 void aorta_differences_json(const struct aorta_differences *differences, struct aorta_json *json) {
     aorta_json_key_array(json, "differences");
     for (size_t i = 0; i < differences->count; i++) {
         aorta_json_object(json);
-        aorta_json_key_string(json, "key", differences->items[i].key);
-        aorta_json_key_string(json, "reference", differences->items[i].reference);
-        aorta_json_key_string(json, "candidate", differences->items[i].candidate);
+        aorta_rows_json(aorta_difference_rows, &differences->items[i], 0, json);
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);

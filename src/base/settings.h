@@ -3,7 +3,7 @@
 #define AORTA_BASE_SETTINGS_H
 
 #include "base/arena.h"
-#include "base/json.h"
+#include "base/rows.h"
 #include "base/text.h"
 
 /* One configuration key as it was in force: "fsdp.forward_prefetch", "true". Borrowed. */
@@ -33,6 +33,7 @@ AORTA_MUST_USE aorta_status aorta_differences_add(struct aorta_differences *diff
 void aorta_differences_free(struct aorta_differences *differences);
 /* "NCCL_PROTO is LL, was not set; …", nothing where nothing differs; and key and value of "differences". */
 void aorta_differences_list(const struct aorta_differences *differences, struct aorta_text *out);
+extern const struct aorta_row aorta_difference_rows[];
 void aorta_differences_json(const struct aorta_differences *differences, struct aorta_json *json);
 
 #endif
