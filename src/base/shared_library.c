@@ -111,8 +111,9 @@ aorta_status aorta_library_open(const struct aorta_library_description *descript
     *library = (struct aorta_library){.handle = find(&search)};
     if (!library->handle) {
         aorta_status status =
-            AORTA_ERROR(AORTA_UNSUPPORTED, "%s: %s could not be loaded (%s); %s", description->purpose,
-                        description->names[0], search.tried.data ? search.tried.data : "", description->install);
+            aorta_with_detail(AORTA_ERROR(AORTA_UNSUPPORTED, "%s: %s could not be loaded; %s", description->purpose,
+                                          description->names[0], description->install),
+                              search.tried.data ? search.tried.data : "");
         aorta_text_free(&search.tried);
         return status;
     }

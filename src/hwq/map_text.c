@@ -225,6 +225,87 @@ void aorta_map_text(const struct aorta_map *map, const struct aorta_map_copies *
     if (copies) say_copies(copies, text);
 }
 
+/* ---- tables ---- */
+
+struct stream_values {
+    const char *stream, *role, *priority;
+    int queue;
+};
+
+#define AT(member) offsetof(struct stream_values, member)
+static const struct aorta_row stream_rows[] = {
+    {"stream", AORTA_ROW_TEXT, AT(stream), .heading = "stream", .help = "its name"},
+    {"role", AORTA_ROW_TEXT, AT(role), .heading = "role", .help = "what it is for"},
+    {"priority", AORTA_ROW_TEXT, AT(priority), .heading = "priority", .help = "its level"},
+    {"queue", AORTA_ROW_INT32, AT(queue), .heading = "queue", .help = "streams with one number share a queue"},
+    {0}};
+#undef AT
+
+static size_t stream_count(const void *of) {
+    return (size_t)((const struct aorta_map *)of)->count;
+}
+
+static bool fill_stream(const void *of, size_t index, void *values) {
+    const struct aorta_map_stream *stream = &((const struct aorta_map *)of)->streams[index];
+    *(struct stream_values *)values = (struct stream_values){stream->name, aorta_map_role_name(stream->role),
+                                                             aorta_map_priority_name(stream->priority), stream->group};
+    return true;
+}
+
+struct copy_values {
+    const char *first, *second, *verdict;
+    double first_ms, second_ms, together_ms, first_end_ms;
+};
+
+#define AT(member) offsetof(struct copy_values, member)
+static const struct aorta_row copy_rows[] = {
+    {"first", AORTA_ROW_TEXT, AT(first), .heading = "first", .help = "kind of copy on one stream"},
+    {"second", AORTA_ROW_TEXT, AT(second), .heading = "second", .help = "and on the other"},
+    {"first_alone_ms", AORTA_ROW_NUMBER, AT(first_ms), "ms", 6, .heading = "first alone ms", .help = "median"},
+    {"second_alone_ms", AORTA_ROW_NUMBER, AT(second_ms), "ms", 6, .heading = "second alone ms", .help = "median"},
+    {"together_ms", AORTA_ROW_NUMBER, AT(together_ms), "ms", 6, .heading = "concurrent ms",
+     .help = "median of both at once"},
+    {"first_end_ms", AORTA_ROW_NUMBER, AT(first_end_ms), "ms", 6, .help = "median of the earlier end of both at once"},
+    {"verdict", AORTA_ROW_TEXT, AT(verdict), .heading = "result", .help = "whether they run at once"},
+    {0}};
+#undef AT
+
+static size_t copy_count(const void *of) {
+    (void)of;
+    return AORTA_MAP_COPY_PAIRS;
+}
+
+static bool fill_copy(const void *of, size_t index, void *values) {
+    const struct aorta_map_copy_pair *pair = &((const struct aorta_map_copies *)of)->pairs[index];
+    *(struct copy_values *)values = (struct copy_values){aorta_map_copy_name(pair->kinds[0]),
+                                                         aorta_map_copy_name(pair->kinds[1]),
+                                                         aorta_map_copies_verdict_name(pair->verdict),
+                                                         pair->alone_ms[0],
+                                                         pair->alone_ms[1],
+                                                         pair->together_ms,
+                                                         pair->first_end_ms};
+    return true;
+}
+
+static const struct aorta_result_table streams = {.key = "streams",
+                                                  .title = "Streams",
+                                                  .rows = stream_rows,
+                                                  .size = sizeof(struct stream_values),
+                                                  .count = stream_count,
+                                                  .fill = fill_stream};
+static const struct aorta_result_table of_copies = {.key = "copies",
+                                                    .title = "Copies",
+                                                    .rows = copy_rows,
+                                                    .size = sizeof(struct copy_values),
+                                                    .count = copy_count,
+                                                    .fill = fill_copy};
+const struct aorta_result_table *const aorta_map_tables[] = {&streams, &of_copies, NULL};
+
+aorta_status aorta_map_csv(const struct aorta_map *map, const struct aorta_map_copies *copies, const char *folder) {
+    AORTA_TRY(aorta_table_csv(&streams, map, folder));
+    return copies ? aorta_table_csv(&of_copies, copies, folder) : NULL;
+}
+
 /* ---- JSON ---- */
 
 static void write_device(const struct aorta_device_info *device, struct aorta_json *json) {
@@ -306,16 +387,11 @@ static void write_copies(const struct aorta_map_copies *copies, struct aorta_jso
     aorta_json_key_int(json, "bytes", (int64_t)copies->bytes);
     aorta_json_key_int(json, "samples", copies->samples);
     aorta_json_key_array(json, "pairs");
-    for (int i = 0; i < AORTA_MAP_COPY_PAIRS; i++) {
-        const struct aorta_map_copy_pair *pair = &copies->pairs[i];
+    for (size_t i = 0; i < AORTA_MAP_COPY_PAIRS; i++) {
+        struct copy_values values;
+        fill_copy(copies, i, &values);
         aorta_json_object(json);
-        aorta_json_key_string(json, "first", aorta_map_copy_name(pair->kinds[0]));
-        aorta_json_key_string(json, "second", aorta_map_copy_name(pair->kinds[1]));
-        aorta_json_key_fixed(json, "first_alone_ms", pair->alone_ms[0], 6);
-        aorta_json_key_fixed(json, "second_alone_ms", pair->alone_ms[1], 6);
-        aorta_json_key_fixed(json, "together_ms", pair->together_ms, 6);
-        aorta_json_key_fixed(json, "first_end_ms", pair->first_end_ms, 6);
-        aorta_json_key_string(json, "verdict", aorta_map_copies_verdict_name(pair->verdict));
+        aorta_rows_json(copy_rows, &values, 0, json);
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);
@@ -353,83 +429,4 @@ void aorta_map_json(const struct aorta_map *map, const struct aorta_map_copies *
     write_matrix(map, json);
     write_copies(copies, json);
     aorta_json_object_end(json);
-}
-
-/* ---- tables ---- */
-
-struct stream_values {
-    const char *stream, *role, *priority;
-    int queue;
-};
-
-#define AT(member) offsetof(struct stream_values, member)
-static const struct aorta_row stream_rows[] = {
-    {"stream", AORTA_ROW_TEXT, AT(stream), .heading = "stream", .help = "its name"},
-    {"role", AORTA_ROW_TEXT, AT(role), .heading = "role", .help = "what it is for"},
-    {"priority", AORTA_ROW_TEXT, AT(priority), .heading = "priority", .help = "its level"},
-    {"queue", AORTA_ROW_INT32, AT(queue), .heading = "queue", .help = "streams with one number share a queue"},
-    {0}};
-#undef AT
-
-static size_t stream_count(const void *of) {
-    return (size_t)((const struct aorta_map *)of)->count;
-}
-
-static bool fill_stream(const void *of, size_t index, void *values) {
-    const struct aorta_map_stream *stream = &((const struct aorta_map *)of)->streams[index];
-    *(struct stream_values *)values = (struct stream_values){stream->name, aorta_map_role_name(stream->role),
-                                                             aorta_map_priority_name(stream->priority), stream->group};
-    return true;
-}
-
-struct copy_values {
-    const char *first, *second, *verdict;
-    double first_ms, second_ms, together_ms;
-};
-
-#define AT(member) offsetof(struct copy_values, member)
-static const struct aorta_row copy_rows[] = {
-    {"first", AORTA_ROW_TEXT, AT(first), .heading = "first", .help = "kind of copy on one stream"},
-    {"second", AORTA_ROW_TEXT, AT(second), .heading = "second", .help = "and on the other"},
-    {"first_alone_ms", AORTA_ROW_NUMBER, AT(first_ms), "ms", .heading = "first alone ms", .help = "median"},
-    {"second_alone_ms", AORTA_ROW_NUMBER, AT(second_ms), "ms", .heading = "second alone ms", .help = "median"},
-    {"together_ms", AORTA_ROW_NUMBER, AT(together_ms), "ms", .heading = "concurrent ms",
-     .help = "median of both at once"},
-    {"verdict", AORTA_ROW_TEXT, AT(verdict), .heading = "result", .help = "whether they run at once"},
-    {0}};
-#undef AT
-
-static size_t copy_count(const void *of) {
-    (void)of;
-    return AORTA_MAP_COPY_PAIRS;
-}
-
-static bool fill_copy(const void *of, size_t index, void *values) {
-    const struct aorta_map_copy_pair *pair = &((const struct aorta_map_copies *)of)->pairs[index];
-    *(struct copy_values *)values = (struct copy_values){aorta_map_copy_name(pair->kinds[0]),
-                                                         aorta_map_copy_name(pair->kinds[1]),
-                                                         aorta_map_copies_verdict_name(pair->verdict),
-                                                         pair->alone_ms[0],
-                                                         pair->alone_ms[1],
-                                                         pair->together_ms};
-    return true;
-}
-
-static const struct aorta_result_table streams = {.key = "streams",
-                                                  .title = "Streams",
-                                                  .rows = stream_rows,
-                                                  .size = sizeof(struct stream_values),
-                                                  .count = stream_count,
-                                                  .fill = fill_stream};
-static const struct aorta_result_table of_copies = {.key = "copies",
-                                                    .title = "Copies",
-                                                    .rows = copy_rows,
-                                                    .size = sizeof(struct copy_values),
-                                                    .count = copy_count,
-                                                    .fill = fill_copy};
-const struct aorta_result_table *const aorta_map_tables[] = {&streams, &of_copies, NULL};
-
-aorta_status aorta_map_csv(const struct aorta_map *map, const struct aorta_map_copies *copies, const char *folder) {
-    AORTA_TRY(aorta_table_csv(&streams, map, folder));
-    return copies ? aorta_table_csv(&of_copies, copies, folder) : NULL;
 }

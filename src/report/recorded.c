@@ -2,6 +2,7 @@
 #include "report/comparison.h"
 #include "report/verdict_view.h"
 #include "trace/cycles.h"
+#include "verdict/advice.h"
 
 #include <stdio.h>
 #include <stdlib.h>

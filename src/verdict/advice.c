@@ -427,12 +427,6 @@ const struct aorta_advice_row *aorta_advice_rows(size_t *count) {
     return rows;
 }
 
-const char *aorta_settings_value(const struct aorta_settings *settings, const char *key) {
-    for (size_t i = 0; i < settings->count; i++)
-        if (strcmp(settings->items[i].key, key) == 0) return settings->items[i].value;
-    return NULL;
-}
-
 static bool in_force(const struct aorta_settings *settings, const char *key, const char *value) {
     const char *now = aorta_settings_value(settings, key);
     return now && strcasecmp(now, value) == 0;

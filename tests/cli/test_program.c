@@ -98,6 +98,7 @@ static const struct {
     {"help sparse", 0, "  PipelineConfig.pipeline (default: base): "},
     {"help sparse --markdown", 0, "## EmbeddingTablesConfig\n"},
     {"help config --markdown", 0, "# Configuration of `aorta train`\n"},
+    {"info", 0, "Runs on: "},
     {"info", 0, "GPU software\n  cuda "},
     {"info", 0, "Libraries\n  gemm "},
     {"train --config /nowhere/x.yaml", 2,
@@ -189,8 +190,8 @@ static void test_info_looks_for_each_library(void **state) {
         assert_true(json_is_null(json_object_get(library, "path")) == (missing != NULL));
         if (!missing) continue;
         const char *where = json_string_value(json_object_get(missing, "get"));
-        assert_non_null(strstr(where, "could not be loaded (nothing of it in " FORWARDER));
-        assert_non_null(strstr(where, "); "));
+        assert_non_null(strstr(where, "could not be loaded; "));
+        assert_non_null(strstr(json_string_value(json_object_get(missing, "searched")), "nothing of it in " FORWARDER));
     }
     json_decref(root);
 }
