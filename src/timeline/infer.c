@@ -69,30 +69,22 @@ static void sort_by_name(struct sequence *sequence) {
     starts[sequence->name_count] = (uint32_t)sequence->count;
 }
 
-static void free_sequence(struct sequence *sequence) {
-    free(sequence->rows);
-    free(sequence->starts);
-    free(sequence->positions);
-}
-
-static aorta_status make_sequence(const struct aorta_trace *trace, struct sequence *sequence) {
-    *sequence = (struct sequence){.trace = trace, .name_count = aorta_trace_text_count(trace)};
-    size_t *counts = calloc(trace->stream_count + 1, sizeof *counts);
+static struct sequence make_sequence(const struct aorta_trace *trace, struct aorta_arena *memory) {
+    struct sequence sequence = {.trace = trace, .name_count = aorta_trace_text_count(trace)};
+    size_t *counts = aorta_arena_alloc(memory, trace->stream_count * sizeof *counts);
     uint32_t stream = counts ? compute_stream(trace, counts) : AORTA_TRACE_NONE;
     size_t count = stream == AORTA_TRACE_NONE ? 0 : counts[stream];
-    sequence->rows = calloc(count + 1, sizeof *sequence->rows);
-    sequence->positions = calloc(count + 1, sizeof *sequence->positions);
-    sequence->starts = calloc(sequence->name_count + 2, sizeof *sequence->starts);
-    bool complete = counts && sequence->rows && sequence->positions && sequence->starts;
-    free(counts);
-    if (!complete) return AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps in %zu kernels", count);
+    sequence.rows = aorta_arena_raw(memory, count * sizeof *sequence.rows);
+    sequence.positions = aorta_arena_raw(memory, count * sizeof *sequence.positions);
+    sequence.starts = aorta_arena_alloc(memory, (sequence.name_count + 2) * sizeof *sequence.starts);
+    if (memory->failed) return sequence;
     for (size_t i = 0; i < trace->work_count && count; i++) {
         const struct aorta_trace_work *work = &trace->work[i];
         if (work->kind != AORTA_TRACE_KERNEL || work->stream != stream || aorta_trace_is_collective(work)) continue;
-        sequence->rows[sequence->count++] = (uint32_t)i;
+        sequence.rows[sequence.count++] = (uint32_t)i;
     }
-    sort_by_name(sequence);
-    return NULL;
+    sort_by_name(&sequence);
+    return sequence;
 }
 
 static const struct aorta_trace_work *work_at(const struct sequence *sequence, size_t position) {
@@ -259,25 +251,20 @@ static size_t fill(const struct sequence *sequence, const struct anchor *anchor,
     return count;
 }
 
-static aorta_status make_steps(const struct sequence *sequence, const struct anchor *anchor,
-                               struct aorta_trace_step **rows, size_t *row_count) {
+static void make_steps(const struct sequence *sequence, const struct anchor *anchor, struct aorta_arena *memory,
+                       struct aorta_found_steps *found) {
     size_t count = count_of(sequence, anchor->name);
     const uint32_t *positions = sequence->positions + sequence->starts[anchor->name];
-    struct steps steps = {.begins = calloc(count + 1, sizeof *steps.begins)};
-    *rows = calloc(count + 1, sizeof **rows);
-    if (!steps.begins || !*rows) {
-        free(steps.begins);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", count);
-    }
+    struct steps steps = {.begins = aorta_arena_alloc(memory, count * sizeof *steps.begins)};
+    found->steps = aorta_found_steps_new(count, memory);
+    if (memory->failed) return;
     size_t regular = 0; /* the beginnings of regular steps, to look into them */
     for (size_t i = 0; i + 1 < count; i++)
         if (positions[i + 1] - positions[i] == anchor->period) steps.begins[regular++] = positions[i];
     size_t shift = behind_optimizer(sequence, steps.begins[0], anchor->period);
     if (shift == anchor->period) shift = behind_idle(sequence, steps.begins, regular, anchor->period);
     collect(sequence, anchor, shift, &steps);
-    *row_count = fill(sequence, anchor, &steps, *rows);
-    free(steps.begins);
-    return NULL;
+    found->count = fill(sequence, anchor, &steps, found->steps);
 }
 
 /* ---- loops of few kernels ---- */
@@ -308,26 +295,21 @@ static struct loop find_loop(const struct sequence *sequence, size_t behind, dou
     return best;
 }
 
-static aorta_status make_short_steps(const struct sequence *sequence, struct loop loop, struct aorta_trace_step **rows,
-                                     size_t *row_count) {
+static void make_short_steps(const struct sequence *sequence, struct loop loop, struct aorta_arena *memory,
+                             struct aorta_found_steps *found) {
     size_t count = 0;
-    if (!loop.period) return NULL;
+    if (!loop.period) return;
     const size_t limit = (loop.end - loop.begin) / loop.period;
-    struct steps steps = {.begins = calloc(limit + 1, sizeof *steps.begins)};
-    *rows = calloc(limit + 1, sizeof **rows);
-    if (!steps.begins || !*rows) {
-        free(steps.begins);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", limit);
-    }
+    struct steps steps = {.begins = aorta_arena_alloc(memory, (limit + 1) * sizeof *steps.begins)};
+    found->steps = aorta_found_steps_new(limit, memory);
+    if (memory->failed) return;
     for (size_t at = loop.begin; count < limit; at += loop.period) steps.begins[count++] = (uint32_t)at;
     /* the first follows other work */
     const size_t shift = behind_idle(sequence, steps.begins + 1, count - 1, loop.period);
     for (size_t i = 0; i < count; i++) steps.begins[i] += (uint32_t)shift;
     while (count && steps.begins[count - 1] >= sequence->count) count--;
     steps.count = count;
-    *row_count = fill(sequence, &(struct anchor){.period = loop.period}, &steps, *rows);
-    free(steps.begins);
-    return NULL;
+    found->count = fill(sequence, &(struct anchor){.period = loop.period}, &steps, found->steps);
 }
 
 /* ---- steps that differ in length, as sequences of words do ---- */
@@ -427,64 +409,45 @@ static bool begin_uneven(const struct sequence *sequence, const uint32_t *kinds,
 }
 
 /* Of more kernels than `fewest`: what repeats to the kernel may be a part of them. */
-static aorta_status make_uneven_steps(const struct sequence *sequence, size_t fewest, struct aorta_trace_step **rows,
-                                      size_t *row_count) {
-    uint32_t *kinds = calloc(sequence->name_count + 1, sizeof *kinds);
-    uint32_t *scratch = calloc(sequence->count + 1, sizeof *scratch);
-    struct steps steps = {.begins = calloc(sequence->count + 1, sizeof *steps.begins)};
+static void make_uneven_steps(const struct sequence *sequence, size_t fewest, struct aorta_arena *memory,
+                              struct aorta_found_steps *found) {
+    uint32_t *kinds = aorta_arena_alloc(memory, sequence->name_count * sizeof *kinds);
+    uint32_t *scratch = aorta_arena_alloc(memory, sequence->count * sizeof *scratch);
+    struct steps steps = {.begins = aorta_arena_alloc(memory, sequence->count * sizeof *steps.begins)};
     size_t median = 0;
-    aorta_status status = NULL;
-    if (!kinds || !scratch || !steps.begins) {
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps in %zu kernels", sequence->count);
-    } else {
-        sort_kinds(sequence, kinds);
-        if (begin_uneven(sequence, kinds, scratch, &steps, &median) && median > fewest) {
-            *rows = calloc(steps.count + 1, sizeof **rows);
-            if (*rows)
-                *row_count = fill(sequence, &(struct anchor){.period = median}, &steps, *rows);
-            else
-                status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", steps.count);
-        }
-    }
-    free(kinds);
-    free(scratch);
-    free(steps.begins);
-    return status;
+    if (memory->failed) return;
+    sort_kinds(sequence, kinds);
+    if (!begin_uneven(sequence, kinds, scratch, &steps, &median) || median <= fewest) return;
+    found->steps = aorta_found_steps_new(steps.count, memory);
+    if (found->steps) found->count = fill(sequence, &(struct anchor){.period = median}, &steps, found->steps);
 }
 
 /* A loop at the end of a recording is what it was made for, whatever repeats before it, autotuning for example; one
  * that something follows, an evaluation for example, must be a good part of it. `regular`: NULL where no step of many
  * kernels repeats to the kernel. */
-static aorta_status make_found(const struct sequence *sequence, const struct anchor *regular,
-                               struct aorta_trace_step **rows, size_t *count) {
+static void make_found(const struct sequence *sequence, const struct anchor *regular, struct aorta_arena *memory,
+                       struct aorta_found_steps *found) {
     const bool most = regular && (double)regular->covered >= REGULAR_SHARE * (double)sequence->count;
     const struct loop at_end = regular ? (struct loop){0} : find_loop(sequence, MOST_AFTER, SHORT_SHARE);
-    if (at_end.period) return make_short_steps(sequence, at_end, rows, count);
-    if (!most) AORTA_TRY(make_uneven_steps(sequence, regular ? 2 * regular->period : 0, rows, count));
-    if (*rows) return NULL;
-    if (regular) return make_steps(sequence, regular, rows, count);
-    return make_short_steps(sequence, find_loop(sequence, SIZE_MAX / 2, SHORT_WITHIN), rows, count);
+    if (!at_end.period && !most) make_uneven_steps(sequence, regular ? 2 * regular->period : 0, memory, found);
+    if (found->steps) return;
+    if (regular)
+        make_steps(sequence, regular, memory, found);
+    else
+        make_short_steps(sequence, at_end.period ? at_end : find_loop(sequence, SIZE_MAX / 2, SHORT_WITHIN), memory,
+                         found);
 }
 
-/* The steps of one trace; *count 0 when nothing repeats. The caller frees *rows. */
-static aorta_status find_steps(const struct aorta_trace *trace, struct aorta_trace_step **rows, size_t *count) {
-    struct sequence sequence;
+/* The steps of one trace; none when nothing repeats. */
+static void find_steps(const struct aorta_trace *trace, struct aorta_arena *memory, struct aorta_found_steps *found) {
     struct anchor chosen;
-    *rows = NULL;
-    *count = 0;
-    aorta_status status = make_sequence(trace, &sequence);
-    struct anchor *anchors = calloc(sequence.name_count + 1, sizeof *anchors);
-    uint32_t *gaps = calloc(sequence.count + 1, sizeof *gaps);
-    if (!status && (!anchors || !gaps)) status = AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps");
-    if (!status) {
-        for (uint32_t name = 0; name < sequence.name_count; name++) anchors[name] = measure(&sequence, name, gaps);
-        const bool found = choose(&sequence, anchors, &chosen);
-        status = make_found(&sequence, found ? &chosen : NULL, rows, count);
-    }
-    free(anchors);
-    free(gaps);
-    free_sequence(&sequence);
-    return status;
+    const struct sequence sequence = make_sequence(trace, memory);
+    struct anchor *anchors = aorta_arena_raw(memory, sequence.name_count * sizeof *anchors);
+    uint32_t *gaps = aorta_arena_raw(memory, sequence.count * sizeof *gaps);
+    if (memory->failed) return;
+    for (uint32_t name = 0; name < sequence.name_count; name++) anchors[name] = measure(&sequence, name, gaps);
+    const bool any = choose(&sequence, anchors, &chosen);
+    make_found(&sequence, any ? &chosen : NULL, memory, found);
 }
 
 /* ---- several traces ---- */
@@ -564,20 +527,32 @@ void aorta_trace_take_steps(struct aorta_trace_list *list, struct aorta_found_st
     give(list, found, source);
 }
 
+struct aorta_trace_step *aorta_found_steps_new(size_t count, struct aorta_arena *memory) {
+    struct aorta_trace_step *steps = calloc(count + 1, sizeof *steps);
+    memory->failed |= !steps;
+    return steps;
+}
+
+aorta_status aorta_found_steps_end(struct aorta_found_steps *found, size_t count, struct aorta_arena *memory) {
+    aorta_status status = aorta_arena_check(memory, "the steps of the traces");
+    for (size_t i = 0; found && i < count; i++) free(found[i].steps);
+    aorta_arena_free(memory);
+    return status;
+}
+
 aorta_status aorta_trace_infer_steps(struct aorta_trace_list *list) {
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i]->step_count) return NULL; /* marked steps count */
-    struct aorta_found_steps *found = calloc(list->count + 1, sizeof *found);
-    if (!found) return AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps in %zu traces", list->count);
-    aorta_status status = NULL;
-    bool all = true;
-    for (size_t i = 0; i < list->count && !status; i++) {
+    struct aorta_arena memory = {0};
+    struct aorta_found_steps *found = aorta_arena_alloc(&memory, list->count * sizeof *found);
+    bool all = found != NULL;
+    for (size_t i = 0; found && i < list->count; i++) {
         if (!list->items[i]->work_count) continue; /* a launcher, say: no device work of its own */
-        status = find_steps(list->items[i], &found[i].steps, &found[i].count);
+        struct aorta_arena scratch = {0};
+        find_steps(list->items[i], &scratch, &found[i]);
+        aorta_arena_end(&scratch, &memory);
         all = all && found[i].count >= FEWEST_STEPS;
     }
-    if (!status && all && agree(found, list->count)) give(list, found, AORTA_STEPS_BY_REPETITION);
-    for (size_t i = 0; i < list->count; i++) free(found[i].steps);
-    free(found);
-    return status;
+    if (!memory.failed && all && agree(found, list->count)) give(list, found, AORTA_STEPS_BY_REPETITION);
+    return aorta_found_steps_end(found, list->count, &memory);
 }

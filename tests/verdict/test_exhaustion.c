@@ -2,9 +2,11 @@
  * read that is not there, and nothing leaks (the address sanitizer counts). The linker redirects the allocation
  * functions to this file. */
 #include "check.h"
+#include "formats/inputs.h"
 #include "formats/open.h"
 #include "report/page_recordings.h"
 #include "timeline/analysis.h"
+#include "timeline/infer.h"
 #include "verdict/verdict.h"
 
 #include <limits.h>
@@ -198,9 +200,45 @@ static void while_a_file_is_read(void **state) {
     aorta_trace_list_free(&whole);
 }
 
+/* Marks, repetition and requests of a whole file give its steps, or it is not read. */
+static void while_steps_are_found(void **state) {
+    (void)state;
+    static const char *const path = RECORDED "/whole/h100_qwen.json.gz";
+    const struct aorta_trace_options options = {0};
+    struct aorta_trace_list whole = {0};
+    struct aorta_text expected = {0};
+    check_ok(aorta_trace_open_inputs(&path, 1, &options, &whole));
+    check_ok(aorta_trace_infer_steps(&whole));
+    check_ok(analyze(&whole, &expected));
+    long at = 0;
+    for (bool failed = true; failed; at++) {
+        struct aorta_trace_list list = {0};
+        struct aorta_text words = {0};
+        lasting = at % 2;
+        left = at;
+        aorta_status status = aorta_trace_open_inputs(&path, 1, &options, &list);
+        if (!status) status = aorta_trace_infer_steps(&list);
+        failed = left < 0;
+        left = LONG_MAX;
+        if (status) {
+            assert_int_equal(aorta_status_code(status), AORTA_MEMORY);
+        } else {
+            check_ok(analyze(&list, &words));
+            assert_string_equal(words.data, expected.data);
+        }
+        aorta_status_free(status);
+        aorta_text_free(&words);
+        aorta_trace_list_free(&list);
+    }
+    assert_true(at > 90);
+    aorta_text_free(&expected);
+    aorta_trace_list_free(&whole);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(while_a_file_is_read),
+        cmocka_unit_test(while_steps_are_found),
         cmocka_unit_test(of_two_ranks),
         cmocka_unit_test(of_tables_pages_and_comparisons),
         cmocka_unit_test(of_operations_with_shapes),
