@@ -17,6 +17,7 @@ struct work {
     int64_t *left;   /* of each part: how far its end is from the others' */
     size_t *by_rank; /* indices of the parts, rank after rank; those of rank r from begins[r] on */
     size_t *begins;
+    struct aorta_arena memory;
 };
 
 /* ---- shared collectives ---- */
@@ -32,8 +33,8 @@ static size_t identity_end(const struct align_op *ops, size_t count, size_t begi
     return end;
 }
 
-/* Keeps the ops that two ranks or more have, closing ranks up. */
-static aorta_status keep_shared(struct align_op *ops, size_t count, struct aorta_alignment *out, size_t *remaining) {
+/* Keeps the ops that two ranks or more have, closing ranks up; returns how many. */
+static size_t keep_shared(struct align_op *ops, size_t count, struct aorta_alignment *out, struct aorta_arena *memory) {
     size_t shared = 0, parts = 0;
     for (size_t begin = 0, end; begin < count; begin = end) {
         end = identity_end(ops, count, begin);
@@ -42,10 +43,9 @@ static aorta_status keep_shared(struct align_op *ops, size_t count, struct aorta
         parts += end - begin;
         shared++;
     }
-    *remaining = parts;
-    out->shared = calloc(shared + 1, sizeof *out->shared);
-    out->parts = calloc(parts + 1, sizeof *out->parts);
-    if (!out->shared || !out->parts) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu shared collectives", shared);
+    out->shared = aorta_arena_alloc(memory, shared * sizeof *out->shared);
+    out->parts = aorta_arena_alloc(memory, parts * sizeof *out->parts);
+    if (memory->failed) return 0;
     for (size_t begin = 0, end; begin < parts; begin = end) {
         end = identity_end(ops, parts, begin);
         const struct align_op *op = &ops[begin];
@@ -62,30 +62,21 @@ static aorta_status keep_shared(struct align_op *ops, size_t count, struct aorta
     }
     for (size_t i = 0; i < parts; i++)
         out->parts[i] = (struct aorta_align_part){ops[i].rank, ops[i].first, ops[i].start_ns, ops[i].end_ns};
-    return NULL;
+    return parts;
 }
 
 /* ---- shifts ---- */
 
-static aorta_status prepare(struct work *w) {
-    size_t parts = w->part_count, ranks = w->out->rank_count;
-    w->values = malloc((parts + 1) * sizeof *w->values);
-    w->left = malloc((parts + 1) * sizeof *w->left);
-    w->by_rank = malloc((parts + 1) * sizeof *w->by_rank);
-    w->begins = calloc(ranks + 2, sizeof *w->begins);
-    if (!w->values || !w->left || !w->by_rank || !w->begins)
-        return AORTA_ERROR(AORTA_MEMORY, "no memory to align %zu collectives", w->out->shared_count);
+static void prepare(struct work *w) {
+    const size_t parts = w->part_count, ranks = w->out->rank_count;
+    w->values = aorta_arena_raw(&w->memory, parts * sizeof *w->values);
+    w->left = aorta_arena_raw(&w->memory, parts * sizeof *w->left);
+    w->by_rank = aorta_arena_raw(&w->memory, parts * sizeof *w->by_rank);
+    w->begins = aorta_arena_alloc(&w->memory, (ranks + 2) * sizeof *w->begins);
+    if (w->memory.failed) return;
     for (size_t i = 0; i < parts; i++) w->begins[w->ops[i].rank + 2]++;
     for (size_t r = 2; r <= ranks; r++) w->begins[r] += w->begins[r - 1];
     for (size_t i = 0; i < parts; i++) w->by_rank[w->begins[w->ops[i].rank + 1]++] = i;
-    return NULL;
-}
-
-static void release(struct work *w) {
-    free(w->values);
-    free(w->left);
-    free(w->by_rank);
-    free(w->begins);
 }
 
 static bool has_only_pairs(const struct aorta_alignment *out) {
@@ -113,31 +104,21 @@ static size_t put_ends(const struct work *w, struct aorta_rank_end *ends, size_t
 }
 
 /* A rank's first guess is what the files say of the time of day. */
-static aorta_status find_shifts(const struct work *w) {
+static void find_shifts(struct work *w) {
     struct aorta_alignment *out = w->out;
-    struct aorta_rank_end *ends = malloc((w->part_count + 1) * sizeof *ends);
-    size_t *first = malloc((out->shared_count + 1) * sizeof *first);
-    int64_t *shifts = malloc((out->rank_count + 1) * sizeof *shifts);
-    uint32_t *roots = malloc((out->rank_count + 1) * sizeof *roots);
-    aorta_status status = NULL;
-    if (ends && first && shifts && roots) {
-        const size_t collectives = put_ends(w, ends, first);
-        for (size_t r = 0; r < out->rank_count; r++)
-            shifts[r] = aorta_align_wall_shift(w->ranks[r].trace, w->ranks[0].trace);
-        const struct aorta_rank_ends all = {ends, first, collectives, out->rank_count};
-        status = aorta_clock_shifts(&all, shifts, roots);
-    } else {
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory to align %zu collectives", out->shared_count);
-    }
-    for (size_t r = 0; !status && r < out->rank_count; r++) {
+    struct aorta_rank_end *ends = aorta_arena_raw(&w->memory, w->part_count * sizeof *ends);
+    size_t *first = aorta_arena_raw(&w->memory, (out->shared_count + 1) * sizeof *first);
+    int64_t *shifts = aorta_arena_raw(&w->memory, out->rank_count * sizeof *shifts);
+    uint32_t *roots = aorta_arena_raw(&w->memory, out->rank_count * sizeof *roots);
+    if (w->memory.failed) return;
+    const struct aorta_rank_ends all = {ends, first, put_ends(w, ends, first), out->rank_count};
+    for (size_t r = 0; r < out->rank_count; r++)
+        shifts[r] = aorta_align_wall_shift(w->ranks[r].trace, w->ranks[0].trace);
+    aorta_clock_shifts(&all, &w->memory, shifts, roots);
+    for (size_t r = 0; r < out->rank_count; r++) {
         out->clocks[r].shift_ns = shifts[r];
         out->clocks[r].linked = roots[r] == 0;
     }
-    free(ends);
-    free(first);
-    free(shifts);
-    free(roots);
-    return status;
 }
 
 /* ---- what is left over ---- */
@@ -250,58 +231,40 @@ static int by_first_start(const void *left, const void *right) {
     return (x > y) - (x < y);
 }
 
-static aorta_status find_late(struct work *w) {
+static void find_late(struct work *w) {
     struct aorta_alignment *out = w->out;
-    struct aorta_intervals *busy = calloc(out->rank_count + 1, sizeof *busy);
-    if (!busy) return AORTA_ERROR(AORTA_MEMORY, "no memory to align %zu ranks", out->rank_count);
-    aorta_status status = NULL;
-    for (size_t r = 0; r < out->rank_count && !status; r++) {
-        find_busy(&w->ranks[r], &busy[r]);
-        status = aorta_intervals_check(&busy[r]);
-    }
-    for (size_t c = 0; c < out->shared_count && !status; c++) find_last(w, &out->shared[c], busy);
-    if (!status && out->shared_count) qsort(out->shared, out->shared_count, sizeof *out->shared, by_first_start);
-    for (size_t r = 0; r < out->rank_count; r++) aorta_intervals_free(&busy[r]);
-    free(busy);
-    return status;
+    struct aorta_intervals *busy = aorta_arena_alloc(&w->memory, out->rank_count * sizeof *busy);
+    if (!busy) return;
+    for (size_t r = 0; r < out->rank_count; r++) find_busy(&w->ranks[r], &busy[r]);
+    for (size_t c = 0; c < out->shared_count; c++) find_last(w, &out->shared[c], busy);
+    if (out->shared_count) qsort(out->shared, out->shared_count, sizeof *out->shared, by_first_start);
+    for (size_t r = 0; r < out->rank_count; r++) aorta_intervals_end(&busy[r], &w->memory);
 }
 
 /* ---- all of it ---- */
 
-aorta_status aorta_align(const struct aorta_align_rank *ranks, size_t count, enum aorta_align_clocks clocks,
-                         struct aorta_alignment *alignment) {
+void aorta_align(const struct aorta_align_rank *ranks, size_t count, enum aorta_align_clocks clocks,
+                 struct aorta_arena *memory, struct aorta_alignment *alignment) {
     *alignment = (struct aorta_alignment){.rank_count = count, .residual_ns = -1, .p95_ns = -1, .mismatch_ns = -1};
-    alignment->clocks = calloc(count + 1, sizeof *alignment->clocks);
-    if (!alignment->clocks) return AORTA_ERROR(AORTA_MEMORY, "no memory to align %zu ranks", count);
-    struct align_op *ops = NULL;
+    alignment->clocks = aorta_arena_alloc(memory, count * sizeof *alignment->clocks);
     size_t op_count = 0;
     struct work w = {.ranks = ranks, .out = alignment};
-    aorta_status status = clocks == AORTA_CLOCKS_OF_STEPS ? NULL : aorta_align_match(ranks, count, &ops, &op_count);
-    if (!status) status = keep_shared(ops, op_count, alignment, &w.part_count);
+    struct align_op *ops =
+        clocks == AORTA_CLOCKS_OF_STEPS ? NULL : aorta_align_match(ranks, count, &w.memory, &op_count);
     w.ops = ops;
-    if (!status) status = prepare(&w);
-    if (clocks == AORTA_CLOCKS_OF_TRACES) {
-        if (!status) status = find_shifts(&w);
-    } else {
-        for (size_t r = 0; r < count; r++) alignment->clocks[r].linked = clocks == AORTA_CLOCKS_ONE || r == 0;
-    }
-    if (!status) {
+    w.part_count = keep_shared(ops, op_count, alignment, memory);
+    prepare(&w);
+    w.memory.failed |= memory->failed;
+    for (size_t r = 0; r < count && !w.memory.failed && clocks != AORTA_CLOCKS_OF_TRACES; r++)
+        alignment->clocks[r].linked = clocks == AORTA_CLOCKS_ONE || r == 0;
+    if (clocks == AORTA_CLOCKS_OF_TRACES && !w.memory.failed) find_shifts(&w);
+    if (!w.memory.failed) {
         apply_shifts(&w);
         find_residuals(&w);
         drop_mismatched(&w);
-        status = find_late(&w);
+        find_late(&w);
     }
-    release(&w);
-    free(ops);
-    if (status) aorta_alignment_free(alignment);
-    return status;
-}
-
-void aorta_alignment_free(struct aorta_alignment *alignment) {
-    free(alignment->clocks);
-    free(alignment->shared);
-    free(alignment->parts);
-    *alignment = (struct aorta_alignment){0};
+    aorta_arena_end(&w.memory, memory);
 }
 
 int aorta_alignment_straggler(const struct aorta_alignment *alignment) {

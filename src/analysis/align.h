@@ -74,10 +74,9 @@ enum aorta_align_clocks {
     AORTA_CLOCKS_OF_STEPS,  /* each step has its own: ranks share nothing, and no time on one is known on another */
 };
 
-/* AORTA_MEMORY; ranks that share nothing are no failure. */
-AORTA_MUST_USE aorta_status aorta_align(const struct aorta_align_rank *ranks, size_t count,
-                                        enum aorta_align_clocks clocks, struct aorta_alignment *alignment);
-void aorta_alignment_free(struct aorta_alignment *alignment);
+/* Ranks that share nothing are no failure. */
+void aorta_align(const struct aorta_align_rank *ranks, size_t count, enum aorta_align_clocks clocks,
+                 struct aorta_arena *memory, struct aorta_alignment *alignment);
 
 /* The rank that others waited longest for, of those late by more than the residual; -1: none. */
 int aorta_alignment_straggler(const struct aorta_alignment *alignment);

@@ -1,7 +1,6 @@
 #include "analysis/align_match.h"
-
 #include "analysis/rank_clocks.h"
-#include "base/array.h"
+
 #include "base/hash.h"
 #include "base/statistics.h"
 
@@ -20,16 +19,6 @@ int64_t aorta_align_wall_shift(const struct aorta_trace *trace, const struct aor
 }
 
 /* ---- collectives of one rank ---- */
-
-struct ops {
-    struct align_op *items;
-    size_t count, capacity;
-};
-
-static struct align_op *push(struct ops *ops) {
-    if (!aorta_array_fit(&ops->items, &ops->capacity, ops->count + 1, sizeof *ops->items)) return NULL;
-    return &ops->items[ops->count++];
-}
 
 static uint64_t group_hash(const struct aorta_trace *trace, uint32_t row) {
     if (row == AORTA_TRACE_NONE) return 0;
@@ -79,36 +68,33 @@ static struct align_op describe(const struct aorta_align_rank *rank, const struc
                              .exact = trace->measured != NULL || (facts->named && facts->kind == AORTA_ALL_TO_ALL)};
 }
 
-/* Kernels that share a row of collectives[] are one collective. */
-static aorta_status collect(const struct aorta_align_rank *rank, uint32_t index, struct ops *ops) {
+/* Kernels that share a row of collectives[] are one collective. Returns how many there are. */
+static size_t collect(const struct aorta_align_rank *rank, uint32_t index, struct align_op *ops,
+                      struct aorta_arena *memory) {
     const struct aorta_trace *trace = rank->trace;
-    size_t *places = calloc(trace->collective_count + 1, sizeof *places); /* of each row's op: its index + 1 */
-    if (!places) return AORTA_ERROR(AORTA_MEMORY, "no memory to match %zu collectives", trace->collective_count);
-    aorta_status status = NULL;
-    for (size_t i = 0; i < trace->work_count && !status; i++) {
+    struct aorta_arena scratch = {0};
+    size_t *places = aorta_arena_alloc(&scratch, trace->collective_count * sizeof *places); /* of each row's op, + 1 */
+    size_t count = 0;
+    for (size_t i = 0; places && i < trace->work_count; i++) {
         const struct aorta_trace_work *work = &trace->work[i];
         if (work->device != rank->device || !aorta_trace_is_collective(work)) continue;
         if (!sane(work->start_ns) || !sane(work->end_ns)) continue;
         size_t *place = work->collective == AORTA_TRACE_NONE ? NULL : &places[work->collective];
         if (place && *place) {
-            struct align_op *known = &ops->items[*place - 1];
+            struct align_op *known = &ops[*place - 1];
             if (work->end_ns > known->end_ns) known->end_ns = work->end_ns;
             continue;
         }
-        struct align_op *op = push(ops);
-        if (!op) {
-            status = AORTA_ERROR(AORTA_MEMORY, "no memory to match %zu collectives", ops->count);
-            break;
-        }
+        struct align_op *op = &ops[count++];
         *op = describe(rank, work);
         op->rank = index;
         op->first = (uint32_t)i;
         op->start_ns = work->start_ns;
         op->end_ns = work->end_ns;
-        if (place) *place = ops->count;
+        if (place) *place = count;
     }
-    free(places);
-    return status;
+    aorta_arena_end(&scratch, memory);
+    return count;
 }
 
 /* ---- the lag between two ranks that count differently ---- */
@@ -237,26 +223,26 @@ static void number_twins(struct align_op *ops, size_t count) {
     }
 }
 
-aorta_status aorta_align_match(const struct aorta_align_rank *ranks, size_t count, struct align_op **ops,
-                               size_t *op_count) {
-    struct ops all = {0};
-    aorta_status status = NULL;
-    for (size_t i = 0; i < count && !status; i++) status = collect(&ranks[i], (uint32_t)i, &all);
-    if (status) {
-        free(all.items);
-        return status;
-    }
-    if (all.count) qsort(all.items, all.count, sizeof *all.items, by_group);
-    for (size_t begin = 0, end; begin < all.count; begin = end) {
-        for (end = begin; end < all.count && all.items[end].group == all.items[begin].group; end++) {
+struct align_op *aorta_align_match(const struct aorta_align_rank *ranks, size_t count, struct aorta_arena *memory,
+                                   size_t *op_count) {
+    size_t limit = 0, all = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < ranks[i].trace->work_count; j++)
+            limit += ranks[i].trace->work[j].device == ranks[i].device &&
+                     aorta_trace_is_collective(&ranks[i].trace->work[j]);
+    struct align_op *ops = aorta_arena_raw(memory, limit * sizeof *ops);
+    for (size_t i = 0; ops && i < count; i++) all += collect(&ranks[i], (uint32_t)i, ops + all, memory);
+    *op_count = all;
+    if (!all) return ops;
+    qsort(ops, all, sizeof *ops, by_group);
+    for (size_t begin = 0, end; begin < all; begin = end) {
+        for (end = begin; end < all && ops[end].group == ops[begin].group; end++) {
         }
-        place_group(ranks, all.items + begin, end - begin);
+        place_group(ranks, ops + begin, end - begin);
     }
     /* Twice: twins lie side by side only once the places are sorted, rank by rank. */
-    if (all.count) qsort(all.items, all.count, sizeof *all.items, by_identity);
-    number_twins(all.items, all.count);
-    if (all.count) qsort(all.items, all.count, sizeof *all.items, by_identity);
-    *ops = all.items;
-    *op_count = all.count;
-    return NULL;
+    qsort(ops, all, sizeof *ops, by_identity);
+    number_twins(ops, all);
+    qsort(ops, all, sizeof *ops, by_identity);
+    return ops;
 }

@@ -24,9 +24,9 @@ struct align_op {
 /* A trace's clock − another's, by the time of day they began at; 0 where not both know it. */
 int64_t aorta_align_wall_shift(const struct aorta_trace *trace, const struct aorta_trace *reference);
 
-/* All collectives of all ranks, in order of identity, then rank. The caller frees *ops. */
-AORTA_MUST_USE aorta_status aorta_align_match(const struct aorta_align_rank *ranks, size_t count, struct align_op **ops,
-                                              size_t *op_count);
+/* All collectives of all ranks, in order of identity, then rank. */
+struct align_op *aorta_align_match(const struct aorta_align_rank *ranks, size_t count, struct aorta_arena *memory,
+                                   size_t *op_count);
 
 static inline bool aorta_align_same(const struct align_op *a, const struct align_op *b) {
     return a->group == b->group && a->place == b->place && a->kind == b->kind && a->named == b->named &&

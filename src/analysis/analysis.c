@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { LONGEST_GAPS = 10 };
+static const char no_memory[] = "the analysis";
 
 /* What is needed while an analysis is made, for each rank. */
 struct work {
@@ -16,6 +17,7 @@ struct work {
     struct aorta_trace_parts parts;
     struct aorta_trace_analysis *analysis;
     size_t gaps; /* to keep of each rank */
+    struct aorta_arena memory;
 };
 
 static bool is_marked(const struct aorta_trace_analysis *analysis, int64_t number) {
@@ -77,19 +79,22 @@ static aorta_status measure_rank(void *user, size_t place) {
     struct aorta_trace_rank *rank = &work->analysis->ranks[place];
     struct aorta_trace_busy *busy = &work->busy[place];
     aorta_trace_busy_make(rank, busy);
-    AORTA_TRY(aorta_trace_figures_make(rank, busy));
-    AORTA_TRY(aorta_trace_lanes_make(rank));
-    AORTA_TRY(aorta_trace_kernels_make(rank));
-    AORTA_TRY(aorta_trace_gemms_make(rank, &busy->comm));
-    AORTA_TRY(aorta_trace_waits_make(rank, &work->waits[place]));
-    return aorta_trace_gaps_make(rank, &work->waits[place], work->gaps);
+    aorta_trace_figures_make(rank, busy);
+    aorta_trace_lanes_make(rank);
+    aorta_trace_kernels_make(rank);
+    aorta_trace_gemms_make(rank, &busy->comm);
+    aorta_trace_waits_make(rank, &work->waits[place]);
+    if (!rank->memory.failed) aorta_trace_gaps_make(rank, &work->waits[place], work->gaps);
+    return aorta_arena_check(&rank->memory, no_memory);
 }
 
 static aorta_status make_profiles(void *user, size_t place) {
     const struct work *work = user;
     const struct aorta_trace_analysis *analysis = work->analysis;
-    return aorta_trace_profiles_make(&analysis->ranks[place], analysis->alignment.clocks[place].shift_ns, &work->parts,
-                                     place, &work->waits[place]);
+    struct aorta_trace_rank *rank = &analysis->ranks[place];
+    const int64_t shift_ns = analysis->alignment.clocks[place].shift_ns;
+    aorta_trace_profiles_make(rank, shift_ns, &work->parts, place, &work->waits[place]);
+    return aorta_arena_check(&rank->memory, no_memory);
 }
 
 static void free_rank(struct aorta_trace_rank *rank) {
@@ -97,21 +102,9 @@ static void free_rank(struct aorta_trace_rank *rank) {
         struct aorta_trace_window *window = &rank->windows[i];
         if (!window->borrowed) aorta_profile_free(&window->profile);
         if (!window->borrowed) aorta_overlap_free(&window->overlap);
-        free(window->work);
-        free(window->shared);
     }
     aorta_intervals_free(&rank->holes);
-    free(rank->windows);
-    free(rank->owned);
-    free(rank->source);
-    free(rank->kernels);
-    free(rank->gemms);
-    free(rank->streams);
-    free(rank->queues);
-    free(rank->collectives);
-    free(rank->collective_sizes);
-    free(rank->syncs);
-    free(rank->gaps);
+    aorta_arena_free(&rank->memory);
 }
 
 void aorta_trace_ranges_free(struct aorta_trace_analysis *analysis) {
@@ -163,12 +156,12 @@ static aorta_status make_tables(void *user, size_t place) {
     const struct work *work = user;
     const struct aorta_trace_parts *parts = &work->parts;
     struct aorta_trace_rank *rank = &work->analysis->ranks[place];
-    AORTA_TRY(aorta_trace_collectives_make(work->analysis, rank, parts->items + parts->first[place],
-                                           parts->first[place + 1] - parts->first[place], &work->busy[place]));
-    AORTA_TRY(aorta_trace_kernels_in_steps(work->analysis, rank));
-    AORTA_TRY(aorta_trace_syncs_make(work->analysis, rank));
+    aorta_trace_collectives_make(work->analysis, rank, parts->items + parts->first[place],
+                                 parts->first[place + 1] - parts->first[place], &work->busy[place]);
+    aorta_trace_kernels_in_steps(work->analysis, rank);
+    aorta_trace_syncs_make(work->analysis, rank);
     count_steps(work->analysis, rank);
-    return NULL;
+    return aorta_arena_check(&rank->memory, no_memory);
 }
 
 static aorta_status make_windows(struct aorta_trace_analysis *analysis,
@@ -178,9 +171,10 @@ static aorta_status make_windows(struct aorta_trace_analysis *analysis,
     for (size_t i = 0; i < analysis->rank_count; i++) {
         struct aorta_trace_rank *rank = &analysis->ranks[i];
         if (rank->trace->measured)
-            AORTA_TRY(aorta_trace_windows_measured(rank, options, analysis->warmup));
+            aorta_trace_windows_measured(rank, options, analysis->warmup);
         else
-            AORTA_TRY(aorta_trace_windows_cut(rank, options));
+            aorta_trace_windows_cut(rank, options);
+        AORTA_TRY(aorta_arena_check(&rank->memory, no_memory));
         if (rank->trace->measured) measured += rank->trace->step_count;
     }
     return analysis->measured ? aorta_trace_measured_check(analysis, options, measured) : NULL;
@@ -191,27 +185,30 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
     AORTA_TRY(make_windows(analysis, options));
     AORTA_TRY(check_steps(analysis, options));
     drop_empty_ranks(analysis);
-    AORTA_TRY(aorta_trace_clocks_check(analysis));
+    aorta_trace_clocks_check(analysis);
     analysis->sends = aorta_trace_are_sends(analysis);
     for (size_t i = analysis->rank_count; i-- > 0;)
         if (aorta_trace_is_too_thin(analysis->ranks[i].trace)) analysis->thin = analysis->ranks[i].trace;
-    work->busy = calloc(analysis->rank_count + 1, sizeof *work->busy);
-    work->waits = calloc(analysis->rank_count + 1, sizeof *work->waits);
-    if (!work->busy || !work->waits) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", analysis->rank_count);
+    work->busy = aorta_arena_alloc(&work->memory, analysis->rank_count * sizeof *work->busy);
+    work->waits = aorta_arena_alloc(&work->memory, analysis->rank_count * sizeof *work->waits);
+    AORTA_TRY(aorta_arena_check(&work->memory, no_memory));
     work->gaps = options->gaps ? options->gaps : LONGEST_GAPS;
     AORTA_TRY(aorta_parallel(analysis->rank_count, measure_rank, work));
-    AORTA_TRY(aorta_trace_parts_make(analysis, &work->parts));
-    for (size_t i = 0; i < analysis->rank_count; i++) AORTA_TRY(aorta_trace_ranges_reserve(&analysis->ranks[i]));
+    aorta_trace_parts_make(analysis, &work->parts, &work->memory);
+    for (size_t i = 0; i < analysis->rank_count; i++) aorta_trace_ranges_reserve(&analysis->ranks[i]);
+    analysis->memory.failed |= work->memory.failed;
+    AORTA_TRY(aorta_arena_check(&analysis->memory, no_memory));
     AORTA_TRY(aorta_parallel(analysis->rank_count, make_profiles, work));
     for (size_t i = 0; i < analysis->rank_count; i++)
         for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
             if (analysis->ranks[i].windows[j].number != INT64_MIN) analysis->stepped = true;
     const bool any = !analysis->measured && !options->all_steps && !options->step_count && !options->warmup_given;
-    if (analysis->stepped && any) AORTA_TRY(aorta_trace_warmup_find(analysis));
+    if (analysis->stepped && any) aorta_trace_warmup_find(analysis);
     aorta_trace_shared_finish(analysis, &work->parts);
     AORTA_TRY(aorta_parallel(analysis->rank_count, make_tables, work));
-    AORTA_TRY(aorta_trace_arrivals_make(analysis, options->gpus_per_node));
-    return aorta_trace_differences_make(analysis, work->busy);
+    aorta_trace_arrivals_make(analysis, options->gpus_per_node);
+    aorta_trace_differences_make(analysis, work->busy);
+    return aorta_arena_check(&analysis->memory, no_memory);
 }
 
 aorta_status aorta_trace_analyze(const struct aorta_trace_list *list,
@@ -222,28 +219,19 @@ aorta_status aorta_trace_analyze(const struct aorta_trace_list *list,
     *analysis = (struct aorta_trace_analysis){.steady_from = INT64_MIN};
     aorta_status status = aorta_trace_ranks_make(list, analysis);
     if (!status) status = run(analysis, &work, options ? options : &defaults);
-    for (size_t i = 0; work.busy && work.waits && i < analysis->rank_count; i++) {
+    for (size_t i = 0; work.waits && i < analysis->rank_count; i++) {
         aorta_trace_busy_free(&work.busy[i]);
         aorta_host_waits_free(&work.waits[i]);
     }
-    free(work.busy);
-    free(work.waits);
-    aorta_trace_parts_free(&work.parts);
+    aorta_arena_free(&work.memory);
     if (status) aorta_trace_analysis_free(analysis);
     return status;
 }
 
 void aorta_trace_analysis_free(struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count; i++) free_rank(&analysis->ranks[i]);
-    free(analysis->ranks);
-    free(analysis->groups);
-    free(analysis->shared_collectives);
-    free(analysis->arrivals);
-    free(analysis->uneven);
-    free(analysis->pairs);
-    free(analysis->differences);
-    aorta_alignment_free(&analysis->alignment);
-    memset(analysis, 0, sizeof *analysis);
+    aorta_arena_free(&analysis->memory);
+    *analysis = (struct aorta_trace_analysis){0};
 }
 
 bool aorta_trace_step_counts(const struct aorta_trace_analysis *analysis, int64_t number) {

@@ -140,11 +140,11 @@ struct aorta_trace_rank {
     int32_t device;                      /* the file's number */
     const struct aorta_trace_work *work; /* of this device and the chosen steps, ascending start */
     size_t work_count;
-    struct aorta_trace_work *owned; /* where that is not the trace's own array, */
-    uint32_t *source;               /* and the trace's row of each */
-    bool infers;                    /* gradients.h */
-    int64_t stamps, stamps_ns;      /* kernels that measured; left out of all figures */
-    struct aorta_intervals holes;   /* between chosen steps that do not follow each other: not in any figure */
+    uint32_t *source;             /* the trace's row of each; NULL: `work` is the trace's own array */
+    bool infers;                  /* gradients.h */
+    int64_t stamps, stamps_ns;    /* kernels that measured; left out of all figures */
+    struct aorta_intervals holes; /* between chosen steps that do not follow each other: not in any figure */
+    struct aorta_arena memory;    /* of all arrays but those of profiles and overlaps */
 
     struct aorta_trace_figures figures;
     struct aorta_idle idle; /* adds up to figures.idle_ns */
@@ -236,6 +236,7 @@ struct aorta_trace_analysis {
     int64_t steady_from; /* number of the first step that is no warm-up; INT64_MIN: all, or the steps were measured */
     const struct aorta_trace *thin; /* the first of which too much is missing for a verdict (coverage.h); NULL: none */
     size_t ranks_outside; /* left out: they ran in none of the steps that they mark, and others did in theirs */
+    struct aorta_arena memory;
 };
 
 struct aorta_trace_analysis_options {

@@ -1,7 +1,6 @@
 /* How each rank comes to the collectives that it shares with others, and what all-to-alls with unequal parts move
  * between which ranks. */
 #include "analysis/analysis_internal.h"
-#include "base/array.h"
 #include "base/sort.h"
 
 #include <math.h>
@@ -29,11 +28,11 @@ static int latest_first(const void *left, const void *right) {
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static aorta_status make_arrivals(struct aorta_trace_analysis *analysis) {
+static void make_arrivals(struct aorta_trace_analysis *analysis) {
     const struct aorta_alignment *alignment = &analysis->alignment;
-    if (!alignment->shared_count) return NULL;
-    analysis->arrivals = calloc(analysis->rank_count + 1, sizeof *analysis->arrivals);
-    if (!analysis->arrivals) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", analysis->rank_count);
+    if (!alignment->shared_count) return;
+    analysis->arrivals = aorta_arena_alloc(&analysis->memory, analysis->rank_count * sizeof *analysis->arrivals);
+    if (!analysis->arrivals) return;
     analysis->arrival_count = analysis->rank_count;
     for (size_t i = 0; i < analysis->rank_count; i++) analysis->arrivals[i].rank = (uint32_t)i;
     for (size_t i = 0; i < alignment->shared_count; i++) {
@@ -46,7 +45,6 @@ static aorta_status make_arrivals(struct aorta_trace_analysis *analysis) {
             add_arrival(shared, &shared->parts[p], first_ns, &analysis->arrivals[shared->parts[p].rank]);
     }
     qsort(analysis->arrivals, analysis->arrival_count, sizeof *analysis->arrivals, latest_first);
-    return NULL;
 }
 
 /* ---- unequal parts ---- */
@@ -89,30 +87,33 @@ static int64_t bytes_of(const int64_t *parts, size_t count, double element) {
     return sum < 1e15 ? (int64_t)sum : -1;
 }
 
-static aorta_status add_pair(struct splits *splits, int from, int to, int64_t bytes) {
+static void add_pair(struct splits *splits, int from, int to, int64_t bytes) {
     struct aorta_trace_analysis *analysis = splits->analysis;
-    AORTA_TRY(aorta_array_reserve(&analysis->pairs, &splits->pair_capacity, analysis->pair_count + 1,
-                                  sizeof *analysis->pairs, "pairs of ranks"));
-    analysis->pairs[analysis->pair_count++] = (struct aorta_trace_pair){from, to, 1, bytes};
-    return NULL;
+    struct aorta_trace_pair *pairs = aorta_arena_grow(&analysis->memory, analysis->pairs, analysis->pair_count,
+                                                      &splits->pair_capacity, sizeof *pairs);
+    if (!pairs) return;
+    analysis->pairs = pairs;
+    pairs[analysis->pair_count++] = (struct aorta_trace_pair){from, to, 1, bytes};
 }
 
-static aorta_status add_uneven(struct splits *splits, size_t place, const struct aorta_trace_work *work) {
+static void add_uneven(struct splits *splits, size_t place, const struct aorta_trace_work *work) {
     struct aorta_trace_analysis *analysis = splits->analysis;
     const struct aorta_trace *trace = analysis->ranks[place].trace;
     const struct aorta_trace_collective *facts = &trace->collectives[work->collective];
     const int64_t elements = facts->in_elements > facts->out_elements ? facts->in_elements : facts->out_elements;
     const size_t sent = parse_splits(aorta_trace_text(trace, facts->in_splits), splits->sent, MOST_PARTS);
     const size_t received = parse_splits(aorta_trace_text(trace, facts->out_splits), splits->received, MOST_PARTS);
-    if (!(sent + received) || elements <= 0 || facts->bytes <= 0) return NULL;
+    if (!(sent + received) || elements <= 0 || facts->bytes <= 0) return;
     const double element = (double)facts->bytes / (double)elements;
     const struct aorta_trace_group *group = facts->group == AORTA_TRACE_NONE ? NULL : &trace->groups[facts->group];
     const int64_t sent_bytes = bytes_of(splits->sent, sent, element);
     const int64_t received_bytes = bytes_of(splits->received, received, element);
-    if (sent_bytes < 0 || received_bytes < 0) return NULL;
-    AORTA_TRY(aorta_array_reserve(&analysis->uneven, &splits->uneven_capacity, analysis->uneven_count + 1,
-                                  sizeof *analysis->uneven, "all-to-alls"));
-    analysis->uneven[analysis->uneven_count++] = (struct aorta_trace_uneven){
+    if (sent_bytes < 0 || received_bytes < 0) return;
+    struct aorta_trace_uneven *uneven = aorta_arena_grow(&analysis->memory, analysis->uneven, analysis->uneven_count,
+                                                         &splits->uneven_capacity, sizeof *uneven);
+    if (!uneven) return;
+    analysis->uneven = uneven;
+    uneven[analysis->uneven_count++] = (struct aorta_trace_uneven){
         .rank = (uint32_t)place,
         .work = (uint32_t)(work - analysis->ranks[place].work),
         .sent = sent ? sent_bytes : -1,
@@ -122,9 +123,8 @@ static aorta_status add_uneven(struct splits *splits, size_t place, const struct
                                (int64_t)((double)(sent ? sent_bytes : received_bytes) / element))};
     for (size_t i = 0; i < sent; i++) {
         const int to = group && group->ranks && i < group->rank_count ? group->ranks[i] : (int)i;
-        AORTA_TRY(add_pair(splits, analysis->ranks[place].rank, to, (int64_t)((double)splits->sent[i] * element)));
+        add_pair(splits, analysis->ranks[place].rank, to, (int64_t)((double)splits->sent[i] * element));
     }
-    return NULL;
 }
 
 static int by_ranks(const void *left, const void *right) {
@@ -148,33 +148,22 @@ static void join_pairs(struct aorta_trace_analysis *analysis) {
     analysis->pair_count = joined;
 }
 
-static bool any_splits(const struct aorta_trace *trace) {
-    for (size_t i = 0; i < trace->collective_count; i++)
-        if (trace->collectives[i].in_splits != AORTA_TRACE_NONE || trace->collectives[i].out_splits != AORTA_TRACE_NONE)
-            return true;
-    return false;
-}
-
-static aorta_status make_splits(struct aorta_trace_analysis *analysis) {
-    struct splits *splits = NULL;
-    aorta_status status = NULL;
-    for (size_t i = 0; i < analysis->rank_count && !status; i++) {
+static void make_splits(struct aorta_trace_analysis *analysis) {
+    struct aorta_arena scratch = {0};
+    struct splits *splits = aorta_arena_alloc(&scratch, sizeof *splits);
+    if (splits) splits->analysis = analysis;
+    for (size_t i = 0; splits && i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
-        if (!any_splits(rank->trace)) continue;
-        if (!splits) splits = calloc(1, sizeof *splits);
-        if (!splits) return AORTA_ERROR(AORTA_MEMORY, "no memory for the parts of all-to-alls");
-        splits->analysis = analysis;
-        for (size_t w = 0; w < rank->work_count && !status; w++) {
+        for (size_t w = 0; w < rank->work_count; w++) {
             const uint32_t collective = rank->work[w].collective;
             if (collective == AORTA_TRACE_NONE) continue;
             const struct aorta_trace_collective *facts = &rank->trace->collectives[collective];
             if (facts->in_splits != AORTA_TRACE_NONE || facts->out_splits != AORTA_TRACE_NONE)
-                status = add_uneven(splits, i, &rank->work[w]);
+                add_uneven(splits, i, &rank->work[w]);
         }
     }
     join_pairs(analysis);
-    free(splits);
-    return status;
+    aorta_arena_end(&scratch, &analysis->memory);
 }
 
 /* ---- nodes ---- */
@@ -204,8 +193,8 @@ int32_t aorta_trace_nodes_of(const struct aorta_trace_analysis *analysis, uint32
     return nodes;
 }
 
-aorta_status aorta_trace_arrivals_make(struct aorta_trace_analysis *analysis, int32_t gpus_per_node) {
+void aorta_trace_arrivals_make(struct aorta_trace_analysis *analysis, int32_t gpus_per_node) {
     find_nodes(analysis, gpus_per_node);
-    AORTA_TRY(make_arrivals(analysis));
-    return make_splits(analysis);
+    make_arrivals(analysis);
+    make_splits(analysis);
 }

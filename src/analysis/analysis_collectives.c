@@ -59,7 +59,7 @@ static void measure_bandwidth(const struct aorta_trace_part *const *parts, size_
 /* What rows are made of. */
 struct making {
     const struct aorta_trace_analysis *analysis;
-    const struct aorta_trace_rank *rank;
+    struct aorta_trace_rank *rank;
     const struct aorta_trace_busy *busy;
 };
 
@@ -73,8 +73,8 @@ static void add_in_steps(const struct aorta_trace_part *part, int64_t ns, struct
 }
 
 /* parts: those of one row. */
-static aorta_status make_row(const struct making *making, const struct aorta_trace_part *const *parts, size_t count,
-                             int64_t *scratch, struct aorta_trace_collective_row *row) {
+static void make_row(const struct making *making, const struct aorta_trace_part *const *parts, size_t count,
+                     int64_t *scratch, struct aorta_trace_collective_row *row) {
     struct aorta_intervals comm = {0};
     int64_t waited_bytes = 0;
     *row = (struct aorta_trace_collective_row){
@@ -98,9 +98,7 @@ static aorta_status make_row(const struct making *making, const struct aorta_tra
         row->overlap_ns += aorta_intervals_within(&making->busy->compute, comm.items[i].start_ns, comm.items[i].end_ns);
     row->exposed_ns = row->comm_ns - row->overlap_ns;
     measure_bandwidth(parts, count, waited_bytes, row);
-    aorta_status status = aorta_intervals_check(&comm);
-    aorta_intervals_free(&comm);
-    return status;
+    aorta_intervals_end(&comm, &making->rank->memory);
 }
 
 static void describe_size(const struct aorta_trace_part *part, struct aorta_trace_collective_row *row) {
@@ -111,43 +109,37 @@ static void describe_size(const struct aorta_trace_part *part, struct aorta_trac
 
 typedef int (*part_comparison)(const struct aorta_trace_part *a, const struct aorta_trace_part *b);
 
-/* A row for the parts that `same` finds equal, which are neighbours in `sorted`; the caller frees *rows. */
-static aorta_status make_rows(const struct making *making, const struct aorta_trace_part *const *sorted,
-                              size_t part_count, part_comparison same, struct aorta_trace_collective_row **rows,
-                              size_t *count) {
-    int64_t *scratch = malloc((part_count + 1) * sizeof *scratch);
-    aorta_status status = NULL;
+/* A row for the parts that `same` finds equal, which are neighbours in `sorted`. */
+static struct aorta_trace_collective_row *make_rows(const struct making *making,
+                                                    const struct aorta_trace_part *const *sorted, size_t part_count,
+                                                    part_comparison same, int64_t *scratch, size_t *count) {
     size_t limit = 0;
     for (size_t i = 0; i < part_count; i++) limit += i == 0 || same(sorted[i - 1], sorted[i]) != 0;
-    *rows = calloc(limit + 1, sizeof **rows);
-    if (!scratch || !*rows) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu collectives", part_count);
-    for (size_t i = 0; !status && i < part_count;) {
-        size_t equal = 1;
-        while (i + equal < part_count && same(sorted[i], sorted[i + equal]) == 0) equal++;
-        status = make_row(making, sorted + i, equal, scratch, &(*rows)[(*count)++]);
-        if (same == size_order) describe_size(sorted[i], &(*rows)[*count - 1]);
-        i += equal;
+    struct aorta_trace_collective_row *rows = aorta_arena_alloc(&making->rank->memory, limit * sizeof *rows);
+    for (size_t i = 0, equal; rows && i < part_count; i += equal) {
+        for (equal = 1; i + equal < part_count && same(sorted[i], sorted[i + equal]) == 0;) equal++;
+        make_row(making, sorted + i, equal, scratch, &rows[(*count)++]);
+        if (same == size_order) describe_size(sorted[i], &rows[*count - 1]);
     }
-    if (!status) qsort(*rows, *count, sizeof **rows, longest_first);
-    free(scratch);
-    return status;
+    if (rows) qsort(rows, *count, sizeof *rows, longest_first);
+    return rows;
 }
 
-aorta_status aorta_trace_collectives_make(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank,
-                                          const struct aorta_trace_part *parts, size_t part_count,
-                                          const struct aorta_trace_busy *busy) {
+void aorta_trace_collectives_make(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank,
+                                  const struct aorta_trace_part *parts, size_t part_count,
+                                  const struct aorta_trace_busy *busy) {
     const struct making making = {analysis, rank, busy};
-    const struct aorta_trace_part **sorted = malloc((part_count + 1) * sizeof(*sorted));
-    if (!sorted) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu collectives", part_count);
-    for (size_t i = 0; i < part_count; i++) sorted[i] = &parts[i];
-    qsort(sorted, part_count, sizeof(*sorted), part_order);
-    aorta_status status =
-        make_rows(&making, sorted, part_count, row_order, &rank->collectives, &rank->collective_count);
-    if (!status)
-        status =
-            make_rows(&making, sorted, part_count, size_order, &rank->collective_sizes, &rank->collective_size_count);
-    free(sorted);
-    return status;
+    struct aorta_arena memory = {0};
+    const struct aorta_trace_part **sorted = aorta_arena_raw(&memory, part_count * sizeof *sorted);
+    int64_t *scratch = aorta_arena_raw(&memory, part_count * sizeof *scratch);
+    for (size_t i = 0; sorted && i < part_count; i++) sorted[i] = &parts[i];
+    if (!memory.failed) {
+        qsort(sorted, part_count, sizeof *sorted, part_order);
+        rank->collectives = make_rows(&making, sorted, part_count, row_order, scratch, &rank->collective_count);
+        rank->collective_sizes =
+            make_rows(&making, sorted, part_count, size_order, scratch, &rank->collective_size_count);
+    }
+    aorta_arena_end(&memory, &rank->memory);
 }
 
 /* ---- sends and receives ---- */

@@ -5,7 +5,6 @@
  * one that fewer than three quarters of its steps show. */
 #include "analysis/analysis_internal.h"
 #include "analysis/steps.h"
-#include "base/array.h"
 #include "base/sort.h"
 #include "base/statistics.h"
 
@@ -35,7 +34,8 @@ struct study {
     const struct aorta_trace_busy *busy;
     double *steps, *step_ns; /* of each rank: how many count, and their mean length */
     struct use *uses;
-    size_t count, capacity;
+    size_t count;
+    struct aorta_arena memory;
     double *times, *counts; /* of the name at hand on all ranks, ascending */
     double *values;         /* scratch: as many as there are windows */
 };
@@ -62,22 +62,17 @@ static void add_window(const struct study *study, size_t place, const struct aor
     study->step_ns[place] += (double)(window->end_ns - window->start_ns);
 }
 
-static aorta_status collect_rank(struct study *study, size_t place) {
+static void collect_rank(struct study *study, size_t place) {
     const struct aorta_trace_rank *rank = &study->analysis->ranks[place];
-    size_t texts = aorta_trace_text_count(rank->trace);
-    struct use *by_text = calloc(texts + 1, sizeof *by_text);
-    if (!by_text ||
-        !aorta_array_fit(&study->uses, &study->capacity, study->count + rank->kernel_count + 1, sizeof *study->uses) ||
-        !study->uses) {
-        free(by_text);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory to compare %zu kernels", texts);
-    }
-    for (size_t i = 0; i < rank->window_count; i++)
+    const size_t texts = aorta_trace_text_count(rank->trace);
+    struct aorta_arena scratch = {0};
+    struct use *by_text = aorta_arena_alloc(&scratch, texts * sizeof *by_text);
+    for (size_t i = 0; by_text && i < rank->window_count; i++)
         if (aorta_trace_window_counts(study->analysis, &rank->windows[i]))
             add_window(study, place, &rank->windows[i], by_text);
     double steps = study->steps[place] > 0 ? study->steps[place] : 1;
     study->step_ns[place] /= steps;
-    for (size_t i = 0; i < texts; i++) {
+    for (size_t i = 0; by_text && i < texts; i++) {
         if (by_text[i].count <= 0) continue;
         struct use use = by_text[i];
         use.name = aorta_trace_text(rank->trace, (uint32_t)i);
@@ -88,8 +83,7 @@ static aorta_status collect_rank(struct study *study, size_t place) {
         use.ns /= steps;
         study->uses[study->count++] = use;
     }
-    free(by_text);
-    return NULL;
+    aorta_arena_end(&scratch, &study->memory);
 }
 
 /* ---- one name on all ranks ---- */
@@ -151,40 +145,37 @@ static int largest_first(const void *left, const void *right) {
     return order ? order : (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static aorta_status study_make(struct study *study) {
+static void study_make(struct study *study) {
     struct aorta_trace_analysis *analysis = study->analysis;
-    size_t most = 0;
-    for (size_t i = 0; i < analysis->rank_count; i++)
+    struct aorta_arena *memory = &study->memory;
+    size_t most = 0, limit = 0;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
         if (analysis->ranks[i].window_count > most) most = analysis->ranks[i].window_count;
-    study->steps = calloc(analysis->rank_count + 1, sizeof *study->steps);
-    study->step_ns = calloc(analysis->rank_count + 1, sizeof *study->step_ns);
-    study->values = malloc((most + 1) * sizeof *study->values);
-    study->times = malloc(analysis->rank_count * sizeof *study->times);
-    study->counts = malloc(analysis->rank_count * sizeof *study->counts);
-    if (!study->steps || !study->step_ns || !study->values || !study->times || !study->counts)
-        return AORTA_ERROR(AORTA_MEMORY, "no memory to compare %zu ranks", analysis->rank_count);
-    for (size_t i = 0; i < analysis->rank_count; i++) AORTA_TRY(collect_rank(study, i));
-    analysis->differences = malloc((study->count + 1) * sizeof *analysis->differences);
-    if (!analysis->differences) return AORTA_ERROR(AORTA_MEMORY, "no memory to compare %zu kernels", study->count);
-    return NULL;
+        limit += analysis->ranks[i].kernel_count;
+    }
+    study->steps = aorta_arena_alloc(memory, analysis->rank_count * sizeof *study->steps);
+    study->step_ns = aorta_arena_alloc(memory, analysis->rank_count * sizeof *study->step_ns);
+    study->values = aorta_arena_raw(memory, most * sizeof *study->values);
+    study->times = aorta_arena_raw(memory, analysis->rank_count * sizeof *study->times);
+    study->counts = aorta_arena_raw(memory, analysis->rank_count * sizeof *study->counts);
+    study->uses = aorta_arena_raw(memory, limit * sizeof *study->uses);
+    for (size_t i = 0; study->uses && i < analysis->rank_count; i++) collect_rank(study, i);
+    analysis->differences = aorta_arena_alloc(&analysis->memory, study->count * sizeof *analysis->differences);
+    memory->failed |= analysis->memory.failed;
 }
 
-aorta_status aorta_trace_differences_make(struct aorta_trace_analysis *analysis, const struct aorta_trace_busy *busy) {
-    if (analysis->rank_count < 2) return NULL;
+void aorta_trace_differences_make(struct aorta_trace_analysis *analysis, const struct aorta_trace_busy *busy) {
+    if (analysis->rank_count < 2) return;
     struct study study = {.analysis = analysis, .busy = busy};
-    aorta_status status = study_make(&study);
-    if (!status && study.count) qsort(study.uses, study.count, sizeof *study.uses, use_order);
-    for (size_t i = 0, same; !status && i < study.count; i += same) {
+    study_make(&study);
+    if (study.memory.failed) study.count = 0;
+    if (study.count) qsort(study.uses, study.count, sizeof *study.uses, use_order);
+    for (size_t i = 0, same; i < study.count; i += same) {
         for (same = 1; i + same < study.count && strcmp(study.uses[i].name, study.uses[i + same].name) == 0; same++) {
         }
         compare_uses(&study, study.uses + i, same);
     }
-    if (!status) qsort(analysis->differences, analysis->difference_count, sizeof *analysis->differences, largest_first);
-    free(study.uses);
-    free(study.steps);
-    free(study.step_ns);
-    free(study.values);
-    free(study.times);
-    free(study.counts);
-    return status;
+    if (analysis->difference_count)
+        qsort(analysis->differences, analysis->difference_count, sizeof *analysis->differences, largest_first);
+    aorta_arena_end(&study.memory, &analysis->memory);
 }

@@ -25,15 +25,14 @@ void aorta_trace_busy_free(struct aorta_trace_busy *busy) {
     aorta_intervals_free(&busy->all);
 }
 
-static aorta_status exposed_copies(struct aorta_trace_busy *busy, int64_t *exposed_ns) {
+static int64_t exposed_copies(struct aorta_trace_busy *busy, struct aorta_arena *memory) {
     struct aorta_intervals other = {0}, rest = {0};
     aorta_intervals_union(&busy->compute, &busy->comm, &other);
     aorta_intervals_subtract(&busy->copy, &other, &rest);
-    *exposed_ns = aorta_intervals_length(&rest);
-    aorta_status status = aorta_intervals_check(&rest);
+    const int64_t exposed_ns = aorta_intervals_length(&rest);
     aorta_intervals_free(&other);
-    aorta_intervals_free(&rest);
-    return status;
+    aorta_intervals_end(&rest, memory);
+    return exposed_ns;
 }
 
 /* The gap around the end of a chosen step whose successor was not chosen. */
@@ -47,11 +46,11 @@ static void find_holes(struct aorta_trace_rank *rank, const struct aorta_interva
     }
 }
 
-aorta_status aorta_trace_figures_make(struct aorta_trace_rank *rank, struct aorta_trace_busy *busy) {
+void aorta_trace_figures_make(struct aorta_trace_rank *rank, struct aorta_trace_busy *busy) {
     struct aorta_trace_figures *figures = &rank->figures;
     struct aorta_intervals both = {0};
     *figures = (struct aorta_trace_figures){.overlap_ratio = NAN, .compute_overlap_ratio = NAN};
-    if (!rank->work_count) return NULL;
+    if (!rank->work_count) return;
     figures->start_ns = rank->work[0].start_ns;
     figures->end_ns = rank->work[0].end_ns;
     for (size_t i = 0; i < rank->work_count; i++)
@@ -68,7 +67,7 @@ aorta_status aorta_trace_figures_make(struct aorta_trace_rank *rank, struct aort
     figures->exposed_comm_ns = figures->comm_ns - figures->overlap_ns;
     if (figures->comm_ns) figures->overlap_ratio = (double)figures->overlap_ns / (double)figures->comm_ns;
     if (figures->compute_ns) figures->compute_overlap_ratio = (double)figures->overlap_ns / (double)figures->compute_ns;
-    aorta_status status = aorta_status_join(aorta_intervals_check(&both), aorta_intervals_check(&rank->holes));
-    aorta_intervals_free(&both);
-    return aorta_status_join(status, exposed_copies(busy, &figures->exposed_copy_ns));
+    rank->memory.failed |= rank->holes.failed;
+    aorta_intervals_end(&both, &rank->memory);
+    figures->exposed_copy_ns = exposed_copies(busy, &rank->memory);
 }

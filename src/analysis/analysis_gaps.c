@@ -2,7 +2,6 @@
 #include "analysis/analysis_internal.h"
 #include "trace/copied.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- waits of the host: only threads that launch work count, as a watchdog that waits holds nobody up ---- */
@@ -12,15 +11,15 @@ static bool is_launch(const struct aorta_trace_call *call) {
            call->kind == AORTA_CALL_FILL || call->kind == AORTA_CALL_OTHER;
 }
 
-bool *aorta_trace_launching_threads(const struct aorta_trace *trace) {
-    bool *launching = calloc(trace->thread_count + 1, sizeof *launching);
+bool *aorta_trace_launching_threads(const struct aorta_trace *trace, struct aorta_arena *memory) {
+    bool *launching = aorta_arena_alloc(memory, trace->thread_count);
     for (size_t i = 0; launching && i < trace->call_count; i++)
         if (is_launch(&trace->calls[i])) launching[trace->calls[i].thread] = true;
     return launching;
 }
 
-bool *aorta_trace_reading_calls(const struct aorta_trace *trace) {
-    bool *reads = calloc(trace->call_count + 1, sizeof *reads);
+bool *aorta_trace_reading_calls(const struct aorta_trace *trace, struct aorta_arena *memory) {
+    bool *reads = aorta_arena_alloc(memory, trace->call_count);
     for (size_t i = 0; reads && i < trace->work_count; i++) {
         const struct aorta_trace_work *work = &trace->work[i];
         if (work->kind == AORTA_TRACE_COPY && work->call != AORTA_TRACE_NONE &&
@@ -38,15 +37,14 @@ static int64_t lost_until(const struct aorta_trace_call *call, int64_t next_laun
     return until_ns > call->end_ns ? until_ns : call->end_ns;
 }
 
-aorta_status aorta_trace_waits_make(const struct aorta_trace_rank *rank, struct aorta_host_waits *waits) {
+void aorta_trace_waits_make(struct aorta_trace_rank *rank, struct aorta_host_waits *waits) {
     const struct aorta_trace *trace = rank->trace;
-    int64_t *next_ns = malloc((trace->thread_count + 1) * sizeof *next_ns); /* the thread's next launch */
-    bool *launching = aorta_trace_launching_threads(trace);
+    struct aorta_arena scratch = {0};
+    int64_t *next_ns = aorta_arena_raw(&scratch, trace->thread_count * sizeof *next_ns); /* the thread's next launch */
+    bool *launching = aorta_trace_launching_threads(trace, &scratch);
     struct aorta_intervals data = {0}, device = {0};
-    aorta_status status = NULL;
-    if (!next_ns || !launching) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu threads", trace->thread_count);
-    for (size_t i = 0; !status && i < trace->thread_count; i++) next_ns[i] = INT64_MAX;
-    for (size_t i = trace->call_count; !status && i-- > 0;) { /* backwards, so that what comes next is known */
+    for (size_t i = 0; next_ns && i < trace->thread_count; i++) next_ns[i] = INT64_MAX;
+    for (size_t i = trace->call_count; launching && i-- > 0;) { /* backwards, so that what comes next is known */
         const struct aorta_trace_call *call = &trace->calls[i];
         if (call->kind == AORTA_CALL_DATA_WAIT)
             aorta_intervals_add(&data, call->start_ns, call->end_ns);
@@ -54,9 +52,9 @@ aorta_status aorta_trace_waits_make(const struct aorta_trace_rank *rank, struct 
             aorta_intervals_add(&device, call->start_ns, lost_until(call, next_ns[call->thread]));
         if (is_launch(call)) next_ns[call->thread] = call->start_ns;
     }
-    free(next_ns);
-    free(launching);
-    return aorta_status_join(status, aorta_host_waits_make(&data, &device, waits));
+    aorta_host_waits_make(&data, &device, waits);
+    rank->memory.failed |= waits->device.failed;
+    aorta_arena_end(&scratch, &rank->memory);
 }
 
 /* ---- gaps ---- */
@@ -111,9 +109,9 @@ static int64_t step_at(const struct aorta_trace_rank *rank, int64_t time_ns) {
 }
 
 /* Work of no length ends a gap too, and begins the next. */
-aorta_status aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct aorta_host_waits *waits, size_t keep) {
-    rank->gaps = calloc(keep + 1, sizeof *rank->gaps);
-    if (!rank->gaps) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu gaps", keep);
+void aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct aorta_host_waits *waits, size_t keep) {
+    rank->gaps = aorta_arena_alloc(&rank->memory, (keep + 1) * sizeof *rank->gaps);
+    if (!rank->gaps) return;
     int64_t busy_until_ns = rank->figures.start_ns;
     for (size_t i = 0; i < rank->work_count; i++) {
         const struct aorta_trace_work *work = &rank->work[i];
@@ -133,5 +131,4 @@ aorta_status aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct a
         rank->gaps[i].step = step_at(rank, rank->gaps[i].end_ns);
         look_at_host(rank->trace, &rank->gaps[i]);
     }
-    return NULL;
 }

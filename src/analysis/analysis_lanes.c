@@ -29,8 +29,8 @@ static void lane_add(struct lane *lane, const struct aorta_trace_work *work) {
     lane->count++;
 }
 
-static struct lane *new_lanes(size_t count) {
-    struct lane *lanes = calloc(count + 1, sizeof *lanes);
+static struct lane *new_lanes(size_t count, struct aorta_arena *memory) {
+    struct lane *lanes = aorta_arena_alloc(memory, count * sizeof *lanes);
     for (size_t i = 0; lanes && i < count; i++)
         lanes[i].all.until_ns = lanes[i].compute.until_ns = lanes[i].comm.until_ns = lanes[i].copy.until_ns = INT64_MIN;
     return lanes;
@@ -42,16 +42,13 @@ static int busiest_first(const void *left, const void *right) {
     return (a->row > b->row) - (a->row < b->row);
 }
 
-static aorta_status take_rows(const struct lane *lanes, size_t count, struct aorta_trace_lane_row **rows,
-                              size_t *row_count) {
-    size_t used = 0;
-    for (size_t i = 0; i < count; i++) used += lanes[i].count > 0;
-    *rows = calloc(used + 1, sizeof **rows);
-    if (!*rows) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu streams", used);
-    for (size_t i = 0; i < count; i++) {
+static struct aorta_trace_lane_row *take_rows(const struct lane *lanes, size_t count, size_t *row_count,
+                                              struct aorta_arena *memory) {
+    struct aorta_trace_lane_row *rows = aorta_arena_alloc(memory, count * sizeof *rows);
+    for (size_t i = 0; rows && i < count; i++) {
         const struct lane *lane = &lanes[i];
         if (!lane->count) continue;
-        (*rows)[(*row_count)++] = (struct aorta_trace_lane_row){
+        rows[(*row_count)++] = (struct aorta_trace_lane_row){
             .row = (uint32_t)i,
             .count = lane->count,
             .busy_ns = lane->all.length_ns,
@@ -62,8 +59,8 @@ static aorta_status take_rows(const struct lane *lanes, size_t count, struct aor
             .others = lane->others,
         };
     }
-    qsort(*rows, *row_count, sizeof **rows, busiest_first);
-    return NULL;
+    if (rows) qsort(rows, *row_count, sizeof *rows, busiest_first);
+    return rows;
 }
 
 /* ---- who used what ---- */
@@ -79,40 +76,37 @@ static int use_order(const void *left, const void *right) {
 }
 
 /* Consecutive work mostly uses one pair, so the list of changes is short. */
-static aorta_status count_uses(const struct aorta_trace_rank *rank, struct lane *streams, struct lane *queues) {
-    struct use *uses = malloc((rank->work_count + 1) * sizeof *uses);
-    if (!uses) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu uses of queues", rank->work_count);
+static void count_uses(const struct aorta_trace_rank *rank, struct lane *streams, struct lane *queues,
+                       struct aorta_arena *memory) {
+    struct use *uses = aorta_arena_raw(memory, rank->work_count * sizeof *uses);
     size_t count = 0;
-    for (size_t i = 0; i < rank->work_count; i++) {
+    for (size_t i = 0; uses && i < rank->work_count; i++) {
         struct use use = {rank->work[i].stream, rank->work[i].queue};
         if (use.queue == AORTA_TRACE_NONE || use.stream == AORTA_TRACE_NONE) continue;
         if (count && use_order(&uses[count - 1], &use) == 0) continue;
         uses[count++] = use;
     }
-    qsort(uses, count, sizeof *uses, use_order);
+    if (count) qsort(uses, count, sizeof *uses, use_order);
     for (size_t i = 0; i < count; i++) {
         if (i && use_order(&uses[i - 1], &uses[i]) == 0) continue;
         streams[uses[i].stream].others++;
         queues[uses[i].queue].others++;
     }
-    free(uses);
-    return NULL;
 }
 
-aorta_status aorta_trace_lanes_make(struct aorta_trace_rank *rank) {
+void aorta_trace_lanes_make(struct aorta_trace_rank *rank) {
     const struct aorta_trace *trace = rank->trace;
-    struct lane *streams = new_lanes(trace->stream_count), *queues = new_lanes(trace->queue_count);
-    aorta_status status =
-        streams && queues ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu streams", trace->stream_count);
-    for (size_t i = 0; !status && i < rank->work_count; i++) {
+    struct aorta_arena scratch = {0};
+    struct lane *streams = new_lanes(trace->stream_count, &scratch), *queues = new_lanes(trace->queue_count, &scratch);
+    for (size_t i = 0; !scratch.failed && i < rank->work_count; i++) {
         const struct aorta_trace_work *work = &rank->work[i];
         if (work->stream != AORTA_TRACE_NONE) lane_add(&streams[work->stream], work);
         if (work->queue != AORTA_TRACE_NONE) lane_add(&queues[work->queue], work);
     }
-    if (!status && trace->queue_count) status = count_uses(rank, streams, queues);
-    if (!status) status = take_rows(streams, trace->stream_count, &rank->streams, &rank->stream_count);
-    if (!status) status = take_rows(queues, trace->queue_count, &rank->queues, &rank->queue_count);
-    free(streams);
-    free(queues);
-    return status;
+    if (!scratch.failed && trace->queue_count) count_uses(rank, streams, queues, &scratch);
+    if (!scratch.failed) {
+        rank->streams = take_rows(streams, trace->stream_count, &rank->stream_count, &rank->memory);
+        rank->queues = take_rows(queues, trace->queue_count, &rank->queue_count, &rank->memory);
+    }
+    aorta_arena_end(&scratch, &rank->memory);
 }

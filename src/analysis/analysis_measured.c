@@ -2,8 +2,6 @@
 #include "analysis/analysis_internal.h"
 #include "analysis/steps.h"
 
-#include <stdlib.h>
-
 /* ---- warm-up ---- */
 
 size_t aorta_analysis_warmup(size_t steps) {
@@ -43,35 +41,28 @@ static int64_t end_of(const struct aorta_trace *trace, size_t step) {
 }
 
 /* In the order of the work; `row_of`: of each row of the trace's work. */
-static aorta_status keep_work(struct aorta_trace_rank *rank, uint32_t *row_of, size_t count) {
-    if (count == rank->work_count) return NULL;
-    struct aorta_trace_work *work = malloc((count + 1) * sizeof *work);
-    uint32_t *source = malloc((count + 1) * sizeof *source);
-    if (!work || !source) {
-        free(work);
-        free(source);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu operations", count);
-    }
+static void keep_work(struct aorta_trace_rank *rank, uint32_t *row_of, size_t count) {
+    if (count == rank->work_count) return;
+    struct aorta_trace_work *work = aorta_arena_raw(&rank->memory, count * sizeof *work);
+    uint32_t *source = aorta_arena_raw(&rank->memory, count * sizeof *source);
     size_t used = 0;
-    for (size_t i = 0; i < rank->work_count; i++) {
+    for (size_t i = 0; source && i < rank->work_count; i++) {
         if (row_of[i] == AORTA_TRACE_NONE) continue;
         row_of[i] = (uint32_t)used;
         source[used] = (uint32_t)i;
         work[used++] = rank->work[i];
     }
-    rank->work = rank->owned = work;
+    rank->work = work;
     rank->source = source;
     rank->work_count = used;
-    return NULL;
 }
 
-static aorta_status add_window(struct aorta_trace_rank *rank, size_t step, const uint32_t *row_of) {
+static void add_window(struct aorta_trace_rank *rank, size_t step, const uint32_t *row_of) {
     const struct aorta_trace *trace = rank->trace;
     const struct aorta_trace_measured *measured = &trace->measured[step];
     const size_t count = measured->profile->range_count;
-    uint32_t *work = malloc((count + 1) * sizeof *work);
-    if (!work) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranges", count);
-    for (size_t i = 0; i < count; i++) work[i] = row_of[measured->work[i]];
+    uint32_t *work = aorta_arena_raw(&rank->memory, count * sizeof *work);
+    for (size_t i = 0; work && i < count; i++) work[i] = row_of[measured->work[i]];
     rank->windows[rank->window_count++] = (struct aorta_trace_window){.number = trace->steps[step].number,
                                                                       .start_ns = trace->steps[step].device_start_ns,
                                                                       .end_ns = end_of(trace, step),
@@ -80,32 +71,27 @@ static aorta_status add_window(struct aorta_trace_rank *rank, size_t step, const
                                                                       .overlap = *measured->overlap,
                                                                       .borrowed = true,
                                                                       .work = work};
-    return NULL;
 }
 
-aorta_status aorta_trace_windows_measured(struct aorta_trace_rank *rank,
-                                          const struct aorta_trace_analysis_options *options, size_t warmup) {
+void aorta_trace_windows_measured(struct aorta_trace_rank *rank, const struct aorta_trace_analysis_options *options,
+                                  size_t warmup) {
     const struct aorta_trace *trace = rank->trace;
-    uint32_t *row_of = malloc((rank->work_count + 1) * sizeof *row_of);
-    bool *wanted = calloc(trace->step_count + 1, sizeof *wanted);
-    rank->windows = calloc(trace->step_count + 1, sizeof *rank->windows);
+    struct aorta_arena scratch = {0};
+    uint32_t *row_of = aorta_arena_raw(&scratch, rank->work_count * sizeof *row_of);
+    bool *wanted = aorta_arena_alloc(&scratch, trace->step_count);
+    rank->windows = aorta_arena_alloc(&rank->memory, trace->step_count * sizeof *rank->windows);
     size_t stored = 0;
-    aorta_status status = row_of && wanted && rank->windows
-                              ? NULL
-                              : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", trace->step_count);
-    for (size_t i = 0; !status && i < rank->work_count; i++) row_of[i] = AORTA_TRACE_NONE;
-    for (size_t i = warmup; !status && i < trace->step_count; i++) {
+    for (size_t i = 0; row_of && i < rank->work_count; i++) row_of[i] = AORTA_TRACE_NONE;
+    for (size_t i = warmup; wanted && i < trace->step_count; i++) {
         const struct aorta_trace_measured *measured = &trace->measured[i];
         wanted[i] = measured->profile->range_count && is_chosen(&trace->steps[i], options);
         for (size_t j = 0; wanted[i] && j < measured->profile->range_count; j++, stored++)
             row_of[measured->work[j]] = measured->work[j];
     }
-    if (!status) status = keep_work(rank, row_of, stored);
-    for (size_t i = 0; !status && i < trace->step_count; i++)
-        if (wanted[i]) status = add_window(rank, i, row_of);
-    free(row_of);
-    free(wanted);
-    return status;
+    if (wanted) keep_work(rank, row_of, stored);
+    for (size_t i = 0; wanted && !rank->memory.failed && i < trace->step_count; i++)
+        if (wanted[i]) add_window(rank, i, row_of);
+    aorta_arena_end(&scratch, &rank->memory);
 }
 
 aorta_status aorta_trace_measured_check(const struct aorta_trace_analysis *analysis,
@@ -122,17 +108,16 @@ aorta_status aorta_trace_measured_check(const struct aorta_trace_analysis *analy
 
 /* ---- clocks ---- */
 
-aorta_status aorta_trace_clocks_check(struct aorta_trace_analysis *analysis) {
+void aorta_trace_clocks_check(struct aorta_trace_analysis *analysis) {
     analysis->common_clock = true;
-    if (!analysis->measured) return NULL;
-    size_t limit = 1, count = 0;
+    if (!analysis->measured) return;
+    size_t limit = 0, count = 0;
     for (size_t i = 0; i < analysis->rank_count; i++) limit += analysis->ranks[i].window_count;
-    struct aorta_iteration *iterations = calloc(limit, sizeof *iterations);
-    if (!iterations) return AORTA_ERROR(AORTA_MEMORY, "no memory to order %zu iterations", limit);
-    for (size_t i = 0; i < analysis->rank_count; i++)
+    struct aorta_arena scratch = {0};
+    struct aorta_iteration *iterations = aorta_arena_alloc(&scratch, limit * sizeof *iterations);
+    for (size_t i = 0; iterations && i < analysis->rank_count; i++)
         for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
             iterations[count++] = aorta_iteration_of(analysis, i, j);
     analysis->common_clock = aorta_clocks_are_one(iterations, count);
-    free(iterations);
-    return NULL;
+    aorta_arena_end(&scratch, &analysis->memory);
 }

@@ -90,15 +90,14 @@ static void count_ranges(struct aorta_trace_rank *rank) {
     }
 }
 
-aorta_status aorta_trace_ranges_reserve(struct aorta_trace_rank *rank) {
-    if (!rank->window_count || rank->windows[0].borrowed) return NULL;
+void aorta_trace_ranges_reserve(struct aorta_trace_rank *rank) {
+    if (!rank->window_count || rank->windows[0].borrowed) return;
     count_ranges(rank);
     for (size_t i = 0; i < rank->window_count; i++) {
         struct aorta_profile *profile = &rank->windows[i].profile;
         profile->ranges = malloc((profile->range_count + 1) * sizeof *profile->ranges);
-        if (!profile->ranges) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", profile->range_count);
+        rank->memory.failed |= !profile->ranges;
     }
-    return NULL;
 }
 
 static void add_range(struct filling *filling, uint32_t row, struct aorta_trace_window *window) {
@@ -146,31 +145,32 @@ static size_t count_host(const struct aorta_intervals *set, int64_t from_ns, int
     return last - first + 1;
 }
 
-static aorta_status fill_host(const struct filling *filling, int64_t from_ns, struct aorta_profile *profile) {
+static void fill_host(const struct filling *filling, int64_t from_ns, struct aorta_profile *profile) {
     const struct aorta_host_waits *waits = filling->waits;
     int64_t shift = filling->shift_ns;
     size_t limit = count_host(&waits->data, from_ns + shift, profile->end_ns + shift) +
                    count_host(&waits->device, from_ns + shift, profile->end_ns + shift);
     profile->host = malloc((limit + 1) * sizeof *profile->host);
-    if (!profile->host) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu waits", limit);
+    filling->rank->memory.failed |= !profile->host;
+    if (!profile->host) return;
     add_host(profile, AORTA_HOST_DATA_WAIT, &waits->data, from_ns, shift);
     add_host(profile, AORTA_HOST_SYNC, &waits->device, from_ns, shift);
     aorta_array_trim(&profile->host, profile->host_count, sizeof *profile->host);
-    return NULL;
 }
 
-static aorta_status fill_window(struct filling *filling, struct aorta_trace_window *window, int64_t previous_end_ns) {
+static void fill_window(struct filling *filling, struct aorta_trace_window *window, int64_t previous_end_ns) {
     struct aorta_profile *profile = &window->profile;
-    const size_t limit = profile->range_count + 1;
+    struct aorta_arena *memory = &filling->rank->memory;
+    const size_t count = profile->range_count;
     *profile =
         (struct aorta_profile){.index = window->number, .source = AORTA_SOURCE_KERNEL, .ranges = profile->ranges};
-    window->work = malloc(limit * sizeof *window->work);
-    window->shared = malloc(limit * sizeof *window->shared);
-    if (!window->work || !window->shared) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", limit);
+    window->work = aorta_arena_raw(memory, count * sizeof *window->work);
+    window->shared = aorta_arena_raw(memory, count * sizeof *window->shared);
+    if (memory->failed) return;
     fill_ranges(filling, window);
     int64_t from_ns = previous_end_ns == INT64_MIN ? profile->start_ns : previous_end_ns;
-    if (profile->range_count) AORTA_TRY(fill_host(filling, from_ns, profile));
-    return aorta_overlap_compute(profile, previous_end_ns, &window->overlap);
+    if (profile->range_count) fill_host(filling, from_ns, profile);
+    if (!memory->failed) aorta_overlap_make(profile, previous_end_ns, memory, &window->overlap);
 }
 
 static void blame_parts(const struct filling *filling, const struct aorta_trace_window *window) {
@@ -182,43 +182,39 @@ static void blame_parts(const struct filling *filling, const struct aorta_trace_
 }
 
 /* Measured steps have their ranges; which of them other ranks recorded as well is new. */
-static aorta_status link_shared(const struct filling *filling, struct aorta_trace_window *window) {
+static void link_shared(const struct filling *filling, struct aorta_trace_window *window) {
     const size_t count = window->profile.range_count;
-    window->shared = malloc((count + 1) * sizeof *window->shared);
-    if (!window->shared) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranges", count);
-    for (size_t i = 0; i < count; i++) {
+    window->shared = aorta_arena_raw(&filling->rank->memory, count * sizeof *window->shared);
+    for (size_t i = 0; window->shared && i < count; i++) {
         const struct aorta_trace_part *part = part_of(filling, window->work[i]);
         window->shared[i] = part ? part->collective : AORTA_TRACE_NONE;
     }
-    return NULL;
 }
 
-aorta_status aorta_trace_profiles_make(struct aorta_trace_rank *rank, int64_t shift_ns,
-                                       const struct aorta_trace_parts *parts, size_t place,
-                                       const struct aorta_host_waits *waits) {
+void aorta_trace_profiles_make(struct aorta_trace_rank *rank, int64_t shift_ns, const struct aorta_trace_parts *parts,
+                               size_t place, const struct aorta_host_waits *waits) {
+    struct aorta_arena scratch = {0};
     struct filling filling = {.rank = rank,
                               .shift_ns = shift_ns,
                               .all_parts = parts->items,
                               .parts = parts->items + parts->first[place],
                               .part_count = parts->first[place + 1] - parts->first[place],
                               .waits = waits,
-                              .carried = malloc((rank->work_count + 1) * sizeof *filling.carried)};
-    if (!filling.carried) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", rank->work_count);
-    aorta_status status = filling.part_count ? aorta_trace_infers(rank, &rank->infers) : NULL;
+                              .carried = aorta_arena_raw(&scratch, rank->work_count * sizeof *filling.carried)};
+    rank->infers = filling.part_count && aorta_trace_infers(rank, &scratch);
     int64_t previous_end_ns = INT64_MIN;
-    for (size_t i = 0; !status && i < rank->window_count; i++) {
+    for (size_t i = 0; i < rank->window_count; i++) {
         struct aorta_trace_window *window = &rank->windows[i];
+        if (scratch.failed || rank->memory.failed) break;
         if (window->borrowed) {
-            status = link_shared(&filling, window);
-            if (!status) blame_parts(&filling, window);
+            link_shared(&filling, window);
+            blame_parts(&filling, window);
             continue;
         }
         if (i && window[-1].end_ns != window->start_ns) previous_end_ns = INT64_MIN; /* a step was left out between */
-        status = fill_window(&filling, window, previous_end_ns);
-        if (status) break;
+        fill_window(&filling, window, previous_end_ns);
         if (window->profile.range_count) previous_end_ns = window->profile.end_ns;
         blame_parts(&filling, window);
     }
-    free(filling.carried);
-    return status;
+    aorta_arena_end(&scratch, &rank->memory);
 }

@@ -1,6 +1,5 @@
 /* Which ranks there are: one for each device of each trace. */
 #include "analysis/analysis_internal.h"
-#include "base/array.h"
 #include "base/sort.h"
 #include "trace/ranks.h"
 
@@ -12,25 +11,15 @@ enum { UNNUMBERED = -1, MOST_DEVICES = 1024 };
 
 /* ---- the devices of a trace ---- */
 
-/* Ascending, each once; the caller frees them, also when it fails. Neighbours mostly share a device, so the list before
- * sorting is short.
- */
-static aorta_status devices_of(const struct aorta_trace *trace, int32_t **devices, size_t *count) {
-    int32_t *found = malloc((trace->work_count + 1) * sizeof *found);
-    if (!found) return AORTA_ERROR(AORTA_MEMORY, "no memory for the devices of %zu kernels", trace->work_count);
+/* Ascending, each once. Neighbours mostly share a device, so the list before sorting is short. */
+static size_t devices_of(const struct aorta_trace *trace, int32_t *found) {
     size_t used = 0, different = 0;
     for (size_t i = 0; i < trace->work_count; i++)
         if (!used || found[used - 1] != trace->work[i].device) found[used++] = trace->work[i].device;
     aorta_sort_int32(found, used);
     for (size_t i = 0; i < used; i++)
         if (!different || found[different - 1] != found[i]) found[different++] = found[i];
-    *devices = found;
-    *count = different;
-    if (different <= MOST_DEVICES) return NULL;
-    return AORTA_ERROR(AORTA_FORMAT,
-                       "%s holds work of %zu devices, of at most %d that a process can have: its device numbers are "
-                       "damaged",
-                       trace->path, different, MOST_DEVICES);
+    return different;
 }
 
 static bool only_measures(const struct aorta_trace_work *work) {
@@ -38,7 +27,7 @@ static bool only_measures(const struct aorta_trace_work *work) {
 }
 
 /* The trace's own array where all of it belongs to the rank, else a copy of what does. */
-static aorta_status take_work(struct aorta_trace_rank *rank) {
+static void take_work(struct aorta_trace_rank *rank) {
     const struct aorta_trace *trace = rank->trace;
     size_t mine = 0;
     for (size_t i = 0; i < trace->work_count; i++) {
@@ -53,18 +42,16 @@ static aorta_status take_work(struct aorta_trace_rank *rank) {
     }
     rank->work = trace->work;
     rank->work_count = mine;
-    if (mine == trace->work_count) return NULL;
-    rank->owned = malloc((mine + 1) * sizeof *rank->owned);
-    rank->source = malloc((mine + 1) * sizeof *rank->source);
-    if (!rank->owned || !rank->source) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", mine);
+    if (mine == trace->work_count) return;
+    struct aorta_trace_work *own = aorta_arena_raw(&rank->memory, mine * sizeof *own);
+    rank->source = aorta_arena_raw(&rank->memory, mine * sizeof *rank->source);
     size_t used = 0;
-    for (size_t i = 0; i < trace->work_count; i++) {
+    for (size_t i = 0; rank->source && i < trace->work_count; i++) {
         if (trace->work[i].device != rank->device || only_measures(&trace->work[i])) continue;
         rank->source[used] = (uint32_t)i;
-        rank->owned[used++] = trace->work[i];
+        own[used++] = trace->work[i];
     }
-    rank->work = rank->owned;
-    return NULL;
+    rank->work = own;
 }
 
 /* ---- numbers ---- */
@@ -122,29 +109,33 @@ static int by_number(const void *left, const void *right) {
 
 /* ---- all of them ---- */
 
-/* Of a rank that did nothing but measure. */
-static void drop_rank(struct aorta_trace_analysis *analysis) {
-    struct aorta_trace_rank *rank = &analysis->ranks[--analysis->rank_count];
-    free(rank->owned);
-    free(rank->source);
-}
-
-/* `number`: of a trace of one device. */
+/* `number`: of a trace of one device. A rank that did nothing but measure is none. */
 static aorta_status add_ranks(const struct aorta_trace *trace, int number, struct aorta_trace_analysis *analysis) {
-    int32_t *devices = NULL;
-    size_t count = 0;
-    aorta_status status = devices_of(trace, &devices, &count);
-    if (!status)
-        status = aorta_array_reserve(&analysis->ranks, &analysis->rank_capacity, analysis->rank_count + count,
-                                     sizeof *analysis->ranks, "ranks");
+    struct aorta_arena scratch = {0};
+    int32_t *devices = aorta_arena_raw(&scratch, trace->work_count * sizeof *devices);
+    const size_t count = devices ? devices_of(trace, devices) : 0;
+    aorta_status status = NULL;
+    if (count > MOST_DEVICES)
+        status = AORTA_ERROR(AORTA_FORMAT,
+                             "%s holds work of %zu devices, of at most %d that a process can have: its device numbers "
+                             "are damaged",
+                             trace->path, count, MOST_DEVICES);
     for (size_t i = 0; !status && i < count; i++) {
-        struct aorta_trace_rank *rank = &analysis->ranks[analysis->rank_count++];
+        struct aorta_trace_rank *ranks = aorta_arena_grow(&analysis->memory, analysis->ranks, analysis->rank_count,
+                                                          &analysis->rank_capacity, sizeof *ranks);
+        if (!ranks) break;
+        analysis->ranks = ranks;
+        struct aorta_trace_rank *rank = &ranks[analysis->rank_count];
         *rank =
             (struct aorta_trace_rank){.rank = count == 1 ? number : UNNUMBERED, .trace = trace, .device = devices[i]};
-        status = take_work(rank);
-        if (!status && !rank->work_count) drop_rank(analysis);
+        take_work(rank);
+        analysis->memory.failed |= rank->memory.failed;
+        if (rank->work_count)
+            analysis->rank_count++;
+        else
+            aorta_arena_free(&rank->memory);
     }
-    free(devices);
+    aorta_arena_end(&scratch, &analysis->memory);
     return status;
 }
 
@@ -164,12 +155,10 @@ static aorta_status nothing_ran(const struct aorta_trace_list *list) {
 }
 
 aorta_status aorta_trace_ranks_make(const struct aorta_trace_list *list, struct aorta_trace_analysis *analysis) {
-    int *numbers;
-    aorta_status status = aorta_trace_ranks_known(list, &numbers);
-    for (size_t i = 0; !status && i < list->count; i++)
-        if (!seen_before(list, i)) status = add_ranks(list->items[i], numbers[i], analysis);
-    free(numbers);
-    if (status) return status;
+    const int *numbers = aorta_trace_ranks_known(list, &analysis->memory);
+    for (size_t i = 0; numbers && i < list->count; i++)
+        if (!seen_before(list, i)) AORTA_TRY(add_ranks(list->items[i], numbers[i], analysis));
+    AORTA_TRY(aorta_arena_check(&analysis->memory, "the ranks"));
     if (!analysis->rank_count) return nothing_ran(list);
     AORTA_TRY(check_numbers(analysis));
     number_the_others(analysis);

@@ -1,6 +1,5 @@
 /* Collectives of all ranks: their process groups, who took part in the same one, who was waited for (align.h). */
 #include "analysis/analysis_internal.h"
-#include "base/array.h"
 #include "trace/texts.h"
 
 #include <stdlib.h>
@@ -11,25 +10,24 @@
 /* Of name and ranks, in order of arrival; AORTA_TRACE_NONE when memory is exhausted. */
 static uint32_t number_group(struct aorta_trace_texts *known, const char *name, const struct aorta_trace_group *group) {
     const size_t length = strlen(name) + 1, bytes = group->rank_count * sizeof *group->ranks;
-    char *key = malloc(length + bytes);
+    char *key = aorta_arena_alloc(&known->arena, length + bytes);
     if (!key) return AORTA_TRACE_NONE;
     memcpy(key, name, length);
     if (bytes) memcpy(key + length, group->ranks, bytes);
-    const uint32_t number = aorta_trace_texts_add(known, key, length + bytes);
-    free(key);
-    return number;
+    return aorta_trace_texts_add(known, key, length + bytes);
 }
 
-static aorta_status world_group(struct aorta_trace_analysis *analysis, struct aorta_trace_texts *known,
-                                const struct aorta_trace *trace, const struct aorta_trace_group *group,
-                                uint32_t *number) {
+static uint32_t world_group(struct aorta_trace_analysis *analysis, struct aorta_trace_texts *known,
+                            const struct aorta_trace *trace, const struct aorta_trace_group *group) {
     const char *name = aorta_trace_text(trace, group->name);
-    *number = number_group(known, name, group);
-    if (*number == AORTA_TRACE_NONE) return AORTA_ERROR(AORTA_MEMORY, "no memory for a process group");
-    if (*number < analysis->group_count) return NULL;
-    AORTA_TRY(aorta_array_reserve(&analysis->groups, &analysis->group_capacity, analysis->group_count + 1,
-                                  sizeof *analysis->groups, "process groups"));
-    analysis->groups[analysis->group_count++] = (struct aorta_trace_world_group){
+    const uint32_t number = number_group(known, name, group);
+    if (number < analysis->group_count) return number;
+    struct aorta_trace_world_group *groups = aorta_arena_grow(
+        &analysis->memory, analysis->groups, analysis->group_count, &analysis->group_capacity, sizeof *groups);
+    analysis->memory.failed |= number == AORTA_TRACE_NONE;
+    if (analysis->memory.failed) return AORTA_TRACE_NONE;
+    analysis->groups = groups;
+    groups[analysis->group_count++] = (struct aorta_trace_world_group){
         .name = name,
         .description = aorta_trace_text(trace, group->description),
         .ranks = group->ranks,
@@ -38,28 +36,14 @@ static aorta_status world_group(struct aorta_trace_analysis *analysis, struct ao
                 : group->rank_count ? (int32_t)group->rank_count
                                     : -1,
     };
-    return NULL;
+    return number;
 }
 
 /* ---- one rank's parts ---- */
 
-/* What a rank's file says about its collectives, looked up once. */
-struct facts {
-    const struct aorta_trace *trace;
-    uint32_t *groups; /* world group of each of the trace's */
-};
-
-static aorta_status facts_make(struct aorta_trace_analysis *analysis, struct aorta_trace_texts *known,
-                               const struct aorta_trace *trace, struct facts *facts) {
-    *facts = (struct facts){.trace = trace, .groups = malloc((trace->group_count + 1) * sizeof *facts->groups)};
-    if (!facts->groups) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu process groups", trace->group_count);
-    for (size_t i = 0; i < trace->group_count; i++)
-        AORTA_TRY(world_group(analysis, known, trace, &trace->groups[i], &facts->groups[i]));
-    return NULL;
-}
-
-static struct aorta_trace_part part_of(const struct aorta_trace_analysis *analysis, const struct facts *facts,
-                                       const struct aorta_trace_work *work) {
+/* `groups`: world group of each of the trace's. */
+static struct aorta_trace_part part_of(const struct aorta_trace_analysis *analysis, const struct aorta_trace *trace,
+                                       const uint32_t *groups, const struct aorta_trace_work *work) {
     struct aorta_trace_part part = {.group = AORTA_TRACE_NONE,
                                     .collective = AORTA_TRACE_NONE,
                                     .kind = AORTA_COLLECTIVE_OTHER,
@@ -69,15 +53,15 @@ static struct aorta_trace_part part_of(const struct aorta_trace_analysis *analys
                                     .dtype = AORTA_TRACE_NONE,
                                     .wait_ns = -1};
     const struct aorta_trace_collective *known =
-        work->collective == AORTA_TRACE_NONE ? NULL : &facts->trace->collectives[work->collective];
-    part.kind = aorta_trace_collective_kind(facts->trace, work);
+        work->collective == AORTA_TRACE_NONE ? NULL : &trace->collectives[work->collective];
+    part.kind = aorta_trace_collective_kind(trace, work);
     if (!known) return part;
     part.bytes = known->bytes;
     part.channels = known->blocks;
     part.dtype = known->dtype;
     part.group_size = known->group_size;
     if (known->group == AORTA_TRACE_NONE) return part;
-    part.group = facts->groups[known->group];
+    part.group = groups[known->group];
     if (part.group_size < 0) part.group_size = analysis->groups[part.group].size;
     return part;
 }
@@ -88,38 +72,37 @@ static size_t count_collectives(const struct aorta_trace_rank *rank) {
     return count;
 }
 
-static aorta_status collect_parts(struct aorta_trace_analysis *analysis, struct aorta_trace_texts *known, size_t rank,
-                                  struct aorta_trace_parts *parts) {
+static void collect_parts(struct aorta_trace_analysis *analysis, struct aorta_trace_texts *known, size_t rank,
+                          struct aorta_trace_parts *parts) {
     const struct aorta_trace_rank *one = &analysis->ranks[rank];
-    struct facts facts = {0};
-    struct aorta_trace_step_map map = {0};
-    aorta_status status = facts_make(analysis, known, one->trace, &facts);
-    if (!status) status = aorta_trace_step_map_make(one, &map);
-    for (size_t i = 0; !status && i < one->work_count; i++) {
+    struct aorta_arena scratch = {0};
+    uint32_t *groups = aorta_arena_raw(&scratch, one->trace->group_count * sizeof *groups);
+    const struct aorta_trace_step_map map = aorta_trace_step_map_make(one, &scratch);
+    for (size_t i = 0; groups && i < one->trace->group_count; i++)
+        groups[i] = world_group(analysis, known, one->trace, &one->trace->groups[i]);
+    scratch.failed |= analysis->memory.failed;
+    for (size_t i = 0; !scratch.failed && i < one->work_count; i++) {
         if (!aorta_trace_is_collective(&one->work[i])) continue;
         struct aorta_trace_part *part = &parts->items[parts->count++];
-        *part = part_of(analysis, &facts, &one->work[i]);
+        *part = part_of(analysis, one->trace, groups, &one->work[i]);
         part->work = (uint32_t)i;
         part->rank = (uint32_t)rank;
         part->step = one->windows[aorta_trace_window_of(&map, &one->work[i])].number;
     }
-    free(facts.groups);
-    aorta_trace_step_map_free(&map);
-    return status;
+    aorta_arena_end(&scratch, &analysis->memory);
 }
 
 /* ---- the same collective on other ranks ---- */
 
 /* The rank's row of each row of its trace's work[]; NONE: it is not the rank's, or of no chosen step. NULL: the rank
  * has all of it. */
-static aorta_status rows_of_trace(const struct aorta_trace_rank *rank, uint32_t **rows) {
-    *rows = NULL;
-    if (!rank->owned) return NULL;
-    *rows = malloc((rank->trace->work_count + 1) * sizeof **rows);
-    if (!*rows) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", rank->trace->work_count);
-    for (size_t i = 0; i < rank->trace->work_count; i++) (*rows)[i] = AORTA_TRACE_NONE;
-    for (size_t i = rank->work_count; i-- > 0;) (*rows)[rank->source[i]] = (uint32_t)i; /* of a cut kernel: its start */
-    return NULL;
+static uint32_t *rows_of_trace(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
+    if (!rank->source) return NULL;
+    uint32_t *rows = aorta_arena_raw(memory, rank->trace->work_count * sizeof *rows);
+    for (size_t i = 0; rows && i < rank->trace->work_count; i++) rows[i] = AORTA_TRACE_NONE;
+    for (size_t i = rank->work_count; rows && i-- > 0;)
+        rows[rank->source[i]] = (uint32_t)i; /* of a cut kernel: its start */
+    return rows;
 }
 
 static int part_search(const void *key, const void *item) {
@@ -149,15 +132,15 @@ static void link_part(struct aorta_trace_analysis *analysis, struct aorta_trace_
     collective->chosen = true;
 }
 
-static aorta_status link_parts(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts) {
+static void link_parts(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts) {
     const struct aorta_alignment *alignment = &analysis->alignment;
-    uint32_t **rows = calloc(analysis->rank_count + 1, sizeof(*rows));
-    analysis->shared_collectives = calloc(alignment->shared_count + 1, sizeof *analysis->shared_collectives);
-    aorta_status status = NULL;
-    if (!rows || !analysis->shared_collectives)
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu collectives", alignment->shared_count);
-    for (size_t i = 0; !status && i < analysis->rank_count; i++) status = rows_of_trace(&analysis->ranks[i], &rows[i]);
-    for (size_t i = 0; !status && i < alignment->shared_count; i++) {
+    struct aorta_arena scratch = {0};
+    uint32_t **rows = aorta_arena_alloc(&scratch, analysis->rank_count * sizeof *rows);
+    analysis->shared_collectives =
+        aorta_arena_alloc(&analysis->memory, alignment->shared_count * sizeof *analysis->shared_collectives);
+    for (size_t i = 0; rows && i < analysis->rank_count; i++) rows[i] = rows_of_trace(&analysis->ranks[i], &scratch);
+    scratch.failed |= analysis->memory.failed;
+    for (size_t i = 0; !scratch.failed && i < alignment->shared_count; i++) {
         for (size_t j = 0; j < alignment->shared[i].part_count; j++) {
             const struct aorta_align_part *one = &alignment->shared[i].parts[j];
             uint32_t row = rows[one->rank] ? rows[one->rank][one->first] : one->first;
@@ -165,46 +148,37 @@ static aorta_status link_parts(struct aorta_trace_analysis *analysis, struct aor
             if (part) link_part(analysis, part, i);
         }
     }
-    for (size_t i = 0; rows && i < analysis->rank_count; i++) free(rows[i]);
-    free(rows);
-    return status;
+    aorta_arena_end(&scratch, &analysis->memory);
 }
 
-static aorta_status align_ranks(struct aorta_trace_analysis *analysis) {
-    struct aorta_align_rank *ranks = calloc(analysis->rank_count + 1, sizeof *ranks);
-    if (!ranks) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", analysis->rank_count);
-    for (size_t i = 0; i < analysis->rank_count; i++)
-        ranks[i] =
-            (struct aorta_align_rank){analysis->ranks[i].rank, analysis->ranks[i].trace, analysis->ranks[i].device};
+static void align_ranks(struct aorta_trace_analysis *analysis) {
+    struct aorta_arena scratch = {0};
+    struct aorta_align_rank *ranks = aorta_arena_alloc(&scratch, analysis->rank_count * sizeof *ranks);
     const enum aorta_align_clocks clocks = !analysis->measured      ? AORTA_CLOCKS_OF_TRACES
                                            : analysis->common_clock ? AORTA_CLOCKS_ONE
                                                                     : AORTA_CLOCKS_OF_STEPS;
-    aorta_status status = aorta_align(ranks, analysis->rank_count, clocks, &analysis->alignment);
-    free(ranks);
-    return status;
+    for (size_t i = 0; ranks && i < analysis->rank_count; i++)
+        ranks[i] =
+            (struct aorta_align_rank){analysis->ranks[i].rank, analysis->ranks[i].trace, analysis->ranks[i].device};
+    if (ranks) aorta_align(ranks, analysis->rank_count, clocks, &analysis->memory, &analysis->alignment);
+    aorta_arena_end(&scratch, &analysis->memory);
 }
 
-aorta_status aorta_trace_parts_make(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts) {
+void aorta_trace_parts_make(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts,
+                            struct aorta_arena *memory) {
     size_t limit = 0;
     for (size_t i = 0; i < analysis->rank_count; i++) limit += count_collectives(&analysis->ranks[i]);
-    parts->items = malloc((limit + 1) * sizeof *parts->items);
-    parts->first = calloc(analysis->rank_count + 1, sizeof *parts->first);
-    if (!parts->items || !parts->first) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu collectives", limit);
+    parts->items = aorta_arena_raw(memory, limit * sizeof *parts->items);
+    parts->first = aorta_arena_alloc(memory, (analysis->rank_count + 1) * sizeof *parts->first);
     struct aorta_trace_texts known = {0}; /* groups, by what number_group makes of them */
-    aorta_status status = NULL;
-    for (size_t i = 0; i < analysis->rank_count && !status; i++) {
-        status = collect_parts(analysis, &known, i, parts);
+    for (size_t i = 0; parts->first && i < analysis->rank_count; i++) {
+        collect_parts(analysis, &known, i, parts);
         parts->first[i + 1] = parts->count;
     }
     aorta_trace_texts_free(&known);
-    AORTA_TRY(status);
-    AORTA_TRY(align_ranks(analysis));
-    return link_parts(analysis, parts);
-}
-
-void aorta_trace_parts_free(struct aorta_trace_parts *parts) {
-    free(parts->items);
-    free(parts->first);
+    if (!parts->first || analysis->memory.failed) return;
+    align_ranks(analysis);
+    link_parts(analysis, parts);
 }
 
 /* ---- who came last ---- */

@@ -51,59 +51,41 @@ static bool call_counts(const struct aorta_trace_analysis *analysis, const struc
     return window != SIZE_MAX && aorta_trace_step_counts(analysis, map->rank->windows[window].number);
 }
 
-static aorta_status collect(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
-                            struct sync **syncs, size_t *count) {
+static size_t collect(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                      struct sync *syncs, struct aorta_arena *memory) {
     const struct aorta_trace *trace = rank->trace;
-    struct aorta_trace_step_map map;
-    bool *launching = aorta_trace_launching_threads(trace);
-    size_t limit = 0, next = 0;
-    for (size_t i = 0; i < trace->call_count; i++) limit += aorta_trace_call_waits(trace, &trace->calls[i]);
-    *syncs = malloc((limit + 1) * sizeof **syncs);
-    *count = 0;
-    if (!launching || !*syncs) {
-        free(launching);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu calls", limit);
-    }
-    aorta_status status = aorta_trace_step_map_make(rank, &map);
-    for (size_t i = 0; !status && i < trace->call_count; i++) {
+    const bool *launching = aorta_trace_launching_threads(trace, memory);
+    const struct aorta_trace_step_map map = aorta_trace_step_map_make(rank, memory);
+    size_t count = 0, next = 0;
+    for (size_t i = 0; !memory->failed && i < trace->call_count; i++) {
         const struct aorta_trace_call *call = &trace->calls[i];
         if (!launching[call->thread] || !aorta_trace_call_waits(trace, call)) continue;
         if (!call_counts(analysis, &map, call)) continue;
         const struct aorta_trace_caller caller = caller_of(trace, (uint32_t)i, &next);
-        (*syncs)[(*count)++] =
+        syncs[count++] =
             (struct sync){call->name, caller.operation, caller.function, caller.range, call->end_ns - call->start_ns};
     }
-    if (!status) aorta_trace_step_map_free(&map);
-    free(launching);
-    return status;
+    return count;
 }
 
-static aorta_status fill_rows(struct aorta_trace_rank *rank, const struct sync *syncs, size_t count) {
-    int64_t *scratch = malloc((count + 1) * sizeof *scratch);
-    rank->syncs = calloc(count + 1, sizeof *rank->syncs);
-    if (!scratch || !rank->syncs) {
-        free(scratch);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu calls", count);
-    }
-    for (size_t i = 0, same; i < count; i += same) {
+void aorta_trace_syncs_make(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank) {
+    const struct aorta_trace *trace = rank->trace;
+    struct aorta_arena memory = {0};
+    size_t limit = 0;
+    for (size_t i = 0; i < trace->call_count; i++) limit += aorta_trace_call_waits(trace, &trace->calls[i]);
+    struct sync *syncs = aorta_arena_raw(&memory, limit * sizeof *syncs);
+    int64_t *scratch = aorta_arena_raw(&memory, limit * sizeof *scratch);
+    const size_t count = collect(analysis, rank, syncs, &memory);
+    if (count) qsort(syncs, count, sizeof *syncs, sync_order);
+    rank->syncs = aorta_arena_alloc(&rank->memory, count * sizeof *rank->syncs);
+    for (size_t i = 0, same; rank->syncs && i < count; i += same) {
         for (same = 0; i + same < count && place_order(&syncs[i], &syncs[i + same]) == 0; same++)
             scratch[same] = syncs[i + same].ns;
         rank->syncs[rank->sync_count++] = (struct aorta_trace_sync_row){
             syncs[i].name, syncs[i].operation, syncs[i].function, syncs[i].range, aorta_trace_times_of(scratch, same)};
     }
-    qsort(rank->syncs, rank->sync_count, sizeof *rank->syncs, longest_first);
-    free(scratch);
-    return NULL;
-}
-
-aorta_status aorta_trace_syncs_make(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank) {
-    struct sync *syncs = NULL;
-    size_t count = 0;
-    aorta_status status = collect(analysis, rank, &syncs, &count);
-    if (!status && count) qsort(syncs, count, sizeof *syncs, sync_order);
-    if (!status) status = fill_rows(rank, syncs, count);
-    free(syncs);
-    return status;
+    if (rank->syncs) qsort(rank->syncs, rank->sync_count, sizeof *rank->syncs, longest_first);
+    aorta_arena_end(&memory, &rank->memory);
 }
 
 const char *aorta_trace_sync_name(const struct aorta_trace *trace, const struct aorta_trace_sync_row *row, char *name,

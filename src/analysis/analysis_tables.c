@@ -75,9 +75,7 @@ static void add_launch(const struct aorta_trace *trace, const struct aorta_trace
 }
 
 /* What a name is, and its bytes, are the same for all work that bears it. */
-static aorta_status add_kinds(struct aorta_trace_rank *rank, size_t names) {
-    uint32_t *row_of = malloc((names + 1) * sizeof *row_of);
-    if (!row_of) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu names", names);
+static void add_kinds(struct aorta_trace_rank *rank, uint32_t *row_of) {
     for (size_t i = 0; i < rank->kernel_count; i++) row_of[rank->kernels[i].name] = (uint32_t)i;
     for (size_t i = 0; i < rank->work_count; i++) {
         const struct aorta_trace_work *work = &rank->work[i];
@@ -92,31 +90,25 @@ static aorta_status add_kinds(struct aorta_trace_rank *rank, size_t names) {
         row->bytes = work->bytes < 0 || row->bytes < 0 ? -1 : row->bytes + work->bytes;
         add_launch(rank->trace, work, row);
     }
-    free(row_of);
-    return NULL;
 }
 
-aorta_status aorta_trace_kernels_make(struct aorta_trace_rank *rank) {
-    size_t names = aorta_trace_text_count(rank->trace), used = 0;
-    size_t *first = calloc(names + 2, sizeof *first);
-    int64_t *durations = calloc(rank->work_count + 1, sizeof *durations);
-    aorta_status status = NULL;
-    if (!first || !durations)
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu kernels", rank->work_count);
-    if (!status) {
+void aorta_trace_kernels_make(struct aorta_trace_rank *rank) {
+    const size_t names = aorta_trace_text_count(rank->trace);
+    struct aorta_arena scratch = {0};
+    size_t used = 0, *first = aorta_arena_alloc(&scratch, (names + 2) * sizeof *first);
+    int64_t *durations = aorta_arena_raw(&scratch, rank->work_count * sizeof *durations);
+    uint32_t *row_of = aorta_arena_raw(&scratch, names * sizeof *row_of);
+    if (!scratch.failed) {
         sort_by_name(rank, names, first, durations);
         for (size_t i = 0; i < names; i++) used += first[i + 1] > first[i];
-        rank->kernels = calloc(used + 1, sizeof *rank->kernels);
-        if (!rank->kernels) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu names", used);
+        rank->kernels = aorta_arena_alloc(&rank->memory, used * sizeof *rank->kernels);
     }
-    if (!status) {
+    if (rank->kernels) {
         fill_rows(rank, names, first, durations);
-        status = add_kinds(rank, names);
+        add_kinds(rank, row_of);
         qsort(rank->kernels, rank->kernel_count, sizeof *rank->kernels, larger_kernel_first);
     }
-    free(first);
-    free(durations);
-    return status;
+    aorta_arena_end(&scratch, &rank->memory);
 }
 
 /* Adds the parts of kernels in the window, and marks those that begin in it. */
@@ -153,26 +145,19 @@ static void add_step_times(struct aorta_trace_rank *rank, const uint32_t *row_of
     }
 }
 
-aorta_status aorta_trace_kernels_in_steps(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank) {
-    if (!analysis->stepped) return NULL;
-    const size_t names = aorta_trace_text_count(rank->trace);
-    uint32_t *row_of = malloc((names + 1) * sizeof *row_of);
-    bool *begins = calloc(rank->work_count + 1, sizeof *begins);
-    size_t *first = malloc((rank->kernel_count + 1) * sizeof *first);
-    int64_t *durations = malloc((rank->work_count + 1) * sizeof *durations);
-    aorta_status status = row_of && begins && first && durations
-                              ? NULL
-                              : AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu kernels", rank->work_count);
-    for (size_t i = 0; !status && i < rank->kernel_count; i++) row_of[rank->kernels[i].name] = (uint32_t)i;
-    for (size_t i = 0; !status && i < rank->window_count; i++)
+void aorta_trace_kernels_in_steps(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank) {
+    if (!analysis->stepped) return;
+    struct aorta_arena scratch = {0};
+    uint32_t *row_of = aorta_arena_raw(&scratch, aorta_trace_text_count(rank->trace) * sizeof *row_of);
+    bool *begins = aorta_arena_alloc(&scratch, rank->work_count);
+    size_t *first = aorta_arena_raw(&scratch, rank->kernel_count * sizeof *first);
+    int64_t *durations = aorta_arena_raw(&scratch, rank->work_count * sizeof *durations);
+    for (size_t i = 0; row_of && i < rank->kernel_count; i++) row_of[rank->kernels[i].name] = (uint32_t)i;
+    for (size_t i = 0; !scratch.failed && i < rank->window_count; i++)
         if (aorta_trace_window_counts(analysis, &rank->windows[i])) add_window(rank, &rank->windows[i], row_of, begins);
-    if (!status) add_step_times(rank, row_of, begins, first, durations);
-    free(row_of);
-    free(begins);
-    free(first);
-    free(durations);
-    if (!status) qsort(rank->kernels, rank->kernel_count, sizeof *rank->kernels, larger_kernel_first);
-    return status;
+    if (!scratch.failed) add_step_times(rank, row_of, begins, first, durations);
+    qsort(rank->kernels, rank->kernel_count, sizeof *rank->kernels, larger_kernel_first);
+    aorta_arena_end(&scratch, &rank->memory);
 }
 
 /* ---- matrix products ---- */
@@ -225,8 +210,8 @@ static struct aorta_trace_gemm_row gemm_row(const struct aorta_trace *trace, con
 }
 
 /* Which names are matrix products; the table of names is asked once per name. */
-static bool *gemm_names(const struct aorta_trace_rank *rank) {
-    bool *gemm = calloc(aorta_trace_text_count(rank->trace) + 1, sizeof *gemm);
+static bool *gemm_names(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
+    bool *gemm = aorta_arena_alloc(memory, aorta_trace_text_count(rank->trace));
     for (size_t i = 0; gemm && i < rank->kernel_count; i++) {
         const struct aorta_trace_kernel_row *row = &rank->kernels[i];
         if (row->kind == AORTA_TRACE_KERNEL && row->class == AORTA_KERNEL_COMPUTE)
@@ -243,25 +228,19 @@ static int larger_gemm_first(const void *left, const void *right) {
     return (a->shape > b->shape) - (a->shape < b->shape);
 }
 
-static aorta_status group_runs(struct aorta_trace_rank *rank, struct run *runs, size_t count) {
+static void group_runs(struct aorta_trace_rank *rank, struct run *runs, size_t count, struct aorta_arena *memory) {
     qsort(runs, count, sizeof *runs, run_order);
     size_t rows = 0;
     for (size_t i = 0; i < count; i++) rows += i == 0 || !alike(&runs[i], &runs[i - 1]);
-    const struct scratch scratch = {calloc(count + 1, sizeof *scratch.all), calloc(count + 1, sizeof *scratch.apart)};
-    rank->gemms = calloc(rows + 1, sizeof *rank->gemms);
-    aorta_status status = NULL;
-    if (!scratch.all || !scratch.apart || !rank->gemms)
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu matrix products", count);
-    for (size_t i = 0; !status && i < count;) {
-        size_t same = 1;
-        while (i + same < count && alike(&runs[i + same], &runs[i])) same++;
+    const struct scratch scratch = {aorta_arena_raw(memory, count * sizeof *scratch.all),
+                                    aorta_arena_raw(memory, count * sizeof *scratch.apart)};
+    rank->gemms = aorta_arena_alloc(&rank->memory, rows * sizeof *rank->gemms);
+    if (memory->failed || !rank->gemms) return;
+    for (size_t i = 0, same; i < count; i += same) {
+        for (same = 1; i + same < count && alike(&runs[i + same], &runs[i]);) same++;
         rank->gemms[rank->gemm_count++] = gemm_row(rank->trace, runs + i, same, &scratch);
-        i += same;
     }
-    if (!status) qsort(rank->gemms, rank->gemm_count, sizeof *rank->gemms, larger_gemm_first);
-    free(scratch.all);
-    free(scratch.apart);
-    return status;
+    qsort(rank->gemms, rank->gemm_count, sizeof *rank->gemms, larger_gemm_first);
 }
 
 /* A recorder of ours knows what its operations are. */
@@ -277,13 +256,12 @@ uint32_t aorta_trace_product_name(const struct aorta_trace *trace, const struct 
     return operation ? trace->shapes[work->shape].op : work->name;
 }
 
-aorta_status aorta_trace_gemms_make(struct aorta_trace_rank *rank, const struct aorta_intervals *comm) {
-    bool *gemm = gemm_names(rank);
-    struct run *runs = malloc((rank->work_count + 1) * sizeof *runs);
-    aorta_status status = NULL;
-    if (!gemm || !runs) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", rank->work_count);
+void aorta_trace_gemms_make(struct aorta_trace_rank *rank, const struct aorta_intervals *comm) {
+    struct aorta_arena scratch = {0};
+    bool *gemm = gemm_names(rank, &scratch);
+    struct run *runs = aorta_arena_raw(&scratch, rank->work_count * sizeof *runs);
     size_t count = 0;
-    for (size_t i = 0; !status && i < rank->work_count; i++) {
+    for (size_t i = 0; !scratch.failed && i < rank->work_count; i++) {
         const struct aorta_trace_work *work = &rank->work[i];
         if (work->kind != AORTA_TRACE_KERNEL || !(gemm[work->name] || is_measured_product(rank->trace, work))) continue;
         uint32_t geometry = work->shape == AORTA_TRACE_NONE ? work->geometry : AORTA_TRACE_NONE;
@@ -291,8 +269,6 @@ aorta_status aorta_trace_gemms_make(struct aorta_trace_rank *rank, const struct 
         runs[count++] = (struct run){work->shape, geometry, aorta_trace_product_name(rank->trace, work), beside,
                                      work->end_ns - work->start_ns};
     }
-    if (!status) status = group_runs(rank, runs, count);
-    free(gemm);
-    free(runs);
-    return status;
+    if (!scratch.failed) group_runs(rank, runs, count, &scratch);
+    aorta_arena_end(&scratch, &rank->memory);
 }

@@ -4,8 +4,6 @@
 #include "base/sort.h"
 #include "base/statistics.h"
 
-#include <stdlib.h>
-
 enum { FEWEST_STEPS = 3, REGULAR_STEPS = 3 };
 static const double SLOWER = 1.5; /* times the median of the steps' second half; */
 static const double ALIKE = 1.5;  /* and what takes so much less at most comes again where a tenth of that half does */
@@ -47,24 +45,18 @@ static size_t count_warmup(const double *step_ns, size_t count, double *later) {
     return warmup;
 }
 
-aorta_status aorta_trace_warmup_find(struct aorta_trace_analysis *analysis) {
+void aorta_trace_warmup_find(struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
-        double *step_ns = malloc((2 * rank->window_count + 1) * sizeof *step_ns);
-        int64_t *numbers = malloc((rank->window_count + 1) * sizeof *numbers);
-        if (!step_ns || !numbers) {
-            free(step_ns);
-            free(numbers);
-            return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu step times", rank->window_count);
-        }
-        const size_t count = step_times(analysis, rank, step_ns, numbers);
-        const size_t warmup = count_warmup(step_ns, count, step_ns + rank->window_count);
+        struct aorta_arena scratch = {0};
+        double *step_ns = aorta_arena_raw(&scratch, (2 * rank->window_count + 1) * sizeof *step_ns);
+        int64_t *numbers = aorta_arena_raw(&scratch, rank->window_count * sizeof *numbers);
+        const size_t count = numbers ? step_times(analysis, rank, step_ns, numbers) : 0;
+        const size_t warmup = count ? count_warmup(step_ns, count, step_ns + rank->window_count) : 0;
         if (warmup > analysis->warmup) {
             analysis->warmup = warmup;
             analysis->steady_from = numbers[warmup];
         }
-        free(step_ns);
-        free(numbers);
+        aorta_arena_end(&scratch, &analysis->memory);
     }
-    return NULL;
 }

@@ -77,24 +77,22 @@ static void place_windows(struct aorta_trace_rank *rank, const struct reach *rea
     add_window(rank, open_number, at_ns, last_ns + 1); /* the last nanosecond's empty work included */
 }
 
-static aorta_status cut(struct aorta_trace_rank *rank) {
+static void cut(struct aorta_trace_rank *rank) {
     const struct aorta_trace *trace = rank->trace;
-    struct reach *reaches = calloc(trace->step_count + 1, sizeof *reaches);
-    rank->windows = calloc(trace->step_count + 3, sizeof *rank->windows);
-    if (!reaches || !rank->windows) {
-        free(reaches);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", trace->step_count);
-    }
+    struct aorta_arena scratch = {0};
+    struct reach *reaches = aorta_arena_raw(&scratch, trace->step_count * sizeof *reaches);
+    rank->windows = aorta_arena_alloc(&rank->memory, (trace->step_count + 3) * sizeof *rank->windows);
     int64_t last_ns = INT64_MIN;
     for (size_t i = 0; i < rank->work_count; i++)
         if (rank->work[i].end_ns > last_ns) last_ns = rank->work[i].end_ns;
-    measure_reaches(rank, reaches);
-    if (trace->steps_by == AORTA_STEPS_APART)
-        place_iterations(rank, reaches);
-    else if (rank->work_count)
-        place_windows(rank, reaches, rank->work[0].start_ns, last_ns);
-    free(reaches);
-    return NULL;
+    if (reaches && rank->windows) {
+        measure_reaches(rank, reaches);
+        if (trace->steps_by == AORTA_STEPS_APART)
+            place_iterations(rank, reaches);
+        else if (rank->work_count)
+            place_windows(rank, reaches, rank->work[0].start_ns, last_ns);
+    }
+    aorta_arena_end(&scratch, &rank->memory);
 }
 
 /* ---- choosing ---- */
@@ -147,30 +145,24 @@ static size_t cut_work(const struct aorta_trace_rank *rank, struct piece *pieces
     return count;
 }
 
-static aorta_status keep_work(struct aorta_trace_rank *rank) {
-    size_t count = cut_work(rank, NULL);
-    struct piece *pieces = malloc((count + 1) * sizeof *pieces);
-    struct aorta_trace_work *remaining = malloc((count + 1) * sizeof *remaining);
-    uint32_t *source = malloc((count + 1) * sizeof *source);
-    if (!pieces || !remaining || !source) {
-        free(pieces);
-        free(remaining);
-        free(source);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", count);
+static void keep_work(struct aorta_trace_rank *rank) {
+    const size_t count = cut_work(rank, NULL);
+    struct aorta_arena scratch = {0};
+    struct piece *pieces = aorta_arena_raw(&scratch, count * sizeof *pieces);
+    struct aorta_trace_work *remaining = aorta_arena_raw(&rank->memory, count * sizeof *remaining);
+    uint32_t *source = aorta_arena_raw(&rank->memory, count * sizeof *source);
+    if (pieces && source) {
+        cut_work(rank, pieces);
+        qsort(pieces, count, sizeof *pieces, piece_order); /* what is cut starts anew */
+        for (size_t i = 0; i < count; i++) {
+            remaining[i] = pieces[i].work;
+            source[i] = pieces[i].source;
+        }
+        rank->work = remaining;
+        rank->source = source;
+        rank->work_count = count;
     }
-    cut_work(rank, pieces);
-    qsort(pieces, count, sizeof *pieces, piece_order); /* what is cut starts anew */
-    for (size_t i = 0; i < count; i++) {
-        remaining[i] = pieces[i].work;
-        source[i] = pieces[i].source;
-    }
-    free(pieces);
-    free(rank->owned);
-    free(rank->source);
-    rank->work = rank->owned = remaining;
-    rank->source = source;
-    rank->work_count = count;
-    return NULL;
+    aorta_arena_end(&scratch, &rank->memory);
 }
 
 static bool any_step_ran(const struct aorta_trace_rank *rank) {
@@ -192,45 +184,37 @@ static void merge_windows(struct aorta_trace_rank *rank) {
     add_window(rank, INT64_MIN, start_ns, end_ns);
 }
 
-aorta_status aorta_trace_windows_cut(struct aorta_trace_rank *rank,
-                                     const struct aorta_trace_analysis_options *options) {
-    AORTA_TRY(cut(rank));
+void aorta_trace_windows_cut(struct aorta_trace_rank *rank, const struct aorta_trace_analysis_options *options) {
+    cut(rank);
     merge_windows(rank);
     const bool all = !options->all_steps && !options->step_count;
-    if (all && rank->trace->steps_by != AORTA_STEPS_APART) return NULL;
+    if (all && rank->trace->steps_by != AORTA_STEPS_APART) return;
     size_t remaining = 0;
     for (size_t i = 0; i < rank->window_count; i++)
         if (all || chosen(&rank->windows[i], options)) rank->windows[remaining++] = rank->windows[i];
     rank->window_count = remaining;
-    return keep_work(rank);
+    keep_work(rank);
 }
 
 /* ---- asking ---- */
 
 /* Windows come in the order of their steps. */
-aorta_status aorta_trace_step_map_make(const struct aorta_trace_rank *rank, struct aorta_trace_step_map *map) {
+struct aorta_trace_step_map aorta_trace_step_map_make(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
     const struct aorta_trace *trace = rank->trace;
-    *map = (struct aorta_trace_step_map){.rank = rank, .window = malloc((trace->step_count + 1) * sizeof *map->window)};
-    if (!map->window) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", trace->step_count);
+    struct aorta_trace_step_map map = {rank, aorta_arena_raw(memory, trace->step_count * sizeof *map.window), NULL};
     size_t at = 0;
-    for (size_t i = 0; i < trace->step_count; i++) {
+    for (size_t i = 0; map.window && i < trace->step_count; i++) {
         size_t found = at;
         while (found < rank->window_count && rank->windows[found].number != trace->steps[i].number) found++;
-        map->window[i] = found < rank->window_count ? found : SIZE_MAX;
+        map.window[i] = found < rank->window_count ? found : SIZE_MAX;
         if (found < rank->window_count) at = found + 1;
     }
-    if (!trace->measured) return NULL;
-    map->of_work = calloc(rank->work_count + 1, sizeof *map->of_work);
-    if (!map->of_work) return AORTA_ERROR(AORTA_MEMORY, "no memory for the steps of %zu operations", rank->work_count);
-    for (size_t i = 0; i < rank->window_count; i++)
+    if (!trace->measured) return map;
+    map.of_work = aorta_arena_alloc(memory, rank->work_count * sizeof *map.of_work);
+    for (size_t i = 0; map.of_work && i < rank->window_count; i++)
         for (size_t j = 0; j < rank->windows[i].profile.range_count; j++)
-            map->of_work[rank->windows[i].work[j]] = (uint32_t)i;
-    return NULL;
-}
-
-void aorta_trace_step_map_free(struct aorta_trace_step_map *map) {
-    free(map->window);
-    free(map->of_work);
+            map.of_work[rank->windows[i].work[j]] = (uint32_t)i;
+    return map;
 }
 
 size_t aorta_trace_window_at(const struct aorta_trace_step_map *map, int64_t host_ns) {

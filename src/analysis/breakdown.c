@@ -1,8 +1,7 @@
 #include "analysis/breakdown.h"
-
 #include "analysis/phases.h"
 #include "analysis/within.h"
-#include "base/array.h"
+
 #include "base/hash.h"
 #include "base/table.h"
 #include "trace/nest.h"
@@ -29,6 +28,7 @@ struct making {
     const struct aorta_trace_rank *rank;
     const struct aorta_trace *trace;
     struct aorta_breakdown *breakdown;
+    struct aorta_arena *arena, scratch; /* of the rows; of all else */
     size_t capacity;
     struct aorta_table table;
     size_t *last; /* by row: the piece of work that counted there last, + 1 */
@@ -61,22 +61,26 @@ static bool is_row(const void *of, uint32_t number, const void *wanted) {
     return row->name == key->name && row->inputs == key->inputs;
 }
 
-/* The number of the key's row; NONE: no memory. */
-static uint32_t row_of(struct making *making, struct key key) {
+/* The key's row; NULL: no memory. */
+static struct aorta_breakdown_row *row_of(struct making *making, struct key key) {
     struct aorta_breakdown *breakdown = making->breakdown;
-    if (!aorta_table_reserve(&making->table, breakdown->count + 1, hash_of_row, breakdown->rows))
-        return AORTA_TRACE_NONE;
+    const size_t count = breakdown->count;
+    making->scratch.failed |= !aorta_table_reserve(&making->table, count + 1, hash_of_row, breakdown->rows);
+    if (making->scratch.failed) return NULL;
     uint32_t *slot = aorta_table_slot(&making->table, hash_of_key(&key), is_row, breakdown->rows, &key);
-    if (*slot) return *slot - 1;
-    if (!aorta_array_fit(&breakdown->rows, &making->capacity, breakdown->count + 1, sizeof *breakdown->rows) ||
-        !aorta_array_fit(&making->last, &making->last_capacity, breakdown->count + 1, sizeof *making->last))
-        return AORTA_TRACE_NONE;
-    making->last[breakdown->count] = 0;
-    breakdown->rows[breakdown->count++] =
+    if (*slot) return &breakdown->rows[*slot - 1];
+    struct aorta_breakdown_row *rows =
+        aorta_arena_grow(making->arena, breakdown->rows, count, &making->capacity, sizeof *rows);
+    size_t *last = aorta_arena_grow(&making->scratch, making->last, count, &making->last_capacity, sizeof *last);
+    if (!rows || !last) return NULL;
+    breakdown->rows = rows;
+    making->last = last;
+    last[count] = 0;
+    rows[count] =
         (struct aorta_breakdown_row){.name = key.name, .inputs = key.inputs, .arithmetic = AORTA_ARITHMETIC_UNKNOWN};
-    *slot = (uint32_t)breakdown->count;
+    *slot = (uint32_t)++breakdown->count;
     making->any |= key.name != NULL;
-    return *slot - 1;
+    return &rows[count];
 }
 
 /* The first kernel of a run has all that its operation does. */
@@ -98,22 +102,21 @@ static void count_amount(const struct aorta_trace *trace, const struct aorta_tra
 }
 
 /* `own`: launched by it, not only within it. An operation within one of its own name counts once. */
-static bool count(struct making *making, size_t piece, struct key key, bool own, bool run) {
+static void count(struct making *making, size_t piece, struct key key, bool own, bool run) {
     const struct aorta_trace_work *work = &making->rank->work[piece];
-    const uint32_t number = row_of(making, key);
-    if (number == AORTA_TRACE_NONE) return false;
-    struct aorta_breakdown_row *row = &making->breakdown->rows[number];
+    struct aorta_breakdown_row *row = row_of(making, key);
+    if (!row) return;
     row->runs += run;
     if (own) {
         row->pieces++;
         row->ns += work->end_ns - work->start_ns;
         if (making->breakdown->by == AORTA_BY_SHAPE) count_amount(making->trace, work, row);
     }
-    if (making->last[number] == piece + 1) return true;
-    making->last[number] = piece + 1;
+    size_t *last = &making->last[row - making->breakdown->rows];
+    if (*last == piece + 1) return;
+    *last = piece + 1;
     row->pieces_within++;
     row->ns_within += work->end_ns - work->start_ns;
-    return true;
 }
 
 static bool first_time(struct making *making, size_t number) {
@@ -128,7 +131,7 @@ static bool is_wanted(const struct making *making, const struct aorta_trace_oper
     return operation->range == (making->breakdown->by == AORTA_BY_ANNOTATION);
 }
 
-static bool count_operations(struct making *making, size_t piece) {
+static void count_operations(struct making *making, size_t piece) {
     const struct aorta_trace *trace = making->trace;
     uint32_t at = making->rank->work[piece].operation;
     bool own = true;
@@ -137,10 +140,10 @@ static bool count_operations(struct making *making, size_t piece) {
         if (!is_wanted(making, operation)) continue;
         const struct key key = {aorta_trace_text(trace, operation->name),
                                 making->breakdown->by == AORTA_BY_SHAPE ? operation->inputs : AORTA_TRACE_NONE};
-        if (!count(making, piece, key, own, first_time(making, at))) return false;
+        count(making, piece, key, own, first_time(making, at));
         own = false;
     }
-    return !own || count(making, piece, (struct key){NULL, AORTA_TRACE_NONE}, true, false);
+    if (own) count(making, piece, (struct key){NULL, AORTA_TRACE_NONE}, true, false);
 }
 
 /* ---- functions, and ranges of files without operations ---- */
@@ -149,7 +152,7 @@ static bool is_module(const char *name) {
     return !strncmp(name, "nn.Module: ", 11);
 }
 
-static bool count_nested(struct making *making, size_t piece) {
+static void count_nested(struct making *making, size_t piece) {
     const struct aorta_trace_work *work = &making->rank->work[piece];
     const enum aorta_by by = making->breakdown->by;
     uint32_t thread, range = AORTA_NEST_NONE;
@@ -161,20 +164,20 @@ static bool count_nested(struct making *making, size_t piece) {
         const char *name = aorta_trace_text(making->trace, making->nest[range].number);
         const bool wanted = by == AORTA_BY_ANNOTATION || is_module(name) == (by == AORTA_BY_MODULE);
         const struct key key = {name + (by == AORTA_BY_MODULE && wanted ? 11 : 0), AORTA_TRACE_NONE};
-        if (wanted && !count(making, piece, key, own, first_time(making, range))) return false;
+        if (wanted) count(making, piece, key, own, first_time(making, range));
         own &= !wanted;
     }
-    return !own || count(making, piece, (struct key){NULL, AORTA_TRACE_NONE}, true, false);
+    if (own) count(making, piece, (struct key){NULL, AORTA_TRACE_NONE}, true, false);
 }
 
 /* ---- what the work itself says ---- */
 
-static bool count_work(struct making *making, size_t piece) {
+static void count_work(struct making *making, size_t piece) {
     const struct aorta_trace_work *work = &making->rank->work[piece];
     const char *name = aorta_trace_text(making->trace, work->name);
     if (making->breakdown->by == AORTA_BY_CATEGORY) name = aorta_work_category(&making->names, work);
     if (making->breakdown->by == AORTA_BY_PHASE) name = aorta_phase_of(&making->phases, work);
-    return count(making, piece, (struct key){name, AORTA_TRACE_NONE}, true, false);
+    count(making, piece, (struct key){name, AORTA_TRACE_NONE}, true, false);
 }
 
 /* ---- all of it ---- */
@@ -207,20 +210,20 @@ static const char *why_nothing(enum aorta_by by) {
     return reasons[by];
 }
 
-static bool prepare(struct making *making) {
+static void prepare(struct making *making) {
     const struct aorta_trace *trace = making->trace;
     const enum aorta_by by = making->breakdown->by;
     const bool functions = by == AORTA_BY_MODULE || by == AORTA_BY_FUNCTION;
     const bool ranges = by == AORTA_BY_ANNOTATION && !trace->operation_count;
+    struct aorta_arena *memory = &making->scratch;
     if (functions || ranges) {
         making->nest_count = functions ? trace->function_count : trace->annotation_count;
-        making->nest = aorta_nest_of(functions ? trace->functions : trace->annotations, making->nest_count);
-        if (!making->nest) return false;
+        making->nest = aorta_nest_of(functions ? trace->functions : trace->annotations, making->nest_count, memory);
     }
-    making->seen = calloc(trace->operation_count + making->nest_count + 1, sizeof *making->seen);
-    return making->seen && (!functions || aorta_forwards_make(trace, &making->forwards)) &&
-           (by != AORTA_BY_CATEGORY || aorta_work_names_make(trace, &making->names)) &&
-           ((by != AORTA_BY_PHASE && !making->of.phase) || aorta_phases_make(making->rank, &making->phases));
+    making->seen = aorta_arena_alloc(memory, trace->operation_count + making->nest_count);
+    if (functions) making->forwards = aorta_forwards_make(trace, memory);
+    if (by == AORTA_BY_CATEGORY) making->names = aorta_work_names_make(trace, memory);
+    if (by == AORTA_BY_PHASE || making->of.phase) making->phases = aorta_phases_make(making->rank, memory);
 }
 
 static bool is_asked_for(const struct making *making, const struct aorta_trace_work *work) {
@@ -229,47 +232,34 @@ static bool is_asked_for(const struct making *making, const struct aorta_trace_w
     return !making->of.within || aorta_within_has(&making->within, work);
 }
 
-static bool count_all(struct making *making) {
+static void count_all(struct making *making) {
     const enum aorta_by by = making->breakdown->by;
     const bool of_work = by == AORTA_BY_CATEGORY || by == AORTA_BY_PHASE || by == AORTA_BY_KERNEL;
-    for (size_t i = 0; i < making->rank->work_count; i++) {
+    for (size_t i = 0; !making->scratch.failed && i < making->rank->work_count; i++) {
         const struct aorta_trace_work *work = &making->rank->work[i];
         if (!is_asked_for(making, work)) continue;
         making->breakdown->total_ns += work->end_ns - work->start_ns;
-        if (!(of_work ? count_work : making->nest ? count_nested : count_operations)(making, i)) return false;
+        (of_work ? count_work : making->nest ? count_nested : count_operations)(making, i);
     }
-    return true;
 }
 
 aorta_status aorta_breakdown_make(const struct aorta_trace_rank *rank, enum aorta_by by, struct aorta_breakdown_of of,
-                                  struct aorta_breakdown *breakdown) {
-    struct making making = {.rank = rank, .trace = rank->trace, .breakdown = breakdown, .of = of};
+                                  struct aorta_arena *arena, struct aorta_breakdown *breakdown) {
+    struct making making = {.rank = rank, .trace = rank->trace, .breakdown = breakdown, .arena = arena, .of = of};
     *breakdown = (struct aorta_breakdown){.by = by};
-    aorta_status status = of.within ? aorta_within_make(rank->trace, of.within, &making.within) : NULL;
-    const bool made = !status && prepare(&making) && count_all(&making);
-    if (made && breakdown->count)
+    if (of.within) AORTA_TRY(aorta_within_make(rank->trace, of.within, &making.scratch, &making.within));
+    prepare(&making);
+    count_all(&making);
+    if (breakdown->count)
         qsort(breakdown->rows, breakdown->count, sizeof *breakdown->rows,
               by == AORTA_BY_SHAPE ? larger_itself_first : larger_first);
     if (!making.any) breakdown->reason = why_nothing(by);
-    if (made && !breakdown->count && of.within)
+    if (!breakdown->count && of.within)
         breakdown->reason = "no work lies within what --within matches";
-    else if (made && !breakdown->count && of.phase)
+    else if (!breakdown->count && of.phase)
         breakdown->reason = "no work is of this phase (--by phase has those that there are)";
-    aorta_within_free(&making.within);
+    aorta_kernel_patterns_free(making.within.pattern);
     aorta_table_free(&making.table);
-    free(making.last);
-    free(making.seen);
-    free((void *)making.nest);
-    aorta_phases_free(&making.phases);
-    aorta_work_names_free(&making.names);
-    aorta_forwards_free(&making.forwards);
-    if (made) return NULL;
-    aorta_breakdown_free(breakdown);
-    if (status) return status;
-    return AORTA_ERROR(AORTA_MEMORY, "no memory to distinguish %zu kernels by %s", rank->work_count, names[by]);
-}
-
-void aorta_breakdown_free(struct aorta_breakdown *breakdown) {
-    free(breakdown->rows);
-    *breakdown = (struct aorta_breakdown){0};
+    aorta_arena_end(&making.scratch, arena);
+    return NULL;
 }

@@ -55,9 +55,9 @@ struct aorta_breakdown_of {
     const char *within; /* launched within what has this pattern (within.h) */
 };
 
-/* Of the rank's chosen steps. `by`: below AORTA_BY_BREAKDOWN_COUNT. AORTA_MEMORY; AORTA_USAGE: no pattern. */
+/* Of the rank's chosen steps. `by`: below AORTA_BY_BREAKDOWN_COUNT. AORTA_USAGE: no pattern. */
 AORTA_MUST_USE aorta_status aorta_breakdown_make(const struct aorta_trace_rank *rank, enum aorta_by by,
-                                                 struct aorta_breakdown_of of, struct aorta_breakdown *breakdown);
-void aorta_breakdown_free(struct aorta_breakdown *breakdown);
+                                                 struct aorta_breakdown_of of, struct aorta_arena *arena,
+                                                 struct aorta_breakdown *breakdown);
 
 #endif

@@ -13,10 +13,6 @@
 
 enum { DEEPEST = 128, NAME_SIZE = 512 };
 
-static aorta_status no_memory(void) {
-    return AORTA_ERROR(AORTA_MEMORY, "no memory to compare the operations of recordings");
-}
-
 /* ---- nodes ---- */
 
 static uint64_t hash_of_node(const struct aorta_call_node *node) {
@@ -33,24 +29,24 @@ static bool is_node(const void *of, uint32_t number, const void *wanted) {
     return node->parent == key->parent && node->name == key->name && node->module == key->module;
 }
 
-static aorta_status add_node(struct aorta_call_trees *trees, const struct aorta_call_node *key, uint32_t *number) {
+static uint32_t add_node(struct aorta_call_trees *trees, const struct aorta_call_node *key) {
     const size_t cells = trees->inputs * (trees->count + 1);
-    if (!aorta_table_reserve(&trees->table, trees->count + 1, hash_of, trees->nodes)) return no_memory();
+    struct aorta_arena *memory = trees->memory;
+    memory->failed |= !aorta_table_reserve(&trees->table, trees->count + 1, hash_of, trees->nodes);
+    if (memory->failed) return 0;
     uint32_t *slot = aorta_table_slot(&trees->table, hash_of_node(key), is_node, trees->nodes, key);
-    if (!*slot) {
-        if (!aorta_array_fit(&trees->nodes, &trees->node_capacity, trees->count + 1, sizeof *trees->nodes) ||
-            !aorta_array_fit(&trees->there, &trees->there_capacity, cells, sizeof *trees->there) ||
-            !aorta_array_fit(&trees->ns, &trees->ns_capacity, cells, sizeof *trees->ns))
-            return no_memory();
-        for (size_t i = cells - trees->inputs; i < cells; i++) {
-            trees->there[i] = false;
-            trees->ns[i] = 0;
-        }
-        trees->nodes[trees->count++] = *key;
-        *slot = (uint32_t)trees->count;
+    if (*slot) return *slot - 1;
+    memory->failed |= !aorta_array_fit(&trees->nodes, &trees->node_capacity, trees->count + 1, sizeof *trees->nodes) ||
+                      !aorta_array_fit(&trees->there, &trees->there_capacity, cells, sizeof *trees->there) ||
+                      !aorta_array_fit(&trees->ns, &trees->ns_capacity, cells, sizeof *trees->ns);
+    if (memory->failed) return 0;
+    for (size_t i = cells - trees->inputs; i < cells; i++) {
+        trees->there[i] = false;
+        trees->ns[i] = 0;
     }
-    *number = *slot - 1;
-    return NULL;
+    trees->nodes[trees->count++] = *key;
+    *slot = (uint32_t)trees->count;
+    return *slot - 1;
 }
 
 /* ---- one recording's rank ---- */
@@ -105,74 +101,66 @@ static size_t path_of(struct walking *w, const struct aorta_trace_work *work, st
     return count;
 }
 
-static aorta_status add_work(struct walking *w, const struct aorta_trace_work *work, uint32_t *node) {
+static uint32_t add_work(struct walking *w, const struct aorta_trace_work *work) {
     struct aorta_call_trees *trees = w->trees;
     struct aorta_call_node path[DEEPEST];
     size_t count = path_of(w, work, path);
+    uint32_t node = 0;
     trees->any |= count > 0;
     if (!count) path[count++] = (struct aorta_call_node){.name = aorta_intern(&trees->names, "(not known)")};
-    *node = 0;
     while (count-- > 0) {
-        path[count].parent = *node;
-        if (!path[count].name) return no_memory();
-        AORTA_TRY(add_node(trees, &path[count], node));
-        trees->there[*node * trees->inputs + w->input] = true;
+        path[count].parent = node;
+        trees->memory->failed |= !path[count].name;
+        node = add_node(trees, &path[count]);
+        if (trees->memory->failed) return 0;
+        trees->there[node * trees->inputs + w->input] = true;
     }
-    trees->ns[*node * trees->inputs + w->input] += (double)(work->end_ns - work->start_ns);
-    return NULL;
+    trees->ns[node * trees->inputs + w->input] += (double)(work->end_ns - work->start_ns);
+    return node;
 }
 
-static aorta_status add_rank(struct aorta_call_trees *trees, size_t input, size_t place) {
+static uint32_t *add_rank(struct aorta_call_trees *trees, size_t input, size_t place) {
     const struct aorta_trace_rank *rank = &trees->of[input].analysis->ranks[place];
-    const size_t texts = aorta_trace_text_count(rank->trace) + 1;
+    const size_t texts = aorta_trace_text_count(rank->trace);
+    struct aorta_arena scratch = {0};
     struct walking w = {.trees = trees,
                         .input = input,
                         .trace = rank->trace,
-                        .operations = calloc(texts, sizeof *w.operations),
-                        .modules = calloc(texts, sizeof *w.modules),
-                        .nest = aorta_nest_of(rank->trace->functions, rank->trace->function_count)};
-    uint32_t *nodes = malloc((rank->work_count + 1) * sizeof *nodes);
-    const bool made = w.operations && w.modules && w.nest && nodes && aorta_forwards_make(rank->trace, &w.forwards);
-    aorta_status status = made ? NULL : no_memory();
-    for (size_t i = 0; i < rank->work_count && !status; i++) status = add_work(&w, &rank->work[i], &nodes[i]);
-    trees->of_work[input][place] = nodes;
-    aorta_forwards_free(&w.forwards);
-    free(w.nest);
-    free(w.modules);
-    free(w.operations);
-    return status;
+                        .operations = aorta_arena_alloc(&scratch, texts * sizeof *w.operations),
+                        .modules = aorta_arena_alloc(&scratch, texts * sizeof *w.modules),
+                        .nest = aorta_nest_of(rank->trace->functions, rank->trace->function_count, &scratch),
+                        .forwards = aorta_forwards_make(rank->trace, &scratch)};
+    uint32_t *nodes = aorta_arena_raw(trees->memory, rank->work_count * sizeof *nodes);
+    for (size_t i = 0; !scratch.failed && !trees->memory->failed && i < rank->work_count; i++)
+        nodes[i] = add_work(&w, &rank->work[i]);
+    aorta_arena_end(&scratch, trees->memory);
+    return nodes;
 }
 
 /* ---- all of them ---- */
 
-aorta_status aorta_call_trees_make(const struct aorta_trace_compare_input *inputs, size_t count,
-                                   struct aorta_call_trees *trees) {
+struct aorta_call_trees aorta_call_trees_make(const struct aorta_trace_compare_input *inputs, size_t count,
+                                              struct aorta_arena *memory) {
     const struct aorta_call_node root = {.name = "", .parent = AORTA_TRACE_NONE};
-    uint32_t number;
-    *trees = (struct aorta_call_trees){.inputs = count, .of = inputs};
-    trees->of_work = calloc(count + 1, sizeof *trees->of_work);
-    if (!trees->of_work) return no_memory();
-    AORTA_TRY(add_node(trees, &root, &number));
-    for (size_t i = 0; i < count; i++) {
-        trees->of_work[i] = calloc(inputs[i].analysis->rank_count + 1, sizeof *trees->of_work[i]);
-        if (!trees->of_work[i]) return no_memory();
-        for (size_t r = 0; r < inputs[i].analysis->rank_count; r++) AORTA_TRY(add_rank(trees, i, r));
+    struct aorta_call_trees trees = {.inputs = count,
+                                     .of = inputs,
+                                     .of_work = aorta_arena_alloc(memory, count * sizeof *trees.of_work),
+                                     .memory = memory};
+    add_node(&trees, &root);
+    for (size_t i = 0; !memory->failed && i < count; i++) {
+        const size_t ranks = inputs[i].analysis->rank_count;
+        trees.of_work[i] = aorta_arena_alloc(memory, ranks * sizeof *trees.of_work[i]);
+        for (size_t r = 0; !memory->failed && r < ranks; r++) trees.of_work[i][r] = add_rank(&trees, i, r);
     }
-    return NULL;
+    return trees;
 }
 
 void aorta_call_trees_free(struct aorta_call_trees *trees) {
-    for (size_t i = 0; trees->of_work && i < trees->inputs; i++) {
-        for (size_t r = 0; trees->of_work[i] && r < trees->of[i].analysis->rank_count; r++) free(trees->of_work[i][r]);
-        free(trees->of_work[i]);
-    }
-    free(trees->of_work);
     free(trees->nodes);
     free(trees->there);
     free(trees->ns);
     aorta_table_free(&trees->table);
     aorta_intern_free(&trees->names);
-    *trees = (struct aorta_call_trees){0};
 }
 
 static bool in_all(const struct aorta_call_trees *trees, uint32_t node) {

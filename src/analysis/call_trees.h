@@ -30,12 +30,13 @@ struct aorta_call_trees {
     const struct aorta_trace_compare_input *of;
     struct aorta_table table;
     struct aorta_intern names;
-    bool any; /* operations or modules are recorded */
+    struct aorta_arena *memory; /* of the arrays of of_work */
+    bool any;                   /* operations or modules are recorded */
 };
 
-/* AORTA_MEMORY. In any case aorta_call_trees_free. */
-AORTA_MUST_USE aorta_status aorta_call_trees_make(const struct aorta_trace_compare_input *inputs, size_t count,
-                                                  struct aorta_call_trees *trees);
+/* Ends with aorta_call_trees_free. */
+struct aorta_call_trees aorta_call_trees_make(const struct aorta_trace_compare_input *inputs, size_t count,
+                                              struct aorta_arena *memory);
 void aorta_call_trees_free(struct aorta_call_trees *trees);
 
 /* The node that the work of this node counts for. */

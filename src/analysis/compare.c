@@ -18,8 +18,9 @@ const char *aorta_trace_section_name(enum aorta_trace_section section) {
 }
 
 /* Samples per rank, one recording after the other; zeros where the thing does not occur. */
-static double *per_rank(const struct aorta_trace_side *side, const struct compare_samples_row *row) {
-    double *values = calloc(side->step_count + 1, sizeof *values), *at = values;
+static double *per_rank(const struct aorta_trace_side *side, const struct compare_samples_row *row,
+                        struct aorta_arena *memory) {
+    double *values = aorta_arena_alloc(memory, side->step_count * sizeof *values), *at = values;
     for (size_t r = 0; values && r < side->count; at += side->steps[r++]) {
         const struct compare_series *series = &row->series[side->first + r];
         for (size_t i = 0; series->ns && i < side->steps[r]; i++)
@@ -70,31 +71,29 @@ static struct aorta_comparison compare_with_base(const struct aorta_trace_compar
     return aorta_compare(&before, &after, AORTA_MEAN, c->stepped ? &between : NULL);
 }
 
-static aorta_status compare_row(struct aorta_trace_comparison *c, const struct compare_samples_row *from,
-                                struct aorta_trace_compare_row *row) {
-    *row = (struct aorta_trace_compare_row){.section = from->section,
-                                            .name = from->name,
-                                            .communicates = from->communicates,
-                                            .part = from->part,
-                                            .good = from->good,
-                                            .below = from->below};
-    row->values = aorta_arena_alloc(&c->arena, c->side_count * sizeof *row->values);
-    double *base = per_rank(c->sides, from);
-    bool complete = row->values && base;
-    for (size_t i = 0; complete && i < c->side_count; i++) {
+static void compare_row(struct aorta_trace_comparison *c, const struct compare_samples_row *from,
+                        struct aorta_trace_compare_row *row) {
+    *row =
+        (struct aorta_trace_compare_row){.section = from->section,
+                                         .name = from->name,
+                                         .communicates = from->communicates,
+                                         .part = from->part,
+                                         .good = from->good,
+                                         .below = from->below,
+                                         .values = aorta_arena_alloc(&c->arena, c->side_count * sizeof *row->values)};
+    struct aorta_arena scratch = {0};
+    const double *base = per_rank(c->sides, from, &scratch);
+    for (size_t i = 0; row->values && i < c->side_count; i++) {
         struct aorta_trace_compared *value = &row->values[i];
-        double *samples = per_rank(&c->sides[i], from);
-        complete = samples != NULL;
-        if (!complete) break;
+        const double *samples = per_rank(&c->sides[i], from, &scratch);
+        if (scratch.failed) break;
         measure(&c->sides[i], from, samples, value);
         value->change_ms = value->ms - row->values[0].ms;
         value->percent = row->values[0].ms > 0 ? value->change_ms / row->values[0].ms * 100 : NAN;
         value->of = compare_with_base(c, base, i, samples);
         if (fabs(value->change_ms) > row->largest_ms) row->largest_ms = fabs(value->change_ms);
-        free(samples);
     }
-    free(base);
-    return complete ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
+    aorta_arena_end(&scratch, &c->arena);
 }
 
 static int by_change(const void *left, const void *right) {
@@ -117,11 +116,10 @@ static void sort_rows(struct aorta_trace_comparison *c) {
     qsort(rows + timeline, c->row_count - timeline, sizeof *rows, by_change);
 }
 
-/* False: no memory. */
-static bool make_sides(struct aorta_trace_comparison *c, const struct aorta_trace_compare_input *inputs, size_t count,
+static void make_sides(struct aorta_trace_comparison *c, const struct aorta_trace_compare_input *inputs, size_t count,
                        const struct compare_samples *samples) {
     double *pressures = aorta_arena_alloc(&c->arena, count * sizeof *pressures);
-    c->sides = pressures ? aorta_arena_alloc(&c->arena, count * sizeof *c->sides) : NULL;
+    c->sides = aorta_arena_alloc(&c->arena, count * sizeof *c->sides);
     for (size_t i = 0; c->sides && i < count; i++) {
         pressures[i] = inputs[i].pressure;
         struct aorta_trace_side *side = &c->sides[samples->sides[i]];
@@ -131,7 +129,6 @@ static bool make_sides(struct aorta_trace_comparison *c, const struct aorta_trac
         side->step_count += samples->steps[i];
         c->side_count = samples->sides[i] + 1;
     }
-    return c->sides != NULL;
 }
 
 static const char *why_unsure(const struct aorta_trace_comparison *c) {
@@ -251,15 +248,14 @@ static const struct aorta_trace_compare_row *find_largest(const struct aorta_tra
     return largest ? largest->source : NULL;
 }
 
-static aorta_status find_largest_of_sides(struct aorta_trace_comparison *c) {
-    struct aorta_compared *rows = malloc((c->row_count + 1) * sizeof *rows);
-    if (!rows) return AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
-    for (size_t side = 1; side < c->side_count; side++) {
+static void find_largest_of_sides(struct aorta_trace_comparison *c) {
+    struct aorta_arena scratch = {0};
+    struct aorta_compared *rows = aorta_arena_raw(&scratch, c->row_count * sizeof *rows);
+    for (size_t side = 1; rows && side < c->side_count; side++) {
         c->sides[side].longer = find_largest(c, side, true, rows);
         c->sides[side].shorter = find_largest(c, side, false, rows);
     }
-    free(rows);
-    return NULL;
+    aorta_arena_end(&scratch, &c->arena);
 }
 
 /* ---- the comparison ---- */
@@ -268,20 +264,16 @@ aorta_status aorta_trace_compare(const struct aorta_trace_compare_input *inputs,
                                  struct aorta_trace_comparison *c) {
     *c = (struct aorta_trace_comparison){0};
     struct compare_samples samples;
-    aorta_status status = aorta_compare_samples_make(inputs, count, &c->arena, &samples);
+    aorta_compare_samples_make(inputs, count, &c->arena, &samples);
     c->stepped = samples.stepped;
-    if (!status && !make_sides(c, inputs, count, &samples))
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
-    if (!status) {
-        c->unsure = why_unsure(c);
-        c->rows = aorta_arena_alloc(&c->arena, (samples.count + 1) * sizeof *c->rows);
-        if (!c->rows) status = AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
-    }
-    for (size_t i = 0; i < samples.count && !status; i++)
-        status = compare_row(c, &samples.rows[i], &c->rows[c->row_count++]);
-    aorta_compare_samples_free(&samples);
-    if (!status) sort_rows(c);
-    if (!status) status = find_largest_of_sides(c);
+    make_sides(c, inputs, count, &samples);
+    c->rows = aorta_arena_alloc(&c->arena, samples.count * sizeof *c->rows);
+    if (!c->arena.failed) c->unsure = why_unsure(c);
+    for (size_t i = 0; !c->arena.failed && i < samples.count; i++)
+        compare_row(c, &samples.rows[i], &c->rows[c->row_count++]);
+    if (!c->arena.failed) sort_rows(c);
+    if (!c->arena.failed) find_largest_of_sides(c);
+    aorta_status status = aorta_arena_check(&c->arena, "the comparison of recordings");
     if (status) aorta_trace_comparison_free(c);
     return status;
 }

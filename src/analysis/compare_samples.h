@@ -28,14 +28,12 @@ struct compare_samples {
     size_t *steps;   /* of each input */
     uint32_t *sides; /* of each input: the side that it belongs to */
     bool stepped;
-    struct compare_samples_row *rows; /* owned */
+    struct compare_samples_row *rows;
     size_t count, capacity;
-    struct aorta_table table; /* of rows, by section and name */
+    struct aorta_table table; /* of rows, by section and name; while they are made */
 };
 
-/* Ends with aorta_compare_samples_free, also on failure. */
-AORTA_MUST_USE aorta_status aorta_compare_samples_make(const struct aorta_trace_compare_input *inputs, size_t count,
-                                                       struct aorta_arena *arena, struct compare_samples *samples);
-void aorta_compare_samples_free(struct compare_samples *samples);
+void aorta_compare_samples_make(const struct aorta_trace_compare_input *inputs, size_t count, struct aorta_arena *arena,
+                                struct compare_samples *samples);
 
 #endif

@@ -41,21 +41,19 @@ static void make_values(struct aorta_counters *counters, enum aorta_counter_kind
     counters->of[kind].count = moments;
 }
 
-static bool reserve(struct aorta_counters *counters, enum aorta_counter_kind kind, size_t changes) {
-    counters->of[kind].points = malloc((changes + 1) * sizeof *counters->of[kind].points);
-    return counters->of[kind].points != NULL;
+static void reserve(struct aorta_counters *counters, enum aorta_counter_kind kind, size_t changes,
+                    struct aorta_arena *arena) {
+    counters->of[kind].points = aorta_arena_raw(arena, changes * sizeof *counters->of[kind].points);
 }
 
 /* ---- each counter ---- */
 
-static bool count_queue(const struct aorta_trace_rank *rank, struct aorta_counters *counters) {
+static void count_queue(const struct aorta_trace_rank *rank, struct aorta_counters *counters,
+                        struct aorta_arena *arena) {
     const struct aorta_trace *trace = rank->trace;
-    bool *seen = calloc(trace->call_count + 1, sizeof *seen);
-    if (!seen || !reserve(counters, AORTA_COUNTER_QUEUE, 2 * rank->work_count)) {
-        free(seen);
-        return false;
-    }
-    for (size_t i = 0; i < rank->work_count; i++) {
+    bool *seen = aorta_arena_alloc(arena, trace->call_count);
+    reserve(counters, AORTA_COUNTER_QUEUE, 2 * rank->work_count, arena);
+    for (size_t i = 0; !arena->failed && i < rank->work_count; i++) {
         const struct aorta_trace_work *work = &rank->work[i];
         if (work->call == AORTA_TRACE_NONE || seen[work->call]) continue;
         seen[work->call] = true;
@@ -63,35 +61,31 @@ static bool count_queue(const struct aorta_trace_rank *rank, struct aorta_counte
         change(counters, AORTA_COUNTER_QUEUE, trace->calls[work->call].start_ns, 1);
         change(counters, AORTA_COUNTER_QUEUE, work->start_ns, -1);
     }
-    free(seen);
     make_values(counters, AORTA_COUNTER_QUEUE, 0);
-    return true;
 }
 
-static aorta_status count_overlap(const struct aorta_trace_rank *rank, struct aorta_counters *counters) {
+static void count_overlap(const struct aorta_trace_rank *rank, struct aorta_counters *counters,
+                          struct aorta_arena *arena) {
     struct aorta_trace_busy busy;
     struct aorta_intervals both = {0};
     aorta_trace_busy_make(rank, &busy);
     aorta_intervals_intersect(&busy.compute, &busy.comm, &both);
-    aorta_status status = aorta_intervals_check(&both);
-    if (!status && !reserve(counters, AORTA_COUNTER_OVERLAP, 2 * both.count + 1))
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu stretches of overlap", both.count);
-    for (size_t i = 0; i < both.count && !status; i++) {
+    reserve(counters, AORTA_COUNTER_OVERLAP, 2 * both.count + 1, arena);
+    for (size_t i = 0; i < both.count && !arena->failed; i++) {
         change(counters, AORTA_COUNTER_OVERLAP, both.items[i].start_ns, 1);
         change(counters, AORTA_COUNTER_OVERLAP, both.items[i].end_ns, -1);
     }
-    if (!status && busy.comm.count) change(counters, AORTA_COUNTER_OVERLAP, rank->figures.start_ns, 0);
-    if (!status) make_values(counters, AORTA_COUNTER_OVERLAP, 0);
-    aorta_intervals_free(&both);
+    if (!arena->failed && busy.comm.count) change(counters, AORTA_COUNTER_OVERLAP, rank->figures.start_ns, 0);
+    make_values(counters, AORTA_COUNTER_OVERLAP, 0);
+    aorta_intervals_end(&both, arena);
     aorta_trace_busy_free(&busy);
-    return status;
 }
 
-static bool count_bytes(const struct aorta_trace_rank *rank, struct aorta_counters *counters) {
-    if (!reserve(counters, AORTA_COUNTER_COPIED, 2 * rank->work_count) ||
-        !reserve(counters, AORTA_COUNTER_COLLECTIVE, 2 * rank->work_count))
-        return false;
-    for (size_t i = 0; i < rank->work_count; i++) {
+static void count_bytes(const struct aorta_trace_rank *rank, struct aorta_counters *counters,
+                        struct aorta_arena *arena) {
+    reserve(counters, AORTA_COUNTER_COPIED, 2 * rank->work_count, arena);
+    reserve(counters, AORTA_COUNTER_COLLECTIVE, 2 * rank->work_count, arena);
+    for (size_t i = 0; !arena->failed && i < rank->work_count; i++) {
         const struct aorta_trace_work *work = &rank->work[i];
         const int64_t bytes = aorta_trace_bytes_of(rank->trace, work), ns = work->end_ns - work->start_ns;
         const enum aorta_counter_kind kind =
@@ -102,15 +96,16 @@ static bool count_bytes(const struct aorta_trace_rank *rank, struct aorta_counte
     }
     make_values(counters, AORTA_COUNTER_COPIED, 0);
     make_values(counters, AORTA_COUNTER_COLLECTIVE, 0);
-    return true;
 }
 
-static aorta_status count_memory(const struct aorta_trace_rank *rank, struct aorta_counters *counters) {
+static void count_memory(const struct aorta_trace_rank *rank, struct aorta_counters *counters,
+                         struct aorta_arena *arena) {
+    struct aorta_arena scratch = {0};
     struct aorta_memory memory;
     double before = 0;
-    AORTA_TRY(aorta_memory_make(rank, &memory));
-    const bool made = reserve(counters, AORTA_COUNTER_MEMORY, 2 * memory.block_count);
-    for (size_t i = 0; made && i < memory.block_count; i++) {
+    aorta_memory_make(rank, &scratch, &memory);
+    reserve(counters, AORTA_COUNTER_MEMORY, 2 * memory.block_count, arena);
+    for (size_t i = 0; !arena->failed && i < memory.block_count; i++) {
         const struct aorta_memory_block *block = &memory.blocks[i];
         const double mb = (double)block->bytes / 1e6;
         if (block->from_ns == INT64_MIN)
@@ -119,23 +114,15 @@ static aorta_status count_memory(const struct aorta_trace_rank *rank, struct aor
             change(counters, AORTA_COUNTER_MEMORY, block->from_ns, mb);
         if (block->to_ns != INT64_MAX) change(counters, AORTA_COUNTER_MEMORY, block->to_ns, -mb);
     }
-    if (made) make_values(counters, AORTA_COUNTER_MEMORY, before);
-    aorta_memory_free(&memory);
-    return made ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the counters of rank %d", rank->rank);
+    make_values(counters, AORTA_COUNTER_MEMORY, before);
+    aorta_arena_end(&scratch, arena);
 }
 
-aorta_status aorta_counters_make(const struct aorta_trace_rank *rank, struct aorta_counters *counters) {
+void aorta_counters_make(const struct aorta_trace_rank *rank, struct aorta_arena *arena,
+                         struct aorta_counters *counters) {
     *counters = (struct aorta_counters){.rank = rank->rank};
-    aorta_status status = NULL;
-    if (!count_queue(rank, counters) || !count_bytes(rank, counters))
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the counters of rank %d", rank->rank);
-    if (!status) status = count_overlap(rank, counters);
-    if (!status) status = count_memory(rank, counters);
-    if (status) aorta_counters_free(counters);
-    return status;
-}
-
-void aorta_counters_free(struct aorta_counters *counters) {
-    for (int kind = 0; kind < AORTA_COUNTER_COUNT; kind++) free(counters->of[kind].points);
-    *counters = (struct aorta_counters){0};
+    count_queue(rank, counters, arena);
+    count_bytes(rank, counters, arena);
+    count_overlap(rank, counters, arena);
+    count_memory(rank, counters, arena);
 }

@@ -29,8 +29,7 @@ struct aorta_counters {
     } of[AORTA_COUNTER_COUNT];
 };
 
-/* AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_counters_make(const struct aorta_trace_rank *rank, struct aorta_counters *counters);
-void aorta_counters_free(struct aorta_counters *counters);
+void aorta_counters_make(const struct aorta_trace_rank *rank, struct aorta_arena *arena,
+                         struct aorta_counters *counters);
 
 #endif

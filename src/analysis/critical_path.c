@@ -29,11 +29,12 @@ static int longest_first(const void *left, const void *right) {
     return a->ns != b->ns ? aorta_order_int64(b->ns, a->ns) : by_name(left, right);
 }
 
-aorta_status aorta_path_rows_make(const struct aorta_critical_path *path, uint32_t rank, struct aorta_path_rows *rows) {
+void aorta_path_rows_make(const struct aorta_critical_path *path, uint32_t rank, struct aorta_arena *arena,
+                          struct aorta_path_rows *rows) {
     size_t joined = 0;
-    *rows = (struct aorta_path_rows){.reason = path->reason, .rows = malloc((path->count + 1) * sizeof *rows->rows)};
-    if (!rows->rows) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu pieces of the critical path", path->count);
-    for (size_t i = 0; i < path->count; i++) {
+    *rows = (struct aorta_path_rows){.reason = path->reason,
+                                     .rows = aorta_arena_raw(arena, path->count * sizeof *rows->rows)};
+    for (size_t i = 0; rows->rows && i < path->count; i++) {
         const struct aorta_path_piece *piece = &path->pieces[i];
         const int64_t ns = piece->end_ns - piece->start_ns;
         rows->total_ns += ns;
@@ -52,10 +53,4 @@ aorta_status aorta_path_rows_make(const struct aorta_critical_path *path, uint32
     }
     rows->count = joined;
     if (joined) qsort(rows->rows, joined, sizeof *rows->rows, longest_first);
-    return NULL;
-}
-
-void aorta_path_rows_free(struct aorta_path_rows *rows) {
-    free(rows->rows);
-    *rows = (struct aorta_path_rows){0};
 }

@@ -3,7 +3,7 @@
 #ifndef AORTA_ANALYSIS_CRITICAL_PATH_H
 #define AORTA_ANALYSIS_CRITICAL_PATH_H
 
-#include "base/status.h"
+#include "base/arena.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -51,9 +51,8 @@ struct aorta_path_rows {
     int64_t total_ns; /* of the whole path */
     const char *reason;
 };
-/* `rank`: place; UINT32_MAX: all. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_path_rows_make(const struct aorta_critical_path *path, uint32_t rank,
-                                                 struct aorta_path_rows *rows);
-void aorta_path_rows_free(struct aorta_path_rows *rows);
+/* `rank`: place; UINT32_MAX: all. */
+void aorta_path_rows_make(const struct aorta_critical_path *path, uint32_t rank, struct aorta_arena *arena,
+                          struct aorta_path_rows *rows);
 
 #endif

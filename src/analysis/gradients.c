@@ -3,7 +3,6 @@
 #include "analysis/phases.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- backward pass ---- */
@@ -22,27 +21,23 @@ static bool is_of_training(const char *kernel) {
 }
 
 /* Each name once. */
-static aorta_status find_kernels_of_training(const struct aorta_trace_rank *rank, bool *found) {
+static bool has_kernels_of_training(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
     const struct aorta_trace *trace = rank->trace;
-    bool *seen = calloc(aorta_trace_text_count(trace) + 1, sizeof *seen);
-    if (!seen) return AORTA_ERROR(AORTA_MEMORY, "no memory for the names of %s", trace->path);
-    for (size_t i = 0; i < rank->work_count && !*found; i++) {
+    bool *seen = aorta_arena_alloc(memory, aorta_trace_text_count(trace)), found = false;
+    for (size_t i = 0; seen && i < rank->work_count && !found; i++) {
         const uint32_t name = rank->work[i].name;
-        if (!seen[name]) *found = is_of_training(aorta_trace_text(trace, name));
+        if (!seen[name]) found = is_of_training(aorta_trace_text(trace, name));
         seen[name] = true;
     }
-    free(seen);
-    return NULL;
+    return found;
 }
 
-static aorta_status find_training(const struct aorta_trace_rank *rank, bool *trains) {
-    struct aorta_phases phases;
-    const bool made = aorta_phases_make(rank, &phases);
-    *trains = made && phases.training;
-    aorta_phases_free(&phases);
-    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for the phases of %s", rank->trace->path);
-    if (*trains || has_operations(rank->trace)) return NULL;
-    return find_kernels_of_training(rank, trains);
+static bool trains(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
+    struct aorta_arena scratch = {0};
+    const bool training = aorta_phases_make(rank, &scratch).training ||
+                          (!has_operations(rank->trace) && has_kernels_of_training(rank, &scratch));
+    aorta_arena_end(&scratch, memory);
+    return training;
 }
 
 /* ---- process groups ---- */
@@ -77,25 +72,21 @@ bool aorta_group_may_copy_model(const struct aorta_trace *trace, uint32_t group)
     return true;
 }
 
-aorta_status aorta_trace_reduces_gradients(const struct aorta_trace_rank *rank, enum aorta_collective kind,
-                                           bool *reduces) {
+bool aorta_trace_reduces_gradients(const struct aorta_trace_rank *rank, enum aorta_collective kind,
+                                   struct aorta_arena *memory) {
     const struct aorta_trace *trace = rank->trace;
     bool copies = false;
-    *reduces = false;
     for (size_t i = 0; i < rank->work_count && !copies; i++) {
         const struct aorta_trace_work *work = &rank->work[i];
         if (!aorta_trace_is_collective(work) || aorta_trace_collective_kind(trace, work) != kind) continue;
         copies = work->collective == AORTA_TRACE_NONE ||
                  aorta_group_may_copy_model(trace, trace->collectives[work->collective].group);
     }
-    return copies ? find_training(rank, reduces) : NULL;
+    return copies && trains(rank, memory);
 }
 
-aorta_status aorta_trace_infers(const struct aorta_trace_rank *rank, bool *infers) {
-    bool trains = true;
-    if (!rank->trace->measured && has_operations(rank->trace)) AORTA_TRY(find_training(rank, &trains));
-    *infers = !trains;
-    return NULL;
+bool aorta_trace_infers(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
+    return !rank->trace->measured && has_operations(rank->trace) && !trains(rank, memory);
 }
 
 bool aorta_brings_activations(const struct aorta_trace_rank *rank, const struct aorta_trace_work *work) {

@@ -36,17 +36,14 @@ void aorta_host_waits_free(struct aorta_host_waits *waits) {
     aorta_intervals_free(&waits->device);
 }
 
-aorta_status aorta_host_waits_make(struct aorta_intervals *data, struct aorta_intervals *device,
-                                   struct aorta_host_waits *waits) {
+void aorta_host_waits_make(struct aorta_intervals *data, struct aorta_intervals *device,
+                           struct aorta_host_waits *waits) {
     *waits = (struct aorta_host_waits){.data = *data};
     *data = (struct aorta_intervals){0};
     aorta_intervals_normalise(&waits->data);
     aorta_intervals_normalise(device);
     aorta_intervals_subtract(device, &waits->data, &waits->device);
-    aorta_status status = aorta_intervals_check(&waits->device);
     aorta_intervals_free(device);
-    if (status) aorta_host_waits_free(waits);
-    return status;
 }
 
 struct aorta_idle aorta_idle_of_gap(const struct aorta_host_waits *waits, int64_t start_ns, int64_t end_ns,

@@ -40,9 +40,10 @@ struct aorta_host_waits {
     struct aorta_intervals data, device;
 };
 void aorta_host_waits_free(struct aorta_host_waits *waits);
-/* From waits in any order, which may overlap; both sets are normalised, `device` is emptied. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_host_waits_make(struct aorta_intervals *data, struct aorta_intervals *device,
-                                                  struct aorta_host_waits *waits);
+/* From waits in any order, which may overlap; both sets are normalised and emptied. Where memory is exhausted
+ * waits->device has failed. */
+void aorta_host_waits_make(struct aorta_intervals *data, struct aorta_intervals *device,
+                           struct aorta_host_waits *waits);
 
 /* A gap ends with the start of an operation that was launched at `launch_ns` (INT64_MIN: not known). Until the launch
  * the host is the reason, from then on the launch's latency. The parts add up to the gap. */

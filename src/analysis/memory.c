@@ -1,7 +1,6 @@
 #include "analysis/memory.h"
-
 #include "analysis/phases.h"
-#include "base/array.h"
+
 #include "base/hash.h"
 #include "base/sort.h"
 #include "base/table.h"
@@ -25,7 +24,7 @@ struct making {
     const struct aorta_trace_rank *rank;
     const struct aorta_trace *trace;
     struct aorta_memory *memory;
-    size_t block_capacity;
+    struct aorta_arena scratch;
     struct aorta_table live; /* of blocks, by address */
     struct span *passes, *optimizers;
     size_t pass_count, optimizer_count;
@@ -70,45 +69,41 @@ static bool is_block(const void *of, uint32_t number, const void *address) {
     return allocation_of(making, number)->address == *(const uint64_t *)address;
 }
 
-static bool add_block(struct making *making, const struct aorta_memory_block *block) {
-    struct aorta_memory *memory = making->memory;
-    if (!aorta_array_fit(&memory->blocks, &making->block_capacity, memory->block_count + 1, sizeof *memory->blocks))
-        return false;
+static void add_block(struct aorta_memory *memory, const struct aorta_memory_block *block) {
     memory->blocks[memory->block_count++] = *block;
-    return true;
 }
 
-static bool allocate(struct making *making, uint32_t row) {
+static void allocate(struct making *making, uint32_t row) {
     const struct aorta_trace_allocation *allocation = &making->trace->allocations[row];
     const struct aorta_memory_block block = {.from_ns = allocation->at_ns,
                                              .to_ns = INT64_MAX,
                                              .bytes = allocation->bytes,
                                              .allocation = row,
                                              .use = AORTA_MEMORY_OTHER};
-    if (!aorta_table_reserve(&making->live, making->memory->block_count + 1, hash_of, making)) return false;
-    if (!add_block(making, &block)) return false;
+    making->scratch.failed |= !aorta_table_reserve(&making->live, making->memory->block_count + 1, hash_of, making);
+    if (making->scratch.failed) return;
+    add_block(making->memory, &block);
     uint32_t *slot =
         aorta_table_slot(&making->live, hash_of_address(allocation->address), is_block, making, &allocation->address);
     *slot = (uint32_t)making->memory->block_count;
-    return true;
 }
 
-static bool release(struct making *making, const struct aorta_trace_allocation *freed) {
+static void release(struct making *making, const struct aorta_trace_allocation *freed) {
     if (making->live.slot_count) {
         const uint32_t *slot =
             aorta_table_slot(&making->live, hash_of_address(freed->address), is_block, making, &freed->address);
         struct aorta_memory_block *block = *slot ? &making->memory->blocks[*slot - 1] : NULL;
         if (block && block->to_ns == INT64_MAX) {
             block->to_ns = freed->at_ns;
-            return true;
+            return;
         }
     }
     const struct aorta_memory_block block = {INT64_MIN, freed->at_ns, -freed->bytes, AORTA_TRACE_NONE,
                                              AORTA_MEMORY_BEFORE};
-    return add_block(making, &block);
+    add_block(making->memory, &block);
 }
 
-static bool make_blocks(struct making *making) {
+static void make_blocks(struct making *making) {
     const struct aorta_trace *trace = making->trace;
     const bool any = takes_any(making->rank);
     bool first = true;
@@ -117,9 +112,11 @@ static bool make_blocks(struct making *making) {
         if (!is_of_rank(making, allocation, any) || !allocation->bytes) continue;
         if (first && allocation->allocated >= 0) making->before_bytes = allocation->allocated - allocation->bytes;
         first = false;
-        if (!(allocation->bytes > 0 ? allocate(making, (uint32_t)i) : release(making, allocation))) return false;
+        if (allocation->bytes > 0)
+            allocate(making, (uint32_t)i);
+        else
+            release(making, allocation);
     }
-    return true;
 }
 
 /* ---- passes ---- */
@@ -141,13 +138,12 @@ static bool is_outermost(const struct aorta_trace *trace, const struct aorta_tra
 }
 
 /* Backward passes: operations of autograd, with none of a forward pass between them. */
-static bool find_passes(struct making *making) {
+static void find_passes(struct making *making) {
     const struct aorta_trace *trace = making->trace;
-    struct span *all = malloc((trace->operation_count + 1) * sizeof *all);
+    struct span *all = aorta_arena_raw(&making->scratch, trace->operation_count * sizeof *all);
     size_t count = 0;
     bool open = false;
-    if (!all) return false;
-    for (size_t i = 0; i < trace->operation_count; i++) {
+    for (size_t i = 0; all && i < trace->operation_count; i++) {
         const struct aorta_trace_operation *operation = &trace->operations[i];
         if (!is_outermost(trace, operation)) continue;
         const bool backward = operation->gradient ||
@@ -167,12 +163,11 @@ static bool find_passes(struct making *making) {
             last->end_ns = all[i].end_ns;
         open |= all[i].backward;
     }
-    return true;
 }
 
-static bool find_optimizers(struct making *making) {
+static void find_optimizers(struct making *making) {
     const struct aorta_trace *trace = making->trace;
-    making->optimizers = malloc((trace->annotation_count + 1) * sizeof *making->optimizers);
+    making->optimizers = aorta_arena_raw(&making->scratch, trace->annotation_count * sizeof *making->optimizers);
     for (size_t i = 0; making->optimizers && i < trace->annotation_count; i++) {
         const struct aorta_trace_annotation *range = &trace->annotations[i];
         const char *name = aorta_trace_text(trace, range->name);
@@ -180,7 +175,6 @@ static bool find_optimizers(struct making *making) {
         making->optimizers[making->optimizer_count++] = (struct span){range->start_ns, range->end_ns, false};
         making->adam |= strstr(name, "Adam") != NULL;
     }
-    return making->optimizers != NULL;
 }
 
 /* ---- uses ---- */
@@ -215,31 +209,29 @@ static int by_time(const void *left, const void *right) {
     return a->at_ns != b->at_ns ? aorta_order_int64(a->at_ns, b->at_ns) : aorta_order_int64(a->bytes, b->bytes);
 }
 
-static struct change *make_changes(const struct aorta_memory *memory, size_t *count) {
-    struct change *changes = malloc((2 * memory->block_count + 1) * sizeof *changes);
+static struct change *make_changes(const struct aorta_memory *memory, size_t *count, struct aorta_arena *arena) {
+    struct change *changes = aorta_arena_raw(arena, 2 * memory->block_count * sizeof *changes);
     *count = 0;
     for (size_t i = 0; changes && i < memory->block_count; i++) {
         const struct aorta_memory_block *block = &memory->blocks[i];
         changes[(*count)++] = (struct change){block->from_ns, block->bytes, block->use};
         if (block->to_ns != INT64_MAX) changes[(*count)++] = (struct change){block->to_ns, -block->bytes, block->use};
     }
-    if (changes && *count) qsort(changes, *count, sizeof *changes, by_time);
+    if (*count) qsort(changes, *count, sizeof *changes, by_time);
     return changes;
 }
 
 /* The gradients that stand at once at most. */
-static bool most_gradients(const struct aorta_memory *memory, int64_t *most) {
+static int64_t most_gradients(struct making *making) {
     size_t count;
-    int64_t bytes = 0;
-    struct change *changes = make_changes(memory, &count);
-    *most = 0;
-    for (size_t i = 0; changes && i < count; i++) {
+    int64_t bytes = 0, most = 0;
+    const struct change *changes = make_changes(making->memory, &count, &making->scratch);
+    for (size_t i = 0; i < count; i++) {
         if (changes[i].use != AORTA_MEMORY_GRADIENTS) continue;
         bytes += changes[i].bytes;
-        if (bytes > *most) *most = bytes;
+        if (bytes > most) most = bytes;
     }
-    free(changes);
-    return changes != NULL;
+    return most;
 }
 
 static int64_t least(int64_t a, int64_t b) {
@@ -247,14 +239,13 @@ static int64_t least(int64_t a, int64_t b) {
 }
 
 /* What stood before and is never freed, in up to three blocks. */
-static bool split_before(struct making *making) {
+static void split_before(struct making *making) {
     struct aorta_memory *memory = making->memory;
-    int64_t gradients, rest = making->before_bytes;
-    if (!most_gradients(memory, &gradients)) return false;
+    int64_t rest = making->before_bytes;
     for (size_t i = 0; i < memory->block_count; i++)
         if (memory->blocks[i].from_ns == INT64_MIN) rest -= memory->blocks[i].bytes;
-    if (rest <= 0) return true;
-    const int64_t parameters = least(rest, gradients);
+    if (rest <= 0) return;
+    const int64_t parameters = least(rest, most_gradients(making));
     const int64_t optimizer = making->adam ? least(rest - parameters, 2 * parameters) : 0;
     const int64_t parts[][2] = {{parameters, AORTA_MEMORY_PARAMETERS},
                                 {optimizer, AORTA_MEMORY_OPTIMIZER},
@@ -262,17 +253,16 @@ static bool split_before(struct making *making) {
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         const struct aorta_memory_block block = {INT64_MIN, INT64_MAX, parts[i][0], AORTA_TRACE_NONE,
                                                  (uint8_t)parts[i][1]};
-        if (block.bytes > 0 && !add_block(making, &block)) return false;
+        if (block.bytes > 0) add_block(memory, &block);
     }
-    return true;
 }
 
-static bool find_peak(struct making *making) {
+static void find_peak(struct making *making) {
     struct aorta_memory *memory = making->memory;
     size_t count;
     int64_t bytes = 0, use[AORTA_MEMORY_USE_COUNT] = {0};
-    struct change *changes = make_changes(memory, &count);
-    for (size_t i = 0; changes && i < count; i++) {
+    const struct change *changes = make_changes(memory, &count, &making->scratch);
+    for (size_t i = 0; i < count; i++) {
         bytes += changes[i].bytes;
         use[changes[i].use] += changes[i].bytes;
         if (bytes <= memory->peak_bytes) continue;
@@ -280,12 +270,10 @@ static bool find_peak(struct making *making) {
         memory->peak_ns = changes[i].at_ns;
         memcpy(memory->peak_use, use, sizeof use);
     }
-    free(changes);
     memory->peak_reserved = -1;
     for (size_t i = 0; i < making->trace->allocation_count; i++)
         if (making->trace->allocations[i].at_ns == memory->peak_ns)
             memory->peak_reserved = making->trace->allocations[i].reserved;
-    return changes != NULL;
 }
 
 /* ---- rows at the peak ---- */
@@ -349,13 +337,14 @@ static void join_rows(struct aorta_memory *memory) {
     if (rows) qsort(memory->rows, rows, sizeof *memory->rows, largest_first);
 }
 
-static bool make_rows(struct making *making) {
+static void make_rows(struct making *making, struct aorta_arena *arena) {
     struct aorta_memory *memory = making->memory;
     const struct aorta_trace *trace = making->trace;
-    struct places places = {.trace = trace, .functions = aorta_nest_of(trace->functions, trace->function_count)};
-    memory->rows = malloc((memory->block_count + 1) * sizeof *memory->rows);
-    const bool made = places.functions && memory->rows && aorta_forwards_make(trace, &places.forwards);
-    for (size_t i = 0; made && i < memory->block_count; i++) {
+    const struct places places = {trace, aorta_nest_of(trace->functions, trace->function_count, &making->scratch),
+                                  aorta_forwards_make(trace, &making->scratch)};
+    memory->rows = aorta_arena_raw(arena, memory->block_count * sizeof *memory->rows);
+    if (making->scratch.failed || !memory->rows) return;
+    for (size_t i = 0; i < memory->block_count; i++) {
         const struct aorta_memory_block *block = &memory->blocks[i];
         if (block->from_ns > memory->peak_ns || block->to_ns <= memory->peak_ns) continue;
         struct aorta_memory_row *row = &memory->rows[memory->count++];
@@ -367,41 +356,38 @@ static bool make_rows(struct making *making) {
                                          .blocks = 1};
         if (block->allocation != AORTA_TRACE_NONE) place_of(&places, &trace->allocations[block->allocation], row);
     }
-    if (made) join_rows(memory);
-    aorta_forwards_free(&places.forwards);
-    free(places.functions);
-    return made;
+    join_rows(memory);
 }
 
 /* ---- all of it ---- */
 
-static bool make(struct making *making) {
-    struct aorta_memory *memory = making->memory;
-    if (!make_blocks(making) || !find_passes(making) || !find_optimizers(making)) return false;
-    for (size_t i = 0; i < memory->block_count; i++)
-        if (memory->blocks[i].from_ns != INT64_MIN) memory->blocks[i].use = (uint8_t)use_of(making, &memory->blocks[i]);
-    return split_before(making) && find_peak(making) && make_rows(making);
-}
-
-aorta_status aorta_memory_make(const struct aorta_trace_rank *rank, struct aorta_memory *memory) {
+void aorta_memory_make(const struct aorta_trace_rank *rank, struct aorta_arena *arena, struct aorta_memory *memory) {
+    enum { BEFORE = 3 }; /* blocks that split_before adds */
     struct making making = {.rank = rank, .trace = rank->trace, .memory = memory};
     *memory = (struct aorta_memory){.peak_ns = INT64_MIN};
-    const bool made = make(&making);
+    memory->blocks = aorta_arena_raw(arena, (rank->trace->allocation_count + BEFORE) * sizeof *memory->blocks);
+    if (memory->blocks) {
+        make_blocks(&making);
+        find_passes(&making);
+        find_optimizers(&making);
+        for (size_t i = 0; i < memory->block_count; i++)
+            if (memory->blocks[i].from_ns != INT64_MIN)
+                memory->blocks[i].use = (uint8_t)use_of(&making, &memory->blocks[i]);
+        split_before(&making);
+        find_peak(&making);
+        make_rows(&making, arena);
+    }
     if (!memory->block_count) memory->reason = "the file has no allocations (torch.profiler: profile_memory=True)";
     aorta_table_free(&making.live);
-    free(making.passes);
-    free(making.optimizers);
-    if (made) return NULL;
-    aorta_memory_free(memory);
-    return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu allocations", rank->trace->allocation_count);
+    aorta_arena_end(&making.scratch, arena);
 }
 
-aorta_status aorta_memory_over(const struct aorta_memory *memory, const int64_t *bounds, size_t count,
-                               struct aorta_memory_part *parts) {
+void aorta_memory_over(const struct aorta_memory *memory, const int64_t *bounds, size_t count,
+                       struct aorta_arena *arena, struct aorta_memory_part *parts) {
     size_t change_count, at = 0;
     struct aorta_memory_part now = {0};
-    struct change *changes = make_changes(memory, &change_count);
-    if (!changes) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu blocks", memory->block_count);
+    struct aorta_arena scratch = {0};
+    const struct change *changes = make_changes(memory, &change_count, &scratch);
     for (size_t i = 0; i < count; i++) {
         for (; at < change_count && changes[at].at_ns < bounds[i]; at++) {
             now.bytes += changes[at].bytes;
@@ -414,12 +400,5 @@ aorta_status aorta_memory_over(const struct aorta_memory *memory, const int64_t 
             if (now.bytes > parts[i].bytes) parts[i] = now;
         }
     }
-    free(changes);
-    return NULL;
-}
-
-void aorta_memory_free(struct aorta_memory *memory) {
-    free(memory->blocks);
-    free(memory->rows);
-    *memory = (struct aorta_memory){0};
+    aorta_arena_end(&scratch, arena);
 }

@@ -1,7 +1,7 @@
 #include "analysis/steps.h"
 #include "base/sort.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 struct aorta_order {
     const struct aorta_range *ranges;
@@ -9,7 +9,7 @@ struct aorta_order {
     size_t count;
     uint32_t *compute; /* of the compute role, by stream, then start */
     size_t compute_count;
-    struct aorta_intervals busy;
+    struct aorta_intervals busy; /* in the arena, too */
 };
 
 /* ---- making ---- */
@@ -44,59 +44,43 @@ static void sort_ranges(const struct aorta_profile *profile, struct aorta_order 
     take_keys(keys, order->compute_count, order->compute);
 }
 
-static void collect_busy(const struct aorta_overlap *overlap, struct aorta_intervals *busy) {
+static struct aorta_intervals collect_busy(const struct aorta_overlap *overlap, struct aorta_arena *memory) {
+    struct aorta_intervals busy = {0}, copy;
     for (size_t i = 0; i < overlap->segment_count; i++)
         if (overlap->segments[i].roles)
-            aorta_intervals_add(busy, overlap->segments[i].start_ns, overlap->segments[i].end_ns);
-    aorta_intervals_normalise(busy);
+            aorta_intervals_add(&busy, overlap->segments[i].start_ns, overlap->segments[i].end_ns);
+    aorta_intervals_normalise(&busy);
+    copy = busy;
+    copy.items = aorta_arena_raw(memory, busy.count * sizeof *copy.items);
+    if (copy.items && busy.count) memcpy(copy.items, busy.items, busy.count * sizeof *copy.items);
+    aorta_intervals_end(&busy, memory);
+    return copy;
 }
 
-static void order_free(struct aorta_order *order) {
-    if (!order) return;
-    aorta_intervals_free(&order->busy);
-    free(order->by_start);
-    free(order->compute);
-    free(order);
-}
-
-static aorta_status order_make(const struct aorta_iteration *iteration, struct aorta_order **order) {
+static struct aorta_order *order_make(const struct aorta_iteration *iteration, struct aorta_arena *memory) {
     const struct aorta_profile *profile = iteration->profile;
-    size_t limit = profile->range_count + 1;
-    struct key *keys = malloc(limit * sizeof *keys);
-    struct aorta_order *made = calloc(1, sizeof *made);
-    aorta_status status = NULL;
+    const size_t limit = profile->range_count;
+    struct aorta_arena scratch = {0};
+    struct key *keys = aorta_arena_raw(&scratch, limit * sizeof *keys);
+    struct aorta_order *made = aorta_arena_alloc(memory, sizeof *made);
     if (made) {
-        made->by_start = malloc(limit * sizeof *made->by_start);
-        made->compute = malloc(limit * sizeof *made->compute);
+        made->by_start = aorta_arena_raw(memory, limit * sizeof *made->by_start);
+        made->compute = aorta_arena_raw(memory, limit * sizeof *made->compute);
         made->ranges = profile->ranges;
     }
-    if (!keys || !made || !made->by_start || !made->compute)
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory to order %zu ranges", profile->range_count);
-    if (!status) {
+    if (keys && !memory->failed) {
         sort_ranges(profile, made, keys);
-        collect_busy(iteration->overlap, &made->busy);
-        status = aorta_intervals_check(&made->busy);
+        made->busy = collect_busy(iteration->overlap, memory);
     }
-    free(keys);
-    if (status) {
-        order_free(made);
-        made = NULL;
-    }
-    *order = made;
-    return status;
+    aorta_arena_end(&scratch, memory);
+    return made;
 }
 
-aorta_status aorta_rank_step_make(const struct aorta_iteration *iteration, struct aorta_rank_step *step) {
-    *step = (struct aorta_rank_step){.iteration = *iteration};
-    step->arrivals = calloc(iteration->profile->range_count + 1, sizeof *step->arrivals);
-    if (!step->arrivals) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranges", iteration->profile->range_count);
-    return order_make(iteration, &step->order);
-}
-
-void aorta_rank_step_free(struct aorta_rank_step *step) {
-    free(step->arrivals);
-    order_free(step->order);
-    *step = (struct aorta_rank_step){0};
+struct aorta_rank_step aorta_rank_step_make(const struct aorta_iteration *iteration, struct aorta_arena *memory) {
+    return (struct aorta_rank_step){
+        .iteration = *iteration,
+        .arrivals = aorta_arena_alloc(memory, iteration->profile->range_count * sizeof(struct aorta_arrival)),
+        .order = order_make(iteration, memory)};
 }
 
 /* ---- asking ---- */

@@ -67,15 +67,13 @@ static size_t sorted_edges(const struct aorta_profile *profile, struct edge *edg
 }
 
 /* From `from_ns` on: what runs earlier runs in the iteration before. */
-static aorta_status cut_cells(const struct aorta_profile *profile, int64_t from_ns, struct cells *cells) {
-    size_t limit = 2 * profile->range_count + 1;
-    struct edge *edges = malloc(limit * sizeof *edges);
-    cells->items = malloc(limit * sizeof *cells->items);
-    if (!edges || !cells->items) {
-        free(edges);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory to analyse %zu ranges", profile->range_count);
-    }
-    size_t edge_count = sorted_edges(profile, edges);
+static void cut_cells(const struct aorta_profile *profile, int64_t from_ns, struct cells *cells,
+                      struct aorta_arena *memory) {
+    const size_t limit = 2 * profile->range_count;
+    struct aorta_arena scratch = {0};
+    struct edge *edges = aorta_arena_raw(&scratch, limit * sizeof *edges);
+    cells->items = aorta_arena_raw(memory, limit * sizeof *cells->items);
+    const size_t edge_count = edges && cells->items ? sorted_edges(profile, edges) : 0;
     struct running running = {0};
     for (size_t i = 0; i < edge_count; i++) {
         running_add(&running, &profile->ranges[edges[i].range], edges[i].end ? -1 : 1);
@@ -90,8 +88,7 @@ static aorta_status cut_cells(const struct aorta_profile *profile, int64_t from_
             .copy = running.copy > 0,
         };
     }
-    free(edges);
-    return NULL;
+    aorta_arena_end(&scratch, memory);
 }
 
 /* ---- sums ---- */
@@ -134,10 +131,10 @@ static void sum_cells(const struct aorta_profile *profile, const struct cells *c
         overlap->utilization[role] = overlap->span_ns ? (double)overlap->role_ns[role] / (double)overlap->span_ns : NAN;
 }
 
-static aorta_status merge_segments(const struct cells *cells, struct aorta_overlap *overlap) {
+static void merge_segments(const struct cells *cells, struct aorta_overlap *overlap, struct aorta_arena *memory) {
     overlap->segments = malloc((cells->count + 1) * sizeof *overlap->segments);
-    if (!overlap->segments) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu segments", cells->count);
-    for (size_t i = 0; i < cells->count; i++) {
+    memory->failed |= !overlap->segments;
+    for (size_t i = 0; overlap->segments && i < cells->count; i++) {
         const struct cell *cell = &cells->items[i];
         struct aorta_segment *last = overlap->segments + overlap->segment_count;
         if (overlap->segment_count && last[-1].roles == cell->roles)
@@ -148,7 +145,6 @@ static aorta_status merge_segments(const struct cells *cells, struct aorta_overl
         }
     }
     aorta_array_trim(&overlap->segments, overlap->segment_count, sizeof *overlap->segments);
-    return NULL;
 }
 
 /* ---- which collective is to blame for exposed communication ---- */
@@ -180,38 +176,29 @@ static int end_order(const void *left, const void *right) {
     return (a->range < b->range) - (a->range > b->range);
 }
 
-static aorta_status active_begin(const struct aorta_profile *profile, struct active *active) {
-    *active = (struct active){.profile = profile};
-    size_t limit = profile->range_count + 1;
-    active->begins = malloc(limit * sizeof *active->begins);
-    active->ends = malloc(limit * sizeof *active->ends);
-    active->place = malloc(limit * sizeof *active->place);
-    active->counts = calloc(limit, sizeof *active->counts);
-    if (!active->begins || !active->ends || !active->place || !active->counts)
-        return AORTA_ERROR(AORTA_MEMORY, "no memory to order %zu ranges", profile->range_count);
-    for (size_t i = 0; i < profile->range_count; i++) {
+static struct active active_begin(const struct aorta_profile *profile, struct aorta_arena *memory) {
+    const size_t limit = profile->range_count;
+    struct active active = {.profile = profile,
+                            .begins = aorta_arena_raw(memory, limit * sizeof *active.begins),
+                            .ends = aorta_arena_raw(memory, limit * sizeof *active.ends),
+                            .place = aorta_arena_raw(memory, limit * sizeof *active.place),
+                            .counts = aorta_arena_alloc(memory, (limit + 1) * sizeof *active.counts)};
+    for (size_t i = 0; active.counts && i < limit; i++) {
         const struct aorta_range *range = &profile->ranges[i];
         if (range->info.kind != AORTA_RANGE_COLLECTIVE) continue;
-        active->begins[active->total] = (struct mark){range->start_ns, (uint32_t)i};
-        active->ends[active->total++] = (struct mark){range->end_ns, (uint32_t)i};
+        active.begins[active.total] = (struct mark){range->start_ns, (uint32_t)i};
+        active.ends[active.total++] = (struct mark){range->end_ns, (uint32_t)i};
     }
-    qsort(active->begins, active->total, sizeof *active->begins, begin_order);
-    qsort(active->ends, active->total, sizeof *active->ends, end_order);
-    for (size_t i = 0; i < active->total; i++) active->place[active->ends[i].range] = (uint32_t)i;
-    return NULL;
+    if (active.total) qsort(active.begins, active.total, sizeof *active.begins, begin_order);
+    if (active.total) qsort(active.ends, active.total, sizeof *active.ends, end_order);
+    for (size_t i = 0; i < active.total; i++) active.place[active.ends[i].range] = (uint32_t)i;
+    return active;
 }
 
 static void active_move(struct active *active, int64_t time_ns) {
     for (; active->next < active->total && active->begins[active->next].time_ns <= time_ns; active->next++)
         for (size_t i = active->place[active->begins[active->next].range] + 1; i <= active->total; i += i & -i)
             active->counts[i]++;
-}
-
-static void active_free(struct active *active) {
-    free(active->begins);
-    free(active->ends);
-    free(active->place);
-    free(active->counts);
 }
 
 /* How many have begun of those that end at this time or before. */
@@ -259,14 +246,14 @@ static void add_exposed(struct aorta_overlap *overlap, const struct cell *cell, 
     overlap->exposed_count++;
 }
 
-static aorta_status blame_collectives(const struct aorta_profile *profile, const struct cells *cells,
-                                      struct aorta_overlap *overlap) {
+static void blame_collectives(const struct aorta_profile *profile, const struct cells *cells,
+                              struct aorta_overlap *overlap, struct aorta_arena *memory) {
     overlap->exposed = malloc((cells->count + 1) * sizeof *overlap->exposed);
-    if (!overlap->exposed) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu exposed stretches", cells->count);
-    struct active active;
-    aorta_status status = active_begin(profile, &active);
+    struct aorta_arena scratch = {0};
+    struct active active = active_begin(profile, &scratch);
+    scratch.failed |= !overlap->exposed;
     size_t end = 0; /* one past the last cell of the wait that cell i is in */
-    for (size_t i = 0; !status && i < cells->count; i++) {
+    for (size_t i = 0; !scratch.failed && i < cells->count; i++) {
         const struct cell *cell = &cells->items[i];
         if (!cell_exposed(cell)) continue;
         if (end <= i)
@@ -276,14 +263,13 @@ static aorta_status blame_collectives(const struct aorta_profile *profile, const
         overlap->kind[profile->ranges[range].info.collective].blamed_ns += cell->end_ns - cell->start_ns;
         add_exposed(overlap, cell, range);
     }
-    active_free(&active);
+    aorta_arena_end(&scratch, memory);
     aorta_array_trim(&overlap->exposed, overlap->exposed_count, sizeof *overlap->exposed);
-    return status;
 }
 
 /* ---- why the device was idle ---- */
 
-static aorta_status collect_waits(const struct aorta_profile *profile, struct aorta_host_waits *waits) {
+static void collect_waits(const struct aorta_profile *profile, struct aorta_host_waits *waits) {
     struct aorta_intervals data = {0}, device = {0};
     for (size_t i = 0; i < profile->host_count; i++) {
         const struct aorta_host_range *range = &profile->host[i];
@@ -291,7 +277,7 @@ static aorta_status collect_waits(const struct aorta_profile *profile, struct ao
         struct aorta_intervals *set = range->kind == AORTA_HOST_DATA_WAIT ? &data : &device;
         aorta_intervals_add(set, range->start_ns, range->end_ns);
     }
-    return aorta_host_waits_make(&data, &device, waits);
+    aorta_host_waits_make(&data, &device, waits);
 }
 
 static void explain_gap(const struct aorta_host_waits *waits, int64_t start_ns, int64_t end_ns, int64_t launch_ns,
@@ -314,16 +300,15 @@ static int64_t dependency_within(const struct cell *cell, const struct aorta_ran
     return from < cell->end_ns ? cell->end_ns - from : 0;
 }
 
-static aorta_status explain_idle(const struct aorta_profile *profile, const struct cells *cells,
-                                 struct aorta_overlap *overlap) {
-    struct aorta_host_waits waits = {0};
-    const struct aorta_range **order = malloc((profile->range_count + 1) * sizeof(*order));
-    aorta_status status = order ? collect_waits(profile, &waits)
-                                : AORTA_ERROR(AORTA_MEMORY, "no memory to order %zu ranges", profile->range_count);
-    size_t count = 0;
-    for (; !status && count < profile->range_count; count++) order[count] = &profile->ranges[count];
-    if (!status && count) {
-        qsort(order, count, sizeof(*order), by_start);
+static void explain_idle(const struct aorta_profile *profile, const struct cells *cells, struct aorta_overlap *overlap,
+                         struct aorta_arena *memory) {
+    struct aorta_host_waits waits;
+    size_t count = profile->range_count;
+    const struct aorta_range **order = aorta_arena_raw(memory, count * sizeof *order);
+    collect_waits(profile, &waits);
+    if (order && count) {
+        for (size_t i = 0; i < count; i++) order[i] = &profile->ranges[i];
+        qsort(order, count, sizeof *order, by_start);
         explain_gap(&waits, profile->start_ns - overlap->lead_ns, profile->start_ns, order[0]->enqueue_ns,
                     &overlap->idle);
         const struct aorta_range *next_compute = NULL;
@@ -338,14 +323,13 @@ static aorta_status explain_idle(const struct aorta_profile *profile, const stru
                 explain_gap(&waits, cell->start_ns, cell->end_ns, order[count]->enqueue_ns, &overlap->idle);
         }
     }
+    memory->failed |= waits.device.failed;
     aorta_host_waits_free(&waits);
-    free(order);
-    return status;
 }
 
-aorta_status aorta_overlap_compute(const struct aorta_profile *profile, int64_t previous_end_ns,
-                                   struct aorta_overlap *overlap) {
-    memset(overlap, 0, sizeof *overlap);
+void aorta_overlap_make(const struct aorta_profile *profile, int64_t previous_end_ns, struct aorta_arena *memory,
+                        struct aorta_overlap *overlap) {
+    *overlap = (struct aorta_overlap){0};
     int64_t from_ns = profile->start_ns;
     if (previous_end_ns != INT64_MIN && previous_end_ns < profile->start_ns)
         overlap->lead_ns = profile->start_ns - previous_end_ns;
@@ -353,15 +337,22 @@ aorta_status aorta_overlap_compute(const struct aorta_profile *profile, int64_t 
         from_ns = previous_end_ns < profile->end_ns ? previous_end_ns : profile->end_ns;
     overlap->span_ns = profile->end_ns - from_ns;
     struct cells cells = {0};
-    aorta_status status = cut_cells(profile, from_ns, &cells);
-    if (!status) {
-        sum_cells(profile, &cells, overlap);
-        status = merge_segments(&cells, overlap);
-    }
-    if (!status) status = blame_collectives(profile, &cells, overlap);
-    if (!status) status = explain_idle(profile, &cells, overlap);
-    free(cells.items);
+    struct aorta_arena scratch = {0};
+    cut_cells(profile, from_ns, &cells, &scratch);
+    sum_cells(profile, &cells, overlap);
+    merge_segments(&cells, overlap, &scratch);
+    blame_collectives(profile, &cells, overlap, &scratch);
+    explain_idle(profile, &cells, overlap, &scratch);
+    aorta_arena_end(&scratch, memory);
+}
+
+aorta_status aorta_overlap_compute(const struct aorta_profile *profile, int64_t previous_end_ns,
+                                   struct aorta_overlap *overlap) {
+    struct aorta_arena memory = {0};
+    aorta_overlap_make(profile, previous_end_ns, &memory, overlap);
+    aorta_status status = aorta_arena_check(&memory, "the overlap of a step");
     if (status) aorta_overlap_free(overlap);
+    aorta_arena_free(&memory);
     return status;
 }
 

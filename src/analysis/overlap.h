@@ -55,6 +55,9 @@ struct aorta_overlap {
  * there. Fills *overlap (no need to initialise); the caller ends it with aorta_overlap_free. */
 AORTA_MUST_USE aorta_status aorta_overlap_compute(const struct aorta_profile *profile, int64_t previous_end_ns,
                                                   struct aorta_overlap *overlap);
+/* The same; where memory is exhausted, `memory` has failed. */
+void aorta_overlap_make(const struct aorta_profile *profile, int64_t previous_end_ns, struct aorta_arena *memory,
+                        struct aorta_overlap *overlap);
 void aorta_overlap_free(struct aorta_overlap *overlap);
 
 #endif

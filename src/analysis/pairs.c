@@ -124,78 +124,67 @@ static uint32_t index_of(const struct aorta_rank_step *item, struct aorta_rank_s
 }
 
 /* parts[0 .. count), by collective, of the ranks `items`: each is shifted by its own clock. */
-static aorta_status align_clocks(struct part *parts, size_t count, struct aorta_rank_step *const *items, size_t ranks) {
-    struct aorta_rank_end *ends = malloc((count + 1) * sizeof *ends);
-    size_t *first = malloc((count + 1) * sizeof *first);
-    int64_t *shifts = calloc(ranks + 1, sizeof *shifts);
-    uint32_t *roots = malloc((ranks + 1) * sizeof *roots);
-    aorta_status status = NULL;
-    if (!ends || !first || !shifts || !roots)
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory to align %zu collectives", count);
+static void align_clocks(struct part *parts, size_t count, struct aorta_rank_step *const *items, size_t ranks,
+                         struct aorta_arena *memory) {
+    struct aorta_rank_end *ends = aorta_arena_raw(memory, count * sizeof *ends);
+    size_t *first = aorta_arena_raw(memory, (count + 1) * sizeof *first);
+    int64_t *shifts = aorta_arena_alloc(memory, ranks * sizeof *shifts);
+    uint32_t *roots = aorta_arena_raw(memory, ranks * sizeof *roots);
     size_t collectives = 0;
-    for (size_t i = 0, same; !status && i < count; i += same) {
+    if (memory->failed) return;
+    for (size_t i = 0, same; i < count; i += same) {
         same = same_collective(parts + i, count - i);
         first[collectives++] = i;
         for (size_t j = i; j < i + same; j++)
             ends[j] = (struct aorta_rank_end){index_of(parts[j].item, items, ranks), parts[j].range->end_ns};
     }
-    if (!status) {
-        first[collectives] = count;
-        const struct aorta_rank_ends all = {ends, first, collectives, ranks};
-        status = aorta_clock_shifts(&all, shifts, roots);
-    }
-    for (size_t i = 0; !status && i < count; i++) parts[i].shift_ns = shifts[ends[i].rank];
-    free(ends);
-    free(first);
-    free(shifts);
-    free(roots);
-    return status;
+    first[collectives] = count;
+    const struct aorta_rank_ends all = {ends, first, collectives, ranks};
+    aorta_clock_shifts(&all, memory, shifts, roots);
+    for (size_t i = 0; i < count; i++) parts[i].shift_ns = shifts[ends[i].rank];
 }
 
 /* ---- one step of all ranks ---- */
 
-static aorta_status pair_step(struct aorta_rank_step *const *items, size_t count, bool common_clock, uint32_t *number) {
+static void pair_step(struct aorta_rank_step *const *items, size_t count, bool common_clock, uint32_t *number,
+                      struct aorta_arena *memory) {
     size_t limit = 0, used = 0;
     for (size_t i = 0; i < count; i++) limit += items[i]->iteration.profile->range_count;
-    struct part *parts = malloc((limit + 1) * sizeof *parts);
-    if (!parts) return AORTA_ERROR(AORTA_MEMORY, "no memory to pair %zu ranges", limit);
-    for (size_t i = 0; i < count; i++) {
+    struct aorta_arena scratch = {0};
+    struct part *parts = aorta_arena_raw(&scratch, limit * sizeof *parts);
+    for (size_t i = 0; parts && i < count; i++) {
         const struct aorta_profile *profile = items[i]->iteration.profile;
         for (size_t j = 0; j < profile->range_count; j++)
             if (profile->ranges[j].info.kind == AORTA_RANGE_COLLECTIVE)
                 parts[used++] = (struct part){&profile->ranges[j], items[i], &items[i]->arrivals[j], 0};
     }
-    qsort(parts, used, sizeof *parts, part_order);
-    aorta_status status = common_clock ? NULL : align_clocks(parts, used, items, count);
-    for (size_t i = 0; !status && i < used;) {
-        size_t same = same_collective(parts + i, used - i);
+    if (used) qsort(parts, used, sizeof *parts, part_order);
+    if (!common_clock) align_clocks(parts, used, items, count, &scratch);
+    for (size_t i = 0, same; i < used; i += same) {
+        same = same_collective(parts + i, used - i);
         find_last(parts + i, same, (*number)++);
-        i += same;
     }
-    free(parts);
-    return status;
+    aorta_arena_end(&scratch, memory);
 }
 
-aorta_status aorta_pair_collectives(struct aorta_rank_step *items, size_t count, bool *common_clock) {
-    struct aorta_rank_step **by_step = malloc((count + 1) * sizeof(*by_step));
-    struct aorta_iteration *iterations = malloc((count + 1) * sizeof *iterations);
-    aorta_status status = NULL;
-    if (!by_step || !iterations) status = AORTA_ERROR(AORTA_MEMORY, "no memory to order %zu iterations", count);
-    for (size_t i = 0; !status && i < count; i++) {
+bool aorta_pair_collectives(struct aorta_rank_step *items, size_t count, struct aorta_arena *memory) {
+    struct aorta_arena scratch = {0};
+    struct aorta_rank_step **by_step = aorta_arena_raw(&scratch, count * sizeof *by_step);
+    struct aorta_iteration *iterations = aorta_arena_raw(&scratch, count * sizeof *iterations);
+    bool common_clock = true;
+    for (size_t i = 0; iterations && i < count; i++) {
         by_step[i] = &items[i];
         iterations[i] = items[i].iteration;
     }
-    if (!status) {
-        qsort(by_step, count, sizeof(*by_step), step_order);
-        *common_clock = aorta_clocks_are_one(iterations, count);
+    if (iterations) {
+        qsort(by_step, count, sizeof *by_step, step_order);
+        common_clock = aorta_clocks_are_one(iterations, count);
     }
     uint32_t number = 0;
-    for (size_t i = 0; !status && i < count;) {
-        size_t same = same_step(iterations + i, count - i); /* sorted alike */
-        status = pair_step(by_step + i, same, *common_clock, &number);
-        i += same;
+    for (size_t i = 0, same; iterations && i < count; i += same) {
+        same = same_step(iterations + i, count - i); /* sorted alike */
+        pair_step(by_step + i, same, common_clock, &number, memory);
     }
-    free(by_step);
-    free(iterations);
-    return status;
+    aorta_arena_end(&scratch, memory);
+    return common_clock;
 }

@@ -48,17 +48,17 @@ static enum mark ask(const struct aorta_phases *phases, uint32_t name) {
 
 /* ---- work ---- */
 
-bool aorta_phases_make(const struct aorta_trace_rank *rank, struct aorta_phases *phases) {
+struct aorta_phases aorta_phases_make(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
     const struct aorta_trace *trace = rank->trace;
-    *phases = (struct aorta_phases){.trace = trace};
-    phases->marks = calloc(aorta_trace_text_count(trace) + 1, sizeof *phases->marks);
-    phases->ranges = aorta_nest_of(trace->annotations, trace->annotation_count);
-    if (!phases->marks || !phases->ranges) return false;
+    struct aorta_phases phases = {.trace = trace,
+                                  .ranges = aorta_nest_of(trace->annotations, trace->annotation_count, memory),
+                                  .marks = aorta_arena_alloc(memory, aorta_trace_text_count(trace))};
+    if (!phases.marks) return phases;
     for (size_t i = 0; i < trace->annotation_count; i++)
-        phases->training |= ask(phases, trace->annotations[i].name) == OPTIMIZER;
+        phases.training |= ask(&phases, trace->annotations[i].name) == OPTIMIZER;
     for (size_t i = 0; i < trace->operation_count; i++)
-        phases->training |= trace->operations[i].gradient || ask(phases, trace->operations[i].name) == BACKWARD;
-    return true;
+        phases.training |= trace->operations[i].gradient || ask(&phases, trace->operations[i].name) == BACKWARD;
+    return phases;
 }
 
 static const char *name_of(enum mark mark) {
@@ -97,12 +97,6 @@ bool aorta_phase_exists(const char *phase) {
     return !strcmp(phase, others[0]) || !strcmp(phase, others[1]);
 }
 
-void aorta_phases_free(struct aorta_phases *phases) {
-    free(phases->marks);
-    free((void *)phases->ranges);
-    *phases = (struct aorta_phases){0};
-}
-
 /* ---- gradients ---- */
 
 struct numbered {
@@ -117,22 +111,19 @@ static int by_sequence(const void *left, const void *right) {
 }
 
 /* Of several with one number the first: the outermost. */
-bool aorta_forwards_make(const struct aorta_trace *trace, struct aorta_forwards *forwards) {
-    struct numbered *all = malloc((trace->operation_count + 1) * sizeof *all);
+struct aorta_forwards aorta_forwards_make(const struct aorta_trace *trace, struct aorta_arena *memory) {
+    struct aorta_arena scratch = {0};
+    struct numbered *all = aorta_arena_raw(&scratch, trace->operation_count * sizeof *all);
+    struct aorta_forwards forwards = {aorta_arena_raw(memory, trace->operation_count * sizeof *forwards.rows), 0};
     size_t count = 0;
-    forwards->rows = malloc((trace->operation_count + 1) * sizeof *forwards->rows);
-    if (!all || !forwards->rows) {
-        free(all);
-        return false;
-    }
-    for (size_t i = 0; i < trace->operation_count; i++)
+    for (size_t i = 0; all && forwards.rows && i < trace->operation_count; i++)
         if (trace->operations[i].sequence >= 0 && !trace->operations[i].gradient && !trace->operations[i].range)
             all[count++] = (struct numbered){trace->operations[i].sequence, (uint32_t)i};
-    qsort(all, count, sizeof *all, by_sequence);
+    if (count) qsort(all, count, sizeof *all, by_sequence);
     for (size_t i = 0; i < count; i++)
-        if (i == 0 || all[i].sequence != all[i - 1].sequence) forwards->rows[forwards->count++] = all[i].row;
-    free(all);
-    return true;
+        if (i == 0 || all[i].sequence != all[i - 1].sequence) forwards.rows[forwards.count++] = all[i].row;
+    aorta_arena_end(&scratch, memory);
+    return forwards;
 }
 
 const struct aorta_trace_operation *aorta_forward_of(const struct aorta_forwards *forwards,
@@ -169,9 +160,4 @@ bool aorta_forward_place(const struct aorta_forwards *forwards, const struct aor
     *thread = called ? trace->calls[work->call].thread : stands->thread;
     *at_ns = called ? trace->calls[work->call].start_ns : stands->start_ns;
     return true;
-}
-
-void aorta_forwards_free(struct aorta_forwards *forwards) {
-    free(forwards->rows);
-    *forwards = (struct aorta_forwards){0};
 }

@@ -12,19 +12,17 @@ struct aorta_phases {
     bool training;                         /* the file has a backward pass or an optimizer */
 };
 
-/* False: no memory. In any case aorta_phases_free. */
-bool aorta_phases_make(const struct aorta_trace_rank *rank, struct aorta_phases *phases);
+struct aorta_phases aorta_phases_make(const struct aorta_trace_rank *rank, struct aorta_arena *memory);
 bool aorta_phase_exists(const char *phase); /* one of those of aorta_phase_of */
 /* "forward", "backward", "recomputation", "optimizer", "prefill", "decode", "prefill and decode"; NULL: not known. */
 const char *aorta_phase_of(const struct aorta_phases *phases, const struct aorta_trace_work *work);
-void aorta_phases_free(struct aorta_phases *phases);
 
 /* The operations of the forward pass by autograd's number. */
 struct aorta_forwards {
     uint32_t *rows; /* of operations[], ascending number */
     size_t count;
 };
-bool aorta_forwards_make(const struct aorta_trace *trace, struct aorta_forwards *forwards);
+struct aorta_forwards aorta_forwards_make(const struct aorta_trace *trace, struct aorta_arena *memory);
 /* Of the gradient that the operation (a row of operations[]; NONE) is, or is within; NULL: it is none. */
 const struct aorta_trace_operation *aorta_forward_of(const struct aorta_forwards *forwards,
                                                      const struct aorta_trace *trace, uint32_t operation);
@@ -32,6 +30,5 @@ const struct aorta_trace_operation *aorta_forward_of(const struct aorta_forwards
  * recorded. */
 bool aorta_forward_place(const struct aorta_forwards *forwards, const struct aorta_trace *trace,
                          const struct aorta_trace_work *work, uint32_t *thread, int64_t *at_ns);
-void aorta_forwards_free(struct aorta_forwards *forwards);
 
 #endif

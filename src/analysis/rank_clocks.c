@@ -1,8 +1,6 @@
 #include "analysis/rank_clocks.h"
 #include "base/statistics.h"
 
-#include <stdlib.h>
-
 struct work {
     const struct aorta_rank_ends *in;
     int64_t *shift_ns;
@@ -15,33 +13,22 @@ struct work {
     size_t *begins;
 };
 
-static aorta_status prepare(struct work *w) {
+static void prepare(struct work *w, struct aorta_arena *memory) {
     const struct aorta_rank_ends *in = w->in;
     size_t ends = in->first[in->collectives], ranks = in->ranks;
-    w->values = malloc((ends + 1) * sizeof *w->values);
-    w->moments = calloc(in->collectives + 1, sizeof *w->moments);
-    w->known = calloc(in->collectives + 1, sizeof *w->known);
-    w->shared_of = malloc((ends + 1) * sizeof *w->shared_of);
-    w->by_rank = malloc((ends + 1) * sizeof *w->by_rank);
-    w->begins = calloc(ranks + 2, sizeof *w->begins);
-    if (!w->values || !w->moments || !w->known || !w->shared_of || !w->by_rank || !w->begins)
-        return AORTA_ERROR(AORTA_MEMORY, "no memory to align %zu collectives", in->collectives);
+    w->values = aorta_arena_raw(memory, ends * sizeof *w->values);
+    w->moments = aorta_arena_alloc(memory, in->collectives * sizeof *w->moments);
+    w->known = aorta_arena_alloc(memory, in->collectives);
+    w->shared_of = aorta_arena_raw(memory, ends * sizeof *w->shared_of);
+    w->by_rank = aorta_arena_raw(memory, ends * sizeof *w->by_rank);
+    w->begins = aorta_arena_alloc(memory, (ranks + 2) * sizeof *w->begins);
+    for (size_t r = 0; r < ranks; r++) w->root[r] = UINT32_MAX;
+    if (memory->failed) return;
     for (size_t c = 0; c < in->collectives; c++)
         for (size_t i = in->first[c]; i < in->first[c + 1]; i++) w->shared_of[i] = c;
     for (size_t i = 0; i < ends; i++) w->begins[in->ends[i].rank + 2]++;
     for (size_t r = 2; r <= ranks; r++) w->begins[r] += w->begins[r - 1];
     for (size_t i = 0; i < ends; i++) w->by_rank[w->begins[in->ends[i].rank + 1]++] = i;
-    for (size_t r = 0; r < ranks; r++) w->root[r] = UINT32_MAX;
-    return NULL;
-}
-
-static void release(struct work *w) {
-    free(w->values);
-    free(w->moments);
-    free(w->known);
-    free(w->shared_of);
-    free(w->by_rank);
-    free(w->begins);
 }
 
 /* The ends of collectives on the common clock: medians over the ranks that `root` is linked with. */
@@ -103,14 +90,15 @@ static void polish(struct work *w, uint32_t root) {
     }
 }
 
-aorta_status aorta_clock_shifts(const struct aorta_rank_ends *ends, int64_t *shift_ns, uint32_t *root) {
+void aorta_clock_shifts(const struct aorta_rank_ends *ends, struct aorta_arena *memory, int64_t *shift_ns,
+                        uint32_t *root) {
     struct work w = {.in = ends, .shift_ns = shift_ns, .root = root};
-    aorta_status status = prepare(&w);
-    for (size_t r = 0; !status && r < ends->ranks; r++) {
+    struct aorta_arena scratch = {0};
+    prepare(&w, &scratch);
+    for (size_t r = 0; !scratch.failed && r < ends->ranks; r++) {
         if (root[r] != UINT32_MAX) continue;
         link_ranks(&w, (uint32_t)r);
         polish(&w, (uint32_t)r);
     }
-    release(&w);
-    return status;
+    aorta_arena_end(&scratch, memory);
 }

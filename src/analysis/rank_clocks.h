@@ -7,7 +7,7 @@
 #ifndef AORTA_ANALYSIS_RANK_CLOCKS_H
 #define AORTA_ANALYSIS_RANK_CLOCKS_H
 
-#include "base/status.h"
+#include "base/arena.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,10 +27,9 @@ struct aorta_rank_ends {
 };
 
 /* shift_ns[r]: own clock − common clock, which is that of rank 0; before the call a first guess, which stays for ranks
- * that share nothing with others. root[r]: the first rank that r is linked with, directly or through others.
- * AORTA_MEMORY.
- */
-AORTA_MUST_USE aorta_status aorta_clock_shifts(const struct aorta_rank_ends *ends, int64_t *shift_ns, uint32_t *root);
+ * that share nothing with others. root[r]: the first rank that r is linked with, directly or through others. */
+void aorta_clock_shifts(const struct aorta_rank_ends *ends, struct aorta_arena *memory, int64_t *shift_ns,
+                        uint32_t *root);
 
 /* Who was late to a collective: the last to start, if its device was busy for most of the time since the first start;
  * else its host came late. */

@@ -1,6 +1,5 @@
 #include "analysis/sequences.h"
 
-#include "base/array.h"
 #include "base/hash.h"
 #include "base/table.h"
 
@@ -27,6 +26,7 @@ struct making {
     struct key *keys; /* of the rows */
     size_t row_capacity, key_capacity;
     struct aorta_table table;
+    struct aorta_arena scratch;
 };
 
 static uint64_t hash_of_key(const void *of, uint32_t number) {
@@ -62,26 +62,29 @@ static bool is_within_equal(const struct making *making, size_t operation) {
 
 /* ---- rows ---- */
 
-static bool count_run(struct making *making, size_t operation) {
+static void count_run(struct making *making, size_t operation, struct aorta_arena *arena) {
     struct aorta_sequences *sequences = making->sequences;
     struct run *run = &making->runs[operation];
     const struct key key = {run->hash, run->count};
-    if (!aorta_table_reserve(&making->table, sequences->count + 1, hash_of_key, making->keys)) return false;
+    making->scratch.failed |= !aorta_table_reserve(&making->table, sequences->count + 1, hash_of_key, making->keys);
+    if (making->scratch.failed) return;
     uint32_t *slot = aorta_table_slot(&making->table, key.hash, is_key, making->keys, &key);
     if (!*slot) {
-        if (!aorta_array_fit(&sequences->rows, &making->row_capacity, sequences->count + 1, sizeof *sequences->rows) ||
-            !aorta_array_fit(&making->keys, &making->key_capacity, sequences->count + 1, sizeof *making->keys))
-            return false;
-        making->keys[sequences->count] = key;
-        sequences->rows[sequences->count++] =
-            (struct aorta_sequence){.operation = making->trace->operations[operation].name};
+        struct aorta_sequence *rows =
+            aorta_arena_grow(arena, sequences->rows, sequences->count, &making->row_capacity, sizeof *rows);
+        struct key *keys =
+            aorta_arena_grow(&making->scratch, making->keys, sequences->count, &making->key_capacity, sizeof *keys);
+        if (!rows || !keys) return;
+        making->keys = keys;
+        sequences->rows = rows;
+        keys[sequences->count] = key;
+        rows[sequences->count++] = (struct aorta_sequence){.operation = making->trace->operations[operation].name};
         *slot = run->row = (uint32_t)sequences->count;
     }
     struct aorta_sequence *row = &sequences->rows[*slot - 1];
     row->runs++;
     row->ns += run->ns;
     row->span_ns += run->end_ns - run->start_ns;
-    return true;
 }
 
 static void name_kernels(struct making *making, const struct aorta_trace_work *work) {
@@ -108,38 +111,29 @@ static void drop_single(struct aorta_sequences *sequences) {
     if (left) qsort(sequences->rows, left, sizeof *sequences->rows, most_first);
 }
 
-static bool make(struct making *making) {
+static void make(struct making *making, struct aorta_arena *arena) {
     const struct aorta_trace_rank *rank = making->rank;
-    making->runs = calloc(making->trace->operation_count + 1, sizeof *making->runs);
-    if (!making->runs) return false;
+    making->runs = aorta_arena_alloc(&making->scratch, making->trace->operation_count * sizeof *making->runs);
+    if (!making->runs) return;
     for (size_t i = 0; i < rank->work_count; i++) add_work(making, &rank->work[i]);
     for (size_t i = 0; i < making->trace->operation_count; i++) {
         const uint32_t count = making->runs[i].count;
         if (count < AORTA_SEQUENCE_SHORTEST || count > AORTA_SEQUENCE_LONGEST || is_within_equal(making, i)) continue;
-        if (!count_run(making, i)) return false;
+        count_run(making, i, arena);
     }
     for (size_t i = 0; i < rank->work_count; i++) name_kernels(making, &rank->work[i]);
-    return true;
 }
 
-aorta_status aorta_sequences_make(const struct aorta_trace_rank *rank, struct aorta_sequences *sequences) {
+void aorta_sequences_make(const struct aorta_trace_rank *rank, struct aorta_arena *arena,
+                          struct aorta_sequences *sequences) {
     struct making making = {.rank = rank, .trace = rank->trace, .sequences = sequences};
     *sequences = (struct aorta_sequences){0};
-    const bool made = make(&making);
-    if (made) drop_single(sequences);
+    make(&making, arena);
+    drop_single(sequences);
     if (!rank->trace->operation_count)
         sequences->reason = "the file has no operations of a framework that launched this work";
     else if (!sequences->count)
         sequences->reason = "no operation launched the same kernels twice";
     aorta_table_free(&making.table);
-    free(making.keys);
-    free(making.runs);
-    if (made) return NULL;
-    aorta_sequences_free(sequences);
-    return AORTA_ERROR(AORTA_MEMORY, "no memory for the sequences of %zu kernels", rank->work_count);
-}
-
-void aorta_sequences_free(struct aorta_sequences *sequences) {
-    free(sequences->rows);
-    *sequences = (struct aorta_sequences){0};
+    aorta_arena_end(&making.scratch, arena);
 }

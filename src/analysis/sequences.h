@@ -26,9 +26,8 @@ struct aorta_sequences {
     const char *reason; /* why there are none; NULL */
 };
 
-/* Of the rank's chosen steps. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_sequences_make(const struct aorta_trace_rank *rank,
-                                                 struct aorta_sequences *sequences);
-void aorta_sequences_free(struct aorta_sequences *sequences);
+/* Of the rank's chosen steps. */
+void aorta_sequences_make(const struct aorta_trace_rank *rank, struct aorta_arena *arena,
+                          struct aorta_sequences *sequences);
 
 #endif

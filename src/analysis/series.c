@@ -24,6 +24,7 @@ struct making {
     int64_t *throughout; /* by part: what waits in all of it, more than in all of the part before */
     struct aorta_trace_busy busy;
     struct aorta_intervals both;
+    struct aorta_arena scratch;
 };
 
 /* ---- parts ---- */
@@ -86,12 +87,13 @@ static void add_bytes(struct making *making, const struct aorta_trace_work *work
 /* ---- queues ---- */
 
 /* The first work of each call: the others of a graph follow it. */
-static bool gather(struct making *making) {
+static void gather(struct making *making) {
     const struct aorta_trace *trace = making->rank->trace;
-    bool *seen = calloc(trace->call_count + 1, sizeof *seen);
-    making->waiting = malloc((making->rank->work_count + 1) * sizeof *making->waiting);
-    making->from = malloc((making->rank->work_count + 1) * sizeof *making->from);
-    for (size_t i = 0; seen && making->waiting && i < making->rank->work_count; i++) {
+    const size_t limit = making->rank->work_count;
+    bool *seen = aorta_arena_alloc(&making->scratch, trace->call_count);
+    making->waiting = aorta_arena_raw(&making->scratch, limit * sizeof *making->waiting);
+    making->from = aorta_arena_raw(&making->scratch, limit * sizeof *making->from);
+    for (size_t i = 0; making->from && i < limit; i++) {
         const struct aorta_trace_work *work = &making->rank->work[i];
         if (work->call == AORTA_TRACE_NONE || seen[work->call]) continue;
         const int64_t from_ns = trace->calls[work->call].start_ns;
@@ -99,8 +101,6 @@ static bool gather(struct making *making) {
         making->waiting[making->count++] =
             (struct waiting){from_ns < work->start_ns ? from_ns : work->start_ns, work->start_ns, work->stream};
     }
-    free(seen);
-    return seen && making->waiting && making->from;
 }
 
 static int by_stream(const void *left, const void *right) {
@@ -195,78 +195,60 @@ static int most_first(const void *left, const void *right) {
     return (a->stream > b->stream) - (a->stream < b->stream);
 }
 
-static bool measure_streams(struct making *making) {
+static void measure_streams(struct making *making, struct aorta_arena *arena) {
     struct aorta_series *series = making->series;
     if (making->count) qsort(making->waiting, making->count, sizeof *making->waiting, by_stream);
-    series->streams = calloc(making->rank->trace->stream_count + 1, sizeof *series->streams);
-    if (!series->streams) return false;
-    for (size_t first = 0, end; first < making->count; first = end) {
+    series->streams = aorta_arena_alloc(arena, making->rank->trace->stream_count * sizeof *series->streams);
+    for (size_t first = 0, end; series->streams && first < making->count; first = end) {
         const uint32_t stream = making->waiting[first].stream;
         for (end = first; end < making->count && making->waiting[end].stream == stream;) end++;
         if (stream != AORTA_TRACE_NONE)
             series->streams[series->stream_count++] = stream_of(making, making->waiting + first, end - first);
     }
     if (series->stream_count) qsort(series->streams, series->stream_count, sizeof *series->streams, most_first);
-    return true;
 }
 
 /* ---- memory ---- */
 
-static aorta_status measure_memory(const struct aorta_trace_rank *rank, struct aorta_series *series) {
+static void measure_memory(struct making *making, struct aorta_arena *arena) {
+    struct aorta_series *series = making->series;
     struct aorta_memory memory;
-    int64_t *bounds = malloc((series->count + 1) * sizeof *bounds);
-    series->memory = calloc(series->count + 1, sizeof *series->memory);
-    aorta_status status = bounds && series->memory
-                              ? aorta_memory_make(rank, &memory)
-                              : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu parts", series->count);
-    if (!status) {
-        for (size_t i = 0; i < series->count; i++) bounds[i] = series->parts[i].start_ns;
-        bounds[series->count] = series->parts[series->count - 1].end_ns;
-        status = aorta_memory_over(&memory, bounds, series->count, series->memory);
-        aorta_memory_free(&memory);
-    }
-    free(bounds);
-    return status;
+    int64_t *bounds = aorta_arena_raw(&making->scratch, (series->count + 1) * sizeof *bounds);
+    series->memory = aorta_arena_alloc(arena, series->count * sizeof *series->memory);
+    if (!bounds || !series->memory) return;
+    aorta_memory_make(making->rank, &making->scratch, &memory);
+    for (size_t i = 0; i < series->count; i++) bounds[i] = series->parts[i].start_ns;
+    bounds[series->count] = series->parts[series->count - 1].end_ns;
+    aorta_memory_over(&memory, bounds, series->count, &making->scratch, series->memory);
 }
 
 /* ---- all of it ---- */
 
-static bool make(struct making *making, size_t count) {
+static void make(struct making *making, size_t count, struct aorta_arena *arena) {
     struct aorta_series *series = making->series;
-    series->parts = calloc(count, sizeof *series->parts);
-    series->count = count;
-    making->throughout = calloc(count + 1, sizeof *making->throughout);
-    if (!series->parts || !making->throughout || !gather(making)) return false;
+    series->parts = aorta_arena_alloc(arena, count * sizeof *series->parts);
+    series->count = series->parts ? count : 0;
+    making->throughout = aorta_arena_alloc(&making->scratch, (count + 1) * sizeof *making->throughout);
+    gather(making);
+    if (making->scratch.failed || !series->count) return;
     measure_parts(making);
     for (size_t i = 0; i < making->rank->work_count; i++) add_bytes(making, &making->rank->work[i]);
     measure_queue(making);
     series->launched = making->count;
-    return measure_streams(making);
+    measure_streams(making, arena);
+    if (making->rank->trace->allocation_count) measure_memory(making, arena);
 }
 
-aorta_status aorta_series_make(const struct aorta_trace_rank *rank, size_t count, struct aorta_series *series) {
+void aorta_series_make(const struct aorta_trace_rank *rank, size_t count, struct aorta_arena *arena,
+                       struct aorta_series *series) {
     struct making making = {.rank = rank, .series = series};
     *series = (struct aorta_series){0};
     aorta_trace_busy_make(rank, &making.busy);
     aorta_intervals_normalise(&making.busy.copy);
     aorta_intervals_normalise(&making.busy.all);
     aorta_intervals_intersect(&making.busy.compute, &making.busy.comm, &making.both);
-    aorta_status status = aorta_intervals_check(&making.both);
-    if (!status && !make(&making, count))
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu parts of %zu kernels", count, rank->work_count);
-    if (!status && rank->trace->allocation_count) status = measure_memory(rank, series);
+    make(&making, count, arena);
     aorta_trace_busy_free(&making.busy);
-    aorta_intervals_free(&making.both);
-    free(making.waiting);
-    free(making.from);
-    free(making.throughout);
-    if (status) aorta_series_free(series);
-    return status;
-}
-
-void aorta_series_free(struct aorta_series *series) {
-    free(series->parts);
-    free(series->memory);
-    free(series->streams);
-    *series = (struct aorta_series){0};
+    aorta_intervals_end(&making.both, arena);
+    aorta_arena_end(&making.scratch, arena);
 }

@@ -42,11 +42,10 @@ struct aorta_series {
     size_t launched; /* work with a launch in the file; 0: nothing is known of queues */
 };
 
-/* `count`: parts, at least 1. Of the rank's chosen steps. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_series_make(const struct aorta_trace_rank *rank, size_t count,
-                                              struct aorta_series *series);
+/* `count`: parts, at least 1. Of the rank's chosen steps. */
+void aorta_series_make(const struct aorta_trace_rank *rank, size_t count, struct aorta_arena *arena,
+                       struct aorta_series *series);
 /* What a copy, a fill or a collective moves (larger buffer of the rank); -1: not known, or neither. */
 int64_t aorta_trace_bytes_of(const struct aorta_trace *trace, const struct aorta_trace_work *work);
-void aorta_series_free(struct aorta_series *series);
 
 #endif

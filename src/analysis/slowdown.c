@@ -97,16 +97,17 @@ static int run_order(const void *left, const void *right) {
     return order ? order : (a->ns > b->ns) - (a->ns < b->ns);
 }
 
-static aorta_status collect_runs(const struct aorta_rank_step *step, struct run *runs, size_t *count) {
+static size_t collect_runs(const struct aorta_rank_step *step, struct run *runs, struct aorta_arena *memory) {
     struct aorta_intervals comm = {0}, moving = {0};
     const struct aorta_profile *profile = step->iteration.profile;
+    size_t count = 0;
     collective_time(profile, NULL, &comm);
     collective_time(profile, step->arrivals, &moving);
     for (size_t i = 0; i < profile->range_count; i++) {
         const struct aorta_range *range = &profile->ranges[i];
         if (!is_arithmetic(range)) continue;
         const enum aorta_beside beside = aorta_beside_of(&comm, range->start_ns, range->end_ns);
-        runs[(*count)++] =
+        runs[count++] =
             (struct run){.function = range->info.function,
                          .alike = alike_of(range),
                          .flops = range->info.flops,
@@ -117,10 +118,9 @@ static aorta_status collect_runs(const struct aorta_rank_step *step, struct run 
                                                                   : BESIDE,
                          .by_grid = range->info.by_grid};
     }
-    aorta_status status = aorta_status_join(aorta_intervals_check(&comm), aorta_intervals_check(&moving));
-    aorta_intervals_free(&comm);
-    aorta_intervals_free(&moving);
-    return status;
+    aorta_intervals_end(&comm, memory);
+    aorta_intervals_end(&moving, memory);
+    return count;
 }
 
 /* Of runs of one shape, in their order, of which `alone` are alone: those beside such collectives for half of their
@@ -221,34 +221,24 @@ static void measure_shapes(const struct run *runs, size_t count, double *scratch
     if (!(weight > 0)) slowdown->reason = missing_reason(slowdown);
 }
 
-aorta_status aorta_shapes_measure(const struct aorta_rank_step *steps, size_t count, struct aorta_shapes *shapes,
-                                  struct aorta_slowdown *slowdown) {
+void aorta_shapes_measure(const struct aorta_rank_step *steps, size_t count, struct aorta_arena *memory,
+                          struct aorta_shapes *shapes, struct aorta_slowdown *slowdown) {
     *shapes = (struct aorta_shapes){0};
     *slowdown = (struct aorta_slowdown){0};
-    size_t limit = 1, used = 0;
+    size_t limit = 0, used = 0;
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < steps[i].iteration.profile->range_count; j++)
             limit += is_arithmetic(&steps[i].iteration.profile->ranges[j]);
-    struct run *runs = malloc(limit * sizeof *runs);
-    double *scratch = malloc(limit * sizeof *scratch);
-    shapes->items = malloc(limit * sizeof *shapes->items);
-    aorta_status status = NULL;
-    if (!runs || !scratch || !shapes->items)
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu operations", limit);
-    for (size_t i = 0; !status && i < count; i++) status = collect_runs(&steps[i], runs, &used);
-    if (!status) {
+    struct aorta_arena scratch = {0};
+    struct run *runs = aorta_arena_raw(&scratch, limit * sizeof *runs);
+    double *times = aorta_arena_raw(&scratch, limit * sizeof *times);
+    shapes->items = aorta_arena_raw(memory, limit * sizeof *shapes->items);
+    for (size_t i = 0; times && i < count; i++) used += collect_runs(&steps[i], runs + used, &scratch);
+    if (!scratch.failed && shapes->items) {
         qsort(runs, used, sizeof *runs, run_order);
-        measure_shapes(runs, used, scratch, share_of_products(steps, count, runs, used), shapes, slowdown);
+        measure_shapes(runs, used, times, share_of_products(steps, count, runs, used), shapes, slowdown);
     }
-    free(runs);
-    free(scratch);
-    if (status) aorta_shapes_free(shapes);
-    return status;
-}
-
-void aorta_shapes_free(struct aorta_shapes *shapes) {
-    free(shapes->items);
-    *shapes = (struct aorta_shapes){0};
+    aorta_arena_end(&scratch, memory);
 }
 
 /* ---- what it cost in one iteration ---- */
@@ -321,22 +311,20 @@ static size_t pieces_at_most(const struct aorta_profile *profile, const struct a
     return limit;
 }
 
-aorta_status aorta_shapes_contention(const struct aorta_shapes *shapes, const struct aorta_rank_step *step,
-                                     int64_t *contention_ns) {
-    *contention_ns = 0;
+int64_t aorta_shapes_contention(const struct aorta_shapes *shapes, const struct aorta_rank_step *step,
+                                struct aorta_arena *memory) {
     const struct aorta_profile *profile = step->iteration.profile;
+    struct aorta_arena scratch = {0};
     struct aorta_intervals comm = {0};
     collective_time(profile, NULL, &comm);
-    aorta_status status = aorta_intervals_check(&comm);
-    size_t limit = status ? 0 : pieces_at_most(profile, shapes, &comm), used = 0;
-    struct piece *pieces = limit ? malloc(limit * sizeof *pieces) : NULL;
-    if (limit && !pieces) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu stretches of overlap", limit);
+    struct piece *pieces = aorta_arena_raw(&scratch, pieces_at_most(profile, shapes, &comm) * sizeof *pieces);
+    size_t used = 0;
     for (size_t i = 0; pieces && i < profile->range_count; i++) {
         double lost = lost_of(shapes, &profile->ranges[i]);
         if (lost > 0) used += cut_pieces(&profile->ranges[i], lost, &comm, pieces + used);
     }
-    if (pieces) *contention_ns = sum_pieces(pieces, used);
-    free(pieces);
-    aorta_intervals_free(&comm);
-    return status;
+    const int64_t contention_ns = used ? sum_pieces(pieces, used) : 0;
+    aorta_intervals_end(&comm, memory);
+    aorta_arena_end(&scratch, memory);
+    return contention_ns;
 }

@@ -28,11 +28,10 @@ struct aorta_order; /* an iteration's ranges sorted, so that questions about nei
 /* One step of one rank with what the other ranks say about it. */
 struct aorta_rank_step {
     struct aorta_iteration iteration;
-    struct aorta_arrival *arrivals; /* owned; one per range, zero but for collectives */
-    struct aorta_order *order;      /* owned */
+    struct aorta_arrival *arrivals; /* one per range, zero but for collectives */
+    struct aorta_order *order;
 };
-AORTA_MUST_USE aorta_status aorta_rank_step_make(const struct aorta_iteration *iteration, struct aorta_rank_step *step);
-void aorta_rank_step_free(struct aorta_rank_step *step);
+struct aorta_rank_step aorta_rank_step_make(const struct aorta_iteration *iteration, struct aorta_arena *memory);
 
 /* ---- order.c ---- */
 
@@ -48,9 +47,9 @@ int64_t aorta_order_busy(const struct aorta_order *order, int64_t start_ns, int6
 /* Whether the ranks' clocks are one: those of iterations that count from their own start are not, nor of ranks whose
  * steps never meet in time. Sorts the iterations. */
 bool aorta_clocks_are_one(struct aorta_iteration *iterations, size_t count);
-/* Pairs the ranks' collectives, step by step, and fills the arrivals. Sets whether the ranks' clocks are one; where
+/* Pairs the ranks' collectives, step by step, and fills the arrivals. Returns whether the ranks' clocks are one; where
  * they are not, each rank's step is shifted by the ends of its collectives (align.h). */
-AORTA_MUST_USE aorta_status aorta_pair_collectives(struct aorta_rank_step *steps, size_t count, bool *common_clock);
+bool aorta_pair_collectives(struct aorta_rank_step *steps, size_t count, struct aorta_arena *memory);
 
 /* ---- transfers.c ---- */
 
@@ -63,9 +62,8 @@ struct aorta_transfers {
     struct aorta_transfer_group *groups;
     size_t count;
 };
-AORTA_MUST_USE aorta_status aorta_transfers_collect(const struct aorta_rank_step *steps, size_t count,
-                                                    struct aorta_transfers *transfers);
-void aorta_transfers_free(struct aorta_transfers *transfers);
+struct aorta_transfers aorta_transfers_collect(const struct aorta_rank_step *steps, size_t count,
+                                               struct aorta_arena *memory);
 /* What the best tenth of this sort takes, if this one took far longer; 0 if not, or if it cannot be said. */
 int64_t aorta_transfers_best_if_slow(const struct aorta_transfers *transfers, const struct aorta_range *range,
                                      const struct aorta_arrival *arrival);
@@ -108,11 +106,10 @@ struct aorta_shapes {
     struct aorta_shape *items;
     size_t count, capacity;
 };
-AORTA_MUST_USE aorta_status aorta_shapes_measure(const struct aorta_rank_step *steps, size_t count,
-                                                 struct aorta_shapes *shapes, struct aorta_slowdown *slowdown);
-void aorta_shapes_free(struct aorta_shapes *shapes);
+void aorta_shapes_measure(const struct aorta_rank_step *steps, size_t count, struct aorta_arena *memory,
+                          struct aorta_shapes *shapes, struct aorta_slowdown *slowdown);
 /* Time of the step's compute that the collectives beside it cost; at most overlap_ns. */
-AORTA_MUST_USE aorta_status aorta_shapes_contention(const struct aorta_shapes *shapes,
-                                                    const struct aorta_rank_step *step, int64_t *contention_ns);
+int64_t aorta_shapes_contention(const struct aorta_shapes *shapes, const struct aorta_rank_step *step,
+                                struct aorta_arena *memory);
 
 #endif

@@ -63,34 +63,23 @@ static int64_t best_decile(const struct sample *samples, size_t count) {
     return (int64_t)samples[count / 10].ns;
 }
 
-aorta_status aorta_transfers_collect(const struct aorta_rank_step *steps, size_t count,
-                                     struct aorta_transfers *transfers) {
-    *transfers = (struct aorta_transfers){0};
-    size_t limit = 1;
-    for (size_t i = 0; i < count; i++) limit += steps[i].iteration.profile->range_count;
-    struct sample *samples = malloc(limit * sizeof *samples);
-    struct aorta_transfer_group *groups = malloc(limit * sizeof *groups);
-    if (!samples || !groups) {
-        free(samples);
-        free(groups);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu collectives", limit);
-    }
-    size_t used = collect_samples(steps, count, samples);
-    for (size_t i = 0; i < used;) {
-        size_t same = 1;
-        while (i + same < used && group_order(&samples[i].group, &samples[i + same].group) == 0) same++;
+struct aorta_transfers aorta_transfers_collect(const struct aorta_rank_step *steps, size_t count,
+                                               struct aorta_arena *memory) {
+    size_t limit = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < steps[i].iteration.profile->range_count; j++)
+            limit += can_compare(&steps[i].iteration.profile->ranges[j], &steps[i].arrivals[j]);
+    struct aorta_arena scratch = {0};
+    struct sample *samples = aorta_arena_raw(&scratch, limit * sizeof *samples);
+    struct aorta_transfers transfers = {.groups = aorta_arena_raw(memory, limit * sizeof *transfers.groups)};
+    const size_t used = samples && transfers.groups ? collect_samples(steps, count, samples) : 0;
+    for (size_t i = 0, same; i < used; i += same) {
+        for (same = 1; i + same < used && group_order(&samples[i].group, &samples[i + same].group) == 0;) same++;
         samples[i].group.best_ns = best_decile(samples + i, same);
-        groups[transfers->count++] = samples[i].group;
-        i += same;
+        transfers.groups[transfers.count++] = samples[i].group;
     }
-    transfers->groups = groups;
-    free(samples);
-    return NULL;
-}
-
-void aorta_transfers_free(struct aorta_transfers *transfers) {
-    free(transfers->groups);
-    *transfers = (struct aorta_transfers){0};
+    aorta_arena_end(&scratch, memory);
+    return transfers;
 }
 
 int64_t aorta_transfers_best_if_slow(const struct aorta_transfers *transfers, const struct aorta_range *range,

@@ -2,8 +2,6 @@
 
 #include "base/text.h"
 
-#include <stdlib.h>
-
 enum answer { NOT_ASKED, NO, YES };
 
 static bool name_has(const struct aorta_within *within, uint32_t name) {
@@ -55,22 +53,16 @@ aorta_status aorta_within_check(const char *regex) {
     return status;
 }
 
-aorta_status aorta_within_make(const struct aorta_trace *trace, const char *regex, struct aorta_within *within) {
+aorta_status aorta_within_make(const struct aorta_trace *trace, const char *regex, struct aorta_arena *memory,
+                               struct aorta_within *within) {
     *within = (struct aorta_within){.trace = trace};
     AORTA_TRY(aorta_kernel_patterns_add(&within->pattern, regex));
-    within->names = calloc(aorta_trace_text_count(trace) + 1, sizeof *within->names);
-    within->operations = calloc(trace->operation_count + 1, sizeof *within->operations);
-    bool made = within->names && within->operations && aorta_forwards_make(trace, &within->forwards);
-    if (made && trace->function_count) {
-        within->functions = aorta_nest_of(trace->functions, trace->function_count);
-        made = within->functions != NULL;
-    }
-    if (made && !trace->operation_count) {
-        within->ranges = aorta_nest_of(trace->annotations, trace->annotation_count);
-        made = within->ranges != NULL;
-    }
-    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for what lies within \"%s\"", regex);
-    ask_operations(within);
+    within->names = aorta_arena_alloc(memory, aorta_trace_text_count(trace) * sizeof *within->names);
+    within->operations = aorta_arena_alloc(memory, trace->operation_count);
+    within->forwards = aorta_forwards_make(trace, memory);
+    if (trace->function_count) within->functions = aorta_nest_of(trace->functions, trace->function_count, memory);
+    if (!trace->operation_count) within->ranges = aorta_nest_of(trace->annotations, trace->annotation_count, memory);
+    if (!memory->failed) ask_operations(within);
     return NULL;
 }
 
@@ -82,14 +74,4 @@ bool aorta_within_has(const struct aorta_within *within, const struct aorta_trac
     if (!aorta_forward_place(&within->forwards, trace, work, &thread, &at_ns)) return false;
     return nest_has(within, within->functions, trace->function_count, thread, at_ns) ||
            nest_has(within, within->ranges, trace->annotation_count, thread, at_ns);
-}
-
-void aorta_within_free(struct aorta_within *within) {
-    aorta_kernel_patterns_free(within->pattern);
-    aorta_forwards_free(&within->forwards);
-    free(within->functions);
-    free(within->ranges);
-    free(within->names);
-    free(within->operations);
-    *within = (struct aorta_within){0};
 }

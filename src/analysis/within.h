@@ -18,11 +18,10 @@ struct aorta_within {
 
 /* AORTA_USAGE: no regular expression. NULL is fine. */
 AORTA_MUST_USE aorta_status aorta_within_check(const char *regex);
-/* An operation also matches by its name with the shapes of its inputs behind: "aten::mm [[8, 4], [4, 4]]". In any case
- * aorta_within_free. AORTA_MEMORY, AORTA_USAGE. */
+/* An operation also matches by its name with the shapes of its inputs behind: "aten::mm [[8, 4], [4, 4]]". The caller
+ * frees the pattern. AORTA_USAGE. */
 AORTA_MUST_USE aorta_status aorta_within_make(const struct aorta_trace *trace, const char *regex,
-                                              struct aorta_within *within);
+                                              struct aorta_arena *memory, struct aorta_within *within);
 bool aorta_within_has(const struct aorta_within *within, const struct aorta_trace_work *work);
-void aorta_within_free(struct aorta_within *within);
 
 #endif

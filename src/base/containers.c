@@ -26,8 +26,10 @@ static struct aorta_arena_block *add_block(struct aorta_arena *arena, size_t byt
     zeroed |= capacity > bytes; /* something else follows */
     struct aorta_arena_block *block = zeroed ? calloc(1, sizeof *block + capacity) : malloc(sizeof *block + capacity);
     if (!block) return NULL;
-    *block = (struct aorta_arena_block){.next = arena->blocks, .capacity = capacity};
-    arena->blocks = block;
+    const bool full = arena->blocks && capacity == bytes; /* the one before still has space */
+    struct aorta_arena_block **place = full ? &arena->blocks->next : &arena->blocks;
+    *block = (struct aorta_arena_block){.next = *place, .capacity = capacity};
+    *place = block;
     return block;
 }
 

@@ -3,7 +3,7 @@
 #ifndef AORTA_BASE_INTERVAL_H
 #define AORTA_BASE_INTERVAL_H
 
-#include "base/status.h"
+#include "base/arena.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +38,6 @@ size_t aorta_intervals_first_after(const struct aorta_intervals *set, int64_t ti
 int64_t aorta_intervals_within(const struct aorta_intervals *set, int64_t start_ns, int64_t end_ns);
 void aorta_intervals_clear(struct aorta_intervals *set);
 void aorta_intervals_free(struct aorta_intervals *set);
+void aorta_intervals_end(struct aorta_intervals *set, struct aorta_arena *whole); /* as aorta_arena_end */
 
 #endif

@@ -18,31 +18,28 @@ static bool is_ignored(const char *key) {
     return false;
 }
 
-static aorta_status add_difference(struct aorta_differences *d, const char *key, const char *reference,
-                                   const char *candidate) {
-    if (is_ignored(key) || (reference && candidate && strcmp(reference, candidate) == 0)) return NULL;
+static void add_difference(struct aorta_differences *d, const char *key, const char *reference, const char *candidate) {
+    if (is_ignored(key) || (reference && candidate && strcmp(reference, candidate) == 0)) return;
     for (size_t i = 0; i < d->count; i++)
-        if (strcmp(d->items[i].key, key) == 0) return NULL;
+        if (strcmp(d->items[i].key, key) == 0) return;
     struct aorta_setting_difference *items =
         aorta_arena_grow(&d->arena, d->items, d->count, &d->capacity, sizeof *d->items);
-    if (!items) return AORTA_ERROR(AORTA_MEMORY, "no memory for what differs between two runs");
+    if (!items) return;
     d->items = items;
     items[d->count++] = (struct aorta_setting_difference){key, reference, candidate};
-    return NULL;
 }
 
-aorta_status aorta_differences_add(struct aorta_differences *d, const struct aorta_settings *reference,
-                                   const struct aorta_settings *candidate) {
-    if (!reference->count || !candidate->count) return NULL;
+void aorta_differences_add(struct aorta_differences *d, const struct aorta_settings *reference,
+                           const struct aorta_settings *candidate) {
+    if (!reference->count || !candidate->count) return;
     for (size_t i = 0; i < reference->count; i++) {
         const struct aorta_setting *own = &reference->items[i];
-        AORTA_TRY(add_difference(d, own->key, own->value, aorta_settings_value(candidate, own->key)));
+        add_difference(d, own->key, own->value, aorta_settings_value(candidate, own->key));
     }
     for (size_t i = 0; i < candidate->count; i++) {
         const struct aorta_setting *own = &candidate->items[i];
-        if (!aorta_settings_value(reference, own->key)) AORTA_TRY(add_difference(d, own->key, NULL, own->value));
+        if (!aorta_settings_value(reference, own->key)) add_difference(d, own->key, NULL, own->value);
     }
-    return NULL;
 }
 
 void aorta_differences_free(struct aorta_differences *differences) {

@@ -18,7 +18,7 @@ struct aorta_settings {
 const char *aorta_settings_value(const struct aorta_settings *settings, const char *key); /* NULL: there is none */
 
 struct aorta_differences {    /* zero-initialise */
-    struct aorta_arena arena; /* of the items; their strings are borrowed */
+    struct aorta_arena arena; /* of the items; fails for all of them. Their strings are borrowed */
     struct aorta_setting_difference {
         const char *key, *reference, *candidate; /* NULL: not set */
     } * items;
@@ -27,9 +27,8 @@ struct aorta_differences {    /* zero-initialise */
 
 /* Adds what differs: in the order of the first, then what only the second has; a key once. Where one side has nothing
  * at all nothing is known, and nothing differs. */
-AORTA_MUST_USE aorta_status aorta_differences_add(struct aorta_differences *differences,
-                                                  const struct aorta_settings *reference,
-                                                  const struct aorta_settings *candidate);
+void aorta_differences_add(struct aorta_differences *differences, const struct aorta_settings *reference,
+                           const struct aorta_settings *candidate);
 void aorta_differences_free(struct aorta_differences *differences);
 /* "NCCL_PROTO is LL, was not set; …", nothing where nothing differs; and key and value of "differences". */
 void aorta_differences_list(const struct aorta_differences *differences, struct aorta_text *out);

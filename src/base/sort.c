@@ -287,3 +287,8 @@ void aorta_intervals_free(struct aorta_intervals *set) {
     free(set->items);
     *set = (struct aorta_intervals){0};
 }
+
+void aorta_intervals_end(struct aorta_intervals *set, struct aorta_arena *whole) {
+    whole->failed |= set->failed;
+    aorta_intervals_free(set);
+}

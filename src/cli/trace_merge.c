@@ -44,13 +44,15 @@ static const struct aorta_cli_syntax syntax = {
     .reads_operands = true,
 };
 
-/* Counters of each rank, and the path; freed by the caller also after a failure. */
+/* Counters of each rank, and the path. */
 static aorta_status make_tracks(const struct aorta_trace_analysis *analysis, struct aorta_critical_path *path,
-                                struct aorta_counters **counters, size_t *made) {
-    *counters = calloc(analysis->rank_count + 1, sizeof **counters);
-    if (!*counters) return AORTA_ERROR(AORTA_MEMORY, "no memory for the counters of %zu ranks", analysis->rank_count);
-    for (*made = 0; *made < analysis->rank_count; ++*made)
-        AORTA_TRY(aorta_counters_make(&analysis->ranks[*made], &(*counters)[*made]));
+                                struct aorta_arena *memory, struct aorta_merge_tracks *tracks) {
+    struct aorta_counters *counters = aorta_arena_alloc(memory, analysis->rank_count * sizeof *counters);
+    for (size_t i = 0; counters && i < analysis->rank_count; i++)
+        aorta_counters_make(&analysis->ranks[i], memory, &counters[i]);
+    AORTA_TRY(aorta_arena_check(memory, "the counters of the ranks"));
+    tracks->counters = counters;
+    tracks->count = analysis->rank_count;
     return aorta_critical_path_make(analysis, path);
 }
 
@@ -62,18 +64,16 @@ static aorta_status merge_with_tracks(const struct aorta_cli_line *line, const c
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_recorded recorded;
     struct aorta_critical_path path = {0};
-    struct aorta_counters *counters = NULL;
-    size_t count = 0;
+    struct aorta_arena memory = {0};
+    struct aorta_merge_tracks tracks = {.traces = &recorded.traces, .path = &path};
     aorta_status status = aorta_recorded_open(paths, (size_t)line->operand_count, options, &whole, &log, &recorded);
     if (!status && recorded.is_run)
         status = AORTA_ERROR(AORTA_USAGE, "--tracks is for traces; %s is a run: name its traces (DIR/torch_profiler)",
                              paths[0]);
-    if (!status) status = make_tracks(recorded.analysis, &path, &counters, &count);
-    const struct aorta_merge_tracks tracks = {&recorded.traces, &path, counters, count};
+    if (!status) status = make_tracks(recorded.analysis, &path, &memory, &tracks);
     if (!status) status = aorta_trace_merge(paths, (size_t)line->operand_count, output, options, &tracks, report);
     if (!status && path.reason) aorta_text_printf(report, "no critical path: %s\n", path.reason);
-    for (size_t i = 0; i < count; i++) aorta_counters_free(&counters[i]);
-    free(counters);
+    aorta_arena_free(&memory);
     aorta_critical_path_free(&path);
     aorta_recorded_free(&recorded);
     return status;

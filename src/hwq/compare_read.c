@@ -122,11 +122,11 @@ aorta_status aorta_hwq_differences(const struct aorta_hwq_measurement *left, con
                                    struct aorta_differences *differences) {
     size_t count = 0;
     *differences = (struct aorta_differences){0};
-    AORTA_TRY(aorta_differences_add(differences, &left->settings, &right->settings));
+    aorta_differences_add(differences, &left->settings, &right->settings);
     for (size_t i = 0; i < differences->count; i++)
         if (matters(&differences->items[i])) differences->items[count++] = differences->items[i];
     differences->count = count;
-    return NULL;
+    return aorta_arena_check(&differences->arena, "the settings that differ");
 }
 
 /* ---- one result ---- */

@@ -3,7 +3,6 @@
 #include "base/sort.h"
 #include "trace/builder.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static uint8_t stamped_call(const char *name) {
@@ -165,8 +164,8 @@ static void collect(struct places *places, struct aorta_stamped_events *events, 
 }
 
 /* Threads that launch, and those that have the steps. */
-static bool *wanted_threads(const struct aorta_trace *trace) {
-    bool *wanted = aorta_trace_launching_threads(trace);
+static bool *wanted_threads(const struct aorta_trace *trace, struct aorta_arena *memory) {
+    bool *wanted = aorta_trace_launching_threads(trace, memory);
     for (size_t i = 0; wanted && i < trace->frame_count; i++)
         if (trace->frames[i].kind == AORTA_FRAME_RANGE) wanted[trace->frames[i].thread] = true;
     return wanted;
@@ -197,15 +196,13 @@ static size_t nest(struct aorta_stamped_event *events, size_t first, size_t end,
 struct aorta_stamped_events aorta_stamped_events_make(const struct aorta_trace *trace, struct aorta_arena *memory,
                                                       struct aorta_arena *scratch) {
     const size_t texts = aorta_trace_text_count(trace) + 1;
-    bool *wanted = wanted_threads(trace);
+    bool *wanted = wanted_threads(trace, scratch);
     const struct meanings meanings = {trace, aorta_arena_alloc(scratch, texts), aorta_arena_alloc(scratch, texts)};
     struct aorta_stamped_events events = {.ends =
                                               aorta_arena_alloc(scratch, (trace->thread_count + 1) * sizeof(size_t))};
     struct places places = {.trace = trace, .meanings = &meanings, .wanted = wanted, .next = events.ends};
-    scratch->failed |= !wanted;
     if (!scratch->failed) collect(&places, &events, memory);
     scratch->failed |= memory->failed;
-    free(wanted);
     if (scratch->failed) return events;
     events.count = 0;
     for (size_t i = 0, first = 0; i < trace->thread_count; i++) {

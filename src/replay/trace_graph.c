@@ -72,8 +72,7 @@ static void mark_reads(const struct aorta_trace *trace, const uint32_t *sources,
                        uint32_t count, struct aorta_arena *memory) {
     if (trace->measured) return;
     uint32_t *next = aorta_arena_alloc(memory, (trace->thread_count + 1) * sizeof *next);
-    bool *reads = aorta_trace_reading_calls(trace);
-    memory->failed |= !reads;
+    const bool *reads = aorta_trace_reading_calls(trace, memory);
     for (size_t i = 0; next && i < trace->thread_count; i++) next[i] = AORTA_GRAPH_NONE;
     for (uint32_t i = count; next && reads && i-- > 0;) {
         const uint32_t after = next[calls[i].thread];
@@ -82,20 +81,18 @@ static void mark_reads(const struct aorta_trace *trace, const uint32_t *sources,
             calls[after].kind == AORTA_REPLAY_SYNC)
             calls[i].kind = AORTA_REPLAY_READ;
     }
-    free(reads);
 }
 
 /* Calls of threads that launch, and waits for data. */
 static void add_calls(struct build *build, uint32_t host, size_t rank) {
     const struct aorta_trace *trace = trace_of(build, rank);
     int64_t shift_ns = shift_of(build, rank);
-    bool *launching = aorta_trace_launching_threads(trace);
+    const bool *launching = aorta_trace_launching_threads(trace, &build->memory);
     struct aorta_replay_call *calls = aorta_arena_raw(&build->memory, (trace->call_count + 1) * sizeof *calls);
     uint32_t *rows = aorta_arena_raw(&build->memory, (trace->call_count + 1) * sizeof *rows), count = 0;
     uint32_t *sources = build->out->sources[rank].calls;
     build->calls[host] = calls;
     build->call_rows[host] = rows;
-    build->memory.failed |= !launching;
     int64_t from_ns, to_ns;
     bound_calls(build, trace, &from_ns, &to_ns);
     for (size_t i = 0; launching && !build->memory.failed && i < trace->call_count; i++) {
@@ -112,7 +109,6 @@ static void add_calls(struct build *build, uint32_t host, size_t rank) {
                                                     (uint8_t)kind_of_call(trace, call),
                                                     0};
     }
-    free(launching);
     mark_reads(trace, sources, calls, count, &build->memory);
     build->hosts[host] = (struct aorta_replay_host){calls, count, (uint32_t)trace->thread_count, (uint32_t)rank};
 }

@@ -15,19 +15,18 @@ static const char *why_none(const struct aorta_run *run) {
                          : "the clock was not read while measured steps ran";
 }
 
-static aorta_status clocks_of_rank(const struct aorta_labelled *labelled, size_t rank, struct aorta_clocks *clocks) {
+static aorta_status clocks_of_rank(struct aorta_labelled *labelled, size_t rank, struct aorta_clocks *clocks) {
     const struct aorta_run *run = &labelled->run;
     size_t first = 0, steps = aorta_measured_steps(labelled, rank, &first), count = 0;
-    struct aorta_clock_sample *samples = calloc(steps + 1, sizeof *samples);
-    if (!samples) return AORTA_ERROR(AORTA_MEMORY, "no memory for the clocks of %zu iterations", steps);
+    struct aorta_clock_sample *samples = aorta_arena_alloc(&labelled->memory, steps * sizeof *samples);
+    AORTA_TRY(aorta_arena_check(&labelled->memory, "the clocks of a rank"));
     for (size_t i = first; i < first + steps; i++) {
         const struct aorta_run_step *step = &run->steps[i];
         if (step->clocked) samples[count++] = (struct aorta_clock_sample){&step->clocks, step->clocks_at_ns, true};
     }
-    aorta_status status = aorta_clocks_make(samples, count, clocks);
-    free(samples);
+    AORTA_TRY(aorta_clocks_make(samples, count, clocks));
     if (!count) snprintf(clocks->reason, sizeof clocks->reason, "%s", why_none(run));
-    return status;
+    return NULL;
 }
 
 /* Ranks whose clock is not known come last. */
@@ -54,8 +53,8 @@ static void note(const struct aorta_labelled *labelled, struct aorta_text *out) 
 
 aorta_status aorta_labelled_clocks(struct aorta_labelled *labelled) {
     const struct aorta_run *run = &labelled->run;
-    labelled->clocks = calloc(run->rank_count + 1, sizeof *labelled->clocks);
-    if (!labelled->clocks) return AORTA_ERROR(AORTA_MEMORY, "no memory for the clocks of %zu ranks", run->rank_count);
+    labelled->clocks = aorta_arena_alloc(&labelled->memory, (run->rank_count + 1) * sizeof *labelled->clocks);
+    AORTA_TRY(aorta_arena_check(&labelled->memory, "the clocks of the ranks"));
     for (size_t i = 0; i < run->rank_count; i++) {
         AORTA_TRY(clocks_of_rank(labelled, i, &labelled->clocks[i]));
         if (is_lower(&labelled->clocks[i], &labelled->clocks[labelled->lowest_clock])) labelled->lowest_clock = i;

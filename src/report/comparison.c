@@ -26,93 +26,20 @@ static size_t add_samples(const struct aorta_labelled *run, const struct aorta_m
     return count;
 }
 
-struct samples {
-    double *values, *pressures;
-    size_t *lengths, count;
-};
-
-static void samples_free(struct samples *samples) {
-    free(samples->values);
-    free(samples->lengths);
-    free(samples->pressures);
-}
-
-/* Ends with samples_free, also on failure. */
-static aorta_status samples_make(const struct aorta_label *label, const struct aorta_metric *metric,
-                                 struct samples *samples) {
-    size_t limit = 1;
+static struct aorta_samples samples_make(const struct aorta_label *label, const struct aorta_metric *metric,
+                                         struct aorta_arena *memory) {
+    size_t limit = 0, count = 0;
     for (size_t i = 0; i < label->count; i++) limit += aorta_measured_most(&label->runs[i]);
-    *samples = (struct samples){.values = malloc(limit * sizeof(double)),
-                                .pressures = malloc((label->count + 1) * sizeof(double)),
-                                .lengths = malloc((label->count + 1) * sizeof(size_t))};
-    if (!samples->values || !samples->lengths || !samples->pressures)
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu samples", limit);
-    for (size_t i = 0; i < label->count; i++) {
-        samples->lengths[i] = add_samples(&label->runs[i], metric, samples->values + samples->count);
-        samples->count += samples->lengths[i];
-        samples->pressures[i] =
-            label->runs[i].machine.known ? aorta_machine_pressure(&label->runs[i].machine.summary) : NAN;
+    double *values = aorta_arena_raw(memory, limit * sizeof *values);
+    double *pressures = aorta_arena_raw(memory, label->count * sizeof *pressures);
+    size_t *lengths = aorta_arena_raw(memory, label->count * sizeof *lengths);
+    for (size_t i = 0; lengths && i < label->count; i++) {
+        lengths[i] = add_samples(&label->runs[i], metric, values + count);
+        count += lengths[i];
+        pressures[i] = label->runs[i].machine.known ? aorta_machine_pressure(&label->runs[i].machine.summary) : NAN;
     }
-    return NULL;
+    return (struct aorta_samples){values, count, lengths, label->count, pressures};
 }
-
-/* ---- two figures ---- */
-
-static aorta_status compare(const struct aorta_label *labels[2], const struct aorta_metric *metrics[2],
-                            const struct aorta_between_runs *between, struct aorta_comparison *comparison) {
-    struct samples sides[2] = {0};
-    aorta_status status = samples_make(labels[0], metrics[0], &sides[0]);
-    if (!status) status = samples_make(labels[1], metrics[1], &sides[1]);
-    if (!status) {
-        struct aorta_samples of[2];
-        for (int i = 0; i < 2; i++)
-            of[i] = (struct aorta_samples){sides[i].values, sides[i].count, sides[i].lengths, labels[i]->count,
-                                           sides[i].pressures};
-        *comparison = aorta_compare(&of[0], &of[1], AORTA_MEAN, between);
-    }
-    samples_free(&sides[0]);
-    samples_free(&sides[1]);
-    return status;
-}
-
-static bool on_gpu(const struct aorta_label *label) {
-    const char *device = label->runs->run.device;
-    return !device || strcmp(device, "cpu") != 0; /* the original's run on GPUs, and do not say so */
-}
-
-/* A figure of two labels. A sample is an iteration's mean over its ranks. */
-static aorta_status compare_labels(const struct aorta_label *reference, const struct aorta_label *candidate,
-                                   const struct aorta_metric *metric, struct aorta_comparison *comparison) {
-    const struct aorta_between_runs between = aorta_between_runs_on(on_gpu(reference) && on_gpu(candidate));
-    return compare((const struct aorta_label *[]){reference, candidate},
-                   (const struct aorta_metric *[]){metric, metric}, &between, comparison);
-}
-
-aorta_status aorta_run_compare(const struct aorta_labelled *run, const struct aorta_metric *reference,
-                               const struct aorta_metric *candidate, struct aorta_comparison *comparison) {
-    const struct aorta_label label = {run, 1};
-    return compare((const struct aorta_label *[]){&label, &label},
-                   (const struct aorta_metric *[]){reference, candidate}, NULL, comparison);
-}
-
-/* ---- what else differs ---- */
-
-aorta_status aorta_labelled_differences(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
-                                        struct aorta_differences *differences) {
-    static const double alike = 0.03; /* clocks: the time of kernels depends on them */
-    const double before = reference->clocks[reference->lowest_clock].mhz.p50,
-                 after = candidate->clocks[candidate->lowest_clock].mhz.p50;
-    AORTA_TRY(aorta_differences_add(differences, &reference->settings, &candidate->settings));
-    AORTA_TRY(aorta_differences_add(differences, &reference->environment, &candidate->environment));
-    if (!(fabs(after / before - 1) > alike)) return NULL; /* nor where one is not known */
-    struct aorta_setting clocks[] = {{"device.clock_mhz", aorta_arena_printf(&differences->arena, "%.0f", before)},
-                                     {"device.clock_mhz", aorta_arena_printf(&differences->arena, "%.0f", after)}};
-    if (!clocks[0].value || !clocks[1].value) return AORTA_ERROR(AORTA_MEMORY, "no memory for a clock");
-    return aorta_differences_add(differences, &(struct aorta_settings){&clocks[0], 1},
-                                 &(struct aorta_settings){&clocks[1], 1});
-}
-
-/* ---- all figures ---- */
 
 enum { MOST_METRICS = 32 };
 static const char rate[] = "samples_per_s";
@@ -125,25 +52,72 @@ struct figures {
     struct aorta_differences differences;
 };
 
-static void figures_free(struct figures *figures) {
-    aorta_differences_free(&figures->differences);
+/* ---- two figures ---- */
+
+static struct aorta_comparison compare(const struct aorta_label *labels[2], const struct aorta_metric *metrics[2],
+                                       const struct aorta_between_runs *between, struct aorta_arena *memory) {
+    struct aorta_arena scratch = {0};
+    struct aorta_comparison comparison = {0};
+    const struct aorta_samples before = samples_make(labels[0], metrics[0], &scratch);
+    const struct aorta_samples after = samples_make(labels[1], metrics[1], &scratch);
+    if (!scratch.failed) comparison = aorta_compare(&before, &after, AORTA_MEAN, between);
+    aorta_arena_end(&scratch, memory);
+    return comparison;
 }
+
+static bool on_gpu(const struct aorta_label *label) {
+    const char *device = label->runs->run.device;
+    return !device || strcmp(device, "cpu") != 0; /* the original's run on GPUs, and do not say so */
+}
+
+/* A figure of two labels. A sample is an iteration's mean over its ranks. */
+static struct aorta_comparison compare_labels(const struct figures *figures, const struct aorta_metric *metric,
+                                              struct aorta_arena *memory) {
+    const struct aorta_label *labels[] = {figures->labels[0], figures->labels[1]};
+    const struct aorta_between_runs between = aorta_between_runs_on(on_gpu(labels[0]) && on_gpu(labels[1]));
+    return compare(labels, (const struct aorta_metric *[]){metric, metric}, &between, memory);
+}
+
+struct aorta_comparison aorta_run_compare(const struct aorta_labelled *run, const struct aorta_metric *reference,
+                                          const struct aorta_metric *candidate, struct aorta_arena *memory) {
+    const struct aorta_label label = {run, 1};
+    return compare((const struct aorta_label *[]){&label, &label},
+                   (const struct aorta_metric *[]){reference, candidate}, NULL, memory);
+}
+
+/* ---- what else differs ---- */
+
+void aorta_labelled_differences(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
+                                struct aorta_differences *differences) {
+    static const double alike = 0.03; /* clocks: the time of kernels depends on them */
+    const double before = reference->clocks[reference->lowest_clock].mhz.p50,
+                 after = candidate->clocks[candidate->lowest_clock].mhz.p50;
+    aorta_differences_add(differences, &reference->settings, &candidate->settings);
+    aorta_differences_add(differences, &reference->environment, &candidate->environment);
+    if (!(fabs(after / before - 1) > alike)) return; /* nor where one is not known */
+    struct aorta_setting clocks[] = {{"device.clock_mhz", aorta_arena_printf(&differences->arena, "%.0f", before)},
+                                     {"device.clock_mhz", aorta_arena_printf(&differences->arena, "%.0f", after)}};
+    if (!differences->arena.failed)
+        aorta_differences_add(differences, &(struct aorta_settings){&clocks[0], 1},
+                              &(struct aorta_settings){&clocks[1], 1});
+}
+
+/* ---- all figures ---- */
 
 static double get_seconds_per_sample(const struct aorta_run_step *step) {
     return 1 / step->samples_per_s;
 }
 
 /* The mean of a rate is all samples over all time (aorta_rate_mean): what compares is the time of a sample. */
-static aorta_status compare_rates(const struct aorta_label *reference, const struct aorta_label *candidate,
-                                  struct aorta_comparison *out) {
+static struct aorta_comparison compare_rates(const struct figures *figures, struct aorta_arena *memory) {
     static const struct aorta_metric inverse = {rate, "s", false, get_seconds_per_sample};
-    AORTA_TRY(compare_labels(reference, candidate, &inverse, out));
-    const double before = out->value[0], low = out->low, high = out->high;
-    for (int i = 0; i < 2; i++) out->value[i] = 1 / out->value[i];
-    out->delta = out->value[1] - out->value[0];
-    out->low = 1 / (before + high) - out->value[0];
-    out->high = before + low > 0 ? 1 / (before + low) - out->value[0] : NAN;
-    return NULL;
+    struct aorta_comparison out = compare_labels(figures, &inverse, memory);
+    const double before = out.value[0], low = out.low, high = out.high;
+    for (int i = 0; i < 2; i++) out.value[i] = 1 / out.value[i];
+    out.delta = out.value[1] - out.value[0];
+    out.low = 1 / (before + high) - out.value[0];
+    out.high = before + low > 0 ? 1 / (before + low) - out.value[0] : NAN;
+    return out;
 }
 
 /* Times of steps with other work do not compare. */
@@ -172,23 +146,23 @@ static void evaluate(struct figures *figures) {
     aorta_compared_correct(figures->rows, figures->count);
 }
 
-/* Ends with figures_free, also on failure. */
-static aorta_status compare_all(const struct aorta_label *reference, const struct aorta_label *candidate,
-                                struct figures *figures) {
+/* Ends with aorta_differences_free; their arena fails for all figures. */
+static void compare_all(const struct aorta_label *reference, const struct aorta_label *candidate,
+                        struct figures *figures) {
     *figures = (struct figures){.labels = {reference, candidate}};
+    struct aorta_arena *memory = &figures->differences.arena;
     for (; aorta_metrics[figures->count].key && figures->count < MOST_METRICS; figures->count++) {
         const struct aorta_metric *metric = &aorta_metrics[figures->count];
-        struct aorta_compared *row = &figures->rows[figures->count];
-        row->figure = metric->key;
-        row->unit = metric->unit;
-        row->good = metric->higher_is_better ? AORTA_GOOD_HIGH : AORTA_GOOD_LOW;
-        AORTA_TRY(strcmp(metric->key, rate) == 0 ? compare_rates(reference, candidate, &row->of)
-                                                 : compare_labels(reference, candidate, metric, &row->of));
+        figures->rows[figures->count] =
+            (struct aorta_compared){.figure = metric->key,
+                                    .unit = metric->unit,
+                                    .good = metric->higher_is_better ? AORTA_GOOD_HIGH : AORTA_GOOD_LOW,
+                                    .of = strcmp(metric->key, rate) == 0 ? compare_rates(figures, memory)
+                                                                         : compare_labels(figures, metric, memory)};
     }
-    AORTA_TRY(aorta_labelled_differences(reference->runs, candidate->runs, &figures->differences));
+    aorta_labelled_differences(reference->runs, candidate->runs, &figures->differences);
     choose_main(figures);
     evaluate(figures);
-    return NULL;
 }
 
 static const char *label_of(const struct figures *figures, int side) {
@@ -233,22 +207,20 @@ static const struct fact {
              {"noise", "between_runs", put_between}};
 enum { FACTS = sizeof facts / sizeof *facts };
 
-aorta_status aorta_label_comparison_text(const struct aorta_label *reference, const struct aorta_label *candidate,
-                                         struct aorta_text *out) {
+void aorta_label_comparison_text(const struct aorta_label *reference, const struct aorta_label *candidate,
+                                 struct aorta_text *out) {
     struct figures figures;
-    aorta_status status = compare_all(reference, candidate, &figures);
-    if (!status) {
-        struct aorta_text text = {0};
-        put_headline(&figures, out);
-        aorta_text_puts(out, "\n");
-        for (size_t i = 0; i < FACTS; i++) {
-            facts[i].put(&figures, &text);
-            aorta_text_fact(out, facts[i].name, &text);
-        }
-        aorta_text_free(&text);
+    struct aorta_text text = {0};
+    compare_all(reference, candidate, &figures);
+    put_headline(&figures, out);
+    aorta_text_puts(out, "\n");
+    for (size_t i = 0; i < FACTS; i++) {
+        facts[i].put(&figures, &text);
+        aorta_text_fact(out, facts[i].name, &text);
     }
-    figures_free(&figures);
-    return status;
+    out->failed |= figures.differences.arena.failed;
+    aorta_text_free(&text);
+    aorta_differences_free(&figures.differences);
 }
 
 /* ---- JSON ---- */
@@ -290,11 +262,11 @@ static void write_comparison(struct aorta_json *json, const struct figures *figu
     aorta_json_object_end(json);
 }
 
-aorta_status aorta_label_comparison_json(const struct aorta_label *reference, const struct aorta_label *candidate,
-                                         struct aorta_json *json) {
+void aorta_label_comparison_json(const struct aorta_label *reference, const struct aorta_label *candidate,
+                                 struct aorta_json *json) {
     struct figures figures;
-    aorta_status status = compare_all(reference, candidate, &figures);
-    if (!status) write_comparison(json, &figures);
-    figures_free(&figures);
-    return status;
+    compare_all(reference, candidate, &figures);
+    write_comparison(json, &figures);
+    json->out->failed |= figures.differences.arena.failed;
+    aorta_differences_free(&figures.differences);
 }

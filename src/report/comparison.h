@@ -12,20 +12,18 @@ struct aorta_label {
 };
 
 /* Two figures of the same run. */
-AORTA_MUST_USE aorta_status aorta_run_compare(const struct aorta_labelled *run, const struct aorta_metric *reference,
-                                              const struct aorta_metric *candidate,
-                                              struct aorta_comparison *comparison);
+struct aorta_comparison aorta_run_compare(const struct aorta_labelled *run, const struct aorta_metric *reference,
+                                          const struct aorta_metric *candidate, struct aorta_arena *memory);
 
 /* Differences of configuration, environment and clocks. */
-AORTA_MUST_USE aorta_status aorta_labelled_differences(const struct aorta_labelled *reference,
-                                                       const struct aorta_labelled *candidate,
-                                                       struct aorta_differences *differences);
+void aorta_labelled_differences(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
+                                struct aorta_differences *differences);
 
 /* Prints a headline and its facts. */
-AORTA_MUST_USE aorta_status aorta_label_comparison_text(const struct aorta_label *reference,
-                                                        const struct aorta_label *candidate, struct aorta_text *out);
+void aorta_label_comparison_text(const struct aorta_label *reference, const struct aorta_label *candidate,
+                                 struct aorta_text *out);
 /* One object: all figures of two labels, and the sentence. */
-AORTA_MUST_USE aorta_status aorta_label_comparison_json(const struct aorta_label *reference,
-                                                        const struct aorta_label *candidate, struct aorta_json *json);
+void aorta_label_comparison_json(const struct aorta_label *reference, const struct aorta_label *candidate,
+                                 struct aorta_json *json);
 
 #endif

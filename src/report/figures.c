@@ -14,43 +14,36 @@
 /* Below LEAST_BYTES a collective is a signal: it has no bandwidth to speak of. */
 enum { MOST_SIZES = 64, STEP_SPANS = 6000, LEAST_BYTES = 1024 };
 
-static aorta_status no_memory(void) {
-    return AORTA_ERROR(AORTA_MEMORY, "no memory for the figures of a recording");
-}
-
 const struct aorta_figure *aorta_figures_find(const struct aorta_figures *figures, const char *name) {
     for (size_t i = 0; i < figures->count; i++)
         if (strcmp(figures->items[i].name, name) == 0) return &figures->items[i];
     return NULL;
 }
 
-/* An unknown value is no figure; the first of a name stays. Strings live in the arena or are static; name NULL: no
- * memory. */
-static aorta_status add(struct aorta_figures *figures, const struct aorta_figure *figure) {
-    if (!figure->name) return no_memory();
-    if (!isfinite(figure->value) || aorta_figures_find(figures, figure->name)) return NULL;
+/* An unknown value is no figure; the first of a name stays. Strings live in the arena or are static. */
+static void add(struct aorta_figures *figures, const struct aorta_figure *figure) {
+    if (!figure->name || !isfinite(figure->value) || aorta_figures_find(figures, figure->name)) return;
     struct aorta_figure *items =
         aorta_arena_grow(&figures->arena, figures->items, figures->count, &figures->capacity, sizeof *figures->items);
-    if (!items) return no_memory();
+    if (!items) return;
     figures->items = items;
     items[figures->count++] = *figure;
-    return NULL;
 }
 
 /* ---- products and collectives ---- */
 
 static const char compute[] = "compute";
 
-static aorta_status add_products(const struct aorta_verdict *verdict, struct aorta_figures *figures) {
+static void add_products(const struct aorta_verdict *verdict, struct aorta_figures *figures) {
     struct aorta_roofline all;
     double covered;
-    if (!verdict->roofline_count) return NULL;
+    if (!verdict->roofline_count) return;
     aorta_roofline_join(verdict->rooflines, verdict->roofline_count, &all);
     const struct aorta_figure rows[] = {
         {"gemm", "TFLOP/s", AORTA_GOOD_HIGH, aorta_roofline_tflops(&all.classes[AORTA_WORK_GEMM]), compute},
         {"mfu", "", AORTA_GOOD_HIGH, aorta_roofline_mfu(&all, &covered), NULL}};
-    AORTA_TRY(add(figures, &rows[0]));
-    return add(figures, &rows[1]);
+    add(figures, &rows[0]);
+    add(figures, &rows[1]);
 }
 
 /* Collectives of one kind and size, or of one kind (bytes 0), of all ranks. */
@@ -109,19 +102,18 @@ static const char *bytes_text(double bytes, struct aorta_arena *arena) {
 }
 
 /* `size` NULL: of all sizes. */
-static aorta_status add_bandwidth(struct aorta_figures *figures, const char *kind, const char *size,
-                                  const struct sums *sums) {
+static void add_bandwidth(struct aorta_figures *figures, const char *kind, const char *size, const struct sums *sums) {
     bool waits;
     const double rate = bus_gbps(sums, &waits);
     const char *name = aorta_arena_printf(&figures->arena, "%s%s%s bus bandwidth%s", kind, size ? " of " : "",
                                           size ? size : "", waits ? " with waits" : "");
     const struct aorta_figure figure = {name, "GB/s", AORTA_GOOD_HIGH, rate,
                                         size ? NULL : aorta_arena_strdup(&figures->arena, kind)};
-    return add(figures, &figure);
+    add(figures, &figure);
 }
 
 /* Sizes that take little of their kind's time are in its sum alone. */
-static aorta_status add_collectives(const struct aorta_trace_analysis *analysis, struct aorta_figures *figures) {
+static void add_collectives(const struct aorta_trace_analysis *analysis, struct aorta_figures *figures) {
     static const double least = 0.05;
     struct sums kinds[AORTA_COLLECTIVE_COUNT] = {0}, sizes[MOST_SIZES];
     const size_t count = sum_collectives(analysis, kinds, sizes);
@@ -132,16 +124,14 @@ static aorta_status add_collectives(const struct aorta_trace_analysis *analysis,
         if (!(kinds[kind].count > 0)) continue;
         const struct aorta_figure time = {aorta_arena_printf(&figures->arena, "%s time", name), "ms", AORTA_GOOD_LOW,
                                           kinds[kind].step_ns / steps / 1e6, NULL};
-        AORTA_TRY(add(figures, &time));
-        AORTA_TRY(add_bandwidth(figures, name, NULL, &kinds[kind]));
+        add(figures, &time);
+        add_bandwidth(figures, name, NULL, &kinds[kind]);
     }
     for (size_t i = 0; i < count; i++) {
         if (sizes[i].ns < least * kinds[sizes[i].kind].ns) continue;
         const char *size = bytes_text((double)sizes[i].bytes, &figures->arena);
-        if (!size) return no_memory();
-        AORTA_TRY(add_bandwidth(figures, aorta_trace_kind_name(analysis, sizes[i].kind), size, &sizes[i]));
+        if (size) add_bandwidth(figures, aorta_trace_kind_name(analysis, sizes[i].kind), size, &sizes[i]);
     }
-    return NULL;
 }
 
 /* ---- the step ---- */
@@ -156,22 +146,20 @@ static double cause_share(const struct aorta_verdict *verdict, enum aorta_cause 
 }
 
 /* Samples a second of a rank, as in summary.json. */
-static double throughput(const struct aorta_labelled *run) {
-    double *rates = malloc((run->run.step_count + 1) * sizeof *rates), mean;
+static double throughput(const struct aorta_labelled *run, struct aorta_arena *memory) {
+    double *rates = aorta_arena_raw(memory, run->run.step_count * sizeof *rates);
     size_t count = 0;
     for (size_t r = 0; rates && r < run->run.rank_count; r++) {
         size_t first = 0;
         const size_t steps = aorta_measured_steps(run, r, &first);
         for (size_t i = first; i < first + steps; i++) rates[count++] = run->run.steps[i].samples_per_s;
     }
-    mean = rates ? aorta_rate_mean(rates, count) : NAN;
-    free(rates);
-    return mean;
+    return aorta_rate_mean(rates, count);
 }
 
-static aorta_status add_step(const struct aorta_recorded *recorded, struct aorta_figures *figures) {
+static void add_step(const struct aorta_recorded *recorded, struct aorta_figures *figures) {
     const struct aorta_verdict *verdict = recorded->verdict;
-    const double rate = recorded->is_run ? throughput(&recorded->run) : 1e3 / verdict->step_ms_mean;
+    const double rate = recorded->is_run ? throughput(&recorded->run, &figures->arena) : 1e3 / verdict->step_ms_mean;
     const struct aorta_figure rows[] = {
         {"step_ms", "ms", AORTA_GOOD_LOW, verdict->step_ms_p50, NULL},
         {"throughput", "1/s", AORTA_GOOD_HIGH, rate, NULL},
@@ -183,29 +171,28 @@ static aorta_status add_step(const struct aorta_recorded *recorded, struct aorta
         {"launch_share", "", AORTA_GOOD_LOW, cause_share(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_LAUNCH_LATENCY),
          NULL},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) AORTA_TRY(add(figures, &rows[i]));
-    AORTA_TRY(add_products(verdict, figures));
-    return add_collectives(recorded->analysis, figures);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) add(figures, &rows[i]);
+    add_products(verdict, figures);
+    add_collectives(recorded->analysis, figures);
 }
 
-static aorta_status add_causes(const struct aorta_recorded *recorded, struct aorta_figures *figures) {
+static void add_causes(const struct aorta_recorded *recorded, struct aorta_figures *figures) {
     const struct aorta_verdict *verdict = recorded->verdict;
-    figures->causes = aorta_arena_alloc(&figures->arena, (verdict->finding_count + 1) * sizeof *figures->causes);
-    figures->cause_count = 0;
-    if (!figures->causes) return no_memory();
-    for (size_t i = 0; i < verdict->finding_count; i++) {
+    struct aorta_arena *arena = &figures->arena;
+    figures->causes = aorta_arena_alloc(arena, verdict->finding_count * sizeof *figures->causes);
+    figures->cause_count = figures->causes ? verdict->finding_count : 0;
+    for (size_t i = 0; i < figures->cause_count; i++) {
         const struct aorta_finding *finding = &verdict->findings[i];
         struct aorta_text text = {0};
         aorta_finding_name(verdict, finding, &text);
-        const char *name = text.failed ? NULL : aorta_arena_strdup(&figures->arena, text.data);
-        aorta_text_free(&text);
-        if (!name) return no_memory();
+        arena->failed |= text.failed != 0;
         const char *about = finding->cause == AORTA_CAUSE_COMPUTE ? compute : NULL;
         if (aorta_cause_has_kind(finding->cause))
-            about = aorta_arena_strdup(&figures->arena, aorta_trace_kind_name(recorded->analysis, finding->collective));
-        figures->causes[figures->cause_count++] = (struct aorta_figure_cause){name, about, finding->cost_ms};
+            about = aorta_arena_strdup(arena, aorta_trace_kind_name(recorded->analysis, finding->collective));
+        figures->causes[i] =
+            (struct aorta_figure_cause){aorta_arena_strdup(arena, text.data ? text.data : ""), about, finding->cost_ms};
+        aorta_text_free(&text);
     }
-    return NULL;
 }
 
 /* ---- what a page shows ---- */
@@ -216,21 +203,18 @@ static double window_ms(const struct aorta_trace_window *window) {
 }
 
 /* The window of the first rank whose step takes the median time; the number of windows where none counts. */
-static aorta_status find_median(const struct aorta_trace_analysis *analysis, size_t *median) {
+static size_t find_median(const struct aorta_trace_analysis *analysis, struct aorta_arena *memory) {
     const struct aorta_trace_rank *rank = analysis->ranks;
-    double *times = malloc((rank->window_count + 1) * sizeof *times);
-    size_t count = 0;
-    *median = rank->window_count;
-    if (!times) return no_memory();
-    for (size_t i = 0; i < rank->window_count; i++)
+    double *times = aorta_arena_raw(memory, rank->window_count * sizeof *times);
+    size_t count = 0, median = rank->window_count;
+    for (size_t i = 0; times && i < rank->window_count; i++)
         if (aorta_trace_window_counts(analysis, &rank->windows[i])) times[count++] = window_ms(&rank->windows[i]);
-    aorta_sort_double(times, count);
+    if (count) aorta_sort_double(times, count);
     const double middle = count ? times[(count - 1) / 2] : NAN;
     for (size_t i = rank->window_count; i-- > 0;)
         if (aorta_trace_window_counts(analysis, &rank->windows[i]) && window_ms(&rank->windows[i]) == middle)
-            *median = i;
-    free(times);
-    return NULL;
+            median = i;
+    return median;
 }
 
 /* Steps of the first rank need no alignment of clocks. */
@@ -279,52 +263,45 @@ static void put_parts(const struct aorta_verdict *verdict, struct aorta_json *js
     aorta_json_object_end(json);
 }
 
-static aorta_status put_detail(const struct aorta_recorded *recorded, struct aorta_text *out) {
+static void put_detail(const struct aorta_recorded *recorded, struct aorta_figures *figures) {
     const struct aorta_trace_analysis *analysis = recorded->analysis;
+    const size_t median = find_median(analysis, &figures->arena);
     struct aorta_json json;
-    size_t median;
-    AORTA_TRY(find_median(analysis, &median));
-    aorta_text_clear(out);
-    aorta_json_begin(&json, out, 0);
+    aorta_text_clear(&figures->detail);
+    aorta_json_begin(&json, &figures->detail, 0);
     aorta_json_object(&json);
     put_steps(analysis, &json);
     put_collectives(analysis, &json);
     put_parts(recorded->verdict, &json);
     aorta_json_key(&json, "timeline");
     if (median < analysis->ranks->window_count)
-        AORTA_TRY(aorta_page_step(analysis, median, STEP_SPANS, &json));
+        aorta_page_step(analysis, median, STEP_SPANS, &json);
     else
         aorta_json_null(&json);
     aorta_json_object_end(&json);
-    return aorta_text_check(out);
+    figures->arena.failed |= figures->detail.failed != 0;
 }
 
 /* ---- reading ---- */
 
-static aorta_status copy_settings(const struct aorta_settings *from, struct aorta_arena *arena,
-                                  struct aorta_settings *to) {
-    to->items = aorta_arena_alloc(arena, (from->count + 1) * sizeof *to->items);
-    to->count = 0;
-    if (!to->items) return no_memory();
-    for (size_t i = 0; i < from->count; i++) {
-        const struct aorta_setting copy = {aorta_arena_strdup(arena, from->items[i].key),
-                                           aorta_arena_strdup(arena, from->items[i].value)};
-        if (!copy.key || !copy.value) return no_memory();
-        to->items[to->count++] = copy;
-    }
-    return NULL;
+static void copy_settings(const struct aorta_settings *from, struct aorta_arena *arena, struct aorta_settings *to) {
+    to->items = aorta_arena_alloc(arena, from->count * sizeof *to->items);
+    to->count = to->items ? from->count : 0;
+    for (size_t i = 0; i < to->count; i++)
+        to->items[i] = (struct aorta_setting){aorta_arena_strdup(arena, from->items[i].key),
+                                              aorta_arena_strdup(arena, from->items[i].value)};
 }
 
 static aorta_status take(const struct aorta_recorded *recorded, struct aorta_figures *figures) {
     const struct aorta_settings *environment = recorded->is_run ? &recorded->run.environment : &recorded->environment;
     const char *device = recorded->is_run ? recorded->run.run.device : NULL;
     figures->device = aorta_arena_strdup(&figures->arena, device ? device : "gpu");
-    if (!figures->device) return no_memory();
-    if (recorded->is_run) AORTA_TRY(copy_settings(&recorded->run.settings, &figures->arena, &figures->settings));
-    AORTA_TRY(copy_settings(environment, &figures->arena, &figures->environment));
-    AORTA_TRY(add_step(recorded, figures));
-    AORTA_TRY(add_causes(recorded, figures));
-    return put_detail(recorded, &figures->detail);
+    if (recorded->is_run) copy_settings(&recorded->run.settings, &figures->arena, &figures->settings);
+    copy_settings(environment, &figures->arena, &figures->environment);
+    add_step(recorded, figures);
+    add_causes(recorded, figures);
+    put_detail(recorded, figures);
+    return aorta_arena_check(&figures->arena, "the figures of a recording");
 }
 
 static aorta_status read_one(const char *path, struct aorta_figures *figures, bool *original) {

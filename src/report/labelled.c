@@ -3,7 +3,6 @@
 #include "report/settings.h"
 #include "verdict/advice.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- analysis of the ranks ---- */
@@ -22,18 +21,16 @@ static size_t warmup_end(const struct aorta_labelled *labelled, size_t start, si
 }
 
 /* Once for all who ask: a look through the run for each iteration would take a time that grows with its square. */
-static aorta_status find_measured(struct aorta_labelled *labelled) {
+static void find_measured(struct aorta_labelled *labelled) {
     const struct aorta_run *run = &labelled->run;
-    labelled->measured = calloc(run->rank_count + 1, sizeof *labelled->measured);
-    if (!labelled->measured) return AORTA_ERROR(AORTA_MEMORY, "no memory for the steps of %zu ranks", run->rank_count);
-    for (size_t i = 0, start = 0; i < run->rank_count; i++) {
+    labelled->measured = aorta_arena_alloc(&labelled->memory, run->rank_count * sizeof *labelled->measured);
+    for (size_t i = 0, start = 0; labelled->measured && i < run->rank_count; i++) {
         size_t end = start;
         while (end < run->step_count && run->steps[end].rank == run->ranks[i]) end++;
         size_t first = warmup_end(labelled, start, end);
         labelled->measured[i] = (struct aorta_measured){first, end - first};
         start = end;
     }
-    return NULL;
 }
 
 static void count_records(struct aorta_labelled *labelled) {
@@ -79,7 +76,8 @@ static aorta_status make(struct aorta_run *run, const struct aorta_trace_analysi
     AORTA_TRY(aorta_annotate(analyse(run, options, labelled), "%s", run->directory));
     AORTA_TRY(aorta_annotate(read_settings(run, labelled), "%s", run->directory));
     labelled->run = *run;
-    AORTA_TRY(find_measured(labelled));
+    find_measured(labelled);
+    AORTA_TRY(aorta_arena_check(&labelled->memory, "the steps of the ranks"));
     count_records(labelled);
     AORTA_TRY(aorta_labelled_clocks(labelled));
     AORTA_TRY(aorta_recorded_machine_read(labelled->run.directory, NULL, &labelled->machine));
@@ -93,8 +91,7 @@ static void free_but_run(struct aorta_labelled *labelled) {
     aorta_verdict_free(&labelled->verdict);
     aorta_trace_analysis_free(&labelled->analysis);
     aorta_trace_list_free(&labelled->traces);
-    free(labelled->clocks);
-    free(labelled->measured);
+    aorta_arena_free(&labelled->memory);
 }
 
 aorta_status aorta_labelled_make(struct aorta_run *run, const struct aorta_trace_analysis_options *options,

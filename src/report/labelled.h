@@ -37,6 +37,7 @@ struct aorta_labelled {
     struct aorta_records records;
     struct aorta_recorded_machine machine;
     struct aorta_settings settings, environment; /* in the run's arena; none: its directory has no such file */
+    struct aorta_arena memory;                   /* of `measured` and `clocks` */
 };
 
 /* Takes over *run on success. */

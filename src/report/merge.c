@@ -210,6 +210,7 @@ struct merging {
     size_t count, cycles;                /* cycles: of the profiler, of which the last is merged */
     struct aorta_alignment alignment;
     struct merge_rank *written;
+    struct aorta_arena memory;
 };
 
 /* ---- which rank is which ---- */
@@ -252,18 +253,14 @@ static aorta_status two_of_one_rank(const struct merging *m, size_t second) {
 
 /* Ranks that are not known get the lowest numbers free. */
 static aorta_status number_ranks(struct merging *m) {
-    int *ranks;
-    AORTA_TRY(aorta_trace_ranks_known(m->list, &ranks));
-    aorta_status status = NULL;
-    for (size_t i = 0; !status && i < m->count; i++) {
+    const int *ranks = aorta_trace_ranks_known(m->list, &m->memory);
+    for (size_t i = 0; ranks && i < m->count; i++) {
         bool several;
         const struct aorta_trace *trace = m->list->items[i];
         const bool known = ranks[i] >= 0 && taken(m, i, ranks[i]);
         m->ranks[i] = (struct aorta_align_rank){ranks[i], trace, main_device(trace, &several)};
-        if (known) status = two_of_one_rank(m, i);
+        if (known) return two_of_one_rank(m, i);
     }
-    free(ranks);
-    if (status) return status;
     int next = 0;
     for (size_t i = 0; i < m->count; i++) {
         if (m->ranks[i].rank >= 0) continue;
@@ -295,12 +292,13 @@ static aorta_status read_all(struct merging *m, const char *const *paths, size_t
     }
     m->count = m->list->count;
     AORTA_TRY(check_unmerged(m));
-    m->ranks = calloc(m->count + 1, sizeof *m->ranks);
-    m->sources = calloc(m->count + 1, sizeof *m->sources);
-    m->written = calloc(m->count + 1, sizeof *m->written);
-    if (!m->ranks || !m->sources || !m->written) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", m->count);
+    m->ranks = aorta_arena_alloc(&m->memory, m->count * sizeof *m->ranks);
+    m->sources = aorta_arena_alloc(&m->memory, m->count * sizeof *m->sources);
+    m->written = aorta_arena_alloc(&m->memory, m->count * sizeof *m->written);
+    AORTA_TRY(aorta_arena_check(&m->memory, "the ranks"));
     AORTA_TRY(number_ranks(m));
-    AORTA_TRY(aorta_align(m->ranks, m->count, AORTA_CLOCKS_OF_TRACES, &m->alignment));
+    aorta_align(m->ranks, m->count, AORTA_CLOCKS_OF_TRACES, &m->memory, &m->alignment);
+    AORTA_TRY(aorta_arena_check(&m->memory, "the ranks"));
     for (size_t i = 0; i < m->count; i++) {
         const struct aorta_trace *trace = m->ranks[i].trace;
         m->sources[i] = (struct aorta_merge_source){trace->path, trace, m->ranks[i].rank, &m->alignment.clocks[i]};
@@ -457,10 +455,7 @@ aorta_status aorta_trace_merge(const char *const *paths, size_t count, const cha
         aorta_text_free(&m.written[i].members);
         aorta_text_free(&m.written[i].scratch);
     }
-    free(m.written);
-    free(m.sources);
-    free(m.ranks);
-    aorta_alignment_free(&m.alignment);
+    aorta_arena_free(&m.memory);
     aorta_trace_list_free(&m.own);
     return status;
 }

@@ -27,21 +27,18 @@ static void write_nodes(const struct aorta_call_trees *trees, const double *with
     aorta_json_array_end(json);
 }
 
-aorta_status aorta_page_flame(const struct aorta_trace_analysis *analysis, struct aorta_json *json) {
+void aorta_page_flame(const struct aorta_trace_analysis *analysis, struct aorta_json *json) {
     const struct aorta_trace_compare_input input = {.path = "", .label = "", .analysis = analysis};
-    struct aorta_call_trees trees;
-    aorta_status status = aorta_call_trees_make(&input, 1, &trees);
-    double *within = calloc(trees.count + 1, sizeof *within);
-    uint32_t *numbers = calloc(trees.count + 1, sizeof *numbers);
-    if (!status && (!within || !numbers))
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory for a tree of %zu operations", trees.count);
-    for (size_t i = trees.count; !status && i-- > 0;) { /* parents come before their children */
+    struct aorta_arena memory = {0};
+    struct aorta_call_trees trees = aorta_call_trees_make(&input, 1, &memory);
+    double *within = aorta_arena_alloc(&memory, trees.count * sizeof *within);
+    uint32_t *numbers = aorta_arena_raw(&memory, trees.count * sizeof *numbers);
+    for (size_t i = trees.count; numbers && i-- > 0;) { /* parents come before their children */
         within[i] += trees.ns[i];
         if (i) within[trees.nodes[i].parent] += within[i];
     }
-    if (!status && trees.any) write_nodes(&trees, within, numbers, json);
-    free(within);
-    free(numbers);
+    if (numbers && trees.any) write_nodes(&trees, within, numbers, json);
+    json->out->failed |= memory.failed;
     aorta_call_trees_free(&trees);
-    return status;
+    aorta_arena_free(&memory);
 }

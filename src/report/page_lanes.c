@@ -1,5 +1,6 @@
 #include "report/page_lanes.h"
 
+#include "base/arena.h"
 #include "base/array.h"
 #include "base/hash.h"
 
@@ -36,11 +37,11 @@ static bool is_pair(const void *of, uint32_t number, const void *key) {
     return named->first == wanted->first && named->second == wanted->second;
 }
 
-aorta_status aorta_page_name(struct aorta_page_lanes *lanes, const char *first, const char *second, uint32_t *number) {
-    AORTA_TRY(aorta_array_reserve(&lanes->named, &lanes->named_capacity, lanes->name_count + 1, sizeof *lanes->named,
-                                  "names of a page"));
-    if (!aorta_table_reserve(&lanes->table, lanes->name_count + 1, hash_of, lanes))
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu names of a page", lanes->name_count + 1);
+uint32_t aorta_page_name(struct aorta_page_lanes *lanes, const char *first, const char *second) {
+    lanes->names.failed |=
+        !aorta_array_fit(&lanes->named, &lanes->named_capacity, lanes->name_count + 1, sizeof *lanes->named) ||
+        !aorta_table_reserve(&lanes->table, lanes->name_count + 1, hash_of, lanes);
+    if (lanes->names.failed) return 0;
     const struct aorta_page_named pair = {first, second};
     uint32_t *slot = aorta_table_slot(&lanes->table, hash_of_pair(first, second), is_pair, lanes, &pair);
     if (!*slot) {
@@ -55,33 +56,29 @@ aorta_status aorta_page_name(struct aorta_page_lanes *lanes, const char *first, 
         lanes->named[lanes->name_count++] = pair;
         *slot = (uint32_t)lanes->name_count;
     }
-    *number = *slot;
-    return NULL;
+    return *slot;
 }
 
-aorta_status aorta_page_lane_add(struct aorta_page_lanes *lanes, int rank, const char *label, size_t *lane) {
-    AORTA_TRY(aorta_array_reserve(&lanes->items, &lanes->capacity, lanes->count + 1, sizeof *lanes->items,
-                                  "lanes of a page"));
+size_t aorta_page_lane_add(struct aorta_page_lanes *lanes, int rank, const char *label, bool derived) {
+    lanes->names.failed |= !aorta_array_fit(&lanes->items, &lanes->capacity, lanes->count + 1, sizeof *lanes->items);
+    if (lanes->names.failed) return SIZE_MAX;
     struct aorta_page_lane *added = &lanes->items[lanes->count];
-    *added = (struct aorta_page_lane){.rank = rank};
+    *added = (struct aorta_page_lane){.rank = rank, .derived = derived};
     strncpy(added->label, label, sizeof added->label - 1);
-    *lane = lanes->count++;
-    return NULL;
+    return lanes->count++;
 }
 
-aorta_status aorta_page_span_add(struct aorta_page_lanes *lanes, size_t place, struct aorta_page_span span) {
-    struct aorta_page_lane *lane = &lanes->items[place];
-    AORTA_TRY(
-        aorta_array_reserve(&lane->spans, &lane->capacity, lane->count + 1, sizeof *lane->spans, "spans of a page"));
-    lane->spans[lane->count++] = span;
-    return NULL;
+void aorta_page_span_add(struct aorta_page_lanes *lanes, size_t place, struct aorta_page_span span) {
+    struct aorta_page_lane *lane = place == SIZE_MAX ? NULL : &lanes->items[place];
+    if (!lane) return;
+    lanes->names.failed |= !aorta_array_fit(&lane->spans, &lane->capacity, lane->count + 1, sizeof *lane->spans);
+    if (!lanes->names.failed) lane->spans[lane->count++] = span;
 }
 
-aorta_status aorta_page_step_add(struct aorta_page_lanes *lanes, int64_t start_ns, int64_t number) {
-    AORTA_TRY(aorta_array_reserve(&lanes->steps, &lanes->step_capacity, lanes->step_count + 1, sizeof *lanes->steps,
-                                  "steps of a page"));
-    lanes->steps[lanes->step_count++] = (struct aorta_page_step){start_ns, number};
-    return NULL;
+void aorta_page_step_add(struct aorta_page_lanes *lanes, int64_t start_ns, int64_t number) {
+    lanes->names.failed |=
+        !aorta_array_fit(&lanes->steps, &lanes->step_capacity, lanes->step_count + 1, sizeof *lanes->steps);
+    if (!lanes->names.failed) lanes->steps[lanes->step_count++] = (struct aorta_page_step){start_ns, number};
 }
 
 void aorta_page_lanes_cut(struct aorta_page_lanes *lanes, int64_t from_ns, int64_t to_ns) {
@@ -188,27 +185,24 @@ static void put_base64(const unsigned char *bytes, size_t count, char *text) {
 }
 
 /* For each span: start after the start before it, length, name and kind. */
-static aorta_status write_spans(const struct aorta_page_lane *lane, int64_t origin_ns, struct aorta_json *json) {
+static void write_spans(const struct aorta_page_lane *lane, int64_t origin_ns, struct aorta_json *json) {
     enum { BYTES_PER_SPAN = 26, KIND_BITS = 4 };
-    unsigned char *bytes = malloc(lane->count * BYTES_PER_SPAN + 1);
-    char *text = malloc(lane->count * BYTES_PER_SPAN * 4 / 3 + 8);
+    struct aorta_arena scratch = {0};
+    unsigned char *bytes = aorta_arena_raw(&scratch, lane->count * BYTES_PER_SPAN);
+    char *text = aorta_arena_raw(&scratch, lane->count * BYTES_PER_SPAN * 4 / 3 + 8);
     size_t length = 0;
     int64_t last_ns = origin_ns;
-    for (size_t i = 0; bytes && text && i < lane->count; i++) {
+    for (size_t i = 0; text && i < lane->count; i++) {
         const struct aorta_page_span *span = &lane->spans[i];
         length += put_number((uint64_t)(span->start_ns - last_ns), bytes + length);
         length += put_number((uint64_t)(span->end_ns - span->start_ns), bytes + length);
         length += put_number((uint64_t)span->name << KIND_BITS | span->kind, bytes + length);
         last_ns = span->start_ns;
     }
-    if (bytes && text) {
-        put_base64(bytes, length, text);
-        aorta_json_key_string(json, "spans", text);
-    }
-    const bool failed = !bytes || !text;
-    free(bytes);
-    free(text);
-    return failed ? AORTA_ERROR(AORTA_MEMORY, "no memory for %zu spans of a page", lane->count) : NULL;
+    if (text) put_base64(bytes, length, text);
+    aorta_json_key_string(json, "spans", text);
+    json->out->failed |= scratch.failed;
+    aorta_arena_free(&scratch);
 }
 
 static void find_ends(const struct aorta_page_lanes *lanes, int64_t *start_ns, int64_t *end_ns) {
@@ -223,7 +217,7 @@ static void find_ends(const struct aorta_page_lanes *lanes, int64_t *start_ns, i
     if (*end_ns < *start_ns) *start_ns = *end_ns = 0;
 }
 
-aorta_status aorta_page_lanes_write(struct aorta_page_lanes *lanes, size_t most, struct aorta_json *json) {
+void aorta_page_lanes_write(struct aorta_page_lanes *lanes, size_t most, struct aorta_json *json) {
     int64_t start_ns, end_ns;
     for (size_t i = 0; i < lanes->count; i++) sort(&lanes->items[i]);
     find_ends(lanes, &start_ns, &end_ns);
@@ -247,7 +241,7 @@ aorta_status aorta_page_lanes_write(struct aorta_page_lanes *lanes, size_t most,
         aorta_json_key_string(json, "label", lanes->items[i].label);
         if (lanes->items[i].derived) aorta_json_key_bool(json, "derived", true);
         aorta_json_key_int(json, "count", (int64_t)lanes->items[i].count);
-        AORTA_TRY(write_spans(&lanes->items[i], start_ns, json));
+        write_spans(&lanes->items[i], start_ns, json);
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);
@@ -256,5 +250,4 @@ aorta_status aorta_page_lanes_write(struct aorta_page_lanes *lanes, size_t most,
     aorta_json_array_end(json);
     aorta_json_object_end(json);
     json->out->failed |= lanes->names.failed;
-    return NULL;
 }

@@ -52,26 +52,22 @@ struct aorta_page_lanes {
     } * named; /* number - 1 is the place */
     size_t name_count, named_capacity;
     struct aorta_table table; /* of the names */
-    struct aorta_text names;  /* JSON strings, each with a comma in front but the first */
+    struct aorta_text names;  /* JSON strings, each with a comma in front but the first; fails for all of the lanes */
 };
 
-/* The number of a name, "first second" or `first` alone. Equal pointers are one name: strings that are stored once.
- * AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_page_name(struct aorta_page_lanes *lanes, const char *first, const char *second,
-                                            uint32_t *number);
-/* `lane`: its place, valid until the next is added. */
-AORTA_MUST_USE aorta_status aorta_page_lane_add(struct aorta_page_lanes *lanes, int rank, const char *label,
-                                                size_t *lane);
-AORTA_MUST_USE aorta_status aorta_page_span_add(struct aorta_page_lanes *lanes, size_t lane,
-                                                struct aorta_page_span span);
-AORTA_MUST_USE aorta_status aorta_page_step_add(struct aorta_page_lanes *lanes, int64_t start_ns, int64_t number);
+/* The number of a name, "first second" or `first` alone. Equal pointers are one name: strings that are stored once. */
+uint32_t aorta_page_name(struct aorta_page_lanes *lanes, const char *first, const char *second);
+/* Returns its place; SIZE_MAX, which takes no spans: no memory. */
+size_t aorta_page_lane_add(struct aorta_page_lanes *lanes, int rank, const char *label, bool derived);
+void aorta_page_span_add(struct aorta_page_lanes *lanes, size_t lane, struct aorta_page_span span);
+void aorta_page_step_add(struct aorta_page_lanes *lanes, int64_t start_ns, int64_t number);
 
 /* Leaves what lies between two times. */
 void aorta_page_lanes_cut(struct aorta_page_lanes *lanes, int64_t from_ns, int64_t to_ns);
 
-/* At most about `most` spans, neighbours of one kind joined where there are more; one JSON object. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_page_lanes_write(struct aorta_page_lanes *lanes, size_t most,
-                                                   struct aorta_json *json);
+/* At most about `most` spans, neighbours of one kind joined where there are more; one JSON object, which has failed
+ * where memory was exhausted. */
+void aorta_page_lanes_write(struct aorta_page_lanes *lanes, size_t most, struct aorta_json *json);
 void aorta_page_lanes_free(struct aorta_page_lanes *lanes);
 
 /* Of all timelines of a page. */

@@ -106,14 +106,13 @@ static void write_iterations(const struct aorta_labelled *labelled, struct aorta
 
 /* ---- names and columns ---- */
 
-static aorta_status add_names(const struct aorta_trace_analysis *analysis, struct aorta_intern *names) {
+static void add_names(const struct aorta_trace_analysis *analysis, struct aorta_intern *names,
+                      struct aorta_json *json) {
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         for (size_t j = 0; j < rank->kernel_count; j++)
-            if (!aorta_intern(names, aorta_trace_text(rank->trace, rank->kernels[j].name)))
-                return AORTA_ERROR(AORTA_MEMORY, "no memory for the names of kernels");
+            json->out->failed |= !aorta_intern(names, aorta_trace_text(rank->trace, rank->kernels[j].name));
     }
-    return NULL;
 }
 
 static void write_columns(const struct aorta_result_table *const *tables, bool whole, struct aorta_json *json) {
@@ -155,6 +154,12 @@ static void write_facts(const struct aorta_page_recordings *page, struct aorta_j
 
 /* ---- one recording ---- */
 
+static void write_text(const char *key, const struct aorta_text *text, struct aorta_json *json) {
+    aorta_json_key(json, key);
+    aorta_json_text(json, text && text->data ? text->data : "null");
+    if (text) json->out->failed |= text->failed;
+}
+
 /* As the run wrote it; null where it did not. */
 static void write_configuration(const struct aorta_run *run, struct aorta_json *json) {
     enum { MOST_BYTES = 1 << 20 };
@@ -167,44 +172,34 @@ static void write_configuration(const struct aorta_run *run, struct aorta_json *
     free(text);
 }
 
-static aorta_status write_results(struct aorta_trace_report report, struct aorta_json *json) {
+static void write_results(struct aorta_trace_report report, struct aorta_json *json) {
     struct aorta_text results = {0};
     report.most_lines = MOST_LINES;
     aorta_trace_report_json(&report, 0, &results);
-    aorta_status status = aorta_text_check(&results);
-    aorta_json_key(json, "results");
-    aorta_json_text(json, results.data ? results.data : "null");
+    write_text("results", &results, json);
     aorta_text_free(&results);
-    return status;
 }
 
-static aorta_status write_recording(const struct aorta_page_recording *recording, unsigned by, size_t spans,
-                                    struct aorta_json *json) {
+static void write_recording(const struct aorta_page_recording *recording, unsigned by, size_t spans,
+                            struct aorta_json *json) {
     struct aorta_trace_report report = recording->report;
     report.by = by;
     aorta_json_object(json);
     aorta_json_key_string(json, "label", recording->label);
-    if (report.analysis) AORTA_TRY(write_results(report, json));
-    if (report.analysis && by) AORTA_TRY(aorta_page_flame(report.analysis, json));
+    if (report.analysis) write_results(report, json);
+    if (report.analysis && by) aorta_page_flame(report.analysis, json);
     if (recording->run) {
         aorta_json_key(json, "summary");
-        AORTA_TRY(aorta_summary_of(recording->run, json));
+        aorta_summary_of(recording->run, json);
         write_configuration(&recording->run->run, json);
         write_iterations(recording->run, json);
     }
     aorta_json_key(json, "timeline");
-    AORTA_TRY(aorta_page_timeline(&report, spans, json));
+    aorta_page_timeline(&report, spans, json);
     aorta_json_object_end(json);
-    return NULL;
 }
 
 /* ---- the page ---- */
-
-static void write_text(const char *key, const struct aorta_text *text, struct aorta_json *json) {
-    aorta_json_key(json, key);
-    aorta_json_text(json, text && text->data ? text->data : "null");
-    if (text) json->out->failed |= text->failed;
-}
 
 /* One recording has those that were asked for, or the usual ones that were made; several have none. */
 static unsigned by_of(const struct aorta_page_recordings *page) {
@@ -214,15 +209,15 @@ static unsigned by_of(const struct aorta_page_recordings *page) {
     return report->path ? aorta_page_by : aorta_page_by & ~(1u << AORTA_BY_PATH);
 }
 
-static aorta_status write_data(const struct aorta_page_recordings *page, struct aorta_json *json) {
+static void write_data(const struct aorta_page_recordings *page, struct aorta_json *json) {
     const unsigned by = by_of(page);
     struct aorta_intern names = {0};
-    aorta_status status = NULL;
     bool beyond = false;
-    for (size_t i = 0; i < page->count; i++)
-        beyond |= page->items[i].report.analysis && aorta_trace_beyond_steps(page->items[i].report.analysis);
-    for (size_t i = 0; i < page->count && !status; i++)
-        if (page->items[i].report.analysis) status = add_names(page->items[i].report.analysis, &names);
+    for (size_t i = 0; i < page->count; i++) {
+        const struct aorta_trace_analysis *analysis = page->items[i].report.analysis;
+        beyond |= analysis && aorta_trace_beyond_steps(analysis);
+        if (analysis) add_names(analysis, &names, json);
+    }
     aorta_json_object(json);
     aorta_json_key_int(json, "schema_version", PAGE_SCHEMA);
     aorta_json_key_string(json, "kind", "recordings");
@@ -233,19 +228,17 @@ static aorta_status write_data(const struct aorta_page_recordings *page, struct 
     write_text("comparisons", page->comparisons, json);
     write_text("comparison", page->comparison, json);
     aorta_json_key_array(json, "recordings");
-    for (size_t i = 0; i < page->count && !status; i++)
-        status = write_recording(&page->items[i], by, AORTA_PAGE_SPANS / page->count, json);
+    for (size_t i = 0; i < page->count; i++) write_recording(&page->items[i], by, AORTA_PAGE_SPANS / page->count, json);
     aorta_json_array_end(json);
     aorta_json_object_end(json);
-    return status;
 }
 
 aorta_status aorta_page_of_recordings(const struct aorta_page_recordings *page, struct aorta_text *out) {
     struct aorta_text data = {0};
     struct aorta_json json;
     aorta_json_begin(&json, &data, 0);
-    aorta_status status = write_data(page, &json);
-    if (!status) status = aorta_page_make(page->title, &data, out);
+    write_data(page, &json);
+    aorta_status status = aorta_page_make(page->title, &data, out);
     aorta_text_free(&data);
     return status;
 }

@@ -34,15 +34,13 @@ struct aorta_page_recording aorta_page_recording_of(const char *label, const str
 AORTA_MUST_USE aorta_status aorta_page_of_recordings(const struct aorta_page_recordings *page, struct aorta_text *out);
 
 /* Lanes of the critical path, where there is one, of the threads that launch, of streams and exposed communication, as
- * JSON of at most about `most` spans. (page_timeline.c) AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_page_timeline(const struct aorta_trace_report *report, size_t most,
-                                                struct aorta_json *json);
+ * JSON of at most about `most` spans. (page_timeline.c) */
+void aorta_page_timeline(const struct aorta_trace_report *report, size_t most, struct aorta_json *json);
 
 /* The timeline of one step of the first rank. `window`: its place in the rank's windows. */
-AORTA_MUST_USE aorta_status aorta_page_step(const struct aorta_trace_analysis *analysis, size_t window, size_t most,
-                                            struct aorta_json *json);
+void aorta_page_step(const struct aorta_trace_analysis *analysis, size_t window, size_t most, struct aorta_json *json);
 
-/* Key and value of "flame", where anything is known of what launched the work. (page_flame.c) AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_page_flame(const struct aorta_trace_analysis *analysis, struct aorta_json *json);
+/* Key and value of "flame", where anything is known of what launched the work. (page_flame.c) */
+void aorta_page_flame(const struct aorta_trace_analysis *analysis, struct aorta_json *json);
 
 #endif

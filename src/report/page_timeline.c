@@ -3,7 +3,6 @@
 #include "report/page_recordings.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { STREAMS_PER_RANK = 16, THREADS_PER_TRACE = 4, MOST_LANES = 256 };
@@ -48,32 +47,30 @@ static void name_stream(const struct aorta_trace_rank *rank, uint32_t stream, ch
 }
 
 /* Busiest streams first, as in the table. */
-static aorta_status add_streams(const struct aorta_trace_rank *rank, int64_t shift_ns, struct aorta_page_lanes *lanes) {
+static void add_streams(const struct aorta_trace_rank *rank, int64_t shift_ns, struct aorta_page_lanes *lanes) {
     const struct aorta_trace *trace = rank->trace;
-    size_t *lane_of = malloc((trace->stream_count + 1) * sizeof *lane_of), first = lanes->count;
-    if (!lane_of) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu streams", trace->stream_count);
-    for (size_t i = 0; i < trace->stream_count; i++) lane_of[i] = SIZE_MAX;
-    aorta_status status = NULL;
-    for (size_t i = 0; !status && i < rank->stream_count && i < STREAMS_PER_RANK && lanes->count < MOST_LANES; i++) {
+    struct aorta_arena scratch = {0};
+    size_t *lane_of = aorta_arena_raw(&scratch, trace->stream_count * sizeof *lane_of), first = lanes->count;
+    for (size_t i = 0; lane_of && i < trace->stream_count; i++) lane_of[i] = SIZE_MAX;
+    for (size_t i = 0; lane_of && i < rank->stream_count && i < STREAMS_PER_RANK && lanes->count < MOST_LANES; i++) {
         char label[48];
         name_stream(rank, rank->streams[i].row, label, sizeof label);
-        status = aorta_page_lane_add(lanes, rank->rank, label, &lane_of[rank->streams[i].row]);
+        lane_of[rank->streams[i].row] = aorta_page_lane_add(lanes, rank->rank, label, false);
     }
-    for (size_t i = 0; !status && lanes->count > first && i < rank->work_count; i++) {
+    for (size_t i = 0; lanes->count > first && i < rank->work_count; i++) {
         const struct aorta_trace_work *work = &rank->work[i];
-        const size_t lane = work->stream == AORTA_TRACE_NONE ? SIZE_MAX : lane_of[work->stream];
-        struct aorta_page_span span = {work->start_ns - shift_ns, work->end_ns - shift_ns, 0,
-                                       (uint8_t)kind_of_work(trace, work)};
-        if (lane == SIZE_MAX) continue;
-        status = aorta_page_name(lanes, aorta_trace_text(trace, work->name), NULL, &span.name);
-        if (!status) status = aorta_page_span_add(lanes, lane, span);
+        if (work->stream == AORTA_TRACE_NONE || lane_of[work->stream] == SIZE_MAX) continue;
+        const uint32_t name = aorta_page_name(lanes, aorta_trace_text(trace, work->name), NULL);
+        aorta_page_span_add(lanes, lane_of[work->stream],
+                            (struct aorta_page_span){work->start_ns - shift_ns, work->end_ns - shift_ns, name,
+                                                     (uint8_t)kind_of_work(trace, work)});
     }
-    free(lane_of);
-    return status;
+    lanes->names.failed |= scratch.failed;
+    aorta_arena_free(&scratch);
 }
 
 /* Windows of steps that our recorder measured have the clock of their step, others that of the lanes. */
-static aorta_status add_exposed(const struct aorta_trace_rank *rank, int64_t shift_ns, struct aorta_page_lanes *lanes) {
+static void add_exposed(const struct aorta_trace_rank *rank, int64_t shift_ns, struct aorta_page_lanes *lanes) {
     size_t lane = SIZE_MAX;
     uint32_t name = 0;
     for (size_t i = 0; i < rank->window_count; i++) {
@@ -82,45 +79,41 @@ static aorta_status add_exposed(const struct aorta_trace_rank *rank, int64_t shi
         for (size_t j = 0; j < window->overlap.exposed_count; j++) {
             const struct aorta_exposed *exposed = &window->overlap.exposed[j];
             if (lane == SIZE_MAX) {
-                AORTA_TRY(aorta_page_lane_add(lanes, rank->rank, "exposed communication", &lane));
-                lanes->items[lane].derived = true;
-                AORTA_TRY(aorta_page_name(lanes, "communication without compute", NULL, &name));
+                lane = aorta_page_lane_add(lanes, rank->rank, "exposed communication", true);
+                name = aorta_page_name(lanes, "communication without compute", NULL);
             }
-            AORTA_TRY(aorta_page_span_add(
+            aorta_page_span_add(
                 lanes, lane,
-                (struct aorta_page_span){exposed->start_ns + ns, exposed->end_ns + ns, name, AORTA_PAGE_EXPOSED}));
+                (struct aorta_page_span){exposed->start_ns + ns, exposed->end_ns + ns, name, AORTA_PAGE_EXPOSED});
         }
     }
-    return NULL;
 }
 
 /* Calls from the first to the last work of the rank, whose thread launches. */
-static aorta_status add_threads(const struct aorta_trace_rank *rank, int64_t shift_ns, struct aorta_page_lanes *lanes) {
+static void add_threads(const struct aorta_trace_rank *rank, int64_t shift_ns, struct aorta_page_lanes *lanes) {
     const struct aorta_trace *trace = rank->trace;
-    bool *launches = aorta_trace_launching_threads(trace);
-    size_t *lane_of = malloc((trace->thread_count + 1) * sizeof *lane_of), threads = 0;
-    aorta_status status =
-        launches && lane_of ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu threads", trace->thread_count);
-    for (size_t i = 0; !status && i < trace->thread_count; i++) {
+    struct aorta_arena scratch = {0};
+    const bool *launches = aorta_trace_launching_threads(trace, &scratch);
+    size_t *lane_of = aorta_arena_raw(&scratch, trace->thread_count * sizeof *lane_of), threads = 0;
+    for (size_t i = 0; lane_of && i < trace->thread_count; i++) {
         char label[48];
         lane_of[i] = SIZE_MAX;
         if (!launches[i] || threads >= THREADS_PER_TRACE || lanes->count >= MOST_LANES) continue;
         snprintf(label, sizeof label, "host thread %lld", (long long)trace->threads[i].id);
-        status = aorta_page_lane_add(lanes, rank->rank, label, &lane_of[i]);
+        lane_of[i] = aorta_page_lane_add(lanes, rank->rank, label, false);
         threads++;
     }
-    for (size_t i = 0; !status && i < trace->call_count; i++) {
+    for (size_t i = 0; lane_of && i < trace->call_count; i++) {
         const struct aorta_trace_call *call = &trace->calls[i];
         if (call->thread == AORTA_TRACE_NONE || lane_of[call->thread] == SIZE_MAX) continue;
         if (call->end_ns < rank->figures.start_ns || call->start_ns > rank->figures.end_ns) continue;
-        struct aorta_page_span span = {call->start_ns - shift_ns, call->end_ns - shift_ns, 0,
-                                       (uint8_t)kind_of_call(trace, call)};
-        status = aorta_page_name(lanes, aorta_trace_text(trace, call->name), NULL, &span.name);
-        if (!status) status = aorta_page_span_add(lanes, lane_of[call->thread], span);
+        const uint32_t name = aorta_page_name(lanes, aorta_trace_text(trace, call->name), NULL);
+        aorta_page_span_add(lanes, lane_of[call->thread],
+                            (struct aorta_page_span){call->start_ns - shift_ns, call->end_ns - shift_ns, name,
+                                                     (uint8_t)kind_of_call(trace, call)});
     }
-    free(launches);
-    free(lane_of);
-    return status;
+    lanes->names.failed |= scratch.failed;
+    aorta_arena_free(&scratch);
 }
 
 static enum aorta_page_kind kind_of_piece(const struct aorta_path_piece *piece) {
@@ -135,63 +128,57 @@ static enum aorta_page_kind kind_of_piece(const struct aorta_path_piece *piece) 
 }
 
 /* A lane of each rank that has a part of it. */
-static aorta_status add_path(const struct aorta_trace_analysis *analysis, size_t place,
-                             const struct aorta_critical_path *path, struct aorta_page_lanes *lanes) {
+static void add_path(const struct aorta_trace_analysis *analysis, size_t place, const struct aorta_critical_path *path,
+                     struct aorta_page_lanes *lanes) {
     const int64_t shift_ns = shift_of(analysis, place);
     size_t lane = SIZE_MAX;
     for (size_t i = 0; path && i < path->count; i++) {
         const struct aorta_path_piece *piece = &path->pieces[i];
         if (piece->rank != place) continue;
         if (lane == SIZE_MAX) {
-            if (lanes->count >= MOST_LANES) return NULL;
-            AORTA_TRY(aorta_page_lane_add(lanes, analysis->ranks[place].rank, "critical path", &lane));
-            lanes->items[lane].derived = true;
+            if (lanes->count >= MOST_LANES) return;
+            lane = aorta_page_lane_add(lanes, analysis->ranks[place].rank, "critical path", true);
         }
-        struct aorta_page_span span = {piece->start_ns - shift_ns, piece->end_ns - shift_ns, 0,
-                                       (uint8_t)kind_of_piece(piece)};
-        AORTA_TRY(aorta_page_name(lanes, aorta_path_kind_name(piece->kind), piece->name, &span.name));
-        AORTA_TRY(aorta_page_span_add(lanes, lane, span));
+        const uint32_t name = aorta_page_name(lanes, aorta_path_kind_name(piece->kind), piece->name);
+        aorta_page_span_add(lanes, lane,
+                            (struct aorta_page_span){piece->start_ns - shift_ns, piece->end_ns - shift_ns, name,
+                                                     (uint8_t)kind_of_piece(piece)});
     }
-    return NULL;
 }
 
 /* ---- all of them ---- */
 
-static aorta_status gather(const struct aorta_trace_report *report, struct aorta_page_lanes *lanes) {
+static void gather(const struct aorta_trace_report *report, struct aorta_page_lanes *lanes) {
     const struct aorta_trace_analysis *analysis = report->analysis;
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         const int64_t shift_ns = shift_of(analysis, i);
         const bool first_of_trace = i == 0 || analysis->ranks[i - 1].trace != rank->trace;
-        AORTA_TRY(add_path(analysis, i, report->path, lanes));
-        if (first_of_trace) AORTA_TRY(add_threads(rank, shift_ns, lanes));
-        AORTA_TRY(add_streams(rank, shift_ns, lanes));
-        AORTA_TRY(add_exposed(rank, shift_ns, lanes));
+        add_path(analysis, i, report->path, lanes);
+        if (first_of_trace) add_threads(rank, shift_ns, lanes);
+        add_streams(rank, shift_ns, lanes);
+        add_exposed(rank, shift_ns, lanes);
         for (size_t j = 0; i == 0 && j < rank->window_count; j++)
             if (rank->windows[j].number != INT64_MIN)
-                AORTA_TRY(aorta_page_step_add(lanes, rank->windows[j].start_ns - shift_ns, rank->windows[j].number));
+                aorta_page_step_add(lanes, rank->windows[j].start_ns - shift_ns, rank->windows[j].number);
     }
-    return NULL;
 }
 
-aorta_status aorta_page_step(const struct aorta_trace_analysis *analysis, size_t window, size_t most,
-                             struct aorta_json *json) {
+void aorta_page_step(const struct aorta_trace_analysis *analysis, size_t window, size_t most, struct aorta_json *json) {
     const struct aorta_trace_rank *rank = analysis->ranks;
     const int64_t shift_ns = shift_of(analysis, 0);
     struct aorta_page_lanes lanes = {0};
-    aorta_status status = add_threads(rank, shift_ns, &lanes);
-    if (!status) status = add_streams(rank, shift_ns, &lanes);
-    if (!status) status = add_exposed(rank, shift_ns, &lanes);
+    add_threads(rank, shift_ns, &lanes);
+    add_streams(rank, shift_ns, &lanes);
+    add_exposed(rank, shift_ns, &lanes);
     aorta_page_lanes_cut(&lanes, rank->windows[window].start_ns - shift_ns, rank->windows[window].end_ns - shift_ns);
-    if (!status) status = aorta_page_lanes_write(&lanes, most, json);
+    aorta_page_lanes_write(&lanes, most, json);
     aorta_page_lanes_free(&lanes);
-    return status;
 }
 
-aorta_status aorta_page_timeline(const struct aorta_trace_report *report, size_t most, struct aorta_json *json) {
+void aorta_page_timeline(const struct aorta_trace_report *report, size_t most, struct aorta_json *json) {
     struct aorta_page_lanes lanes = {0};
-    aorta_status status = report->analysis ? gather(report, &lanes) : NULL;
-    if (!status) status = aorta_page_lanes_write(&lanes, most, json);
+    if (report->analysis) gather(report, &lanes);
+    aorta_page_lanes_write(&lanes, most, json);
     aorta_page_lanes_free(&lanes);
-    return status;
 }

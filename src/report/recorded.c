@@ -126,9 +126,11 @@ aorta_status aorta_recorded_evaluate(struct aorta_recorded *recorded) {
 aorta_status aorta_recorded_differences(const struct aorta_recorded *reference, const struct aorta_recorded *candidate,
                                         struct aorta_differences *differences) {
     if (reference->is_run && candidate->is_run)
-        return aorta_labelled_differences(&reference->run, &candidate->run, differences);
-    return aorta_differences_add(differences, reference->is_run ? &reference->run.environment : &reference->environment,
-                                 candidate->is_run ? &candidate->run.environment : &candidate->environment);
+        aorta_labelled_differences(&reference->run, &candidate->run, differences);
+    else
+        aorta_differences_add(differences, reference->is_run ? &reference->run.environment : &reference->environment,
+                              candidate->is_run ? &candidate->run.environment : &candidate->environment);
+    return aorta_arena_check(&differences->arena, "what differs between two recordings");
 }
 
 void aorta_recorded_free(struct aorta_recorded *recorded) {

@@ -15,9 +15,13 @@ static double get_unrecorded(const struct aorta_run_step *step) {
 }
 
 /* `reference`: measured steps without ranges, `candidate`: those with. */
-static aorta_status compare(const struct aorta_labelled *labelled, struct aorta_comparison *cost) {
+static struct aorta_comparison compare(const struct aorta_labelled *labelled, struct aorta_text *out) {
     static const struct aorta_metric recorded = {.get = get_recorded}, unrecorded = {.get = get_unrecorded};
-    return aorta_run_compare(labelled, &unrecorded, &recorded, cost);
+    struct aorta_arena memory = {0};
+    const struct aorta_comparison cost = aorta_run_compare(labelled, &unrecorded, &recorded, &memory);
+    out->failed |= memory.failed;
+    aorta_arena_free(&memory);
+    return cost;
 }
 
 static bool known(const struct aorta_comparison *cost) {
@@ -44,10 +48,9 @@ const struct aorta_row aorta_recording_rows[] = {
     {0}};
 #undef AT
 
-aorta_status aorta_recording_json(const struct aorta_labelled *labelled, struct aorta_json *json) {
-    struct aorta_comparison cost;
-    AORTA_TRY(compare(labelled, &cost));
-    if (!known(&cost)) return NULL;
+void aorta_recording_json(const struct aorta_labelled *labelled, struct aorta_json *json) {
+    const struct aorta_comparison cost = compare(labelled, json->out);
+    if (!known(&cost)) return;
     const struct cost_values values = {(int64_t)cost.candidate.count,
                                        (int64_t)cost.reference.count,
                                        cost.candidate.p50,
@@ -55,7 +58,6 @@ aorta_status aorta_recording_json(const struct aorta_labelled *labelled, struct 
                                        100 * share(&cost),
                                        cost.p_value};
     aorta_rows_object("recording_cost", aorta_recording_rows, &values, 0, json);
-    return NULL;
 }
 
 /* Records cost the host time at each launch. */
@@ -71,16 +73,14 @@ static void say_share(const struct aorta_labelled *labelled, struct aorta_text *
                           aorta_brief(own_ms).text, launches);
 }
 
-aorta_status aorta_recording_text(const struct aorta_labelled *labelled, struct aorta_text *out) {
-    struct aorta_comparison cost;
-    AORTA_TRY(compare(labelled, &cost));
+void aorta_recording_text(const struct aorta_labelled *labelled, struct aorta_text *out) {
+    const struct aorta_comparison cost = compare(labelled, out);
     if (!known(&cost)) {
         say_share(labelled, out);
-        return NULL;
+        return;
     }
     aorta_text_printf(out, "recording: steps took %.3f ms with ranges (p50 of %zu), %.3f ms without (%zu): %+.1f%%, ",
                       cost.candidate.p50, cost.candidate.count, cost.reference.p50, cost.reference.count,
                       100 * share(&cost));
     aorta_compare_chance(&cost, "step", out);
-    return NULL;
 }

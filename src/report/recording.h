@@ -7,9 +7,8 @@
 extern const struct aorta_row aorta_recording_rows[]; /* of the member below, for the docs */
 
 /* The member "recording_cost" of summary.json, and a sentence; where all steps are of one kind, the sentence says what
- * records of kernels cost their launches at most, or there is none.
- * AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_recording_json(const struct aorta_labelled *labelled, struct aorta_json *json);
-AORTA_MUST_USE aorta_status aorta_recording_text(const struct aorta_labelled *labelled, struct aorta_text *out);
+ * records of kernels cost their launches at most, or there is none. */
+void aorta_recording_json(const struct aorta_labelled *labelled, struct aorta_json *json);
+void aorta_recording_text(const struct aorta_labelled *labelled, struct aorta_text *out);
 
 #endif

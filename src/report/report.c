@@ -80,32 +80,30 @@ static void print_sentence(struct aorta_text *sentence, int width, struct aorta_
     aorta_text_free(sentence);
 }
 
-static aorta_status print_verdict(const struct aorta_labelled *labelled, const struct aorta_verdict_style *style,
-                                  struct aorta_text *text) {
+static void print_verdict(const struct aorta_labelled *labelled, const struct aorta_verdict_style *style,
+                          struct aorta_text *text) {
     struct aorta_text lost = {0}, recording = {0};
     aorta_verdict_text(&labelled->verdict, style, text);
     if (labelled->records.dropped)
         aorta_text_printf(&lost, "%lld kernel records were lost: the figures of kernels are too low",
                           (long long)labelled->records.dropped);
     print_sentence(&lost, style->width, text);
-    aorta_status status = aorta_recording_text(labelled, &recording);
+    aorta_recording_text(labelled, &recording);
     print_sentence(&recording, style->width, text);
-    return status;
 }
 
 /* Of repeats the first one's verdict. */
-static aorta_status print_label(const struct aorta_label *label, bool several, const struct aorta_verdict_style *style,
-                                struct aorta_text *text) {
+static void print_label(const struct aorta_label *label, bool several, const struct aorta_verdict_style *style,
+                        struct aorta_text *text) {
     const struct aorta_labelled *labelled = label->runs;
     if (several) aorta_text_printf(text, "%s (%s", labelled->run.label, labelled->run.directory);
     if (several && label->count > 1) aorta_text_printf(text, ", the first of %zu runs", label->count);
     if (several) aorta_text_puts(text, ")\n");
     if (labelled->has_verdict)
-        AORTA_TRY(print_verdict(labelled, style, text));
+        print_verdict(labelled, style, text);
     else
         aorta_text_printf(text, "no verdict: %s holds no ranges (recording was off)\n", labelled->run.directory);
     if (several) aorta_text_puts(text, "\n");
-    return NULL;
 }
 
 /* ---- the report ---- */
@@ -120,33 +118,33 @@ static aorta_status write_summary(const char *directory, const struct aorta_text
 }
 
 /* Each label against the reference, or the first. */
-static aorta_status compare_labels(const struct labels *labels, struct aorta_text *out) {
+static void compare_labels(const struct labels *labels, struct aorta_text *out) {
     const struct aorta_label *reference = labels->reference ? labels->reference : labels->items;
     struct aorta_json json;
     aorta_json_begin(&json, out, 0);
     aorta_json_array(&json);
     for (size_t i = 0; i < labels->count; i++)
-        if (&labels->items[i] != reference) AORTA_TRY(aorta_label_comparison_json(reference, &labels->items[i], &json));
+        if (&labels->items[i] != reference) aorta_label_comparison_json(reference, &labels->items[i], &json);
     aorta_json_array_end(&json);
-    return NULL;
 }
 
 static aorta_status make_page(const struct labels *labels, size_t count, struct aorta_text *page) {
-    struct aorta_page_recording *items = calloc(count, sizeof *items);
+    struct aorta_arena memory = {0};
+    struct aorta_page_recording *items = aorta_arena_alloc(&memory, count * sizeof *items);
     struct aorta_text title = {0}, comparisons = {0};
-    aorta_status status = items ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a page of %zu runs", count);
     for (size_t i = 0; items && i < count; i++) items[i] = aorta_page_recording_of_run(&labels->runs[i]);
     aorta_text_puts(&title, "AORTA:");
     for (size_t i = 0; i < labels->count; i++)
         aorta_text_printf(&title, "%s %s", i ? "," : "", labels->items[i].runs->run.label);
-    if (!status) status = aorta_text_check(&title);
-    if (!status) status = compare_labels(labels, &comparisons);
+    compare_labels(labels, &comparisons);
+    memory.failed |= title.failed != 0;
     const struct aorta_page_recordings whole = {
         .title = title.data, .items = items, .count = count, .comparisons = &comparisons};
+    aorta_status status = aorta_arena_check(&memory, "the page");
     if (!status) status = aorta_page_of_recordings(&whole, page);
     aorta_text_free(&title);
     aorta_text_free(&comparisons);
-    free(items);
+    aorta_arena_free(&memory);
     return status;
 }
 
@@ -186,12 +184,10 @@ static void print_files(const struct aorta_text *files, struct aorta_text *text)
     }
 }
 
-static aorta_status print(const struct aorta_report_options *options, const struct labels *labels,
-                          struct aorta_text *text) {
+static void print(const struct aorta_report_options *options, const struct labels *labels, struct aorta_text *text) {
     const bool several = options->input_count > 1;
-    for (size_t i = 0; i < labels->count; i++)
-        AORTA_TRY(print_label(&labels->items[i], several, &options->style, text));
-    return labels->reference ? aorta_label_comparison_text(labels->reference, labels->candidate, text) : NULL;
+    for (size_t i = 0; i < labels->count; i++) print_label(&labels->items[i], several, &options->style, text);
+    if (labels->reference) aorta_label_comparison_text(labels->reference, labels->candidate, text);
 }
 
 static aorta_status write_report(const struct aorta_report_options *options, const struct labels *labels,
@@ -205,7 +201,7 @@ static aorta_status write_report(const struct aorta_report_options *options, con
     if (!status) status = write_page(options, labels, log, &files);
     if (!status && options->csv) status = aorta_summary_csv(labels->runs, count, options->csv);
     if (!status && options->pictures) drawn = draw_pictures(labels->runs, count, options->output, log, &files);
-    if (!status) status = print(options, labels, text);
+    if (!status) print(options, labels, text);
     if (!status && !options->quiet) print_files(&files, text);
     aorta_text_free(&files);
     if (status) aorta_text_clear(text);

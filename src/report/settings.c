@@ -34,27 +34,19 @@ static size_t count_keys(json_t *section) {
 }
 
 /* Keys have dots between the sections that they are in; `before` is the prefix, its last dot included. */
-static aorta_status flatten(json_t *section, const char *before, struct aorta_arena *arena,
-                            struct aorta_settings *settings) {
+static void flatten(json_t *section, const char *before, struct aorta_arena *arena, struct aorta_settings *settings) {
     const char *name;
     json_t *value;
     json_object_foreach(section, name, value) {
         const bool deeper = json_is_object(value);
         const char *key = aorta_arena_printf(arena, "%s%s%s", before, name, deeper ? "." : "");
         const char *text = text_of(value, arena);
-        if (!key || !text) return AORTA_ERROR(AORTA_MEMORY, "no memory for the settings of the run");
+        if (arena->failed) return;
         if (deeper)
-            AORTA_TRY(flatten(value, key, arena, settings));
+            flatten(value, key, arena, settings);
         else
             settings->items[settings->count++] = (struct aorta_setting){key, text};
     }
-    return NULL;
-}
-
-static aorta_status flatten_all(json_t *root, struct aorta_arena *arena, struct aorta_settings *settings) {
-    settings->items = aorta_arena_alloc(arena, (count_keys(root) + 1) * sizeof *settings->items);
-    if (!settings->items) return AORTA_ERROR(AORTA_MEMORY, "no memory for the settings of the run");
-    return flatten(root, "", arena, settings);
 }
 
 static void set_device(struct aorta_settings *settings, const char *device) {
@@ -70,7 +62,11 @@ static aorta_status read_settings(const char *path, struct aorta_arena *arena, s
     AORTA_TRY(aorta_file_read_regular(path, MOST_BYTES, &bytes, &length));
     json_t *root = json_loadb(bytes, length, 0, &error);
     free(bytes);
-    aorta_status status = json_is_object(root) ? flatten_all(root, arena, settings)
+    if (json_is_object(root)) {
+        settings->items = aorta_arena_alloc(arena, count_keys(root) * sizeof *settings->items);
+        flatten(root, "", arena, settings);
+    }
+    aorta_status status = json_is_object(root) ? aorta_arena_check(arena, "the settings of the run")
                                                : AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, root ? 1 : error.line,
                                                              root ? "not a JSON object" : error.text);
     json_decref(root);

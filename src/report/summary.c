@@ -48,21 +48,15 @@ static struct aorta_summary summarise_metric(const struct aorta_labelled *labell
     return summary;
 }
 
-static aorta_status get_samples(const struct aorta_labelled *labelled, double **samples) {
-    const size_t count = labelled->run.step_count;
-    *samples = malloc((count + 1) * sizeof **samples);
-    return *samples ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu samples", count);
-}
-
-static aorta_status write_metrics(struct aorta_json *json, const struct aorta_labelled *labelled, int rank) {
-    double *samples;
-    AORTA_TRY(get_samples(labelled, &samples));
-    for (const struct aorta_metric *metric = aorta_metrics; metric->key; metric++) {
+static void write_metrics(struct aorta_json *json, const struct aorta_labelled *labelled, int rank) {
+    struct aorta_arena scratch = {0};
+    double *samples = aorta_arena_raw(&scratch, labelled->run.step_count * sizeof *samples);
+    for (const struct aorta_metric *metric = aorta_metrics; samples && metric->key; metric++) {
         const struct aorta_summary summary = summarise_metric(labelled, metric, rank, samples);
         write_statistics(json, metric->key, &summary);
     }
-    free(samples);
-    return NULL;
+    json->out->failed |= scratch.failed;
+    aorta_arena_free(&scratch);
 }
 
 struct collective_sums {
@@ -222,7 +216,7 @@ static void write_causes(const struct aorta_labelled *labelled, int rank, struct
     aorta_json_object_end(json);
 }
 
-static aorta_status write_rank(struct aorta_json *json, const struct aorta_labelled *labelled, size_t index) {
+static void write_rank(struct aorta_json *json, const struct aorta_labelled *labelled, size_t index) {
     const int rank = labelled->run.ranks[index];
     size_t first = 0, count = aorta_measured_steps(labelled, index, &first);
     aorta_json_object(json);
@@ -232,11 +226,10 @@ static aorta_status write_rank(struct aorta_json *json, const struct aorta_label
     aorta_json_key_array(json, "step_ms_samples");
     for (size_t i = 0; i < count; i++) aorta_json_double(json, aorta_metrics[0].get(&labelled->run.steps[first + i]));
     aorta_json_array_end(json);
-    AORTA_TRY(write_metrics(json, labelled, rank));
+    write_metrics(json, labelled, rank);
     aorta_roofline_write(roofline_of(labelled, rank), json);
     aorta_clocks_json(&labelled->clocks[index], json);
     aorta_json_object_end(json);
-    return NULL;
 }
 
 static void write_missing_ranks(struct aorta_json *json, const struct aorta_run *run) {
@@ -366,7 +359,7 @@ static void write_verdict(const struct aorta_labelled *labelled, struct aorta_js
     aorta_verdict_json(verdict, json);
 }
 
-aorta_status aorta_summary_of(const struct aorta_labelled *labelled, struct aorta_json *json) {
+void aorta_summary_of(const struct aorta_labelled *labelled, struct aorta_json *json) {
     const struct aorta_run *run = &labelled->run;
     const struct run_values values = run_of(labelled);
     aorta_json_object(json);
@@ -377,19 +370,18 @@ aorta_status aorta_summary_of(const struct aorta_labelled *labelled, struct aort
     aorta_json_object_end(json);
     if (labelled->records.iterations)
         aorta_rows_object("records", aorta_summary_records_rows, &labelled->records, 0, json);
-    AORTA_TRY(aorta_recording_json(labelled, json));
+    aorta_recording_json(labelled, json);
     write_missing_ranks(json, run);
     aorta_table_json(&aorta_summary_coverage, run, json);
-    AORTA_TRY(write_metrics(json, labelled, -1));
+    write_metrics(json, labelled, -1);
     write_collectives(json, labelled);
     write_verdict(labelled, json);
     aorta_clocks_json(&labelled->clocks[labelled->lowest_clock], json);
     aorta_recorded_machine_json(&labelled->machine, json);
     aorta_json_key_array(json, "ranks");
-    for (size_t i = 0; i < run->rank_count; i++) AORTA_TRY(write_rank(json, labelled, i));
+    for (size_t i = 0; i < run->rank_count; i++) write_rank(json, labelled, i);
     aorta_json_array_end(json);
     aorta_json_object_end(json);
-    return NULL;
 }
 
 /* ---- CSV ---- */
@@ -457,25 +449,24 @@ static const struct aorta_result_table collectives_table = {.key = "collectives"
                                                             .count = kind_count,
                                                             .fill = fill_collective};
 
-static aorta_status add_figures(const struct aorta_labelled *labelled, struct aorta_text *csv) {
-    struct figures_of figures = {.labelled = labelled};
-    AORTA_TRY(get_samples(labelled, &figures.samples));
-    aorta_table_csv_lines(&figures_table, &figures, NULL, csv);
-    free(figures.samples);
-    return NULL;
+static void add_figures(const struct aorta_labelled *labelled, struct aorta_text *csv) {
+    struct aorta_arena scratch = {0};
+    const struct figures_of figures = {labelled, aorta_arena_raw(&scratch, labelled->run.step_count * sizeof(double))};
+    if (figures.samples) aorta_table_csv_lines(&figures_table, &figures, NULL, csv);
+    csv->failed |= scratch.failed;
+    aorta_arena_free(&scratch);
 }
 
 aorta_status aorta_summary_csv(const struct aorta_labelled *runs, size_t count, const char *folder) {
     struct aorta_text figures = {0}, collectives = {0};
-    aorta_status status = NULL;
     aorta_table_csv_header(&figures_table, NULL, &figures);
     aorta_table_csv_header(&collectives_table, NULL, &collectives);
-    for (size_t i = 0; !status && i < count; i++) {
-        status = add_figures(&runs[i], &figures);
+    for (size_t i = 0; i < count; i++) {
+        add_figures(&runs[i], &figures);
         const struct collectives_of all = sum_collectives(&runs[i]);
         aorta_table_csv_lines(&collectives_table, &all, NULL, &collectives);
     }
-    if (!status) status = aorta_csv_write(folder, figures_table.key, &figures);
+    aorta_status status = aorta_csv_write(folder, figures_table.key, &figures);
     if (!status) status = aorta_csv_write(folder, collectives_table.key, &collectives);
     aorta_text_free(&figures);
     aorta_text_free(&collectives);
@@ -493,13 +484,13 @@ aorta_status aorta_summary_write(const struct aorta_labelled *runs, size_t count
     aorta_json_key_object(&json, "labels");
     for (size_t i = 0; i < count; i++) {
         aorta_json_key(&json, runs[i].run.label);
-        AORTA_TRY(aorta_summary_of(&runs[i], &json));
+        aorta_summary_of(&runs[i], &json);
     }
     aorta_json_object_end(&json);
     aorta_summary_datasets(runs, count, &json);
     if (reference && candidate) {
         aorta_json_key(&json, "comparison");
-        AORTA_TRY(aorta_label_comparison_json(reference, candidate, &json));
+        aorta_label_comparison_json(reference, candidate, &json);
     }
     aorta_json_object_end(&json);
     aorta_text_puts(out, "\n");

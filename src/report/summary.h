@@ -26,7 +26,7 @@ AORTA_MUST_USE aorta_status aorta_summary_write(const struct aorta_labelled *run
                                                 const struct aorta_label *candidate, struct aorta_text *out);
 
 /* One object: what the summary has of one run. */
-AORTA_MUST_USE aorta_status aorta_summary_of(const struct aorta_labelled *labelled, struct aorta_json *json);
+void aorta_summary_of(const struct aorta_labelled *labelled, struct aorta_json *json);
 
 /* Its rows, for the docs: the run, a figure, collectives of a kind, what records of kernels there are; and of struct
  * aorta_run what each file holds. */

@@ -191,33 +191,28 @@ struct source {
 };
 
 static aorta_status make(const struct aorta_trace_rank *rank, enum aorta_by by, const struct source *source,
-                         union trace_made *made) {
+                         struct trace_made *made) {
     static const struct aorta_critical_path none = {.reason = "it was not made"};
-    if (by < AORTA_BY_BREAKDOWN_COUNT) return aorta_breakdown_make(rank, by, source->from->of, &made->breakdown);
-    if (by == AORTA_BY_SEQUENCE) return aorta_sequences_make(rank, &made->sequences);
-    if (by == AORTA_BY_MEMORY) return aorta_memory_make(rank, &made->memory);
-    if (by == AORTA_BY_PATH)
-        return aorta_path_rows_make(source->from->path ? source->from->path : &none, source->place, &made->path);
-    if (by == AORTA_BY_ARRIVAL) return NULL; /* it is in the analysis */
-    return aorta_series_make(rank, source->parts, &made->series);
-}
-
-static void end(enum aorta_by by, union trace_made *made) {
+    struct aorta_arena *memory = &made->arena;
+    *made = (struct trace_made){0};
     if (by < AORTA_BY_BREAKDOWN_COUNT)
-        aorta_breakdown_free(&made->breakdown);
+        AORTA_TRY(aorta_breakdown_make(rank, by, source->from->of, memory, &made->breakdown));
     else if (by == AORTA_BY_SEQUENCE)
-        aorta_sequences_free(&made->sequences);
+        aorta_sequences_make(rank, memory, &made->sequences);
     else if (by == AORTA_BY_MEMORY)
-        aorta_memory_free(&made->memory);
+        aorta_memory_make(rank, memory, &made->memory);
     else if (by == AORTA_BY_PATH)
-        aorta_path_rows_free(&made->path);
-    else if (by != AORTA_BY_ARRIVAL)
-        aorta_series_free(&made->series);
+        aorta_path_rows_make(source->from->path ? source->from->path : &none, source->place, memory, &made->path);
+    else if (by != AORTA_BY_ARRIVAL) /* which is in the analysis */
+        aorta_series_make(rank, source->parts, memory, &made->series);
+    aorta_status status = aorta_arena_check(memory, aorta_by_tables[by]->title);
+    if (status) aorta_arena_free(memory);
+    return status;
 }
 
 /* Why the table says nothing, or not all that it could; NULL: it says all. */
 static const char *reason_of(const struct aorta_trace_analysis *analysis, enum aorta_by by,
-                             const union trace_made *made) {
+                             const struct trace_made *made) {
     if (by < AORTA_BY_BREAKDOWN_COUNT) return made->breakdown.reason;
     if (by == AORTA_BY_SEQUENCE) return made->sequences.reason;
     if (by == AORTA_BY_MEMORY) return made->memory.reason;
@@ -233,7 +228,7 @@ static uint32_t place_of(const struct aorta_trace_of *of) {
 
 static void write_json(const struct aorta_trace_of *of, enum aorta_by by, const struct trace_by *from,
                        struct aorta_json *json) {
-    union trace_made made;
+    struct trace_made made;
     const struct aorta_trace_of whole = {of->analysis, of->rank, &made};
     aorta_status status = make(of->rank, by, &(struct source){from, place_of(of), PARTS}, &made);
     if (status) {
@@ -248,7 +243,7 @@ static void write_json(const struct aorta_trace_of *of, enum aorta_by by, const 
         snprintf(key, sizeof key, "%s_reason", aorta_by_tables[by]->key);
         aorta_json_key_string(json, key, reason_of(of->analysis, by, &made));
     }
-    end(by, &made);
+    aorta_arena_free(&made.arena);
 }
 
 void aorta_trace_by_json(const struct aorta_trace_of *of, unsigned by, const struct trace_by *from,
@@ -265,13 +260,13 @@ void aorta_trace_by_json(const struct aorta_trace_of *of, unsigned by, const str
 
 static aorta_status add_csv(const struct aorta_trace_analysis *analysis, size_t place, enum aorta_by by,
                             const struct trace_by *from, struct aorta_text *csv) {
-    union trace_made made;
+    struct trace_made made;
     char rank[16];
     snprintf(rank, sizeof rank, "%d", analysis->ranks[place].rank);
     AORTA_TRY(make(&analysis->ranks[place], by, &(struct source){from, (uint32_t)place, PARTS}, &made));
     aorta_table_csv_lines(aorta_by_tables[by], &(struct aorta_trace_of){analysis, &analysis->ranks[place], &made}, rank,
                           csv);
-    end(by, &made);
+    aorta_arena_free(&made.arena);
     return NULL;
 }
 
@@ -288,7 +283,7 @@ aorta_status aorta_trace_by_csv(const struct aorta_trace_analysis *analysis, enu
 
 aorta_status aorta_trace_by_text(const struct aorta_trace_of *of, enum aorta_by by, const struct trace_by *from,
                                  const struct aorta_table_view *view, struct aorta_text *out) {
-    union trace_made made;
+    struct trace_made made;
     AORTA_TRY(make(of->rank, by, &(struct source){from, UINT32_MAX, view->most}, &made));
     const struct aorta_result_table *table = aorta_by_tables[by];
     const struct aorta_trace_of whole = {of->analysis, of->rank, &made};
@@ -299,6 +294,6 @@ aorta_status aorta_trace_by_text(const struct aorta_trace_of *of, enum aorta_by 
     if (!reason || by == AORTA_BY_TIME) aorta_table_text(table, &whole, view, out);
     if (!reason && count > view->most)
         aorta_text_printf(out, "  … and %zu more (--top %zu, --json)\n", count - view->most, count);
-    end(by, &made);
+    aorta_arena_free(&made.arena);
     return NULL;
 }

@@ -21,12 +21,15 @@ extern const struct aorta_row trace_times_rows[]; /* of struct aorta_trace_times
     { NULL, AORTA_ROW_PART, offsetof(type, times), .part = trace_times_rows }
 
 /* What the tables of aorta_by_tables are of. */
-union trace_made {
-    struct aorta_breakdown breakdown;
-    struct aorta_sequences sequences;
-    struct aorta_series series;
-    struct aorta_memory memory;
-    struct aorta_path_rows path;
+struct trace_made {
+    union { /* first: tables are given the address of what was made */
+        struct aorta_breakdown breakdown;
+        struct aorta_sequences sequences;
+        struct aorta_series series;
+        struct aorta_memory memory;
+        struct aorta_path_rows path;
+    };
+    struct aorta_arena arena;
 };
 
 /* What the tables of aorta_by_tables are made of beside the analysis. */

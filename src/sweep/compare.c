@@ -451,14 +451,15 @@ static aorta_status find_differences(struct aorta_sweep_comparison *c, size_t si
     struct aorta_settings first, second;
     AORTA_TRY(read_fixed(space, other, &differences->arena, &first));
     AORTA_TRY(read_fixed(other, space, &differences->arena, &second));
-    AORTA_TRY(aorta_differences_add(differences, &first, &second));
+    aorta_differences_add(differences, &first, &second);
     AORTA_TRY(read_target(c->sides->target, &differences->arena, &first));
     AORTA_TRY(read_target(c->sides[side].target, &differences->arena, &second));
-    AORTA_TRY(aorta_differences_add(differences, &first, &second));
-    if (a && b) AORTA_TRY(aorta_differences_add(differences, &a->settings, &b->settings));
-    if (a && b && a->environment.count && b->environment.count)
-        return aorta_differences_add(differences, &a->environment, &b->environment);
-    return aorta_differences_add(differences, &c->sides->environment, &c->sides[side].environment);
+    aorta_differences_add(differences, &first, &second);
+    if (a && b) aorta_differences_add(differences, &a->settings, &b->settings);
+    const bool both = a && b && a->environment.count && b->environment.count;
+    aorta_differences_add(differences, both ? &a->environment : &c->sides->environment,
+                          both ? &b->environment : &c->sides[side].environment);
+    return aorta_arena_check(&differences->arena, "what differs between two sweeps");
 }
 
 /* ---- all of it ---- */

@@ -37,27 +37,20 @@ struct captures {
     size_t count;
 };
 
-static bool make_capture(const struct aorta_trace *trace, const struct aorta_captured_graph *graph,
-                         struct capture *capture) {
+static struct capture make_capture(const struct aorta_trace *trace, const struct aorta_captured_graph *graph,
+                                   struct aorta_arena *memory) {
     const struct aorta_trace_work *captured = &trace->captured[graph->first];
     size_t kernels = 0, named = 0;
-    *capture = (struct capture){.trace = trace, .graph = graph};
-    capture->pieces = malloc(graph->count * sizeof *capture->pieces);
-    if (!capture->pieces) return false;
-    for (size_t i = 0; i < graph->count; i++) {
-        capture->pieces[i] = piece_of(trace, &captured[i], i);
+    struct piece *pieces = aorta_arena_raw(memory, graph->count * sizeof *pieces);
+    for (size_t i = 0; pieces && i < graph->count; i++) {
+        pieces[i] = piece_of(trace, &captured[i], i);
         kernels += captured[i].kind == AORTA_TRACE_KERNEL;
-        named += capture->pieces[i].name[0] != '\0';
+        named += pieces[i].name[0] != '\0';
     }
-    capture->named = named > 0 || kernels == 0;
-    capture->unknown = named && named != kernels;
-    if (capture->named) qsort(capture->pieces, graph->count, sizeof *capture->pieces, piece_order);
-    return true;
-}
-
-static void free_captures(struct captures *captures) {
-    for (size_t i = 0; i < captures->count; i++) free(captures->items[i].pieces);
-    free(captures->items);
+    const bool ordered = named > 0 || kernels == 0;
+    if (pieces && ordered) qsort(pieces, graph->count, sizeof *pieces, piece_order);
+    return (struct capture){
+        .trace = trace, .graph = graph, .pieces = pieces, .named = ordered, .unknown = named && named != kernels};
 }
 
 /* ---- launches ---- */
@@ -69,44 +62,36 @@ static bool is_replayed(const struct aorta_trace *trace, const struct aorta_trac
 struct replays {
     struct graph_replay *items; /* in the order of their calls, as far as they are there */
     size_t count;
-    uint32_t *work, *pairs; /* of all */
 };
 
-static void free_replays(struct replays *replays) {
-    free(replays->items);
-    free(replays->work);
-    free(replays->pairs);
-}
-
 /* Counted by call, then filled in the order of the work. */
-static bool find_replays(const struct aorta_trace *trace, struct replays *replays) {
-    uint32_t *counts = calloc(trace->call_count + 1, sizeof *counts), *numbers = NULL;
-    size_t pieces = 0, used = 0;
-    for (size_t i = 0; counts && i < trace->work_count; i++)
+static struct replays find_replays(const struct aorta_trace *trace, struct aorta_arena *memory) {
+    struct replays replays = {0};
+    uint32_t *counts = aorta_arena_alloc(memory, trace->call_count * sizeof *counts);
+    uint32_t *numbers = aorta_arena_alloc(memory, trace->call_count * sizeof *numbers);
+    size_t pieces = 0, used = 0, found = 0;
+    for (size_t i = 0; numbers && i < trace->work_count; i++)
         if (is_replayed(trace, &trace->work[i])) {
-            replays->count += !counts[trace->work[i].call]++;
+            found += !counts[trace->work[i].call]++;
             pieces++;
         }
-    numbers = calloc(trace->call_count + 1, sizeof *numbers);
-    replays->items = calloc(replays->count + 1, sizeof *replays->items);
-    replays->work = malloc((pieces + 1) * sizeof *replays->work);
-    replays->pairs = malloc((pieces + 1) * sizeof *replays->pairs);
-    const bool made = counts && numbers && replays->items && replays->work && replays->pairs;
-    for (size_t call = 0, number = 0; made && call < trace->call_count; call++) {
+    replays.items = aorta_arena_alloc(memory, found * sizeof *replays.items);
+    uint32_t *work = aorta_arena_raw(memory, pieces * sizeof *work);
+    uint32_t *pairs = aorta_arena_raw(memory, pieces * sizeof *pairs);
+    if (memory->failed) return replays;
+    for (size_t call = 0; call < trace->call_count; call++) {
         if (!counts[call]) continue;
-        replays->items[number] =
-            (struct graph_replay){.call = (uint32_t)call, .work = replays->work + used, .pair = replays->pairs + used};
+        replays.items[replays.count] =
+            (struct graph_replay){.call = (uint32_t)call, .work = work + used, .pair = pairs + used};
         used += counts[call];
-        numbers[call] = (uint32_t)number++;
+        numbers[call] = (uint32_t)replays.count++;
     }
-    for (size_t i = 0; made && i < trace->work_count; i++) {
+    for (size_t i = 0; i < trace->work_count; i++) {
         if (!is_replayed(trace, &trace->work[i])) continue;
-        struct graph_replay *replay = &replays->items[numbers[trace->work[i].call]];
+        struct graph_replay *replay = &replays.items[numbers[trace->work[i].call]];
         replay->work[replay->count++] = (uint32_t)i;
     }
-    free(counts);
-    free(numbers);
-    return made;
+    return replays;
 }
 
 /* ---- which capture ---- */
@@ -269,36 +254,32 @@ static void join_replay(struct joining *joining, struct graph_replay *replay) {
 }
 
 static aorta_status join_trace(struct aorta_trace *trace, const struct captures *captures) {
-    struct replays replays = {0};
-    struct joining joining = {.captures = captures, .trace = trace, .last_operation = AORTA_TRACE_NONE};
-    bool made = find_replays(trace, &replays);
-    joining.choice.fitting = malloc((captures->count + 1) * sizeof(const struct capture *));
-    joining.pieces = malloc((trace->work_count + 1) * sizeof *joining.pieces);
-    joining.taken = calloc(captures->count + 1, sizeof *joining.taken);
-    made = made && joining.choice.fitting && joining.pieces && joining.taken;
-    for (size_t i = 0; made && i < replays.count; i++) join_replay(&joining, &replays.items[i]);
-    aorta_status status = made ? aorta_trace_take_captures(trace, replays.items, replays.count)
-                               : AORTA_ERROR(AORTA_MEMORY, "no memory for the graphs of %s", trace->path);
-    free(joining.choice.fitting);
-    free(joining.pieces);
-    free(joining.taken);
-    free_replays(&replays);
+    struct aorta_arena memory = {0};
+    const struct replays replays = find_replays(trace, &memory);
+    struct joining joining = {.captures = captures,
+                              .trace = trace,
+                              .last_operation = AORTA_TRACE_NONE,
+                              .choice.fitting =
+                                  aorta_arena_raw(&memory, captures->count * sizeof(const struct capture *)),
+                              .pieces = aorta_arena_raw(&memory, trace->work_count * sizeof *joining.pieces),
+                              .taken = aorta_arena_alloc(&memory, captures->count * sizeof *joining.taken)};
+    for (size_t i = 0; !memory.failed && i < replays.count; i++) join_replay(&joining, &replays.items[i]);
+    aorta_status status = aorta_arena_check(&memory, "the graphs of a trace");
+    if (!status) status = aorta_trace_take_captures(trace, replays.items, replays.count);
+    aorta_arena_free(&memory);
     return status;
 }
 
 /* ---- all traces ---- */
 
-static bool make_captures(const struct aorta_trace_list *list, struct captures *captures) {
+static struct captures make_captures(const struct aorta_trace_list *list, struct aorta_arena *memory) {
     size_t count = 0;
     for (size_t i = 0; i < list->count; i++) count += list->items[i]->graph_count;
-    captures->items = malloc((count + 1) * sizeof *captures->items);
-    for (size_t i = 0; captures->items && i < list->count; i++)
-        for (size_t k = 0; k < list->items[i]->graph_count; k++) {
-            const struct aorta_trace *trace = list->items[i];
-            if (!make_capture(trace, &trace->graphs[k], &captures->items[captures->count])) return false;
-            captures->count++;
-        }
-    return captures->items != NULL;
+    struct captures captures = {.items = aorta_arena_raw(memory, count * sizeof *captures.items)};
+    for (size_t i = 0; captures.items && i < list->count; i++)
+        for (size_t k = 0; k < list->items[i]->graph_count; k++)
+            captures.items[captures.count++] = make_capture(list->items[i], &list->items[i]->graphs[k], memory);
+    return captures;
 }
 
 static bool launches_graphs(const struct aorta_trace *trace) {
@@ -322,13 +303,12 @@ void aorta_trace_drop_captures(struct aorta_trace_list *list) {
 }
 
 aorta_status aorta_trace_join_captures(struct aorta_trace_list *list) {
-    struct captures captures = {0};
-    aorta_status status = NULL;
-    if (!make_captures(list, &captures))
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the captured graphs of %zu traces", list->count);
+    struct aorta_arena memory = {0};
+    const struct captures captures = make_captures(list, &memory);
+    aorta_status status = aorta_arena_check(&memory, "the captured graphs");
     for (size_t i = 0; !status && captures.count && i < list->count; i++)
         status = join_trace(list->items[i], &captures);
-    free_captures(&captures);
+    aorta_arena_free(&memory);
     if (!status) aorta_trace_drop_captures(list);
     return status;
 }

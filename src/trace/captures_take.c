@@ -35,8 +35,14 @@ struct taking {
     struct aorta_trace_collective *facts;
     size_t facts_count, facts_capacity, place_count, place_capacity;
     uint32_t *facts_of_work; /* NONE: as they were */
-    bool failed;             /* memory ran out */
+    struct aorta_arena memory;
 };
+
+static uint32_t *none(struct taking *taking, size_t count) {
+    uint32_t *numbers = aorta_arena_raw(&taking->memory, count * sizeof *numbers);
+    if (numbers) memset(numbers, 0xFF, count * sizeof *numbers);
+    return numbers;
+}
 
 /* ---- rows that are stored once ---- */
 
@@ -45,7 +51,7 @@ static uint32_t take_text(struct taking *taking, struct source *source, uint32_t
     if (source->texts[text] != AORTA_TRACE_NONE) return source->texts[text];
     const struct aorta_trace_text_entry *entry = &source->trace->texts->entries[text];
     source->texts[text] = aorta_trace_texts_add(taking->trace->texts, entry->raw, entry->length);
-    taking->failed |= source->texts[text] == AORTA_TRACE_NONE;
+    taking->memory.failed |= source->texts[text] == AORTA_TRACE_NONE;
     return source->texts[text];
 }
 
@@ -53,8 +59,8 @@ static uint32_t take_text(struct taking *taking, struct source *source, uint32_t
 static void *one_more(struct taking *taking, void *array, size_t *count, size_t size) {
     void *items;
     memcpy(&items, array, sizeof items);
-    void *longer = taking->failed ? NULL : realloc(items, (*count + 1) * size);
-    taking->failed |= !longer;
+    void *longer = taking->memory.failed ? NULL : realloc(items, (*count + 1) * size);
+    taking->memory.failed |= !longer;
     if (!longer) return NULL;
     memcpy(array, &longer, sizeof longer);
     return (char *)longer + (*count)++ * size;
@@ -116,7 +122,7 @@ static uint32_t take_group(struct taking *taking, struct source *source, uint32_
     row.description = take_text(taking, source, row.description);
     if (row.ranks) {
         int32_t *ranks = malloc((row.rank_count + 1) * sizeof *ranks);
-        taking->failed |= !ranks;
+        taking->memory.failed |= !ranks;
         if (ranks) memcpy(ranks, row.ranks, row.rank_count * sizeof *ranks);
         row.ranks = ranks;
     }
@@ -134,11 +140,9 @@ static uint32_t take_place(struct taking *taking, struct source *source, int64_t
                            uint32_t *known) {
     struct aorta_trace *trace = taking->trace;
     if (*known != AORTA_TRACE_NONE) return *known;
-    if (!aorta_array_fit(&trace->captured_places, &taking->place_capacity, taking->place_count + 1,
-                         sizeof *trace->captured_places)) {
-        taking->failed = true;
-        return AORTA_TRACE_NONE;
-    }
+    taking->memory.failed |= !aorta_array_fit(&trace->captured_places, &taking->place_capacity, taking->place_count + 1,
+                                              sizeof *trace->captured_places);
+    if (taking->memory.failed) return AORTA_TRACE_NONE;
     trace->captured_places[taking->place_count] =
         (struct aorta_trace_place){at_ns, take_thread(taking, source, thread)};
     return *known = (uint32_t)taking->place_count++;
@@ -184,15 +188,14 @@ static uint32_t add_run(struct taking *taking, const struct replaying *at, uint3
     size_t depth = 0;
     for (uint32_t row = operation; row != AORTA_TRACE_NONE && source->stamp[row] != at->number;
          row = source->trace->operations[row].parent) {
-        if (!aorta_array_fit(&taking->chain, &taking->chain_capacity, depth + 1, sizeof *taking->chain)) {
-            taking->failed = true;
-            return 0;
-        }
+        taking->memory.failed |=
+            !aorta_array_fit(&taking->chain, &taking->chain_capacity, depth + 1, sizeof *taking->chain);
+        if (taking->memory.failed) return 0;
         taking->chain[depth++] = row;
     }
-    taking->failed |=
+    taking->memory.failed |=
         !aorta_array_fit(&taking->runs, &taking->run_capacity, taking->run_count + depth + 1, sizeof *taking->runs);
-    while (depth && !taking->failed) {
+    while (depth && !taking->memory.failed) {
         const uint32_t row = taking->chain[--depth];
         taking->runs[taking->run_count] = run_of(taking, at, row);
         source->stamp[row] = at->number;
@@ -205,10 +208,9 @@ static void take_facts(struct taking *taking, struct source *source, uint32_t ro
     const struct aorta_trace_work *work = &taking->trace->work[row];
     if (work->collective != AORTA_TRACE_NONE || collective == AORTA_TRACE_NONE || !aorta_trace_is_collective(work))
         return;
-    if (!aorta_array_fit(&taking->facts, &taking->facts_capacity, taking->facts_count + 1, sizeof *taking->facts)) {
-        taking->failed = true;
-        return;
-    }
+    taking->memory.failed |=
+        !aorta_array_fit(&taking->facts, &taking->facts_capacity, taking->facts_count + 1, sizeof *taking->facts);
+    if (taking->memory.failed) return;
     struct aorta_trace_collective facts = source->trace->collectives[collective];
     facts.name = take_text(taking, source, facts.name);
     facts.dtype = take_text(taking, source, facts.dtype);
@@ -237,7 +239,7 @@ static void take_replay(struct taking *taking, const struct graph_replay *replay
     struct aorta_trace *trace = taking->trace;
     for (size_t i = 0; i < replay->count; i++) row_of[replay->pair[i]] = replay->work[i];
     const struct replaying at = {replay, source, number, trace->work[replay->work[0]].operation};
-    for (size_t i = 0; i < replay->count && !taking->failed; i++) {
+    for (size_t i = 0; i < replay->count && !taking->memory.failed; i++) {
         const struct aorta_trace_work *captured = &source->trace->captured[replay->graph->first + i];
         struct aorta_trace_work *work = &trace->work[row_of[i]];
         work->shape = take_shape(taking, source, captured->shape);
@@ -245,7 +247,7 @@ static void take_replay(struct taking *taking, const struct graph_replay *replay
         take_facts(taking, source, row_of[i], captured->collective);
         if (captured->operation == AORTA_TRACE_NONE) continue;
         const uint32_t added = taking->run_of_work[row_of[i]] = add_run(taking, &at, captured->operation);
-        if (!taking->failed) stand_at_launch(taking, source, captured, &taking->runs[added]);
+        if (!taking->memory.failed) stand_at_launch(taking, source, captured, &taking->runs[added]);
     }
 }
 
@@ -316,24 +318,22 @@ static void renumber_work(const struct taking *taking, const struct merged *merg
 
 static void put_runs(struct taking *taking) {
     struct aorta_trace *trace = taking->trace;
+    struct aorta_arena *memory = &taking->memory;
     const size_t count = trace->operation_count, runs = taking->run_count;
-    struct merged merged = {.places = malloc((runs + 1) * sizeof *merged.places),
+    struct merged merged = {.places = aorta_arena_raw(memory, runs * sizeof *merged.places),
                             .operations = calloc(count + runs + 1, sizeof *merged.operations),
-                            .of_operation = calloc(count + 1, sizeof *merged.of_operation),
-                            .of_run = calloc(runs + 1, sizeof *merged.of_run)};
-    taking->failed |= !merged.places || !merged.operations || !merged.of_operation || !merged.of_run;
-    if (!taking->failed) {
-        merge_runs(taking, &merged);
-        renumber_work(taking, &merged);
-        free(trace->operations);
-        trace->operations = merged.operations;
-        trace->operation_count = count + runs;
-        merged.operations = NULL;
+                            .of_operation = aorta_arena_alloc(memory, count * sizeof *merged.of_operation),
+                            .of_run = aorta_arena_alloc(memory, runs * sizeof *merged.of_run)};
+    memory->failed |= !merged.operations;
+    if (memory->failed) {
+        free(merged.operations);
+        return;
     }
-    free(merged.places);
-    free(merged.operations);
-    free(merged.of_operation);
-    free(merged.of_run);
+    merge_runs(taking, &merged);
+    renumber_work(taking, &merged);
+    free(trace->operations);
+    trace->operations = merged.operations;
+    trace->operation_count = count + runs;
 }
 
 /* In the order of the work, as they were. */
@@ -341,11 +341,10 @@ static void put_facts(struct taking *taking) {
     struct aorta_trace *trace = taking->trace;
     const size_t most = trace->collective_count + taking->facts_count;
     struct aorta_trace_collective *collectives = malloc((most + 1) * sizeof *collectives);
-    uint32_t *numbers = malloc((trace->collective_count + 1) * sizeof *numbers);
+    uint32_t *numbers = none(taking, trace->collective_count);
     size_t count = 0;
-    taking->failed |= !collectives || !numbers;
-    for (size_t i = 0; numbers && i < trace->collective_count; i++) numbers[i] = AORTA_TRACE_NONE;
-    for (size_t i = 0; !taking->failed && i < trace->work_count; i++) {
+    taking->memory.failed |= !collectives;
+    for (size_t i = 0; !taking->memory.failed && i < trace->work_count; i++) {
         uint32_t *row = &trace->work[i].collective;
         const bool known = *row != AORTA_TRACE_NONE, taken = taking->facts_of_work[i] != AORTA_TRACE_NONE;
         if (!known && !taken) continue;
@@ -357,7 +356,7 @@ static void put_facts(struct taking *taking) {
         if (known) numbers[*row] = (uint32_t)count;
         *row = (uint32_t)count++;
     }
-    for (size_t i = 0; !taking->failed && i < trace->captured_count; i++) {
+    for (size_t i = 0; !taking->memory.failed && i < trace->captured_count; i++) {
         uint32_t *row = &trace->captured[i].collective;
         if (*row == AORTA_TRACE_NONE) continue;
         if (numbers[*row] == AORTA_TRACE_NONE) {
@@ -366,8 +365,7 @@ static void put_facts(struct taking *taking) {
         }
         *row = numbers[*row];
     }
-    free(numbers);
-    if (taking->failed) {
+    if (taking->memory.failed) {
         free(collectives);
         return;
     }
@@ -385,26 +383,18 @@ static void take_functions(struct taking *taking, struct source *source, const s
     size_t capacity = trace->function_count;
     if (from == trace || *taken != AORTA_TRACE_NONE) return;
     *taken = 0;
-    for (size_t i = 0; i < from->function_count && !taking->failed; i++) {
+    for (size_t i = 0; i < from->function_count && !taking->memory.failed; i++) {
         struct aorta_trace_annotation frame = from->functions[i];
         if (frame.thread != thread || frame.end_ns < graph->start_ns || frame.start_ns > graph->end_ns) continue;
         frame.name = take_text(taking, source, frame.name);
         frame.thread = take_thread(taking, source, frame.thread);
-        if (!aorta_array_fit(&trace->functions, &capacity, trace->function_count + 1, sizeof frame))
-            taking->failed = true;
-        else
-            trace->functions[trace->function_count++] = frame;
+        taking->memory.failed |=
+            !aorta_array_fit(&trace->functions, &capacity, trace->function_count + 1, sizeof frame);
+        if (!taking->memory.failed) trace->functions[trace->function_count++] = frame;
     }
 }
 
 /* ---- all launches ---- */
-
-static uint32_t *none(struct taking *taking, size_t count) {
-    uint32_t *numbers = malloc((count + 1) * sizeof *numbers);
-    taking->failed |= !numbers;
-    if (numbers) memset(numbers, 0xFF, (count + 1) * sizeof *numbers);
-    return numbers;
-}
 
 static struct source *source_of(struct taking *taking, const struct aorta_trace *trace) {
     struct source *source = taking->sources;
@@ -426,31 +416,23 @@ static struct source *source_of(struct taking *taking, const struct aorta_trace 
 }
 
 static void free_taking(struct taking *taking) {
-    for (size_t i = 0; i < taking->source_count; i++) {
-        const struct source *source = &taking->sources[i];
-        uint32_t *const arrays[] = {source->texts,  source->shapes, source->inputs,   source->groups, source->threads,
-                                    source->graphs, source->places, source->launches, source->runs,   source->stamp};
-        for (size_t k = 0; k < sizeof arrays / sizeof *arrays; k++) free(arrays[k]);
-    }
-    free(taking->sources);
     free(taking->runs);
     free(taking->chain);
-    free(taking->run_of_work);
     free(taking->facts);
-    free(taking->facts_of_work);
+    aorta_arena_free(&taking->memory);
 }
 
 /* `row_of` has place for the work of the longest launch, `sources` for a trace of each. */
 static void take_all(struct taking *taking, const struct graph_replay *replays, size_t count, uint32_t *row_of) {
-    for (size_t i = 0; i < count && !taking->failed; i++) {
+    for (size_t i = 0; i < count && !taking->memory.failed; i++) {
         if (!replays[i].source) continue;
         struct source *source = source_of(taking, replays[i].source);
-        if (taking->failed) return;
+        if (taking->memory.failed) return;
         take_replay(taking, &replays[i], source, (uint32_t)i + 1, row_of);
         take_functions(taking, source, replays[i].graph);
     }
-    if (!taking->failed && taking->run_count) put_runs(taking);
-    if (!taking->failed && taking->facts_count) put_facts(taking);
+    if (!taking->memory.failed && taking->run_count) put_runs(taking);
+    if (!taking->memory.failed && taking->facts_count) put_facts(taking);
 }
 
 aorta_status aorta_trace_take_captures(struct aorta_trace *trace, const struct graph_replay *replays, size_t count) {
@@ -458,14 +440,11 @@ aorta_status aorta_trace_take_captures(struct aorta_trace *trace, const struct g
     size_t known = 0;
     for (size_t i = 0; i < count; i++) known += replays[i].source != NULL;
     if (!known) return NULL;
-    taking.sources = calloc(known + 1, sizeof *taking.sources);
+    taking.sources = aorta_arena_alloc(&taking.memory, known * sizeof *taking.sources);
     taking.run_of_work = none(&taking, trace->work_count);
     taking.facts_of_work = none(&taking, trace->work_count);
-    uint32_t *row_of = none(&taking, trace->work_count);
-    taking.failed |= !taking.sources;
-    if (!taking.failed) take_all(&taking, replays, count, row_of);
-    const bool failed = taking.failed;
-    free(row_of);
+    take_all(&taking, replays, count, none(&taking, trace->work_count));
+    aorta_status status = aorta_arena_check(&taking.memory, "the captured operations");
     free_taking(&taking);
-    return failed ? AORTA_ERROR(AORTA_MEMORY, "no memory for the captured operations of %s", trace->path) : NULL;
+    return aorta_annotate(status, "%s", trace->path);
 }

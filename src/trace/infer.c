@@ -74,30 +74,22 @@ static void sort_by_name(struct sequence *sequence) {
     starts[sequence->name_count] = (uint32_t)sequence->count;
 }
 
-static void free_sequence(struct sequence *sequence) {
-    free(sequence->rows);
-    free(sequence->starts);
-    free(sequence->positions);
-}
-
-static aorta_status make_sequence(const struct aorta_trace *trace, struct sequence *sequence) {
-    *sequence = (struct sequence){.trace = trace, .name_count = aorta_trace_text_count(trace)};
-    size_t *counts = calloc(trace->stream_count + 1, sizeof *counts);
+static struct sequence make_sequence(const struct aorta_trace *trace, struct aorta_arena *memory) {
+    struct sequence sequence = {.trace = trace, .name_count = aorta_trace_text_count(trace)};
+    size_t *counts = aorta_arena_alloc(memory, trace->stream_count * sizeof *counts);
     uint32_t stream = counts ? compute_stream(trace, counts) : AORTA_TRACE_NONE;
     size_t count = stream == AORTA_TRACE_NONE ? 0 : counts[stream];
-    sequence->rows = calloc(count + 1, sizeof *sequence->rows);
-    sequence->positions = calloc(count + 1, sizeof *sequence->positions);
-    sequence->starts = calloc(sequence->name_count + 2, sizeof *sequence->starts);
-    bool complete = counts && sequence->rows && sequence->positions && sequence->starts;
-    free(counts);
-    if (!complete) return AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps in %zu kernels", count);
+    sequence.rows = aorta_arena_raw(memory, count * sizeof *sequence.rows);
+    sequence.positions = aorta_arena_raw(memory, count * sizeof *sequence.positions);
+    sequence.starts = aorta_arena_alloc(memory, (sequence.name_count + 2) * sizeof *sequence.starts);
+    if (memory->failed) return sequence;
     for (size_t i = 0; i < trace->work_count && count; i++) {
         const struct aorta_trace_work *work = &trace->work[i];
         if (work->kind != AORTA_TRACE_KERNEL || work->stream != stream || aorta_trace_is_collective(work)) continue;
-        sequence->rows[sequence->count++] = (uint32_t)i;
+        sequence.rows[sequence.count++] = (uint32_t)i;
     }
-    sort_by_name(sequence);
-    return NULL;
+    sort_by_name(&sequence);
+    return sequence;
 }
 
 static const struct aorta_trace_work *work_at(const struct sequence *sequence, size_t position) {
@@ -296,11 +288,11 @@ static bool has_optimizer(const struct sequence *sequence, size_t first, size_t 
 }
 
 /* The host does more between two steps than between two layers, and layers compute with other data. */
-static aorta_status find_layers(const struct sequence *sequence, const struct steps *steps, size_t period,
-                                struct aorta_layers *layers) {
+static void find_layers(const struct sequence *sequence, const struct steps *steps, size_t period,
+                        struct aorta_arena *memory, struct aorta_layers *layers) {
     int64_t intervals[LATEST], lengths[LATEST];
     const size_t from = steps->count > LATEST ? steps->count - LATEST : 1, count = steps->count - from;
-    if (period > LAYER || steps->count <= from || has_optimizer(sequence, steps->begins[0], period)) return NULL;
+    if (period > LAYER || steps->count <= from || has_optimizer(sequence, steps->begins[0], period)) return;
     for (size_t position = 0; position < period; position++) {
         int64_t total_ns = 0;
         for (size_t i = 0; i < count; i++) {
@@ -310,23 +302,19 @@ static aorta_status find_layers(const struct sequence *sequence, const struct st
             lengths[i] = work_at(sequence, at)->end_ns - work_at(sequence, at)->start_ns;
             total_ns += lengths[i];
         }
-        AORTA_TRY(aorta_layers_find(intervals, count, layers));
-        if (total_ns >= LONG_NS * (int64_t)count) AORTA_TRY(aorta_layers_find(lengths, count, layers));
+        aorta_layers_find(intervals, count, memory, layers);
+        if (total_ns >= LONG_NS * (int64_t)count) aorta_layers_find(lengths, count, memory, layers);
     }
     layers->first += (int64_t)from;
-    return NULL;
 }
 
-static aorta_status make_steps(const struct sequence *sequence, const struct anchor *anchor,
-                               struct aorta_found_steps *found) {
+static void make_steps(const struct sequence *sequence, const struct anchor *anchor, struct aorta_arena *memory,
+                       struct aorta_found_steps *found) {
     size_t count = count_of(sequence, anchor->name);
     const uint32_t *positions = sequence->positions + sequence->starts[anchor->name];
-    struct steps steps = {.begins = calloc(count + 1, sizeof *steps.begins)};
-    found->steps = calloc(count + 1, sizeof *found->steps);
-    if (!steps.begins || !found->steps) {
-        free(steps.begins);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", count);
-    }
+    struct steps steps = {.begins = aorta_arena_alloc(memory, count * sizeof *steps.begins)};
+    found->steps = aorta_found_steps_new(count, memory);
+    if (memory->failed) return;
     size_t regular = 0; /* the beginnings of regular steps, to look into them */
     for (size_t i = 0; i + 1 < count; i++)
         if (positions[i + 1] - positions[i] == anchor->period) steps.begins[regular++] = positions[i];
@@ -334,9 +322,7 @@ static aorta_status make_steps(const struct sequence *sequence, const struct anc
     if (shift == anchor->period) shift = behind_idle(sequence, steps.begins, regular, anchor->period);
     collect(sequence, anchor, shift, &steps);
     found->count = fill(sequence, anchor, &steps, found->steps);
-    aorta_status status = find_layers(sequence, &steps, anchor->period, &found->layers);
-    free(steps.begins);
-    return status;
+    find_layers(sequence, &steps, anchor->period, memory, &found->layers);
 }
 
 /* ---- loops of few kernels ---- */
@@ -367,17 +353,14 @@ static struct loop find_loop(const struct sequence *sequence, size_t behind, dou
     return best;
 }
 
-static aorta_status make_short_steps(const struct sequence *sequence, struct loop loop,
-                                     struct aorta_found_steps *found) {
+static void make_short_steps(const struct sequence *sequence, struct loop loop, struct aorta_arena *memory,
+                             struct aorta_found_steps *found) {
     size_t count = 0;
-    if (!loop.period) return NULL;
+    if (!loop.period) return;
     const size_t limit = (loop.end - loop.begin) / loop.period;
-    struct steps steps = {.begins = calloc(limit + 1, sizeof *steps.begins)};
-    found->steps = calloc(limit + 1, sizeof *found->steps);
-    if (!steps.begins || !found->steps) {
-        free(steps.begins);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", limit);
-    }
+    struct steps steps = {.begins = aorta_arena_alloc(memory, (limit + 1) * sizeof *steps.begins)};
+    found->steps = aorta_found_steps_new(limit, memory);
+    if (memory->failed) return;
     for (size_t at = loop.begin; count < limit; at += loop.period) steps.begins[count++] = (uint32_t)at;
     /* the first follows other work */
     const size_t shift = behind_idle(sequence, steps.begins + 1, count - 1, loop.period);
@@ -385,9 +368,7 @@ static aorta_status make_short_steps(const struct sequence *sequence, struct loo
     while (count && steps.begins[count - 1] >= sequence->count) count--;
     steps.count = count;
     found->count = fill(sequence, &(struct anchor){.period = loop.period}, &steps, found->steps);
-    aorta_status status = find_layers(sequence, &steps, loop.period, &found->layers);
-    free(steps.begins);
-    return status;
+    find_layers(sequence, &steps, loop.period, memory, &found->layers);
 }
 
 /* ---- steps that differ in length, as sequences of words do ---- */
@@ -487,61 +468,45 @@ static bool begin_uneven(const struct sequence *sequence, const uint32_t *kinds,
 }
 
 /* Of more kernels than `fewest`: what repeats to the kernel may be a part of them. */
-static aorta_status make_uneven_steps(const struct sequence *sequence, size_t fewest, struct aorta_found_steps *found) {
-    uint32_t *kinds = calloc(sequence->name_count + 1, sizeof *kinds);
-    uint32_t *scratch = calloc(sequence->count + 1, sizeof *scratch);
-    struct steps steps = {.begins = calloc(sequence->count + 1, sizeof *steps.begins)};
+static void make_uneven_steps(const struct sequence *sequence, size_t fewest, struct aorta_arena *memory,
+                              struct aorta_found_steps *found) {
+    uint32_t *kinds = aorta_arena_alloc(memory, sequence->name_count * sizeof *kinds);
+    uint32_t *scratch = aorta_arena_alloc(memory, sequence->count * sizeof *scratch);
+    struct steps steps = {.begins = aorta_arena_alloc(memory, sequence->count * sizeof *steps.begins)};
     size_t median = 0;
-    aorta_status status = NULL;
-    if (!kinds || !scratch || !steps.begins) {
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps in %zu kernels", sequence->count);
-    } else {
-        sort_kinds(sequence, kinds);
-        if (begin_uneven(sequence, kinds, scratch, &steps, &median) && median > fewest) {
-            found->steps = calloc(steps.count + 1, sizeof *found->steps);
-            if (found->steps)
-                found->count = fill(sequence, &(struct anchor){.period = median}, &steps, found->steps);
-            else
-                status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", steps.count);
-        }
-    }
-    free(kinds);
-    free(scratch);
-    free(steps.begins);
-    return status;
+    if (memory->failed) return;
+    sort_kinds(sequence, kinds);
+    if (!begin_uneven(sequence, kinds, scratch, &steps, &median) || median <= fewest) return;
+    found->steps = aorta_found_steps_new(steps.count, memory);
+    if (found->steps) found->count = fill(sequence, &(struct anchor){.period = median}, &steps, found->steps);
 }
 
 /* A loop at the end of a recording is what it was made for, whatever repeats before it, autotuning for example; one
  * that something follows, an evaluation for example, must be a good part of it. `regular`: NULL where no step of many
  * kernels repeats to the kernel. */
-static aorta_status make_found(const struct sequence *sequence, const struct anchor *regular,
-                               struct aorta_found_steps *found) {
+static void make_found(const struct sequence *sequence, const struct anchor *regular, struct aorta_arena *memory,
+                       struct aorta_found_steps *found) {
     const bool most = regular && (double)regular->covered >= REGULAR_SHARE * (double)sequence->count;
     const struct loop at_end = regular ? (struct loop){0} : find_loop(sequence, MOST_AFTER, SHORT_SHARE);
-    if (at_end.period) return make_short_steps(sequence, at_end, found);
-    if (!most) AORTA_TRY(make_uneven_steps(sequence, regular ? 2 * regular->period : 0, found));
-    if (found->steps) return NULL;
-    if (regular) return make_steps(sequence, regular, found);
-    return make_short_steps(sequence, find_loop(sequence, SIZE_MAX / 2, SHORT_WITHIN), found);
+    if (!at_end.period && !most) make_uneven_steps(sequence, regular ? 2 * regular->period : 0, memory, found);
+    if (found->steps) return;
+    if (regular)
+        make_steps(sequence, regular, memory, found);
+    else
+        make_short_steps(sequence, at_end.period ? at_end : find_loop(sequence, SIZE_MAX / 2, SHORT_WITHIN), memory,
+                         found);
 }
 
 /* The steps of one trace; none when nothing repeats. */
-static aorta_status find_steps(const struct aorta_trace *trace, struct aorta_found_steps *steps) {
-    struct sequence sequence;
+static void find_steps(const struct aorta_trace *trace, struct aorta_arena *memory, struct aorta_found_steps *found) {
     struct anchor chosen;
-    aorta_status status = make_sequence(trace, &sequence);
-    struct anchor *anchors = calloc(sequence.name_count + 1, sizeof *anchors);
-    uint32_t *gaps = calloc(sequence.count + 1, sizeof *gaps);
-    if (!status && (!anchors || !gaps)) status = AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps");
-    if (!status) {
-        for (uint32_t name = 0; name < sequence.name_count; name++) anchors[name] = measure(&sequence, name, gaps);
-        const bool found = choose(&sequence, anchors, &chosen);
-        status = make_found(&sequence, found ? &chosen : NULL, steps);
-    }
-    free(anchors);
-    free(gaps);
-    free_sequence(&sequence);
-    return status;
+    const struct sequence sequence = make_sequence(trace, memory);
+    struct anchor *anchors = aorta_arena_raw(memory, sequence.name_count * sizeof *anchors);
+    uint32_t *gaps = aorta_arena_raw(memory, sequence.count * sizeof *gaps);
+    if (memory->failed) return;
+    for (uint32_t name = 0; name < sequence.name_count; name++) anchors[name] = measure(&sequence, name, gaps);
+    const bool any = choose(&sequence, anchors, &chosen);
+    make_found(&sequence, any ? &chosen : NULL, memory, found);
 }
 
 /* ---- several traces ---- */
@@ -664,23 +629,35 @@ static void join_layers(struct aorta_found_steps *found, size_t count) {
     for (size_t i = 0; i < count; i++) join_layers_of(&found[i], &best);
 }
 
+struct aorta_trace_step *aorta_found_steps_new(size_t count, struct aorta_arena *memory) {
+    struct aorta_trace_step *steps = calloc(count + 1, sizeof *steps);
+    memory->failed |= !steps;
+    return steps;
+}
+
+aorta_status aorta_found_steps_end(struct aorta_found_steps *found, size_t count, struct aorta_arena *memory) {
+    aorta_status status = aorta_arena_check(memory, "the steps of the traces");
+    for (size_t i = 0; found && i < count; i++) free(found[i].steps);
+    aorta_arena_free(memory);
+    return status;
+}
+
 aorta_status aorta_trace_infer_steps(struct aorta_trace_list *list) {
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i]->step_count) return NULL; /* marked steps count */
-    struct aorta_found_steps *found = calloc(list->count + 1, sizeof *found);
-    if (!found) return AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps in %zu traces", list->count);
-    aorta_status status = NULL;
-    bool all = true;
-    for (size_t i = 0; i < list->count && !status; i++) {
+    struct aorta_arena memory = {0};
+    struct aorta_found_steps *found = aorta_arena_alloc(&memory, list->count * sizeof *found);
+    bool all = found != NULL;
+    for (size_t i = 0; found && i < list->count; i++) {
         if (!list->items[i]->work_count) continue; /* a launcher, say: no device work of its own */
-        status = find_steps(list->items[i], &found[i]);
+        struct aorta_arena scratch = {0};
+        find_steps(list->items[i], &scratch, &found[i]);
+        aorta_arena_end(&scratch, &memory);
         all = all && found[i].count >= FEWEST_STEPS;
     }
-    if (!status && all && agree(found, list->count)) {
+    if (!memory.failed && all && agree(found, list->count)) {
         join_layers(found, list->count);
         give(list, found, AORTA_STEPS_BY_REPETITION);
     }
-    for (size_t i = 0; i < list->count; i++) free(found[i].steps);
-    free(found);
-    return status;
+    return aorta_found_steps_end(found, list->count, &memory);
 }

@@ -38,6 +38,10 @@ struct aorta_found_steps {
     struct aorta_layers layers; /* by the numbers that the steps had before `shift` was added */
     int64_t shift;
 };
+struct aorta_trace_step *aorta_found_steps_new(size_t count, struct aorta_arena *memory);
+/* Frees those that no trace took, and the memory. */
+AORTA_MUST_USE aorta_status aorta_found_steps_end(struct aorta_found_steps *found, size_t count,
+                                                  struct aorta_arena *memory);
 /* Numbers the steps alike in all traces, and gives them to those with device work; found[]: one for each trace. */
 void aorta_trace_take_steps(struct aorta_trace_list *list, struct aorta_found_steps *found,
                             enum aorta_step_source source);

@@ -75,19 +75,13 @@ static void find(const double *ranks, size_t count, double ties, struct aorta_la
     if (chosen > 2 && chosen < end && tried[chosen].strength > best->strength) *best = tried[chosen];
 }
 
-aorta_status aorta_layers_find(const int64_t *values, size_t count, struct aorta_layers *best) {
-    if (count < FEWEST * 2) return NULL;
-    struct value *sorted = calloc(count, sizeof *sorted);
-    double *ranks = calloc(count, sizeof *ranks);
-    aorta_status status = NULL;
-    if (sorted && ranks) {
-        for (size_t i = 0; i < count; i++) sorted[i] = (struct value){values[i], i};
-        const double ties = rank(sorted, count, ranks);
-        if (ties < MOST_TIES) find(ranks, count, ties, best);
-    } else {
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory to compare %zu repetitions of a loop", count);
-    }
-    free(sorted);
-    free(ranks);
-    return status;
+void aorta_layers_find(const int64_t *values, size_t count, struct aorta_arena *memory, struct aorta_layers *best) {
+    if (count < FEWEST * 2) return;
+    struct aorta_arena scratch = {0};
+    struct value *sorted = aorta_arena_raw(&scratch, count * sizeof *sorted);
+    double *ranks = aorta_arena_raw(&scratch, count * sizeof *ranks);
+    for (size_t i = 0; ranks && i < count; i++) sorted[i] = (struct value){values[i], i};
+    const double ties = ranks ? rank(sorted, count, ranks) : 1;
+    if (ties < MOST_TIES) find(ranks, count, ties, best);
+    aorta_arena_end(&scratch, memory);
 }

@@ -3,7 +3,7 @@
 #ifndef AORTA_TRACE_LAYERS_H
 #define AORTA_TRACE_LAYERS_H
 
-#include "base/status.h"
+#include "base/arena.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,6 +17,6 @@ struct aorta_layers {
 /* Replaces *best where these values, one for each repetition, show a period with more evidence: those that are a whole
  * number of periods apart are alike, whatever the scale (the test of Kruskal and Wallis). A period of two does not
  * count: programs alternate between two buffers. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_layers_find(const int64_t *values, size_t count, struct aorta_layers *best);
+void aorta_layers_find(const int64_t *values, size_t count, struct aorta_arena *memory, struct aorta_layers *best);
 
 #endif

@@ -26,23 +26,18 @@ static bool begins_like(const char *name, const struct rule *rule) {
 
 /* ---- one trace ---- */
 
-/* Which texts are names of marks; the caller frees it. NULL: no memory. */
+/* Which texts are names of marks. */
 static bool *find_names(const struct aorta_trace *trace, const struct rule *rule,
-                        const struct aorta_kernel_patterns *pattern) {
-    bool *marks = calloc(aorta_trace_text_count(trace) + 1, sizeof *marks);
-    bool *seen = calloc(aorta_trace_text_count(trace) + 1, sizeof *seen);
-    for (size_t i = 0; marks && seen && i < trace->annotation_count; i++) {
+                        const struct aorta_kernel_patterns *pattern, struct aorta_arena *memory) {
+    bool *marks = aorta_arena_alloc(memory, aorta_trace_text_count(trace));
+    bool *seen = aorta_arena_alloc(memory, aorta_trace_text_count(trace));
+    for (size_t i = 0; seen && i < trace->annotation_count; i++) {
         uint32_t name = trace->annotations[i].name;
         if (seen[name]) continue;
         const char *text = aorta_trace_text(trace, name);
         seen[name] = true;
         marks[name] = pattern ? aorta_kernel_patterns_match(pattern, text) : begins_like(text, rule);
     }
-    if (!seen) {
-        free(marks);
-        marks = NULL;
-    }
-    free(seen);
     return marks;
 }
 
@@ -81,18 +76,14 @@ static size_t fill_steps(const struct aorta_trace *trace, const bool *marks, boo
     return after && count ? count - 1 : count;
 }
 
-static aorta_status find_marked(const struct aorta_trace *trace, const struct rule *rule,
-                                const struct aorta_kernel_patterns *pattern, struct aorta_found_steps *found) {
-    bool *marks = find_names(trace, rule, pattern);
-    found->steps = malloc((trace->annotation_count + 1) * sizeof *found->steps);
-    if (!marks || !found->steps) {
-        free(marks);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps in %zu ranges", trace->annotation_count);
-    }
+static void find_marked(const struct aorta_trace *trace, const struct rule *rule,
+                        const struct aorta_kernel_patterns *pattern, struct aorta_found_steps *found,
+                        struct aorta_arena *memory) {
+    bool *marks = find_names(trace, rule, pattern, memory);
+    found->steps = aorta_found_steps_new(trace->annotation_count, memory);
+    if (memory->failed) return;
     if (rule->source == AORTA_STEPS_BY_OPTIMIZER) keep_one_name(trace, marks);
     found->count = fill_steps(trace, marks, rule->after, found->steps);
-    free(marks);
-    return NULL;
 }
 
 /* ---- all traces ---- */
@@ -100,21 +91,18 @@ static aorta_status find_marked(const struct aorta_trace *trace, const struct ru
 /* By one rule; *done: all traces with device work have steps now. */
 static aorta_status apply(struct aorta_trace_list *list, const struct rule *rule,
                           const struct aorta_kernel_patterns *pattern, bool *done) {
-    struct aorta_found_steps *found = calloc(list->count + 1, sizeof *found);
-    aorta_status status = NULL;
+    struct aorta_arena memory = {0};
+    struct aorta_found_steps *found = aorta_arena_alloc(&memory, list->count * sizeof *found);
     size_t with_work = 0, with_steps = 0;
-    if (!found) return AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps in %zu traces", list->count);
-    for (size_t i = 0; !status && i < list->count; i++) {
+    for (size_t i = 0; found && i < list->count; i++) {
         if (!list->items[i]->work_count) continue;
-        status = find_marked(list->items[i], rule, pattern, &found[i]);
+        find_marked(list->items[i], rule, pattern, &found[i], &memory);
         with_work++;
         with_steps += found[i].count > 0;
     }
-    *done = !status && with_steps && with_steps == with_work;
+    *done = !memory.failed && with_steps && with_steps == with_work;
     if (*done) aorta_trace_take_steps(list, found, rule->source);
-    for (size_t i = 0; i < list->count; i++) free(found[i].steps);
-    free(found);
-    return status;
+    return aorta_found_steps_end(found, list->count, &memory);
 }
 
 static aorta_status compile_range(const char *step_range, struct aorta_kernel_patterns **pattern) {

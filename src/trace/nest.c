@@ -3,8 +3,6 @@
 #include "base/sort.h"
 #include "trace/trace.h"
 
-#include <stdlib.h>
-
 static int outer_first(const void *left, const void *right) {
     const struct aorta_nest_range *a = left, *b = right;
     if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
@@ -67,8 +65,9 @@ uint32_t aorta_nest_find(const void *items, size_t count, size_t size, uint32_t 
     return found;
 }
 
-struct aorta_nest_range *aorta_nest_of(const struct aorta_trace_annotation *frames, size_t count) {
-    struct aorta_nest_range *nest = malloc((count + 1) * sizeof *nest);
+struct aorta_nest_range *aorta_nest_of(const struct aorta_trace_annotation *frames, size_t count,
+                                       struct aorta_arena *memory) {
+    struct aorta_nest_range *nest = aorta_arena_raw(memory, count * sizeof *nest);
     for (size_t i = 0; nest && i < count; i++)
         nest[i] = (struct aorta_nest_range){frames[i].start_ns, frames[i].end_ns, frames[i].thread, frames[i].name, 0};
     if (nest) aorta_nest_make(nest, count);

@@ -15,11 +15,13 @@ struct aorta_nest_range {
 enum { AORTA_NEST_NONE = UINT32_MAX };
 
 struct aorta_trace_annotation;
+struct aorta_arena;
 
 /* Sorts the ranges in place, by thread, then start, longer first, and finds their parents. */
 void aorta_nest_make(struct aorta_nest_range *ranges, size_t count);
-/* The same of annotations, with their names as numbers; the caller frees it. NULL: no memory. */
-struct aorta_nest_range *aorta_nest_of(const struct aorta_trace_annotation *frames, size_t count);
+/* The same of annotations, with their names as numbers. */
+struct aorta_nest_range *aorta_nest_of(const struct aorta_trace_annotation *frames, size_t count,
+                                       struct aorta_arena *memory);
 /* The parents of items in this order. They have `size` bytes and begin with the members of struct aorta_nest_range. */
 void aorta_nest_parents(void *items, size_t count, size_t size);
 /* Of such items: the innermost on the thread with start <= time <= end; NONE. */

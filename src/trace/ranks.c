@@ -1,6 +1,5 @@
 #include "trace/ranks.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { UNKNOWN = -1 };
@@ -40,17 +39,16 @@ static bool are_of_hosts(const struct aorta_trace_list *list, const int *ranks) 
     return false;
 }
 
-aorta_status aorta_trace_ranks_known(const struct aorta_trace_list *list, int **ranks) {
-    *ranks = malloc((list->count + 1) * sizeof **ranks);
-    if (!*ranks) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", list->count);
-    for (size_t i = 0; i < list->count; i++) {
+int *aorta_trace_ranks_known(const struct aorta_trace_list *list, struct aorta_arena *memory) {
+    int *ranks = aorta_arena_alloc(memory, list->count * sizeof *ranks);
+    for (size_t i = 0; ranks && i < list->count; i++) {
         const struct aorta_trace *trace = list->items[i];
-        (*ranks)[i] = !is_named(list, i)     ? trace->rank
-                      : shares_file(list, i) ? UNKNOWN
-                                             : aorta_trace_rank_in_path(trace->path);
+        ranks[i] = !is_named(list, i)     ? trace->rank
+                   : shares_file(list, i) ? UNKNOWN
+                                          : aorta_trace_rank_in_path(trace->path);
     }
-    if (!are_of_hosts(list, *ranks)) return NULL;
-    for (size_t i = 0; i < list->count; i++)
-        if (is_named(list, i)) (*ranks)[i] = UNKNOWN;
-    return NULL;
+    const bool hosts = ranks && are_of_hosts(list, ranks);
+    for (size_t i = 0; hosts && i < list->count; i++)
+        if (is_named(list, i)) ranks[i] = UNKNOWN;
+    return ranks;
 }

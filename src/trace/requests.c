@@ -76,6 +76,7 @@ struct counting {
     struct run *runs;
     size_t run_count, run_capacity;
     int cache_bytes;
+    struct aorta_arena memory;
 };
 
 static struct aorta_json_value json_of(const struct aorta_trace *trace, uint32_t text) {
@@ -123,30 +124,30 @@ static uint32_t step_of(const struct aorta_trace *trace, uint32_t operation) {
     return AORTA_TRACE_NONE;
 }
 
-static bool add_work(struct counting *counting, const struct aorta_trace_work *work) {
+static void add_work(struct counting *counting, const struct aorta_trace_work *work) {
     uint32_t *number = &counting->run_of[work->operation];
     if (*number == AORTA_TRACE_NONE) {
         const uint32_t range = step_of(counting->trace, work->operation);
-        if (range == AORTA_TRACE_NONE) return true;
-        if (!aorta_array_fit(&counting->runs, &counting->run_capacity, counting->run_count + 1, sizeof *counting->runs))
-            return false;
+        if (range == AORTA_TRACE_NONE) return;
+        struct run *runs = aorta_arena_grow(&counting->memory, counting->runs, counting->run_count,
+                                            &counting->run_capacity, sizeof *runs);
+        if (!runs) return;
+        counting->runs = runs;
         *number = (uint32_t)counting->run_count++;
-        counting->runs[*number] = (struct run){.operation = work->operation, .range = range, .shape = work->shape};
+        runs[*number] = (struct run){.operation = work->operation, .range = range, .shape = work->shape};
     }
     struct run *run = &counting->runs[*number];
     run->ns += work->end_ns - work->start_ns;
     run->windowed |= strstr(aorta_trace_text(counting->trace, work->name), "Sliding") != NULL;
-    return true;
 }
 
-static bool collect_runs(struct counting *counting, const bool *reads) {
+static void collect_runs(struct counting *counting, const bool *reads) {
     const struct aorta_trace *trace = counting->trace;
     for (size_t i = 0; i < trace->work_count; i++) {
         const struct aorta_trace_work *work = &trace->work[i];
         if (work->shape == AORTA_TRACE_NONE || work->operation == AORTA_TRACE_NONE || !reads[work->shape]) continue;
-        if (!add_work(counting, work)) return false;
+        add_work(counting, work);
     }
-    return true;
 }
 
 static int by_step_and_shape(const void *left, const void *right) {
@@ -167,36 +168,34 @@ static uint32_t counted_shape(struct counting *counting, const struct run *run) 
         !aorta_request_attention(&operation, &lengths, counting->cache_bytes, &row.amount))
         return run->shape;
     struct aorta_trace_shape *longer = realloc(trace->shapes, (trace->shape_count + 1) * sizeof *longer);
-    if (!longer) return AORTA_TRACE_NONE;
+    counting->memory.failed |= !longer;
+    if (!longer) return run->shape;
     trace->shapes = longer;
     trace->shapes[trace->shape_count] = row;
     return (uint32_t)trace->shape_count++;
 }
 
 /* Runs [first, end) are of one shape in one step, the shortest first. One in ten may be disturbed. */
-static bool count_group(struct counting *counting, size_t first, size_t end) {
+static void count_group(struct counting *counting, size_t first, size_t end) {
     static const double usual = 0.9, alike = 0.75;
     const size_t longest = first + (size_t)ceil((double)(end - first) * usual) - 1;
     const double least_ns = alike * (double)counting->runs[longest].ns;
     const uint32_t shape = counted_shape(counting, &counting->runs[first]);
     for (size_t i = first; i < end; i++)
         if (!counting->runs[i].windowed && (double)counting->runs[i].ns >= least_ns) counting->runs[i].shape = shape;
-    return shape != AORTA_TRACE_NONE;
 }
 
-static bool count_runs(struct counting *counting) {
+static void count_runs(struct counting *counting) {
     struct run *runs = counting->runs;
-    if (!counting->run_count) return true;
-    qsort(runs, counting->run_count, sizeof *runs, by_step_and_shape);
+    if (counting->run_count) qsort(runs, counting->run_count, sizeof *runs, by_step_and_shape);
     for (size_t i = 0, end; i < counting->run_count; i = end) {
         const struct run first = runs[i];
         for (end = i + 1;
              end < counting->run_count && runs[end].range == first.range && runs[end].shape == first.shape;)
             end++;
-        if (!count_group(counting, i, end)) return false;
+        count_group(counting, i, end);
     }
     for (size_t i = 0; i < counting->run_count; i++) counting->run_of[runs[i].operation] = runs[i].shape;
-    return true;
 }
 
 /* `run_of` has shapes now. */
@@ -208,30 +207,24 @@ static void give_shapes(const struct counting *counting, const bool *reads, size
     }
 }
 
-static aorta_status count_all(struct counting *counting, const bool *reads) {
-    const size_t shape_count = counting->trace->shape_count, count = counting->trace->operation_count;
-    counting->run_of = malloc((count + 1) * sizeof *counting->run_of);
-    bool made = counting->run_of != NULL;
-    for (size_t i = 0; made && i < count; i++) counting->run_of[i] = AORTA_TRACE_NONE;
-    made = made && collect_runs(counting, reads) && count_runs(counting);
-    if (made) give_shapes(counting, reads, shape_count);
-    free(counting->runs);
-    free(counting->run_of);
-    return made ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the attention of %s", counting->trace->path);
-}
-
 /* What the inputs alone say stays. */
 aorta_status aorta_trace_count_requests(struct aorta_trace *trace) {
     struct counting counting = {.trace = trace};
-    bool any = false, *reads = calloc(trace->shape_count + 1, sizeof *reads);
-    if (!reads) return AORTA_ERROR(AORTA_MEMORY, "no memory for the attention of %s", trace->path);
-    for (size_t i = 0; i < trace->shape_count; i++)
+    const size_t shapes = trace->shape_count, operations = trace->operation_count;
+    bool any = false, *reads = aorta_arena_alloc(&counting.memory, shapes);
+    for (size_t i = 0; reads && i < shapes; i++)
         any |= reads[i] = cache_use(trace, (uint32_t)i) == AORTA_CACHE_READ && isnan(trace->shapes[i].amount.flops);
-    aorta_status status = NULL;
     if (any) {
         counting.cache_bytes = find_cache_bytes(trace);
-        status = count_all(&counting, reads);
+        counting.run_of = aorta_arena_raw(&counting.memory, operations * sizeof *counting.run_of);
+        for (size_t i = 0; counting.run_of && i < operations; i++) counting.run_of[i] = AORTA_TRACE_NONE;
     }
-    free(reads);
+    if (counting.run_of) {
+        collect_runs(&counting, reads);
+        count_runs(&counting);
+        give_shapes(&counting, reads, shapes);
+    }
+    aorta_status status = aorta_arena_check(&counting.memory, "the attention of a trace");
+    aorta_arena_free(&counting.memory);
     return status;
 }

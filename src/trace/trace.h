@@ -401,12 +401,11 @@ const char *aorta_trace_warning_text(const struct aorta_trace *trace, enum aorta
 const char *aorta_trace_text(const struct aorta_trace *trace, uint32_t text);
 size_t aorta_trace_text_count(const struct aorta_trace *trace); /* numbers are 0 … count - 1 */
 
-/* Whether each of the trace's threads launches work, as those do that the device waits for and a watchdog does not; the
- * caller frees it. NULL: no memory. */
-bool *aorta_trace_launching_threads(const struct aorta_trace *trace);
+/* Whether each of the trace's threads launches work, as those do that the device waits for and a watchdog does not. */
+bool *aorta_trace_launching_threads(const struct aorta_trace *trace, struct aorta_arena *memory);
 
-/* Whether each of the trace's calls copies to the host; the caller frees it. NULL: no memory. */
-bool *aorta_trace_reading_calls(const struct aorta_trace *trace);
+/* Whether each of the trace's calls copies to the host. */
+bool *aorta_trace_reading_calls(const struct aorta_trace *trace, struct aorta_arena *memory);
 /* Whether a call returns only when the device has come so far: it synchronises, copies or frees. */
 bool aorta_trace_call_waits(const struct aorta_trace *trace, const struct aorta_trace_call *call);
 

@@ -1,19 +1,11 @@
 #include "trace/work_names.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-bool aorta_work_names_make(const struct aorta_trace *trace, struct aorta_work_names *names) {
-    const size_t count = aorta_trace_text_count(trace) + 1;
-    *names = (struct aorta_work_names){trace, calloc(count, sizeof *names->categories),
-                                       calloc(count, sizeof *names->operations)};
-    return names->categories && names->operations;
-}
-
-void aorta_work_names_free(struct aorta_work_names *names) {
-    free(names->categories);
-    free(names->operations);
-    *names = (struct aorta_work_names){0};
+struct aorta_work_names aorta_work_names_make(const struct aorta_trace *trace, struct aorta_arena *memory) {
+    const size_t count = aorta_trace_text_count(trace);
+    return (struct aorta_work_names){trace, aorta_arena_alloc(memory, count),
+                                     aorta_arena_alloc(memory, count * sizeof(const char *))};
 }
 
 /* ---- categories ---- */

@@ -11,9 +11,7 @@ struct aorta_work_names {
     const char **operations; /* by text: as aorta_operation_alike has it; NULL: not asked yet */
 };
 
-/* False: no memory. In any case aorta_work_names_free. */
-bool aorta_work_names_make(const struct aorta_trace *trace, struct aorta_work_names *names);
-void aorta_work_names_free(struct aorta_work_names *names);
+struct aorta_work_names aorta_work_names_make(const struct aorta_trace *trace, struct aorta_arena *memory);
 
 /* "gemm", "attention", … (categories.h); "collective", "copy", "fill". */
 const char *aorta_work_category(struct aorta_work_names *names, const struct aorta_trace_work *work);

@@ -72,11 +72,7 @@ int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, con
                                 enum aorta_collective kind, struct aorta_arena *memory) {
     const struct aorta_trace_window *window = rank->window_count ? &rank->windows[rank->window_count / 2] : NULL;
     if (!window || !analysis->stepped || analysis->measured) return 1;
-    bool gradients = false;
-    aorta_status status = aorta_trace_reduces_gradients(rank, kind, &gradients);
-    memory->failed |= status != NULL;
-    aorta_status_free(status);
-    if (!gradients) return 1;
+    if (!aorta_trace_reduces_gradients(rank, kind, memory)) return 1;
     const size_t limit = window->profile.range_count;
     struct aorta_arena scratch = {0};
     const struct aorta_trace_work **work = aorta_arena_raw(&scratch, (limit + 1) * sizeof *work);

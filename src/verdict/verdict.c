@@ -77,22 +77,13 @@ static aorta_status collect_iterations(const struct aorta_trace_analysis *analys
 static aorta_status collect_items(const struct aorta_trace_analysis *analysis, struct work *work,
                                   struct aorta_verdict *verdict) {
     AORTA_TRY(collect_iterations(analysis, work, verdict));
-    for (size_t i = 0; i < work->count; i++) {
-        struct aorta_iteration iteration = work->items[i].iteration;
-        AORTA_TRY(aorta_rank_step_make(&iteration, &work->items[i]));
-    }
+    for (size_t i = 0; i < work->count; i++)
+        work->items[i] = aorta_rank_step_make(&work->items[i].iteration, &work->memory);
     verdict->ranks = aorta_arena_alloc(verdict->arena, (verdict->rank_count + 1) * sizeof *verdict->ranks);
     work->sums.late_device_ns = aorta_arena_alloc(&work->memory, (verdict->rank_count + 1) * sizeof(int64_t));
     work->sums.late_host_ns = aorta_arena_alloc(&work->memory, (verdict->rank_count + 1) * sizeof(int64_t));
     work->memory.failed |= verdict->arena->failed;
     return aorta_arena_check(&work->memory, "the ranks");
-}
-
-static void free_work(struct work *work) {
-    for (size_t i = 0; work->items && i < work->count; i++) aorta_rank_step_free(&work->items[i]);
-    aorta_arena_free(&work->memory);
-    aorta_transfers_free(&work->transfers);
-    aorta_shapes_free(&work->shapes);
 }
 
 /* ---- one iteration ---- */
@@ -196,12 +187,11 @@ static bool is_graph(const struct aorta_profile *profile) {
     return launch_ns != INT64_MIN && same > 2 && 2 * same > profile->range_count;
 }
 
-static aorta_status split_iteration(const struct aorta_rank_step *item, struct work *work,
-                                    const struct aorta_verdict *verdict, struct aorta_rank_costs *costs) {
+static void split_iteration(const struct aorta_rank_step *item, struct work *work, const struct aorta_verdict *verdict,
+                            struct aorta_rank_costs *costs) {
     const struct aorta_overlap *overlap = item->iteration.overlap;
     const struct aorta_idle *idle = &overlap->idle;
-    int64_t contention = 0;
-    AORTA_TRY(aorta_shapes_contention(&work->shapes, item, &contention));
+    const int64_t contention = aorta_shapes_contention(&work->shapes, item, &work->memory);
     costs->iterations++;
     costs->step_ns += overlap->lead_ns + overlap->span_ns;
     for (int i = 0; i < AORTA_IDLE_CAUSE_COUNT; i++) costs->cause_ns[aorta_cause_of_idle[i]] += idle->ns[i];
@@ -214,7 +204,6 @@ static aorta_status split_iteration(const struct aorta_rank_step *item, struct w
     work->sums.lead_ns += overlap->lead_ns;
     work->sums.rank_iterations++;
     if (!verdict->recorded) tally_idle(item, &work->sums); /* of a recording the longest gap is shown instead */
-    return NULL;
 }
 
 /* A few slow transfers are noise: below half a percent of the step they stay ordinary exposed communication. */
@@ -229,19 +218,17 @@ static void count_rare_slowness_as_exposed(struct aorta_rank_costs *costs) {
 
 /* ---- the whole run ---- */
 
-static aorta_status split_ranks(struct work *work, struct aorta_verdict *verdict) {
+static void split_ranks(struct work *work, struct aorta_verdict *verdict) {
     for (size_t i = 0, rank = 0; i < work->count; rank++) { /* first, so that late ranks can be looked up */
         verdict->ranks[rank].rank = work->items[i].iteration.rank;
         i += same_rank(work->items + i, work->count - i);
     }
     for (size_t i = 0, rank = 0; i < work->count; rank++) {
         size_t same = same_rank(work->items + i, work->count - i);
-        for (size_t j = i; j < i + same; j++)
-            AORTA_TRY(split_iteration(&work->items[j], work, verdict, &verdict->ranks[rank]));
+        for (size_t j = i; j < i + same; j++) split_iteration(&work->items[j], work, verdict, &verdict->ranks[rank]);
         count_rare_slowness_as_exposed(&verdict->ranks[rank]);
         i += same;
     }
-    return NULL;
 }
 
 static double mean_ms(int64_t sum_ns, int64_t count) {
@@ -303,12 +290,6 @@ static void summarise(struct work *work, struct aorta_verdict *verdict) {
             mean_ms(verdict->ranks[i].step_ns, (int64_t)verdict->ranks[i].iterations) / (double)verdict->rank_count;
 }
 
-static aorta_status compare_ranks(struct work *work, struct aorta_verdict *verdict) {
-    AORTA_TRY(aorta_pair_collectives(work->items, work->count, &verdict->common_clock));
-    AORTA_TRY(aorta_transfers_collect(work->items, work->count, &work->transfers));
-    return aorta_shapes_measure(work->items, work->count, &work->shapes, &verdict->slowdown);
-}
-
 /* What is lost once, to kernels that load at first use for example, is not lost again. */
 static bool latency_recurs(const struct work *work) {
     double sum_ns = 0;
@@ -322,8 +303,11 @@ static bool latency_recurs(const struct work *work) {
 }
 
 static aorta_status run_work(struct work *work, struct aorta_verdict *verdict) {
-    AORTA_TRY(compare_ranks(work, verdict));
-    AORTA_TRY(split_ranks(work, verdict));
+    verdict->common_clock = aorta_pair_collectives(work->items, work->count, &work->memory);
+    work->transfers = aorta_transfers_collect(work->items, work->count, &work->memory);
+    aorta_shapes_measure(work->items, work->count, &work->memory, &work->shapes, &verdict->slowdown);
+    AORTA_TRY(aorta_arena_check(&work->memory, "the steps of the ranks"));
+    split_ranks(work, verdict);
     work->sums.micro_batches = aorta_verdict_find_bubble(work->items, work->count, verdict);
     work->sums.latency_recurs = latency_recurs(work);
     summarise(work, verdict);
@@ -380,7 +364,7 @@ static aorta_status make(struct aorta_trace_analysis *analysis, struct aorta_ver
     struct work work = {0};
     aorta_status status = collect_items(analysis, &work, verdict);
     if (!status) status = run_work(&work, verdict);
-    free_work(&work);
+    aorta_arena_free(&work.memory);
     AORTA_TRY(status);
     if (verdict->recorded) aorta_verdict_find_worst(analysis, verdict);
     AORTA_TRY(add_rooflines(analysis, verdict));

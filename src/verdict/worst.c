@@ -61,8 +61,7 @@ static struct place longest_gap(const struct aorta_trace_analysis *analysis, enu
 /* Of the calls with this name how many follow a copy to the host as the thread's next call, as those of .item() do. */
 static double share_after_reads(const struct aorta_trace *trace, uint32_t name, struct aorta_arena *memory) {
     uint32_t *last = aorta_arena_alloc(memory, (trace->thread_count + 1) * sizeof *last);
-    bool *reads = aorta_trace_reading_calls(trace);
-    memory->failed |= !reads;
+    const bool *reads = aorta_trace_reading_calls(trace, memory);
     size_t calls = 0, after = 0;
     for (size_t i = 0; last && i < trace->thread_count; i++) last[i] = AORTA_TRACE_NONE;
     for (size_t i = 0; last && reads && i < trace->call_count; i++) {
@@ -73,7 +72,6 @@ static double share_after_reads(const struct aorta_trace *trace, uint32_t name, 
         calls++;
         after += reads[i] || (before != AORTA_TRACE_NONE && reads[before]);
     }
-    free(reads);
     return calls ? (double)after / (double)calls : 0;
 }
 

@@ -142,11 +142,13 @@ static void run(struct plan plan) {
         random_state = plan.seed * 7919;
         for (size_t r = 0; r < plan.ranks; r++) plan.clock[r] = random_between(-4000000000, 4000000000);
         build(&plan, &world);
+        struct aorta_arena memory = {0};
         struct aorta_alignment alignment;
-        check_ok(aorta_align(world.ranks, plan.ranks, AORTA_CLOCKS_OF_TRACES, &alignment));
+        aorta_align(world.ranks, plan.ranks, AORTA_CLOCKS_OF_TRACES, &memory, &alignment);
+        check_ok(aorta_arena_check(&memory, "the ranks"));
         check_clocks(&plan, &alignment);
         check_lateness(&plan, &world, &alignment);
-        aorta_alignment_free(&alignment);
+        aorta_arena_free(&memory);
     }
 }
 
@@ -181,16 +183,18 @@ static void test_begins_later(void **unused) {
 static void test_lost_records(void **unused) {
     (void)unused;
     static struct world world;
+    struct aorta_arena memory = {0};
     struct aorta_alignment alignment;
     struct plan plan = {.ranks = 2, .even = true, .lost = 12, .seed = 3};
     build(&plan, &world);
-    check_ok(aorta_align(world.ranks, 2, AORTA_CLOCKS_OF_TRACES, &alignment));
+    aorta_align(world.ranks, 2, AORTA_CLOCKS_OF_TRACES, &memory, &alignment);
     assert_int_equal(alignment.shared_count, 0);
     assert_true(alignment.mismatch_ns > 250000);
     assert_int_equal(alignment.residual_ns, -1);
     assert_false(alignment.clocks[1].linked);
     assert_int_equal(aorta_alignment_straggler(&alignment), -1);
-    aorta_alignment_free(&alignment);
+    check_ok(aorta_arena_check(&memory, "the ranks"));
+    aorta_arena_free(&memory);
     run((struct plan){.ranks = 2, .even = true, .lost = 12, .sequences = true});
 }
 
@@ -211,11 +215,13 @@ static void test_straggler(void **unused) {
         struct aorta_trace_work *work = &world.traces[2].work[i];
         if (aorta_trace_is_collective(work)) work->start_ns = work->end_ns - 10000;
     }
+    struct aorta_arena memory = {0};
     struct aorta_alignment alignment;
-    check_ok(aorta_align(world.ranks, 4, AORTA_CLOCKS_OF_TRACES, &alignment));
+    aorta_align(world.ranks, 4, AORTA_CLOCKS_OF_TRACES, &memory, &alignment);
     assert_int_equal(aorta_alignment_straggler(&alignment), 2);
     assert_true(alignment.clocks[2].late > COLLECTIVES * 9 / 10);
-    aorta_alignment_free(&alignment);
+    check_ok(aorta_arena_check(&memory, "the ranks"));
+    aorta_arena_free(&memory);
 }
 
 static void test_nothing_shared(void **unused) {
@@ -226,17 +232,19 @@ static void test_nothing_shared(void **unused) {
     world.traces[0].base_ns = 1000;
     world.traces[1].base_ns = 800;
     world.traces[1].work_count = 0;
+    struct aorta_arena memory = {0};
     struct aorta_alignment alignment;
-    check_ok(aorta_align(world.ranks, 3, AORTA_CLOCKS_OF_TRACES, &alignment));
+    aorta_align(world.ranks, 3, AORTA_CLOCKS_OF_TRACES, &memory, &alignment);
     assert_false(alignment.clocks[1].linked);
     assert_int_equal(alignment.clocks[1].shift_ns, 200);
     assert_int_equal(alignment.clocks[1].residual_ns, -1);
     assert_true(alignment.clocks[2].linked);
-    aorta_alignment_free(&alignment);
-    check_ok(aorta_align(world.ranks + 1, 1, AORTA_CLOCKS_OF_TRACES, &alignment));
+    aorta_arena_free(&memory);
+    aorta_align(world.ranks + 1, 1, AORTA_CLOCKS_OF_TRACES, &memory, &alignment);
     assert_int_equal(alignment.residual_ns, -1);
     assert_int_equal(aorta_alignment_straggler(&alignment), -1);
-    aorta_alignment_free(&alignment);
+    check_ok(aorta_arena_check(&memory, "the ranks"));
+    aorta_arena_free(&memory);
 }
 
 /* Collectives of two ranks, each like all others and 1 ms after the one before. Rank 1 has those from `first` to `end`,
@@ -255,11 +263,13 @@ static void expect_lag(size_t first, size_t end, int64_t clock_ns, int64_t shift
             add(trace, at_ns, at_ns + 50000, (uint32_t)(r ? c - first : c));
         }
     }
+    struct aorta_arena memory = {0};
     struct aorta_alignment alignment;
-    check_ok(aorta_align(world.ranks, 2, AORTA_CLOCKS_OF_TRACES, &alignment));
+    aorta_align(world.ranks, 2, AORTA_CLOCKS_OF_TRACES, &memory, &alignment);
     assert_int_equal(alignment.clocks[1].shift_ns, shift_ns);
     assert_int_equal(alignment.shared_count, shared);
-    aorta_alignment_free(&alignment);
+    check_ok(aorta_arena_check(&memory, "the ranks"));
+    aorta_arena_free(&memory);
 }
 
 /* A program that repeats itself exactly fits at any lag: the time of day decides. As many collectives on both are the
@@ -287,10 +297,12 @@ static void test_left_out(void **unused) {
             if (c % 3 == 1) world.facts[r][c].peer = 1 - (int32_t)r;
             world.facts[r][c].name = AORTA_TRACE_NONE; /* sends, of which no other rank has the receive */
         }
+    struct aorta_arena memory = {0};
     struct aorta_alignment alignment;
-    check_ok(aorta_align(world.ranks, 2, AORTA_CLOCKS_OF_TRACES, &alignment));
+    aorta_align(world.ranks, 2, AORTA_CLOCKS_OF_TRACES, &memory, &alignment);
     assert_int_equal(alignment.shared_count, COLLECTIVES / 3);
-    aorta_alignment_free(&alignment);
+    check_ok(aorta_arena_check(&memory, "the ranks"));
+    aorta_arena_free(&memory);
 }
 
 /* Kernels of one request are one collective: it ends with the last of them. */
@@ -308,12 +320,14 @@ static void test_pieces(void **unused) {
                 add(trace, start, start + 500 + (r && !piece ? 200 : 0), (uint32_t)c);
             }
     }
+    struct aorta_arena memory = {0};
     struct aorta_alignment alignment;
-    check_ok(aorta_align(world.ranks, 2, AORTA_CLOCKS_OF_TRACES, &alignment));
+    aorta_align(world.ranks, 2, AORTA_CLOCKS_OF_TRACES, &memory, &alignment);
     assert_int_equal(alignment.shared_count, 100);
     assert_int_equal(alignment.clocks[1].shift_ns, 12345);
     assert_int_equal(alignment.p95_ns, 0);
-    aorta_alignment_free(&alignment);
+    check_ok(aorta_arena_check(&memory, "the ranks"));
+    aorta_arena_free(&memory);
 }
 
 int main(void) {

@@ -104,8 +104,9 @@ struct expected {
 };
 
 static void check(const struct read *read, enum aorta_by by, const struct expected *rows, size_t count) {
+    struct aorta_arena arena = {0};
     struct aorta_breakdown breakdown;
-    check_ok(aorta_breakdown_make(&read->analysis.ranks[0], by, (struct aorta_breakdown_of){0}, &breakdown));
+    check_ok(aorta_breakdown_make(&read->analysis.ranks[0], by, (struct aorta_breakdown_of){0}, &arena, &breakdown));
     assert_null(breakdown.reason);
     assert_int_equal(breakdown.total_ns, 27000);
     assert_int_equal(breakdown.count, count);
@@ -120,7 +121,8 @@ static void check(const struct read *read, enum aorta_by by, const struct expect
         sum_ns += row->ns;
     }
     assert_int_equal(sum_ns, breakdown.total_ns);
-    aorta_breakdown_free(&breakdown);
+    check_ok(aorta_arena_check(&arena, "a test"));
+    aorta_arena_free(&arena);
 }
 #define CHECK(by, rows) check(&read, by, rows, sizeof(rows) / sizeof *(rows))
 
@@ -162,14 +164,16 @@ static void each_way_adds_up(void **state) {
 static void what_is_not_recorded_is_said(void **state) {
     (void)state;
     struct read read;
+    struct aorta_arena arena = {0};
     struct aorta_breakdown breakdown;
     read_step(&read, false);
-    check_ok(
-        aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_MODULE, (struct aorta_breakdown_of){0}, &breakdown));
+    check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_MODULE, (struct aorta_breakdown_of){0}, &arena,
+                                  &breakdown));
     assert_non_null(strstr(breakdown.reason, "with_stack=True"));
     assert_int_equal(breakdown.count, 1);
     assert_int_equal(breakdown.rows[0].ns, 27000);
-    aorta_breakdown_free(&breakdown);
+    check_ok(aorta_arena_check(&arena, "a test"));
+    aorta_arena_free(&arena);
     free_read(&read);
 }
 
@@ -177,14 +181,17 @@ static void what_is_not_recorded_is_said(void **state) {
 static void shapes_are_named(void **state) {
     (void)state;
     struct read read;
+    struct aorta_arena arena = {0};
     struct aorta_breakdown breakdown;
     read_step(&read, true);
-    check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_SHAPE, (struct aorta_breakdown_of){0}, &breakdown));
+    check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_SHAPE, (struct aorta_breakdown_of){0}, &arena,
+                                  &breakdown));
     const struct aorta_breakdown_row *row = breakdown.rows;
     while (strcmp(row->name ? row->name : "", "aten::addmm") != 0) row++;
     const struct aorta_trace *trace = read.analysis.ranks[0].trace;
     assert_string_equal(aorta_trace_text(trace, trace->inputs[row->inputs].dims), "[[4,8],[2,8]]");
-    aorta_breakdown_free(&breakdown);
+    check_ok(aorta_arena_check(&arena, "a test"));
+    aorta_arena_free(&arena);
     free_read(&read);
 }
 
@@ -204,6 +211,7 @@ static void engines_have_phases(void **state) {
         char path[] = "/tmp/aorta_by_XXXXXX.json";
         struct aorta_text text = {0};
         struct read read = {0};
+        struct aorta_arena arena = {0};
         struct aorta_breakdown breakdown;
         const int file = mkstemps(path, 5);
         assert_true(file >= 0);
@@ -216,13 +224,14 @@ static void engines_have_phases(void **state) {
         check_ok(aorta_file_replace(path, text.data, text.length));
         check_ok(aorta_trace_open(path, NULL, &read.list));
         check_ok(aorta_trace_analyze(&read.list, NULL, &read.analysis));
-        check_ok(
-            aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_PHASE, (struct aorta_breakdown_of){0}, &breakdown));
+        check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_PHASE, (struct aorta_breakdown_of){0}, &arena,
+                                      &breakdown));
         if (rows[i].phase)
             assert_string_equal(breakdown.rows[0].name, rows[i].phase);
         else
             assert_non_null(strstr(breakdown.reason, "inference engine"));
-        aorta_breakdown_free(&breakdown);
+        check_ok(aorta_arena_check(&arena, "a test"));
+        aorta_arena_free(&arena);
         free_read(&read);
         aorta_text_free(&text);
         unlink(path);
@@ -233,20 +242,21 @@ static void engines_have_phases(void **state) {
 static void a_phase_alone(void **state) {
     (void)state;
     struct read read;
+    struct aorta_arena arena = {0};
     struct aorta_breakdown breakdown;
     read_step(&read, true);
     check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_KERNEL,
-                                  (struct aorta_breakdown_of){.phase = "backward"}, &breakdown));
+                                  (struct aorta_breakdown_of){.phase = "backward"}, &arena, &breakdown));
     assert_int_equal(breakdown.count, 1);
     assert_string_equal(breakdown.rows[0].name, "sgemm");
     assert_int_equal(breakdown.rows[0].ns, 5000);
     assert_int_equal(breakdown.total_ns, 5000);
-    aorta_breakdown_free(&breakdown);
     check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_OPERATION,
-                                  (struct aorta_breakdown_of){.phase = "decode"}, &breakdown));
+                                  (struct aorta_breakdown_of){.phase = "decode"}, &arena, &breakdown));
     assert_int_equal(breakdown.count, 0);
     assert_non_null(strstr(breakdown.reason, "no work is of this phase"));
-    aorta_breakdown_free(&breakdown);
+    check_ok(aorta_arena_check(&arena, "a test"));
+    aorta_arena_free(&arena);
     free_read(&read);
 }
 
@@ -275,9 +285,10 @@ static void shapes_have_amounts(void **state) {
     check_ok(aorta_trace_open(path, NULL, &read.list));
     check_ok(aorta_trace_analyze(&read.list, NULL, &read.analysis));
     for (int by = AORTA_BY_OPERATION; by <= AORTA_BY_SHAPE; by++) {
+        struct aorta_arena arena = {0};
         struct aorta_breakdown breakdown;
         check_ok(aorta_breakdown_make(&read.analysis.ranks[0], (enum aorta_by)by, (struct aorta_breakdown_of){0},
-                                      &breakdown));
+                                      &arena, &breakdown));
         assert_int_equal(breakdown.count, 2);
         for (size_t i = 0; i < 2; i++) {
             const struct aorta_breakdown_row *row = &breakdown.rows[i];
@@ -288,7 +299,8 @@ static void shapes_have_amounts(void **state) {
             assert_true(row->bytes == (counted ? 2 * 4 * 3.0 * N * N : 0));
             assert_int_equal(row->arithmetic, counted ? AORTA_IN_FP32 : AORTA_ARITHMETIC_UNKNOWN);
         }
-        aorta_breakdown_free(&breakdown);
+        check_ok(aorta_arena_check(&arena, "a test"));
+        aorta_arena_free(&arena);
     }
     const struct aorta_trace_report report = {.analysis = &read.analysis, .by = 1u << AORTA_BY_SHAPE, .top = 9};
     aorta_text_clear(&text);
@@ -314,16 +326,19 @@ static void what_lies_within(void **state) {
     read_step(&read, true);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct aorta_breakdown_of of = {rows[i].phase, rows[i].within};
+        struct aorta_arena arena = {0};
         struct aorta_breakdown breakdown;
-        check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_KERNEL, of, &breakdown));
+        check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_KERNEL, of, &arena, &breakdown));
         if (breakdown.total_ns != 1000 * rows[i].us)
             fail_msg("within %s: %lld ns, not %d us", rows[i].within, (long long)breakdown.total_ns, rows[i].us);
         if (!rows[i].us) assert_string_equal(breakdown.reason, "no work lies within what --within matches");
-        aorta_breakdown_free(&breakdown);
+        check_ok(aorta_arena_check(&arena, "a test"));
+        aorta_arena_free(&arena);
     }
+    struct aorta_arena arena = {0};
     struct aorta_breakdown breakdown;
     check_fails(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_KERNEL,
-                                     (struct aorta_breakdown_of){.within = "("}, &breakdown),
+                                     (struct aorta_breakdown_of){.within = "("}, &arena, &breakdown),
                 AORTA_USAGE, "regular expression");
     free_read(&read);
 }

@@ -12,7 +12,6 @@ static bool reduces(const char *kernel, const char *operation, const char *group
     struct sample_kineto sample;
     struct aorta_trace_list list = {0};
     struct aorta_trace_analysis analysis;
-    bool gradients;
     snprintf(args, sizeof args,
              "\"Collective name\": \"allreduce\", \"In msg nelems\": 64, \"Out msg nelems\": 64, \"dtype\": \"Float\", "
              "\"Group size\": 2, \"Process Group Name\": \"3\", \"Process Group Description\": \"%s\"",
@@ -23,7 +22,7 @@ static bool reduces(const char *kernel, const char *operation, const char *group
     sample_kineto_kernel(&sample, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, 50, 80, 20, args);
     sample_kineto_open(&sample, &list);
     check_ok(aorta_trace_analyze(&list, NULL, &analysis));
-    check_ok(aorta_trace_reduces_gradients(&analysis.ranks[0], AORTA_ALL_REDUCE, &gradients));
+    const bool gradients = aorta_trace_reduces_gradients(&analysis.ranks[0], AORTA_ALL_REDUCE, &analysis.memory);
     aorta_trace_analysis_free(&analysis);
     aorta_trace_list_free(&list);
     return gradients;

@@ -43,6 +43,7 @@ struct read {
     struct aorta_trace_list list;
     struct aorta_trace_analysis analysis;
     struct aorta_memory memory;
+    struct aorta_arena arena;
 };
 
 static void read_step(struct read *read, const char *optimizer, bool allocations) {
@@ -79,12 +80,13 @@ static void read_step(struct read *read, const char *optimizer, bool allocations
     check_ok(aorta_text_check(&text));
     check_ok(read_with(text.data, text.length, 0, &options, &read->list));
     check_ok(aorta_trace_analyze(&read->list, NULL, &read->analysis));
-    check_ok(aorta_memory_make(&read->analysis.ranks[0], &read->memory));
+    aorta_memory_make(&read->analysis.ranks[0], &read->arena, &read->memory);
+    check_ok(aorta_arena_check(&read->arena, "the memory"));
     aorta_text_free(&text);
 }
 
 static void end(struct read *read) {
-    aorta_memory_free(&read->memory);
+    aorta_arena_free(&read->arena);
     aorta_trace_analysis_free(&read->analysis);
     aorta_trace_list_free(&read->list);
 }
@@ -147,7 +149,7 @@ static void parts_have_their_own_peaks(void **state) {
     struct aorta_memory_part parts[3];
     const int64_t bounds[] = {0, 50000, 100000, 150000};
     read_step(&read, "Optimizer.step#SGD.step", true);
-    check_ok(aorta_memory_over(&read.memory, bounds, 3, parts));
+    aorta_memory_over(&read.memory, bounds, 3, &read.arena, parts);
     assert_int_equal(parts[0].bytes, 1096);
     assert_int_equal(parts[1].bytes, 1280);
     assert_int_equal(parts[2].bytes, 1156);

@@ -85,9 +85,10 @@ static void free_read(struct read *read) {
 static void parts_have_queues_delays_and_bytes(void **state) {
     (void)state;
     struct read read;
+    struct aorta_arena arena = {0};
     struct aorta_series series;
     read_trace(&read, true);
-    check_ok(aorta_series_make(&read.analysis.ranks[0], 2, &series));
+    aorta_series_make(&read.analysis.ranks[0], 2, &arena, &series);
     assert_int_equal(series.launched, 6);
     const struct aorta_series_part *first = &series.parts[0], *second = &series.parts[1];
     assert_int_equal(first->start_ns, 20000);
@@ -109,7 +110,8 @@ static void parts_have_queues_delays_and_bytes(void **state) {
     assert_int_equal(second->delay_most_ns, 50000);
     assert_float_equal(second->copied[AORTA_COPIED_TO_DEVICE], 2000, 1e-9);
     assert_float_equal(second->sent, 4000, 1e-9);
-    aorta_series_free(&series);
+    check_ok(aorta_arena_check(&arena, "a test"));
+    aorta_arena_free(&arena);
     free_read(&read);
 }
 
@@ -117,11 +119,12 @@ static void parts_have_queues_delays_and_bytes(void **state) {
 static void more_parts_say_the_same(void **state) {
     (void)state;
     struct read read;
+    struct aorta_arena arena = {0};
     struct aorta_series series;
     double queue = 0, copied = 0;
     int64_t compute_ns = 0;
     read_trace(&read, true);
-    check_ok(aorta_series_make(&read.analysis.ranks[0], 16, &series));
+    aorta_series_make(&read.analysis.ranks[0], 16, &arena, &series);
     for (size_t i = 0; i < series.count; i++) {
         queue += series.parts[i].queue_mean * 5;
         copied += series.parts[i].copied[AORTA_COPIED_TO_DEVICE];
@@ -130,16 +133,18 @@ static void more_parts_say_the_same(void **state) {
     assert_float_equal(queue, 150, 1e-6);
     assert_float_equal(copied, 2000, 1e-6);
     assert_int_equal(compute_ns, 30000);
-    aorta_series_free(&series);
+    check_ok(aorta_arena_check(&arena, "a test"));
+    aorta_arena_free(&arena);
     free_read(&read);
 }
 
 static void streams_have_their_own_queues(void **state) {
     (void)state;
     struct read read;
+    struct aorta_arena arena = {0};
     struct aorta_series series;
     read_trace(&read, true);
-    check_ok(aorta_series_make(&read.analysis.ranks[0], 1, &series));
+    aorta_series_make(&read.analysis.ranks[0], 1, &arena, &series);
     assert_int_equal(series.stream_count, 2);
     assert_int_equal(read.analysis.ranks[0].trace->streams[series.streams[0].stream].id, 7);
     assert_int_equal(series.streams[0].queue_most, 4); /* from 12 to 20 */
@@ -147,17 +152,19 @@ static void streams_have_their_own_queues(void **state) {
     assert_int_equal(series.streams[0].delay.max_ns, 50000);
     assert_int_equal(series.streams[1].queue_most, 1);
     assert_float_equal(series.streams[1].queue_mean, 40.0 / 80, 1e-9);
-    aorta_series_free(&series);
+    check_ok(aorta_arena_check(&arena, "a test"));
+    aorta_arena_free(&arena);
     free_read(&read);
 }
 
 static void sequences_count_once_and_for_the_outermost(void **state) {
     (void)state;
     struct read read;
+    struct aorta_arena arena = {0};
     struct aorta_sequences sequences;
     read_trace(&read, true);
     const struct aorta_trace *trace = read.analysis.ranks[0].trace;
-    check_ok(aorta_sequences_make(&read.analysis.ranks[0], &sequences));
+    aorta_sequences_make(&read.analysis.ranks[0], &arena, &sequences);
     assert_null(sequences.reason);
     assert_int_equal(sequences.count, 1);
     const struct aorta_sequence *row = &sequences.rows[0];
@@ -168,23 +175,25 @@ static void sequences_count_once_and_for_the_outermost(void **state) {
     assert_string_equal(aorta_trace_text(trace, row->kernels[1]), "b");
     assert_int_equal(row->ns, 30000);
     assert_int_equal(row->span_ns, 30000);
-    aorta_sequences_free(&sequences);
+    check_ok(aorta_arena_check(&arena, "a test"));
+    aorta_arena_free(&arena);
     free_read(&read);
 }
 
 static void what_is_not_recorded_is_not_known(void **state) {
     (void)state;
     struct read read;
+    struct aorta_arena arena = {0};
     struct aorta_series series;
     struct aorta_sequences sequences;
     read_trace(&read, false);
-    check_ok(aorta_series_make(&read.analysis.ranks[0], 2, &series));
+    aorta_series_make(&read.analysis.ranks[0], 2, &arena, &series);
     assert_int_equal(series.launched, 0);
     assert_int_equal(series.parts[0].compute_ns, 30000);
-    check_ok(aorta_sequences_make(&read.analysis.ranks[0], &sequences));
+    aorta_sequences_make(&read.analysis.ranks[0], &arena, &sequences);
     assert_non_null(strstr(sequences.reason, "no operations of a framework"));
-    aorta_sequences_free(&sequences);
-    aorta_series_free(&series);
+    check_ok(aorta_arena_check(&arena, "a test"));
+    aorta_arena_free(&arena);
     free_read(&read);
 }
 

@@ -35,9 +35,11 @@ static void check_rank(const struct aorta_trace_rank *rank) {
 /* Each piece of work counts once in itself, and no more than once within anything. */
 static void check_breakdowns(const struct aorta_trace_rank *rank) {
     for (int by = 0; by < AORTA_BY_BREAKDOWN_COUNT; by++) {
+        struct aorta_arena arena = {0};
         struct aorta_breakdown breakdown;
         int64_t sum_ns = 0;
-        aorta_status status = aorta_breakdown_make(rank, (enum aorta_by)by, (struct aorta_breakdown_of){0}, &breakdown);
+        aorta_status status =
+            aorta_breakdown_make(rank, (enum aorta_by)by, (struct aorta_breakdown_of){0}, &arena, &breakdown);
         fuzz_require(!status);
         for (size_t i = 0; i < breakdown.count; i++) {
             sum_ns += breakdown.rows[i].ns;
@@ -45,28 +47,30 @@ static void check_breakdowns(const struct aorta_trace_rank *rank) {
             fuzz_require(breakdown.rows[i].ns_within <= breakdown.total_ns);
         }
         fuzz_require(sum_ns == breakdown.total_ns);
-        aorta_breakdown_free(&breakdown);
+        aorta_arena_free(&arena);
     }
 }
 
 /* Work within a range is a part of all work. */
 static void check_within(const struct aorta_trace_rank *rank) {
+    struct aorta_arena arena = {0};
     struct aorta_breakdown whole, part;
-    aorta_status status = aorta_breakdown_make(rank, AORTA_BY_KERNEL, (struct aorta_breakdown_of){0}, &whole);
+    aorta_status status = aorta_breakdown_make(rank, AORTA_BY_KERNEL, (struct aorta_breakdown_of){0}, &arena, &whole);
     fuzz_require(!status);
-    status = aorta_breakdown_make(rank, AORTA_BY_KERNEL, (struct aorta_breakdown_of){.within = "[aN] *\\["}, &part);
+    status =
+        aorta_breakdown_make(rank, AORTA_BY_KERNEL, (struct aorta_breakdown_of){.within = "[aN] *\\["}, &arena, &part);
     fuzz_require(!status);
     fuzz_require(part.count <= whole.count && part.total_ns <= whole.total_ns);
-    aorta_breakdown_free(&whole);
-    aorta_breakdown_free(&part);
+    aorta_arena_free(&arena);
 }
 
 /* Parts of time hold all of it, once. */
 static void check_series(const struct aorta_trace_rank *rank) {
+    struct aorta_arena arena = {0};
     struct aorta_series series;
     int64_t compute_ns = 0, comm_ns = 0, overlap_ns = 0;
-    aorta_status status = aorta_series_make(rank, 7, &series);
-    fuzz_require(!status);
+    aorta_series_make(rank, 7, &arena, &series);
+    fuzz_require(!arena.failed);
     for (size_t i = 0; i < series.count; i++) {
         fuzz_require(series.parts[i].start_ns <= series.parts[i].end_ns);
         fuzz_require(!i || series.parts[i].start_ns == series.parts[i - 1].end_ns);
@@ -76,29 +80,31 @@ static void check_series(const struct aorta_trace_rank *rank) {
     }
     fuzz_require(compute_ns == rank->figures.compute_ns && comm_ns == rank->figures.comm_ns);
     fuzz_require(overlap_ns == rank->figures.overlap_ns);
-    aorta_series_free(&series);
+    aorta_arena_free(&arena);
 }
 
 static void check_counters(const struct aorta_trace_rank *rank) {
+    struct aorta_arena arena = {0};
     struct aorta_counters counters;
-    aorta_status status = aorta_counters_make(rank, &counters);
-    fuzz_require(!status);
+    aorta_counters_make(rank, &arena, &counters);
+    fuzz_require(!arena.failed);
     for (int kind = 0; kind < AORTA_COUNTER_COUNT; kind++)
         for (size_t i = 1; i < counters.of[kind].count; i++)
             fuzz_require(counters.of[kind].points[i - 1].at_ns < counters.of[kind].points[i].at_ns);
-    aorta_counters_free(&counters);
+    aorta_arena_free(&arena);
 }
 
 /* What stood at the peak is what its rows have. */
 static void check_memory(const struct aorta_trace_rank *rank) {
+    struct aorta_arena arena = {0};
     struct aorta_memory memory;
     int64_t rows = 0, uses = 0;
-    aorta_status status = aorta_memory_make(rank, &memory);
-    fuzz_require(!status);
+    aorta_memory_make(rank, &arena, &memory);
+    fuzz_require(!arena.failed);
     for (size_t i = 0; i < memory.count; i++) rows += memory.rows[i].bytes;
     for (int use = 0; use < AORTA_MEMORY_USE_COUNT; use++) uses += memory.peak_use[use];
     fuzz_require(uses == memory.peak_bytes && (rows == memory.peak_bytes || !memory.peak_bytes));
-    aorta_memory_free(&memory);
+    aorta_arena_free(&arena);
 }
 
 static void print(const struct aorta_trace_report *report) {

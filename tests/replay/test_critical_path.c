@@ -57,13 +57,14 @@ static void what_decides_is_on_the_path(void **state) {
     (void)state;
     struct read read;
     struct aorta_critical_path path;
+    struct aorta_arena arena = {0};
     struct aorta_path_rows rows;
     read_rank(&read, 53);
     check_ok(aorta_critical_path_make(&read.analysis, &path));
     assert_null(path.reason);
     for (size_t i = 1; i < path.count; i++) assert_int_equal(path.pieces[i].start_ns, path.pieces[i - 1].end_ns);
     assert_int_equal(path.pieces[path.count - 1].end_ns, 130000);
-    check_ok(aorta_path_rows_make(&path, UINT32_MAX, &rows));
+    aorta_path_rows_make(&path, UINT32_MAX, &arena, &rows);
     assert_int_equal(rows.total_ns, 130000 - path.pieces[0].start_ns);
     assert_int_equal(length_of(&rows, AORTA_PATH_KERNEL, "c"), 30000);
     assert_int_equal(length_of(&rows, AORTA_PATH_KERNEL, "b"), 20000);
@@ -71,10 +72,10 @@ static void what_decides_is_on_the_path(void **state) {
     assert_int_equal(length_of(&rows, AORTA_PATH_LAUNCH, "c") + length_of(&rows, AORTA_PATH_UNEXPLAINED, "c"), 10000);
     assert_int_equal(length_of(&rows, AORTA_PATH_HOST, NULL), 19000);
     assert_int_equal(length_of(&rows, AORTA_PATH_RETURN, "cudaDeviceSynchronize"), 1000);
-    aorta_path_rows_free(&rows);
-    check_ok(aorta_path_rows_make(&path, 7, &rows)); /* a rank that has no part in it */
+    aorta_path_rows_make(&path, 7, &arena, &rows); /* a rank that has no part in it */
     assert_int_equal(rows.count, 0);
-    aorta_path_rows_free(&rows);
+    check_ok(aorta_arena_check(&arena, "a test"));
+    aorta_arena_free(&arena);
     aorta_critical_path_free(&path);
     end(&read);
 }
@@ -84,13 +85,15 @@ static void clocks_that_differ_leave_no_overlap(void **state) {
     (void)state;
     struct read read;
     struct aorta_critical_path path;
+    struct aorta_arena arena = {0};
     struct aorta_path_rows rows;
     read_rank(&read, 51);
     check_ok(aorta_critical_path_make(&read.analysis, &path));
     for (size_t i = 1; i < path.count; i++) assert_int_equal(path.pieces[i].start_ns, path.pieces[i - 1].end_ns);
-    check_ok(aorta_path_rows_make(&path, UINT32_MAX, &rows));
+    aorta_path_rows_make(&path, UINT32_MAX, &arena, &rows);
     assert_int_equal(rows.total_ns, 130000 - path.pieces[0].start_ns);
-    aorta_path_rows_free(&rows);
+    check_ok(aorta_arena_check(&arena, "a test"));
+    aorta_arena_free(&arena);
     aorta_critical_path_free(&path);
     end(&read);
 }
@@ -105,17 +108,19 @@ static double value_at(const struct aorta_counters *counters, enum aorta_counter
 static void counters_change_when_something_does(void **state) {
     (void)state;
     struct read read;
+    struct aorta_arena arena = {0};
     struct aorta_counters counters;
     static const struct {
         int us, waiting;
     } queue[] = {{9, 0}, {10, 1}, {14, 2}, {20, 1}, {49, 1}, {50, 0}, {90, 1}, {100, 0}};
     read_rank(&read, 53);
-    check_ok(aorta_counters_make(&read.analysis.ranks[0], &counters));
+    aorta_counters_make(&read.analysis.ranks[0], &arena, &counters);
     for (size_t i = 0; i < sizeof queue / sizeof *queue; i++)
         assert_float_equal(value_at(&counters, AORTA_COUNTER_QUEUE, 1000 * queue[i].us), queue[i].waiting, 1e-9);
     assert_int_equal(counters.of[AORTA_COUNTER_OVERLAP].count, 0); /* no collective */
     assert_int_equal(counters.of[AORTA_COUNTER_MEMORY].count, 0);
-    aorta_counters_free(&counters);
+    check_ok(aorta_arena_check(&arena, "a test"));
+    aorta_arena_free(&arena);
     end(&read);
 }
 

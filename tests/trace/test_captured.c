@@ -118,15 +118,17 @@ static const char decode[] = "execute_8_context_0(sq0)_generation_8(sq8)";
 
 /* ns of the work that a row of the breakdown launched itself. */
 static int64_t ns_of(const struct scene *scene, enum aorta_by by, const char *name, size_t runs) {
+    struct aorta_arena arena = {0};
     struct aorta_breakdown breakdown;
     int64_t ns = -1;
-    check_ok(aorta_breakdown_make(&scene->analysis.ranks[0], by, (struct aorta_breakdown_of){0}, &breakdown));
+    check_ok(aorta_breakdown_make(&scene->analysis.ranks[0], by, (struct aorta_breakdown_of){0}, &arena, &breakdown));
     for (size_t i = 0; i < breakdown.count; i++)
         if (breakdown.rows[i].name ? !strcmp(breakdown.rows[i].name, name) : !*name) {
             assert_int_equal(breakdown.rows[i].runs, runs);
             ns = breakdown.rows[i].ns;
         }
-    aorta_breakdown_free(&breakdown);
+    check_ok(aorta_arena_check(&arena, "a test"));
+    aorta_arena_free(&arena);
     return ns;
 }
 

@@ -280,22 +280,22 @@ enum { MOST_WINDOWS = 64 };
 static size_t compare_lateness(const struct run *run) {
     struct aorta_rank_step steps[MOST_WINDOWS];
     size_t count = 0, compared = 0;
-    bool common_clock;
+    struct aorta_arena memory = {0};
     for (size_t i = 0; i < run->analysis.rank_count; i++) {
         const struct aorta_trace_rank *rank = &run->analysis.ranks[i];
         for (size_t j = 0; j < rank->window_count; j++) {
             const struct aorta_trace_window *window = &rank->windows[j];
             if (!aorta_trace_window_counts(&run->analysis, window)) continue;
             assert_true(count < MOST_WINDOWS);
-            check_ok(aorta_rank_step_make(&(struct aorta_iteration){.rank = rank->rank,
-                                                                    .step = window->number,
-                                                                    .profile = &window->profile,
-                                                                    .overlap = &window->overlap},
-                                          &steps[count++]));
+            steps[count++] = aorta_rank_step_make(&(struct aorta_iteration){.rank = rank->rank,
+                                                                            .step = window->number,
+                                                                            .profile = &window->profile,
+                                                                            .overlap = &window->overlap},
+                                                  &memory);
         }
     }
-    check_ok(aorta_pair_collectives(steps, count, &common_clock));
-    assert_true(common_clock);
+    assert_true(aorta_pair_collectives(steps, count, &memory));
+    check_ok(aorta_arena_check(&memory, "the steps"));
     for (size_t i = 0; i < count; i++) {
         const struct aorta_profile *profile = steps[i].iteration.profile;
         for (size_t j = 0; j < profile->range_count; j++) {
@@ -308,8 +308,8 @@ static size_t compare_lateness(const struct run *run) {
             assert_int_equal(arrival->late_device, shared->device_late);
             compared++;
         }
-        aorta_rank_step_free(&steps[i]);
     }
+    aorta_arena_free(&memory);
     return compared;
 }
 

@@ -3,11 +3,14 @@
  * functions to this file. */
 #include "analysis/analysis.h"
 #include "check.h"
-#include "report/verdict_text.h"
+#include "report/page_recordings.h"
+#include "trace/infer.h"
+#include "trace/inputs.h"
 #include "trace/open.h"
 #include "verdict/verdict.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,31 +46,55 @@ void *__wrap_realloc(void *memory, size_t bytes) {
 /* From the trace to the verdict. */
 static aorta_status analyze(const struct aorta_trace_list *list, struct aorta_text *words) {
     struct aorta_trace_analysis analysis;
-    struct aorta_verdict verdict;
+    struct aorta_verdict own;
     AORTA_TRY(aorta_trace_analyze(list, NULL, &analysis));
-    aorta_status status = aorta_verdict_make(&analysis, &verdict);
+    aorta_status status = aorta_verdict_make(&analysis, &own);
     if (!status) {
         struct aorta_json json;
         aorta_json_begin(&json, words, 0);
         aorta_json_object(&json);
-        aorta_verdict_json(&verdict, &json);
+        aorta_verdict_json(&own, &json);
         aorta_json_object_end(&json);
         status = aorta_text_check(words);
-        aorta_verdict_free(&verdict);
+        aorta_verdict_free(&own);
     }
     aorta_trace_analysis_free(&analysis);
     return status;
 }
 
-/* Returns how many allocations there are. Where a failure changes nothing (a thread that cannot begin) the verdict is
+static struct aorta_trace_analysis analyzed, compared; /* a verdict takes what a comparison needs */
+static struct aorta_verdict verdict;
+
+/* The page of the recording, with all tables of its work, and the recording compared with itself. */
+static aorta_status print(const struct aorta_trace_list *list, struct aorta_text *words) {
+    const struct aorta_page_recording recording = {
+        .label = "recording", .report = {.analysis = &analyzed, .verdict = &verdict, .by = (1u << AORTA_BY_COUNT) - 1}};
+    const struct aorta_page_recordings page = {.title = "page", .items = &recording, .count = 1};
+    const struct aorta_trace_compare_input inputs[] = {{.path = "a", .label = "a", .analysis = &compared},
+                                                       {.path = "b", .label = "b", .analysis = &compared}};
+    const struct aorta_differences differences[2] = {0};
+    struct aorta_trace_comparison comparison;
+    (void)list;
+    AORTA_TRY(aorta_page_of_recordings(&page, words));
+    AORTA_TRY(aorta_trace_compare(inputs, 2, &comparison));
+    aorta_trace_comparison_json(&comparison, differences, NAN, words);
+    aorta_trace_comparison_free(&comparison);
+    return aorta_text_check(words);
+}
+
+/* What is made of recordings. */
+typedef aorta_status made(const struct aorta_trace_list *list, struct aorta_text *words);
+
+/* Returns how many allocations there are. Where a failure changes nothing (a thread that cannot begin) the words are
  * the same. */
-static long fail_each(const struct aorta_trace_list *list, const char *expected, bool all_after, long stride) {
+static long fail_each(const struct aorta_trace_list *list, made *make, const char *expected, bool all_after,
+                      long stride) {
     long at = 0;
     for (bool failed = true; failed; at += stride) {
         struct aorta_text words = {0};
         lasting = all_after;
         left = at;
-        aorta_status status = analyze(list, &words);
+        aorta_status status = make(list, &words);
         failed = left < 0;
         left = LONG_MAX;
         if (status)
@@ -87,9 +114,29 @@ static void exhaust(const char *const *paths, size_t count, long stride) {
     const struct aorta_trace_options options = {0};
     check_ok(aorta_trace_open_many(paths, count, &options, &list));
     check_ok(analyze(&list, &expected));
-    assert_true(fail_each(&list, expected.data, false, stride) > 300);
-    assert_true(fail_each(&list, expected.data, true, stride) > 300);
+    assert_true(fail_each(&list, analyze, expected.data, false, stride) > 300);
+    assert_true(fail_each(&list, analyze, expected.data, true, stride) > 300);
     aorta_text_free(&expected);
+    aorta_trace_list_free(&list);
+}
+
+static void of_tables_pages_and_comparisons(void **state) {
+    (void)state;
+    static const char *const paths[] = {RECORDED "/whole/fsdp2_rank0.json.gz", RECORDED "/whole/fsdp2_rank1.json.gz"};
+    struct aorta_trace_list list = {0};
+    struct aorta_text expected = {0};
+    const struct aorta_trace_options options = {.functions = true};
+    check_ok(aorta_trace_open_many(paths, 2, &options, &list));
+    check_ok(aorta_trace_analyze(&list, NULL, &analyzed));
+    check_ok(aorta_trace_analyze(&list, NULL, &compared));
+    check_ok(aorta_verdict_make(&analyzed, &verdict));
+    check_ok(print(&list, &expected));
+    assert_true(fail_each(&list, print, expected.data, false, 13) > 300);
+    assert_true(fail_each(&list, print, expected.data, true, 29) > 300);
+    aorta_text_free(&expected);
+    aorta_verdict_free(&verdict);
+    aorta_trace_analysis_free(&analyzed);
+    aorta_trace_analysis_free(&compared);
     aorta_trace_list_free(&list);
 }
 
@@ -153,10 +200,47 @@ static void while_a_file_is_read(void **state) {
     aorta_trace_list_free(&whole);
 }
 
+/* Marks, repetition and requests of a whole file give its steps, or it is not read. */
+static void while_steps_are_found(void **state) {
+    (void)state;
+    static const char *const path = RECORDED "/whole/h100_qwen.json.gz";
+    const struct aorta_trace_options options = {0};
+    struct aorta_trace_list whole = {0};
+    struct aorta_text expected = {0};
+    check_ok(aorta_trace_open_inputs(&path, 1, &options, &whole));
+    check_ok(aorta_trace_infer_steps(&whole));
+    check_ok(analyze(&whole, &expected));
+    long at = 0;
+    for (bool failed = true; failed; at++) {
+        struct aorta_trace_list list = {0};
+        struct aorta_text words = {0};
+        lasting = at % 2;
+        left = at;
+        aorta_status status = aorta_trace_open_inputs(&path, 1, &options, &list);
+        if (!status) status = aorta_trace_infer_steps(&list);
+        failed = left < 0;
+        left = LONG_MAX;
+        if (status) {
+            assert_int_equal(aorta_status_code(status), AORTA_MEMORY);
+        } else {
+            check_ok(analyze(&list, &words));
+            assert_string_equal(words.data, expected.data);
+        }
+        aorta_status_free(status);
+        aorta_text_free(&words);
+        aorta_trace_list_free(&list);
+    }
+    assert_true(at > 90);
+    aorta_text_free(&expected);
+    aorta_trace_list_free(&whole);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(while_a_file_is_read),
+        cmocka_unit_test(while_steps_are_found),
         cmocka_unit_test(of_two_ranks),
+        cmocka_unit_test(of_tables_pages_and_comparisons),
         cmocka_unit_test(of_operations_with_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,9 +82,10 @@ static void free_scene(struct scene *scene) {
 
 static void check_row(const struct scene *scene, enum aorta_by by, const char *name, int64_t own_us,
                       int64_t within_us) {
+    struct aorta_arena arena = {0};
     struct aorta_breakdown breakdown;
     bool found = false;
-    check_ok(aorta_breakdown_make(&scene->analysis.ranks[0], by, (struct aorta_breakdown_of){0}, &breakdown));
+    check_ok(aorta_breakdown_make(&scene->analysis.ranks[0], by, (struct aorta_breakdown_of){0}, &arena, &breakdown));
     for (size_t i = 0; i < breakdown.count; i++) {
         if (!breakdown.rows[i].name || strcmp(breakdown.rows[i].name, name) != 0) continue;
         assert_int_equal(breakdown.rows[i].ns, 1000 * own_us);
@@ -92,7 +93,8 @@ static void check_row(const struct scene *scene, enum aorta_by by, const char *n
         found = true;
     }
     assert_true(found);
-    aorta_breakdown_free(&breakdown);
+    check_ok(aorta_arena_check(&arena, "a test"));
+    aorta_arena_free(&arena);
 }
 
 static void operations_have_their_own_time(void **state) {
