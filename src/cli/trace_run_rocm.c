@@ -2,7 +2,7 @@
 #include "cli/trace_run.h"
 #include "formats/inputs.h"
 #include "formats/open.h"
-#include "job/mpirun.h"
+#include "job/launch.h"
 #include "record/inject/settings.h"
 
 #include <limits.h>
