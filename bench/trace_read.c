@@ -7,9 +7,9 @@
 #include "base/clock.h"
 #include "base/interval.h"
 #include "base/json.h"
-#include "formats/open.h"
-#include "timeline/kernel_names.h"
-#include "timeline/trace.h"
+#include "trace/kernel_names.h"
+#include "trace/open.h"
+#include "trace/trace.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -201,7 +201,7 @@ def agreed(value):
 
 
 def phase():
-    """Where this process's recording is: the head in src/formats/spool_format.h."""
+    """Where this process's recording is: the head in src/trace/spool_format.h."""
     recording, stopped = 0, 7
     names = glob.glob(os.path.join(os.environ["AORTA_TRACE_SPOOL"], f"{os.getpid()}-*.spool"))
     if not names:

@@ -45,6 +45,21 @@ static inline void said_near(double value, double expected, double most) {
     if (!(fabs(value - expected) <= most)) fail_msg("%.9g is not %.9g", value, expected);
 }
 
+/* The verdict, which never contradicts itself: all fixes save no less than one of them, and no finding shares its gain
+ * with itself. */
+static inline void said_make(struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    check_ok(aorta_verdict_make(analysis, verdict));
+    for (size_t i = 0; i < verdict->finding_count && verdict->replay.known; i++) {
+        const struct aorta_finding *finding = &verdict->findings[i];
+        const double after_ms = aorta_verdict_gained_ms(verdict) - aorta_finding_shown_ms(finding);
+        if (aorta_finding_gains(finding) && verdict->replay.floor_ms > fmax(after_ms, 0) + 1e-6)
+            fail_msg("all fixes leave %g ms, %s alone %g", verdict->replay.floor_ms, aorta_cause_name(finding->cause),
+                     after_ms);
+        for (int j = 0; j < finding->share_count && !finding->remedy; j++)
+            assert_int_not_equal(finding->shares[j].cause, finding->cause);
+    }
+}
+
 static inline const char *said_copy(struct aorta_text *text, char copy[SAID_SIZE]) {
     check_ok(aorta_text_check(text));
     assert_true(text->length < SAID_SIZE);

@@ -36,11 +36,11 @@ function verdict(data, results) {
     const failed = results.filter((row) => row.verified === "failed").length;
     return [element("p", { class: "headline" }, `${results.length} workloads ran${failed ? `; ${failed} failed verification` : ""}. Most frequent limit: ${spaced(mostOften(results.map((row) => row.limit.by ?? "nothing known")))}.`)];
   }
-  return [element("p", { class: "headline" }, `Limited by ${one.limit.text ?? "an unknown cause"}.`),
+  return [element("p", { class: "headline" }, `${one.headline}.`),
     figures([["iteration, median", ms(one.latency_ms.p50)], ["iteration, p95", ms(one.latency_ms.p95)], ["iteration, p99", ms(one.latency_ms.p99)],
       ["throughput", `${brief(one.throughput)} ${one.throughput_unit}`], ["launches per second", brief(one.figures.launches_per_second?.value)],
       ["switch to another stream", us(one.switch_latency.estimated_switch_overhead_ms)], ["busy", percent(one.limit.busy_share)], ["verification", one.verified ?? "–"]]),
-    ...(one.findings ?? []).map((text) => note(`${text}.`))];
+    ...one.findings.filter((text) => !one.headline.endsWith(text)).map((text) => note(`${text}.`))];
 }
 
 const mostOften = (values) => [...new Set(values)].sort((a, b) => values.filter((one) => one === b).length - values.filter((one) => one === a).length)[0];

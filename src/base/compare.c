@@ -1,4 +1,5 @@
 #include "base/compare.h"
+#include "base/rows.h"
 #include "base/sort.h"
 #include "base/statistics.h"
 
@@ -485,18 +486,28 @@ void aorta_compare_between(const struct aorta_comparison *c, const char *how, st
                           aorta_counted((long long)c->repeats, "repeat").text);
 }
 
-static void put_wanted(struct aorta_json *json, const char *key, size_t wanted) {
-    if (wanted)
-        aorta_json_key_int(json, key, (int64_t)wanted);
-    else
-        aorta_json_key_null(json, key);
+static int64_t known_count(size_t count) {
+    return count ? (int64_t)count : AORTA_ROW_UNKNOWN;
 }
 
+struct between_values {
+    double percent;
+    int64_t repeats, iterations, runs;
+};
+
+#define AT(member) offsetof(struct between_values, member)
+static const struct aorta_row between_rows[] = {
+    {"between_runs_percent", AORTA_ROW_NUMBER, AT(percent), .help = "how much equal runs differ"},
+    {"repeats", AORTA_ROW_INT, AT(repeats), .help = "that show it; 0: assumed"},
+    {"wanted_iterations", AORTA_ROW_INT, AT(iterations), .help = "of each run, which would decide"},
+    {"wanted_runs", AORTA_ROW_INT, AT(runs), .help = "of each side, which would decide"},
+    {0}};
+#undef AT
+
 void aorta_compare_between_json(const struct aorta_comparison *c, struct aorta_json *json) {
-    aorta_json_key_double(json, "between_runs_percent", c->fewest ? 100 * c->between : NAN);
-    aorta_json_key_int(json, "repeats", (int64_t)c->repeats);
-    put_wanted(json, "wanted_iterations", c->wanted_iterations);
-    put_wanted(json, "wanted_runs", c->wanted_runs);
+    const struct between_values values = {c->fewest ? 100 * c->between : NAN, (int64_t)c->repeats,
+                                          known_count(c->wanted_iterations), known_count(c->wanted_runs)};
+    aorta_rows_json(between_rows, &values, 0, json);
 }
 
 /* ---- rows ---- */
@@ -587,13 +598,24 @@ void aorta_compared_text(const struct aorta_compared *row, struct aorta_text *ou
     aorta_text_printf(out, ", %s", aorta_compared_word(row, row->p));
 }
 
+struct compared_values {
+    double reference, candidate, delta, percent;
+};
+
+#define AT(member) offsetof(struct compared_values, member)
+static const struct aorta_row value_rows[] = {
+    {"reference", AORTA_ROW_NUMBER, AT(reference), .help = "value of the first side"},
+    {"candidate", AORTA_ROW_NUMBER, AT(candidate), .help = "value of the other side"},
+    {"delta", AORTA_ROW_NUMBER, AT(delta), .help = "candidate - reference"},
+    {"delta_percent", AORTA_ROW_NUMBER, AT(percent), .help = "delta / reference"},
+    {0}};
+#undef AT
+
 void aorta_compared_json(const struct aorta_compared *row, struct aorta_json *json) {
     const struct aorta_comparison *of = &row->of;
+    const struct compared_values values = {of->value[0], of->value[1], of->delta, aorta_compared_percent(of)};
     const bool known = !isnan(of->p_value);
-    aorta_json_key_double(json, "reference", of->value[0]);
-    aorta_json_key_double(json, "candidate", of->value[1]);
-    aorta_json_key_double(json, "delta", of->delta);
-    aorta_json_key_double(json, "delta_percent", aorta_compared_percent(of));
+    aorta_rows_json(value_rows, &values, 0, json);
     aorta_json_key_array(json, "ci");
     aorta_json_double(json, of->low);
     aorta_json_double(json, of->high);
@@ -610,4 +632,21 @@ void aorta_compared_json(const struct aorta_compared *row, struct aorta_json *js
     if (!known)
         aorta_json_key_string(json, "reason",
                               of->fewest ? "fewer than three samples on a side" : "not measured on a side");
+}
+
+void aorta_compared_schema(struct aorta_json *json) {
+    static const char *const texts[][2] = {
+        {"ci",
+         "{\"type\": \"array\", \"items\": {\"type\": [\"number\", \"null\"]}, \"minItems\": 2, \"maxItems\": 2}"},
+        {"p_value", "{\"type\": [\"number\", \"null\"]}"},
+        {"significant", "{\"type\": [\"boolean\", \"null\"]}"},
+        {"higher_is_better", "{\"type\": \"boolean\"}"},
+        {"change", "{\"type\": \"string\"}"},
+        {"reason", "{\"type\": \"string\"}"}};
+    aorta_rows_schema(value_rows, json);
+    aorta_rows_schema(between_rows, json);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        aorta_json_key(json, texts[i][0]);
+        aorta_json_text(json, texts[i][1]);
+    }
 }

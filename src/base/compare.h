@@ -156,5 +156,7 @@ void aorta_compared_text(const struct aorta_compared *row, struct aorta_text *ou
 /* Keys and values: reference, candidate, delta, delta_percent, ci, p_value, significant, higher_is_better, change,
  * those of aorta_compare_between_json, reason. */
 void aorta_compared_json(const struct aorta_compared *row, struct aorta_json *json);
+/* Those keys in a JSON Schema, as members of "properties". */
+void aorta_compared_schema(struct aorta_json *json);
 
 #endif

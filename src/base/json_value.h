@@ -1,6 +1,6 @@
 /* JSON values in memory, walked without a tree: members and elements are found one after the other, texts and numbers
  * are read in place. No function here fails: the caller has checked that a value's strings and brackets close
- * (formats/json_stream.h for files, json_skip.h for memory). */
+ * (trace/json_stream.h for files, json_skip.h for memory). */
 #ifndef AORTA_BASE_JSON_VALUE_H
 #define AORTA_BASE_JSON_VALUE_H
 

@@ -8,7 +8,7 @@ struct aorta_error {
     enum aorta_code code;
     int line;
     const char *file;
-    char *message;
+    char *message, *detail; /* detail: NULL: none */
 };
 
 static const struct {
@@ -21,7 +21,7 @@ static const struct {
 };
 
 /* Stands in for an error that itself could not be allocated; const in effect: never written, never freed. */
-static struct aorta_error no_memory = {AORTA_MEMORY, 0, "", (char[]){"out of memory while reporting an error"}};
+static struct aorta_error no_memory = {AORTA_MEMORY, 0, "", (char[]){"out of memory while reporting an error"}, NULL};
 
 static char *format_message(const char *format, va_list args) {
     va_list measure;
@@ -39,7 +39,7 @@ aorta_status aorta_error_at(const char *file, int line, enum aorta_code code, co
     if (!error) return &no_memory;
     va_list args;
     va_start(args, format);
-    *error = (struct aorta_error){code, line, file, format_message(format, args)};
+    *error = (struct aorta_error){code, line, file, format_message(format, args), NULL};
     va_end(args);
     if (error->message) return error;
     free(error);
@@ -74,6 +74,16 @@ const char *aorta_status_message(aorta_status status) {
     return status ? status->message : "";
 }
 
+aorta_status aorta_with_detail(aorta_status status, const char *detail) {
+    if (!status || status == &no_memory || status->detail) return status;
+    status->detail = strdup(detail);
+    return status;
+}
+
+const char *aorta_status_detail(aorta_status status) {
+    return status && status->detail ? status->detail : "";
+}
+
 const char *aorta_status_file(aorta_status status) {
     return status ? status->file : "";
 }
@@ -85,12 +95,14 @@ int aorta_status_line(aorta_status status) {
 void aorta_status_free(aorta_status status) {
     if (!status || status == &no_memory) return;
     free(status->message);
+    free(status->detail);
     free(status);
 }
 
 aorta_status aorta_status_copy(aorta_status status) {
     if (!status) return NULL;
-    return aorta_error_at(status->file, status->line, status->code, "%s", status->message);
+    return aorta_with_detail(aorta_error_at(status->file, status->line, status->code, "%s", status->message),
+                             aorta_status_detail(status));
 }
 
 aorta_status aorta_status_join(aorta_status first, aorta_status second) {

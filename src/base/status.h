@@ -53,7 +53,10 @@ AORTA_MUST_USE aorta_status aorta_annotate(aorta_status status, const char *form
 
 enum aorta_code aorta_status_code(aorta_status status);
 const char *aorta_status_message(aorta_status status); /* "" for NULL; lives as long as the status */
-const char *aorta_status_file(aorta_status status);    /* source file that raised it; "" for NULL */
+/* Adds what only a longer report shows, such as the places that were searched, and returns the failure. */
+AORTA_MUST_USE aorta_status aorta_with_detail(aorta_status status, const char *detail);
+const char *aorta_status_detail(aorta_status status); /* "": none */
+const char *aorta_status_file(aorta_status status);   /* source file that raised it; "" for NULL */
 int aorta_status_line(aorta_status status);
 void aorta_status_free(aorta_status status); /* NULL is fine */
 

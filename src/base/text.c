@@ -53,6 +53,31 @@ void aorta_text_printf(struct aorta_text *text, const char *format, ...) {
     text->length += (size_t)length;
 }
 
+static bool fill(struct aorta_text *out, const char *from, const char *end, aorta_text_put put, const void *user) {
+    const size_t before = out->length;
+    bool known = true;
+    while (known && from < end) {
+        const size_t plain = strcspn(from, "[{"), left = (size_t)(end - from);
+        aorta_text_append(out, from, plain < left ? plain : left);
+        if (plain >= left) return true;
+        from += plain;
+        const char *close = strchr(from, *from == '[' ? ']' : '}');
+        if (!close || close >= end) break;
+        const bool is_whole =
+            *from == '[' ? fill(out, from + 1, close, put, user) : put(user, from + 1, (size_t)(close - from - 1), out);
+        known = is_whole || *from == '[';
+        from = close + 1;
+    }
+    if (known && from >= end) return true;
+    out->length = before;
+    if (out->data) out->data[before] = '\0';
+    return false;
+}
+
+bool aorta_text_template(struct aorta_text *out, const char *template, aorta_text_put put, const void *user) {
+    return fill(out, template, template + strlen(template), put, user);
+}
+
 void aorta_text_shell_word(struct aorta_text *text, const char *word) {
     aorta_text_puts(text, "'");
     for (; *word; word++) aorta_text_printf(text, *word == '\'' ? "'\\'%c" : "%c", *word);

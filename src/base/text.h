@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Zero-initialise; data is NUL-terminated once anything was appended. A failed allocation sets `failed` and turns the
@@ -23,6 +24,11 @@ void aorta_text_free(struct aorta_text *text);
 AORTA_MUST_USE aorta_status aorta_text_check(const struct aorta_text *text); /* AORTA_MEMORY if an append failed */
 /* The text becomes *to, whose old text is freed. AORTA_MEMORY if an append failed: *to stays, the text is freed. */
 AORTA_MUST_USE aorta_status aorta_text_take(struct aorta_text *text, char **to);
+
+/* A template: `put` writes each {word} and returns false where its value is not known. A part in [brackets] with such a
+ * word is omitted; outside of brackets the whole template is, which returns false and writes nothing. */
+typedef bool (*aorta_text_put)(const void *user, const char *word, size_t length, struct aorta_text *out);
+bool aorta_text_template(struct aorta_text *out, const char *template, aorta_text_put put, const void *user);
 
 /* A number for a sentence: three significant digits or all before the point, no exponent below 10^18 ("0.0123", "4.57",
  * "10889"). By value, so that it can be an argument of printf: aorta_brief(x).text. */

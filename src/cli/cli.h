@@ -6,7 +6,7 @@
 #include "config/option.h"
 #include "report/page.h"
 #include "report/verdict_text.h"
-#include "timeline/kernel_names.h"
+#include "trace/kernel_names.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -48,8 +48,6 @@ AORTA_MUST_USE aorta_status aorta_cli_print_styled(struct aorta_text *text, bool
 AORTA_MUST_USE aorta_status aorta_cli_print_text(struct aorta_text *text);
 /* As aorta_cli_print; to the standard error where `output` (NULL: none) is the standard output. */
 AORTA_MUST_USE aorta_status aorta_cli_print_beside(const char *output, const char *text);
-/* The message without the lists of paths that were tried: brackets that hold several parts. For one line of text. */
-void aorta_cli_without_paths(const char *message, struct aorta_text *out);
 /* AORTA_USAGE where no such program can be run; one of our commands is named with what to write instead. */
 AORTA_MUST_USE aorta_status aorta_cli_check_program(const char *program);
 /* The option --csv DIR: the names of its files, for the option's row; and the check that the directory can be made,

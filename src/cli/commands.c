@@ -72,6 +72,7 @@ static void reserve_streams(void) {
 static void print_failure(aorta_status status) {
     struct aorta_text text = {0};
     aorta_text_printf(&text, "aorta: %s\n", aorta_status_message(status));
+    if (*aorta_status_detail(status)) aorta_text_printf(&text, "  searched: %s\n", aorta_status_detail(status));
     if (text.failed) aorta_text_clear(&text);
     if (text.length) aorta_make_printable(text.data, text.length, true);
     fputs(text.length ? text.data : "aorta: no memory to say what failed\n", stderr);

@@ -8,10 +8,11 @@ static aorta_status meaningless(const char *words) {
     return AORTA_ERROR(AORTA_USAGE, "--device: found \"%s\"; expected %s", words, AORTA_CLI_DEVICE_HELP);
 }
 
-/* Not there is a mistake in the command line, whatever the reason. */
+/* A missing device is a mistake in the command line, whatever the reason. */
 static aorta_status as_usage(aorta_status status) {
     if (!status || aorta_status_code(status) != AORTA_UNSUPPORTED) return status;
-    aorta_status usage = AORTA_ERROR(AORTA_USAGE, "%s", aorta_status_message(status));
+    aorta_status usage =
+        aorta_with_detail(AORTA_ERROR(AORTA_USAGE, "%s", aorta_status_message(status)), aorta_status_detail(status));
     aorta_status_free(status);
     return usage;
 }

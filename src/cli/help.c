@@ -4,6 +4,7 @@
 #include "report/formats_page.h"
 #include "report/schemas.h"
 #include "sparse/options.h"
+#include "sweep/compare.h"
 #include "verdict/causes.h"
 
 #include <stdio.h>
@@ -23,7 +24,7 @@ static const struct aorta_option options[] = {
     {"words", AORTA_OPTION_BOOL, AT(words), "false",
      .help = "print what may follow a command, one word per line, for completions of shells"},
     {"schema", AORTA_OPTION_STRING, AT(schema), "null", .nullable = true, .argument = "NAME",
-     .help = "with formats: the JSON Schema of trace_analyze, summary or metrics (docs/schema)"},
+     .help = "with formats: the JSON Schema of trace_analyze, summary, metrics or sweep_comparison (docs/schema)"},
 };
 #undef AT
 
@@ -111,12 +112,19 @@ static aorta_status help_on_cause(enum aorta_cause cause) {
 }
 
 static aorta_status help_on_schema(const struct topic *topic, const char *name) {
+    const struct aorta_schema *wanted = strcmp(aorta_sweep_schema.name, name) == 0 ? &aorta_sweep_schema : NULL;
     struct aorta_text text = {0};
     if (!topic || strcmp(topic->name, "formats") != 0)
         return AORTA_ERROR(AORTA_USAGE, "--schema goes with formats: aorta help formats --schema %s", name);
-    if (aorta_schema_write(name, &text)) return aorta_cli_print_text(&text);
-    for (const char *const *known = aorta_schema_names; *known; known++)
-        aorta_text_printf(&text, "%s%s", text.length ? ", " : "", *known);
+    for (const struct aorta_schema *schema = aorta_report_schemas; schema->name; schema++)
+        if (strcmp(schema->name, name) == 0) wanted = schema;
+    if (wanted) {
+        aorta_schema_write(wanted, &text);
+        return aorta_cli_print_text(&text);
+    }
+    aorta_text_puts(&text, aorta_sweep_schema.name);
+    for (const struct aorta_schema *schema = aorta_report_schemas; schema->name; schema++)
+        aorta_text_printf(&text, ", %s", schema->name);
     aorta_status status = AORTA_ERROR(AORTA_USAGE, "--schema %s: there is no such schema; there are %s", name,
                                       text.data ? text.data : "");
     aorta_text_free(&text);

@@ -5,16 +5,14 @@
 #include "cli/hwq.h"
 #include "device/gpu.h"
 #include "hwq/map.h"
-#include "report/gnuplot.h"
 #include "report/page.h"
-#include "report/plot_matrix.h"
 
 #include <string.h>
 
 enum { LEVEL_ALL = 3 };
 
 struct map_arguments {
-    const char *device, *output, *plot;
+    const char *device, *output;
     struct aorta_cli_outputs to;
     int64_t streams, copy_streams, comm_streams, repeats, copy_mb;
     int priority;
@@ -50,8 +48,6 @@ static const struct aorta_option rows[] = {
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print one JSON object instead of text"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
      .path = AORTA_PATH_FILE, .help = "also write the JSON object to this file"},
-    {"plot", AORTA_OPTION_STRING, AT(plot), "null", .nullable = true, .argument = "FILE", .path = AORTA_PATH_FILE,
-     .help = "draw the matrix to this PNG file (needs gnuplot)"},
     {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print the result and errors only"},
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
@@ -60,7 +56,7 @@ static const struct aorta_option rows[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta hwq map [--streams N] [--priority LEVEL] [--device DEVICE] [--output FILE] [--plot FILE] [--html "
+    .usage = "aorta hwq map [--streams N] [--priority LEVEL] [--device DEVICE] [--output FILE] [--html "
              "OUT] [--csv DIR]",
     .about =
         "Finds which streams share a hardware queue: a long kernel runs on one stream with work queued after it; does "
@@ -70,39 +66,6 @@ static const struct aorta_cli_syntax syntax = {
     .option_count = sizeof rows / sizeof rows[0],
     .footer = "CUDA_DEVICE_MAX_CONNECTIONS (CUDA) and GPU_MAX_HW_QUEUES (ROCm) apply as they are set.",
 };
-
-/* ---- the picture ---- */
-
-/* Streams that share a queue, and the diagonal, in the colour of the queue. */
-static aorta_status draw(const struct aorta_map *map, const struct aorta_device_info *device, const char *path) {
-    struct aorta_arena arena = {0};
-    struct aorta_picture picture = {.path = path};
-    const char **labels = aorta_arena_alloc(&arena, (size_t)map->count * sizeof *labels);
-    int *cells = aorta_arena_alloc(&arena, (size_t)map->count * (size_t)map->count * sizeof *cells);
-    char *title =
-        aorta_arena_printf(&arena, "%s: %s under %s", device->name, aorta_counted(map->group_count, "queue").text,
-                           aorta_counted(map->count, "stream").text);
-    aorta_status status = NULL;
-    if (labels && cells && title) {
-        for (int row = 0; row < map->count; row++) {
-            labels[row] = map->streams[row].name;
-            for (int column = 0; column < map->count; column++) {
-                int at = row * map->count + column;
-                bool blocked = row == column || map->pairs[at].shared;
-                cells[at] = blocked ? 1 + map->streams[row].group : 0;
-            }
-        }
-        const struct aorta_plot_matrix matrix = {
-            title, "a long kernel on …", "… blocks a kernel on", map->count, labels, cells};
-        aorta_plot_matrix(&matrix, &picture.script);
-        status = aorta_gnuplot_draw(&picture, 1, AORTA_GNUPLOT_LIMIT_S, NULL);
-    } else {
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the picture");
-    }
-    aorta_text_free(&picture.script);
-    aorta_arena_free(&arena);
-    return aorta_annotate(status, "--plot");
-}
 
 /* ---- output ---- */
 
@@ -116,7 +79,6 @@ static aorta_status emit(const struct map_arguments *arguments, const struct aor
     aorta_text_puts(&object, "\n");
     aorta_status status = aorta_status_join(aorta_text_check(&words), aorta_text_check(&object));
     if (!status && arguments->output) status = aorta_file_replace(arguments->output, object.data, object.length);
-    aorta_status drawn = arguments->plot && !status ? draw(map, device, arguments->plot) : NULL;
     if (!status && arguments->to.html)
         status = aorta_page_write(
             &(struct aorta_page_results){
@@ -128,7 +90,6 @@ static aorta_status emit(const struct map_arguments *arguments, const struct aor
                                             ? arguments->output
                                             : arguments->to.html,
                                         arguments->to.json ? object.data : words.data);
-    status = aorta_status_join(status, drawn); /* a picture less is no reason to lose the map */
     aorta_text_free(&words);
     aorta_text_free(&object);
     return status;
@@ -186,7 +147,6 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
     struct aorta_device *device;
     struct aorta_comm *comm = NULL;
     AORTA_TRY(aorta_file_prepare(arguments->output, "--output"));
-    AORTA_TRY(aorta_file_prepare(arguments->plot, "--plot"));
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
     AORTA_TRY(aorta_cli_open_device(arguments->device, 0, &log, &device));
     aorta_status status = arguments->comm_streams ? open_comm(device, &comm) : NULL;

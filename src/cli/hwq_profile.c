@@ -8,10 +8,10 @@
 #include "cli/hwq_workload.h"
 #include "cli/trace_run.h"
 #include "device/gpu.h"
-#include "formats/inputs.h"
 #include "hwq/queue_usage.h"
 #include "hwq/workload.h"
-#include "timeline/kernel_names.h"
+#include "trace/inputs.h"
+#include "trace/kernel_names.h"
 
 #include <limits.h>
 #include <stdlib.h>

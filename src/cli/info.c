@@ -5,11 +5,11 @@
 #include "comm/comm.h"
 #include "device/device.h"
 #include "device/inventory.h"
-#include "formats/archive.h"
 #include "job/launch.h"
 #include "job/ranks.h"
 #include "ops/gemm.h"
 #include "report/page.h"
+#include "trace/archive.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static bool find_libarchive(char path[PATH_MAX]) {
     return aorta_archive_library(path, PATH_MAX);
 }
 
-/* One row per program that may be missing; the reasons say what is lost without it and how it is had. */
+/* One row per program that may be missing: what fails without it and how to install it. */
 static const struct part {
     const char *name; /* program in PATH */
     const char *purpose, *without, *get;
@@ -155,20 +155,27 @@ static void print_ranks(const struct information *info) {
 }
 
 static void print_missing(const struct information *info) {
-    static const char title[] = "Missing";
-    bool any = false;
+    int count = 0;
+    printf("Missing\n");
     for (int i = 0; i < PART_COUNT; i++) {
         if (info->parts[i].found) continue;
-        if (!any) printf("%s\n", title);
-        any = true;
-        printf("  %s: %s; to get it: %s\n", parts[i].name, parts[i].without, parts[i].get);
+        printf("  %-16s %s; to get it: %s\n", parts[i].name, parts[i].without, parts[i].get);
+        count++;
     }
-    info_gpu_print_missing(&info->gpu, title, &any);
-    if (!any) printf("Nothing is missing.\n");
+    if (count + info_gpu_print_missing(&info->gpu) == 0) printf("  nothing\n");
+}
+
+/* The devices that can run work. */
+static void print_answer(const struct information *info) {
+    printf("Runs on: ");
+    const int kinds = info_gpu_print_answer(&info->gpu);
+    if (!info->cpu_failure) printf("%sthe CPU (%d threads)", kinds ? " and " : "", info->cpu.multiprocessors);
+    printf("%s\n\n", kinds ? "" : info->cpu_failure ? "no device" : "; no GPU is usable");
 }
 
 static void print_text(const struct information *info) {
-    printf("aorta %s (%s)\n", aorta_version, aorta_commit);
+    print_answer(info);
+    print_missing(info);
     print_device(info);
     info_gpu_print_devices(&info->gpu);
     printf("Libraries\n");
@@ -178,7 +185,7 @@ static void print_text(const struct information *info) {
     info_gpu_print_software(&info->gpu);
     print_environment();
     print_ranks(info);
-    print_missing(info);
+    printf("Version\n  aorta %s (%s)\n", aorta_version, aorta_commit);
 }
 
 /* ---- as JSON ---- */

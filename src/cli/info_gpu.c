@@ -29,10 +29,8 @@ static void find_library(const struct library *library, struct info_gpu_library 
     struct aorta_library_description description = *library->description;
     description.symbol_count = 0; /* the file alone */
     struct aorta_library found;
-    aorta_status status = aorta_library_open(&description, NULL, &found);
-    snprintf(result->path, sizeof result->path, "%s", status ? "" : found.path);
-    snprintf(result->problem, sizeof result->problem, "%s", status ? aorta_status_message(status) : "");
-    aorta_status_free(status); /* reported as missing */
+    result->problem = aorta_library_open(&description, NULL, &found);
+    snprintf(result->path, sizeof result->path, "%s", result->problem ? "" : found.path);
 }
 
 void info_gpu_gather(struct info_gpu *gpu) {
@@ -47,11 +45,23 @@ void info_gpu_gather(struct info_gpu *gpu) {
 void info_gpu_release(struct info_gpu *gpu) {
     for (int i = 0; i < INFO_GPU_KINDS; i++) {
         aorta_status_free(gpu->kinds[i].failure);
+        for (int j = 0; j < INFO_GPU_LIBRARIES; j++) aorta_status_free(gpu->kinds[i].libraries[j].problem);
         aorta_gpu_inventory_free(&gpu->kinds[i].inventory);
     }
 }
 
 /* ---- as text ---- */
+
+int info_gpu_print_answer(const struct info_gpu *gpu) {
+    int count = 0;
+    for (int i = 0; i < INFO_GPU_KINDS; i++) {
+        const struct aorta_gpu_inventory *inventory = &gpu->kinds[i].inventory;
+        if (!inventory->count || !inventory->compiler_path[0]) continue;
+        printf("%s%s (%s, %s)", count++ ? " and " : "", aorta_counted((long long)inventory->count, "GPU").text,
+               inventory->devices[0].info.name, aorta_device_kind_name(kinds[i]));
+    }
+    return count;
+}
 
 void info_gpu_print_devices(const struct info_gpu *gpu) {
     for (int i = 0; i < INFO_GPU_KINDS; i++) {
@@ -96,10 +106,7 @@ static void print_kind(int index, const struct info_gpu_kind *kind) {
     const struct aorta_gpu_inventory *inventory = &kind->inventory;
     const char *name = aorta_device_kind_name(kinds[index]);
     if (kind->failure) {
-        struct aorta_text reason = {0};
-        aorta_cli_without_paths(aorta_status_message(kind->failure), &reason);
-        printf("  %-16s not used: %s\n", name, reason.data ? reason.data : "");
-        aorta_text_free(&reason);
+        printf("  %-16s not used: %s\n", name, aorta_status_message(kind->failure));
         return;
     }
     char version[64];
@@ -116,19 +123,20 @@ void info_gpu_print_software(const struct info_gpu *gpu) {
     for (int i = 0; i < INFO_GPU_KINDS; i++) print_kind(i, &gpu->kinds[i]);
 }
 
-/* ---- what a GPU lacks ---- */
+/* ---- software that a GPU lacks ---- */
 
 struct missing {
-    const char *name, *cost, *get;
+    const char *name, *cost, *get, *searched;
 };
 
 /* The next one from *at on; false when there is none. */
 static bool next_missing(int index, const struct info_gpu_kind *kind, int *at, struct missing *missing) {
     const struct aorta_gpu_inventory *inventory = &kind->inventory;
     const struct missing own[] = {
-        {inventory->compiler_path[0] ? NULL : "kernel compiler", "the GPU cannot be used", inventory->compiler_problem},
+        {inventory->compiler_path[0] ? NULL : "kernel compiler", "the GPU cannot be used", inventory->compiler_problem,
+         ""},
         {inventory->management_path[0] ? NULL : "management library",
-         "temperature, power and clocks are not measured, links not known", inventory->management_problem},
+         "temperature, power and clocks are not measured, links not known", inventory->management_problem, ""},
     };
     enum { OWN = sizeof own / sizeof *own };
     if (kind->failure) return false;
@@ -140,21 +148,22 @@ static bool next_missing(int index, const struct info_gpu_kind *kind, int *at, s
         }
         if (i < OWN || kind->libraries[i - OWN].path[0]) continue;
         const struct library *library = &libraries[index][i - OWN];
-        *missing = (struct missing){library->name, library->without, kind->libraries[i - OWN].problem};
+        const aorta_status problem = kind->libraries[i - OWN].problem;
+        *missing = (struct missing){library->name, library->without, aorta_status_message(problem),
+                                    aorta_status_detail(problem)};
         return true;
     }
     return false;
 }
 
-void info_gpu_print_missing(const struct info_gpu *gpu, const char *title, bool *any) {
+int info_gpu_print_missing(const struct info_gpu *gpu) {
+    int count = 0;
     for (int i = 0; i < INFO_GPU_KINDS; i++) {
         struct missing missing;
-        for (int at = 0; next_missing(i, &gpu->kinds[i], &at, &missing);) {
-            if (!*any) printf("%s\n", title);
-            *any = true;
-            printf("  %s: %s; %s\n", missing.name, missing.cost, missing.get);
-        }
+        for (int at = 0; next_missing(i, &gpu->kinds[i], &at, &missing); count++)
+            printf("  %-16s %s; %s\n", missing.name, missing.cost, missing.get);
     }
+    return count;
 }
 
 /* ---- as JSON ---- */
@@ -207,6 +216,8 @@ void info_gpu_write_software(const struct info_gpu *gpu, struct aorta_json *json
         const struct aorta_gpu_inventory *inventory = &kind->inventory;
         aorta_json_key_object(json, aorta_device_kind_name(kinds[i]));
         aorta_json_key_string(json, "failure", kind->failure ? aorta_status_message(kind->failure) : NULL);
+        if (*aorta_status_detail(kind->failure))
+            aorta_json_key_string(json, "searched", aorta_status_detail(kind->failure));
         if (!kind->failure) {
             write_part(json, "driver", inventory->driver_version, inventory->driver_path);
             write_part(json, "kernel_compiler", inventory->compiler_version, inventory->compiler_path);
@@ -228,6 +239,7 @@ void info_gpu_write_missing(const struct info_gpu *gpu, struct aorta_json *json)
             aorta_json_key_string(json, "name", missing.name);
             aorta_json_key_string(json, "cost", missing.cost);
             aorta_json_key_string(json, "get", missing.get);
+            if (*missing.searched) aorta_json_key_string(json, "searched", missing.searched);
             aorta_json_object_end(json);
         }
     }

@@ -33,18 +33,6 @@ aorta_status aorta_cli_print(const char *text) {
     return error ? failure(error) : NULL;
 }
 
-void aorta_cli_without_paths(const char *message, struct aorta_text *out) {
-    for (const char *open; (open = strchr(message, '('));) {
-        const char *close = strchr(open, ')');
-        if (!close) break;
-        const bool list = memchr(open, ';', (size_t)(close - open)) != NULL;
-        const char *end = list && open > message && open[-1] == ' ' ? open - 1 : list ? open : close + 1;
-        aorta_text_append(out, message, (size_t)(end - message));
-        message = close + 1;
-    }
-    aorta_text_puts(out, message);
-}
-
 aorta_status aorta_cli_print_beside(const char *output, const char *text) {
     if (!output || !aorta_file_is_standard_output(output)) return aorta_cli_print(text);
     write_printable(STDERR_FILENO, text); /* nobody can be asked to read why this failed */

@@ -1,17 +1,17 @@
 /* aorta trace analyze: figures and verdict of recorded ranks. */
+#include "analysis/breakdown.h"
+#include "analysis/phases.h"
+#include "analysis/within.h"
 #include "base/files.h"
 #include "base/lines.h"
 #include "cli/cli.h"
-#include "formats/inputs.h"
-#include "formats/open.h"
 #include "replay/critical_path.h"
 #include "report/page.h"
 #include "report/page_recordings.h"
 #include "report/trace_report.h"
-#include "timeline/breakdown.h"
-#include "timeline/infer.h"
-#include "timeline/phases.h"
-#include "timeline/within.h"
+#include "trace/infer.h"
+#include "trace/inputs.h"
+#include "trace/open.h"
 #include "verdict/verdict.h"
 
 #include <errno.h>

@@ -2,11 +2,11 @@
 #include "base/files.h"
 #include "base/lines.h"
 #include "cli/cli.h"
-#include "formats/inputs.h"
-#include "formats/open.h"
 #include "report/page_recordings.h"
 #include "report/recorded.h"
 #include "report/trace_report.h"
+#include "trace/inputs.h"
+#include "trace/open.h"
 
 #include <math.h>
 #include <stdio.h>

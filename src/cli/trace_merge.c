@@ -2,10 +2,10 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/perfetto.h"
-#include "formats/merge.h"
-#include "formats/open.h"
 #include "replay/critical_path.h"
+#include "report/merge.h"
 #include "report/recorded.h"
+#include "trace/open.h"
 
 #include <stdio.h>
 #include <stdlib.h>

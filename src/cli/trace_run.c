@@ -5,10 +5,10 @@
 #include "base/lines.h"
 #include "cli/trace_windows.h"
 #include "device/inventory.h"
-#include "formats/open.h"
 #include "record/inject/settings.h"
 #include "report/trace_report.h"
-#include "timeline/infer.h"
+#include "trace/infer.h"
+#include "trace/open.h"
 #include "verdict/verdict.h"
 
 #include <errno.h>

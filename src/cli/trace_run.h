@@ -3,8 +3,8 @@
 #define AORTA_CLI_TRACE_RUN_H
 
 #include "cli/cli.h"
-#include "formats/open.h"
 #include "record/run.h"
+#include "trace/open.h"
 
 #include <limits.h>
 

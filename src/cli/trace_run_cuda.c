@@ -1,9 +1,9 @@
 /* `aorta trace run` with CUDA: our library in every process that initialises CUDA's driver. */
 #include "cli/trace_run.h"
 #include "cli/trace_windows.h"
-#include "formats/open.h"
 #include "record/inject/settings.h"
 #include "record/windows.h"
+#include "trace/open.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,9 +1,9 @@
 /* `aorta trace run` with ROCm: rocprofv3 around the program, its files read when it ends. */
 #include "cli/trace_run.h"
-#include "formats/inputs.h"
-#include "formats/open.h"
 #include "job/launch.h"
 #include "record/inject/settings.h"
+#include "trace/inputs.h"
+#include "trace/open.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "base/signals.h"
 #include "cli/trace_run.h"
 #include "cli/trace_windows.h"
-#include "timeline/infer.h"
+#include "trace/infer.h"
 
 #include <math.h>
 #include <stdlib.h>

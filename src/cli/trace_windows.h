@@ -3,7 +3,7 @@
 #define AORTA_CLI_TRACE_WINDOWS_H
 
 #include "cli/cli.h"
-#include "formats/open.h"
+#include "trace/open.h"
 
 struct aorta_trace_windows_options {
     const char *command;     /* begins each line: "aorta trace run" */

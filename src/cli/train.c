@@ -106,16 +106,12 @@ static aorta_status check_device(const struct aorta_train_options *o) {
     const bool cuda = o->device.kind == AORTA_TRAIN_CUDA;
     aorta_status status = aorta_gpu_count(cuda ? AORTA_DEVICE_CUDA : AORTA_DEVICE_HIP, &count);
     if (!status) return NULL;
-    struct aorta_text reason = {0};
-    const enum aorta_code code = aorta_status_code(status);
-    aorta_cli_without_paths(aorta_status_message(status), &reason);
+    aorta_status missing = AORTA_ERROR(aorta_status_code(status),
+                                       "device.kind=%s: %s\n  aorta info --json lists the places that were searched\n"
+                                       "  device.kind=cpu runs without a GPU",
+                                       cuda ? "cuda" : "hip", aorta_status_message(status));
     aorta_status_free(status);
-    status = AORTA_ERROR(code,
-                         "device.kind=%s: %s\n  aorta info shows what was looked for\n"
-                         "  device.kind=cpu runs without a GPU",
-                         cuda ? "cuda" : "hip", reason.data ? reason.data : "");
-    aorta_text_free(&reason);
-    return status;
+    return missing;
 }
 
 static aorta_status train(const struct train_values *values, const struct aorta_train_options *o,

@@ -3,10 +3,10 @@
 #include "base/lines.h"
 #include "base/sort.h"
 #include "cli/cli.h"
-#include "formats/inputs.h"
 #include "replay/unrecorded.h"
 #include "report/page.h"
 #include "report/recorded.h"
+#include "trace/inputs.h"
 #include "verdict/gains.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 #include "device/inventory.h"
 
 #include "base/files.h"
+#include "base/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>

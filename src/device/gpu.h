@@ -7,6 +7,7 @@
 #ifndef AORTA_DEVICE_GPU_H
 #define AORTA_DEVICE_GPU_H
 
+#include "base/shared_library.h"
 #include "device/device.h"
 
 #include <limits.h>
@@ -102,33 +103,5 @@ AORTA_MUST_USE aorta_status aorta_gpu_enable_peer(struct aorta_device *device, s
 AORTA_MUST_USE aorta_status aorta_device_attachment(struct aorta_device *device, const void *key,
                                                     aorta_status (*make)(struct aorta_device *device, void **state),
                                                     void (*end)(void *state), void **state);
-
-/* ---- vendor libraries, opened when the program runs ---- */
-
-struct aorta_symbol {
-    const char *name;
-    size_t offset; /* of the function pointer in the table that is filled */
-    bool required;
-};
-
-struct aorta_library_description {
-    const char *purpose;      /* "matrix products" */
-    const char *const *names; /* tried in order, NULL ends; also below the usual install folders */
-    const struct aorta_symbol *symbols;
-    size_t symbol_count;
-    const char *install; /* how to get it */
-};
-
-/* An open library; `path` is where the loader found it. Folders in AORTA_LIBRARY_PATH are looked in first. */
-struct aorta_library {
-    void *handle;
-    char path[PATH_MAX];
-};
-
-/* Opens the first name that loads and fills the table. AORTA_UNSUPPORTED says every name and path tried, and why each
- * failed, or which required symbol is missing from which file (too old). Never closed: vendor libraries do not survive
- * it. */
-AORTA_MUST_USE aorta_status aorta_library_open(const struct aorta_library_description *description, void *table,
-                                               struct aorta_library *library);
 
 #endif

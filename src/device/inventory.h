@@ -3,7 +3,6 @@
 #define AORTA_DEVICE_INVENTORY_H
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "device/device.h"
 #include "device/gpu.h"
 

@@ -10,7 +10,7 @@
 
 enum { FEWEST_WANTED = 30 }; /* iterations, when there are too few for an estimate */
 
-static const char *name_of_change(enum aorta_hwq_change change) {
+static const char *name_of_change(int change) {
     static const char *const names[AORTA_HWQ_CHANGE_COUNT] = {"unchanged", "regression", "improvement", "uncertain"};
     return names[change];
 }
@@ -45,10 +45,8 @@ static size_t iterations_wanted(const struct aorta_hwq_compared *pair, double th
 }
 
 static bool on_gpu(const struct aorta_hwq_measurement *measurement) {
-    for (size_t i = 0; i < measurement->setting_count; i++)
-        if (strcmp(measurement->settings[i].key, "config.device") == 0)
-            return strncmp(measurement->settings[i].value, "cpu", 3) != 0;
-    return true;
+    const char *device = aorta_settings_value(&measurement->settings, "config.device");
+    return !device || strncmp(device, "cpu", 3) != 0;
 }
 
 static void compare_pair(const struct aorta_hwq_comparison *comparison, struct aorta_hwq_compared *pair) {
@@ -107,41 +105,37 @@ static aorta_status nothing_to_pair(const struct aorta_hwq_measurements *baselin
 
 /* ---- warnings ---- */
 
-static aorta_status warn(struct aorta_hwq_comparison *comparison, size_t capacity, const char *text) {
-    if (!text) return AORTA_ERROR(AORTA_MEMORY, "no memory for the comparison");
-    for (size_t i = 0; i < comparison->warning_count; i++)
+/* Once each. */
+static aorta_status warn(struct aorta_hwq_comparison *comparison, const char *text) {
+    for (size_t i = 0; text && i < comparison->warning_count; i++)
         if (strcmp(comparison->warnings[i], text) == 0) return NULL;
-    if (comparison->warning_count < capacity) comparison->warnings[comparison->warning_count++] = text;
+    const char **warnings = aorta_arena_grow(&comparison->arena, comparison->warnings, comparison->warning_count,
+                                             &comparison->warning_capacity, sizeof *warnings);
+    if (!text || !warnings) return AORTA_ERROR(AORTA_MEMORY, "no memory for the comparison");
+    comparison->warnings = warnings;
+    warnings[comparison->warning_count++] = text;
     return NULL;
 }
 
-struct warning {
-    struct aorta_hwq_comparison *comparison;
-    size_t capacity;
-};
-
-static aorta_status warn_of_setting(void *user, const char *key, const char *baseline, const char *test) {
-    const struct warning *warning = user;
-    return warn(warning->comparison, warning->capacity,
-                aorta_arena_printf(&warning->comparison->arena, "%s differs: %s in the baseline, %s in the test", key,
-                                   baseline, test));
-}
-
-static aorta_status warn_of_settings(struct aorta_hwq_comparison *comparison, size_t capacity,
-                                     const struct aorta_hwq_compared *pair) {
+static aorta_status warn_of_settings(struct aorta_hwq_comparison *comparison, const struct aorta_hwq_compared *pair) {
     const struct aorta_hwq_measurement *a = pair->baseline, *b = pair->test;
-    struct warning warning = {comparison, capacity};
-    AORTA_TRY(aorta_hwq_differences(a, b, warn_of_setting, &warning));
-    if (a->simulated != b->simulated)
-        AORTA_TRY(warn(comparison, capacity,
-                       aorta_arena_printf(&comparison->arena, "%s: collectives were simulated in the %s only",
-                                          a->workload, a->simulated ? "baseline" : "test")));
-    return NULL;
+    struct aorta_arena *arena = &comparison->arena;
+    struct aorta_differences differences;
+    aorta_status status = aorta_hwq_differences(a, b, &differences);
+    for (size_t i = 0; !status && i < differences.count; i++) {
+        const struct aorta_setting_difference *d = &differences.items[i];
+        status = warn(comparison,
+                      aorta_arena_printf(arena, "%s differs: %s in the baseline, %s in the test", d->key,
+                                         d->reference ? d->reference : "null", d->candidate ? d->candidate : "null"));
+    }
+    aorta_differences_free(&differences);
+    if (status || a->simulated == b->simulated) return status;
+    return warn(comparison, aorta_arena_printf(arena, "%s: collectives were simulated in the %s only", a->workload,
+                                               a->simulated ? "baseline" : "test"));
 }
 
 /* The interval of one run's iterations cannot contain disturbances longer than the run (other work, clocks). */
-static aorta_status warn_of_short_runs(struct aorta_hwq_comparison *comparison, size_t capacity,
-                                       const struct aorta_hwq_compared *pair) {
+static aorta_status warn_of_short_runs(struct aorta_hwq_comparison *comparison, const struct aorta_hwq_compared *pair) {
     static const double enough_ms = 500.0;
     double shortest = INFINITY;
     const struct aorta_hwq_measurement *sides[2] = {pair->baseline, pair->test};
@@ -152,7 +146,7 @@ static aorta_status warn_of_short_runs(struct aorta_hwq_comparison *comparison, 
         if (sides[i]->runs == 1) shortest = fmin(shortest, sum);
     }
     if (shortest >= enough_ms) return NULL;
-    return warn(comparison, capacity,
+    return warn(comparison,
                 aorta_arena_printf(&comparison->arena,
                                    "%s on %s: a side is one run of %.2g s; a longer disturbance of the machine "
                                    "looks like a change: repeat the runs, or raise --iterations",
@@ -161,46 +155,37 @@ static aorta_status warn_of_short_runs(struct aorta_hwq_comparison *comparison, 
 }
 
 /* Times at different clocks differ even if the program is unchanged. */
-static aorta_status warn_of_clocks(struct aorta_hwq_comparison *comparison, size_t capacity,
-                                   const struct aorta_hwq_compared *pair) {
+static aorta_status warn_of_clocks(struct aorta_hwq_comparison *comparison, const struct aorta_hwq_compared *pair) {
     static const double alike = 0.03;
     const double baseline = pair->baseline->clock_mhz, test = pair->test->clock_mhz;
     if (!(fabs(test / baseline - 1.0) > alike)) return NULL; /* also when a clock is not known */
-    return warn(comparison, capacity,
-                aorta_arena_printf(&comparison->arena,
-                                   "%s on %s: the device's clock was %.0f MHz in the baseline, %.0f MHz in "
-                                   "the test: the time of kernels depends on it",
-                                   pair->baseline->workload, aorta_counted(pair->baseline->streams, "stream").text,
-                                   baseline, test));
+    return warn(comparison, aorta_arena_printf(&comparison->arena,
+                                               "%s on %s: the device's clock was %.0f MHz in the baseline, %.0f MHz in "
+                                               "the test: the time of kernels depends on it",
+                                               pair->baseline->workload,
+                                               aorta_counted(pair->baseline->streams, "stream").text, baseline, test));
 }
 
-static aorta_status warn_of_single(struct aorta_hwq_comparison *comparison, size_t capacity,
-                                   const struct aorta_hwq_measurements *one, const struct aorta_hwq_measurements *other,
-                                   const char *where) {
+static aorta_status warn_of_single(struct aorta_hwq_comparison *comparison, const struct aorta_hwq_measurements *one,
+                                   const struct aorta_hwq_measurements *other, const char *where) {
     for (size_t i = 0; i < one->count; i++) {
         if (find(other, &one->items[i])) continue;
-        AORTA_TRY(warn(comparison, capacity,
+        AORTA_TRY(warn(comparison,
                        aorta_arena_printf(&comparison->arena, "%s on %s is only in the %s", one->items[i].workload,
                                           aorta_counted(one->items[i].streams, "stream").text, where)));
     }
-    for (size_t i = 0; i < one->note_count; i++) AORTA_TRY(warn(comparison, capacity, one->notes[i]));
+    for (size_t i = 0; i < one->note_count; i++) AORTA_TRY(warn(comparison, one->notes[i]));
     return NULL;
 }
 
 static aorta_status collect_warnings(struct aorta_hwq_comparison *comparison) {
-    size_t capacity = comparison->baseline->count + comparison->test->count + comparison->baseline->note_count +
-                      comparison->test->note_count;
-    for (size_t i = 0; i < comparison->pair_count; i++)
-        capacity += comparison->pairs[i].baseline->setting_count + comparison->pairs[i].test->setting_count + 3;
-    comparison->warnings = aorta_arena_alloc(&comparison->arena, (capacity + 1) * sizeof *comparison->warnings);
-    if (!comparison->warnings) return AORTA_ERROR(AORTA_MEMORY, "no memory for the comparison");
     for (size_t i = 0; i < comparison->pair_count; i++) {
-        AORTA_TRY(warn_of_settings(comparison, capacity, &comparison->pairs[i]));
-        AORTA_TRY(warn_of_short_runs(comparison, capacity, &comparison->pairs[i]));
-        AORTA_TRY(warn_of_clocks(comparison, capacity, &comparison->pairs[i]));
+        AORTA_TRY(warn_of_settings(comparison, &comparison->pairs[i]));
+        AORTA_TRY(warn_of_short_runs(comparison, &comparison->pairs[i]));
+        AORTA_TRY(warn_of_clocks(comparison, &comparison->pairs[i]));
     }
-    AORTA_TRY(warn_of_single(comparison, capacity, comparison->baseline, comparison->test, "baseline"));
-    return warn_of_single(comparison, capacity, comparison->test, comparison->baseline, "test");
+    AORTA_TRY(warn_of_single(comparison, comparison->baseline, comparison->test, "baseline"));
+    return warn_of_single(comparison, comparison->test, comparison->baseline, "test");
 }
 
 /* ---- the comparison ---- */
@@ -356,10 +341,6 @@ static const struct aorta_row side_rows[] = {
     {0}};
 #undef AT
 
-static const char *change_name(int change) {
-    return name_of_change((enum aorta_hwq_change)change);
-}
-
 struct pair_values {
     const char *workload, *reason;
     int64_t stream_count, wanted;
@@ -376,7 +357,7 @@ struct pair_values {
 static const struct aorta_row pair_rows[] = {
     {"workload", AORTA_ROW_TEXT, AT(workload), .help = "its name"},
     {"stream_count", AORTA_ROW_INT, AT(stream_count), .help = "streams"},
-    {"change", AORTA_ROW_CHOICE, AT(change), .help = "one of", .name = change_name, .names = AORTA_HWQ_CHANGE_COUNT},
+    {"change", AORTA_ROW_CHOICE, AT(change), .help = "one of", .name = name_of_change, .names = AORTA_HWQ_CHANGE_COUNT},
     {"reason", AORTA_ROW_TEXT, AT(reason), .help = "uncertain for another reason than the interval"},
     {"change_percent", AORTA_ROW_NUMBER, AT(change_percent), "percent", 3, .help = "of the median"},
     {"iterations_wanted", AORTA_ROW_INT, AT(wanted), .help = "that are probably enough to decide"},
@@ -447,7 +428,7 @@ void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, st
     aorta_json_key_double(json, "between_runs", comparison->options.between_runs);
     aorta_json_key_object(json, "changes");
     for (enum aorta_hwq_change change = 0; change < AORTA_HWQ_CHANGE_COUNT; change++)
-        aorta_json_key_int(json, name_of_change(change), (int64_t)comparison->changes[change]);
+        aorta_json_key_int(json, name_of_change((int)change), (int64_t)comparison->changes[change]);
     aorta_json_object_end(json);
     aorta_table_json(&pairs, comparison, json);
     aorta_json_key_array(json, "warnings");
@@ -471,8 +452,8 @@ void aorta_hwq_measurements_json(const struct aorta_hwq_measurements *measuremen
         for (size_t j = 0; j < item->count; j++) aorta_json_fixed(json, item->times_ms[j], 6);
         aorta_json_array_end(json);
         aorta_json_key_object(json, "settings");
-        for (size_t j = 0; j < item->setting_count; j++)
-            aorta_json_key_string(json, item->settings[j].key, item->settings[j].value);
+        for (size_t j = 0; j < item->settings.count; j++)
+            aorta_json_key_string(json, item->settings.items[j].key, item->settings.items[j].value);
         aorta_json_object_end(json);
         aorta_json_object_end(json);
     }

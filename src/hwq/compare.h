@@ -6,15 +6,10 @@
 #ifndef AORTA_HWQ_COMPARE_H
 #define AORTA_HWQ_COMPARE_H
 
-#include "base/arena.h"
 #include "base/compare.h"
+#include "base/settings.h"
 
 #include <stdbool.h>
-
-/* One setting of a result or of its file: "device_info.name", "NVIDIA H100". */
-struct aorta_hwq_setting {
-    const char *key, *value; /* value: as text; can be "null" */
-};
 
 struct aorta_hwq_measurement {
     const char *workload;
@@ -26,9 +21,8 @@ struct aorta_hwq_measurement {
     size_t *lengths;   /* iterations of each */
     double *pressures; /* of the machine, of each (base/compare.h); NaN: not known */
     bool simulated;
-    double clock_mhz; /* the device's, mean over runs; NaN: not known */
-    struct aorta_hwq_setting *settings;
-    size_t setting_count;
+    double clock_mhz;               /* the device's, mean over runs; NaN: not known */
+    struct aorta_settings settings; /* of a result and of its file: "device_info.name", "NVIDIA H100" */
 };
 
 struct aorta_hwq_measurements {
@@ -46,11 +40,10 @@ struct aorta_hwq_measurements {
 AORTA_MUST_USE aorta_status aorta_hwq_measurements_open(const char *path, struct aorta_hwq_measurements *measurements);
 void aorta_hwq_measurements_close(struct aorta_hwq_measurements *measurements);
 
-/* Visits each setting that differs between two results, with both values, "null" for one that was not set. Ends with
- * the first failure of `visit`. */
-AORTA_MUST_USE aorta_status aorta_hwq_differences(
-    const struct aorta_hwq_measurement *left, const struct aorta_hwq_measurement *right,
-    aorta_status (*visit)(void *user, const char *key, const char *left_value, const char *right_value), void *user);
+/* Settings that differ and may change times. Free them in any case. */
+AORTA_MUST_USE aorta_status aorta_hwq_differences(const struct aorta_hwq_measurement *left,
+                                                  const struct aorta_hwq_measurement *right,
+                                                  struct aorta_differences *differences);
 
 enum aorta_hwq_change {
     AORTA_HWQ_UNCHANGED,
@@ -87,7 +80,7 @@ struct aorta_hwq_comparison {
     size_t pair_count;
     size_t changes[AORTA_HWQ_CHANGE_COUNT];
     const char **warnings; /* settings that differ, results without a partner */
-    size_t warning_count;
+    size_t warning_count, warning_capacity;
 };
 
 /* AORTA_USAGE when there is nothing to pair. */

@@ -58,8 +58,8 @@ static bool is_ignored(const char *key) {
 
 struct settings {
     struct aorta_arena *arena;
-    struct aorta_hwq_setting *items;
-    size_t count, capacity;
+    struct aorta_settings list;
+    size_t capacity;
     bool failed, too_many;
 };
 
@@ -81,19 +81,20 @@ static char *text_of(const json_t *value) {
 }
 
 static void add_setting(struct settings *settings, const char *key, const json_t *value) {
-    settings->too_many |= settings->count == MOST_SETTINGS; /* comparing them takes time with their square */
+    struct aorta_settings *list = &settings->list;
+    settings->too_many |= list->count == MOST_SETTINGS; /* comparing them takes time with their square */
     if (settings->too_many) return;
     char *text = text_of(value);
-    struct aorta_hwq_setting *items = aorta_arena_grow(settings->arena, settings->items, settings->count,
-                                                       &settings->capacity, sizeof *settings->items);
-    if (items) settings->items = items;
-    const char *key_copy = copy_printable(settings->arena, key);
-    const char *value_copy = text ? copy_printable(settings->arena, text) : NULL;
+    struct aorta_setting *items =
+        aorta_arena_grow(settings->arena, list->items, list->count, &settings->capacity, sizeof *list->items);
+    if (items) list->items = items;
+    const struct aorta_setting setting = {copy_printable(settings->arena, key),
+                                          text ? copy_printable(settings->arena, text) : NULL};
     free(text);
-    if (!items || !key_copy || !value_copy)
-        settings->failed = true;
+    if (items && setting.key && setting.value)
+        items[list->count++] = setting;
     else
-        items[settings->count++] = (struct aorta_hwq_setting){key_copy, value_copy};
+        settings->failed = true;
 }
 
 static void collect(struct settings *settings, const char *prefix, json_t *object, int depth) {
@@ -110,35 +111,21 @@ static void collect(struct settings *settings, const char *prefix, json_t *objec
     }
 }
 
-static const char *setting_of(const struct aorta_hwq_measurement *measurement, const char *key) {
-    for (size_t i = 0; i < measurement->setting_count; i++)
-        if (strcmp(measurement->settings[i].key, key) == 0) return measurement->settings[i].value;
-    return NULL;
-}
-
 /* A variable that is not in a file was not set; other keys are compared only where both files have them, as ours and
  * the original's differ. */
-static bool is_variable(const char *key) {
-    return strncmp(key, "environment.", 12) == 0;
-}
-
-static bool differs(const char *key, const char *left, const char *right) {
-    if (left && right) return strcmp(left, right) != 0;
-    return is_variable(key) && strcmp(left ? left : right, "null") != 0;
+static bool matters(const struct aorta_setting_difference *d) {
+    if (d->reference && d->candidate) return true;
+    return strncmp(d->key, "environment.", 12) == 0 && strcmp(d->reference ? d->reference : d->candidate, "null") != 0;
 }
 
 aorta_status aorta_hwq_differences(const struct aorta_hwq_measurement *left, const struct aorta_hwq_measurement *right,
-                                   aorta_status (*visit)(void *user, const char *key, const char *left_value,
-                                                         const char *right_value),
-                                   void *user) {
-    for (size_t i = 0; i < left->setting_count; i++) {
-        const char *key = left->settings[i].key, *own = left->settings[i].value, *other = setting_of(right, key);
-        if (differs(key, own, other)) AORTA_TRY(visit(user, key, own, other ? other : "null"));
-    }
-    for (size_t i = 0; i < right->setting_count; i++) {
-        const char *key = right->settings[i].key, *own = right->settings[i].value;
-        if (!setting_of(left, key) && differs(key, NULL, own)) AORTA_TRY(visit(user, key, "null", own));
-    }
+                                   struct aorta_differences *differences) {
+    size_t count = 0;
+    *differences = (struct aorta_differences){0};
+    AORTA_TRY(aorta_differences_add(differences, &left->settings, &right->settings));
+    for (size_t i = 0; i < differences->count; i++)
+        if (matters(&differences->items[i])) differences->items[count++] = differences->items[i];
+    differences->count = count;
     return NULL;
 }
 
@@ -172,28 +159,27 @@ static struct aorta_hwq_measurement *find_measurement(struct aorta_hwq_measureme
 
 /* ---- repeated runs ---- */
 
-struct notes_target {
-    struct reader *reader;
-    const struct aorta_hwq_measurement *first;
-};
-
-static aorta_status note_setting(void *user, const char *key, const char *first, const char *found) {
-    const struct notes_target *target = user;
-    struct reader *reader = target->reader;
+static aorta_status note_setting(struct reader *reader, const char *file, const char *key, const char *first,
+                                 const char *found) {
     struct aorta_arena *arena = &reader->measurements->arena;
     const char *what = aorta_arena_printf(arena, "%s differs", key);
-    const char *why =
-        aorta_arena_printf(arena, "%s, but %s in %s, which is pooled with it", found, first, target->first->file);
+    const char *why = aorta_arena_printf(arena, "%s, but %s in %s, which is pooled with it", found ? found : "null",
+                                         first ? first : "null", file);
     return what && why ? add_note(reader, what, why) : no_memory(reader->measurements->path);
 }
 
 /* Pooled runs are compared as one, so differing settings (such as the GPU) need a warning. */
 static aorta_status note_settings(struct reader *reader, const struct aorta_hwq_measurement *measurement,
                                   const struct aorta_hwq_measurement *found) {
-    struct notes_target target = {reader, measurement};
-    AORTA_TRY(aorta_hwq_differences(measurement, found, note_setting, &target));
-    if (measurement->simulated == found->simulated) return NULL;
-    return note_setting(&target, "simulated", measurement->simulated ? "true" : "false",
+    struct aorta_differences differences;
+    aorta_status status = aorta_hwq_differences(measurement, found, &differences);
+    for (size_t i = 0; !status && i < differences.count; i++) {
+        const struct aorta_setting_difference *d = &differences.items[i];
+        status = note_setting(reader, measurement->file, d->key, d->reference, d->candidate);
+    }
+    aorta_differences_free(&differences);
+    if (status || measurement->simulated == found->simulated) return status;
+    return note_setting(reader, measurement->file, "simulated", measurement->simulated ? "true" : "false",
                         found->simulated ? "true" : "false");
 }
 
@@ -277,8 +263,7 @@ static aorta_status read_result(struct reader *reader, const json_t *object, con
     collect(&settings, "file_environment", environment, 0);
     if (settings.failed) return no_memory(reader->measurements->path);
     if (settings.too_many) return wrong(reader, what, "its metadata holds more than 4096 values");
-    measurement.settings = settings.items;
-    measurement.setting_count = settings.count;
+    measurement.settings = settings.list;
     return add_measurement(reader, &measurement);
 }
 

@@ -1,4 +1,4 @@
-/* Gaps between the kernels of an iteration (timeline/spans.h), split into those of the device and those of the host.
+/* Gaps between the kernels of an iteration (hwq/spans.h), split into those of the device and those of the host.
  *
  * A gap is the host's when the host began to launch the second kernel only after the first had ended, or when a call of
  * the host returned within it (an optimizer on the CPU). With a gate and in a replay no launch is late. */

@@ -1,4 +1,5 @@
 #include "hwq/limit.h"
+#include "base/rows.h"
 
 #include <math.h>
 
@@ -38,10 +39,21 @@ void aorta_hwq_busy_free(struct aorta_hwq_busy *busy) {
 
 /* ---- what limits ---- */
 
-static enum aorta_hwq_limit_by find_cause(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
-                                          bool gate, bool marked) {
+static bool is_own(const char *source) { /* not the probe's */
+    return source && source[0] == 'w';
+}
+
+static double host_gap_share(const struct aorta_hwq_switch *gaps) {
+    const size_t host = gaps->host.intra_samples + gaps->host.inter_samples;
+    const size_t own =
+        (is_own(gaps->intra_source) ? gaps->intra_samples : 0) + (is_own(gaps->inter_source) ? gaps->inter_samples : 0);
+    return host ? (double)host / (double)(host + own) : NAN;
+}
+
+static enum aorta_hwq_finding find_cause(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
+                                         bool gate, bool marked) {
     const struct aorta_hwq_switch *gaps = &result->switch_latency;
-    if (isnan(limit->busy_share)) return AORTA_HWQ_LIMIT_UNKNOWN;
+    if (isnan(limit->busy_share)) return AORTA_HWQ_LIMIT_UNSTAMPED;
     const bool idle = limit->busy_share<by_kernels, host = limit->host_share> limit->waiting_share;
     if (idle && host) return AORTA_HWQ_LIMIT_HOST_WORK;
     if (!gate && limit->queueing_share >= by_queueing && (marked || limit->busy_share < by_queueing))
@@ -49,7 +61,7 @@ static enum aorta_hwq_limit_by find_cause(const struct aorta_hwq_limit *limit, c
     if (!gate && marked && limit->queueing_share > 0.5 && limit->busy_ms > too_slow * result->latency_ms.p50)
         return AORTA_HWQ_LIMIT_UNKNOWN;
     if (idle) return AORTA_HWQ_LIMIT_WAITING;
-    if (gaps->intra_samples >= fewest_gaps && gaps->intra_source && gaps->intra_source[0] == 'w' &&
+    if (gaps->intra_samples >= fewest_gaps && is_own(gaps->intra_source) &&
         gaps->intra_gap_ms >= by_gaps * limit->kernel_ms)
         return AORTA_HWQ_LIMIT_GAPS;
     return AORTA_HWQ_LIMIT_KERNELS;
@@ -69,182 +81,67 @@ struct aorta_hwq_limit aorta_hwq_limit_find(const struct aorta_hwq_busy *busy, c
         fmin(aorta_hwq_samples_median(&busy->idle), fmax(1.0 - (limit.busy_ms + limit.host_ms) / p50, 0.0));
     limit.host_share = (1.0 - limit.waiting_share) * limit.host_ms / (limit.busy_ms + limit.host_ms);
     limit.busy_share = 1.0 - limit.waiting_share - limit.host_share;
+    limit.host_gap_share = host_gap_share(&result->switch_latency);
     limit.by = find_cause(&limit, result, gate, busy->marked);
+    limit.without_ms = p50 * (1.0 - (limit.by == AORTA_HWQ_LIMIT_WAITING     ? limit.waiting_share
+                                     : limit.by == AORTA_HWQ_LIMIT_HOST_WORK ? limit.host_share
+                                                                             : NAN));
     return limit;
 }
 
-/* ---- text ---- */
-
-static double launch_us(const struct aorta_hwq_result *result) {
-    const struct aorta_hwq_figure *figure = aorta_hwq_result_find(result, "host_us_per_launch");
-    return figure ? figure->value : NAN;
-}
-
-static void say_waiting(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
-                        struct aorta_text *out) {
-    const struct aorta_hwq_switch *gaps = &result->switch_latency;
-    const size_t host = gaps->host.intra_samples + gaps->host.inter_samples;
-    const size_t own = (gaps->intra_source && gaps->intra_source[0] == 'w' ? gaps->intra_samples : 0) +
-                       (gaps->inter_source && gaps->inter_source[0] == 'w' ? gaps->inter_samples : 0);
-    const double share = limit->waiting_share;
-    aorta_text_printf(out,
-                      "waiting: for %.0f%% of an iteration (%.4g ms) nothing runs on any stream; without waiting it "
-                      "would be %.1f times as fast",
-                      100 * share, share * result->latency_ms.p50, 1.0 / (1.0 - share));
-    if (host && host + own)
-        aorta_text_printf(out, "; in %.0f%% of the gaps the device waits for the host",
-                          100.0 * (double)host / (double)(host + own));
-    else
-        aorta_text_puts(out, "; the next work is queued already: events between streams, launches and copies take the "
-                             "time");
-}
-
-static void say_kernels(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
-                        struct aorta_text *out) {
-    aorta_text_printf(out, "the kernels: something runs for %.0f%% of an iteration", 100 * limit->busy_share);
-    if (result->stream_count > 1)
-        aorta_text_printf(out, ", and %.1f of the %d streams run side by side", limit->at_once, result->stream_count);
-    if (limit->host_share >= 0.01) aorta_text_printf(out, "; for %.0f%% only the host works", 100 * limit->host_share);
-    if (limit->waiting_share < 0.005)
-        aorta_text_puts(out, "; it never waits for a launch or a switch between streams");
-    else
-        aorta_text_printf(out, "; waiting for launches and switches takes at most %.1f%%", 100 * limit->waiting_share);
-}
-
-static void say_unknown(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
-                        struct aorta_text *out) {
-    if (isnan(limit->busy_share)) {
-        aorta_text_puts(out, "not known: no kernel was stamped");
-        return;
-    }
-    aorta_text_printf(
-        out,
-        "not known: the host queues for %.0f%% of an iteration, and stamps around operations slow it down too much "
-        "to measure the device (%.4g ms of work in an iteration of %.4g ms); --gate and --graph show it",
-        100 * limit->queueing_share, limit->busy_ms, result->latency_ms.p50);
-}
-
-void aorta_hwq_limit_text(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
-                          struct aorta_text *out) {
-    switch (limit->by) {
-    case AORTA_HWQ_LIMIT_HOST_WORK:
-        aorta_text_printf(out,
-                          "the host's own work: for %.0f%% of an iteration (%.4g ms) it computes while the device is "
-                          "idle; with that hidden an iteration would be %.1f times as fast",
-                          100 * limit->host_share, limit->host_ms, 1.0 / (1.0 - limit->host_share));
-        return;
-    case AORTA_HWQ_LIMIT_LAUNCHES:
-        aorta_text_printf(out,
-                          "the host's launches: queueing takes %.0f%% of an iteration (%.2f us a launch), the device "
-                          "runs something in %.0f%% of it at most",
-                          100 * limit->queueing_share, launch_us(result), 100 * limit->busy_share);
-        return;
-    case AORTA_HWQ_LIMIT_WAITING:
-        say_waiting(limit, result, out);
-        return;
-    case AORTA_HWQ_LIMIT_GAPS:
-        aorta_text_printf(out,
-                          "gaps within streams: %.3f us after each kernel of %.3f us; %.1f of %d streams run at a "
-                          "time",
-                          1e3 * result->switch_latency.intra_gap_ms, 1e3 * limit->kernel_ms, limit->at_once,
-                          result->stream_count);
-        return;
-    case AORTA_HWQ_LIMIT_KERNELS:
-        say_kernels(limit, result, out);
-        return;
-    case AORTA_HWQ_LIMIT_UNKNOWN:
-    default:
-        say_unknown(limit, result, out);
-        return;
-    }
-}
-
-void aorta_hwq_limit_try(const struct aorta_hwq_limit *limit, bool graph, struct aorta_text *out) {
-    if (limit->by == AORTA_HWQ_LIMIT_LAUNCHES && !graph)
-        aorta_text_puts(out, "--graph queues an iteration with one launch, --gate shows the device without the host; ");
-    if (limit->by == AORTA_HWQ_LIMIT_WAITING && !graph)
-        aorta_text_puts(out, "--graph makes launches and waits between streams cheaper; ");
-    if (limit->by == AORTA_HWQ_LIMIT_GAPS)
-        aorta_text_puts(out, "fewer and longer kernels (fusing them), or more streams while there are free queues "
-                             "(aorta hwq map); ");
-}
+/* ---- clocks and drift ---- */
 
 aorta_status aorta_hwq_find_low_clocks(struct aorta_hwq_result *result) {
-    const struct aorta_clocks *clocks = &result->clocks;
-    struct aorta_text text = {0};
-    if (!aorta_clocks_low(clocks)) return NULL;
-    aorta_clocks_sentence(clocks, &text);
-    aorta_status status = aorta_text_check(&text);
-    if (!status) status = aorta_hwq_result_finding(result, "the device's clock was low, %s", text.data);
-    aorta_text_free(&text);
-    return status;
+    return aorta_clocks_low(&result->clocks) ? aorta_hwq_result_finding(result, AORTA_HWQ_LOW_CLOCK) : NULL;
 }
 
 /* The clock can have fallen before its first sample. */
-static void say_slower(const struct aorta_clocks *clocks, struct aorta_text *out) {
+static enum aorta_hwq_finding why_slower(const struct aorta_clocks *clocks) {
     struct aorta_text why = {0};
-    const bool several = clocks->readings > 1, known = clocks->readings && aorta_clocks_why(clocks, &why);
-    if (several && clocks->last_mhz < 0.99 * clocks->first_mhz)
-        aorta_text_printf(out, "its clock fell from %.0f to %.0f MHz", clocks->first_mhz, clocks->last_mhz);
-    else if (known)
-        aorta_text_printf(out, "the device was %s", why.data);
-    else if (aorta_clocks_low(clocks))
-        aorta_text_puts(out, "its clock is low");
-    else if (several)
-        aorta_text_printf(out, "not for its clock, %.0f MHz in all %zu readings at least: other work on the machine",
-                          clocks->mhz.min, clocks->readings);
-    else
-        aorta_text_puts(out, "clocks that fall under power or heat limits, or other work on the machine");
-    out->failed |= why.failed;
+    const bool several = clocks->readings > 1, limited = clocks->readings && aorta_clocks_why(clocks, &why);
     aorta_text_free(&why);
+    if (several && clocks->last_mhz < 0.99 * clocks->first_mhz) return AORTA_HWQ_SLOWER_AS_CLOCK_FELL;
+    if (limited) return AORTA_HWQ_SLOWER_AS_LIMITED;
+    if (aorta_clocks_low(clocks)) return AORTA_HWQ_SLOWER_AT_LOW_CLOCK;
+    return several ? AORTA_HWQ_SLOWER_AT_STEADY_CLOCK : AORTA_HWQ_SLOWER;
 }
 
 aorta_status aorta_hwq_find_drift(struct aorta_hwq_result *result) {
     enum { FEWEST = 20 };
     const size_t quarter = result->iteration_count / 4;
-    struct aorta_text why = {0};
     if (result->iteration_count < FEWEST) return NULL;
     const double first = aorta_summarise(result->iteration_times_ms, quarter).p50;
     const double last = aorta_summarise(result->iteration_times_ms + result->iteration_count - quarter, quarter).p50;
+    result->first_quarter_ms = first;
+    result->last_quarter_ms = last;
     if (fabs(last / first - 1.0) < 0.05) return NULL;
-    if (last > first)
-        say_slower(&result->clocks, &why);
-    else
-        aorta_text_puts(&why, "more --warmup would exclude them");
-    aorta_status status = aorta_text_check(&why);
-    if (!status)
-        status = aorta_hwq_result_finding(
-            result, "iterations become %s: the last quarter takes %.4g ms, the first %.4g ms (%+.0f%%): %s",
-            last > first ? "slower" : "faster", last, first, 100 * (last / first - 1.0), why.data);
-    aorta_text_free(&why);
-    return status;
+    return aorta_hwq_result_finding(result, last > first ? why_slower(&result->clocks) : AORTA_HWQ_FASTER);
 }
 
-static const char *const names[] = {[AORTA_HWQ_LIMIT_HOST_WORK] = "host_work",
-                                    [AORTA_HWQ_LIMIT_LAUNCHES] = "launches",
-                                    [AORTA_HWQ_LIMIT_WAITING] = "waiting",
-                                    [AORTA_HWQ_LIMIT_GAPS] = "gaps",
-                                    [AORTA_HWQ_LIMIT_KERNELS] = "kernels"};
+/* ---- JSON ---- */
 
-const char *aorta_hwq_limit_name(enum aorta_hwq_limit_by by) {
-    return names[by];
-}
+#define ROW(key, member, unit, words)                                                                                  \
+    { (key), AORTA_ROW_NUMBER, offsetof(struct aorta_hwq_limit, member), (unit), .help = (words) }
+const struct aorta_row aorta_hwq_limit_rows[] = {
+    ROW("busy_ms", busy_ms, "ms", "something runs on any stream"),
+    ROW("busy_share", busy_share, "share", "the same as a share of the median iteration"),
+    ROW("host_work_ms", host_ms, "ms", "only a call of the host runs"),
+    ROW("host_work_share", host_share, "share", "the same as a share"),
+    ROW("waiting_share", waiting_share, "share", "nothing runs"),
+    ROW("host_queueing_share", queueing_share, "share", "the host queues work"),
+    ROW("streams_at_once", at_once, NULL, "streams that run something while any does"),
+    ROW("kernel_mean_ms", kernel_ms, "ms", "a kernel"),
+    ROW("iteration_without_ms", without_ms, "ms", "the iteration without its limit, of host work or waiting"),
+    ROW("host_gap_share", host_gap_share, "share", "gaps in which the device waits for the host"),
+    {0}};
 
-void aorta_hwq_limit_json(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
-                          struct aorta_json *json) {
+void aorta_hwq_limit_json(const struct aorta_hwq_result *result, struct aorta_json *json) {
     struct aorta_text text = {0};
-    aorta_hwq_limit_text(limit, result, &text);
+    (void)aorta_hwq_finding_text(result, result->limit.by, &text);
     aorta_json_object(json);
-    aorta_json_key_string(json, "by", names[limit->by]);
+    aorta_json_key_string(json, "by", aorta_hwq_finding_key(result->limit.by));
     aorta_json_key_string(json, "text", text.data);
-    aorta_json_key_double(json, "busy_ms", limit->busy_ms);
-    aorta_json_key_double(json, "busy_share", limit->busy_share);
-    aorta_json_key_double(json, "host_work_ms", limit->host_ms);
-    aorta_json_key_double(json, "host_work_share", limit->host_share);
-    aorta_json_key_double(json, "waiting_share", limit->waiting_share);
-    aorta_json_key_double(json, "host_queueing_share", limit->queueing_share);
-    aorta_json_key_double(json, "streams_at_once", limit->at_once);
-    aorta_json_key_double(json, "kernel_mean_ms", limit->kernel_ms);
+    aorta_rows_json(aorta_hwq_limit_rows, &result->limit, 0, json);
     aorta_json_object_end(json);
     aorta_text_free(&text);
 }

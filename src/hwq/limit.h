@@ -24,17 +24,13 @@ void aorta_hwq_busy_free(struct aorta_hwq_busy *busy);
 /* From result's latency, launches and gaps. `gate`: launches do not limit. */
 struct aorta_hwq_limit aorta_hwq_limit_find(const struct aorta_hwq_busy *busy, const struct aorta_hwq_result *result,
                                             bool gate);
-/* Sentences without their full stop: the limit and its size; what to try (may be empty). */
-void aorta_hwq_limit_text(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
-                          struct aorta_text *out);
-void aorta_hwq_limit_try(const struct aorta_hwq_limit *limit, bool graph, struct aorta_text *out);
+extern const struct aorta_row aorta_hwq_limit_rows[];
+void aorta_hwq_limit_json(const struct aorta_hwq_result *result, struct aorta_json *json); /* an object */
+
 /* Adds a finding where the device's clock was low. */
 AORTA_MUST_USE aorta_status aorta_hwq_find_low_clocks(struct aorta_hwq_result *result);
 /* Adds a finding when the last quarter of at least 20 iterations differs by 5% from the first: a median hides that a
- * device slows down during the run, as an H100 does after half a second of large products. Names the clock as the
- * reason if its samples show that. */
+ * device slows down during the run, as an H100 does after half a second of large products. */
 AORTA_MUST_USE aorta_status aorta_hwq_find_drift(struct aorta_hwq_result *result);
-void aorta_hwq_limit_json(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
-                          struct aorta_json *json); /* an object */
 
 #endif

@@ -69,37 +69,26 @@ static void for_each_part(const struct aorta_map *map, part_visitor visit, void 
 /* ---- text ---- */
 
 static void say_part(const struct part *part, void *user) {
-    struct aorta_text *text = user;
-    const char *role = aorta_map_role_name(part->role), *level = aorta_map_priority_name(part->priority);
-    aorta_text_printf(text, "  %d %s stream%s of %s priority: ", part->streams, role, part->streams == 1 ? "" : "s",
-                      level);
-    if (part->streams == 1)
-        aorta_text_puts(text, "one queue\n");
-    else if (part->queues == part->streams)
-        aorta_text_printf(text, "%d queues, one for each stream\n", part->queues);
-    else if (part->queues == 1)
-        aorta_text_puts(text, "all share 1 queue\n");
-    else
-        aorta_text_printf(text, "%d queues, up to %d streams on one\n", part->queues, part->largest);
+    static const char *const names[AORTA_MAP_ROLE_COUNT] = {"compute", "copies", "collectives"};
+    struct aorta_text text = {0};
+    aorta_text_printf(&text, "%s of %s priority: %s", aorta_counted(part->streams, "stream").text,
+                      aorta_map_priority_name(part->priority), aorta_counted(part->queues, "queue").text);
+    if (part->largest > 1) aorta_text_printf(&text, ", up to %d streams on one", part->largest);
+    aorta_text_fact(user, names[part->role], &text);
+    aorta_text_free(&text);
 }
 
+/* Queues of several streams. */
 static void say_groups(const struct aorta_map *map, struct aorta_text *text) {
-    int alone = 0;
+    if (map->group_count == map->count) return;
+    aorta_text_puts(text, "\nStreams that share a queue\n");
     for (int group = 0; group < map->group_count; group++) {
-        if (group_size(map, group) == 1) {
-            alone++;
-            continue;
-        }
+        if (group_size(map, group) == 1) continue;
         aorta_text_printf(text, "  queue %d:", group);
         for (int i = 0; i < map->count; i++)
             if (map->streams[i].group == group) aorta_text_printf(text, " %s", map->streams[i].name);
         aorta_text_puts(text, "\n");
     }
-    if (alone == map->count)
-        aorta_text_puts(text, "  no two streams share a queue\n");
-    else if (alone)
-        aorta_text_printf(text, "  %d stream%s of %s own\n", alone, alone == 1 ? " has a queue" : "s have queues",
-                          alone == 1 ? "its" : "their");
 }
 
 static const char *symbol_of(const struct aorta_map *map, int blocker, int other) {
@@ -109,103 +98,79 @@ static const char *symbol_of(const struct aorta_map *map, int blocker, int other
     return pair->blocked && pair->differs ? "~" : ".";
 }
 
+/* Without a blocked probe there is nothing to draw. */
 static void draw(const struct aorta_map *map, struct aorta_text *text) {
-    size_t widest = 0;
-    bool unsure = false;
+    int widest = 0;
+    bool any = false, unsure = false;
     for (int i = 0; i < map->count; i++) {
-        size_t length = strlen(map->streams[i].name);
+        const int length = (int)strlen(map->streams[i].name);
         if (length > widest) widest = length;
-    }
-    for (int blocker = 0; blocker < map->count; blocker++) {
-        aorta_text_printf(text, "  %-*s ", (int)widest, map->streams[blocker].name);
         for (int other = 0; other < map->count; other++) {
-            const char *symbol = symbol_of(map, blocker, other);
-            unsure |= *symbol == '~';
-            aorta_text_puts(text, symbol);
+            any |= strchr("#~", *symbol_of(map, i, other)) != NULL;
+            unsure |= *symbol_of(map, i, other) == '~';
         }
+    }
+    if (!any) return;
+    aorta_text_printf(text, "\nA long kernel on the stream of a row and a short kernel on the stream of a column\n");
+    for (int blocker = 0; blocker < map->count; blocker++) {
+        aorta_text_printf(text, "  %-*s ", widest, map->streams[blocker].name);
+        for (int other = 0; other < map->count; other++) aorta_text_puts(text, symbol_of(map, blocker, other));
         aorta_text_puts(text, "\n");
     }
-    aorta_text_printf(text, "  # blocks the stream of this column   . does not%s\n",
-                      unsure ? "   ~ late once, not blocked" : "");
+    aorta_text_printf(text, "  # blocked   . not blocked%s\n", unsure ? "   ~ late once, not blocked" : "");
 }
 
 static void say_blocking(const struct aorta_map *map, struct aorta_text *text) {
     static const char *const sentences[] = {
-        [AORTA_MAP_BLOCKING_UNKNOWN] = NULL,
+        [AORTA_MAP_BLOCKING_UNKNOWN] = "",
         [AORTA_MAP_BLOCKING_WAITING] =
-            "A queue lets kernels of several streams run at once; it is blocked only while the command at its head has "
-            "to wait for its own stream.",
-        [AORTA_MAP_BLOCKING_RUNNING] =
-            "A queue runs one kernel at a time, which blocks all other streams on the queue.",
-        [AORTA_MAP_BLOCKING_MIXED] = "Any running kernel blocks some of the queues; only commands that wait for their "
-                                     "own stream block the other queues."};
-    if (sentences[map->blocking]) aorta_text_printf(text, "%s\n", sentences[map->blocking]);
+            "kernels of several streams run at once; a command that waits for its own stream blocks the queue",
+        [AORTA_MAP_BLOCKING_RUNNING] = "a queue runs one kernel at a time, which blocks all other streams on the queue",
+        [AORTA_MAP_BLOCKING_MIXED] = "any running kernel blocks some queues, only a waiting command the other queues"};
+    aorta_text_puts(text, sentences[map->blocking]);
 }
 
-static void say_warnings(const struct aorta_map *map, struct aorta_text *text) {
+static void say_warnings(const struct aorta_map *map, struct aorta_text *out) {
+    struct aorta_text text = {0};
     if (map->unsettled)
-        aorta_text_printf(text,
-                          "Not stable: the results of %d of %d directed pairs changed from run to run; other programs "
-                          "use the device, or it "
-                          "assigns queues to streams while they run.\n",
+        aorta_text_printf(&text,
+                          "results of %d of %d directed pairs change: other programs use the device, or it assigns "
+                          "queues while streams run",
                           map->unsettled, map->count * (map->count - 1));
+    aorta_text_fact(out, "not stable", &text);
     if (map->busy_only)
-        aorta_text_printf(
-            text,
-            "%d pair%s each other only while all streams have work: the device assigns queues to streams while they "
-            "run, about %d of them then. The matrix is for two streams at a time.\n",
-            map->busy_only, map->busy_only == 1 ? " blocks" : "s block", map->busy_queues);
+        aorta_text_printf(&text,
+                          "%s blocked only while all streams have work: the device assigns about %s to streams while "
+                          "they run; the matrix is for two streams at a time",
+                          aorta_counted(map->busy_only, "pair").text, aorta_counted(map->busy_queues, "queue").text);
+    aorta_text_fact(out, "while busy", &text);
     if (map->corrected > map->busy_only)
-        aorta_text_printf(text, "%s gave another result when probed alone; those results count.\n",
+        aorta_text_printf(&text, "%s gave another result alone; those results count",
                           aorta_counted(map->corrected - map->busy_only, "pair").text);
+    aorta_text_fact(out, "corrected", &text);
     if (map->one_sided)
-        aorta_text_printf(text, "%d pair%s each other in one direction only; they count as separate queues.\n",
-                          map->one_sided, map->one_sided == 1 ? " blocks" : "s block");
+        aorta_text_printf(&text, "%s blocked in one direction only, counted as separate queues",
+                          aorta_counted(map->one_sided, "pair").text);
+    aorta_text_fact(out, "one-sided", &text);
     if (!map->transitive)
-        aorta_text_puts(text, "Not every stream of a group shares with every other: streams use several queues.\n");
+        aorta_text_puts(&text, "a stream shares with some streams of its group only: streams use several queues");
+    aorta_text_fact(out, "groups", &text);
+    aorta_text_free(&text);
 }
 
 static void say_variables(struct aorta_text *text) {
-    bool any = false;
     for (const char *const *name = variables; *name; name++) {
         const char *value = getenv(*name);
-        if (!value) continue;
-        aorta_text_printf(text, "%s%s=%s", any ? ", " : "Environment: ", *name, value);
-        any = true;
+        if (value) aorta_text_printf(text, "%s%s=%s", text->length ? ", " : "", *name, value);
     }
-    aorta_text_puts(text, any ? "\n" : "Environment: no variable about queues is set, the driver's defaults apply.\n");
+    if (!text->length) aorta_text_puts(text, "no variable about queues is set: the driver's defaults apply");
 }
 
 static void say_advice(const struct aorta_map *map, const struct aorta_device_info *device, struct aorta_text *text) {
-    if (device->kind == AORTA_DEVICE_CPU) {
-        aorta_text_puts(text,
-                        "On the CPU device every stream is a thread of its own and none share a queue. The probes "
-                        "sleep, so the number of processors does not matter; real work shares them.\n");
-        return;
-    }
-    if (map->group_count == map->count && !map->busy_only) return;
-    if (device->kind == AORTA_DEVICE_CUDA)
-        aorta_text_puts(text,
-                        "Streams that share a queue can wait for each other without a dependency. For more queues, "
-                        "set CUDA_DEVICE_MAX_CONNECTIONS (1 to 32) before the program starts, or use fewer "
-                        "streams.\n");
-    else
-        aorta_text_puts(text,
-                        "Streams that share a queue wait for each other without a dependency. For more queues, set "
-                        "GPU_MAX_HW_QUEUES before the program starts (4 for each priority by default), or use "
-                        "fewer streams.\n");
-}
-
-static void say_notes(const struct aorta_map *map, const struct aorta_device_info *device, struct aorta_text *text) {
-    static const struct aorta_lines lines = {.width = 118};
-    struct aorta_text notes = {0};
-    say_blocking(map, &notes);
-    say_warnings(map, &notes);
-    say_advice(map, device, &notes);
-    text->failed |= notes.failed;
-    char *rest = notes.data;
-    for (const char *line; rest && (line = strsep(&rest, "\n")) && *line;) aorta_text_lines(text, line, &lines);
-    aorta_text_free(&notes);
+    if (device->kind == AORTA_DEVICE_CPU || (map->group_count == map->count && !map->busy_only)) return;
+    aorta_text_printf(text, "fewer streams, or more queues: set %s before the program starts",
+                      device->kind == AORTA_DEVICE_CUDA ? "CUDA_DEVICE_MAX_CONNECTIONS (1 to 32)"
+                                                        : "GPU_MAX_HW_QUEUES (default: 4 for each priority)");
 }
 
 static void say_copies(const struct aorta_map_copies *copies, struct aorta_text *text) {
@@ -220,27 +185,125 @@ static void say_copies(const struct aorta_map_copies *copies, struct aorta_text 
     }
 }
 
+static void say_answer(const struct aorta_map *map, const struct aorta_device_info *device, struct aorta_text *text) {
+    int most = 0;
+    for (int group = 0; group < map->group_count; group++)
+        if (group_size(map, group) > most) most = group_size(map, group);
+    if (map->group_count < map->count)
+        aorta_text_printf(text, "Queues: %d streams share %s, up to %d streams on one\n", map->count,
+                          aorta_counted(map->group_count, "queue").text, most);
+    else
+        aorta_text_printf(text, "Queues: no two of %d streams share one%s\n", map->count,
+                          device->kind == AORTA_DEVICE_CPU ? ": on the CPU device each stream is a thread" : "");
+}
+
 void aorta_map_text(const struct aorta_map *map, const struct aorta_map_copies *copies,
                     const struct aorta_device_info *device, struct aorta_text *text) {
-    const bool cpu = device->kind == AORTA_DEVICE_CPU;
-    aorta_text_printf(text, "%s of %s (%s:%d): %d found for %s\n",
-                      cpu ? "Threads in place of hardware queues" : "Hardware queues", device->name,
-                      aorta_device_kind_name(device->kind), device->index, map->group_count,
-                      aorta_counted(map->count, "stream").text);
-    say_variables(text);
+    struct aorta_text fact = {0};
+    say_answer(map, device, text);
+    aorta_text_puts(text, "\n");
+    aorta_text_printf(&fact, "%s (%s:%d)", device->name, aorta_device_kind_name(device->kind), device->index);
+    aorta_text_fact(text, "device", &fact);
     for_each_part(map, say_part, text);
-    if (map->comm_backend)
-        aorta_text_printf(text, "  (collectives of one rank, by %s)\n",
-                          strcmp(map->comm_backend, "nccl") == 0 ? "NCCL or RCCL" : "copies: NCCL is not used");
-    aorta_text_puts(text, "\n");
+    if (map->comm_backend && strcmp(map->comm_backend, "nccl") != 0)
+        aorta_text_puts(&fact, "the collectives are copies on one rank, as NCCL is not used");
+    aorta_text_fact(text, "simulated", &fact);
+    say_blocking(map, &fact);
+    aorta_text_fact(text, "blocking", &fact);
+    say_warnings(map, text);
+    say_variables(&fact);
+    aorta_text_fact(text, "environment", &fact);
+    aorta_text_printf(&fact, "%s with kernels of %.1f ms; %s confirmed separately",
+                      aorta_counted(map->rounds, "round").text, (double)map->hold_ns * 1e-6,
+                      aorta_counted(map->pairs_alone, "pair").text);
+    aorta_text_fact(text, "probes", &fact);
+    say_advice(map, device, &fact);
+    aorta_text_fact(text, "try", &fact);
+    aorta_text_free(&fact);
     say_groups(map, text);
-    aorta_text_puts(text, "\n");
     draw(map, text);
-    aorta_text_puts(text, "\n");
-    say_notes(map, device, text);
-    aorta_text_printf(text, "%s with kernels of %.1f ms; pairs probed alone: %d.\n",
-                      aorta_counted(map->rounds, "round").text, (double)map->hold_ns * 1e-6, map->pairs_alone);
     if (copies) say_copies(copies, text);
+}
+
+/* ---- tables ---- */
+
+struct stream_values {
+    const char *stream, *role, *priority;
+    int queue;
+};
+
+#define AT(member) offsetof(struct stream_values, member)
+static const struct aorta_row stream_rows[] = {
+    {"stream", AORTA_ROW_TEXT, AT(stream), .heading = "stream", .help = "its name"},
+    {"role", AORTA_ROW_TEXT, AT(role), .heading = "role", .help = "what it is for"},
+    {"priority", AORTA_ROW_TEXT, AT(priority), .heading = "priority", .help = "its level"},
+    {"queue", AORTA_ROW_INT32, AT(queue), .heading = "queue", .help = "streams with one number share a queue"},
+    {0}};
+#undef AT
+
+static size_t stream_count(const void *of) {
+    return (size_t)((const struct aorta_map *)of)->count;
+}
+
+static bool fill_stream(const void *of, size_t index, void *values) {
+    const struct aorta_map_stream *stream = &((const struct aorta_map *)of)->streams[index];
+    *(struct stream_values *)values = (struct stream_values){stream->name, aorta_map_role_name(stream->role),
+                                                             aorta_map_priority_name(stream->priority), stream->group};
+    return true;
+}
+
+struct copy_values {
+    const char *first, *second, *verdict;
+    double first_ms, second_ms, together_ms, first_end_ms;
+};
+
+#define AT(member) offsetof(struct copy_values, member)
+static const struct aorta_row copy_rows[] = {
+    {"first", AORTA_ROW_TEXT, AT(first), .heading = "first", .help = "kind of copy on one stream"},
+    {"second", AORTA_ROW_TEXT, AT(second), .heading = "second", .help = "and on the other"},
+    {"first_alone_ms", AORTA_ROW_NUMBER, AT(first_ms), "ms", 6, .heading = "first alone ms", .help = "median"},
+    {"second_alone_ms", AORTA_ROW_NUMBER, AT(second_ms), "ms", 6, .heading = "second alone ms", .help = "median"},
+    {"together_ms", AORTA_ROW_NUMBER, AT(together_ms), "ms", 6, .heading = "concurrent ms",
+     .help = "median of both at once"},
+    {"first_end_ms", AORTA_ROW_NUMBER, AT(first_end_ms), "ms", 6, .help = "median of the earlier end of both at once"},
+    {"verdict", AORTA_ROW_TEXT, AT(verdict), .heading = "result", .help = "whether they run at once"},
+    {0}};
+#undef AT
+
+static size_t copy_count(const void *of) {
+    (void)of;
+    return AORTA_MAP_COPY_PAIRS;
+}
+
+static bool fill_copy(const void *of, size_t index, void *values) {
+    const struct aorta_map_copy_pair *pair = &((const struct aorta_map_copies *)of)->pairs[index];
+    *(struct copy_values *)values = (struct copy_values){aorta_map_copy_name(pair->kinds[0]),
+                                                         aorta_map_copy_name(pair->kinds[1]),
+                                                         aorta_map_copies_verdict_name(pair->verdict),
+                                                         pair->alone_ms[0],
+                                                         pair->alone_ms[1],
+                                                         pair->together_ms,
+                                                         pair->first_end_ms};
+    return true;
+}
+
+static const struct aorta_result_table streams = {.key = "streams",
+                                                  .title = "Streams",
+                                                  .rows = stream_rows,
+                                                  .size = sizeof(struct stream_values),
+                                                  .count = stream_count,
+                                                  .fill = fill_stream};
+static const struct aorta_result_table of_copies = {.key = "copies",
+                                                    .title = "Copies",
+                                                    .rows = copy_rows,
+                                                    .size = sizeof(struct copy_values),
+                                                    .count = copy_count,
+                                                    .fill = fill_copy};
+const struct aorta_result_table *const aorta_map_tables[] = {&streams, &of_copies, NULL};
+
+aorta_status aorta_map_csv(const struct aorta_map *map, const struct aorta_map_copies *copies, const char *folder) {
+    AORTA_TRY(aorta_table_csv(&streams, map, folder));
+    return copies ? aorta_table_csv(&of_copies, copies, folder) : NULL;
 }
 
 /* ---- JSON ---- */
@@ -324,16 +387,11 @@ static void write_copies(const struct aorta_map_copies *copies, struct aorta_jso
     aorta_json_key_int(json, "bytes", (int64_t)copies->bytes);
     aorta_json_key_int(json, "samples", copies->samples);
     aorta_json_key_array(json, "pairs");
-    for (int i = 0; i < AORTA_MAP_COPY_PAIRS; i++) {
-        const struct aorta_map_copy_pair *pair = &copies->pairs[i];
+    for (size_t i = 0; i < AORTA_MAP_COPY_PAIRS; i++) {
+        struct copy_values values;
+        fill_copy(copies, i, &values);
         aorta_json_object(json);
-        aorta_json_key_string(json, "first", aorta_map_copy_name(pair->kinds[0]));
-        aorta_json_key_string(json, "second", aorta_map_copy_name(pair->kinds[1]));
-        aorta_json_key_fixed(json, "first_alone_ms", pair->alone_ms[0], 6);
-        aorta_json_key_fixed(json, "second_alone_ms", pair->alone_ms[1], 6);
-        aorta_json_key_fixed(json, "together_ms", pair->together_ms, 6);
-        aorta_json_key_fixed(json, "first_end_ms", pair->first_end_ms, 6);
-        aorta_json_key_string(json, "verdict", aorta_map_copies_verdict_name(pair->verdict));
+        aorta_rows_json(copy_rows, &values, 0, json);
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);
@@ -371,83 +429,4 @@ void aorta_map_json(const struct aorta_map *map, const struct aorta_map_copies *
     write_matrix(map, json);
     write_copies(copies, json);
     aorta_json_object_end(json);
-}
-
-/* ---- tables ---- */
-
-struct stream_values {
-    const char *stream, *role, *priority;
-    int queue;
-};
-
-#define AT(member) offsetof(struct stream_values, member)
-static const struct aorta_row stream_rows[] = {
-    {"stream", AORTA_ROW_TEXT, AT(stream), .heading = "stream", .help = "its name"},
-    {"role", AORTA_ROW_TEXT, AT(role), .heading = "role", .help = "what it is for"},
-    {"priority", AORTA_ROW_TEXT, AT(priority), .heading = "priority", .help = "its level"},
-    {"queue", AORTA_ROW_INT32, AT(queue), .heading = "queue", .help = "streams with one number share a queue"},
-    {0}};
-#undef AT
-
-static size_t stream_count(const void *of) {
-    return (size_t)((const struct aorta_map *)of)->count;
-}
-
-static bool fill_stream(const void *of, size_t index, void *values) {
-    const struct aorta_map_stream *stream = &((const struct aorta_map *)of)->streams[index];
-    *(struct stream_values *)values = (struct stream_values){stream->name, aorta_map_role_name(stream->role),
-                                                             aorta_map_priority_name(stream->priority), stream->group};
-    return true;
-}
-
-struct copy_values {
-    const char *first, *second, *verdict;
-    double first_ms, second_ms, together_ms;
-};
-
-#define AT(member) offsetof(struct copy_values, member)
-static const struct aorta_row copy_rows[] = {
-    {"first", AORTA_ROW_TEXT, AT(first), .heading = "first", .help = "kind of copy on one stream"},
-    {"second", AORTA_ROW_TEXT, AT(second), .heading = "second", .help = "and on the other"},
-    {"first_alone_ms", AORTA_ROW_NUMBER, AT(first_ms), "ms", .heading = "first alone ms", .help = "median"},
-    {"second_alone_ms", AORTA_ROW_NUMBER, AT(second_ms), "ms", .heading = "second alone ms", .help = "median"},
-    {"together_ms", AORTA_ROW_NUMBER, AT(together_ms), "ms", .heading = "concurrent ms",
-     .help = "median of both at once"},
-    {"verdict", AORTA_ROW_TEXT, AT(verdict), .heading = "result", .help = "whether they run at once"},
-    {0}};
-#undef AT
-
-static size_t copy_count(const void *of) {
-    (void)of;
-    return AORTA_MAP_COPY_PAIRS;
-}
-
-static bool fill_copy(const void *of, size_t index, void *values) {
-    const struct aorta_map_copy_pair *pair = &((const struct aorta_map_copies *)of)->pairs[index];
-    *(struct copy_values *)values = (struct copy_values){aorta_map_copy_name(pair->kinds[0]),
-                                                         aorta_map_copy_name(pair->kinds[1]),
-                                                         aorta_map_copies_verdict_name(pair->verdict),
-                                                         pair->alone_ms[0],
-                                                         pair->alone_ms[1],
-                                                         pair->together_ms};
-    return true;
-}
-
-static const struct aorta_result_table streams = {.key = "streams",
-                                                  .title = "Streams",
-                                                  .rows = stream_rows,
-                                                  .size = sizeof(struct stream_values),
-                                                  .count = stream_count,
-                                                  .fill = fill_stream};
-static const struct aorta_result_table of_copies = {.key = "copies",
-                                                    .title = "Copies",
-                                                    .rows = copy_rows,
-                                                    .size = sizeof(struct copy_values),
-                                                    .count = copy_count,
-                                                    .fill = fill_copy};
-const struct aorta_result_table *const aorta_map_tables[] = {&streams, &of_copies, NULL};
-
-aorta_status aorta_map_csv(const struct aorta_map *map, const struct aorta_map_copies *copies, const char *folder) {
-    AORTA_TRY(aorta_table_csv(&streams, map, folder));
-    return copies ? aorta_table_csv(&of_copies, copies, folder) : NULL;
 }

@@ -3,9 +3,9 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "device/gpu.h"
-#include "formats/kineto_write.h"
 #include "hwq/graph.h"
 #include "hwq/run.h"
+#include "measure/kineto_write.h"
 
 #include <stdlib.h>
 #include <string.h>

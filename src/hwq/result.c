@@ -8,7 +8,6 @@
 #include "hwq/run.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,20 +42,16 @@ aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *result, const char
     return NULL;
 }
 
-aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, const char *format, ...) {
-    va_list args, again;
-    va_start(args, format);
-    va_copy(again, args);
-    const int length = vsnprintf(NULL, 0, format, args);
-    char *sentence = aorta_arena_alloc(&result->arena, (size_t)length + 1);
-    if (sentence) vsnprintf(sentence, (size_t)length + 1, format, again);
-    va_end(again);
-    va_end(args);
-    const char **findings = aorta_arena_grow(&result->arena, result->findings, result->finding_count,
-                                             &result->finding_capacity, sizeof *findings);
-    if (!sentence || !findings) return no_memory();
+aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, enum aorta_hwq_finding finding) {
+    struct aorta_text text = {0};
+    const bool known = aorta_hwq_finding_text(result, finding, &text);
+    aorta_text_free(&text);
+    if (!known) return NULL;
+    enum aorta_hwq_finding *findings = aorta_arena_grow(&result->arena, result->findings, result->finding_count,
+                                                        &result->finding_capacity, sizeof *findings);
+    if (!findings) return no_memory();
     result->findings = findings;
-    result->findings[result->finding_count++] = sentence;
+    result->findings[result->finding_count++] = finding;
     return NULL;
 }
 
@@ -296,7 +291,7 @@ static bool fill_result(const void *of, size_t index, void *values) {
                                                              .total_time_ms = result->total_time_ms,
                                                              .switches = switch_of(result),
                                                              .memory = memory_of(result),
-                                                             .limit = aorta_hwq_limit_name(result->limit.by),
+                                                             .limit = aorta_hwq_finding_key(result->limit.by),
                                                              .verified = result->verified,
                                                              .timestamp = result->timestamp,
                                                              .simulated = result->simulated};
@@ -439,14 +434,12 @@ void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_j
     if (result->host_launch_ms) write_times("host_launch_ms", result->host_launch_ms, result->iteration_count, json);
     write_switch(result, json);
     aorta_json_key(json, "limit");
-    aorta_hwq_limit_json(&result->limit, result, json);
+    aorta_hwq_limit_json(result, json);
     aorta_clocks_json(&result->clocks, json);
     aorta_json_key_double(json, "machine_pressure", result->pressure);
     aorta_rows_object("memory", memory_rows, &memory, 0, json);
     write_figures(result, json);
-    aorta_json_key_array(json, "findings");
-    for (size_t i = 0; i < result->finding_count; i++) aorta_json_string(json, result->findings[i]);
-    aorta_json_array_end(json);
+    aorta_hwq_findings_json(result, json);
     aorta_json_key_bool(json, "simulated", result->simulated);
     aorta_json_key_string(json, "verified", result->verified);
     write_metadata(result, json);

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/statistics.h"
 #include "base/status.h"
+#include "hwq/findings.h"
 #include "measure/clocks.h"
 
 #include <stdbool.h>
@@ -46,23 +47,16 @@ struct aorta_hwq_switch {
 /* The switches that overhead_ms refers to: between streams of one priority, if there are any. */
 const struct aorta_hwq_switches *aorta_hwq_probe_switches(const struct aorta_hwq_probe *probe);
 
-/* The limit of an iteration (limit.h); NaN: no kernel was stamped. Shares refer to the median iteration. */
-enum aorta_hwq_limit_by {
-    AORTA_HWQ_LIMIT_UNKNOWN,   /* no stamps, or stamps slow the host down too much */
-    AORTA_HWQ_LIMIT_HOST_WORK, /* the device waits for calls of the host */
-    AORTA_HWQ_LIMIT_LAUNCHES,  /* the host queues for as long as an iteration lasts */
-    AORTA_HWQ_LIMIT_WAITING,   /* nothing runs for another reason */
-    AORTA_HWQ_LIMIT_GAPS,      /* gaps after kernels are about as long as the kernels */
-    AORTA_HWQ_LIMIT_KERNELS
-};
+/* The limit of an iteration (limit.h); NaN: not known. Shares refer to the median iteration. */
 struct aorta_hwq_limit {
-    enum aorta_hwq_limit_by by;
+    enum aorta_hwq_finding by;
     double busy_ms, host_ms, kernel_ms;           /* medians; kernel_ms: of one */
     double busy_share, host_share, waiting_share; /* together 1 */
     double queueing_share;
-    double at_once; /* streams that run something while any does */
+    double at_once;        /* streams that run something while any does */
+    double without_ms;     /* the median iteration without host work or waiting, where that limits */
+    double host_gap_share; /* of all gaps, those in which the device waits for the host */
 };
-const char *aorta_hwq_limit_name(enum aorta_hwq_limit_by by); /* "launches"; NULL for unknown */
 
 struct aorta_hwq_memory { /* bytes of device memory */
     uint64_t peak, allocated, reserved, peak_reserved;
@@ -105,8 +99,9 @@ struct aorta_hwq_result {
     struct aorta_hwq_figure *figures; /* "launches_per_second" and the workload's own */
     size_t figure_count, figure_capacity;
     const char *figure_group; /* of the figures to come; static */
-    const char **findings;    /* the meaning of figures, sentences without their full stop */
+    enum aorta_hwq_finding *findings;
     size_t finding_count, finding_capacity;
+    double first_quarter_ms, last_quarter_ms; /* medians of these iterations; 0: too few iterations */
     struct aorta_hwq_metadata *facts;
     size_t fact_count, fact_capacity;
     bool simulated;       /* collectives were copies on one rank */
@@ -121,9 +116,8 @@ void aorta_hwq_result_free(struct aorta_hwq_result *result);
 /* `name`, `unit` and `reason` are copied. A value of NaN needs a reason. */
 AORTA_MUST_USE aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *result, const char *name, const char *unit,
                                                     double value, const char *reason);
-/* Adds a sentence on the meaning of the figures, for terminal and file. */
-AORTA_MUST_USE aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, const char *format, ...)
-    AORTA_PRINTF(2, 3);
+/* Adds a finding, unless a fact that it needs is not known. */
+AORTA_MUST_USE aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, enum aorta_hwq_finding finding);
 /* The number of iterations that fill `ms`, by the median of the timed ones: at least 3, at most `most`, and equal on
  * all ranks, whose collectives wait for each other. */
 int64_t aorta_hwq_result_iterations(const struct aorta_hwq_result *result, double ms, int64_t most);

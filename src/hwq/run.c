@@ -287,7 +287,8 @@ static aorta_status verify(const struct aorta_hwq_run *run, struct aorta_hwq *hw
                                       isfinite(check.worst) ? check.worst : NAN, "a value is not finite"));
     AORTA_TRY(aorta_hwq_metadata_string(result, "verification", "worst_at", check.what));
     AORTA_TRY(aorta_hwq_metadata_number(result, "verification", "worst_got", check.got));
-    return aorta_hwq_metadata_number(result, "verification", "worst_expected", check.expected);
+    AORTA_TRY(aorta_hwq_metadata_number(result, "verification", "worst_expected", check.expected));
+    return good ? NULL : aorta_hwq_result_finding(result, AORTA_HWQ_WRONG_RESULT);
 }
 
 /* ---- a run ---- */
@@ -414,7 +415,7 @@ static double peak_of(const struct aorta_hwq_result *results, size_t count) {
 
 static void say_row(const struct aorta_hwq_result *result, double efficiency, double peak, struct aorta_text *out) {
     char bar[BAR + 1];
-    const char *limit = aorta_hwq_limit_name(result->limit.by);
+    const char *limit = aorta_hwq_finding_key(result->limit.by);
     const double share = result->throughput / peak;
     const int filled = share > 0.0 ? (int)lround(share * BAR) : 0;
     memset(bar, '#', (size_t)filled);
@@ -431,7 +432,7 @@ static void say_limits(const struct aorta_hwq_result *results, size_t count, int
     for (size_t i = 0; i < count; i++) {
         if (results[i].stream_count != peak_streams && i + 1 < count) continue;
         aorta_text_printf(&text, "%s: ", aorta_counted(results[i].stream_count, "stream").text);
-        aorta_hwq_limit_text(&results[i].limit, &results[i], &text);
+        (void)aorta_hwq_finding_text(&results[i], results[i].limit.by, &text);
         aorta_text_fact(out, head, &text);
         head = "";
     }

@@ -39,7 +39,7 @@ AORTA_MUST_USE aorta_status aorta_hwq_run_with(const struct aorta_hwq_run *run, 
 AORTA_MUST_USE aorta_status aorta_hwq_run_record(const struct aorta_hwq_run *run, const char *directory, char **path);
 const char *aorta_hwq_sync_name(enum aorta_hwq_sync sync); /* "per_iteration" */
 
-/* The run's report for a terminal: the stress, the figures, their meaning, what to try next. (run_text.c) */
+/* The report of a run for a terminal. (run_text.c) */
 void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, struct aorta_text *out);
 
 /* The metadata: settings, device, environment, the workload's own options. */

@@ -1,4 +1,4 @@
-/* The report of a run for a terminal, about ten lines. */
+/* The report of a run for a terminal: the answer, facts, tables of figures. */
 #include "base/lines.h"
 #include "hwq/limit.h"
 #include "hwq/run.h"
@@ -6,82 +6,116 @@
 #include <math.h>
 #include <string.h>
 
-static const char *meaning_of(enum aorta_hwq_sensitivity sensitivity) {
-    static const char *const texts[AORTA_HWQ_SENSITIVITY_COUNT] = {
-        "low: its kernels are long compared with a switch", "medium: switches matter where many streams alternate",
-        "high: kernels often wait for other streams, so each switch counts",
-        "critical: kernels are as short as the switches between them"};
-    return texts[sensitivity];
+static void put_us(struct aorta_text *out, double ms) {
+    aorta_text_printf(out, "%s us", aorta_brief(1e3 * ms).text);
+}
+
+static void put_gap(struct aorta_text *out, double ms, size_t samples, const char *where, const char *source) {
+    if (!samples) return;
+    if (out->length) aorta_text_puts(out, ", ");
+    put_us(out, ms);
+    aorta_text_printf(out, " %s (%s%s)", where, aorta_counted((long long)samples, "sample").text,
+                      source && source[0] == 'p' ? ", probe" : "");
 }
 
 static void say_switches(const struct aorta_hwq_switches *found, double intra_ms, const char *which,
                          struct aorta_text *out) {
+    struct aorta_text text = {0};
     if (!found->samples) return;
-    aorta_text_printf(out, "  switch      %+.3f us %s: the gap is %.3f us, on one stream %.3f us (%s)\n",
-                      1e3 * found->overhead_ms, which, 1e3 * found->gap_ms, 1e3 * intra_ms,
-                      aorta_counted((long long)found->samples, "sample").text);
+    put_us(&text, found->overhead_ms);
+    aorta_text_printf(&text, " to a stream of %s priority: ", which);
+    put_us(&text, found->gap_ms);
+    aorta_text_puts(&text, " instead of ");
+    put_us(&text, intra_ms);
+    aorta_text_printf(&text, " (%s)", aorta_counted((long long)found->samples, "sample").text);
+    aorta_text_fact(out, "switch", &text);
+    aorta_text_free(&text);
 }
 
-/* One median for all pairs would mislead where pairs differ. */
+/* A single median would hide that pairs of streams differ. */
 static void say_probe(const struct aorta_hwq_probe *found, struct aorta_text *out) {
     const struct aorta_hwq_pair *quick = &found->quickest, *slow = &found->slowest;
-    say_switches(&found->same_priority, found->intra_ms, "to a stream of the same priority", out);
-    say_switches(&found->across_priorities, found->intra_ms, "to a stream of another priority", out);
-    if (!(slow->gap_ms > 2.0 * quick->gap_ms && slow->gap_ms > quick->gap_ms + 1e-3)) return;
-    aorta_text_printf(
-        out, "              pairs of streams differ: from %d to %d the gap is %.3f us, from %d to %d %.3f us\n",
-        quick->from, quick->to, 1e3 * quick->gap_ms, slow->from, slow->to, 1e3 * slow->gap_ms);
-}
-
-static void say_host_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_host_gaps *host,
-                          struct aorta_text *out) {
     struct aorta_text text = {0};
-    if (!host->intra_samples && !host->inter_samples) return;
-    aorta_text_puts(&text, "without those in which the device waited for the host:");
-    if (host->intra_samples)
-        aorta_text_printf(&text, " %zu on one stream (%.3f us)", host->intra_samples, 1e3 * host->intra_ms);
-    if (host->inter_samples)
-        aorta_text_printf(&text, "%s %zu between (%.3f us)", host->intra_samples ? "," : "", host->inter_samples,
-                          1e3 * host->inter_ms);
-    if (!run->gate && !run->graph) aorta_text_puts(&text, "; --gate excludes launches");
-    aorta_text_fact(out, "", &text);
+    say_switches(&found->same_priority, found->intra_ms, "the same", out);
+    say_switches(&found->across_priorities, found->intra_ms, "another", out);
+    if (!(slow->gap_ms > 2.0 * quick->gap_ms && slow->gap_ms > quick->gap_ms + 1e-3)) return;
+    put_us(&text, quick->gap_ms);
+    aorta_text_printf(&text, " from stream %d to %d, ", quick->from, quick->to);
+    put_us(&text, slow->gap_ms);
+    aorta_text_printf(&text, " from stream %d to %d", slow->from, slow->to);
+    aorta_text_fact(out, "pairs", &text);
     aorta_text_free(&text);
 }
 
 static void say_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_switch *found, struct aorta_text *out) {
-    if (!found->intra_samples && !found->inter_samples) {
-        aorta_text_printf(out, "  gaps        not known: %s\n",
-                          found->reason ? found->reason : "no kernel was stamped");
-        return;
-    }
-    aorta_text_printf(out, "  gaps        on one stream %.3f us (%s%s), between streams %.3f us (%s%s)\n",
-                      1e3 * found->intra_gap_ms, aorta_counted((long long)found->intra_samples, "sample").text,
-                      found->intra_source && found->intra_source[0] == 'p' ? ", probe" : "", 1e3 * found->inter_gap_ms,
-                      aorta_counted((long long)found->inter_samples, "sample").text,
-                      found->inter_source && found->inter_source[0] == 'p' ? ", probe" : "");
-    say_host_gaps(run, &found->host, out);
-    if (found->reason) aorta_text_printf(out, "  not known   %s\n", found->reason);
-    if (isnan(found->overhead_ms)) return;
-    say_probe(&found->probe, out);
+    const struct aorta_hwq_host_gaps *host = &found->host;
+    struct aorta_text text = {0};
+    put_gap(&text, found->intra_gap_ms, found->intra_samples, "on one stream", found->intra_source);
+    put_gap(&text, found->inter_gap_ms, found->inter_samples, "between streams", found->inter_source);
+    if (!text.length)
+        aorta_text_printf(&text, "not known: %s", found->reason ? found->reason : "no kernel has timestamps");
+    else if (found->reason)
+        aorta_text_printf(&text, "; not known: %s", found->reason);
+    aorta_text_fact(out, "gaps", &text);
+    put_gap(&text, host->intra_ms, host->intra_samples, "on one stream", NULL);
+    put_gap(&text, host->inter_ms, host->inter_samples, "between streams", NULL);
+    if (text.length && !run->gate && !run->graph) aorta_text_puts(&text, "; --gate excludes launches");
+    aorta_text_fact(out, "host gaps", &text);
+    aorta_text_free(&text);
+    if (!isnan(found->overhead_ms)) say_probe(&found->probe, out);
 }
 
-static void say_limit(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, struct aorta_text *out) {
+static void say_time(const struct aorta_hwq_result *result, struct aorta_text *out) {
+    const struct aorta_hwq_limit *limit = &result->limit;
+    const struct {
+        const char *name;
+        double share;
+    } parts[] = {{"busy", limit->busy_share}, {"host work", limit->host_share}, {"waiting", limit->waiting_share}};
     struct aorta_text text = {0};
-    aorta_hwq_limit_text(&result->limit, result, &text);
-    aorta_text_fact(out, "limit", &text);
+    if (!aorta_hwq_finding_key(limit->by)) return;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        aorta_text_printf(&text, "%s%s ", i ? ", " : "", parts[i].name);
+        aorta_hwq_value_text(parts[i].share, "share", &text);
+    }
+    aorta_text_puts(&text, " of the iteration");
+    aorta_text_fact(out, "device", &text);
     aorta_text_free(&text);
-    aorta_text_printf(out, "  sensitivity %s\n", meaning_of(run->workload->sensitivity));
+}
+
+/* The limit and the findings that the first line does not have. */
+static void say_findings(const struct aorta_hwq_result *result, struct aorta_text *out) {
+    const enum aorta_hwq_finding answer = aorta_hwq_answer(result);
+    struct aorta_text text = {0};
+    const char *head = "found";
+    if (answer != result->limit.by) (void)aorta_hwq_finding_text(result, result->limit.by, &text);
+    aorta_text_fact(out, "limit", &text);
+    say_time(result, out);
+    for (size_t i = 0; i < result->finding_count; i++) {
+        if (result->findings[i] == answer) continue;
+        (void)aorta_hwq_finding_text(result, result->findings[i], &text);
+        aorta_text_fact(out, head, &text);
+        head = "";
+    }
+    aorta_text_free(&text);
 }
 
 static void say_try(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, struct aorta_text *out) {
     const struct aorta_hwq_workload *workload = run->workload;
-    const char *next = workload->try_of ? workload->try_of(run, result) : workload->try_next;
+    const enum aorta_hwq_finding answer = aorta_hwq_answer(result), by = result->limit.by;
+    const char *all[] = {answer == by ? NULL : aorta_hwq_finding_advice(answer),
+                         run->graph && by != AORTA_HWQ_LIMIT_GAPS ? NULL : aorta_hwq_finding_advice(by),
+                         workload->try_of ? workload->try_of(run, result) : workload->try_next,
+                         "aorta hwq sweep shows how the workload scales"};
     struct aorta_text text = {0};
-    aorta_hwq_limit_try(&result->limit, run->graph, &text);
-    aorta_text_puts(&text, next ? next : "aorta hwq sweep shows how the workload scales");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!all[i] || (i == 3 && all[2])) continue;
+        aorta_text_printf(&text, "%s%s", text.length ? "; " : "", all[i]);
+    }
     aorta_text_fact(out, "try", &text);
     aorta_text_free(&text);
 }
+
+/* ---- tables of figures ---- */
 
 static bool is_common(const struct aorta_hwq_figure *figure) {
     static const char *const common[] = {"launches_per_iteration", "launches_per_second", "host_launch_p50",
@@ -92,87 +126,89 @@ static bool is_common(const struct aorta_hwq_figure *figure) {
     return false;
 }
 
-static void say_figure(const struct aorta_hwq_figure *figure, struct aorta_text *out) {
-    if (isnan(figure->value))
-        aorta_text_printf(out, "%s not known (%s)", figure->name, figure->reason);
-    else
-        aorta_text_printf(out, "%s %.4g %s", figure->name, figure->value, figure->unit);
-}
-
 static bool is_same_group(const struct aorta_hwq_figure *a, const struct aorta_hwq_figure *b) {
     return a->group == b->group || (a->group && b->group && !strcmp(a->group, b->group));
 }
 
 static void say_figures(const struct aorta_hwq_result *result, struct aorta_text *out) {
-    struct aorta_text line = {0};
     const struct aorta_hwq_figure *before = NULL;
-    const char *label = "figures";
-    for (size_t i = 0; i <= result->figure_count; i++) {
-        const struct aorta_hwq_figure *figure = i < result->figure_count ? &result->figures[i] : NULL;
-        if (figure && is_common(figure)) continue;
-        if (before && (!figure || !is_same_group(before, figure))) {
-            aorta_text_fact(out, label, &line);
-            label = "";
-            before = NULL;
-        }
-        if (!figure) break;
-        if (before)
-            aorta_text_puts(&line, ", ");
-        else if (figure->group)
-            aorta_text_printf(&line, "%s: ", figure->group);
-        say_figure(figure, &line);
+    for (size_t i = 0; i < result->figure_count; i++) {
+        const struct aorta_hwq_figure *figure = &result->figures[i];
+        char label[64];
+        if (is_common(figure)) continue;
+        if (!before || !is_same_group(before, figure))
+            aorta_text_printf(out, "\n%s\n", figure->group ? figure->group : "The workload's figures");
         before = figure;
+        snprintf(label, sizeof label, "%s", figure->name);
+        for (char *at = label; *at; at++)
+            if (*at == '_') *at = ' ';
+        aorta_text_printf(out, "  %-31s ", label);
+        if (isnan(figure->value))
+            aorta_text_printf(out, "not known: %s", figure->reason);
+        else
+            aorta_hwq_value_text(figure->value, figure->unit, out);
+        aorta_text_puts(out, "\n");
     }
-    for (size_t i = 0; i < result->finding_count; i++) {
-        aorta_text_puts(&line, result->findings[i]);
-        aorta_text_fact(out, i ? "" : "found", &line);
-    }
-    aorta_text_free(&line);
 }
+
+/* ---- the report ---- */
 
 static void say_verification(const struct aorta_hwq_result *result, struct aorta_text *out) {
     const struct aorta_hwq_figure *worst = aorta_hwq_result_find(result, "verified_worst");
     const struct aorta_hwq_figure *values = aorta_hwq_result_find(result, "verified_values");
+    const bool none = !values || !(values->value > 0.0), passed = aorta_hwq_answer(result) != AORTA_HWQ_WRONG_RESULT;
+    struct aorta_text text = {0};
     if (!result->verified) return;
-    aorta_text_printf(out, "  verified    %s", result->verified);
-    if (values && values->value > 0.0) aorta_text_printf(out, ", %.0f values", values->value);
-    const bool none = !values || !(values->value > 0.0);
-    if (none && strcmp(result->verified, "passed") == 0)
-        aorta_text_puts(out, ": this rank has no part in the workload");
-    else if (!result->worst_at)
-        aorta_text_puts(out, none ? ": nothing was compared" : ", all exact");
-    else if (worst && isfinite(worst->value))
-        aorta_text_printf(out, ", the largest error is %.3g of the allowed one", worst->value);
-    if (result->worst_at && strcmp(result->verified, "passed") != 0)
-        aorta_text_printf(out, "\n              %s is %.9g, expected %.9g", result->worst_at, result->worst_got,
-                          result->worst_expected);
-    aorta_text_puts(out, "\n");
+    aorta_text_puts(&text, result->verified);
+    if (none)
+        aorta_text_puts(&text, passed ? ": this rank has no part in the workload" : ": nothing was compared");
+    else
+        aorta_text_printf(&text, ", %.0f values", values->value);
+    if (!none && !result->worst_at) aorta_text_puts(&text, ", all exact");
+    if (!none && result->worst_at && worst && isfinite(worst->value))
+        aorta_text_printf(&text, ", the largest error is %.3g of the allowed one", worst->value);
+    aorta_text_fact(out, "verified", &text);
+    aorta_text_free(&text);
+}
+
+static void say_setup(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, struct aorta_text *out) {
+    const struct aorta_hwq_figure *rate = aorta_hwq_result_find(result, "launches_per_second");
+    const struct aorta_hwq_workload *w = run->workload;
+    struct aorta_text text = {0};
+    aorta_text_printf(&text, "%s of %s%s%s", aorta_counted(result->stream_count, "stream").text,
+                      aorta_device_get_info(run->device)->name, run->graph ? ", as a graph" : "",
+                      run->gate ? ", with a gate" : "");
+    aorta_text_fact(out, "setup", &text);
+    aorta_text_puts(&text, w->summary_of ? w->summary_of(run) : w->summary);
+    aorta_text_fact(out, "workload", &text);
+    aorta_text_printf(&text, "%s ms median, %s p95, %s p99 (%s, device timestamps)",
+                      aorta_brief(result->latency_ms.p50).text, aorta_brief(result->latency_ms.p95).text,
+                      aorta_brief(result->latency_ms.p99).text,
+                      aorta_counted((long long)result->iteration_count, "iteration").text);
+    aorta_text_fact(out, "iteration", &text);
+    if (isnan(result->throughput))
+        aorta_text_puts(&text, "not known");
+    else
+        aorta_text_printf(&text, "%s %s", aorta_brief(result->throughput).text, result->throughput_unit);
+    if (rate) aorta_text_printf(&text, ", %s launches/s", aorta_brief(rate->value).text);
+    aorta_text_fact(out, "throughput", &text);
+    aorta_text_free(&text);
 }
 
 void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result,
                         struct aorta_text *out) {
-    static const double LARGE = 1e4; /* from there on no exponents */
-    const struct aorta_hwq_workload *w = run->workload;
-    const struct aorta_hwq_figure *rate = aorta_hwq_result_find(result, "launches_per_second");
-    aorta_text_printf(out, "%s on %s of %s%s%s: %s\n", w->name, aorta_counted(result->stream_count, "stream").text,
-                      aorta_device_get_info(run->device)->name, run->graph ? ", as a graph" : "",
-                      run->gate ? ", with a gate" : "", w->summary_of ? w->summary_of(run) : w->summary);
-    aorta_text_printf(out, "  iteration   p50 %.4f ms, p95 %.4f, p99 %.4f (%s, device timestamps)\n",
-                      result->latency_ms.p50, result->latency_ms.p95, result->latency_ms.p99,
-                      aorta_counted((long long)result->iteration_count, "iteration").text);
-    if (isnan(result->throughput))
-        aorta_text_puts(out, "  throughput  not known");
-    else
-        aorta_text_printf(out, result->throughput < LARGE ? "  throughput  %.5g %s" : "  throughput  %.0f %s",
-                          result->throughput, result->throughput_unit);
-    aorta_text_printf(out, rate && rate->value >= LARGE ? "; %.0f launches/s\n" : "; %.4g launches/s\n",
-                      rate ? rate->value : NAN);
-    say_limit(run, result, out);
+    struct aorta_text text = {0};
+    aorta_hwq_headline(result, &text);
+    aorta_text_lines(out, text.data, &(struct aorta_lines){0});
+    aorta_text_clear(&text);
+    aorta_text_puts(out, "\n");
+    say_setup(run, result, out);
+    say_findings(result, out);
     say_gaps(run, &result->switch_latency, out);
-    say_figures(result, out);
     say_verification(result, out);
-    if (result->simulated)
-        aorta_text_puts(out,
-                        "  simulated   the collectives were copies on one rank; their times are not those of a link\n");
+    if (result->simulated) aorta_text_puts(&text, "the collectives are copies on one rank, not transfers on a link");
+    aorta_text_fact(out, "simulated", &text);
     say_try(run, result, out);
+    say_figures(result, out);
+    aorta_text_free(&text);
 }

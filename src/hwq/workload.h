@@ -24,7 +24,7 @@
 #include "config/option.h"
 #include "device/device.h"
 #include "hwq/result.h"
-#include "timeline/spans.h"
+#include "hwq/spans.h"
 
 enum { AORTA_HWQ_MAX_STREAMS = 64, AORTA_HWQ_OPTION_BYTES = 512, HWQ_LARGEST = 1 << 20 }; /* limit of most sizes */
 

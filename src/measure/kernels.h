@@ -4,7 +4,7 @@
 #define AORTA_MEASURE_KERNELS_H
 
 #include "measure/tracer.h"
-#include "timeline/kernel_names.h"
+#include "trace/kernel_names.h"
 
 /* Ranges of *profile: tag is the kernel's name, kind follows from the name, role is the usual one of that kind until
  * aorta_kernels_join finds a better one, stream counts the library's streams in order of first use. Timestamps that the

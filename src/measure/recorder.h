@@ -8,7 +8,7 @@
 
 #include "device/device.h"
 #include "measure/tracer.h"
-#include "timeline/profile.h"
+#include "trace/profile.h"
 
 struct aorta_recorder;
 

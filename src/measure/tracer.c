@@ -5,7 +5,7 @@
 #include "base/intern.h"
 #include "device/gpu.h"
 #include "measure/kernels.h"
-#include "timeline/mangled.h"
+#include "trace/mangled.h"
 
 #include <pthread.h>
 #include <stdlib.h>

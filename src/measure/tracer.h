@@ -2,7 +2,7 @@
  * and end of every kernel, copy and fill, from any launcher.
  *
  * Records arrive late: only when everything launched around them has finished, too. So a step's records are taken once
- * aorta_tracer_reached confirms them (formats/metrics.h writes the lines of finished steps after that).
+ * aorta_tracer_reached confirms them (measure/metrics.h writes the lines of finished steps after that).
  *
  * One tracer per process, because the vendors' libraries allow one. Thread-safe from open to close. Memory is bounded:
  * records that are not taken in time are dropped, oldest first, and counted. */
@@ -10,8 +10,8 @@
 #define AORTA_MEASURE_TRACER_H
 
 #include "device/device.h"
-#include "timeline/profile.h"
-#include "timeline/trace.h"
+#include "trace/profile.h"
+#include "trace/trace.h"
 
 /* Strings live as long as the tracer. */
 struct aorta_activity_record {

@@ -1,10 +1,10 @@
 /* Runs a program with the recording library in it, and reads the spools of its processes. */
 #include "record/run.h"
 #include "base/clock.h"
-#include "formats/open.h"
 #include "measure/cupti_records.h"
 #include "measure/machine.h"
 #include "record/inject/settings.h"
+#include "trace/open.h"
 
 #include <ctype.h>
 #include <dirent.h>

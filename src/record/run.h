@@ -2,8 +2,8 @@
 #ifndef AORTA_RECORD_RUN_H
 #define AORTA_RECORD_RUN_H
 
-#include "formats/open.h"
-#include "formats/spool.h"
+#include "trace/open.h"
+#include "trace/spool.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
 #include "base/array.h"
 #include "base/files.h"
 #include "base/lines.h"
-#include "formats/spool_format.h"
+#include "trace/spool_format.h"
 
 #include <dirent.h>
 #include <errno.h>

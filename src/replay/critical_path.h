@@ -2,8 +2,8 @@
 #ifndef AORTA_REPLAY_CRITICAL_PATH_H
 #define AORTA_REPLAY_CRITICAL_PATH_H
 
-#include "timeline/analysis.h"
-#include "timeline/critical_path.h"
+#include "analysis/analysis.h"
+#include "analysis/critical_path.h"
 
 /* Of the recording as it is, of all ranks: pieces follow each other from where measuring begins (the first step's end
  * of lead) to the last end. A graph that cannot be made is no failure: path->reason says why. AORTA_MEMORY. */

@@ -288,8 +288,7 @@ static void begin_span(struct spans *spans, uint32_t row) {
         if (gather && !reason->same_stream) continue;
         aorta_graph_edge(graph, reason->from, start, lag_of(reason, best, span->start_ns), reason->kind,
                          reason->inferred);
-        const bool queued = reason->kind == AORTA_EDGE_QUEUE && reason->same_stream && !is_collective(spans, row);
-        if (reason->kind == AORTA_EDGE_CONSUME || queued) add_slack(spans, start, reason);
+        if (reason->kind == AORTA_EDGE_CONSUME) add_slack(spans, start, reason);
     }
     struct lane *lane = &spans->lanes[span->stream];
     *(is_collective(spans, row) ? &lane->collective : &lane->compute) = row;

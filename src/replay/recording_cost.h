@@ -15,7 +15,7 @@
 #ifndef AORTA_REPLAY_RECORDING_COST_H
 #define AORTA_REPLAY_RECORDING_COST_H
 
-#include "timeline/trace.h"
+#include "trace/trace.h"
 
 /* What kinds of events a profiler stamps differently. */
 enum aorta_stamped {

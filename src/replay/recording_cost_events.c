@@ -1,7 +1,7 @@
 #include "replay/recording_cost_internal.h"
 
 #include "base/sort.h"
-#include "timeline/builder.h"
+#include "trace/builder.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -119,8 +119,9 @@ static uint32_t call_of(const struct aorta_trace_graph *built, uint32_t rank, ui
     return built->sources[rank].calls[aorta_subject_row(graph->subject[point])];
 }
 
-/* What half of the rank's launches take its host at most, each with its own time before. */
-static int64_t launch_time(const struct aorta_trace_graph *built, uint32_t rank, struct aorta_arena *memory) {
+/* What edges of these kinds, as bits, before and of half of the rank's launches take its host at most. */
+static int64_t launch_time(const struct aorta_trace_graph *built, uint32_t rank, uint32_t kinds,
+                           struct aorta_arena *memory) {
     const struct aorta_graph *graph = &built->graph;
     const struct aorta_trace *trace = built->sources[rank].trace;
     int64_t *times_ns = aorta_arena_alloc(memory, (trace->call_count + 1) * sizeof *times_ns);
@@ -130,8 +131,7 @@ static int64_t launch_time(const struct aorta_trace_graph *built, uint32_t rank,
         const uint32_t call = call_of(built, rank, i);
         if (call == AORTA_TRACE_NONE || trace->calls[call].kind != AORTA_CALL_LAUNCH) continue;
         for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++)
-            if (graph->kind[j] == AORTA_EDGE_GAP || graph->kind[j] == AORTA_EDGE_CALL)
-                times_ns[call] += graph->lag_ns[j];
+            if (kinds & 1u << graph->kind[j]) times_ns[call] += graph->lag_ns[j];
     }
     for (size_t i = 0; i < trace->call_count; i++)
         if (times_ns[i] > 0) times_ns[count++] = times_ns[i];
@@ -143,13 +143,32 @@ static void add_launches(const struct aorta_trace_graph *built, uint32_t rank, c
     const struct aorta_graph *graph = &built->graph;
     uint8_t *added = added_calls(built->sources[rank].trace, scales, memory);
     if (!added) return;
-    const int64_t usual_ns = launch_time(built, rank, memory);
+    const int64_t usual_ns = launch_time(built, rank, 1u << AORTA_EDGE_GAP | 1u << AORTA_EDGE_CALL, memory);
     for (uint32_t i = 0; i < graph->point_count; i++) {
         const uint32_t call = call_of(built, rank, i);
         const uint32_t edge = call == AORTA_TRACE_NONE ? UINT32_MAX : host_edge(graph, i);
         if (edge == UINT32_MAX) continue;
         scaled->lag_ns[edge] += added[call] * usual_ns;
         added[call] = 0; /* of a call's two points one */
+    }
+}
+
+/* The host records events and makes its handle after it has launched a collective: of the time until its next launch
+ * the usual stays. */
+static void drop_handles(const struct aorta_trace_graph *built, uint32_t rank, const bool *gone,
+                         struct aorta_graph *scaled, struct aorta_arena *memory) {
+    const struct aorta_graph *graph = &built->graph;
+    const struct aorta_trace *trace = built->sources[rank].trace;
+    bool *collective = aorta_arena_alloc(memory, trace->call_count + 1);
+    if (!collective) return;
+    for (size_t i = 0; i < trace->work_count; i++)
+        if (trace->work[i].call != AORTA_TRACE_NONE && aorta_trace_is_collective(&trace->work[i]))
+            collective[trace->work[i].call] = gone[trace->work[i].call];
+    const int64_t usual_ns = launch_time(built, rank, 1u << AORTA_EDGE_GAP, memory);
+    for (uint32_t i = 0; i < graph->edge_count; i++) {
+        if (graph->kind[i] != AORTA_EDGE_GAP || scaled->lag_ns[i] <= usual_ns) continue;
+        const uint32_t call = call_of(built, rank, graph->from[i]);
+        if (call != AORTA_TRACE_NONE && collective[call]) scaled->lag_ns[i] = usual_ns;
     }
 }
 
@@ -188,8 +207,11 @@ void aorta_graph_scale(const struct aorta_trace_graph *built, const struct aorta
     if (!scaled->failed) {
         scale_points(built, scales, gone, scaled);
         aorta_graph_follow_lags(&built->graph, scaled);
-        for (uint32_t i = 0; i < built->source_count; i++)
-            if (scales[i] && is_only_rank(built, i)) add_launches(built, i, scales[i], scaled, &scratch);
+        for (uint32_t i = 0; i < built->source_count; i++) {
+            if (!scales[i] || !is_only_rank(built, i)) continue;
+            if (gone[i]) drop_handles(built, i, gone[i], scaled, &scratch);
+            add_launches(built, i, scales[i], scaled, &scratch);
+        }
         scaled->failed |= scratch.failed;
     }
     aorta_arena_free(&scratch);

@@ -1,5 +1,5 @@
 /* The graph of recorded ranks with work that takes a part of its time, or that nothing launches any more: what a step
- * takes when its kernels are others (roofline/remedies.h). */
+ * takes when its kernels are others (verdict/remedies.h). */
 #ifndef AORTA_REPLAY_SCALED_H
 #define AORTA_REPLAY_SCALED_H
 

@@ -1,8 +1,8 @@
 #include "replay/trace_graph.h"
 
+#include "analysis/gradients.h"
 #include "replay/replay.h"
-#include "timeline/copied.h"
-#include "timeline/gradients.h"
+#include "trace/copied.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* The graph of recorded ranks, from their analysis: which work is a collective, which collectives are one, steps and
- * clocks are the analysis's (timeline/analysis.h). */
+ * clocks are the analysis's (analysis/analysis.h). */
 #ifndef AORTA_REPLAY_TRACE_GRAPH_H
 #define AORTA_REPLAY_TRACE_GRAPH_H
 
+#include "analysis/analysis.h"
 #include "base/arena.h"
 #include "replay/recording.h"
-#include "timeline/analysis.h"
 
 enum { AORTA_REPLAY_STEPS = 50 }; /* so many at the end of a run whose steps were measured are replayed */
 

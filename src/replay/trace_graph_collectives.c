@@ -1,8 +1,8 @@
 /* How long the collectives that ranks share would take: at the bandwidth that their size reaches elsewhere in the run,
  * or on this link. */
+#include "analysis/links.h"
+#include "analysis/steps.h"
 #include "replay/trace_graph.h"
-#include "timeline/links.h"
-#include "timeline/steps.h"
 
 #include <stdlib.h>
 #include <string.h>

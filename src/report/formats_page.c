@@ -1,12 +1,12 @@
 /* docs/metrics-format.md: tables of the rows that write the files, and what goes for all of them. */
 #include "report/formats_page.h"
 #include "base/result_table.h"
-#include "formats/metrics.h"
 #include "measure/clocks.h"
 #include "measure/machine.h"
+#include "measure/metrics.h"
 #include "report/recording.h"
 #include "report/trace_tables_internal.h"
-#include "roofline/roofline.h"
+#include "verdict/roofline.h"
 
 static const char introduction[] =
     "# Formats of the figures: JSONL and JSON\n"

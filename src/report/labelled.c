@@ -1,6 +1,7 @@
 #include "report/labelled.h"
 
 #include "report/settings.h"
+#include "verdict/advice.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #ifndef AORTA_REPORT_LABELLED_H
 #define AORTA_REPORT_LABELLED_H
 
-#include "formats/run.h"
 #include "measure/clocks.h"
+#include "measure/run_files.h"
 #include "report/machine.h"
 #include "report/settings.h"
 #include "verdict/verdict.h"

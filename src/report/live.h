@@ -3,9 +3,9 @@
 #ifndef AORTA_REPORT_LIVE_H
 #define AORTA_REPORT_LIVE_H
 
+#include "analysis/analysis.h"
 #include "base/text.h"
-#include "formats/tensorboard.h"
-#include "timeline/analysis.h"
+#include "report/tensorboard.h"
 #include "verdict/verdict.h"
 
 /* What has been said so far. */

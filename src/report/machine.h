@@ -2,8 +2,8 @@
 #ifndef AORTA_REPORT_MACHINE_H
 #define AORTA_REPORT_MACHINE_H
 
+#include "analysis/analysis.h"
 #include "measure/machine.h"
-#include "timeline/analysis.h"
 #include "verdict/verdict.h"
 
 struct aorta_recorded_machine {

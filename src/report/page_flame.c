@@ -1,6 +1,6 @@
 /* The flame view of a recording: modules and operations by the work that was launched within them. */
+#include "analysis/call_trees.h"
 #include "report/page_recordings.h"
-#include "timeline/call_trees.h"
 
 #include <stdlib.h>
 

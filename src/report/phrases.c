@@ -1,6 +1,6 @@
 #include "report/phrases.h"
 #include "base/lines.h"
-#include "timeline/kernel_names.h"
+#include "trace/kernel_names.h"
 #include "verdict/advice.h"
 #include "verdict/causes.h"
 
@@ -230,7 +230,9 @@ static bool put_word(const struct phrase *phrase, const char *word) {
 }
 
 /* The inside of braces. False: not known. */
-static bool put_placeholder(const struct phrase *phrase, const char *inside, size_t length) {
+static bool put_placeholder(const void *user, const char *inside, size_t length, struct aorta_text *out) {
+    const struct phrase *phrase = user;
+    (void)out; /* phrase->out */
     char text[96];
     snprintf(text, sizeof text, "%.*s", (int)length, inside);
     const size_t key = strcspn(text, ".#*");
@@ -251,35 +253,9 @@ static bool put_placeholder(const struct phrase *phrase, const char *inside, siz
     return true;
 }
 
-static bool put_template(const struct phrase *phrase, const char *from, const char *end) {
-    while (from < end) {
-        const size_t plain = strcspn(from, "[{");
-        const size_t left = (size_t)(end - from);
-        aorta_text_append(phrase->out, from, plain < left ? plain : left);
-        if (plain >= left) return true;
-        from += plain;
-        const char *close = strchr(from, *from == '[' ? ']' : '}');
-        if (!close || close >= end) return false;
-        const size_t before = phrase->out->length;
-        if (*from == '[' && !put_template(phrase, from + 1, close)) {
-            phrase->out->length = before;
-            if (phrase->out->data) phrase->out->data[before] = '\0';
-        }
-        if (*from == '{' && !put_placeholder(phrase, from + 1, (size_t)(close - from - 1))) return false;
-        from = close + 1;
-    }
-    return true;
-}
-
 bool aorta_phrase(const struct aorta_verdict *verdict, const struct aorta_finding *finding, const char *template,
                   bool whole_names, struct aorta_text *out) {
-    struct aorta_text text = {0};
-    const struct phrase phrase = {verdict, finding, whole_names, &text};
-    const bool known = put_template(&phrase, template, template + strlen(template));
-    if (known && text.data) aorta_text_puts(out, text.data);
-    out->failed |= text.failed;
-    aorta_text_free(&text);
-    return known;
+    return aorta_text_template(out, template, put_placeholder, &(struct phrase){verdict, finding, whole_names, out});
 }
 
 void aorta_phrase_first(const struct aorta_verdict *verdict, const struct aorta_finding *finding,

@@ -1,31 +1,134 @@
-/* Colours: Okabe & Ito, "Color Universal Design" (2008), distinguishable for colour-blind readers too. */
+/* Pictures of a report. Colours: Okabe & Ito, "Color Universal Design" (2008), distinguishable for colour-blind readers
+ * too. */
 #include "report/plots.h"
 #include "base/files.h"
-#include "report/gnuplot.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-void aorta_plot_begin(struct aorta_text *script, int width, int height) {
-    aorta_text_printf(script,
-                      "reset\nset terminal pngcairo noenhanced size %d,%d font 'DejaVu Sans,11' linewidth 1.2 "
-                      "background '#ffffff'\n",
-                      width, height);
+/* ---- gnuplot ---- */
+
+/* Appends `string` as a gnuplot literal that nothing in it can end or expand. */
+static void quote(struct aorta_text *script, const char *string) {
+    aorta_text_puts(script, "'");
+    for (const char *c = string; *c; c++) {
+        const char byte = *c == '\n' || *c == '\r' ? ' ' : *c;
+        aorta_text_append(script, &byte, 1);
+        if (byte == '\'') aorta_text_append(script, &byte, 1); /* doubled within single quotes */
+    }
+    aorta_text_puts(script, "'");
+}
+
+/* Files in memory and not pipes, so that a child that dies early cannot hang or kill the parent. */
+enum { SCRIPT, PICTURE, ERRORS, FILES };
+
+static aorta_status not_installed(void) {
+    return AORTA_ERROR(AORTA_UNSUPPORTED,
+                       "gnuplot is not installed, so no pictures are drawn: apt install gnuplot-nox");
+}
+
+/* timeout ends a gnuplot that hangs. */
+static aorta_status spawn(const int files[FILES], double limit_s, pid_t *child) {
+    char limit[32];
+    char *const argv[] = {"timeout", "-s", "KILL", limit, "gnuplot", "-", NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, defaults;
+    snprintf(limit, sizeof limit, "%g", limit_s);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    for (int i = 0; i < FILES; i++) posix_spawn_file_actions_adddup2(&actions, files[i], i);
+    /* The caller may block or handle signals (a trainer does); the child must not inherit that. */
+    sigemptyset(&none);
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    const int error = posix_spawnp(child, argv[0], &actions, &attributes, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    if (error == ENOENT) return not_installed();
+    return error ? AORTA_ERROR(AORTA_IO, "cannot start gnuplot: %s", strerror(error)) : NULL;
+}
+
+/* How the child ended: timeout reports a missing program as 127, and its own KILL as 137. */
+static aorta_status explain(const int files[FILES], double limit_s, int outcome) {
+    const int code = WIFEXITED(outcome) ? WEXITSTATUS(outcome) : 128 + WTERMSIG(outcome);
+    char words[512] = "";
+    if (code == 0) return NULL;
+    if (code == 127) return not_installed();
+    if (code == 128 + SIGKILL) return AORTA_ERROR(AORTA_IO, "gnuplot did not end within %g s and was ended", limit_s);
+    const ssize_t length = pread(files[ERRORS], words, sizeof words - 1, 0);
+    words[length > 0 ? length : 0] = '\0';
+    for (char *c = words; *c; c++)
+        if (*c == '\n') *c = ' ';
+    return AORTA_ERROR(AORTA_IO, "gnuplot failed with exit status %d: %s", code, words);
+}
+
+static aorta_status run(const int files[FILES], double limit_s, const struct aorta_text *script) {
+    pid_t child = 0;
+    int outcome = 0;
+    const int error = aorta_write_all(files[SCRIPT], script->data, script->length);
+    if (error || lseek(files[SCRIPT], 0, SEEK_SET) < 0)
+        return AORTA_ERROR(AORTA_IO, "cannot hand gnuplot its script: %s", strerror(error ? error : errno));
+    AORTA_TRY(spawn(files, limit_s, &child));
+    while (waitpid(child, &outcome, 0) < 0)
+        if (errno != EINTR) return AORTA_ERROR(AORTA_IO, "cannot wait for gnuplot: %s", strerror(errno));
+    return explain(files, limit_s, outcome);
+}
+
+/* gnuplot does not report that memory or a limit of files (ulimit -f) cut a picture off. A whole PNG ends with IEND. */
+static aorta_status place(int picture, const char *path) {
+    static const char end[] = "IEND\xae\x42\x60\x82";
+    const off_t length = lseek(picture, 0, SEEK_END);
+    char *bytes = length > (off_t)sizeof end ? malloc((size_t)length) : NULL;
+    aorta_status status = NULL;
+    if (bytes && pread(picture, bytes, (size_t)length, 0) == length &&
+        memcmp(bytes + length - (sizeof end - 1), end, sizeof end - 1) == 0)
+        status = aorta_file_replace(path, bytes, (size_t)length);
+    else
+        status = AORTA_ERROR(AORTA_IO, "gnuplot made no whole picture: memory or files may be limited");
+    free(bytes);
+    return status;
+}
+
+aorta_status aorta_plot_draw(const struct aorta_text *script, const char *path, double limit_s) {
+    int files[FILES];
+    AORTA_TRY(aorta_text_check(script));
+    for (int i = 0; i < FILES; i++) files[i] = memfd_create("gnuplot", MFD_CLOEXEC);
+    aorta_status status = run(files, limit_s, script);
+    if (!status) status = place(files[PICTURE], path);
+    for (int i = 0; i < FILES; i++)
+        if (files[i] >= 0) close(files[i]);
+    return aorta_annotate(status, "%s", path);
+}
+
+/* ---- scripts ---- */
+
+static void begin(struct aorta_text *script, int width, int height, const char *title) {
+    aorta_text_printf(
+        script,
+        "set terminal pngcairo noenhanced size %d,%d font 'DejaVu Sans,11' linewidth 1.2 background '#ffffff'\n", width,
+        height);
     aorta_text_puts(script, "set encoding utf8\n"
                             "set border 3 linecolor '#555555' linewidth 0.8\n"
                             "set tics nomirror out scale 0.5 textcolor '#333333'\n"
                             "set grid ytics linecolor '#dddddd' linetype 1 linewidth 0.6\n"
                             "set key outside right top vertical Left reverse samplen 1.5 spacing 1.3 "
                             "textcolor '#333333' noenhanced\n"
-                            "set style fill solid 1.0 noborder\n");
-}
-
-static void begin(struct aorta_text *script, int width, int height, const char *title) {
-    aorta_plot_begin(script, width, height);
-    aorta_text_puts(script, "set title ");
-    aorta_gnuplot_quote(script, title);
+                            "set style fill solid 1.0 noborder\n"
+                            "set title ");
+    quote(script, title);
     aorta_text_puts(script, " noenhanced textcolor '#222222'\n");
 }
 
@@ -150,7 +253,7 @@ static void plot_ratio(const struct aorta_labelled *runs, size_t count, struct a
                           "%s$ratio%zu using 1:2 with linespoints linewidth 1.5 pointtype 7 pointsize 0.4 "
                           "linecolor '%s' title ",
                           i ? ", \\\n  " : "plot ", i, colours[i % COLOURS]);
-        aorta_gnuplot_quote(script, runs[i].run.label);
+        quote(script, runs[i].run.label);
     }
     aorta_text_puts(script, "\n");
 }
@@ -163,8 +266,8 @@ static bool is_taken(char *const *stems, size_t count, const char *stem) {
     return false;
 }
 
-/* What the names of a run's pictures begin with: its label as far as file names allow, numbered where an earlier one
- * comes out the same. NULL: no memory. */
+/* The name of a run's picture begins with its label as far as file names allow, numbered where an earlier one comes out
+ * the same. NULL: no memory. */
 static char *picture_stem(const char *label, char *const *earlier, size_t count) {
     struct aorta_text stem = {0};
     for (const char *c = label; *c; c++)
@@ -179,94 +282,63 @@ static char *picture_stem(const char *label, char *const *earlier, size_t count)
     return result;
 }
 
-static char *picture_path(const char *directory, const char *stem, const char *name) {
-    struct aorta_text file = {0};
-    aorta_text_printf(&file, "%s%s", stem, name);
-    char *path = file.failed ? NULL : aorta_path_join(directory, file.data);
-    aorta_text_free(&file);
-    return path;
-}
-
-/* The pictures of a report: two of each run, two of all. */
 struct drawing {
     const char *directory;
-    struct aorta_picture *items;
-    char **paths; /* of the items */
-    size_t count;
+    struct aorta_text *files;  /* the paths of the pictures, a line each */
+    struct aorta_text missing; /* why the other pictures are missing */
+    bool unsupported;          /* there is no gnuplot */
 };
 
-static void free_last(struct drawing *drawing) {
-    aorta_text_free(&drawing->items[--drawing->count].script);
-    free(drawing->paths[drawing->count]);
+/* Takes the script over. */
+static void draw(struct drawing *drawing, struct aorta_text *script, const char *stem, const char *name) {
+    struct aorta_text path = {0};
+    aorta_text_printf(&path, "%s/%s%s", drawing->directory, stem, name);
+    aorta_status status = aorta_text_check(&path);
+    if (!status) status = aorta_plot_draw(script, path.data, AORTA_PLOT_LIMIT_S);
+    if (!status) aorta_text_printf(drawing->files, "%s\n", path.data);
+    if (status) {
+        drawing->unsupported |= aorta_status_code(status) == AORTA_UNSUPPORTED;
+        aorta_text_printf(&drawing->missing, "%s%s", drawing->missing.length ? "; " : "", aorta_status_message(status));
+    }
+    aorta_status_free(status);
+    aorta_text_free(script);
+    aorta_text_free(&path);
 }
 
-/* Where the next picture's script goes; NULL: no memory. */
-static struct aorta_text *start_picture(struct drawing *drawing, const char *stem, const char *name) {
-    char *path = picture_path(drawing->directory, stem, name);
-    if (!path) return NULL;
-    drawing->paths[drawing->count] = path;
-    drawing->items[drawing->count] = (struct aorta_picture){.path = path};
-    return &drawing->items[drawing->count++].script;
-}
-
-/* A plot that has nothing to show leaves its script empty, and is no picture. */
-static aorta_status end_picture(struct drawing *drawing, const struct aorta_text *script) {
-    if (!script) return AORTA_ERROR(AORTA_MEMORY, "no memory for a picture's path");
-    AORTA_TRY(aorta_text_check(script));
-    if (!script->length) free_last(drawing);
-    return NULL;
-}
-
-static aorta_status plot_one(struct drawing *drawing, const struct aorta_labelled *run, const char *stem,
-                             const char *name, void (*plot)(const struct aorta_labelled *, struct aorta_text *)) {
-    struct aorta_text *script = start_picture(drawing, stem, name);
-    if (script) plot(run, script);
-    return end_picture(drawing, script);
-}
-
-static aorta_status plot_all(struct drawing *drawing, const struct aorta_labelled *runs, size_t count, const char *name,
-                             void (*plot)(const struct aorta_labelled *, size_t, struct aorta_text *)) {
-    struct aorta_text *script = start_picture(drawing, "", name);
-    if (script) plot(runs, count, script);
-    return end_picture(drawing, script);
-}
-
-static aorta_status plot_run(struct drawing *drawing, const struct aorta_labelled *run, const char *stem) {
-    if (!stem) return AORTA_ERROR(AORTA_MEMORY, "no memory for the names of pictures");
-    AORTA_TRY(plot_one(drawing, run, stem, "_timeline.png", plot_timeline));
-    return plot_one(drawing, run, stem, "_streams.png", aorta_plot_streams);
-}
-
-static aorta_status plot_runs(struct drawing *drawing, const struct aorta_labelled *runs, size_t count, char **stems) {
+static bool draw_runs(struct drawing *drawing, const struct aorta_labelled *runs, size_t count, char **stems) {
     bool any = false;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && !drawing->unsupported; i++) {
+        struct aorta_text script = {0};
         if (!runs[i].has_verdict) continue;
         any = true;
         stems[i] = picture_stem(runs[i].run.label, stems, i);
-        AORTA_TRY(plot_run(drawing, &runs[i], stems[i]));
+        plot_timeline(&runs[i], &script);
+        draw(drawing, &script, stems[i] ? stems[i] : "run", "_timeline.png");
     }
-    if (!any) return NULL;
-    AORTA_TRY(plot_all(drawing, runs, count, "overlap_breakdown.png", plot_breakdown));
-    return plot_all(drawing, runs, count, "overlap_ratio.png", plot_ratio);
+    return any;
+}
+
+static void draw_all(struct drawing *drawing, const struct aorta_labelled *runs, size_t count) {
+    struct aorta_text breakdown = {0}, ratio = {0};
+    if (drawing->unsupported) return;
+    plot_breakdown(runs, count, &breakdown);
+    draw(drawing, &breakdown, "", "overlap_breakdown.png");
+    plot_ratio(runs, count, &ratio);
+    draw(drawing, &ratio, "", "overlap_ratio.png");
 }
 
 aorta_status aorta_plots_draw(const struct aorta_labelled *runs, size_t count, const char *directory,
                               struct aorta_text *files) {
+    struct drawing drawing = {.directory = directory, .files = files};
     char **stems = calloc(count + 1, sizeof *stems);
-    struct drawing drawing = {.directory = directory,
-                              .items = calloc(2 * count + 2, sizeof *drawing.items),
-                              .paths = calloc(2 * count + 2, sizeof *drawing.paths)};
-    aorta_status status = NULL;
-    if (stems && drawing.items && drawing.paths)
-        status = plot_runs(&drawing, runs, count, stems);
-    else
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the pictures of %zu runs", count);
-    if (!status) status = aorta_gnuplot_draw(drawing.items, drawing.count, AORTA_GNUPLOT_LIMIT_S, files);
-    if (aorta_status_code(status) == AORTA_IO) status = aorta_annotate(status, "pictures are missing");
-    while (drawing.count) free_last(&drawing);
-    for (size_t i = 0; stems && i < count; i++) free(stems[i]);
-    free(drawing.items);
-    free(drawing.paths);
+    if (!stems) return AORTA_ERROR(AORTA_MEMORY, "no memory for the pictures of %zu runs", count);
+    if (draw_runs(&drawing, runs, count, stems)) draw_all(&drawing, runs, count);
+    aorta_status status = aorta_text_check(&drawing.missing);
+    if (!status && drawing.missing.length)
+        status = AORTA_ERROR(drawing.unsupported ? AORTA_UNSUPPORTED : AORTA_IO, "pictures are missing: %s",
+                             drawing.missing.data);
+    for (size_t i = 0; i < count; i++) free(stems[i]);
     free(stems);
+    aorta_text_free(&drawing.missing);
     return status;
 }

@@ -1,7 +1,8 @@
 #include "report/recorded.h"
 #include "report/comparison.h"
 #include "report/verdict_view.h"
-#include "timeline/cycles.h"
+#include "trace/cycles.h"
+#include "verdict/advice.h"
 
 #include <stdio.h>
 #include <stdlib.h>

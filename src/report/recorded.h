@@ -4,9 +4,9 @@
 #ifndef AORTA_REPORT_RECORDED_H
 #define AORTA_REPORT_RECORDED_H
 
-#include "formats/inputs.h"
 #include "report/machine.h"
 #include "report/summary.h"
+#include "trace/inputs.h"
 
 struct aorta_recorded {
     const struct aorta_trace_analysis *analysis; /* of one of the two below */

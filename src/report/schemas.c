@@ -1,12 +1,10 @@
 #include "report/schemas.h"
-#include "formats/metrics.h"
 #include "measure/clocks.h"
+#include "measure/metrics.h"
 #include "report/recording.h"
 #include "report/summary.h"
 #include "report/trace_tables_internal.h"
-#include "roofline/roofline.h"
-
-#include <string.h>
+#include "verdict/roofline.h"
 
 /* What no rows write. */
 static const char verdict[] =
@@ -47,50 +45,53 @@ static const char replay[] =
     "{\"type\": \"object\", \"required\": [\"measured_ms\", \"replayed_ms\", \"unrecorded_ms\", \"inferred_share\", "
     "\"unexplained_share\", \"reason\"]}";
 
-static void put(struct aorta_json *json, const char *key, const char *text) {
+void aorta_schema_put(struct aorta_json *json, const char *key, const char *text) {
     aorta_json_key(json, key);
     aorta_json_text(json, text);
 }
 
-static void begin_object(struct aorta_json *json) {
+void aorta_schema_object(struct aorta_json *json) {
     aorta_json_key_string(json, "type", "object");
     aorta_json_key_object(json, "properties");
 }
 
+void aorta_schema_list(const char *key, struct aorta_json *json) {
+    aorta_json_key_object(json, key);
+    aorta_json_key_string(json, "type", "array");
+    aorta_json_key_object(json, "items");
+    aorta_schema_object(json);
+}
+
+void aorta_schema_list_end(struct aorta_json *json) {
+    aorta_json_object_end(json);
+    aorta_json_object_end(json);
+    aorta_json_object_end(json);
+}
+
 static void put_tables(struct aorta_json *json, const struct aorta_result_table *const *tables) {
     for (; *tables; tables++) {
-        aorta_json_key_object(json, (*tables)->key);
-        aorta_json_key_string(json, "type", "array");
-        aorta_json_key_object(json, "items");
-        begin_object(json);
+        aorta_schema_list((*tables)->key, json);
         aorta_rows_schema((*tables)->rows, json);
-        aorta_json_object_end(json);
-        aorta_json_object_end(json);
-        aorta_json_object_end(json);
+        aorta_schema_list_end(json);
     }
 }
 
 static void put_verdict(struct aorta_json *json) {
     aorta_rows_schema_object("gemm_slowdown", aorta_trace_slowdown_rows, json);
-    put(json, "verdict", verdict);
-    put(json, "verdict_view", verdict_view);
-    put(json, "replay", replay);
-    put(json, "floor_ms", "{\"type\": [\"number\", \"null\"]}");
+    aorta_schema_put(json, "verdict", verdict);
+    aorta_schema_put(json, "verdict_view", verdict_view);
+    aorta_schema_put(json, "replay", replay);
+    aorta_schema_put(json, "floor_ms", "{\"type\": [\"number\", \"null\"]}");
 }
 
 static void put_trace(struct aorta_json *json) {
-    aorta_json_key_object(json, "ranks");
-    aorta_json_key_string(json, "type", "array");
-    aorta_json_key_object(json, "items");
-    begin_object(json);
+    aorta_schema_list("ranks", json);
     aorta_rows_schema(aorta_trace_rank_rows, json);
     aorta_rows_schema_object("clock", aorta_trace_clock_rows, json);
     put_tables(json, aorta_rank_tables);
     put_tables(json, aorta_rank_tables_after);
     put_tables(json, aorta_by_tables);
-    aorta_json_object_end(json);
-    aorta_json_object_end(json);
-    aorta_json_object_end(json);
+    aorta_schema_list_end(json);
     put_tables(json, aorta_world_tables);
     put_verdict(json);
 }
@@ -99,7 +100,7 @@ static void put_summary(struct aorta_json *json) {
     aorta_json_key_object(json, "labels");
     aorta_json_key_string(json, "type", "object");
     aorta_json_key_object(json, "additionalProperties");
-    begin_object(json);
+    aorta_schema_object(json);
     aorta_rows_schema(aorta_summary_rows, json);
     aorta_rows_schema_object("records", aorta_summary_records_rows, json);
     aorta_rows_schema_object("recording_cost", aorta_recording_rows, json);
@@ -109,25 +110,18 @@ static void put_summary(struct aorta_json *json) {
     aorta_json_object_end(json);
 }
 
-static const struct {
-    const char *name, *title;
-    void (*put)(struct aorta_json *json);
-} schemas[] = {{"trace_analyze", "aorta trace analyze --json", put_trace},
-               {"summary", "summary.json of aorta train and aorta report", put_summary},
-               {"metrics", "a line of rank_RR_metrics.jsonl", aorta_metrics_schema}};
-enum { SCHEMAS = sizeof schemas / sizeof *schemas };
+const struct aorta_schema aorta_report_schemas[] = {
+    {"trace_analyze", "aorta trace analyze --json", put_trace},
+    {"summary", "summary.json of aorta train and aorta report", put_summary},
+    {"metrics", "a line of rank_RR_metrics.jsonl", aorta_metrics_schema},
+    {0}};
 
-const char *const aorta_schema_names[] = {"trace_analyze", "summary", "metrics", NULL};
-
-bool aorta_schema_write(const char *name, struct aorta_text *out) {
-    int found = 0;
-    while (found < SCHEMAS && strcmp(schemas[found].name, name) != 0) found++;
-    if (found == SCHEMAS) return false;
+void aorta_schema_write(const struct aorta_schema *schema, struct aorta_text *out) {
     struct aorta_json json;
     aorta_json_begin(&json, out, 1);
     aorta_json_object(&json);
     aorta_json_key_string(&json, "$schema", "https://json-schema.org/draft/2020-12/schema");
-    aorta_json_key_string(&json, "title", schemas[found].title);
+    aorta_json_key_string(&json, "title", schema->title);
     aorta_json_key_string(&json, "type", "object");
     aorta_json_key_array(&json, "required");
     aorta_json_string(&json, "schema_version");
@@ -136,9 +130,8 @@ bool aorta_schema_write(const char *name, struct aorta_text *out) {
     aorta_json_key_object(&json, "schema_version");
     aorta_json_key_string(&json, "type", "integer");
     aorta_json_object_end(&json);
-    schemas[found].put(&json);
+    schema->put(&json);
     aorta_json_object_end(&json);
     aorta_json_object_end(&json);
     aorta_text_puts(out, "\n");
-    return true;
 }

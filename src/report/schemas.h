@@ -1,14 +1,23 @@
-/* JSON Schemas of what this program writes, made of the rows that write it: the files of docs/schema. */
+/* JSON Schemas of the program's output, made of the rows that write it: the files of docs/schema. */
 #ifndef AORTA_REPORT_SCHEMAS_H
 #define AORTA_REPORT_SCHEMAS_H
 
+#include "base/json.h"
 #include "base/text.h"
 
-#include <stdbool.h>
+struct aorta_schema {
+    const char *name, *title;
+    void (*put)(struct aorta_json *json); /* members of "properties" */
+};
 
-/* "trace_analyze", "summary", "metrics"; NULL ends the list. */
-extern const char *const aorta_schema_names[];
-/* The schema as JSON (draft 2020-12). False: there is no such name. */
-bool aorta_schema_write(const char *name, struct aorta_text *out);
+extern const struct aorta_schema aorta_report_schemas[]; /* ends with a NULL name */
+/* As JSON (draft 2020-12). */
+void aorta_schema_write(const struct aorta_schema *schema, struct aorta_text *out);
+
+void aorta_schema_put(struct aorta_json *json, const char *key, const char *text); /* a key with its schema */
+/* Keys of an open object: an object whose "properties" are open then; a key with a list of such objects. */
+void aorta_schema_object(struct aorta_json *json);
+void aorta_schema_list(const char *key, struct aorta_json *json);
+void aorta_schema_list_end(struct aorta_json *json);
 
 #endif

@@ -2,14 +2,14 @@
 #ifndef AORTA_REPORT_TRACE_REPORT_H
 #define AORTA_REPORT_TRACE_REPORT_H
 
+#include "analysis/analysis.h"
+#include "analysis/breakdown.h"
+#include "analysis/compare.h"
+#include "analysis/critical_path.h"
 #include "base/text.h"
 #include "report/machine.h"
 #include "report/settings.h"
 #include "report/verdict_text.h"
-#include "timeline/analysis.h"
-#include "timeline/breakdown.h"
-#include "timeline/compare.h"
-#include "timeline/critical_path.h"
 #include "verdict/verdict.h"
 
 /* Borrowed. */

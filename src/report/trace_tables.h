@@ -3,8 +3,8 @@
 #ifndef AORTA_REPORT_TRACE_TABLES_H
 #define AORTA_REPORT_TRACE_TABLES_H
 
+#include "analysis/breakdown.h"
 #include "base/result_table.h"
-#include "timeline/breakdown.h"
 
 /* What a table is of: an analysis, and one of its ranks where the table is a rank's. */
 struct aorta_trace_of {

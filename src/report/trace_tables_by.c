@@ -1,8 +1,8 @@
 /* Device work by what launched it or what it does (--by): one table for each way. */
 #include "report/trace_tables_internal.h"
 
-#include "roofline/roofline.h"
-#include "timeline/breakdown.h"
+#include "analysis/breakdown.h"
+#include "verdict/roofline.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,11 +2,11 @@
 #ifndef AORTA_REPORT_TRACE_TABLES_INTERNAL_H
 #define AORTA_REPORT_TRACE_TABLES_INTERNAL_H
 
+#include "analysis/critical_path.h"
+#include "analysis/memory.h"
+#include "analysis/sequences.h"
+#include "analysis/series.h"
 #include "report/trace_tables.h"
-#include "timeline/critical_path.h"
-#include "timeline/memory.h"
-#include "timeline/sequences.h"
-#include "timeline/series.h"
 
 const char *trace_text_of(const struct aorta_trace *trace, uint32_t text); /* NULL: AORTA_TRACE_NONE */
 int64_t trace_known(int64_t value);                                        /* -1 is AORTA_ROW_UNKNOWN */

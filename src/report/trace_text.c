@@ -1,10 +1,10 @@
 /* A screenful for a terminal: titled tables, the verdict, then notes. */
+#include "analysis/links.h"
 #include "base/lines.h"
 #include "base/printable.h"
 #include "report/phrases.h"
 #include "report/trace_report.h"
 #include "report/trace_tables_internal.h"
-#include "timeline/links.h"
 
 #include <math.h>
 #include <stdio.h>

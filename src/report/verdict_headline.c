@@ -133,10 +133,16 @@ static bool of_limits(const struct aorta_verdict *verdict, const struct aorta_fi
     const struct aorta_finding *costliest = aorta_verdict_costliest(verdict);
     const char *unit = unit_of(verdict);
     if (verdict->host_only) {
+        const struct aorta_finding *operations = compute_of(verdict);
         aorta_text_printf(out, "no GPU in the recording: operations of the host take %.0f%% of the %s",
-                          100 * costliest->share, unit);
+                          operations ? 100 * operations->share : 0, unit);
         if (verdict->host_alone >= BOUND)
             aorta_text_printf(out, ", collectives on the host alone %.0f%%", 100 * verdict->host_alone);
+        return true;
+    }
+    if (verdict->captures) {
+        aorta_text_puts(out, "unknown: the program captures graphs here, which happens once; record it while it "
+                             "replays them");
         return true;
     }
     if (named->cause == AORTA_CAUSE_HOST_LAUNCH && verdict->replay.unrecorded_reason && !verdict->idle_unexplained) {

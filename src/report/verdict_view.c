@@ -85,13 +85,22 @@ static int count_shown(const struct aorta_verdict *verdict) {
     return count;
 }
 
+/* Whether an upper bound decides what all fixes save. */
+static bool is_at_best(const struct aorta_verdict *verdict) {
+    const double saved_ms = aorta_verdict_gained_ms(verdict) - verdict->replay.floor_ms;
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].at_best_ms > 0 && verdict->findings[i].at_best_ms >= saved_ms * (1 - 1e-9))
+            return true;
+    return false;
+}
+
 static void add_all_fixes(struct build *build) {
     const struct aorta_verdict *verdict = build->verdict;
     const struct aorta_verdict_replay *replay = &verdict->replay;
     struct aorta_text text = {0};
     if (!aorta_verdict_gains_matter(verdict) || count_shown(verdict) < 2) return;
-    aorta_text_printf(&text, "%s ms, %s of it compute; gains overlap and do not add up",
-                      aorta_about(replay->floor_ms).text,
+    aorta_text_printf(&text, "%s ms%s, %s of it compute; gains overlap and do not add up",
+                      aorta_about(replay->floor_ms).text, is_at_best(verdict) ? " at best" : "",
                       aorta_about(fmin(replay->left.compute_ms, replay->floor_ms)).text);
     add_row(build, "all fixes", &text);
 }
@@ -197,10 +206,18 @@ static void add_basis(struct build *build) {
     add_row(build, "basis", &text);
 }
 
+static void add_text(struct build *build, const char *name, const char *words) {
+    struct aorta_text text = {0};
+    if (!words) return;
+    aorta_text_puts(&text, words);
+    add_row(build, name, &text);
+}
+
 static void add_missing(struct build *build) {
     static const double much = 0.1; /* of the step */
     const struct aorta_verdict *verdict = build->verdict;
     struct aorta_text text = {0};
+    if (verdict->host_only) add_text(build, "missing", "the GPU; if the program uses one: ProfilerActivity.CUDA");
     if (!verdict->ranks_missing || verdict->exposed_ms < much * verdict->step_ms_mean) return;
     aorta_text_printf(&text, "files of %d of %zu ranks; exposed collectives may wait for these ranks",
                       verdict->ranks_missing, verdict->rank_count + (size_t)verdict->ranks_missing);
@@ -221,13 +238,6 @@ static void add_spread(struct build *build) {
     aorta_text_printf(&text, "; gains below %s ms are uncertain",
                       aorta_about((verdict->step_ms_p90 - verdict->step_ms_p10) / 2).text);
     add_row(build, "spread", &text);
-}
-
-static void add_text(struct build *build, const char *name, const char *words) {
-    struct aorta_text text = {0};
-    if (!words) return;
-    aorta_text_puts(&text, words);
-    add_row(build, name, &text);
 }
 
 /* "clocks: SENTENCE" is a row of its own. */
@@ -438,7 +448,7 @@ aorta_status aorta_verdict_view_make(const struct aorta_verdict *verdict, const 
         add_text(&build, "machine", verdict->disturbed);
         add_note(&build);
     }
-    if (!verdict->incomplete) add_blocks(&build);
+    if (!verdict->incomplete && !verdict->host_only) add_blocks(&build);
     if (!verdict->incomplete && !view->block_count) add_kernels(&build);
     if (!view->failed) return NULL;
     aorta_verdict_view_free(view);

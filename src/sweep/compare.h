@@ -4,6 +4,7 @@
 #define AORTA_SWEEP_COMPARE_H
 
 #include "base/compare.h"
+#include "report/schemas.h"
 #include "sweep/side.h"
 
 enum { AORTA_SWEEP_MOST_SIDES = 8 };
@@ -56,6 +57,7 @@ size_t aorta_sweep_trials_of(const struct aorta_sweep_side *side, const struct a
 /* compare_text.c */
 void aorta_sweep_compare_text(const struct aorta_sweep_comparison *comparison, struct aorta_text *text);
 void aorta_sweep_compare_json(const struct aorta_sweep_comparison *comparison, struct aorta_text *text);
+extern const struct aorta_schema aorta_sweep_schema; /* of that JSON */
 /* What the page shows of one side beside that, for each point: its median trial. Pages are linked as seen from the page
  * `html`. */
 void aorta_sweep_compare_part(const struct aorta_sweep_comparison *comparison, size_t side, const char *html,

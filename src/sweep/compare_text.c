@@ -271,18 +271,44 @@ void aorta_sweep_compare_text(const struct aorta_sweep_comparison *c, struct aor
 
 /* ---- JSON ---- */
 
+struct knob_values {
+    const char *name;
+    double importance;
+    bool beats_noise;
+};
+
+#define AT(member) offsetof(struct knob_values, member)
+static const struct aorta_row knob_rows[] = {
+    {"name", AORTA_ROW_TEXT, AT(name), .help = "the knob"},
+    {"importance", AORTA_ROW_NUMBER, AT(importance), .help = "its share of the variance"},
+    {"beats_noise", AORTA_ROW_BOOL, AT(beats_noise), .help = "it has an effect beyond the noise"},
+    {0}};
+#undef AT
+
+struct side_values {
+    const char *label, *directory, *target;
+    double noise;
+};
+
+#define AT(member) offsetof(struct side_values, member)
+static const struct aorta_row side_rows[] = {
+    {"label", AORTA_ROW_TEXT, AT(label), .help = "name of the sweep"},
+    {"directory", AORTA_ROW_TEXT, AT(directory), .help = "its folder"},
+    {"target", AORTA_ROW_TEXT, AT(target), .help = "the program that it ran"},
+    {"noise_std", AORTA_ROW_NUMBER, AT(noise), .help = "standard deviation of repeated trials"},
+    {0}};
+#undef AT
+
 static void write_side(struct aorta_json *json, const struct aorta_sweep_side *side) {
+    const struct aorta_sweep_importance *importance = &side->result.importance;
+    const struct side_values values = {side->label, side->directory, side->target, importance->noise};
     aorta_json_object(json);
-    aorta_json_key_string(json, "label", side->label);
-    aorta_json_key_string(json, "directory", side->directory);
-    aorta_json_key_string(json, "target", side->target);
-    aorta_json_key_double(json, "noise_std", side->result.importance.noise);
+    aorta_rows_json(side_rows, &values, 0, json);
     aorta_json_key_array(json, "knobs");
     for (int k = 0; k < side->plan.space.count; k++) {
+        const struct knob_values knob = {side->plan.space.knobs[k].name, importance->total[k], importance->counts[k]};
         aorta_json_object(json);
-        aorta_json_key_string(json, "name", side->plan.space.knobs[k].name);
-        aorta_json_key_double(json, "importance", side->result.importance.total[k]);
-        aorta_json_key_bool(json, "beats_noise", side->result.importance.counts[k]);
+        aorta_rows_json(knob_rows, &knob, 0, json);
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);
@@ -297,13 +323,26 @@ static void write_side(struct aorta_json *json, const struct aorta_sweep_side *s
     aorta_json_object_end(json);
 }
 
+struct figure_values {
+    const char *name, *unit;
+    bool higher_is_better;
+};
+
+#define AT(member) offsetof(struct figure_values, member)
+static const struct aorta_row figure_rows[] = {
+    {"name", AORTA_ROW_TEXT, AT(name), .help = "key of the figure"},
+    {"unit", AORTA_ROW_TEXT, AT(unit), .help = "its unit"},
+    {"higher_is_better", AORTA_ROW_BOOL, AT(higher_is_better), .help = "a larger value is better"},
+    {0}};
+#undef AT
+
 static void write_figures(struct aorta_json *json, const struct aorta_sweep_comparison *c) {
     aorta_json_key_array(json, "figures");
     for (size_t f = 0; f < c->figure_count; f++) {
+        const struct figure_values values = {c->figures[f].name, c->figures[f].unit,
+                                             c->figures[f].good == AORTA_GOOD_HIGH};
         aorta_json_object(json);
-        aorta_json_key_string(json, "name", c->figures[f].name);
-        aorta_json_key_string(json, "unit", c->figures[f].unit);
-        aorta_json_key_bool(json, "higher_is_better", c->figures[f].good == AORTA_GOOD_HIGH);
+        aorta_rows_json(figure_rows, &values, 0, json);
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);
@@ -332,12 +371,22 @@ static void write_points(struct aorta_json *json, const struct aorta_sweep_compa
     aorta_json_array_end(json);
 }
 
+struct place_values {
+    int64_t point;
+    const char *figure;
+};
+
+#define AT(member) offsetof(struct place_values, member)
+static const struct aorta_row place_rows[] = {
+    {"point", AORTA_ROW_INT, AT(point), .help = "index in points; null: over all points"},
+    {"figure", AORTA_ROW_TEXT, AT(figure), .help = "key of the figure"},
+    {0}};
+#undef AT
+
 static void write_place(struct aorta_json *json, const struct aorta_sweep_comparison *c, size_t point, size_t figure) {
-    if (point == c->count)
-        aorta_json_key_null(json, "point");
-    else
-        aorta_json_key_int(json, "point", (int64_t)point);
-    aorta_json_key_string(json, "figure", c->figures[figure].name);
+    const struct place_values values = {point == c->count ? AORTA_ROW_UNKNOWN : (int64_t)point,
+                                        c->figures[figure].name};
+    aorta_rows_json(place_rows, &values, 0, json);
 }
 
 /* A figure that one side has not measured has no row. */
@@ -424,6 +473,58 @@ void aorta_sweep_compare_json(const struct aorta_sweep_comparison *c, struct aor
     aorta_json_object_end(&json);
     aorta_text_puts(text, "\n");
 }
+
+/* ---- its schema ---- */
+
+static const char a_text[] = "{\"type\": [\"string\", \"null\"]}", a_number[] = "{\"type\": [\"number\", \"null\"]}",
+                  an_object[] = "{\"type\": [\"object\", \"null\"]}", a_bool[] = "{\"type\": \"boolean\"}";
+
+static void put_comparisons(struct aorta_json *json) {
+    static const char *const texts[] = {"reference", "candidate", "headline", "largest_change"};
+    aorta_schema_list("comparisons", json);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) aorta_schema_put(json, texts[i], a_text);
+    aorta_schema_put(json, "p_value", a_number);
+    aorta_schema_list("differences", json);
+    aorta_rows_schema(aorta_difference_rows, json);
+    aorta_schema_list_end(json);
+    aorta_schema_list("rows", json);
+    aorta_rows_schema(place_rows, json);
+    aorta_compared_schema(json);
+    aorta_schema_put(json, "p_corrected", a_number);
+    aorta_schema_put(json, "counts", a_bool);
+    aorta_schema_list_end(json);
+    aorta_schema_list("changes", json);
+    aorta_rows_schema(place_rows, json);
+    aorta_schema_put(json, "change", a_text);
+    aorta_schema_put(json, "text", a_text);
+    aorta_schema_put(json, "cause", a_text);
+    aorta_schema_list_end(json);
+    aorta_schema_list_end(json);
+}
+
+static void put_members(struct aorta_json *json) {
+    aorta_schema_put(json, "kind", "{\"const\": \"sweep_comparison\"}");
+    aorta_schema_put(json, "objective", a_text);
+    aorta_schema_put(json, "higher_is_better", a_bool);
+    aorta_schema_list("sweeps", json);
+    aorta_rows_schema(side_rows, json);
+    aorta_schema_list("knobs", json);
+    aorta_rows_schema(knob_rows, json);
+    aorta_schema_list_end(json);
+    aorta_schema_put(json, "best", an_object);
+    aorta_schema_list_end(json);
+    aorta_schema_list("figures", json);
+    aorta_rows_schema(figure_rows, json);
+    aorta_schema_list_end(json);
+    aorta_schema_list("points", json);
+    aorta_schema_put(json, "name", a_text);
+    aorta_schema_put(json, "values", an_object);
+    aorta_schema_put(json, "runs", "{\"type\": \"array\", \"items\": {\"type\": \"integer\"}}");
+    aorta_schema_list_end(json);
+    put_comparisons(json);
+}
+
+const struct aorta_schema aorta_sweep_schema = {"sweep_comparison", "aorta sweep --compare --json", put_members};
 
 /* ---- the page ---- */
 

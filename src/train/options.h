@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "device/device.h"
-#include "timeline/profile.h"
+#include "trace/profile.h"
 
 /* none: fp32 throughout; tf32: the same, and products may round their operands to TF32 */
 enum aorta_precision { AORTA_PRECISION_NONE, AORTA_PRECISION_BF16, AORTA_PRECISION_FP16, AORTA_PRECISION_TF32 };

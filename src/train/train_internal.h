@@ -5,10 +5,10 @@
 
 #include "base/progress.h"
 #include "base/signals.h"
-#include "formats/metrics.h"
-#include "formats/step_traces.h"
 #include "job/beacon.h"
+#include "measure/metrics.h"
 #include "measure/sampler.h"
+#include "measure/step_traces.h"
 #include "train/context.h"
 #include "train/data.h"
 #include "train/step.h"

@@ -4,14 +4,16 @@
  *
  * The same kernels lie before the same reductions in each part, and before the first of a part as many as between the
  * step's last and the next step's first. Pointwise kernels do not count: sums into gradients and an optimizer's. */
+#include "analysis/gradients.h"
 #include "replay/scaled.h"
-#include "timeline/gradients.h"
+#include "trace/copied.h"
 #include "verdict/gains_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const double AS_MANY = 0.7; /* of the kernels from step to step: a forward pass is among them */
+static const double ALMOST_ALL = 0.9; /* of the reductions follow the kernel that fills a bucket */
+static const double AS_MANY = 0.7;    /* of the kernels from step to step: a forward pass is among them */
 
 /* Kernels launched before a reduction, since the one before. */
 struct before {
@@ -89,23 +91,87 @@ int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, con
 
 /* ---- what reducing once saves ---- */
 
-/* All but the last part of each step's reductions are gone. */
+/* A window's work in order of launch, and what of it serves reductions. */
+struct launched {
+    const struct aorta_trace_rank *rank;
+    const struct aorta_trace_work **work;
+    size_t count;
+    enum aorta_collective kind;
+    size_t reductions, removed; /* of them the first ones are gone */
+    uint32_t fills;             /* name of the kernels that put gradients into buckets; NONE */
+};
+
+static uint32_t thread_of(const struct launched *launched, size_t at) {
+    const uint32_t call = launched->work[at]->call;
+    return call == AORTA_TRACE_NONE ? AORTA_TRACE_NONE : launched->rank->trace->calls[call].thread;
+}
+
+static bool reduces(const struct launched *launched, size_t at) {
+    return is_reduction(launched->rank->trace, launched->work[at], launched->kind);
+}
+
+/* DDP scales each gradient into its bucket, so the same kernel is launched before each reduction. */
+static uint32_t find_fills(const struct launched *launched) {
+    uint32_t name = AORTA_TRACE_NONE;
+    size_t same = 0;
+    for (size_t i = 1; i < launched->count; i++) {
+        if (!reduces(launched, i)) continue;
+        const struct aorta_trace_work *before = launched->work[i - 1];
+        if (name == AORTA_TRACE_NONE && is_pointwise(aorta_trace_text(launched->rank->trace, before->name)))
+            name = before->name;
+        same += before->name == name && thread_of(launched, i) == thread_of(launched, i - 1);
+    }
+    return (double)same >= ALMOST_ALL * (double)launched->reductions ? name : AORTA_TRACE_NONE;
+}
+
+static bool copies_within(const struct launched *launched, size_t at) {
+    const struct aorta_trace_work *work = launched->work[at];
+    return work->kind == AORTA_TRACE_COPY &&
+           aorta_copied_how(aorta_trace_text(launched->rank->trace, work->name)) == AORTA_COPIED_WITHIN;
+}
+
+static void drop(const struct launched *launched, size_t at, struct aorta_work_scale *scales) {
+    const struct aorta_trace_rank *rank = launched->rank;
+    const size_t row = (size_t)(launched->work[at] - rank->work);
+    scales[rank->source ? rank->source[row] : row] = (struct aorta_work_scale){.left = 0, .gone = true};
+}
+
+/* The reductions of all parts but the last, the kernels that fill their buckets, and, directly after the last of a
+ * part, the copies of the results. */
+static void drop_parts(const struct launched *launched, size_t part, struct aorta_work_scale *scales) {
+    size_t passed = 0, first = 0;
+    bool copies = false;
+    while (!reduces(launched, first)) first++;
+    const uint32_t thread = thread_of(launched, first);
+    for (size_t i = 0; i < launched->count; i++) {
+        const bool reduced = reduces(launched, i);
+        passed += reduced;
+        copies = (reduced && passed % part == 0) || (copies && copies_within(launched, i));
+        const bool fills = launched->work[i]->name == launched->fills && thread_of(launched, i) == thread;
+        if (passed + (fills && !reduced) <= launched->removed && (reduced || fills || copies))
+            drop(launched, i, scales);
+    }
+}
+
 static void drop_repeats(const struct aorta_trace_rank *rank, enum aorta_collective kind, size_t times,
                          struct aorta_work_scale *scales, struct aorta_arena *memory) {
     for (size_t i = 0; i < rank->window_count; i++) {
         const struct aorta_trace_window *window = &rank->windows[i];
         struct aorta_arena scratch = {0};
         const size_t limit = window->profile.range_count;
-        const struct aorta_trace_work **reductions = aorta_arena_raw(&scratch, (limit + 1) * sizeof *reductions);
-        size_t count = 0;
-        for (size_t j = 0; reductions && j < limit; j++) {
+        struct launched launched = {.rank = rank, .kind = kind};
+        launched.work = aorta_arena_raw(&scratch, (limit + 1) * sizeof *launched.work);
+        for (size_t j = 0; launched.work && j < limit; j++) {
             const struct aorta_trace_work *work = &rank->work[window->work[j]];
-            if (work->start_ns >= window->start_ns && is_reduction(rank->trace, work, kind)) reductions[count++] = work;
+            if (work->start_ns < window->start_ns) continue;
+            launched.work[launched.count++] = work;
+            launched.reductions += is_reduction(rank->trace, work, kind);
         }
-        if (count) qsort(reductions, count, sizeof *reductions, by_launch);
-        for (size_t j = 0; j + count / times < count; j++) {
-            const size_t row = (size_t)(reductions[j] - rank->work);
-            scales[rank->source ? rank->source[row] : row] = (struct aorta_work_scale){.left = 0, .gone = true};
+        if (launched.reductions >= times) {
+            qsort(launched.work, launched.count, sizeof *launched.work, by_launch);
+            launched.removed = launched.reductions - launched.reductions / times;
+            launched.fills = find_fills(&launched);
+            drop_parts(&launched, launched.reductions / times, scales);
         }
         aorta_arena_end(&scratch, memory);
     }

@@ -107,10 +107,6 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_PAUSE, TORCH | COMPILED, .when = {AORTA_FACT_PAUSE_OFFLOAD},
      .text = "keep the optimizer on the device (CPUOffloadPolicy, DeepSpeed offload) where memory allows",
      .also = "or a fused CPU optimizer (AdamW fused=True) with more threads (OMP_NUM_THREADS; torchrun sets it to 1)"},
-    {AORTA_CAUSE_HOST_PAUSE, CUPY, .when = {AORTA_FACT_PAUSE_INPUT},
-     .text = "make the input on the device (cupy.random), or ahead of time in a thread"},
-    {AORTA_CAUSE_HOST_PAUSE, TORCH | COMPILED, .when = {AORTA_FACT_PAUSE_INPUT},
-     .text = "prepare batches in DataLoader workers (num_workers, prefetch_factor), or on the device"},
     {AORTA_CAUSE_HOST_PAUSE, TORCH | COMPILED | SERVING | XLA | CUPY | TRITON,
      .text = "find what the host does: sleep, file or socket, garbage collection (gc.freeze), lock"},
     {AORTA_CAUSE_HOST_PAUSE, NATIVE,
@@ -132,6 +128,10 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_DATA_WAIT, OURS, .key = "dataloader.num_workers", .value = aorta_advice_larger,
      .text = "more batches in advance"},
     {AORTA_CAUSE_DATA_WAIT, OURS | SPARSE, .text = "a larger dataloader.num_workers, for more batches in advance"},
+    {AORTA_CAUSE_DATA_WAIT, CUPY, .when = {AORTA_FACT_PAUSE_INPUT},
+     .text = "make the input on the device (cupy.random), or ahead of time in a thread"},
+    {AORTA_CAUSE_DATA_WAIT, TORCH | COMPILED, .when = {AORTA_FACT_PAUSE_INPUT},
+     .text = "prepare batches in DataLoader workers (num_workers, prefetch_factor), or on the device"},
     {AORTA_CAUSE_DATA_WAIT, TORCH | COMPILED | SERVING | TRITON,
      .text = "more DataLoader workers, a larger prefetch_factor, pin_memory=True",
      .also = "or less work per sample in the loader"},
@@ -164,6 +164,11 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_COPY, OTHERS, .when = {AORTA_FACT_OVERLAP_LIMIT},
      .text = "keep the data on the GPU: weights, optimizer states and activations without offloading",
      .also = "or copy fewer bytes: 16 bits, quantized weights, a larger batch per copy of the weights"},
+    {AORTA_CAUSE_COPY, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_COPIES_WITHIN},
+     .text = "fewer copies within the GPU: no .clone() or .contiguous(), results written in place (out=)",
+     .also = "or torch.compile(model), which fuses copies into other kernels"},
+    {AORTA_CAUSE_COPY, OTHERS, .when = {AORTA_FACT_COPIES_WITHIN},
+     .text = "fewer copies within the GPU: let kernels read and write the final buffers"},
     {AORTA_CAUSE_COPY, TORCH | COMPILED | SERVING | TRITON,
      .text = "pin_memory=True and .to(device, non_blocking=True) on a separate stream, one step ahead"},
     {AORTA_CAUSE_COPY, OTHERS, .text = "asynchronous copies from pinned memory on a separate stream, one step ahead"},
@@ -420,12 +425,6 @@ static const struct aorta_advice_row rows[] = {
 const struct aorta_advice_row *aorta_advice_rows(size_t *count) {
     *count = sizeof rows / sizeof rows[0];
     return rows;
-}
-
-const char *aorta_settings_value(const struct aorta_settings *settings, const char *key) {
-    for (size_t i = 0; i < settings->count; i++)
-        if (strcmp(settings->items[i].key, key) == 0) return settings->items[i].value;
-    return NULL;
 }
 
 static bool in_force(const struct aorta_settings *settings, const char *key, const char *value) {

@@ -2,18 +2,8 @@
 #ifndef AORTA_VERDICT_ADVICE_H
 #define AORTA_VERDICT_ADVICE_H
 
+#include "base/settings.h"
 #include "verdict/verdict.h"
-
-/* One configuration key as it was in force: "fsdp.forward_prefetch", "true". Borrowed. */
-struct aorta_setting {
-    const char *key, *value;
-};
-
-struct aorta_settings {
-    struct aorta_setting *items;
-    size_t count;
-};
-const char *aorta_settings_value(const struct aorta_settings *settings, const char *key); /* NULL: there is none */
 
 /* Used as a row's value where the best value is not known, only where to look for it. */
 extern const char aorta_advice_larger[], aorta_advice_smaller[], aorta_advice_another[];

@@ -118,22 +118,33 @@ static size_t place_of(const struct gains *gains, enum aorta_removal removal) {
     return place;
 }
 
-/* The one of those before it that gains most. */
-static size_t largest_before(const struct gains *gains, size_t place) {
-    size_t largest = 0;
-    for (size_t i = 1; i < place; i++)
-        if (gains->found.beyond_ns[gains->found.order[i]] > gains->found.beyond_ns[gains->found.order[largest]])
-            largest = i;
-    return largest;
+/* The one of another cause before it that gains most; false: there is none. */
+static bool largest_before(const struct gains *gains, size_t place, enum aorta_cause own, enum aorta_removal *largest,
+                           enum aorta_cause *of) {
+    double most_ns = -1;
+    for (size_t i = 0; i < place; i++) {
+        enum aorta_cause cause;
+        const enum aorta_removal before = gains->found.order[i];
+        if (gains->found.beyond_ns[before] <= most_ns || !cause_of(before, &cause) || cause == own) continue;
+        most_ns = gains->found.beyond_ns[before];
+        *largest = before;
+        *of = cause;
+    }
+    return most_ns >= 0;
 }
 
 /* A specific cause that is removed first although it gains less alone (replay.c), and has the most of this gain. */
-static bool displacing(const struct gains *gains, size_t place, double alone_ms, enum aorta_cause *cause) {
+static bool displacing(const struct gains *gains, size_t place, const struct aorta_finding *finding,
+                       enum aorta_cause *cause) {
     double most_ns = 0;
     for (size_t i = 0; i < place; i++) {
+        enum aorta_cause of;
         const enum aorta_removal before = gains->found.order[i];
-        if (gains->found.gain_ns[before] / 1e6 > alone_ms || gains->found.beyond_ns[before] <= most_ns) continue;
-        if (cause_of(before, cause)) most_ns = gains->found.beyond_ns[before];
+        if (gains->found.gain_ns[before] / 1e6 > finding->alone_ms || gains->found.beyond_ns[before] <= most_ns)
+            continue;
+        if (!cause_of(before, &of) || of == finding->cause) continue;
+        most_ns = gains->found.beyond_ns[before];
+        *cause = of;
     }
     return most_ns > 0;
 }
@@ -184,12 +195,12 @@ static void relate(const struct gains *gains, enum aorta_removal removal, uint32
                    struct aorta_finding *finding) {
     const size_t place = place_of(gains, removal);
     const double least_ms = GAINS * step_ms(gains), gain_ms = finding->gain_ms, alone_ms = finding->alone_ms;
-    enum aorta_cause cause;
+    enum aorta_cause cause = AORTA_CAUSE_COUNT;
+    enum aorta_removal before = AORTA_REMOVAL_COUNT;
     finding->share_count = 0;
-    const enum aorta_removal before = gains->found.order[place ? largest_before(gains, place) : 0];
-    if (!place || !cause_of(before, &cause)) return;
+    if (!largest_before(gains, place, finding->cause, &before, &cause)) return;
     if (alone_ms > ABOVE * gain_ms + least_ms) {
-        finding->displaced = displacing(gains, place, alone_ms, &cause);
+        finding->displaced = displacing(gains, place, finding, &cause);
         share(finding, cause, alone_ms - gain_ms);
     } else if (gain_ms > ABOVE * alone_ms + least_ms) {
         finding->only_after = true;
@@ -214,8 +225,13 @@ static void set_gain(const struct gains *gains, struct aorta_finding *finding, d
     set_range(gains, finding);
     const double lost = lost_again(gains, finding->cause);
     if (lost > 0.1 && gain_ms > 0) aorta_facts_set(&finding->facts, AORTA_FACT_LOST_AGAIN, gain_ms / (1 - lost) * lost);
-    if (finding->cause == AORTA_CAUSE_COPY && gain_ms > ABOVE * finding->cost_ms + GAINS * step_ms(gains))
-        aorta_facts_flag(&finding->facts, AORTA_FACT_HOST_WAITS);
+    /* The idle time is not all that the wait costs: the host launches late afterwards. */
+    if (fmax(gain_ms, alone_ms) <= ABOVE * finding->cost_ms + GAINS * step_ms(gains)) return;
+    if (finding->cause == AORTA_CAUSE_COPY) aorta_facts_flag(&finding->facts, AORTA_FACT_HOST_WAITS);
+    if (finding->cause == AORTA_CAUSE_HOST_SYNC && aorta_facts_has(&finding->facts, AORTA_FACT_IDLE_SYNCED)) {
+        aorta_facts_flag(&finding->facts, AORTA_FACT_LATE_AFTER);
+        aorta_facts_remove(&finding->facts, AORTA_FACT_GAP); /* the longest of gaps that hardly count */
+    }
 }
 
 static void add_origin(struct gains *gains, struct aorta_finding *finding, enum aorta_removal removal) {
@@ -242,6 +258,9 @@ static void add_gain(struct gains *gains, enum aorta_removal removal, enum aorta
     if (matters && !finding->only_after) find_instead(gains, removal, finding);
     if (matters) add_origin(gains, finding, removal);
 }
+
+/* Where almost all of it comes before a copy to the device in most steps, the step waits for its input. */
+static const double MOSTLY = 0.8;
 
 /* Stalls of the host at several places have the same fix: they are one finding, whose gain is that of all of them. */
 static void add_pauses(struct gains *gains) {
@@ -271,6 +290,9 @@ static void add_pauses(struct gains *gains) {
     relate(gains, largest, removed, finding);
     if (!finding->only_after) find_instead(gains, largest, finding);
     add_origin(gains, finding, largest);
+    const bool input =
+        aorta_facts_has(&finding->facts, AORTA_FACT_PAUSE_INPUT) && gains->found.beyond_ns[largest] >= MOSTLY * gain_ns;
+    if (input && !find(gains->verdict, AORTA_CAUSE_DATA_WAIT)) finding->cause = AORTA_CAUSE_DATA_WAIT;
 }
 
 static int by_shown_gain(const void *left, const void *right) {
@@ -332,10 +354,12 @@ static void add_own_work(struct gains *gains) {
     finding->rank = -1;
 }
 
-/* A recording does not show that compute beside the collective would not need its result. */
+/* A recording does not show that compute beside the collective, or the copy from another GPU, would not need it. */
 static bool is_upper_bound(const struct aorta_verdict *verdict, const struct aorta_finding *finding) {
-    return verdict->recorded && aorta_finding_gains(finding) && finding->cause == AORTA_CAUSE_SERIALIZED_STREAMS &&
-           aorta_facts_has(&finding->facts, AORTA_FACT_OWN_STREAM);
+    const bool queued =
+        finding->cause == AORTA_CAUSE_SERIALIZED_STREAMS && aorta_facts_has(&finding->facts, AORTA_FACT_OWN_STREAM);
+    const bool peer = finding->cause == AORTA_CAUSE_COPY && aorta_facts_has(&finding->facts, AORTA_FACT_PEER_COPIES);
+    return verdict->recorded && aorta_finding_gains(finding) && (queued || peer);
 }
 
 /* Without the files of the other ranks, waiting and transfer are one: all of the exposed time may go. Likewise where
@@ -345,13 +369,25 @@ static void add_upper_bounds(struct aorta_verdict *verdict) {
     for (size_t i = 0; i < verdict->finding_count; i++) {
         struct aorta_finding *finding = &verdict->findings[i];
         if (is_upper_bound(verdict, finding)) finding->at_best_ms = aorta_finding_shown_ms(finding);
-        const bool much = finding->cost_ms >= BOUND * step && 2 * finding->alone_ms < finding->cost_ms;
+        const bool less =
+            2 * finding->alone_ms < finding->cost_ms ||
+            (aorta_facts_has(&finding->facts, AORTA_FACT_GAIN_OF_ONCE) && finding->alone_ms < finding->cost_ms);
+        const bool much = finding->cost_ms >= BOUND * step && less;
         const bool needed = aorta_facts_has(&finding->facts, AORTA_FACT_ACTIVATIONS) ||
                             (verdict->recorded && finding->collective == AORTA_ALL_TO_ALL);
         if (finding->cause != AORTA_CAUSE_EXPOSED_COLLECTIVE || !much || !(verdict->ranks_missing || needed)) continue;
         finding->at_best_ms = fmin(finding->cost_ms, step);
         if (verdict->ranks_missing) aorta_facts_set(&finding->facts, AORTA_FACT_RANKS_MISSING, verdict->ranks_missing);
     }
+}
+
+/* All fixes save no less than the one that saves most, also where the replay cannot make it. */
+static void bound_floor(struct aorta_verdict *verdict) {
+    const double step = aorta_verdict_gained_ms(verdict);
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (aorta_finding_gains(&verdict->findings[i]))
+            verdict->replay.floor_ms =
+                fmax(fmin(verdict->replay.floor_ms, step - aorta_finding_shown_ms(&verdict->findings[i])), 0);
 }
 
 static void add_gains(struct gains *gains) {
@@ -371,6 +407,7 @@ static void add_gains(struct gains *gains) {
     aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict);
     clear_launches(verdict);
     add_upper_bounds(verdict);
+    bound_floor(verdict);
     aorta_findings_order(verdict->findings, verdict->finding_count);
 }
 

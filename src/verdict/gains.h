@@ -2,10 +2,10 @@
 #ifndef AORTA_VERDICT_GAINS_H
 #define AORTA_VERDICT_GAINS_H
 
+#include "analysis/analysis.h"
 #include "replay/replay.h"
 #include "replay/trace_graph.h"
-#include "roofline/remedies.h"
-#include "timeline/analysis.h"
+#include "verdict/remedies.h"
 #include "verdict/verdict.h"
 
 /* Sets the verdict's replay and its findings' gains, adds findings that only a replay shows, and puts those that gain

@@ -1,5 +1,5 @@
 /* Where in the program a cause begins, as facts. */
-#include "timeline/copied.h"
+#include "trace/copied.h"
 #include "verdict/gains_internal.h"
 
 #include <math.h>
@@ -140,6 +140,7 @@ static bool brings_input(const struct gains *gains, const struct aorta_origin *o
            aorta_copied_how(where) == AORTA_COPIED_TO_DEVICE && 2 * origin->count >= steps_of(gains);
 }
 
+static const double NOTABLE = 0.02;        /* of a gain: a place that is worth naming */
 static const double LEAST_OFFLOADED = 4e6; /* bytes a step: less are figures that are printed */
 
 /* Bytes copied in the steps of a rank that count, by direction. */
@@ -241,6 +242,10 @@ void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *fin
         break;
     case AORTA_CAUSE_HOST_SYNC:
         add_wait(gains, finding, origin, where);
+        break;
+    case AORTA_CAUSE_COPY:
+        if (aorta_facts_has(&finding->facts, AORTA_FACT_HOST_WAITS) && largest_ms >= NOTABLE * finding->alone_ms)
+            (void)set_named(finding, AORTA_FACT_COPY_WAIT, largest_ms, where);
         break;
     case AORTA_CAUSE_ALLOCATION:
         (void)aorta_facts_set(&finding->facts, AORTA_FACT_ALLOCATING, (double)origin->total_ns / 1e6 / steps_of(gains));

@@ -6,9 +6,9 @@
 #include "base/parallel.h"
 #include "replay/replay.h"
 #include "replay/scaled.h"
-#include "roofline/remedies.h"
+#include "verdict/remedies.h"
 
-#include "timeline/framework.h"
+#include "trace/framework.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -311,6 +311,13 @@ static double least_share(const struct aorta_remedy_gains *measured, enum aorta_
     return rough ? fmin(share, ROUGH) : share;
 }
 
+/* Names alone say which launches of an optimizer go: only what its kernels save is uncertain. */
+static double least_gain_ns(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy, double gain_ns) {
+    const double kernels_ns = measured->ranks[largest_rank(measured, remedy)].rows[remedy].alone_ns;
+    const double uncertain_ns = remedy == AORTA_REMEDY_OPTIMIZER ? fmin(gain_ns, kernels_ns) : gain_ns;
+    return gain_ns - uncertain_ns * (1 - least_share(measured, remedy));
+}
+
 static void add_findings(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
         const double gain_ns = row_gain_ns(measured, (enum aorta_remedy)i);
@@ -324,7 +331,7 @@ static void add_findings(const struct aorta_remedy_gains *measured, struct aorta
                                           .gain_share = gain_ns / measured->step_ns,
                                           .facts = aorta_verdict_facts(verdict)};
         finding->alone_ms = measured->gain_ns[i] / 1e6;
-        finding->gain_range_ms[0] = finding->gain_ms * least_share(measured, (enum aorta_remedy)i);
+        finding->gain_range_ms[0] = least_gain_ns(measured, (enum aorta_remedy)i, gain_ns) / 1e6;
         finding->gain_range_ms[1] = finding->gain_ms;
         add_facts(measured, (enum aorta_remedy)i, finding);
     }

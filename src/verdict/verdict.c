@@ -10,7 +10,7 @@
 #include "base/parallel.h"
 #include "base/sort.h"
 #include "base/statistics.h"
-#include "timeline/framework.h"
+#include "trace/framework.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -442,6 +442,7 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
     *verdict = (struct aorta_verdict){
         .recorded = !analysis->measured,
         .host_only = host_only,
+        .captures = !analysis->measured && aorta_verdict_captures(analysis),
         .incomplete = analysis->thin != NULL,
         .coverage = analysis->thin ? analysis->thin->coverage : (struct aorta_trace_coverage){0},
         .on_cpu = analysis->measured && analysis->rank_count && !analysis->ranks[0].trace->on_gpu,

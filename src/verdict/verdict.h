@@ -3,10 +3,10 @@
 #ifndef AORTA_VERDICT_VERDICT_H
 #define AORTA_VERDICT_VERDICT_H
 
+#include "analysis/analysis.h"
 #include "base/json.h"
-#include "roofline/roofline.h"
-#include "timeline/analysis.h"
 #include "verdict/facts.h"
+#include "verdict/roofline.h"
 
 enum aorta_cause {
 #define CAUSE(name, ...) AORTA_CAUSE_##name,
@@ -56,7 +56,7 @@ struct aorta_finding {
     double gain_range_ms[2];  /* of gain_ms: as sure as the lags of the recording are explained */
     double alone_ms;          /* per step, of this finding alone */
     const char *remedy;       /* static: key of the remedy of compute, "precision=bf16"; NULL: none */
-    double then_ms;           /* of a remedy: its gain after those before it in roofline/remedies.def */
+    double then_ms;           /* of a remedy: its gain after those before it in verdict/remedies.def */
     bool only_after;          /* gains only once other causes are fixed, too */
     double at_best_ms;        /* upper bound of the gain where the recording cannot decide; 0: none */
     enum aorta_cause partner; /* AORTA_CAUSE_COUNT: all other causes */
@@ -138,6 +138,7 @@ struct aorta_verdict {
     bool incomplete; /* more of the device's work is missing than recorded: no cause can be named */
     struct aorta_trace_coverage coverage; /* of the incomplete recording */
     bool host_only;        /* the files have no work of a device: operations of the host take its place */
+    bool captures;         /* the program captures graphs in the recording, and hardly runs any */
     bool recorded;         /* of any program: not of steps that a recorder of ours measured */
     bool whole;            /* an iteration is a whole recording, not a step */
     bool idle_unexplained; /* most of host_launch is idle time of which the launches are not known */
@@ -149,7 +150,7 @@ struct aorta_verdict {
     bool gaps;
 };
 
-/* The verdict on recorded ranks (timeline/analysis.h). Of a program whose configuration nobody knows advice is general;
+/* The verdict on recorded ranks (analysis/analysis.h). Of a program whose configuration nobody knows advice is general;
  * of steps that a recorder of ours measured aorta_advise makes it for their settings. The caller ends
  * *verdict with aorta_verdict_free; it borrows nothing of the analysis, which loses what only comparing steps needs
  * (aorta_trace_ranges_free): one verdict of an analysis. */

@@ -59,6 +59,8 @@ void aorta_fill_compute(struct aorta_fill *fill);
 
 /* Adds to each finding the facts of its worst place, and of the program. (worst.c) */
 void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict);
+/* Whether the programs capture graphs in the recording, and hardly run any. */
+bool aorta_verdict_captures(const struct aorta_trace_analysis *analysis);
 void aorta_find_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding);
 void aorta_find_gap(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding);
 void aorta_find_waits(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding);

@@ -1,6 +1,6 @@
 /* The worst place of each cause in a recording, as facts. */
-#include "timeline/copied.h"
-#include "timeline/framework.h"
+#include "trace/copied.h"
+#include "trace/framework.h"
 #include "verdict/causes.h"
 #include "verdict/verdict_internal.h"
 
@@ -263,9 +263,10 @@ void aorta_find_largest(const struct aorta_trace_analysis *analysis, struct aort
         fact->place.count = (double)largest[i].count / steps;
     }
     const struct aorta_fact *first = aorta_facts_find(&finding->facts, AORTA_FACT_KERNEL);
-    if (finding->cause == AORTA_CAUSE_COPY && first && first->place.name &&
-        aorta_copied_how(first->place.name) == AORTA_COPIED_BETWEEN)
-        aorta_facts_flag(&finding->facts, AORTA_FACT_PEER_COPIES);
+    if (finding->cause != AORTA_CAUSE_COPY || !first || !first->place.name) return;
+    const enum aorta_copied how = aorta_copied_how(first->place.name);
+    if (how == AORTA_COPIED_BETWEEN) aorta_facts_flag(&finding->facts, AORTA_FACT_PEER_COPIES);
+    if (how == AORTA_COPIED_WITHIN) aorta_facts_flag(&finding->facts, AORTA_FACT_COPIES_WITHIN);
 }
 
 void aorta_find_slowest_gemm(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
@@ -325,11 +326,15 @@ static void count_launches(const struct aorta_trace_analysis *analysis, struct a
     aorta_facts_set(&finding->facts, AORTA_FACT_LAUNCH_WORK, work_us);
 }
 
+bool aorta_verdict_captures(const struct aorta_trace_analysis *analysis) {
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        if (!captures(analysis->ranks[i].trace)) return false;
+    return analysis->rank_count > 0;
+}
+
 void aorta_find_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
-    bool all = true;
     count_launches(analysis, finding);
-    for (size_t i = 0; i < analysis->rank_count; i++) all &= captures(analysis->ranks[i].trace);
-    if (all) aorta_facts_flag(&finding->facts, AORTA_FACT_CAPTURES);
+    if (aorta_verdict_captures(analysis)) aorta_facts_flag(&finding->facts, AORTA_FACT_CAPTURES);
     aorta_find_gap(analysis, finding);
 }
 

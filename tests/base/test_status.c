@@ -39,11 +39,24 @@ static void test_a_copy_says_the_same(void **state) {
     assert_null(aorta_status_copy(NULL));
 }
 
+static void test_a_detail_is_not_in_the_message(void **state) {
+    (void)state;
+    aorta_status status = aorta_with_detail(AORTA_ERROR(AORTA_IO, "no file"), "a; b");
+    status = aorta_with_detail(aorta_annotate(status, "reading"), "c");
+    aorta_status copy = aorta_status_copy(status);
+    aorta_status_free(status);
+    assert_string_equal(aorta_status_message(copy), "reading: no file");
+    assert_string_equal(aorta_status_detail(copy), "a; b");
+    assert_string_equal(aorta_status_detail(NULL), "");
+    aorta_status_free(copy);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_context_is_put_in_front),
         cmocka_unit_test(test_join_keeps_the_first),
         cmocka_unit_test(test_a_copy_says_the_same),
+        cmocka_unit_test(test_a_detail_is_not_in_the_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

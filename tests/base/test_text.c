@@ -22,6 +22,29 @@ static void test_text_grows(void **state) {
     assert_null(text.data);
 }
 
+static bool put_known(const void *user, const char *word, size_t length, struct aorta_text *out) {
+    if (strncmp(word, user, length) != 0) return false;
+    aorta_text_append(out, word, length);
+    return true;
+}
+
+/* Unknown words omit their bracket, or the whole template; text before it stays. */
+static void test_templates(void **state) {
+    static const struct {
+        const char *template, *text;
+        bool known;
+    } rows[] = {{"plain", ">plain", true},         {"a {word}.", ">a word.", true},      {"a {other}.", ">", false},
+                {"a[ {other} b] c", ">a c", true}, {"a[ {word}][{x}]", ">a word", true}, {"[{x}]", ">", true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_text text = {0};
+        aorta_text_puts(&text, ">");
+        assert_int_equal(aorta_text_template(&text, rows[i].template, put_known, "word"), rows[i].known);
+        assert_string_equal(text.data, rows[i].text);
+        aorta_text_free(&text);
+    }
+}
+
 static void test_failure_is_remembered(void **state) {
     (void)state;
     struct aorta_text text = {0};
@@ -155,11 +178,12 @@ static void test_brief(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_grows),    cmocka_unit_test(test_failure_is_remembered),
-        cmocka_unit_test(test_text_is_taken), cmocka_unit_test(test_edit_distance),
-        cmocka_unit_test(test_nearest),       cmocka_unit_test(test_nearest_stays_within),
-        cmocka_unit_test(test_arena),         cmocka_unit_test(test_arena_remembers),
-        cmocka_unit_test(test_brief),         cmocka_unit_test(test_counted),
+        cmocka_unit_test(test_text_grows),      cmocka_unit_test(test_failure_is_remembered),
+        cmocka_unit_test(test_text_is_taken),   cmocka_unit_test(test_edit_distance),
+        cmocka_unit_test(test_nearest),         cmocka_unit_test(test_nearest_stays_within),
+        cmocka_unit_test(test_arena),           cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_arena_remembers), cmocka_unit_test(test_brief),
+        cmocka_unit_test(test_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

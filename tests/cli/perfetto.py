@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 aorta, source = sys.argv[1:3]
-traces = [f"{source}/tests/formats/data/fsdp2_rank{rank}.json" for rank in range(2)]
+traces = [f"{source}/tests/trace/data/fsdp2_rank{rank}.json" for rank in range(2)]
 
 
 def start(*options):

@@ -1,8 +1,8 @@
 /* --csv DIR of every command that prints tables: one file for each, which any reader of CSV takes. */
 #include "base/files.h"
 #include "check.h"
-#include "formats/csv.h"
 #include "place.h"
+#include "trace/csv.h"
 
 #include <dirent.h>
 #include <stdlib.h>

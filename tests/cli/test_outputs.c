@@ -192,7 +192,6 @@ static void test_missing_pictures_are_named(void **state) {
         if (!strstr(output, parts[i])) fail_msg("no \"%s\" in:\n%s", parts[i], output);
     free(output);
     assert_int_equal(access("pictures/overlap_breakdown.png", R_OK), 0);
-    assert_int_equal(access("pictures/run_streams.png", R_OK), 0);
     assert_int_equal(access("pictures/summary.json", R_OK), 0);
 }
 

@@ -51,8 +51,8 @@ static const struct {
     {"hwq compare --baseline " HWQ_DATA " --test $(sed '1s/{/{\"schema_version\": 99,/' " HWQ_DATA
      " > /tmp/aorta_version_$$; echo /tmp/aorta_version_$$); rm /tmp/aorta_version_*",
      0, "schema_version is 99; this program reads up to 1"},
-    {"hwq map --device cpu --streams 3 --copy-mb 1", 0, "Threads in place of hardware queues of "},
-    {"hwq map --device cpu --streams 3 --copy-mb 1", 0, "6 found for 6 streams"},
+    {"hwq map --device cpu --streams 3 --copy-mb 1", 0, "Queues: no two of 6 streams share one: on the CPU device"},
+    {"hwq map --device cpu --streams 3 --copy-mb 1", 0, "copies      2 streams of normal priority: 2 queues"},
     {"train", 2, "--config FILE is needed: config/quickstart.yaml runs without a GPU"},
     {"launch -n 2 -- train --config x.yaml", 2, "train: no such program in PATH; write aorta train"},
     {"trace run -- /nowhere/python", 2, "/nowhere/python: no such program\n"},
@@ -98,6 +98,7 @@ static const struct {
     {"help sparse", 0, "  PipelineConfig.pipeline (default: base): "},
     {"help sparse --markdown", 0, "## EmbeddingTablesConfig\n"},
     {"help config --markdown", 0, "# Configuration of `aorta train`\n"},
+    {"info", 0, "Runs on: "},
     {"info", 0, "GPU software\n  cuda "},
     {"info", 0, "Libraries\n  gemm "},
     {"train --config /nowhere/x.yaml", 2,
@@ -189,8 +190,8 @@ static void test_info_looks_for_each_library(void **state) {
         assert_true(json_is_null(json_object_get(library, "path")) == (missing != NULL));
         if (!missing) continue;
         const char *where = json_string_value(json_object_get(missing, "get"));
-        assert_non_null(strstr(where, "could not be loaded (nothing of it in " FORWARDER));
-        assert_non_null(strstr(where, "); "));
+        assert_non_null(strstr(where, "could not be loaded; "));
+        assert_non_null(strstr(json_string_value(json_object_get(missing, "searched")), "nothing of it in " FORWARDER));
     }
     json_decref(root);
 }

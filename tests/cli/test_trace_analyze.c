@@ -2,9 +2,9 @@
 #include "base/lines.h"
 #include "check.h"
 #include "folder.h"
-#include "formats/csv.h"
 #include "place.h"
 #include "report/page.h"
+#include "trace/csv.h"
 
 #include <jansson.h>
 #include <stdlib.h>

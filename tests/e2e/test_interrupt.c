@@ -124,8 +124,8 @@ static void test_hanging_rank(void **state) {
     "training.batch_size=2 dataset.num_samples=64 model.num_layers=1 model.model_dim=16 model.num_heads=2 "            \
     "model.mlp_hidden_dim=16"
 
-/* A rank hangs before the rendezvous, and rank 0 while it writes the report: by a gnuplot that stops its parent. The
- * lines are complete then. */
+/* A rank hangs before the rendezvous, and rank 0 while it writes the report: by a gnuplot that stops the program above
+ * its timeout. The lines are complete then. */
 static void test_stopped_at_both_ends(void **state) {
     (void)state;
     static const struct {
@@ -133,7 +133,8 @@ static void test_stopped_at_both_ends(void **state) {
         bool lines;
     } rows[] = {{"launch -n 2 -- sh -c '[ $RANK = 0 ] || kill -STOP $$; exec " AORTA_PROGRAM TINY "'",
                  "rank 1 (process ", false},
-                {"launch -n 2 -- sh -c 'mkdir -p bin; printf \"#!/bin/sh\\nkill -STOP \\$PPID; sleep 60\\n\" "
+                {"launch -n 2 -- sh -c 'mkdir -p bin; printf \"#!/bin/sh\\nkill -STOP \\$(sed -n s/PPid:.//p "
+                 "/proc/\\$PPID/status); sleep 60\\n\" "
                  ">bin/gnuplot.$$ && chmod +x bin/gnuplot.$$ && mv bin/gnuplot.$$ bin/gnuplot; PATH=$PWD/bin:$PATH "
                  "exec " AORTA_PROGRAM TINY "'",
                  "rank 0 (process ", true}};

@@ -2,8 +2,8 @@
 #include "check.h"
 #include "run.h"
 
-#include "formats/inputs.h"
-#include "timeline/analysis.h"
+#include "analysis/analysis.h"
+#include "trace/inputs.h"
 
 #include <math.h>
 

@@ -1,10 +1,10 @@
 /* profiling.*: trace files of a run, compared with its metrics lines and read by the program's own reader. */
 #include "base/interval.h"
 #include "check.h"
-#include "formats/open.h"
 #include "kineto/layout.h"
 #include "run.h"
-#include "timeline/trace.h"
+#include "trace/open.h"
+#include "trace/trace.h"
 
 #include <glob.h>
 #include <math.h>

@@ -1,15 +1,15 @@
 /* Any JSON traces that can be read give figures that add up, a verdict, and text, JSON and page of both. A byte 0
  * separates the traces of two ranks; the first byte asks for steps. */
-#include "formats/reader.h"
+#include "analysis/breakdown.h"
+#include "analysis/counters.h"
+#include "analysis/series.h"
 #include "fuzz.h"
 #include "replay/critical_path.h"
 #include "report/page_recordings.h"
-#include "timeline/breakdown.h"
-#include "timeline/captures.h"
-#include "timeline/counters.h"
-#include "timeline/infer.h"
-#include "timeline/requests.h"
-#include "timeline/series.h"
+#include "trace/captures.h"
+#include "trace/infer.h"
+#include "trace/reader.h"
+#include "trace/requests.h"
 #include "verdict/verdict.h"
 
 static void read_part(const uint8_t *data, size_t size, const char *name, struct aorta_trace_list *list) {

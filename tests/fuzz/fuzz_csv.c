@@ -1,8 +1,8 @@
 /* Any bytes as a CSV trace: an error that names the file, or a trace whose rows are in order; with recovery nothing is
  * refused that was taken without. */
-#include "formats/open.h"
 #include "fuzz.h"
 #include "reader.h"
+#include "trace/open.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char path[FUZZ_PATH];

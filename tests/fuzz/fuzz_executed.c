@@ -1,7 +1,7 @@
 /* An execution trace, then a byte 0, then a trace of torch.profiler that borrows its shapes: any bytes. */
-#include "formats/execution_trace.h"
-#include "formats/reader.h"
 #include "fuzz.h"
+#include "trace/execution_trace.h"
+#include "trace/reader.h"
 
 static struct aorta_json_stream *stream_of(const uint8_t *data, size_t size, const char *name) {
     struct aorta_json_stream *stream;

@@ -1,7 +1,7 @@
 /* Any bytes as a packed file, unpacked on its thread: the same bytes, and the same end, as zlib gives in one call. The
  * first byte is the size of the pieces that are asked for. */
-#include "formats/source.h"
 #include "fuzz.h"
+#include "trace/source.h"
 
 #include <zlib.h>
 

@@ -1,8 +1,8 @@
 /* The scanner alone: vector and plain versions, whole and in pieces, find the same ends; numbers and texts are
  * as documented. The first byte is the size of the pieces. */
 #include "base/json_skip.h"
-#include "formats/json_stream.h"
 #include "fuzz.h"
+#include "trace/json_stream.h"
 
 static const char *in_pieces(const char *at, const char *end, size_t piece) {
     struct aorta_json_skip state = {0};

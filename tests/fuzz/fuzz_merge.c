@@ -1,8 +1,8 @@
 /* Any two texts as traces of two ranks, merged: an error, or a file that is whole and reads back with all the events. A
  * byte 0 lies between the two; the first byte says whether broken files are taken as far as they go. */
-#include "formats/merge.h"
-#include "formats/open.h"
 #include "fuzz.h"
+#include "report/merge.h"
+#include "trace/open.h"
 
 /* It is whole: it reads without recovery. */
 static void check_output(const char *path) {

@@ -1,8 +1,8 @@
 /* Any bytes as an input of the trace commands: packed, an archive, or a trace. An error names the file; nothing of the
  * temporary folder is left or shown, and nothing is written outside it. The first byte chooses the name's ending. */
 #include "base/status.h"
-#include "formats/inputs.h"
 #include "fuzz.h"
+#include "trace/inputs.h"
 
 static const char *const names[] = {"x", "x.zip", "x.tar", "x.json.zst", "x.db.gz"};
 

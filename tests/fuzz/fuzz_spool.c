@@ -1,9 +1,9 @@
 /* Spools of `aorta trace run`: the reader returns for any records, and records that it accepts are in order. The input
  * follows a head; the lowest bit of its length asks for --recover. */
-#include "formats/open.h"
-#include "formats/spool.h"
 #include "fuzz.h"
-#include "timeline/mangled.h"
+#include "trace/mangled.h"
+#include "trace/open.h"
+#include "trace/spool.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Any bytes as a SQLite trace, and any statements in one: an error that names the file, or a trace whose rows are in
  * order. The first byte says which: statements are a text that makes the database. */
-#include "formats/open.h"
 #include "fuzz.h"
 #include "reader.h"
+#include "trace/open.h"
 
 #include <sqlite3.h>
 

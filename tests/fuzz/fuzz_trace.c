@@ -2,9 +2,9 @@
  * links lead somewhere; whole and in pieces it is the same; with recovery nothing is refused that was taken without.
  *
  * The first byte is the size of the pieces. */
-#include "formats/open.h"
-#include "formats/reader.h"
 #include "fuzz.h"
+#include "trace/open.h"
+#include "trace/reader.h"
 
 static bool leads(uint32_t row, size_t count) {
     return row == AORTA_TRACE_NONE || row < count;

@@ -2,10 +2,10 @@
  * follows the heads of two spools in it. Whatever they hold, the readers return, times of windows do not overflow, and
  * nothing but spools is removed. */
 #include "base/files.h"
-#include "formats/spool_format.h"
 #include "fuzz.h"
 #include "record/windows.h"
-#include "timeline/mangled.h"
+#include "trace/mangled.h"
+#include "trace/spool_format.h"
 
 #include <sys/stat.h>
 

@@ -2,8 +2,8 @@
 #ifndef AORTA_TESTS_FUZZ_READER_H
 #define AORTA_TESTS_FUZZ_READER_H
 
-#include "formats/reader.h"
 #include "fuzz.h"
+#include "trace/reader.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -50,7 +50,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 # ---- reading both kinds of recording ----
 
 def read_spool(path):
-    """(rank, work) of one process: the layout of src/formats/spool_format.h."""
+    """(rank, work) of one process: the layout of src/trace/spool_format.h."""
     with open(path, "rb") as file:
         data = file.read()
     if data[:8] != b"AORTASPL" or struct.unpack_from("<I", data, 8)[0] != 1:

@@ -426,9 +426,9 @@ static void the_originals_files(void **state) {
     assert_int_equal(measurement->count, 30);
     assert_true(fabs(aorta_summarise(measurement->times_ms, 30).p50 - 10.835567951202393) < 1e-9);
     bool device = false;
-    for (size_t i = 0; i < measurement->setting_count; i++)
-        device |= strcmp(measurement->settings[i].key, "device_info.name") == 0 &&
-                  strcmp(measurement->settings[i].value, "NVIDIA H100 80GB HBM3") == 0;
+    for (size_t i = 0; i < measurement->settings.count; i++)
+        device |= strcmp(measurement->settings.items[i].key, "device_info.name") == 0 &&
+                  strcmp(measurement->settings.items[i].value, "NVIDIA H100 80GB HBM3") == 0;
     assert_true(device);
     aorta_hwq_measurements_close(&measurements);
     struct sides sides;

@@ -30,11 +30,20 @@ static void add(struct plant *plant, const struct aorta_span *items, size_t coun
     aorta_hwq_spans_free(&spans);
 }
 
-static void check_limit(struct plant *plant, bool gate, enum aorta_hwq_limit_by by, const char *part) {
+static void check_limit(struct plant *plant, bool gate, enum aorta_hwq_finding by, const char *part) {
     struct aorta_text text = {0};
     plant->result.limit = aorta_hwq_limit_find(&plant->busy, &plant->result, gate);
     assert_int_equal(plant->result.limit.by, by);
-    aorta_hwq_limit_text(&plant->result.limit, &plant->result, &text);
+    assert_true(aorta_hwq_finding_text(&plant->result, by, &text));
+    check_ok(aorta_text_check(&text));
+    if (!strstr(text.data, part)) fail_msg("\"%s\" is not in: %s", part, text.data);
+    aorta_text_free(&text);
+}
+
+static void check_finding(const struct aorta_hwq_result *result, size_t at, const char *part) {
+    struct aorta_text text = {0};
+    assert_true(at < result->finding_count);
+    assert_true(aorta_hwq_finding_text(result, result->findings[at], &text));
     check_ok(aorta_text_check(&text));
     if (!strstr(text.data, part)) fail_msg("\"%s\" is not in: %s", part, text.data);
     aorta_text_free(&text);
@@ -55,7 +64,7 @@ static void test_kernels(void **state) {
     open_plant(&plant, 0.100, 0.010, 2);
     add(&plant, items, 3);
     check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS,
-                "something runs for 95% of an iteration, and 1.4 of the 2 streams run side by side");
+                "kernels: busy 95% of the iteration, 1.42 of 2 streams at once");
     assert_true(fabs(plant.result.limit.busy_ms - 0.095) < 1e-12);
     assert_true(fabs(plant.result.limit.waiting_share - 0.05) < 1e-12);
     close_plant(&plant);
@@ -69,7 +78,7 @@ static void test_gaps_of_one_pass_alone_do_not_count(void **state) {
     (void)state;
     open_plant(&plant, 0.101, 0.010, 1);
     add(&plant, items, 2);
-    check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS, "something runs for 99% of an iteration; ");
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS, "kernels: busy 99% of the iteration");
     close_plant(&plant);
 }
 
@@ -82,10 +91,9 @@ static void test_waiting(void **state) {
     add(&plant, items, 2);
     plant.result.switch_latency.inter_source = "workload";
     plant.result.switch_latency.inter_samples = 1;
-    check_limit(&plant, false, AORTA_HWQ_LIMIT_WAITING,
-                "for 50% of an iteration (0.1 ms) nothing runs on any stream; without waiting it would be 2.0 times");
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_WAITING, "waiting: 0.2 ms -> 0.1 ms per iteration without it (-50%)");
     plant.result.switch_latency.host.inter_samples = 3;
-    check_limit(&plant, false, AORTA_HWQ_LIMIT_WAITING, "in 75% of the gaps the device waits for the host");
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_WAITING, "; the device waits for the host in 75% of the gaps");
     close_plant(&plant);
 }
 
@@ -98,17 +106,17 @@ static void test_the_host(void **state) {
     (void)state;
     open_plant(&plant, 0.100, 0.099, 2);
     add(&plant, items, 3);
-    check_limit(&plant, false, AORTA_HWQ_LIMIT_HOST_WORK, "for 75% of an iteration (0.075 ms) it computes");
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_HOST_WORK,
+                "host work: 0.1 ms -> 25 us per iteration if the device works meanwhile (-75%)");
     close_plant(&plant);
 
     open_plant(&plant, 0.100, 0.099, 2);
     check_ok(aorta_hwq_result_figure(&plant.result, "host_us_per_launch", "us", 2.5, NULL));
     const struct aorta_span late[] = {items[0], items[2]};
     add(&plant, late, 2);
-    check_limit(
-        &plant, false, AORTA_HWQ_LIMIT_LAUNCHES,
-        "queueing takes 99% of an iteration (2.50 us a launch), the device runs something in 24% of it at most");
-    check_limit(&plant, true, AORTA_HWQ_LIMIT_WAITING, "for 76% of an iteration"); /* with a gate */
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_LAUNCHES,
+                "launches: queueing takes 99% of the iteration, 2.5 us per launch");
+    check_limit(&plant, true, AORTA_HWQ_LIMIT_WAITING, "(-76%)"); /* with a gate */
     close_plant(&plant);
 
     /* Launches of marks belong to the marked work: where the host is late it seems to last. */
@@ -116,13 +124,14 @@ static void test_the_host(void **state) {
         const struct aorta_span slow_one = {.stream = 0, .marked = marked, .start_ns = 0, .end_ns = 130 * US};
         open_plant(&plant, 0.100, 0.070, 2);
         add(&plant, &slow_one, 1);
-        if (marked) check_limit(&plant, false, AORTA_HWQ_LIMIT_UNKNOWN, "(0.13 ms of work in an iteration of 0.1 ms)");
-        check_limit(&plant, marked, AORTA_HWQ_LIMIT_KERNELS, "100% of"); /* with a gate */
+        if (marked) check_limit(&plant, false, AORTA_HWQ_LIMIT_UNKNOWN, "0.13 ms of work per iteration of 0.1 ms");
+        check_limit(&plant, marked, AORTA_HWQ_LIMIT_KERNELS, "busy 100%"); /* with a gate */
         close_plant(&plant);
         const struct aorta_span long_one = {.stream = 0, .marked = marked, .start_ns = 0, .end_ns = 120 * US};
         open_plant(&plant, 0.100, 0.099, 2);
         add(&plant, &long_one, 1);
-        check_limit(&plant, false, marked ? AORTA_HWQ_LIMIT_LAUNCHES : AORTA_HWQ_LIMIT_KERNELS, "100% of");
+        check_limit(&plant, false, marked ? AORTA_HWQ_LIMIT_LAUNCHES : AORTA_HWQ_LIMIT_KERNELS,
+                    marked ? "takes 99%" : "busy 100%");
         close_plant(&plant);
     }
 }
@@ -148,14 +157,14 @@ static void test_drift(void **state) {
     for (int i = 25; i < 40; i++) times[i] = 11.5;
     check_ok(aorta_hwq_find_drift(&result));
     assert_int_equal(result.finding_count, 1);
-    assert_non_null(strstr(result.findings[0], "slower: the last quarter takes 11.5 ms, the first 10 ms (+15%)"));
+    check_finding(&result, 0, "slower: 10 ms in the first quarter, 11.5 ms in the last (+15%)");
     result.iteration_count = 19; /* too few for a finding */
     check_ok(aorta_hwq_find_drift(&result));
     for (int i = 0; i < 10; i++) times[i] = 20.0;
     result.iteration_count = 20;
     check_ok(aorta_hwq_find_drift(&result));
     assert_int_equal(result.finding_count, 2);
-    assert_non_null(strstr(result.findings[1], "faster"));
+    check_finding(&result, 1, "faster");
     aorta_hwq_result_free(&result);
 }
 
@@ -167,10 +176,10 @@ static void test_drift_by_the_clock(void **state) {
         bool low;
         const char *why;
     } rows[] = {
-        {{0, 0, 0}, 0, false, "(+20%): clocks that fall under power or heat limits, or other work on the machine"},
-        {{1980, 0, 0}, 0, false, "(+20%): clocks that fall under power or heat limits, or other work on the machine"},
-        {{1980, 1980, 1975}, 0, false, "(+20%): not for its clock, 1975 MHz in all 3 readings at least: other work"},
-        {{1980, 1700, 1600}, 0, true, "(+20%): its clock fell from 1980 to 1600 MHz"},
+        {{0, 0, 0}, 0, false, "(+20%): power or heat limits, or other work on the machine"},
+        {{1980, 0, 0}, 0, false, "(+20%): power or heat limits, or other work on the machine"},
+        {{1980, 1980, 1975}, 0, false, "(+20%): other work on the machine, as its clock is 1975 MHz or more"},
+        {{1980, 1700, 1600}, 0, true, "(+20%): its clock fell from 1980 MHz to 1600 MHz"},
         {{1500, 1500, 1500}, 1U << AORTA_CLOCK_POWER_CAP, true, "(+20%): the device was at the power limit in 3 of 3"},
         {{1500, 0, 0}, 0, true, "(+20%): its clock is low"},
     };
@@ -191,10 +200,9 @@ static void test_drift_by_the_clock(void **state) {
         check_ok(aorta_clocks_make(samples, count, &result.clocks));
         check_ok(aorta_hwq_find_low_clocks(&result));
         assert_int_equal(result.finding_count, rows[i].low);
-        if (rows[i].low) assert_non_null(strstr(result.findings[0], "the device's clock was low, 1"));
+        if (rows[i].low) check_finding(&result, 0, "the device's clock was low, 1");
         check_ok(aorta_hwq_find_drift(&result));
-        const char *said = result.findings[result.finding_count - 1];
-        if (!strstr(said, rows[i].why)) fail_msg("\"%s\" is not in: %s", rows[i].why, said);
+        check_finding(&result, result.finding_count - 1, rows[i].why);
         aorta_hwq_result_free(&result);
     }
 }
@@ -210,9 +218,9 @@ static void test_gaps(void **state) {
     add(&plant, items, 4);
     plant.result.switch_latency =
         (struct aorta_hwq_switch){.intra_gap_ms = 0.007, .intra_samples = 10, .intra_source = "workload"};
-    check_limit(&plant, false, AORTA_HWQ_LIMIT_GAPS, "7.000 us after each kernel of 10.000 us; 1.1 of 2");
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_GAPS, "gaps on each stream: 7 us after each kernel of 10 us");
     plant.result.switch_latency.intra_source = "probe";
-    check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS, "100% of an iteration");
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS, "busy 100% of the iteration");
     close_plant(&plant);
 }
 
@@ -222,9 +230,9 @@ static void test_nothing_was_stamped(void **state) {
     struct aorta_text text = {0};
     (void)state;
     open_plant(&plant, 0.1, 0.01, 2);
-    check_limit(&plant, false, AORTA_HWQ_LIMIT_UNKNOWN, "no kernel was stamped");
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_UNSTAMPED, "no kernel has timestamps");
     aorta_json_begin(&json, &text, 0);
-    aorta_hwq_limit_json(&plant.result.limit, &plant.result, &json);
+    aorta_hwq_limit_json(&plant.result, &json);
     assert_non_null(strstr(text.data, "\"by\": null"));
     assert_non_null(strstr(text.data, "\"busy_ms\": null"));
     aorta_text_free(&text);

@@ -1,17 +1,17 @@
 /* A workload's iterations as a trace file: read back as `aorta trace` does it. On GPUs with the fake driver and the
  * stand-in for libcupti, which the test plants: the workload's iterations, and the stamps of the streams, which the
  * linker sends here (--wrap). */
+#include "analysis/analysis.h"
 #include "base/clock.h"
 #include "check.h"
 #include "fake_cupti/fake_cupti.h"
 #include "folder.h"
-#include "formats/inputs.h"
-#include "formats/open.h"
 #include "hwq/graph.h"
 #include "hwq/run.h"
 #include "kineto/layout.h"
 #include "ops/ops.h"
-#include "timeline/analysis.h"
+#include "trace/inputs.h"
+#include "trace/open.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 #include "base/files.h"
 #include "base/interval.h"
 #include "check.h"
-#include "timeline/kernel_names.h"
+#include "trace/kernel_names.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -26,7 +26,7 @@ printf '#include <aorta/ranges.h>\nint main() { return libaorta_version() == nul
 if command -v c++ >/dev/null; then c++ -std=c++11 -Wall -Werror "$folder/use.cpp" $flags -o "$folder/use"; fi
 
 export LD_LIBRARY_PATH=$folder/lib
-data=tests/formats/data/whole
+data=tests/trace/data/whole
 "$folder/analyse" $data/fsdp2_rank0.json.gz $data/fsdp2_rank1.json.gz >"$folder/out"
 grep -q '^Verdict: ' "$folder/out" || fail "no verdict: $(cat "$folder/out")"
 grep -q '^2 ranks, ' "$folder/out" || fail "no step: $(cat "$folder/out")"

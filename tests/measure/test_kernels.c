@@ -1,8 +1,8 @@
 /* The kernel view: from records, and from there to ranges. */
+#include "analysis/overlap.h"
 #include "check.h"
 #include "measure/kernels.h"
 #include "samples/profile.h"
-#include "timeline/overlap.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 #include "base/clock.h"
 #include "check.h"
-#include "formats/metrics.h"
+#include "measure/metrics.h"
 #include "measure/recorder.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "check.h"
-#include "formats/metrics.h"
+#include "measure/metrics.h"
 #include "measure/sampler.h"
 
 #include <math.h>

@@ -23,7 +23,7 @@ import zipfile
 from html import unescape
 
 SOURCE, AORTA, FAKE_CUPTI, FAKE_CUDA = sys.argv[1:5]
-TRACES = [os.path.join(SOURCE, f"tests/formats/data/fsdp2_rank{rank}.json") for rank in range(2)]
+TRACES = [os.path.join(SOURCE, f"tests/trace/data/fsdp2_rank{rank}.json") for rank in range(2)]
 os.environ["AORTA_PROGRAM"] = AORTA
 sys.path.insert(0, os.path.join(SOURCE, "python"))
 sys.dont_write_bytecode = True

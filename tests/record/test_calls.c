@@ -2,10 +2,10 @@
  */
 #include "base/files.h"
 #include "check.h"
-#include "formats/spool_format.h"
 #include "measure/cupti_abi.h"
 #include "record/inject/calls.h"
-#include "timeline/builder.h"
+#include "trace/builder.h"
+#include "trace/spool_format.h"
 
 #include <stdlib.h>
 #include <unistd.h>

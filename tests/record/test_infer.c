@@ -1,7 +1,7 @@
 /* Steps that nobody marked: found where training repeats itself, and not where it does not. */
 #include "check.h"
-#include "timeline/builder.h"
-#include "timeline/infer.h"
+#include "trace/builder.h"
+#include "trace/infer.h"
 
 #include <stdlib.h>
 
@@ -107,6 +107,25 @@ static void training_is_cut_behind_the_optimizer(void **state) {
         if (i) assert_int_equal(trace->steps[i].number, trace->steps[i - 1].number + 1);
         if (i) assert_int_equal(trace->steps[i].start_ns, trace->steps[i - 1].end_ns);
     }
+    aorta_trace_list_free(&list);
+}
+
+/* The device waits longest before the backward pass, but kernels over lists of tensors end the step. The next one
+ * begins with what a stage of a pipeline receives. */
+static void kernels_over_lists_end_a_step(void **state) {
+    (void)state;
+    struct program program;
+    program_open(&program, 0);
+    for (int i = 0; i < 12; i++) {
+        kernel(&program, "ncclDevKernel_SendRecv", 20);
+        for (int j = 0; j < LAYERS; j++) kernel(&program, j ? "gemm" : "embedding", 7);
+        program.time_ns += 2 * PAUSE_NS;
+        for (int j = 0; j < LAYERS; j++) kernel(&program, "gemm_backward", 7);
+        for (int j = 0; j < 3; j++) kernel(&program, "multi_tensor_apply_kernel<BinaryOpListAlphaFunctor>", 7);
+    }
+    struct aorta_trace_list list = list_of(finish(&program), NULL);
+    assert_in_range(list.items[0]->step_count, 10, 11);
+    assert_string_equal(first_kernel(list.items[0], 2), "ncclDevKernel_SendRecv");
     aorta_trace_list_free(&list);
 }
 
@@ -243,6 +262,63 @@ static void ranks_may_begin_steps_apart(void **state) {
     aorta_trace_list_free(&list);
 }
 
+/* Equal layers; the host does a little more between two steps, and everything varies by more than that. */
+static void run_layers(struct program *program, int steps, int layers, int64_t between_ns) {
+    uint32_t random = 1;
+    start_up(program);
+    for (int i = 0; i < steps * layers; i++) {
+        for (int j = 0; j < 3; j++) {
+            static const char *const names[] = {"norm", "gemm", "gelu"};
+            random = random * 1664525u + 1013904223u;
+            program->time_ns += random >> 20; /* up to 4 us */
+            if (j == 0 && i % layers == 0) program->time_ns += between_ns;
+            kernel(program, names[j], 7);
+        }
+    }
+}
+
+static void layers_that_differ_in_times_only_make_a_step(void **state) {
+    (void)state;
+    struct program programs[2];
+    for (int rank = 0; rank < 2; rank++) {
+        program_open(&programs[rank], rank);
+        programs[rank].time_ns += 50000 * rank;
+        run_layers(&programs[rank], 30, 5, rank ? 2000 : 3000);
+    }
+    struct aorta_trace_list list = list_of(finish(&programs[0]), finish(&programs[1]));
+    for (size_t i = 0; i < 2; i++) {
+        const struct aorta_trace *trace = list.items[i];
+        assert_in_range(trace->step_count, 26, 30);
+        for (size_t j = 0; j < trace->step_count; j++) {
+            const struct aorta_trace_step *step = &trace->steps[j];
+            size_t kernels = 0;
+            for (size_t k = 0; k < trace->work_count; k++)
+                kernels +=
+                    trace->work[k].start_ns >= step->device_start_ns && trace->work[k].start_ns < step->device_end_ns;
+            assert_int_equal(kernels, 15);
+            assert_int_equal(step->number, trace->steps[0].number + (int64_t)j);
+        }
+    }
+    aorta_trace_list_free(&list);
+}
+
+/* Chance alone, and two buffers in turns. */
+static void layers_that_do_not_differ_are_steps(void **state) {
+    (void)state;
+    static const struct {
+        int layers;
+        int64_t between_ns;
+    } rows[] = {{5, 0}, {2, 4000}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct program program;
+        program_open(&program, 0);
+        run_layers(&program, 150 / rows[i].layers, rows[i].layers, rows[i].between_ns);
+        struct aorta_trace_list list = list_of(finish(&program), NULL);
+        assert_in_range(list.items[0]->step_count, 140, 150);
+        aorta_trace_list_free(&list);
+    }
+}
+
 static void what_does_not_repeat_has_no_steps(void **state) {
     (void)state;
     static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"};
@@ -309,12 +385,15 @@ static void empty_traces_are_no_trouble(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_is_cut_behind_the_optimizer),
+        cmocka_unit_test(kernels_over_lists_end_a_step),
         cmocka_unit_test(without_an_optimizer_it_is_cut_where_the_device_waits),
         cmocka_unit_test(a_long_start_up_hides_no_steps),
         cmocka_unit_test(ranks_number_the_same_steps_alike),
         cmocka_unit_test(steps_of_sequences_of_other_lengths),
         cmocka_unit_test(a_short_loop_before_an_evaluation),
         cmocka_unit_test(ranks_may_begin_steps_apart),
+        cmocka_unit_test(layers_that_differ_in_times_only_make_a_step),
+        cmocka_unit_test(layers_that_do_not_differ_are_steps),
         cmocka_unit_test(what_does_not_repeat_has_no_steps),
         cmocka_unit_test(one_rank_without_steps_leaves_all_without),
         cmocka_unit_test(a_process_without_work_takes_no_steps_away),

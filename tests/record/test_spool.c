@@ -1,9 +1,9 @@
 /* The reader of spools: what was written comes back; what was cut or damaged is read up to there, or named. */
 #include "check.h"
-#include "formats/open.h"
-#include "formats/spool.h"
 #include "sample.h"
-#include "timeline/mangled.h"
+#include "trace/mangled.h"
+#include "trace/open.h"
+#include "trace/spool.h"
 
 #include <stdlib.h>
 

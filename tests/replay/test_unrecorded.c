@@ -7,11 +7,11 @@
  *     device                                              [ kernel ]
  *
  * All that is not stamping runs `pace` times as long as without the recording. */
+#include "analysis/analysis.h"
 #include "check.h"
 #include "replay/unrecorded.h"
 #include "replaying.h"
-#include "timeline/analysis.h"
-#include "timeline/builder.h"
+#include "trace/builder.h"
 
 #include <math.h>
 #include <stdio.h>

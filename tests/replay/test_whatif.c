@@ -1,9 +1,9 @@
 /* Steps with other resources: made-up runs are simulated again with the times that the model gives by hand. The link
  * has 10 us and 100 GB/s. Costs of launches and gaps are the simulator's. */
 #include "check.h"
-#include "formats/open.h"
 #include "replay/whatif.h"
 #include "simulator.h"
+#include "trace/open.h"
 
 #include <limits.h>
 #include <math.h>

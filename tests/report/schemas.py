@@ -2,6 +2,7 @@
 """What the program writes fits the schemas of docs/schema: schemas.py AORTA SOURCE"""
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ except ImportError:
     sys.exit(77)
 
 aorta, source = sys.argv[1], pathlib.Path(sys.argv[2])
-data = source / "tests/formats/data"
+data = source / "tests/trace/data"
 
 
 def schema(name):
@@ -41,10 +42,42 @@ with tempfile.TemporaryDirectory() as out:
     subprocess.run([aorta, "report", "--log-dir", str(run), "--output", out, "-q", "--no-pictures"], check=True)
     check("summary", json.loads(pathlib.Path(out, "summary.json").read_text()))
 
+
+def unknown_keys(document, fits, path="$"):
+    """The keys of a document that its schema does not have."""
+    known = fits.get("properties", {})
+    for key, value in document.items() if isinstance(document, dict) and known else ():
+        if key not in known:
+            yield f"{path}.{key}"
+        yield from unknown_keys(value, known.get(key, {}), f"{path}.{key}")
+    for value in document if isinstance(document, list) else ():
+        yield from unknown_keys(value, fits.get("items", {}), f"{path}[]")
+
+
+def refuses(name, document):
+    try:
+        check(name, document)
+    except jsonschema.ValidationError:
+        return
+    sys.exit(f"{name}: a damaged document fits the schema")
+
+
+with tempfile.TemporaryDirectory() as out:
+    for side in "ab":
+        for threads in 256, 512:
+            for repeat in 1, 2:
+                folder = pathlib.Path(out, side, f"{threads}thread/nccl_28channels/rep{repeat}")
+                folder.mkdir(parents=True)
+                shutil.copy(run / "rank_00_metrics.jsonl", folder)
+    command = [aorta, "sweep", "--compare", f"{out}/a", f"{out}/b", "--json"]
+    compared = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+check("sweep_comparison", compared)
+unknown = [key for key in unknown_keys(compared, schema("sweep_comparison")) if ".best." not in key and ".values." not in key]
+if unknown or not compared["comparisons"][0]["rows"]:
+    sys.exit(f"sweep_comparison: keys that the schema does not have: {unknown}")
+compared["comparisons"][0]["rows"][0]["delta"] = "1"
+refuses("sweep_comparison", compared)
+
 broken = analyze(data / "h100_qwen.json")
 del broken["verdict"][0]["facts"]
-try:
-    check("trace_analyze", broken)
-except jsonschema.ValidationError:
-    sys.exit(0)
-sys.exit("a verdict without facts fits the schema")
+refuses("trace_analyze", broken)

@@ -1,6 +1,6 @@
 /* Runs that were traced: both views in a line, in the run and in the report. */
 #include "check.h"
-#include "formats/run.h"
+#include "measure/run_files.h"
 #include "report/report.h"
 #include "samples/profile.h"
 #include "workspace.h"

@@ -2,7 +2,7 @@
 #include "check.h"
 #include "report/trace_report.h"
 #include "report/trace_tables.h"
-#include "timeline/builder.h"
+#include "trace/builder.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  *     rank 0   compute|all_gather|    compute    |
  *     rank 1   compute|all_gather|    compute       |      12 steps, of which 3 are warm-up */
 #include "check.h"
-#include "formats/merge.h"
+#include "report/merge.h"
 #include "report/recorded.h"
 #include "report/report.h"
 #include "report/trace_report.h"

@@ -1,5 +1,4 @@
 #include "base/files.h"
-#include "report/gnuplot.h"
 #include "report/page.h"
 #include "report/plots.h"
 #include "report/report.h"
@@ -188,7 +187,7 @@ static void compares_two_runs(void **state) {
         assert_true(is_png(&out, "overlap_breakdown.png"));
         assert_true(is_png(&out, "overlap_ratio.png"));
         assert_true(is_png(&out, "base__one__timeline.png"));
-        assert_true(is_png(&out, "it_s_new_streams.png"));
+        assert_true(is_png(&out, "it_s_new_timeline.png"));
     }
     workspace_remove(&a);
     workspace_remove(&b);
@@ -210,26 +209,15 @@ static void after_a_run(void **state) {
     workspace_remove(&workspace);
 }
 
-struct sheets {
-    char paths[3][256];
-    struct aorta_picture pictures[3];
-};
+enum { WIDTH = 400 };
 
-/* Three pictures; the second's script ends gnuplot where `broken`. */
-static struct sheets *make_sheets(const struct workspace *workspace, bool broken) {
-    struct sheets *sheets = calloc(1, sizeof *sheets);
-    for (int i = 0; i < 3; i++) {
-        snprintf(sheets->paths[i], sizeof sheets->paths[i], "%s/picture%d.png", workspace->path, i);
-        sheets->pictures[i].path = sheets->paths[i];
-        aorta_plot_begin(&sheets->pictures[i].script, 400 + i, 300);
-        aorta_text_puts(&sheets->pictures[i].script, i == 1 && broken ? "plot no(x\n" : "plot sin(x)\n");
-    }
-    return sheets;
-}
-
-static void free_sheets(struct sheets *sheets) {
-    for (int i = 0; i < 3; i++) aorta_text_free(&sheets->pictures[i].script);
-    free(sheets);
+static aorta_status draw(const struct workspace *workspace, const char *plot, double limit_s, char path[256]) {
+    struct aorta_text script = {0};
+    snprintf(path, 256, "%s/picture.png", workspace->path);
+    aorta_text_printf(&script, "set terminal pngcairo size %d,300\n%s\n", WIDTH, plot);
+    aorta_status status = aorta_plot_draw(&script, path, limit_s);
+    aorta_text_free(&script);
+    return status;
 }
 
 /* The picture's width, by its header; 0: there is no picture. */
@@ -242,27 +230,16 @@ static int width_of(const char *path) {
     return head[18] << 8 | head[19];
 }
 
-/* Each file is the picture of its script, also beside one that fails. */
-static void pictures_are_drawn_together(void **state) {
+static void a_broken_script_leaves_no_picture(void **state) {
     (void)state;
     if (!have_gnuplot()) skip();
     struct workspace workspace = workspace_make();
-    for (int broken = 0; broken < 2; broken++) {
-        struct sheets *sheets = make_sheets(&workspace, broken);
-        struct aorta_text drawn = {0};
-        aorta_status status = aorta_gnuplot_draw(sheets->pictures, 3, AORTA_GNUPLOT_LIMIT_S, &drawn);
-        if (broken)
-            check_fails(status, AORTA_IO, "picture1.png: gnuplot failed with exit status 1: ");
-        else
-            check_ok(status);
-        for (int i = 0; i < 3; i++) {
-            assert_int_equal(width_of(sheets->paths[i]), i == 1 && broken ? 0 : 400 + i);
-            assert_int_equal(strstr(drawn.data, sheets->paths[i]) != NULL, i != 1 || !broken);
-            unlink(sheets->paths[i]);
-        }
-        aorta_text_free(&drawn);
-        free_sheets(sheets);
-    }
+    char path[256];
+    check_fails(draw(&workspace, "plot no(x", AORTA_PLOT_LIMIT_S, path), AORTA_IO,
+                "picture.png: gnuplot failed with exit status 1: ");
+    assert_int_equal(width_of(path), 0);
+    check_ok(draw(&workspace, "plot sin(x)", AORTA_PLOT_LIMIT_S, path));
+    assert_int_equal(width_of(path), WIDTH);
     workspace_remove(&workspace);
 }
 
@@ -271,41 +248,34 @@ static void pictures_are_whole_or_absent(void **state) {
     (void)state;
     if (!have_gnuplot()) skip();
     struct workspace workspace = workspace_make();
-    struct sheets *sheets = make_sheets(&workspace, false);
+    char path[256];
     struct rlimit before, limit;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     limit = before;
-    limit.rlim_cur = 4000; /* the scripts fit, a picture does not */
+    limit.rlim_cur = 2000; /* the script fits, a picture does not */
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    aorta_status status = aorta_gnuplot_draw(sheets->pictures, 3, AORTA_GNUPLOT_LIMIT_S, NULL);
+    aorta_status status = draw(&workspace, "plot sin(x)", AORTA_PLOT_LIMIT_S, path);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_non_null(strstr(aorta_status_message(status), sheets->paths[0]));
-    check_fails(status, AORTA_IO, sheets->paths[2]);
-    for (int i = 0; i < 3; i++) assert_int_equal(width_of(sheets->paths[i]), 0);
-    check_ok(aorta_gnuplot_draw(sheets->pictures, 3, AORTA_GNUPLOT_LIMIT_S, NULL));
-    for (int i = 0; i < 3; i++) assert_int_equal(width_of(sheets->paths[i]), 400 + i);
-    free_sheets(sheets);
+    check_fails(status, AORTA_IO, path);
+    assert_int_equal(width_of(path), 0);
     workspace_remove(&workspace);
 }
 
-/* A gnuplot that hangs is ended, and said. */
+/* A gnuplot that hangs is ended, and the message says so. */
 static void pictures_have_a_limit(void **state) {
     (void)state;
     struct workspace workspace = workspace_make();
-    const char *path = getenv("PATH");
-    char program[128], paths[256], *former = strdup(path ? path : "");
-    struct sheets *sheets = make_sheets(&workspace, false);
+    const char *before = getenv("PATH");
+    char program[128], paths[256], picture[256], *former = strdup(before ? before : "");
     snprintf(program, sizeof program, "%s/gnuplot", workspace.path);
     snprintf(paths, sizeof paths, "%s:/usr/bin:/bin", workspace.path);
     check_ok(aorta_file_replace(program, "#!/bin/sh\nexec sleep 20\n", 24));
     assert_int_equal(chmod(program, 0700) | setenv("PATH", paths, 1), 0);
-    aorta_status status = aorta_gnuplot_draw(sheets->pictures, 3, 0.1, NULL);
+    aorta_status status = draw(&workspace, "plot sin(x)", 0.1, picture);
     assert_int_equal(setenv("PATH", former, 1), 0);
-    assert_non_null(strstr(aorta_status_message(status), "picture2.png: gnuplot did not end"));
-    check_fails(status, AORTA_IO, "gnuplot did not end within 0.1 s");
+    check_fails(status, AORTA_IO, "picture.png: gnuplot did not end within 0.1 s");
     free(former);
-    free_sheets(sheets);
     workspace_remove(&workspace);
 }
 
@@ -497,7 +467,6 @@ static int check_files(const char *text) {
     return count;
 }
 
-/* The picture of streams shows the first rank that has any. */
 static void pictures_of_a_run_whose_first_rank_is_empty(void **state) {
     (void)state;
     if (!have_gnuplot()) skip();
@@ -511,8 +480,8 @@ static void pictures_of_a_run_whose_first_rank_is_empty(void **state) {
     aorta_text_free(&text);
     log.level = AORTA_LOG_INFO;
     check_ok(aorta_report_after_run(run.path, "run", 0, &log, &text));
-    assert_int_equal(check_files(text.data), 5 + aorta_page_available());
-    assert_true(is_png(&run, "run_streams.png"));
+    assert_int_equal(check_files(text.data), 4 + aorta_page_available());
+    assert_true(is_png(&run, "run_timeline.png"));
     aorta_text_free(&text);
     workspace_remove(&run);
 }
@@ -529,10 +498,10 @@ static void pictures_of_like_labels(void **state) {
     struct aorta_log log = silent();
     struct aorta_text text = {0};
     check_ok(aorta_report_make(&options, &log, &text, NULL));
-    assert_int_equal(check_files(text.data), 9 + aorta_page_available());
+    assert_int_equal(check_files(text.data), 6 + aorta_page_available());
     assert_true(is_png(&out, "a_b_timeline.png"));
     assert_true(is_png(&out, "a_b_2_timeline.png"));
-    assert_true(is_png(&out, "a_b_2_2_streams.png"));
+    assert_true(is_png(&out, "a_b_2_2_timeline.png"));
     aorta_text_free(&text);
     workspace_remove(&run);
     workspace_remove(&out);
@@ -589,7 +558,7 @@ int main(void) {
         cmocka_unit_test(after_a_run),
         cmocka_unit_test(pictures_have_a_limit),
         cmocka_unit_test(without_gnuplot),
-        cmocka_unit_test(pictures_are_drawn_together),
+        cmocka_unit_test(a_broken_script_leaves_no_picture),
         cmocka_unit_test(pictures_are_whole_or_absent),
         cmocka_unit_test(wrong_arguments),
         cmocka_unit_test(original_is_not_trusted),

@@ -1,5 +1,5 @@
 #include "check.h"
-#include "formats/run.h"
+#include "measure/run_files.h"
 #include "workspace.h"
 
 #include <jansson.h>

@@ -2,7 +2,7 @@
 #ifndef AORTA_TESTS_REPORT_WORKSPACE_H
 #define AORTA_TESTS_REPORT_WORKSPACE_H
 
-#include "formats/metrics.h"
+#include "measure/metrics.h"
 
 struct workspace {
     char path[64];

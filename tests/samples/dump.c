@@ -1,8 +1,8 @@
 #include "samples/dump.h"
 
 #include "check.h"
-#include "formats/open.h"
-#include "formats/reader.h"
+#include "trace/open.h"
+#include "trace/reader.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #define AORTA_TESTS_TRACE_DUMP_H
 
 #include "base/text.h"
-#include "timeline/builder.h"
+#include "trace/builder.h"
 
 void dump_trace(const struct aorta_trace *trace, struct aorta_text *out);
 /* What only some formats have, and the texts in their order. */

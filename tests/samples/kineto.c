@@ -1,7 +1,7 @@
 #include "samples/kineto.h"
 
 #include "check.h"
-#include "formats/open.h"
+#include "trace/open.h"
 
 #include <stdlib.h>
 #include <unistd.h>

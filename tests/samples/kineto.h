@@ -3,7 +3,7 @@
 #define AORTA_TESTS_SAMPLES_KINETO_H
 
 #include "base/text.h"
-#include "timeline/builder.h"
+#include "trace/builder.h"
 
 /* Zero-initialise; ends with sample_kineto_open. */
 struct sample_kineto {

@@ -2,8 +2,8 @@
 #ifndef AORTA_TESTS_MEASURED_SAMPLE_H
 #define AORTA_TESTS_MEASURED_SAMPLE_H
 
-#include "formats/measured.h"
-#include "timeline/analysis.h"
+#include "analysis/analysis.h"
+#include "measure/measured_trace.h"
 
 struct sample_recording {
     struct aorta_trace_list traces;

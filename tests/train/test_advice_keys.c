@@ -1,9 +1,9 @@
 /* Advice names keys of the configuration: each exists, and takes the value that is advised. */
 #include "check.h"
 #include "config/config.h"
-#include "roofline/remedies.h"
 #include "train/options.h"
 #include "verdict/advice.h"
+#include "verdict/remedies.h"
 
 #include <ctype.h>
 #include <stdlib.h>

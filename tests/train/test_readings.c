@@ -1,7 +1,7 @@
 /* Which readings of the clock lines get: those that were begun while measured steps ran, one in a second. The fake NVML
  * is slow here, so that lines are written before a reading arrives. FAKE_GPU is the folder of the fake libraries. */
 #include "check.h"
-#include "formats/metrics.h"
+#include "measure/metrics.h"
 #include "train/train_internal.h"
 
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* Small traces made by hand: each cause of lost time is found and named. */
+#include "analysis/analysis.h"
+#include "analysis/analysis_internal.h"
 #include "report/trace_report.h"
 #include "said.h"
 #include "samples/dump.h"
-#include "timeline/analysis.h"
-#include "timeline/analysis_internal.h"
-#include "timeline/builder.h"
+#include "trace/builder.h"
 #include "verdict/verdict.h"
 
 /* A trace under construction, and its analysis. */
@@ -75,7 +75,7 @@ static void add(struct made *made) {
 
 static void analyze(struct made *made) {
     check_ok(aorta_trace_analyze(&made->list, NULL, &made->analysis));
-    check_ok(aorta_verdict_make(&made->analysis, &made->verdict));
+    said_make(&made->analysis, &made->verdict);
 }
 
 static void end(struct made *made) {
@@ -684,6 +684,32 @@ static void remedies_are_in_the_frameworks_words(void **state) {
     }
 }
 
+/* Without sizes half of what kernels would save is certain, and all launches that an optimizer does not need. The host
+ * launches one kernel each 20 us. */
+static void launches_of_an_optimizer_are_certain_without_sizes(void **state) {
+    (void)state;
+    enum { PARAMETERS = 60, EACH = 4 };
+    static const char *const adam[EACH] = {"void at::native::vectorized_elementwise_kernel<4, lerp>",
+                                           "void at::native::vectorized_elementwise_kernel<4, sqrt>",
+                                           "void at::native::vectorized_elementwise_kernel<4, add>",
+                                           "void at::native::vectorized_elementwise_kernel<4, addcdiv_cuda_kernel>"};
+    struct made made = {0};
+    int64_t at = 0, number = 0;
+    begin_on(&made, "NVIDIA H100 80GB HBM3");
+    kernel(&made, "cutlass_80_simt_sgemm_128x128_8x4_nn_align1", 7, at, at + 5000, at + 505000, number++, NULL);
+    for (at = 600000; number <= PARAMETERS * EACH; at += 20000, number++)
+        kernel(&made, adam[number % EACH], 7, at, at + 5000, at + 9000, number, NULL);
+    add(&made);
+    analyze(&made);
+    const struct aorta_finding *optimizer = find(&made, AORTA_CAUSE_OPTIMIZER);
+    const double launches_ms = said_value(optimizer, AORTA_FACT_LAUNCH_GAIN);
+    assert_true(said_has(optimizer, AORTA_FACT_UPPER_BOUND));
+    assert_true(launches_ms > 0.6 * optimizer->gain_range_ms[1]);
+    assert_true(optimizer->gain_range_ms[0] > launches_ms);
+    assert_true(optimizer->gain_range_ms[0] < optimizer->gain_range_ms[1]);
+    end(&made);
+}
+
 /* Of other recorders nobody knows what they cost: late launches are no verdict. */
 static void what_recording_cost_may_not_be_known(void **state) {
     (void)state;
@@ -1111,6 +1137,7 @@ int main(void) {
         cmocka_unit_test(gains_above_costs_are_explained),
         cmocka_unit_test(a_wait_without_a_call_is_said),
         cmocka_unit_test(the_recordings_own_part_is_no_cause),
+        cmocka_unit_test(launches_of_an_optimizer_are_certain_without_sizes),
         cmocka_unit_test(what_recording_cost_may_not_be_known),
         cmocka_unit_test(kernels_shorter_than_their_launch),
         cmocka_unit_test(each_device_is_a_rank),

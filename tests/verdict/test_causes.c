@@ -1,8 +1,8 @@
 /* The table of causes is whole: names, explanations, templates of facts that exist, and advice for every program. */
 #include "check.h"
-#include "roofline/remedies.h"
 #include "verdict/advice.h"
 #include "verdict/causes.h"
+#include "verdict/remedies.h"
 
 #include <string.h>
 

@@ -1,12 +1,12 @@
 /* The tables behind the verdict: calls that wait and what made them, collectives by size, kernels that differ between
  * ranks, shapes of launches whose number in the file misleads. */
-#include "formats/open.h"
+#include "analysis/analysis.h"
+#include "analysis/links.h"
+#include "analysis/steps.h"
 #include "report/trace_report.h"
 #include "said.h"
 #include "samples/kineto.h"
-#include "timeline/analysis.h"
-#include "timeline/links.h"
-#include "timeline/steps.h"
+#include "trace/open.h"
 #include "verdict/verdict.h"
 
 struct run {
@@ -35,7 +35,7 @@ static const char *name_of(const struct run *run, uint32_t text) {
 
 static void print(struct run *run, struct aorta_text *text) {
     struct aorta_verdict verdict;
-    check_ok(aorta_verdict_make(&run->analysis, &verdict));
+    said_make(&run->analysis, &verdict);
     aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &run->analysis, .verdict = &verdict}, NULL, text);
     aorta_verdict_free(&verdict);
     check_ok(aorta_text_check(text));
@@ -91,7 +91,7 @@ static void waits_are_named_by_what_made_them(void **state) {
     aorta_trace_analysis_free(&run.analysis);
     analyze(&run);
     struct aorta_verdict verdict;
-    check_ok(aorta_verdict_make(&run.analysis, &verdict));
+    said_make(&run.analysis, &verdict);
     const struct aorta_finding *waits = &verdict.findings[0];
     assert_int_equal(waits->cause, AORTA_CAUSE_HOST_SYNC);
     assert_string_equal(said_place(waits, AORTA_FACT_CALLER),
@@ -361,7 +361,7 @@ static void gradients_reduced_for_each_micro_batch_are_seen(void **state) {
         struct run run = {0};
         struct aorta_verdict verdict;
         micro_batches(&run, each, true, false);
-        check_ok(aorta_verdict_make(&run.analysis, &verdict));
+        said_make(&run.analysis, &verdict);
         const struct aorta_finding *exposed = said_finding(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
         assert_int_equal(said_has(exposed, AORTA_FACT_REDUCED_AGAIN), each);
         if (each) said_near(said_value(exposed, AORTA_FACT_REDUCED_AGAIN), 4, 0);
@@ -373,6 +373,60 @@ static void gradients_reduced_for_each_micro_batch_are_seen(void **state) {
         aorta_verdict_free(&verdict);
         end(&run);
     }
+}
+
+/* ---- what reductions take the host ---- */
+
+enum { LAUNCH_US = 20 };
+
+static void launch_next(struct sample_kineto *sample, const char *name, int stream, double *at_us) {
+    sample_kineto_kernel(sample, name, stream, *at_us, *at_us + 3, stream == 7 ? 4 : 12, "");
+    *at_us += LAUNCH_US;
+}
+
+static void copy_next(struct sample_kineto *sample, double *at_us) {
+    char args[96];
+    snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"correlation\": %u", ++sample->correlation);
+    sample_kineto_event(sample, "cuda_runtime", "cudaMemcpyAsync", 1, *at_us, 2, args);
+    sample_kineto_event(sample, "gpu_memcpy", "Memcpy DtoD (Device -> Device)", 7, *at_us + 3, 2, args);
+    *at_us += LAUNCH_US;
+}
+
+/* The host is the limit. DDP scales each of four gradients into a bucket, reduces two buckets, copies the gradients
+ * back, and takes the host 30 us longer after it has launched a reduction. */
+static void reducing_once_saves_what_serves_reductions(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    struct run run = {0};
+    struct aorta_verdict verdict;
+    double at = 100;
+    sample_kineto_begin(&sample, 0, 2);
+    for (int i = 0; i < 5; i++) {
+        const double begin = at;
+        for (int j = 0; j < 4; j++) {
+            for (int k = 0; k < 8; k++) launch_next(&sample, "sm90_xmma_gemm_forward", 7, &at);
+            for (int k = 0; k < 4; k++) {
+                launch_next(&sample, "sm90_xmma_gemm_backward", 7, &at);
+                launch_next(&sample, "void at::native::vectorized_elementwise_kernel<4, AUnaryFunctor<MulFunctor> >", 7,
+                            &at);
+                if (k % 2 == 0) continue;
+                launch_next(&sample, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 20,
+                            &at);
+                at += 30;
+            }
+            for (int k = 0; k < 4; k++) copy_next(&sample, &at);
+        }
+        for (int k = 0; k < 6; k++) launch_next(&sample, "void at::native::multi_tensor_apply_kernel", 7, &at);
+        step_mark(&sample, i, begin - 1, at - begin);
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run);
+    check_ok(aorta_verdict_make(&run.analysis, &verdict));
+    const struct aorta_finding *exposed = said_finding(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
+    const double launches = 3 * (4 + 4 + 2), after = 3 * 2 * 30;
+    said_near(said_value(exposed, AORTA_FACT_GAIN_OF_ONCE), (launches * LAUNCH_US + after) / 1e3, 0.1);
+    aorta_verdict_free(&verdict);
+    end(&run);
 }
 
 /* Twelve cells a step, each launched after the one before has ended; or other kernels. */
@@ -388,7 +442,7 @@ static void check_cells(const char *kernel, bool expected) {
     }
     sample_kineto_open(&sample, &run.list);
     analyze(&run);
-    check_ok(aorta_verdict_make(&run.analysis, &verdict));
+    said_make(&run.analysis, &verdict);
     const struct aorta_finding *launches = said_finding(&verdict, AORTA_CAUSE_HOST_LAUNCH);
     assert_int_equal(said_has(launches, AORTA_FACT_RNN_CELLS), expected);
     assert_int_equal(strstr(said_advice(launches), "nn.LSTM or nn.GRU") != NULL, expected);
@@ -408,7 +462,7 @@ static void reducing_once_has_a_gain(void **state) {
     struct run run = {0};
     struct aorta_verdict verdict;
     micro_batches(&run, true, true, true);
-    check_ok(aorta_verdict_make(&run.analysis, &verdict));
+    said_make(&run.analysis, &verdict);
     const struct aorta_finding *exposed = said_finding(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
     said_near(said_value(exposed, AORTA_FACT_GAIN_OF_ONCE), 3.3, 0.2);
     said_near(exposed->gain_ms, 3.3, 0.2);
@@ -438,7 +492,7 @@ static void late_launches_are_counted_with_the_work_they_launch(void **state) {
         }
         sample_kineto_open(&sample, &run.list);
         analyze(&run);
-        check_ok(aorta_verdict_make(&run.analysis, &verdict));
+        said_make(&run.analysis, &verdict);
         const struct aorta_finding *launches = said_finding(&verdict, AORTA_CAUSE_HOST_LAUNCH);
         assert_int_equal(said_has(launches, AORTA_FACT_IDLE_UNKNOWN), much);
         if (much) said_near(said_value(launches, AORTA_FACT_IDLE_UNKNOWN), 0.09, 0.01);
@@ -470,7 +524,7 @@ static void sends_are_no_all_to_all(void **state) {
         }
         sample_kineto_open(&sample, &run.list);
         analyze(&run);
-        check_ok(aorta_verdict_make(&run.analysis, &verdict));
+        said_make(&run.analysis, &verdict);
         const struct aorta_finding *exposed = said_finding(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
         said_near(said_value(exposed, AORTA_FACT_EXPOSED), 0.9, 1e-9);
         assert_int_equal(said_has(exposed, AORTA_FACT_SENDS), !named);
@@ -498,6 +552,7 @@ int main(void) {
         cmocka_unit_test(launches_within_an_operation_have_its_shape),
         cmocka_unit_test(merge_and_the_verdict_agree_on_who_was_late),
         cmocka_unit_test(gradients_reduced_for_each_micro_batch_are_seen),
+        cmocka_unit_test(reducing_once_saves_what_serves_reductions),
         cmocka_unit_test(reducing_once_has_a_gain),
         cmocka_unit_test(cells_of_recurrent_networks_are_seen),
         cmocka_unit_test(late_launches_are_counted_with_the_work_they_launch),

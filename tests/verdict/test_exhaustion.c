@@ -1,10 +1,10 @@
 /* Memory runs out at each allocation of an analysis in turn: each time the phase reports AORTA_MEMORY once, nothing is
  * read that is not there, and nothing leaks (the address sanitizer counts). The linker redirects the allocation
  * functions to this file. */
+#include "analysis/analysis.h"
 #include "check.h"
-#include "formats/open.h"
 #include "report/verdict_text.h"
-#include "timeline/analysis.h"
+#include "trace/open.h"
 #include "verdict/verdict.h"
 
 #include <limits.h>

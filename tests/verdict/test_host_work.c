@@ -7,12 +7,12 @@
  *            range                                 load [60  90]
  *                                                        [70 80]          aten::copy_  10
  *   backward thread 2                                       [75 95]       AddmmBackward0, the gradient of addmm */
+#include "analysis/breakdown.h"
 #include "base/files.h"
 #include "folder.h"
-#include "formats/inputs.h"
 #include "report/trace_report.h"
 #include "said.h"
-#include "timeline/breakdown.h"
+#include "trace/inputs.h"
 #include "verdict/verdict.h"
 
 static const char trace[] =
@@ -129,7 +129,7 @@ static void the_text_says_so(void **state) {
     struct aorta_verdict verdict;
     struct aorta_text text = {0};
     read_scene(&scene);
-    check_ok(aorta_verdict_make(&scene.analysis, &verdict));
+    said_make(&scene.analysis, &verdict);
     aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &scene.analysis, .verdict = &verdict}, NULL,
                             &text);
     said_expect(text.data, "device   none in the file: operations of the host take its place");

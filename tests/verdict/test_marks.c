@@ -1,8 +1,8 @@
 /* Steps of traces without ProfilerStep: from the optimizer's ranges, an engine's, and ranges of the user's choice. */
+#include "analysis/analysis.h"
 #include "check.h"
 #include "samples/kineto.h"
-#include "timeline/analysis.h"
-#include "timeline/infer.h"
+#include "trace/infer.h"
 
 #include <stdlib.h>
 

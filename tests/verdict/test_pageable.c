@@ -4,8 +4,8 @@
  *   GPU                         | copy, 2 ms | gemm | gemm | gemm |     …
  */
 #include "check.h"
-#include "formats/open.h"
 #include "samples/kineto.h"
+#include "trace/open.h"
 #include "verdict/advice.h"
 #include "verdict/facts.h"
 #include "verdict/verdict.h"
@@ -100,6 +100,7 @@ static void copies_between_gpus_have_their_own_advice(void **state) {
         if (verdict.findings[i].cause == AORTA_CAUSE_COPY) copies = &verdict.findings[i];
     assert_non_null(copies);
     assert_true(aorta_facts_has(&copies->facts, AORTA_FACT_PEER_COPIES));
+    assert_true(copies->at_best_ms > 0);
     assert_non_null(strstr(copies->fixes[0].row->text, "between GPUs"));
     aorta_verdict_free(&verdict);
     aorta_trace_analysis_free(&analysis);

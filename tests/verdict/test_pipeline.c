@@ -5,8 +5,8 @@
  *
  * Each stage waits for one forward and one backward of the other. Twice as many micro-batches leave half of that. */
 #include "check.h"
-#include "formats/open.h"
 #include "samples/kineto.h"
+#include "trace/open.h"
 #include "verdict/facts.h"
 #include "verdict/verdict.h"
 

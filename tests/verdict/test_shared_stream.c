@@ -6,31 +6,36 @@
  *
  * With a stream of their own AG1 to AG3 and AR0 to AR2 run beside compute: 3 of 4 are hidden, at best. */
 #include "check.h"
-#include "formats/open.h"
 #include "samples/kineto.h"
+#include "trace/open.h"
 #include "verdict/facts.h"
 #include "verdict/verdict.h"
 
 #include <math.h>
 
 enum { STEPS = 6, UNITS = 4, STREAM = 7 };
-static const double GEMM_US = 1000, COMM_US = 600, ADAM_US = 200;
+static const double GEMM_US = 1000, COMM_US = 600, SMALL_US = 5, ADAM_US = 200;
 
 struct program {
     const char *kernel, *collective, *group;
     bool gathers, trains;
+    bool small; /* a small reduction follows each one, as of a bias; their results are divided */
 };
 
 static double add_collective(struct sample_kineto *sample, const struct program *program, double at, int step, int rank,
-                             int *number) {
+                             int *number, double length) {
+    const int elements = length > SMALL_US ? 1000000 : 1000;
     char facts[512];
     snprintf(facts, sizeof facts,
-             "\"Collective name\": \"%s\", \"In msg nelems\": 1000000, \"Out msg nelems\": 1000000, \"dtype\": "
+             "\"Collective name\": \"%s\", \"In msg nelems\": %d, \"Out msg nelems\": %d, \"dtype\": "
              "\"BFloat16\", \"Group size\": 2, \"Process Group Name\": \"0\", \"Process Group Description\": \"%s\", "
              "\"Seq\": %d, \"Rank\": %d",
-             program->collective, program->group, step * UNITS + ++*number, rank);
-    sample_kineto_kernel(sample, program->kernel, STREAM, at - 900, at, COMM_US, facts);
-    return at + COMM_US + 2;
+             program->collective, elements, elements, program->group, 2 * step * UNITS + ++*number, rank);
+    sample_kineto_kernel(sample, program->kernel, STREAM, at - 900, at, length, facts);
+    at += length + 2;
+    if (!program->small) return at;
+    sample_kineto_kernel(sample, "elementwise_div", STREAM, at - 900, at, SMALL_US, "");
+    return at + SMALL_US + 2;
 }
 
 static double add_step(struct sample_kineto *sample, const struct program *program, double at, int step, int rank) {
@@ -38,7 +43,7 @@ static double add_step(struct sample_kineto *sample, const struct program *progr
     char name[32];
     int number = 0;
     for (int unit = 0; unit < UNITS; unit++) {
-        if (program->gathers) at = add_collective(sample, program, at, step, rank, &number);
+        if (program->gathers) at = add_collective(sample, program, at, step, rank, &number, COMM_US);
         if (program->trains)
             sample_kineto_event(sample, "cpu_op", "autograd::engine::evaluate_function: MmBackward0", 1, at - 880, 5,
                                 "");
@@ -46,7 +51,8 @@ static double add_step(struct sample_kineto *sample, const struct program *progr
             sample_kineto_event(sample, "cpu_op", "aten::mm", 1, at - 880, 5, "");
         sample_kineto_kernel(sample, "sm90_xmma_gemm", STREAM, at - 870, at, GEMM_US, "");
         at += GEMM_US + 2;
-        if (!program->gathers) at = add_collective(sample, program, at, step, rank, &number);
+        if (!program->gathers) at = add_collective(sample, program, at, step, rank, &number, COMM_US);
+        if (program->small) at = add_collective(sample, program, at, step, rank, &number, SMALL_US);
     }
     sample_kineto_kernel(sample, "elementwise_add", STREAM, at - 880, at, ADAM_US, "");
     at += ADAM_US + 2;
@@ -86,24 +92,26 @@ static void check_first(const struct program *program, enum aorta_cause cause, d
 
 static void gathers_on_the_compute_stream(void **state) {
     (void)state;
-    check_first(&(struct program){"ncclDevKernel_AllGather_RING_LL", "_allgather_base", "fsdp", true, true},
+    check_first(&(struct program){"ncclDevKernel_AllGather_RING_LL", "_allgather_base", "fsdp", true, true, false},
                 AORTA_CAUSE_SERIALIZED_STREAMS, (UNITS - 1) * COMM_US, AORTA_FACT_OWN_STREAM);
 }
 
 static void reductions_of_gradients_on_the_compute_stream(void **state) {
     (void)state;
-    check_first(&(struct program){"ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "allreduce", "default_pg", false, true},
-                AORTA_CAUSE_SERIALIZED_STREAMS, (UNITS - 1) * COMM_US, AORTA_FACT_OWN_STREAM);
+    for (int small = 0; small < 2; small++)
+        check_first(&(struct program){"ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "allreduce", "default_pg", false,
+                                      true, small},
+                    AORTA_CAUSE_SERIALIZED_STREAMS, (UNITS - 1) * COMM_US, AORTA_FACT_OWN_STREAM);
 }
 
 /* The next operation needs the result: another stream changes nothing. */
 static void reductions_of_activations(void **state) {
     (void)state;
     const char *kernel = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
-    check_first(&(struct program){kernel, "allreduce", "TENSOR_MODEL_PARALLEL_GROUP", false, true},
+    check_first(&(struct program){kernel, "allreduce", "TENSOR_MODEL_PARALLEL_GROUP", false, true, false},
                 AORTA_CAUSE_EXPOSED_COLLECTIVE, UNITS * COMM_US, AORTA_FACT_ACTIVATIONS);
-    check_first(&(struct program){kernel, "allreduce", "default_pg", false, false}, AORTA_CAUSE_EXPOSED_COLLECTIVE,
-                UNITS * COMM_US, AORTA_FACT_ACTIVATIONS);
+    check_first(&(struct program){kernel, "allreduce", "default_pg", false, false, false},
+                AORTA_CAUSE_EXPOSED_COLLECTIVE, UNITS * COMM_US, AORTA_FACT_ACTIVATIONS);
 }
 
 int main(void) {

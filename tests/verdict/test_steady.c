@@ -1,10 +1,10 @@
 /* Figures are of steps in which the program does what it does for long: compilation, autotuning and the opening of
  * libraries lie before them. */
+#include "analysis/analysis.h"
 #include "report/trace_report.h"
 #include "said.h"
 #include "samples/kineto.h"
-#include "timeline/analysis.h"
-#include "timeline/infer.h"
+#include "trace/infer.h"
 #include "verdict/verdict.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ struct run {
 static void analyze(struct run *run, const struct aorta_trace_analysis_options *options) {
     check_ok(aorta_trace_infer_steps(&run->list));
     check_ok(aorta_trace_analyze(&run->list, options, &run->analysis));
-    check_ok(aorta_verdict_make(&run->analysis, &run->verdict));
+    said_make(&run->analysis, &run->verdict);
 }
 
 static void end(struct run *run) {
@@ -291,8 +291,39 @@ static void who_captures_graphs_is_not_asked_to(void **state) {
         assert_int_equal(strstr(said_advice(launches), "capture the launches in a graph") == NULL, captures);
         said_expect(said_advice(launches), captures ? "a capture happens once" : "fewer, larger kernels");
         assert_int_equal(strstr(said_evidence(&run.verdict, launches), "captures graphs here") != NULL, captures);
+        struct aorta_text headline = {0};
+        aorta_verdict_headline(&run.verdict, &headline);
+        assert_int_equal(strstr(headline.data, "record it while it replays them") != NULL, captures);
+        aorta_text_free(&headline);
         end(&run);
     }
+}
+
+/* Every second piece of work is a copy within the GPU, with nothing beside it:
+ *
+ *   |gemm copy gemm copy gemm copy|...
+ */
+static void copies_within_the_gpu_need_no_pinned_memory(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct sample_kineto sample;
+    char args[64];
+    sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_event(&sample, "cpu_op", "aten::mm", 1, 990, 2, "");
+    for (int i = 0; i < 40; i++) {
+        const double at_us = 1000 + 400 * i;
+        sample_kineto_kernel(&sample, "gemm", 7, 1000 + 20 * i, at_us, 200, "");
+        snprintf(args, sizeof args, "\"correlation\": %u, \"stream\": 7, \"device\": 0", ++sample.correlation);
+        sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, 1010 + 20 * i, 5, args);
+        sample_kineto_event(&sample, "gpu_memcpy", "Memcpy DtoD (Device -> Device)", 7, at_us + 200, 200, args);
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    const struct aorta_finding *copies = finding_of(&run, AORTA_CAUSE_COPY);
+    said_near(said_value(copies, AORTA_FACT_COPY_ALONE), 0.2, 0.01);
+    assert_true(said_has(copies, AORTA_FACT_COPIES_WITHIN));
+    said_expect(said_advice(copies), "fewer copies within the GPU");
+    end(&run);
 }
 
 /* The host makes a batch for 10 ms, copies it to the device and launches; 12 ms a step. Or it computes there on
@@ -321,7 +352,7 @@ static void pause_before_a_copy(bool offloaded) {
     }
     sample_kineto_open(&sample, &run.list);
     analyze(&run, NULL);
-    const struct aorta_finding *pause = finding_of(&run, AORTA_CAUSE_HOST_PAUSE);
+    const struct aorta_finding *pause = finding_of(&run, offloaded ? AORTA_CAUSE_HOST_PAUSE : AORTA_CAUSE_DATA_WAIT);
     assert_int_equal(said_has(pause, AORTA_FACT_PAUSE_OFFLOAD), offloaded);
     assert_int_equal(said_has(pause, AORTA_FACT_PAUSE_INPUT), !offloaded);
     said_expect(said_advice(pause), offloaded ? "OMP_NUM_THREADS" : "DataLoader workers");
@@ -569,6 +600,7 @@ int main(void) {
         cmocka_unit_test(a_loop_of_one_kernel_has_steps),
         cmocka_unit_test(late_starts_in_each_step_are_no_first_use),
         cmocka_unit_test(who_captures_graphs_is_not_asked_to),
+        cmocka_unit_test(copies_within_the_gpu_need_no_pinned_memory),
         cmocka_unit_test(a_pause_before_the_batch_is_copied_is_of_the_input),
         cmocka_unit_test(a_checkpoint_is_no_optimizer_on_the_host),
         cmocka_unit_test(collectives_on_the_host_are_named),

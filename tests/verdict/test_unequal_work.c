@@ -5,8 +5,8 @@
  *
  * To balance work takes away half of the difference of two ranks, a faster device all of it. */
 #include "check.h"
-#include "formats/open.h"
 #include "samples/kineto.h"
+#include "trace/open.h"
 #include "verdict/facts.h"
 #include "verdict/verdict.h"
 

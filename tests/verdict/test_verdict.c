@@ -31,7 +31,7 @@ static struct aorta_verdict verdict_of(const struct run *run, int warmup) {
     struct sample_recording recording;
     struct aorta_verdict verdict;
     check_ok(sample_analyze(run->iterations, run->count, warmup, NULL, &recording));
-    check_ok(aorta_verdict_make(&recording.analysis, &verdict));
+    said_make(&recording.analysis, &verdict);
     sample_recording_free(&recording);
     return verdict;
 }

@@ -8,8 +8,8 @@
  */
 #include "check.h"
 #include "random.h"
-#include "roofline/remedy_internal.h"
 #include "samples/kineto.h"
+#include "verdict/remedy_internal.h"
 #include "verdict/verdict.h"
 
 #include <math.h>
@@ -122,6 +122,26 @@ static void check_leaves(const struct aorta_trace_analysis *analysis) {
     aorta_remedies_free(&remedies);
 }
 
+/* The table has each kernel once, with all of its time, also where a window cuts it. */
+static void check_kernels(const struct aorta_trace_rank *rank) {
+    bool *seen = calloc(rank->trace->work_count + 1, sizeof *seen);
+    size_t distinct = 0, counted = 0;
+    int64_t all_ns = 0, table_ns = 0;
+    for (size_t i = 0; i < rank->work_count; i++) {
+        bool *row = &seen[rank->source ? rank->source[i] : i];
+        distinct += !*row;
+        *row = true;
+        all_ns += rank->work[i].end_ns - rank->work[i].start_ns;
+    }
+    for (size_t i = 0; i < rank->kernel_count; i++) {
+        counted += rank->kernels[i].times.count;
+        table_ns += rank->kernels[i].times.total_ns;
+    }
+    assert_int_equal(counted, distinct);
+    assert_int_equal(table_ns, all_ns);
+    free(seen);
+}
+
 static void every_piece_of_work_belongs_to_one_step(void **unused) {
     (void)unused;
     for (uint64_t seed = 1; seed <= PROGRAMS; seed++) {
@@ -134,6 +154,7 @@ static void every_piece_of_work_belongs_to_one_step(void **unused) {
             check_ok(aorta_trace_analyze(&list, &options, &analysis));
             check_windows(&analysis.ranks[0]);
             check_leaves(&analysis);
+            check_kernels(&analysis.ranks[0]);
             check_ok(aorta_verdict_make(&analysis, &verdict));
             aorta_verdict_free(&verdict);
             aorta_trace_analysis_free(&analysis);

@@ -87,7 +87,8 @@ static int64_t needs_streams(const void *options) {
 
 static const char *summary_of(const struct aorta_hwq_run *run) {
     static const char *const summaries[] = {
-        [OVERLAP_BOTH] = "a collective and products share multiprocessors and memory: what each costs the other",
+        [OVERLAP_BOTH] =
+            "collectives and products share multiprocessors and memory: how much does each slow the other?",
         [OVERLAP_COMPUTE_ONLY] = "products alone",
         [OVERLAP_COMMS_ONLY] = "collectives alone"};
     return summaries[((const struct overlap_options *)run->options)->mode];
@@ -387,7 +388,7 @@ static aorta_status say_bandwidth_of(const struct overlap_options *o, const stru
 
 static aorta_status say_bandwidth(struct aorta_hwq *hwq, const struct overlap_state *state, const char *which,
                                   const struct side_times *times, struct aorta_hwq_result *result) {
-    result->figure_group = "bandwidth of one collective";
+    result->figure_group = "Bandwidth of one collective";
     if (!state->group_count)
         return aorta_hwq_result_figure(result, "algbw_alone", "GB/s", NAN, "this rank is in none of --process-groups");
     for (int g = 0; g < state->group_count; g++)
@@ -409,49 +410,20 @@ static aorta_status say_contention(const struct overlap_state *state, const stru
     char name[96];
     snprintf(name, sizeof name, "gemm_%" PRId64 "x%" PRId64 "x%" PRId64 "_slowdown", state->shape[0], state->shape[1],
              state->shape[2]);
-    result->figure_group = "one product";
+    result->figure_group = "One product";
     AORTA_TRY(aorta_hwq_result_figure(result, "gemm_alone_p50", "ms", alone->product, "no product ran"));
     AORTA_TRY(aorta_hwq_result_figure(result, "gemm_beside_p50", "ms", both->product, "no product ran"));
     return aorta_hwq_result_figure(result, name, "x", both->product / alone->product, "no product ran");
 }
 
-/* `most`: the shorter side, as a share of the sum. More is saved only if a side was slower alone. */
-static aorta_status say_saving(double together, double sum, double most, struct aorta_hwq_result *result) {
-    const double saved = (sum - together) / sum;
-    if (saved > most)
-        return aorta_hwq_result_finding(
-            result,
-            "together %.4g ms instead of %.4g ms one after the other, more than the shorter "
-            "side: times alone are not steady enough to compare; more --iterations help",
-            together, sum);
-    return aorta_hwq_result_finding(
-        result,
-        "together %.4g ms instead of %.4g ms one after the other: %.0f%% %s; no overlap saves more than %.0f%%, "
-        "the shorter side",
-        together, sum, 100 * fabs(saved), saved < 0 ? "lost, overlap does not help here" : "saved", 100 * most);
+static enum aorta_hwq_finding find_overlap(double saved, double shorter) {
+    if (saved > shorter) return AORTA_HWQ_OVERLAP_UNCLEAR;
+    return saved > 0 ? AORTA_HWQ_OVERLAP : AORTA_HWQ_NO_OVERLAP;
 }
 
-static aorta_status say_meaning(const struct side_times *compute, const struct side_times *comms,
-                                const struct side_times *both, bool simulated, struct aorta_hwq_result *result) {
-    const double sum = compute->compute + comms->comms, change = (sum - both->total) / sum;
-    const double products = both->compute / compute->compute, collective = both->comms / comms->comms;
-    if (!isfinite(change) || !isfinite(products) || !isfinite(collective)) return NULL;
-    if (!simulated) AORTA_TRY(say_saving(both->total, sum, fmin(compute->compute, comms->comms) / sum, result));
-    if (fmax(products, collective) < 1.1)
-        return aorta_hwq_result_finding(result,
-                                        "neither side slows the other (products take %.3g times as long as alone, "
-                                        "collectives %.3g times)",
-                                        products, collective);
-    if (collective > products)
-        return aorta_hwq_result_finding(result,
-                                        "the collectives become slower: %.3g times as long as alone, during products, "
-                                        "which take %.3g times as long",
-                                        collective, products);
-    return aorta_hwq_result_finding(
-        result,
-        "the products become slower: %.3g times as long as alone, during collectives, which "
-        "take %.3g times as long",
-        products, collective);
+static enum aorta_hwq_finding find_contention(double products, double collectives) {
+    if (fmax(products, collectives) < 1.1) return AORTA_HWQ_NO_CONTENTION;
+    return collectives > products ? AORTA_HWQ_SLOW_COLLECTIVES : AORTA_HWQ_SLOW_PRODUCTS;
 }
 
 /* gain: time saved by running together, as a share of the sum; hidden: as a share of the shorter side. */
@@ -463,21 +435,23 @@ static aorta_status say_overlap(const struct side_times *compute, const struct s
     const char *unknown = simulated         ? "one rank: copies replace collectives, there is nothing to hide"
                           : saved > shorter ? "more was saved than the time of the shorter side: it was slower alone"
                                             : none;
-    result->figure_group = "products, from the first start to the last end";
+    result->figure_group = "All products, from the first start to the last end";
     AORTA_TRY(aorta_hwq_result_figure(result, "compute_alone", "ms", compute->compute, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "compute_together", "ms", both->compute, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "compute_slowdown", "x", both->compute / compute->compute, none));
-    result->figure_group = "collectives, from the first start to the last end";
+    result->figure_group = "All collectives, from the first start to the last end";
     AORTA_TRY(aorta_hwq_result_figure(result, "comms_alone", "ms", comms->comms, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "comms_together", "ms", both->comms, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "comms_slowdown", "x", both->comms / comms->comms, none));
-    result->figure_group = "the sum of both";
+    result->figure_group = "Products and collectives";
     AORTA_TRY(aorta_hwq_result_figure(result, "one_after_the_other", "ms", sum, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "together", "ms", both->total, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "gain", "of the sum", simulated ? NAN : saved / sum, unknown));
     AORTA_TRY(aorta_hwq_result_figure(result, "hidden", "of the shorter side",
                                       simulated || saved > shorter ? NAN : saved / shorter, unknown));
-    return say_meaning(compute, comms, both, simulated, result);
+    if (!simulated) AORTA_TRY(aorta_hwq_result_finding(result, find_overlap(saved, shorter)));
+    return aorta_hwq_result_finding(result,
+                                    find_contention(both->compute / compute->compute, both->comms / comms->comms));
 }
 
 /* A result's throughput counts products, or collectives if there are no products. */
@@ -546,14 +520,14 @@ static const struct aorta_option rows[] = {
 static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result) {
     (void)result;
     if (((const struct overlap_options *)run->options)->mode == OVERLAP_COMPUTE_ONLY)
-        return "--mode comms_compute shows what collectives cost these products";
+        return "--mode comms_compute shows how much collectives slow these products";
     if (run->ranks.world_size == 1) return "aorta launch -n 2 -- … makes the collectives real";
     return aorta_device_is_gpu(run->device) ? "NCCL_MAX_CTAS=8 gives products more multiprocessors" : NULL;
 }
 
 const struct aorta_hwq_workload aorta_hwq_comms_compute_overlap = {
     .name = "comms_compute_overlap",
-    .summary = "a collective and products share multiprocessors and memory: how much each slows the other",
+    .summary = "collectives and products share multiprocessors and memory: how much does each slow the other?",
     .group = AORTA_HWQ_P1,
     .category = AORTA_HWQ_DISTRIBUTED,
     .sensitivity = AORTA_HWQ_HIGH,

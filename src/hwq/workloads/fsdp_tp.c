@@ -457,7 +457,7 @@ static aorta_status report(struct hwq_graph *whole, struct aorta_hwq_result *res
                                         .iterate = hwq_graph_iterate,
                                         .state = g};
     aorta_status status = aorta_hwq_stamp_iterations(whole->hwq, &plan, add_spans, samples);
-    result->figure_group = "one collective alone";
+    result->figure_group = "One collective alone";
     const struct hwq_operation *call = g->first;
     for (int kind = 0; kind < KINDS && !status; kind++, call = call->next->next)
         status = say(samples, kind, call, result);

@@ -139,35 +139,15 @@ static bool is_longer(double during_ns, double alone_ns) {
     return during_ns >= 1.2 * alone_ns && during_ns - alone_ns >= JITTER_NS;
 }
 
-/* The finding uses the p99 if enough samples exceed it, else the median. */
-struct convoy_found {
-    const char *of;
-    double alone_ns, during_ns;
-};
-
-static struct convoy_found find_convoy(const struct aorta_summary *alone, const struct aorta_summary *during) {
-    const bool tail = during->count >= FEWEST_FOR_P99 && alone->count >= FEWEST_FOR_P99;
-    return tail ? (struct convoy_found){"a hundred", alone->p99, during->p99}
-                : (struct convoy_found){"two", alone->p50, during->p50};
+/* The p99 needs enough samples; else medians are compared. */
+static bool has_tail(const struct aorta_summary *alone, const struct aorta_summary *during) {
+    return during->count >= FEWEST_FOR_P99 && alone->count >= FEWEST_FOR_P99;
 }
 
-static aorta_status say_convoy(const struct convoy_found *found, bool too_short, struct aorta_hwq_result *result) {
-    const double alone_us = found->alone_ns * 1e-3, during_us = found->during_ns * 1e-3;
-    if (!isfinite(during_us / alone_us)) return NULL;
-    if (!is_longer(found->during_ns, found->alone_ns))
-        return aorta_hwq_result_finding(
-            result,
-            "no convoy: during products one tiny kernel in %s takes %.3g us or more, about as long as alone (%.3g us)",
-            found->of, during_us, alone_us);
-    if (too_short)
-        return aorta_hwq_result_finding(
-            result,
-            "no convoy is claimed: one tiny kernel in %s takes %.3g us or more instead of %.3g us, but kernels this "
-            "short wait as long for a core (--elements makes them longer)",
-            found->of, during_us, alone_us);
-    return aorta_hwq_result_finding(
-        result, "convoy: during products one tiny kernel in %s takes %.3g us or more instead of %.3g us (%.3g times)",
-        found->of, during_us, alone_us, during_us / alone_us);
+static enum aorta_hwq_finding find_convoy(double alone_ns, double during_ns, bool tail, bool too_short) {
+    if (!is_longer(during_ns, alone_ns)) return tail ? AORTA_HWQ_NO_CONVOY_TAIL : AORTA_HWQ_NO_CONVOY;
+    if (too_short) return tail ? AORTA_HWQ_CONVOY_UNCLEAR_TAIL : AORTA_HWQ_CONVOY_UNCLEAR;
+    return tail ? AORTA_HWQ_CONVOY_TAIL : AORTA_HWQ_CONVOY;
 }
 
 static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result) {
@@ -176,16 +156,18 @@ static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result)
     AORTA_TRY(aorta_annotate(measure(g, true, &alone), "tiny kernels alone"));
     AORTA_TRY(aorta_annotate(measure(g, false, &during), "tiny kernels during products"));
     AORTA_TRY(aorta_annotate(measure_alone(g, &alone), "tiny kernels alone"));
-    result->figure_group = "tiny kernels, from the end of one to the end of the next on its stream";
+    result->figure_group = "Tiny kernels, from one end to the next on their stream";
     AORTA_TRY(aorta_hwq_result_figure(result, "tiny_alone_p50", "us", alone.p50 * 1e-3, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "tiny_alone_p99", "us", alone.p99 * 1e-3, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "tiny_beside_gemm_p50", "us", during.p50 * 1e-3, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "tiny_beside_gemm_p99", "us", during.p99 * 1e-3, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "tiny_samples", "samples", (double)during.count, NULL));
-    const struct convoy_found found = find_convoy(&alone, &during);
-    AORTA_TRY(aorta_hwq_result_figure(result, "convoy_factor", "x", found.during_ns / found.alone_ns, none));
+    const bool tail = has_tail(&alone, &during);
+    const double alone_ns = tail ? alone.p99 : alone.p50, during_ns = tail ? during.p99 : during.p50;
+    AORTA_TRY(aorta_hwq_result_figure(result, "convoy_factor", "x", during_ns / alone_ns, none));
     const bool cpu = aorta_device_get_info(g->hwq->device)->kind == AORTA_DEVICE_CPU;
-    return say_convoy(&found, cpu && alone.p50 < SHORTEST_CPU_NS, result);
+    const bool too_short = cpu && alone.p50 < SHORTEST_CPU_NS;
+    return aorta_hwq_result_finding(result, find_convoy(alone_ns, during_ns, tail, too_short));
 }
 
 static const struct aorta_choice patterns[] = {
@@ -207,7 +189,7 @@ static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hw
 
 const struct aorta_hwq_workload aorta_hwq_hetero_kernels = {
     .name = "hetero_kernels",
-    .summary = "large products delay tiny kernels on other streams: the convoy effect",
+    .summary = "large products and tiny kernels on other streams: do the tiny ones wait (convoy effect)?",
     .group = AORTA_HWQ_P0,
     .category = AORTA_HWQ_LATENCY_SENSITIVE,
     .sensitivity = AORTA_HWQ_CRITICAL,

@@ -1,7 +1,7 @@
 #include "record/inject/calls.h"
 
-#include "formats/spool_format.h"
 #include "measure/cupti_abi.h"
+#include "trace/spool_format.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef AORTA_RECORD_INJECT_SETTINGS_H
 #define AORTA_RECORD_INJECT_SETTINGS_H
 
-#include "formats/spool_format.h"
+#include "trace/spool_format.h"
 
 #define AORTA_INJECT_DIRECTORY "AORTA_TRACE_SPOOL"      /* where the files go; without it nothing is recorded */
 #define AORTA_INJECT_CUPTI "AORTA_TRACE_CUPTI"          /* libcupti to take when the process has none loaded */

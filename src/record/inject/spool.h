@@ -1,10 +1,10 @@
-/* Writing a spool (formats/spool_format.h). One thread at a time. Failures end the recording and are written to the
+/* Writing a spool (trace/spool_format.h). One thread at a time. Failures end the recording and are written to the
  * head; nothing is printed, for the process belongs to somebody else. It may close descriptors that are not its own, as
  * daemons do, and then have a file of its own under the number: each use checks that the file is ours still. */
 #ifndef AORTA_RECORD_INJECT_SPOOL_H
 #define AORTA_RECORD_INJECT_SPOOL_H
 
-#include "formats/spool_format.h"
+#include "trace/spool_format.h"
 
 #include <stdbool.h>
 #include <stddef.h>

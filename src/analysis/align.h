@@ -1,0 +1,85 @@
+/* Ranks on one clock, and who was late.
+ *
+ * A collective ends on all its ranks at nearly the same moment, whenever they began it. So the ends of the collectives
+ * that ranks share show how their clocks differ (clocks.h). What is left over is the residual. Broadcasts end at
+ * different times on different ranks and are left out. Sends and receives, which end at nearly the same time, show it
+ * where ranks share nothing else.
+ *
+ * Process group and sequence number identify a collective where the traces have them. Else its order within the
+ * process group does: kinds and sizes must agree, and where a trace begins or ends earlier than another, the lag is the
+ * one that leaves the smallest residual. */
+#ifndef AORTA_ANALYSIS_ALIGN_H
+#define AORTA_ANALYSIS_ALIGN_H
+
+#include "trace/trace.h"
+
+/* One rank: what one device of a trace did. Borrowed. */
+struct aorta_align_rank {
+    int rank;
+    const struct aorta_trace *trace;
+    int32_t device; /* the file's number; work of others is left out */
+};
+
+/* A rank's part in a shared collective. Its kernels may be several; times are from the first start to the last end. */
+struct aorta_align_part {
+    uint32_t rank;            /* index among the ranks given */
+    uint32_t first;           /* row of the trace's work[]: its first kernel */
+    int64_t start_ns, end_ns; /* common clock */
+};
+
+struct aorta_align_shared {
+    const struct aorta_align_part *parts; /* ascending index; two or more */
+    size_t part_count;
+    enum aorta_collective kind;
+    bool named;                     /* `kind` is known */
+    bool pair;                      /* a send and its receive */
+    int group_size;                 /* -1: not known */
+    int64_t bytes;                  /* -1: not known */
+    int64_t sequence;               /* the file's, -1: it has none */
+    uint32_t first_rank, last_rank; /* indices: started first and last */
+    int64_t skew_ns;                /* last start − first start */
+    bool cause_known, device_late;  /* the last rank's device was still busy; else its host launched late */
+};
+
+/* How one rank came out. */
+struct aorta_align_clock {
+    int64_t shift_ns;    /* own clock − common clock, which is that of the first rank given */
+    int64_t residual_ns; /* median over its shared collectives of |end − the ranks' median end|; -1: none are shared */
+    int64_t p95_ns;      /* 95th percentile of the same */
+    size_t shared;       /* collectives it rests on */
+    bool linked;         /* by collectives, directly or through others, with the first rank; else `shift_ns` is what the
+                          * files say about the time of day (0 where they do not) */
+    size_t late;         /* shared collectives that it came to last */
+    int64_t late_ns;     /* and how long the first rank had waited then, in all */
+    size_t late_by_device;
+};
+
+struct aorta_alignment {
+    struct aorta_align_clock *clocks; /* one for each rank given */
+    size_t rank_count;
+    struct aorta_align_shared *shared; /* ascending first start */
+    size_t shared_count;
+    struct aorta_align_part *parts; /* of all of them */
+    int64_t residual_ns;            /* as of one rank, over all; -1: nothing is shared */
+    int64_t p95_ns;
+    /* Collectives without numbers whose ends lay this far apart, so that they were not the same ones: nothing is shared
+     * then, and clocks agree by the time of day alone. -1: there was no such thing. */
+    int64_t mismatch_ns;
+};
+
+/* What is known of the ranks' clocks. */
+enum aorta_align_clocks {
+    AORTA_CLOCKS_OF_TRACES, /* each has its own: collectives show the shift */
+    AORTA_CLOCKS_ONE,       /* they are one: there is no shift */
+    AORTA_CLOCKS_OF_STEPS,  /* each step has its own: ranks share nothing, and no time on one is known on another */
+};
+
+/* AORTA_MEMORY; ranks that share nothing are no failure. */
+AORTA_MUST_USE aorta_status aorta_align(const struct aorta_align_rank *ranks, size_t count,
+                                        enum aorta_align_clocks clocks, struct aorta_alignment *alignment);
+void aorta_alignment_free(struct aorta_alignment *alignment);
+
+/* The rank that others waited longest for, of those late by more than the residual; -1: none. */
+int aorta_alignment_straggler(const struct aorta_alignment *alignment);
+
+#endif

@@ -1,0 +1,273 @@
+#include "analysis/analysis.h"
+
+#include "analysis/analysis_internal.h"
+#include "base/parallel.h"
+#include "trace/coverage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONGEST_GAPS = 10 };
+
+/* What is needed while an analysis is made, for each rank. */
+struct work {
+    struct aorta_trace_busy *busy;
+    struct aorta_host_waits *waits;
+    struct aorta_trace_parts parts;
+    struct aorta_trace_analysis *analysis;
+    size_t gaps; /* to keep of each rank */
+};
+
+static bool is_marked(const struct aorta_trace_analysis *analysis, int64_t number) {
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace *trace = analysis->ranks[i].trace;
+        for (size_t j = 0; j < trace->step_count; j++)
+            if (trace->steps[j].number == number) return true;
+    }
+    return false;
+}
+
+/* The lowest and the highest number of a step; false: none is marked. */
+static bool find_bounds(const struct aorta_trace_analysis *analysis, int64_t *low, int64_t *high) {
+    *low = INT64_MAX;
+    *high = INT64_MIN;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace *trace = analysis->ranks[i].trace;
+        for (size_t j = 0; j < trace->step_count; j++) {
+            if (trace->steps[j].number < *low) *low = trace->steps[j].number;
+            if (trace->steps[j].number > *high) *high = trace->steps[j].number;
+        }
+    }
+    return *low <= *high;
+}
+
+/* One message names all that are missing. */
+static aorta_status check_numbers(const struct aorta_trace_analysis *analysis,
+                                  const struct aorta_trace_analysis_options *options, int64_t low, int64_t high) {
+    struct aorta_text missing = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < options->step_count; i++)
+        if (!is_marked(analysis, options->steps[i]))
+            aorta_text_printf(&missing, "%s%lld", count++ ? ", " : "", (long long)options->steps[i]);
+    aorta_status status = aorta_text_check(&missing);
+    if (!status && count)
+        status = AORTA_ERROR(AORTA_USAGE, "--step %s: no such step%s; there are %lld to %lld", missing.data,
+                             count > 1 ? "s" : "", (long long)low, (long long)high);
+    aorta_text_free(&missing);
+    return status;
+}
+
+static aorta_status check_steps(const struct aorta_trace_analysis *analysis,
+                                const struct aorta_trace_analysis_options *options) {
+    size_t found = 0;
+    int64_t low, high;
+    if (!options->all_steps && !options->step_count) return NULL;
+    if (!find_bounds(analysis, &low, &high))
+        return AORTA_ERROR(AORTA_USAGE, "--step: %s marks no steps (ProfilerStep#N); leave the option out",
+                           analysis->ranks[0].trace->path);
+    AORTA_TRY(check_numbers(analysis, options, low, high));
+    for (size_t i = 0; i < analysis->rank_count; i++) found += analysis->ranks[i].window_count;
+    if (found) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "--step: nothing on the device belongs to any step%s",
+                       options->all_steps ? "" : " asked for");
+}
+
+static aorta_status measure_rank(void *user, size_t place) {
+    const struct work *work = user;
+    struct aorta_trace_rank *rank = &work->analysis->ranks[place];
+    struct aorta_trace_busy *busy = &work->busy[place];
+    aorta_trace_busy_make(rank, busy);
+    AORTA_TRY(aorta_trace_figures_make(rank, busy));
+    AORTA_TRY(aorta_trace_lanes_make(rank));
+    AORTA_TRY(aorta_trace_kernels_make(rank));
+    AORTA_TRY(aorta_trace_gemms_make(rank, &busy->comm));
+    AORTA_TRY(aorta_trace_waits_make(rank, &work->waits[place]));
+    return aorta_trace_gaps_make(rank, &work->waits[place], work->gaps);
+}
+
+static aorta_status make_profiles(void *user, size_t place) {
+    const struct work *work = user;
+    const struct aorta_trace_analysis *analysis = work->analysis;
+    return aorta_trace_profiles_make(&analysis->ranks[place], analysis->alignment.clocks[place].shift_ns, &work->parts,
+                                     place, &work->waits[place]);
+}
+
+static void free_rank(struct aorta_trace_rank *rank) {
+    for (size_t i = 0; i < rank->window_count; i++) {
+        struct aorta_trace_window *window = &rank->windows[i];
+        if (!window->borrowed) aorta_profile_free(&window->profile);
+        if (!window->borrowed) aorta_overlap_free(&window->overlap);
+        free(window->work);
+        free(window->shared);
+    }
+    aorta_intervals_free(&rank->holes);
+    free(rank->windows);
+    free(rank->owned);
+    free(rank->source);
+    free(rank->kernels);
+    free(rank->gemms);
+    free(rank->streams);
+    free(rank->queues);
+    free(rank->collectives);
+    free(rank->collective_sizes);
+    free(rank->syncs);
+    free(rank->gaps);
+}
+
+void aorta_trace_ranges_free(struct aorta_trace_analysis *analysis) {
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        for (size_t j = 0; j < analysis->ranks[i].window_count; j++) {
+            struct aorta_trace_window *window = &analysis->ranks[i].windows[j];
+            if (window->borrowed) continue;
+            free(window->profile.ranges);
+            free(window->overlap.segments);
+            window->profile.ranges = NULL;
+            window->overlap.segments = NULL;
+            window->overlap.segment_count = 0;
+        }
+    }
+}
+
+static bool has_step(const struct aorta_trace_rank *rank) {
+    for (size_t i = 0; i < rank->window_count; i++)
+        if (rank->windows[i].number != INT64_MIN) return true;
+    return false;
+}
+
+/* A rank that has none of the chosen steps; and one that marks steps, ran in none, and stands beside others that did:
+ * it would be compared with their steps. */
+static void drop_empty_ranks(struct aorta_trace_analysis *analysis) {
+    size_t remaining = 0;
+    bool stepped = false;
+    for (size_t i = 0; i < analysis->rank_count; i++) stepped |= has_step(&analysis->ranks[i]);
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        const bool outside = stepped && rank->work_count && rank->trace->step_count && !has_step(rank);
+        if (rank->work_count && !outside) {
+            analysis->ranks[remaining++] = *rank;
+            continue;
+        }
+        analysis->ranks_outside += outside;
+        free_rank(&analysis->ranks[i]);
+    }
+    analysis->rank_count = remaining;
+}
+
+static void count_steps(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank) {
+    for (size_t i = 0; i < rank->window_count; i++)
+        rank->steps += aorta_trace_window_counts(analysis, &rank->windows[i]);
+    if (!rank->steps) rank->steps = 1;
+}
+
+static aorta_status make_tables(void *user, size_t place) {
+    const struct work *work = user;
+    const struct aorta_trace_parts *parts = &work->parts;
+    struct aorta_trace_rank *rank = &work->analysis->ranks[place];
+    AORTA_TRY(aorta_trace_collectives_make(work->analysis, rank, parts->items + parts->first[place],
+                                           parts->first[place + 1] - parts->first[place], &work->busy[place]));
+    AORTA_TRY(aorta_trace_kernels_in_steps(work->analysis, rank));
+    AORTA_TRY(aorta_trace_syncs_make(work->analysis, rank));
+    count_steps(work->analysis, rank);
+    return NULL;
+}
+
+static aorta_status make_windows(struct aorta_trace_analysis *analysis,
+                                 const struct aorta_trace_analysis_options *options) {
+    size_t measured = 0;
+    aorta_trace_warmup_choose(analysis, options);
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        struct aorta_trace_rank *rank = &analysis->ranks[i];
+        if (rank->trace->measured)
+            AORTA_TRY(aorta_trace_windows_measured(rank, options, analysis->warmup));
+        else
+            AORTA_TRY(aorta_trace_windows_cut(rank, options));
+        if (rank->trace->measured) measured += rank->trace->step_count;
+    }
+    return analysis->measured ? aorta_trace_measured_check(analysis, options, measured) : NULL;
+}
+
+static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work,
+                        const struct aorta_trace_analysis_options *options) {
+    AORTA_TRY(make_windows(analysis, options));
+    AORTA_TRY(check_steps(analysis, options));
+    drop_empty_ranks(analysis);
+    AORTA_TRY(aorta_trace_clocks_check(analysis));
+    analysis->sends = aorta_trace_are_sends(analysis);
+    for (size_t i = analysis->rank_count; i-- > 0;)
+        if (aorta_trace_is_too_thin(analysis->ranks[i].trace)) analysis->thin = analysis->ranks[i].trace;
+    work->busy = calloc(analysis->rank_count + 1, sizeof *work->busy);
+    work->waits = calloc(analysis->rank_count + 1, sizeof *work->waits);
+    if (!work->busy || !work->waits) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", analysis->rank_count);
+    work->gaps = options->gaps ? options->gaps : LONGEST_GAPS;
+    AORTA_TRY(aorta_parallel(analysis->rank_count, measure_rank, work));
+    AORTA_TRY(aorta_trace_parts_make(analysis, &work->parts));
+    for (size_t i = 0; i < analysis->rank_count; i++) AORTA_TRY(aorta_trace_ranges_reserve(&analysis->ranks[i]));
+    AORTA_TRY(aorta_parallel(analysis->rank_count, make_profiles, work));
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
+            if (analysis->ranks[i].windows[j].number != INT64_MIN) analysis->stepped = true;
+    const bool any = !analysis->measured && !options->all_steps && !options->step_count && !options->warmup_given;
+    if (analysis->stepped && any) AORTA_TRY(aorta_trace_warmup_find(analysis));
+    aorta_trace_shared_finish(analysis, &work->parts);
+    AORTA_TRY(aorta_parallel(analysis->rank_count, make_tables, work));
+    AORTA_TRY(aorta_trace_arrivals_make(analysis, options->gpus_per_node));
+    return aorta_trace_differences_make(analysis, work->busy);
+}
+
+aorta_status aorta_trace_analyze(const struct aorta_trace_list *list,
+                                 const struct aorta_trace_analysis_options *options,
+                                 struct aorta_trace_analysis *analysis) {
+    static const struct aorta_trace_analysis_options defaults = {0};
+    struct work work = {.analysis = analysis};
+    *analysis = (struct aorta_trace_analysis){.steady_from = INT64_MIN};
+    aorta_status status = aorta_trace_ranks_make(list, analysis);
+    if (!status) status = run(analysis, &work, options ? options : &defaults);
+    for (size_t i = 0; work.busy && work.waits && i < analysis->rank_count; i++) {
+        aorta_trace_busy_free(&work.busy[i]);
+        aorta_host_waits_free(&work.waits[i]);
+    }
+    free(work.busy);
+    free(work.waits);
+    aorta_trace_parts_free(&work.parts);
+    if (status) aorta_trace_analysis_free(analysis);
+    return status;
+}
+
+void aorta_trace_analysis_free(struct aorta_trace_analysis *analysis) {
+    for (size_t i = 0; i < analysis->rank_count; i++) free_rank(&analysis->ranks[i]);
+    free(analysis->ranks);
+    free(analysis->groups);
+    free(analysis->shared_collectives);
+    free(analysis->arrivals);
+    free(analysis->uneven);
+    free(analysis->pairs);
+    free(analysis->differences);
+    aorta_alignment_free(&analysis->alignment);
+    memset(analysis, 0, sizeof *analysis);
+}
+
+bool aorta_trace_step_counts(const struct aorta_trace_analysis *analysis, int64_t number) {
+    return !analysis->stepped || (number != INT64_MIN && number >= analysis->steady_from);
+}
+
+bool aorta_trace_beyond_steps(const struct aorta_trace_analysis *analysis) {
+    for (size_t i = 0; analysis->stepped && i < analysis->rank_count; i++)
+        for (size_t j = 0; j < analysis->ranks[i].window_count; j++) {
+            const struct aorta_trace_window *window = &analysis->ranks[i].windows[j];
+            if (window->profile.range_count && !aorta_trace_window_counts(analysis, window)) return true;
+        }
+    return false;
+}
+
+bool aorta_trace_window_counts(const struct aorta_trace_analysis *analysis, const struct aorta_trace_window *window) {
+    return window->profile.range_count && aorta_trace_step_counts(analysis, window->number);
+}
+
+struct aorta_iteration aorta_iteration_of(const struct aorta_trace_analysis *analysis, size_t rank, size_t window) {
+    const struct aorta_trace_rank *one = &analysis->ranks[rank];
+    return (struct aorta_iteration){.rank = one->rank,
+                                    .step = analysis->stepped || analysis->measured ? one->windows[window].number : 0,
+                                    .profile = &one->windows[window].profile,
+                                    .overlap = &one->windows[window].overlap,
+                                    .on_gpu = one->trace->on_gpu};
+}

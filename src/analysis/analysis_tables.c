@@ -1,0 +1,298 @@
+/* Kernels by name, matrix products by shape. */
+#include "analysis/analysis_internal.h"
+#include "analysis/steps.h"
+#include "base/sort.h"
+#include "base/statistics.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct aorta_trace_times aorta_trace_times_of(int64_t *durations, size_t count) {
+    struct aorta_trace_times times = {.count = count, .mean_ns = NAN, .p50_ns = NAN, .p95_ns = NAN};
+    if (!count) return times;
+    aorta_sort_int64(durations, count);
+    for (size_t i = 0; i < count; i++) times.total_ns += durations[i];
+    times.min_ns = durations[0];
+    times.max_ns = durations[count - 1];
+    times.mean_ns = (double)times.total_ns / (double)count;
+    times.p50_ns = aorta_percentile_int64(durations, count, 50);
+    times.p95_ns = aorta_percentile_int64(durations, count, 95);
+    return times;
+}
+
+/* ---- by name ---- */
+
+static int larger_kernel_first(const void *left, const void *right) {
+    const struct aorta_trace_kernel_row *a = left, *b = right;
+    if (a->step_ns != b->step_ns) return a->step_ns > b->step_ns ? -1 : 1;
+    if (a->times.total_ns != b->times.total_ns) return a->times.total_ns > b->times.total_ns ? -1 : 1;
+    return (a->name > b->name) - (a->name < b->name);
+}
+
+/* The second part of work that a window cuts, where the window before has the first: one run of a kernel all the same.
+ */
+static bool continues(const struct aorta_trace_rank *rank, size_t row) {
+    const struct aorta_trace_work *work = &rank->work[row];
+    if (!rank->source || rank->trace->work[rank->source[row]].start_ns >= work->start_ns) return false;
+    const size_t ended = aorta_count_until(rank->windows, rank->window_count, sizeof *rank->windows,
+                                           offsetof(struct aorta_trace_window, end_ns), work->start_ns);
+    return ended && rank->windows[ended - 1].end_ns == work->start_ns;
+}
+
+/* Durations in the order of names: those of name n from first[n] on. */
+static void sort_by_name(const struct aorta_trace_rank *rank, size_t names, size_t *first, int64_t *durations) {
+    for (size_t i = 0; i < rank->work_count; i++) first[rank->work[i].name + 1] += !continues(rank, i);
+    for (size_t i = 0; i < names; i++) first[i + 1] += first[i];
+    const size_t count = first[names];
+    for (size_t i = rank->work_count; i-- > 0;) {
+        const struct aorta_trace_work *work = &rank->work[i];
+        if (!continues(rank, i)) durations[--first[work->name + 1]] = work->end_ns - work->start_ns;
+    }
+    for (size_t i = 0; i < names; i++) first[i] = first[i + 1];
+    first[names] = count;
+}
+
+static void fill_rows(struct aorta_trace_rank *rank, size_t names, const size_t *first, int64_t *durations) {
+    int64_t all_ns = 0;
+    for (size_t i = 0; i < first[names]; i++) all_ns += durations[i];
+    for (size_t name = 0; name < names; name++) {
+        size_t count = first[name + 1] - first[name];
+        if (!count) continue;
+        struct aorta_trace_kernel_row *row = &rank->kernels[rank->kernel_count++];
+        *row = (struct aorta_trace_kernel_row){.name = (uint32_t)name,
+                                               .times = aorta_trace_times_of(durations + first[name], count)};
+        row->share = all_ns ? (double)row->times.total_ns / (double)all_ns : 0;
+    }
+}
+
+static void add_launch(const struct aorta_trace *trace, const struct aorta_trace_work *work,
+                       struct aorta_trace_kernel_row *row) {
+    if (work->kind != AORTA_TRACE_KERNEL || work->graph || work->call == AORTA_TRACE_NONE) return;
+    const struct aorta_trace_call *call = &trace->calls[work->call];
+    row->launched++;
+    row->shorter += work->end_ns - work->start_ns < call->end_ns - call->start_ns;
+    row->launch_ns += call->end_ns - call->start_ns;
+}
+
+/* What a name is, and its bytes, are the same for all work that bears it. */
+static aorta_status add_kinds(struct aorta_trace_rank *rank, size_t names) {
+    uint32_t *row_of = malloc((names + 1) * sizeof *row_of);
+    if (!row_of) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu names", names);
+    for (size_t i = 0; i < rank->kernel_count; i++) row_of[rank->kernels[i].name] = (uint32_t)i;
+    for (size_t i = 0; i < rank->work_count; i++) {
+        const struct aorta_trace_work *work = &rank->work[i];
+        struct aorta_trace_kernel_row *row = &rank->kernels[row_of[work->name]];
+        row->kind = (enum aorta_trace_kind)work->kind;
+        row->class = (enum aorta_kernel_class)work->class;
+        if (continues(rank, i)) {
+            row->times.total_ns += work->end_ns - work->start_ns;
+            row->times.mean_ns = (double)row->times.total_ns / (double)row->times.count;
+            continue;
+        }
+        row->bytes = work->bytes < 0 || row->bytes < 0 ? -1 : row->bytes + work->bytes;
+        add_launch(rank->trace, work, row);
+    }
+    free(row_of);
+    return NULL;
+}
+
+aorta_status aorta_trace_kernels_make(struct aorta_trace_rank *rank) {
+    size_t names = aorta_trace_text_count(rank->trace), used = 0;
+    size_t *first = calloc(names + 2, sizeof *first);
+    int64_t *durations = calloc(rank->work_count + 1, sizeof *durations);
+    aorta_status status = NULL;
+    if (!first || !durations)
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu kernels", rank->work_count);
+    if (!status) {
+        sort_by_name(rank, names, first, durations);
+        for (size_t i = 0; i < names; i++) used += first[i + 1] > first[i];
+        rank->kernels = calloc(used + 1, sizeof *rank->kernels);
+        if (!rank->kernels) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu names", used);
+    }
+    if (!status) {
+        fill_rows(rank, names, first, durations);
+        status = add_kinds(rank, names);
+        qsort(rank->kernels, rank->kernel_count, sizeof *rank->kernels, larger_kernel_first);
+    }
+    free(first);
+    free(durations);
+    return status;
+}
+
+/* Adds the parts of kernels in the window, and marks those that begin in it. */
+static void add_window(struct aorta_trace_rank *rank, const struct aorta_trace_window *window, const uint32_t *row_of,
+                       bool *begins) {
+    for (size_t j = 0; j < window->profile.range_count; j++) {
+        const struct aorta_trace_work *work = &rank->work[window->work[j]];
+        struct aorta_trace_kernel_row *row = &rank->kernels[row_of[work->name]];
+        const int64_t ns = window->profile.ranges[j].end_ns - window->profile.ranges[j].start_ns;
+        row->step_ns += ns;
+        rank->step_work_ns += ns;
+        if (work->start_ns < window->start_ns || begins[window->work[j]] || continues(rank, window->work[j])) continue;
+        begins[window->work[j]] = true;
+        row->step_count++;
+    }
+}
+
+/* `durations` has place for all work, `first` for a row more than there are. */
+static void add_step_times(struct aorta_trace_rank *rank, const uint32_t *row_of, const bool *begins, size_t *first,
+                           int64_t *durations) {
+    size_t used = 0;
+    for (size_t i = 0; i < rank->kernel_count; i++) {
+        first[i] = used;
+        used += rank->kernels[i].step_count;
+    }
+    for (size_t i = 0; i < rank->work_count; i++)
+        if (begins[i]) durations[first[row_of[rank->work[i].name]]++] = rank->work[i].end_ns - rank->work[i].start_ns;
+    for (size_t i = 0; i < rank->kernel_count; i++) {
+        struct aorta_trace_kernel_row *row = &rank->kernels[i];
+        const struct aorta_trace_times times =
+            aorta_trace_times_of(durations + first[i] - row->step_count, row->step_count);
+        row->step_p50_ns = times.p50_ns;
+        row->step_p95_ns = times.p95_ns;
+    }
+}
+
+aorta_status aorta_trace_kernels_in_steps(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank) {
+    if (!analysis->stepped) return NULL;
+    const size_t names = aorta_trace_text_count(rank->trace);
+    uint32_t *row_of = malloc((names + 1) * sizeof *row_of);
+    bool *begins = calloc(rank->work_count + 1, sizeof *begins);
+    size_t *first = malloc((rank->kernel_count + 1) * sizeof *first);
+    int64_t *durations = malloc((rank->work_count + 1) * sizeof *durations);
+    aorta_status status = row_of && begins && first && durations
+                              ? NULL
+                              : AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu kernels", rank->work_count);
+    for (size_t i = 0; !status && i < rank->kernel_count; i++) row_of[rank->kernels[i].name] = (uint32_t)i;
+    for (size_t i = 0; !status && i < rank->window_count; i++)
+        if (aorta_trace_window_counts(analysis, &rank->windows[i])) add_window(rank, &rank->windows[i], row_of, begins);
+    if (!status) add_step_times(rank, row_of, begins, first, durations);
+    free(row_of);
+    free(begins);
+    free(first);
+    free(durations);
+    if (!status) qsort(rank->kernels, rank->kernel_count, sizeof *rank->kernels, larger_kernel_first);
+    return status;
+}
+
+/* ---- matrix products ---- */
+
+/* One run. */
+struct run {
+    uint32_t shape, geometry, name;
+    enum aorta_beside beside;
+    int64_t ns;
+};
+
+static int run_order(const void *left, const void *right) {
+    const struct run *a = left, *b = right;
+    if (a->shape != b->shape) return a->shape < b->shape ? -1 : 1;
+    if (a->geometry != b->geometry) return a->geometry < b->geometry ? -1 : 1;
+    if (a->name != b->name) return a->name < b->name ? -1 : 1;
+    if (a->beside != b->beside) return a->beside < b->beside ? -1 : 1;
+    return (a->ns > b->ns) - (a->ns < b->ns);
+}
+
+static bool alike(const struct run *a, const struct run *b) {
+    return a->shape == b->shape && a->geometry == b->geometry && a->name == b->name;
+}
+
+/* Memory for the times of as many runs. */
+struct scratch {
+    int64_t *all;
+    double *apart; /* those alone, then those beside */
+};
+
+/* runs[0 .. count): one kernel and shape. */
+static struct aorta_trace_gemm_row gemm_row(const struct aorta_trace *trace, const struct run *runs, size_t count,
+                                            const struct scratch *scratch) {
+    struct aorta_trace_gemm_row row = {.name = runs[0].name, .shape = runs[0].shape, .geometry = runs[0].geometry};
+    for (size_t i = 0; i < count; i++) {
+        scratch->all[i] = runs[i].ns;
+        if (runs[i].beside == AORTA_BESIDE_NEITHER) continue;
+        scratch->apart[row.alone + row.beside] = (double)runs[i].ns;
+        *(runs[i].beside == AORTA_BESIDE_COLLECTIVE ? &row.beside : &row.alone) += 1;
+    }
+    row.flops = aorta_trace_flops(trace, row.shape);
+    struct aorta_product_slowdown slowdown =
+        aorta_product_slowdown_of(scratch->apart, row.alone, scratch->apart + row.alone, row.beside, row.flops > 0);
+    row.alone_p50_ns = slowdown.alone_p50_ns;
+    row.beside_p50_ns = slowdown.beside_p50_ns;
+    row.slowdown = slowdown.ratio;
+    row.lost = slowdown.lost;
+    row.times = aorta_trace_times_of(scratch->all, count);
+    return row;
+}
+
+/* Which names are matrix products; the table of names is asked once per name. */
+static bool *gemm_names(const struct aorta_trace_rank *rank) {
+    bool *gemm = calloc(aorta_trace_text_count(rank->trace) + 1, sizeof *gemm);
+    for (size_t i = 0; gemm && i < rank->kernel_count; i++) {
+        const struct aorta_trace_kernel_row *row = &rank->kernels[i];
+        if (row->kind == AORTA_TRACE_KERNEL && row->class == AORTA_KERNEL_COMPUTE)
+            gemm[row->name] = aorta_kernel_is_gemm(aorta_trace_text(rank->trace, row->name));
+    }
+    return gemm;
+}
+
+static int larger_gemm_first(const void *left, const void *right) {
+    const struct aorta_trace_gemm_row *a = left, *b = right;
+    if (a->times.total_ns != b->times.total_ns) return a->times.total_ns > b->times.total_ns ? -1 : 1;
+    if (a->name != b->name) return a->name < b->name ? -1 : 1;
+    if (a->geometry != b->geometry) return a->geometry < b->geometry ? -1 : 1;
+    return (a->shape > b->shape) - (a->shape < b->shape);
+}
+
+static aorta_status group_runs(struct aorta_trace_rank *rank, struct run *runs, size_t count) {
+    qsort(runs, count, sizeof *runs, run_order);
+    size_t rows = 0;
+    for (size_t i = 0; i < count; i++) rows += i == 0 || !alike(&runs[i], &runs[i - 1]);
+    const struct scratch scratch = {calloc(count + 1, sizeof *scratch.all), calloc(count + 1, sizeof *scratch.apart)};
+    rank->gemms = calloc(rows + 1, sizeof *rank->gemms);
+    aorta_status status = NULL;
+    if (!scratch.all || !scratch.apart || !rank->gemms)
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu matrix products", count);
+    for (size_t i = 0; !status && i < count;) {
+        size_t same = 1;
+        while (i + same < count && alike(&runs[i + same], &runs[i])) same++;
+        rank->gemms[rank->gemm_count++] = gemm_row(rank->trace, runs + i, same, &scratch);
+        i += same;
+    }
+    if (!status) qsort(rank->gemms, rank->gemm_count, sizeof *rank->gemms, larger_gemm_first);
+    free(scratch.all);
+    free(scratch.apart);
+    return status;
+}
+
+/* A recorder of ours knows what its operations are. */
+static bool is_measured_product(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    return trace->measured && work->shape != AORTA_TRACE_NONE &&
+           trace->shapes[work->shape].extent != AORTA_SHAPE_PASS &&
+           trace->shapes[work->shape].amount.class == AORTA_WORK_GEMM;
+}
+
+uint32_t aorta_trace_product_name(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    const bool operation = trace->measured && work->shape != AORTA_TRACE_NONE &&
+                           trace->shapes[work->shape].extent == AORTA_SHAPE_OPERATION;
+    return operation ? trace->shapes[work->shape].op : work->name;
+}
+
+aorta_status aorta_trace_gemms_make(struct aorta_trace_rank *rank, const struct aorta_intervals *comm) {
+    bool *gemm = gemm_names(rank);
+    struct run *runs = malloc((rank->work_count + 1) * sizeof *runs);
+    aorta_status status = NULL;
+    if (!gemm || !runs) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", rank->work_count);
+    size_t count = 0;
+    for (size_t i = 0; !status && i < rank->work_count; i++) {
+        const struct aorta_trace_work *work = &rank->work[i];
+        if (work->kind != AORTA_TRACE_KERNEL || !(gemm[work->name] || is_measured_product(rank->trace, work))) continue;
+        uint32_t geometry = work->shape == AORTA_TRACE_NONE ? work->geometry : AORTA_TRACE_NONE;
+        enum aorta_beside beside = aorta_beside_of(comm, work->start_ns, work->end_ns);
+        runs[count++] = (struct run){work->shape, geometry, aorta_trace_product_name(rank->trace, work), beside,
+                                     work->end_ns - work->start_ns};
+    }
+    if (!status) status = group_runs(rank, runs, count);
+    free(gemm);
+    free(runs);
+    return status;
+}

@@ -1,0 +1,63 @@
+/* The device work of a rank by what launched it: operation, shape, module, Python function, range of the program,
+ * phase; and by what it does: category, kernel. Made when it is asked for. */
+#ifndef AORTA_ANALYSIS_BREAKDOWN_H
+#define AORTA_ANALYSIS_BREAKDOWN_H
+
+#include "analysis/analysis.h"
+
+enum aorta_by {
+    AORTA_BY_OPERATION,  /* of the framework */
+    AORTA_BY_SHAPE,      /* the same with the shapes and types of its inputs */
+    AORTA_BY_MODULE,     /* PyTorch's nn.Module; gradients count for that of their forward pass */
+    AORTA_BY_FUNCTION,   /* of the program, in Python; likewise */
+    AORTA_BY_ANNOTATION, /* ranges that the program marked: record_function, NVTX, roctx */
+    AORTA_BY_CATEGORY,   /* what it does (categories.h); collectives, copies and fills beside */
+    AORTA_BY_PHASE,      /* forward, backward, recomputation, optimizer; prefill, decode */
+    AORTA_BY_KERNEL,     /* name */
+    AORTA_BY_BREAKDOWN_COUNT,
+    AORTA_BY_SEQUENCE = AORTA_BY_BREAKDOWN_COUNT, /* kernels that follow each other again and again (sequences.h) */
+    AORTA_BY_TIME,                                /* parts of the rank's time (series.h) */
+    AORTA_BY_STREAM,                              /* the queue of each stream (series.h) */
+    AORTA_BY_MEMORY,                              /* what stood in the device's memory at its peak (memory.h) */
+    AORTA_BY_PATH,                                /* the critical path (critical_path.h) */
+    AORTA_BY_ARRIVAL,                             /* each collective that several ranks share (analysis_arrivals.c) */
+    AORTA_BY_COUNT
+};
+const char *aorta_by_name(enum aorta_by by); /* "op", "shape", "module", "function", "annotation", … */
+
+struct aorta_breakdown_row {
+    const char *name;     /* lives as long as the trace; NULL: what the others leave */
+    uint32_t inputs;      /* by shape: row of the trace's inputs[]; NONE: not recorded */
+    size_t runs;          /* operations, functions or ranges of this name with work within; 0 for the rest */
+    size_t pieces;        /* kernels, copies and fills that it launched itself, */
+    int64_t ns;           /* and their times added up: over all rows that is all work */
+    size_t pieces_within; /* the same with those that anything within it launched */
+    int64_t ns_within;
+    /* By shape, of what it launched itself: runs whose arithmetic and bytes are known (operations.h), the time of their
+     * pieces, and the sums. */
+    size_t counted_runs;
+    int64_t counted_ns;
+    double flops, bytes;
+    enum aorta_arithmetic arithmetic; /* of its products */
+};
+
+struct aorta_breakdown {
+    enum aorta_by by;
+    struct aorta_breakdown_row *rows; /* largest ns_within first; by shape largest ns */
+    size_t count;
+    int64_t total_ns;   /* of all work */
+    const char *reason; /* why nothing is distinguished; NULL: it is */
+};
+
+/* Which work is looked at; NULL: all. */
+struct aorta_breakdown_of {
+    const char *phase;  /* of this phase (phases.h) */
+    const char *within; /* launched within what has this pattern (within.h) */
+};
+
+/* Of the rank's chosen steps. `by`: below AORTA_BY_BREAKDOWN_COUNT. AORTA_MEMORY; AORTA_USAGE: no pattern. */
+AORTA_MUST_USE aorta_status aorta_breakdown_make(const struct aorta_trace_rank *rank, enum aorta_by by,
+                                                 struct aorta_breakdown_of of, struct aorta_breakdown *breakdown);
+void aorta_breakdown_free(struct aorta_breakdown *breakdown);
+
+#endif

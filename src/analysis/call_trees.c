@@ -1,0 +1,192 @@
+#include "analysis/call_trees.h"
+
+#include "analysis/phases.h"
+#include "base/array.h"
+#include "base/hash.h"
+#include "trace/nest.h"
+#include "trace/work_names.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEEPEST = 128, NAME_SIZE = 512 };
+
+static aorta_status no_memory(void) {
+    return AORTA_ERROR(AORTA_MEMORY, "no memory to compare the operations of recordings");
+}
+
+/* ---- nodes ---- */
+
+static uint64_t hash_of_node(const struct aorta_call_node *node) {
+    const uint64_t hash = aorta_hash_add(node->parent, (uint64_t)(uintptr_t)node->name);
+    return aorta_hash_add(hash, node->module);
+}
+
+static uint64_t hash_of(const void *of, uint32_t number) {
+    return hash_of_node((const struct aorta_call_node *)of + number);
+}
+
+static bool is_node(const void *of, uint32_t number, const void *wanted) {
+    const struct aorta_call_node *node = (const struct aorta_call_node *)of + number, *key = wanted;
+    return node->parent == key->parent && node->name == key->name && node->module == key->module;
+}
+
+static aorta_status add_node(struct aorta_call_trees *trees, const struct aorta_call_node *key, uint32_t *number) {
+    const size_t cells = trees->inputs * (trees->count + 1);
+    if (!aorta_table_reserve(&trees->table, trees->count + 1, hash_of, trees->nodes)) return no_memory();
+    uint32_t *slot = aorta_table_slot(&trees->table, hash_of_node(key), is_node, trees->nodes, key);
+    if (!*slot) {
+        if (!aorta_array_fit(&trees->nodes, &trees->node_capacity, trees->count + 1, sizeof *trees->nodes) ||
+            !aorta_array_fit(&trees->there, &trees->there_capacity, cells, sizeof *trees->there) ||
+            !aorta_array_fit(&trees->ns, &trees->ns_capacity, cells, sizeof *trees->ns))
+            return no_memory();
+        for (size_t i = cells - trees->inputs; i < cells; i++) {
+            trees->there[i] = false;
+            trees->ns[i] = 0;
+        }
+        trees->nodes[trees->count++] = *key;
+        *slot = (uint32_t)trees->count;
+    }
+    *number = *slot - 1;
+    return NULL;
+}
+
+/* ---- one recording's rank ---- */
+
+struct walking {
+    struct aorta_call_trees *trees;
+    size_t input;
+    const struct aorta_trace *trace;
+    const char **operations, **modules; /* by text: common names; NULL: not asked yet */
+    struct aorta_nest_range *nest;      /* of the functions */
+    struct aorta_forwards forwards;
+};
+
+/* LlamaRMSNorm_3: LlamaRMSNorm. NULL: a function, no module. */
+static const char *module_name(struct walking *w, uint32_t text) {
+    static const char begins[] = "nn.Module: ";
+    const char *name = aorta_trace_text(w->trace, text);
+    if (strncmp(name, begins, sizeof begins - 1) != 0) return NULL;
+    if (w->modules[text]) return w->modules[text];
+    name += sizeof begins - 1;
+    size_t length = strlen(name), digits = 0;
+    while (digits < length && isdigit((unsigned char)name[length - 1 - digits])) digits++;
+    if (digits && digits < length && name[length - 1 - digits] == '_') length -= digits + 1;
+    w->modules[text] = aorta_intern_slice(&w->trees->names, name, length);
+    return w->modules[text];
+}
+
+static const char *operation_name(struct walking *w, uint32_t text) {
+    if (!w->operations[text])
+        w->operations[text] = aorta_intern(&w->trees->names, aorta_operation_alike(aorta_trace_text(w->trace, text)));
+    return w->operations[text];
+}
+
+/* Innermost first; what is deeper than the deepest is left out, from the outermost on. */
+static size_t path_of(struct walking *w, const struct aorta_trace_work *work, struct aorta_call_node path[DEEPEST]) {
+    const struct aorta_trace *trace = w->trace;
+    size_t count = 0;
+    for (uint32_t at = work->operation; at != AORTA_TRACE_NONE && count < DEEPEST; at = trace->operations[at].parent) {
+        if (trace->operations[at].range) continue;
+        const char *name = operation_name(w, trace->operations[at].name);
+        if (count && path[count - 1].name == name) continue;
+        path[count++] = (struct aorta_call_node){.name = name};
+    }
+    uint32_t thread;
+    int64_t at_ns;
+    if (!trace->function_count || !aorta_forward_place(&w->forwards, trace, work, &thread, &at_ns)) return count;
+    uint32_t frame = aorta_nest_find(w->nest, trace->function_count, sizeof *w->nest, thread, at_ns);
+    for (; frame != AORTA_NEST_NONE && count < DEEPEST; frame = w->nest[frame].parent) {
+        const char *name = module_name(w, w->nest[frame].number);
+        if (name) path[count++] = (struct aorta_call_node){.name = name, .module = true};
+    }
+    return count;
+}
+
+static aorta_status add_work(struct walking *w, const struct aorta_trace_work *work, uint32_t *node) {
+    struct aorta_call_trees *trees = w->trees;
+    struct aorta_call_node path[DEEPEST];
+    size_t count = path_of(w, work, path);
+    trees->any |= count > 0;
+    if (!count) path[count++] = (struct aorta_call_node){.name = aorta_intern(&trees->names, "(not known)")};
+    *node = 0;
+    while (count-- > 0) {
+        path[count].parent = *node;
+        if (!path[count].name) return no_memory();
+        AORTA_TRY(add_node(trees, &path[count], node));
+        trees->there[*node * trees->inputs + w->input] = true;
+    }
+    trees->ns[*node * trees->inputs + w->input] += (double)(work->end_ns - work->start_ns);
+    return NULL;
+}
+
+static aorta_status add_rank(struct aorta_call_trees *trees, size_t input, size_t place) {
+    const struct aorta_trace_rank *rank = &trees->of[input].analysis->ranks[place];
+    const size_t texts = aorta_trace_text_count(rank->trace) + 1;
+    struct walking w = {.trees = trees,
+                        .input = input,
+                        .trace = rank->trace,
+                        .operations = calloc(texts, sizeof *w.operations),
+                        .modules = calloc(texts, sizeof *w.modules),
+                        .nest = aorta_nest_of(rank->trace->functions, rank->trace->function_count)};
+    uint32_t *nodes = malloc((rank->work_count + 1) * sizeof *nodes);
+    const bool made = w.operations && w.modules && w.nest && nodes && aorta_forwards_make(rank->trace, &w.forwards);
+    aorta_status status = made ? NULL : no_memory();
+    for (size_t i = 0; i < rank->work_count && !status; i++) status = add_work(&w, &rank->work[i], &nodes[i]);
+    trees->of_work[input][place] = nodes;
+    aorta_forwards_free(&w.forwards);
+    free(w.nest);
+    free(w.modules);
+    free(w.operations);
+    return status;
+}
+
+/* ---- all of them ---- */
+
+aorta_status aorta_call_trees_make(const struct aorta_trace_compare_input *inputs, size_t count,
+                                   struct aorta_call_trees *trees) {
+    const struct aorta_call_node root = {.name = "", .parent = AORTA_TRACE_NONE};
+    uint32_t number;
+    *trees = (struct aorta_call_trees){.inputs = count, .of = inputs};
+    trees->of_work = calloc(count + 1, sizeof *trees->of_work);
+    if (!trees->of_work) return no_memory();
+    AORTA_TRY(add_node(trees, &root, &number));
+    for (size_t i = 0; i < count; i++) {
+        trees->of_work[i] = calloc(inputs[i].analysis->rank_count + 1, sizeof *trees->of_work[i]);
+        if (!trees->of_work[i]) return no_memory();
+        for (size_t r = 0; r < inputs[i].analysis->rank_count; r++) AORTA_TRY(add_rank(trees, i, r));
+    }
+    return NULL;
+}
+
+void aorta_call_trees_free(struct aorta_call_trees *trees) {
+    for (size_t i = 0; trees->of_work && i < trees->inputs; i++) {
+        for (size_t r = 0; trees->of_work[i] && r < trees->of[i].analysis->rank_count; r++) free(trees->of_work[i][r]);
+        free(trees->of_work[i]);
+    }
+    free(trees->of_work);
+    free(trees->nodes);
+    free(trees->there);
+    free(trees->ns);
+    aorta_table_free(&trees->table);
+    aorta_intern_free(&trees->names);
+    *trees = (struct aorta_call_trees){0};
+}
+
+static bool in_all(const struct aorta_call_trees *trees, uint32_t node) {
+    for (size_t i = 0; i < trees->inputs; i++)
+        if (!trees->there[node * trees->inputs + i]) return false;
+    return true;
+}
+
+uint32_t aorta_call_trees_row(const struct aorta_call_trees *trees, uint32_t node) {
+    while (!in_all(trees, node) && trees->nodes[node].parent) node = trees->nodes[node].parent;
+    return node;
+}
+
+const char *aorta_call_trees_name(const struct aorta_call_trees *trees, uint32_t row, char *name, size_t size) {
+    snprintf(name, size, "%s%s", trees->nodes[row].name, trees->nodes[row].module ? " (module)" : "");
+    return name;
+}

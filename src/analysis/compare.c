@@ -1,0 +1,325 @@
+#include "analysis/compare.h"
+#include "analysis/compare_samples.h"
+#include "base/compare.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const section_names[AORTA_SECTION_COUNT] = {
+    [AORTA_SECTION_TIMELINE] = "timeline",      [AORTA_SECTION_CATEGORY] = "categories",
+    [AORTA_SECTION_OPERATION] = "operations",   [AORTA_SECTION_SUBTREE] = "subtrees",
+    [AORTA_SECTION_KERNEL] = "kernels",         [AORTA_SECTION_GEMM] = "gemms",
+    [AORTA_SECTION_COLLECTIVE] = "collectives",
+};
+
+const char *aorta_trace_section_name(enum aorta_trace_section section) {
+    return section_names[section];
+}
+
+/* Samples per rank, one recording after the other; zeros where the thing does not occur. */
+static double *per_rank(const struct aorta_trace_side *side, const struct compare_samples_row *row) {
+    double *values = calloc(side->step_count + 1, sizeof *values), *at = values;
+    for (size_t r = 0; values && r < side->count; at += side->steps[r++]) {
+        const struct compare_series *series = &row->series[side->first + r];
+        for (size_t i = 0; series->ns && i < side->steps[r]; i++)
+            at[i] = series->ns[i] / 1e6 / (double)side->inputs[r].analysis->rank_count;
+    }
+    return values;
+}
+
+/* The mean over its recordings, as aorta_compare's. */
+static void measure(const struct aorta_trace_side *side, const struct compare_samples_row *row, const double *samples,
+                    struct aorta_trace_compared *value) {
+    double recordings = 0, all_ms = 0, all = 0, each = 0;
+    for (size_t r = 0; r < side->count; samples += side->steps[r++]) {
+        const struct compare_series *series = &row->series[side->first + r];
+        const double steps = (double)side->steps[r], ranks = (double)side->inputs[r].analysis->rank_count;
+        double sum_ms = 0;
+        for (size_t i = 0; i < side->steps[r]; i++) sum_ms += samples[i];
+        value->there |= series->ns != NULL;
+        all_ms += sum_ms * ranks;
+        all += series->count;
+        if (!(steps > 0)) continue;
+        recordings++;
+        value->ms += sum_ms / steps;
+        each += series->count / steps / ranks;
+    }
+    if (recordings > 0) value->ms /= recordings;
+    value->count = row->counted && recordings > 0 ? each / recordings : NAN;
+    value->mean_us = row->counted && all > 0 ? 1e3 * all_ms / all : NAN;
+}
+
+/* Measured steps may be of a CPU; everything else that has steps ran on a GPU. */
+static bool on_gpu(const struct aorta_trace_side *side) {
+    const struct aorta_trace_analysis *analysis = side->inputs->analysis;
+    const struct aorta_trace *trace = analysis->rank_count ? analysis->ranks[0].trace : NULL;
+    return !trace || !trace->measured || trace->on_gpu;
+}
+
+/* Recordings without steps are a series themselves. */
+static struct aorta_samples samples_of(const struct aorta_trace_comparison *c, size_t side, const double *values) {
+    const struct aorta_trace_side *s = &c->sides[side];
+    return (struct aorta_samples){values, s->step_count, c->stepped ? s->steps : NULL, s->count, s->pressures};
+}
+
+static struct aorta_comparison compare_with_base(const struct aorta_trace_comparison *c, const double *base,
+                                                 size_t side, const double *samples) {
+    const struct aorta_samples before = samples_of(c, 0, base), after = samples_of(c, side, samples);
+    const struct aorta_between_runs between = aorta_between_runs_on(on_gpu(c->sides) && on_gpu(&c->sides[side]));
+    return aorta_compare(&before, &after, AORTA_MEAN, c->stepped ? &between : NULL);
+}
+
+static aorta_status compare_row(struct aorta_trace_comparison *c, const struct compare_samples_row *from,
+                                struct aorta_trace_compare_row *row) {
+    *row = (struct aorta_trace_compare_row){.section = from->section,
+                                            .name = from->name,
+                                            .communicates = from->communicates,
+                                            .part = from->part,
+                                            .good = from->good,
+                                            .below = from->below};
+    row->values = aorta_arena_alloc(&c->arena, c->side_count * sizeof *row->values);
+    double *base = per_rank(c->sides, from);
+    bool complete = row->values && base;
+    for (size_t i = 0; complete && i < c->side_count; i++) {
+        struct aorta_trace_compared *value = &row->values[i];
+        double *samples = per_rank(&c->sides[i], from);
+        complete = samples != NULL;
+        if (!complete) break;
+        measure(&c->sides[i], from, samples, value);
+        value->change_ms = value->ms - row->values[0].ms;
+        value->percent = row->values[0].ms > 0 ? value->change_ms / row->values[0].ms * 100 : NAN;
+        value->of = compare_with_base(c, base, i, samples);
+        if (fabs(value->change_ms) > row->largest_ms) row->largest_ms = fabs(value->change_ms);
+        free(samples);
+    }
+    free(base);
+    return complete ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
+}
+
+static int by_change(const void *left, const void *right) {
+    const struct aorta_trace_compare_row *a = left, *b = right;
+    if (a->section != b->section) return a->section < b->section ? -1 : 1;
+    if (a->largest_ms != b->largest_ms) return a->largest_ms > b->largest_ms ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+/* The timeline's rows are met first and in their order; they stay where they are. */
+static void sort_rows(struct aorta_trace_comparison *c) {
+    size_t timeline = 0;
+    struct aorta_trace_compare_row *rows = c->rows;
+    for (size_t i = 0; i < c->row_count; i++) {
+        if (rows[i].section != AORTA_SECTION_TIMELINE) continue;
+        struct aorta_trace_compare_row row = rows[i];
+        memmove(rows + timeline + 1, rows + timeline, (i - timeline) * sizeof *rows);
+        rows[timeline++] = row;
+    }
+    qsort(rows + timeline, c->row_count - timeline, sizeof *rows, by_change);
+}
+
+/* False: no memory. */
+static bool make_sides(struct aorta_trace_comparison *c, const struct aorta_trace_compare_input *inputs, size_t count,
+                       const struct compare_samples *samples) {
+    double *pressures = aorta_arena_alloc(&c->arena, count * sizeof *pressures);
+    c->sides = pressures ? aorta_arena_alloc(&c->arena, count * sizeof *c->sides) : NULL;
+    for (size_t i = 0; c->sides && i < count; i++) {
+        pressures[i] = inputs[i].pressure;
+        struct aorta_trace_side *side = &c->sides[samples->sides[i]];
+        if (!side->count++)
+            *side = (struct aorta_trace_side){
+                .inputs = &inputs[i], .first = i, .count = 1, .steps = &samples->steps[i], .pressures = &pressures[i]};
+        side->step_count += samples->steps[i];
+        c->side_count = samples->sides[i] + 1;
+    }
+    return c->sides != NULL;
+}
+
+static const char *why_unsure(const struct aorta_trace_comparison *c) {
+    const size_t fewest = aorta_compare_fewest(AORTA_MEAN);
+    bool few = false;
+    for (size_t i = 0; i < c->side_count; i++) {
+        few |= !c->stepped && c->sides[i].count < fewest;
+        for (size_t r = 0; c->stepped && r < c->sides[i].count; r++) few |= c->sides[i].steps[r] < fewest;
+    }
+    if (!few) return NULL;
+    return c->stepped ? "fewer than three steps in a recording are too few to separate a change from chance: it needs "
+                        "about 20"
+                      : "not every recording marks its steps (ProfilerStep#N): no spread to compare a change with; "
+                        "three recordings of each --label would show one";
+}
+
+void aorta_trace_comparison_free(struct aorta_trace_comparison *comparison) {
+    aorta_arena_free(&comparison->arena);
+    *comparison = (struct aorta_trace_comparison){0};
+}
+
+bool aorta_trace_regressed(const struct aorta_trace_comparison *c, size_t side, double threshold) {
+    if (c->row_count == 0) return false;
+    const struct aorta_trace_compared *step = &c->rows[0].values[side];
+    return step->percent > threshold * 100 && !(step->of.p_value >= aorta_significance);
+}
+
+/* ---- what changed most ---- */
+
+static double sum_ms(const struct aorta_trace_comparison *c, enum aorta_trace_section section, size_t side) {
+    double ms = 0;
+    for (size_t i = 0; i < c->row_count; i++)
+        if (c->rows[i].section == section) ms += c->rows[i].values[side].ms;
+    return ms;
+}
+
+/* Operations launched most of the work on both sides: of a replayed graph nothing may be known. */
+static bool operations_say_most(const struct aorta_trace_comparison *c, size_t side) {
+    static const double most = 0.5;
+    const size_t sides[] = {0, side};
+    for (size_t i = 0; i < 2; i++)
+        if (sum_ms(c, AORTA_SECTION_OPERATION, sides[i]) < most * sum_ms(c, AORTA_SECTION_CATEGORY, sides[i]))
+            return false;
+    return sum_ms(c, AORTA_SECTION_OPERATION, 0) > 0;
+}
+
+/* Whether the operation of this name runs on one of the two sides only. */
+static bool is_alone(const struct aorta_trace_comparison *c, size_t side, const char *name) {
+    for (size_t i = 0; i < c->row_count; i++) {
+        const struct aorta_trace_compare_row *row = &c->rows[i];
+        if (row->section == AORTA_SECTION_OPERATION && !strcmp(row->name, name))
+            return row->values[0].there != row->values[side].there;
+    }
+    return false;
+}
+
+/* Whether other operations do on one side what operations do on the other: "aten::clamp_min", "aten::threshold_". */
+static bool is_replacement(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row,
+                           size_t side) {
+    const size_t sides[] = {0, side};
+    if (row->section != AORTA_SECTION_SUBTREE || !row->below) return false;
+    if (!row->values[0].there || !row->values[side].there) return false;
+    for (size_t i = 0; i < 2; i++) {
+        const struct aorta_trace_below *below = &row->below[sides[i]];
+        if (!below->count || below->count > AORTA_BELOW) return false;
+        for (size_t n = 0; n < below->count; n++)
+            if (!is_alone(c, side, below->names[n])) return false;
+    }
+    return true;
+}
+
+static bool is_below(const struct aorta_trace_below *below, const char *name) {
+    for (size_t n = 0; n < below->count && n < AORTA_BELOW; n++)
+        if (!strcmp(below->names[n], name)) return true;
+    return false;
+}
+
+static bool is_replaced(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *operation,
+                        size_t side) {
+    const size_t of = operation->values[0].there ? 0 : side;
+    if (operation->values[0].there == operation->values[side].there) return false;
+    for (size_t i = 0; i < c->row_count; i++) {
+        const struct aorta_trace_compare_row *row = &c->rows[i];
+        if (row->below && is_below(&row->below[of], operation->name) && is_replacement(c, row, side)) return true;
+    }
+    return false;
+}
+
+static bool is_one_thing(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row, size_t side,
+                         bool operations) {
+    if (row->part) return true;
+    if (row->section == AORTA_SECTION_TIMELINE || row->communicates) return false;
+    if (!operations) return row->section == AORTA_SECTION_CATEGORY;
+    return row->section == AORTA_SECTION_OPERATION ? !is_replaced(c, row, side) : is_replacement(c, row, side);
+}
+
+/* Where chance is not known each change counts. `rows`: a place for each row. */
+static const struct aorta_trace_compare_row *find_largest(const struct aorta_trace_comparison *c, size_t side,
+                                                          bool longer, struct aorta_compared *rows) {
+    static const double least = 0.01; /* of the base's step */
+    const bool operations = operations_say_most(c, side);
+    size_t count = 0;
+    for (size_t i = 0; i < c->row_count; i++) {
+        const struct aorta_trace_compared *value = &c->rows[i].values[side];
+        if (!is_one_thing(c, &c->rows[i], side, operations)) continue;
+        const double far = longer ? value->change_ms : -value->change_ms;
+        rows[count++] = (struct aorta_compared){.figure = c->rows[i].name,
+                                                .source = &c->rows[i],
+                                                .family = 1,
+                                                .far = far,
+                                                .too_small = !(far > 0) || far < least * c->rows[0].values[0].ms,
+                                                .of = value->of};
+    }
+    aorta_compared_correct(rows, count);
+    for (size_t i = 0; i < count; i++) rows[i].counts |= isnan(rows[i].p) && !rows[i].too_small;
+    const struct aorta_compared *largest = aorta_compared_largest(rows, count);
+    return largest ? largest->source : NULL;
+}
+
+static aorta_status find_largest_of_sides(struct aorta_trace_comparison *c) {
+    struct aorta_compared *rows = malloc((c->row_count + 1) * sizeof *rows);
+    if (!rows) return AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
+    for (size_t side = 1; side < c->side_count; side++) {
+        c->sides[side].longer = find_largest(c, side, true, rows);
+        c->sides[side].shorter = find_largest(c, side, false, rows);
+    }
+    free(rows);
+    return NULL;
+}
+
+/* ---- the comparison ---- */
+
+aorta_status aorta_trace_compare(const struct aorta_trace_compare_input *inputs, size_t count,
+                                 struct aorta_trace_comparison *c) {
+    *c = (struct aorta_trace_comparison){0};
+    struct compare_samples samples;
+    aorta_status status = aorta_compare_samples_make(inputs, count, &c->arena, &samples);
+    c->stepped = samples.stepped;
+    if (!status && !make_sides(c, inputs, count, &samples))
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
+    if (!status) {
+        c->unsure = why_unsure(c);
+        c->rows = aorta_arena_alloc(&c->arena, (samples.count + 1) * sizeof *c->rows);
+        if (!c->rows) status = AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
+    }
+    for (size_t i = 0; i < samples.count && !status; i++)
+        status = compare_row(c, &samples.rows[i], &c->rows[c->row_count++]);
+    aorta_compare_samples_free(&samples);
+    if (!status) sort_rows(c);
+    if (!status) status = find_largest_of_sides(c);
+    if (status) aorta_trace_comparison_free(c);
+    return status;
+}
+
+/* ---- labels ---- */
+
+/* Length of the folders that all paths begin with, with the last slash. */
+static size_t common_folders(const char *const *paths, size_t count) {
+    size_t same = 0;
+    for (size_t i = 0; paths[0][i]; i++) {
+        for (size_t p = 1; p < count; p++)
+            if (paths[p][i] != paths[0][i]) return same;
+        if (paths[0][i] == '/') same = i + 1;
+    }
+    return same;
+}
+
+static size_t without_ending(const char *name) {
+    static const char *const endings[] = {".gz", ".json", ".trace", ".pt"};
+    size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t end = strlen(endings[i]);
+        if (length > end && !strncmp(name + length - end, endings[i], end)) length -= end;
+    }
+    return length;
+}
+
+const char **aorta_trace_compare_labels(const char *const *paths, size_t count, struct aorta_arena *arena) {
+    const char **labels = aorta_arena_alloc(arena, (count + 1) * sizeof *labels);
+    const size_t folders = common_folders(paths, count);
+    bool apart = true;
+    for (size_t i = 0; labels && i < count; i++) {
+        const char *name = paths[i] + folders;
+        labels[i] = aorta_arena_printf(arena, "%.*s", (int)without_ending(name), name);
+        if (!labels[i]) return NULL;
+        apart &= labels[i][0] != '\0';
+        for (size_t j = 0; j < i; j++) apart &= strcmp(labels[i], labels[j]) != 0;
+    }
+    for (size_t i = 0; labels && i < count && !apart; i++) labels[i] = paths[i];
+    return labels;
+}

@@ -1,0 +1,98 @@
+/* Compares recordings: what takes longer, what shorter, and whether the difference is noise (`aorta trace compare`).
+ *
+ * All times are per step and rank (steps are ProfilerStep#N; where a recording has none, all are compared as a whole),
+ * so that recordings of different length and size compare. A step's sample is the mean over its ranks. A side is one
+ * recording or several of equal runs. `p` and the interval of a change come from base/compare.h over the steps and runs
+ * of both; with fewer than three steps in a recording there is neither. Recordings that are compared as a whole are
+ * samples themselves: of three or more a side. */
+#ifndef AORTA_ANALYSIS_COMPARE_H
+#define AORTA_ANALYSIS_COMPARE_H
+
+#include "analysis/analysis.h"
+#include "base/arena.h"
+#include "base/compare.h"
+
+struct aorta_trace_compare_input {
+    const char *path;  /* borrowed */
+    const char *label; /* the same, shorter (aorta_trace_compare_labels); borrowed */
+    const struct aorta_trace_analysis *analysis;
+    bool repeats;    /* it is another run of the side of the one before */
+    double pressure; /* of its machine (base/compare.h); NaN: not known */
+};
+
+struct aorta_trace_side {
+    const struct aorta_trace_compare_input *inputs; /* its recordings; the first names it */
+    size_t first, count;                            /* of all inputs */
+    const size_t *steps;                            /* of each; 1 where recordings are compared as a whole */
+    const double *pressures;                        /* of each */
+    size_t step_count;                              /* of all of them */
+    /* The row that became longer most, and shorter most, of what takes a part of the step: operations, idle causes,
+     * exposed time of each collective. Where operations launched less than half of the work, categories instead.
+     * Operations that run on one side each and replace each other are one row, of the subtrees. Beyond chance, where
+     * that is known, as one of so many, and by 1% of the step. NULL: none. */
+    const struct aorta_trace_compare_row *longer, *shorter;
+};
+
+enum aorta_trace_section {
+    AORTA_SECTION_TIMELINE,   /* the step, its classes, its idle time by cause */
+    AORTA_SECTION_CATEGORY,   /* of the work, whichever kernels did it (work_names.h) */
+    AORTA_SECTION_OPERATION,  /* of the framework, one name for what does the same (work_names.h) */
+    AORTA_SECTION_SUBTREE,    /* the lowest operation or module in common (call_trees.h); rows add up to all work */
+    AORTA_SECTION_KERNEL,     /* kernels, copies and fills, by name */
+    AORTA_SECTION_GEMM,       /* matrix products by their shape, whichever kernel made them */
+    AORTA_SECTION_COLLECTIVE, /* by kind and size of the group; and the part of each kind that nothing hid */
+    AORTA_SECTION_COUNT
+};
+const char *aorta_trace_section_name(enum aorta_trace_section section); /* "timeline", "categories", … */
+
+struct aorta_trace_compared {
+    bool there;                 /* it occurs in a recording of this side */
+    double ms, count;           /* per step and rank */
+    double mean_us;             /* of one; NaN where there is none or it is no thing that can be counted */
+    double change_ms;           /* from the first side's */
+    double percent;             /* of the first side's; NaN where that is 0 */
+    struct aorta_comparison of; /* with the first side, in ms; p_value NaN: see aorta_trace_comparison.unsure */
+};
+
+/* The operations that did the work of a subtree, largest first. */
+enum { AORTA_BELOW = 3 };
+struct aorta_trace_below {
+    const char *names[AORTA_BELOW];
+    size_t count; /* all of them */
+};
+
+struct aorta_trace_compare_row {
+    enum aorta_trace_section section;
+    const char *name;
+    struct aorta_trace_compared *values; /* one for each side */
+    double largest_ms;                   /* change, by size */
+    bool communicates;                   /* it has collectives */
+    bool part;                           /* of the step: idle time of a cause, exposed time of a collective */
+    enum aorta_good good;
+    const struct aorta_trace_below *below; /* of subtrees that differ, for each side; else NULL */
+};
+
+struct aorta_trace_comparison {
+    struct aorta_arena arena; /* holds everything */
+    struct aorta_trace_side *sides;
+    size_t side_count; /* the first is the base */
+    bool stepped;
+    const char *unsure;                   /* why no p is given; NULL: it is */
+    struct aorta_trace_compare_row *rows; /* by section; the timeline in its own order, else the largest change first */
+    size_t row_count;
+};
+
+/* `inputs` are borrowed until the comparison is freed. */
+AORTA_MUST_USE aorta_status aorta_trace_compare(const struct aorta_trace_compare_input *inputs, size_t count,
+                                                struct aorta_trace_comparison *comparison);
+void aorta_trace_comparison_free(struct aorta_trace_comparison *comparison);
+
+/* Shorter names of recordings: without the folders that all are in, and without ".pt.trace.json.gz" and the like where
+ * the names stay apart. Into `arena`; NULL: no memory. */
+const char **aorta_trace_compare_labels(const char *const *paths, size_t count, struct aorta_arena *arena);
+
+/* Whether the step (the recording) of this side takes more than `threshold` (0.05: 5%) longer than the base's, and,
+ * where that can be said, not by chance (p < 0.05). */
+bool aorta_trace_regressed(const struct aorta_trace_comparison *comparison, size_t side, double threshold);
+
+#endif

@@ -1,0 +1,425 @@
+#include "analysis/memory.h"
+
+#include "analysis/phases.h"
+#include "base/array.h"
+#include "base/hash.h"
+#include "base/sort.h"
+#include "base/table.h"
+#include "trace/nest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *aorta_memory_use_name(int use) {
+    static const char *const names[] = {"parameters", "gradients", "optimizer", "activations",
+                                        "workspace",  "before",    "other"};
+    return names[use];
+}
+
+struct span {
+    int64_t start_ns, end_ns;
+    bool backward;
+};
+
+struct making {
+    const struct aorta_trace_rank *rank;
+    const struct aorta_trace *trace;
+    struct aorta_memory *memory;
+    size_t block_capacity;
+    struct aorta_table live; /* of blocks, by address */
+    struct span *passes, *optimizers;
+    size_t pass_count, optimizer_count;
+    int64_t before_bytes; /* when the recording began */
+    bool adam;
+};
+
+static const struct aorta_trace_allocation *allocation_of(const struct making *making, size_t block) {
+    return &making->trace->allocations[making->memory->blocks[block].allocation];
+}
+
+/* ---- which allocations ---- */
+
+/* AMD's tools number devices otherwise than PyTorch: where the file has work of one device, all are of it. */
+static bool is_of_rank(const struct making *making, const struct aorta_trace_allocation *allocation, bool any) {
+    return any || allocation->device == making->rank->device;
+}
+
+static bool takes_any(const struct aorta_trace_rank *rank) {
+    const struct aorta_trace *trace = rank->trace;
+    for (size_t i = 0; i < trace->allocation_count; i++)
+        if (trace->allocations[i].device == rank->device) return false;
+    for (size_t i = 0; i < trace->work_count; i++)
+        if (trace->work[i].device != rank->device) return false;
+    return true;
+}
+
+/* ---- blocks ---- */
+
+static uint64_t hash_of_address(uint64_t address) {
+    return aorta_hash_add(0, address);
+}
+
+static uint64_t hash_of(const void *of, uint32_t number) {
+    const struct making *making = of;
+    return hash_of_address(allocation_of(making, number)->address);
+}
+
+/* An address serves again once it is free: its slot leads to the last block. */
+static bool is_block(const void *of, uint32_t number, const void *address) {
+    const struct making *making = of;
+    return allocation_of(making, number)->address == *(const uint64_t *)address;
+}
+
+static bool add_block(struct making *making, const struct aorta_memory_block *block) {
+    struct aorta_memory *memory = making->memory;
+    if (!aorta_array_fit(&memory->blocks, &making->block_capacity, memory->block_count + 1, sizeof *memory->blocks))
+        return false;
+    memory->blocks[memory->block_count++] = *block;
+    return true;
+}
+
+static bool allocate(struct making *making, uint32_t row) {
+    const struct aorta_trace_allocation *allocation = &making->trace->allocations[row];
+    const struct aorta_memory_block block = {.from_ns = allocation->at_ns,
+                                             .to_ns = INT64_MAX,
+                                             .bytes = allocation->bytes,
+                                             .allocation = row,
+                                             .use = AORTA_MEMORY_OTHER};
+    if (!aorta_table_reserve(&making->live, making->memory->block_count + 1, hash_of, making)) return false;
+    if (!add_block(making, &block)) return false;
+    uint32_t *slot =
+        aorta_table_slot(&making->live, hash_of_address(allocation->address), is_block, making, &allocation->address);
+    *slot = (uint32_t)making->memory->block_count;
+    return true;
+}
+
+static bool release(struct making *making, const struct aorta_trace_allocation *freed) {
+    if (making->live.slot_count) {
+        const uint32_t *slot =
+            aorta_table_slot(&making->live, hash_of_address(freed->address), is_block, making, &freed->address);
+        struct aorta_memory_block *block = *slot ? &making->memory->blocks[*slot - 1] : NULL;
+        if (block && block->to_ns == INT64_MAX) {
+            block->to_ns = freed->at_ns;
+            return true;
+        }
+    }
+    const struct aorta_memory_block block = {INT64_MIN, freed->at_ns, -freed->bytes, AORTA_TRACE_NONE,
+                                             AORTA_MEMORY_BEFORE};
+    return add_block(making, &block);
+}
+
+static bool make_blocks(struct making *making) {
+    const struct aorta_trace *trace = making->trace;
+    const bool any = takes_any(making->rank);
+    bool first = true;
+    for (size_t i = 0; i < trace->allocation_count; i++) {
+        const struct aorta_trace_allocation *allocation = &trace->allocations[i];
+        if (!is_of_rank(making, allocation, any) || !allocation->bytes) continue;
+        if (first && allocation->allocated >= 0) making->before_bytes = allocation->allocated - allocation->bytes;
+        first = false;
+        if (!(allocation->bytes > 0 ? allocate(making, (uint32_t)i) : release(making, allocation))) return false;
+    }
+    return true;
+}
+
+/* ---- passes ---- */
+
+static bool begins(const char *name, const char *with) {
+    return !strncmp(name, with, strlen(with));
+}
+
+static int by_start(const void *left, const void *right) {
+    return aorta_order_int64(((const struct span *)left)->start_ns, ((const struct span *)right)->start_ns);
+}
+
+/* An operation that autograd records, or runs, and that no other is around. */
+static bool is_outermost(const struct aorta_trace *trace, const struct aorta_trace_operation *operation) {
+    if (operation->range) return false;
+    for (uint32_t at = operation->parent; at != AORTA_TRACE_NONE; at = trace->operations[at].parent)
+        if (!trace->operations[at].range) return false;
+    return true;
+}
+
+/* Backward passes: operations of autograd, with none of a forward pass between them. */
+static bool find_passes(struct making *making) {
+    const struct aorta_trace *trace = making->trace;
+    struct span *all = malloc((trace->operation_count + 1) * sizeof *all);
+    size_t count = 0;
+    bool open = false;
+    if (!all) return false;
+    for (size_t i = 0; i < trace->operation_count; i++) {
+        const struct aorta_trace_operation *operation = &trace->operations[i];
+        if (!is_outermost(trace, operation)) continue;
+        const bool backward = operation->gradient ||
+                              begins(aorta_trace_text(trace, operation->name), "autograd::engine::evaluate_function");
+        if (backward || operation->sequence >= 0)
+            all[count++] = (struct span){operation->start_ns, operation->end_ns, backward};
+    }
+    if (count) qsort(all, count, sizeof *all, by_start);
+    making->passes = all; /* those found are not more than those looked at */
+    for (size_t i = 0; i < count; i++) {
+        struct span *last = making->pass_count ? &all[making->pass_count - 1] : NULL;
+        if (!all[i].backward)
+            open = false;
+        else if (!open)
+            all[making->pass_count++] = all[i];
+        else if (all[i].end_ns > last->end_ns)
+            last->end_ns = all[i].end_ns;
+        open |= all[i].backward;
+    }
+    return true;
+}
+
+static bool find_optimizers(struct making *making) {
+    const struct aorta_trace *trace = making->trace;
+    making->optimizers = malloc((trace->annotation_count + 1) * sizeof *making->optimizers);
+    for (size_t i = 0; making->optimizers && i < trace->annotation_count; i++) {
+        const struct aorta_trace_annotation *range = &trace->annotations[i];
+        const char *name = aorta_trace_text(trace, range->name);
+        if (!begins(name, "Optimizer.step")) continue;
+        making->optimizers[making->optimizer_count++] = (struct span){range->start_ns, range->end_ns, false};
+        making->adam |= strstr(name, "Adam") != NULL;
+    }
+    return making->optimizers != NULL;
+}
+
+/* ---- uses ---- */
+
+/* The first span that ends after the time. */
+static const struct span *next_of(const struct span *spans, size_t count, int64_t time_ns) {
+    const size_t place = aorta_count_until(spans, count, sizeof *spans, offsetof(struct span, end_ns), time_ns);
+    return place < count ? &spans[place] : NULL;
+}
+
+static enum aorta_memory_use use_of(const struct making *making, const struct aorta_memory_block *block) {
+    const struct span *optimizer = next_of(making->optimizers, making->optimizer_count, block->from_ns);
+    const struct span *pass = next_of(making->passes, making->pass_count, block->from_ns);
+    if (optimizer && optimizer->start_ns <= block->from_ns)
+        return block->to_ns > optimizer->end_ns ? AORTA_MEMORY_OPTIMIZER : AORTA_MEMORY_WORKSPACE;
+    if (pass && pass->start_ns <= block->from_ns)
+        return block->to_ns > pass->end_ns ? AORTA_MEMORY_GRADIENTS : AORTA_MEMORY_WORKSPACE;
+    if (pass) return block->to_ns > pass->start_ns ? AORTA_MEMORY_ACTIVATIONS : AORTA_MEMORY_WORKSPACE;
+    return block->to_ns == INT64_MAX ? AORTA_MEMORY_OTHER : AORTA_MEMORY_WORKSPACE;
+}
+
+/* ---- changes over time ---- */
+
+struct change {
+    int64_t at_ns, bytes;
+    uint8_t use;
+};
+
+/* What is freed at a moment is so before what is allocated then. */
+static int by_time(const void *left, const void *right) {
+    const struct change *a = left, *b = right;
+    return a->at_ns != b->at_ns ? aorta_order_int64(a->at_ns, b->at_ns) : aorta_order_int64(a->bytes, b->bytes);
+}
+
+static struct change *make_changes(const struct aorta_memory *memory, size_t *count) {
+    struct change *changes = malloc((2 * memory->block_count + 1) * sizeof *changes);
+    *count = 0;
+    for (size_t i = 0; changes && i < memory->block_count; i++) {
+        const struct aorta_memory_block *block = &memory->blocks[i];
+        changes[(*count)++] = (struct change){block->from_ns, block->bytes, block->use};
+        if (block->to_ns != INT64_MAX) changes[(*count)++] = (struct change){block->to_ns, -block->bytes, block->use};
+    }
+    if (changes && *count) qsort(changes, *count, sizeof *changes, by_time);
+    return changes;
+}
+
+/* The gradients that stand at once at most. */
+static bool most_gradients(const struct aorta_memory *memory, int64_t *most) {
+    size_t count;
+    int64_t bytes = 0;
+    struct change *changes = make_changes(memory, &count);
+    *most = 0;
+    for (size_t i = 0; changes && i < count; i++) {
+        if (changes[i].use != AORTA_MEMORY_GRADIENTS) continue;
+        bytes += changes[i].bytes;
+        if (bytes > *most) *most = bytes;
+    }
+    free(changes);
+    return changes != NULL;
+}
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* What stood before and is never freed, in up to three blocks. */
+static bool split_before(struct making *making) {
+    struct aorta_memory *memory = making->memory;
+    int64_t gradients, rest = making->before_bytes;
+    if (!most_gradients(memory, &gradients)) return false;
+    for (size_t i = 0; i < memory->block_count; i++)
+        if (memory->blocks[i].from_ns == INT64_MIN) rest -= memory->blocks[i].bytes;
+    if (rest <= 0) return true;
+    const int64_t parameters = least(rest, gradients);
+    const int64_t optimizer = making->adam ? least(rest - parameters, 2 * parameters) : 0;
+    const int64_t parts[][2] = {{parameters, AORTA_MEMORY_PARAMETERS},
+                                {optimizer, AORTA_MEMORY_OPTIMIZER},
+                                {rest - parameters - optimizer, AORTA_MEMORY_BEFORE}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const struct aorta_memory_block block = {INT64_MIN, INT64_MAX, parts[i][0], AORTA_TRACE_NONE,
+                                                 (uint8_t)parts[i][1]};
+        if (block.bytes > 0 && !add_block(making, &block)) return false;
+    }
+    return true;
+}
+
+static bool find_peak(struct making *making) {
+    struct aorta_memory *memory = making->memory;
+    size_t count;
+    int64_t bytes = 0, use[AORTA_MEMORY_USE_COUNT] = {0};
+    struct change *changes = make_changes(memory, &count);
+    for (size_t i = 0; changes && i < count; i++) {
+        bytes += changes[i].bytes;
+        use[changes[i].use] += changes[i].bytes;
+        if (bytes <= memory->peak_bytes) continue;
+        memory->peak_bytes = bytes;
+        memory->peak_ns = changes[i].at_ns;
+        memcpy(memory->peak_use, use, sizeof use);
+    }
+    free(changes);
+    memory->peak_reserved = -1;
+    for (size_t i = 0; i < making->trace->allocation_count; i++)
+        if (making->trace->allocations[i].at_ns == memory->peak_ns)
+            memory->peak_reserved = making->trace->allocations[i].reserved;
+    return changes != NULL;
+}
+
+/* ---- rows at the peak ---- */
+
+struct places {
+    const struct aorta_trace *trace;
+    struct aorta_nest_range *functions;
+    struct aorta_forwards forwards;
+};
+
+static void place_of(const struct places *places, const struct aorta_trace_allocation *allocation,
+                     struct aorta_memory_row *row) {
+    const struct aorta_trace *trace = places->trace;
+    uint32_t thread = allocation->thread;
+    int64_t at_ns = allocation->at_ns;
+    uint32_t operation =
+        aorta_nest_find(trace->operations, trace->operation_count, sizeof *trace->operations, thread, at_ns);
+    const struct aorta_trace_operation *forward =
+        aorta_forward_of(&places->forwards, trace, operation == AORTA_NEST_NONE ? AORTA_TRACE_NONE : operation);
+    while (operation != AORTA_NEST_NONE && trace->operations[operation].range)
+        operation = trace->operations[operation].parent;
+    if (operation != AORTA_NEST_NONE) row->operation = trace->operations[operation].name;
+    if (forward) {
+        thread = forward->thread;
+        at_ns = forward->start_ns;
+    }
+    uint32_t frame =
+        aorta_nest_find(places->functions, trace->function_count, sizeof *places->functions, thread, at_ns);
+    for (; frame != AORTA_NEST_NONE; frame = places->functions[frame].parent) {
+        const uint32_t name = places->functions[frame].number;
+        uint32_t *of = begins(aorta_trace_text(trace, name), "nn.Module: ") ? &row->module : &row->function;
+        if (*of == AORTA_TRACE_NONE) *of = name;
+    }
+}
+
+static int by_place(const void *left, const void *right) {
+    const struct aorta_memory_row *a = left, *b = right;
+    if (a->use != b->use) return a->use < b->use ? -1 : 1;
+    if (a->operation != b->operation) return a->operation < b->operation ? -1 : 1;
+    if (a->function != b->function) return a->function < b->function ? -1 : 1;
+    return (a->module > b->module) - (a->module < b->module);
+}
+
+static int largest_first(const void *left, const void *right) {
+    const struct aorta_memory_row *a = left, *b = right;
+    return a->bytes != b->bytes ? aorta_order_int64(b->bytes, a->bytes) : by_place(left, right);
+}
+
+static void join_rows(struct aorta_memory *memory) {
+    size_t rows = 0;
+    if (memory->count) qsort(memory->rows, memory->count, sizeof *memory->rows, by_place);
+    for (size_t i = 0; i < memory->count; i++) {
+        if (rows && !by_place(&memory->rows[rows - 1], &memory->rows[i])) {
+            memory->rows[rows - 1].bytes += memory->rows[i].bytes;
+            memory->rows[rows - 1].blocks += memory->rows[i].blocks;
+        } else {
+            memory->rows[rows++] = memory->rows[i];
+        }
+    }
+    memory->count = rows;
+    if (rows) qsort(memory->rows, rows, sizeof *memory->rows, largest_first);
+}
+
+static bool make_rows(struct making *making) {
+    struct aorta_memory *memory = making->memory;
+    const struct aorta_trace *trace = making->trace;
+    struct places places = {.trace = trace, .functions = aorta_nest_of(trace->functions, trace->function_count)};
+    memory->rows = malloc((memory->block_count + 1) * sizeof *memory->rows);
+    const bool made = places.functions && memory->rows && aorta_forwards_make(trace, &places.forwards);
+    for (size_t i = 0; made && i < memory->block_count; i++) {
+        const struct aorta_memory_block *block = &memory->blocks[i];
+        if (block->from_ns > memory->peak_ns || block->to_ns <= memory->peak_ns) continue;
+        struct aorta_memory_row *row = &memory->rows[memory->count++];
+        *row = (struct aorta_memory_row){.use = (enum aorta_memory_use)block->use,
+                                         .operation = AORTA_TRACE_NONE,
+                                         .function = AORTA_TRACE_NONE,
+                                         .module = AORTA_TRACE_NONE,
+                                         .bytes = block->bytes,
+                                         .blocks = 1};
+        if (block->allocation != AORTA_TRACE_NONE) place_of(&places, &trace->allocations[block->allocation], row);
+    }
+    if (made) join_rows(memory);
+    aorta_forwards_free(&places.forwards);
+    free(places.functions);
+    return made;
+}
+
+/* ---- all of it ---- */
+
+static bool make(struct making *making) {
+    struct aorta_memory *memory = making->memory;
+    if (!make_blocks(making) || !find_passes(making) || !find_optimizers(making)) return false;
+    for (size_t i = 0; i < memory->block_count; i++)
+        if (memory->blocks[i].from_ns != INT64_MIN) memory->blocks[i].use = (uint8_t)use_of(making, &memory->blocks[i]);
+    return split_before(making) && find_peak(making) && make_rows(making);
+}
+
+aorta_status aorta_memory_make(const struct aorta_trace_rank *rank, struct aorta_memory *memory) {
+    struct making making = {.rank = rank, .trace = rank->trace, .memory = memory};
+    *memory = (struct aorta_memory){.peak_ns = INT64_MIN};
+    const bool made = make(&making);
+    if (!memory->block_count) memory->reason = "the file has no allocations (torch.profiler: profile_memory=True)";
+    aorta_table_free(&making.live);
+    free(making.passes);
+    free(making.optimizers);
+    if (made) return NULL;
+    aorta_memory_free(memory);
+    return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu allocations", rank->trace->allocation_count);
+}
+
+aorta_status aorta_memory_over(const struct aorta_memory *memory, const int64_t *bounds, size_t count,
+                               struct aorta_memory_part *parts) {
+    size_t change_count, at = 0;
+    struct aorta_memory_part now = {0};
+    struct change *changes = make_changes(memory, &change_count);
+    if (!changes) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu blocks", memory->block_count);
+    for (size_t i = 0; i < count; i++) {
+        for (; at < change_count && changes[at].at_ns < bounds[i]; at++) {
+            now.bytes += changes[at].bytes;
+            now.use[changes[at].use] += changes[at].bytes;
+        }
+        parts[i] = now;
+        for (; at < change_count && changes[at].at_ns < bounds[i + 1]; at++) {
+            now.bytes += changes[at].bytes;
+            now.use[changes[at].use] += changes[at].bytes;
+            if (now.bytes > parts[i].bytes) parts[i] = now;
+        }
+    }
+    free(changes);
+    return NULL;
+}
+
+void aorta_memory_free(struct aorta_memory *memory) {
+    free(memory->blocks);
+    free(memory->rows);
+    *memory = (struct aorta_memory){0};
+}

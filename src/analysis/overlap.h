@@ -1,0 +1,60 @@
+/* What one iteration's ranges say about overlap: the definitions of docs/metrics.md, exact to the nanosecond.
+ * All times are int64 ns on unions of intervals of one rank. */
+#ifndef AORTA_ANALYSIS_OVERLAP_H
+#define AORTA_ANALYSIS_OVERLAP_H
+
+#include "analysis/idle.h"
+#include "trace/profile.h"
+
+/* One kind of collective within the iteration. */
+struct aorta_collective_overlap {
+    int64_t count;      /* collectives of this kind */
+    int64_t bytes;      /* sum of their sizes */
+    int64_t comm_ns;    /* U(kind) */
+    int64_t overlap_ns; /* U(kind) ∩ U(compute) */
+    int64_t exposed_ns; /* comm − overlap */
+    int64_t blamed_ns;  /* its part of the iteration's exposed_comm_ns; the kinds' parts add up to it exactly */
+};
+
+/* A stretch of time and the roles whose streams were active in it. */
+struct aorta_segment {
+    int64_t start_ns, end_ns;
+    unsigned roles; /* bit r: enum aorta_role r; 0: idle */
+};
+
+/* A stretch in which a collective ran with no compute beside it. Where several ran, the one that ended the wait: the
+ * last to end before compute went on, else the first to end after. Stretches are disjoint and in order of time. */
+struct aorta_exposed {
+    int64_t start_ns, end_ns;
+    size_t range; /* index in the profile */
+};
+
+struct aorta_overlap {
+    int64_t span_ns;    /* first start, or the previous iteration's end where that is later, to last end */
+    int64_t lead_ns;    /* gap between the previous iteration's end and this one's start; 0: none or not known */
+    int64_t compute_ns; /* U(ranges that are neither collectives nor copies) */
+    int64_t comm_ns, memcpy_ns, busy_ns, idle_ns;
+    int64_t overlap_ns, exposed_comm_ns;
+    int64_t exposed_copy_ns;      /* copies with neither compute nor collectives beside them */
+    int64_t dependency_ns;        /* no compute although the next compute was launched: it waited for another stream */
+    double overlap_ratio;         /* NaN when comm_ns is 0 */
+    double compute_overlap_ratio; /* NaN when compute_ns is 0 */
+    int64_t role_ns[AORTA_ROLE_COUNT];
+    double utilization[AORTA_ROLE_COUNT]; /* role_ns / span; NaN when the span is 0 */
+    struct aorta_collective_overlap kind[AORTA_COLLECTIVE_COUNT];
+    struct aorta_idle idle;         /* by cause, over idle_ns + lead_ns; adds up to it exactly */
+    struct aorta_segment *segments; /* owned */
+    size_t segment_count;
+    struct aorta_exposed *exposed; /* owned */
+    size_t exposed_count;
+    bool simulated; /* a collective was a local copy */
+};
+
+/* `previous_end_ns`: end_ns of the iteration before, INT64_MIN when there is none. span + lead is the time from that
+ * end to this one's: an iteration that began before it (the copy of its batch, say) has no lead, and times count from
+ * there. Fills *overlap (no need to initialise); the caller ends it with aorta_overlap_free. */
+AORTA_MUST_USE aorta_status aorta_overlap_compute(const struct aorta_profile *profile, int64_t previous_end_ns,
+                                                  struct aorta_overlap *overlap);
+void aorta_overlap_free(struct aorta_overlap *overlap);
+
+#endif

@@ -1,0 +1,342 @@
+/* The same arithmetic alone and beside a collective: function and flops; where flops are not known, function (the
+ * kernel) and the dims of its inputs, or where those are not known either its grid. Of one kernel and grid the depth of
+ * the product can still differ. */
+#include "analysis/steps.h"
+#include "base/statistics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEWEST_SAMPLES = 8 };      /* of each kind, before a shape says anything */
+static const double DIFFER = 1.5; /* the slowest tenth alone by the fastest: from here on no one product */
+
+struct aorta_shape {
+    const char *function;
+    const char *alike; /* dims or grid; "": known by its flops */
+    bool by_grid;
+    double flops;
+    double ratio;     /* NaN: not known */
+    double lost;      /* share of its time beside collectives that they cost */
+    double beside_ns; /* its time beside collectives */
+};
+
+/* One execution of a shape. */
+struct run {
+    const char *function, *alike;
+    double flops, ns, moving_ns; /* the time beside collectives of which all ranks had arrived */
+    enum { ALONE, BESIDE, PARTLY } beside;
+    bool by_grid;
+};
+
+/* Sums over runs beside collectives, of shapes whose time alone is known. */
+struct loss {
+    double lost_ns, moving_ns, squares;
+    size_t runs;
+};
+
+static bool is_arithmetic(const struct aorta_range *range) {
+    const struct aorta_range_info *info = &range->info;
+    return info->kind == AORTA_RANGE_COMPUTE && (info->flops > 0 || info->alike) && range->end_ns > range->start_ns;
+}
+
+static const char *alike_of(const struct aorta_range *range) {
+    return range->info.alike && !(range->info.flops > 0) ? range->info.alike : "";
+}
+
+/* `arrivals`: NULL, or of each range; then the time from which on all ranks had arrived. */
+static void collective_time(const struct aorta_profile *profile, const struct aorta_arrival *arrivals,
+                            struct aorta_intervals *comm) {
+    for (size_t i = 0; i < profile->range_count; i++) {
+        const struct aorta_range *range = &profile->ranges[i];
+        if (range->info.kind != AORTA_RANGE_COLLECTIVE) continue;
+        const bool waits = arrivals && arrivals[i].until_ns > range->start_ns;
+        const int64_t start_ns = waits ? arrivals[i].until_ns : range->start_ns;
+        aorta_intervals_add(comm, start_ns, range->end_ns);
+    }
+    aorta_intervals_normalise(comm);
+}
+
+/* ---- one product ---- */
+
+enum aorta_beside aorta_beside_of(const struct aorta_intervals *comm, int64_t start_ns, int64_t end_ns) {
+    int64_t beside_ns = aorta_intervals_within(comm, start_ns, end_ns);
+    if (!beside_ns) return AORTA_BESIDE_ALONE;
+    return beside_ns < end_ns - start_ns - beside_ns ? AORTA_BESIDE_NEITHER : AORTA_BESIDE_COLLECTIVE;
+}
+
+static double median(const double *sorted, size_t count) {
+    return count ? aorta_percentile_sorted(sorted, count, 50) : NAN;
+}
+
+/* Whether these runs are of one product. Times alone, ascending. */
+static bool is_one_product(const double *ns, size_t count, bool counted) {
+    if (counted || !count) return true;
+    return aorta_percentile_sorted(ns, count, 90) <= DIFFER * aorta_percentile_sorted(ns, count, 10);
+}
+
+struct aorta_product_slowdown aorta_product_slowdown_of(const double *alone_ns, size_t alone, const double *beside_ns,
+                                                        size_t beside, bool counted) {
+    struct aorta_product_slowdown slowdown = {
+        .alone_p50_ns = median(alone_ns, alone), .beside_p50_ns = median(beside_ns, beside), .ratio = NAN};
+    if (alone < FEWEST_SAMPLES || beside < FEWEST_SAMPLES || !(slowdown.alone_p50_ns > 0)) return slowdown;
+    if (!is_one_product(alone_ns, alone, counted)) return slowdown;
+    slowdown.ratio = slowdown.beside_p50_ns / slowdown.alone_p50_ns;
+    if (aorta_percentile_sorted(beside_ns, beside, 25) > slowdown.alone_p50_ns) slowdown.lost = 1 - 1 / slowdown.ratio;
+    return slowdown;
+}
+
+/* ---- measuring ---- */
+
+static int run_order(const void *left, const void *right) {
+    const struct run *a = left, *b = right;
+    int order = strcmp(a->function, b->function);
+    if (!order) order = (a->flops > b->flops) - (a->flops < b->flops);
+    if (!order) order = strcmp(a->alike, b->alike);
+    if (!order) order = (int)a->beside - (int)b->beside;
+    return order ? order : (a->ns > b->ns) - (a->ns < b->ns);
+}
+
+static aorta_status collect_runs(const struct aorta_rank_step *step, struct run *runs, size_t *count) {
+    struct aorta_intervals comm = {0}, moving = {0};
+    const struct aorta_profile *profile = step->iteration.profile;
+    collective_time(profile, NULL, &comm);
+    collective_time(profile, step->arrivals, &moving);
+    for (size_t i = 0; i < profile->range_count; i++) {
+        const struct aorta_range *range = &profile->ranges[i];
+        if (!is_arithmetic(range)) continue;
+        const enum aorta_beside beside = aorta_beside_of(&comm, range->start_ns, range->end_ns);
+        runs[(*count)++] =
+            (struct run){.function = range->info.function,
+                         .alike = alike_of(range),
+                         .flops = range->info.flops,
+                         .ns = (double)(range->end_ns - range->start_ns),
+                         .moving_ns = (double)aorta_intervals_within(&moving, range->start_ns, range->end_ns),
+                         .beside = beside == AORTA_BESIDE_NEITHER ? PARTLY
+                                   : beside == AORTA_BESIDE_ALONE ? ALONE
+                                                                  : BESIDE,
+                         .by_grid = range->info.by_grid};
+    }
+    aorta_status status = aorta_status_join(aorta_intervals_check(&comm), aorta_intervals_check(&moving));
+    aorta_intervals_free(&comm);
+    aorta_intervals_free(&moving);
+    return status;
+}
+
+/* Of runs of one shape, in their order, of which `alone` are alone: those beside such collectives for half of their
+ * time or more. In a given time a collective cannot cost more than that time: beyond it something else delayed the run.
+ */
+static void add_loss(const struct run *runs, size_t count, size_t alone, double alone_ns, struct loss *loss) {
+    if (alone < FEWEST_SAMPLES) return;
+    for (size_t i = alone; i < count; i++) {
+        const double moving_ns = runs[i].moving_ns;
+        if (2 * moving_ns < runs[i].ns) continue;
+        const double lost_ns = fmax(-moving_ns, fmin(moving_ns, runs[i].ns - alone_ns));
+        loss->lost_ns += lost_ns;
+        loss->squares += lost_ns * lost_ns;
+        loss->moving_ns += moving_ns;
+        loss->runs++;
+    }
+}
+
+/* Products are a part of compute, and of the rest nothing is known. Where it may as well be none, it is none. */
+static double lost_per_ns(const struct loss *loss, double products_share) {
+    if (loss->runs < FEWEST_SAMPLES || !(loss->moving_ns > 0)) return NAN;
+    const double error_ns = sqrt(fmax(0, loss->squares - loss->lost_ns * loss->lost_ns / (double)loss->runs));
+    return loss->lost_ns > 2 * error_ns ? products_share * loss->lost_ns / loss->moving_ns : 0;
+}
+
+/* runs[0 .. count): one shape, those alone first, then those beside, each part sorted by time. */
+static struct aorta_shape shape_of(const struct run *runs, size_t count, double *scratch, struct loss *loss) {
+    struct aorta_shape shape = {.function = runs[0].function,
+                                .alike = runs[0].alike,
+                                .by_grid = runs[0].by_grid,
+                                .flops = runs[0].flops,
+                                .ratio = NAN};
+    size_t alone = 0, beside = 0;
+    for (size_t i = 0; i < count; i++) {
+        scratch[i] = runs[i].ns;
+        alone += runs[i].beside == ALONE;
+        beside += runs[i].beside == BESIDE;
+        if (runs[i].beside == BESIDE) shape.beside_ns += runs[i].ns;
+    }
+    const bool counted = shape.flops > 0;
+    struct aorta_product_slowdown slowdown =
+        aorta_product_slowdown_of(scratch, alone, scratch + alone, beside, counted);
+    if (is_one_product(scratch, alone, counted)) add_loss(runs, count, alone, slowdown.alone_p50_ns, loss);
+    shape.ratio = slowdown.ratio;
+    shape.lost = slowdown.lost;
+    return shape;
+}
+
+static void summarise_shape(const struct aorta_shape *shape, struct aorta_slowdown *slowdown, double *weight) {
+    if (isnan(shape->ratio)) return;
+    slowdown->shapes++;
+    slowdown->by_grid += shape->by_grid;
+    slowdown->ratio += shape->ratio * shape->beside_ns;
+    *weight += shape->beside_ns;
+}
+
+static const char *missing_reason(const struct aorta_slowdown *slowdown) {
+    if (slowdown->samples_alone + slowdown->samples_beside == 0) return "no GEMM of known shape or grid was recorded";
+    if (slowdown->samples_beside == 0) return "no GEMM ran beside a collective";
+    if (slowdown->samples_alone == 0) return "no GEMM ran without a concurrent collective";
+    return "no GEMM shape ran at least 8 times alone, each time as long, and 8 times during a collective";
+}
+
+static bool same_shape(const struct run *a, const struct run *b) {
+    return a->flops == b->flops && strcmp(a->function, b->function) == 0 && strcmp(a->alike, b->alike) == 0;
+}
+
+/* The share of the steps' compute that is products; 1 at most, as several may run side by side. */
+static double share_of_products(const struct aorta_rank_step *steps, size_t count, const struct run *runs,
+                                size_t run_count) {
+    double products_ns = 0, compute_ns = 0;
+    for (size_t i = 0; i < count; i++) compute_ns += (double)steps[i].iteration.overlap->compute_ns;
+    for (size_t i = 0; i < run_count; i++) products_ns += runs[i].ns;
+    return products_ns < compute_ns ? products_ns / compute_ns : 1;
+}
+
+static void measure_shapes(const struct run *runs, size_t count, double *scratch, double products_share,
+                           struct aorta_shapes *shapes, struct aorta_slowdown *slowdown) {
+    double weight = 0;
+    struct loss loss = {0};
+    slowdown->ratio = 0;
+    for (size_t i = 0; i < count;) {
+        size_t same = 0, whole = 0;
+        for (; i + same < count && same_shape(&runs[i + same], &runs[i]); same++) {
+            slowdown->samples_beside += runs[i + same].beside == BESIDE;
+            slowdown->samples_alone += runs[i + same].beside == ALONE;
+            whole += runs[i + same].beside != PARTLY;
+        }
+        const struct aorta_shape shape = shape_of(runs + i, same, scratch, &loss);
+        if (whole) {
+            shapes->items[shapes->count] = shape;
+            summarise_shape(&shapes->items[shapes->count++], slowdown, &weight);
+        }
+        i += same;
+    }
+    slowdown->lost_per_ns = lost_per_ns(&loss, products_share);
+    slowdown->ratio = weight > 0 ? slowdown->ratio / weight : NAN;
+    if (!(weight > 0)) slowdown->reason = missing_reason(slowdown);
+}
+
+aorta_status aorta_shapes_measure(const struct aorta_rank_step *steps, size_t count, struct aorta_shapes *shapes,
+                                  struct aorta_slowdown *slowdown) {
+    *shapes = (struct aorta_shapes){0};
+    *slowdown = (struct aorta_slowdown){0};
+    size_t limit = 1, used = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < steps[i].iteration.profile->range_count; j++)
+            limit += is_arithmetic(&steps[i].iteration.profile->ranges[j]);
+    struct run *runs = malloc(limit * sizeof *runs);
+    double *scratch = malloc(limit * sizeof *scratch);
+    shapes->items = malloc(limit * sizeof *shapes->items);
+    aorta_status status = NULL;
+    if (!runs || !scratch || !shapes->items)
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu operations", limit);
+    for (size_t i = 0; !status && i < count; i++) status = collect_runs(&steps[i], runs, &used);
+    if (!status) {
+        qsort(runs, used, sizeof *runs, run_order);
+        measure_shapes(runs, used, scratch, share_of_products(steps, count, runs, used), shapes, slowdown);
+    }
+    free(runs);
+    free(scratch);
+    if (status) aorta_shapes_free(shapes);
+    return status;
+}
+
+void aorta_shapes_free(struct aorta_shapes *shapes) {
+    free(shapes->items);
+    *shapes = (struct aorta_shapes){0};
+}
+
+/* ---- what it cost in one iteration ---- */
+
+/* A stretch of arithmetic beside a collective. */
+struct piece {
+    int64_t start_ns, end_ns;
+    double lost;
+};
+
+static int shape_order(const void *left, const void *right) {
+    const struct aorta_shape *a = left, *b = right;
+    int order = strcmp(a->function, b->function);
+    if (!order) order = (a->flops > b->flops) - (a->flops < b->flops);
+    return order ? order : strcmp(a->alike, b->alike);
+}
+
+/* The share of this range's time beside collectives that they cost (aorta_product_slowdown.lost); 0: none, or unknown.
+ */
+static double lost_of(const struct aorta_shapes *shapes, const struct aorta_range *range) {
+    if (!is_arithmetic(range)) return 0;
+    const struct aorta_shape key = {
+        .function = range->info.function, .alike = alike_of(range), .flops = range->info.flops};
+    if (!shapes->count) return 0;
+    const struct aorta_shape *found = bsearch(&key, shapes->items, shapes->count, sizeof key, shape_order);
+    return found ? found->lost : 0;
+}
+
+static int piece_order(const void *left, const void *right) {
+    const struct piece *a = left, *b = right;
+    return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
+}
+
+/* Where two pieces meet in time, the one that began first counts. */
+static int64_t sum_pieces(struct piece *pieces, size_t count) {
+    int64_t covered_ns = INT64_MIN, sum = 0;
+    qsort(pieces, count, sizeof *pieces, piece_order);
+    for (size_t i = 0; i < count; i++) {
+        int64_t from = pieces[i].start_ns > covered_ns ? pieces[i].start_ns : covered_ns;
+        if (from >= pieces[i].end_ns) continue;
+        sum += llround((double)(pieces[i].end_ns - from) * pieces[i].lost);
+        covered_ns = pieces[i].end_ns;
+    }
+    return sum;
+}
+
+static size_t cut_pieces(const struct aorta_range *range, double lost, const struct aorta_intervals *comm,
+                         struct piece *pieces) {
+    size_t count = 0;
+    for (size_t i = aorta_intervals_first_after(comm, range->start_ns); i < comm->count; i++) {
+        if (comm->items[i].start_ns >= range->end_ns) break;
+        int64_t from = comm->items[i].start_ns > range->start_ns ? comm->items[i].start_ns : range->start_ns;
+        int64_t to = comm->items[i].end_ns < range->end_ns ? comm->items[i].end_ns : range->end_ns;
+        pieces[count++] = (struct piece){from, to, lost};
+    }
+    return count;
+}
+
+static size_t pieces_at_most(const struct aorta_profile *profile, const struct aorta_shapes *shapes,
+                             const struct aorta_intervals *comm) {
+    size_t limit = 0;
+    for (size_t i = 0; i < profile->range_count; i++) {
+        const struct aorta_range *range = &profile->ranges[i];
+        if (lost_of(shapes, range) <= 0) continue;
+        for (size_t j = aorta_intervals_first_after(comm, range->start_ns); j < comm->count; j++) {
+            if (comm->items[j].start_ns >= range->end_ns) break;
+            limit++;
+        }
+    }
+    return limit;
+}
+
+aorta_status aorta_shapes_contention(const struct aorta_shapes *shapes, const struct aorta_rank_step *step,
+                                     int64_t *contention_ns) {
+    *contention_ns = 0;
+    const struct aorta_profile *profile = step->iteration.profile;
+    struct aorta_intervals comm = {0};
+    collective_time(profile, NULL, &comm);
+    aorta_status status = aorta_intervals_check(&comm);
+    size_t limit = status ? 0 : pieces_at_most(profile, shapes, &comm), used = 0;
+    struct piece *pieces = limit ? malloc(limit * sizeof *pieces) : NULL;
+    if (limit && !pieces) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu stretches of overlap", limit);
+    for (size_t i = 0; pieces && i < profile->range_count; i++) {
+        double lost = lost_of(shapes, &profile->ranges[i]);
+        if (lost > 0) used += cut_pieces(&profile->ranges[i], lost, &comm, pieces + used);
+    }
+    if (pieces) *contention_ns = sum_pieces(pieces, used);
+    free(pieces);
+    aorta_intervals_free(&comm);
+    return status;
+}

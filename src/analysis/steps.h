@@ -1,0 +1,118 @@
+/* Steps of all ranks beside each other: which collectives are one, who arrived last, which transfers are slow, and what
+ * matrix products lose beside collectives. Times are int64 ns. One thread. */
+#ifndef AORTA_ANALYSIS_STEPS_H
+#define AORTA_ANALYSIS_STEPS_H
+
+#include "analysis/overlap.h"
+
+/* One step of one rank. Borrowed. */
+struct aorta_iteration {
+    int rank;
+    int64_t step; /* global step: pairs ranks */
+    const struct aorta_profile *profile;
+    const struct aorta_overlap *overlap;
+    bool on_gpu; /* a range may hold many kernels */
+};
+
+/* When all ranks of a collective had arrived, as one of them sees it. */
+struct aorta_arrival {
+    int64_t until_ns; /* own clock; the range's start when this rank did not wait */
+    int late_rank;    /* who arrived last; -1: this one, or not known */
+    bool late_device; /* its device was still busy; else its device was idle: its host came late */
+    bool complete;    /* all ranks of the group were seen */
+    uint32_t number;  /* of the collective among all that were paired: its parts on other ranks have the same */
+};
+
+struct aorta_order; /* an iteration's ranges sorted, so that questions about neighbours take a search */
+
+/* One step of one rank with what the other ranks say about it. */
+struct aorta_rank_step {
+    struct aorta_iteration iteration;
+    struct aorta_arrival *arrivals; /* owned; one per range, zero but for collectives */
+    struct aorta_order *order;      /* owned */
+};
+AORTA_MUST_USE aorta_status aorta_rank_step_make(const struct aorta_iteration *iteration, struct aorta_rank_step *step);
+void aorta_rank_step_free(struct aorta_rank_step *step);
+
+/* ---- order.c ---- */
+
+/* The first range, in order of enqueueing, that starts at this time; NULL: none. */
+const struct aorta_range *aorta_order_starting(const struct aorta_order *order, int64_t time_ns);
+/* The first compute of the compute role on this stream that starts at or after this time; NULL: none. */
+const struct aorta_range *aorta_order_next_compute(const struct aorta_order *order, int stream, int64_t from_ns);
+/* Time between two times in which the device was busy. */
+int64_t aorta_order_busy(const struct aorta_order *order, int64_t start_ns, int64_t end_ns);
+
+/* ---- pairs.c ---- */
+
+/* Whether the ranks' clocks are one: those of iterations that count from their own start are not, nor of ranks whose
+ * steps never meet in time. Sorts the iterations. */
+bool aorta_clocks_are_one(struct aorta_iteration *iterations, size_t count);
+/* Pairs the ranks' collectives, step by step, and fills the arrivals. Sets whether the ranks' clocks are one; where
+ * they are not, each rank's step is shifted by the ends of its collectives (align.h). */
+AORTA_MUST_USE aorta_status aorta_pair_collectives(struct aorta_rank_step *steps, size_t count, bool *common_clock);
+
+/* ---- transfers.c ---- */
+
+/* A collective is slow when it takes so many times what the best tenth of its sort takes, of so many at least. */
+enum { AORTA_TRANSFER_SLOWER = 4, AORTA_TRANSFER_SAMPLES = 20 };
+
+/* Times that one sort of collective takes without the waiting. */
+struct aorta_transfer_group;
+struct aorta_transfers {
+    struct aorta_transfer_group *groups;
+    size_t count;
+};
+AORTA_MUST_USE aorta_status aorta_transfers_collect(const struct aorta_rank_step *steps, size_t count,
+                                                    struct aorta_transfers *transfers);
+void aorta_transfers_free(struct aorta_transfers *transfers);
+/* What the best tenth of this sort takes, if this one took far longer; 0 if not, or if it cannot be said. */
+int64_t aorta_transfers_best_if_slow(const struct aorta_transfers *transfers, const struct aorta_range *range,
+                                     const struct aorta_arrival *arrival);
+
+/* ---- slowdown.c ---- */
+
+/* How a run of a matrix product lies to the collectives: those beside one for less than half of their time say nothing.
+ */
+enum aorta_beside { AORTA_BESIDE_NEITHER = -1, AORTA_BESIDE_ALONE, AORTA_BESIDE_COLLECTIVE };
+enum aorta_beside aorta_beside_of(const struct aorta_intervals *comm, int64_t start_ns, int64_t end_ns);
+
+/* The same product alone and beside collectives. Times ascending, ns. */
+struct aorta_product_slowdown {
+    double alone_p50_ns, beside_p50_ns; /* NaN: no such runs */
+    double ratio; /* median beside / median alone; NaN: fewer than 8 runs of a kind, the median alone is 0, or these
+                   * are no one product */
+    double lost;  /* share of its time beside that they cost: 1 - 1 / ratio where three quarters of the runs beside are
+                     slower than half of those alone, else 0 */
+};
+/* `counted`: their FLOP are known and equal. Else they are alike by dims or grid, which kernels that stay on the device
+ * and take tile after tile share for all sizes: runs that differ by more than half alone are no one product. */
+struct aorta_product_slowdown aorta_product_slowdown_of(const double *alone_ns, size_t alone, const double *beside_ns,
+                                                        size_t beside, bool counted);
+
+/* How much longer the same matrix product takes with a collective beside it, over all products. */
+struct aorta_slowdown {
+    double ratio; /* mean over shapes, weighted by their time beside; NaN: see reason */
+    size_t shapes, samples_alone, samples_beside;
+    size_t by_grid; /* how many of the shapes are only known as a kernel and its grid */
+    /* What compute loses for each ns of a collective beside it, from when all of its ranks have arrived, 0 to 1: what
+     * products lose, times their share of compute; 0: not significant, NaN: fewer than 8 runs beside such for half of
+     * their time, of shapes that ran 8 times alone. */
+    double lost_per_ns;
+    const char *reason; /* static; NULL when there is a ratio */
+};
+
+/* Products by shape. */
+struct aorta_shape;
+struct aorta_shapes {
+    struct aorta_shape *items;
+    size_t count, capacity;
+};
+AORTA_MUST_USE aorta_status aorta_shapes_measure(const struct aorta_rank_step *steps, size_t count,
+                                                 struct aorta_shapes *shapes, struct aorta_slowdown *slowdown);
+void aorta_shapes_free(struct aorta_shapes *shapes);
+/* Time of the step's compute that the collectives beside it cost; at most overlap_ns. */
+AORTA_MUST_USE aorta_status aorta_shapes_contention(const struct aorta_shapes *shapes,
+                                                    const struct aorta_rank_step *step, int64_t *contention_ns);
+
+#endif

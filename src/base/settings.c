@@ -1,0 +1,82 @@
+#include "base/settings.h"
+#include "base/rows.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+const char *aorta_settings_value(const struct aorta_settings *settings, const char *key) {
+    for (size_t i = 0; i < settings->count; i++)
+        if (strcmp(settings->items[i].key, key) == 0) return settings->items[i].value;
+    return NULL;
+}
+
+/* Names of places. */
+static bool is_ignored(const char *key) {
+    static const char *const ignored[] = {"schema_version", "training.output_dir", "training.dump_dir"};
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        if (strcmp(key, ignored[i]) == 0) return true;
+    return false;
+}
+
+static aorta_status add_difference(struct aorta_differences *d, const char *key, const char *reference,
+                                   const char *candidate) {
+    if (is_ignored(key) || (reference && candidate && strcmp(reference, candidate) == 0)) return NULL;
+    for (size_t i = 0; i < d->count; i++)
+        if (strcmp(d->items[i].key, key) == 0) return NULL;
+    struct aorta_setting_difference *items =
+        aorta_arena_grow(&d->arena, d->items, d->count, &d->capacity, sizeof *d->items);
+    if (!items) return AORTA_ERROR(AORTA_MEMORY, "no memory for what differs between two runs");
+    d->items = items;
+    items[d->count++] = (struct aorta_setting_difference){key, reference, candidate};
+    return NULL;
+}
+
+aorta_status aorta_differences_add(struct aorta_differences *d, const struct aorta_settings *reference,
+                                   const struct aorta_settings *candidate) {
+    if (!reference->count || !candidate->count) return NULL;
+    for (size_t i = 0; i < reference->count; i++) {
+        const struct aorta_setting *own = &reference->items[i];
+        AORTA_TRY(add_difference(d, own->key, own->value, aorta_settings_value(candidate, own->key)));
+    }
+    for (size_t i = 0; i < candidate->count; i++) {
+        const struct aorta_setting *own = &candidate->items[i];
+        if (!aorta_settings_value(reference, own->key)) AORTA_TRY(add_difference(d, own->key, NULL, own->value));
+    }
+    return NULL;
+}
+
+void aorta_differences_free(struct aorta_differences *differences) {
+    aorta_arena_free(&differences->arena);
+    *differences = (struct aorta_differences){0};
+}
+
+void aorta_differences_list(const struct aorta_differences *differences, struct aorta_text *out) {
+    enum { SHOWN = 8 };
+    static const char variables[] = "environment.";
+    const size_t count = differences->count;
+    for (size_t i = 0; i < count && i < SHOWN; i++) {
+        const struct aorta_setting_difference *d = &differences->items[i];
+        const char *key = d->key + (strncmp(d->key, variables, strlen(variables)) == 0 ? strlen(variables) : 0);
+        aorta_text_printf(out, "%s%s is %.60s, was %.60s", i ? "; " : "", key, d->candidate ? d->candidate : "not set",
+                          d->reference ? d->reference : "not set");
+    }
+    if (count > SHOWN) aorta_text_printf(out, "; and %zu more (--json has all)", count - SHOWN);
+}
+
+#define AT(member) offsetof(struct aorta_setting_difference, member)
+const struct aorta_row aorta_difference_rows[] = {
+    {"key", AORTA_ROW_TEXT, AT(key), .help = "the setting"},
+    {"reference", AORTA_ROW_TEXT, AT(reference), .help = "its value on the first side; null: not set"},
+    {"candidate", AORTA_ROW_TEXT, AT(candidate), .help = "its value on the other side; null: not set"},
+    {0}};
+#undef AT
+
+void aorta_differences_json(const struct aorta_differences *differences, struct aorta_json *json) {
+    aorta_json_key_array(json, "differences");
+    for (size_t i = 0; i < differences->count; i++) {
+        aorta_json_object(json);
+        aorta_rows_json(aorta_difference_rows, &differences->items[i], 0, json);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}

@@ -1,0 +1,79 @@
+/* Spans: pieces of device work and calls of the host, and what follows from their times: gaps, busy time, queues. */
+#ifndef AORTA_HWQ_SPANS_H
+#define AORTA_HWQ_SPANS_H
+
+#include "base/arena.h"
+#include "base/statistics.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum aorta_span_kind { AORTA_SPAN_KERNEL, AORTA_SPAN_GEMM, AORTA_SPAN_COLLECTIVE, AORTA_SPAN_COPY, AORTA_SPAN_HOST };
+#define AORTA_SPAN_NO_QUEUE INT64_MIN
+
+/* One kernel, operation, copy or call of the host. */
+struct aorta_span {
+    int64_t start_ns, end_ns;
+    int64_t launch_ns;     /* when the host queued it; INT64_MIN: not known */
+    int64_t stream, queue; /* numbers of the source, of one device; queue AORTA_SPAN_NO_QUEUE: not known */
+    enum aorta_span_kind kind;
+    bool marked; /* timed by kernels before and after it, so start and end are bounds; else its own times */
+    const char *name;
+};
+
+/* Gets both spans of each gap; the gap is after->start_ns − before->end_ns, below 0 where the two overlap. */
+typedef aorta_status (*aorta_gap_visitor)(void *user, const struct aorta_span *before, const struct aorta_span *after);
+
+/* Each span and the next one (by start) of the same stream. */
+AORTA_MUST_USE aorta_status aorta_gaps_on_streams(const struct aorta_span *spans, size_t count, aorta_gap_visitor visit,
+                                                  void *user);
+/* Each span and the one that was the last of the device to end before it started, where that is on another stream: the
+ * time of the device to continue on another stream. */
+AORTA_MUST_USE aorta_status aorta_gaps_between_streams(const struct aorta_span *spans, size_t count,
+                                                       aorta_gap_visitor visit, void *user);
+
+/* How the time from the first start to the last end divides, ns. */
+struct aorta_span_times {
+    int64_t span_ns;                   /* the sum of the next three */
+    int64_t busy_ns, host_ns, idle_ns; /* device work runs; only a call of the host does; nothing does */
+    int64_t sum_ns;                    /* of the durations of device work */
+};
+AORTA_MUST_USE aorta_status aorta_spans_measure(const struct aorta_span *spans, size_t count,
+                                                struct aorta_span_times *times);
+
+/* ---- queues (queue_usage.c) ---- */
+
+struct aorta_gap_summary {
+    struct aorta_summary ns; /* of the gaps of 0 and more; NaN without any */
+    size_t overlapping;      /* gaps below 0 */
+};
+
+struct aorta_queue {
+    int64_t id;
+    size_t kernels, transfers, streams; /* transfers: copies and fills; streams that used the queue */
+    int64_t busy_ns;                    /* union of its spans */
+    size_t changes;                     /* the next kernel was of another stream */
+    struct aorta_gap_summary same_stream,
+        other_stream; /* from a kernel to the queue's next: of the same stream, of another one */
+};
+
+struct aorta_queue_usage {
+    struct aorta_arena arena;
+    struct aorta_queue *items; /* those that were used, most kernels first */
+    size_t count, stream_count;
+    size_t kernels, transfers, unqueued;   /* unqueued: kernels whose queue is not known */
+    size_t streams_on_several;             /* streams that used more than one queue */
+    int64_t span_ns, busy_ns;              /* first start to last end; union of all spans */
+    double parallel;                       /* mean number of kernels at once while any ran; NaN without kernels */
+    struct aorta_gap_summary intra, inter; /* between kernels: on streams, between streams */
+    struct aorta_gap_summary same_stream, other_stream; /* of all queues */
+};
+
+/* `spans` of one device; sorts them. Spans of the host are not allowed. */
+AORTA_MUST_USE aorta_status aorta_queue_usage_measure(struct aorta_span *spans, size_t count,
+                                                      struct aorta_queue_usage *queues);
+void aorta_queue_usage_free(struct aorta_queue_usage *queues);
+
+#endif

@@ -1,0 +1,81 @@
+/* Writes a trace in the layout of PyTorch's profiler (Kineto's output_json.cpp, schemaVersion 1), which TensorBoard's
+ * plugin, Perfetto, chrome://tracing and `aorta trace` read. What each event holds: docs/trace-formats.md.
+ *
+ * A file is written as steps come, under a temporary name, and renamed when it is whole. Memory does not grow with the
+ * number of steps. Times go into the file exact to the nanosecond. One thread at a time. */
+#ifndef AORTA_MEASURE_KINETO_WRITE_H
+#define AORTA_MEASURE_KINETO_WRITE_H
+
+#include "measure/metrics.h"
+#include "measure/tracer.h"
+
+#include <sys/types.h>
+
+/* A process group: `size` ranks from `first` on, `stride` apart. The first of the file is the default group. */
+struct aorta_kineto_group {
+    int first, size, stride;
+};
+enum { AORTA_KINETO_GROUPS = 8 };
+
+/* What a stream is called, beside its number: a profile's, or the library's where records are written alone. */
+struct aorta_kineto_name {
+    int64_t stream;
+    const char *name;
+};
+
+/* What a file is about. All strings are borrowed until the file is closed. */
+struct aorta_kineto_about {
+    int rank, world_size;
+    const char *backend; /* of the collectives: "nccl", "mpi", "local"; NULL: there are none */
+    bool simulated;      /* collectives are local copies */
+    struct aorta_kineto_group groups[AORTA_KINETO_GROUPS];
+    int group_count;
+    struct aorta_device_info device;
+    const struct aorta_kineto_name *names; /* of streams; those that are not here have none */
+    size_t name_count;
+    const char *tracer;         /* "CUPTI 13.0.1"; NULL: no kernel was traced */
+    pid_t thread;               /* that launched the work; 0: the calling one */
+    int64_t clock_offset_ns;    /* added to the device clock gives ns since 1970 (aorta_kineto_clock_offset) */
+    bool shapes, memory, flops; /* record_shapes, profile_memory, with_flops */
+    struct aorta_device
+        *allocations; /* whose allocations the file has, with `memory`; NULL: none. Until it is closed */
+    bool steps_apart; /* steps are iterations measured one by one: the time between them is that of the recording */
+};
+
+/* The difference of the device clock (CLOCK_MONOTONIC) and the time of day, to some ten nanoseconds. Take it once for
+ * all files of a run. */
+int64_t aorta_kineto_clock_offset(void);
+
+/* One step, or any stretch of work. What the device did is, in this order: `kernels` with the `records` it was made of
+ * (kernels.h), `records` alone, or `ranges`, where no kernel tracer serves. */
+struct aorta_kineto_step {
+    int64_t number;                              /* ProfilerStep#number; -1: no step is marked */
+    int64_t host_start_ns, host_end_ns;          /* what the host had to do with it; both 0: as the ranges say */
+    const struct aorta_profile *ranges;          /* NULL: not recorded */
+    const struct aorta_profile *kernels;         /* NULL: not attributed to ranges */
+    const struct aorta_activity_record *records; /* NULL: not traced */
+    size_t record_count;
+    const struct aorta_memory_info *memory;    /* at the end of the step; NULL: not measured */
+    const struct aorta_device_reading *device; /* NULL: not measured */
+};
+
+struct aorta_kineto;
+
+/* Begins `path` (copied), in a folder that exists. AORTA_IO. */
+AORTA_MUST_USE aorta_status aorta_kineto_open(const char *path, const struct aorta_kineto_about *about,
+                                              struct aorta_kineto **kineto);
+/* Nothing is borrowed after it returns. */
+AORTA_MUST_USE aorta_status aorta_kineto_add(struct aorta_kineto *kineto, const struct aorta_kineto_step *step);
+/* Ends the file and puts it in its place; on failure it is removed. NULL is fine. */
+AORTA_MUST_USE aorta_status aorta_kineto_close(struct aorta_kineto *kineto);
+/* Removes what was written. NULL is fine. */
+void aorta_kineto_abandon(struct aorta_kineto *kineto);
+
+/* "<directory>/rank<R>/<host>_<pid>.<time in ns>.pt.trace.json", as TensorBoard's plugin looks for it; makes the
+ * folders. The caller frees *path. */
+AORTA_MUST_USE aorta_status aorta_kineto_path(const char *directory, int rank, char **path);
+
+/* What a range of a collective is called where no kernel has a name of its own: kernel_names.h knows it. */
+const char *aorta_kineto_collective(enum aorta_collective kind); /* "aorta_collective_all_gather" */
+
+#endif

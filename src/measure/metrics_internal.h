@@ -1,0 +1,51 @@
+/* One iteration as one JSON line: the rows that write it, read it back and document it (docs/metrics-format.md). The
+ * structs have the values of the line; NaN, AORTA_ROW_UNKNOWN and NULL: not in it, or null. */
+#ifndef AORTA_MEASURE_METRICS_INTERNAL_H
+#define AORTA_MEASURE_METRICS_INTERNAL_H
+
+#include "base/rows.h"
+#include "measure/metrics.h"
+
+extern const struct aorta_row aorta_step_rows[]; /* of struct aorta_metrics_step */
+
+extern const struct aorta_row aorta_device_rows[]; /* of struct aorta_metrics_device */
+extern const struct aorta_row aorta_peaks_rows[];  /* of struct aorta_measured_peaks */
+
+struct aorta_line_memory {
+    int64_t allocated, peak, reserved, pinned;
+};
+extern const struct aorta_row aorta_memory_rows[];
+
+/* Rows of struct aorta_device_reading, before and after the limits of the clock. */
+extern const struct aorta_row aorta_reading_rows[], aorta_reading_age_rows[];
+extern const struct aorta_row aorta_clocks_rows[], aorta_clocks_at_rows[];
+
+struct aorta_line_profile {
+    int64_t index, total_ns;
+    int source; /* enum aorta_profile_source */
+};
+extern const struct aorta_row aorta_profile_rows[];
+extern const struct aorta_row aorta_kernel_facts_rows[]; /* of struct aorta_kernel_facts */
+
+struct aorta_line_range {
+    const char *tag, *function, *within, *operation, *dims, *dtype, *collective;
+    int role, kind; /* enum aorta_role; enum aorta_range_kind */
+    int64_t start_ns, end_ns, duration_ns, enqueue_ns;
+    int64_t queue, number, layer, bytes, attention_bytes, group_size, group, group_stride, sequence;
+    double flops, attention_flops, algbw_gbps, busbw_gbps;
+    bool simulated;
+};
+extern const struct aorta_row aorta_range_rows[];
+
+extern const struct aorta_row aorta_marker_rows[]; /* of struct aorta_marker */
+extern const struct aorta_row aorta_host_rows[];   /* of struct aorta_host_range */
+extern const struct aorta_row aorta_kind_rows[];   /* of struct aorta_collective_overlap */
+extern const struct aorta_row aorta_segment_rows[];
+
+/* Rows of struct aorta_overlap, before and after the figures by kind of collective. */
+extern const struct aorta_row aorta_overlap_by_role_rows[], aorta_overlap_rows[];
+
+/* As docs/metrics-format.md has it: the key of each collective under "overlap_ms". */
+extern const char *const aorta_overlap_keys[AORTA_COLLECTIVE_COUNT];
+
+#endif

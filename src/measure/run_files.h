@@ -1,0 +1,85 @@
+/* One run directory in memory: rank_RR_metrics.jsonl of this program or of the original Python toolkit. */
+#ifndef AORTA_MEASURE_RUN_FILES_H
+#define AORTA_MEASURE_RUN_FILES_H
+
+#include "analysis/overlap.h"
+#include "base/arena.h"
+#include "base/intern.h"
+#include "base/log.h"
+#include "device/inventory.h"
+#include "measure/metrics.h"
+#include "trace/open.h"
+
+/* What ran, and what that says of overlap. */
+struct aorta_run_view {
+    struct aorta_profile profile; /* its strings lie in the run's arena */
+    struct aorta_overlap overlap; /* computed from the ranges */
+};
+
+/* One iteration of one rank. Numbers that the file does not hold are NaN. */
+struct aorta_run_step {
+    int rank, world_size;
+    int64_t epoch, step, global_step;
+    double loss, grad_norm, lr, samples_per_s, data_wait_ms, step_ms;
+    bool skipped, simulated;
+    bool clocked;                       /* the line has a reading of the device's clock, or why there is none */
+    struct aorta_device_metrics clocks; /* of that, what clocks.h takes */
+    int64_t clocks_at_ns;
+    bool recorded;                /* the line has ranges */
+    bool profiled;                /* they were read; else the two below are empty */
+    struct aorta_profile profile; /* as of a view */
+    struct aorta_overlap overlap;
+    struct aorta_run_view *kernels; /* owned; NULL: the line has no kernel view, or it was not read */
+};
+
+struct aorta_run {
+    const char *label, *directory;    /* in the arena */
+    const char *device;               /* NULL: the files do not say */
+    struct aorta_metrics_device info; /* of the lowest rank */
+    int world_size;
+    int *ranks; /* those whose files were found, ascending */
+    size_t rank_count;
+    struct aorta_run_step *steps; /* by rank, then in the order of the file */
+    size_t step_count, step_capacity;
+    int64_t read_every; /* 1: all ranges were read; N: those of every Nth recorded iteration of each rank */
+    bool simulated;
+    bool original;     /* files of the Python toolkit: no launch times, coarse compute ranges */
+    size_t torn_lines; /* incomplete last lines left out (the run was killed) */
+    struct aorta_arena arena;
+    struct aorta_intern strings; /* of the profiles */
+};
+
+/* The iterations of one rank: steps follow one another without a gap where `absent` is 0. */
+struct aorta_run_coverage {
+    int64_t first, last; /* global_step */
+    int64_t count, absent;
+    int64_t before_gap; /* the step before the first that is absent */
+};
+/* The coverage of ranks[index]; all 0 for a file without iterations. */
+struct aorta_run_coverage aorta_run_coverage(const struct aorta_run *run, size_t index);
+
+/* AORTA_USAGE: no such directory or no such file in it; AORTA_FORMAT: a malformed line, with file, line and byte.
+ * Missing ranks and steps, and torn last lines are warnings in the log and stay visible in the run. `read_every`: see
+ * the run; 0: aorta_run_read_every of the files, which the log reports when it is not 1. What a line has beside ranges
+ * is always read. */
+AORTA_MUST_USE aorta_status aorta_run_read(const char *directory, const char *label, int64_t read_every,
+                                           const struct aorta_log *log, struct aorta_run *run);
+void aorta_run_free(struct aorta_run *run);
+
+/* Where all iterations were traced `profile` and `overlap` become the kernels', `kernels` the ranges': true. */
+bool aorta_run_take_kernels(struct aorta_run *run);
+/* A trace of each rank with ranges, which borrow the run. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_run_traces(const struct aorta_run *run, struct aorta_trace_list *list);
+/* Whether a path is a directory with such a file. */
+bool aorta_run_is_directory(const char *path);
+/* The value for `bytes` of lines with which ranges and their analysis take about 1 GiB at most. */
+int64_t aorta_run_read_every(int64_t bytes);
+
+/* One line of a file, with its ranges or without. `previous`: the rank's step before, or NULL. On failure
+ * *step is empty. */
+AORTA_MUST_USE aorta_status aorta_run_parse_line(const char *line, size_t length, bool with_ranges,
+                                                 struct aorta_run *run, const struct aorta_run_step *previous,
+                                                 struct aorta_run_step *step);
+void aorta_run_step_free(struct aorta_run_step *step);
+
+#endif

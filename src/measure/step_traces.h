@@ -1,0 +1,47 @@
+/* Trace files of a run, by a schedule: which steps go into a file, and a thread that writes them, so that the one that
+ * launches the next step does not wait for a disk. Steps outside the schedule cost one comparison. */
+#ifndef AORTA_MEASURE_STEP_TRACES_H
+#define AORTA_MEASURE_STEP_TRACES_H
+
+#include "measure/kineto_write.h"
+
+/* As torch.profiler.schedule: cycles of `wait` steps left out, `warmup` steps seen and thrown away, `active` steps
+ * written; `repeat` cycles, 0: until the run ends. Each cycle is a file. */
+struct aorta_profiler_schedule {
+    int64_t wait, warmup, active, repeat;
+};
+/* Whether the step (from 0) goes into a file, and into which (from 0). */
+bool aorta_profiler_schedule_active(const struct aorta_profiler_schedule *schedule, int64_t step, int64_t *cycle);
+/* Whether the kernel tracer is to run in the step: its cycle's warm-up has begun, or it goes into a file. */
+bool aorta_profiler_schedule_tracing(const struct aorta_profiler_schedule *schedule, int64_t step);
+/* Whether the last cycle has ended before the step. */
+bool aorta_profiler_schedule_over(const struct aorta_profiler_schedule *schedule, int64_t step);
+int64_t aorta_profiler_schedule_first_step(const struct aorta_profiler_schedule *schedule, int64_t cycle);
+
+struct aorta_step_traces_settings { /* strings are copied, but for those of `about`, which are borrowed until close */
+    struct aorta_profiler_schedule schedule;
+    const char *directory; /* for TensorBoard: <directory>/rank<R>/<host>_<pid>.<time>.pt.trace.json; NULL: none */
+    const char *chrome;    /* for chrome://tracing and Perfetto: this file; where there are several cycles, with
+                              _step<first step> before its ending. NULL: none */
+    struct aorta_kineto_about about;
+};
+
+struct aorta_step_traces;
+
+/* Makes the folders. AORTA_IO. */
+AORTA_MUST_USE aorta_status aorta_step_traces_open(const struct aorta_step_traces_settings *settings,
+                                                   struct aorta_step_traces **traces);
+/* Takes a copy of what it needs of a step that the schedule asks for; else returns at once. Steps come in order, from
+ * one thread. Waits only when the writing lags far behind. A failure is that of an earlier step; nothing is written
+ * after it. */
+AORTA_MUST_USE aorta_status aorta_step_traces_add(struct aorta_step_traces *traces,
+                                                  const struct aorta_step_metrics *metrics,
+                                                  const struct aorta_activity_record *records, size_t count);
+/* Writes what is left and ends the file, also in the middle of a cycle. */
+AORTA_MUST_USE aorta_status aorta_step_traces_finish(struct aorta_step_traces *traces);
+/* Files written so far, whole; the path of the last one lives until close ("": none). */
+int64_t aorta_step_traces_written(struct aorta_step_traces *traces, const char **last);
+/* What finish has not written is lost. NULL is fine. */
+void aorta_step_traces_close(struct aorta_step_traces *traces);
+
+#endif

@@ -1,0 +1,466 @@
+#include "report/merge.h"
+#include "analysis/align_match.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "report/merge_internal.h"
+#include "trace/cycles.h"
+#include "trace/inputs.h"
+#include "trace/open.h"
+#include "trace/ranks.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* ---- the file ---- */
+
+enum { ENOUGH = 1 << 18, PACKED = 1 << 16 };
+
+struct aorta_merge_sink {
+    struct aorta_file_writer *file;
+    struct aorta_text text;
+    bool packs, begun;
+    z_stream packer;
+    unsigned char packed[PACKED];
+};
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), wanted = strlen(end);
+    return length >= wanted && strcmp(text + length - wanted, end) == 0;
+}
+
+static void free_sink(struct aorta_merge_sink *sink) {
+    if (sink->begun) deflateEnd(&sink->packer);
+    aorta_text_free(&sink->text);
+    free(sink);
+}
+
+static void discard_sink(struct aorta_merge_sink *sink) {
+    if (!sink) return;
+    aorta_file_discard(sink->file);
+    free_sink(sink);
+}
+
+static aorta_status open_sink(const char *path, struct aorta_merge_sink **out) {
+    enum { GZIP = 15 + 16 }; /* window bits, and gzip's frame instead of zlib's */
+    struct aorta_merge_sink *sink = calloc(1, sizeof *sink);
+    if (!sink) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory to write it", path);
+    sink->packs = ends_with(path, ".gz");
+    aorta_status status = aorta_file_begin(path, &sink->file);
+    if (!status && sink->packs) {
+        int code = deflateInit2(&sink->packer, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, 8, Z_DEFAULT_STRATEGY);
+        sink->begun = code == Z_OK;
+        if (!sink->begun) status = AORTA_ERROR(AORTA_MEMORY, "%s: no memory to pack it", path);
+    }
+    if (status) {
+        discard_sink(sink);
+        return status;
+    }
+    *out = sink;
+    return NULL;
+}
+
+struct aorta_text *aorta_merge_sink_text(struct aorta_merge_sink *sink) {
+    return &sink->text;
+}
+
+static aorta_status pack(struct aorta_merge_sink *sink, int flush) {
+    sink->packer.next_in = (unsigned char *)sink->text.data;
+    sink->packer.avail_in = (unsigned)sink->text.length;
+    do {
+        sink->packer.next_out = sink->packed;
+        sink->packer.avail_out = PACKED;
+        deflate(&sink->packer, flush); /* cannot fail with space in both buffers */
+        AORTA_TRY(aorta_file_append(sink->file, (const char *)sink->packed, PACKED - sink->packer.avail_out));
+    } while (sink->packer.avail_out == 0);
+    return NULL;
+}
+
+static aorta_status write_out(struct aorta_merge_sink *sink, int flush) {
+    AORTA_TRY(aorta_text_check(&sink->text));
+    if (sink->packs)
+        AORTA_TRY(pack(sink, flush));
+    else
+        AORTA_TRY(aorta_file_append(sink->file, sink->text.data, sink->text.length));
+    aorta_text_clear(&sink->text);
+    return NULL;
+}
+
+aorta_status aorta_merge_sink_flush(struct aorta_merge_sink *sink) {
+    return sink->text.length < ENOUGH ? aorta_text_check(&sink->text) : write_out(sink, Z_NO_FLUSH);
+}
+
+/* Ends the sink, also when it fails; the file is then in its place, or not there. */
+static aorta_status commit_sink(struct aorta_merge_sink *sink) {
+    aorta_status status = write_out(sink, Z_FINISH);
+    if (status) {
+        discard_sink(sink);
+        return status;
+    }
+    status = aorta_file_commit(sink->file);
+    free_sink(sink);
+    return status;
+}
+
+/* ---- tracks of the analysis: the critical path as rows of a thread of its own, and counters ---- */
+
+enum { PATH_KEY = 0x70617468 }; /* of a thread that no file has: "path" */
+
+static void put_piece(struct merge_rank *rank, const struct aorta_path_piece *piece, int64_t thread) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    const char *kind = aorta_path_kind_name(piece->kind);
+    const uint64_t length = (uint64_t)piece->end_ns - (uint64_t)piece->start_ns;
+    struct aorta_json json;
+    aorta_merge_event(rank);
+    aorta_json_begin(&json, out, 0);
+    aorta_json_object(&json);
+    aorta_json_key_string(&json, "ph", "X");
+    aorta_json_key_string(&json, "cat", "critical_path");
+    aorta_json_key_string(&json, "name", piece->name ? piece->name : kind);
+    aorta_json_key_int(&json, "pid", rank->source->rank);
+    aorta_json_key_int(&json, "tid", thread);
+    aorta_text_puts(out, ",\"ts\":");
+    aorta_merge_time(rank, piece->start_ns);
+    aorta_text_printf(out, ",\"dur\":%" PRIu64 ".%03u", length / 1000, (unsigned)(length % 1000));
+    aorta_json_key_object(&json, "args");
+    aorta_json_key_string(&json, "kind", kind);
+    aorta_json_object_end(&json);
+    aorta_json_object_end(&json);
+    rank->events++;
+}
+
+/* An arrow from the piece before to this one, where that is of another rank: `number` is this one's in the path. */
+static void put_flow(struct merge_rank *rank, size_t number, bool begins, int64_t at_ns, int64_t thread) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    struct aorta_json json;
+    aorta_merge_event(rank);
+    aorta_json_begin(&json, out, 0);
+    aorta_json_object(&json);
+    aorta_json_key_string(&json, "ph", begins ? "s" : "f");
+    if (!begins) aorta_json_key_string(&json, "bp", "e");
+    aorta_json_key_string(&json, "cat", "critical_path");
+    aorta_json_key_string(&json, "name", "critical path");
+    aorta_json_key_int(&json, "id", (int64_t)number);
+    aorta_json_key_int(&json, "pid", rank->source->rank);
+    aorta_json_key_int(&json, "tid", thread);
+    aorta_text_puts(out, ",\"ts\":");
+    aorta_merge_time(rank, at_ns);
+    aorta_json_object_end(&json);
+    rank->events++;
+}
+
+static aorta_status put_path(struct merge_rank *rank, const struct aorta_critical_path *path, uint32_t place) {
+    int64_t thread;
+    bool added, any = false;
+    for (size_t i = 0; i < path->count && !any; i++) any = path->pieces[i].rank == place;
+    if (!any) return NULL;
+    AORTA_TRY(aorta_merge_thread(&rank->threads, PATH_KEY, 0, &thread, &added));
+    aorta_merge_thread_name(rank, thread, "critical path");
+    for (size_t i = 0; i < path->count; i++) {
+        if (path->pieces[i].rank != place) continue;
+        const struct aorta_path_piece *piece = &path->pieces[i];
+        put_piece(rank, piece, thread);
+        if (i && piece[-1].rank != place) put_flow(rank, i, false, piece->start_ns, thread);
+        if (i + 1 < path->count && piece[1].rank != place) put_flow(rank, i + 1, true, piece->end_ns - 1, thread);
+        AORTA_TRY(aorta_merge_sink_flush(rank->sink));
+    }
+    return NULL;
+}
+
+static void put_value(struct merge_rank *rank, int kind, const struct aorta_counter_point *point) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    struct aorta_json json;
+    aorta_merge_event(rank);
+    aorta_json_begin(&json, out, 0);
+    aorta_json_object(&json);
+    aorta_json_key_string(&json, "ph", "C");
+    aorta_json_key_string(&json, "name", aorta_counter_name(kind));
+    aorta_json_key_int(&json, "pid", rank->source->rank);
+    aorta_text_puts(out, ",\"ts\":");
+    aorta_merge_time(rank, point->at_ns);
+    aorta_json_key_object(&json, "args");
+    aorta_json_key_fixed(&json, "value", point->value, 6);
+    aorta_json_object_end(&json);
+    aorta_json_object_end(&json);
+    rank->events++;
+}
+
+static aorta_status add_tracks(struct merge_rank *rank, const struct aorta_merge_tracks *tracks) {
+    for (size_t i = 0; i < tracks->count; i++) {
+        const struct aorta_counters *counters = &tracks->counters[i];
+        if (counters->rank != rank->source->rank) continue;
+        AORTA_TRY(put_path(rank, tracks->path, (uint32_t)i));
+        for (int kind = 0; kind < AORTA_COUNTER_COUNT; kind++)
+            for (size_t p = 0; p < counters->of[kind].count; p++) {
+                put_value(rank, kind, &counters->of[kind].points[p]);
+                AORTA_TRY(aorta_merge_sink_flush(rank->sink));
+            }
+    }
+    return NULL;
+}
+
+struct merging {
+    struct aorta_trace_list own;         /* of what was read here */
+    const struct aorta_trace_list *list; /* that, or the caller's */
+    struct aorta_align_rank *ranks;      /* one for each trace, in order of rank */
+    struct aorta_merge_source *sources;  /* the same */
+    size_t count, cycles;                /* cycles: of the profiler, of which the last is merged */
+    struct aorta_alignment alignment;
+    struct merge_rank *written;
+};
+
+/* ---- which rank is which ---- */
+
+/* The device that the rank's collectives ran on; of several, the one with most of them, else with most work. */
+static int32_t main_device(const struct aorta_trace *trace, bool *several) {
+    enum { DEVICES = 64 };
+    int32_t devices[DEVICES];
+    size_t weights[DEVICES] = {0}, count = 0, best = 0;
+    for (size_t i = 0; i < trace->work_count; i++) {
+        const struct aorta_trace_work *work = &trace->work[i];
+        size_t at = 0;
+        while (at < count && devices[at] != work->device) at++;
+        if (at == DEVICES) continue;
+        if (at == count) devices[count++] = work->device;
+        weights[at] += aorta_trace_is_collective(work) ? trace->work_count : 1;
+        if (weights[at] > weights[best]) best = at;
+    }
+    *several = count > 1;
+    return count ? devices[best] : -1;
+}
+
+static int by_rank(const void *left, const void *right) {
+    const struct aorta_align_rank *a = left, *b = right;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static bool taken(const struct merging *m, size_t count, int rank) {
+    for (size_t i = 0; i < count; i++)
+        if (m->ranks[i].rank == rank) return true;
+    return false;
+}
+
+static aorta_status two_of_one_rank(const struct merging *m, size_t second) {
+    size_t first = 0;
+    while (m->ranks[first].rank != m->ranks[second].rank) first++;
+    return AORTA_ERROR(AORTA_USAGE, "%s and %s are both of rank %d; give one file of each rank",
+                       m->ranks[first].trace->path, m->ranks[second].trace->path, m->ranks[second].rank);
+}
+
+/* Ranks that are not known get the lowest numbers free. */
+static aorta_status number_ranks(struct merging *m) {
+    int *ranks;
+    AORTA_TRY(aorta_trace_ranks_known(m->list, &ranks));
+    aorta_status status = NULL;
+    for (size_t i = 0; !status && i < m->count; i++) {
+        bool several;
+        const struct aorta_trace *trace = m->list->items[i];
+        const bool known = ranks[i] >= 0 && taken(m, i, ranks[i]);
+        m->ranks[i] = (struct aorta_align_rank){ranks[i], trace, main_device(trace, &several)};
+        if (known) status = two_of_one_rank(m, i);
+    }
+    free(ranks);
+    if (status) return status;
+    int next = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        if (m->ranks[i].rank >= 0) continue;
+        while (taken(m, m->count, next)) next++;
+        m->ranks[i].rank = next;
+    }
+    qsort(m->ranks, m->count, sizeof *m->ranks, by_rank);
+    return NULL;
+}
+
+/* Kineto files are copied event by event: one that holds several ranks would come out once for each. */
+static aorta_status check_unmerged(const struct merging *m) {
+    for (size_t i = 1; i < m->count; i++) {
+        const struct aorta_trace *trace = m->list->items[i];
+        if (trace->format == AORTA_TRACE_KINETO && strcmp(m->list->items[i - 1]->path, trace->path) == 0)
+            return AORTA_ERROR(AORTA_USAGE, "%s is merged already: give the files of its ranks", trace->path);
+    }
+    return NULL;
+}
+
+static aorta_status read_all(struct merging *m, const char *const *paths, size_t count,
+                             const struct aorta_trace_options *options) {
+    struct aorta_trace_options reading = options ? *options : (struct aorta_trace_options){0};
+    reading.to_align = true; /* Kineto files are read again, event by event */
+    if (!m->list) {
+        AORTA_TRY(aorta_trace_open_inputs(paths, count, &reading, &m->own));
+        m->cycles = aorta_trace_take_last_cycle(&m->own);
+        m->list = &m->own;
+    }
+    m->count = m->list->count;
+    AORTA_TRY(check_unmerged(m));
+    m->ranks = calloc(m->count + 1, sizeof *m->ranks);
+    m->sources = calloc(m->count + 1, sizeof *m->sources);
+    m->written = calloc(m->count + 1, sizeof *m->written);
+    if (!m->ranks || !m->sources || !m->written) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", m->count);
+    AORTA_TRY(number_ranks(m));
+    AORTA_TRY(aorta_align(m->ranks, m->count, AORTA_CLOCKS_OF_TRACES, &m->alignment));
+    for (size_t i = 0; i < m->count; i++) {
+        const struct aorta_trace *trace = m->ranks[i].trace;
+        m->sources[i] = (struct aorta_merge_source){trace->path, trace, m->ranks[i].rank, &m->alignment.clocks[i]};
+    }
+    return NULL;
+}
+
+/* ---- the file ---- */
+
+static void put_head(const struct merging *m, struct aorta_text *out) {
+    int64_t base = m->count ? m->ranks[0].trace->base_ns : INT64_MIN;
+    aorta_text_puts(out, "{\n\"schemaVersion\": 1,\n\"displayTimeUnit\": \"ms\",\n");
+    if (base != INT64_MIN) aorta_text_printf(out, "\"baseTimeNanoseconds\": %" PRId64 ",\n", base);
+    bool apart = m->count > 0;
+    for (size_t i = 0; i < m->count; i++) apart &= m->ranks[i].trace->steps_by == AORTA_STEPS_APART;
+    if (apart) aorta_text_puts(out, "\"aorta\": {\"steps_apart\": true},\n");
+    aorta_text_puts(out, "\"traceEvents\": [");
+}
+
+static void put_rank_facts(struct aorta_text *out, const struct merge_rank *rank) {
+    const struct aorta_align_clock *clock = rank->source->clock;
+    struct aorta_json json;
+    aorta_json_begin(&json, out, 0);
+    aorta_json_object(&json);
+    aorta_json_key_int(&json, "rank", rank->source->rank);
+    aorta_json_key_string(&json, "file", rank->source->path);
+    aorta_json_key_string(&json, "format", aorta_trace_format_name(rank->source->trace->format));
+    aorta_json_key_int(&json, "clock_shift_ns", clock->shift_ns);
+    if (clock->residual_ns >= 0)
+        aorta_json_key_int(&json, "residual_ns", clock->residual_ns);
+    else
+        aorta_json_key_null(&json, "residual_ns");
+    aorta_json_key_int(&json, "shared_collectives", (int64_t)clock->shared);
+    if (rank->members.length) { /* each with a comma and a space before it */
+        aorta_text_puts(out, ", \"head\": {");
+        aorta_text_append(out, rank->members.data + 2, rank->members.length - 2);
+        aorta_text_puts(out, "}");
+    }
+    aorta_json_object_end(&json);
+}
+
+static void put_tail(const struct merging *m, struct aorta_text *out) {
+    aorta_text_puts(out, "\n],\n\"ranks\": [");
+    for (size_t i = 0; i < m->count; i++) {
+        aorta_text_puts(out, i ? ",\n" : "\n");
+        put_rank_facts(out, &m->written[i]);
+    }
+    aorta_text_puts(out, "\n]\n}\n");
+}
+
+static aorta_status put_ranks(struct merging *m, const struct aorta_trace_options *options,
+                              const struct aorta_merge_tracks *tracks, struct aorta_merge_sink *sink, bool *first) {
+    for (size_t i = 0; i < m->count; i++) {
+        struct merge_rank *rank = &m->written[i];
+        *rank = (struct merge_rank){
+            .source = &m->sources[i], .index = i, .count = m->count, .options = options, .sink = sink, .first = first};
+        main_device(m->sources[i].trace, &rank->several_devices);
+        bool kineto = m->sources[i].trace->format == AORTA_TRACE_KINETO;
+        AORTA_TRY(kineto ? aorta_merge_kineto(rank) : aorta_merge_model(rank));
+        if (tracks) AORTA_TRY(add_tracks(rank, tracks));
+    }
+    return NULL;
+}
+
+static aorta_status write_all(struct merging *m, const char *output, const struct aorta_trace_options *options,
+                              const struct aorta_merge_tracks *tracks) {
+    struct aorta_merge_sink *sink;
+    bool first = true;
+    AORTA_TRY(open_sink(output, &sink));
+    put_head(m, aorta_merge_sink_text(sink));
+    aorta_status status = put_ranks(m, options, tracks, sink, &first);
+    if (status) {
+        discard_sink(sink);
+        return status;
+    }
+    put_tail(m, aorta_merge_sink_text(sink));
+    return commit_sink(sink);
+}
+
+/* ---- the report ---- */
+
+static double us(int64_t ns) {
+    return (double)ns / 1e3;
+}
+
+/* The clock's error beyond what the times of day in the files say; the whole shift where they say nothing. */
+static int64_t clock_error(const struct merging *m, size_t rank) {
+    int64_t shift = m->alignment.clocks[rank].shift_ns;
+    int64_t said = aorta_align_wall_shift(m->ranks[rank].trace, m->ranks[0].trace);
+    return shift - said;
+}
+
+static void describe_rank(const struct merging *m, size_t i, struct aorta_text *out) {
+    const struct aorta_align_clock *clock = &m->alignment.clocks[i];
+    aorta_text_printf(out, "rank %d: ", m->ranks[i].rank);
+    if (i == 0) {
+        aorta_text_puts(out, "its clock is the common one");
+    } else if (!clock->linked) {
+        aorta_text_puts(out, m->ranks[i].trace->base_ns == INT64_MIN
+                                 ? "not aligned: it shares no collective with rank "
+                                 : "aligned by the time of day alone: it shares no collective with rank ");
+        aorta_text_printf(out, "%d", m->ranks[0].rank);
+    } else {
+        aorta_text_printf(out, "clock %+.3f us", us(clock_error(m, i)));
+    }
+    if (clock->shared)
+        aorta_text_printf(out, "; %zu shared collectives, residual %.3f us (95%%: %.3f us)", clock->shared,
+                          us(clock->residual_ns), us(clock->p95_ns));
+    aorta_text_printf(out, "; %" PRId64 " events of %s", m->written[i].events, m->ranks[i].trace->path);
+    if (m->written[i].lost) aorta_text_puts(out, " (broken: those before the break)");
+    if (m->written[i].odd)
+        aorta_text_printf(out, " (%" PRId64 " with a time that is no number, left as it was)", m->written[i].odd);
+    int64_t copies = m->ranks[i].trace->warnings[AORTA_REASON_SAME_FILE].count;
+    if (copies)
+        aorta_text_printf(out, " (%s of it left out: a link or copy)", aorta_counted(copies, "other name").text);
+    aorta_text_puts(out, "\n");
+}
+
+static void write_report(const struct merging *m, const char *output, struct aorta_text *out) {
+    for (size_t i = 0; i < m->count; i++) describe_rank(m, i, out);
+    for (size_t i = 0; i < m->count; i++)
+        if (m->ranks[i].trace->skipped) aorta_text_printf(out, "note: %s\n", m->ranks[i].trace->skipped);
+    if (m->cycles > 1) aorta_text_printf(out, "the last of %zu profiler cycles of each rank\n", m->cycles);
+    int late = aorta_alignment_straggler(&m->alignment);
+    if (late >= 0) {
+        const struct aorta_align_clock *clock = &m->alignment.clocks[late];
+        bool device = clock->late_by_device * 2 > clock->late;
+        aorta_text_printf(out,
+                          "rank %d came last to %zu of %zu shared collectives; the first waited %.3f ms for it in all, "
+                          "mostly for its %s\n",
+                          m->ranks[late].rank, clock->late, m->alignment.shared_count, (double)clock->late_ns / 1e6,
+                          device ? "device, which was still busy" : "host, which launched late");
+    }
+    if (m->alignment.residual_ns >= 0)
+        aorta_text_printf(out, "%zu ranks on one clock, residual %.3f us; written to %s\n", m->count,
+                          us(m->alignment.residual_ns), output);
+    else
+        aorta_text_printf(out, "%s, no shared collectives; written to %s\n",
+                          aorta_counted((long long)m->count, "rank").text, output);
+}
+
+aorta_status aorta_trace_merge(const char *const *paths, size_t count, const char *output,
+                               const struct aorta_trace_options *options, const struct aorta_merge_tracks *tracks,
+                               struct aorta_text *report) {
+    struct merging m = {.list = tracks ? tracks->traces : NULL};
+    aorta_status status = read_all(&m, paths, count, options);
+    if (!status) status = write_all(&m, output, options, tracks);
+    if (!status) {
+        write_report(&m, output, report);
+        status = aorta_text_check(report);
+    }
+    for (size_t i = 0; i < m.count && m.written; i++) {
+        aorta_merge_threads_free(&m.written[i].threads);
+        aorta_text_free(&m.written[i].members);
+        aorta_text_free(&m.written[i].scratch);
+    }
+    free(m.written);
+    free(m.sources);
+    free(m.ranks);
+    aorta_alignment_free(&m.alignment);
+    aorta_trace_list_free(&m.own);
+    return status;
+}

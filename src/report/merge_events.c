@@ -1,0 +1,531 @@
+/* A Kineto file's events, passed through: process, thread, time and ids are written anew, all else as it stands. */
+#include "base/array.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "report/merge_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- values ----
+ * Values from a file, copied as valid JSON: what the scanner passes over unread (it looks at brackets and quotes only)
+ * is looked at here. Bare words that JSON does not know (NaN, inf), which some writers leave in, become texts; letters
+ * that texts may not hold are escaped, bytes that are no UTF-8 become U+FFFD; white space between is dropped. */
+
+enum { DEEPEST = 200 };
+
+struct copier {
+    const char *at, *end;
+    struct aorta_text *out;
+};
+
+static void put(struct copier *c, const char *text, size_t length) {
+    aorta_text_append(c->out, text, length);
+}
+
+static void skip_space(struct copier *c) {
+    while (c->at < c->end && strchr(" \t\r\n", *c->at) && *c->at) c->at++;
+}
+
+static bool next_is(struct copier *c, char letter) {
+    skip_space(c);
+    return c->at < c->end && *c->at == letter;
+}
+
+static bool is_hex(char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+/* Letters behind a backslash that belong to the escape; 0: it is none. */
+static size_t escape_length(const char *at, const char *end) {
+    if (at >= end || !*at || !strchr("\"\\/bfnrtu", *at)) return 0;
+    if (*at != 'u') return 1;
+    for (int i = 1; i <= 4; i++)
+        if (at + i >= end || !is_hex(at[i])) return 0;
+    return 5;
+}
+
+/* Copies what stands in a string as it is, up to the first that does not. */
+static void copy_plain(struct copier *c) {
+    const char *from = c->at;
+    while (c->at < c->end && *c->at != '"' && *c->at != '\\' && (unsigned char)*c->at >= 0x20) {
+        size_t length = aorta_json_utf8_length(c->at, (size_t)(c->end - c->at));
+        if (!length) break;
+        c->at += length;
+    }
+    put(c, from, (size_t)(c->at - from));
+}
+
+static bool copy_string(struct copier *c) {
+    put(c, "\"", 1);
+    for (c->at++; c->at < c->end && *c->at != '"';) {
+        copy_plain(c);
+        if (c->at == c->end || *c->at == '"') break;
+        if ((unsigned char)*c->at >= 0x80) {
+            aorta_text_puts(c->out, AORTA_JSON_NO_LETTER);
+            c->at++;
+            continue;
+        }
+        if ((unsigned char)*c->at < 0x20) {
+            aorta_text_printf(c->out, "\\u%04x", (unsigned)(unsigned char)*c->at++);
+            continue;
+        }
+        size_t length = escape_length(c->at + 1, c->end);
+        put(c, length ? "\\" : "\\\\", length ? 1 : 2);
+        put(c, c->at + 1, length);
+        c->at += 1 + length;
+    }
+    if (c->at >= c->end) return false;
+    put(c, "\"", 1);
+    c->at++;
+    return true;
+}
+
+static size_t digits(const char *text, size_t at, size_t length) {
+    while (at < length && text[at] >= '0' && text[at] <= '9') at++;
+    return at;
+}
+
+/* RFC 8259, section 6. */
+static bool is_number(const char *text, size_t length) {
+    size_t at = length && text[0] == '-', begin = at;
+    at = digits(text, at, length);
+    if (at == begin || (text[begin] == '0' && at > begin + 1)) return false;
+    if (at < length && text[at] == '.') {
+        begin = at + 1;
+        at = digits(text, begin, length);
+        if (at == begin) return false;
+    }
+    if (at < length && (text[at] == 'e' || text[at] == 'E')) {
+        begin = at + 1;
+        if (begin < length && (text[begin] == '+' || text[begin] == '-')) begin++;
+        at = digits(text, begin, length);
+        if (at == begin) return false;
+    }
+    return at == length;
+}
+
+static bool is_word(const char *text, size_t length) {
+    static const char *const words[] = {"true", "false", "null"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (length == strlen(words[i]) && memcmp(text, words[i], length) == 0) return true;
+    return false;
+}
+
+static bool copy_scalar(struct copier *c) {
+    const char *from = c->at;
+    while (c->at < c->end && (!*c->at || !strchr(" \t\r\n,]}:\"[{", *c->at))) c->at++;
+    size_t length = (size_t)(c->at - from);
+    if (length == 0) return false;
+    if (is_number(from, length) || is_word(from, length)) {
+        put(c, from, length);
+        return true;
+    }
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)from[i] <= 0x20 || from[i] == '\\' || (unsigned char)from[i] >= 0x7f) return false;
+    aorta_text_printf(c->out, "\"%.*s\"", (int)length, from);
+    return true;
+}
+
+static bool copy_value(struct copier *c, int depth);
+
+static bool copy_members(struct copier *c, int depth) {
+    bool object = *c->at == '{';
+    char close = object ? '}' : ']';
+    put(c, c->at++, 1);
+    for (bool first = true; !next_is(c, close); first = false) {
+        if (!first) {
+            if (!next_is(c, ',')) return false;
+            c->at++;
+            put(c, ", ", 2);
+            skip_space(c);
+        }
+        if (object) {
+            if (!next_is(c, '"') || !copy_string(c) || !next_is(c, ':')) return false;
+            c->at++;
+            put(c, ": ", 2);
+        }
+        if (!copy_value(c, depth + 1)) return false;
+    }
+    put(c, c->at++, 1);
+    return true;
+}
+
+static bool copy_value(struct copier *c, int depth) {
+    skip_space(c);
+    if (c->at >= c->end || depth > DEEPEST) return false;
+    if (*c->at == '"') return copy_string(c);
+    return *c->at == '{' || *c->at == '[' ? copy_members(c, depth) : copy_scalar(c);
+}
+
+bool aorta_merge_copy(struct aorta_text *out, struct aorta_json_value value) {
+    struct copier c = {value.text, value.text + value.length, out};
+    if (!copy_value(&c, 0)) return false;
+    skip_space(&c);
+    return c.at == c.end;
+}
+
+static bool copy_key(struct aorta_text *out, struct aorta_json_value key) {
+    /* The key lies between its quotes. */
+    const struct aorta_json_value quoted = {key.text - 1, key.length + 2};
+    return aorta_merge_copy(out, quoted);
+}
+
+enum { LONGEST_MEMBER = 1 << 20 };
+static const int64_t exact_in_double = INT64_C(1) << 53; /* viewers keep numbers as doubles */
+
+/* ---- shared with merge_model.c ---- */
+
+static aorta_status no_memory(const struct merge_threads *threads) {
+    return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu threads", threads->count + 1);
+}
+
+/* Its own where that is positive and free, else the next above all that were given out. */
+static aorta_status choose_number(struct merge_threads *threads, int64_t wanted, int64_t *number) {
+    enum { FIRST = 1000000 }; /* above those of streams */
+    const size_t before = threads->taken.count;
+    if (threads->highest < FIRST) threads->highest = FIRST;
+    *number = wanted;
+    if (wanted > 0 && aorta_trace_texts_add(&threads->taken, (const char *)&wanted, sizeof wanted) == UINT32_MAX)
+        return no_memory(threads);
+    if (threads->taken.count == before) {
+        *number = threads->highest < INT64_MAX ? threads->highest + 1 : (int64_t)threads->count;
+        if (aorta_trace_texts_add(&threads->taken, (const char *)number, sizeof *number) == UINT32_MAX)
+            return no_memory(threads);
+    }
+    if (*number > threads->highest) threads->highest = *number;
+    return NULL;
+}
+
+aorta_status aorta_merge_thread(struct merge_threads *threads, uint64_t key, int64_t wanted, int64_t *number,
+                                bool *added) {
+    const uint32_t place = aorta_trace_texts_add(&threads->keys, (const char *)&key, sizeof key);
+    if (place == UINT32_MAX) return no_memory(threads);
+    *added = place == threads->count;
+    if (!*added) {
+        *number = threads->numbers[place];
+        return NULL;
+    }
+    if (!aorta_array_fit(&threads->numbers, &threads->capacity, threads->count + 1, sizeof *threads->numbers))
+        return no_memory(threads);
+    AORTA_TRY(choose_number(threads, wanted, number));
+    threads->numbers[threads->count++] = *number;
+    return NULL;
+}
+
+void aorta_merge_threads_free(struct merge_threads *threads) {
+    aorta_trace_texts_free(&threads->keys);
+    aorta_trace_texts_free(&threads->taken);
+    free(threads->numbers);
+}
+
+void aorta_merge_event(struct merge_rank *rank) {
+    aorta_text_puts(aorta_merge_sink_text(rank->sink), *rank->first ? "\n" : ",\n");
+    *rank->first = false;
+}
+
+static void process_fact(struct merge_rank *rank, const char *name, const char *key, const char *value) {
+    aorta_merge_event(rank);
+    aorta_text_printf(aorta_merge_sink_text(rank->sink),
+                      "{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %d, \"tid\": 0, \"args\": {\"%s\": %s}}", name,
+                      rank->source->rank, key, value);
+}
+
+void aorta_merge_process(struct merge_rank *rank) {
+    char text[32];
+    snprintf(text, sizeof text, "\"rank %d\"", rank->source->rank);
+    process_fact(rank, "process_name", "name", text);
+    snprintf(text, sizeof text, "%d", rank->source->rank);
+    process_fact(rank, "process_sort_index", "sort_index", text);
+}
+
+void aorta_merge_thread_name(struct merge_rank *rank, int64_t thread, const char *name) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    aorta_merge_event(rank);
+    aorta_text_printf(out,
+                      "{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, \"tid\": %" PRId64
+                      ", \"args\": {\"name\": \"%s\"}}",
+                      rank->source->rank, thread, name);
+}
+
+void aorta_merge_time(struct merge_rank *rank, int64_t own_ns) {
+    int64_t ns;
+    if (__builtin_sub_overflow(own_ns, rank->source->clock->shift_ns, &ns)) ns = own_ns; /* no time at all */
+    uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
+    aorta_text_printf(aorta_merge_sink_text(rank->sink), "%s%" PRIu64 ".%03u", ns < 0 ? "-" : "", size / 1000,
+                      (unsigned)(size % 1000));
+}
+
+void aorta_merge_id(struct merge_rank *rank, int64_t id) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    int64_t count = (int64_t)rank->count, index = (int64_t)rank->index;
+    if (id >= 0 && id < exact_in_double / count)
+        aorta_text_printf(out, "%" PRId64, id * count + index);
+    else
+        aorta_text_printf(out, "\"%d:%" PRId64 "\"", rank->source->rank, id);
+}
+
+/* ---- one event ---- */
+
+/* Members that are rewritten. Length 0: the event has none. */
+struct event {
+    struct aorta_json_value phase, name, category, process, thread, time, id, bound, args;
+};
+
+static struct aorta_json_value *rewritten(struct event *event, struct aorta_json_value key) {
+    if (aorta_json_key_is(key, "pid")) return &event->process;
+    if (aorta_json_key_is(key, "tid")) return &event->thread;
+    if (aorta_json_key_is(key, "ts")) return &event->time;
+    if (aorta_json_key_is(key, "id")) return &event->id;
+    if (aorta_json_key_is(key, "bind_id")) return &event->bound;
+    if (aorta_json_key_is(key, "args")) return &event->args;
+    return NULL;
+}
+
+/* A text's content without its quotes, as valid JSON; NULL when it is none. Good until the next call. */
+static const char *content_of(struct merge_rank *rank, struct aorta_json_value text) {
+    struct aorta_text *scratch = &rank->scratch;
+    aorta_text_clear(scratch);
+    if (!aorta_json_is_string(text) || !aorta_merge_copy(scratch, text) || scratch->failed) return NULL;
+    scratch->data[scratch->length - 1] = '\0';
+    return scratch->data + 1;
+}
+
+static bool put_id(struct merge_rank *rank, const char *key, struct aorta_json_value value) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    int64_t number;
+    if (!value.length) return true;
+    aorta_text_printf(out, ", \"%s\": ", key);
+    if (aorta_json_is_string(value)) {
+        const char *id = content_of(rank, value);
+        aorta_text_printf(out, "\"%d:%s\"", rank->source->rank, id ? id : "");
+        return id != NULL;
+    }
+    if (!aorta_json_get_int(value, &number)) return aorta_merge_copy(out, value);
+    aorta_merge_id(rank, number);
+    return true;
+}
+
+static uint64_t hash_of(struct aorta_json_value value) {
+    return value.length ? aorta_hash_bytes(value.text, value.length) : 0;
+}
+
+static uint64_t thread_key(const struct event *event) {
+    return hash_of(event->process) * 31 + hash_of(event->thread);
+}
+
+/* Threads that are named, not numbered ("tid": "PyTorch Profiler"), keep the name: *name_it. */
+static aorta_status put_thread(struct merge_rank *rank, const struct event *event, bool *name_it, int64_t *number) {
+    int64_t wanted = 0;
+    bool numbered = !aorta_json_is_string(event->thread) && aorta_json_get_int(event->thread, &wanted), added;
+    *name_it = false;
+    if (!event->thread.length) return NULL;
+    AORTA_TRY(aorta_merge_thread(&rank->threads, thread_key(event), numbered ? wanted : 0, number, &added));
+    *name_it = added && aorta_json_is_string(event->thread) && event->thread.length > 2;
+    aorta_text_printf(aorta_merge_sink_text(rank->sink), ", \"tid\": %" PRId64, *number);
+    return NULL;
+}
+
+static bool put_time(struct merge_rank *rank, const struct event *event) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    int64_t ns;
+    if (!event->time.length) return true;
+    aorta_text_puts(out, ", \"ts\": ");
+    if (!aorta_json_get_scaled(event->time, 3, &ns)) {
+        rank->odd++;
+        return aorta_merge_copy(out, event->time);
+    }
+    aorta_merge_time(rank, ns);
+    return true;
+}
+
+static bool text_is(struct aorta_json_value value, const char *text) {
+    return value.length == strlen(text) + 2 && memcmp(value.text + 1, text, value.length - 2) == 0;
+}
+
+static bool is_metadata_of_process(const struct event *event) {
+    return text_is(event->phase, "M") && event->name.length > 9 && memcmp(event->name.text, "\"process_", 9) == 0;
+}
+
+static bool is_device_work(const struct event *event) {
+    static const char *const categories[] = {"kernel", "gpu_memcpy", "gpu_memset",     "Kernel",
+                                             "Memcpy", "Memset",     "mtia_ccp_events"};
+    for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
+        if (text_is(event->category, categories[i])) return true;
+    return false;
+}
+
+static bool has_member(struct aorta_json_value object, const char *name) {
+    struct aorta_json_cursor cursor = aorta_json_members(object);
+    struct aorta_json_value key, value;
+    while (aorta_json_next_member(&cursor, &key, &value))
+        if (aorta_json_key_is(key, name)) return true;
+    return false;
+}
+
+/* Where only the process and thread of device work say on which device and stream it ran, which are written anew. */
+static void put_place(struct merge_rank *rank, const struct event *event, const char *comma) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    const struct {
+        const char *name;
+        struct aorta_json_value value;
+    } places[] = {{"device", event->process}, {"stream", event->thread}};
+    int64_t number;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (has_member(event->args, places[i].name) || !aorta_json_get_int(places[i].value, &number)) continue;
+        aorta_text_printf(out, "%s\"%s\": %" PRId64, comma, places[i].name, number);
+        comma = ", ";
+    }
+}
+
+static bool copy_args(struct merge_rank *rank, const struct event *event) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    const bool good = aorta_merge_copy(out, event->args);
+    if (!good || out->failed || !is_device_work(event) || out->data[out->length - 1] != '}') return good;
+    out->length--; /* the bracket that closes them */
+    put_place(rank, event, out->data[out->length - 1] == '{' ? "" : ", ");
+    aorta_text_puts(out, "}");
+    return true;
+}
+
+/* Names of streams on several devices: {"name": "stream 7"} becomes {"name": "GPU 1 stream 7"}. */
+static bool put_args(struct merge_rank *rank, const struct event *event) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    int64_t device;
+    if (!event->args.length) return true;
+    aorta_text_puts(out, ", \"args\": ");
+    bool names_thread = rank->several_devices && text_is(event->phase, "M") && text_is(event->name, "thread_name");
+    if (!names_thread || aorta_json_is_string(event->process) || !aorta_json_get_int(event->process, &device))
+        return copy_args(rank, event);
+    struct aorta_json_cursor cursor = aorta_json_members(event->args);
+    struct aorta_json_value key, value;
+    while (aorta_json_next_member(&cursor, &key, &value)) {
+        const char *name = aorta_json_key_is(key, "name") ? content_of(rank, value) : NULL;
+        if (!name || strncmp(name, "stream ", 7) != 0) continue;
+        aorta_text_printf(out, "{\"name\": \"GPU %" PRId64 " %s\"}", device, name);
+        return true;
+    }
+    return aorta_merge_copy(out, event->args);
+}
+
+/* Writes the members that stay as they are, each followed by a comma; *event gets the other members. */
+static bool put_members(struct merge_rank *rank, struct aorta_json_value value, struct event *event) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    struct aorta_json_value key, member;
+    struct aorta_json_cursor cursor = aorta_json_members(value);
+    if (value.text[0] != '{') return false;
+    while (aorta_json_next_member(&cursor, &key, &member)) {
+        struct aorta_json_value *place = rewritten(event, key);
+        if (place) {
+            *place = member;
+            continue;
+        }
+        if (aorta_json_key_is(key, "ph")) event->phase = member;
+        if (aorta_json_key_is(key, "name")) event->name = member;
+        if (aorta_json_key_is(key, "cat")) event->category = member;
+        if (!copy_key(out, key)) return false;
+        aorta_text_puts(out, ": ");
+        if (!aorta_merge_copy(out, member)) return false;
+        aorta_text_puts(out, ", ");
+    }
+    return aorta_json_well_formed(&cursor);
+}
+
+/* *readable: it is an event; else nothing was written. */
+static aorta_status put_event(struct merge_rank *rank, struct aorta_json_value value, bool *readable) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    size_t mark = out->length;
+    bool was_first = *rank->first, name_it = false;
+    int64_t thread = 0;
+    struct event event = {0};
+    aorta_merge_event(rank);
+    aorta_text_puts(out, "{");
+    *readable = put_members(rank, value, &event);
+    bool wanted = *readable && !is_metadata_of_process(&event);
+    if (wanted) {
+        aorta_text_printf(out, "\"pid\": %d", rank->source->rank);
+        AORTA_TRY(put_thread(rank, &event, &name_it, &thread));
+        *readable = put_time(rank, &event) && put_id(rank, "id", event.id) && put_id(rank, "bind_id", event.bound) &&
+                    put_args(rank, &event);
+        aorta_text_puts(out, "}");
+    }
+    if (!wanted || !*readable) {
+        if (!out->failed) out->length = mark;
+        *rank->first = was_first;
+        return NULL;
+    }
+    rank->events++;
+    const char *name = name_it ? content_of(rank, event.thread) : NULL;
+    if (name) aorta_merge_thread_name(rank, thread, name);
+    return NULL;
+}
+
+/* ---- the file ---- */
+
+static aorta_status put_events(struct merge_rank *rank, struct aorta_json_stream *stream) {
+    struct aorta_json_value value;
+    bool more, readable;
+    AORTA_TRY(aorta_json_stream_enter(stream, '['));
+    for (;;) {
+        AORTA_TRY(aorta_json_stream_element(stream, &value, &more));
+        if (!more) return NULL;
+        AORTA_TRY(put_event(rank, value, &readable));
+        if (!readable)
+            return AORTA_ERROR(AORTA_FORMAT, "%s: byte %lld: an event that is no valid JSON object", rank->source->path,
+                               (long long)aorta_json_stream_offset(stream));
+        AORTA_TRY(aorta_merge_sink_flush(rank->sink));
+    }
+}
+
+/* Facts about the rank are copied; what is too long for one (all stack frames, say) is named as left out. */
+static aorta_status keep_member(struct merge_rank *rank, struct aorta_json_stream *stream,
+                                struct aorta_json_value key) {
+    struct aorta_json_value value;
+    struct aorta_text *members = &rank->members;
+    size_t mark = members->length;
+    aorta_text_puts(members, ", ");
+    bool good = copy_key(members, key);
+    aorta_text_puts(members, ": ");
+    aorta_status status = aorta_json_stream_value(stream, &value);
+    if (!status && value.length > LONGEST_MEMBER)
+        aorta_text_printf(members, "\"left out: %zu bytes\"", value.length);
+    else if (!status)
+        good = aorta_merge_copy(members, value) && good;
+    if (!status && !good)
+        status = AORTA_ERROR(AORTA_FORMAT, "%s: byte %lld: no valid JSON", rank->source->path,
+                             (long long)aorta_json_stream_offset(stream));
+    if (!status) return aorta_text_check(members);
+    if (!members->failed) members->length = mark;
+    return status;
+}
+
+static aorta_status put_file(struct merge_rank *rank, struct aorta_json_stream *stream) {
+    char letter;
+    AORTA_TRY(aorta_json_stream_peek(stream, &letter));
+    if (letter == '[') return put_events(rank, stream); /* events alone: Chrome's other layout */
+    struct aorta_json_value key;
+    bool more;
+    AORTA_TRY(aorta_json_stream_enter(stream, '{'));
+    for (;;) {
+        AORTA_TRY(aorta_json_stream_member(stream, &key, &more));
+        if (!more) return NULL;
+        AORTA_TRY(aorta_json_key_is(key, "traceEvents") ? put_events(rank, stream) : keep_member(rank, stream, key));
+    }
+}
+
+aorta_status aorta_merge_kineto(struct merge_rank *rank) {
+    struct aorta_json_stream *stream;
+    const char *path = rank->source->trace->unpacked ? rank->source->trace->unpacked : rank->source->path;
+    AORTA_TRY(aorta_json_stream_open(path, &stream));
+    aorta_merge_process(rank);
+    aorta_status status = put_file(rank, stream);
+    if (status && rank->options && rank->options->recover && aorta_status_code(status) == AORTA_FORMAT) {
+        aorta_status_free(status);
+        status = NULL;
+        rank->lost++;
+    }
+    aorta_json_stream_close(stream);
+    return status;
+}

@@ -1,0 +1,375 @@
+/* A trace that is no Kineto file (rocprofv3's), written in Kineto's layout: device work, the calls behind it with flows
+ * between them, the ranges that the program marked. */
+#include "base/array.h"
+#include "base/json.h"
+#include "report/merge_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct writing {
+    struct merge_rank *rank;
+    const struct aorta_trace *trace;
+    struct aorta_text *out;
+    struct aorta_json json;
+    int64_t *threads;   /* numbers of the rows of the trace within the rank's process */
+    struct lane *lanes; /* the first of each stream has the stream's row; further ones are chained to it */
+    size_t lane_count, lane_capacity;
+    int64_t marks; /* the thread of ranges and steps whose thread is not known */
+};
+
+/* A row on the screen. Viewers want events of one row to nest (Perfetto drops other events, some viewers draw them
+ * wrong), but ROCm's streams run several kernels at once: a kernel that begins before the previous one has ended gets
+ * another row. */
+struct lane {
+    int64_t number, free_ns; /* its thread; end of the last work on it */
+    size_t next;             /* of the same stream; 0: none */
+};
+
+static const struct {
+    const char *category;
+} kinds[] = {
+    [AORTA_TRACE_KERNEL] = {"kernel"}, [AORTA_TRACE_COPY] = {"gpu_memcpy"}, [AORTA_TRACE_FILL] = {"gpu_memset"}};
+
+/* ---- pieces ---- */
+
+static void begin(struct writing *w, const char *phase, const char *category, const char *name) {
+    aorta_merge_event(w->rank);
+    aorta_json_begin(&w->json, w->out, 0);
+    aorta_json_object(&w->json);
+    aorta_json_key_string(&w->json, "ph", phase);
+    aorta_json_key_string(&w->json, "cat", category);
+    aorta_json_key_string(&w->json, "name", name);
+    aorta_json_key_int(&w->json, "pid", w->rank->source->rank);
+    w->rank->events++;
+}
+
+static void put_start(struct writing *w, int64_t thread, int64_t start_ns) {
+    aorta_json_key_int(&w->json, "tid", thread);
+    aorta_text_puts(w->out, ",\"ts\":");
+    aorta_merge_time(w->rank, start_ns);
+}
+
+static void put_range(struct writing *w, int64_t thread, int64_t start_ns, int64_t end_ns) {
+    uint64_t length = (uint64_t)end_ns - (uint64_t)start_ns; /* end is not before start */
+    put_start(w, thread, start_ns);
+    aorta_text_printf(w->out, ",\"dur\":%" PRIu64 ".%03u", length / 1000, (unsigned)(length % 1000));
+}
+
+static void put_flow(struct writing *w, const char *phase, int64_t thread, int64_t time_ns, uint64_t id) {
+    begin(w, phase, "ac2g", "ac2g");
+    put_start(w, thread, time_ns);
+    aorta_text_puts(w->out, ",\"id\":");
+    aorta_merge_id(w->rank, id > INT64_MAX ? INT64_MAX : (int64_t)id);
+    if (phase[0] == 'f') aorta_json_key_string(&w->json, "bp", "e");
+    aorta_json_object_end(&w->json);
+}
+
+/* ---- threads ---- */
+
+enum { STREAM_KEYS = 1, THREAD_KEYS = 2, MARK_KEYS = 3, FURTHER_KEYS = 4, KEYS };
+
+static aorta_status name_lane(struct writing *w, size_t lane, size_t stream_row, int nth) {
+    const struct aorta_trace_stream *stream = &w->trace->streams[stream_row];
+    bool added;
+    char name[96] = "", *end = name;
+    uint64_t key = lane < w->trace->stream_count ? lane * KEYS + STREAM_KEYS : lane * KEYS + FURTHER_KEYS;
+    AORTA_TRY(aorta_merge_thread(&w->rank->threads, key, nth == 1 ? stream->id : 0, &w->lanes[lane].number, &added));
+    if (w->rank->several_devices) end += snprintf(end, 32, "GPU %" PRId64 " ", stream->device);
+    end += snprintf(end, 32, "stream %" PRId64, stream->id);
+    if (nth > 1) snprintf(end, 24, " (%d)", nth);
+    aorta_merge_thread_name(w->rank, w->lanes[lane].number, name);
+    return NULL;
+}
+
+static aorta_status grow_lanes(struct writing *w) {
+    return aorta_array_reserve(&w->lanes, &w->lane_capacity, w->lane_count + 1, sizeof *w->lanes, "rows of a trace");
+}
+
+static aorta_status make_lanes(struct writing *w) {
+    for (size_t row = 0; row < w->trace->stream_count; row++) {
+        AORTA_TRY(grow_lanes(w));
+        w->lanes[w->lane_count++] = (struct lane){.free_ns = INT64_MIN};
+        AORTA_TRY(name_lane(w, row, row, 1));
+    }
+    return NULL;
+}
+
+/* The stream's first row that is free when the work starts. */
+static aorta_status take_lane(struct writing *w, const struct aorta_trace_work *work, int64_t *number) {
+    size_t lane = work->stream;
+    int nth = 1;
+    if (lane >= w->lane_count)
+        return AORTA_ERROR(AORTA_INTERNAL, "%s: work on stream %zu of %zu", w->trace->path, lane, w->lane_count);
+    for (; w->lanes[lane].free_ns > work->start_ns && w->lanes[lane].next; lane = w->lanes[lane].next) nth++;
+    if (w->lanes[lane].free_ns > work->start_ns) {
+        AORTA_TRY(grow_lanes(w));
+        size_t added = w->lane_count++;
+        w->lanes[lane].next = added;
+        w->lanes[added] = (struct lane){.free_ns = INT64_MIN};
+        AORTA_TRY(name_lane(w, added, work->stream, nth + 1));
+        lane = added;
+    }
+    w->lanes[lane].free_ns = work->end_ns;
+    *number = w->lanes[lane].number;
+    return NULL;
+}
+
+static aorta_status name_thread(struct writing *w, size_t row) {
+    const struct aorta_trace_thread *thread = &w->trace->threads[row];
+    bool added;
+    char name[48];
+    AORTA_TRY(aorta_merge_thread(&w->rank->threads, row * KEYS + THREAD_KEYS, thread->id, &w->threads[row], &added));
+    snprintf(name, sizeof name, "thread %" PRId64, thread->id);
+    aorta_merge_thread_name(w->rank, w->threads[row], name);
+    return NULL;
+}
+
+/* Named only where it is used. */
+static aorta_status name_marks(struct writing *w) {
+    bool added, used = w->trace->wait_count > 0;
+    for (size_t i = 0; i < w->trace->step_count; i++) used |= w->trace->steps[i].start_ns != INT64_MIN;
+    for (size_t i = 0; i < w->trace->annotation_count; i++)
+        used |= w->trace->annotations[i].thread >= w->trace->thread_count;
+    if (!used) return NULL;
+    AORTA_TRY(aorta_merge_thread(&w->rank->threads, MARK_KEYS, 0, &w->marks, &added));
+    aorta_merge_thread_name(w->rank, w->marks, "steps");
+    return NULL;
+}
+
+/* ---- device work ---- */
+
+static void put_collective(struct writing *w, const struct aorta_trace_collective *facts) {
+    const struct aorta_trace *trace = w->trace;
+    if (facts->name != AORTA_TRACE_NONE)
+        aorta_json_key_string(&w->json, "Collective name", aorta_trace_text(trace, facts->name));
+    else if (facts->named)
+        aorta_json_key_string(&w->json, "Collective name", aorta_collective_name(facts->kind));
+    if (facts->in_elements >= 0) aorta_json_key_int(&w->json, "In msg nelems", facts->in_elements);
+    if (facts->out_elements >= 0) aorta_json_key_int(&w->json, "Out msg nelems", facts->out_elements);
+    if (facts->group_size >= 0) aorta_json_key_int(&w->json, "Group size", facts->group_size);
+    if (facts->dtype != AORTA_TRACE_NONE)
+        aorta_json_key_string(&w->json, "dtype", aorta_trace_text(trace, facts->dtype));
+    if (facts->group != AORTA_TRACE_NONE)
+        aorta_json_key_string(&w->json, "Process Group Name",
+                              aorta_trace_text(trace, trace->groups[facts->group].name));
+    if (facts->sequence >= 0) aorta_json_key_int(&w->json, "Seq", facts->sequence);
+}
+
+/* "64x2x1 of 256x1x1" */
+static void put_geometry(struct writing *w, const char *geometry) {
+    int extents[6];
+    if (sscanf(geometry, "%dx%dx%d of %dx%dx%d", &extents[0], &extents[1], &extents[2], &extents[3], &extents[4],
+               &extents[5]) != 6)
+        return;
+    for (int i = 0; i < 2; i++) {
+        aorta_json_key_array(&w->json, i ? "block" : "grid");
+        for (int j = 0; j < 3; j++) aorta_json_int(&w->json, extents[3 * i + j]);
+        aorta_json_array_end(&w->json);
+    }
+}
+
+static void put_stream(struct writing *w, const char *key, const struct aorta_trace_stream *stream) {
+    if (stream->context >= 0) aorta_json_key_int(&w->json, "context", stream->context);
+    aorta_json_key_int(&w->json, key, stream->id);
+}
+
+static aorta_status put_work(struct writing *w, const struct aorta_trace_work *work) {
+    const struct aorta_trace *trace = w->trace;
+    int64_t lane;
+    AORTA_TRY(take_lane(w, work, &lane));
+    begin(w, "X", kinds[work->kind].category, aorta_trace_text(trace, work->name));
+    put_range(w, lane, work->start_ns, work->end_ns);
+    aorta_json_key_object(&w->json, "args");
+    aorta_json_key_int(&w->json, "device", work->device);
+    put_stream(w, "stream", &trace->streams[work->stream]);
+    if (work->graph) aorta_json_key_int(&w->json, "graph node id", 1);
+    if (work->geometry != AORTA_TRACE_NONE) put_geometry(w, aorta_trace_text(trace, work->geometry));
+    if (work->queue != AORTA_TRACE_NONE) aorta_json_key_int(&w->json, "hsa_queue", trace->queues[work->queue].id);
+    if (work->correlation && work->correlation <= INT64_MAX)
+        aorta_json_key_int(&w->json, "correlation", (int64_t)work->correlation);
+    if (work->bytes >= 0) aorta_json_key_int(&w->json, "bytes", work->bytes);
+    if (work->collective != AORTA_TRACE_NONE) put_collective(w, &trace->collectives[work->collective]);
+    aorta_json_object_end(&w->json);
+    aorta_json_object_end(&w->json);
+    if (work->call == AORTA_TRACE_NONE) return NULL;
+    const struct aorta_trace_call *call = &trace->calls[work->call];
+    put_flow(w, "s", w->threads[call->thread], call->start_ns, work->correlation);
+    put_flow(w, "f", lane, work->start_ns, work->correlation);
+    return NULL;
+}
+
+/* ---- the host ---- */
+
+static void put_call(struct writing *w, const struct aorta_trace_call *call) {
+    begin(w, "X", "cuda_runtime", aorta_trace_text(w->trace, call->name));
+    put_range(w, w->threads[call->thread], call->start_ns, call->end_ns);
+    if (call->correlation && call->correlation <= INT64_MAX) {
+        aorta_json_key_object(&w->json, "args");
+        aorta_json_key_int(&w->json, "correlation", (int64_t)call->correlation);
+        aorta_json_object_end(&w->json);
+    }
+    aorta_json_object_end(&w->json);
+}
+
+static void put_list(struct writing *w, const char *key, uint32_t text) {
+    if (text == AORTA_TRACE_NONE) return;
+    const char *list = aorta_trace_text(w->trace, text);
+    struct aorta_text copy = {0};
+    if (aorta_merge_copy(&copy, (struct aorta_json_value){list, strlen(list)})) {
+        aorta_json_key(&w->json, key);
+        aorta_text_append(w->out, copy.data, copy.length);
+    }
+    aorta_text_free(&copy);
+}
+
+/* Ranges of the program are written as such; what a capture says of a graph's work is found again. */
+static void put_operation(struct writing *w, const struct aorta_trace_operation *operation) {
+    if (operation->range || operation->captured != AORTA_TRACE_NONE) return;
+    begin(w, "X", "cpu_op", aorta_trace_text(w->trace, operation->name));
+    put_range(w, w->threads[operation->thread], operation->start_ns, operation->end_ns);
+    aorta_json_key_object(&w->json, "args");
+    if (operation->sequence >= 0) aorta_json_key_int(&w->json, "Sequence number", operation->sequence);
+    if (operation->gradient) aorta_json_key_int(&w->json, "Fwd thread id", 1);
+    if (operation->inputs != AORTA_TRACE_NONE) {
+        const struct aorta_trace_inputs *inputs = &w->trace->inputs[operation->inputs];
+        put_list(w, "Input Dims", inputs->dims);
+        put_list(w, "Input type", inputs->types);
+        put_list(w, "Input Strides", inputs->strides);
+        put_list(w, "Concrete Inputs", inputs->values);
+    }
+    aorta_json_object_end(&w->json);
+    aorta_json_object_end(&w->json);
+}
+
+/* ---- waits ---- */
+
+static void put_wait_call(struct writing *w, const char *name, int64_t at_ns, int64_t correlation) {
+    begin(w, "X", "cuda_runtime", name);
+    put_range(w, w->marks, at_ns, at_ns);
+    aorta_json_key_object(&w->json, "args");
+    aorta_json_key_int(&w->json, "correlation", correlation);
+    aorta_json_object_end(&w->json);
+    aorta_json_object_end(&w->json);
+}
+
+static void put_wait_facts(struct writing *w, const struct aorta_trace_wait *wait, int64_t correlation,
+                           int64_t recorded) {
+    const bool host = wait->stream == AORTA_TRACE_NONE, event = wait->recorded_ns != INT64_MIN;
+    const struct aorta_trace_stream *on = &w->trace->streams[wait->on];
+    begin(w, "X", "cuda_sync", !host ? "Stream Wait Event" : event ? "Event Sync" : "Stream Sync");
+    put_range(w, w->marks, wait->asked_ns, wait->asked_ns);
+    aorta_json_key_object(&w->json, "args");
+    aorta_json_key_int(&w->json, "device", on->device);
+    aorta_json_key_int(&w->json, "context", on->context);
+    aorta_json_key_int(&w->json, "stream", host ? on->id : w->trace->streams[wait->stream].id);
+    aorta_json_key_int(&w->json, "correlation", correlation);
+    aorta_json_key_int(&w->json, "wait_on_stream", on->id);
+    aorta_json_key_int(&w->json, "wait_on_cuda_event_record_corr_id", recorded);
+    aorta_json_object_end(&w->json);
+    aorta_json_object_end(&w->json);
+}
+
+/* Calls that ask for events are not in calls[]: here they get numbers that no other call has. */
+static void put_wait(struct writing *w, const struct aorta_trace_wait *wait, size_t number) {
+    static const int64_t first = INT64_C(1) << 61;
+    const int64_t recorded = first + 2 * (int64_t)number;
+    int64_t correlation = recorded + 1;
+    if (wait->call != AORTA_TRACE_NONE) {
+        const uint64_t own = w->trace->calls[wait->call].correlation;
+        if (!own || own > INT64_MAX || wait->on == AORTA_TRACE_NONE) return;
+        correlation = (int64_t)own;
+    } else {
+        put_wait_call(w, "cudaStreamWaitEvent", wait->asked_ns, correlation);
+    }
+    if (wait->on == AORTA_TRACE_NONE) return;
+    if (wait->recorded_ns != INT64_MIN) put_wait_call(w, "cudaEventRecord", wait->recorded_ns, recorded);
+    put_wait_facts(w, wait, correlation, recorded);
+}
+
+/* ---- ranges ---- */
+
+static void put_annotation(struct writing *w, const char *name, uint32_t thread, int64_t start_ns, int64_t end_ns) {
+    begin(w, "X", "user_annotation", name);
+    put_range(w, thread < w->trace->thread_count ? w->threads[thread] : w->marks, start_ns, end_ns);
+    aorta_json_object_end(&w->json);
+}
+
+static void put_step(struct writing *w, const struct aorta_trace_step *step) {
+    char name[48];
+    if (step->start_ns == INT64_MIN) return;
+    snprintf(name, sizeof name, "ProfilerStep#%" PRId64, step->number);
+    put_annotation(w, name, AORTA_TRACE_NONE, step->start_ns, step->end_ns);
+}
+
+static aorta_status put_all(struct writing *w) {
+    const struct aorta_trace *trace = w->trace;
+    aorta_merge_process(w->rank);
+    AORTA_TRY(make_lanes(w));
+    for (size_t i = 0; i < trace->thread_count; i++) AORTA_TRY(name_thread(w, i));
+    AORTA_TRY(name_marks(w));
+    for (size_t i = 0; i < trace->step_count; i++) put_step(w, &trace->steps[i]);
+    for (size_t i = 0; i < trace->annotation_count; i++) {
+        const struct aorta_trace_annotation *a = &trace->annotations[i];
+        put_annotation(w, aorta_trace_text(trace, a->name), a->thread, a->start_ns, a->end_ns);
+        AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
+    }
+    for (size_t i = 0; i < trace->operation_count; i++) {
+        put_operation(w, &trace->operations[i]);
+        AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
+    }
+    for (size_t i = 0; i < trace->wait_count; i++) {
+        put_wait(w, &trace->waits[i], i);
+        AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
+    }
+    for (size_t i = 0; i < trace->call_count; i++) {
+        if (trace->calls[i].kind == AORTA_CALL_COLLECTIVE) continue; /* a reader finds it again */
+        put_call(w, &trace->calls[i]);
+        AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
+    }
+    for (size_t i = 0; i < trace->work_count; i++) {
+        AORTA_TRY(put_work(w, &trace->work[i]));
+        AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
+    }
+    return NULL;
+}
+
+static void put_devices(const struct aorta_trace *trace, struct aorta_text *out) {
+    struct aorta_json json;
+    if (!trace->device_count) return;
+    aorta_text_puts(out, ", \"deviceProperties\": ");
+    aorta_json_begin(&json, out, 0);
+    aorta_json_array(&json);
+    for (size_t i = 0; i < trace->device_count; i++) {
+        const struct aorta_trace_device *device = &trace->devices[i];
+        aorta_json_object(&json);
+        aorta_json_key_int(&json, "id", device->id);
+        if (device->name != AORTA_TRACE_NONE)
+            aorta_json_key_string(&json, "name", aorta_trace_text(trace, device->name));
+        if (device->memory_bytes >= 0) aorta_json_key_int(&json, "totalGlobalMem", device->memory_bytes);
+        if (device->multiprocessors >= 0) aorta_json_key_int(&json, "numSms", device->multiprocessors);
+        if (device->major >= 0) aorta_json_key_int(&json, "computeMajor", device->major);
+        if (device->minor >= 0) aorta_json_key_int(&json, "computeMinor", device->minor);
+        aorta_json_object_end(&json);
+    }
+    aorta_json_array_end(&json);
+}
+
+aorta_status aorta_merge_model(struct merge_rank *rank) {
+    const struct aorta_trace *trace = rank->source->trace;
+    struct writing w = {
+        .rank = rank,
+        .trace = trace,
+        .out = aorta_merge_sink_text(rank->sink),
+        .threads = calloc(trace->thread_count + 1, sizeof *w.threads),
+    };
+    aorta_status status = NULL;
+    if (!w.threads) status = AORTA_ERROR(AORTA_MEMORY, "%s: no memory to write it", trace->path);
+    if (!status) status = put_all(&w);
+    put_devices(trace, &rank->members);
+    free(w.lanes);
+    free(w.threads);
+    return status;
+}

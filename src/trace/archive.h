@@ -1,0 +1,51 @@
+/* Packed files: what they are by their first bytes, and libarchive, which unpacks what zlib does not. The library is
+ * opened when it is needed, so that neither the build nor the package depends on it. */
+#ifndef AORTA_TRACE_ARCHIVE_H
+#define AORTA_TRACE_ARCHIVE_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum aorta_packing {
+    AORTA_PACKING_NONE,
+    AORTA_PACKING_GZIP,    /* a stream, unpacked by zlib */
+    AORTA_PACKING_STREAM,  /* zstd, xz, bzip2, lz4 */
+    AORTA_PACKING_ARCHIVE, /* zip, tar: files in a file */
+};
+/* By the first bytes; a tar needs 262 of them. */
+enum aorta_packing aorta_packing_of(const char *bytes, size_t length);
+/* The name without ".gz", ".zst", …: its length. */
+size_t aorta_packing_strip(const char *path);
+/* Whether it ends as archives do: ".zip", ".tar", ".tgz", ".tar.gz", … */
+bool aorta_packing_is_archive_name(const char *path);
+
+/* Where the library is, into `path`; false: nowhere. */
+bool aorta_archive_library(char *path, size_t capacity);
+
+/* An open archive; with `stream` a single file without a name. */
+struct aorta_archive;
+/* Reads from the descriptor, which stays the caller's. `path` is for messages and borrowed. AORTA_UNSUPPORTED: the
+ * library is not installed. */
+AORTA_MUST_USE aorta_status aorta_archive_open(const char *path, int file, bool stream, struct aorta_archive **archive);
+void aorta_archive_close(struct aorta_archive *archive); /* NULL is fine */
+/* Texts are valid until the next call. */
+struct aorta_archive_member {
+    const char *name; /* NULL: the end */
+    const char *link; /* the name that a link has instead of bytes; NULL: no link */
+    bool symbolic;    /* that name begins in the link's folder, not in the archive's */
+    bool file;        /* regular, no link */
+    int64_t bytes;    /* 0: not known */
+};
+/* The next member. AORTA_FORMAT: broken. */
+AORTA_MUST_USE aorta_status aorta_archive_next(struct aorta_archive *archive, struct aorta_archive_member *member);
+/* Up to `capacity` bytes of it; *got is 0 at its end. */
+AORTA_MUST_USE aorta_status aorta_archive_read(struct aorta_archive *archive, char *buffer, size_t capacity,
+                                               size_t *got);
+/* Whether the last failure was for data that end early. */
+bool aorta_archive_truncated(const struct aorta_archive *archive);
+
+#endif

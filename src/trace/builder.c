@@ -1,0 +1,457 @@
+#include "trace/builder_internal.h"
+
+#include "base/array.h"
+#include "base/hash.h"
+#include "base/sort.h"
+#include "trace/texts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- memory ---- */
+
+void *aorta_trace_rows_add(struct aorta_trace_builder *builder, struct trace_rows *rows, size_t row_bytes) {
+    if (builder->failed) return NULL;
+    if (!aorta_array_fit(&rows->items, &rows->capacity, rows->count + 1, row_bytes)) {
+        builder->failed = true;
+        return NULL;
+    }
+    return memset((char *)rows->items + rows->count++ * row_bytes, 0, row_bytes);
+}
+
+void aorta_trace_rows_free(struct trace_rows *rows) {
+    free(rows->items);
+    *rows = (struct trace_rows){0};
+}
+
+static uint64_t hash_of_key(const void *of, uint32_t number) {
+    const struct trace_keys *set = of;
+    return aorta_hash_bytes(set->keys[number], sizeof set->keys[0]);
+}
+
+static bool is_key(const void *of, uint32_t number, const void *key) {
+    const struct trace_keys *set = of;
+    return !memcmp(set->keys[number], key, sizeof set->keys[0]);
+}
+
+uint32_t aorta_trace_add_key(struct aorta_trace_builder *builder, struct trace_keys *set, int64_t a, int64_t b,
+                             int64_t c) {
+    const int64_t key[3] = {a, b, c};
+    if (set->count && is_key(set, (uint32_t)set->count - 1, key)) return (uint32_t)set->count - 1;
+    if (builder->failed) return AORTA_TRACE_NONE;
+    if (!aorta_array_fit(&set->keys, &set->capacity, set->count + 1, sizeof set->keys[0]) ||
+        !aorta_table_reserve(&set->table, set->count + 1, hash_of_key, set)) {
+        builder->failed = true;
+        return AORTA_TRACE_NONE;
+    }
+    uint32_t *slot = aorta_table_slot(&set->table, aorta_hash_bytes(key, sizeof key), is_key, set, key);
+    if (*slot) return *slot - 1;
+    memcpy(set->keys[set->count], key, sizeof key);
+    *slot = (uint32_t)++set->count;
+    return *slot - 1;
+}
+
+aorta_status aorta_trace_builder_create(enum aorta_trace_format format, const char *path,
+                                        const struct aorta_trace_options *options,
+                                        struct aorta_trace_builder **builder) {
+    struct aorta_trace_builder *self = calloc(1, sizeof *self);
+    struct aorta_trace *trace = calloc(1, sizeof *trace);
+    struct aorta_trace_texts *texts = calloc(1, sizeof *texts);
+    char *copy = strdup(path);
+    if (!self || !trace || !texts || !copy) {
+        free(self);
+        free(trace);
+        free(texts);
+        free(copy);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", path);
+    }
+    *trace = (struct aorta_trace){.format = format,
+                                  .path = copy,
+                                  .rank = -1,
+                                  .world = -1,
+                                  .process = -1,
+                                  .base_ns = INT64_MIN,
+                                  .backend = AORTA_TRACE_NONE,
+                                  .note = AORTA_TRACE_NONE,
+                                  .library = AORTA_TRACE_NONE,
+                                  .texts = texts};
+    for (int i = 0; i < AORTA_REASON_COUNT; i++) trace->warnings[i].offset = -1;
+    self->trace = trace;
+    self->patterns = options ? options->patterns : NULL;
+    self->keeps_functions = options && options->functions;
+    *builder = self;
+    return NULL;
+}
+
+static void free_keys(struct trace_keys *set) {
+    free(set->keys);
+    aorta_table_free(&set->table);
+}
+
+void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {
+    if (!builder) return;
+    const struct aorta_trace_group *groups = builder->groups.items;
+    for (size_t i = 0; i < builder->groups.count; i++) free(groups[i].ranks);
+    struct trace_rows *rows[] = {
+        &builder->pending,     &builder->calls,         &builder->other_calls,  &builder->annotations,
+        &builder->steps,       &builder->operations,    &builder->runs,         &builder->event_waits,
+        &builder->wait_facts,  &builder->functions,     &builder->modules,      &builder->requests,
+        &builder->collectives, &builder->request_facts, &builder->shapes,       &builder->inputs,
+        &builder->groups,      &builder->devices,       &builder->thread_names, &builder->frames,
+        &builder->allocations, &builder->capture_marks, &builder->launches,     &builder->graphs,
+        &builder->captured};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) free(rows[i]->items);
+    free_keys(&builder->streams);
+    free_keys(&builder->queues);
+    free_keys(&builder->threads);
+    free_keys(&builder->shape_keys);
+    free_keys(&builder->input_keys);
+    free_keys(&builder->step_keys);
+    free_keys(&builder->group_keys);
+    free_keys(&builder->rank_lists);
+    for (int i = 0; i < TRACE_MAP_COUNT; i++) free(builder->maps[i].items);
+    free(builder->meanings);
+    aorta_trace_free(builder->trace);
+    free(builder);
+}
+
+struct aorta_trace *aorta_trace_builder_head(struct aorta_trace_builder *builder) {
+    return builder->trace;
+}
+
+static bool time_fits(int64_t ns) {
+    return ns >= INT64_MIN / 4 && ns <= INT64_MAX / 2;
+}
+
+bool aorta_trace_times_fit(int64_t start_ns, int64_t end_ns) {
+    return time_fits(start_ns) && time_fits(end_ns);
+}
+
+void aorta_trace_builder_fail(struct aorta_trace_builder *builder) {
+    builder->failed = true;
+}
+
+void aorta_trace_builder_warn(struct aorta_trace_builder *builder, enum aorta_trace_reason reason, int64_t offset) {
+    struct aorta_trace_warning *warning = &builder->trace->warnings[reason];
+    if (!warning->count++) warning->offset = offset;
+}
+
+/* ---- what is stored once ---- */
+
+uint32_t aorta_trace_builder_text(struct aorta_trace_builder *builder, const char *text, size_t length) {
+    uint32_t number = builder->failed ? AORTA_TRACE_NONE : aorta_trace_texts_add(builder->trace->texts, text, length);
+    if (number == AORTA_TRACE_NONE) builder->failed = true;
+    return number;
+}
+
+/* NULL (and failed) when memory is exhausted. Valid until the next text is added. */
+static struct trace_meaning *meaning_of(struct aorta_trace_builder *builder, uint32_t text) {
+    if (builder->failed) return NULL;
+    if (!aorta_array_extend(&builder->meanings, &builder->meaning_count, (size_t)text + 1, sizeof *builder->meanings)) {
+        builder->failed = true;
+        return NULL;
+    }
+    return &builder->meanings[text];
+}
+
+struct aorta_kernel_kind aorta_trace_kernel_kind(struct aorta_trace_builder *builder, uint32_t name) {
+    struct trace_meaning *meaning = name == AORTA_TRACE_NONE ? NULL : meaning_of(builder, name);
+    if (!meaning) return (struct aorta_kernel_kind){AORTA_KERNEL_COMPUTE, AORTA_COLLECTIVE_OTHER, false};
+    if (!meaning->kernel_known) {
+        meaning->kernel = aorta_kernel_classify(aorta_trace_text(builder->trace, name), builder->patterns);
+        meaning->kernel_known = true;
+    }
+    return meaning->kernel;
+}
+
+bool aorta_trace_builder_keeps_functions(const struct aorta_trace_builder *builder) {
+    return builder->keeps_functions;
+}
+
+enum aorta_work_class aorta_trace_work_class(struct aorta_trace_builder *builder, uint32_t name) {
+    struct trace_meaning *meaning = name == AORTA_TRACE_NONE ? NULL : meaning_of(builder, name);
+    if (!meaning) return AORTA_WORK_OTHER;
+    if (!meaning->class_known) {
+        meaning->work_class = (uint8_t)aorta_kernel_work_class(aorta_trace_text(builder->trace, name));
+        meaning->class_known = true;
+    }
+    return (enum aorta_work_class)meaning->work_class;
+}
+
+uint32_t aorta_trace_builder_stream(struct aorta_trace_builder *builder, int64_t device, int64_t context, int64_t id) {
+    return aorta_trace_add_key(builder, &builder->streams, device, context, id);
+}
+
+uint32_t aorta_trace_builder_queue(struct aorta_trace_builder *builder, int64_t device, int64_t id, uint32_t type) {
+    return aorta_trace_add_key(builder, &builder->queues, device, id, type);
+}
+
+uint32_t aorta_trace_builder_thread(struct aorta_trace_builder *builder, int64_t process, int64_t id) {
+    return aorta_trace_add_key(builder, &builder->threads, process, id, 0);
+}
+
+void aorta_trace_builder_thread_name(struct aorta_trace_builder *builder, uint32_t thread, uint32_t name) {
+    uint32_t *row = aorta_trace_rows_add(builder, &builder->thread_names, 2 * sizeof *row);
+    if (!row) return;
+    row[0] = thread;
+    row[1] = name;
+}
+
+/* The same number for the same ranks; 0 for none, -1 where they are not known. */
+static int64_t number_list(struct aorta_trace_builder *builder, const int32_t *ranks, size_t count) {
+    int64_t number = 0;
+    for (size_t i = 0; ranks && i < count; i++)
+        number = (int64_t)aorta_trace_add_key(builder, &builder->rank_lists, number, ranks[i], 0) + 1;
+    return ranks ? number : -1;
+}
+
+uint32_t aorta_trace_builder_group(struct aorta_trace_builder *builder, uint32_t name, uint32_t description,
+                                   int32_t size, const int32_t *ranks, size_t rank_count) {
+    int32_t *copy = NULL;
+    if (ranks) {
+        copy = malloc((rank_count + 1) * sizeof *copy);
+        if (!copy) {
+            builder->failed = true;
+            return AORTA_TRACE_NONE;
+        }
+        memcpy(copy, ranks, rank_count * sizeof *copy);
+        aorta_sort_int32(copy, rank_count);
+    }
+    const int64_t list = number_list(builder, copy, rank_count), names = (int64_t)((uint64_t)name << 32 | description);
+    const uint32_t number = aorta_trace_add_key(builder, &builder->group_keys, names, size, list);
+    const bool known = number < builder->groups.count;
+    struct aorta_trace_group *group = known ? NULL : aorta_trace_rows_add(builder, &builder->groups, sizeof *group);
+    if (group)
+        *group = (struct aorta_trace_group){name, description, size, copy, copy ? rank_count : 0};
+    else
+        free(copy);
+    return builder->failed ? AORTA_TRACE_NONE : number;
+}
+
+/* ---- rows ---- */
+
+void aorta_trace_builder_work(struct aorta_trace_builder *builder, const struct aorta_trace_work *work,
+                              int64_t operation, const struct aorta_trace_collective *collective, int64_t offset) {
+    struct trace_pending *row = aorta_trace_rows_add(builder, &builder->pending, sizeof *row);
+    if (!row) return;
+    *row = (struct trace_pending){*work, operation, offset};
+    row->work.call = row->work.shape = row->work.operation = AORTA_TRACE_NONE;
+    row->work.collective = row->work.geometry = AORTA_TRACE_NONE;
+    if (row->work.end_ns < row->work.start_ns) {
+        aorta_trace_builder_warn(builder, AORTA_REASON_NEGATIVE_DURATION, offset);
+        row->work.end_ns = row->work.start_ns;
+    }
+    if (!collective) return;
+    struct aorta_trace_collective *facts = aorta_trace_rows_add(builder, &builder->collectives, sizeof *facts);
+    if (!facts) return;
+    *facts = *collective;
+    facts->annotation = AORTA_TRACE_NONE;
+    aorta_trace_collective_complete(builder->trace, facts);
+    row->work.collective = (uint32_t)builder->collectives.count - 1;
+}
+
+struct trace_meaning *aorta_trace_operation_meaning(struct aorta_trace_builder *builder, uint32_t name,
+                                                    const struct aorta_operation *operation) {
+    static const char empty[] = "aten::empty"; /* values are stored where they say what is computed or allocated */
+    struct trace_meaning *meaning = meaning_of(builder, name);
+    if (!meaning || meaning->operation_known) return meaning;
+    meaning->counted = aorta_operation_wanted(operation->name, operation->name_length);
+    meaning->reads_values = meaning->counted && aorta_operation_reads_values(operation);
+    meaning->keeps_values = meaning->reads_values || (operation->name_length >= sizeof empty - 1 &&
+                                                      !memcmp(operation->name, empty, sizeof empty - 1));
+    meaning->operation_known = true;
+    return meaning;
+}
+
+static bool is_product(struct aorta_trace_builder *builder, uint32_t name) {
+    struct trace_meaning *meaning = meaning_of(builder, name);
+    if (!meaning) return false;
+    if (!meaning->product_known) {
+        meaning->product = aorta_kernel_is_gemm(aorta_trace_text(builder->trace, name));
+        meaning->product_known = true;
+    }
+    return meaning->product;
+}
+
+void aorta_trace_builder_geometry(struct aorta_trace_builder *builder, const int64_t blocks[3],
+                                  const int64_t threads[3]) {
+    if (builder->failed || !builder->pending.count) return;
+    struct trace_pending *row = (struct trace_pending *)builder->pending.items + builder->pending.count - 1;
+    for (int axis = 0; axis < 3; axis++)
+        if (blocks[axis] <= 0 || threads[axis] <= 0) return;
+    if (row->work.name == AORTA_TRACE_NONE || !is_product(builder, row->work.name)) return;
+    char text[128];
+    int length = snprintf(text, sizeof text, "%" PRId64 "x%" PRId64 "x%" PRId64 " of %" PRId64 "x%" PRId64 "x%" PRId64,
+                          blocks[0], blocks[1], blocks[2], threads[0], threads[1], threads[2]);
+    row->work.geometry = aorta_trace_builder_text(builder, text, (size_t)length);
+}
+
+bool aorta_trace_builder_captures(const struct aorta_trace_builder *builder) {
+    return builder->captures_before || builder->capture_marks.count > 0;
+}
+
+void aorta_trace_builder_launch(struct aorta_trace_builder *builder, uint64_t correlation, uint32_t kernel,
+                                int64_t operation) {
+    struct trace_launch *row = aorta_trace_rows_add(builder, &builder->launches, sizeof *row);
+    if (row) *row = (struct trace_launch){correlation, operation, kernel};
+}
+
+static void mark_capture(struct aorta_trace_builder *builder, const struct aorta_trace_call *call, bool begins) {
+    struct trace_capture_mark *row = aorta_trace_rows_add(builder, &builder->capture_marks, sizeof *row);
+    if (row) *row = (struct trace_capture_mark){call->start_ns, call->end_ns, call->thread, begins};
+}
+
+static void classify_call(const char *name, struct trace_meaning *meaning) {
+    enum aorta_trace_call_kind kind = AORTA_CALL_OTHER;
+    meaning->call_matters = aorta_trace_call_classify(name, &kind);
+    meaning->call_kind = (uint8_t)kind;
+    meaning->event_wait = strstr(name, "StreamWaitEvent") != NULL;
+    meaning->capture_begins = strstr(name, "StreamBeginCapture") != NULL;
+    meaning->capture_ends = strstr(name, "StreamEndCapture") != NULL;
+    meaning->call_known = true;
+}
+
+/* Calls of no known kind are stored separately: the end adds those that launched something. */
+bool aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct aorta_trace_call *call) {
+    struct trace_meaning *meaning = meaning_of(builder, call->name);
+    if (!meaning) return false;
+    if (!meaning->call_known) classify_call(aorta_trace_text(builder->trace, call->name), meaning);
+    if (meaning->capture_begins || meaning->capture_ends) mark_capture(builder, call, meaning->capture_begins);
+    if (!meaning->call_matters && !meaning->event_wait && !call->correlation) return false;
+    struct trace_rows *rows = meaning->event_wait     ? &builder->event_waits
+                              : meaning->call_matters ? &builder->calls
+                                                      : &builder->other_calls;
+    struct aorta_trace_call *row = aorta_trace_rows_add(builder, rows, sizeof *row);
+    if (!row) return false;
+    *row = *call;
+    row->kind = meaning->call_kind;
+    return rows == &builder->calls;
+}
+
+void aorta_trace_builder_request(struct aorta_trace_builder *builder, int64_t start_ns, int64_t end_ns, uint32_t thread,
+                                 const struct aorta_trace_collective *collective) {
+    struct aorta_trace_collective *facts = aorta_trace_rows_add(builder, &builder->request_facts, sizeof *facts);
+    struct trace_request *row = aorta_trace_rows_add(builder, &builder->requests, sizeof *row);
+    if (!facts || !row) return;
+    *facts = *collective;
+    facts->annotation = AORTA_TRACE_NONE;
+    aorta_trace_collective_complete(builder->trace, facts);
+    *row = (struct trace_request){start_ns, end_ns, thread, (uint32_t)builder->request_facts.count - 1};
+}
+
+/* ---- what the program marked ---- */
+
+/* The number of ProfilerStep#N; -1 if the name is none. */
+static int64_t step_number(const char *name) {
+    static const char prefix[] = "ProfilerStep#";
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0) return -1;
+    const char *digits = name + sizeof prefix - 1;
+    size_t length = strspn(digits, "0123456789");
+    return length && length <= 18 && !digits[length] ? strtoll(digits, NULL, 10) : -1;
+}
+
+/* PyTorch's data loader marks each batch so, and so do we. */
+static bool waits_for_data(const char *name) {
+    static const char prefix[] = "enumerate(DataLoader)#";
+    return !strncmp(name, prefix, sizeof prefix - 1);
+}
+
+/* Calls of MPI that communicate or wait for it, as a range around each names them: MPI_Sendrecv, PMPI_Iallreduce. */
+static bool communicates(const char *name) {
+    static const char *const words[] = {"Send",      "Recv",     "Bsend",      "Ssend",      "Rsend",
+                                        "Wait",      "Probe",    "Allreduce",  "Reduce",     "Bcast",
+                                        "Scan",      "Exscan",   "Allgather",  "Gather",     "Scatter",
+                                        "Alltoall",  "Barrier",  "Put",        "Accumulate", "Win_fence",
+                                        "Neighbor_", "Win_lock", "Win_unlock", "Win_flush",  "Win_wait"};
+    if (*name == 'P') name++;
+    if (strncmp(name, "MPI_", 4) != 0) return false;
+    name += 4;
+    if (*name == 'I') name++;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strncasecmp(name, words[i], strlen(words[i]))) return true;
+    return !strcmp(name, "Get") || !strcmp(name, "Rget");
+}
+
+static struct aorta_trace_step *find_step(struct aorta_trace_builder *builder, int64_t number) {
+    const uint32_t row = aorta_trace_add_key(builder, &builder->step_keys, number, 0, 0);
+    if (row < builder->steps.count) return (struct aorta_trace_step *)builder->steps.items + row;
+    struct aorta_trace_step *step = aorta_trace_rows_add(builder, &builder->steps, sizeof *step);
+    if (step) *step = (struct aorta_trace_step){number, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN};
+    return step;
+}
+
+static void widen(int64_t *start_ns, int64_t *end_ns, int64_t from_ns, int64_t to_ns) {
+    if (*start_ns == INT64_MIN || from_ns < *start_ns) *start_ns = from_ns;
+    if (*end_ns == INT64_MIN || to_ns > *end_ns) *end_ns = to_ns;
+}
+
+/* INT64_MIN: the file does not say. */
+static void widen_known(int64_t *start_ns, int64_t *end_ns, int64_t from_ns, int64_t to_ns) {
+    if (from_ns != INT64_MIN) widen(start_ns, end_ns, from_ns, to_ns);
+}
+
+void aorta_trace_add_step(struct aorta_trace_builder *builder, const struct aorta_trace_step *step) {
+    struct aorta_trace_step *row = find_step(builder, step->number);
+    if (!row) return;
+    widen_known(&row->start_ns, &row->end_ns, step->start_ns, step->end_ns);
+    widen_known(&row->device_start_ns, &row->device_end_ns, step->device_start_ns, step->device_end_ns);
+}
+
+void aorta_trace_builder_annotation(struct aorta_trace_builder *builder,
+                                    const struct aorta_trace_annotation *annotation) {
+    if (builder->failed) return;
+    const char *name = aorta_trace_text(builder->trace, annotation->name);
+    int64_t number = step_number(name);
+    if (number >= 0) {
+        struct aorta_trace_step *step = find_step(builder, number);
+        if (step) widen(&step->start_ns, &step->end_ns, annotation->start_ns, annotation->end_ns);
+        aorta_trace_builder_frame(builder, annotation, AORTA_FRAME_RANGE);
+        return;
+    }
+    const bool waits = waits_for_data(name);
+    if (waits || communicates(name)) {
+        struct aorta_trace_call *call = aorta_trace_rows_add(builder, &builder->calls, sizeof *call);
+        if (call)
+            *call = (struct aorta_trace_call){
+                annotation->start_ns, annotation->end_ns, 0,
+                annotation->name,     annotation->thread, waits ? AORTA_CALL_DATA_WAIT : AORTA_CALL_COLLECTIVE};
+    }
+    struct aorta_trace_annotation *row = aorta_trace_rows_add(builder, &builder->annotations, sizeof *row);
+    if (row) *row = *annotation;
+}
+
+void aorta_trace_builder_device_annotation(struct aorta_trace_builder *builder, uint32_t name, int64_t start_ns,
+                                           int64_t end_ns) {
+    if (builder->failed) return;
+    int64_t number = step_number(aorta_trace_text(builder->trace, name));
+    struct aorta_trace_step *step = number >= 0 ? find_step(builder, number) : NULL;
+    if (step) widen(&step->device_start_ns, &step->device_end_ns, start_ns, end_ns);
+}
+
+void aorta_trace_builder_device(struct aorta_trace_builder *builder, const struct aorta_trace_device *device) {
+    struct aorta_trace_device *row = aorta_trace_rows_add(builder, &builder->devices, sizeof *row);
+    if (row) *row = *device;
+}
+
+void aorta_trace_builder_allocation(struct aorta_trace_builder *builder,
+                                    const struct aorta_trace_allocation *allocation) {
+    struct aorta_trace_allocation *row = aorta_trace_rows_add(builder, &builder->allocations, sizeof *row);
+    if (row) *row = *allocation;
+}
+
+/* ---- the end ---- */
+
+aorta_status aorta_trace_builder_finish(struct aorta_trace_builder *builder, struct aorta_trace **trace) {
+    if (!builder->failed) aorta_trace_builder_link(builder);
+    if (builder->failed) {
+        aorta_status status = AORTA_ERROR(AORTA_MEMORY, "no memory for the events of %s", builder->trace->path);
+        aorta_trace_builder_destroy(builder);
+        return status;
+    }
+    *trace = builder->trace;
+    builder->trace = NULL;
+    aorta_trace_builder_destroy(builder);
+    return NULL;
+}

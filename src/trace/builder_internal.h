@@ -1,0 +1,174 @@
+/* Inside the builder: rows as they come, before they are sorted and linked. */
+#ifndef AORTA_TRACE_BUILDER_INTERNAL_H
+#define AORTA_TRACE_BUILDER_INTERNAL_H
+
+#include "base/table.h"
+#include "trace/builder.h"
+#include "trace/nest.h"
+
+/* A growing array of rows of one size. */
+struct trace_rows {
+    void *items;
+    size_t count, capacity;
+};
+
+/* Keys of three numbers, each once; a key's number is its place in order of arrival. */
+struct trace_keys {
+    int64_t (*keys)[3];
+    size_t count, capacity;
+    struct aorta_table table;
+};
+
+struct trace_pending { /* device work with what it is linked by */
+    struct aorta_trace_work work;
+    int64_t operation, offset;
+};
+struct trace_operation { /* one whose shapes are stored */
+    int64_t number;
+    uint32_t run; /* row of runs */
+    uint32_t shape;
+    bool seen; /* its first kernel is linked */
+};
+struct trace_request {
+    int64_t start_ns, end_ns;
+    uint32_t thread, collective; /* row of request_facts */
+};
+
+struct trace_launch { /* what the file says of a launch beside its call */
+    uint64_t correlation;
+    int64_t operation; /* the file's number; -1: not known */
+    uint32_t kernel;   /* text; NONE: not known */
+};
+struct trace_capture_mark {
+    int64_t start_ns, end_ns; /* of the call */
+    uint32_t thread;
+    bool begins;
+};
+
+/* What a text means, found out once: as the name of a kernel, of a call and of an operation. */
+struct trace_meaning {
+    bool kernel_known, call_known, call_matters, product_known, product, class_known, event_wait;
+    bool capture_begins, capture_ends;
+    bool operation_known, counted, reads_values, keeps_values;
+    uint8_t work_class; /* enum aorta_work_class */
+    uint8_t call_kind;
+    struct aorta_kernel_kind kernel;
+};
+
+/* What has numbers in a part that differ from those in the whole (builder_append.c). */
+enum trace_map {
+    TRACE_MAP_NONE,
+    TRACE_MAP_TEXT,
+    TRACE_MAP_STREAM,
+    TRACE_MAP_QUEUE,
+    TRACE_MAP_THREAD,
+    TRACE_MAP_GROUP,
+    TRACE_MAP_INPUTS,
+    TRACE_MAP_SHAPE,
+    TRACE_MAP_COUNT
+};
+struct trace_numbers { /* in the whole, by number in the part */
+    uint32_t *items;
+    size_t count, capacity;
+};
+
+struct aorta_trace_builder {
+    struct aorta_trace *trace;
+    const struct aorta_kernel_patterns *patterns;
+    bool failed; /* memory ran out */
+    bool keeps_functions;
+    struct trace_rows pending, calls, other_calls, annotations, steps, operations, requests;
+    struct trace_rows runs;        /* struct aorta_trace_operation: of all operations */
+    struct trace_rows functions;   /* struct aorta_trace_annotation */
+    struct trace_rows modules;     /* likewise */
+    struct trace_rows frames;      /* struct aorta_trace_frame */
+    struct trace_rows allocations; /* struct aorta_trace_allocation */
+    struct trace_rows event_waits; /* struct aorta_trace_call: of streams for events */
+    struct trace_rows wait_facts;
+    struct trace_rows capture_marks; /* struct trace_capture_mark */
+    struct trace_rows launches;      /* struct trace_launch; from the first mark on */
+    struct trace_rows graphs;        /* struct aorta_captured_graph */
+    struct trace_rows captured;      /* struct trace_pending */
+    struct trace_rows collectives;   /* of the work, in order of arrival */
+    struct trace_rows request_facts; /* struct aorta_trace_collective of the requests */
+    struct trace_rows shapes, inputs, groups, devices, thread_names;
+    struct trace_keys streams, queues, threads, shape_keys, input_keys, step_keys, group_keys;
+    struct trace_keys rank_lists;   /* of groups: the list before and one more rank */
+    struct trace_meaning *meanings; /* by text */
+    size_t meaning_count;
+    bool captures_before; /* of a part: a graph was captured in what stands before it */
+    struct trace_numbers maps[TRACE_MAP_COUNT];
+};
+
+/* Memory for one more row, zeroed; NULL (and failed) when memory is exhausted. */
+void *aorta_trace_rows_add(struct aorta_trace_builder *builder, struct trace_rows *rows, size_t row_bytes);
+void aorta_trace_rows_free(struct trace_rows *rows);
+/* Files are mostly in order already. */
+void aorta_trace_rows_sort(struct trace_rows *rows, size_t size, int (*order)(const void *, const void *));
+/* The number of a key, which is added when it is new; NONE (and failed) when memory is exhausted. */
+uint32_t aorta_trace_add_key(struct aorta_trace_builder *builder, struct trace_keys *set, int64_t a, int64_t b,
+                             int64_t c);
+struct aorta_kernel_kind aorta_trace_kernel_kind(struct aorta_trace_builder *builder, uint32_t name);
+/* With what it means as the name of an operation. NULL (and failed): memory is exhausted. Valid until the next text is
+ * added. */
+struct trace_meaning *aorta_trace_operation_meaning(struct aorta_trace_builder *builder, uint32_t name,
+                                                    const struct aorta_operation *operation);
+/* Of kernels of this name. */
+enum aorta_work_class aorta_trace_work_class(struct aorta_trace_builder *builder, uint32_t name);
+
+/* Rows that are there once each; the number is the row's. NONE (and failed): memory is exhausted. */
+uint32_t aorta_trace_add_inputs_row(struct aorta_trace_builder *builder, const struct aorta_trace_inputs *inputs);
+uint32_t aorta_trace_add_shape_row(struct aorta_trace_builder *builder, const struct aorta_trace_shape *shape,
+                                   uint32_t values);
+void aorta_trace_add_step(struct aorta_trace_builder *builder, const struct aorta_trace_step *step);
+
+/* builder_link.c: sorts and links all rows of a builder that has not failed. */
+void aorta_trace_builder_link(struct aorta_trace_builder *builder);
+
+/* builder_frames.c: the shapes of launched kernels, and the callers of calls that wait; after launches are linked. */
+void aorta_trace_link_shapes(struct aorta_trace_builder *builder);
+void aorta_trace_link_callers(struct aorta_trace_builder *builder);
+
+/* builder_operations.c */
+uint32_t aorta_trace_add_inputs(struct aorta_trace_builder *builder, const struct aorta_operation *operation,
+                                bool keeps_values);
+/* After launches are linked. */
+void aorta_trace_link_operations(struct aorta_trace_builder *builder);
+/* A list in one line; NONE: it is empty. (builder_frames.c) */
+uint32_t aorta_trace_list_text(struct aorta_trace_builder *builder, struct aorta_json_value list);
+
+/* builder_host.c: adds calls for collectives on the host, before launches are linked. */
+void aorta_trace_add_host_collectives(struct aorta_trace_builder *builder);
+
+/* builder_captures.c; after launches are linked: fills `graphs` and `captured`, and counts launches without work. */
+void aorta_trace_find_captures(struct aorta_trace_builder *builder);
+
+/* builder_coverage.c; by call, whether work answers it, or it was captured and runs nothing. */
+enum { TRACE_UNANSWERED, TRACE_ANSWERED, TRACE_CAPTURED };
+void aorta_trace_count_unanswered(struct aorta_trace_builder *builder, const uint8_t *answers);
+/* While the work is sorted; may leave it unsorted. */
+void aorta_trace_cut_impossible(struct aorta_trace_builder *builder);
+
+/* What launches lie in, nested: requests of collectives, ranges of the backend ("nccl:…"), other annotations; `number`
+ * is the row of request_facts, or of annotations. */
+struct trace_surroundings {
+    struct aorta_nest_range *requests, *annotations, *backend;
+    size_t annotation_count, backend_count;
+};
+/* builder_copies.c; after operations are linked. */
+void aorta_trace_take_copies(struct aorta_trace_builder *builder, const struct trace_surroundings *around);
+
+/* builder_host_work.c; after operations are linked: where nothing ran on a device, what the host ran stands for it. */
+void aorta_trace_add_host_work(struct aorta_trace_builder *builder);
+
+/* builder_waits.c; after the calls are sorted. */
+void aorta_trace_link_waits(struct aorta_trace_builder *builder);
+
+/* facts.c: what names and sizes say about a collective: kind, bytes. */
+/* Sizes and type of a collective that the file says nothing of, from the largest input of the operation that launched
+ * it. False: not recorded. */
+bool aorta_trace_collective_of_operation(struct aorta_trace_builder *builder, uint32_t operation,
+                                         struct aorta_trace_collective *facts);
+void aorta_trace_collective_complete(const struct aorta_trace *trace, struct aorta_trace_collective *collective);
+
+#endif

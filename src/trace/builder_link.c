@@ -1,0 +1,449 @@
+/* The end of building: rows sorted, and each piece of device work linked to its launch, shape and collective. */
+#include "trace/builder_internal.h"
+
+#include "base/array.h"
+#include "base/hash.h"
+#include "base/sort.h"
+#include "trace/nest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- order ---- */
+
+static int by_start(const void *left, const void *right) {
+    const struct trace_pending *a = left, *b = right;
+    const struct aorta_trace_work *x = &a->work, *y = &b->work;
+    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
+    if (x->end_ns != y->end_ns) return x->end_ns < y->end_ns ? -1 : 1;
+    if (x->stream != y->stream) return x->stream < y->stream ? -1 : 1;
+    return (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+static int call_order(const void *left, const void *right) {
+    const struct aorta_trace_call *a = left, *b = right;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    if (a->end_ns != b->end_ns) return a->end_ns < b->end_ns ? -1 : 1;
+    return (a->correlation > b->correlation) - (a->correlation < b->correlation);
+}
+
+static int annotation_order(const void *left, const void *right) {
+    const struct aorta_trace_annotation *a = left, *b = right;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    if (a->end_ns != b->end_ns) return a->end_ns > b->end_ns ? -1 : 1;
+    return (a->name > b->name) - (a->name < b->name);
+}
+
+static int step_order(const void *left, const void *right) {
+    const struct aorta_trace_step *a = left, *b = right;
+    int64_t x = a->start_ns == INT64_MIN ? a->device_start_ns : a->start_ns;
+    int64_t y = b->start_ns == INT64_MIN ? b->device_start_ns : b->start_ns;
+    if (x != y) return x < y ? -1 : 1;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+void aorta_trace_rows_sort(struct trace_rows *rows, size_t size, int (*order)(const void *, const void *)) {
+    aorta_sort_rows(rows->items, rows->count, size, order);
+}
+
+/* ---- launches ---- */
+
+/* Calls by their correlation. */
+struct call_index {
+    struct aorta_table table;
+    const struct aorta_trace_call *calls;
+};
+
+static uint64_t hash_of_call(const void *of, uint32_t number) {
+    const struct call_index *index = of;
+    return aorta_hash_add(0, index->calls[number].correlation);
+}
+
+static bool is_of_call(const void *of, uint32_t number, const void *key) {
+    const struct call_index *index = of;
+    const uint64_t *correlation = key;
+    return index->calls[number].correlation == *correlation;
+}
+
+static uint32_t *call_slot(const struct call_index *index, uint64_t correlation) {
+    return aorta_table_slot(&index->table, aorta_hash_add(0, correlation), is_of_call, index, &correlation);
+}
+
+static bool index_calls(struct call_index *index, const struct trace_rows *calls) {
+    *index = (struct call_index){.calls = calls->items};
+    if (!aorta_table_reserve(&index->table, calls->count, hash_of_call, index)) return false;
+    for (size_t i = 0; i < calls->count; i++) {
+        if (!index->calls[i].correlation) continue;
+        uint32_t *slot = call_slot(index, index->calls[i].correlation);
+        if (!*slot) *slot = (uint32_t)i + 1; /* the first, if several share the number */
+    }
+    return true;
+}
+
+static uint32_t find_call(const struct call_index *index, uint64_t correlation) {
+    const uint32_t found = correlation ? *call_slot(index, correlation) : 0;
+    return found ? found - 1 : AORTA_TRACE_NONE;
+}
+
+/* Calls that launched something although their name is not known as a launch become rows like others. */
+static void adopt_other_calls(struct aorta_trace_builder *builder) {
+    struct call_index known, other;
+    if (!builder->other_calls.count || !builder->pending.count) return;
+    if (!index_calls(&known, &builder->calls)) {
+        builder->failed = true;
+        return;
+    }
+    if (!index_calls(&other, &builder->other_calls)) {
+        aorta_table_free(&known.table);
+        builder->failed = true;
+        return;
+    }
+    const struct trace_pending *pending = builder->pending.items;
+    struct aorta_trace_call *others = builder->other_calls.items;
+    for (size_t i = 0; i < builder->pending.count; i++) {
+        uint64_t correlation = pending[i].work.correlation;
+        if (find_call(&known, correlation) != AORTA_TRACE_NONE) continue;
+        uint32_t number = find_call(&other, correlation);
+        if (number == AORTA_TRACE_NONE || others[number].kind == AORTA_CALL_KIND_COUNT) continue;
+        struct aorta_trace_call call = others[number];
+        others[number].kind = AORTA_CALL_KIND_COUNT; /* taken */
+        struct aorta_trace_call *row = aorta_trace_rows_add(builder, &builder->calls, sizeof *row);
+        known.calls = builder->calls.items; /* they may have moved */
+        if (!row) break;
+        *row = call;
+    }
+    aorta_table_free(&known.table);
+    aorta_table_free(&other.table);
+}
+
+static void link_launches(struct aorta_trace_builder *builder) {
+    adopt_other_calls(builder);
+    aorta_trace_rows_sort(&builder->calls, sizeof(struct aorta_trace_call), call_order);
+    struct call_index index;
+    if (builder->failed || !index_calls(&index, &builder->calls)) {
+        builder->failed = true;
+        return;
+    }
+    struct trace_pending *pending = builder->pending.items;
+    for (size_t i = 0; i < builder->pending.count; i++) {
+        struct aorta_trace_work *work = &pending[i].work;
+        work->call = find_call(&index, work->correlation);
+        if (!work->correlation) {
+            aorta_trace_builder_warn(builder, AORTA_REASON_NO_CORRELATION, pending[i].offset);
+        } else if (work->call == AORTA_TRACE_NONE) {
+            if (!builder->trace->no_launches)
+                aorta_trace_builder_warn(builder, AORTA_REASON_NO_LAUNCH, pending[i].offset);
+        } else {
+            const struct aorta_trace_call *call = &index.calls[work->call];
+            work->graph |= call->kind == AORTA_CALL_GRAPH_LAUNCH;
+            if (work->start_ns < call->start_ns)
+                aorta_trace_builder_warn(builder, AORTA_REASON_LAUNCH_AFTER_START, pending[i].offset);
+        }
+    }
+    aorta_table_free(&index.table);
+}
+
+/* ---- device work ---- */
+
+static bool same_work(const struct aorta_trace_work *a, const struct aorta_trace_work *b) {
+    return a->start_ns == b->start_ns && a->end_ns == b->end_ns && a->name == b->name && a->stream == b->stream &&
+           a->correlation && a->correlation == b->correlation && !a->graph;
+}
+
+/* Equal rows stand side by side, but for other work of the same times between them. */
+static void drop_duplicates(struct aorta_trace_builder *builder) {
+    struct trace_pending *rows = builder->pending.items;
+    size_t count = 0;
+    for (size_t i = 0; i < builder->pending.count; i++) {
+        if (count && same_work(&rows[count - 1].work, &rows[i].work)) {
+            aorta_trace_builder_warn(builder, AORTA_REASON_DUPLICATE, rows[i].offset);
+            if (rows[count - 1].work.collective == AORTA_TRACE_NONE)
+                rows[count - 1].work.collective = rows[i].work.collective;
+            if (rows[count - 1].operation < 0) rows[count - 1].operation = rows[i].operation;
+            continue;
+        }
+        rows[count++] = rows[i];
+    }
+    builder->pending.count = count;
+}
+
+static void count_overlaps(struct aorta_trace_builder *builder) {
+    int64_t *ends = malloc((builder->streams.count + 1) * sizeof *ends);
+    if (!ends) {
+        builder->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < builder->streams.count; i++) ends[i] = INT64_MIN;
+    const struct trace_pending *rows = builder->pending.items;
+    for (size_t i = 0; i < builder->pending.count; i++) {
+        const struct aorta_trace_work *work = &rows[i].work;
+        if (work->start_ns == work->end_ns)
+            aorta_trace_builder_warn(builder, AORTA_REASON_ZERO_DURATION, rows[i].offset);
+        if (work->start_ns < ends[work->stream])
+            aorta_trace_builder_warn(builder, AORTA_REASON_SAME_STREAM_OVERLAP, rows[i].offset);
+        if (work->end_ns > ends[work->stream]) ends[work->stream] = work->end_ns;
+    }
+    free(ends);
+}
+
+/* ---- collectives ---- */
+
+static struct aorta_nest_range *nest_requests(const struct trace_rows *rows) {
+    struct aorta_nest_range *nest = malloc((rows->count + 1) * sizeof *nest);
+    const struct trace_request *requests = rows->items;
+    for (size_t i = 0; nest && i < rows->count; i++)
+        nest[i] = (struct aorta_nest_range){requests[i].start_ns, requests[i].end_ns, requests[i].thread,
+                                            requests[i].collective, 0};
+    if (nest) aorta_nest_make(nest, rows->count);
+    return nest;
+}
+
+/* The backend marks each collective itself ("nccl:_all_gather_base"). */
+static bool is_of_backend(const char *name) {
+    return !strncmp(name, "nccl:", 5) || aorta_trace_is_gloo_range(name);
+}
+
+/* Annotations of the backend, or all others. */
+static struct aorta_nest_range *nest_annotations(const struct aorta_trace *trace, const struct trace_rows *rows,
+                                                 bool of_backend, size_t *count) {
+    struct aorta_nest_range *nest = malloc((rows->count + 1) * sizeof *nest);
+    const struct aorta_trace_annotation *annotations = rows->items;
+    *count = 0;
+    for (size_t i = 0; nest && i < rows->count; i++) {
+        if (is_of_backend(aorta_trace_text(trace, annotations[i].name)) != of_backend) continue;
+        nest[(*count)++] = (struct aorta_nest_range){annotations[i].start_ns, annotations[i].end_ns,
+                                                     annotations[i].thread, (uint32_t)i, 0};
+    }
+    if (nest) aorta_nest_make(nest, *count);
+    return nest;
+}
+
+/* Facts of the request around the launch, for a collective kernel that carries none. */
+static void borrow_facts(struct aorta_trace_builder *builder, const struct aorta_nest_range *requests,
+                         struct aorta_trace_work *work, const struct aorta_trace_call *call) {
+    const uint32_t request =
+        aorta_nest_find(requests, builder->requests.count, sizeof *requests, call->thread, call->start_ns);
+    if (request == AORTA_NEST_NONE) return;
+    struct aorta_trace_collective *facts = aorta_trace_rows_add(builder, &builder->collectives, sizeof *facts);
+    if (!facts) return;
+    *facts = ((const struct aorta_trace_collective *)builder->request_facts.items)[requests[request].number];
+    work->collective = (uint32_t)builder->collectives.count - 1;
+}
+
+static void size_by_operation(struct aorta_trace_builder *builder, struct aorta_trace_work *work) {
+    struct aorta_trace_collective facts;
+    if (work->operation == AORTA_TRACE_NONE || !aorta_trace_collective_of_operation(builder, work->operation, &facts))
+        return;
+    struct aorta_trace_collective *row = aorta_trace_rows_add(builder, &builder->collectives, sizeof *row);
+    if (!row) return;
+    *row = facts;
+    work->collective = (uint32_t)builder->collectives.count - 1;
+}
+
+/* "send 0->1", "recv 1<-0": the other rank; -1: none. */
+static int32_t peer_in(const char *name) {
+    const char *to = strstr(name, "->"), *from = strstr(name, "<-"), *at = to ? to : from;
+    if (!at || at[2] < '0' || at[2] > '9') return -1;
+    const long number = strtol(at + 2, NULL, 10);
+    return number <= INT32_MAX ? (int32_t)number : -1;
+}
+
+/* The backend's range around the launch names the collective: kernels may have one name for whatever is made of them.
+ */
+static void name_by_backend(struct aorta_trace_builder *builder, const struct trace_surroundings *around,
+                            struct aorta_trace_work *work, const struct aorta_trace_call *call) {
+    const uint32_t found =
+        aorta_nest_find(around->backend, around->backend_count, sizeof *around->backend, call->thread, call->start_ns);
+    if (found == AORTA_NEST_NONE) return;
+    const struct aorta_trace_annotation *range = builder->annotations.items;
+    range += around->backend[found].number;
+    const char *name = strchr(aorta_trace_text(builder->trace, range->name), ':') + 1;
+    struct aorta_trace_collective named = aorta_trace_unknown_collective;
+    named.peer = peer_in(name);
+    named.name = aorta_trace_builder_text(builder, name, strcspn(name, " "));
+    aorta_trace_collective_complete(builder->trace, &named);
+    struct aorta_trace_collective *facts = builder->collectives.items;
+    if (work->collective != AORTA_TRACE_NONE) {
+        facts += work->collective;
+        facts->kind = named.named ? named.kind : facts->kind;
+        facts->named |= named.named;
+        if (facts->peer < 0) facts->peer = named.peer;
+    } else if ((facts = aorta_trace_rows_add(builder, &builder->collectives, sizeof *facts)) != NULL) {
+        *facts = named;
+        work->collective = (uint32_t)builder->collectives.count - 1;
+    }
+}
+
+static void classify_work(struct aorta_trace_builder *builder, struct trace_pending *row,
+                          const struct trace_surroundings *around) {
+    struct aorta_trace_work *work = &row->work;
+    if (work->kind != AORTA_TRACE_KERNEL) return;
+    struct aorta_kernel_kind kind = aorta_trace_kernel_kind(builder, work->name);
+    work->class = (uint8_t)(work->collective != AORTA_TRACE_NONE ? AORTA_KERNEL_COLLECTIVE : kind.class);
+    if (work->class != AORTA_KERNEL_COLLECTIVE) return;
+    work->named = kind.named;
+    work->by_name = (uint8_t)kind.collective;
+    const struct aorta_trace_call *calls = builder->calls.items;
+    const struct aorta_trace_call *call = work->call == AORTA_TRACE_NONE ? NULL : &calls[work->call];
+    if (work->collective == AORTA_TRACE_NONE && call) borrow_facts(builder, around->requests, work, call);
+    if (work->collective == AORTA_TRACE_NONE) {
+        size_by_operation(builder, work);
+        if (work->collective == AORTA_TRACE_NONE)
+            aorta_trace_builder_warn(builder, AORTA_REASON_NO_COLLECTIVE, row->offset);
+        if (call) name_by_backend(builder, around, work, call);
+    }
+    if (work->collective == AORTA_TRACE_NONE) return;
+    struct aorta_trace_collective *facts = builder->collectives.items;
+    facts += work->collective;
+    if (!facts->named && kind.named) {
+        facts->kind = kind.collective;
+        facts->named = true;
+    }
+    if (facts->annotation != AORTA_TRACE_NONE || !call) return;
+    const uint32_t range = aorta_nest_find(around->annotations, around->annotation_count, sizeof *around->annotations,
+                                           call->thread, call->start_ns);
+    if (range != AORTA_NEST_NONE) facts->annotation = around->annotations[range].number;
+}
+
+static void link_collectives(struct aorta_trace_builder *builder) {
+    struct trace_surroundings around = {.requests = nest_requests(&builder->requests)};
+    around.annotations = nest_annotations(builder->trace, &builder->annotations, false, &around.annotation_count);
+    around.backend = nest_annotations(builder->trace, &builder->annotations, true, &around.backend_count);
+    if (!around.requests || !around.annotations || !around.backend) builder->failed = true;
+    if (!builder->failed) aorta_trace_take_copies(builder, &around);
+    struct trace_rows *const both[] = {&builder->pending, &builder->captured};
+    for (size_t k = 0; k < 2; k++)
+        for (size_t i = 0; !builder->failed && i < both[k]->count; i++)
+            classify_work(builder, (struct trace_pending *)both[k]->items + i, &around);
+    free(around.requests);
+    free(around.annotations);
+    free(around.backend);
+}
+
+/* ---- into the trace ---- */
+
+static void *take(struct trace_rows *rows, size_t *count, size_t size) {
+    void *items = rows->items;
+    *count = rows->count;
+    aorta_array_trim(&items, rows->count, size);
+    *rows = (struct trace_rows){0};
+    return items;
+}
+
+/* In the memory of the rows that it was pending in: they are the larger. Collectives in order of their work; those of
+ * duplicates fall away. `numbers`: theirs in the trace. */
+static struct aorta_trace_work *take_work(struct aorta_trace_builder *builder, struct trace_rows *pending,
+                                          uint32_t *numbers) {
+    struct aorta_trace *trace = builder->trace;
+    const struct aorta_trace_collective *facts = builder->collectives.items;
+    char *rows = pending->items;
+    const size_t count = pending->count;
+    for (size_t i = 0; i < count; i++) {
+        struct aorta_trace_work work = ((const struct trace_pending *)pending->items)[i].work;
+        if (work.collective != AORTA_TRACE_NONE) {
+            uint32_t *number = &numbers[work.collective];
+            if (*number == AORTA_TRACE_NONE) {
+                *number = (uint32_t)trace->collective_count;
+                trace->collectives[trace->collective_count++] = facts[work.collective];
+            }
+            work.collective = *number;
+        }
+        memcpy(rows + i * sizeof work, &work, sizeof work);
+    }
+    *pending = (struct trace_rows){0};
+    void *shorter = realloc(rows, (count + 1) * sizeof(struct aorta_trace_work));
+    return shorter ? shorter : (void *)rows; /* else as large as it was */
+}
+
+static void move_work(struct aorta_trace_builder *builder) {
+    struct aorta_trace *trace = builder->trace;
+    const size_t facts_count = builder->collectives.count;
+    uint32_t *numbers = malloc((facts_count + 1) * sizeof *numbers);
+    trace->collectives = malloc((facts_count + 1) * sizeof *trace->collectives);
+    if (!numbers || !trace->collectives) {
+        builder->failed = true;
+        free(numbers);
+        return;
+    }
+    for (size_t i = 0; i < facts_count; i++) numbers[i] = AORTA_TRACE_NONE;
+    trace->work_count = builder->pending.count;
+    trace->work = take_work(builder, &builder->pending, numbers);
+    trace->captured_count = builder->captured.count;
+    trace->captured = take_work(builder, &builder->captured, numbers);
+    free(numbers);
+}
+
+/* The three tables whose rows are keys. */
+static void move_keys(struct aorta_trace_builder *builder) {
+    struct aorta_trace *trace = builder->trace;
+    trace->streams = malloc((builder->streams.count + 1) * sizeof *trace->streams);
+    trace->queues = malloc((builder->queues.count + 1) * sizeof *trace->queues);
+    trace->threads = malloc((builder->threads.count + 1) * sizeof *trace->threads);
+    if (!trace->streams || !trace->queues || !trace->threads) {
+        builder->failed = true;
+        return;
+    }
+    for (; trace->stream_count < builder->streams.count; trace->stream_count++) {
+        const int64_t *key = builder->streams.keys[trace->stream_count];
+        trace->streams[trace->stream_count] = (struct aorta_trace_stream){key[0], key[1], key[2]};
+    }
+    for (; trace->queue_count < builder->queues.count; trace->queue_count++) {
+        const int64_t *key = builder->queues.keys[trace->queue_count];
+        trace->queues[trace->queue_count] = (struct aorta_trace_queue){key[0], key[1], (uint32_t)key[2]};
+    }
+    for (; trace->thread_count < builder->threads.count; trace->thread_count++) {
+        const int64_t *key = builder->threads.keys[trace->thread_count];
+        trace->threads[trace->thread_count] = (struct aorta_trace_thread){key[0], key[1], AORTA_TRACE_NONE};
+    }
+    const uint32_t(*names)[2] = builder->thread_names.items;
+    for (size_t i = 0; i < builder->thread_names.count; i++)
+        if (names[i][0] < trace->thread_count) trace->threads[names[i][0]].name = names[i][1];
+}
+
+/* Modules behind the functions: both are sorted where they are asked for. */
+static void keep_functions(struct aorta_trace_builder *builder) {
+    const struct aorta_trace_annotation *modules = builder->modules.items;
+    if (!builder->keeps_functions) return;
+    for (size_t i = 0; i < builder->modules.count; i++) {
+        struct aorta_trace_annotation *row = aorta_trace_rows_add(builder, &builder->functions, sizeof *row);
+        if (row) *row = modules[i];
+    }
+    builder->trace->functions =
+        take(&builder->functions, &builder->trace->function_count, sizeof *builder->trace->functions);
+}
+
+void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
+    struct aorta_trace *trace = builder->trace;
+    aorta_trace_rows_sort(&builder->pending, sizeof(struct trace_pending), by_start);
+    aorta_trace_rows_sort(&builder->annotations, sizeof(struct aorta_trace_annotation), annotation_order);
+    aorta_trace_rows_sort(&builder->steps, sizeof(struct aorta_trace_step), step_order);
+    aorta_trace_add_host_collectives(builder);
+    link_launches(builder);
+    if (builder->failed) return;
+    drop_duplicates(builder);
+    aorta_trace_cut_impossible(builder);
+    aorta_trace_find_captures(builder);
+    aorta_trace_link_shapes(builder);
+    aorta_trace_link_operations(builder);
+    aorta_trace_add_host_work(builder);
+    aorta_trace_rows_sort(&builder->pending, sizeof(struct trace_pending), by_start);
+    aorta_trace_link_callers(builder);
+    aorta_trace_link_waits(builder);
+    link_collectives(builder);
+    count_overlaps(builder);
+    if (builder->failed) return;
+    move_work(builder);
+    move_keys(builder);
+    trace->calls = take(&builder->calls, &trace->call_count, sizeof *trace->calls);
+    trace->annotations = take(&builder->annotations, &trace->annotation_count, sizeof *trace->annotations);
+    keep_functions(builder);
+    trace->frames = take(&builder->frames, &trace->frame_count, sizeof *trace->frames);
+    aorta_trace_rows_sort(&builder->allocations, sizeof(struct aorta_trace_allocation), aorta_by_int64);
+    trace->allocations = take(&builder->allocations, &trace->allocation_count, sizeof *trace->allocations);
+    trace->steps = take(&builder->steps, &trace->step_count, sizeof *trace->steps);
+    trace->groups = take(&builder->groups, &trace->group_count, sizeof *trace->groups);
+    trace->shapes = take(&builder->shapes, &trace->shape_count, sizeof *trace->shapes);
+    trace->inputs = take(&builder->inputs, &trace->input_count, sizeof *trace->inputs);
+    trace->graphs = take(&builder->graphs, &trace->graph_count, sizeof *trace->graphs);
+    trace->devices = take(&builder->devices, &trace->device_count, sizeof *trace->devices);
+}

@@ -1,0 +1,334 @@
+#include "trace/captures_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what a graph runs ---- */
+
+/* Work as it differs from other work of the graph, and its place. */
+struct piece {
+    const char *name; /* of kernels; "": not known */
+    uint32_t kind, place;
+};
+
+static int piece_order(const void *left, const void *right) {
+    const struct piece *a = left, *b = right;
+    if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
+    const int order = strcmp(a->name, b->name);
+    return order ? order : (a->place > b->place) - (a->place < b->place);
+}
+
+static struct piece piece_of(const struct aorta_trace *trace, const struct aorta_trace_work *work, size_t place) {
+    const char *name = work->kind == AORTA_TRACE_KERNEL ? aorta_trace_text(trace, work->name) : "";
+    return (struct piece){name, work->kind, (uint32_t)place};
+}
+
+/* A captured graph with its pieces. */
+struct capture {
+    const struct aorta_trace *trace;
+    const struct aorta_captured_graph *graph;
+    struct piece *pieces; /* ordered; where names are not known, as they were launched */
+    bool named;
+    bool unknown; /* some names are, some are not: it can be no graph's */
+};
+
+struct captures {
+    struct capture *items;
+    size_t count;
+};
+
+static bool make_capture(const struct aorta_trace *trace, const struct aorta_captured_graph *graph,
+                         struct capture *capture) {
+    const struct aorta_trace_work *captured = &trace->captured[graph->first];
+    size_t kernels = 0, named = 0;
+    *capture = (struct capture){.trace = trace, .graph = graph};
+    capture->pieces = malloc(graph->count * sizeof *capture->pieces);
+    if (!capture->pieces) return false;
+    for (size_t i = 0; i < graph->count; i++) {
+        capture->pieces[i] = piece_of(trace, &captured[i], i);
+        kernels += captured[i].kind == AORTA_TRACE_KERNEL;
+        named += capture->pieces[i].name[0] != '\0';
+    }
+    capture->named = named > 0 || kernels == 0;
+    capture->unknown = named && named != kernels;
+    if (capture->named) qsort(capture->pieces, graph->count, sizeof *capture->pieces, piece_order);
+    return true;
+}
+
+static void free_captures(struct captures *captures) {
+    for (size_t i = 0; i < captures->count; i++) free(captures->items[i].pieces);
+    free(captures->items);
+}
+
+/* ---- launches ---- */
+
+static bool is_replayed(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    return work->graph && work->call != AORTA_TRACE_NONE && trace->calls[work->call].kind == AORTA_CALL_GRAPH_LAUNCH;
+}
+
+struct replays {
+    struct graph_replay *items; /* in the order of their calls, as far as they are there */
+    size_t count;
+    uint32_t *work, *pairs; /* of all */
+};
+
+static void free_replays(struct replays *replays) {
+    free(replays->items);
+    free(replays->work);
+    free(replays->pairs);
+}
+
+/* Counted by call, then filled in the order of the work. */
+static bool find_replays(const struct aorta_trace *trace, struct replays *replays) {
+    uint32_t *counts = calloc(trace->call_count + 1, sizeof *counts), *numbers = NULL;
+    size_t pieces = 0, used = 0;
+    for (size_t i = 0; counts && i < trace->work_count; i++)
+        if (is_replayed(trace, &trace->work[i])) {
+            replays->count += !counts[trace->work[i].call]++;
+            pieces++;
+        }
+    numbers = calloc(trace->call_count + 1, sizeof *numbers);
+    replays->items = calloc(replays->count + 1, sizeof *replays->items);
+    replays->work = malloc((pieces + 1) * sizeof *replays->work);
+    replays->pairs = malloc((pieces + 1) * sizeof *replays->pairs);
+    const bool made = counts && numbers && replays->items && replays->work && replays->pairs;
+    for (size_t call = 0, number = 0; made && call < trace->call_count; call++) {
+        if (!counts[call]) continue;
+        replays->items[number] =
+            (struct graph_replay){.call = (uint32_t)call, .work = replays->work + used, .pair = replays->pairs + used};
+        used += counts[call];
+        numbers[call] = (uint32_t)number++;
+    }
+    for (size_t i = 0; made && i < trace->work_count; i++) {
+        if (!is_replayed(trace, &trace->work[i])) continue;
+        struct graph_replay *replay = &replays->items[numbers[trace->work[i].call]];
+        replay->work[replay->count++] = (uint32_t)i;
+    }
+    free(counts);
+    free(numbers);
+    return made;
+}
+
+/* ---- which capture ---- */
+
+/* An unnamed launch of a product's operation starts a kernel of products, and so on. */
+static bool classes_agree(const struct capture *capture, const struct aorta_trace *trace,
+                          const struct graph_replay *replay) {
+    for (size_t i = 0; i < replay->count; i++) {
+        const struct aorta_trace_work *captured = &capture->trace->captured[capture->graph->first + i];
+        const struct aorta_trace_work *work = &trace->work[replay->work[i]];
+        if (captured->kind != work->kind || trace->work[replay->work[0]].stream != work->stream) return false;
+        if (captured->shape == AORTA_TRACE_NONE) continue;
+        const enum aorta_work_class wanted = capture->trace->shapes[captured->shape].amount.class;
+        const enum aorta_work_class is = aorta_kernel_work_class(aorta_trace_text(trace, work->name));
+        if (captured->leads && is <= AORTA_WORK_ATTENTION && !aorta_work_class_fits(is, wanted)) return false;
+    }
+    return true;
+}
+
+/* `pieces`: the replay's, ordered. */
+static bool fits(const struct capture *capture, const struct aorta_trace *trace, const struct graph_replay *replay,
+                 const struct piece *pieces) {
+    if (capture->unknown || capture->graph->count != replay->count) return false;
+    if (!capture->named) return classes_agree(capture, trace, replay);
+    for (size_t i = 0; i < replay->count; i++)
+        if (pieces[i].kind != capture->pieces[i].kind || strcmp(pieces[i].name, capture->pieces[i].name) != 0)
+            return false;
+    return true;
+}
+
+/* The outermost range around an operation; "": none. */
+static const char *range_around(const struct aorta_trace *trace, uint32_t operation) {
+    const char *name = "";
+    for (; operation != AORTA_TRACE_NONE; operation = trace->operations[operation].parent)
+        if (trace->operations[operation].range) name = aorta_trace_text(trace, trace->operations[operation].name);
+    return name;
+}
+
+/* The first number in a text; -1: none. */
+static long first_number(const char *text) {
+    text += strcspn(text, "0123456789");
+    return *text ? strtol(text, NULL, 10) : -1;
+}
+
+static const char *range_of_capture(const struct capture *capture) {
+    return range_around(capture->trace, capture->trace->captured[capture->graph->first].operation);
+}
+
+static bool same_shape(const struct aorta_trace *a, uint32_t left, const struct aorta_trace *b, uint32_t right) {
+    if (left == AORTA_TRACE_NONE || right == AORTA_TRACE_NONE) return left == right;
+    const struct aorta_trace_shape *x = &a->shapes[left], *y = &b->shapes[right];
+    return !strcmp(aorta_trace_text(a, x->op), aorta_trace_text(b, y->op)) &&
+           !strcmp(aorta_trace_text(a, x->dims), aorta_trace_text(b, y->dims)) &&
+           !strcmp(aorta_trace_text(a, x->types), aorta_trace_text(b, y->types));
+}
+
+static bool same_shapes(const struct capture *a, const struct capture *b) {
+    for (size_t i = 0; i < a->graph->count; i++)
+        if (!same_shape(a->trace, a->trace->captured[a->graph->first + i].shape, b->trace,
+                        b->trace->captured[b->graph->first + i].shape))
+            return false;
+    return true;
+}
+
+/* Of the captures that fit one launch. */
+struct choice {
+    const struct capture **fitting;
+    size_t count;
+    bool differ; /* in their shapes */
+};
+
+static void keep_numbered(struct choice *choice, long number) {
+    size_t used = 0;
+    for (size_t i = 0; number >= 0 && i < choice->count; i++)
+        used += first_number(range_of_capture(choice->fitting[i])) == number;
+    if (!used || used == choice->count) return;
+    const size_t count = choice->count;
+    choice->count = 0;
+    for (size_t i = 0; i < count; i++)
+        if (first_number(range_of_capture(choice->fitting[i])) == number)
+            choice->fitting[choice->count++] = choice->fitting[i];
+}
+
+static void keep_trace(struct choice *choice, const struct aorta_trace *trace) {
+    size_t used = 0;
+    for (size_t i = 0; i < choice->count; i++)
+        if (choice->fitting[i]->trace == trace) choice->fitting[used++] = choice->fitting[i];
+    if (used) choice->count = used;
+}
+
+static bool all_alike(const struct choice *choice) {
+    for (size_t i = 1; i < choice->count; i++)
+        if (!same_shapes(choice->fitting[0], choice->fitting[i])) return false;
+    return true;
+}
+
+/* What was captured on the trace's own rank comes first; vLLM records captures of rank 0 alone. */
+static void choose(struct choice *choice, const struct captures *captures, const struct aorta_trace *trace,
+                   const struct graph_replay *replay, const struct piece *pieces) {
+    choice->count = 0;
+    for (size_t i = 0; i < captures->count; i++)
+        if (fits(&captures->items[i], trace, replay, pieces)) choice->fitting[choice->count++] = &captures->items[i];
+    if (choice->count > 1) keep_trace(choice, trace);
+    for (size_t i = 0; choice->count > 1 && i < choice->count; i++)
+        if (choice->fitting[i]->trace->rank == trace->rank) {
+            keep_trace(choice, choice->fitting[i]->trace);
+            break;
+        }
+    if (choice->count > 1 && !all_alike(choice))
+        keep_numbered(choice, first_number(range_around(trace, trace->work[replay->work[0]].operation)));
+    choice->differ = choice->count > 1 && !all_alike(choice);
+}
+
+/* ---- one trace ---- */
+
+struct joining {
+    const struct captures *captures;
+    struct aorta_trace *trace;
+    struct choice choice;
+    struct piece *pieces; /* of one launch */
+    uint32_t *taken;      /* by capture: launches in the range at hand */
+    const char *range;    /* in which the launches before were */
+    uint32_t last_operation;
+};
+
+/* Pieces of one model captured one after the other are alike: the first launch of a step is of the first, and so on. */
+static const struct capture *next_of(struct joining *joining, const struct graph_replay *replay) {
+    const struct choice *choice = &joining->choice;
+    uint32_t operation = joining->trace->work[replay->work[0]].operation;
+    while (operation != AORTA_TRACE_NONE && joining->trace->operations[operation].parent != AORTA_TRACE_NONE)
+        operation = joining->trace->operations[operation].parent;
+    if (operation != joining->last_operation)
+        memset(joining->taken, 0, joining->captures->count * sizeof *joining->taken);
+    joining->last_operation = operation;
+    const size_t first = (size_t)(choice->fitting[0] - joining->captures->items);
+    return choice->fitting[joining->taken[first]++ % choice->count];
+}
+
+static void pair_up(const struct capture *capture, const struct piece *pieces, struct graph_replay *replay) {
+    replay->source = capture->trace;
+    replay->graph = capture->graph;
+    for (size_t i = 0; i < replay->count; i++)
+        replay->pair[capture->named ? pieces[i].place : i] = capture->named ? capture->pieces[i].place : (uint32_t)i;
+}
+
+static void warn(struct aorta_trace *trace, enum aorta_trace_reason reason) {
+    if (!trace->warnings[reason].count++) trace->warnings[reason].offset = -1;
+}
+
+static void join_replay(struct joining *joining, struct graph_replay *replay) {
+    const struct aorta_trace *trace = joining->trace;
+    for (size_t i = 0; i < replay->count; i++) joining->pieces[i] = piece_of(trace, &trace->work[replay->work[i]], i);
+    qsort(joining->pieces, replay->count, sizeof *joining->pieces, piece_order);
+    choose(&joining->choice, joining->captures, trace, replay, joining->pieces);
+    const struct choice *choice = &joining->choice;
+    if (choice->count && !choice->differ) pair_up(next_of(joining, replay), joining->pieces, replay);
+    warn(joining->trace, replay->source  ? AORTA_REASON_CAPTURED
+                         : choice->count ? AORTA_REASON_SEVERAL_CAPTURES
+                                         : AORTA_REASON_NO_CAPTURE);
+}
+
+static aorta_status join_trace(struct aorta_trace *trace, const struct captures *captures) {
+    struct replays replays = {0};
+    struct joining joining = {.captures = captures, .trace = trace, .last_operation = AORTA_TRACE_NONE};
+    bool made = find_replays(trace, &replays);
+    joining.choice.fitting = malloc((captures->count + 1) * sizeof(const struct capture *));
+    joining.pieces = malloc((trace->work_count + 1) * sizeof *joining.pieces);
+    joining.taken = calloc(captures->count + 1, sizeof *joining.taken);
+    made = made && joining.choice.fitting && joining.pieces && joining.taken;
+    for (size_t i = 0; made && i < replays.count; i++) join_replay(&joining, &replays.items[i]);
+    aorta_status status = made ? aorta_trace_take_captures(trace, replays.items, replays.count)
+                               : AORTA_ERROR(AORTA_MEMORY, "no memory for the graphs of %s", trace->path);
+    free(joining.choice.fitting);
+    free(joining.pieces);
+    free(joining.taken);
+    free_replays(&replays);
+    return status;
+}
+
+/* ---- all traces ---- */
+
+static bool make_captures(const struct aorta_trace_list *list, struct captures *captures) {
+    size_t count = 0;
+    for (size_t i = 0; i < list->count; i++) count += list->items[i]->graph_count;
+    captures->items = malloc((count + 1) * sizeof *captures->items);
+    for (size_t i = 0; captures->items && i < list->count; i++)
+        for (size_t k = 0; k < list->items[i]->graph_count; k++) {
+            const struct aorta_trace *trace = list->items[i];
+            if (!make_capture(trace, &trace->graphs[k], &captures->items[captures->count])) return false;
+            captures->count++;
+        }
+    return captures->items != NULL;
+}
+
+static bool launches_graphs(const struct aorta_trace *trace) {
+    for (size_t i = 0; i < trace->work_count; i++)
+        if (trace->work[i].graph) return true;
+    return false;
+}
+
+void aorta_trace_drop_captures(struct aorta_trace_list *list) {
+    size_t used = 0, launching = 0, capturing = 0;
+    for (size_t i = 0; i < list->count; i++) capturing += list->items[i]->graph_count > 0;
+    for (size_t i = 0; capturing && i < list->count; i++) launching += launches_graphs(list->items[i]);
+    for (size_t i = 0; i < list->count; i++) {
+        struct aorta_trace *trace = list->items[i];
+        if (launching && trace->graph_count && !launches_graphs(trace))
+            aorta_trace_free(trace);
+        else
+            list->items[used++] = trace;
+    }
+    list->count = used;
+}
+
+aorta_status aorta_trace_join_captures(struct aorta_trace_list *list) {
+    struct captures captures = {0};
+    aorta_status status = NULL;
+    if (!make_captures(list, &captures))
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the captured graphs of %zu traces", list->count);
+    for (size_t i = 0; !status && captures.count && i < list->count; i++)
+        status = join_trace(list->items[i], &captures);
+    free_captures(&captures);
+    if (!status) aorta_trace_drop_captures(list);
+    return status;
+}

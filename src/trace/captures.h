@@ -1,0 +1,20 @@
+/* Captured graphs and their launches.
+ *
+ * Work that a graph replays has no operation around its launch, and so neither shapes nor modules. They were there when
+ * the graph was captured: in the same file, or in one beside it (vLLM's capture_traces, SGLang's
+ * --enable-profile-cuda-graph). A launch is that of the captured graph whose kernels have the same names, as often;
+ * where names are not recorded (CUDA), of the same number of kernels, copies and fills in the same order on one stream,
+ * if their classes agree. Of several such graphs with different shapes it is the one whose range has the number of the
+ * launch's ("capture_32_FULL", "execute_32_context_…"); else nothing is said, but counted. */
+#ifndef AORTA_TRACE_CAPTURES_H
+#define AORTA_TRACE_CAPTURES_H
+
+#include "trace/trace.h"
+
+/* Gives replayed work the operations, shapes and collectives of its capture. Traces that do nothing but capture graphs
+ * of others are taken from the list. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_join_captures(struct aorta_trace_list *list);
+/* Only the latter. */
+void aorta_trace_drop_captures(struct aorta_trace_list *list);
+
+#endif

@@ -1,0 +1,471 @@
+/* What captures say, taken over by the trace whose launches replay them: each launch gets runs of the operations that
+ * its graph was captured in. */
+#include "trace/captures_internal.h"
+
+#include "base/array.h"
+#include "trace/texts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Numbers of rows of one trace in the trace that takes them over; NONE: not taken yet. */
+struct source {
+    const struct aorta_trace *trace;
+    uint32_t *texts, *shapes, *inputs, *groups, *threads, *places, *graphs;
+    uint32_t *launches; /* by captured work: its place */
+    uint32_t *runs;     /* by operation: the run added last, */
+    uint32_t *stamp;    /* and of which replay, + 1 */
+};
+
+struct run {
+    struct aorta_trace_operation operation; /* `parent`: row of the runs, or of the trace's operations */
+    bool within_run;                        /* the former */
+    bool launches;                          /* work by itself: it stands where it first did */
+};
+
+struct taking {
+    struct aorta_trace *trace;
+    struct source *sources;
+    size_t source_count;
+    struct run *runs;
+    size_t run_count, run_capacity;
+    uint32_t *chain; /* operations around each other */
+    size_t chain_capacity;
+    uint32_t *run_of_work; /* NONE: as it was */
+    struct aorta_trace_collective *facts;
+    size_t facts_count, facts_capacity, place_count, place_capacity;
+    uint32_t *facts_of_work; /* NONE: as they were */
+    bool failed;             /* memory ran out */
+};
+
+/* ---- rows that are stored once ---- */
+
+static uint32_t take_text(struct taking *taking, struct source *source, uint32_t text) {
+    if (text == AORTA_TRACE_NONE || source->trace == taking->trace) return text;
+    if (source->texts[text] != AORTA_TRACE_NONE) return source->texts[text];
+    const struct aorta_trace_text_entry *entry = &source->trace->texts->entries[text];
+    source->texts[text] = aorta_trace_texts_add(taking->trace->texts, entry->raw, entry->length);
+    taking->failed |= source->texts[text] == AORTA_TRACE_NONE;
+    return source->texts[text];
+}
+
+/* One more row of an array of the trace; NULL: no memory. */
+static void *one_more(struct taking *taking, void *array, size_t *count, size_t size) {
+    void *items;
+    memcpy(&items, array, sizeof items);
+    void *longer = taking->failed ? NULL : realloc(items, (*count + 1) * size);
+    taking->failed |= !longer;
+    if (!longer) return NULL;
+    memcpy(array, &longer, sizeof longer);
+    return (char *)longer + (*count)++ * size;
+}
+
+static uint32_t take_inputs(struct taking *taking, struct source *source, uint32_t inputs) {
+    struct aorta_trace *trace = taking->trace;
+    if (inputs == AORTA_TRACE_NONE || source->trace == trace) return inputs;
+    uint32_t *number = &source->inputs[inputs];
+    if (*number != AORTA_TRACE_NONE) return *number;
+    const struct aorta_trace_inputs *of = &source->trace->inputs[inputs];
+    const struct aorta_trace_inputs row = {take_text(taking, source, of->dims), take_text(taking, source, of->types),
+                                           take_text(taking, source, of->strides),
+                                           take_text(taking, source, of->values)};
+    for (*number = 0; *number < trace->input_count; ++*number)
+        if (!memcmp(&trace->inputs[*number], &row, sizeof row)) return *number;
+    struct aorta_trace_inputs *added = one_more(taking, &trace->inputs, &trace->input_count, sizeof row);
+    if (added) *added = row;
+    return *number;
+}
+
+static uint32_t take_shape(struct taking *taking, struct source *source, uint32_t shape) {
+    struct aorta_trace *trace = taking->trace;
+    if (shape == AORTA_TRACE_NONE || source->trace == trace) return shape;
+    uint32_t *number = &source->shapes[shape];
+    if (*number != AORTA_TRACE_NONE) return *number;
+    struct aorta_trace_shape row = source->trace->shapes[shape];
+    row.op = take_text(taking, source, row.op);
+    row.dims = take_text(taking, source, row.dims);
+    row.types = take_text(taking, source, row.types);
+    for (*number = 0; *number < trace->shape_count; ++*number) {
+        const struct aorta_trace_shape *there = &trace->shapes[*number];
+        if (there->op == row.op && there->dims == row.dims && there->types == row.types &&
+            !memcmp(&there->product, &row.product, sizeof row.product))
+            return *number;
+    }
+    struct aorta_trace_shape *added = one_more(taking, &trace->shapes, &trace->shape_count, sizeof row);
+    if (added) *added = row;
+    return *number;
+}
+
+static uint32_t take_thread(struct taking *taking, struct source *source, uint32_t thread) {
+    struct aorta_trace *trace = taking->trace;
+    if (source->trace == trace || source->threads[thread] != AORTA_TRACE_NONE)
+        return source->trace == trace ? thread : source->threads[thread];
+    struct aorta_trace_thread *added = one_more(taking, &trace->threads, &trace->thread_count, sizeof *added);
+    if (!added) return 0;
+    *added = source->trace->threads[thread];
+    added->name = take_text(taking, source, added->name);
+    return source->threads[thread] = (uint32_t)trace->thread_count - 1;
+}
+
+static uint32_t take_group(struct taking *taking, struct source *source, uint32_t group) {
+    struct aorta_trace *trace = taking->trace;
+    if (group == AORTA_TRACE_NONE || source->trace == trace) return group;
+    if (source->groups[group] != AORTA_TRACE_NONE) return source->groups[group];
+    struct aorta_trace_group row = source->trace->groups[group];
+    row.name = take_text(taking, source, row.name);
+    row.description = take_text(taking, source, row.description);
+    if (row.ranks) {
+        int32_t *ranks = malloc((row.rank_count + 1) * sizeof *ranks);
+        taking->failed |= !ranks;
+        if (ranks) memcpy(ranks, row.ranks, row.rank_count * sizeof *ranks);
+        row.ranks = ranks;
+    }
+    struct aorta_trace_group *added = one_more(taking, &trace->groups, &trace->group_count, sizeof *added);
+    if (!added) {
+        free(row.ranks);
+        return AORTA_TRACE_NONE;
+    }
+    *added = row;
+    return source->groups[group] = (uint32_t)trace->group_count - 1;
+}
+
+/* `known`: the number of the same place before; NONE: there is none yet. */
+static uint32_t take_place(struct taking *taking, struct source *source, int64_t at_ns, uint32_t thread,
+                           uint32_t *known) {
+    struct aorta_trace *trace = taking->trace;
+    if (*known != AORTA_TRACE_NONE) return *known;
+    if (!aorta_array_fit(&trace->captured_places, &taking->place_capacity, taking->place_count + 1,
+                         sizeof *trace->captured_places)) {
+        taking->failed = true;
+        return AORTA_TRACE_NONE;
+    }
+    trace->captured_places[taking->place_count] =
+        (struct aorta_trace_place){at_ns, take_thread(taking, source, thread)};
+    return *known = (uint32_t)taking->place_count++;
+}
+
+/* ---- one launch ---- */
+
+struct replaying {
+    const struct graph_replay *replay;
+    struct source *source;
+    uint32_t number; /* of the replay, + 1 */
+    uint32_t around; /* row of the trace's operations[]: around the launch */
+};
+
+/* A moment of the capture, drawn to the length of the launch. */
+static int64_t drawn(const struct taking *taking, const struct graph_replay *replay, int64_t at_ns) {
+    const struct aorta_trace_call *call = &taking->trace->calls[replay->call];
+    const struct aorta_captured_graph *graph = replay->graph;
+    if (at_ns <= graph->start_ns) return call->start_ns;
+    if (at_ns >= graph->end_ns) return call->end_ns;
+    const double part = (double)(at_ns - graph->start_ns) / (double)(graph->end_ns - graph->start_ns);
+    return call->start_ns + (int64_t)(part * (double)(call->end_ns - call->start_ns));
+}
+
+static struct run run_of(struct taking *taking, const struct replaying *at, uint32_t operation) {
+    struct source *source = at->source;
+    const struct aorta_trace_operation *of = &source->trace->operations[operation];
+    const bool inner = of->parent != AORTA_TRACE_NONE;
+    struct run run = {.operation = *of, .within_run = inner};
+    run.operation.start_ns = drawn(taking, at->replay, of->start_ns);
+    run.operation.end_ns = drawn(taking, at->replay, of->end_ns);
+    run.operation.thread = taking->trace->calls[at->replay->call].thread;
+    run.operation.name = take_text(taking, source, of->name);
+    run.operation.parent = inner ? source->runs[of->parent] : at->around;
+    run.operation.inputs = take_inputs(taking, source, of->inputs);
+    run.operation.captured = take_place(taking, source, of->start_ns, of->thread, &source->places[operation]);
+    return run;
+}
+
+/* With those around it, the outer ones first. */
+static uint32_t add_run(struct taking *taking, const struct replaying *at, uint32_t operation) {
+    struct source *source = at->source;
+    size_t depth = 0;
+    for (uint32_t row = operation; row != AORTA_TRACE_NONE && source->stamp[row] != at->number;
+         row = source->trace->operations[row].parent) {
+        if (!aorta_array_fit(&taking->chain, &taking->chain_capacity, depth + 1, sizeof *taking->chain)) {
+            taking->failed = true;
+            return 0;
+        }
+        taking->chain[depth++] = row;
+    }
+    taking->failed |=
+        !aorta_array_fit(&taking->runs, &taking->run_capacity, taking->run_count + depth + 1, sizeof *taking->runs);
+    while (depth && !taking->failed) {
+        const uint32_t row = taking->chain[--depth];
+        taking->runs[taking->run_count] = run_of(taking, at, row);
+        source->stamp[row] = at->number;
+        source->runs[row] = (uint32_t)taking->run_count++;
+    }
+    return source->runs[operation];
+}
+
+static void take_facts(struct taking *taking, struct source *source, uint32_t row, uint32_t collective) {
+    const struct aorta_trace_work *work = &taking->trace->work[row];
+    if (work->collective != AORTA_TRACE_NONE || collective == AORTA_TRACE_NONE || !aorta_trace_is_collective(work))
+        return;
+    if (!aorta_array_fit(&taking->facts, &taking->facts_capacity, taking->facts_count + 1, sizeof *taking->facts)) {
+        taking->failed = true;
+        return;
+    }
+    struct aorta_trace_collective facts = source->trace->collectives[collective];
+    facts.name = take_text(taking, source, facts.name);
+    facts.dtype = take_text(taking, source, facts.dtype);
+    facts.communicator = take_text(taking, source, facts.communicator);
+    facts.in_splits = take_text(taking, source, facts.in_splits);
+    facts.out_splits = take_text(taking, source, facts.out_splits);
+    facts.group = take_group(taking, source, facts.group);
+    facts.annotation = AORTA_TRACE_NONE;
+    facts.sequence = -1; /* that of the capture */
+    taking->facts[taking->facts_count] = facts;
+    taking->facts_of_work[row] = (uint32_t)taking->facts_count++;
+    taking->trace->warnings[AORTA_REASON_NO_COLLECTIVE].count--;
+}
+
+static void stand_at_launch(struct taking *taking, struct source *source, const struct aorta_trace_work *captured,
+                            struct run *run) {
+    uint32_t *known = &source->launches[captured - source->trace->captured];
+    if (run->launches) return;
+    run->operation.captured =
+        take_place(taking, source, captured->start_ns, source->trace->calls[captured->call].thread, known);
+    run->launches = true;
+}
+
+static void take_replay(struct taking *taking, const struct graph_replay *replay, struct source *source,
+                        uint32_t number, uint32_t *row_of) {
+    struct aorta_trace *trace = taking->trace;
+    for (size_t i = 0; i < replay->count; i++) row_of[replay->pair[i]] = replay->work[i];
+    const struct replaying at = {replay, source, number, trace->work[replay->work[0]].operation};
+    for (size_t i = 0; i < replay->count && !taking->failed; i++) {
+        const struct aorta_trace_work *captured = &source->trace->captured[replay->graph->first + i];
+        struct aorta_trace_work *work = &trace->work[row_of[i]];
+        work->shape = take_shape(taking, source, captured->shape);
+        work->leads = captured->leads;
+        take_facts(taking, source, row_of[i], captured->collective);
+        if (captured->operation == AORTA_TRACE_NONE) continue;
+        const uint32_t added = taking->run_of_work[row_of[i]] = add_run(taking, &at, captured->operation);
+        if (!taking->failed) stand_at_launch(taking, source, captured, &taking->runs[added]);
+    }
+}
+
+/* ---- the trace's arrays anew ---- */
+
+/* Runs by thread, else as they were added: then they ascend. */
+struct place {
+    uint32_t thread, run;
+};
+
+static int place_order(const void *left, const void *right) {
+    const struct place *a = left, *b = right;
+    if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
+    return (a->run > b->run) - (a->run < b->run);
+}
+
+/* Where operations and runs stand among each other: an operation around a launch before its runs. */
+struct merged {
+    struct place *places;
+    struct aorta_trace_operation *operations;
+    uint32_t *of_operation, *of_run;
+};
+
+static bool before(const struct aorta_trace_operation *operation, const struct aorta_trace_operation *run) {
+    return operation->thread != run->thread ? operation->thread < run->thread : operation->start_ns <= run->start_ns;
+}
+
+static void merge_runs(struct taking *taking, struct merged *merged) {
+    struct aorta_trace *trace = taking->trace;
+    for (size_t i = 0; i < taking->run_count; i++)
+        merged->places[i] = (struct place){taking->runs[i].operation.thread, (uint32_t)i};
+    qsort(merged->places, taking->run_count, sizeof *merged->places, place_order);
+    for (size_t i = 0, k = 0, row = 0; row < trace->operation_count + taking->run_count; row++) {
+        const struct run *run = k < taking->run_count ? &taking->runs[merged->places[k].run] : NULL;
+        if (i < trace->operation_count && (!run || before(&trace->operations[i], &run->operation))) {
+            merged->operations[row] = trace->operations[i];
+            merged->of_operation[i++] = (uint32_t)row;
+        } else {
+            merged->operations[row] = run->operation;
+            merged->of_run[merged->places[k++].run] = (uint32_t)row;
+        }
+    }
+    for (size_t i = 0; i < trace->operation_count; i++) {
+        uint32_t *parent = &merged->operations[merged->of_operation[i]].parent;
+        if (*parent != AORTA_TRACE_NONE) *parent = merged->of_operation[*parent];
+    }
+    for (size_t i = 0; i < taking->run_count; i++) {
+        uint32_t *parent = &merged->operations[merged->of_run[i]].parent;
+        if (*parent != AORTA_TRACE_NONE)
+            *parent = (taking->runs[i].within_run ? merged->of_run : merged->of_operation)[*parent];
+    }
+}
+
+static void renumber_work(const struct taking *taking, const struct merged *merged) {
+    struct aorta_trace *trace = taking->trace;
+    for (size_t i = 0; i < trace->work_count; i++) {
+        uint32_t *operation = &trace->work[i].operation;
+        if (taking->run_of_work[i] != AORTA_TRACE_NONE)
+            *operation = merged->of_run[taking->run_of_work[i]];
+        else if (*operation != AORTA_TRACE_NONE)
+            *operation = merged->of_operation[*operation];
+    }
+    for (size_t i = 0; i < trace->captured_count; i++) {
+        uint32_t *operation = &trace->captured[i].operation;
+        if (*operation != AORTA_TRACE_NONE) *operation = merged->of_operation[*operation];
+    }
+}
+
+static void put_runs(struct taking *taking) {
+    struct aorta_trace *trace = taking->trace;
+    const size_t count = trace->operation_count, runs = taking->run_count;
+    struct merged merged = {.places = malloc((runs + 1) * sizeof *merged.places),
+                            .operations = calloc(count + runs + 1, sizeof *merged.operations),
+                            .of_operation = calloc(count + 1, sizeof *merged.of_operation),
+                            .of_run = calloc(runs + 1, sizeof *merged.of_run)};
+    taking->failed |= !merged.places || !merged.operations || !merged.of_operation || !merged.of_run;
+    if (!taking->failed) {
+        merge_runs(taking, &merged);
+        renumber_work(taking, &merged);
+        free(trace->operations);
+        trace->operations = merged.operations;
+        trace->operation_count = count + runs;
+        merged.operations = NULL;
+    }
+    free(merged.places);
+    free(merged.operations);
+    free(merged.of_operation);
+    free(merged.of_run);
+}
+
+/* In the order of the work, as they were. */
+static void put_facts(struct taking *taking) {
+    struct aorta_trace *trace = taking->trace;
+    const size_t most = trace->collective_count + taking->facts_count;
+    struct aorta_trace_collective *collectives = malloc((most + 1) * sizeof *collectives);
+    uint32_t *numbers = malloc((trace->collective_count + 1) * sizeof *numbers);
+    size_t count = 0;
+    taking->failed |= !collectives || !numbers;
+    for (size_t i = 0; numbers && i < trace->collective_count; i++) numbers[i] = AORTA_TRACE_NONE;
+    for (size_t i = 0; !taking->failed && i < trace->work_count; i++) {
+        uint32_t *row = &trace->work[i].collective;
+        const bool known = *row != AORTA_TRACE_NONE, taken = taking->facts_of_work[i] != AORTA_TRACE_NONE;
+        if (!known && !taken) continue;
+        if (known && numbers[*row] != AORTA_TRACE_NONE) {
+            *row = numbers[*row];
+            continue;
+        }
+        collectives[count] = known ? trace->collectives[*row] : taking->facts[taking->facts_of_work[i]];
+        if (known) numbers[*row] = (uint32_t)count;
+        *row = (uint32_t)count++;
+    }
+    for (size_t i = 0; !taking->failed && i < trace->captured_count; i++) {
+        uint32_t *row = &trace->captured[i].collective;
+        if (*row == AORTA_TRACE_NONE) continue;
+        if (numbers[*row] == AORTA_TRACE_NONE) {
+            collectives[count] = trace->collectives[*row];
+            numbers[*row] = (uint32_t)count++;
+        }
+        *row = numbers[*row];
+    }
+    free(numbers);
+    if (taking->failed) {
+        free(collectives);
+        return;
+    }
+    free(trace->collectives);
+    trace->collectives = collectives;
+    trace->collective_count = count;
+}
+
+/* The modules and functions in which a graph was captured; the trace's own are there. */
+static void take_functions(struct taking *taking, struct source *source, const struct aorta_captured_graph *graph) {
+    struct aorta_trace *trace = taking->trace;
+    const struct aorta_trace *from = source->trace;
+    const uint32_t thread = from->calls[from->captured[graph->first].call].thread;
+    uint32_t *taken = &source->graphs[graph - from->graphs];
+    size_t capacity = trace->function_count;
+    if (from == trace || *taken != AORTA_TRACE_NONE) return;
+    *taken = 0;
+    for (size_t i = 0; i < from->function_count && !taking->failed; i++) {
+        struct aorta_trace_annotation frame = from->functions[i];
+        if (frame.thread != thread || frame.end_ns < graph->start_ns || frame.start_ns > graph->end_ns) continue;
+        frame.name = take_text(taking, source, frame.name);
+        frame.thread = take_thread(taking, source, frame.thread);
+        if (!aorta_array_fit(&trace->functions, &capacity, trace->function_count + 1, sizeof frame))
+            taking->failed = true;
+        else
+            trace->functions[trace->function_count++] = frame;
+    }
+}
+
+/* ---- all launches ---- */
+
+static uint32_t *none(struct taking *taking, size_t count) {
+    uint32_t *numbers = malloc((count + 1) * sizeof *numbers);
+    taking->failed |= !numbers;
+    if (numbers) memset(numbers, 0xFF, (count + 1) * sizeof *numbers);
+    return numbers;
+}
+
+static struct source *source_of(struct taking *taking, const struct aorta_trace *trace) {
+    struct source *source = taking->sources;
+    for (size_t i = 0; i < taking->source_count; i++, source++)
+        if (source->trace == trace) return source;
+    taking->source_count++;
+    *source = (struct source){.trace = trace,
+                              .texts = none(taking, aorta_trace_text_count(trace)),
+                              .shapes = none(taking, trace->shape_count),
+                              .inputs = none(taking, trace->input_count),
+                              .groups = none(taking, trace->group_count),
+                              .threads = none(taking, trace->thread_count),
+                              .graphs = none(taking, trace->graph_count),
+                              .places = none(taking, trace->operation_count),
+                              .launches = none(taking, trace->captured_count),
+                              .runs = none(taking, trace->operation_count),
+                              .stamp = none(taking, trace->operation_count)};
+    return source;
+}
+
+static void free_taking(struct taking *taking) {
+    for (size_t i = 0; i < taking->source_count; i++) {
+        const struct source *source = &taking->sources[i];
+        uint32_t *const arrays[] = {source->texts,  source->shapes, source->inputs,   source->groups, source->threads,
+                                    source->graphs, source->places, source->launches, source->runs,   source->stamp};
+        for (size_t k = 0; k < sizeof arrays / sizeof *arrays; k++) free(arrays[k]);
+    }
+    free(taking->sources);
+    free(taking->runs);
+    free(taking->chain);
+    free(taking->run_of_work);
+    free(taking->facts);
+    free(taking->facts_of_work);
+}
+
+/* `row_of` has place for the work of the longest launch, `sources` for a trace of each. */
+static void take_all(struct taking *taking, const struct graph_replay *replays, size_t count, uint32_t *row_of) {
+    for (size_t i = 0; i < count && !taking->failed; i++) {
+        if (!replays[i].source) continue;
+        struct source *source = source_of(taking, replays[i].source);
+        if (taking->failed) return;
+        take_replay(taking, &replays[i], source, (uint32_t)i + 1, row_of);
+        take_functions(taking, source, replays[i].graph);
+    }
+    if (!taking->failed && taking->run_count) put_runs(taking);
+    if (!taking->failed && taking->facts_count) put_facts(taking);
+}
+
+aorta_status aorta_trace_take_captures(struct aorta_trace *trace, const struct graph_replay *replays, size_t count) {
+    struct taking taking = {.trace = trace};
+    size_t known = 0;
+    for (size_t i = 0; i < count; i++) known += replays[i].source != NULL;
+    if (!known) return NULL;
+    taking.sources = calloc(known + 1, sizeof *taking.sources);
+    taking.run_of_work = none(&taking, trace->work_count);
+    taking.facts_of_work = none(&taking, trace->work_count);
+    uint32_t *row_of = none(&taking, trace->work_count);
+    taking.failed |= !taking.sources;
+    if (!taking.failed) take_all(&taking, replays, count, row_of);
+    const bool failed = taking.failed;
+    free(row_of);
+    free_taking(&taking);
+    return failed ? AORTA_ERROR(AORTA_MEMORY, "no memory for the captured operations of %s", trace->path) : NULL;
+}

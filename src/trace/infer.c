@@ -1,0 +1,686 @@
+#include "trace/infer.h"
+
+#include "trace/copied.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum {
+    FEWEST_STEPS = 3,
+    FEWEST_KERNELS = 4, /* of a step: below that anything repeats, and a loop has */
+    FEWEST_SHORT = 20,  /* so many steps at least; */
+    MOST_AFTER = 8,     /* with so many other kernels behind it, it is the end of a recording */
+    CANDIDATES = 16,
+    SAMPLES = 16,   /* steps whose idle times are looked at */
+    LAYER = 64,     /* kernels of a layer at most: a loop of more is a step */
+    LATEST = 512,   /* so many repetitions show whether they are layers */
+    LONG_NS = 20000 /* kernels as long as this show what they work on */
+};
+static const double REGULAR_SHARE = 0.5; /* of what lies between the first and the last step that must repeat */
+static const double LEAST_SHARE = 0.05;  /* of the recording: a long start-up is no reason to find nothing */
+static const double EQUAL_SHARE = 0.95;  /* of the kernels of two steps */
+/* Of the recording that a loop of few kernels must be: at its end, and elsewhere. */
+static const double SHORT_SHARE = 0.01, SHORT_WITHIN = 0.25;
+/* Of steps that differ in length: how many must be about as long as the median, and do what their neighbours do, and
+ * how much of two is then equal. */
+static const double REGULAR_UNEVEN = 0.8, ALIKE_SHARE = 0.8;
+
+/* The kernels of the stream of compute, in order. */
+struct sequence {
+    const struct aorta_trace *trace;
+    uint32_t *rows; /* of work[] */
+    size_t count;
+    uint32_t *starts; /* by name: where its positions begin in `positions`; one more at the end */
+    uint32_t *positions;
+    size_t name_count;
+};
+
+/* A kernel that may run once a step. */
+struct anchor {
+    uint32_t name;
+    size_t period;  /* kernels from one to the next, mostly */
+    size_t covered; /* kernels in steps of just that length */
+};
+
+struct steps {
+    uint32_t *begins; /* positions in the sequence where steps begin, and where the last one ends */
+    size_t count;     /* of begins */
+};
+
+/* ---- the sequence ---- */
+
+static uint32_t compute_stream(const struct aorta_trace *trace, size_t *counts) {
+    uint32_t best = AORTA_TRACE_NONE;
+    for (size_t i = 0; i < trace->work_count; i++) {
+        const struct aorta_trace_work *work = &trace->work[i];
+        if (work->kind != AORTA_TRACE_KERNEL || aorta_trace_is_collective(work)) continue;
+        counts[work->stream]++;
+        if (best == AORTA_TRACE_NONE || counts[work->stream] > counts[best]) best = work->stream;
+    }
+    return best;
+}
+
+static void sort_by_name(struct sequence *sequence) {
+    uint32_t *starts = sequence->starts;
+    const struct aorta_trace_work *work = sequence->trace->work;
+    for (size_t i = 0; i < sequence->count; i++) starts[work[sequence->rows[i]].name + 1]++;
+    for (size_t i = 0; i < sequence->name_count; i++) starts[i + 1] += starts[i];
+    for (size_t i = sequence->count; i-- > 0;) { /* from behind, each name's place moves down to its beginning */
+        uint32_t name = work[sequence->rows[i]].name;
+        sequence->positions[--starts[name + 1]] = (uint32_t)i;
+    }
+    for (size_t i = 0; i < sequence->name_count; i++) starts[i] = starts[i + 1];
+    starts[sequence->name_count] = (uint32_t)sequence->count;
+}
+
+static void free_sequence(struct sequence *sequence) {
+    free(sequence->rows);
+    free(sequence->starts);
+    free(sequence->positions);
+}
+
+static aorta_status make_sequence(const struct aorta_trace *trace, struct sequence *sequence) {
+    *sequence = (struct sequence){.trace = trace, .name_count = aorta_trace_text_count(trace)};
+    size_t *counts = calloc(trace->stream_count + 1, sizeof *counts);
+    uint32_t stream = counts ? compute_stream(trace, counts) : AORTA_TRACE_NONE;
+    size_t count = stream == AORTA_TRACE_NONE ? 0 : counts[stream];
+    sequence->rows = calloc(count + 1, sizeof *sequence->rows);
+    sequence->positions = calloc(count + 1, sizeof *sequence->positions);
+    sequence->starts = calloc(sequence->name_count + 2, sizeof *sequence->starts);
+    bool complete = counts && sequence->rows && sequence->positions && sequence->starts;
+    free(counts);
+    if (!complete) return AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps in %zu kernels", count);
+    for (size_t i = 0; i < trace->work_count && count; i++) {
+        const struct aorta_trace_work *work = &trace->work[i];
+        if (work->kind != AORTA_TRACE_KERNEL || work->stream != stream || aorta_trace_is_collective(work)) continue;
+        sequence->rows[sequence->count++] = (uint32_t)i;
+    }
+    sort_by_name(sequence);
+    return NULL;
+}
+
+static const struct aorta_trace_work *work_at(const struct sequence *sequence, size_t position) {
+    return &sequence->trace->work[sequence->rows[position]];
+}
+
+static uint32_t name_at(const struct sequence *sequence, size_t position) {
+    return work_at(sequence, position)->name;
+}
+
+static size_t count_of(const struct sequence *sequence, uint32_t name) {
+    return sequence->starts[name + 1] - sequence->starts[name];
+}
+
+/* ---- anchors ---- */
+
+static int by_size(const void *left, const void *right) {
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* The most frequent distance between two of a name, and how much of the recording lies in such distances. */
+static struct anchor measure(const struct sequence *sequence, uint32_t name, uint32_t *gaps) {
+    const uint32_t *positions = sequence->positions + sequence->starts[name];
+    size_t count = count_of(sequence, name);
+    struct anchor anchor = {.name = name};
+    if (count <= FEWEST_STEPS) return anchor;
+    for (size_t i = 0; i + 1 < count; i++) gaps[i] = positions[i + 1] - positions[i];
+    qsort(gaps, count - 1, sizeof *gaps, by_size);
+    for (size_t i = 0, run = 0; i + 1 < count; i++) {
+        run = i && gaps[i] == gaps[i - 1] ? run + 1 : 1;
+        if (run < FEWEST_STEPS || run * gaps[i] <= anchor.covered) continue;
+        anchor.covered = run * gaps[i];
+        anchor.period = gaps[i];
+    }
+    return anchor;
+}
+
+/* Whether most of what lies between the first and the last regular one is regular, and equal kernel by kernel. */
+static bool repeats(const struct sequence *sequence, const struct anchor *anchor) {
+    const uint32_t *positions = sequence->positions + sequence->starts[anchor->name];
+    size_t count = count_of(sequence, anchor->name), compared = 0, equal = 0, first = SIZE_MAX, last = 0;
+    for (size_t i = 0; i + 1 < count; i++) {
+        if (positions[i + 1] - positions[i] != anchor->period) continue;
+        for (size_t j = 0; first != SIZE_MAX && j < anchor->period; j++, compared++)
+            equal += name_at(sequence, last + j) == name_at(sequence, positions[i] + j);
+        if (first == SIZE_MAX) first = positions[i];
+        last = positions[i];
+    }
+    if (!compared || (double)equal < EQUAL_SHARE * (double)compared) return false;
+    return (double)anchor->covered >= REGULAR_SHARE * (double)(last + anchor->period - first);
+}
+
+/* The largest coverage first; of equal ones the shorter period, then the order of names. */
+static int by_coverage(const void *left, const void *right) {
+    const struct anchor *a = left, *b = right;
+    if (a->covered != b->covered) return a->covered > b->covered ? -1 : 1;
+    if (a->period != b->period) return a->period < b->period ? -1 : 1;
+    return (a->name > b->name) - (a->name < b->name);
+}
+
+/* The anchor with the most of the recording in equal steps; anchors[] holds all names, best first. */
+static bool choose(const struct sequence *sequence, struct anchor *anchors, struct anchor *chosen) {
+    qsort(anchors, sequence->name_count, sizeof *anchors, by_coverage);
+    for (size_t i = 0, tried = 0; tried < CANDIDATES && i < sequence->name_count; i++) {
+        const struct anchor *anchor = &anchors[i];
+        if ((double)anchor->covered < LEAST_SHARE * (double)sequence->count) return false;
+        if (anchor->period < FEWEST_KERNELS) continue;
+        tried++;
+        if (!repeats(sequence, anchor)) continue;
+        *chosen = *anchor;
+        return true;
+    }
+    return false;
+}
+
+/* ---- where a step begins ---- */
+
+static bool is_optimizer(const char *name) {
+    static const char *const parts[] = {"adam", "sgd",     "optimizer", "lamb",
+                                        "lion", "adagrad", "rmsprop",   "multi_tensor_apply"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const char *found = strcasestr(name, parts[i]);
+        while (found && strncasecmp(found, "lambda", 6) == 0) found = strcasestr(found + 6, parts[i]);
+        if (found) return true;
+    }
+    return false;
+}
+
+/* Behind the optimizer's last kernel: that which is followed by most others. period: there is none. */
+static size_t behind_optimizer(const struct sequence *sequence, size_t first, size_t period) {
+    size_t best = period, longest = 0;
+    for (size_t i = 0; i < period; i++) {
+        if (!is_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, first + i)))) continue;
+        size_t others = 0;
+        while (others < period &&
+               !is_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, first + (i + 1 + others) % period))))
+            others++;
+        if (others <= longest) continue;
+        longest = others;
+        best = (i + 1) % period;
+    }
+    return best;
+}
+
+/* Where the device was idle longest, over some steps. */
+static size_t behind_idle(const struct sequence *sequence, const uint32_t *begins, size_t steps, size_t period) {
+    size_t best = 0;
+    int64_t longest_ns = -1;
+    for (size_t i = 0; i < period; i++) {
+        int64_t idle_ns = 0;
+        for (size_t j = 0; j < steps && j < SAMPLES; j++) {
+            size_t at = begins[j] + i;
+            if (at) idle_ns += work_at(sequence, at)->start_ns - work_at(sequence, at - 1)->end_ns;
+        }
+        if (idle_ns <= longest_ns) continue;
+        longest_ns = idle_ns;
+        best = i;
+    }
+    return best;
+}
+
+/* ---- steps ---- */
+
+/* Positions of the anchor with `shift` kernels more, where what follows is about as long as a step. */
+static void collect(const struct sequence *sequence, const struct anchor *anchor, size_t shift, struct steps *steps) {
+    const uint32_t *positions = sequence->positions + sequence->starts[anchor->name];
+    size_t count = count_of(sequence, anchor->name);
+    for (size_t i = 0; i < count; i++) {
+        size_t at = positions[i] + shift;
+        if (i + 1 < count && at >= positions[i + 1] && shift) continue; /* too short to hold the beginning */
+        /* A name may come twice in a step. */
+        if (steps->count && 2 * (at - steps->begins[steps->count - 1]) < anchor->period) continue;
+        if (at < sequence->count) steps->begins[steps->count++] = (uint32_t)at;
+    }
+}
+
+static bool is_step(const struct anchor *anchor, size_t length) {
+    return 2 * length >= anchor->period && 2 * length <= 3 * anchor->period;
+}
+
+static int64_t launch_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    return work->call == AORTA_TRACE_NONE ? work->start_ns : trace->calls[work->call].start_ns;
+}
+
+static int64_t launched_ns(const struct sequence *sequence, size_t position) {
+    return launch_of(sequence->trace, work_at(sequence, position));
+}
+
+/* The first collective or copy to the device that is launched between the kernel before this one and this one: a stage
+ * of a pipeline first receives, and a step may first copy its input. The kernel itself where there is none. */
+static const struct aorta_trace_work *first_of_step(const struct sequence *sequence, size_t position) {
+    const struct aorta_trace *trace = sequence->trace;
+    const struct aorta_trace_work *first = work_at(sequence, position);
+    const size_t before = position ? sequence->rows[position - 1] : 0;
+    const int64_t after_ns = position ? launched_ns(sequence, position - 1) : INT64_MAX;
+    for (size_t i = sequence->rows[position]; i-- > before;) {
+        const struct aorta_trace_work *work = &trace->work[i];
+        const bool input = work->kind == AORTA_TRACE_COPY &&
+                           aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_DEVICE;
+        if (work->call == AORTA_TRACE_NONE || !(input || aorta_trace_is_collective(work))) continue;
+        const int64_t launch_ns = trace->calls[work->call].start_ns;
+        if (launch_ns > after_ns && launch_ns < launch_of(trace, first)) first = work;
+    }
+    return first;
+}
+
+/* Fills rows with the steps between the beginnings; returns how many. */
+static size_t fill(const struct sequence *sequence, const struct anchor *anchor, const struct steps *steps,
+                   struct aorta_trace_step *rows) {
+    size_t count = 0;
+    for (size_t i = 0; i + 1 < steps->count; i++) {
+        size_t from = steps->begins[i], to = steps->begins[i + 1];
+        if (!is_step(anchor, to - from)) continue;
+        const struct aorta_trace_work *first = first_of_step(sequence, from), *next = first_of_step(sequence, to);
+        int64_t start_ns = launch_of(sequence->trace, first), end_ns = launch_of(sequence->trace, next);
+        if (end_ns <= start_ns || (count && start_ns < rows[count - 1].end_ns)) continue; /* of one launch */
+        rows[count] = (struct aorta_trace_step){
+            .number = (int64_t)i,
+            .start_ns = start_ns,
+            .end_ns = end_ns,
+            .device_start_ns = first->start_ns,
+            .device_end_ns = next->start_ns,
+        };
+        count++;
+    }
+    return count;
+}
+
+/* ---- steps of several layers ---- */
+
+static bool has_optimizer(const struct sequence *sequence, size_t first, size_t period) {
+    for (size_t i = first; i < first + period && i < sequence->count; i++)
+        if (is_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, i)))) return true;
+    return false;
+}
+
+/* The host does more between two steps than between two layers, and layers compute with other data. */
+static aorta_status find_layers(const struct sequence *sequence, const struct steps *steps, size_t period,
+                                struct aorta_layers *layers) {
+    int64_t intervals[LATEST], lengths[LATEST];
+    const size_t from = steps->count > LATEST ? steps->count - LATEST : 1, count = steps->count - from;
+    if (period > LAYER || steps->count <= from || has_optimizer(sequence, steps->begins[0], period)) return NULL;
+    for (size_t position = 0; position < period; position++) {
+        int64_t total_ns = 0;
+        for (size_t i = 0; i < count; i++) {
+            size_t at = steps->begins[from + i] + position;
+            if (at >= sequence->count) at = sequence->count - 1;
+            intervals[i] = launched_ns(sequence, at) - launched_ns(sequence, at - 1);
+            lengths[i] = work_at(sequence, at)->end_ns - work_at(sequence, at)->start_ns;
+            total_ns += lengths[i];
+        }
+        AORTA_TRY(aorta_layers_find(intervals, count, layers));
+        if (total_ns >= LONG_NS * (int64_t)count) AORTA_TRY(aorta_layers_find(lengths, count, layers));
+    }
+    layers->first += (int64_t)from;
+    return NULL;
+}
+
+static aorta_status make_steps(const struct sequence *sequence, const struct anchor *anchor,
+                               struct aorta_found_steps *found) {
+    size_t count = count_of(sequence, anchor->name);
+    const uint32_t *positions = sequence->positions + sequence->starts[anchor->name];
+    struct steps steps = {.begins = calloc(count + 1, sizeof *steps.begins)};
+    found->steps = calloc(count + 1, sizeof *found->steps);
+    if (!steps.begins || !found->steps) {
+        free(steps.begins);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", count);
+    }
+    size_t regular = 0; /* the beginnings of regular steps, to look into them */
+    for (size_t i = 0; i + 1 < count; i++)
+        if (positions[i + 1] - positions[i] == anchor->period) steps.begins[regular++] = positions[i];
+    size_t shift = behind_optimizer(sequence, steps.begins[0], anchor->period);
+    if (shift == anchor->period) shift = behind_idle(sequence, steps.begins, regular, anchor->period);
+    collect(sequence, anchor, shift, &steps);
+    found->count = fill(sequence, anchor, &steps, found->steps);
+    aorta_status status = find_layers(sequence, &steps, anchor->period, &found->layers);
+    free(steps.begins);
+    return status;
+}
+
+/* ---- loops of few kernels ---- */
+
+/* Kernels from `begin` to `end` that are each those of `period` places before. */
+struct loop {
+    size_t begin, end, period;
+};
+
+/* The loops of this period; takes those that are longer than *best. `behind`: and end so near the end at most. */
+static void find_loops_of(const struct sequence *sequence, size_t period, size_t behind, struct loop *best) {
+    for (size_t at = period, run = 0; at <= sequence->count; at++) {
+        if (at < sequence->count && name_at(sequence, at) == name_at(sequence, at - period)) {
+            run++;
+            continue;
+        }
+        const size_t length = run ? (run / period + 1) * period : 0;
+        run = 0;
+        if (length < FEWEST_SHORT * period || length <= best->end - best->begin) continue;
+        if (at + behind >= sequence->count) *best = (struct loop){at - length, at, period};
+    }
+}
+
+static struct loop find_loop(const struct sequence *sequence, size_t behind, double share) {
+    struct loop best = {0};
+    for (size_t period = 1; period < FEWEST_KERNELS; period++) find_loops_of(sequence, period, behind, &best);
+    if ((double)(best.end - best.begin) < share * (double)sequence->count) best.period = 0;
+    return best;
+}
+
+static aorta_status make_short_steps(const struct sequence *sequence, struct loop loop,
+                                     struct aorta_found_steps *found) {
+    size_t count = 0;
+    if (!loop.period) return NULL;
+    const size_t limit = (loop.end - loop.begin) / loop.period;
+    struct steps steps = {.begins = calloc(limit + 1, sizeof *steps.begins)};
+    found->steps = calloc(limit + 1, sizeof *found->steps);
+    if (!steps.begins || !found->steps) {
+        free(steps.begins);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", limit);
+    }
+    for (size_t at = loop.begin; count < limit; at += loop.period) steps.begins[count++] = (uint32_t)at;
+    /* the first follows other work */
+    const size_t shift = behind_idle(sequence, steps.begins + 1, count - 1, loop.period);
+    for (size_t i = 0; i < count; i++) steps.begins[i] += (uint32_t)shift;
+    while (count && steps.begins[count - 1] >= sequence->count) count--;
+    steps.count = count;
+    found->count = fill(sequence, &(struct anchor){.period = loop.period}, &steps, found->steps);
+    aorta_status status = find_layers(sequence, &steps, loop.period, &found->layers);
+    free(steps.begins);
+    return status;
+}
+
+/* ---- steps that differ in length, as sequences of words do ---- */
+
+/* What a kernel is for, whichever was chosen for its size: its category where it multiplies or attends, else its name
+ * up to the parameters of its template. `kinds`: by name. */
+static void sort_kinds(const struct sequence *sequence, uint32_t *kinds) {
+    for (uint32_t i = 0; i < sequence->name_count; i++) {
+        const char *name = count_of(sequence, i) ? aorta_trace_text(sequence->trace, i) : "";
+        const enum aorta_category category = aorta_kernel_category(name);
+        kinds[i] = (uint32_t)category;
+        if (category <= AORTA_CATEGORY_ATTENTION) continue;
+        uint32_t hash = 2166136261u; /* FNV-1a */
+        for (const char *at = name; *at && *at != '<'; at++) hash = (hash ^ (unsigned char)*at) * 16777619u;
+        kinds[i] = hash | 1u << 31;
+    }
+}
+
+/* The share of kernels that two stretches have in common, by what they are for. `scratch` has space for both. */
+static double likeness(const struct sequence *sequence, const uint32_t *kinds, const uint32_t *begins,
+                       uint32_t *scratch) {
+    const size_t left = begins[1] - begins[0], right = begins[2] - begins[1];
+    size_t common = 0;
+    for (size_t i = 0; i < left + right; i++) scratch[i] = kinds[name_at(sequence, begins[0] + i)];
+    qsort(scratch, left, sizeof *scratch, by_size);
+    qsort(scratch + left, right, sizeof *scratch, by_size);
+    for (size_t i = 0, j = left; i < left && j < left + right;)
+        if (scratch[i] == scratch[j])
+            common++, i++, j++;
+        else if (scratch[i] < scratch[j])
+            i++;
+        else
+            j++;
+    return (double)common / (double)(left > right ? left : right);
+}
+
+/* Whether most stretches between the beginnings are about as long as the median, most of the recording lies in them,
+ * and neighbours do the same. */
+static bool are_steps(const struct sequence *sequence, const uint32_t *kinds, const struct steps *steps,
+                      uint32_t *scratch, size_t *median) {
+    const size_t gaps = steps->count - 1;
+    size_t regular = 0, alike = 0;
+    if (steps->count <= FEWEST_STEPS + 1) return false;
+    for (size_t i = 0; i < gaps; i++) scratch[i] = steps->begins[i + 1] - steps->begins[i];
+    qsort(scratch, gaps, sizeof *scratch, by_size);
+    *median = scratch[gaps / 2];
+    if (*median < FEWEST_KERNELS) return false;
+    for (size_t i = 0; i < gaps; i++) regular += is_step(&(struct anchor){.period = *median}, scratch[i]);
+    if ((double)regular < REGULAR_UNEVEN * (double)gaps) return false;
+    if ((double)(steps->begins[gaps] - steps->begins[0]) < REGULAR_SHARE * (double)sequence->count) return false;
+    for (size_t i = 0; i + 1 < gaps; i++) alike += likeness(sequence, kinds, steps->begins + i, scratch) >= ALIKE_SHARE;
+    return (double)alike >= REGULAR_UNEVEN * (double)(gaps - 1);
+}
+
+/* Behind each run of the optimizer's kernels. */
+static void begin_behind_optimizer(const struct sequence *sequence, struct steps *steps) {
+    bool within = false;
+    steps->count = 0;
+    for (size_t i = 0; i < sequence->count; i++) {
+        const bool now = is_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, i)));
+        if (within && !now) steps->begins[steps->count++] = (uint32_t)i;
+        within = now;
+    }
+}
+
+/* At each kernel of a name; the idle time before them together. */
+static int64_t begin_at(const struct sequence *sequence, uint32_t name, struct steps *steps) {
+    int64_t idle_ns = 0;
+    const uint32_t *positions = sequence->positions + sequence->starts[name];
+    steps->count = count_of(sequence, name);
+    for (size_t i = 0; i < steps->count; i++) {
+        steps->begins[i] = positions[i];
+        if (positions[i])
+            idle_ns += work_at(sequence, positions[i])->start_ns - work_at(sequence, positions[i] - 1)->end_ns;
+    }
+    return idle_ns;
+}
+
+/* Where the kernels of a name begin steps, the longest idle time before them says which name it is. */
+static bool begin_uneven(const struct sequence *sequence, const uint32_t *kinds, uint32_t *scratch, struct steps *steps,
+                         size_t *median) {
+    int64_t longest_ns = -1;
+    uint32_t best = 0;
+    begin_behind_optimizer(sequence, steps);
+    if (are_steps(sequence, kinds, steps, scratch, median)) return true;
+    for (uint32_t name = 0; name < sequence->name_count; name++) {
+        const size_t count = count_of(sequence, name);
+        if (count <= FEWEST_STEPS + 1 || count > sequence->count / FEWEST_KERNELS) continue;
+        const int64_t idle_ns = begin_at(sequence, name, steps);
+        if (idle_ns <= longest_ns || !are_steps(sequence, kinds, steps, scratch, median)) continue;
+        longest_ns = idle_ns;
+        best = name;
+    }
+    if (longest_ns < 0) return false;
+    begin_at(sequence, best, steps);
+    return are_steps(sequence, kinds, steps, scratch, median);
+}
+
+/* Of more kernels than `fewest`: what repeats to the kernel may be a part of them. */
+static aorta_status make_uneven_steps(const struct sequence *sequence, size_t fewest, struct aorta_found_steps *found) {
+    uint32_t *kinds = calloc(sequence->name_count + 1, sizeof *kinds);
+    uint32_t *scratch = calloc(sequence->count + 1, sizeof *scratch);
+    struct steps steps = {.begins = calloc(sequence->count + 1, sizeof *steps.begins)};
+    size_t median = 0;
+    aorta_status status = NULL;
+    if (!kinds || !scratch || !steps.begins) {
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps in %zu kernels", sequence->count);
+    } else {
+        sort_kinds(sequence, kinds);
+        if (begin_uneven(sequence, kinds, scratch, &steps, &median) && median > fewest) {
+            found->steps = calloc(steps.count + 1, sizeof *found->steps);
+            if (found->steps)
+                found->count = fill(sequence, &(struct anchor){.period = median}, &steps, found->steps);
+            else
+                status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", steps.count);
+        }
+    }
+    free(kinds);
+    free(scratch);
+    free(steps.begins);
+    return status;
+}
+
+/* A loop at the end of a recording is what it was made for, whatever repeats before it, autotuning for example; one
+ * that something follows, an evaluation for example, must be a good part of it. `regular`: NULL where no step of many
+ * kernels repeats to the kernel. */
+static aorta_status make_found(const struct sequence *sequence, const struct anchor *regular,
+                               struct aorta_found_steps *found) {
+    const bool most = regular && (double)regular->covered >= REGULAR_SHARE * (double)sequence->count;
+    const struct loop at_end = regular ? (struct loop){0} : find_loop(sequence, MOST_AFTER, SHORT_SHARE);
+    if (at_end.period) return make_short_steps(sequence, at_end, found);
+    if (!most) AORTA_TRY(make_uneven_steps(sequence, regular ? 2 * regular->period : 0, found));
+    if (found->steps) return NULL;
+    if (regular) return make_steps(sequence, regular, found);
+    return make_short_steps(sequence, find_loop(sequence, SIZE_MAX / 2, SHORT_WITHIN), found);
+}
+
+/* The steps of one trace; none when nothing repeats. */
+static aorta_status find_steps(const struct aorta_trace *trace, struct aorta_found_steps *steps) {
+    struct sequence sequence;
+    struct anchor chosen;
+    aorta_status status = make_sequence(trace, &sequence);
+    struct anchor *anchors = calloc(sequence.name_count + 1, sizeof *anchors);
+    uint32_t *gaps = calloc(sequence.count + 1, sizeof *gaps);
+    if (!status && (!anchors || !gaps)) status = AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps");
+    if (!status) {
+        for (uint32_t name = 0; name < sequence.name_count; name++) anchors[name] = measure(&sequence, name, gaps);
+        const bool found = choose(&sequence, anchors, &chosen);
+        status = make_found(&sequence, found ? &chosen : NULL, steps);
+    }
+    free(anchors);
+    free(gaps);
+    free_sequence(&sequence);
+    return status;
+}
+
+/* ---- several traces ---- */
+
+static int64_t start_of(const struct aorta_trace_step *step) {
+    return step->device_start_ns == INT64_MIN ? step->start_ns : step->device_start_ns;
+}
+
+static int64_t end_of(const struct aorta_trace_step *step) {
+    return step->device_end_ns == INT64_MIN ? step->end_ns : step->device_end_ns;
+}
+
+static int64_t middle_of(const struct aorta_trace_step *step) {
+    return start_of(step) + (end_of(step) - start_of(step)) / 2;
+}
+
+/* How far the numbers of the steps are from those of the first trace's: by the two that are nearest in time, as one
+ * trace may begin some steps before the other. False: they meet none. */
+static bool find_shift(const struct aorta_found_steps *first, const struct aorta_found_steps *other, int64_t *shift) {
+    int64_t least_ns = INT64_MAX, length_ns = 0;
+    *shift = 0;
+    for (size_t i = 0, j = 0; i < other->count; i++) {
+        const int64_t at_ns = middle_of(&other->steps[i]);
+        while (j + 1 < first->count &&
+               llabs(middle_of(&first->steps[j + 1]) - at_ns) <= llabs(middle_of(&first->steps[j]) - at_ns))
+            j++;
+        const struct aorta_trace_step *met = &first->steps[j];
+        if (llabs(middle_of(met) - at_ns) >= least_ns) continue;
+        least_ns = llabs(middle_of(met) - at_ns);
+        length_ns = end_of(met) - start_of(met);
+        *shift = met->number - other->steps[i].number;
+    }
+    return least_ns <= length_ns + length_ns / 2;
+}
+
+/* Numbers the steps of others like those of the first trace that they meet in time. */
+static bool agree(struct aorta_found_steps *found, size_t count) {
+    const struct aorta_found_steps *first = NULL;
+    for (size_t i = 0; i < count; i++) {
+        int64_t shift;
+        if (!found[i].count) continue;
+        if (!first) {
+            first = &found[i];
+            continue;
+        }
+        if (!find_shift(first, &found[i], &shift)) return false;
+        found[i].shift = shift;
+        for (size_t j = 0; j < found[i].count; j++) found[i].steps[j].number += shift;
+    }
+    return true;
+}
+
+static bool all_of_one_length(const struct aorta_found_steps *found, size_t count) {
+    size_t length = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (length && found[i].count && found[i].count != length) return false;
+        if (found[i].count) length = found[i].count;
+    }
+    return true;
+}
+
+static void give(struct aorta_trace_list *list, struct aorta_found_steps *found, enum aorta_step_source source) {
+    for (size_t i = 0; i < list->count; i++) {
+        struct aorta_trace *trace = list->items[i];
+        if (!found[i].count) continue;
+        free(trace->steps);
+        trace->steps = found[i].steps;
+        trace->step_count = found[i].count;
+        trace->steps_by = source;
+        found[i].steps = NULL;
+    }
+}
+
+/* As many ranges on each rank are the same ones, in whatever clock: a program marks all of its steps. */
+void aorta_trace_take_steps(struct aorta_trace_list *list, struct aorta_found_steps *found,
+                            enum aorta_step_source source) {
+    if (!all_of_one_length(found, list->count)) (void)agree(found, list->count);
+    give(list, found, source);
+}
+
+/* ---- layers ---- */
+
+static bool is_whole(const struct aorta_found_steps *found, size_t at, const struct aorta_layers *layers) {
+    const int64_t period = (int64_t)layers->period, number = found->steps[at].number;
+    return (number - layers->first) % period == 0 && at + layers->period <= found->count &&
+           found->steps[at + layers->period - 1].number == number + period - 1;
+}
+
+static bool has_whole(const struct aorta_found_steps *found, const struct aorta_layers *layers) {
+    size_t count = 0;
+    for (size_t i = 0; i < found->count; i++) count += is_whole(found, i, layers);
+    return count >= FEWEST_STEPS || !found->count;
+}
+
+static void join_layers_of(struct aorta_found_steps *found, const struct aorta_layers *layers) {
+    size_t count = 0;
+    for (size_t i = 0; i < found->count; i++) {
+        if (!is_whole(found, i, layers)) continue;
+        const struct aorta_trace_step *last = &found->steps[i + layers->period - 1];
+        struct aorta_trace_step step = found->steps[i];
+        step.number = (step.number - layers->first) / (int64_t)layers->period;
+        step.end_ns = last->end_ns;
+        step.device_end_ns = last->device_end_ns;
+        found->steps[count++] = step;
+    }
+    found->count = count;
+}
+
+/* The trace with the most evidence says which layers of all traces make a step. */
+static void join_layers(struct aorta_found_steps *found, size_t count) {
+    struct aorta_layers best = {0};
+    for (size_t i = 0; i < count; i++) {
+        if (!found[i].count || found[i].layers.strength <= best.strength) continue;
+        best = found[i].layers;
+        best.first += found[i].shift;
+    }
+    if (!best.period) return;
+    for (size_t i = 0; i < count; i++)
+        if (!has_whole(&found[i], &best)) return;
+    for (size_t i = 0; i < count; i++) join_layers_of(&found[i], &best);
+}
+
+aorta_status aorta_trace_infer_steps(struct aorta_trace_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i]->step_count) return NULL; /* marked steps count */
+    struct aorta_found_steps *found = calloc(list->count + 1, sizeof *found);
+    if (!found) return AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps in %zu traces", list->count);
+    aorta_status status = NULL;
+    bool all = true;
+    for (size_t i = 0; i < list->count && !status; i++) {
+        if (!list->items[i]->work_count) continue; /* a launcher, say: no device work of its own */
+        status = find_steps(list->items[i], &found[i]);
+        all = all && found[i].count >= FEWEST_STEPS;
+    }
+    if (!status && all && agree(found, list->count)) {
+        join_layers(found, list->count);
+        give(list, found, AORTA_STEPS_BY_REPETITION);
+    }
+    for (size_t i = 0; i < list->count; i++) free(found[i].steps);
+    free(found);
+    return status;
+}

@@ -1,0 +1,352 @@
+/* Names seen in traces of NCCL 2.x, RCCL, PyTorch, vLLM, SGLang and TensorRT-LLM. A new library is a row. */
+#include "trace/kernel_names.h"
+
+#include "base/array.h"
+#include "trace/categories.h"
+#include "trace/mangled.h"
+
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the tables ---- */
+
+/* A word that begins the kernel's own name, or a part of it behind a namespace, an underscore or a mangled length.
+ * `operation` names the collective where the library has no other; NULL: the rest of the name may say it. */
+static const struct {
+    const char *word;
+    enum aorta_kernel_class class;
+    const char *operation;
+} words[] = {
+    {"aorta_stamp", AORTA_KERNEL_STAMP, NULL}, /* the GPU driver's own (src/device/gpu/launch.c) */
+    {"aorta_told", AORTA_KERNEL_CLOCK, NULL},
+    {"aorta_clock", AORTA_KERNEL_CLOCK, NULL},
+    {"hwq_mark", AORTA_KERNEL_STAMP, NULL}, /* of aorta hwq (src/hwq/kernels/kernels.cu) */
+    {"hwq_hold", AORTA_KERNEL_GATE, NULL},
+    {"aorta_collective", AORTA_KERNEL_COLLECTIVE, NULL}, /* where no kernel has a name: kineto.c, aorta_collective_… */
+    {"nccl", AORTA_KERNEL_COLLECTIVE, NULL}, /* ncclDevKernel_AllGather_RING_LL, ncclKernel_…, ncclSymkDevKernel_… */
+    {"rccl", AORTA_KERNEL_COLLECTIVE, NULL},  /* rcclDevKernel_…; most of RCCL's are called nccl… */
+    {"msccl", AORTA_KERNEL_COLLECTIVE, NULL}, /* RCCL's MSCCL and MSCCL++ algorithms: mscclKernel_Sum_half_… */
+    {"cross_device_reduce", AORTA_KERNEL_COLLECTIVE, "AllReduce"}, /* vLLM and SGLang: cross_device_reduce_1stage */
+    {"one_shot_all_reduce", AORTA_KERNEL_COLLECTIVE, "AllReduce"}, /* PyTorch's symmetric memory */
+    {"two_shot_all_reduce", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
+    {"multimem_all_reduce", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
+    {"multimem_one_shot_all_reduce", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
+    {"multimem_all_gather", AORTA_KERNEL_COLLECTIVE, "AllGather"},
+    {"multimem_reduce_scatter", AORTA_KERNEL_COLLECTIVE, "ReduceScatter"},
+    {"multimem_one_shot_reduce", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"symmetric_memory::barrier", AORTA_KERNEL_COLLECTIVE, "collective_barrier"},
+    {"allToAllV", AORTA_KERNEL_COLLECTIVE, "AllToAll"}, /* its all_to_all_vdev over NVSHMEM */
+    {"exchangeSplitAndOffset", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    {"oneShotAllReduceKernel", AORTA_KERNEL_COLLECTIVE, "AllReduce"}, /* TensorRT-LLM */
+    {"twoShotAllReduceKernel", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
+    {"allreduce_fusion_kernel", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
+    {"oneshotAllreduceFusionKernel", AORTA_KERNEL_COLLECTIVE, "AllReduce"}, /* and FlashInfer */
+    {"twoshotAllreduceKernel", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
+    {"lamportAllReduce", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
+    {"allreduce_prototype", AORTA_KERNEL_COLLECTIVE, "AllReduce"},             /* vLLM's quick reduce on ROCm */
+    {"reduce_scatter_cross_device", AORTA_KERNEL_COLLECTIVE, "ReduceScatter"}, /* aiter */
+    {"allgather_lastdim", AORTA_KERNEL_COLLECTIVE, "AllGather"},
+    {"allgather_vec", AORTA_KERNEL_COLLECTIVE, "AllGather"},
+    {"userbuffers_fp16_sum_inplace", AORTA_KERNEL_COLLECTIVE, NULL}, /* Transformer Engine: …_rw, …_rw_ag, …_rr_rs */
+    {"kuserbuffers", AORTA_KERNEL_COLLECTIVE, "SendRecv"},           /* kuserbuffers_pushsend, …_pullrecv */
+    {"oneccl", AORTA_KERNEL_COLLECTIVE, NULL},                       /* Intel's: oneccl_allreduce_pcie */
+    /* Kernels of Iris, aiter, Triton-distributed and SGLang copy between GPUs without a library. */
+    {"iris_all", AORTA_KERNEL_COLLECTIVE, NULL}, /* iris_allgather_push_kernel */
+    {"iris_reduce_scatter", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"persistent_all_", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"persistent_reduce_scatter", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"all_gather_push", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"all_gather_pull", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"all_gather_m_kernel", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"all_reduce_push", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"reduce_scatter_push", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"reduce_scatter_pull", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"reduce_scatter_m_kernel", AORTA_KERNEL_COLLECTIVE, NULL},
+    /* Tokens to their experts and back, to each rank what is its: DeepEP and its forks, MORI, TensorRT-LLM. */
+    {"ep::internode", AORTA_KERNEL_COLLECTIVE, "AllToAll"}, /* deep_ep::internode::dispatch, …_ll::combine */
+    {"ep::intranode", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    {"EpDispatch", AORTA_KERNEL_COLLECTIVE, "AllToAll"}, /* mori::moe::EpDispatchIntraNodeKernel */
+    {"EpCombine", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    {"moeAllToAllKernel", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    {"moeAlltoAllKernel", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    {"moeA2ADispatch", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    {"moeA2ACombine", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    {"pplx", AORTA_KERNEL_COLLECTIVE, "AllToAll"}, /* pplx-kernels: pplx::…::dispatchKernel, combineKernel */
+    {"a2a_dispatch", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    {"a2a_combine", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    /* NVSHMEM's and rocSHMEM's collectives on a stream. */
+    {"alltoall_on_stream", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    {"fcollect_on_stream", AORTA_KERNEL_COLLECTIVE, "AllGather"},
+    {"rdxn_on_stream", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
+    {"broadcast_on_stream", AORTA_KERNEL_COLLECTIVE, "Broadcast"},
+    {"barrier_on_stream", AORTA_KERNEL_COLLECTIVE, "collective_barrier"},
+    {"barrier_all_on_stream", AORTA_KERNEL_COLLECTIVE, "collective_barrier"},
+    {"nvshmem", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"rocshmem", AORTA_KERNEL_COLLECTIVE, NULL},
+};
+
+/* Looked for in the name of a collective kernel, in this order. Point-to-point kernels are what all-to-all is made of.
+ */
+static const struct {
+    const char *part;
+    enum aorta_collective collective;
+} operations[] = {
+    {"ReduceScatter", AORTA_REDUCE_SCATTER}, {"reduce_scatter", AORTA_REDUCE_SCATTER},
+    {"AllReduce", AORTA_ALL_REDUCE},         {"all_reduce", AORTA_ALL_REDUCE},
+    {"allreduce", AORTA_ALL_REDUCE},         {"AllGather", AORTA_ALL_GATHER},
+    {"all_gather", AORTA_ALL_GATHER},        {"allgather", AORTA_ALL_GATHER},
+    {"Broadcast", AORTA_BROADCAST},          {"broadcast", AORTA_BROADCAST},
+    {"all_to_all", AORTA_ALL_TO_ALL},        {"collective_barrier", AORTA_BARRIER},
+    {"SendRecv", AORTA_ALL_TO_ALL},          {"AlltoAll", AORTA_ALL_TO_ALL},
+    {"sendrecv", AORTA_ALL_TO_ALL},          {"alltoall", AORTA_ALL_TO_ALL},
+    {"reducescatter", AORTA_REDUCE_SCATTER}, {"bcast", AORTA_BROADCAST},
+    {"AllToAll", AORTA_ALL_TO_ALL},          {"inplace_gpu_rw_ag", AORTA_ALL_GATHER},
+    {"inplace_gpu_rr_ag", AORTA_ALL_GATHER}, {"inplace_gpu_rr_rs", AORTA_REDUCE_SCATTER},
+};
+
+/* ---- a user's own ---- */
+
+struct aorta_kernel_patterns {
+    regex_t *items;
+    size_t count, capacity;
+};
+
+aorta_status aorta_kernel_patterns_add(struct aorta_kernel_patterns **patterns, const char *regex) {
+    regex_t compiled;
+    int error = regcomp(&compiled, regex, REG_EXTENDED | REG_NOSUB);
+    if (error) {
+        char reason[128];
+        regerror(error, &compiled, reason, sizeof reason);
+        return AORTA_ERROR(AORTA_USAGE, "\"%s\" is not a regular expression (POSIX extended): %s", regex, reason);
+    }
+    struct aorta_kernel_patterns *set = *patterns ? *patterns : calloc(1, sizeof *set);
+    if (!set || !aorta_array_fit(&set->items, &set->capacity, set->count + 1, sizeof *set->items)) {
+        regfree(&compiled);
+        if (!*patterns) free(set);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for the pattern \"%s\"", regex);
+    }
+    set->items[set->count++] = compiled;
+    *patterns = set;
+    return NULL;
+}
+
+void aorta_kernel_patterns_free(struct aorta_kernel_patterns *patterns) {
+    if (!patterns) return;
+    for (size_t i = 0; i < patterns->count; i++) regfree(&patterns->items[i]);
+    free(patterns->items);
+    free(patterns);
+}
+
+bool aorta_kernel_patterns_match(const struct aorta_kernel_patterns *patterns, const char *name) {
+    for (size_t i = 0; patterns && i < patterns->count; i++)
+        if (regexec(&patterns->items[i], name, 0, NULL, 0) == 0) return true;
+    return false;
+}
+
+bool aorta_collective_in(const char *text, enum aorta_collective *kind) {
+    for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
+        if (!strstr(text, operations[i].part)) continue;
+        *kind = operations[i].collective;
+        return true;
+    }
+    return false;
+}
+
+/* ---- matching ---- */
+
+/* The name without its parameters and template arguments: a reduction over an nccl type is no collective. */
+static size_t head_length(const char *name) {
+    static const char anonymous[] = "(anonymous namespace)";
+    size_t length = 0;
+    for (;;) {
+        length += strcspn(name + length, "<(");
+        if (strncmp(name + length, anonymous, sizeof anonymous - 1) != 0) return length;
+        length += sizeof anonymous - 1;
+    }
+}
+
+/* Behind the "<" or "(" that the text begins with: what stands behind its end; the text itself, where it has none. */
+static const char *behind_brackets(const char *text) {
+    int round = 0, angle = 0;
+    for (const char *at = text; *at; at++) {
+        round += (*at == '(') - (*at == ')');
+        if (!round) angle += (*at == '<') - (*at == '>'); /* "(8)>(0)" compares */
+        if (!round && !angle) return at + 1;
+    }
+    return text;
+}
+
+/* Without a return type that says when the template exists:
+ * "std::enable_if<(((8)>(0)))&&…, void>::type vllm::fused_add_rms_norm_kernel<…>(…)". */
+static const char *own_name(const char *name) {
+    static const char condition[] = "std::enable_if", type[] = "::type";
+    const char *found = strncmp(name, "typename ", 9) ? name : name + 9;
+    if (strncmp(found, condition, sizeof condition - 1) != 0) return name;
+    const char *arguments = strchr(found, '<'), *end = arguments ? behind_brackets(arguments) : NULL;
+    if (!end || end == arguments) return name;
+    if (!strncmp(end, type, sizeof type - 1)) end += sizeof type - 1;
+    return *end == ' ' ? end + 1 : name;
+}
+
+static bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool begins_word(const char *name, size_t at) {
+    return at == 0 || !is_letter(name[at - 1]);
+}
+
+static bool contains_word(const char *head, size_t length, const char *word) {
+    for (const char *at = head; (at = memmem(at, length - (size_t)(at - head), word, strlen(word))); at++)
+        if (begins_word(head, (size_t)(at - head))) return true;
+    return false;
+}
+
+static struct aorta_kernel_kind collective_by(const char *text, size_t length) {
+    struct aorta_kernel_kind kind = {.class = AORTA_KERNEL_COLLECTIVE};
+    for (size_t i = 0; i < sizeof operations / sizeof operations[0] && !kind.named; i++) {
+        if (!memmem(text, length, operations[i].part, strlen(operations[i].part))) continue;
+        kind.named = true;
+        kind.collective = operations[i].collective;
+    }
+    return kind;
+}
+
+struct aorta_kernel_kind aorta_kernel_classify(const char *name, const struct aorta_kernel_patterns *patterns) {
+    if (aorta_kernel_patterns_match(patterns, name)) return collective_by(name, head_length(name));
+    name = own_name(name);
+    const size_t length = head_length(name);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (!contains_word(name, length, words[i].word)) continue;
+        if (words[i].class != AORTA_KERNEL_COLLECTIVE) return (struct aorta_kernel_kind){.class = words[i].class};
+        const char *operation = words[i].operation;
+        return operation ? collective_by(operation, strlen(operation)) : collective_by(name, length);
+    }
+    return (struct aorta_kernel_kind){.class = AORTA_KERNEL_COMPUTE};
+}
+
+bool aorta_kernel_may_communicate(const char *name) {
+    static const char *const parts[] = {"dispatch",  "combine",    "a2a",        "alltoall",      "all_to_all",
+                                        "allreduce", "all_reduce", "all_gather", "reduce_scatter"};
+    char head[256];
+    if (aorta_kernel_category(name) != AORTA_CATEGORY_OTHER) return false;
+    name = own_name(name);
+    snprintf(head, sizeof head, "%.*s", (int)head_length(name), name);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (strcasestr(head, parts[i])) return true;
+    return false;
+}
+
+/* "void my::dispatch<8>(int)": my::dispatch. */
+void aorta_kernel_pattern_of(const char *name, char *pattern, size_t size) {
+    name = own_name(name);
+    const size_t end = head_length(name);
+    size_t begin = end;
+    while (begin > 0 && name[begin - 1] != ' ') begin--;
+    snprintf(pattern, size, "%.*s", (int)(end - begin), name + begin);
+}
+
+bool aorta_kernel_only_measures(enum aorta_kernel_class class) {
+    return class != AORTA_KERNEL_COMPUTE && class != AORTA_KERNEL_COLLECTIVE;
+}
+
+/* ---- short names ---- */
+
+static bool in_name(char c) {
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Up to where a template argument ends that stands alone. */
+static size_t name_length(const char *name, size_t length) {
+    size_t end = strcspn(name, ">,");
+    return end < length ? end : length;
+}
+
+/* CUTLASS's kernels are all called this; their template argument distinguishes them. */
+static bool says_nothing(const char *name, size_t length) {
+    static const char *const generic[] = {"Kernel", "Kernel2", "device_kernel"};
+    for (size_t i = 0; i < sizeof generic / sizeof generic[0]; i++)
+        if (strlen(generic[i]) == length && strncmp(name, generic[i], length) == 0) return true;
+    return false;
+}
+
+/* What a generic kernel of PyTorch ("vectorized_elementwise_kernel") does: the first functor among its template
+ * arguments. Length 0: none. */
+static const char *find_functor(const char *arguments, size_t *length) {
+    static const char *const marks[] = {"Functor", "functor", "_kernel_cuda", "_kernel_impl", "Ops"};
+    *length = 0;
+    for (const char *at = arguments; *at;) {
+        size_t word = 0;
+        while (in_name(at[word])) word++;
+        for (size_t i = 0; word && i < sizeof marks / sizeof marks[0]; i++) {
+            bool wrapper = strncmp(at, "gpu_kernel_impl", 15) == 0; /* holds the functor */
+            if (wrapper || !memmem(at, word, marks[i], strlen(marks[i]))) continue;
+            *length = word;
+            return at;
+        }
+        at += word ? word : 1;
+    }
+    return NULL;
+}
+
+static bool is_generic(const char *name, size_t length) {
+    static const char *const parts[] = {"elementwise_kernel", "apply_kernel", "reduce_kernel"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (memmem(name, length, parts[i], strlen(parts[i]))) return true;
+    return false;
+}
+
+/* Cut names say so. */
+static const char *put_name(char *text, size_t size, const char *name) {
+    static const char ellipsis[] = "…";
+    size_t length = strlen(name);
+    if (length >= size) {
+        size_t shown = size > sizeof ellipsis ? size - sizeof ellipsis : 0;
+        while (shown > 0 && ((unsigned char)name[shown] & 0xc0) == 0x80) shown--; /* no half characters */
+        snprintf(text, size, "%.*s%s", (int)shown, name, shown ? ellipsis : "");
+        return text;
+    }
+    memmove(text, name, length + 1);
+    return text;
+}
+
+/* Where the words are that say what the kernel is. */
+static void find_words(const char *name, size_t *first, size_t *end) {
+    size_t length = head_length(name), from = length;
+    while (from > 0 && in_name(name[from - 1])) from--;
+    /* What is no C++ (a copy: "Memcpy HtoD (Pinned -> Device)"; our own operations) keeps its words. */
+    bool qualified = from > 1 && name[from - 1] == ':', typed = from > 0 && name[from - 1] == ' ';
+    bool plain = from == length || !(qualified || (typed && name[length]));
+    bool several = plain && memchr(name, ' ', length);
+    if (plain) from = 0;
+    *first = from;
+    *end = several || !length ? strlen(name) : from + name_length(name + from, length - from);
+}
+
+static const char *short_demangled(const char *name, char *text, size_t size) {
+    enum { DEEPEST = 8 }; /* names come from files of others */
+    size_t from, end, functor_length = 0;
+    name = own_name(name);
+    find_words(name, &from, &end);
+    for (int depth = 0; depth < DEEPEST && name[end] == '<' && says_nothing(name + from, end - from); depth++) {
+        name += end + 1;
+        find_words(name, &from, &end);
+    }
+    const char *functor = NULL;
+    if (name[end] == '<' && is_generic(name + from, end - from)) functor = find_functor(name + end, &functor_length);
+    char whole[1024];
+    if (functor)
+        snprintf(whole, sizeof whole, "%.*s<%.*s>", (int)(end - from), name + from, (int)functor_length, functor);
+    else
+        snprintf(whole, sizeof whole, "%.*s", (int)(end - from), name + from);
+    return put_name(text, size, whole);
+}
+
+const char *aorta_kernel_short_name(const char *name, char *text, size_t size) {
+    enum { READABLE = 128 }; /* Tensile's names have some 300 characters */
+    char names[512];
+    if (size > READABLE) size = READABLE;
+    return short_demangled(aorta_mangled_names(name, names, sizeof names) ? names : name, text, size);
+}

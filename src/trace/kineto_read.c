@@ -1,0 +1,577 @@
+#include "base/array.h"
+#include "trace/kineto_read_internal.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- keys ---- */
+
+static inline unsigned slot_of(const char *name, size_t length) {
+    unsigned first = (unsigned char)name[0], last = (unsigned char)name[length - 1];
+    return ((unsigned)length * 37 + first * 5 + last * 11) % KEY_SLOTS;
+}
+
+/* At most 127 rows, borrowed; names differ and have 1 to 255 bytes. */
+static void make_keys(struct keys *keys, const struct key_row *rows, size_t count) {
+    memset(keys, 0, sizeof *keys);
+    keys->rows = rows;
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(rows[i].name);
+        unsigned slot = slot_of(rows[i].name, length);
+        while (keys->slots[slot]) slot = (slot + 1) % KEY_SLOTS;
+        keys->slots[slot] = (uint8_t)(i + 1);
+        keys->lengths[i] = (uint8_t)length;
+    }
+}
+
+/* Both have this length, which is not 0. */
+static inline bool is_same(const char *a, const char *b, size_t length) {
+    uint64_t x, y, x_end, y_end;
+    if (length > 16) return !memcmp(a, b, length);
+    if (length < 8) {
+        for (size_t i = 0; i < length; i++)
+            if (a[i] != b[i]) return false;
+        return true;
+    }
+    memcpy(&x, a, 8);
+    memcpy(&y, b, 8);
+    memcpy(&x_end, a + length - 8, 8);
+    memcpy(&y_end, b + length - 8, 8);
+    return x == y && x_end == y_end;
+}
+
+/* -1: none of them. */
+static int find_key(const struct keys *keys, struct aorta_json_value key) {
+    if (!key.length) return -1;
+    for (unsigned slot = slot_of(key.text, key.length); keys->slots[slot]; slot = (slot + 1) % KEY_SLOTS) {
+        unsigned row = keys->slots[slot] - 1u;
+        if (keys->lengths[row] == key.length && is_same(keys->rows[row].name, key.text, key.length))
+            return keys->rows[row].number;
+    }
+    return -1;
+}
+
+/* ---- tables ---- */
+
+static const struct key_row field_rows[] = {
+    {"ph", FIELD_PHASE},   {"cat", FIELD_CATEGORY}, {"name", FIELD_NAME},    {"pid", FIELD_PROCESS},
+    {"tid", FIELD_THREAD}, {"ts", FIELD_START},     {"dur", FIELD_DURATION}, {"args", FIELD_ARGS},
+};
+
+static const struct key_row argument_rows[] = {
+    {"device", ARGUMENT_DEVICE},
+    {"stream", ARGUMENT_STREAM},
+    {"context", ARGUMENT_CONTEXT},
+    {"correlation", ARGUMENT_CORRELATION},
+    {"External id", ARGUMENT_OPERATION},
+    {"external id", ARGUMENT_OPERATION},
+    {"bytes", ARGUMENT_BYTES},
+    {"kind", ARGUMENT_KIND},
+    {"hsa_queue", ARGUMENT_QUEUE},
+    {"channel", ARGUMENT_CHANNEL},
+    {"channel_type", ARGUMENT_CHANNEL_TYPE},
+    {"grid", ARGUMENT_GRID},
+    {"block", ARGUMENT_BLOCK},
+    {"graph node id", ARGUMENT_GRAPH_NODE},
+    {"name", ARGUMENT_NAME},
+    {"Input Dims", ARGUMENT_DIMS},
+    {"Input dims", ARGUMENT_DIMS},
+    {"Input type", ARGUMENT_TYPES},
+    {"Concrete Inputs", ARGUMENT_VALUES},
+    {"Input Strides", ARGUMENT_STRIDES},
+    {"Sequence number", ARGUMENT_AUTOGRAD},
+    {"Fwd thread id", ARGUMENT_FORWARD_THREAD},
+    {"Collective name", ARGUMENT_COLLECTIVE},
+    {"In msg nelems", ARGUMENT_IN_ELEMENTS},
+    {"Out msg nelems", ARGUMENT_OUT_ELEMENTS},
+    {"Group size", ARGUMENT_GROUP_SIZE},
+    {"dtype", ARGUMENT_DTYPE},
+    {"Process Group Name", ARGUMENT_GROUP_NAME},
+    {"Process Group Description", ARGUMENT_GROUP_DESCRIPTION},
+    {"Process Group Ranks", ARGUMENT_GROUP_RANKS},
+    {"Seq", ARGUMENT_SEQUENCE},
+    {"Comms Id", ARGUMENT_COMMUNICATOR},
+    {"Src Rank", ARGUMENT_SOURCE_RANK},
+    {"Dst Rank", ARGUMENT_TARGET_RANK},
+    {"simulated", ARGUMENT_SIMULATED},
+    {"wait_on_stream", ARGUMENT_WAIT_STREAM},
+    {"wait_on_cuda_event_record_corr_id", ARGUMENT_WAIT_RECORD},
+    {"correlation_id", ARGUMENT_CORRELATION}, /* these of XLA's profiler */
+    {"cuda_graph_node_id", ARGUMENT_GRAPH_NODE},
+    {"hlo_op", ARGUMENT_HLO},
+    {"kernel_details", ARGUMENT_DETAILS},
+    {"memcpy_details", ARGUMENT_DETAILS},
+    {"memset_details", ARGUMENT_DETAILS},
+    {"step_num", ARGUMENT_STEP},
+    {"size", ARGUMENT_SIZE}, /* these of MTIA */
+    {"direction", ARGUMENT_DIRECTION},
+    {"In split size", ARGUMENT_IN_SPLITS},
+    {"Out split size", ARGUMENT_OUT_SPLITS},
+    {"Total Allocated", ARGUMENT_ALLOCATED}, /* these of allocations */
+    {"Total Reserved", ARGUMENT_RESERVED},
+    {"Bytes", ARGUMENT_CHANGED},
+    {"Addr", ARGUMENT_ADDRESS},
+    {"Device Id", ARGUMENT_DEVICE},
+    {"Device Type", ARGUMENT_DEVICE_TYPE},
+    {"Record function id", ARGUMENT_FUNCTION},
+    {"kernel", ARGUMENT_KERNEL}, /* of a launch, on ROCm */
+    {"rank", ARGUMENT_RANK},     /* of each event that TraceLens merged */
+};
+
+enum category {
+    CATEGORY_KERNEL,
+    CATEGORY_COPY,
+    CATEGORY_FILL,
+    CATEGORY_CALL,
+    CATEGORY_OPERATION,
+    CATEGORY_FUNCTION,
+    CATEGORY_MTIA,
+    CATEGORY_WAIT,
+    CATEGORY_ANNOTATION,
+    CATEGORY_DEVICE_ANNOTATION,
+    CATEGORY_IGNORED
+};
+static const struct key_row category_rows[] = {
+    {"kernel", CATEGORY_KERNEL},
+    {"Kernel", CATEGORY_KERNEL},
+    {"gpu_memcpy", CATEGORY_COPY},
+    {"Memcpy", CATEGORY_COPY},
+    {"mtia_ccp_events", CATEGORY_MTIA},
+    {"mtia_runtime", CATEGORY_CALL},
+    {"gpu_memset", CATEGORY_FILL},
+    {"Memset", CATEGORY_FILL},
+    {"cuda_runtime", CATEGORY_CALL},
+    {"cuda_driver", CATEGORY_CALL},
+    {"hip_runtime", CATEGORY_CALL},
+    {"hip_driver", CATEGORY_CALL},
+    {"Runtime", CATEGORY_CALL},
+    {"cpu_op", CATEGORY_OPERATION},
+    {"Operator", CATEGORY_OPERATION},
+    {"user_annotation", CATEGORY_ANNOTATION},
+    {"gpu_user_annotation", CATEGORY_DEVICE_ANNOTATION},
+    {"python_function", CATEGORY_FUNCTION},
+    {"cuda_sync", CATEGORY_WAIT},
+    /* These neither occupy the device nor hold it back. */
+    {"overhead", CATEGORY_IGNORED},
+    {"Trace", CATEGORY_IGNORED},
+    {"ac2g", CATEGORY_IGNORED},
+    {"fwdbwd", CATEGORY_IGNORED},
+    {"async_cpu_to_gpu", CATEGORY_IGNORED},
+    {"async_gpu", CATEGORY_IGNORED},
+    {"forward_backward", CATEGORY_IGNORED},
+    {"cpu_instant_event", CATEGORY_IGNORED},
+    {"cuda_event", CATEGORY_IGNORED},
+    {"cuda_profiler_range", CATEGORY_IGNORED},
+    {"collective_comm", CATEGORY_IGNORED},
+    {"critical_path", CATEGORY_IGNORED}, /* ours (merge.c) */
+};
+
+enum member { MEMBER_DEVICES, MEMBER_DISTRIBUTED, MEMBER_BASE, MEMBER_OWN, MEMBER_RANKS };
+static const struct key_row member_rows[] = {
+    {"deviceProperties", MEMBER_DEVICES},
+    {"distributedInfo", MEMBER_DISTRIBUTED},
+    {"baseTimeNanoseconds", MEMBER_BASE},
+    {"aorta", MEMBER_OWN},
+    {"ranks", MEMBER_RANKS},
+};
+
+#define COUNT(rows) (sizeof(rows) / sizeof *(rows))
+
+aorta_status aorta_trace_kineto_create(struct aorta_json_stream *stream, struct aorta_trace_builder *builder,
+                                       const struct aorta_trace_options *options, struct trace_kineto **kineto) {
+    struct trace_kineto *self = calloc(1, sizeof *self);
+    if (!self) return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", aorta_json_stream_name(stream));
+    self->stream = stream;
+    self->builder = self->whole = builder;
+    self->options = options;
+    self->modules = aorta_trace_builder_keeps_functions(builder);
+    make_keys(&self->fields, field_rows, COUNT(field_rows));
+    make_keys(&self->arguments, argument_rows, COUNT(argument_rows));
+    make_keys(&self->categories, category_rows, COUNT(category_rows));
+    make_keys(&self->members, member_rows, COUNT(member_rows));
+    *kineto = self;
+    return NULL;
+}
+
+void aorta_trace_kineto_destroy(struct trace_kineto *kineto) {
+    if (!kineto) return;
+    aorta_trace_kineto_ranks_free(kineto);
+    aorta_text_free(&kineto->scratch);
+    aorta_trace_kineto_xla_free(kineto->xla);
+    aorta_trace_kineto_spans_free(kineto->spans);
+    free(kineto);
+}
+
+/* ---- one event ---- */
+
+/* Fills the values whose keys are known; false if the object is malformed. */
+static bool collect(const struct keys *keys, struct aorta_json_value object, struct aorta_json_value *values,
+                    const char **where) {
+    struct aorta_json_cursor cursor = aorta_json_members(object);
+    struct aorta_json_value key, value;
+    while (aorta_json_next_member(&cursor, &key, &value)) {
+        int number = find_key(keys, key);
+        if (number >= 0) values[number] = value;
+    }
+    *where = cursor.at;
+    return aorta_json_well_formed(&cursor);
+}
+
+static aorta_status malformed(struct trace_kineto *kineto, struct aorta_json_value value, const char *where,
+                              int64_t offset) {
+    int64_t place = offset + (where ? (int64_t)(where - value.text) : 0);
+    return AORTA_ERROR(AORTA_FORMAT, "%s is malformed at byte %" PRId64 ", in the event that begins at byte %" PRId64,
+                       aorta_json_stream_name(kineto->stream), place, offset);
+}
+
+static bool is_letter(struct aorta_json_value value, char letter) {
+    return value.length == 3 && value.text[0] == '"' && value.text[1] == letter;
+}
+
+/* Names of threads, of XLA's processes, and of the ranks of a merged file. */
+static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_event *event) {
+    struct aorta_json_value name = event->field[FIELD_NAME], args = event->field[FIELD_ARGS];
+    const bool of_thread = aorta_trace_kineto_is_named(name, "thread_name"),
+               of_process = aorta_trace_kineto_is_named(name, "process_name");
+    if (!of_thread && !of_process) return NULL;
+    const char *where;
+    if (args.length && !collect(&kineto->arguments, args, event->argument, &where))
+        return malformed(kineto, args, where, event->offset);
+    const struct aorta_json_value called = event->argument[ARGUMENT_NAME];
+    int64_t process = aorta_trace_kineto_id(event->field[FIELD_PROCESS]),
+            thread = aorta_trace_kineto_id(event->field[FIELD_THREAD]);
+    uint32_t text = aorta_trace_kineto_text(kineto, called);
+    if (of_process) {
+        AORTA_TRY(aorta_trace_kineto_name_process(kineto, process,
+                                                  aorta_trace_text(aorta_trace_builder_head(kineto->builder), text),
+                                                  event->argument[ARGUMENT_RANK]));
+        return aorta_trace_kineto_xla_process(kineto, process, called);
+    }
+    if (text != AORTA_TRACE_NONE && process >= 0 && thread >= 0)
+        aorta_trace_builder_thread_name(kineto->builder, aorta_trace_builder_thread(kineto->builder, process, thread),
+                                        text);
+    return aorta_trace_kineto_xla_thread(kineto, process, thread, called);
+}
+
+/* Operations come by the ten thousand; views launch nothing and are not counted. */
+static bool wants_arguments(enum category category, struct aorta_json_value name) {
+    if (category == CATEGORY_DEVICE_ANNOTATION || category == CATEGORY_FUNCTION) return false;
+    if (category == CATEGORY_ANNOTATION) return aorta_trace_kineto_is_product(name);
+    if (category != CATEGORY_OPERATION) return true;
+    return name.length > 2 && !aorta_operation_is_view(name.text + 1, name.length - 2);
+}
+
+static void bad_event(struct trace_kineto *kineto, enum category category, int64_t offset) {
+    bool device = category <= CATEGORY_FILL;
+    aorta_trace_builder_warn(kineto->builder, device ? AORTA_REASON_BAD_EVENT : AORTA_REASON_ODD_VALUE, offset);
+}
+
+static enum category get_category(struct trace_kineto *kineto, const struct kineto_event *event) {
+    struct aorta_json_value text = event->field[FIELD_CATEGORY];
+    if (!aorta_json_is_string(text)) return CATEGORY_IGNORED;
+    int category = find_key(&kineto->categories, (struct aorta_json_value){text.text + 1, text.length - 2});
+    if (category >= 0) return (enum category)category;
+    aorta_trace_builder_warn(kineto->builder, AORTA_REASON_UNKNOWN_CATEGORY, event->offset);
+    return CATEGORY_IGNORED;
+}
+
+/* Device work in two events, its begin and its end, is not what Kineto writes: counted, not read. */
+static void count_begin(struct trace_kineto *kineto, const struct kineto_event *event) {
+    if (is_letter(event->field[FIELD_PHASE], 'B') && get_category(kineto, event) <= CATEGORY_FILL)
+        bad_event(kineto, CATEGORY_KERNEL, event->offset);
+}
+
+/* The arguments of an event that was walked as a whole are there already, if they are wanted. */
+static aorta_status take_arguments(struct trace_kineto *kineto, struct kineto_event *event) {
+    const struct aorta_json_value args = event->field[FIELD_ARGS];
+    const char *where;
+    if (event->walked) return NULL;
+    memset(event->argument, 0, sizeof event->argument);
+    if (!args.length || collect(&kineto->arguments, args, event->argument, &where)) return NULL;
+    return malformed(kineto, args, where, event->offset + (args.text - event->text));
+}
+
+/* Allocations are the only events without a duration that count. */
+static aorta_status read_instant(struct trace_kineto *kineto, struct kineto_event *event) {
+    if (!aorta_trace_kineto_is_named(event->field[FIELD_NAME], "[memory]")) return NULL;
+    AORTA_TRY(take_arguments(kineto, event));
+    aorta_trace_kineto_add_allocation(kineto, event);
+    return NULL;
+}
+
+static aorta_status add_xla_event(struct trace_kineto *kineto, struct kineto_event *event) {
+    if (!aorta_json_is_string(event->field[FIELD_NAME]) || !aorta_trace_kineto_times(event)) {
+        bad_event(kineto, CATEGORY_KERNEL, event->offset);
+        return NULL;
+    }
+    AORTA_TRY(take_arguments(kineto, event));
+    aorta_trace_kineto_xla_event(kineto, event);
+    return NULL;
+}
+
+aorta_status aorta_trace_kineto_add_event(struct trace_kineto *kineto, struct kineto_event *event) {
+    if (kineto->scratch.length) aorta_text_clear(&kineto->scratch);
+    AORTA_TRY(aorta_trace_kineto_choose_rank(kineto, event));
+    if (!is_letter(event->field[FIELD_PHASE], 'X')) {
+        count_begin(kineto, event);
+        if (is_letter(event->field[FIELD_PHASE], 'i')) return read_instant(kineto, event);
+        if (!is_letter(event->field[FIELD_PHASE], 'M')) return NULL;
+        memset(event->argument, 0, sizeof event->argument);
+        return read_metadata(kineto, event);
+    }
+    const enum category category = get_category(kineto, event);
+    if (category == CATEGORY_IGNORED)
+        return kineto->xla && !event->field[FIELD_CATEGORY].length ? add_xla_event(kineto, event) : NULL;
+    const struct aorta_json_value name = event->field[FIELD_NAME];
+    if (!aorta_json_is_string(name) || !aorta_trace_kineto_times(event)) {
+        bad_event(kineto, category, event->offset);
+        return NULL;
+    }
+    if (wants_arguments(category, name))
+        AORTA_TRY(take_arguments(kineto, event));
+    else
+        memset(event->argument, 0, sizeof event->argument);
+    switch (category) {
+    case CATEGORY_KERNEL:
+        aorta_trace_kineto_add_work(kineto, event, AORTA_TRACE_KERNEL);
+        break;
+    case CATEGORY_COPY:
+        aorta_trace_kineto_add_work(kineto, event, AORTA_TRACE_COPY);
+        break;
+    case CATEGORY_FILL:
+        aorta_trace_kineto_add_work(kineto, event, AORTA_TRACE_FILL);
+        break;
+    case CATEGORY_MTIA:
+        aorta_trace_kineto_add_mtia(kineto, event);
+        break;
+    case CATEGORY_CALL:
+        aorta_trace_kineto_add_call(kineto, event);
+        break;
+    case CATEGORY_OPERATION:
+        (aorta_trace_kineto_is_mark(name) ? aorta_trace_kineto_add_annotation
+                                          : aorta_trace_kineto_add_operation)(kineto, event);
+        break;
+    case CATEGORY_FUNCTION:
+        aorta_trace_kineto_add_function(kineto, event);
+        break;
+    case CATEGORY_WAIT:
+        aorta_trace_kineto_add_wait(kineto, event);
+        break;
+    case CATEGORY_ANNOTATION:
+        aorta_trace_kineto_add_annotation(kineto, event);
+        break;
+    case CATEGORY_DEVICE_ANNOTATION:
+        aorta_trace_builder_device_annotation(kineto->builder, aorta_trace_kineto_text(kineto, name), event->start_ns,
+                                              event->end_ns);
+        break;
+    case CATEGORY_IGNORED:
+        break;
+    }
+    return NULL;
+}
+
+static aorta_status read_event(struct trace_kineto *kineto, struct aorta_json_value value) {
+    struct kineto_event event;
+    const char *where;
+    memset(event.field, 0, sizeof event.field);
+    event.walked = false;
+    event.text = value.text;
+    event.offset = aorta_json_stream_offset(kineto->stream);
+    if (!collect(&kineto->fields, value, event.field, &where)) return malformed(kineto, value, where, event.offset);
+    return aorta_trace_kineto_add_event(kineto, &event);
+}
+
+/* ---- an event whose end is not known yet ---- */
+
+static bool collect_walk(const struct keys *keys, struct aorta_json_walk *walk, struct aorta_json_value *values) {
+    struct aorta_json_value key, value;
+    while (aorta_json_walk_key(walk, &key)) {
+        const int number = find_key(keys, key);
+        if (!aorta_json_walk_value(walk, &value)) return false;
+        if (number >= 0) values[number] = value;
+    }
+    return walk->closed;
+}
+
+/* Whether what was read so far says that the arguments are wanted. */
+static bool wants_next(const struct trace_kineto *kineto, const struct kineto_event *event) {
+    const struct aorta_json_value text = event->field[FIELD_CATEGORY], name = event->field[FIELD_NAME];
+    if (!is_letter(event->field[FIELD_PHASE], 'X') || !aorta_json_is_string(text) || !aorta_json_is_string(name))
+        return false;
+    const int category = find_key(&kineto->categories, (struct aorta_json_value){text.text + 1, text.length - 2});
+    return category >= 0 && category != CATEGORY_IGNORED && wants_arguments((enum category)category, name);
+}
+
+static bool walk_arguments(const struct trace_kineto *kineto, struct aorta_json_walk *walk,
+                           struct kineto_event *event) {
+    struct aorta_json_walk inner;
+    const char *begin = walk->at;
+    memset(event->argument, 0, sizeof event->argument);
+    if (!aorta_json_walk_begin(&inner, begin, walk->end)) return false;
+    if (!collect_walk(&kineto->arguments, &inner, event->argument) || !aorta_json_walk_out(walk, &inner)) return false;
+    event->field[FIELD_ARGS] = (struct aorta_json_value){begin, (size_t)(inner.at - begin)};
+    event->walked = true;
+    return true;
+}
+
+/* Fields by which the arguments were wanted do not come again. */
+static bool walk_event(const struct trace_kineto *kineto, struct kineto_event *event, struct aorta_json_walk *walk) {
+    struct aorta_json_value key, value;
+    while (aorta_json_walk_key(walk, &key)) {
+        const int number = find_key(&kineto->fields, key);
+        if (event->walked && number >= 0 && number != FIELD_START && number != FIELD_DURATION) return false;
+        if (number == FIELD_ARGS && wants_next(kineto, event)) {
+            if (!walk_arguments(kineto, walk, event)) return false;
+            continue;
+        }
+        if (!aorta_json_walk_value(walk, &value)) return false;
+        if (number >= 0) event->field[number] = value;
+    }
+    return walk->closed;
+}
+
+const char *aorta_trace_kineto_walk(const struct trace_kineto *kineto, const char *begin, const char *end,
+                                    struct kineto_event *event) {
+    struct aorta_json_walk walk;
+    memset(event->field, 0, sizeof event->field);
+    event->walked = false;
+    event->text = begin;
+    return aorta_json_walk_begin(&walk, begin, end) && walk_event(kineto, event, &walk) ? walk.at : NULL;
+}
+
+static aorta_status read_next(struct trace_kineto *kineto) {
+    struct kineto_event event;
+    struct aorta_json_value value;
+    const char *end;
+    char letter;
+    AORTA_TRY(aorta_json_stream_peek(kineto->stream, &letter));
+    const char *begin = aorta_json_stream_ahead(kineto->stream, &end);
+    const char *behind = aorta_trace_kineto_walk(kineto, begin, end, &event);
+    if (behind) {
+        aorta_json_stream_pass(kineto->stream, behind);
+        event.offset = aorta_json_stream_offset(kineto->stream);
+        return aorta_trace_kineto_add_event(kineto, &event);
+    }
+    AORTA_TRY(aorta_json_stream_value(kineto->stream, &value));
+    return read_event(kineto, value);
+}
+
+aorta_status aorta_trace_kineto_events(struct trace_kineto *kineto) {
+    struct aorta_trace *head = aorta_trace_builder_head(kineto->builder);
+    AORTA_TRY(aorta_json_stream_enter(kineto->stream, '['));
+    for (;;) {
+        bool more;
+        AORTA_TRY(aorta_json_stream_more(kineto->stream, &more));
+        if (!more) return NULL;
+        head->events++;
+        AORTA_TRY(read_next(kineto));
+        aorta_trace_kineto_read_spans(kineto);
+    }
+}
+
+/* ---- beside the events ---- */
+
+static struct aorta_json_value find_member(struct aorta_json_value object, const char *name) {
+    struct aorta_json_cursor cursor = aorta_json_members(object);
+    struct aorta_json_value key, value;
+    while (aorta_json_next_member(&cursor, &key, &value))
+        if (aorta_json_key_is(key, name)) return value;
+    return (struct aorta_json_value){0};
+}
+
+static int64_t member_int(struct trace_kineto *kineto, struct aorta_json_value object, const char *name) {
+    return aorta_trace_kineto_int(kineto, find_member(object, name), aorta_json_stream_offset(kineto->stream));
+}
+
+static int32_t member_small(struct trace_kineto *kineto, struct aorta_json_value object, const char *name) {
+    int64_t number = member_int(kineto, object, name);
+    return number >= 0 && number <= INT32_MAX ? (int32_t)number : -1;
+}
+
+static void read_devices(struct trace_kineto *kineto, struct aorta_json_value list) {
+    struct aorta_json_cursor cursor = aorta_json_elements(list);
+    struct aorta_json_value object;
+    while (aorta_json_next_element(&cursor, &object)) {
+        const struct aorta_trace_device device = {
+            .id = member_int(kineto, object, "id"),
+            .name = aorta_trace_kineto_text(kineto, find_member(object, "name")),
+            .memory_bytes = member_int(kineto, object, "totalGlobalMem"),
+            .multiprocessors = member_small(kineto, object, "numSms"),
+            .major = member_small(kineto, object, "computeMajor"),
+            .minor = member_small(kineto, object, "computeMinor"),
+        };
+        aorta_trace_builder_device(kineto->builder, &device);
+    }
+}
+
+static void read_distributed(struct trace_kineto *kineto, struct aorta_json_value object) {
+    struct aorta_trace *head = aorta_trace_builder_head(kineto->builder);
+    head->rank = member_small(kineto, object, "rank");
+    head->world = member_small(kineto, object, "world_size");
+    head->backend = aorta_trace_kineto_text(kineto, find_member(object, "backend"));
+    head->library = aorta_trace_kineto_text(kineto, find_member(object, "nccl_version"));
+}
+
+/* What our own writer says; only `true` counts. */
+static void read_own(struct trace_kineto *kineto, struct aorta_json_value object) {
+    const struct aorta_json_value apart = find_member(object, "steps_apart");
+    aorta_trace_builder_head(kineto->builder)->own = true;
+    if (apart.length == 4 && !memcmp(apart.text, "true", 4))
+        aorta_trace_builder_head(kineto->builder)->steps_by = AORTA_STEPS_APART;
+}
+
+/* What our own merge read: what recording cost differs. */
+static void read_format(struct trace_kineto *kineto, struct aorta_json_value name) {
+    for (int i = 0; i < AORTA_TRACE_FORMAT_COUNT; i++)
+        if (aorta_json_is_string(name) &&
+            aorta_trace_kineto_is_named(name, aorta_trace_format_name((enum aorta_trace_format)i)))
+            aorta_trace_builder_head(kineto->builder)->format = (enum aorta_trace_format)i;
+}
+
+/* What the ranks' own files say of their devices and groups. */
+static void read_ranks(struct trace_kineto *kineto, struct aorta_json_value list) {
+    struct aorta_json_cursor cursor = aorta_json_elements(list);
+    struct aorta_json_value object;
+    while (aorta_json_next_element(&cursor, &object)) {
+        const struct aorta_json_value head = find_member(object, "head");
+        kineto->builder = aorta_trace_kineto_builder_of(kineto, member_int(kineto, object, "rank"));
+        if (kineto->builder == kineto->whole) continue;
+        read_format(kineto, find_member(object, "format"));
+        if (!head.length) continue;
+        const struct aorta_json_value devices = find_member(head, "deviceProperties");
+        const struct aorta_json_value distributed = find_member(head, "distributedInfo");
+        if (devices.length) read_devices(kineto, devices);
+        if (distributed.length) read_distributed(kineto, distributed);
+    }
+    kineto->builder = kineto->whole;
+}
+
+aorta_status aorta_trace_kineto_member(struct trace_kineto *kineto, struct aorta_json_value key) {
+    int member = find_key(&kineto->members, key);
+    if (member < 0) return aorta_json_stream_skip(kineto->stream);
+    struct aorta_json_value value;
+    AORTA_TRY(aorta_json_stream_value(kineto->stream, &value));
+    int64_t base;
+    kineto->builder = kineto->whole;
+    switch ((enum member)member) {
+    case MEMBER_DEVICES:
+        read_devices(kineto, value);
+        break;
+    case MEMBER_DISTRIBUTED:
+        read_distributed(kineto, value);
+        break;
+    case MEMBER_BASE:
+        if (aorta_json_get_int(value, &base)) aorta_trace_builder_head(kineto->builder)->base_ns = base;
+        break;
+    case MEMBER_OWN:
+        read_own(kineto, value);
+        break;
+    case MEMBER_RANKS:
+        read_ranks(kineto, value);
+        break;
+    }
+    return NULL;
+}

@@ -1,0 +1,430 @@
+/* What an event becomes in the recording, by its category. */
+#include "base/array.h"
+#include "trace/execution_trace.h"
+#include "trace/kineto_read_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- arguments ---- */
+
+/* A text, or the letters of another value as they stand. */
+uint32_t aorta_trace_kineto_text(struct trace_kineto *kineto, struct aorta_json_value value) {
+    if (!value.length) return AORTA_TRACE_NONE;
+    struct aorta_json_value text = value;
+    if (aorta_json_is_string(value) && !aorta_json_get_string(value, &kineto->scratch, &text)) return AORTA_TRACE_NONE;
+    return aorta_trace_builder_text(kineto->builder, text.text, text.length);
+}
+
+int64_t aorta_trace_kineto_int(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset) {
+    int64_t number;
+    if (!value.length) return -1;
+    if (aorta_json_get_int(value, &number)) return number;
+    aorta_trace_builder_warn(kineto->builder, AORTA_REASON_ODD_VALUE, offset);
+    return -1;
+}
+
+static int32_t small_int(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset) {
+    int64_t number = aorta_trace_kineto_int(kineto, value, offset);
+    return number >= INT32_MIN && number <= INT32_MAX ? (int32_t)number : -1;
+}
+
+/* Ranks stand in a list, or in a text that looks like one; long ones are cut ("[0, 1, ..., 63]") and so not known. */
+static bool get_ranks(struct trace_kineto *kineto, struct aorta_json_value value, int32_t **ranks, size_t *count) {
+    if (aorta_json_is_string(value)) value = (struct aorta_json_value){value.text + 1, value.length - 2};
+    struct aorta_json_cursor cursor = aorta_json_elements(value);
+    struct aorta_json_value element;
+    size_t capacity = 0;
+    *ranks = NULL;
+    *count = 0;
+    while (aorta_json_next_element(&cursor, &element)) {
+        int64_t rank;
+        if (!aorta_json_get_int(element, &rank) || rank < 0 || rank > INT32_MAX) break;
+        if (!aorta_array_fit(ranks, &capacity, *count + 1, sizeof **ranks)) {
+            aorta_trace_builder_fail(kineto->builder);
+            break;
+        }
+        (*ranks)[(*count)++] = (int32_t)rank;
+    }
+    if (*count && aorta_json_well_formed(&cursor)) return true;
+    free(*ranks);
+    *ranks = NULL;
+    return false;
+}
+
+static uint32_t get_group(struct trace_kineto *kineto, const struct kineto_event *event, int32_t size) {
+    const struct aorta_json_value *argument = event->argument;
+    struct aorta_json_value list = argument[ARGUMENT_GROUP_RANKS];
+    uint32_t name = aorta_trace_kineto_text(kineto, argument[ARGUMENT_GROUP_NAME]);
+    uint32_t description = aorta_trace_kineto_text(kineto, argument[ARGUMENT_GROUP_DESCRIPTION]);
+    if (name == AORTA_TRACE_NONE && description == AORTA_TRACE_NONE && !list.length) return AORTA_TRACE_NONE;
+    int32_t *ranks = NULL;
+    size_t count = 0;
+    if (list.length) (void)get_ranks(kineto, list, &ranks, &count);
+    uint32_t group = aorta_trace_builder_group(kineto->builder, name, description, size, ranks, count);
+    free(ranks);
+    return group;
+}
+
+/* [12, 4, 1]; false: it is none. */
+static bool get_extents(struct aorta_json_value list, int64_t extents[3]) {
+    struct aorta_json_cursor cursor = aorta_json_elements(list);
+    struct aorta_json_value extent;
+    int count = 0;
+    while (aorta_json_next_element(&cursor, &extent))
+        if (count == 3 || !aorta_json_get_int(extent, &extents[count++])) return false;
+    return count == 3;
+}
+
+/* Thread blocks of the grid: its extents multiplied. */
+static int64_t get_blocks(struct aorta_json_value grid) {
+    int64_t extents[3], blocks = 1;
+    if (!get_extents(grid, extents)) return -1;
+    for (int axis = 0; axis < 3; axis++)
+        if (extents[axis] < 0 || __builtin_mul_overflow(blocks, extents[axis], &blocks)) return -1;
+    return blocks;
+}
+
+/* "[]" says that the parts are equal. */
+static uint32_t splits_text(struct trace_kineto *kineto, struct aorta_json_value value) {
+    if (value.length < 2 || value.length <= 4) return AORTA_TRACE_NONE; /* [], "[]" */
+    return aorta_trace_kineto_text(kineto, value);
+}
+
+/* "recv", "irecv" */
+static bool is_receive(struct aorta_json_value name) {
+    return memmem(name.text, name.length, "recv", 4) != NULL;
+}
+
+static bool collective_facts(struct trace_kineto *kineto, const struct kineto_event *event,
+                             struct aorta_trace_collective *collective) {
+    const struct aorta_json_value *argument = event->argument;
+    if (!argument[ARGUMENT_COLLECTIVE].length) return false;
+    int64_t offset = event->offset;
+    int32_t size = small_int(kineto, argument[ARGUMENT_GROUP_SIZE], offset);
+    const int32_t to = small_int(kineto, argument[ARGUMENT_TARGET_RANK], offset);
+    const int32_t from = small_int(kineto, argument[ARGUMENT_SOURCE_RANK], offset);
+    const bool receives = is_receive(argument[ARGUMENT_COLLECTIVE]);
+    const int32_t peer = (receives && from >= 0) || to < 0 ? from : to;
+    *collective = (struct aorta_trace_collective){
+        .in_elements = aorta_trace_kineto_int(kineto, argument[ARGUMENT_IN_ELEMENTS], offset),
+        .out_elements = aorta_trace_kineto_int(kineto, argument[ARGUMENT_OUT_ELEMENTS], offset),
+        .bytes = -1,
+        .sequence = aorta_trace_kineto_int(kineto, argument[ARGUMENT_SEQUENCE], offset),
+        .blocks = get_blocks(argument[ARGUMENT_GRID]),
+        .name = aorta_trace_kineto_text(kineto, argument[ARGUMENT_COLLECTIVE]),
+        .dtype = aorta_trace_kineto_text(kineto, argument[ARGUMENT_DTYPE]),
+        .group = get_group(kineto, event, size),
+        .communicator = aorta_trace_kineto_text(kineto, argument[ARGUMENT_COMMUNICATOR]),
+        .in_splits = splits_text(kineto, argument[ARGUMENT_IN_SPLITS]),
+        .out_splits = splits_text(kineto, argument[ARGUMENT_OUT_SPLITS]),
+        .annotation = AORTA_TRACE_NONE,
+        .group_size = size,
+        .peer = peer,
+        .simulated = argument[ARGUMENT_SIMULATED].length == 4 && !memcmp(argument[ARGUMENT_SIMULATED].text, "true", 4),
+    };
+    return true;
+}
+
+/* ---- events ---- */
+
+#define COUNT(rows) (sizeof(rows) / sizeof *(rows))
+
+bool aorta_trace_kineto_times(struct kineto_event *event) {
+    int64_t duration;
+    return aorta_json_get_scaled(event->field[FIELD_START], 3, &event->start_ns) &&
+           aorta_json_get_scaled(event->field[FIELD_DURATION], 3, &duration) &&
+           !__builtin_add_overflow(event->start_ns, duration, &event->end_ns) &&
+           aorta_trace_times_fit(event->start_ns, event->end_ns);
+}
+
+/* Numbers of processes and threads; texts ("Spans") have none. */
+int64_t aorta_trace_kineto_id(struct aorta_json_value value) {
+    int64_t number;
+    return aorta_json_get_int(value, &number) ? number : -1;
+}
+
+static uint32_t get_thread(struct trace_kineto *kineto, const struct kineto_event *event) {
+    int64_t process = aorta_trace_kineto_id(event->field[FIELD_PROCESS]);
+    struct aorta_trace *head = aorta_trace_builder_head(kineto->builder);
+    if (head->process < 0) head->process = process;
+    return aorta_trace_builder_thread(kineto->builder, process, aorta_trace_kineto_id(event->field[FIELD_THREAD]));
+}
+
+/* Old files have the stream as the row's thread, as a number or as "stream 7". */
+static int64_t get_stream(struct trace_kineto *kineto, const struct kineto_event *event) {
+    struct aorta_json_value thread = event->field[FIELD_THREAD];
+    int64_t stream;
+    if (aorta_json_get_int(event->argument[ARGUMENT_STREAM], &stream)) return stream;
+    if (thread.length > 9 && !memcmp(thread.text, "\"stream ", 8))
+        thread = (struct aorta_json_value){thread.text + 8, thread.length - 9};
+    if (aorta_json_get_int(thread, &stream)) return stream;
+    aorta_trace_builder_warn(kineto->builder, AORTA_REASON_NO_STREAM, event->offset);
+    return -1;
+}
+
+/* ROCm names the HSA queue; files from before it did have the queue as the stream, and a `kind`, which CUDA's have
+ * not. CUDA names the channel. */
+static uint32_t get_queue(struct trace_kineto *kineto, const struct kineto_event *event, int64_t device,
+                          int64_t stream) {
+    const struct aorta_json_value *argument = event->argument;
+    uint32_t type = AORTA_TRACE_NONE;
+    int64_t queue;
+    if (!aorta_json_get_int(argument[ARGUMENT_QUEUE], &queue)) {
+        if (aorta_json_get_int(argument[ARGUMENT_CHANNEL], &queue))
+            type = aorta_trace_kineto_text(kineto, argument[ARGUMENT_CHANNEL_TYPE]);
+        else if (argument[ARGUMENT_KIND].length && stream >= 0)
+            queue = stream;
+        else
+            return AORTA_TRACE_NONE;
+    }
+    return aorta_trace_builder_queue(kineto->builder, device, queue, type);
+}
+
+void aorta_trace_kineto_add_work(struct trace_kineto *kineto, const struct kineto_event *event,
+                                 enum aorta_trace_kind kind) {
+    const struct aorta_json_value *argument = event->argument;
+    int64_t offset = event->offset, device = aorta_trace_kineto_int(kineto, argument[ARGUMENT_DEVICE], offset);
+    if (device < 0) device = aorta_trace_kineto_id(event->field[FIELD_PROCESS]);
+    if (device < INT32_MIN || device > INT32_MAX) device = -1;
+    int64_t stream = get_stream(kineto, event);
+    int64_t correlation = aorta_trace_kineto_int(kineto, argument[ARGUMENT_CORRELATION], offset);
+    int64_t context = aorta_trace_kineto_int(kineto, argument[ARGUMENT_CONTEXT], offset), node;
+    const struct aorta_trace_work work = {
+        .start_ns = event->start_ns,
+        .end_ns = event->end_ns,
+        .bytes = aorta_trace_kineto_int(kineto, argument[ARGUMENT_BYTES], offset),
+        .correlation = correlation > 0 ? (uint64_t)correlation : 0,
+        .name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
+        .stream = aorta_trace_builder_stream(kineto->builder, device, context, stream),
+        .queue = get_queue(kineto, event, device, stream),
+        .device = (int32_t)device,
+        .kind = (uint8_t)kind,
+        .graph = aorta_json_get_int(argument[ARGUMENT_GRAPH_NODE], &node) && node > 0,
+    };
+    struct aorta_trace_collective collective;
+    bool facts = kind != AORTA_TRACE_FILL && collective_facts(kineto, event, &collective);
+    aorta_trace_builder_work(kineto->builder, &work,
+                             aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], offset),
+                             facts ? &collective : NULL, offset);
+    int64_t blocks[3], threads[3];
+    if (kind == AORTA_TRACE_KERNEL && get_extents(argument[ARGUMENT_GRID], blocks) &&
+        get_extents(argument[ARGUMENT_BLOCK], threads))
+        aorta_trace_builder_geometry(kineto->builder, blocks, threads);
+}
+
+/* Work of Meta's accelerator: its processing elements and its copies. Waits, and work of other hosts, are neither. */
+void aorta_trace_kineto_add_mtia(struct trace_kineto *kineto, const struct kineto_event *event) {
+    struct kineto_event copy = *event;
+    if (aorta_trace_kineto_is_named(event->field[FIELD_NAME], "pe_exe")) {
+        aorta_trace_kineto_add_work(kineto, event, AORTA_TRACE_KERNEL);
+    } else if (aorta_trace_kineto_is_named(event->field[FIELD_NAME], "dma_request")) {
+        const struct aorta_json_value direction = event->argument[ARGUMENT_DIRECTION];
+        if (direction.length) copy.field[FIELD_NAME] = direction;
+        copy.argument[ARGUMENT_BYTES] = event->argument[ARGUMENT_SIZE];
+        aorta_trace_kineto_add_work(kineto, &copy, AORTA_TRACE_COPY);
+    }
+}
+
+void aorta_trace_kineto_add_call(struct trace_kineto *kineto, const struct kineto_event *event) {
+    int64_t correlation = aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_CORRELATION], event->offset);
+    const struct aorta_trace_call call = {
+        .start_ns = event->start_ns,
+        .end_ns = event->end_ns,
+        .correlation = correlation > 0 ? (uint64_t)correlation : 0,
+        .name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
+        .thread = get_thread(kineto, event),
+    };
+    const struct aorta_trace_annotation frame = {call.start_ns, call.end_ns, call.name, call.thread};
+    if (!aorta_trace_builder_call(kineto->builder, &call))
+        aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_CALL);
+    if (aorta_trace_builder_captures(kineto->builder) && call.correlation)
+        aorta_trace_builder_launch(kineto->builder, call.correlation,
+                                   aorta_trace_kineto_text(kineto, event->argument[ARGUMENT_KERNEL]),
+                                   aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_OPERATION], event->offset));
+}
+
+static bool is_request(struct aorta_json_value name) {
+    static const char wanted[] = "\"record_param_comms\"";
+    return name.length == sizeof wanted - 1 && !memcmp(name.text, wanted, sizeof wanted - 1);
+}
+
+static struct aorta_trace_annotation frame_of(struct trace_kineto *kineto, const struct kineto_event *event) {
+    return (struct aorta_trace_annotation){event->start_ns, event->end_ns,
+                                           aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
+                                           get_thread(kineto, event)};
+}
+
+/* Takes inputs from the execution trace of the same process. Old profilers write no record function number; their
+ * "External id" is that number plus one. */
+static void borrow_inputs(const struct trace_kineto *kineto, const struct kineto_event *event,
+                          struct aorta_operation *operation) {
+    struct aorta_execution_traces *executed = kineto->options ? kineto->options->executed : NULL;
+    int64_t number = -1, external;
+    if (!executed) return;
+    if (!aorta_json_get_int(event->argument[ARGUMENT_FUNCTION], &number) &&
+        aorta_json_get_int(event->argument[ARGUMENT_OPERATION], &external))
+        number = external - 1;
+    if (number >= 0)
+        (void)aorta_execution_traces_find(executed, aorta_trace_kineto_id(event->field[FIELD_PROCESS]), number,
+                                          operation);
+}
+
+void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct kineto_event *event) {
+    const struct aorta_json_value *argument = event->argument;
+    struct aorta_json_value name = event->field[FIELD_NAME];
+    struct aorta_trace_collective collective;
+    const struct aorta_trace_annotation frame = frame_of(kineto, event);
+    if (is_request(name)) {
+        aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_OPERATION);
+        if (collective_facts(kineto, event, &collective))
+            aorta_trace_builder_request(kineto->builder, event->start_ns, event->end_ns, frame.thread, &collective);
+        return;
+    }
+    struct aorta_operation operation = {.name = name.text + 1,
+                                        .name_length = name.length - 2,
+                                        .dims = argument[ARGUMENT_DIMS],
+                                        .types = argument[ARGUMENT_TYPES],
+                                        .values = argument[ARGUMENT_VALUES],
+                                        .strides = argument[ARGUMENT_STRIDES]};
+    int64_t forward_thread;
+    if (!aorta_json_get_int(argument[ARGUMENT_AUTOGRAD], &operation.sequence)) operation.sequence = -1;
+    if (!operation.dims.length) borrow_inputs(kineto, event, &operation);
+    operation.gradient = aorta_json_get_int(argument[ARGUMENT_FORWARD_THREAD], &forward_thread) && forward_thread > 0;
+    aorta_trace_builder_operation(kineto->builder, &frame,
+                                  aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], event->offset),
+                                  &operation);
+}
+
+/* False for Python's and PyTorch's own functions: "<built-in function len>", "torch/nn/modules/module.py(1743): …". */
+static bool is_of_program(struct aorta_json_value name) {
+    static const char *const others[] = {"\"<", "\"torch/", "\"nn.Module: "};
+    static const char installed[] = "/site-packages/torch/";
+    for (size_t i = 0; i < COUNT(others); i++) {
+        size_t length = strlen(others[i]);
+        if (name.length > length && !memcmp(name.text, others[i], length)) return false;
+    }
+    return !memmem(name.text, name.length, installed, sizeof installed - 1);
+}
+
+static bool is_module(struct aorta_json_value name) {
+    static const char begin[] = "\"nn.Module: ";
+    return name.length > sizeof begin && !memcmp(name.text, begin, sizeof begin - 1);
+}
+
+/* The times of all functions matter, and the names of the program's own. */
+void aorta_trace_kineto_add_function(struct trace_kineto *kineto, const struct kineto_event *event) {
+    struct aorta_trace_annotation frame = {event->start_ns, event->end_ns, AORTA_TRACE_NONE, get_thread(kineto, event)};
+    aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_FUNCTION);
+    const bool module = kineto->modules && is_module(event->field[FIELD_NAME]);
+    if (!module && !is_of_program(event->field[FIELD_NAME])) return;
+    frame.name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]);
+    (module ? aorta_trace_builder_module : aorta_trace_builder_function)(kineto->builder, &frame);
+}
+
+/* Our own files mark operations on GPUs as ranges, "linear_forward (encoder.layers.0.linear1)". */
+bool aorta_trace_kineto_is_product(struct aorta_json_value name) {
+    static const char begin[] = "\"linear_";
+    return name.length > sizeof begin && !memcmp(name.text, begin, sizeof begin - 1);
+}
+
+static void add_own_product(struct trace_kineto *kineto, const struct kineto_event *event) {
+    struct aorta_json_value name = event->field[FIELD_NAME], dims = event->argument[ARGUMENT_DIMS];
+    char own[64];
+    size_t length = 1;
+    while (length < name.length - 1 && name.text[length] != ' ') length++;
+    int written = snprintf(own, sizeof own, "aorta::%.*s", (int)length - 1, name.text + 1);
+    if (!dims.length || written >= (int)sizeof own) return;
+    const struct aorta_operation operation = {.name = own,
+                                              .name_length = (size_t)written,
+                                              .dims = dims,
+                                              .types = event->argument[ARGUMENT_TYPES],
+                                              .sequence = -1};
+    const struct aorta_trace_annotation frame = {event->start_ns, event->end_ns,
+                                                 aorta_trace_builder_text(kineto->builder, own, (size_t)written),
+                                                 get_thread(kineto, event)};
+    aorta_trace_builder_operation(kineto->builder, &frame,
+                                  aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_OPERATION], event->offset),
+                                  &operation);
+}
+
+/* More than any device has; so many sums of it do not overflow. */
+static const int64_t most_bytes = INT64_C(1) << 40;
+
+static int64_t bytes_in_all(struct aorta_json_value value) {
+    int64_t bytes;
+    return aorta_json_get_int(value, &bytes) && bytes >= 0 && bytes <= most_bytes ? bytes : -1;
+}
+
+/* Allocations of devices alone: the host's memory (type 0) does not count. */
+void aorta_trace_kineto_add_allocation(struct trace_kineto *kineto, const struct kineto_event *event) {
+    const struct aorta_json_value *argument = event->argument;
+    struct aorta_trace_allocation allocation = {0};
+    int64_t device, type, address;
+    if (!aorta_json_get_int(argument[ARGUMENT_DEVICE_TYPE], &type) || type == 0) return;
+    if (!aorta_json_get_scaled(event->field[FIELD_START], 3, &allocation.at_ns) ||
+        !aorta_trace_times_fit(allocation.at_ns, allocation.at_ns) ||
+        !aorta_json_get_int(argument[ARGUMENT_DEVICE], &device) || device < 0 || device > INT32_MAX ||
+        !aorta_json_get_int(argument[ARGUMENT_ADDRESS], &address) ||
+        !aorta_json_get_int(argument[ARGUMENT_CHANGED], &allocation.bytes) || allocation.bytes < -most_bytes ||
+        allocation.bytes > most_bytes) {
+        aorta_trace_builder_warn(kineto->builder, AORTA_REASON_ODD_VALUE, event->offset);
+        return;
+    }
+    allocation.device = (int32_t)device;
+    allocation.address = (uint64_t)address;
+    allocation.thread = get_thread(kineto, event);
+    allocation.allocated = bytes_in_all(argument[ARGUMENT_ALLOCATED]);
+    allocation.reserved = bytes_in_all(argument[ARGUMENT_RESERVED]);
+    aorta_trace_builder_allocation(kineto->builder, &allocation);
+}
+
+void aorta_trace_kineto_add_annotation(struct trace_kineto *kineto, const struct kineto_event *event) {
+    const struct aorta_trace_annotation annotation = frame_of(kineto, event);
+    aorta_trace_builder_annotation(kineto->builder, &annotation);
+    if (aorta_trace_kineto_is_product(event->field[FIELD_NAME])) add_own_product(kineto, event);
+}
+
+bool aorta_trace_kineto_is_named(struct aorta_json_value name, const char *text) {
+    size_t length = strlen(text);
+    return name.length == length + 2 && !memcmp(name.text + 1, text, length);
+}
+
+/* What the profiler marks itself: files of 2021 have it among the operations. */
+bool aorta_trace_kineto_is_mark(struct aorta_json_value name) {
+    static const char *const marks[] = {"\"ProfilerStep#", "\"enumerate(DataLoader)#", "\"Optimizer."};
+    for (size_t i = 0; i < COUNT(marks); i++) {
+        const size_t length = strlen(marks[i]);
+        if (name.length > length && !memcmp(name.text, marks[i], length)) return true;
+    }
+    return false;
+}
+
+/* Recorded with enable_cuda_sync_events. A wait for a whole context says no more than its call. */
+void aorta_trace_kineto_add_wait(struct trace_kineto *kineto, const struct kineto_event *event) {
+    struct aorta_json_value name = event->field[FIELD_NAME];
+    const struct aorta_json_value *argument = event->argument;
+    bool stream_waits = aorta_trace_kineto_is_named(name, "Stream Wait Event"),
+         for_event = stream_waits || aorta_trace_kineto_is_named(name, "Event Sync");
+    int64_t device, context, stream, on, correlation, record;
+    if (!aorta_json_get_int(argument[ARGUMENT_DEVICE], &device) ||
+        !aorta_json_get_int(argument[ARGUMENT_CONTEXT], &context) ||
+        !aorta_json_get_int(argument[ARGUMENT_STREAM], &stream) ||
+        !aorta_json_get_int(argument[ARGUMENT_CORRELATION], &correlation))
+        return;
+    if (!for_event && !aorta_trace_kineto_is_named(name, "Stream Sync")) return;
+    if (!aorta_json_get_int(argument[ARGUMENT_WAIT_STREAM], &on)) on = -1;
+    if (!aorta_json_get_int(argument[ARGUMENT_WAIT_RECORD], &record)) record = -1;
+    if (!for_event) on = stream;
+    if (on < 0 || correlation <= 0 || (for_event && record <= 0)) return;
+    const struct aorta_trace_wait_facts facts = {
+        .start_ns = event->start_ns,
+        .correlation = (uint64_t)correlation,
+        .record_correlation = for_event ? (uint64_t)record : 0,
+        .stream =
+            stream_waits ? aorta_trace_builder_stream(kineto->builder, device, context, stream) : AORTA_TRACE_NONE,
+        .on = aorta_trace_builder_stream(kineto->builder, device, context, on),
+    };
+    aorta_trace_builder_wait(kineto->builder, &facts);
+}

@@ -1,0 +1,173 @@
+/* Inside the Kineto reader. */
+#ifndef AORTA_TRACE_KINETO_READ_INTERNAL_H
+#define AORTA_TRACE_KINETO_READ_INTERNAL_H
+
+#include "trace/kineto_read.h"
+
+/* Finds which of the keys a text is; fast, for inner loops. */
+enum { KEY_SLOTS = 256 };
+
+struct key_row {
+    const char *name;
+    uint8_t number; /* what is found; several rows may share one (names that changed) */
+};
+
+struct keys {
+    const struct key_row *rows;
+    uint8_t slots[KEY_SLOTS]; /* row + 1; 0: free */
+    uint8_t lengths[KEY_SLOTS / 2];
+};
+
+enum kineto_field {
+    FIELD_PHASE,
+    FIELD_CATEGORY,
+    FIELD_NAME,
+    FIELD_PROCESS,
+    FIELD_THREAD,
+    FIELD_START,
+    FIELD_DURATION,
+    FIELD_ARGS,
+    FIELD_COUNT
+};
+
+enum kineto_argument {
+    ARGUMENT_DEVICE,
+    ARGUMENT_STREAM,
+    ARGUMENT_CONTEXT,
+    ARGUMENT_CORRELATION,
+    ARGUMENT_OPERATION,
+    ARGUMENT_BYTES,
+    ARGUMENT_KIND,
+    ARGUMENT_QUEUE,
+    ARGUMENT_CHANNEL,
+    ARGUMENT_CHANNEL_TYPE,
+    ARGUMENT_GRID,
+    ARGUMENT_BLOCK,
+    ARGUMENT_GRAPH_NODE,
+    ARGUMENT_NAME,
+    ARGUMENT_DIMS,
+    ARGUMENT_TYPES,
+    ARGUMENT_VALUES,
+    ARGUMENT_STRIDES,
+    ARGUMENT_AUTOGRAD,
+    ARGUMENT_FORWARD_THREAD,
+    ARGUMENT_COLLECTIVE,
+    ARGUMENT_IN_ELEMENTS,
+    ARGUMENT_OUT_ELEMENTS,
+    ARGUMENT_GROUP_SIZE,
+    ARGUMENT_DTYPE,
+    ARGUMENT_GROUP_NAME,
+    ARGUMENT_GROUP_DESCRIPTION,
+    ARGUMENT_GROUP_RANKS,
+    ARGUMENT_SEQUENCE,
+    ARGUMENT_COMMUNICATOR,
+    ARGUMENT_SOURCE_RANK,
+    ARGUMENT_TARGET_RANK,
+    ARGUMENT_SIMULATED,
+    ARGUMENT_WAIT_STREAM,
+    ARGUMENT_WAIT_RECORD,
+    ARGUMENT_DETAILS, /* XLA: of a kernel or copy, in words */
+    ARGUMENT_STEP,
+    ARGUMENT_SIZE,
+    ARGUMENT_DIRECTION,
+    ARGUMENT_IN_SPLITS,
+    ARGUMENT_OUT_SPLITS,
+    ARGUMENT_ALLOCATED,
+    ARGUMENT_RESERVED,
+    ARGUMENT_CHANGED,
+    ARGUMENT_ADDRESS,
+    ARGUMENT_DEVICE_TYPE,
+    ARGUMENT_KERNEL,
+    ARGUMENT_FUNCTION,
+    ARGUMENT_RANK,
+    ARGUMENT_HLO,
+    ARGUMENT_COUNT
+};
+
+/* A value of length 0 is absent. */
+struct kineto_event {
+    struct aorta_json_value field[FIELD_COUNT];
+    struct aorta_json_value argument[ARGUMENT_COUNT]; /* filled for the categories that need them */
+    int64_t start_ns, end_ns, offset;
+    const char *text; /* where it begins in memory */
+    bool walked;      /* the arguments are filled */
+};
+
+/* One rank of a merged file. */
+struct kineto_rank {
+    char *label;                         /* owned: "[TP03]", "rank 3" */
+    struct aorta_trace_builder *builder; /* owned until it is taken */
+    bool own;                            /* of our own merge, which says what the rank's devices are */
+};
+struct kineto_process {
+    int64_t process;
+    size_t rank;
+};
+
+struct trace_kineto {
+    struct aorta_json_stream *stream;
+    struct aorta_trace_builder *builder; /* of the event at hand: whole, or that of a rank */
+    struct aorta_trace_builder *whole;
+    struct kineto_rank *ranks; /* of a merged file */
+    size_t rank_count, rank_capacity;
+    struct kineto_process *processes; /* … that have numbers of their own there */
+    size_t process_count, process_capacity;
+    const struct aorta_trace_options *options;
+    struct aorta_text scratch; /* texts with escapes, until the next event */
+    struct keys fields, arguments, categories, members;
+    bool modules;               /* are read */
+    struct kineto_xla *xla;     /* NULL: no process of XLA's profiler was named */
+    struct kineto_spans *spans; /* NULL: none were read yet */
+};
+
+/* kineto_read.c */
+/* Fills the event that begins there in one walk, but for its offset, without looking for its end before, and returns
+ * what is behind it. NULL: it does not end before `end`, or something is odd. */
+const char *aorta_trace_kineto_walk(const struct trace_kineto *kineto, const char *begin, const char *end,
+                                    struct kineto_event *event);
+/* AORTA_FORMAT: it is malformed, and nothing was added; AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_kineto_add_event(struct trace_kineto *kineto, struct kineto_event *event);
+
+/* kineto_read_spans.c: between two events of the array, reads some of those that follow, on all processors. */
+void aorta_trace_kineto_read_spans(struct trace_kineto *kineto);
+void aorta_trace_kineto_spans_free(struct kineto_spans *spans); /* NULL is fine */
+
+/* kineto_read_events.c: an event whose fields, and arguments where its category has them, are filled. */
+bool aorta_trace_kineto_times(struct kineto_event *event);    /* false: it has none, or impossible ones */
+int64_t aorta_trace_kineto_id(struct aorta_json_value value); /* of processes and threads; -1: a text ("Spans") */
+bool aorta_trace_kineto_is_named(struct aorta_json_value name, const char *text);
+bool aorta_trace_kineto_is_mark(struct aorta_json_value name);    /* made by the profiler itself */
+bool aorta_trace_kineto_is_product(struct aorta_json_value name); /* a range of our own files, with shapes */
+void aorta_trace_kineto_add_work(struct trace_kineto *kineto, const struct kineto_event *event,
+                                 enum aorta_trace_kind kind);
+void aorta_trace_kineto_add_mtia(struct trace_kineto *kineto, const struct kineto_event *event);
+void aorta_trace_kineto_add_call(struct trace_kineto *kineto, const struct kineto_event *event);
+void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct kineto_event *event);
+void aorta_trace_kineto_add_function(struct trace_kineto *kineto, const struct kineto_event *event);
+void aorta_trace_kineto_add_annotation(struct trace_kineto *kineto, const struct kineto_event *event);
+void aorta_trace_kineto_add_allocation(struct trace_kineto *kineto, const struct kineto_event *event);
+void aorta_trace_kineto_add_wait(struct trace_kineto *kineto, const struct kineto_event *event);
+
+/* kineto_read_ranks.c: merged files. */
+/* Sets the builder of an event; a label before its process ("[TP03] 59814") is cut off. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_kineto_choose_rank(struct trace_kineto *kineto, struct kineto_event *event);
+bool aorta_trace_kineto_is_labelled(struct aorta_json_value process);
+/* `rank`: what the event's argument of that name says. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_kineto_name_process(struct trace_kineto *kineto, int64_t process,
+                                                            const char *name, struct aorta_json_value rank);
+struct aorta_trace_builder *aorta_trace_kineto_builder_of(const struct trace_kineto *kineto, int64_t process);
+void aorta_trace_kineto_ranks_free(struct trace_kineto *kineto);
+
+/* kineto_read_events.c: what arguments say. NONE or -1 where they say nothing; what cannot be understood is counted. */
+uint32_t aorta_trace_kineto_text(struct trace_kineto *kineto, struct aorta_json_value value);
+int64_t aorta_trace_kineto_int(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset);
+
+/* kineto_read_xla.c: names of processes and threads, and events without a category where kineto->xla. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t process,
+                                                           struct aorta_json_value name);
+AORTA_MUST_USE aorta_status aorta_trace_kineto_xla_thread(struct trace_kineto *kineto, int64_t process, int64_t thread,
+                                                          struct aorta_json_value name);
+void aorta_trace_kineto_xla_event(struct trace_kineto *kineto, const struct kineto_event *event);
+void aorta_trace_kineto_xla_free(struct kineto_xla *xla); /* NULL is fine */
+
+#endif

@@ -1,0 +1,173 @@
+/* Merged files: several ranks in one file, each with correlations, operations and devices of its own. A rank is known
+ * - by the name of its process, "rank 3", which has that number (our own merge),
+ * - by a label before the number of the process, "[TP03] 59814" (SGLang),
+ * - by the argument `rank` of the events that name its processes (TraceLens). */
+#include "base/array.h"
+#include "trace/kineto_read_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct aorta_trace_builder *aorta_trace_kineto_take_rank(struct trace_kineto *kineto, size_t rank) {
+    if (rank >= kineto->rank_count) return NULL;
+    struct aorta_trace_builder *builder = kineto->ranks[rank].builder;
+    kineto->ranks[rank].builder = NULL;
+    return builder;
+}
+
+void aorta_trace_kineto_ranks_free(struct trace_kineto *kineto) {
+    for (size_t i = 0; i < kineto->rank_count; i++) {
+        aorta_trace_builder_destroy(kineto->ranks[i].builder);
+        free(kineto->ranks[i].label);
+    }
+    free(kineto->ranks);
+    free(kineto->processes);
+}
+
+struct aorta_trace_builder *aorta_trace_kineto_builder_of(const struct trace_kineto *kineto, int64_t process) {
+    for (size_t i = 0; i < kineto->process_count; i++)
+        if (kineto->processes[i].process == process) return kineto->ranks[kineto->processes[i].rank].builder;
+    return kineto->whole;
+}
+
+/* Finds or adds a rank by its label; rank_count: memory is exhausted. */
+static aorta_status find_rank(struct trace_kineto *kineto, const char *label, size_t length, size_t *rank) {
+    for (*rank = 0; *rank < kineto->rank_count; ++*rank) {
+        const char *known = kineto->ranks[*rank].label;
+        if (strlen(known) == length && !memcmp(known, label, length)) return NULL;
+    }
+    AORTA_TRY(aorta_array_reserve(&kineto->ranks, &kineto->rank_capacity, kineto->rank_count + 1, sizeof *kineto->ranks,
+                                  "ranks of a merged trace"));
+    struct kineto_rank made = {.label = strndup(label, length)};
+    if (!made.label) return AORTA_ERROR(AORTA_MEMORY, "no memory for the ranks of a merged trace");
+    aorta_status status = aorta_trace_builder_create(AORTA_TRACE_KINETO, aorta_json_stream_name(kineto->stream),
+                                                     kineto->options, &made.builder);
+    if (status)
+        free(made.label);
+    else
+        kineto->ranks[kineto->rank_count++] = made;
+    return status;
+}
+
+/* ---- by processes ---- */
+
+aorta_status aorta_trace_kineto_name_process(struct trace_kineto *kineto, int64_t process, const char *name,
+                                             struct aorta_json_value rank) {
+    char label[32];
+    int64_t number;
+    snprintf(label, sizeof label, "rank %" PRId64, process);
+    const bool own = process >= 0 && process <= INT32_MAX && !strcmp(name, label);
+    const bool said = !own && aorta_json_get_int(rank, &number) && number >= 0 && number <= INT32_MAX;
+    if ((!own && !said) || aorta_trace_kineto_builder_of(kineto, process) != kineto->whole) return NULL;
+    if (said) snprintf(label, sizeof label, "rank %" PRId64, number);
+    struct kineto_process added = {.process = process};
+    AORTA_TRY(find_rank(kineto, label, strlen(label), &added.rank));
+    kineto->ranks[added.rank].own |= own;
+    AORTA_TRY(aorta_array_reserve(&kineto->processes, &kineto->process_capacity, kineto->process_count + 1,
+                                  sizeof added, "processes of a merged trace"));
+    kineto->processes[kineto->process_count++] = added;
+    return NULL;
+}
+
+/* ---- by labels ---- */
+
+/* Length of the rank's label in the text of a process, without what the rank's own file says; 0: there is no label. */
+static size_t label_length(struct aorta_json_value process) {
+    if (!aorta_json_is_string(process)) return 0;
+    const char *begin = process.text + 1, *space = memrchr(begin, ' ', process.length - 2);
+    for (const char *at = begin; space && at < space; at++)
+        if (*at >= '0' && *at <= '9') return (size_t)(space - begin);
+    return 0;
+}
+
+bool aorta_trace_kineto_is_labelled(struct aorta_json_value process) {
+    return label_length(process) > 0;
+}
+
+aorta_status aorta_trace_kineto_choose_rank(struct trace_kineto *kineto, struct kineto_event *event) {
+    struct aorta_json_value *process = &event->field[FIELD_PROCESS];
+    kineto->builder = kineto->whole;
+    const size_t length = label_length(*process);
+    if (length) {
+        size_t rank;
+        AORTA_TRY(find_rank(kineto, process->text + 1, length, &rank));
+        kineto->builder = kineto->ranks[rank].builder;
+        *process = (struct aorta_json_value){process->text + length + 2, process->length - length - 3};
+    } else if (kineto->process_count) {
+        kineto->builder = aorta_trace_kineto_builder_of(kineto, aorta_trace_kineto_id(*process));
+    }
+    return NULL;
+}
+
+/* ---- numbers ---- */
+
+/* Number of digits, bounded because a damaged label may have many. */
+static int digits_at(const char *at) {
+    int number = 0;
+    for (; *at >= '0' && *at <= '9' && number < 10000; at++) number = 10 * number + (*at - '0');
+    return number;
+}
+
+/* The number that follows the key in a label, "[TP03-DP01]"; 0: there is none. */
+static int number_behind(const char *label, const char *key) {
+    const char *at = strstr(label, key);
+    return at ? digits_at(at + strlen(key)) : 0;
+}
+
+static int last_number(const char *label) {
+    int number = 0;
+    for (const char *at = label; *at; at++)
+        if (*at >= '0' && *at <= '9' && (at == label || at[-1] < '0' || at[-1] > '9')) number = digits_at(at);
+    return number;
+}
+
+static int number_of(const char *label) {
+    return strstr(label, "TP") ? number_behind(label, "TP") : last_number(label);
+}
+
+/* Stages of a pipeline hold copies of the model, and these are cut over ranks. */
+static int64_t place_of(const char *label) {
+    const int64_t most = 100000;
+    return (number_behind(label, "PP") * most + number_behind(label, "DP")) * most + number_behind(label, "TP");
+}
+
+static bool are_distinct(const struct trace_kineto *kineto) {
+    for (size_t i = 0; i < kineto->rank_count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (number_of(kineto->ranks[i].label) == number_of(kineto->ranks[j].label)) return false;
+    return true;
+}
+
+/* How many come before it. */
+static int ordinal_of(const struct trace_kineto *kineto, size_t rank) {
+    int before = 0;
+    const int64_t own = place_of(kineto->ranks[rank].label);
+    for (size_t i = 0; i < kineto->rank_count; i++) {
+        const int64_t place = place_of(kineto->ranks[i].label);
+        before += place < own || (place == own && i < rank);
+    }
+    return before;
+}
+
+static void add_devices(const struct aorta_trace *whole, struct aorta_trace_builder *builder) {
+    for (size_t i = 0; i < whole->device_count; i++) {
+        struct aorta_trace_device device = whole->devices[i];
+        const char *name = aorta_trace_text(whole, device.name);
+        if (device.name != AORTA_TRACE_NONE) device.name = aorta_trace_builder_text(builder, name, strlen(name));
+        aorta_trace_builder_device(builder, &device);
+    }
+}
+
+void aorta_trace_kineto_number_ranks(struct trace_kineto *kineto, const struct aorta_trace *whole) {
+    const bool distinct = are_distinct(kineto);
+    for (size_t i = 0; i < kineto->rank_count; i++) {
+        struct kineto_rank *rank = &kineto->ranks[i];
+        struct aorta_trace *head = aorta_trace_builder_head(rank->builder);
+        head->rank = distinct ? number_of(rank->label) : ordinal_of(kineto, i);
+        if (rank->own) continue;
+        head->world = whole->world;
+        add_devices(whole, rank->builder);
+    }
+}

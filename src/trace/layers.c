@@ -1,0 +1,93 @@
+#include "trace/layers.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+enum {
+    LONGEST = 64, /* period */
+    FEWEST = 4    /* steps that show it */
+};
+/* By chance one of 3 million series is as regular. A recording has a few hundred, and each is tried with 63 periods. */
+static const double LEAST_STRENGTH = 5;
+static const double AS_STRONG = 0.9; /* twice a period shows as much as the period */
+static const double MOST_TIES =
+    0.9; /* a share of the variance; clocks of coarse resolution make periods of their own */
+
+struct value {
+    int64_t value;
+    size_t place;
+};
+
+static int by_value(const void *left, const void *right) {
+    const struct value *a = left, *b = right;
+    if (a->value != b->value) return a->value < b->value ? -1 : 1;
+    return (a->place > b->place) - (a->place < b->place);
+}
+
+/* Ranks around 0, equal values share theirs. Returns the share of the variance that ties take away. */
+static double rank(struct value *values, size_t count, double *ranks) {
+    const double middle = (double)(count - 1) / 2, n = (double)count;
+    double ties = 0;
+    qsort(values, count, sizeof *values, by_value);
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && values[end].value == values[i].value; end++) {
+        }
+        const double equal = (double)(end - i);
+        for (size_t j = i; j < end; j++) ranks[values[j].place] = (double)(i + end - 1) / 2 - middle;
+        ties += equal * equal * equal - equal;
+    }
+    return ties / (n * n * n - n);
+}
+
+/* Of a sum of squares with so many degrees of freedom (the cube root of Wilson and Hilferty). */
+static double deviations(double squares, double freedom) {
+    const double spread = 2 / (9 * freedom);
+    return (cbrt(squares / freedom) - (1 - spread)) / sqrt(spread);
+}
+
+static struct aorta_layers try_period(const double *ranks, size_t count, size_t period, double ties) {
+    const double n = (double)count;
+    double squares = 0, highest = -INFINITY;
+    struct aorta_layers found = {.period = period};
+    for (size_t phase = 0; phase < period; phase++) {
+        double sum = 0, members = 0;
+        for (size_t i = phase; i < count; i += period, members++) sum += ranks[i];
+        squares += sum * sum / members;
+        if (sum / members <= highest) continue;
+        highest = sum / members;
+        found.first = (int64_t)phase;
+    }
+    squares *= 12 / (n * (n + 1) * (1 - ties));
+    found.strength = deviations(squares, (double)(period - 1));
+    return found;
+}
+
+static void find(const double *ranks, size_t count, double ties, struct aorta_layers *best) {
+    struct aorta_layers tried[LONGEST + 1];
+    double strongest = LEAST_STRENGTH;
+    size_t end = 2, chosen = 2;
+    for (; end <= LONGEST && end * FEWEST <= count; end++) {
+        tried[end] = try_period(ranks, count, end, ties);
+        if (tried[end].strength > strongest) strongest = tried[end].strength;
+    }
+    while (chosen < end && tried[chosen].strength < AS_STRONG * strongest) chosen++;
+    if (chosen > 2 && chosen < end && tried[chosen].strength > best->strength) *best = tried[chosen];
+}
+
+aorta_status aorta_layers_find(const int64_t *values, size_t count, struct aorta_layers *best) {
+    if (count < FEWEST * 2) return NULL;
+    struct value *sorted = calloc(count, sizeof *sorted);
+    double *ranks = calloc(count, sizeof *ranks);
+    aorta_status status = NULL;
+    if (sorted && ranks) {
+        for (size_t i = 0; i < count; i++) sorted[i] = (struct value){values[i], i};
+        const double ties = rank(sorted, count, ranks);
+        if (ties < MOST_TIES) find(ranks, count, ties, best);
+    } else {
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory to compare %zu repetitions of a loop", count);
+    }
+    free(sorted);
+    free(ranks);
+    return status;
+}

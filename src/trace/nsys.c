@@ -1,0 +1,462 @@
+/* What `nsys export --type sqlite` makes of a report of Nsight Systems: tables of CUPTI's records, their names in
+ * StringIds. A trace for each device of each process; each table is read once for all of them.
+ *
+ * Source: Nsight Systems User Guide, "SQLite Schema Reference" (2021.5 to 2025.3). Tables are made only where they have
+ * rows, and columns came with versions, so both are looked up. Numbers of processes and threads are joined:
+ * globalPid = (host, VM, process) << 24, globalTid = globalPid | thread. Times are ns since the session's start. */
+#include "base/array.h"
+#include "base/sort.h"
+#include "trace/nsys_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* When an event was recorded; ascending. */
+struct event {
+    size_t target;
+    int64_t context, event, correlation, stream;
+};
+
+struct gpu {
+    int64_t id;
+    struct aorta_trace_device facts;
+    const char *name; /* NULL: not in the file */
+};
+
+/* A process's number for a GPU. */
+struct called {
+    int64_t process, number, gpu;
+};
+
+/* ---- whose work it is ---- */
+
+enum { ROW_PROCESS, ROW_DEVICE, ROW_FIRST }; /* columns of device work: ROW_FIRST is the first after these */
+
+/* NULL: the row belongs to none. */
+static struct nsys_target *target_of(const struct nsys *nsys, sqlite3_stmt *row) {
+    const struct nsys_target key = {.process = nsys_process_of(row, ROW_PROCESS),
+                                    .device = aorta_sqlite_number_or(row, ROW_DEVICE, -1)};
+    return nsys->target_count ? bsearch(&key, nsys->targets, nsys->target_count, sizeof key, aorta_nsys_by_target)
+                              : NULL;
+}
+
+static size_t index_of(const struct nsys *nsys, const struct nsys_target *target) {
+    return (size_t)(target - nsys->targets);
+}
+
+/* ---- device work ---- */
+
+enum {
+    START = ROW_FIRST,
+    END,
+    NAME,
+    SHORT_NAME,
+    CONTEXT,
+    STREAM,
+    CORRELATION,
+    BYTES,
+    NODE,
+    COPY,
+    SOURCE,
+    DESTINATION,
+    GRID,
+    BLOCK = GRID + 3,
+    GRAPH = BLOCK + 3,
+};
+static const char *const work_columns[] = {
+    "globalPid", "deviceId",      "start", "end",         "demangledName", "shortName", "contextId",
+    "streamId",  "correlationId", "bytes", "graphNodeId", "copyKind",      "srcKind",   "dstKind",
+    "gridX",     "gridY",         "gridZ", "blockX",      "blockY",        "blockZ",    "graphId"};
+
+static const struct table {
+    const char *name;
+    enum aorta_trace_kind kind;
+    bool graph; /* a row is a whole graph */
+} tables[] = {
+    {"CUPTI_ACTIVITY_KIND_KERNEL", AORTA_TRACE_KERNEL, false},
+    {"CUPTI_ACTIVITY_KIND_MEMCPY", AORTA_TRACE_COPY, false},
+    {"CUPTI_ACTIVITY_KIND_MEMSET", AORTA_TRACE_FILL, false},
+    {"CUPTI_ACTIVITY_KIND_GRAPH_TRACE", AORTA_TRACE_KERNEL, true},
+};
+enum { TABLES = sizeof tables / sizeof *tables };
+
+/* In the words of PyTorch's traces. ENUM_CUDA_MEMCPY_OPER and ENUM_CUDA_MEM_KIND. */
+static uint32_t copy_name(const struct nsys_target *target, sqlite3_stmt *row) {
+    static const char *const ways[] = {NULL,   "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD",
+                                       "DtoA", "DtoD", "HtoH", "PtoP", "HtoD", "DtoH", "DtoD"};
+    static const char *const kinds[] = {"Pageable", "Pinned", "Device", "Array", "Managed", "Device", "Managed"};
+    enum { WAYS = sizeof ways / sizeof *ways, KINDS = sizeof kinds / sizeof *kinds };
+    const int64_t way = aorta_sqlite_number_or(row, COPY, 0), from = aorta_sqlite_number_or(row, SOURCE, -1),
+                  to = aorta_sqlite_number_or(row, DESTINATION, -1);
+    char name[64] = "Memcpy";
+    if (way > 0 && way < WAYS) snprintf(name, sizeof name, "Memcpy %s", ways[way]);
+    const size_t length = strlen(name);
+    if (from >= 0 && from < KINDS && to >= 0 && to < KINDS)
+        snprintf(name + length, sizeof name - length, " (%s -> %s)", kinds[from], kinds[to]);
+    return nsys_text_of(target, name);
+}
+
+static uint32_t work_name(const struct nsys *nsys, const struct nsys_target *target, sqlite3_stmt *row) {
+    const struct table *table = nsys->table;
+    char graph[48];
+    if (table->kind == AORTA_TRACE_COPY) return copy_name(target, row);
+    if (table->kind == AORTA_TRACE_FILL) return nsys_text_of(target, "Memset");
+    if (table->graph) {
+        snprintf(graph, sizeof graph, "CUDA graph %lld", (long long)aorta_sqlite_number_or(row, GRAPH, -1));
+        nsys_warn(target, AORTA_REASON_WHOLE_GRAPH);
+        return nsys_text_of(target, graph);
+    }
+    const char *name = nsys_numbered_text(nsys, row, NAME);
+    if (!name) name = nsys_numbered_text(nsys, row, SHORT_NAME);
+    if (!name) nsys_warn(target, AORTA_REASON_UNKNOWN_NAME);
+    return nsys_text_of(target, name ? name : "(unknown)");
+}
+
+static void add_launch(struct nsys *nsys, const struct nsys_target *target, int64_t correlation) {
+    if (!target->shared) return;
+    if (!aorta_array_fit(&nsys->launches, &nsys->launch_capacity, nsys->launch_count + 1, sizeof *nsys->launches))
+        nsys->failed = true;
+    else
+        nsys->launches[nsys->launch_count++] =
+            (struct nsys_launch){target->process, correlation, index_of(nsys, target)};
+}
+
+static void add_work(struct nsys *nsys, const struct nsys_target *target, sqlite3_stmt *row, int64_t start_ns,
+                     int64_t end_ns) {
+    const int64_t correlation = aorta_sqlite_number_or(row, CORRELATION, 0),
+                  bytes = aorta_sqlite_number_or(row, BYTES, -1);
+    int64_t blocks[3], threads[3];
+    const struct aorta_trace_work work = {
+        .start_ns = start_ns,
+        .end_ns = end_ns,
+        .bytes = nsys->table->kind == AORTA_TRACE_KERNEL || bytes < 0 ? -1 : bytes,
+        .correlation = correlation > 0 ? (uint64_t)correlation : 0,
+        .name = work_name(nsys, target, row),
+        .stream = aorta_trace_builder_stream(target->builder, target->device, aorta_sqlite_number_or(row, CONTEXT, -1),
+                                             aorta_sqlite_number_or(row, STREAM, -1)),
+        .queue = AORTA_TRACE_NONE,
+        .call = AORTA_TRACE_NONE,
+        .collective = AORTA_TRACE_NONE,
+        .shape = AORTA_TRACE_NONE,
+        .device = (int32_t)target->device,
+        .kind = (uint8_t)nsys->table->kind,
+        .graph = nsys->table->graph || aorta_sqlite_number_or(row, NODE, 0) > 0,
+    };
+    aorta_trace_builder_work(target->builder, &work, -1, NULL, -1);
+    if (work.kind != AORTA_TRACE_KERNEL || nsys->table->graph) return;
+    for (int i = 0; i < 3; i++) {
+        blocks[i] = aorta_sqlite_number_or(row, GRID + i, -1);
+        threads[i] = aorta_sqlite_number_or(row, BLOCK + i, -1);
+        if (blocks[i] < 1 || threads[i] < 1) return;
+    }
+    aorta_trace_builder_geometry(target->builder, blocks, threads);
+}
+
+static void take_work(void *context, sqlite3_stmt *row) {
+    struct nsys *nsys = context;
+    const struct nsys_target *target = target_of(nsys, row);
+    int64_t start_ns, end_ns, correlation;
+    if (!target) return;
+    aorta_trace_builder_head(target->builder)->events++;
+    if (aorta_sqlite_number(row, CORRELATION, &correlation)) add_launch(nsys, target, correlation);
+    if (!aorta_sqlite_number(row, START, &start_ns) || !aorta_sqlite_number(row, END, &end_ns) ||
+        !aorta_trace_times_fit(start_ns, end_ns)) {
+        nsys_warn(target, AORTA_REASON_BAD_EVENT);
+        return;
+    }
+    add_work(nsys, target, row, start_ns, end_ns);
+}
+
+static aorta_status read_work(struct nsys *nsys) {
+    for (size_t i = 0; i < TABLES; i++) {
+        nsys->table = &tables[i];
+        AORTA_TRY(NSYS_EACH(nsys, tables[i].name, work_columns, take_work));
+    }
+    nsys->launch_count =
+        aorta_sort_unique(nsys->launches, nsys->launch_count, sizeof *nsys->launches, aorta_nsys_by_launch);
+    return NULL;
+}
+
+/* ---- waits ---- */
+
+static void take_event(void *context, sqlite3_stmt *row) {
+    struct nsys *nsys = context;
+    const struct nsys_target *target = target_of(nsys, row);
+    struct event event;
+    if (!target || !aorta_sqlite_number(row, ROW_FIRST, &event.context) ||
+        !aorta_sqlite_number(row, ROW_FIRST + 1, &event.event) ||
+        !aorta_sqlite_number(row, ROW_FIRST + 2, &event.correlation) ||
+        !aorta_sqlite_number(row, ROW_FIRST + 3, &event.stream))
+        return;
+    event.target = index_of(nsys, target);
+    if (!aorta_array_fit(&nsys->events, &nsys->event_capacity, nsys->event_count + 1, sizeof *nsys->events))
+        nsys->failed = true;
+    else
+        nsys->events[nsys->event_count++] = event;
+}
+
+static int by_event(const void *left, const void *right) {
+    const struct event *a = left, *b = right;
+    if (a->target != b->target) return a->target < b->target ? -1 : 1;
+    if (a->context != b->context) return aorta_order_int64(a->context, b->context);
+    if (a->event != b->event) return aorta_order_int64(a->event, b->event);
+    return aorta_order_int64(a->correlation, b->correlation);
+}
+
+static aorta_status read_events(struct nsys *nsys) {
+    static const char *const columns[] = {"globalPid", "deviceId", "contextId", "eventId", "correlationId", "streamId"};
+    AORTA_TRY(NSYS_EACH(nsys, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", columns, take_event));
+    if (nsys->event_count) aorta_sort_rows(nsys->events, nsys->event_count, sizeof *nsys->events, by_event);
+    return NULL;
+}
+
+/* How it was recorded last before this call; NULL: not in the file. */
+static const struct event *recorded_before(const struct nsys *nsys, size_t target, int64_t context, int64_t event,
+                                           int64_t correlation) {
+    const struct event key = {target, context, event, correlation, 0};
+    const size_t low = aorta_count_below(nsys->events, nsys->event_count, sizeof key, &key, by_event);
+    const struct event *found = low ? &nsys->events[low - 1] : NULL;
+    return found && found->target == target && found->context == context && found->event == event ? found : NULL;
+}
+
+/* ENUM_CUPTI_SYNC_TYPE. A wait for a whole context says no more than its call. */
+enum { SYNC_EVENT = 1, SYNC_STREAM_EVENT = 2, SYNC_STREAM = 3 };
+enum { WAIT_START = ROW_FIRST, WAIT_CONTEXT, WAIT_STREAM, WAIT_CORRELATION, WAIT_TYPE, WAIT_EVENT };
+
+static void take_wait(void *context, sqlite3_stmt *row) {
+    struct nsys *nsys = context;
+    const struct nsys_target *target = target_of(nsys, row);
+    const int64_t where = aorta_sqlite_number_or(row, WAIT_CONTEXT, -1),
+                  stream = aorta_sqlite_number_or(row, WAIT_STREAM, -1),
+                  correlation = aorta_sqlite_number_or(row, WAIT_CORRELATION, -1),
+                  type = aorta_sqlite_number_or(row, WAIT_TYPE, 0);
+    struct aorta_trace_wait_facts facts = {.correlation = (uint64_t)correlation, .stream = AORTA_TRACE_NONE};
+    if (!target || !aorta_sqlite_number(row, WAIT_START, &facts.start_ns) ||
+        !aorta_trace_times_fit(facts.start_ns, facts.start_ns))
+        return;
+    if (correlation <= 0 || type < SYNC_EVENT || type > SYNC_STREAM) return;
+    if (type == SYNC_STREAM) {
+        facts.on = aorta_trace_builder_stream(target->builder, target->device, where, stream);
+    } else {
+        const struct event *event = recorded_before(nsys, index_of(nsys, target), where,
+                                                    aorta_sqlite_number_or(row, WAIT_EVENT, -1), correlation);
+        if (!event || event->correlation <= 0) return;
+        facts.record_correlation = (uint64_t)event->correlation;
+        facts.on = aorta_trace_builder_stream(target->builder, target->device, where, event->stream);
+        if (type == SYNC_STREAM_EVENT)
+            facts.stream = aorta_trace_builder_stream(target->builder, target->device, where, stream);
+    }
+    aorta_trace_builder_wait(target->builder, &facts);
+}
+
+static aorta_status read_waits(struct nsys *nsys) {
+    static const char *const columns[] = {"globalPid", "deviceId",      "start",    "contextId",
+                                          "streamId",  "correlationId", "syncType", "eventId"};
+    AORTA_TRY(read_events(nsys));
+    return NSYS_EACH(nsys, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", columns, take_wait);
+}
+
+/* ---- devices, ranks, the start ---- */
+
+static void take_gpu(void *context, sqlite3_stmt *row) {
+    struct nsys *nsys = context;
+    int64_t id;
+    const char *name = aorta_sqlite_text(row, 1);
+    const int64_t units = aorta_sqlite_number_or(row, 3, -1), major = aorta_sqlite_number_or(row, 4, -1),
+                  minor = aorta_sqlite_number_or(row, 5, -1);
+    if (!aorta_sqlite_number(row, 0, &id)) return;
+    const char *copy = name ? aorta_arena_strdup(&nsys->texts.arena, name) : NULL;
+    nsys->failed |=
+        (name && !copy) || !aorta_array_fit(&nsys->gpus, &nsys->gpu_capacity, nsys->gpu_count + 1, sizeof *nsys->gpus);
+    if (nsys->failed) return;
+    nsys->gpus[nsys->gpu_count++] = (struct gpu){
+        .id = id,
+        .name = copy,
+        .facts = {.memory_bytes = aorta_sqlite_number_or(row, 2, -1),
+                  .multiprocessors = units > 0 && units <= INT32_MAX ? (int32_t)units : -1,
+                  .major = major > 0 && major <= INT32_MAX ? (int32_t)major : -1,
+                  .minor = minor >= 0 && minor <= INT32_MAX ? (int32_t)minor : -1},
+    };
+}
+
+static void take_called(void *context, sqlite3_stmt *row) {
+    struct nsys *nsys = context;
+    struct called called;
+    if (!aorta_sqlite_number(row, 0, &called.process) || !aorta_sqlite_number(row, 1, &called.number) ||
+        !aorta_sqlite_number(row, 2, &called.gpu))
+        return;
+    if (!aorta_array_fit(&nsys->called, &nsys->called_capacity, nsys->called_count + 1, sizeof *nsys->called))
+        nsys->failed = true;
+    else
+        nsys->called[nsys->called_count++] = called;
+}
+
+static int by_called(const void *left, const void *right) {
+    const struct called *a = left, *b = right;
+    return a->process != b->process ? aorta_order_int64(a->process, b->process)
+                                    : aorta_order_int64(a->number, b->number);
+}
+
+/* TARGET_INFO_CUDA_DEVICE says which GPU the process calls by this number, else the numbers are the same. */
+static void add_device(const struct nsys *nsys, const struct nsys_target *target) {
+    const struct called key = {target->process & 0xffffff, target->device, 0};
+    const struct called *called =
+        nsys->called_count ? bsearch(&key, nsys->called, nsys->called_count, sizeof key, by_called) : NULL;
+    const int64_t id = called ? called->gpu : target->device;
+    const size_t at = aorta_count_before(nsys->gpus, nsys->gpu_count, sizeof *nsys->gpus, offsetof(struct gpu, id), id);
+    if (at == nsys->gpu_count || nsys->gpus[at].id != id) return;
+    struct aorta_trace_device device = nsys->gpus[at].facts;
+    device.id = target->device;
+    device.name = nsys->gpus[at].name ? nsys_text_of(target, nsys->gpus[at].name) : AORTA_TRACE_NONE;
+    aorta_trace_builder_device(target->builder, &device);
+}
+
+static aorta_status read_devices(struct nsys *nsys) {
+    static const char *const gpu[] = {"id", "name", "totalMemory", "smCount", "computeMajor", "computeMinor"},
+                             *const called[] = {"pid", "cudaId", "gpuId"};
+    AORTA_TRY(NSYS_EACH(nsys, "TARGET_INFO_GPU", gpu, take_gpu));
+    AORTA_TRY(NSYS_EACH(nsys, "TARGET_INFO_CUDA_DEVICE", called, take_called));
+    if (nsys->gpu_count) aorta_sort_rows(nsys->gpus, nsys->gpu_count, sizeof *nsys->gpus, aorta_by_int64);
+    if (nsys->called_count) aorta_sort_rows(nsys->called, nsys->called_count, sizeof *nsys->called, by_called);
+    for (size_t i = 0; i < nsys->target_count; i++) add_device(nsys, &nsys->targets[i]);
+    return NULL;
+}
+
+/* The first rank of a process counts. */
+static void add_rank(struct nsys *nsys, const struct nsys_target *target, sqlite3_stmt *row) {
+    (void)nsys;
+    const int64_t rank = aorta_sqlite_number_or(row, 1, -1);
+    struct aorta_trace *head = aorta_trace_builder_head(target->builder);
+    if (rank >= 0 && rank <= INT32_MAX && head->rank < 0 && !target->shared) head->rank = (int32_t)rank;
+}
+
+static void take_rank(void *context, sqlite3_stmt *row) {
+    const int64_t process = nsys_process_of(row, 0);
+    if (process != -1) aorta_nsys_add_to_process(context, process, row, add_rank);
+}
+
+static void take_base(void *context, sqlite3_stmt *row) {
+    const struct nsys *nsys = context;
+    int64_t base_ns;
+    if (!aorta_sqlite_number(row, 0, &base_ns) || !aorta_trace_times_fit(base_ns, base_ns)) return;
+    for (size_t i = 0; i < nsys->target_count; i++) {
+        struct aorta_trace *head = aorta_trace_builder_head(nsys->targets[i].builder);
+        if (head->base_ns == INT64_MIN) head->base_ns = base_ns;
+    }
+}
+
+static aorta_status read_heads(struct nsys *nsys) {
+    static const char *const rank[] = {"globalTid", "rank"}, *const base[] = {"utcEpochNs"};
+    AORTA_TRY(NSYS_EACH(nsys, "MPI_RANKS", rank, take_rank));
+    return NSYS_EACH(nsys, "TARGET_INFO_SESSION_START_TIME", base, take_base);
+}
+
+/* ---- the file ---- */
+
+static void take_target(void *context, sqlite3_stmt *row) {
+    struct nsys *nsys = context;
+    const struct nsys_target target = {.process = nsys_process_of(row, ROW_PROCESS),
+                                       .device = aorta_sqlite_number_or(row, ROW_DEVICE, -1)};
+    if (nsys->target_count && !aorta_nsys_by_target(&nsys->targets[nsys->target_count - 1], &target)) return;
+    if (!aorta_array_fit(&nsys->targets, &nsys->target_capacity, nsys->target_count + 1, sizeof *nsys->targets))
+        nsys->failed = true;
+    else
+        nsys->targets[nsys->target_count++] = target;
+}
+
+static aorta_status no_memory(const struct nsys *nsys) {
+    return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its records", nsys->file->path);
+}
+
+static aorta_status find_targets(struct nsys *nsys) {
+    static const char *const columns[] = {"globalPid", "deviceId"};
+    for (size_t i = 0; i < TABLES; i++) AORTA_TRY(NSYS_EACH(nsys, tables[i].name, columns, take_target));
+    if (nsys->failed) return no_memory(nsys);
+    struct nsys_target *targets = nsys->targets;
+    nsys->target_count = aorta_sort_unique(targets, nsys->target_count, sizeof *targets, aorta_nsys_by_target);
+    for (size_t i = 1; i < nsys->target_count; i++)
+        if (targets[i].process == targets[i - 1].process) targets[i - 1].shared = targets[i].shared = true;
+    return NULL;
+}
+
+/* A row of a few bytes makes a trace, so the number of traces has a limit. */
+static aorta_status check_targets(const struct nsys *nsys) {
+    enum { MOST = 4096 };
+    const char *path = nsys->file->path;
+    if (!nsys->target_count)
+        return AORTA_ERROR(AORTA_FORMAT,
+                           "%s: an export of Nsight Systems without work of a GPU: record with `nsys profile "
+                           "--trace=cuda,nvtx`",
+                           path);
+    if (nsys->target_count > MOST)
+        return AORTA_ERROR(AORTA_FORMAT, "%s: work of %zu devices of processes; at most %d are read", path,
+                           nsys->target_count, MOST);
+    for (size_t i = 0; i < nsys->target_count; i++)
+        if (nsys->targets[i].device < -1 || nsys->targets[i].device > INT32_MAX)
+            return AORTA_ERROR(AORTA_FORMAT, "%s: work of a device %" PRId64 ", which is no device's number", path,
+                               nsys->targets[i].device);
+    return NULL;
+}
+
+static aorta_status create_builders(struct nsys *nsys) {
+    for (size_t i = 0; i < nsys->target_count; i++) {
+        struct nsys_target *target = &nsys->targets[i];
+        AORTA_TRY(
+            aorta_trace_builder_create(AORTA_TRACE_NSYS, nsys->file->path, nsys->file->options, &target->builder));
+        aorta_trace_builder_head(target->builder)->process = target->process < 0 ? -1 : target->process & 0xffffff;
+    }
+    return NULL;
+}
+
+static aorta_status fill(struct nsys *nsys) {
+    AORTA_TRY(read_heads(nsys));
+    AORTA_TRY(read_work(nsys));
+    AORTA_TRY(aorta_nsys_read_calls(nsys));
+    AORTA_TRY(read_waits(nsys));
+    AORTA_TRY(aorta_nsys_read_ranges(nsys));
+    AORTA_TRY(aorta_nsys_read_threads(nsys));
+    AORTA_TRY(read_devices(nsys));
+    if (nsys->copies > NSYS_MOST_COPIES)
+        return AORTA_ERROR(AORTA_FORMAT,
+                           "%s: too many calls and ranges for work on so many devices: each of %zu would "
+                           "get them; export fewer devices",
+                           nsys->file->path, nsys->target_count);
+    return nsys->failed ? no_memory(nsys) : NULL;
+}
+
+static aorta_status finish(struct nsys *nsys, struct aorta_trace_list *list) {
+    const size_t before = list->count;
+    for (size_t i = 0; i < nsys->target_count; i++) {
+        struct aorta_trace_builder *builder = nsys->targets[i].builder;
+        struct aorta_trace *trace;
+        nsys->targets[i].builder = NULL;
+        AORTA_TRY(aorta_trace_builder_finish(builder, &trace));
+        AORTA_TRY(aorta_trace_list_add(list, trace));
+    }
+    list->items[before]->bytes_read = nsys->file->bytes;
+    return NULL;
+}
+
+static aorta_status read_all(struct nsys *nsys, struct aorta_trace_list *list) {
+    AORTA_TRY(find_targets(nsys));
+    AORTA_TRY(check_targets(nsys));
+    AORTA_TRY(aorta_sqlite_read_texts(nsys->file, "StringIds", "", "id", "value", &nsys->texts));
+    AORTA_TRY(create_builders(nsys));
+    AORTA_TRY(fill(nsys));
+    return finish(nsys, list);
+}
+
+aorta_status aorta_trace_read_nsys(struct aorta_sqlite *db, struct aorta_trace_list *list) {
+    struct nsys nsys = {.file = db};
+    aorta_status status = read_all(&nsys, list);
+    for (size_t i = 0; i < nsys.target_count; i++) aorta_trace_builder_destroy(nsys.targets[i].builder);
+    aorta_sqlite_free_texts(&nsys.texts);
+    free(nsys.targets);
+    free(nsys.launches);
+    free(nsys.events);
+    free(nsys.gpus);
+    free(nsys.called);
+    return status;
+}

@@ -1,0 +1,490 @@
+/* Finds the kind of a file, and calls its reader. */
+#include "trace/open.h"
+#include "base/files.h"
+#include "base/parallel.h"
+#include "trace/archive.h"
+#include "trace/execution_trace.h"
+#include "trace/kineto_read.h"
+#include "trace/reader.h"
+#include "trace/source.h"
+#include "trace/unpack.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* ---- JSON: a key of the outermost object, which may be anywhere in it, says what the file is ---- */
+
+static const struct json_row {
+    const char *key;
+    aorta_trace_json_reader *read; /* NULL: Kineto's */
+} json_rows[] = {
+#define READER(symbol, suffix, names)
+#define SQLITE(table, suffix, names, read)
+#define JSON(key, suffix, names, read) {key, read},
+#include "trace/formats.def"
+#undef READER
+#undef JSON
+#undef SQLITE
+};
+
+static const char json_formats[] =
+#define READER(symbol, suffix, names)
+#define SQLITE(table, suffix, names, read)
+#define JSON(key, suffix, names, read) " " key " (" names ")"
+#include "trace/formats.def"
+#undef READER
+#undef JSON
+#undef SQLITE
+    ;
+
+static const struct json_row *row_of(struct aorta_json_value key) {
+    for (size_t i = 0; i < sizeof json_rows / sizeof json_rows[0]; i++)
+        if (aorta_json_key_is(key, json_rows[i].key)) return &json_rows[i];
+    return NULL;
+}
+
+struct json_reading {
+    struct aorta_json_stream *stream;
+    const struct aorta_trace_options *options;
+    struct aorta_trace_list *list;
+    struct aorta_trace_builder *builder;
+    struct trace_kineto *kineto;
+    bool events, other; /* Kineto's events, or another reader's part, were met */
+    bool nodes;         /* of an execution trace */
+};
+
+static aorta_status read_events(struct json_reading *r) {
+    char letter;
+    AORTA_TRY(aorta_json_stream_peek(r->stream, &letter));
+    r->events |= letter == '[';
+    return aorta_trace_kineto_events(r->kineto);
+}
+
+static aorta_status read_object(struct json_reading *r) {
+    struct aorta_json_value key;
+    bool more;
+    AORTA_TRY(aorta_json_stream_enter(r->stream, '{'));
+    for (;;) {
+        AORTA_TRY(aorta_json_stream_member(r->stream, &key, &more));
+        if (!more) return aorta_json_stream_finish(r->stream);
+        const struct json_row *json_row = row_of(key);
+        r->nodes |= aorta_json_key_is(key, "nodes");
+        if (!json_row) {
+            AORTA_TRY(aorta_trace_kineto_member(r->kineto, key));
+        } else if (json_row->read == aorta_trace_read_json) {
+            AORTA_TRY(read_events(r));
+        } else {
+            r->other = true;
+            AORTA_TRY(json_row->read(r->stream, r->options, r->list));
+            if (aorta_json_stream_failed(r->stream)) return NULL; /* broken there; what was before it stays */
+        }
+    }
+}
+
+/* Chrome's trace format may also be just the array of events. */
+static aorta_status read_json(struct json_reading *r) {
+    char letter;
+    AORTA_TRY(aorta_json_stream_peek(r->stream, &letter));
+    if (letter == '{') return read_object(r);
+    AORTA_TRY(read_events(r));
+    return aorta_json_stream_finish(r->stream);
+}
+
+/* With `recover`, a file that breaks after its events began is what stands before the break. */
+static aorta_status recover(struct json_reading *r, aorta_status status) {
+    bool wanted = r->options && r->options->recover && r->events;
+    if (!wanted || aorta_status_code(status) != AORTA_FORMAT) return status;
+    aorta_trace_builder_warn(r->builder,
+                             aorta_json_stream_truncated(r->stream) ? AORTA_REASON_TRUNCATED : AORTA_REASON_MALFORMED,
+                             aorta_json_stream_offset(r->stream));
+    aorta_status_free(status);
+    return NULL;
+}
+
+/* Times that are nanoseconds since 1970 already say so by their size (from 2001 on). */
+static void complete_head(struct aorta_trace *trace) {
+    static const int64_t SINCE_1970 = 1000000000000000000;
+    if (trace->base_ns == INT64_MIN && trace->work_count && trace->work[0].start_ns > SINCE_1970) trace->base_ns = 0;
+}
+
+/* Ranks of a merged file have the file's clock. The whole is one more trace where work is of none of them. */
+static aorta_status finish_ranks(struct json_reading *r, const struct aorta_trace *whole) {
+    struct aorta_trace_builder *builder;
+    aorta_trace_kineto_number_ranks(r->kineto, whole);
+    for (size_t i = 0; (builder = aorta_trace_kineto_take_rank(r->kineto, i)); i++) {
+        struct aorta_trace *trace;
+        AORTA_TRY(aorta_trace_builder_finish(builder, &trace));
+        trace->base_ns = whole->base_ns;
+        trace->own = whole->own;
+        if (trace->step_count == 0 || whole->steps_by == AORTA_STEPS_APART) trace->steps_by = whole->steps_by;
+        complete_head(trace);
+        AORTA_TRY(aorta_trace_list_add(r->list, trace));
+    }
+    return NULL;
+}
+
+static aorta_status finish_kineto(struct json_reading *r) {
+    struct aorta_trace *trace;
+    const size_t before = r->list->count;
+    aorta_trace_builder_head(r->builder)->bytes_read = aorta_json_stream_bytes(r->stream);
+    struct aorta_trace_builder *builder = r->builder;
+    r->builder = NULL; /* finish ends it */
+    AORTA_TRY(aorta_trace_builder_finish(builder, &trace));
+    complete_head(trace);
+    aorta_status status = finish_ranks(r, trace);
+    if (!status && (r->list->count == before || trace->work_count)) return aorta_trace_list_add(r->list, trace);
+    if (!status) r->list->items[before]->bytes_read = trace->bytes_read;
+    aorta_trace_free(trace);
+    return status;
+}
+
+static aorta_status read_stream(struct json_reading *r) {
+    const char *name = aorta_json_stream_name(r->stream);
+    AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_KINETO, name, r->options, &r->builder));
+    AORTA_TRY(aorta_trace_kineto_create(r->stream, r->builder, r->options, &r->kineto));
+    aorta_status status = read_json(r);
+    if (status) status = recover(r, status);
+    if (status) return status;
+    if (r->events) return finish_kineto(r);
+    if (r->other) return NULL;
+    if (r->nodes)
+        return AORTA_ERROR(AORTA_USAGE,
+                           "%s is an execution trace (Chakra): operations without times; name the trace of "
+                           "torch.profiler of the same process, too",
+                           name);
+    return AORTA_ERROR(AORTA_USAGE, "%s is JSON but no trace: its outermost object has none of the keys%s", name,
+                       json_formats);
+}
+
+aorta_status aorta_trace_read_json(struct aorta_json_stream *stream, const struct aorta_trace_options *options,
+                                   struct aorta_trace_list *list) {
+    struct json_reading r = {.stream = stream, .options = options, .list = list};
+    aorta_status status = read_stream(&r);
+    aorta_trace_kineto_destroy(r.kineto);
+    aorta_trace_builder_destroy(r.builder);
+    return status;
+}
+
+/* ---- is it one? ---- */
+
+static aorta_status find_key(struct aorta_json_stream *stream, bool *trace) {
+    struct aorta_json_value key;
+    bool more = true;
+    AORTA_TRY(aorta_json_stream_enter(stream, '{'));
+    for (;;) {
+        AORTA_TRY(aorta_json_stream_member(stream, &key, &more));
+        *trace = more && row_of(key);
+        if (!more || *trace) return NULL;
+        AORTA_TRY(aorta_json_stream_skip(stream));
+    }
+}
+
+/* Up to the first key that says so. A file that breaks before is none. AORTA_IO. */
+static aorta_status is_json_trace(struct aorta_json_stream *stream, bool *trace) {
+    char letter;
+    aorta_status status = aorta_json_stream_peek(stream, &letter);
+    *trace = !status && letter == '[';
+    if (!status && letter == '{') status = find_key(stream, trace);
+    if (aorta_status_code(status) != AORTA_FORMAT) return status;
+    aorta_status_free(status);
+    return NULL;
+}
+
+static const struct row {
+    const char *suffix;
+    const struct aorta_trace_reader *reader; /* NULL: JSON */
+} rows[] = {
+#define READER(symbol, suffix, names) {suffix, &aorta_trace_reader_##symbol},
+#define JSON(key, suffix, names, read) {suffix, NULL},
+#define SQLITE(table, suffix, names, read) {suffix, &aorta_trace_reader_sqlite},
+#include "trace/formats.def"
+#undef READER
+#undef JSON
+#undef SQLITE
+};
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+const char *const aorta_trace_formats =
+#define READER(symbol, suffix, names) names " (" suffix "), "
+#define JSON(key, suffix, names, read) "JSON with " key " (" suffix "; " names "), "
+#define SQLITE(table, suffix, names, read) names " (" suffix "), "
+#include "trace/formats.def"
+#undef READER
+#undef JSON
+#undef SQLITE
+    "each plain, packed with gzip, zstd, xz, bzip2 or lz4, or in a zip or tar";
+
+/* ---- by content ---- */
+
+struct head {
+    char bytes[4096];
+    size_t length;
+};
+
+static aorta_status read_head(const char *path, struct head *head) {
+    struct aorta_source *source;
+    AORTA_TRY(aorta_source_open(path, &source));
+    aorta_status status = NULL;
+    size_t got = 1;
+    for (head->length = 0; !status && got && head->length < sizeof head->bytes; head->length += got) {
+        status = aorta_source_read(source, head->bytes + head->length, sizeof head->bytes - head->length, &got);
+        if (status) got = 0;
+    }
+    aorta_source_close(source);
+    if (!status || !head->length) return status;
+    aorta_status_free(status); /* broken later on: the reader will say where */
+    return NULL;
+}
+
+static const struct aorta_trace_reader *reader_of(const char *bytes, size_t length) {
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].reader && rows[i].reader->recognises(bytes, length)) return rows[i].reader;
+    return NULL;
+}
+
+/* Formats that are known and not read: by the bytes at a place of the file, or by its name. */
+static const struct unread {
+    const char *suffix; /* NULL: by the bytes */
+    size_t at, length;
+    const char *bytes, *is, *instead;
+} unread[] = {
+    {".nsys-rep", 0, 0, "", "a report of Nsight Systems", "export it: nsys export --type sqlite FILE"},
+    {".qdrep", 0, 0, "", "a report of Nsight Systems", "export it: nsys export --type sqlite FILE"},
+    {".ncu-rep", 0, 0, "", "a report of Nsight Compute (it holds no timeline)",
+     "record with `aorta trace run -- COMMAND`"},
+    {NULL, 0, 4, "PK\3\4", "a zip archive", "unpack it"},
+    {NULL, 257, 5, "ustar", "a tar archive", "unpack it, and name the folder"},
+};
+
+static const struct unread *find_unread(const char *path, const struct head *head) {
+    const size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof unread / sizeof *unread; i++) {
+        const struct unread *row = &unread[i];
+        const size_t suffix = row->suffix ? strlen(row->suffix) : 0;
+        if (row->suffix
+                ? length >= suffix && !strcasecmp(path + length - suffix, row->suffix)
+                : head->length >= row->at + row->length && !memcmp(head->bytes + row->at, row->bytes, row->length))
+            return row;
+    }
+    return NULL;
+}
+
+/* JSON of other tools, by two words at its beginning. */
+static const struct foreign {
+    const char *words[2], *is;
+} foreign[] = {
+    {{"\"Ascend Hardware\"", "\"process_name\""}, "a trace of Ascend's profiler"},
+    {{"\"pg_config\"", "\"entries\""}, "a dump of PyTorch's flight recorder, which holds collectives alone"},
+    {{"\"coll_perf\"", "\"header\""}, "a file of NCCL's inspector, which holds bandwidths alone"},
+    {{"\"GROUP_API\"", "\"ph\""}, "a trace of NCCL's profiler plugin, which holds collectives alone"},
+    {{"\"PROXY\"", "\"COLL\""}, "a trace of NCCL's profiler plugin, which holds collectives alone"},
+};
+
+static const struct foreign *find_foreign(const char *bytes, size_t length) {
+    if (length > sizeof((struct head *)NULL)->bytes) length = sizeof((struct head *)NULL)->bytes;
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        const char *const *words = foreign[i].words;
+        if (memmem(bytes, length, words[0], strlen(words[0])) && memmem(bytes, length, words[1], strlen(words[1])))
+            return &foreign[i];
+    }
+    return NULL;
+}
+
+static aorta_status check_foreign(const struct aorta_json_stream *stream, const char *path) {
+    size_t length;
+    const char *bytes = aorta_json_stream_window(stream, &length);
+    const struct foreign *found = find_foreign(bytes, length);
+    if (!found) return NULL;
+    return AORTA_ERROR(AORTA_USAGE,
+                       "%s is %s, and is not read; record the program with torch.profiler, nsys, rocprofv3 or `aorta "
+                       "trace run -- COMMAND`",
+                       path, found->is);
+}
+
+static aorta_status open_other(const char *path, const struct aorta_trace_options *options,
+                               struct aorta_trace_list *list) {
+    struct head head;
+    AORTA_TRY(read_head(path, &head));
+    const struct aorta_trace_reader *reader = reader_of(head.bytes, head.length);
+    if (reader) return reader->read(path, options, list);
+    if (!head.length) return AORTA_ERROR(AORTA_USAGE, "%s is empty", path);
+    const struct unread *row = find_unread(path, &head);
+    if (row) return AORTA_ERROR(AORTA_USAGE, "%s is %s, which is not read; %s", path, row->is, row->instead);
+    return AORTA_ERROR(AORTA_USAGE, "%s is no trace; AORTA reads %s", path, aorta_trace_formats);
+}
+
+/* Lines of JSON are a reader's own: their beginning says so. */
+static bool is_json(const struct aorta_json_stream *stream, char letter) {
+    size_t length;
+    const char *bytes = aorta_json_stream_window(stream, &length);
+    return (letter == '{' || letter == '[') && !reader_of(bytes, length);
+}
+
+aorta_status aorta_trace_open(const char *path, const struct aorta_trace_options *options,
+                              struct aorta_trace_list *list) {
+    struct aorta_json_stream *stream;
+    AORTA_TRY(aorta_json_stream_open(path, &stream));
+    char letter;
+    aorta_status status = aorta_json_stream_peek(stream, &letter);
+    if (!status) status = check_foreign(stream, path);
+    bool json = !status && is_json(stream, letter);
+    if (json) status = aorta_trace_read_json(stream, options, list);
+    aorta_json_stream_close(stream);
+    return json || status ? status : open_other(path, options, list);
+}
+
+/* ---- in a folder ---- */
+
+static bool has_suffix(const char *path, const char *suffix) {
+    const size_t length = aorta_packing_strip(path), part = strlen(suffix);
+    return length >= part && strncasecmp(path + length - part, suffix, part) == 0;
+}
+
+bool aorta_trace_is_name(const char *path) {
+    bool named = false;
+    for (size_t i = 0; i < ROWS; i++) named |= has_suffix(path, rows[i].suffix);
+    return named;
+}
+
+bool aorta_trace_needs_plain(const char *bytes, size_t length) {
+    const struct aorta_trace_reader *reader = reader_of(bytes, length);
+    return reader && reader->plain;
+}
+
+bool aorta_trace_may_be(const char *bytes, size_t length) {
+    size_t at = aorta_utf8_mark(bytes, length);
+    while (at < length && aorta_json_space(bytes[at])) at++;
+    if (at < length && (bytes[at] == '{' || bytes[at] == '[')) return true;
+    return aorta_packing_of(bytes, length) != AORTA_PACKING_NONE || reader_of(bytes, length);
+}
+
+/* An archive yields, as its files may be in the same folder, unpacked. */
+bool aorta_trace_yields(const char *path) {
+    if (aorta_packing_is_archive_name(path)) return true;
+    for (size_t i = 0; i < ROWS; i++)
+        if (has_suffix(path, rows[i].suffix)) return rows[i].reader && rows[i].reader->yields;
+    return false;
+}
+
+static aorta_status check_content(const char *path, bool *trace) {
+    struct aorta_json_stream *stream;
+    struct head head;
+    AORTA_TRY(read_head(path, &head));
+    if (find_foreign(head.bytes, head.length)) return NULL; /* beside traces it is no part of the recording */
+    const struct aorta_trace_reader *reader = reader_of(head.bytes, head.length);
+    *trace = aorta_execution_trace_is(head.bytes, head.length);
+    if (*trace) return NULL;
+    *trace = reader && (!reader->leads || reader->leads(path, head.bytes, head.length));
+    if (reader) return NULL;
+    AORTA_TRY(aorta_json_stream_open(path, &stream));
+    aorta_status status = is_json_trace(stream, trace);
+    aorta_json_stream_close(stream);
+    return status;
+}
+
+/* Others have these suffixes, too; a broken one is named by its reader. */
+static aorta_status check_archive(const char *path, bool *trace) {
+    struct head head;
+    AORTA_TRY(read_head(path, &head));
+    *trace = aorta_packing_of(head.bytes, head.length) == AORTA_PACKING_ARCHIVE;
+    aorta_status status = *trace ? aorta_unpack_lists(path, trace) : NULL;
+    if (aorta_status_code(status) != AORTA_FORMAT) return status;
+    aorta_status_free(status);
+    return NULL;
+}
+
+aorta_status aorta_trace_recognise(const char *path, bool *trace) {
+    *trace = false;
+    if (aorta_packing_is_archive_name(path)) return check_archive(path, trace);
+    return aorta_trace_is_name(path) ? check_content(path, trace) : NULL;
+}
+
+aorta_status aorta_trace_is_companion(const char *path, bool *companion) {
+    struct head head;
+    *companion = false;
+    if (!has_suffix(path, ".json")) return NULL;
+    AORTA_TRY(read_head(path, &head));
+    *companion = aorta_execution_trace_is(head.bytes, head.length);
+    return NULL;
+}
+
+/* ---- several files ---- */
+
+struct many {
+    const char *const *paths;
+    size_t count;
+    const struct aorta_trace_options *options;
+    struct aorta_trace_list *lists; /* one for each path */
+};
+
+/* `array` is the address of the pointer to it. */
+static void drop(void *array, size_t *count) {
+    void *items, *const none = NULL;
+    memcpy(&items, array, sizeof items);
+    free(items);
+    memcpy(array, &none, sizeof none);
+    *count = 0;
+}
+
+/* Aligning clocks needs the work alone. */
+static void keep_work_only(struct aorta_trace *trace) {
+    drop(&trace->calls, &trace->call_count);
+    drop(&trace->waits, &trace->wait_count);
+    drop(&trace->callers, &trace->caller_count);
+    drop(&trace->annotations, &trace->annotation_count);
+    drop(&trace->shapes, &trace->shape_count);
+    drop(&trace->operations, &trace->operation_count);
+    drop(&trace->inputs, &trace->input_count);
+    drop(&trace->frames, &trace->frame_count);
+}
+
+static aorta_status open_one(const char *path, const struct aorta_trace_options *options,
+                             struct aorta_trace_list *list) {
+    AORTA_TRY(aorta_trace_open(path, options, list));
+    for (size_t i = 0; options && options->to_align && i < list->count; i++)
+        if (list->items[i]->format == AORTA_TRACE_KINETO) keep_work_only(list->items[i]);
+    return NULL;
+}
+
+static aorta_status open_piece(void *user, size_t file) {
+    struct many *many = user;
+    return open_one(many->paths[file], many->options, &many->lists[file]);
+}
+
+/* Files of one set (rocprofv3's CSV) come out of each of its files. */
+static bool has_set(const struct aorta_trace_list *list, const struct aorta_trace *trace) {
+    if (trace->format != AORTA_TRACE_ROCPROF_CSV) return false;
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i]->format == trace->format && !strcmp(list->items[i]->path, trace->path) &&
+            list->items[i]->rank == trace->rank)
+            return true;
+    return false;
+}
+
+/* `status`: a failure to read a file, after which the traces of all files are dropped. */
+static aorta_status gather(struct many *many, aorta_status status, struct aorta_trace_list *list) {
+    for (size_t i = 0; i < many->count; i++) {
+        size_t known = list->count;
+        for (size_t k = 0; k < many->lists[i].count; k++) {
+            struct aorta_trace *trace = many->lists[i].items[k];
+            const struct aorta_trace_list before = {.items = list->items, .count = known, .capacity = known};
+            if (status || has_set(&before, trace))
+                aorta_trace_free(trace);
+            else
+                status = aorta_trace_list_add(list, trace);
+        }
+        free(many->lists[i].items);
+    }
+    return status;
+}
+
+aorta_status aorta_trace_open_many(const char *const *paths, size_t count, const struct aorta_trace_options *options,
+                                   struct aorta_trace_list *list) {
+    struct many many = {
+        .paths = paths, .count = count, .options = options, .lists = calloc(count + 1, sizeof *many.lists)};
+    if (!many.lists) return AORTA_ERROR(AORTA_MEMORY, "no memory to read %zu traces", count);
+    aorta_status status = gather(&many, aorta_parallel(count, open_piece, &many), list);
+    free(many.lists);
+    return status;
+}

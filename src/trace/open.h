@@ -1,0 +1,23 @@
+/* Opening trace files of any format. */
+#ifndef AORTA_TRACE_OPEN_H
+#define AORTA_TRACE_OPEN_H
+
+#include "trace/builder.h"
+
+/* Reads one file, plain or gzip, by its content, and appends a trace for each process in it (mostly one). AORTA_IO:
+ * cannot be read; AORTA_FORMAT: no trace of a known kind, or broken at the byte offset named. The list keeps what it
+ * had before. */
+AORTA_MUST_USE aorta_status aorta_trace_open(const char *path, const struct aorta_trace_options *options,
+                                             struct aorta_trace_list *list);
+/* Whether a file of a folder is one of these, by its name's suffix and by its content; of files that are read together
+ * one is. What breaks before it says what it is, is none. AORTA_IO. */
+AORTA_MUST_USE aorta_status aorta_trace_recognise(const char *path, bool *trace);
+/* Whether it is no trace but adds facts to one (execution_trace.h). AORTA_IO. */
+AORTA_MUST_USE aorta_status aorta_trace_is_companion(const char *path, bool *companion);
+/* Reads several files, side by side on as many threads as there are processors; the list is in the order of the
+ * paths. Fails with the first failure of any; the list then keeps what it had before. */
+AORTA_MUST_USE aorta_status aorta_trace_open_many(const char *const *paths, size_t count,
+                                                  const struct aorta_trace_options *options,
+                                                  struct aorta_trace_list *list);
+
+#endif

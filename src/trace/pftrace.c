@@ -1,0 +1,424 @@
+/* What rocprofv3 writes with `--output-format pftrace`: Perfetto's binary trace. Source: rocprofiler-sdk 1.0,
+ * source/lib/output/generatePerfetto.cpp, and Perfetto's protos/perfetto/trace (trace_packet, track_event/…,
+ * interned_data, clock_snapshot).
+ *
+ *     Trace         1 packets
+ *     TracePacket   6 clock_snapshot, 8 timestamp, 10 sequence, 11 track_event, 12 interned_data, 13 sequence_flags,
+ *                   58 clock, 59 defaults, 60 track_descriptor
+ *     TrackEvent    3 categories (numbers), 4 annotations, 9 type, 10 name (number), 11 track, 22 category, 23 name
+ *     …Descriptor   1 uuid, 2 name, 10 static_name
+ *     Annotation    1 name (number), 3 unsigned, 4 signed, 6 text, 10 name, 17 text (number)
+ *     interned      2 event names, 1 categories, 3 annotation names, 29 texts: each 1 number, 2 text
+ *
+ * A writer's packets are a sequence with tables of its own. Its clock 64 counts on from packet to packet. The file is
+ * in memory. */
+#include "base/array.h"
+#include "trace/proto.h"
+#include "trace/reader.h"
+#include "trace/rocprof.h"
+#include "trace/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PACKETS = 1 };
+enum {
+    PACKET_SNAPSHOT = 6,
+    PACKET_TIME = 8,
+    PACKET_SEQUENCE = 10,
+    PACKET_EVENT = 11,
+    PACKET_INTERNED = 12,
+    PACKET_FLAGS = 13,
+    PACKET_CLOCK = 58,
+    PACKET_DEFAULTS = 59,
+    PACKET_TRACK = 60
+};
+enum { EVENT_CATEGORY_NUMBER = 3, EVENT_ANNOTATION = 4, EVENT_TYPE = 9, EVENT_NAME_NUMBER, EVENT_TRACK };
+enum { EVENT_CATEGORY = 22, EVENT_NAME };
+enum { TYPE_BEGIN = 1, TYPE_END };
+enum { TRACK_UUID = 1, TRACK_NAME, TRACK_STATIC_NAME = 10 };
+enum { ANNOTATION_NAME_NUMBER = 1, ANNOTATION_UNSIGNED = 3, ANNOTATION_SIGNED, ANNOTATION_TEXT = 6 };
+enum { ANNOTATION_NAME = 10, ANNOTATION_TEXT_NUMBER = 17 };
+enum { INTERNED_CATEGORIES = 1, INTERNED_EVENTS, INTERNED_ANNOTATIONS, INTERNED_TEXTS = 29 };
+enum { SNAPSHOT_CLOCKS = 1, CLOCK_ID = 1, CLOCK_TIME, CLOCK_UNIT = 4, DEFAULT_TRACK = 11 };
+enum { BOOT_CLOCK = 6, COUNTING_CLOCK = 64, CLEARED = 1 };
+
+struct slice { /* of the file */
+    const char *text;
+    size_t length;
+};
+
+/* Texts by their number; the latest of a number counts. */
+struct texts {
+    struct {
+        uint64_t number;
+        struct slice text;
+    } * items;
+    size_t count, capacity;
+};
+enum table { CATEGORIES, EVENTS, ANNOTATIONS, TEXTS, TABLES };
+
+struct sequence {
+    uint64_t id;
+    struct texts tables[TABLES];
+    uint64_t clock, track;    /* where a packet says none */
+    int64_t last_ns, unit_ns; /* of the clock that counts on */
+};
+
+struct track {
+    uint64_t uuid;
+    struct slice name;
+    struct aorta_rocprof_record *open; /* begun, the innermost last */
+    enum aorta_rocprof_domain *domains;
+    size_t depth, capacity, domain_capacity;
+};
+
+struct pftrace {
+    const char *path, *bytes;
+    size_t length;
+    struct aorta_rocprof *rocprof;
+    struct sequence *sequences;
+    size_t sequence_count, sequence_capacity;
+    struct track *tracks;
+    size_t track_count, track_capacity, last_track;
+    bool failed; /* memory ran out */
+};
+
+static struct slice slice_of(struct aorta_proto bytes) {
+    return (struct slice){bytes.at, (size_t)(bytes.end - bytes.at)};
+}
+
+static bool is(struct slice slice, const char *word) {
+    return slice.length == strlen(word) && !memcmp(slice.text, word, slice.length);
+}
+
+static aorta_status broken(const struct pftrace *p, const char *at, const char *what) {
+    return AORTA_ERROR(AORTA_FORMAT, "%s: byte %lld: %s is broken, or the file ends in the middle", p->path,
+                       (long long)(at - p->bytes), what);
+}
+
+/* ---- tables ---- */
+
+static void add_text(struct pftrace *p, struct texts *texts, struct aorta_proto entry) {
+    struct aorta_proto_field number, text;
+    if (!aorta_proto_find(entry, 1, &number) || !aorta_proto_find(entry, 2, &text) || !text.bytes.at) return;
+    if (!aorta_array_fit(&texts->items, &texts->capacity, texts->count + 1, sizeof *texts->items)) {
+        p->failed = true;
+        return;
+    }
+    texts->items[texts->count].number = number.value;
+    texts->items[texts->count++].text = slice_of(text.bytes);
+}
+
+/* Numbers mostly count from 1 in the order of the entries. */
+static struct slice text_of(const struct texts *texts, uint64_t number) {
+    if (number && number <= texts->count && texts->items[number - 1].number == number)
+        return texts->items[number - 1].text;
+    for (size_t i = texts->count; i > 0; i--)
+        if (texts->items[i - 1].number == number) return texts->items[i - 1].text;
+    return (struct slice){0};
+}
+
+static void read_interned(struct pftrace *p, struct sequence *sequence, struct aorta_proto interned) {
+    static const enum table tables[INTERNED_TEXTS + 1] = {[INTERNED_CATEGORIES] = CATEGORIES + 1,
+                                                          [INTERNED_EVENTS] = EVENTS + 1,
+                                                          [INTERNED_ANNOTATIONS] = ANNOTATIONS + 1,
+                                                          [INTERNED_TEXTS] = TEXTS + 1};
+    struct aorta_proto_field field;
+    while (aorta_proto_next(&interned, &field))
+        if (field.number <= INTERNED_TEXTS && tables[field.number] && field.bytes.at)
+            add_text(p, &sequence->tables[tables[field.number] - 1], field.bytes);
+}
+
+/* NULL (and failed): no memory. */
+static struct sequence *sequence_of(struct pftrace *p, uint64_t id) {
+    for (size_t i = p->sequence_count; i > 0; i--)
+        if (p->sequences[i - 1].id == id) return &p->sequences[i - 1];
+    if (!aorta_array_fit(&p->sequences, &p->sequence_capacity, p->sequence_count + 1, sizeof *p->sequences)) {
+        p->failed = true;
+        return NULL;
+    }
+    p->sequences[p->sequence_count] = (struct sequence){.id = id, .clock = BOOT_CLOCK, .unit_ns = 1};
+    return &p->sequences[p->sequence_count++];
+}
+
+static struct track *track_of(struct pftrace *p, uint64_t uuid) {
+    if (p->track_count && p->tracks[p->last_track].uuid == uuid) return &p->tracks[p->last_track];
+    size_t i = 0;
+    while (i < p->track_count && p->tracks[i].uuid != uuid) i++;
+    if (i == p->track_count) {
+        if (!aorta_array_fit(&p->tracks, &p->track_capacity, p->track_count + 1, sizeof *p->tracks)) {
+            p->failed = true;
+            return NULL;
+        }
+        p->tracks[p->track_count++] = (struct track){.uuid = uuid};
+    }
+    p->last_track = i;
+    return &p->tracks[i];
+}
+
+static void read_track(struct pftrace *p, struct aorta_proto descriptor) {
+    struct aorta_proto_field uuid, name;
+    if (!aorta_proto_find(descriptor, TRACK_UUID, &uuid)) return;
+    if (!aorta_proto_find(descriptor, TRACK_NAME, &name) && !aorta_proto_find(descriptor, TRACK_STATIC_NAME, &name))
+        return;
+    struct track *track = track_of(p, uuid.value);
+    if (track && name.bytes.at) track->name = slice_of(name.bytes);
+}
+
+/* ---- clocks ---- */
+
+/* What the counting clock begins at, as the boot clock has it. */
+static void read_snapshot(struct sequence *sequence, struct aorta_proto snapshot) {
+    struct aorta_proto_field field, id, time, unit;
+    while (aorta_proto_next(&snapshot, &field)) {
+        if (field.number != SNAPSHOT_CLOCKS || !field.bytes.at || !aorta_proto_find(field.bytes, CLOCK_ID, &id) ||
+            !aorta_proto_find(field.bytes, CLOCK_TIME, &time) || time.value > INT64_MAX)
+            continue;
+        if (id.value == BOOT_CLOCK) sequence->last_ns = (int64_t)time.value;
+        if (id.value == COUNTING_CLOCK && aorta_proto_find(field.bytes, CLOCK_UNIT, &unit) && unit.value &&
+            unit.value <= 1000000000)
+            sequence->unit_ns = (int64_t)unit.value;
+    }
+}
+
+/* INT64_MIN: beyond all times. */
+static int64_t time_of(struct sequence *sequence, uint64_t clock, uint64_t value) {
+    int64_t ns;
+    if (value > INT64_MAX ||
+        __builtin_mul_overflow((int64_t)value, clock >= COUNTING_CLOCK ? sequence->unit_ns : 1, &ns))
+        return INT64_MIN;
+    if (clock != COUNTING_CLOCK) return ns;
+    if (__builtin_add_overflow(ns, sequence->last_ns, &ns)) return INT64_MIN;
+    return sequence->last_ns = ns;
+}
+
+/* ---- events ---- */
+
+/* An event of the file. */
+struct event {
+    struct slice name, category;
+    uint64_t type, track;
+    int64_t at_ns, offset;
+};
+
+/* The first number of "AGENT [4] STREAM [2]" behind a word; -1: none. */
+static int64_t number_behind(struct slice text, const char *word) {
+    const char *at = memmem(text.text, text.length, word, strlen(word)), *end = text.text + text.length;
+    int64_t number = -1;
+    for (at = at ? at + strlen(word) : end; at < end && (*at == ' ' || *at == '[' || *at == '-'); at++) continue;
+    for (; at < end && *at >= '0' && *at <= '9' && number < INT32_MAX; at++)
+        number = (number < 0 ? 0 : 10 * number) + (*at - '0');
+    return number;
+}
+
+/* "GPU-4", "Agent [4]", "4": the number in it. */
+static int64_t number_in(struct slice text) {
+    size_t at = 0;
+    while (at < text.length && (text.text[at] < '0' || text.text[at] > '9')) at++;
+    return number_behind((struct slice){text.text + at, text.length - at}, "");
+}
+
+struct argument {
+    struct slice name, text;
+    int64_t number; /* -1: none */
+};
+
+static struct argument read_argument(const struct sequence *sequence, struct aorta_proto annotation) {
+    struct argument argument = {.number = -1};
+    struct aorta_proto_field field;
+    while (aorta_proto_next(&annotation, &field)) {
+        if (field.number == ANNOTATION_NAME_NUMBER)
+            argument.name = text_of(&sequence->tables[ANNOTATIONS], field.value);
+        if (field.number == ANNOTATION_NAME && field.bytes.at) argument.name = slice_of(field.bytes);
+        if (field.number == ANNOTATION_UNSIGNED || field.number == ANNOTATION_SIGNED)
+            argument.number = field.value <= INT64_MAX ? (int64_t)field.value : -1;
+        if (field.number == ANNOTATION_TEXT && field.bytes.at) argument.text = slice_of(field.bytes);
+        if (field.number == ANNOTATION_TEXT_NUMBER) argument.text = text_of(&sequence->tables[TEXTS], field.value);
+    }
+    return argument;
+}
+
+static void take_argument(struct aorta_rocprof_record *record, const struct argument *argument) {
+    const struct {
+        const char *name;
+        int64_t *into;
+    } rows[] = {{"corr_id", &record->correlation}, {"tid", &record->thread},           {"queue", &record->queue},
+                {"kernel_id", &record->kernel},    {"copy_bytes", &record->bytes},     {"agent", &record->agent},
+                {"src_agent", &record->source},    {"dst_agent", &record->destination}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (argument->name.length && is(argument->name, rows[i].name))
+            *rows[i].into = argument->text.length ? number_in(argument->text) : argument->number;
+}
+
+/* GPUs are numbered as the file does; what copies from or to is no GPU unless a row of the file says so. */
+static void add_agent(struct pftrace *p, struct slice track, int64_t key) {
+    const bool gpu = memmem(track.text, track.length, "GPU", 3) != NULL;
+    const struct aorta_rocprof_agent agent = {.key = key, .device = key, .gpu = gpu, .multiprocessors = -1};
+    if (key >= 0) aorta_rocprof_add_agent(p->rocprof, &agent);
+}
+
+static void complete_work(struct pftrace *p, const struct track *track, enum aorta_rocprof_domain domain,
+                          struct aorta_rocprof_record *record) {
+    const int64_t in_track = track->name.length ? number_behind(track->name, "AGENT") : -1;
+    const int64_t agent = in_track < 0 && track->name.length ? number_in(track->name) : in_track;
+    record->stream = track->name.length ? number_behind(track->name, "STREAM") : -1;
+    if (domain == AORTA_ROCPROF_DISPATCH && record->agent < 0) record->agent = agent;
+    if (domain == AORTA_ROCPROF_DISPATCH) add_agent(p, (struct slice){"GPU", 3}, record->agent);
+    if (domain == AORTA_ROCPROF_COPY && record->destination < 0) record->destination = agent;
+}
+
+static void begin_event(struct pftrace *p, const struct sequence *sequence, const struct event *event,
+                        struct aorta_proto message) {
+    static const char *const categories[AORTA_ROCPROF_DOMAIN_COUNT] = {[AORTA_ROCPROF_DISPATCH] = "kernel_dispatch",
+                                                                       [AORTA_ROCPROF_COPY] = "memory_copy",
+                                                                       [AORTA_ROCPROF_HIP] = "hip_api",
+                                                                       [AORTA_ROCPROF_HSA] = "hsa_api",
+                                                                       [AORTA_ROCPROF_RCCL] = "rccl_api",
+                                                                       [AORTA_ROCPROF_MARKER] = "marker_api"};
+    struct track *track = track_of(p, event->track);
+    struct aorta_rocprof_record record = aorta_rocprof_nothing;
+    struct aorta_proto_field field;
+    int domain = 0;
+    while (domain < AORTA_ROCPROF_DOMAIN_COUNT && !is(event->category, categories[domain])) domain++;
+    if (!track || !aorta_array_fit(&track->open, &track->capacity, track->depth + 1, sizeof *track->open) ||
+        !aorta_array_fit(&track->domains, &track->domain_capacity, track->depth + 1, sizeof *track->domains)) {
+        p->failed = true;
+        return;
+    }
+    while (domain < AORTA_ROCPROF_DOMAIN_COUNT && aorta_proto_next(&message, &field)) {
+        if (field.number != EVENT_ANNOTATION || !field.bytes.at) continue;
+        const struct argument argument = read_argument(sequence, field.bytes);
+        take_argument(&record, &argument);
+    }
+    record.start_ns = event->at_ns;
+    record.name = event->name.text;
+    record.name_length = event->name.length;
+    record.offset = event->offset;
+    if (domain == AORTA_ROCPROF_DISPATCH || domain == AORTA_ROCPROF_COPY)
+        complete_work(p, track, (enum aorta_rocprof_domain)domain, &record);
+    track->domains[track->depth] = (enum aorta_rocprof_domain)domain;
+    track->open[track->depth++] = record;
+}
+
+static void end_event(struct pftrace *p, const struct event *event) {
+    struct track *track = track_of(p, event->track);
+    if (!track || !track->depth) return; /* its begin is not in the file */
+    struct aorta_rocprof_record *record = &track->open[--track->depth];
+    record->end_ns = event->at_ns;
+    if (track->domains[track->depth] < AORTA_ROCPROF_DOMAIN_COUNT)
+        aorta_rocprof_add(p->rocprof, track->domains[track->depth], record);
+}
+
+static void read_event(struct pftrace *p, struct sequence *sequence, struct aorta_proto message, int64_t at_ns) {
+    struct event event = {.track = sequence->track, .at_ns = at_ns, .offset = message.at - p->bytes};
+    struct aorta_proto rest = message;
+    struct aorta_proto_field field;
+    while (aorta_proto_next(&rest, &field)) {
+        if (field.number == EVENT_TYPE) event.type = field.value;
+        if (field.number == EVENT_TRACK) event.track = field.value;
+        if (field.number == EVENT_NAME_NUMBER) event.name = text_of(&sequence->tables[EVENTS], field.value);
+        if (field.number == EVENT_CATEGORY_NUMBER) event.category = text_of(&sequence->tables[CATEGORIES], field.value);
+        if (field.number == EVENT_NAME && field.bytes.at) event.name = slice_of(field.bytes);
+        if (field.number == EVENT_CATEGORY && field.bytes.at) event.category = slice_of(field.bytes);
+    }
+    if (event.type == TYPE_BEGIN) begin_event(p, sequence, &event, message);
+    if (event.type == TYPE_END) end_event(p, &event);
+}
+
+/* ---- packets ---- */
+
+static void read_defaults(struct sequence *sequence, struct aorta_proto defaults) {
+    struct aorta_proto_field field, track;
+    if (aorta_proto_find(defaults, PACKET_CLOCK, &field)) sequence->clock = field.value;
+    if (aorta_proto_find(defaults, PACKET_EVENT, &field) && field.bytes.at &&
+        aorta_proto_find(field.bytes, DEFAULT_TRACK, &track))
+        sequence->track = track.value;
+}
+
+static void clear(struct sequence *sequence) {
+    for (int i = 0; i < TABLES; i++) sequence->tables[i].count = 0;
+    sequence->clock = BOOT_CLOCK;
+    sequence->track = 0;
+}
+
+/* A packet's parts stand in any order: what it defines is read before its event. */
+static aorta_status read_packet(struct pftrace *p, struct aorta_proto packet) {
+    struct aorta_proto_field field, parts[PACKET_TRACK + 1] = {{0}};
+    const char *const begin = packet.at;
+    while (aorta_proto_next(&packet, &field))
+        if (field.number <= PACKET_TRACK) parts[field.number] = field;
+    if (packet.at != packet.end) return broken(p, packet.at, "a packet");
+    struct sequence *sequence = sequence_of(p, parts[PACKET_SEQUENCE].value);
+    if (!sequence) return NULL;
+    if (parts[PACKET_FLAGS].value & CLEARED) clear(sequence);
+    if (parts[PACKET_INTERNED].bytes.at) read_interned(p, sequence, parts[PACKET_INTERNED].bytes);
+    if (parts[PACKET_DEFAULTS].bytes.at) read_defaults(sequence, parts[PACKET_DEFAULTS].bytes);
+    if (parts[PACKET_SNAPSHOT].bytes.at) read_snapshot(sequence, parts[PACKET_SNAPSHOT].bytes);
+    if (parts[PACKET_TRACK].bytes.at) read_track(p, parts[PACKET_TRACK].bytes);
+    const uint64_t clock = parts[PACKET_CLOCK].number ? parts[PACKET_CLOCK].value : sequence->clock;
+    const int64_t at_ns = parts[PACKET_TIME].number ? time_of(sequence, clock, parts[PACKET_TIME].value) : INT64_MIN;
+    const struct aorta_proto event = parts[PACKET_EVENT].bytes;
+    if (event.at && begin) read_event(p, sequence, event, at_ns);
+    return NULL;
+}
+
+/* With `recover` the packets before a break are used. */
+static aorta_status read_packets(struct pftrace *p, bool recover) {
+    struct aorta_proto file = {p->bytes, p->bytes + p->length};
+    struct aorta_proto_field field;
+    aorta_status status = NULL;
+    while (!status && !p->failed && aorta_proto_next(&file, &field))
+        if (field.number == PACKETS && field.bytes.at) status = read_packet(p, field.bytes);
+    const bool cut = !status && !p->failed && file.at < file.end;
+    if (cut) status = broken(p, file.at, "a packet");
+    if (p->failed) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its packets", p->path);
+    if (aorta_status_code(status) != AORTA_FORMAT || !recover) return status;
+    aorta_rocprof_warn(p->rocprof, cut ? AORTA_REASON_TRUNCATED : AORTA_REASON_MALFORMED, file.at - p->bytes);
+    aorta_status_free(status);
+    return NULL;
+}
+
+static void free_pftrace(struct pftrace *p) {
+    for (size_t i = 0; i < p->sequence_count; i++)
+        for (int k = 0; k < TABLES; k++) free(p->sequences[i].tables[k].items);
+    for (size_t i = 0; i < p->track_count; i++) {
+        free(p->tracks[i].open);
+        free(p->tracks[i].domains);
+    }
+    free(p->sequences);
+    free(p->tracks);
+}
+
+static aorta_status read_file(const char *path, const struct aorta_trace_options *options,
+                              struct aorta_trace_list *list) {
+    struct pftrace p = {.path = path};
+    char *bytes = NULL;
+    aorta_status status = aorta_source_load(path, &bytes, &p.length);
+    p.bytes = bytes;
+    if (!status) status = aorta_rocprof_create(AORTA_TRACE_PFTRACE, path, options, &p.rocprof);
+    if (!status) status = read_packets(&p, options && options->recover);
+    if (!status)
+        status = aorta_rocprof_finish(p.rocprof, (int64_t)p.length, list);
+    else
+        aorta_rocprof_destroy(p.rocprof);
+    free_pftrace(&p);
+    free(bytes);
+    return status;
+}
+
+/* The first packet says which sequence or user wrote it; both are numbers. */
+static bool recognises(const char *head, size_t length) {
+    enum { PACKET_USER = 3 };
+    struct aorta_proto file = {head, head + length};
+    uint64_t key, size;
+    if (!aorta_proto_varint(&file, &key) || key != (PACKETS << 3 | 2) || !aorta_proto_varint(&file, &size))
+        return false;
+    if (size < (uint64_t)(file.end - file.at)) file.end = file.at + size;
+    struct aorta_proto_field field;
+    while (aorta_proto_next(&file, &field))
+        if ((field.number == PACKET_SEQUENCE || field.number == PACKET_USER) && !field.bytes.at) return true;
+    return false;
+}
+
+const struct aorta_trace_reader aorta_trace_reader_pftrace = {recognises, read_file, NULL, false, false};

@@ -1,0 +1,134 @@
+/* What was measured in one iteration on one rank.
+ *
+ * A range is the time of one operation on one stream: from its first kernel's start to its last one's end or, where
+ * nothing records kernels, between two timestamps around it. Roles name what a stream is for; several roles may share
+ * one stream. Times are int64 ns on the device clock. */
+#ifndef AORTA_TRACE_PROFILE_H
+#define AORTA_TRACE_PROFILE_H
+
+#include "base/collective.h"
+#include "base/dtype.h"
+#include "base/interval.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum aorta_role {
+    AORTA_ROLE_COMPUTE,
+    AORTA_ROLE_ALLREDUCE,
+    AORTA_ROLE_REDUCESCATTER,
+    AORTA_ROLE_AUX,
+    AORTA_ROLE_COUNT
+};
+const char *aorta_role_name(enum aorta_role role); /* "compute", "allreduce", "reducescatter", "aux" */
+
+enum aorta_range_kind { AORTA_RANGE_COMPUTE, AORTA_RANGE_COLLECTIVE, AORTA_RANGE_COPY };
+
+/* The role of the stream that such work usually runs on, where nothing else is known. */
+enum aorta_role aorta_usual_role(enum aorta_range_kind kind, enum aorta_collective collective);
+
+enum { AORTA_RANGE_DIMS = 4 };
+
+/* What an operation is; strings are borrowed and outlive the recorder (static, or the caller's arena). */
+struct aorta_range_info {   /* narrow, as there is one for each kernel of a recording */
+    const char *tag;        /* "encoder.layers.3.linear1" */
+    const char *function;   /* "linear_forward", "all_gather" */
+    const char *alike;      /* products of unknown flops: what distinguishes them, dims or grid; NULL: nothing does */
+    const char *within;     /* kernels: tag of the range they belong to; NULL: not certain, or no kernel */
+    const char *operation;  /* kernels: the inner range that they are of ("linear_forward"); NULL: there is none */
+    int64_t bytes;          /* collectives: larger buffer of one rank (as nccl-tests); copies: bytes; compute: read and
+                               written at least; 0: not known */
+    double flops;           /* arithmetic of products and attention, else 0 */
+    double attention_flops; /* attention's part of the two, where a range holds products and attention */
+    int64_t attention_bytes;
+    int group_size;   /* ranks of the collective, else 0 */
+    int group;        /* lowest world rank among them: distinguishes groups of one size (0 for the group of all) */
+    int group_stride; /* distance of neighbours among them; 0 as 1 */
+    int layer;        /* encoder layer, -1 for the root unit or none */
+    int number;       /* kernels: which operation of the iteration: those of one number are one; 0: none is known */
+    /* Shapes of the inputs, each up to its first 0; a matrix product: [m, k] and [k, n]; attention: [batch, heads,
+     * positions, elements of a head]. */
+    int32_t dims[2][AORTA_RANGE_DIMS];
+    enum aorta_role role : 8;
+    enum aorta_range_kind kind : 8;
+    enum aorta_collective collective : 8; /* when kind is COLLECTIVE */
+    enum aorta_dtype dtype : 8; /* of the elements, where bytes or dims are given; AORTA_DTYPE_COUNT: not known */
+    bool by_grid;               /* `alike` is the grid: the shape is not known */
+    bool activations;           /* collectives: of activations, so that compute needs the result at once */
+    bool simulated;             /* local backend: a copy stands for the collective */
+    bool inner;                 /* an operation of the range that is open: only records show it, through its kernels */
+};
+
+/* Shapes as text: "[[768, 512], [512, 768]]"; "" where there are none. */
+enum { AORTA_RANGE_DIMS_TEXT = 2 * (AORTA_RANGE_DIMS * 12 + 4) + 4 };
+const char *aorta_range_dims_text(const struct aorta_range_info *info, char text[AORTA_RANGE_DIMS_TEXT]);
+/* False: no such text, or more shapes or sizes than there is place for. */
+bool aorta_range_dims_parse(const char *text, struct aorta_range_info *info);
+
+struct aorta_range {
+    struct aorta_range_info info;
+    int64_t start_ns, end_ns;
+    int64_t enqueue_ns; /* host time of the launch, on the device clock; INT64_MIN: unknown */
+    int64_t sequence;   /* collectives: number among those of the same role, kind and group in this step; pairs ranks */
+    int stream;         /* number of the stream it ran on, in order of first use: shows which roles share one */
+    /* Kernel views made of records (kernels.h); meaningless elsewhere. */
+    uint32_t record; /* index of the record */
+    int owner;       /* index of the range it belongs to; -1: not certain */
+    bool graph;      /* a graph launched it, with all of the graph's other ranges */
+};
+
+/* What the host was doing meanwhile. */
+enum aorta_host_kind { AORTA_HOST_DATA_WAIT, AORTA_HOST_SYNC, AORTA_HOST_ALLOCATION, AORTA_HOST_KIND_COUNT };
+const char *aorta_host_kind_name(enum aorta_host_kind kind); /* "data_wait", "host_sync", "allocation" */
+
+struct aorta_host_range {
+    enum aorta_host_kind kind;
+    int64_t start_ns, end_ns;
+};
+
+struct aorta_marker {
+    const char *tag;
+    enum aorta_role role;
+    int64_t time_ns;
+};
+
+/* What a profile's ranges are: ranges around operations, or the kernels and copies themselves (kernels.h). */
+enum aorta_profile_source { AORTA_SOURCE_RANGE, AORTA_SOURCE_KERNEL };
+const char *aorta_profile_source_name(enum aorta_profile_source source); /* "range", "kernel" */
+
+/* About a kernel view. */
+struct aorta_kernel_facts {
+    int64_t dropped;         /* records lost since the view before */
+    int64_t attributed;      /* ranges whose `within` is known */
+    int64_t launches;        /* calls of the host that launched them: one for all of a replayed graph */
+    int64_t clock_offset_ns; /* added to the library's times so that they agree with the device's timestamps */
+    int64_t stamp_count;     /* kernels that measured: timestamps and clocks; not among the ranges */
+    int64_t stamp_ns;        /* their time */
+    int64_t last_stamp_ns;   /* when the timestamp launched last began; INT64_MIN: there was none */
+};
+
+/* One iteration. Owned arrays; aorta_profile_free. Ranges are in order of enqueueing. */
+struct aorta_profile {
+    int64_t index;
+    int64_t start_ns, end_ns; /* first start to last end over all ranges */
+    enum aorta_profile_source source;
+    struct aorta_kernel_facts kernels; /* zero for AORTA_SOURCE_RANGE */
+    bool own_clock;                    /* times count from the iteration's own start: a file without the device clock */
+    struct aorta_range *ranges;
+    size_t range_count;
+    struct aorta_host_range *host;
+    size_t host_count;
+    struct aorta_marker *markers;
+    size_t marker_count;
+};
+void aorta_profile_free(struct aorta_profile *profile);
+/* All of it; names are still borrowed. AORTA_MEMORY leaves *copy empty. */
+AORTA_MUST_USE aorta_status aorta_profile_copy(const struct aorta_profile *profile, struct aorta_profile *copy);
+
+/* When the host had launched all of a range at the latest: when it came to the next one, or turned to waiting. Its own
+ * launch, where that says nothing (the last range; a graph). */
+int64_t aorta_range_launched_by(const struct aorta_profile *profile, size_t range);
+
+#endif

@@ -1,0 +1,237 @@
+#include "trace/requests.h"
+
+#include "base/array.h"
+#include "base/sort.h"
+#include "trace/operation_inputs.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- lengths ---- */
+
+/* "_context_9(sq8155sk8430sqsq7475785sqsk7671310)", added to the sums. */
+static bool add_sums(const char *range, const char *word, struct aorta_request_lengths *lengths) {
+    static const char *const keys[] = {"(sq", "sk", "sqsq", "sqsk"};
+    double *const sums[] = {&lengths->queries, &lengths->keys, &lengths->queries_squared, &lengths->queries_by_keys};
+    const char *at = strstr(range, word);
+    if (!at) return false;
+    at += strlen(word);
+    while (isdigit((unsigned char)*at)) at++;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const size_t length = strlen(keys[i]);
+        if (strncmp(at, keys[i], length) != 0 || !isdigit((unsigned char)at[length])) return false;
+        char *end;
+        *sums[i] += (double)strtoull(at + length, &end, 10);
+        at = end;
+    }
+    return *at == ')';
+}
+
+bool aorta_request_lengths_read(const char *range, struct aorta_request_lengths *lengths) {
+    *lengths = (struct aorta_request_lengths){0};
+    if (strncmp(range, "execute_", 8) != 0) return false;
+    if (!add_sums(range, "_context_", lengths) || !add_sums(range, "_generation_", lengths)) return false;
+    return lengths->queries > 0 && lengths->keys >= lengths->queries && lengths->queries_squared >= lengths->queries &&
+           lengths->queries_by_keys >= lengths->queries_squared;
+}
+
+/* ---- one operation ---- */
+
+/* Query, key, value: [tokens, heads, width]; keys and values may be the cache itself, of any number of axes before. */
+bool aorta_request_attention(const struct aorta_operation *operation, const struct aorta_request_lengths *lengths,
+                             int cache_bytes, struct aorta_work_amount *amount) {
+    struct aorta_inputs inputs;
+    aorta_inputs_read(operation, &inputs);
+    const struct aorta_input *q = &inputs.items[0], *k = &inputs.items[1], *v = &inputs.items[2];
+    if (inputs.count < 3 || q->rank != 3 || k->rank < 3 || v->rank < 3 || !q->bytes) return false;
+    const double tokens = (double)q->size[0], heads = (double)q->size[1], width = (double)q->size[2];
+    const double value_width = (double)v->size[v->rank - 1];
+    const bool is_cache = k->rank > 3 || k->size[0] != q->size[0];
+    if (k->size[k->rank - 1] != q->size[2] || lengths->queries > tokens) return false;
+    if (is_cache) cache_bytes = k->bytes;
+    if (!cache_bytes) return false;
+    /* What stands behind the diagonal of a request's new tokens is not computed. */
+    const double pairs = lengths->queries_by_keys - (lengths->queries_squared - lengths->queries) / 2;
+    const double cached = (double)k->size[k->rank - 2] * width + (double)v->size[v->rank - 2] * value_width;
+    amount->arithmetic = q->arithmetic;
+    amount->flops = 2 * heads * pairs * (width + value_width);
+    amount->bytes = lengths->queries * heads * (width + value_width) * q->bytes + lengths->keys * cached * cache_bytes;
+    return true;
+}
+
+/* ---- all of a trace ---- */
+
+/* A run of an attention's operation. */
+struct run {
+    int64_t ns;                       /* of its kernels */
+    uint32_t operation, range, shape; /* rows of operations[], of its step's too, and of shapes[] */
+    bool windowed;                    /* by the name of a kernel */
+};
+
+struct counting {
+    struct aorta_trace *trace;
+    uint32_t *run_of; /* by operation */
+    struct run *runs;
+    size_t run_count, run_capacity;
+    int cache_bytes;
+};
+
+static struct aorta_json_value json_of(const struct aorta_trace *trace, uint32_t text) {
+    if (text == AORTA_TRACE_NONE) return (struct aorta_json_value){0};
+    const char *string = aorta_trace_text(trace, text);
+    return (struct aorta_json_value){string, strlen(string)};
+}
+
+static struct aorta_operation operation_of(const struct aorta_trace *trace, const struct aorta_trace_shape *shape) {
+    const struct aorta_json_value name = json_of(trace, shape->op);
+    return (struct aorta_operation){.name = name.text,
+                                    .name_length = name.length,
+                                    .dims = json_of(trace, shape->dims),
+                                    .types = json_of(trace, shape->types)};
+}
+
+static enum aorta_cache_use cache_use(const struct aorta_trace *trace, uint32_t shape) {
+    const struct aorta_json_value name = json_of(trace, trace->shapes[shape].op);
+    return aorta_operation_cache_use(name.text, name.length);
+}
+
+/* Of what writes to the cache, by its own inputs; 0: there is nothing, or caches differ. */
+static int find_cache_bytes(const struct aorta_trace *trace) {
+    int bytes = 0;
+    for (size_t i = 0; i < trace->shape_count; i++) {
+        enum { CACHE = 2 };
+        struct aorta_inputs inputs;
+        if (cache_use(trace, (uint32_t)i) != AORTA_CACHE_WRITTEN) continue;
+        const struct aorta_operation operation = operation_of(trace, &trace->shapes[i]);
+        aorta_inputs_read(&operation, &inputs);
+        const int own = inputs.count > CACHE ? inputs.items[CACHE].bytes : 0;
+        if (!own || (bytes && bytes != own)) return 0;
+        bytes = own;
+    }
+    return bytes;
+}
+
+/* The range around it that has the lengths; NONE. */
+static uint32_t step_of(const struct aorta_trace *trace, uint32_t operation) {
+    struct aorta_request_lengths lengths;
+    for (uint32_t at = operation; at != AORTA_TRACE_NONE; at = trace->operations[at].parent)
+        if (trace->operations[at].range &&
+            aorta_request_lengths_read(aorta_trace_text(trace, trace->operations[at].name), &lengths))
+            return at;
+    return AORTA_TRACE_NONE;
+}
+
+static bool add_work(struct counting *counting, const struct aorta_trace_work *work) {
+    uint32_t *number = &counting->run_of[work->operation];
+    if (*number == AORTA_TRACE_NONE) {
+        const uint32_t range = step_of(counting->trace, work->operation);
+        if (range == AORTA_TRACE_NONE) return true;
+        if (!aorta_array_fit(&counting->runs, &counting->run_capacity, counting->run_count + 1, sizeof *counting->runs))
+            return false;
+        *number = (uint32_t)counting->run_count++;
+        counting->runs[*number] = (struct run){.operation = work->operation, .range = range, .shape = work->shape};
+    }
+    struct run *run = &counting->runs[*number];
+    run->ns += work->end_ns - work->start_ns;
+    run->windowed |= strstr(aorta_trace_text(counting->trace, work->name), "Sliding") != NULL;
+    return true;
+}
+
+static bool collect_runs(struct counting *counting, const bool *reads) {
+    const struct aorta_trace *trace = counting->trace;
+    for (size_t i = 0; i < trace->work_count; i++) {
+        const struct aorta_trace_work *work = &trace->work[i];
+        if (work->shape == AORTA_TRACE_NONE || work->operation == AORTA_TRACE_NONE || !reads[work->shape]) continue;
+        if (!add_work(counting, work)) return false;
+    }
+    return true;
+}
+
+static int by_step_and_shape(const void *left, const void *right) {
+    const struct run *a = left, *b = right;
+    if (a->range != b->range) return a->range < b->range ? -1 : 1;
+    if (a->shape != b->shape) return a->shape < b->shape ? -1 : 1;
+    return a->ns != b->ns ? aorta_order_int64(a->ns, b->ns)
+                          : (a->operation > b->operation) - (a->operation < b->operation);
+}
+
+/* A row with the amounts of these requests; the shape itself: they are not known. */
+static uint32_t counted_shape(struct counting *counting, const struct run *run) {
+    struct aorta_trace *trace = counting->trace;
+    struct aorta_trace_shape row = trace->shapes[run->shape];
+    const struct aorta_operation operation = operation_of(trace, &row);
+    struct aorta_request_lengths lengths;
+    if (!aorta_request_lengths_read(aorta_trace_text(trace, trace->operations[run->range].name), &lengths) ||
+        !aorta_request_attention(&operation, &lengths, counting->cache_bytes, &row.amount))
+        return run->shape;
+    struct aorta_trace_shape *longer = realloc(trace->shapes, (trace->shape_count + 1) * sizeof *longer);
+    if (!longer) return AORTA_TRACE_NONE;
+    trace->shapes = longer;
+    trace->shapes[trace->shape_count] = row;
+    return (uint32_t)trace->shape_count++;
+}
+
+/* Runs [first, end) are of one shape in one step, the shortest first. One in ten may be disturbed. */
+static bool count_group(struct counting *counting, size_t first, size_t end) {
+    static const double usual = 0.9, alike = 0.75;
+    const size_t longest = first + (size_t)ceil((double)(end - first) * usual) - 1;
+    const double least_ns = alike * (double)counting->runs[longest].ns;
+    const uint32_t shape = counted_shape(counting, &counting->runs[first]);
+    for (size_t i = first; i < end; i++)
+        if (!counting->runs[i].windowed && (double)counting->runs[i].ns >= least_ns) counting->runs[i].shape = shape;
+    return shape != AORTA_TRACE_NONE;
+}
+
+static bool count_runs(struct counting *counting) {
+    struct run *runs = counting->runs;
+    if (!counting->run_count) return true;
+    qsort(runs, counting->run_count, sizeof *runs, by_step_and_shape);
+    for (size_t i = 0, end; i < counting->run_count; i = end) {
+        const struct run first = runs[i];
+        for (end = i + 1;
+             end < counting->run_count && runs[end].range == first.range && runs[end].shape == first.shape;)
+            end++;
+        if (!count_group(counting, i, end)) return false;
+    }
+    for (size_t i = 0; i < counting->run_count; i++) counting->run_of[runs[i].operation] = runs[i].shape;
+    return true;
+}
+
+/* `run_of` has shapes now. */
+static void give_shapes(const struct counting *counting, const bool *reads, size_t shape_count) {
+    for (size_t i = 0; i < counting->trace->work_count; i++) {
+        struct aorta_trace_work *work = &counting->trace->work[i];
+        if (work->operation == AORTA_TRACE_NONE || work->shape >= shape_count || !reads[work->shape]) continue;
+        if (counting->run_of[work->operation] != AORTA_TRACE_NONE) work->shape = counting->run_of[work->operation];
+    }
+}
+
+static aorta_status count_all(struct counting *counting, const bool *reads) {
+    const size_t shape_count = counting->trace->shape_count, count = counting->trace->operation_count;
+    counting->run_of = malloc((count + 1) * sizeof *counting->run_of);
+    bool made = counting->run_of != NULL;
+    for (size_t i = 0; made && i < count; i++) counting->run_of[i] = AORTA_TRACE_NONE;
+    made = made && collect_runs(counting, reads) && count_runs(counting);
+    if (made) give_shapes(counting, reads, shape_count);
+    free(counting->runs);
+    free(counting->run_of);
+    return made ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the attention of %s", counting->trace->path);
+}
+
+/* What the inputs alone say stays. */
+aorta_status aorta_trace_count_requests(struct aorta_trace *trace) {
+    struct counting counting = {.trace = trace};
+    bool any = false, *reads = calloc(trace->shape_count + 1, sizeof *reads);
+    if (!reads) return AORTA_ERROR(AORTA_MEMORY, "no memory for the attention of %s", trace->path);
+    for (size_t i = 0; i < trace->shape_count; i++)
+        any |= reads[i] = cache_use(trace, (uint32_t)i) == AORTA_CACHE_READ && isnan(trace->shapes[i].amount.flops);
+    aorta_status status = NULL;
+    if (any) {
+        counting.cache_bytes = find_cache_bytes(trace);
+        status = count_all(&counting, reads);
+    }
+    free(reads);
+    return status;
+}

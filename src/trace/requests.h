@@ -1,0 +1,28 @@
+/* Attention over a cache of keys, by the lengths of a step's requests.
+ *
+ * The inputs of such an operation say how many queries there are, not how many keys each of them reads. vLLM
+ * (detailed_trace_annotation), SGLang (detailed_annotations) and ATOM write sums over the requests into the name of the
+ * step's range: "execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37…)", sq being queries, sk
+ * keys, sqsq and sqsk their products. A query reads the keys before it and its own, so that is all it takes.
+ *
+ * Layers with a window read less, and no file has its length. They run another kernel, or take less time than the
+ * others: of operations of one shape in a step those count that take about as long as the longest. */
+#ifndef AORTA_TRACE_REQUESTS_H
+#define AORTA_TRACE_REQUESTS_H
+
+#include "trace/trace.h"
+
+/* Sums over the requests of a step. */
+struct aorta_request_lengths {
+    double queries, keys, queries_squared, queries_by_keys;
+};
+/* False: the range does not say. */
+bool aorta_request_lengths_read(const char *range, struct aorta_request_lengths *lengths);
+/* What the operation does for these requests. `cache_bytes`: of an element of the cache, where that is not among the
+ * inputs; 0: not known. False: not known, or the lengths are not this operation's. */
+bool aorta_request_attention(const struct aorta_operation *operation, const struct aorta_request_lengths *lengths,
+                             int cache_bytes, struct aorta_work_amount *amount);
+/* Gives the attention of each step its amounts, where they are known. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_count_requests(struct aorta_trace *trace);
+
+#endif

@@ -1,0 +1,306 @@
+/* rocpd, the default output of rocprofv3: a SQLite file whose tables carry the id of a process in their names
+ * (rocpd_kernel_dispatch_00000ac2_6f4e_…); `rocpd merge` puts several processes into one file. Columns are looked up,
+ * since they differ: up to schema 3 a record says itself on which agent, queue and stream it ran, from schema 4 on its
+ * track does. */
+#include "base/array.h"
+#include "base/json_value.h"
+#include "base/sort.h"
+#include "trace/rocprof.h"
+#include "trace/sqlite.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Facts that a record's event adds. */
+struct event {
+    int64_t id, stack, category;
+    const char *message; /* NULL: none */
+};
+
+/* Values that all records of a track share. */
+struct track {
+    int64_t id;
+    struct aorta_rocprof_record record;
+};
+
+/* The tables of one process. Events and tracks ascend by id; of equal ids the first counts. */
+struct database {
+    struct aorta_sqlite *file;
+    const char *suffix; /* of its tables: "_00000ac2_…" */
+    struct aorta_rocprof *rocprof;
+    struct aorta_sqlite_texts strings, categories;
+    struct event *events;
+    size_t event_count, event_capacity;
+    struct track *tracks;
+    size_t track_count, track_capacity;
+    struct aorta_text scratch;
+    bool has_process, failed; /* failed: memory ran out */
+};
+
+#define EACH(db, table, columns, take)                                                                                 \
+    aorta_sqlite_each((db)->file, table, (db)->suffix, columns, sizeof(columns) / sizeof *(columns), take, db)
+
+/* The item of an array that begins with this id. */
+static const void *find_id(const void *items, size_t count, size_t size, int64_t id) {
+    const size_t at = aorta_count_before(items, count, size, 0, id);
+    if (at == count) return NULL;
+    const char *item = (const char *)items + at * size;
+    return *(const int64_t *)(const void *)item == id ? item : NULL;
+}
+
+/* ---- JSON in columns ---- */
+
+static bool find_member(const char *json, const char *name, struct aorta_json_value *value) {
+    struct aorta_json_walk walk;
+    struct aorta_json_value key;
+    if (!json || *json != '{' || !aorta_json_walk_begin(&walk, json, json + strlen(json))) return false;
+    while (aorta_json_walk_key(&walk, &key) && aorta_json_walk_value(&walk, value))
+        if (aorta_json_key_is(key, name)) return true;
+    return false;
+}
+
+/* A member that is a text; NULL: there is none. It lasts until the next call. */
+static const char *text_member(struct database *db, const char *json, const char *name) {
+    struct aorta_json_value value, text;
+    aorta_text_clear(&db->scratch);
+    if (!find_member(json, name, &value) || !aorta_json_get_string(value, &db->scratch, &text)) return NULL;
+    if (!db->scratch.length) aorta_text_append(&db->scratch, text.text, text.length);
+    db->failed |= db->scratch.failed;
+    return db->scratch.data;
+}
+
+/* ---- agents, kernels, the process ---- */
+
+static void take_agent(void *context, sqlite3_stmt *row) {
+    struct database *db = context;
+    struct aorta_rocprof_agent agent = {.device = -1, .multiprocessors = -1};
+    struct aorta_json_value value;
+    int64_t units;
+    if (!aorta_sqlite_number(row, 0, &agent.key)) return;
+    const char *type = aorta_sqlite_text(row, 1), *product = aorta_sqlite_text(row, 2);
+    agent.gpu = type && strcmp(type, "GPU") == 0;
+    agent.name = product && *product ? product : aorta_sqlite_text(row, 3);
+    if (find_member(aorta_sqlite_text(row, 4), "cu_count", &value) && aorta_json_get_int(value, &units) && units >= 0 &&
+        units < INT32_MAX)
+        agent.multiprocessors = (int32_t)units;
+    aorta_rocprof_add_agent(db->rocprof, &agent);
+}
+
+static void take_symbol(void *context, sqlite3_stmt *row) {
+    struct database *db = context;
+    int64_t kernel;
+    const char *name = aorta_sqlite_text(row, 1);
+    if (!name || !*name) name = aorta_sqlite_text(row, 2);
+    if (aorta_sqlite_number(row, 0, &kernel) && name) aorta_rocprof_add_symbol(db->rocprof, kernel, name, strlen(name));
+}
+
+static bool small_number(const char *text, int32_t *number) {
+    char *end;
+    if (!text || !*text) return false;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (*end || errno || value < 0 || value > INT32_MAX) return false;
+    *number = (int32_t)value;
+    return true;
+}
+
+/* Launchers' names for a process's rank and the number of ranks, the first that is set counts. */
+static const char *const rank_variables[][2] = {
+    {"RANK", "WORLD_SIZE"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"PMI_RANK", "PMI_SIZE"},
+    {"SLURM_PROCID", "SLURM_NTASKS"},
+};
+enum { VARIABLES = sizeof rank_variables / sizeof rank_variables[0] };
+
+/* The first row counts. */
+static void take_process(void *context, sqlite3_stmt *row) {
+    struct database *db = context;
+    int64_t process;
+    if (db->has_process) return;
+    db->has_process = true;
+    if (aorta_sqlite_number(row, 0, &process)) aorta_rocprof_process(db->rocprof, process);
+    const char *environment = aorta_sqlite_text(row, 1);
+    for (int i = 0; i < VARIABLES; i++) {
+        int32_t rank, world = -1;
+        if (!small_number(text_member(db, environment, rank_variables[i][0]), &rank)) continue;
+        if (!small_number(text_member(db, environment, rank_variables[i][1]), &world)) world = -1;
+        aorta_rocprof_rank(db->rocprof, rank, world);
+        return;
+    }
+}
+
+static aorta_status read_process(struct database *db) {
+    static const char *const process[] = {"pid", "environment"},
+                             *const agent[] = {"id", "type", "product_name", "name", "extdata"},
+                             *const symbol[] = {"id", "display_name", "kernel_name"};
+    AORTA_TRY(EACH(db, "rocpd_info_process", process, take_process));
+    AORTA_TRY(EACH(db, "rocpd_info_agent", agent, take_agent));
+    return EACH(db, "rocpd_info_kernel_symbol", symbol, take_symbol);
+}
+
+/* ---- what records refer to ---- */
+
+static void take_event(void *context, sqlite3_stmt *row) {
+    struct database *db = context;
+    struct event event = {.stack = aorta_sqlite_number_or(row, 1, -1), .category = aorta_sqlite_number_or(row, 2, -1)};
+    if (!aorta_sqlite_number(row, 0, &event.id)) return;
+    const char *message = text_member(db, aorta_sqlite_text(row, 3), "message");
+    if (message) event.message = aorta_arena_strdup(&db->strings.arena, message);
+    db->failed |= (message && !event.message) ||
+                  !aorta_array_fit(&db->events, &db->event_capacity, db->event_count + 1, sizeof event);
+    if (!db->failed) db->events[db->event_count++] = event;
+}
+
+#define FIELD(member) offsetof(struct aorta_rocprof_record, member)
+static const struct {
+    const char *column;
+    size_t offset;
+} fields[] = {
+    {"start", FIELD(start_ns)},
+    {"end", FIELD(end_ns)},
+    {"tid", FIELD(thread)},
+    {"kernel_id", FIELD(kernel)},
+    {"dispatch_id", FIELD(dispatch)},
+    {"agent_id", FIELD(agent)},
+    {"queue_id", FIELD(queue)},
+    {"stream_id", FIELD(stream)},
+    {"src_agent_id", FIELD(source)},
+    {"dst_agent_id", FIELD(destination)},
+    {"size", FIELD(bytes)},
+    {"workgroup_size_x", FIELD(group[0])},
+    {"workgroup_size_y", FIELD(group[1])},
+    {"workgroup_size_z", FIELD(group[2])},
+    {"grid_size_x", FIELD(grid[0])},
+    {"grid_size_y", FIELD(grid[1])},
+    {"grid_size_z", FIELD(grid[2])},
+};
+#undef FIELD
+enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
+
+/* The columns from `first` on. */
+static void take_fields(struct database *db, sqlite3_stmt *row, int first, struct aorta_rocprof_record *record) {
+    for (int i = 0; i < FIELD_COUNT; i++) {
+        int64_t number;
+        if (aorta_sqlite_number(row, first + i, &number))
+            memcpy((char *)record + fields[i].offset, &number, sizeof number);
+        else if (sqlite3_column_type(row, first + i) != SQLITE_NULL)
+            aorta_rocprof_warn(db->rocprof, AORTA_REASON_ODD_VALUE, -1);
+    }
+}
+
+static void take_track(void *context, sqlite3_stmt *row) {
+    struct database *db = context;
+    struct track track = {.record = aorta_rocprof_nothing};
+    if (!aorta_sqlite_number(row, 0, &track.id)) return;
+    take_fields(db, row, 1, &track.record);
+    if (!aorta_array_fit(&db->tracks, &db->track_capacity, db->track_count + 1, sizeof track))
+        db->failed = true;
+    else
+        db->tracks[db->track_count++] = track;
+}
+
+/* Adds the fields' columns after the first `before` columns. Returns how many there are. */
+static int add_fields(const char **columns, int before) {
+    for (int i = 0; i < FIELD_COUNT; i++) columns[before + i] = fields[i].column;
+    return before + FIELD_COUNT;
+}
+
+static aorta_status read_references(struct database *db) {
+    static const char *const event[] = {"id", "stack_id", "category_id", "extdata"};
+    const char *track[1 + FIELD_COUNT] = {"id"};
+    AORTA_TRY(aorta_sqlite_read_texts(db->file, "rocpd_string", db->suffix, "id", "string", &db->strings));
+    AORTA_TRY(aorta_sqlite_read_texts(db->file, "rocpd_info_category", db->suffix, "id", "name", &db->categories));
+    AORTA_TRY(EACH(db, "rocpd_event", event, take_event));
+    AORTA_TRY(aorta_sqlite_each(db->file, "rocpd_track", db->suffix, track, add_fields(track, 1), take_track, db));
+    if (db->failed) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its records", db->file->path);
+    if (db->event_count) aorta_sort_rows(db->events, db->event_count, sizeof *db->events, aorta_by_int64);
+    if (db->track_count) aorta_sort_rows(db->tracks, db->track_count, sizeof *db->tracks, aorta_by_int64);
+    return NULL;
+}
+
+/* ---- records ---- */
+
+enum { EVENT, NAME, TRACK, FIRST_FIELD };
+
+static const struct event *event_of(const struct database *db, sqlite3_stmt *row) {
+    int64_t id;
+    if (!aorta_sqlite_number(row, EVENT, &id)) return NULL;
+    return find_id(db->events, db->event_count, sizeof *db->events, id);
+}
+
+static void take_record(struct database *db, sqlite3_stmt *row, enum aorta_rocprof_domain domain) {
+    int64_t id;
+    const struct event *event = event_of(db, row);
+    const struct track *track =
+        aorta_sqlite_number(row, TRACK, &id) ? find_id(db->tracks, db->track_count, sizeof *db->tracks, id) : NULL;
+    struct aorta_rocprof_record record = track ? track->record : aorta_rocprof_nothing;
+    take_fields(db, row, FIRST_FIELD, &record);
+    record.correlation = event ? event->stack : -1;
+    record.name = aorta_sqlite_number(row, NAME, &id) ? aorta_sqlite_find_text(&db->strings, id) : NULL;
+    record.name_length = record.name ? strlen(record.name) : 0;
+    if (domain == AORTA_ROCPROF_MARKER && event && event->message)
+        aorta_rocprof_add_message(db->rocprof, record.correlation, event->message, strlen(event->message));
+    aorta_rocprof_add(db->rocprof, domain, &record);
+}
+
+static void take_dispatch(void *context, sqlite3_stmt *row) {
+    take_record(context, row, AORTA_ROCPROF_DISPATCH);
+}
+static void take_copy(void *context, sqlite3_stmt *row) {
+    take_record(context, row, AORTA_ROCPROF_COPY);
+}
+/* Categories have a table of their own from schema 4 on. */
+static void take_region(void *context, sqlite3_stmt *row) {
+    const struct database *db = context;
+    const struct event *event = event_of(db, row);
+    const char *category =
+        event ? aorta_sqlite_find_text(db->categories.count ? &db->categories : &db->strings, event->category) : NULL;
+    enum aorta_rocprof_domain domain;
+    if (category && aorta_rocprof_domain_of(category, strlen(category), &domain)) take_record(context, row, domain);
+}
+
+static aorta_status read_records(struct database *db, const char *table,
+                                 void (*take)(void *context, sqlite3_stmt *row)) {
+    const char *columns[FIRST_FIELD + FIELD_COUNT] = {"event_id", "name_id", "track_id"};
+    return aorta_sqlite_each(db->file, table, db->suffix, columns, add_fields(columns, FIRST_FIELD), take, db);
+}
+
+/* Device work comes first, so that calls without work can be dropped as they come. */
+static aorta_status read_tables(struct database *db) {
+    AORTA_TRY(read_process(db));
+    AORTA_TRY(read_references(db));
+    AORTA_TRY(read_records(db, "rocpd_kernel_dispatch", take_dispatch));
+    AORTA_TRY(read_records(db, "rocpd_memory_copy", take_copy));
+    return read_records(db, "rocpd_region", take_region);
+}
+
+/* ---- the file ---- */
+
+static aorta_status read_one(struct aorta_sqlite *file, const char *suffix, int64_t bytes,
+                             struct aorta_trace_list *list) {
+    struct database db = {.file = file, .suffix = suffix};
+    AORTA_TRY(aorta_rocprof_create(AORTA_TRACE_ROCPD, file->path, file->options, &db.rocprof));
+    aorta_status status = read_tables(&db);
+    aorta_sqlite_free_texts(&db.strings);
+    aorta_sqlite_free_texts(&db.categories);
+    aorta_text_free(&db.scratch);
+    free(db.events);
+    free(db.tracks);
+    if (!status) return aorta_rocprof_finish(db.rocprof, bytes, list);
+    aorta_rocprof_destroy(db.rocprof);
+    return status;
+}
+
+aorta_status aorta_trace_read_rocpd(struct aorta_sqlite *file, struct aorta_trace_list *list) {
+    static const char prefix[] = "rocpd_kernel_dispatch";
+    int64_t bytes = file->bytes;
+    for (size_t i = 0; i < file->name_count; i++) {
+        const struct aorta_sqlite_name *name = &file->names[i];
+        if (!name->table || strncmp(name->text, prefix, strlen(prefix)) != 0) continue;
+        AORTA_TRY(read_one(file, name->text + strlen(prefix), bytes, list));
+        bytes = 0;
+    }
+    return NULL;
+}

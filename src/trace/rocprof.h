@@ -1,0 +1,84 @@
+/* What the three formats of rocprofv3 have in common: the records of one process, on one or more devices ("agents").
+ * Each agent that did something becomes a trace of its own, with the host's calls that concern it.
+ *
+ * Records may come in any order, before or after the agents, symbols and names they refer to: all of it is put
+ * together at the end. Memory that runs out is remembered, and finish says so. One thread.
+ *
+ * Source of the formats: what rocprofiler-sdk 1.0 (ROCm 7.0) writes, by its source/lib/output/generateJSON.cpp,
+ * generateCSV.cpp, generateRocpd.cpp, and source/share/rocprofiler-sdk-rocpd/ (tables of schema 3.0 to 4.1); and, for
+ * JSON, a file that rocprofv3 wrote on eight MI350X. Times are ns of the host's boot clock, which all processes of a
+ * host share; correlation ids count the calls of a process from 1, and device work bears that of the call behind it. */
+#ifndef AORTA_TRACE_ROCPROF_H
+#define AORTA_TRACE_ROCPROF_H
+
+#include "trace/open.h"
+#include "trace/trace.h"
+
+struct aorta_rocprof;
+
+AORTA_MUST_USE aorta_status aorta_rocprof_create(enum aorta_trace_format format, const char *path,
+                                                 const struct aorta_trace_options *options,
+                                                 struct aorta_rocprof **rocprof);
+void aorta_rocprof_destroy(struct aorta_rocprof *rocprof); /* of one that is not finished; NULL is fine */
+
+void aorta_rocprof_process(struct aorta_rocprof *rocprof, int64_t process);
+void aorta_rocprof_rank(struct aorta_rocprof *rocprof, int32_t rank, int32_t world); /* -1: not known */
+
+struct aorta_rocprof_agent {
+    int64_t key;    /* what records call it */
+    int64_t device; /* number among the GPUs; -1: by its key's place among those of the GPUs */
+    bool gpu;
+    const char *name;        /* copied; NULL: not known */
+    int32_t multiprocessors; /* -1: not known */
+};
+/* The first of a key counts. */
+void aorta_rocprof_add_agent(struct aorta_rocprof *rocprof, const struct aorta_rocprof_agent *agent);
+
+/* Names of kernels by their id, and of operations by kind and operation. Copied. */
+void aorta_rocprof_add_symbol(struct aorta_rocprof *rocprof, int64_t kernel, const char *name, size_t length);
+void aorta_rocprof_add_operation(struct aorta_rocprof *rocprof, int64_t kind, int64_t operation, const char *name,
+                                 size_t length);
+/* What a marker said, by its correlation id. Copied. */
+void aorta_rocprof_add_message(struct aorta_rocprof *rocprof, int64_t correlation, const char *text, size_t length);
+
+/* Who asks may leave what the file does not say at the values of aorta_rocprof_nothing. */
+struct aorta_rocprof_record {
+    int64_t start_ns, end_ns;    /* INT64_MIN: missing, the record is left out and counted */
+    int64_t correlation, thread; /* -1 */
+    int64_t kind, operation;     /* numbers of the name, where `name` is NULL */
+    const char *name;            /* copied, `name_length` long; NULL: see kernel, or kind and operation */
+    size_t name_length;
+    int64_t kernel;               /* dispatches: id of the symbol; -1 */
+    int64_t dispatch;             /* dispatches: number in the process; -1 */
+    int64_t agent, queue, stream; /* -1; a dispatch without stream gets the queue's number */
+    int64_t source, destination;  /* copies: agents; -1 */
+    int64_t bytes;                /* copies; -1 */
+    int64_t group[3], grid[3];    /* dispatches, in work items; 0: not known */
+    int64_t offset;               /* in the file, -1: no such thing */
+};
+extern const struct aorta_rocprof_record aorta_rocprof_nothing;
+
+enum aorta_rocprof_domain {
+    AORTA_ROCPROF_DISPATCH,
+    AORTA_ROCPROF_COPY,
+    AORTA_ROCPROF_HIP,
+    AORTA_ROCPROF_HSA,
+    AORTA_ROCPROF_RCCL,
+    AORTA_ROCPROF_MARKER,
+    AORTA_ROCPROF_DOMAIN_COUNT
+};
+/* By the name of its kind ("HIP_RUNTIME_API_EXT", "KERNEL_DISPATCH"); false: one that is not read. */
+bool aorta_rocprof_domain_of(const char *kind, size_t length, enum aorta_rocprof_domain *domain);
+
+void aorta_rocprof_add(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain domain,
+                       const struct aorta_rocprof_record *record);
+
+/* For the first trace. */
+void aorta_rocprof_warn(struct aorta_rocprof *rocprof, enum aorta_trace_reason reason, int64_t offset);
+
+/* Appends a trace for each agent with work (one without work if none has any). `bytes`: read from the file. Ends
+ * `rocprof`, also when it fails. */
+AORTA_MUST_USE aorta_status aorta_rocprof_finish(struct aorta_rocprof *rocprof, int64_t bytes,
+                                                 struct aorta_trace_list *list);
+
+#endif

@@ -1,0 +1,287 @@
+/* rocprofv3 --output-format csv: a file for each sort of record, all with one prefix: PREFIX_kernel_trace.csv,
+ * PREFIX_memory_copy_trace.csv, PREFIX_hip_api_trace.csv, …; PREFIX_agent_info.csv says which agent is which GPU. Given
+ * one file, all files of the prefix are read. Columns are found by their names, in any order. */
+#include "trace/csv.h"
+#include "trace/open.h"
+#include "trace/reader.h"
+#include "trace/rocprof.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+/* ---- the files of a set ---- */
+
+/* Device work comes before calls, so that calls without work can be dropped as they come. */
+static const char *const suffixes[] = {
+    "_agent_info.csv",    "_kernel_trace.csv",   "_memory_copy_trace.csv", "_hip_api_trace.csv",
+    "_hsa_api_trace.csv", "_rccl_api_trace.csv", "_marker_api_trace.csv",
+};
+enum { SUFFIX_COUNT = sizeof suffixes / sizeof suffixes[0], KERNELS = 1 };
+
+struct set {
+    char *paths[SUFFIX_COUNT]; /* NULL: not there */
+    const char *name;          /* what the trace is called: the kernels' file, or the first after it that exists */
+};
+
+static void free_set(struct set *set) {
+    for (size_t i = 0; i < SUFFIX_COUNT; i++) free(set->paths[i]);
+}
+
+/* The length of the path without its suffix; 0 when it has none of them. */
+static size_t prefix_length(const char *path, bool *packed) {
+    size_t length = strlen(path);
+    *packed = length > 3 && strcmp(path + length - 3, ".gz") == 0;
+    if (*packed) length -= 3;
+    for (size_t i = 0; i < SUFFIX_COUNT; i++) {
+        size_t suffix = strlen(suffixes[i]);
+        if (length >= suffix && memcmp(path + length - suffix, suffixes[i], suffix) == 0) return length - suffix;
+    }
+    return 0;
+}
+
+static aorta_status add_path(struct set *set, size_t index, const char *prefix, size_t length, bool packed) {
+    char *path;
+    if (asprintf(&path, "%.*s%s%s", (int)length, prefix, suffixes[index], packed ? ".gz" : "") < 0)
+        return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for the names of its files", prefix);
+    if (!set->paths[index] && access(path, R_OK) == 0)
+        set->paths[index] = path;
+    else
+        free(path);
+    return NULL;
+}
+
+static aorta_status find_set(const char *path, struct set *set) {
+    bool packed;
+    size_t length = prefix_length(path, &packed);
+    if (length == 0) {
+        set->paths[0] = strdup(path);
+        set->name = path;
+        return set->paths[0] ? NULL : AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its name", path);
+    }
+    for (size_t i = 0; i < SUFFIX_COUNT; i++) {
+        AORTA_TRY(add_path(set, i, path, length, packed));
+        AORTA_TRY(add_path(set, i, path, length, !packed));
+    }
+    set->name = path;
+    for (size_t i = SUFFIX_COUNT; i-- > KERNELS;)
+        if (set->paths[i]) set->name = set->paths[i];
+    return NULL;
+}
+
+/* ---- agents ---- */
+
+/* "Agent 4", "GPU 2" (--agent-index type-relative) or a bare number. Those counted by type get keys of their own. */
+enum { GPU_KEYS = 1 << 24, CPU_KEYS = 1 << 25 };
+
+static int64_t agent_key(struct aorta_rocprof *rocprof, const char *text) {
+    size_t word = strcspn(text, "0123456789");
+    char *end;
+    long number = strtol(text + word, &end, 10);
+    if (end == text + word || number < 0 || number >= GPU_KEYS) return -1;
+    if (strncasecmp(text, "CPU", 3) == 0) return CPU_KEYS + number;
+    if (strncasecmp(text, "GPU", 3) != 0) return number;
+    const struct aorta_rocprof_agent agent = {
+        .key = GPU_KEYS + number, .device = number, .gpu = true, .multiprocessors = -1};
+    aorta_rocprof_add_agent(rocprof, &agent);
+    return agent.key;
+}
+
+static aorta_status read_agents(struct aorta_csv *csv, struct aorta_rocprof *rocprof) {
+    int node = aorta_csv_column(csv, "Node_Id"), logical = aorta_csv_column(csv, "Logical_Node_Id");
+    int type = aorta_csv_column(csv, "Agent_Type"), units = aorta_csv_column(csv, "Cu_Count");
+    int product = aorta_csv_column(csv, "Product_Name"), name = aorta_csv_column(csv, "Name");
+    bool more;
+    for (;;) {
+        AORTA_TRY(aorta_csv_next(csv, &more));
+        if (!more) return NULL;
+        struct aorta_rocprof_agent agent = {.device = -1, .multiprocessors = -1};
+        int64_t count;
+        if (!aorta_csv_int(csv, logical >= 0 ? logical : node, &agent.key)) continue;
+        agent.gpu = strcmp(aorta_csv_text(csv, type), "GPU") == 0;
+        agent.name = aorta_csv_text(csv, product >= 0 ? product : name);
+        if (aorta_csv_int(csv, units, &count) && count >= 0 && count < INT32_MAX)
+            agent.multiprocessors = (int32_t)count;
+        aorta_rocprof_add_agent(rocprof, &agent);
+    }
+}
+
+/* ---- records ---- */
+
+#define FIELD(member) offsetof(struct aorta_rocprof_record, member)
+static const struct {
+    const char *name;
+    size_t offset;
+} numbers[] = {
+    {"Start_Timestamp", FIELD(start_ns)},
+    {"End_Timestamp", FIELD(end_ns)},
+    {"Correlation_Id", FIELD(correlation)},
+    {"Thread_Id", FIELD(thread)},
+    {"Queue_Id", FIELD(queue)},
+    {"Stream_Id", FIELD(stream)},
+    {"Kernel_Id", FIELD(kernel)},
+    {"Dispatch_Id", FIELD(dispatch)},
+    {"Workgroup_Size_X", FIELD(group[0])},
+    {"Workgroup_Size_Y", FIELD(group[1])},
+    {"Workgroup_Size_Z", FIELD(group[2])},
+    {"Grid_Size_X", FIELD(grid[0])},
+    {"Grid_Size_Y", FIELD(grid[1])},
+    {"Grid_Size_Z", FIELD(grid[2])},
+};
+static const struct {
+    const char *name;
+    size_t offset;
+} agents[] = {
+    {"Agent_Id", FIELD(agent)},
+    {"Source_Agent_Id", FIELD(source)},
+    {"Destination_Agent_Id", FIELD(destination)},
+};
+#undef FIELD
+enum { NUMBER_COUNT = sizeof numbers / sizeof numbers[0], AGENT_COUNT = sizeof agents / sizeof agents[0] };
+
+struct columns {
+    int numbers[NUMBER_COUNT], agents[AGENT_COUNT];
+    int name, domain, process; /* domain -1: all records are of `fixed` */
+    enum aorta_rocprof_domain fixed;
+};
+
+/* What the file holds, by its columns. */
+static aorta_status find_columns(const struct aorta_csv *csv, const char *path, struct columns *columns) {
+    int kernel = aorta_csv_column(csv, "Kernel_Name"), direction = aorta_csv_column(csv, "Direction");
+    int function = aorta_csv_column(csv, "Function");
+    columns->domain = aorta_csv_column(csv, "Domain");
+    if (aorta_csv_column(csv, "Counter_Name") >= 0)
+        return AORTA_ERROR(AORTA_FORMAT,
+                           "%s: holds counters, not a timeline; give the file *_kernel_trace.csv "
+                           "(rocprofv3 --kernel-trace writes it)",
+                           path);
+    bool timed = aorta_csv_column(csv, "Start_Timestamp") >= 0 && aorta_csv_column(csv, "End_Timestamp") >= 0;
+    bool calls = function >= 0 && columns->domain >= 0;
+    if (!timed || (kernel < 0 && direction < 0 && !calls))
+        return AORTA_ERROR(AORTA_FORMAT,
+                           "%s: no events: a trace of rocprofv3 has the columns Start_Timestamp and End_Timestamp, and "
+                           "Kernel_Name, Direction, or Domain and Function; give the file *_kernel_trace.csv",
+                           path);
+    columns->name = kernel >= 0 ? kernel : direction >= 0 ? direction : function;
+    columns->fixed = kernel >= 0 ? AORTA_ROCPROF_DISPATCH : AORTA_ROCPROF_COPY;
+    if (kernel >= 0 || direction >= 0) columns->domain = -1;
+    columns->process = aorta_csv_column(csv, "Process_Id");
+    for (size_t i = 0; i < NUMBER_COUNT; i++) columns->numbers[i] = aorta_csv_column(csv, numbers[i].name);
+    for (size_t i = 0; i < AGENT_COUNT; i++) columns->agents[i] = aorta_csv_column(csv, agents[i].name);
+    return NULL;
+}
+
+static void read_record(struct aorta_csv *csv, const struct columns *columns, struct aorta_rocprof *rocprof) {
+    enum aorta_rocprof_domain domain = columns->fixed;
+    const char *kind = aorta_csv_text(csv, columns->domain);
+    if (columns->domain >= 0 && !aorta_rocprof_domain_of(kind, strlen(kind), &domain)) return;
+    struct aorta_rocprof_record record = aorta_rocprof_nothing;
+    record.offset = aorta_csv_offset(csv);
+    for (size_t i = 0; i < NUMBER_COUNT; i++) {
+        int64_t number;
+        if (columns->numbers[i] < 0) continue;
+        if (aorta_csv_int(csv, columns->numbers[i], &number))
+            memcpy((char *)&record + numbers[i].offset, &number, sizeof number);
+        else
+            aorta_rocprof_warn(rocprof, AORTA_REASON_ODD_VALUE, record.offset);
+    }
+    for (size_t i = 0; i < AGENT_COUNT; i++) {
+        int64_t key = agent_key(rocprof, aorta_csv_text(csv, columns->agents[i]));
+        memcpy((char *)&record + agents[i].offset, &key, sizeof key);
+    }
+    int64_t process;
+    if (aorta_csv_int(csv, columns->process, &process)) aorta_rocprof_process(rocprof, process);
+    record.name = aorta_csv_text(csv, columns->name);
+    record.name_length = strlen(record.name);
+    if (record.name_length == 0) record.name = NULL;
+    aorta_rocprof_add(rocprof, domain, &record);
+}
+
+static aorta_status read_records(struct aorta_csv *csv, const char *path, struct aorta_rocprof *rocprof) {
+    struct columns columns = {0};
+    AORTA_TRY(find_columns(csv, path, &columns));
+    bool more;
+    for (;;) {
+        AORTA_TRY(aorta_csv_next(csv, &more));
+        if (!more) return NULL;
+        read_record(csv, &columns, rocprof);
+    }
+}
+
+/* With `recover`, the rows before the break are used. */
+static aorta_status read_file(const char *path, const struct aorta_trace_options *options,
+                              struct aorta_rocprof *rocprof, int64_t *bytes) {
+    struct aorta_csv *csv;
+    AORTA_TRY(aorta_csv_open(path, &csv));
+    bool about_agents = aorta_csv_column(csv, "Node_Id") >= 0 && aorta_csv_column(csv, "Agent_Type") >= 0;
+    aorta_status status = about_agents ? read_agents(csv, rocprof) : read_records(csv, path, rocprof);
+    *bytes += aorta_csv_bytes(csv);
+    bool begun = aorta_csv_offset(csv) > 0; /* else the header is wrong, and no row can be used */
+    if (status && begun && options && options->recover && aorta_status_code(status) == AORTA_FORMAT) {
+        aorta_rocprof_warn(rocprof, aorta_csv_truncated(csv) ? AORTA_REASON_TRUNCATED : AORTA_REASON_MALFORMED,
+                           aorta_csv_offset(csv));
+        aorta_status_free(status);
+        status = NULL;
+    }
+    aorta_csv_close(csv);
+    return status;
+}
+
+static aorta_status read_set(const struct set *set, const struct aorta_trace_options *options,
+                             struct aorta_trace_list *list) {
+    struct aorta_rocprof *rocprof;
+    int64_t bytes = 0;
+    AORTA_TRY(aorta_rocprof_create(AORTA_TRACE_ROCPROF_CSV, set->name, options, &rocprof));
+    aorta_status status = NULL;
+    for (size_t i = 0; i < SUFFIX_COUNT && !status; i++)
+        if (set->paths[i]) status = read_file(set->paths[i], options, rocprof, &bytes);
+    if (!status) return aorta_rocprof_finish(rocprof, bytes, list);
+    aorta_rocprof_destroy(rocprof);
+    return status;
+}
+
+static bool is_read(const struct aorta_trace_list *list, const char *name) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i]->format == AORTA_TRACE_ROCPROF_CSV && strcmp(list->items[i]->path, name) == 0) return true;
+    return false;
+}
+
+static aorta_status read_csv(const char *path, const struct aorta_trace_options *options,
+                             struct aorta_trace_list *list) {
+    struct set set = {0};
+    aorta_status status = find_set(path, &set);
+    if (!status && !is_read(list, set.name)) status = read_set(&set, options, list);
+    free_set(&set);
+    return status;
+}
+
+static bool has(const char *head, size_t length, const char *name) {
+    return memmem(head, length, name, strlen(name)) != NULL;
+}
+
+/* By names that stand in the first line of every file that rocprofv3 writes. */
+static bool recognises(const char *head, size_t length) {
+    static const char *const names[] = {"Start_Timestamp", "Agent_Type", "TotalDurationNs"};
+    const char *end = memchr(head, '\n', length);
+    size_t line = end ? (size_t)(end - head) : length;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (has(head, line, names[i])) return true;
+    return false;
+}
+
+/* rocprofv3 writes statistics and counters beside a set, too. */
+static bool leads(const char *path, const char *head, size_t length) {
+    bool packed;
+    if (prefix_length(path, &packed) == 0)
+        return has(head, length, "Start_Timestamp") && !has(head, length, "Counter_Name");
+    struct set set = {0};
+    aorta_status status = find_set(path, &set);
+    bool first = !status && strcmp(set.name, path) == 0;
+    aorta_status_free(status); /* no memory: the next call says so */
+    free_set(&set);
+    return first;
+}
+
+const struct aorta_trace_reader aorta_trace_reader_csv = {recognises, read_csv, leads, false, false};

@@ -1,0 +1,268 @@
+/* rocprofv3 --output-format json: {"rocprofiler-sdk-tool": [{metadata, agents, strings, kernel_symbols, …,
+ * buffer_records: {kernel_dispatch: […], memory_copy: […], hip_api: […], …}}]}, one object for each process. */
+#include "trace/open.h"
+#include "trace/reader.h"
+#include "trace/rocprof.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct reading {
+    struct aorta_json_stream *stream;
+    struct aorta_rocprof *rocprof;
+    struct aorta_text scratch; /* of strings with escapes */
+    int64_t place;             /* of the element in its array */
+    enum aorta_rocprof_domain domain;
+};
+
+/* ---- fields ---- */
+
+/* Where a number of a record stands: in the object that is the member `parent` ("": the record itself). */
+#define FIELD(member) offsetof(struct aorta_rocprof_record, member)
+static const struct {
+    const char *parent, *key;
+    size_t offset;
+} fields[] = {
+    {"", "start_timestamp", FIELD(start_ns)},
+    {"", "end_timestamp", FIELD(end_ns)},
+    {"", "thread_id", FIELD(thread)},
+    {"", "kind", FIELD(kind)},
+    {"", "operation", FIELD(operation)},
+    {"", "bytes", FIELD(bytes)},
+    {"correlation_id", "internal", FIELD(correlation)},
+    {"stream_id", "handle", FIELD(stream)},
+    {"src_agent_id", "handle", FIELD(source)},
+    {"dst_agent_id", "handle", FIELD(destination)},
+    {"dispatch_info", "kernel_id", FIELD(kernel)},
+    {"dispatch_info", "dispatch_id", FIELD(dispatch)},
+    {"agent_id", "handle", FIELD(agent)},
+    {"queue_id", "handle", FIELD(queue)},
+    {"workgroup_size", "x", FIELD(group[0])},
+    {"workgroup_size", "y", FIELD(group[1])},
+    {"workgroup_size", "z", FIELD(group[2])},
+    {"grid_size", "x", FIELD(grid[0])},
+    {"grid_size", "y", FIELD(grid[1])},
+    {"grid_size", "z", FIELD(grid[2])},
+};
+#undef FIELD
+enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
+
+enum { DEEPEST = 4 }; /* dispatch_info, agent_id, handle */
+
+/* False: a number is none. */
+static bool read_fields(struct aorta_json_value value, const char *parent, int depth,
+                        struct aorta_rocprof_record *record) {
+    struct aorta_json_cursor cursor = aorta_json_members(value);
+    struct aorta_json_value key, member;
+    bool good = true;
+    while (aorta_json_next_member(&cursor, &key, &member)) {
+        for (size_t i = 0; i < FIELD_COUNT; i++) {
+            bool nested = member.text[0] == '{';
+            if (nested && depth < DEEPEST && aorta_json_key_is(key, fields[i].parent)) {
+                good = read_fields(member, fields[i].parent, depth + 1, record) && good;
+                break;
+            }
+            if (nested || strcmp(fields[i].parent, parent) != 0 || !aorta_json_key_is(key, fields[i].key)) continue;
+            int64_t number;
+            bool read = aorta_json_get_int(member, &number);
+            if (read) memcpy((char *)record + fields[i].offset, &number, sizeof number);
+            good = good && read;
+            break;
+        }
+    }
+    return good && aorta_json_well_formed(&cursor);
+}
+
+static bool find(struct aorta_json_value object, const char *name, struct aorta_json_value *value) {
+    struct aorta_json_cursor cursor = aorta_json_members(object);
+    struct aorta_json_value key;
+    while (aorta_json_next_member(&cursor, &key, value))
+        if (aorta_json_key_is(key, name)) return true;
+    return false;
+}
+
+static bool find_int(struct aorta_json_value object, const char *name, int64_t *number) {
+    struct aorta_json_value value;
+    return find(object, name, &value) && aorta_json_get_int(value, number);
+}
+
+/* Without the escapes; good until the next call. */
+static bool find_string(struct reading *r, struct aorta_json_value object, const char *name,
+                        struct aorta_json_value *string) {
+    struct aorta_json_value value;
+    aorta_text_clear(&r->scratch);
+    return find(object, name, &value) && aorta_json_get_string(value, &r->scratch, string);
+}
+
+/* ---- the parts ---- */
+
+static void read_agent(struct reading *r, struct aorta_json_value value) {
+    struct aorta_rocprof_agent agent = {.device = -1, .multiprocessors = -1};
+    struct aorta_json_value id, name;
+    int64_t type = 0, units = -1;
+    if (!find(value, "id", &id) || !find_int(id, "handle", &agent.key)) return;
+    agent.gpu = find_int(value, "type", &type) && type == 2; /* 1: a CPU */
+    if (find_int(value, "cu_count", &units) && units >= 0 && units < INT32_MAX) agent.multiprocessors = (int32_t)units;
+    char copy[128] = "";
+    if (find_string(r, value, "product_name", &name) || find_string(r, value, "name", &name)) {
+        size_t length = name.length < sizeof copy ? name.length : sizeof copy - 1;
+        memcpy(copy, name.text, length);
+        agent.name = copy;
+    }
+    aorta_rocprof_add_agent(r->rocprof, &agent);
+}
+
+static void read_symbol(struct reading *r, struct aorta_json_value value) {
+    static const char *const names[] = {"formatted_kernel_name", "demangled_kernel_name", "kernel_name"};
+    struct aorta_json_value name;
+    int64_t kernel;
+    if (!find_int(value, "kernel_id", &kernel)) return;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (!find_string(r, value, names[i], &name) || name.length == 0) continue;
+        aorta_rocprof_add_symbol(r->rocprof, kernel, name.text, name.length);
+        return;
+    }
+}
+
+/* {"kind": "MEMORY_COPY", "operations": ["MEMORY_COPY_NONE", …]}; its place in the array is the kind's number. */
+static void read_operations(struct reading *r, struct aorta_json_value value) {
+    struct aorta_json_value operations, element, name;
+    if (!find(value, "operations", &operations)) return;
+    struct aorta_json_cursor cursor = aorta_json_elements(operations);
+    for (int64_t operation = 0; aorta_json_next_element(&cursor, &element); operation++) {
+        aorta_text_clear(&r->scratch);
+        if (aorta_json_get_string(element, &r->scratch, &name))
+            aorta_rocprof_add_operation(r->rocprof, r->place, operation, name.text, name.length);
+    }
+}
+
+static void read_message(struct reading *r, struct aorta_json_value value) {
+    struct aorta_json_value message;
+    int64_t correlation;
+    if (find_int(value, "key", &correlation) && find_string(r, value, "value", &message))
+        aorta_rocprof_add_message(r->rocprof, correlation, message.text, message.length);
+}
+
+static void read_record(struct reading *r, struct aorta_json_value value) {
+    struct aorta_rocprof_record record = aorta_rocprof_nothing;
+    record.offset = aorta_json_stream_offset(r->stream);
+    if (!read_fields(value, "", 0, &record)) aorta_rocprof_warn(r->rocprof, AORTA_REASON_ODD_VALUE, record.offset);
+    aorta_rocprof_add(r->rocprof, r->domain, &record);
+}
+
+static void read_metadata(struct reading *r, struct aorta_json_value value) {
+    int64_t process;
+    if (find_int(value, "pid", &process)) aorta_rocprof_process(r->rocprof, process);
+}
+
+/* ---- the file ---- */
+
+/* A member of an object: an object of such members, an array whose elements are read one by one, or a whole value. */
+struct part {
+    const char *key; /* NULL ends the list */
+    void (*read)(struct reading *r, struct aorta_json_value value);
+    const struct part *members; /* NULL: no object */
+    enum aorta_rocprof_domain domain;
+    bool whole;
+};
+
+static const struct part buffers[] = {
+    {"kernel_dispatch", .read = read_record, .domain = AORTA_ROCPROF_DISPATCH},
+    {"memory_copy", .read = read_record, .domain = AORTA_ROCPROF_COPY},
+    {"hip_api", .read = read_record, .domain = AORTA_ROCPROF_HIP},
+    {"hsa_api", .read = read_record, .domain = AORTA_ROCPROF_HSA},
+    {"rccl_api", .read = read_record, .domain = AORTA_ROCPROF_RCCL},
+    {"marker_api", .read = read_record, .domain = AORTA_ROCPROF_MARKER},
+    {0},
+};
+static const struct part strings[] = {
+    {"marker_api", .read = read_message}, {"buffer_records", .read = read_operations}, {0}};
+static const struct part process[] = {
+    {"metadata", .read = read_metadata, .whole = true},
+    {"agents", .read = read_agent},
+    {"strings", .members = strings},
+    {"kernel_symbols", .read = read_symbol},
+    {"buffer_records", .members = buffers},
+    {0},
+};
+
+static aorta_status read_elements(struct reading *r, const struct part *part) {
+    struct aorta_json_value value;
+    bool more;
+    r->domain = part->domain;
+    AORTA_TRY(aorta_json_stream_enter(r->stream, '['));
+    for (r->place = 0;; r->place++) {
+        AORTA_TRY(aorta_json_stream_element(r->stream, &value, &more));
+        if (!more) return NULL;
+        part->read(r, value);
+    }
+}
+
+static aorta_status read_whole(struct reading *r, const struct part *part) {
+    struct aorta_json_value value;
+    AORTA_TRY(aorta_json_stream_value(r->stream, &value));
+    part->read(r, value);
+    return NULL;
+}
+
+/* The object that comes next; what is no part is passed over. */
+static aorta_status read_members(struct reading *r, const struct part *parts) {
+    struct aorta_json_value key;
+    bool more;
+    AORTA_TRY(aorta_json_stream_enter(r->stream, '{'));
+    for (;;) {
+        AORTA_TRY(aorta_json_stream_member(r->stream, &key, &more));
+        if (!more) return NULL;
+        const struct part *part = parts;
+        while (part->key && !aorta_json_key_is(key, part->key)) part++;
+        AORTA_TRY(!part->key      ? aorta_json_stream_skip(r->stream)
+                  : part->members ? read_members(r, part->members)
+                  : part->whole   ? read_whole(r, part)
+                                  : read_elements(r, part));
+    }
+}
+
+/* Whether what stands before the break is used. */
+static bool can_keep(const struct aorta_trace_options *options, aorta_status status) {
+    return status && options && options->recover && aorta_status_code(status) == AORTA_FORMAT;
+}
+
+static enum aorta_trace_reason reason_of(const struct aorta_json_stream *stream) {
+    return aorta_json_stream_truncated(stream) ? AORTA_REASON_TRUNCATED : AORTA_REASON_MALFORMED;
+}
+
+/* *broken: the file was, and what was read before that became the trace. */
+static aorta_status read_one(struct aorta_json_stream *stream, const struct aorta_trace_options *options,
+                             struct aorta_trace_list *list, bool *broken) {
+    struct reading r = {.stream = stream};
+    AORTA_TRY(aorta_rocprof_create(AORTA_TRACE_ROCPROF_JSON, aorta_json_stream_name(stream), options, &r.rocprof));
+    int64_t before = aorta_json_stream_bytes(stream);
+    aorta_status status = read_members(&r, process);
+    if (can_keep(options, status)) {
+        aorta_rocprof_warn(r.rocprof, reason_of(stream), aorta_json_stream_bytes(stream));
+        aorta_status_free(status);
+        status = NULL;
+        *broken = true;
+    }
+    if (!status) status = aorta_text_check(&r.scratch);
+    aorta_text_free(&r.scratch);
+    if (!status) return aorta_rocprof_finish(r.rocprof, aorta_json_stream_bytes(stream) - before, list);
+    aorta_rocprof_destroy(r.rocprof);
+    return status;
+}
+
+aorta_status aorta_trace_read_rocprof(struct aorta_json_stream *stream, const struct aorta_trace_options *options,
+                                      struct aorta_trace_list *list) {
+    size_t before = list->count;
+    bool more = true, broken = false;
+    aorta_status status = aorta_json_stream_enter(stream, '[');
+    while (!status && !broken) {
+        status = aorta_json_stream_more(stream, &more);
+        if (!status && !more) return NULL;
+        if (!status) status = read_one(stream, options, list, &broken);
+    }
+    if (!can_keep(options, status) || list->count == before) return status;
+    list->items[list->count - 1]->warnings[reason_of(stream)].count++;
+    aorta_status_free(status);
+    return NULL;
+}

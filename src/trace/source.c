@@ -1,0 +1,423 @@
+#include "trace/source.h"
+#include "base/array.h"
+#include "base/files.h"
+#include "base/thread.h"
+#include "trace/archive.h"
+#include "trace/inflate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct aorta_source_kind {
+    aorta_status (*read)(struct aorta_source *source, char *buffer, size_t capacity, size_t *got);
+    void (*close)(struct aorta_source *source);
+};
+
+struct aorta_source {
+    const struct aorta_source_kind *kind;
+    bool truncated, begun;
+};
+
+/* ---- gzip, unpacked on a thread of its own into a ring of blocks while earlier blocks are read ---- */
+
+enum { BLOCKS = 4, BLOCK_BYTES = 512 * 1024, FIRST_BYTES = 64 * 1024, PACKED_BYTES = 128 * 1024 };
+
+struct gzip_source {
+    struct aorta_source base;
+    char *path;
+    int file;
+    pthread_t thread;
+
+    pthread_mutex_t mutex; /* for the members below, up to the blocks' content */
+    pthread_cond_t changed;
+    size_t filled, taken; /* blocks since the start; block i lives in slot i % BLOCKS */
+    bool ended, stop, cut;
+    aorta_status failure; /* of the thread, once it has ended */
+    struct {
+        char *bytes;
+        size_t length;
+    } blocks[BLOCKS];
+
+    size_t offset; /* in the block being handed out; the reader's own */
+
+    /* the thread's own */
+    struct aorta_inflate inflate;
+    unsigned char *packed;
+    int64_t packed_bytes; /* read from the file so far */
+};
+
+/* ---- the thread ---- */
+
+/* The next slot to fill; NULL when the reader has gone. */
+static char *wait_for_slot(struct gzip_source *self) {
+    pthread_mutex_lock(&self->mutex);
+    while (!self->stop && self->filled - self->taken == BLOCKS) pthread_cond_wait(&self->changed, &self->mutex);
+    char *bytes = self->stop ? NULL : self->blocks[self->filled % BLOCKS].bytes;
+    pthread_mutex_unlock(&self->mutex);
+    return bytes;
+}
+
+static void hand_over(struct gzip_source *self, size_t length) {
+    if (!length) return;
+    pthread_mutex_lock(&self->mutex);
+    self->blocks[self->filled % BLOCKS].length = length;
+    self->filled++;
+    pthread_cond_signal(&self->changed);
+    pthread_mutex_unlock(&self->mutex);
+}
+
+static aorta_status fetch_packed(struct gzip_source *self, bool *more) {
+    ssize_t count;
+    do count = read(self->file, self->packed, PACKED_BYTES);
+    while (count < 0 && errno == EINTR);
+    if (count < 0) return AORTA_ERROR(AORTA_IO, "cannot read %s: %s", self->path, strerror(errno));
+    self->inflate.in = self->packed;
+    self->inflate.in_left = (size_t)count;
+    self->packed_bytes += count;
+    *more = count > 0;
+    return NULL;
+}
+
+/* After the end of a member: another one begins, or nothing but zeros (padding of tapes) follows. */
+static aorta_status next_member(struct gzip_source *self, bool *more) {
+    for (*more = true;;) {
+        if (!self->inflate.in_left) AORTA_TRY(fetch_packed(self, more));
+        if (!*more || self->inflate.in[0]) return NULL;
+        self->inflate.in++;
+        self->inflate.in_left--;
+    }
+}
+
+/* *more is false when the file has come to its end. */
+static aorta_status unpack_some(struct gzip_source *self, bool *more) {
+    struct aorta_inflate *inflate = &self->inflate;
+    const size_t place = inflate->out_left;
+    bool fetched = true;
+    if (!inflate->in_left) AORTA_TRY(fetch_packed(self, &fetched));
+    if (aorta_inflate(inflate)) return next_member(self, more);
+    if (inflate->broken)
+        return AORTA_ERROR(AORTA_FORMAT, "%s: broken gzip data near packed byte %lld: %s", self->path,
+                           (long long)self->packed_bytes - (long long)inflate->in_left, inflate->broken);
+    self->cut = !fetched && inflate->out_left == place;
+    if (!self->cut) return NULL;
+    return AORTA_ERROR(AORTA_FORMAT, "%s is cut off: the packed data ends at byte %lld in the middle", self->path,
+                       (long long)self->packed_bytes);
+}
+
+/* Fills one block; the first ones in part, as of many files only the beginning is read. */
+static aorta_status unpack_block(struct gzip_source *self, char *bytes, size_t *length, bool *more) {
+    const size_t place = self->filled < BLOCKS ? FIRST_BYTES : BLOCK_BYTES;
+    self->inflate.out = (unsigned char *)bytes;
+    self->inflate.out_left = place;
+    aorta_status status = NULL;
+    while (!status && *more && self->inflate.out_left) status = unpack_some(self, more);
+    *length = place - self->inflate.out_left;
+    return status;
+}
+
+static void *unpack(void *argument) {
+    struct gzip_source *self = argument;
+    aorta_status status = NULL;
+    bool more = true;
+    while (!status && more) {
+        char *bytes = wait_for_slot(self);
+        if (!bytes) break;
+        size_t length = 0;
+        status = unpack_block(self, bytes, &length, &more);
+        hand_over(self, length);
+    }
+    pthread_mutex_lock(&self->mutex);
+    self->failure = status;
+    self->ended = true;
+    pthread_cond_signal(&self->changed);
+    pthread_mutex_unlock(&self->mutex);
+    return NULL;
+}
+
+/* ---- the reader ---- */
+
+static aorta_status gzip_read(struct aorta_source *source, char *buffer, size_t capacity, size_t *got) {
+    struct gzip_source *self = (struct gzip_source *)source;
+    *got = 0;
+    pthread_mutex_lock(&self->mutex);
+    while (!self->ended && self->filled == self->taken) pthread_cond_wait(&self->changed, &self->mutex);
+    bool available = self->filled > self->taken;
+    aorta_status failure = NULL;
+    if (!available) {
+        failure = self->failure;
+        self->failure = NULL;
+        source->truncated = self->cut;
+    }
+    pthread_mutex_unlock(&self->mutex);
+    if (!available) return failure;
+
+    size_t slot = self->taken % BLOCKS, left = self->blocks[slot].length - self->offset;
+    *got = left < capacity ? left : capacity;
+    memcpy(buffer, self->blocks[slot].bytes + self->offset, *got);
+    self->offset += *got;
+    if (*got < left) return NULL;
+    self->offset = 0;
+    pthread_mutex_lock(&self->mutex);
+    self->taken++;
+    pthread_cond_signal(&self->changed);
+    pthread_mutex_unlock(&self->mutex);
+    return NULL;
+}
+
+static void release(struct gzip_source *self) {
+    aorta_status_free(self->failure);
+    aorta_inflate_end(&self->inflate);
+    pthread_cond_destroy(&self->changed);
+    pthread_mutex_destroy(&self->mutex);
+    for (int i = 0; i < BLOCKS; i++) free(self->blocks[i].bytes);
+    free(self->packed);
+    free(self->path);
+    close(self->file);
+    free(self);
+}
+
+static void gzip_close(struct aorta_source *source) {
+    struct gzip_source *self = (struct gzip_source *)source;
+    pthread_mutex_lock(&self->mutex);
+    self->stop = true;
+    pthread_cond_signal(&self->changed);
+    pthread_mutex_unlock(&self->mutex);
+    pthread_join(self->thread, NULL);
+    release(self);
+}
+
+static const struct aorta_source_kind gzip_kind = {gzip_read, gzip_close};
+
+static bool prepare(struct gzip_source *self, const char *path) {
+    bool complete = true;
+    for (int i = 0; i < BLOCKS; i++) complete &= (self->blocks[i].bytes = malloc(BLOCK_BYTES)) != NULL;
+    self->packed = malloc(PACKED_BYTES);
+    self->path = strdup(path);
+    return complete && self->packed && self->path && aorta_inflate_begin(&self->inflate);
+}
+
+static aorta_status open_gzip(const char *path, int file, struct aorta_source **source) {
+    struct gzip_source *self = calloc(1, sizeof *self);
+    if (!self) {
+        close(file);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory to unpack %s", path);
+    }
+    self->base.kind = &gzip_kind;
+    self->file = file;
+    pthread_mutex_init(&self->mutex, NULL);
+    pthread_cond_init(&self->changed, NULL);
+    if (!prepare(self, path)) {
+        release(self);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory to unpack %s", path);
+    }
+    int error = aorta_thread_start(&self->thread, unpack, self);
+    if (error) {
+        release(self);
+        return AORTA_ERROR(AORTA_MEMORY, "cannot start the thread that unpacks %s: %s", path, strerror(error));
+    }
+    *source = &self->base;
+    return NULL;
+}
+
+/* ---- zstd, xz, bzip2 and lz4, unpacked by libarchive as they are asked for ---- */
+
+struct stream_source {
+    struct aorta_source base;
+    struct aorta_archive *archive;
+    char *path;
+    int file;
+};
+
+static aorta_status stream_read(struct aorta_source *source, char *buffer, size_t capacity, size_t *got) {
+    struct stream_source *self = (struct stream_source *)source;
+    aorta_status status = aorta_archive_read(self->archive, buffer, capacity, got);
+    source->truncated = status && aorta_archive_truncated(self->archive);
+    return status;
+}
+
+static void stream_close(struct aorta_source *source) {
+    struct stream_source *self = (struct stream_source *)source;
+    aorta_archive_close(self->archive);
+    close(self->file);
+    free(self->path);
+    free(self);
+}
+
+static const struct aorta_source_kind stream_kind = {stream_read, stream_close};
+
+static aorta_status open_stream(struct stream_source *self) {
+    struct aorta_archive_member member;
+    AORTA_TRY(aorta_archive_open(self->path, self->file, true, &self->archive));
+    AORTA_TRY(aorta_archive_next(self->archive, &member));
+    return member.name ? NULL : AORTA_ERROR(AORTA_FORMAT, "%s: nothing is packed in it", self->path);
+}
+
+static aorta_status open_packed_stream(const char *path, int file, struct aorta_source **source) {
+    struct stream_source *self = calloc(1, sizeof *self);
+    char *copy = strdup(path);
+    if (!self || !copy) {
+        free(self);
+        free(copy);
+        close(file);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", path);
+    }
+    *self = (struct stream_source){.base = {.kind = &stream_kind}, .path = copy, .file = file};
+    aorta_status status = open_stream(self);
+    if (status)
+        stream_close(&self->base);
+    else
+        *source = &self->base;
+    return status;
+}
+
+/* ---- all sources ---- */
+
+/* Enough bytes at once to see whether they begin with the mark, which is left out. */
+static aorta_status read_first(struct aorta_source *source, char *buffer, size_t capacity, size_t *got) {
+    enum { MARK = 3 };
+    size_t more = 1;
+    for (*got = 0; more && *got < MARK && *got < capacity; *got += more)
+        AORTA_TRY(source->kind->read(source, buffer + *got, capacity - *got, &more));
+    const size_t mark = aorta_utf8_mark(buffer, *got);
+    if (!mark) return NULL;
+    memmove(buffer, buffer + mark, *got - mark);
+    *got -= mark;
+    return *got ? NULL : source->kind->read(source, buffer, capacity, got);
+}
+
+aorta_status aorta_source_read(struct aorta_source *source, char *buffer, size_t capacity, size_t *got) {
+    if (source->begun) return source->kind->read(source, buffer, capacity, got);
+    source->begun = true;
+    return read_first(source, buffer, capacity, got);
+}
+
+bool aorta_source_truncated(const struct aorta_source *source) {
+    return source->truncated;
+}
+
+void aorta_source_close(struct aorta_source *source) {
+    if (source) source->kind->close(source);
+}
+
+/* ---- a plain file ---- */
+struct file_source {
+    struct aorta_source base;
+    int file;
+    char *path;
+};
+
+static aorta_status file_read(struct aorta_source *source, char *buffer, size_t capacity, size_t *got) {
+    struct file_source *self = (struct file_source *)source;
+    ssize_t count;
+    do count = read(self->file, buffer, capacity);
+    while (count < 0 && errno == EINTR);
+    if (count < 0) return AORTA_ERROR(AORTA_IO, "cannot read %s: %s", self->path, strerror(errno));
+    *got = (size_t)count;
+    return NULL;
+}
+
+static void file_close(struct aorta_source *source) {
+    struct file_source *self = (struct file_source *)source;
+    close(self->file);
+    free(self->path);
+    free(self);
+}
+
+static const struct aorta_source_kind file_kind = {file_read, file_close};
+
+static aorta_status open_plain(const char *path, int file, struct aorta_source **source) {
+    struct file_source *self = calloc(1, sizeof *self);
+    char *copy = strdup(path);
+    if (!self || !copy) {
+        free(self);
+        free(copy);
+        close(file);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", path);
+    }
+    *self = (struct file_source){{&file_kind, false, false}, file, copy};
+    *source = &self->base;
+    return NULL;
+}
+
+aorta_status aorta_source_open(const char *path, struct aorta_source **source) {
+    int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", path, strerror(errno));
+    struct stat facts;
+    if (fstat(file, &facts) == 0 && S_ISDIR(facts.st_mode)) {
+        close(file);
+        return AORTA_ERROR(AORTA_IO, "cannot read %s: it is a directory", path);
+    }
+    char magic[8];
+    ssize_t count = pread(file, magic, sizeof magic, 0);
+    if (count < 0) { /* a pipe, say: it would have to be read twice */
+        aorta_status status =
+            AORTA_ERROR(AORTA_IO, "cannot read %s: %s (a regular file is needed)", path, strerror(errno));
+        close(file);
+        return status;
+    }
+    (void)posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL); /* only makes it faster */
+    const enum aorta_packing packing = aorta_packing_of(magic, (size_t)count);
+    if (packing == AORTA_PACKING_GZIP) return open_gzip(path, file, source);
+    if (packing == AORTA_PACKING_STREAM) return open_packed_stream(path, file, source);
+    return open_plain(path, file, source);
+}
+
+/* ---- memory ---- */
+struct memory_source {
+    struct aorta_source base;
+    const char *bytes;
+    size_t left, piece;
+};
+
+static aorta_status memory_read(struct aorta_source *source, char *buffer, size_t capacity, size_t *got) {
+    struct memory_source *self = (struct memory_source *)source;
+    size_t count = capacity < self->left ? capacity : self->left;
+    if (self->piece && count > self->piece) count = self->piece;
+    *got = count;
+    if (!count) return NULL; /* where nothing was given, `bytes` may be NULL */
+    memcpy(buffer, self->bytes, count);
+    self->bytes += count;
+    self->left -= count;
+    return NULL;
+}
+
+static void memory_close(struct aorta_source *source) {
+    free(source);
+}
+
+static const struct aorta_source_kind memory_kind = {memory_read, memory_close};
+
+aorta_status aorta_source_memory(const char *bytes, size_t length, size_t piece, struct aorta_source **source) {
+    struct memory_source *self = malloc(sizeof *self);
+    if (!self) return AORTA_ERROR(AORTA_MEMORY, "no memory to read a trace");
+    *self = (struct memory_source){{&memory_kind, false, false}, bytes, length, piece};
+    *source = &self->base;
+    return NULL;
+}
+
+static aorta_status load(struct aorta_source *source, const char *path, char **bytes, size_t *length) {
+    static const size_t MOST = (size_t)2 << 30;
+    enum { PIECE = 1 << 20 };
+    size_t capacity = 0, got = 1;
+    for (*length = 0; got; *length += got) {
+        if (!aorta_array_fit(bytes, &capacity, *length + PIECE + 1, 1))
+            return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", path);
+        AORTA_TRY(aorta_source_read(source, *bytes + *length, PIECE, &got));
+        if (*length + got > MOST) return AORTA_ERROR(AORTA_FORMAT, "%s: more than 2 GiB, which no such file has", path);
+    }
+    (*bytes)[*length] = '\0';
+    return NULL;
+}
+
+aorta_status aorta_source_load(const char *path, char **bytes, size_t *length) {
+    struct aorta_source *source;
+    AORTA_TRY(aorta_source_open(path, &source));
+    aorta_status status = load(source, path, bytes, length);
+    aorta_source_close(source);
+    return status;
+}

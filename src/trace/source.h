@@ -1,0 +1,29 @@
+/* Where the bytes of a trace come from: a plain file, one packed with gzip (unpacked on a thread of its own), zstd, xz,
+ * bzip2 or lz4, or memory. */
+#ifndef AORTA_TRACE_SOURCE_H
+#define AORTA_TRACE_SOURCE_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct aorta_source;
+
+/* Packed files are recognised by content; gzip may have several members in sequence. The mark that editors put before
+ * UTF-8 is skipped. AORTA_IO names path and reason; AORTA_UNSUPPORTED: archive.h. */
+AORTA_MUST_USE aorta_status aorta_source_open(const char *path, struct aorta_source **source);
+/* Borrowed memory, handed over in pieces of at most `piece` bytes (0: as asked for). */
+AORTA_MUST_USE aorta_status aorta_source_memory(const char *bytes, size_t length, size_t piece,
+                                                struct aorta_source **source);
+void aorta_source_close(struct aorta_source *source); /* NULL is fine */
+
+/* Up to `capacity` (> 0) bytes; *got is 0 at the end only. AORTA_IO: the file cannot be read; AORTA_FORMAT: the packed
+ * data is broken (aorta_source_truncated: it ends early), after all bytes that could be unpacked were handed out. */
+AORTA_MUST_USE aorta_status aorta_source_read(struct aorta_source *source, char *buffer, size_t capacity, size_t *got);
+/* All of a file of at most 2 GiB, and a NUL behind it; the caller frees it, also when it fails. AORTA_IO, AORTA_MEMORY;
+ * AORTA_FORMAT: it is larger. */
+AORTA_MUST_USE aorta_status aorta_source_load(const char *path, char **bytes, size_t *length);
+bool aorta_source_truncated(const struct aorta_source *source);
+
+#endif

@@ -1,0 +1,71 @@
+/* SQLite files of other tools: opened read-only and as immutable (no files are written in their folder). Tables are
+ * read row by row, each alone; readers join them. Nothing in a file is executed: views, triggers, virtual tables,
+ * functions, indices. The file's size bounds steps and bytes. */
+#ifndef AORTA_TRACE_SQLITE_H
+#define AORTA_TRACE_SQLITE_H
+
+#include "base/arena.h"
+#include "trace/builder.h"
+
+#include <sqlite3.h>
+
+struct aorta_sqlite_name {
+    char *text;
+    bool table; /* else a view */
+};
+
+struct aorta_sqlite {
+    sqlite3 *handle;
+    const char *path;
+    const struct aorta_trace_options *options; /* may be NULL */
+    int64_t bytes;                             /* of the file */
+    int64_t broken;                            /* tables that broke; the rows before were used (recover) */
+    int64_t steps_left, bytes_left;            /* of SQLite's machine; of values */
+    struct aorta_sqlite_name *names;           /* of tables and views, ascending */
+    size_t name_count, name_capacity;
+};
+
+/* Reads an open file whose tables are the reader's, and appends to the list. */
+typedef aorta_status aorta_trace_sqlite_reader(struct aorta_sqlite *db, struct aorta_trace_list *list);
+#define READER(symbol, suffix, names)
+#define JSON(key, suffix, names, read)
+#define SQLITE(table, suffix, names, read) aorta_trace_sqlite_reader read;
+#include "trace/formats.def"
+#undef READER
+#undef JSON
+#undef SQLITE
+
+/* Hands each row of the table to `take`, with the values of `columns` (at most 64) in their order, NULL for a column
+ * that the table does not have. The name is in two parts. A table that is not there has no rows. AORTA_FORMAT: a view,
+ * a computed column, a damaged table, more than a file of this size can hold. With options->recover the rows before a
+ * break are used and it is counted. */
+AORTA_MUST_USE aorta_status aorta_sqlite_each(struct aorta_sqlite *db, const char *table, const char *suffix,
+                                              const char *const *columns, int count,
+                                              void (*take)(void *context, sqlite3_stmt *row), void *context);
+
+/* A column's value; false, NULL: it has another type. */
+bool aorta_sqlite_number(sqlite3_stmt *row, int column, int64_t *number);
+const char *aorta_sqlite_text(sqlite3_stmt *row, int column);
+static inline int64_t aorta_sqlite_number_or(sqlite3_stmt *row, int column, int64_t otherwise) {
+    int64_t number;
+    return aorta_sqlite_number(row, column, &number) ? number : otherwise;
+}
+
+/* The texts of a table by their numbers. Zero-initialise. */
+struct aorta_sqlite_texts {
+    struct aorta_arena arena;
+    struct aorta_sqlite_numbered {
+        int64_t number;
+        const char *text;
+    } * items;
+    size_t count, capacity;
+    bool failed; /* memory ran out */
+};
+/* Adds those of two columns. */
+AORTA_MUST_USE aorta_status aorta_sqlite_read_texts(struct aorta_sqlite *db, const char *table, const char *suffix,
+                                                    const char *number, const char *text,
+                                                    struct aorta_sqlite_texts *texts);
+const char *aorta_sqlite_find_text(const struct aorta_sqlite_texts *texts, int64_t number); /* the first; NULL: none */
+void aorta_sqlite_free_texts(struct aorta_sqlite_texts *texts);
+
+#endif

@@ -1,0 +1,28 @@
+/* Numbered texts, each stored once: any bytes. */
+#ifndef AORTA_TRACE_TEXTS_H
+#define AORTA_TRACE_TEXTS_H
+
+#include "base/arena.h"
+#include "base/table.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct aorta_trace_text_entry {
+    const char *text; /* in the arena, printable */
+    const char *raw;  /* as the file has it; the same pointer where that is printable */
+    uint32_t length, hash;
+};
+
+struct aorta_trace_texts { /* zero-initialise */
+    struct aorta_arena arena;
+    struct aorta_trace_text_entry *entries;
+    size_t count, capacity;
+    struct aorta_table table;
+};
+
+/* The text's number; UINT32_MAX when memory is exhausted. */
+uint32_t aorta_trace_texts_add(struct aorta_trace_texts *texts, const char *text, size_t length);
+void aorta_trace_texts_free(struct aorta_trace_texts *texts);
+
+#endif

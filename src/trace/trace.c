@@ -1,0 +1,220 @@
+#include "trace/trace.h"
+
+#include "base/array.h"
+#include "trace/texts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const format_names[AORTA_TRACE_FORMAT_COUNT] = {
+#define X(id, name) name,
+    AORTA_TRACE_FORMAT_MAP(X)
+#undef X
+};
+
+const struct aorta_trace_collective aorta_trace_unknown_collective = {
+    .in_elements = -1,
+    .out_elements = -1,
+    .bytes = -1,
+    .sequence = -1,
+    .blocks = -1,
+    .name = AORTA_TRACE_NONE,
+    .dtype = AORTA_TRACE_NONE,
+    .group = AORTA_TRACE_NONE,
+    .communicator = AORTA_TRACE_NONE,
+    .in_splits = AORTA_TRACE_NONE,
+    .out_splits = AORTA_TRACE_NONE,
+    .annotation = AORTA_TRACE_NONE,
+    .group_size = -1,
+    .peer = -1,
+};
+
+const char *aorta_trace_format_name(enum aorta_trace_format format) {
+    return format_names[format];
+}
+
+const char *aorta_step_source_name(enum aorta_step_source source) {
+    static const char *const names[AORTA_STEP_SOURCE_COUNT] = {"profiler",   "range",      "optimizer", "engine",
+                                                               "repetition", "iterations", "recorder"};
+    return names[source];
+}
+
+static const struct {
+    const char *key, *text;
+} reasons[AORTA_REASON_COUNT] = {
+    [AORTA_REASON_TRUNCATED] = {"truncated", "the file ends early: events up to there were read"},
+    [AORTA_REASON_MALFORMED] = {"malformed", "broken JSON: events up to there were read"},
+    [AORTA_REASON_BAD_EVENT] = {"bad_event",
+                                "device work without start, duration or name, or at an impossible time: left out"},
+    [AORTA_REASON_NEGATIVE_DURATION] = {"negative_duration", "work that ends before it starts: counted with length 0"},
+    [AORTA_REASON_ZERO_DURATION] = {"zero_duration", "device work of length 0"},
+    [AORTA_REASON_DUPLICATE] = {"duplicate", "work that is written twice: counted once"},
+    [AORTA_REASON_NO_STREAM] = {"no_stream", "device work without a stream: counted as stream -1"},
+    [AORTA_REASON_NO_LAUNCH] = {"no_launch", "device work without a recorded launch"},
+    [AORTA_REASON_NO_WORK] = {"no_work", "launches without their kernels in the file"},
+    [AORTA_REASON_LOST_DISPATCHES] = {"lost_dispatches", "kernels whose numbers are missing in the file"},
+    [AORTA_REASON_IMPOSSIBLE_LENGTH] = {"impossible_length",
+                                        "work still running when later work of its stream has ended: cut there"},
+    [AORTA_REASON_NO_CORRELATION] = {"no_correlation", "device work without a correlation id"},
+    [AORTA_REASON_NO_COLLECTIVE] = {"no_collective", "collective kernels without size and group: no bandwidth"},
+    [AORTA_REASON_ODD_VALUE] = {"odd_value", "a value of another type or out of range: ignored"},
+    [AORTA_REASON_LAUNCH_AFTER_START] = {"launch_after_start", "work that starts before its launch: clocks differ"},
+    [AORTA_REASON_SAME_STREAM_OVERLAP] = {"same_stream_overlap", "work that overlaps earlier work on its stream"},
+    [AORTA_REASON_LOST] = {"lost", "events that the recorder lost"},
+    [AORTA_REASON_UNKNOWN_NAME] = {"unknown_name", "kernels whose name is not in the file"},
+    [AORTA_REASON_WHOLE_GRAPH] = {"whole_graph",
+                                  "graphs recorded as one piece: record with nsys profile --cuda-graph-trace=node"},
+    [AORTA_REASON_SAME_FILE] = {"same_file", "another name or a copy of this file: read once"},
+    [AORTA_REASON_REPEATED] = {"repeated", "a file with the work of other files: skipped"},
+    [AORTA_REASON_NO_PARTNER] = {"no_partner", "an execution trace without a trace of its process: skipped"},
+    [AORTA_REASON_CAPTURED] = {"captured", "graph launches with operations and shapes of their capture"},
+    [AORTA_REASON_NO_CAPTURE] = {"no_capture", "graph launches without a matching capture: no operations or shapes"},
+    [AORTA_REASON_SEVERAL_CAPTURES] = {"several_captures",
+                                       "graph launches that match several captures: no operations or shapes"},
+    [AORTA_REASON_SKIPPED] = {"skipped", "files with a name of a trace: skipped"},
+    [AORTA_REASON_UNKNOWN_CATEGORY] = {"unknown_category", "events of an unknown category: left out"},
+};
+
+const char *aorta_trace_reason_key(enum aorta_trace_reason reason) {
+    return reasons[reason].key;
+}
+const char *aorta_trace_reason_text(enum aorta_trace_reason reason) {
+    return reasons[reason].text;
+}
+
+void aorta_trace_warn_of_file(struct aorta_trace *trace, enum aorta_trace_reason reason, const char *path) {
+    struct aorta_trace_warning *warning = &trace->warnings[reason];
+    const uint32_t text = aorta_trace_texts_add(trace->texts, path, strlen(path));
+    warning->count++;
+    warning->offset = -1;
+    if (!warning->about && text != AORTA_TRACE_NONE) warning->about = aorta_trace_text(trace, text);
+}
+
+const char *aorta_trace_warning_text(const struct aorta_trace *trace, enum aorta_trace_reason reason) {
+    return reason == AORTA_REASON_SKIPPED && trace->skipped ? trace->skipped : reasons[reason].text;
+}
+
+const char *aorta_trace_text(const struct aorta_trace *trace, uint32_t text) {
+    return text == AORTA_TRACE_NONE ? "" : trace->texts->entries[text].text;
+}
+
+size_t aorta_trace_text_count(const struct aorta_trace *trace) {
+    return trace->texts->count;
+}
+
+int aorta_trace_rank_in_path(const char *path) {
+    int number = -1;
+    for (const char *at = path; (at = strcasestr(at, "rank")); at++) {
+        const char *digits = at + strlen("rank");
+        if (*digits == '_' || *digits == '-' || *digits == '=') digits++;
+        size_t length = strspn(digits, "0123456789");
+        if (length > 0 && length < 8) number = atoi(digits);
+    }
+    return number;
+}
+
+/* ---- devices ---- */
+
+static bool are_alike(const struct aorta_trace *trace, const struct aorta_trace_device *a,
+                      const struct aorta_trace_device *b) {
+    const double memory = (double)a->memory_bytes / (double)b->memory_bytes; /* that of equal cards differs a little */
+    return strcmp(aorta_trace_text(trace, a->name), aorta_trace_text(trace, b->name)) == 0 &&
+           a->multiprocessors == b->multiprocessors && a->major == b->major && a->minor == b->minor && memory > 0.98 &&
+           memory < 1.02;
+}
+
+static const struct aorta_trace_device *row_of(const struct aorta_trace *trace, int64_t id) {
+    for (size_t i = 0; i < trace->device_count; i++)
+        if (trace->devices[i].id == id) return &trace->devices[i];
+    return NULL;
+}
+
+/* Also where a version of ROCm leaves the name empty. */
+static bool is_amd(const struct aorta_trace *trace) {
+    const char *name = trace->device_count ? aorta_trace_text(trace, trace->devices[0].name) : "NVIDIA";
+    return trace->devices && trace->devices[0].name != AORTA_TRACE_NONE && (!name[0] || strstr(name, "AMD"));
+}
+
+const struct aorta_trace_device *aorta_trace_device_of(const struct aorta_trace *trace, int32_t device) {
+    const struct aorta_trace_device *found = NULL;
+    int64_t lowest = device, highest = device;
+    if (!is_amd(trace)) return row_of(trace, device);
+    for (size_t i = 0; i < trace->stream_count; i++) {
+        if (trace->streams[i].device < lowest) lowest = trace->streams[i].device;
+        if (trace->streams[i].device > highest) highest = trace->streams[i].device;
+    }
+    for (size_t i = 0; i < trace->device_count; i++) {
+        const int64_t shift = device - trace->devices[i].id;
+        if (shift < 0 || !row_of(trace, lowest - shift) || !row_of(trace, highest - shift)) continue;
+        if (found && !are_alike(trace, found, &trace->devices[i])) return NULL;
+        found = &trace->devices[i];
+    }
+    return found;
+}
+
+double aorta_trace_flops(const struct aorta_trace *trace, uint32_t shape) {
+    if (shape == AORTA_TRACE_NONE) return NAN;
+    const struct aorta_product *row = &trace->shapes[shape].product;
+    if (row->m < 0 || row->n < 0 || row->k < 0) return NAN;
+    return 2.0 * (double)(row->batch > 0 ? row->batch : 1) * (double)row->m * (double)row->n * (double)row->k;
+}
+
+void aorta_trace_free(struct aorta_trace *trace) {
+    if (!trace) return;
+    for (size_t i = 0; i < trace->group_count; i++) free(trace->groups[i].ranks);
+    if (trace->texts) aorta_trace_texts_free(trace->texts);
+    free(trace->texts);
+    for (size_t i = 0; trace->measured && i < trace->step_count; i++) free(trace->measured[i].work);
+    free(trace->measured);
+    if (trace->owned) trace->release(trace->owned);
+    free(trace->skipped);
+    free(trace->work);
+    free(trace->calls);
+    free(trace->callers);
+    free(trace->waits);
+    free(trace->annotations);
+    free(trace->functions);
+    free(trace->frames);
+    free(trace->allocations);
+    free(trace->steps);
+    free(trace->streams);
+    free(trace->queues);
+    free(trace->threads);
+    free(trace->collectives);
+    free(trace->groups);
+    free(trace->shapes);
+    free(trace->operations);
+    free(trace->inputs);
+    free(trace->graphs);
+    free(trace->captured);
+    free(trace->captured_places);
+    free(trace->devices);
+    free(trace->path);
+    free(trace->unpacked);
+    free(trace);
+}
+
+bool aorta_trace_call_waits(const struct aorta_trace *trace, const struct aorta_trace_call *call) {
+    if (call->kind == AORTA_CALL_SYNC) return true;
+    const char *name = aorta_trace_text(trace, call->name);
+    if (strstr(name, "Async")) return false;
+    return call->kind == AORTA_CALL_COPY || (call->kind == AORTA_CALL_MEMORY && strstr(name, "Free"));
+}
+
+aorta_status aorta_trace_list_add(struct aorta_trace_list *list, struct aorta_trace *trace) {
+    if (!aorta_array_fit(&list->items, &list->capacity, list->count + 1, sizeof *list->items)) {
+        aorta_trace_free(trace);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for a list of %zu traces", list->count + 1);
+    }
+    list->items[list->count++] = trace;
+    return NULL;
+}
+
+void aorta_trace_list_free(struct aorta_trace_list *list) {
+    for (size_t i = 0; i < list->count; i++) aorta_trace_free(list->items[i]);
+    free(list->items);
+    if (list->unpacked) aorta_temporary_remove(list->unpacked);
+    free(list->unpacked);
+    *list = (struct aorta_trace_list){0};
+}

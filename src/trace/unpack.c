@@ -1,0 +1,609 @@
+#include "trace/unpack.h"
+#include "base/array.h"
+#include "base/files.h"
+#include "base/printable.h"
+#include "base/sort.h"
+#include "base/text.h"
+#include "trace/archive.h"
+#include "trace/reader.h"
+#include "trace/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PIECE = 1 << 16, MOST_TIMES = 1000, SMALL = 1 << 26 };
+
+static const int64_t MOST_INPUT = INT64_C(4) << 30; /* bytes of the standard input */
+
+static aorta_status no_memory(void) {
+    return AORTA_ERROR(AORTA_MEMORY, "no memory to unpack");
+}
+
+static aorta_status too_much(const char *shown) {
+    return AORTA_ERROR(AORTA_FORMAT, "%s: unpacks to more than %d times its size, as no trace does", shown, MOST_TIMES);
+}
+
+static int64_t most_unpacked(int64_t packed) {
+    return packed < INT64_MAX / MOST_TIMES - SMALL ? packed * MOST_TIMES + SMALL : INT64_MAX;
+}
+
+/* ---- bytes ---- */
+
+static aorta_status copy(struct unpack_origin *origin, int file, const char *path) {
+    char *piece = malloc(PIECE);
+    size_t got = 1;
+    aorta_status status = piece ? NULL : no_memory();
+    while (!status && got) {
+        status = origin->read(origin->from, piece, PIECE, &got);
+        if (status) break;
+        origin->left -= (int64_t)got;
+        const int error = origin->left < 0 ? 0 : aorta_write_all(file, piece, got);
+        if (origin->left < 0)
+            status = origin->too_much(origin->shown);
+        else if (error)
+            status = AORTA_ERROR(AORTA_IO, "%s: cannot be unpacked to %s: %s (TMPDIR names the place)", origin->shown,
+                                 aorta_shown(path).text, strerror(error));
+    }
+    free(piece);
+    return status;
+}
+
+aorta_status aorta_unpack_write(struct unpack_origin *origin, char *path) {
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    aorta_status status = aorta_directory_make(path);
+    *slash = '/';
+    AORTA_TRY(status);
+    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (file < 0)
+        return AORTA_ERROR(AORTA_IO, "%s: cannot be unpacked to %s: %s", origin->shown, aorta_shown(path).text,
+                           strerror(errno));
+    status = copy(origin, file, path);
+    if (close(file) && !status) status = AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno));
+    return status;
+}
+
+/* ---- what is not read ---- */
+
+void aorta_skip(struct aorta_skipped *skipped, const char *folder, const char *name, const char *why) {
+    enum { NAMED = 100 };
+    if (skipped->count < NAMED)
+        aorta_text_printf(&skipped->names, "%s%s/%s (%s)", skipped->count ? ", " : "", folder, name, why);
+    skipped->count++;
+}
+
+/* ---- archives: the files that have a trace's name, and the files that such links lead to ---- */
+
+enum { MOST_FILES = 1 << 16 };
+
+static const char no_target[] = "a link to no file in the archive";
+
+static aorta_status read_member(void *from, char *buffer, size_t capacity, size_t *got) {
+    return aorta_archive_read(from, buffer, capacity, got);
+}
+
+/* A link of an archive: both are paths from the archive's folder on. */
+struct link {
+    char *target; /* NULL: outside the archive */
+    char *path;
+    bool done;
+};
+struct links {
+    struct link *items;
+    size_t count, capacity;
+};
+
+struct members {
+    struct aorta_archive *archive;
+    struct unpack_origin origin;
+    const char *folder;
+    struct aorta_skipped *skipped;
+    struct links links;  /* by path */
+    struct links wanted; /* traces' links to files that were not unpacked yet; by target */
+    int files;
+};
+
+/* The name from `base` on, without "." and "..", NULL: it leads out of the archive. The caller frees it. */
+static aorta_status resolve(const char *base, const char *name, char **path) {
+    const char *slash = strrchr(base, '/');
+    const size_t start = slash ? (size_t)(slash - base) : 0;
+    char *made = malloc(start + strlen(name) + 2), *end;
+    bool inside = true;
+    if (!made) return no_memory();
+    end = mempcpy(made, base, start);
+    for (const char *word = name; *word && inside;) {
+        const size_t length = strcspn(word, "/");
+        if (length == 2 && !memcmp(word, "..", 2)) {
+            inside = end > made;
+            while (end > made && *--end != '/') {
+            }
+        } else if (length && !(length == 1 && *word == '.')) {
+            inside = length <= NAME_MAX;
+            if (end > made) *end++ = '/';
+            end = mempcpy(end, word, length);
+        }
+        word += length + (word[length] == '/');
+    }
+    *end = '\0';
+    inside &= end > made;
+    if (!inside) free(made);
+    *path = inside ? made : NULL;
+    return NULL;
+}
+
+static bool is_hidden(const char *path) {
+    return *path == '.' || strstr(path, "/.");
+}
+
+/* Why a file of a trace's name is not read; NULL: it is. */
+static const char *why_skipped(const struct aorta_archive_member *member, const char *path) {
+    if (!path) return "leads out of the archive";
+    if (is_hidden(path)) return "hidden";
+    return member->file || member->link ? NULL : "no regular file";
+}
+
+static aorta_status add_link(struct links *links, const char *path, const char *target) {
+    AORTA_TRY(aorta_array_reserve(&links->items, &links->capacity, links->count + 1, sizeof *links->items, "links"));
+    struct link *link = &links->items[links->count];
+    *link = (struct link){.path = strdup(path), .target = target ? strdup(target) : NULL};
+    if (link->path && (link->target || !target)) {
+        links->count++;
+        return NULL;
+    }
+    free(link->path);
+    free(link->target);
+    return no_memory();
+}
+
+static void free_links(struct links *links) {
+    for (size_t i = 0; i < links->count; i++) {
+        free(links->items[i].path);
+        free(links->items[i].target);
+    }
+    free(links->items);
+}
+
+static aorta_status take_link(struct members *members, const struct aorta_archive_member *member, const char *path) {
+    char *target = NULL;
+    if (!member->symbolic || *member->link != '/')
+        AORTA_TRY(resolve(member->symbolic ? path : "", member->link, &target));
+    aorta_status status = add_link(&members->links, path, target);
+    free(target);
+    return status;
+}
+
+static aorta_status write_member(struct members *members, const char *path) {
+    if (members->files++ == MOST_FILES)
+        return AORTA_ERROR(AORTA_FORMAT, "%s: holds more than %d files; unpack what you need", members->origin.shown,
+                           MOST_FILES);
+    char *place = aorta_path_join(members->folder, path);
+    aorta_status status = place ? aorta_unpack_write(&members->origin, place) : no_memory();
+    free(place);
+    return status;
+}
+
+static aorta_status take_member(struct members *members, const struct aorta_archive_member *member, const char *path) {
+    const bool named = aorta_trace_is_name(member->name);
+    const char *why = why_skipped(member, path);
+    if (named && why) aorta_skip(members->skipped, members->origin.shown, member->name, why);
+    if (member->link && path) return take_link(members, member, path);
+    if (named && !why) return write_member(members, path);
+    members->origin.left -= member->bytes;
+    return NULL;
+}
+
+/* ---- links ---- */
+
+static int by_path(const void *left, const void *right) {
+    return strcmp(((const struct link *)left)->path, ((const struct link *)right)->path);
+}
+
+static int by_target(const void *left, const void *right) {
+    return strcmp(((const struct link *)left)->target, ((const struct link *)right)->target);
+}
+
+/* The file that a link leads to, through further links; NULL: none in the archive. */
+static const char *follow(const struct links *links, const struct link *link) {
+    enum { MOST_LINKS = 40 };
+    for (int i = 0; link && i < MOST_LINKS; i++) {
+        const struct link key = {.path = link->target};
+        const struct link *next = key.path ? bsearch(&key, links->items, links->count, sizeof key, by_path) : NULL;
+        if (!next) return link->target;
+        link = next;
+    }
+    return NULL;
+}
+
+/* A second name of an unpacked file; a file of that name stays. */
+static aorta_status link_file(const struct members *members, const char *target, const char *path) {
+    char *from = aorta_path_join(members->folder, target), *to = from ? aorta_path_join(members->folder, path) : NULL;
+    if (!to) {
+        free(from);
+        return no_memory();
+    }
+    aorta_status status = NULL;
+    char *slash = strrchr(to, '/');
+    if (slash) {
+        *slash = '\0';
+        status = aorta_directory_make(to);
+        *slash = '/';
+    }
+    if (!status && link(from, to) && errno != EEXIST)
+        status = AORTA_ERROR(AORTA_IO, "%s: cannot be unpacked to %s: %s", members->origin.shown, to, strerror(errno));
+    free(from);
+    free(to);
+    return status;
+}
+
+static bool is_unpacked(const struct members *members, const char *path) {
+    char *place = aorta_path_join(members->folder, path);
+    struct stat facts;
+    const bool found = place && !lstat(place, &facts) && S_ISREG(facts.st_mode);
+    free(place);
+    return found;
+}
+
+/* Links to unpacked files become files, and links to other files become wanted. */
+static aorta_status resolve_links(struct members *members) {
+    const struct links *links = &members->links;
+    if (links->count) qsort(links->items, links->count, sizeof *links->items, by_path);
+    for (size_t i = 0; i < links->count; i++) {
+        const char *path = links->items[i].path, *target = follow(links, &links->items[i]);
+        if (!aorta_trace_is_name(path) || is_hidden(path)) continue;
+        if (!target)
+            aorta_skip(members->skipped, members->origin.shown, path, no_target);
+        else if (is_unpacked(members, target))
+            AORTA_TRY(link_file(members, target, path));
+        else
+            AORTA_TRY(add_link(&members->wanted, path, target));
+    }
+    if (members->wanted.count)
+        qsort(members->wanted.items, members->wanted.count, sizeof *members->wanted.items, by_target);
+    return NULL;
+}
+
+static aorta_status take_wanted(struct members *members, const struct aorta_archive_member *member, const char *path) {
+    const struct links *wanted = &members->wanted;
+    const struct link key = {.target = (char *)path};
+    const size_t first =
+        path ? aorta_count_below(wanted->items, wanted->count, sizeof key, &key, by_target) : wanted->count;
+    if (!member->file || first == wanted->count || by_target(&wanted->items[first], &key) || wanted->items[first].done)
+        return NULL;
+    AORTA_TRY(write_member(members, wanted->items[first].path));
+    for (size_t i = first; i < wanted->count && !by_target(&wanted->items[i], &key); i++) {
+        wanted->items[i].done = true;
+        if (i > first) AORTA_TRY(link_file(members, wanted->items[first].path, wanted->items[i].path));
+    }
+    return NULL;
+}
+
+/* ---- all members ---- */
+
+typedef aorta_status take_one(struct members *members, const struct aorta_archive_member *member, const char *path);
+
+static int64_t most_bytes(int file) {
+    struct stat facts;
+    return fstat(file, &facts) ? INT64_MAX : most_unpacked(facts.st_size);
+}
+
+static aorta_status each_member(const char *path, struct members *members, take_one *take) {
+    struct aorta_archive_member member = {.name = ""};
+    aorta_status status = NULL;
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", path, strerror(errno));
+    status = aorta_archive_open(path, file, false, &members->archive);
+    members->origin = (struct unpack_origin){read_member, members->archive, path, most_bytes(file), too_much};
+    while (!status && member.name) {
+        char *name = NULL;
+        status = aorta_archive_next(members->archive, &member);
+        if (!status && member.name) status = resolve("", member.name, &name);
+        if (!status && member.name) status = take(members, &member, name);
+        if (!status && members->origin.left < 0) status = too_much(path);
+        free(name);
+    }
+    if (members->archive) aorta_archive_close(members->archive);
+    members->archive = NULL;
+    close(file);
+    return status;
+}
+
+static aorta_status unpack_archive(const char *path, const char *folder, struct aorta_skipped *skipped) {
+    struct members members = {.folder = folder, .skipped = skipped};
+    aorta_status status = each_member(path, &members, take_member);
+    if (!status) status = resolve_links(&members);
+    if (!status && members.wanted.count) status = each_member(path, &members, take_wanted);
+    for (size_t i = 0; !status && i < members.wanted.count; i++)
+        if (!members.wanted.items[i].done) aorta_skip(skipped, path, members.wanted.items[i].path, no_target);
+    free_links(&members.links);
+    free_links(&members.wanted);
+    return status;
+}
+
+static aorta_status note_member(struct members *members, const struct aorta_archive_member *member, const char *path) {
+    members->files += aorta_trace_is_name(member->name) && !why_skipped(member, path);
+    members->origin.left -= member->bytes;
+    return NULL;
+}
+
+aorta_status aorta_unpack_lists(const char *path, bool *any) {
+    struct members members = {0};
+    aorta_status status = each_member(path, &members, note_member);
+    *any = members.files;
+    return status;
+}
+
+/* ---- the folder ---- */
+
+static aorta_status guard(struct aorta_temporary *made) {
+    aorta_status status = aorta_temporary_guard(made);
+    if (status) aorta_temporary_remove(made);
+    return status;
+}
+
+/* A new folder in the list's. */
+static aorta_status new_folder(struct aorta_unpacking *unpacking, char **folder) {
+    struct aorta_trace_list *list = unpacking->list;
+    if (!list->unpacked) {
+        struct aorta_temporary *made = calloc(1, sizeof *made);
+        aorta_status status = made ? aorta_temporary_make("aorta-unpacked-", made) : no_memory();
+        if (!status && unpacking->guarded) status = guard(made);
+        if (status) {
+            free(made);
+            return status;
+        }
+        list->unpacked = made;
+    }
+    do {
+        if (asprintf(folder, "%s/%zu", list->unpacked->path, ++unpacking->folders) < 0) return no_memory();
+        if (!mkdir(*folder, 0700)) return NULL;
+        const int error = errno;
+        free(*folder);
+        if (error != EEXIST)
+            return AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place)", aorta_shown(list->unpacked->path).text,
+                               strerror(error));
+    } while (true);
+}
+
+static aorta_status remember(struct aorta_unpacking *unpacking, const char *path, const char *shown) {
+    struct aorta_unpacked_name name = {strdup(path), strdup(shown)};
+    if (!name.path || !name.shown ||
+        !aorta_array_fit(&unpacking->names, &unpacking->capacity, unpacking->count + 1, sizeof name)) {
+        free(name.path);
+        free(name.shown);
+        return no_memory();
+    }
+    unpacking->names[unpacking->count++] = name;
+    return NULL;
+}
+
+void aorta_unpacking_free(struct aorta_unpacking *unpacking) {
+    for (size_t i = 0; i < unpacking->count; i++) {
+        free(unpacking->names[i].path);
+        free(unpacking->names[i].shown);
+    }
+    free(unpacking->names);
+    aorta_text_free(&unpacking->skipped.names);
+}
+
+/* ---- single files ---- */
+
+static aorta_status read_source(void *from, char *buffer, size_t capacity, size_t *got) {
+    return aorta_source_read(from, buffer, capacity, got);
+}
+
+/* The standard input, and the first bytes of it. */
+struct input {
+    char head[4096];
+    size_t length, given;
+    int file;
+};
+
+static aorta_status read_bytes(const struct input *input, char *buffer, size_t capacity, size_t *got) {
+    ssize_t count;
+    do count = read(input->file, buffer, capacity);
+    while (count < 0 && errno == EINTR);
+    *got = count > 0 ? (size_t)count : 0;
+    return count < 0 ? AORTA_ERROR(AORTA_IO, "cannot read the standard input: %s", strerror(errno)) : NULL;
+}
+
+static aorta_status read_input(void *from, char *buffer, size_t capacity, size_t *got) {
+    struct input *input = from;
+    *got = input->length - input->given;
+    if (!*got) return read_bytes(input, buffer, capacity, got);
+    if (*got > capacity) *got = capacity;
+    memcpy(buffer, input->head + input->given, *got);
+    input->given += *got;
+    return NULL;
+}
+
+/* Before anything is written: input that is no trace may have no end. */
+static aorta_status check_input(struct input *input, const char *shown) {
+    size_t got = 1;
+    while (got && input->length < sizeof input->head) {
+        AORTA_TRY(read_bytes(input, input->head + input->length, sizeof input->head - input->length, &got));
+        input->length += got;
+    }
+    if (!input->length) return AORTA_ERROR(AORTA_FORMAT, "%s is empty", shown);
+    if (aorta_trace_may_be(input->head, input->length)) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "%s is no trace; AORTA reads %s", shown, aorta_trace_formats);
+}
+
+/* The unpacked file keeps the packed one's name, as the name may have the rank. */
+static aorta_status unpack_single(const char *path, const char *folder, char **place) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    struct aorta_source *source;
+    struct stat facts;
+    if (asprintf(place, "%s/%.*s", folder, (int)aorta_packing_strip(name), name) < 0) return no_memory();
+    aorta_status status = aorta_source_open(path, &source);
+    if (!status) {
+        struct unpack_origin origin = {read_source, source, path,
+                                       most_unpacked(stat(path, &facts) ? 0 : (int64_t)facts.st_size), too_much};
+        status = aorta_unpack_write(&origin, *place);
+        aorta_source_close(source);
+    }
+    if (status) free(*place);
+    return status;
+}
+
+static aorta_status too_much_input(const char *shown) {
+    return AORTA_ERROR(AORTA_FORMAT, "%s: holds more than %d GiB; write it to a file, and name the file", shown,
+                       (int)(MOST_INPUT >> 30));
+}
+
+static aorta_status take_input(struct aorta_unpacking *unpacking, char **place) {
+    static const char shown[] = "standard input";
+    struct input input = {.file = STDIN_FILENO};
+    struct unpack_origin origin = {read_input, &input, shown, MOST_INPUT, too_much_input};
+    char *folder;
+    if (isatty(input.file))
+        return AORTA_ERROR(AORTA_USAGE, "-: the standard input is a terminal; pipe a trace into the command");
+    AORTA_TRY(check_input(&input, shown));
+    AORTA_TRY(new_folder(unpacking, &folder));
+    *place = aorta_path_join(folder, "stdin");
+    free(folder);
+    aorta_status status = *place ? aorta_unpack_write(&origin, *place) : no_memory();
+    if (!status) status = remember(unpacking, *place, shown);
+    if (status) free(*place);
+    return status;
+}
+
+/* ---- what a path is ---- */
+
+/* The first bytes as they are, and unpacked. */
+struct heads {
+    char packed[512], plain[512];
+    size_t packed_length, plain_length;
+};
+
+static aorta_status read_heads(const char *path, struct heads *heads) {
+    struct aorta_source *source;
+    const int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", aorta_shown(path).text, strerror(errno));
+    const ssize_t count = pread(file, heads->packed, sizeof heads->packed, 0);
+    close(file);
+    heads->packed_length = count > 0 ? (size_t)count : 0;
+    heads->plain_length = 0;
+    const enum aorta_packing packing = aorta_packing_of(heads->packed, heads->packed_length);
+    if (packing == AORTA_PACKING_NONE || packing == AORTA_PACKING_ARCHIVE) return NULL;
+    AORTA_TRY(aorta_source_open(path, &source));
+    aorta_status status = NULL;
+    size_t got = 1;
+    while (!status && got && heads->plain_length < sizeof heads->plain) {
+        status = aorta_source_read(source, heads->plain + heads->plain_length,
+                                   sizeof heads->plain - heads->plain_length, &got);
+        if (!status) heads->plain_length += got;
+    }
+    aorta_source_close(source);
+    aorta_status_free(status); /* broken: its reader says where */
+    return NULL;
+}
+
+static bool is_archive(const struct heads *heads) {
+    return aorta_packing_of(heads->packed, heads->packed_length) == AORTA_PACKING_ARCHIVE ||
+           aorta_packing_of(heads->plain, heads->plain_length) == AORTA_PACKING_ARCHIVE;
+}
+
+static aorta_status unpack_file(struct aorta_unpacking *unpacking, const char *path, char **place) {
+    struct heads heads;
+    char *folder;
+    AORTA_TRY(read_heads(path, &heads));
+    const bool archive = is_archive(&heads);
+    if (!archive && !(heads.plain_length && aorta_trace_needs_plain(heads.plain, heads.plain_length))) {
+        *place = strdup(path);
+        return *place ? NULL : no_memory();
+    }
+    AORTA_TRY(new_folder(unpacking, &folder));
+    if (archive) {
+        aorta_status status = unpack_archive(path, folder, &unpacking->skipped);
+        if (!status) status = remember(unpacking, folder, path);
+        *place = folder;
+        if (status) free(folder);
+        return status;
+    }
+    aorta_status status = unpack_single(path, folder, place);
+    free(folder);
+    AORTA_TRY(status);
+    status = remember(unpacking, *place, path);
+    if (status) free(*place);
+    return status;
+}
+
+aorta_status aorta_unpack(struct aorta_unpacking *unpacking, const char *path, char **place) {
+    char *input;
+    if (strcmp(path, "-") != 0) return unpack_file(unpacking, path, place);
+    AORTA_TRY(take_input(unpacking, &input));
+    aorta_status status = unpack_file(unpacking, input, place);
+    free(input);
+    return status;
+}
+
+/* ---- names ---- */
+
+/* Replaces each path of the folder by the name that the user gave. Files unpacked from unpacked files are newer, so the
+ * newest name is replaced first. NULL: no memory. */
+static char *shown_text(const struct aorta_unpacking *unpacking, const char *text) {
+    char *shown = strdup(text);
+    for (size_t i = unpacking->count; shown && i > 0; i--) {
+        const struct aorta_unpacked_name *name = &unpacking->names[i - 1];
+        const size_t length = strlen(name->path);
+        struct aorta_text out = {0};
+        const char *at = shown, *found;
+        while ((found = strstr(at, name->path)) != NULL) {
+            const bool whole = !found[length] || !strchr("0123456789", found[length]);
+            aorta_text_printf(&out, "%.*s%s", (int)(found - at), at, whole ? name->shown : name->path);
+            at = found + length;
+        }
+        aorta_text_printf(&out, "%s", at);
+        aorta_status status = aorta_text_take(&out, &shown);
+        if (!status) continue;
+        aorta_status_free(status);
+        free(shown);
+        return NULL;
+    }
+    return shown;
+}
+
+/* The first trace names what was skipped. */
+static aorta_status note_skipped(const struct aorta_unpacking *unpacking, struct aorta_trace *trace) {
+    const struct aorta_skipped *skipped = &unpacking->skipped;
+    if (!skipped->count) return NULL;
+    AORTA_TRY(aorta_text_check(&skipped->names));
+    char *names = shown_text(unpacking, skipped->names.data);
+    free(trace->skipped);
+    if (!names || asprintf(&trace->skipped, "not read: %s", names) < 0) trace->skipped = NULL;
+    free(names);
+    if (!trace->skipped) return no_memory();
+    aorta_make_printable(trace->skipped, strlen(trace->skipped), false);
+    trace->warnings[AORTA_REASON_SKIPPED] =
+        (struct aorta_trace_warning){.count = (int64_t)skipped->count, .offset = -1};
+    return NULL;
+}
+
+aorta_status aorta_unpack_name_traces(const struct aorta_unpacking *unpacking, size_t from) {
+    const struct aorta_trace_list *list = unpacking->list;
+    if (from < list->count) AORTA_TRY(note_skipped(unpacking, list->items[from]));
+    for (size_t i = from; unpacking->count && i < list->count; i++) {
+        struct aorta_trace *trace = list->items[i];
+        if (!list->unpacked || strncmp(trace->path, list->unpacked->path, strlen(list->unpacked->path)) != 0) continue;
+        char *shown = shown_text(unpacking, trace->path);
+        if (!shown) return no_memory();
+        trace->unpacked = trace->path;
+        trace->path = shown;
+    }
+    return NULL;
+}
+
+aorta_status aorta_unpack_name_failure(const struct aorta_unpacking *unpacking, aorta_status status) {
+    char *shown = status && unpacking->count ? shown_text(unpacking, aorta_status_message(status)) : NULL;
+    if (!shown) return status;
+    aorta_status named =
+        aorta_error_at(aorta_status_file(status), aorta_status_line(status), aorta_status_code(status), "%s", shown);
+    free(shown);
+    aorta_status_free(status);
+    return named;
+}

@@ -1,0 +1,35 @@
+/* What events of XLA's profiler mean (JAX, TensorFlow), whichever file has them: its JSON or its XSpace. */
+#ifndef AORTA_TRACE_XLA_H
+#define AORTA_TRACE_XLA_H
+
+#include "trace/builder.h"
+
+/* Bytes that end with no NUL; what follows them in memory is no digit. */
+struct aorta_xla_text {
+    const char *bytes; /* NULL: absent */
+    size_t length;
+};
+
+/* The number behind a beginning: "/device:GPU:0", "Stream #14(Compute)". -1: another text. */
+int64_t aorta_xla_number_after(struct aorta_xla_text text, const char *begin);
+
+struct aorta_xla_event {
+    int64_t start_ns, end_ns;
+    struct aorta_xla_text name;
+    uint32_t text; /* the name in the builder */
+    uint64_t correlation;
+    struct aorta_xla_text details; /* of a kernel, copy or fill: "size:2097152 …", "grid:40,1,1 block:256,1,1" */
+    struct aorta_xla_text hlo;     /* the operation that it belongs to: "all-gather-start.3" */
+    bool graph;                    /* a node of a graph */
+    int64_t step;                  /* step_num; -1: none */
+    int64_t offset;                /* in the file */
+};
+
+/* On a stream of a device. */
+void aorta_xla_add_work(struct aorta_trace_builder *builder, const struct aorta_xla_event *event, int64_t device,
+                        int64_t stream);
+/* On a thread of the host: a launch bears the kernel's name and shares its number; the rest is what XLA, or the
+ * program, marked. */
+void aorta_xla_add_host(struct aorta_trace_builder *builder, const struct aorta_xla_event *event, uint32_t thread);
+
+#endif

@@ -1,0 +1,362 @@
+/* XSpace, what XLA's profiler writes itself (HOST.xplane.pb): planes (a device, the host), their lines (a stream, a
+ * thread) and events, whose names and arguments are numbers of the plane's tables. Source:
+ * tsl/profiler/protobuf/xplane.proto, and files of JAX on an H100 and eight MI300X.
+ *
+ *     XSpace   1 planes, 4 hostnames
+ *     XPlane   2 name, 3 lines, 4 event_metadata, 5 stat_metadata (maps: 1 key, 2 value), 6 stats
+ *     XLine    1 id, 2 name, 3 timestamp_ns, 4 events
+ *     XEvent   1 metadata_id, 2 offset_ps, 3 duration_ps, 4 stats
+ *     XStat    1 metadata_id, 2 double, 3 uint64, 4 int64, 5 text, 7 number of a name in stat_metadata
+ *     X…Metadata  1 id, 2 name
+ *
+ * A plane's tables follow its lines, so a plane is walked twice, and the file is in memory. */
+#include "base/array.h"
+#include "trace/proto.h"
+#include "trace/reader.h"
+#include "trace/source.h"
+#include "trace/xla.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLANES = 1 };
+enum { PLANE_NAME = 2, PLANE_LINES, PLANE_EVENT_NAMES, PLANE_STAT_NAMES, PLANE_STATS };
+enum { LINE_ID = 1, LINE_NAME, LINE_START, LINE_EVENTS };
+enum { EVENT_NAME = 1, EVENT_OFFSET, EVENT_DURATION, EVENT_STATS };
+enum { STAT_NAME = 1, STAT_DOUBLE, STAT_UNSIGNED, STAT_SIGNED, STAT_TEXT, STAT_BYTES, STAT_REFERENCE };
+enum { KEY = 1, VALUE = 2, METADATA_NAME = 2 };
+
+/* A name of a plane's table; its text in the builder once it is used. */
+struct name {
+    uint64_t id;
+    struct aorta_xla_text text;
+    uint32_t number;
+};
+struct names {
+    struct name *items; /* ascending id */
+    size_t count, capacity;
+};
+
+/* The arguments that are read. */
+enum stat { STEP, DETAILS, GRAPH_NODE, CORRELATION, HLO, STATS };
+static const struct {
+    const char *name;
+    enum stat stat;
+} stat_names[] = {
+    {"correlation_id", CORRELATION}, {"cuda_graph_node_id", GRAPH_NODE}, {"kernel_details", DETAILS}, {"hlo_op", HLO},
+    {"memcpy_details", DETAILS},     {"memset_details", DETAILS},        {"step_num", STEP},
+};
+enum { STAT_NAMES = sizeof stat_names / sizeof *stat_names };
+
+struct xplane {
+    const char *path, *bytes;
+    size_t length;
+    struct aorta_trace_builder *builder;
+    struct names events, stats;  /* of the plane at hand */
+    uint64_t wanted[STAT_NAMES]; /* numbers of stat_names there; 0: it has none */
+    int64_t device;              /* -1: the host */
+};
+
+static aorta_status no_memory(const struct xplane *x) {
+    return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", x->path);
+}
+
+static aorta_status broken(const struct xplane *x, const char *at, const char *what) {
+    return AORTA_ERROR(AORTA_FORMAT, "%s: byte %lld: %s is broken, or the file ends in the middle", x->path,
+                       (long long)(at - x->bytes), what);
+}
+
+/* Past the last field: at the end, or where it breaks. */
+static aorta_status check_end(const struct xplane *x, struct aorta_proto message, const char *what) {
+    return message.at == message.end ? NULL : broken(x, message.at, what);
+}
+
+static struct aorta_xla_text text_of(struct aorta_proto bytes) {
+    return (struct aorta_xla_text){bytes.at, (size_t)(bytes.end - bytes.at)};
+}
+
+static bool is(struct aorta_xla_text text, const char *word) {
+    return text.length == strlen(word) && !memcmp(text.bytes, word, text.length);
+}
+
+/* ---- names ---- */
+
+static aorta_status add_name(struct xplane *x, struct names *names, struct aorta_proto entry) {
+    struct aorta_proto_field key = {0}, value, text;
+    if (!aorta_proto_find(entry, VALUE, &value) || !value.bytes.at) return NULL;
+    if (!aorta_proto_find(entry, KEY, &key)) key.value = 0;
+    if (!aorta_proto_find(value.bytes, METADATA_NAME, &text) || !text.bytes.at) text.bytes = (struct aorta_proto){0};
+    if (!aorta_array_fit(&names->items, &names->capacity, names->count + 1, sizeof *names->items)) return no_memory(x);
+    names->items[names->count++] = (struct name){key.value, text_of(text.bytes), AORTA_TRACE_NONE};
+    return NULL;
+}
+
+static int by_id(const void *left, const void *right) {
+    const struct name *a = left, *b = right;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+static struct name *find_name(const struct names *names, uint64_t id) {
+    const struct name key = {.id = id};
+    return names->count ? bsearch(&key, names->items, names->count, sizeof key, by_id) : NULL;
+}
+
+static aorta_status read_names(struct xplane *x, struct aorta_proto plane) {
+    struct aorta_proto_field field;
+    x->events.count = x->stats.count = 0;
+    while (aorta_proto_next(&plane, &field)) {
+        if (field.number == PLANE_EVENT_NAMES && field.bytes.at) AORTA_TRY(add_name(x, &x->events, field.bytes));
+        if (field.number == PLANE_STAT_NAMES && field.bytes.at) AORTA_TRY(add_name(x, &x->stats, field.bytes));
+    }
+    AORTA_TRY(check_end(x, plane, "a plane"));
+    if (x->events.count) qsort(x->events.items, x->events.count, sizeof *x->events.items, by_id);
+    if (x->stats.count) qsort(x->stats.items, x->stats.count, sizeof *x->stats.items, by_id);
+    memset(x->wanted, 0, sizeof x->wanted);
+    for (size_t i = 0; i < x->stats.count; i++)
+        for (size_t k = 0; k < STAT_NAMES; k++)
+            if (is(x->stats.items[i].text, stat_names[k].name)) x->wanted[k] = x->stats.items[i].id;
+    return NULL;
+}
+
+/* A stat's text: its own, or the name that it points to. */
+static struct aorta_xla_text stat_text(const struct xplane *x, struct aorta_proto_field value) {
+    if (value.number == STAT_TEXT && value.bytes.at) return text_of(value.bytes);
+    const struct name *name = value.number == STAT_REFERENCE ? find_name(&x->stats, value.value) : NULL;
+    return name ? name->text : (struct aorta_xla_text){0};
+}
+
+/* A number, also one that is written as a text; -1: none, or too large. */
+static int64_t stat_number(const struct xplane *x, struct aorta_proto_field value) {
+    const bool number = value.number == STAT_UNSIGNED || value.number == STAT_SIGNED;
+    if (number && !value.bytes.at) return value.value <= INT64_MAX ? (int64_t)value.value : -1;
+    return aorta_xla_number_after(stat_text(x, value), "");
+}
+
+/* ---- events ---- */
+
+/* The stats that are read of an event, by enum stat; number 0: it has none. */
+static aorta_status read_stats(struct xplane *x, struct aorta_proto stat, struct aorta_proto_field values[STATS]) {
+    struct aorta_proto_field field, value = {0};
+    uint64_t id = 0;
+    while (aorta_proto_next(&stat, &field))
+        if (field.number == STAT_NAME)
+            id = field.value;
+        else
+            value = field;
+    for (size_t k = 0; id && k < STAT_NAMES; k++)
+        if (x->wanted[k] == id) values[stat_names[k].stat] = value;
+    return check_end(x, stat, "an argument of an event");
+}
+
+struct raw_event {
+    uint64_t name, offset_ps, duration_ps;
+    bool lasts; /* else it is a moment */
+    struct aorta_proto_field stats[STATS];
+};
+
+static aorta_status read_event(struct xplane *x, struct aorta_proto event, struct raw_event *raw) {
+    struct aorta_proto_field field;
+    *raw = (struct raw_event){0};
+    while (aorta_proto_next(&event, &field)) {
+        if (field.number == EVENT_NAME) raw->name = field.value;
+        if (field.number == EVENT_OFFSET) raw->offset_ps = field.value;
+        if (field.number == EVENT_DURATION) {
+            raw->duration_ps = field.value;
+            raw->lasts = true;
+        }
+        if (field.number == EVENT_STATS && field.bytes.at) AORTA_TRY(read_stats(x, field.bytes, raw->stats));
+    }
+    return check_end(x, event, "an event");
+}
+
+/* A line: the stream of a device or the thread of the host. */
+struct line {
+    int64_t start_ns, stream;
+    uint32_t thread;
+    const char *at;
+};
+
+/* In ns, whose picoseconds are cut off as in XLA's JSON. False: beyond all times. */
+static bool times_of(const struct line *line, const struct raw_event *raw, struct aorta_xla_event *event) {
+    enum { PS = 1000 };
+    if (!aorta_trace_times_fit(line->start_ns, line->start_ns)) return false;
+    if (raw->offset_ps > INT64_MAX / 4 || raw->duration_ps > INT64_MAX / 4) return false;
+    event->start_ns = line->start_ns + (int64_t)(raw->offset_ps / PS);
+    event->end_ns = event->start_ns + (int64_t)(raw->duration_ps / PS);
+    return aorta_trace_times_fit(event->start_ns, event->end_ns);
+}
+
+static void add_event(struct xplane *x, const struct line *line, const struct raw_event *raw, int64_t offset) {
+    struct aorta_xla_event event = {.offset = offset, .step = -1};
+    struct name *name = find_name(&x->events, raw->name);
+    const bool work = x->device >= 0;
+    const int64_t correlation = raw->stats[CORRELATION].number ? stat_number(x, raw->stats[CORRELATION]) : 0;
+    aorta_trace_builder_head(x->builder)->events++;
+    if (!raw->lasts && !work) return;
+    if (!name || !name->text.bytes || !times_of(line, raw, &event)) {
+        aorta_trace_builder_warn(x->builder, work ? AORTA_REASON_BAD_EVENT : AORTA_REASON_ODD_VALUE, offset);
+        return;
+    }
+    if (name->number == AORTA_TRACE_NONE)
+        name->number = aorta_trace_builder_text(x->builder, name->text.bytes, name->text.length);
+    event.name = name->text;
+    event.text = name->number;
+    event.correlation = correlation > 0 ? (uint64_t)correlation : 0;
+    event.graph = raw->stats[GRAPH_NODE].number && raw->stats[GRAPH_NODE].value > 0;
+    event.details = raw->stats[DETAILS].number ? stat_text(x, raw->stats[DETAILS]) : (struct aorta_xla_text){0};
+    event.hlo = raw->stats[HLO].number ? stat_text(x, raw->stats[HLO]) : (struct aorta_xla_text){0};
+    if (raw->stats[STEP].number) event.step = stat_number(x, raw->stats[STEP]);
+    if (work)
+        aorta_xla_add_work(x->builder, &event, x->device, line->stream);
+    else
+        aorta_xla_add_host(x->builder, &event, line->thread);
+}
+
+/* ---- planes ---- */
+
+static aorta_status read_events(struct xplane *x, struct aorta_proto message, const struct line *line) {
+    struct aorta_proto_field field;
+    while (aorta_proto_next(&message, &field)) {
+        struct raw_event raw;
+        if (field.number != LINE_EVENTS || !field.bytes.at) continue;
+        AORTA_TRY(read_event(x, field.bytes, &raw));
+        add_event(x, line, &raw, field.bytes.at - x->bytes);
+    }
+    return check_end(x, message, "a line of a plane");
+}
+
+/* A device's work is on the lines of streams; its other lines repeat it by module and operation. */
+static aorta_status read_line(struct xplane *x, struct aorta_proto message) {
+    struct aorta_proto_field id, name, start;
+    struct line line = {.thread = AORTA_TRACE_NONE, .at = message.at};
+    if (!aorta_proto_find(message, LINE_NAME, &name) || !name.bytes.at) name.bytes = (struct aorta_proto){0};
+    if (!aorta_proto_find(message, LINE_ID, &id)) id.value = 0;
+    line.start_ns = aorta_proto_find(message, LINE_START, &start) ? (int64_t)start.value : 0;
+    const struct aorta_xla_text text = text_of(name.bytes);
+    line.stream = text.length ? aorta_xla_number_after(text, "Stream #") : -1;
+    if (x->device >= 0 && line.stream < 0) return NULL;
+    if (x->device < 0) {
+        line.thread = aorta_trace_builder_thread(x->builder, -1, (int64_t)id.value);
+        if (text.length)
+            aorta_trace_builder_thread_name(x->builder, line.thread,
+                                            aorta_trace_builder_text(x->builder, text.bytes, text.length));
+    }
+    return read_events(x, message, &line);
+}
+
+/* The plane's own arguments; number 0: it has none of this name. */
+static struct aorta_proto_field plane_stat(const struct xplane *x, struct aorta_proto plane, const char *name) {
+    struct aorta_proto_field field, id;
+    while (aorta_proto_next(&plane, &field)) {
+        if (field.number != PLANE_STATS || !field.bytes.at || !aorta_proto_find(field.bytes, STAT_NAME, &id)) continue;
+        const struct name *found = find_name(&x->stats, id.value);
+        struct aorta_proto stat = field.bytes;
+        if (!found || !is(found->text, name)) continue;
+        while (aorta_proto_next(&stat, &field))
+            if (field.number != STAT_NAME) return field;
+    }
+    return (struct aorta_proto_field){0};
+}
+
+static int32_t small_stat(const struct xplane *x, struct aorta_proto plane, const char *name) {
+    const int64_t number = stat_number(x, plane_stat(x, plane, name));
+    return number >= 0 && number <= INT32_MAX ? (int32_t)number : -1;
+}
+
+static void add_device(struct xplane *x, struct aorta_proto plane) {
+    const struct aorta_xla_text name = stat_text(x, plane_stat(x, plane, "gpu_device_name"));
+    const struct aorta_trace_device device = {
+        .id = x->device,
+        .name = name.length ? aorta_trace_builder_text(x->builder, name.bytes, name.length) : AORTA_TRACE_NONE,
+        .memory_bytes = stat_number(x, plane_stat(x, plane, "memory_size")),
+        .multiprocessors = small_stat(x, plane, "core_count"),
+        .major = small_stat(x, plane, "compute_cap_major"),
+        .minor = small_stat(x, plane, "compute_cap_minor"),
+    };
+    aorta_trace_builder_device(x->builder, &device);
+}
+
+/* Lines count from the start of the profile, which this plane has as time of day. */
+static void set_base(struct xplane *x, struct aorta_proto plane) {
+    const int64_t start_ns = stat_number(x, plane_stat(x, plane, "profile_start_time"));
+    if (start_ns > 0 && aorta_trace_times_fit(start_ns, start_ns))
+        aorta_trace_builder_head(x->builder)->base_ns = start_ns;
+}
+
+static aorta_status read_plane(struct xplane *x, struct aorta_proto plane) {
+    struct aorta_proto_field field;
+    if (!aorta_proto_find(plane, PLANE_NAME, &field) || !field.bytes.at) return NULL;
+    const struct aorta_xla_text name = text_of(field.bytes);
+    const bool base = is(name, "Task Environment"), host = is(name, "/host:CPU");
+    x->device = name.length ? aorta_xla_number_after(name, "/device:GPU:") : -1;
+    if (x->device < 0 && !host && !base) return NULL;
+    AORTA_TRY(read_names(x, plane));
+    if (base) set_base(x, plane);
+    if (x->device >= 0) add_device(x, plane);
+    while (!base && aorta_proto_next(&plane, &field))
+        if (field.number == PLANE_LINES && field.bytes.at) AORTA_TRY(read_line(x, field.bytes));
+    return NULL;
+}
+
+/* With `recover` the planes, and of the one that breaks the events, before a break are used. */
+static aorta_status read_space(struct xplane *x, bool recover) {
+    struct aorta_proto space = {x->bytes, x->bytes + x->length};
+    struct aorta_proto_field field;
+    aorta_status status = NULL;
+    while (!status && aorta_proto_next(&space, &field))
+        if (field.number == PLANES && field.bytes.at) status = read_plane(x, field.bytes);
+    const bool cut = !status && space.at < space.end;
+    if (cut) status = broken(x, space.at, "a plane");
+    if (aorta_status_code(status) != AORTA_FORMAT || !recover) return status;
+    aorta_trace_builder_warn(x->builder, cut ? AORTA_REASON_TRUNCATED : AORTA_REASON_MALFORMED, space.at - x->bytes);
+    aorta_status_free(status);
+    return NULL;
+}
+
+/* ---- the file ---- */
+
+static aorta_status build(struct xplane *x, const struct aorta_trace_options *options, struct aorta_trace_list *list) {
+    struct aorta_trace *trace;
+    AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_XPLANE, x->path, options, &x->builder));
+    aorta_trace_builder_head(x->builder)->bytes_read = (int64_t)x->length;
+    aorta_status status = read_space(x, options && options->recover);
+    if (status) {
+        aorta_trace_builder_destroy(x->builder);
+        return status;
+    }
+    AORTA_TRY(aorta_trace_builder_finish(x->builder, &trace));
+    return aorta_trace_list_add(list, trace);
+}
+
+static aorta_status read_file(const char *path, const struct aorta_trace_options *options,
+                              struct aorta_trace_list *list) {
+    struct xplane x = {.path = path};
+    char *bytes = NULL;
+    aorta_status status = aorta_source_load(path, &bytes, &x.length);
+    x.bytes = bytes;
+    if (!status) status = build(&x, options, list);
+    free(bytes);
+    free(x.events.items);
+    free(x.stats.items);
+    return status;
+}
+
+/* The first plane's name, which follows its id. */
+static bool recognises(const char *head, size_t length) {
+    static const char *const begins[] = {"/host:", "/device:", "Task Environment"};
+    struct aorta_proto space = {head, head + length};
+    uint64_t key, size;
+    if (!aorta_proto_varint(&space, &key) || key != (PLANES << 3 | 2) || !aorta_proto_varint(&space, &size))
+        return false;
+    struct aorta_proto_field field = {0};
+    while (field.number < PLANE_NAME && aorta_proto_next(&space, &field))
+        if (field.number == PLANE_NAME && field.bytes.at)
+            for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+                if (text_of(field.bytes).length >= strlen(begins[i]) &&
+                    !memcmp(field.bytes.at, begins[i], strlen(begins[i])))
+                    return true;
+    return false;
+}
+
+/* Yields to the JSON of the same run, which JAX writes into the same folder. */
+const struct aorta_trace_reader aorta_trace_reader_xplane = {recognises, read_file, NULL, false, true};

@@ -1,0 +1,121 @@
+#include "verdict/devices.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE NAN
+static const struct row {
+    const char *name, *source, *words[2], *without;
+    int major, minor, multiprocessors, gigabytes;
+    double tflops[AORTA_ARITHMETIC_COUNT], gbytes_per_s;
+} rows[] = {
+#define DEVICE(name, source, word, other, without, major, minor, units, gigabytes, fp64, fp32, tf32, fp16, bf16, fp8,  \
+               fp6, fp4, bandwidth)                                                                                    \
+    {name,     source,    {word, other},                                                                               \
+     without,  major,     minor,                                                                                       \
+     units,    gigabytes, {fp64, fp32, tf32, fp16, bf16, fp8, fp6, fp4},                                               \
+     bandwidth},
+#include "verdict/devices.def"
+#undef DEVICE
+};
+
+/* Whether a word stands in the name on its own, in whatever case. */
+static bool has_word(const char *name, const char *word) {
+    size_t length = strlen(word);
+    if (!length) return false;
+    for (const char *at = name; (at = strcasestr(at, word)); at++) {
+        bool begins = at == name || !isalnum((unsigned char)at[-1]);
+        if (begins && !isalnum((unsigned char)at[length])) return true;
+    }
+    return false;
+}
+
+/* "80GB" in a name; -1: none. */
+static int64_t bytes_in_name(const char *name) {
+    for (const char *at = name; (at = strcasestr(at, "GB")); at++) {
+        const char *digits = at;
+        while (digits > name && isdigit((unsigned char)digits[-1])) digits--;
+        if (digits < at) return strtoll(digits, NULL, 10) * 1000000000;
+    }
+    return -1;
+}
+
+/* Names that drivers give to any device of an architecture. */
+static bool is_generic(const char *name) {
+    return strncmp(name, "gfx", 3) == 0 || strcmp(name, "AMD Radeon Graphics") == 0;
+}
+
+/* "gfx90a:sramecc+:xnack-" is 9, 0. */
+static bool fits_architecture(const struct row *row, const struct aorta_device_facts *device) {
+    if (strncmp(device->name, "gfx", 3) == 0) {
+        const char *digits = device->name + 3;
+        return digits[0] == '0' + row->major && digits[1] == '0' + row->minor && isalnum((unsigned char)digits[2]) &&
+               (row->major != 9 || row->minor != 0 || digits[2] == 'a');
+    }
+    return device->major == row->major && device->minor == row->minor && device->multiprocessors > 0;
+}
+
+/* A device without a name, which is one of AMD's: all the rest must be known. */
+static bool fits_facts(const struct row *row, const struct aorta_device_facts *device) {
+    return strncmp(row->name, "AMD", 3) == 0 && device->multiprocessors == row->multiprocessors &&
+           device->major == row->major && device->minor == row->minor && device->memory_bytes > 0;
+}
+
+static bool fits_name(const struct row *row, const struct aorta_device_facts *device) {
+    if (!device->name[0]) return fits_facts(row, device);
+    if (is_generic(device->name)) return strncmp(row->name, "AMD", 3) == 0 && fits_architecture(row, device);
+    return has_word(device->name, row->words[0]) && (!row->words[1][0] || has_word(device->name, row->words[1])) &&
+           !has_word(device->name, row->without);
+}
+
+/* Drivers keep some memory back, and count it in other units than data sheets. */
+static bool fits_memory(const struct row *row, int64_t bytes) {
+    return bytes < 0 || (bytes > 0.9e9 * row->gigabytes && bytes < 1.12e9 * row->gigabytes);
+}
+
+static bool same_peaks(const struct row *a, const struct row *b) {
+    for (int i = 0; i < AORTA_ARITHMETIC_COUNT; i++)
+        if (!(a->tflops[i] == b->tflops[i] || (isnan(a->tflops[i]) && isnan(b->tflops[i])))) return false;
+    return a->gbytes_per_s == b->gbytes_per_s;
+}
+
+/* Why the name alone does not do. */
+static const char *find(const struct aorta_device_facts *device, const struct row **found) {
+    const int64_t bytes = device->memory_bytes > 0 ? device->memory_bytes : bytes_in_name(device->name);
+    const char *reason = "the device is not in the table";
+    *found = NULL;
+    if (has_word(device->name, "MIG")) return "a part of the device (MIG): its share of the peaks is not known";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!fits_name(&rows[i], device)) continue;
+        if (device->multiprocessors > 0 && device->multiprocessors != rows[i].multiprocessors) {
+            reason = "another number of multiprocessors than the device of this name: a part of it, or another model";
+            continue;
+        }
+        if (!fits_memory(&rows[i], bytes)) {
+            reason = "another size of memory than the device of this name";
+            continue;
+        }
+        if (*found && !same_peaks(*found, &rows[i])) {
+            *found = NULL;
+            return "several devices have this name, with different peaks";
+        }
+        if (!*found) *found = &rows[i];
+    }
+    return reason;
+}
+
+void aorta_peaks_find(const struct aorta_device_facts *device, struct aorta_peaks *peaks) {
+    const struct row *row = NULL;
+    *peaks = (struct aorta_peaks){.gbytes_per_s = NAN};
+    for (int i = 0; i < AORTA_ARITHMETIC_COUNT; i++) peaks->tflops[i] = NAN;
+    peaks->reason = device->name ? find(device, &row) : "the recording does not name its device";
+    if (!row) return;
+    peaks->device = row->name;
+    peaks->source = row->source;
+    peaks->reason = NULL;
+    peaks->boost_clock = true;
+    memcpy(peaks->tflops, row->tflops, sizeof peaks->tflops);
+    peaks->gbytes_per_s = row->gbytes_per_s;
+}

@@ -1,0 +1,412 @@
+/* The ledger: rules in the table's order, each from what those before it left. */
+#include "verdict/remedies.h"
+
+#include "base/sort.h"
+#include "base/statistics.h"
+#include "verdict/remedy_internal.h"
+#include "verdict/roofline.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum need { NEEDS_NAMES, NEEDS_OPERATIONS, NEEDS_SHAPES };
+
+static const struct {
+    const char *key, *cause, *change;
+    void (*rule)(struct remedy_model *);
+    enum need needs;
+    double least;
+    bool upper, ours;
+} table[AORTA_REMEDY_COUNT] = {
+#define REMEDY(name, key, cause, rule, needs, least, upper, ours, change)                                              \
+    {key, cause, change, rule, NEEDS_##needs, least, upper, ours},
+#include "verdict/remedies.def"
+#undef REMEDY
+};
+
+const char *aorta_remedy_key(enum aorta_remedy remedy) {
+    return table[remedy].key;
+}
+
+const char *aorta_remedy_cause(enum aorta_remedy remedy) {
+    return table[remedy].cause;
+}
+
+const char *aorta_remedy_change(enum aorta_remedy remedy) {
+    return table[remedy].change;
+}
+
+double aorta_remedy_least_share(enum aorta_remedy remedy) {
+    return table[remedy].least;
+}
+
+bool aorta_remedy_is_upper(enum aorta_remedy remedy) {
+    return table[remedy].upper;
+}
+
+/* A cause stands for all of its remedies that are not upper bounds. */
+uint32_t aorta_remedy_find(const char *text) {
+    uint32_t set = 0;
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
+        if (!strcmp(table[i].key, text)) return aorta_remedy_bit((enum aorta_remedy)i);
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
+        if (!strcmp(table[i].cause, text) && !table[i].upper) set |= aorta_remedy_bit((enum aorta_remedy)i);
+    return set;
+}
+
+/* ---- claims ---- */
+
+void aorta_remedy_claim(struct remedy_model *model, size_t number, double new_ns, uint32_t gone) {
+    const struct leaf *leaf = &model->leaves[number];
+    const double saved_ns = model->now_ns[number] - fmax(new_ns, 0);
+    const uint32_t left = aorta_leaf_work(leaf) - model->gone[number];
+    if (!(saved_ns > 0)) return;
+    if (gone > left) gone = left;
+    model->now_ns[number] -= saved_ns;
+    model->gone[number] += gone;
+    const bool again = model->gained_ns[number] > 0; /* by the same remedy */
+    model->claimed[number] = true;
+    model->gained_ns[number] += saved_ns;
+    if (!leaf->counted) return;
+    model->row->then_ns += saved_ns;
+    if (model->rough) model->row->rough_ns += saved_ns;
+    model->row->touched_ns += again ? 0 : leaf->ns;
+    model->row->operations += !again;
+    model->row->gone += gone;
+}
+
+void aorta_remedy_cost(struct remedy_model *model, size_t number, double more_ns) {
+    model->now_ns[number] += more_ns;
+    model->gained_ns[number] -= more_ns;
+    if (model->leaves[number].counted) model->row->then_ns -= more_ns;
+}
+
+/* A remedy that costs more than it saves is none. */
+static void undo(struct remedy_model *model) {
+    for (size_t i = 0; i < model->leaf_count; i++) model->now_ns[i] += model->gained_ns[i];
+    memcpy(model->gone, model->gone_before, model->leaf_count * sizeof *model->gone);
+    memset(model->added, 0, model->leaf_count);
+    memset(model->gained_ns, 0, model->leaf_count * sizeof *model->gained_ns);
+    model->halved = false;
+    *model->row = (struct aorta_remedy_row){.lacks = model->row->lacks};
+}
+
+double aorta_remedy_least(const struct remedy_model *model, double flops, enum leaf_math math, double bytes) {
+    return fmax(flops / model->best[math], bytes / model->stream);
+}
+
+static void forget(struct remedy_model *model) {
+    for (size_t i = 0; i < model->leaf_count; i++) model->now_ns[i] = model->leaves[i].ns;
+    memset(model->gone, 0, model->leaf_count * sizeof *model->gone);
+    memset(model->claimed, 0, model->leaf_count);
+    memset(model->added, 0, model->leaf_count);
+    memset(model->stays, 0, model->leaf_count * sizeof *model->stays);
+    model->attention_fused = model->halved = false;
+}
+
+static const char *lacks(const struct remedy_model *model, enum aorta_remedy remedy) {
+    if (model->own) return NULL; /* rules say nothing of what has no shape */
+    if (table[remedy].needs >= NEEDS_OPERATIONS && !model->operations) return "operations";
+    return table[remedy].needs >= NEEDS_SHAPES && !model->shapes ? "shapes" : NULL;
+}
+
+/* Our own runs have the remedies that a key does. */
+static bool applies(const struct remedy_model *model, enum aorta_remedy remedy) {
+    return !isnan(model->peak[MATH_HALF]) && (!model->own || table[remedy].ours);
+}
+
+static void run_rule(struct remedy_model *model, enum aorta_remedy remedy, struct aorta_remedy_row *row) {
+    memset(model->gained_ns, 0, model->leaf_count * sizeof *model->gained_ns);
+    *row = (struct aorta_remedy_row){.lacks = lacks(model, remedy)};
+    model->row = row;
+    model->rough = false;
+    memcpy(model->gone_before, model->gone, model->leaf_count * sizeof *model->gone);
+    if (!row->lacks && applies(model, remedy)) table[remedy].rule(model);
+    if (row->then_ns < 0) undo(model);
+    row->then_ns /= model->steps;
+    row->rough_ns /= model->steps;
+    row->touched_ns /= model->steps;
+    row->operations /= model->steps;
+    row->gone /= model->steps;
+    row->memory_bytes /= model->steps;
+}
+
+/* ---- the largest operation ---- */
+
+/* Operations alike are one line: of one name and inputs. */
+struct alike {
+    size_t leaf; /* the first */
+    double ns, gained_ns, runs;
+};
+
+static int by_likeness(const struct remedy_model *model, size_t left, size_t right) {
+    const struct leaf *a = &model->leaves[left], *b = &model->leaves[right];
+    const int names = a->name == b->name ? 0 : strcmp(a->name, b->name);
+    if (names) return names;
+    return (a->inputs > b->inputs) - (a->inputs < b->inputs);
+}
+
+static int by_likeness_of(const void *left, const void *right, void *user) {
+    return by_likeness(user, *(const size_t *)left, *(const size_t *)right);
+}
+
+static struct alike largest_group(const struct remedy_model *model, const size_t *order, size_t count) {
+    struct alike best = {0}, own = {0};
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || by_likeness(model, order[i - 1], order[i]) != 0) own = (struct alike){.leaf = order[i]};
+        own.ns += model->leaves[order[i]].ns;
+        own.gained_ns += model->gained_ns[order[i]];
+        own.runs++;
+        if (own.gained_ns > best.gained_ns) best = own;
+    }
+    return best;
+}
+
+static const char *dims_of(const struct remedy_model *model, const struct leaf *leaf) {
+    const struct aorta_trace *trace = model->trace;
+    if (leaf->operation == AORTA_TRACE_NONE) return NULL;
+    const uint32_t inputs = trace->operations[leaf->operation].inputs;
+    if (inputs == AORTA_TRACE_NONE || trace->inputs[inputs].dims == AORTA_TRACE_NONE) return NULL;
+    return aorta_trace_text(trace, trace->inputs[inputs].dims);
+}
+
+static void find_largest(const struct remedy_model *model, struct aorta_remedy_row *row) {
+    size_t *order = model->order, count = 0;
+    for (size_t i = 0; i < model->leaf_count; i++)
+        if (model->gained_ns[i] > 0 && model->leaves[i].counted) order[count++] = i;
+    qsort_r(order, count, sizeof *order, by_likeness_of, (void *)(uintptr_t)model);
+    if (!count) return;
+    const struct alike largest = largest_group(model, order, count);
+    row->largest.name = model->leaves[largest.leaf].name;
+    row->largest.dims = dims_of(model, &model->leaves[largest.leaf]);
+    row->largest.runs = largest.runs / model->steps;
+    row->largest.ns = largest.ns / model->steps;
+    row->kernels_ns = model->row_kernels_ns;
+}
+
+/* ---- rates that the run itself reaches ---- */
+
+static const double BEYOND_CACHES = 100e6; /* bytes: an operation that moves more does so at the memory's rate */
+static const double LARGE_FLOPS = 2e10;
+/* Where the run has too few operations to say, and at most: of the peaks. */
+static const double STREAM_USUAL = 0.85, STREAM_MOST = 0.92;
+static const double PRODUCT_USUAL = 0.72, PRODUCT_MOST = 0.8;
+/* Of the streaming rate: kernels that compilers generate for chains (2.7 to 3.0 of 4.4 TB/s on an H200). */
+static const double GENERATED = 0.67;
+
+/* The rate at a place of the sorted samples, 0 … 1; NaN: fewer than `least`. */
+static double at_place(double *samples, size_t count, size_t least, double place) {
+    if (count < least) return NAN;
+    aorta_sort_double(samples, count);
+    return aorta_percentile_sorted(samples, count, 100 * place);
+}
+
+static double find_stream(const struct remedy_model *model, double *samples) {
+    const double memory = model->peaks.gbytes_per_s;
+    size_t count = 0;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        const bool streams = leaf->kind == LEAF_STREAM || leaf->kind == LEAF_COPY || leaf->kind == LEAF_OPTIMIZER;
+        if (!streams || aorta_leaf_work(leaf) != 1 || !(leaf->bytes > BEYOND_CACHES) || !(leaf->ns > 0)) continue;
+        if (leaf->bytes / leaf->ns < memory) samples[count++] = leaf->bytes / leaf->ns;
+    }
+    const double found = at_place(samples, count, 8, 0.9);
+    return isnan(found) ? STREAM_USUAL * memory : fmin(found, STREAM_MOST * memory);
+}
+
+static double find_best(const struct remedy_model *model, enum leaf_math math, double *samples) {
+    size_t count = 0;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (leaf->kind == LEAF_PRODUCT && leaf->math == math && leaf->flops > LARGE_FLOPS && leaf->ns > 0 &&
+            aorta_remedy_aligned(leaf))
+            samples[count++] = leaf->flops / leaf->ns;
+    }
+    const double found = at_place(samples, count, 3, 0.5);
+    return isnan(found) ? PRODUCT_USUAL * model->peak[math] : fmin(found, PRODUCT_MOST * model->peak[math]);
+}
+
+static void find_rates(struct remedy_model *model) {
+    enum aorta_arithmetic arithmetic[MATH_COUNT] = {AORTA_ARITHMETIC_UNKNOWN, AORTA_IN_FP32, AORTA_IN_TF32,
+                                                    AORTA_IN_BF16, AORTA_IN_FP8};
+    double *samples = model->gained_ns; /* no remedy runs yet */
+    for (int i = 0; i < MATH_COUNT; i++) {
+        const bool known = arithmetic[i] != AORTA_ARITHMETIC_UNKNOWN;
+        if (i == MATH_HALF && isnan(model->peaks.tflops[AORTA_IN_BF16]))
+            arithmetic[i] = AORTA_IN_FP16; /* before Ampere */
+        model->peak[i] = known ? 1e3 * model->peaks.tflops[arithmetic[i]] : NAN;
+        model->best[i] = known ? find_best(model, (enum leaf_math)i, samples) : NAN;
+    }
+    model->stream = find_stream(model, samples);
+    model->fused = GENERATED * model->stream;
+}
+
+/* ---- all of them ---- */
+
+static void run_all(struct aorta_remedies *remedies) {
+    struct remedy_model *model = remedies->model;
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
+        struct aorta_remedy_row *row = &remedies->rows[i];
+        forget(model);
+        run_rule(model, (enum aorta_remedy)i, row);
+        row->alone_ns = row->then_ns;
+        row->then_ns = 0;
+        if (row->alone_ns > 0) find_largest(model, row);
+    }
+    forget(model);
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
+        struct aorta_remedy_row then;
+        if (!(remedies->rows[i].alone_ns > 0) || table[i].upper) continue;
+        run_rule(model, (enum aorta_remedy)i, &then);
+        remedies->rows[i].then_ns = then.then_ns;
+    }
+}
+
+struct aorta_remedies_applied aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set,
+                                                   struct aorta_work_scale *scales) {
+    struct remedy_model *model = remedies->model;
+    struct aorta_remedies_applied applied = {0};
+    forget(model);
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
+        struct aorta_remedy_row row;
+        if (!(set & aorta_remedy_bit((enum aorta_remedy)i))) continue;
+        run_rule(model, (enum aorta_remedy)i, &row);
+        applied.saved_ns += row.then_ns;
+    }
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        const float left = leaf->ns > 0 ? (float)(model->now_ns[i] / leaf->ns) : 1;
+        const uint32_t gone = model->gone[i];
+        applied.gone += leaf->counted ? gone / model->steps : 0;
+        applied.added += leaf->counted && left > 0 ? model->added[i] / model->steps : 0;
+        /* Of several kernels the last ones fall away. */
+        const uint32_t work = aorta_leaf_work(leaf), stay = work - gone;
+        for (uint32_t j = 0, row = leaf->first_work; j < work; j++, row = model->next_work[row])
+            scales[row] = (struct aorta_work_scale){left, j >= stay, j == 0 ? model->added[i] : 0};
+    }
+    if (model->own && set & aorta_remedy_bit(AORTA_REMEDY_BF16)) aorta_remedy_own_gathers(model, scales);
+    return applied;
+}
+
+/* Of products and fused attention without known arithmetic the inputs do not say what they read: weights of experts,
+ * caches. */
+static bool is_sized(const struct leaf *leaf) {
+    const bool multiplies = leaf->kernels_any & (AORTA_KERNEL_PRODUCT | AORTA_KERNEL_FUSED_ATTENTION);
+    return !isnan(leaf->flops) || (!isnan(leaf->bytes) && !multiplies);
+}
+
+/* What bounds an operation; it takes no longer than recorded. */
+static double bound_ns(const struct leaf *leaf, double rate, double bandwidth) {
+    if (!is_sized(leaf)) return leaf->ns;
+    const double arithmetic = leaf->flops > 0 && leaf->math != MATH_NONE ? leaf->flops / rate : 0;
+    const double bound = fmax(arithmetic, leaf->bytes / bandwidth); /* NaN counts as 0 */
+    return bound > 0 && bound < leaf->ns ? bound : leaf->ns;
+}
+
+/* Its arithmetic is in 16 bits or fewer. */
+static bool is_narrow(const struct leaf *leaf) {
+    return leaf->math == MATH_HALF || leaf->math == MATH_FP8 || leaf->kernels_any & AORTA_KERNEL_HALF ||
+           leaf->kernels_any & AORTA_KERNEL_FP8;
+}
+
+static void add_bounds(struct aorta_remedies *remedies) {
+    const struct remedy_model *model = remedies->model;
+    if (isnan(model->peak[MATH_HALF])) remedies->at_peak_ns = remedies->at_reached_ns = NAN;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (!leaf->counted || leaf->kind == LEAF_TRANSFER) continue;
+        remedies->bounded_ns += leaf->ns / model->steps;
+        if (is_sized(leaf)) remedies->sized_ns += leaf->ns / model->steps;
+        remedies->halved_ns += is_narrow(leaf) ? leaf->ns / model->steps : 0;
+        remedies->at_peak_ns += bound_ns(leaf, model->peak[leaf->math], model->peaks.gbytes_per_s) / model->steps;
+        const bool fused = leaf->kind == LEAF_ATTENTION; /* no product's rate */
+        remedies->at_reached_ns +=
+            (fused ? leaf->ns : bound_ns(leaf, model->best[leaf->math], model->stream)) / model->steps;
+    }
+}
+
+static void reserve(struct remedy_model *model) {
+    const struct aorta_trace *trace = model->trace;
+    const size_t texts = aorta_trace_text_count(trace) + 1;
+    model->next_work = aorta_arena_alloc(model->memory, (trace->work_count + 1) * sizeof *model->next_work);
+    model->inputs = aorta_arena_alloc(model->memory, (trace->input_count + 1) * sizeof(struct aorta_inputs *));
+    model->shape_inputs = aorta_arena_alloc(model->memory, (trace->shape_count + 1) * sizeof(struct aorta_inputs *));
+    model->op_bits = aorta_arena_alloc(model->memory, texts * sizeof *model->op_bits);
+    model->kernel_bits = aorta_arena_alloc(model->memory, texts * sizeof *model->kernel_bits);
+}
+
+static void reserve_ledger(struct remedy_model *model) {
+    const size_t leaves = model->leaf_count + 1;
+    model->now_ns = aorta_arena_alloc(model->memory, leaves * sizeof *model->now_ns);
+    model->gained_ns = aorta_arena_alloc(model->memory, leaves * sizeof *model->gained_ns);
+    model->gone = aorta_arena_alloc(model->memory, leaves * sizeof *model->gone);
+    model->gone_before = aorta_arena_alloc(model->memory, leaves * sizeof *model->gone_before);
+    model->claimed = aorta_arena_alloc(model->memory, leaves);
+    model->added = aorta_arena_alloc(model->memory, leaves);
+    model->stays = aorta_arena_alloc(model->memory, leaves * sizeof *model->stays);
+    model->order = aorta_arena_alloc(model->memory, leaves * sizeof *model->order);
+}
+
+static bool has_shapes(const struct aorta_trace *trace) {
+    for (size_t i = 0; i < trace->input_count; i++)
+        if (trace->inputs[i].types != AORTA_TRACE_NONE) return true;
+    return false;
+}
+
+static bool has_operations(const struct aorta_trace *trace) {
+    for (size_t i = 0; i < trace->operation_count; i++)
+        if (!trace->operations[i].range) return true;
+    return false;
+}
+
+static void make(const struct aorta_trace_analysis *analysis, size_t rank, struct aorta_remedies *remedies) {
+    struct remedy_model *model = remedies->model;
+    model->memory = &remedies->memory;
+    model->rank = &analysis->ranks[rank];
+    model->trace = model->rank->trace;
+    model->steps = model->rank->steps ? (double)model->rank->steps : 1;
+    model->own = model->trace->measured != NULL;
+    model->shapes = has_shapes(model->trace);
+    model->operations = has_operations(model->trace);
+    aorta_rank_peaks(analysis, rank, &model->peaks);
+    remedies->no_bf16 = isnan(model->peaks.tflops[AORTA_IN_BF16]);
+    remedies->amd = model->amd = model->peaks.device && !strncmp(model->peaks.device, "AMD", 3);
+    reserve(model);
+    if (!remedies->memory.failed) aorta_remedy_leaves(model, analysis);
+    reserve_ledger(model);
+    if (remedies->memory.failed) return;
+    for (size_t i = 0; i < model->leaf_count; i++)
+        if (model->leaves[i].counted) remedies->kernels_ns += model->leaves[i].ns / model->steps;
+    model->row_kernels_ns = remedies->kernels_ns;
+    find_rates(model);
+    if (isnan(model->peak[MATH_HALF]))
+        remedies->unknown = model->peaks.reason ? model->peaks.reason : "the device's rate in 16 bits is not known";
+    add_bounds(remedies);
+    run_all(remedies);
+    remedies->wide_attention = model->wide_attention;
+}
+
+aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, size_t rank,
+                                 struct aorta_remedies *remedies) {
+    *remedies = (struct aorta_remedies){0};
+    remedies->model = aorta_arena_alloc(&remedies->memory, sizeof *remedies->model);
+    if (remedies->model) make(analysis, rank, remedies);
+    aorta_status status = aorta_arena_check(&remedies->memory, "the remedies");
+    if (status) aorta_remedies_free(remedies);
+    return status;
+}
+
+bool aorta_remedy_row_is_rough(const struct aorta_remedy_row *row) {
+    return row->rough_ns > 0.5 * row->alone_ns;
+}
+
+void aorta_remedies_settle(struct aorta_remedies *remedies) {
+    aorta_arena_free(&remedies->memory);
+    remedies->model = NULL;
+}
+
+void aorta_remedies_free(struct aorta_remedies *remedies) {
+    aorta_remedies_settle(remedies);
+    *remedies = (struct aorta_remedies){0};
+}

@@ -1,0 +1,246 @@
+/* Inside the remedies: what a recorded rank computes, operation by operation, and how rules change it; for this folder
+ * only. */
+#ifndef AORTA_VERDICT_REMEDY_INTERNAL_H
+#define AORTA_VERDICT_REMEDY_INTERNAL_H
+
+#include "base/arena.h"
+#include "trace/operation_inputs.h"
+#include "verdict/remedies.h"
+
+/* What kernels are by their names: bits. */
+enum {
+    AORTA_KERNEL_STREAMS = 1,    /* reads and writes its tensors once or twice: can be part of a larger one */
+    AORTA_KERNEL_CONVERTS = 2,   /* from NCHW to NHWC or back */
+    AORTA_KERNEL_PLAIN_FP32 = 4, /* products in fp32 without matrix units */
+    AORTA_KERNEL_TF32 = 8,
+    AORTA_KERNEL_FUSED_ATTENTION = 16,
+    AORTA_KERNEL_HOST_COPY = 32, /* between host and device, or devices */
+    AORTA_KERNEL_CHANNELS_LAST = 64,
+    AORTA_KERNEL_GENERATED = 128, /* by Triton */
+    AORTA_KERNEL_PRODUCT = 256,
+    AORTA_KERNEL_HALF = 512,       /* products in 16 bits */
+    AORTA_KERNEL_UNALIGNED = 1024, /* products that load element by element */
+    AORTA_KERNEL_FOREACH = 2048,
+    AORTA_KERNEL_SOFTMAX = 4096, /* not its logarithm */
+    AORTA_KERNEL_GROUP_NORM = 8192,
+    AORTA_KERNEL_BATCH_NORM = 16384,
+    AORTA_KERNEL_FP8 = 32768, /* products */
+};
+
+/* What operations are by their names: bits. */
+enum {
+    AORTA_OP_PRODUCT = 1,
+    AORTA_OP_CONVOLUTION = 2,
+    AORTA_OP_ATTENTION = 4,
+    AORTA_OP_COPY = 8,
+    AORTA_OP_TWO_PASSES = 16, /* its reduction spans the tensor: batch, group and instance norms */
+    AORTA_OP_STAYS_FP32 = 32, /* autocast computes it in fp32 */
+    AORTA_OP_OPTIMIZER = 64,
+    AORTA_OP_LOSS = 128,
+    AORTA_OP_BACKWARD = 256,  /* a node of autograd */
+    AORTA_OP_EVALUATES = 512, /* the node's own frame */
+    AORTA_OP_COMPILED = 1024,
+    AORTA_OP_SMALL_OUTPUT = 2048, /* sums */
+    AORTA_OP_IN_PLACE = 4096,
+    AORTA_OP_FILLS = 8192,
+    AORTA_OP_NORM = 16384,
+    AORTA_OP_EMBEDDING_GRADIENT = 32768,
+    AORTA_OP_INDEXES = 65536, /* sorts */
+    AORTA_OP_DROPOUT = 1 << 17,
+    AORTA_OP_FUSED_OPTIMIZER = 1 << 18,
+    AORTA_OP_STACKS = 1 << 19,
+    AORTA_OP_LOG_SOFTMAX = 1 << 20,
+    AORTA_OP_SOFTMAX = 1 << 21,
+    AORTA_OP_EMPTY = 1 << 22,
+    AORTA_OP_DROPOUT_BACKWARD = 1 << 23,
+};
+
+static const uint32_t AORTA_NAME_KNOWN = UINT32_C(1) << 31; /* of the bits of a name: they were found out */
+
+enum leaf_kind {
+    LEAF_STREAM, /* pointwise, reductions, norms: what can be one kernel with its neighbours */
+    LEAF_COPY,   /* of a tensor on the device: layout or type */
+    LEAF_PRODUCT,
+    LEAF_CONVOLUTION,
+    LEAF_ATTENTION, /* fused */
+    LEAF_OPTIMIZER,
+    LEAF_GENERATED, /* compiled: fused already */
+    LEAF_TRANSFER,  /* between host and device */
+    LEAF_OTHER
+};
+
+/* Arithmetic of products as a rule sees it. */
+enum leaf_math { MATH_NONE, MATH_FP32, MATH_TF32, MATH_HALF, MATH_FP8, MATH_COUNT };
+
+struct leaf_tensor {
+    double elements;
+    int bytes; /* of an element */
+    enum aorta_arithmetic arithmetic;
+};
+enum { LEAF_OUTPUTS = 4 };
+
+/* An operation with all kernels that it launched itself; where operations are not known, a kernel. Narrow, as there are
+ * almost as many as kernels. */
+struct leaf {
+    uint32_t operation;             /* row of the trace's operations[]; NONE: not known */
+    uint32_t first_work, last_work; /* rows of the trace's work[], linked by next_work: aorta_leaf_work of them */
+    uint32_t thread;
+    uint32_t kernels, fills;               /* kernels: without copies and fills */
+    uint32_t op, kernels_any, kernels_all; /* bits */
+    uint32_t step;                         /* 1 + the window of the rank; 0: none */
+    enum leaf_kind kind : 8;
+    enum leaf_math math : 8;
+    bool counted; /* in a step that counts */
+    bool gradient, recomputed, in_optimizer, in_loss, in_compiled, in_embedding;
+    uint8_t output_count;
+    const char *name, *kernel;         /* of the operation; of its longest kernel */
+    const struct aorta_inputs *inputs; /* never NULL */
+    struct leaf_tensor *outputs;       /* in the model's memory */
+    int64_t forward, backward;         /* autograd's number: of its own; of the operation whose gradient it makes; -1 */
+    double ns, longest_ns, convert_ns;
+    double flops, bytes; /* NaN: not known */
+    double largest;      /* elements of its largest tensor; 0: not known */
+};
+
+struct remedy_model {
+    const struct aorta_trace *trace;
+    const struct aorta_trace_rank *rank;
+    struct aorta_peaks peaks;
+    double steps, row_kernels_ns; /* the step's kernels */
+    struct leaf *leaves;          /* by thread, in the order of the host */
+    size_t leaf_count;
+    struct aorta_arena *memory;         /* of all this */
+    uint32_t *next_work;                /* by row of the trace's work[] */
+    struct aorta_inputs **inputs;       /* by row of the trace's inputs[]; NULL: not read yet */
+    bool own;                           /* a recorder of ours measured it */
+    struct aorta_inputs **shape_inputs; /* … by row of its shapes[] */
+    uint32_t *op_bits, *kernel_bits;    /* by text */
+    bool shapes, operations;            /* the file has them */
+    size_t *by_backward;                /* leaves of gradients, by the number of their operation */
+    size_t by_backward_count;
+    bool amd;
+
+    /* Rates that this run reaches, or this card would: per ns. */
+    double peak[MATH_COUNT], best[MATH_COUNT];
+    double stream, fused; /* bytes: plain kernels; generated ones */
+
+    /* What remedies before have changed. */
+    bool attention_fused, halved;
+    bool wide_attention; /* any is written out by hand in fp32, which 16 bits widen */
+
+    bool rough; /* what is claimed follows from names: sizes are not known */
+
+    /* The ledger. */
+    double *now_ns;               /* of each leaf */
+    uint32_t *gone, *gone_before; /* kernels of it that fall away; before the remedy that runs */
+    uint8_t *claimed;             /* by a remedy before */
+    bool *stays;                  /* in fp32, whatever the products around it */
+    uint8_t *added;               /* launches that come before it */
+    double *gained_ns;            /* of the remedy that runs */
+    size_t *order;                /* of its leaves */
+    struct chain *chain;          /* of fusion */
+    struct aorta_remedy_row *row; /* of the remedy that runs */
+};
+
+/* ---- leaves (remedy_leaves.c) ---- */
+void aorta_remedy_leaves(struct remedy_model *model, const struct aorta_trace_analysis *analysis);
+/* What a name says, found out once for each text. (remedy_names.c) */
+uint32_t aorta_remedy_find_op_bits(struct remedy_model *model, uint32_t text);
+uint32_t aorta_remedy_find_kernel_bits(struct remedy_model *model, uint32_t text);
+static inline uint32_t aorta_remedy_op_bits(struct remedy_model *model, uint32_t text) {
+    const uint32_t bits = model->op_bits[text];
+    return bits & AORTA_NAME_KNOWN ? bits : aorta_remedy_find_op_bits(model, text);
+}
+static inline uint32_t aorta_remedy_kernel_bits(struct remedy_model *model, uint32_t text) {
+    const uint32_t bits = model->kernel_bits[text];
+    return bits & AORTA_NAME_KNOWN ? bits : aorta_remedy_find_kernel_bits(model, text);
+}
+
+/* How many rows of work are linked: every walk ends after so many. */
+static inline uint32_t aorta_leaf_work(const struct leaf *leaf) {
+    return leaf->kernels + leaf->fills;
+}
+
+/* Of one thread and step. */
+static inline bool aorta_leaves_together(const struct leaf *a, const struct leaf *b) {
+    return a->thread == b->thread && a->step == b->step;
+}
+
+/* ---- tensors ---- */
+double aorta_remedy_elements(const struct aorta_input *input); /* without axes of stride 0 */
+double aorta_remedy_bytes(const struct aorta_input *input);
+const struct aorta_input *aorta_remedy_tensor(const struct leaf *leaf, int number); /* the number-th tensor; NULL */
+/* The two matrices of a product, or input and weight; NULL: not known. */
+const struct aorta_input *aorta_remedy_matrix(const struct leaf *leaf, int which);
+/* All rows begin at multiples of 16 bytes; as they are, and with elements of so many bytes. */
+bool aorta_remedy_aligned(const struct leaf *leaf);
+bool aorta_remedy_aligned_with(const struct leaf *leaf, int bytes);
+
+/* ---- gradients ---- */
+/* Places [at, end) of by_backward[]: gradients of the operations with these numbers, that run after leaf `after`. */
+void aorta_remedy_backward(const struct remedy_model *model, int64_t from, int64_t to, size_t after, size_t *at,
+                           size_t *end);
+
+/* ---- attention ---- */
+/* What a fused attention takes in 16 bits; NaN: its arithmetic is not known. */
+double aorta_remedy_attention_ns(const struct remedy_model *model, const struct leaf *leaf);
+/* In 16 bits: what scaled_dot_product_attention itself wrote out, having no kernel for its type, becomes fused, and so
+ * does what the remedy for attention has changed. */
+/* Attention that scaled_dot_product_attention writes out in any type, as it has a bias for each head, computes in fp32
+ * all the same: sets `stays`. */
+/* Of attention that is written out by hand: what follows the softmax, and sums with a bias. */
+void aorta_remedy_mark_staying_attention(struct remedy_model *model);
+void aorta_remedy_cast_attention(struct remedy_model *model); /* … costs casts */
+void aorta_remedy_attention_in_half(struct remedy_model *model);
+
+/* ---- layouts ---- */
+bool aorta_remedy_turns(const struct leaf *leaf); /* a copy whose result lies otherwise */
+/* What a norm takes that reads rows of channels, with `scale` times its bytes. */
+double aorta_remedy_norm_ns(const struct remedy_model *model, const struct leaf *leaf, double scale);
+/* What conversions to NHWC and back take around a convolution on matrix units; 0: it lies so. */
+double aorta_remedy_converting_ns(const struct remedy_model *model, const struct leaf *leaf, double scale);
+
+/* ---- runs of our own recorder (remedy_own.c) ---- */
+/* Sets kind, name, inputs and amounts of a leaf whose kernels are linked; returns its type. */
+enum aorta_arithmetic aorta_remedy_describe_own(struct remedy_model *model, struct leaf *leaf);
+void aorta_remedy_own_attention(struct remedy_model *model);
+/* What a leaf beside the products takes in 16 bits. True: it is a product, which changes its type. */
+void aorta_remedy_own_gathers(const struct remedy_model *model, struct aorta_work_scale *scales);
+bool aorta_remedy_own_bf16(struct remedy_model *model, size_t leaf);
+
+/* ---- recordings without shapes (remedy_unsized.c) ---- */
+/* True: such a recording, and what is claimed from here on is rough. */
+bool aorta_remedy_unsized(struct remedy_model *model);
+void aorta_remedy_unsized_mark_optimizer(struct remedy_model *model);
+void aorta_remedy_unsized_mark_recomputed(struct remedy_model *model);
+void aorta_remedy_unsized_attention(struct remedy_model *model);
+void aorta_remedy_unsized_layout(struct remedy_model *model);
+void aorta_remedy_unsized_optimizer(struct remedy_model *model);
+void aorta_remedy_unsized_fusion(struct remedy_model *model);
+
+/* ---- the ledger (remedies.c) ---- */
+/* The leaf takes so long from here on, if that is less; `gone` of its kernels fall away. */
+void aorta_remedy_claim(struct remedy_model *model, size_t leaf, double new_ns, uint32_t gone);
+/* The leaf takes longer by that: what a remedy costs, which gains nothing in sum where that is more. */
+void aorta_remedy_cost(struct remedy_model *model, size_t leaf, double more_ns);
+double aorta_remedy_least(const struct remedy_model *model, double flops, enum leaf_math math, double bytes);
+
+/* ---- rules: of the table, remedies.def ---- */
+void aorta_remedy_recompute(struct remedy_model *model);
+void aorta_remedy_attention(struct remedy_model *model);
+void aorta_remedy_casts(struct remedy_model *model);
+void aorta_remedy_logits(struct remedy_model *model);
+void aorta_remedy_tf32(struct remedy_model *model);
+void aorta_remedy_bf16(struct remedy_model *model);
+void aorta_remedy_fp8(struct remedy_model *model);
+void aorta_remedy_alignment(struct remedy_model *model);
+void aorta_remedy_layout(struct remedy_model *model);
+void aorta_remedy_optimizer(struct remedy_model *model);
+void aorta_remedy_embedding(struct remedy_model *model);
+void aorta_remedy_library(struct remedy_model *model);
+void aorta_remedy_indexing(struct remedy_model *model);
+void aorta_remedy_batching(struct remedy_model *model);
+void aorta_remedy_waves(struct remedy_model *model);
+void aorta_remedy_fusion(struct remedy_model *model);
+
+#endif

@@ -1,0 +1,399 @@
+/* What only moves: copies that undo each other, the cast of logits, conversions of layout, and chains of pointwise
+ * kernels and reductions that one pass could do. */
+#include "verdict/remedy_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double SMALL = 1e5; /* elements: what is smaller costs its launch, not its bytes */
+
+/* ---- layouts ---- */
+
+struct axis {
+    int64_t stride, size;
+};
+
+/* Axes from the largest stride on, those that lie together joined. Returns their number. */
+static int layout_of(const struct aorta_input *input, struct axis axes[AORTA_INPUT_RANK]) {
+    struct axis sorted[AORTA_INPUT_RANK];
+    int count = 0, joined = 0;
+    for (int i = 0; input->strided && i < input->rank; i++) {
+        if (input->size[i] <= 1) continue;
+        int at = count++;
+        for (; at > 0 && sorted[at - 1].stride < input->stride[i]; at--) sorted[at] = sorted[at - 1];
+        sorted[at] = (struct axis){input->stride[i], input->size[i]};
+    }
+    for (int i = 0; i < count; i++)
+        if (joined && axes[joined - 1].stride == sorted[i].stride * sorted[i].size)
+            axes[joined - 1] = (struct axis){sorted[i].stride, sorted[i].size * axes[joined - 1].size};
+        else
+            axes[joined++] = sorted[i];
+    return joined;
+}
+
+static bool same_layout(const struct aorta_input *a, const struct aorta_input *b) {
+    struct axis x[AORTA_INPUT_RANK], y[AORTA_INPUT_RANK];
+    const int count = layout_of(a, x);
+    if (count != layout_of(b, y)) return false;
+    for (int i = 0; i < count; i++)
+        if (x[i].stride != y[i].stride || x[i].size != y[i].size) return false;
+    return true;
+}
+
+/* ---- copies that undo each other ---- */
+
+/* aten::copy_(to, from) */
+static const struct aorta_input *source_of(const struct leaf *leaf) {
+    return leaf->inputs->count > 1 ? &leaf->inputs->items[1] : NULL;
+}
+
+static const struct aorta_input *target_of(const struct leaf *leaf) {
+    return &leaf->inputs->items[0];
+}
+
+static bool is_copy(const struct remedy_model *model, size_t number) {
+    const struct leaf *leaf = &model->leaves[number];
+    if (leaf->kind != LEAF_COPY || strcmp(leaf->name, "aten::copy_") != 0 || leaf->inputs->count < 2) return false;
+    return target_of(leaf)->tensor && source_of(leaf)->tensor && aorta_remedy_elements(target_of(leaf)) > SMALL &&
+           !model->claimed[number];
+}
+
+/* Whether a copy changes neither type nor layout: what it writes is wanted as it is. */
+static bool is_plain_copy(const struct leaf *leaf) {
+    if (leaf->kind != LEAF_COPY || strcmp(leaf->name, "aten::copy_") != 0 || leaf->inputs->count < 2) return false;
+    const struct aorta_input *from = source_of(leaf), *to = target_of(leaf);
+    if (!from->tensor || !to->tensor || from->bytes != to->bytes || from->arithmetic != to->arithmetic) return false;
+    for (int i = 0; i < from->rank && from->strided && to->strided; i++)
+        if (from->stride[i] != to->stride[i]) return false;
+    return from->rank == to->rank;
+}
+
+bool aorta_remedy_turns(const struct leaf *leaf) {
+    if (leaf->kind != LEAF_COPY || strcmp(leaf->name, "aten::copy_") != 0 || leaf->inputs->count < 2) return false;
+    const struct aorta_input *from = source_of(leaf), *to = target_of(leaf);
+    if (!from->tensor || !to->tensor || !from->strided || !to->strided || from->rank != to->rank) return false;
+    for (int i = 0; i < from->rank; i++)
+        if (from->size[i] > 1 && from->stride[i] != to->stride[i]) return true;
+    return false;
+}
+
+static bool continues(const struct leaf *before, const struct leaf *leaf) {
+    const struct aorta_input *made = target_of(before), *read = source_of(leaf);
+    return aorta_leaves_together(leaf, before) && read->bytes == made->bytes && read->arithmetic == made->arithmetic &&
+           aorta_remedy_elements(made) == aorta_remedy_elements(target_of(leaf)) && same_layout(read, made);
+}
+
+/* The run [first, end) ends as it began: where the layout differs, one copy of it stays. */
+static bool claim_round_trip(struct remedy_model *model, size_t first, size_t end) {
+    const struct aorta_input *a = source_of(&model->leaves[first]), *b = target_of(&model->leaves[end - 1]);
+    int narrowest = a->bytes;
+    double now_ns = 0, left_ns = 0;
+    bool changes = false;
+    if (end - first < 2 || a->bytes != b->bytes || a->arithmetic != b->arithmetic) return false;
+    for (size_t i = first; i < end; i++) {
+        if (target_of(&model->leaves[i])->bytes < narrowest) narrowest = target_of(&model->leaves[i])->bytes;
+        now_ns += model->now_ns[i];
+        changes |= !is_plain_copy(&model->leaves[i]);
+    }
+    if (narrowest < a->bytes || !changes) return false;
+    if (!same_layout(a, b)) left_ns = 2 * aorta_remedy_bytes(a) / model->stream;
+    if (left_ns >= now_ns) return false;
+    for (size_t i = first; i < end; i++) aorta_remedy_claim(model, i, model->now_ns[i] * left_ns / now_ns, 1);
+    return true;
+}
+
+void aorta_remedy_casts(struct remedy_model *model) {
+    for (size_t first = 0; first < model->leaf_count; first++) {
+        size_t end = first;
+        while (end < model->leaf_count && is_copy(model, end) &&
+               (end == first || continues(&model->leaves[end - 1], &model->leaves[end])))
+            end++;
+        for (size_t last = end; last > first + 1; last--) {
+            if (!claim_round_trip(model, first, last)) continue;
+            first = last - 1;
+            break;
+        }
+    }
+}
+
+/* ---- the loss's cast of logits ---- */
+
+static bool widens(const struct leaf *leaf) {
+    const struct aorta_input *from = source_of(leaf);
+    return leaf->kind == LEAF_COPY && !strcmp(leaf->name, "aten::copy_") && from && from->tensor && from->bytes == 2 &&
+           target_of(leaf)->arithmetic == AORTA_IN_FP32;
+}
+
+/* A copy of the same number of elements to fp32 shortly before. */
+static size_t cast_before(const struct remedy_model *model, size_t soft, double elements) {
+    enum { REACH = 24 };
+    for (size_t i = soft; i-- > 0 && soft - i < REACH;) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (!aorta_leaves_together(leaf, &model->leaves[soft])) break;
+        if (widens(leaf) && aorta_remedy_elements(target_of(leaf)) >= elements * 0.95) return i;
+    }
+    return SIZE_MAX;
+}
+
+static size_t log_softmax_backward(const struct remedy_model *model, size_t soft) {
+    size_t at, end;
+    const int64_t number = model->leaves[soft].forward;
+    if (number < 0) return SIZE_MAX;
+    aorta_remedy_backward(model, number, number, soft, &at, &end);
+    for (; at < end; at++)
+        if (model->leaves[model->by_backward[at]].op & AORTA_OP_LOG_SOFTMAX) return model->by_backward[at];
+    return SIZE_MAX;
+}
+
+/* The cast falls away with its gradient's; both softmax kernels read and write half. */
+void aorta_remedy_logits(struct remedy_model *model) {
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        const struct aorta_input *logits = aorta_remedy_tensor(leaf, 0);
+        if (strcmp(leaf->name, "aten::_log_softmax") != 0 || !logits || logits->arithmetic != AORTA_IN_FP32) continue;
+        const size_t cast = cast_before(model, i, aorta_remedy_elements(logits));
+        if (cast == SIZE_MAX || aorta_remedy_elements(logits) < SMALL) continue;
+        const size_t backward = log_softmax_backward(model, i);
+        aorta_remedy_claim(model, cast, 0, 1);
+        aorta_remedy_claim(model, i, model->now_ns[i] / 2, 0);
+        if (backward == SIZE_MAX) continue;
+        aorta_remedy_claim(model, backward, model->now_ns[backward] / 2, 0);
+        /* The next copy of as many elements narrows the gradient. */
+        for (size_t j = backward + 1; j < model->leaf_count && j < backward + 8; j++) {
+            const struct leaf *next = &model->leaves[j];
+            if (next->kind != LEAF_COPY || next->inputs->count < 2 || target_of(next)->bytes != 2) continue;
+            if (source_of(next)->bytes == 4 && aorta_remedy_elements(source_of(next)) >= aorta_remedy_elements(logits))
+                aorta_remedy_claim(model, j, 0, 1);
+            break;
+        }
+    }
+}
+
+/* ---- NCHW ---- */
+
+static bool is_nchw(const struct leaf *leaf) {
+    const struct aorta_input *x = aorta_remedy_matrix(leaf, 0);
+    return x && x->rank == 4 && x->strided && x->size[1] > 1 && x->stride[1] != 1;
+}
+
+/* Norms over rows of channels reach some 0.4 of the streaming rate. */
+double aorta_remedy_norm_ns(const struct remedy_model *model, const struct leaf *leaf, double scale) {
+    static const double ROWS = 0.4, PASSES = 3;
+    return PASSES * scale * aorta_remedy_bytes(aorta_remedy_tensor(leaf, 0)) / (ROWS * model->stream);
+}
+
+static bool halves(const struct remedy_model *model, const struct leaf *leaf) {
+    const struct aorta_input *x = aorta_remedy_tensor(leaf, 0);
+    return model->halved && x && x->arithmetic == AORTA_IN_FP32;
+}
+
+/* PyTorch's group norm works on NCHW: in NHWC it copies its input there and back. */
+static double group_norm_copies_ns(const struct remedy_model *model, const struct leaf *leaf) {
+    const struct aorta_input *x = aorta_remedy_tensor(leaf, 0);
+    return x && strstr(leaf->name, "group_norm") ? 4 * aorta_remedy_bytes(x) / (0.5 * model->stream) : 0;
+}
+
+static bool uses_matrix_units(const struct leaf *leaf) {
+    return leaf->kind == LEAF_CONVOLUTION && (leaf->math == MATH_HALF || leaf->math == MATH_TF32) &&
+           aorta_remedy_matrix(leaf, 0) && aorta_remedy_matrix(leaf, 0)->rank == 4;
+}
+
+static bool worth_nhwc(const struct remedy_model *model) {
+    size_t convolutions = 0, nchw = 0;
+    double saved_ns = 0, copies_ns = 0;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (uses_matrix_units(leaf)) {
+            convolutions++;
+            nchw += is_nchw(leaf);
+            saved_ns += leaf->convert_ns;
+        }
+        copies_ns += group_norm_copies_ns(model, leaf);
+    }
+    return convolutions && nchw * 2 >= convolutions && saved_ns > copies_ns;
+}
+
+/* Bilinear interpolation of NHWC takes so long for each element of its larger side: forward, and backward, where
+ * channels are no multiple of 8 longer, as two of 16 bits are added at once (16 to 256 channels, 2 to 8 times as large,
+ * on an H100). Of NCHW neighbours add to one address, and few pixels are few threads. No gradient was seen to take less
+ * than a quarter. NaN: nothing is known. */
+static double interpolation_ns(const struct leaf *leaf) {
+    static const double FORWARD_NS = 8.9e-3, BACKWARD_NS = 14e-3, ODD_NS = 20e-3, ODD_HALF_NS = 45e-3;
+    static const double LEAST = 0.25;
+    const struct aorta_input *x = aorta_remedy_tensor(leaf, 0);
+    if (!x || x->rank != 4 || x->size[1] < 16 || !strstr(leaf->name, "upsample_bilinear2d")) return NAN;
+    const double elements = aorta_remedy_elements(x);
+    if (!strstr(leaf->name, "backward"))
+        return leaf->output_count && leaf->outputs[0].elements > elements ? FORWARD_NS * leaf->outputs[0].elements
+                                                                          : NAN;
+    const double each_ns = x->size[1] % 8 == 0 ? BACKWARD_NS : x->bytes == 2 ? ODD_HALF_NS : ODD_NS;
+    return fmax(elements * each_ns, LEAST * leaf->ns);
+}
+
+void aorta_remedy_layout(struct remedy_model *model) {
+    if (aorta_remedy_unsized(model)) {
+        aorta_remedy_unsized_layout(model);
+        return;
+    }
+    if (!worth_nhwc(model)) return;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (leaf->kind == LEAF_CONVOLUTION && leaf->ns > 0)
+            aorta_remedy_claim(
+                model, i, model->now_ns[i] - aorta_remedy_converting_ns(model, leaf, halves(model, leaf) ? 0.5 : 1), 0);
+        else if (leaf->op & AORTA_OP_TWO_PASSES && !strstr(leaf->name, "group_norm") && aorta_remedy_tensor(leaf, 0) &&
+                 !(leaf->kernels_all & AORTA_KERNEL_CHANNELS_LAST))
+            aorta_remedy_claim(model, i, aorta_remedy_norm_ns(model, leaf, halves(model, leaf) ? 0.5 : 1), 0);
+        const double enlarged_ns = is_nchw(leaf) ? interpolation_ns(leaf) : NAN;
+        if (!isnan(enlarged_ns)) aorta_remedy_claim(model, i, enlarged_ns, 0);
+    }
+}
+
+/* ---- chains ---- */
+
+enum { LONGEST_CHAIN = 256, KINDS = 48 };
+
+/* Tensors of one size and type: how many lie ready, and how many must be read. */
+struct supply {
+    double elements;
+    int bytes, ready, needed, outside;
+};
+
+struct chain {
+    size_t leaves[LONGEST_CHAIN];
+    size_t count;
+    struct supply kinds[KINDS];
+    int kind_count;
+};
+
+static struct supply *kind_in(struct chain *chain, double elements, int bytes) {
+    for (int i = 0; i < chain->kind_count; i++)
+        if (chain->kinds[i].elements == elements && chain->kinds[i].bytes == bytes) return &chain->kinds[i];
+    if (chain->kind_count == KINDS) return &chain->kinds[KINDS - 1];
+    chain->kinds[chain->kind_count] = (struct supply){elements, bytes, 0, 0, 0};
+    return &chain->kinds[chain->kind_count++];
+}
+
+/* Inputs of a leaf that are of the chain's size: of a copy the source alone. */
+static void need_inputs(struct chain *chain, const struct leaf *leaf, double size) {
+    const bool copies = leaf->op & AORTA_OP_COPY && !strcmp(leaf->name, "aten::copy_");
+    for (int i = 0; i < chain->kind_count; i++) chain->kinds[i].needed = 0;
+    for (int i = copies ? 1 : 0; i < leaf->inputs->count; i++) {
+        const struct aorta_input *input = &leaf->inputs->items[i];
+        if (leaf->op & AORTA_OP_FILLS || (!input->tensor && !input->list)) continue;
+        const double elements = aorta_remedy_elements(input);
+        if (elements * 8 >= size) kind_in(chain, elements, input->list ? 4 : input->bytes)->needed++;
+    }
+}
+
+static void pass(struct chain *chain, const struct leaf *leaf, double size) {
+    need_inputs(chain, leaf, size);
+    for (int i = 0; i < chain->kind_count; i++) {
+        struct supply *kind = &chain->kinds[i];
+        const int taken = kind->needed < kind->ready ? kind->needed : kind->ready;
+        if (kind->needed - taken > kind->outside) kind->outside = kind->needed - taken;
+        kind->ready -= taken;
+    }
+    for (int i = 0; i < leaf->output_count; i++)
+        if (leaf->outputs[i].elements * 8 >= size)
+            kind_in(chain, leaf->outputs[i].elements, leaf->outputs[i].bytes)->ready++;
+}
+
+/* Leaves [from, end) of the chain are of one size: one pass over what comes from outside and what goes there. */
+static void claim_chain(struct remedy_model *model, struct chain *chain, size_t from, size_t end, double size) {
+    double now_ns = 0, bytes = 0, again = 0;
+    uint32_t kernels = 0;
+    bool computes = false, turns = false;
+    chain->kind_count = 0;
+    for (size_t i = from; i < end; i++) {
+        const struct leaf *leaf = &model->leaves[chain->leaves[i]];
+        const struct aorta_input *first = aorta_remedy_tensor(leaf, 0);
+        now_ns += model->now_ns[chain->leaves[i]];
+        kernels += leaf->kernels;
+        computes |= !is_plain_copy(leaf);
+        turns |= aorta_remedy_turns(leaf);
+        pass(chain, leaf, size);
+        if (leaf->op & AORTA_OP_TWO_PASSES && first)
+            again += aorta_remedy_bytes(first) * (strstr(leaf->name, "backward") ? 2 : 1);
+    }
+    if (size < SMALL || !computes || (end - from == 1 && kernels < 2)) return;
+    for (int i = 0; i < chain->kind_count; i++)
+        bytes += chain->kinds[i].elements * chain->kinds[i].bytes * chain->kinds[i].outside;
+    const struct leaf *last = &model->leaves[chain->leaves[end - 1]];
+    for (int i = 0; i < last->output_count; i++)
+        if (last->outputs[i].elements * 8 >= size) bytes += last->outputs[i].elements * last->outputs[i].bytes;
+    const double ns = (bytes + again) / (model->fused * (again > 0 ? 0.75 : 1) * (turns ? 0.75 : 1));
+    for (size_t i = from; i < end && ns < now_ns; i++) {
+        const struct leaf *leaf = &model->leaves[chain->leaves[i]];
+        aorta_remedy_claim(model, chain->leaves[i], model->now_ns[chain->leaves[i]] * ns / now_ns,
+                           aorta_leaf_work(leaf) - (i == from));
+    }
+}
+
+struct sized {
+    double size;
+    size_t leaf;
+};
+
+static int by_size(const void *left, const void *right) {
+    const struct sized *a = left, *b = right;
+    if (a->size > b->size || a->size < b->size) return a->size > b->size ? -1 : 1;
+    return (a->leaf > b->leaf) - (a->leaf < b->leaf);
+}
+
+static void fuse_chain(struct remedy_model *model, struct chain *chain) {
+    struct sized order[LONGEST_CHAIN];
+    for (size_t i = 0; i < chain->count; i++)
+        order[i] = (struct sized){model->leaves[chain->leaves[i]].largest, chain->leaves[i]};
+    qsort(order, chain->count, sizeof *order, by_size);
+    for (size_t i = 0; i < chain->count; i++) chain->leaves[i] = order[i].leaf;
+    for (size_t i = 0, end; i < chain->count; i = end) {
+        for (end = i + 1; end < chain->count && order[end].size == order[i].size;) end++;
+        if (order[i].size > 0) claim_chain(model, chain, i, end, order[i].size);
+    }
+    chain->count = 0;
+}
+
+/* torch.exp(x, out=y): the program wants each result stored, and such operations need not follow from each other. By
+ * the number of arguments without that tensor. */
+static bool has_given_output(const struct leaf *leaf) {
+    static const struct {
+        const char *name;
+        int arguments;
+    } pointwise[] = {{"exp", 1}, {"log", 1},  {"sqrt", 1}, {"rsqrt", 1},      {"neg", 1},  {"abs", 1},  {"sin", 1},
+                     {"cos", 1}, {"tanh", 1}, {"silu", 1}, {"reciprocal", 1}, {"relu", 1}, {"gelu", 2}, {"sigmoid", 1},
+                     {"mul", 2}, {"div", 2},  {"pow", 2},  {"add", 3},        {"sub", 3}};
+    const int count = leaf->inputs->count;
+    if (count < 2 || !leaf->inputs->items[count - 1].tensor || strncmp(leaf->name, "aten::", 6) != 0) return false;
+    for (size_t i = 0; i < sizeof pointwise / sizeof *pointwise; i++)
+        if (!strcmp(leaf->name + 6, pointwise[i].name)) return count > pointwise[i].arguments;
+    return false;
+}
+
+static bool can_fuse(const struct leaf *leaf) {
+    return (leaf->kind == LEAF_STREAM || leaf->kind == LEAF_COPY) && !has_given_output(leaf);
+}
+
+/* What is small and computes no product does not end a chain. */
+static bool ends_chain(const struct leaf *leaf) {
+    return !can_fuse(leaf) && (leaf->largest >= SMALL || leaf->flops > 0 || leaf->largest <= 0);
+}
+
+void aorta_remedy_fusion(struct remedy_model *model) {
+    if (aorta_remedy_unsized(model)) {
+        aorta_remedy_unsized_fusion(model);
+        return;
+    }
+    if (!model->chain) model->chain = aorta_arena_alloc(model->memory, sizeof *model->chain);
+    struct chain *chain = model->chain;
+    if (!chain) return;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (i > 0 && !aorta_leaves_together(leaf, &model->leaves[i - 1])) fuse_chain(model, chain);
+        if (model->now_ns[i] <= 0) continue;
+        if (ends_chain(leaf) || chain->count == LONGEST_CHAIN) fuse_chain(model, chain);
+        if (can_fuse(leaf)) chain->leaves[chain->count++] = i;
+    }
+    fuse_chain(model, chain);
+}

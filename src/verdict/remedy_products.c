@@ -1,0 +1,478 @@
+/* Products and convolutions: cheaper arithmetic, rows that begin at 16 bytes, blocks that fill the card, fewer and
+ * larger ones. */
+#include "verdict/remedy_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double MATTERS_FLOPS = 1e8;
+static const double LARGE_FLOPS = 1e10; /* far right of the ridge: reaches what such products reach */
+
+static bool multiplies(const struct leaf *leaf) {
+    return leaf->kind == LEAF_PRODUCT || leaf->kind == LEAF_CONVOLUTION;
+}
+
+/* Of its peak, as recorded. */
+static double efficiency(const struct remedy_model *model, const struct leaf *leaf) {
+    const double share = leaf->flops / leaf->ns / model->peak[leaf->math];
+    return fmin(fmax(share, 0.05), 0.85);
+}
+
+/* Matrix units read rows of channels: what lies otherwise is converted, inputs and output. */
+double aorta_remedy_converting_ns(const struct remedy_model *model, const struct leaf *leaf, double scale) {
+    static const double CONVERTING = 0.6; /* of the streaming rate */
+    const struct aorta_input *x = aorta_remedy_matrix(leaf, 0);
+    if (leaf->kind != LEAF_CONVOLUTION || model->amd || !x || x->rank != 4 || !x->strided) return 0;
+    if (x->size[1] <= 1 || x->stride[1] == 1) return 0;
+    if (leaf->math != MATH_FP32) return leaf->convert_ns * scale;
+    return 2 * leaf->bytes * scale / (CONVERTING * model->stream);
+}
+
+/* Convolutions in groups: their products are as wide as a group, and matrix units work on blocks of 128. */
+static double block_share(const struct leaf *leaf) {
+    static const double BLOCK = 128;
+    const bool backward = strstr(leaf->name, "backward") != NULL;
+    const struct aorta_input *x = aorta_remedy_matrix(leaf, backward), *w = aorta_remedy_matrix(leaf, backward ? 2 : 1);
+    if (leaf->kind != LEAF_CONVOLUTION || leaf->math != MATH_FP32 || !x || !w || x->rank < 3 || w->rank != x->rank)
+        return 1;
+    return w->size[1] < x->size[1] ? fmin(1, (double)w->size[1] / BLOCK) : 1;
+}
+
+/* Large products reach what such products reach; the others keep the share of the peak that they have. */
+static double product_ns(const struct remedy_model *model, const struct leaf *leaf, enum leaf_math math) {
+    static const double CONVOLUTIONS_MOST = 0.45;
+    double share = efficiency(model, leaf);
+    if (leaf->kind == LEAF_CONVOLUTION && leaf->math == MATH_FP32) share = fmin(share, CONVOLUTIONS_MOST);
+    const bool large = leaf->kind == LEAF_PRODUCT && share >= 0.4 && leaf->flops > LARGE_FLOPS;
+    share *= block_share(leaf);
+    const double rate = large ? fmax(model->best[math], share * model->peak[math]) : share * model->peak[math];
+    const bool halves = math == MATH_HALF && (leaf->math == MATH_FP32 || leaf->math == MATH_TF32);
+    double own_ns = fmax(leaf->flops / rate, leaf->bytes * (halves ? 0.5 : 1) / model->stream);
+    /* Rows that miss 16 bytes are loaded in parts, and there are as many of them: all gain is lost where those of fp32
+     * do not. */
+    static const double LOADS_LEFT = 0.7;
+    if (halves && leaf->kind == LEAF_PRODUCT && !aorta_remedy_aligned_with(leaf, 2))
+        own_ns = fmax(own_ns, (aorta_remedy_aligned_with(leaf, 4) ? 1 : LOADS_LEFT) * leaf->ns);
+    return own_ns + (leaf->math == MATH_FP32 ? aorta_remedy_converting_ns(model, leaf, halves ? 0.5 : 1) : 0);
+}
+
+/* Where sizes are not recorded: what was seen of large products and of convolutions (ResNet, U-Net) on an H100. A
+ * convolution of each channel by itself has nothing for matrix units. */
+static double product_by_name_ns(const struct leaf *leaf, enum leaf_math math) {
+    static const double PRODUCT_TF32 = 0.15, CONVOLUTION_TF32 = 0.26, HALF = 0.5;
+    if (strstr(leaf->name, "depthwise") || strstr(leaf->kernel, "depthwise")) return leaf->ns;
+    double left = leaf->math == MATH_FP32 ? (leaf->kind == LEAF_PRODUCT ? PRODUCT_TF32 : CONVOLUTION_TF32) : 1;
+    if (math == MATH_HALF) left *= HALF;
+    return leaf->ns * left;
+}
+
+/* Of volumes with few channels (pictures of three colours in time) cuDNN has none on matrix units for the forward pass:
+ * with 1 to 16 it took 1.6 to 2.8 times as long as in TF32. */
+static bool lacks_kernels(const struct leaf *leaf) {
+    enum { FEW = 16 };
+    const struct aorta_input *x = aorta_remedy_matrix(leaf, 0);
+    return leaf->kind == LEAF_CONVOLUTION && !leaf->gradient && x && x->rank == 5 && x->size[1] <= FEW;
+}
+
+/* Claims what a product takes in another type; false: it is none, or too small. */
+static bool claim_product(struct remedy_model *model, size_t number, enum leaf_math math, double casts_ns) {
+    const struct leaf *leaf = &model->leaves[number];
+    if (!multiplies(leaf) || !(leaf->ns > 0)) return false;
+    if (isnan(leaf->flops)) {
+        model->rough = true;
+        aorta_remedy_claim(model, number, product_by_name_ns(leaf, math), 0);
+        model->rough = false;
+        return true;
+    }
+    if (leaf->flops <= MATTERS_FLOPS || isnan(model->peak[math])) return false;
+    if (math == MATH_HALF && lacks_kernels(leaf)) {
+        static const double MORE = 1.5;
+        if (leaf->math == MATH_TF32) aorta_remedy_cost(model, number, MORE * leaf->ns);
+        return true;
+    }
+    aorta_remedy_claim(model, number, product_ns(model, leaf, math) + casts_ns, 0);
+    return true;
+}
+
+/* PyTorch does not pass its setting on to MIOpen: on AMD, of products only. */
+void aorta_remedy_tf32(struct remedy_model *model) {
+    if (isnan(model->peak[MATH_TF32])) return;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (leaf->math != MATH_FP32 || (model->amd && leaf->kind == LEAF_CONVOLUTION)) continue;
+        (void)claim_product(model, i, MATH_TF32, 0);
+    }
+}
+
+/* ---- bf16 ---- */
+
+/* Autocast casts weights forward, their gradients back, and activations where they meet a product in fp32: in front of
+ * it, with a gradient that is widened, and behind it, where the sum with a residual stream hands back a wide gradient.
+ * Widening kernels reach less of the streaming rate. `wide`: the input is in fp32 still. */
+static double cast_ns(const struct remedy_model *model, const struct leaf *leaf, bool wide) {
+    static const double NARROWS = 6, WIDENS = 6 / 0.6, LINEAR = 12, OTHERS = 1; /* bytes an element */
+    const bool backward = strstr(leaf->name, "backward") != NULL;
+    const struct aorta_input *a = aorta_remedy_matrix(leaf, 0), *b = aorta_remedy_matrix(leaf, backward ? 2 : 1);
+    double bytes = 0;
+    if (leaf->kind == LEAF_CONVOLUTION && b) bytes = NARROWS * aorta_remedy_elements(b);
+    const bool batched = a && b && a->rank > 2 && b->rank > 2; /* of activations alone, which are in 16 bits already */
+    if (leaf->kind == LEAF_PRODUCT && a && b && !batched && !leaf->gradient)
+        bytes = LINEAR * aorta_remedy_elements(b) + (wide ? NARROWS + WIDENS : OTHERS) * aorta_remedy_elements(a);
+    return bytes / model->stream;
+}
+
+/* Launches that autocast adds: weight and bias are cast where they are used, an input that a layer norm left in fp32,
+ * too, and each gradient back. */
+static uint8_t casts_added(const struct remedy_model *model, const struct leaf *leaf, bool layer_norms) {
+    if (leaf->gradient || model->own) return 0;
+    const bool product = leaf->kind == LEAF_PRODUCT;
+    const bool bias = product ? strstr(leaf->name, "addmm") != NULL : aorta_remedy_tensor(leaf, 2) != NULL;
+    const int forward = 1 + bias + layer_norms;
+    return (uint8_t)(model->by_backward_count ? 2 * forward : forward);
+}
+
+static bool first_in_fp32(const struct leaf *leaf) {
+    const struct aorta_input *first = aorta_remedy_tensor(leaf, 0);
+    return first && first->arithmetic == AORTA_IN_FP32;
+}
+
+static bool in_fp32(const struct leaf *leaf) {
+    if (!first_in_fp32(leaf)) return false;
+    for (int i = 0; i < leaf->output_count; i++)
+        if (leaf->outputs[i].arithmetic != AORTA_IN_FP32) return false;
+    return true;
+}
+
+/* Sizes of what norms over the last dimension read: autocast leaves them, and the sums of the residual stream that they
+ * read, in fp32; of norms that are written out (pow, mean, rsqrt, mul) all parts. */
+enum { STREAM_SIZES = 16 };
+struct residual {
+    double sizes[STREAM_SIZES];
+    int written_rank[STREAM_SIZES]; /* of the tensors of a norm that is written out; 0: it is one operation */
+    int count;
+};
+
+static bool is_residual(const struct residual *residual, double elements) {
+    for (int i = 0; i < residual->count; i++)
+        if (residual->sizes[i] == elements) return true;
+    return false;
+}
+
+/* What the mean in front of this rsqrt reads; NULL: it is no norm that is written out. */
+static const struct aorta_input *written_norm(const struct remedy_model *model, size_t number) {
+    enum { BETWEEN = 3 }; /* the sum with epsilon, casts */
+    if (strcmp(model->leaves[number].name, "aten::rsqrt") != 0) return NULL;
+    for (size_t i = number; i > 0 && number - i < BETWEEN; i--)
+        if (!strcmp(model->leaves[i - 1].name, "aten::mean")) return aorta_remedy_tensor(&model->leaves[i - 1], 0);
+    return NULL;
+}
+
+static struct residual find_residual(const struct remedy_model *model) {
+    struct residual residual = {.count = 0};
+    for (size_t i = 0; i < model->leaf_count && residual.count < STREAM_SIZES; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        const struct aorta_input *x = aorta_remedy_tensor(leaf, 0), *written = written_norm(model, i);
+        if (!written && (!x || !(leaf->op & AORTA_OP_NORM) || leaf->op & AORTA_OP_TWO_PASSES)) continue;
+        if (written) x = written;
+        if (leaf->in_optimizer || is_residual(&residual, aorta_remedy_elements(x))) continue;
+        residual.written_rank[residual.count] = written ? x->rank : 0;
+        residual.sizes[residual.count++] = aorta_remedy_elements(x);
+    }
+    return residual;
+}
+
+/* A pointwise operation or sum of a norm that is written out, forward or backward. */
+static bool in_written_norm(const struct residual *residual, const struct leaf *leaf) {
+    static const char *const parts[] = {"aten::mul", "aten::pow", "aten::mean", "aten::sum",
+                                        "aten::neg", "aten::div", "aten::rsqrt"};
+    const struct aorta_input *x = aorta_remedy_tensor(leaf, 0);
+    bool part = false;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) part |= !strcmp(leaf->name, parts[i]);
+    for (int i = 0; x && part && i < residual->count; i++)
+        if (residual->written_rank[i] == x->rank && residual->sizes[i] == leaf->largest) return true;
+    return false;
+}
+
+static bool adds(const struct leaf *leaf) {
+    return !strcmp(leaf->name, "aten::add") || !strcmp(leaf->name, "aten::add_");
+}
+
+/* Gradients are not autocast: sums of them have the type of what they sum. */
+static bool stays_fp32(const struct leaf *leaf) {
+    if (leaf->in_loss || strstr(leaf->name, "max_pool")) return true;
+    if (leaf->op & AORTA_OP_TWO_PASSES) return false;
+    return leaf->op & AORTA_OP_STAYS_FP32 && !(leaf->gradient && leaf->op & AORTA_OP_SMALL_OUTPUT);
+}
+
+/* What a norm of the same input takes in 16 bits, where it reads rows of channels; else PyTorch's own kernel for 16
+ * bits is no faster than cuDNN's for 32. */
+static double norm_left_ns(const struct remedy_model *model, size_t number) {
+    const struct leaf *leaf = &model->leaves[number];
+    const struct aorta_input *x = aorta_remedy_tensor(leaf, 0);
+    if (!strstr(leaf->name, "batch_norm")) return model->now_ns[number] / 2;
+    const bool rows = x && x->rank == 4 && x->strided && x->stride[1] == 1;
+    return rows ? aorta_remedy_norm_ns(model, leaf, 0.5) : model->now_ns[number];
+}
+
+/* Batch norm of NCHW in 16 bits is PyTorch's own, cuDNN's is of fp32 and NHWC. It has a block for each channel, which
+ * takes so long for each of its elements, and reaches so much of the streaming rate where there are many (ResNet-50,
+ * DenseNet, DeepLab and a 3-D ResNet, 64 to 2048 channels, on an H100). */
+static double native_norm_ns(const struct remedy_model *model, const struct leaf *leaf) {
+    static const double BLOCK_NS[2] = {0.98, 1.85}, REACHED[2] = {0.33, 0.45};
+    static const double PASSES[2] = {3, 5}, HALF_BYTES = 2;
+    const struct aorta_input *x = aorta_remedy_tensor(leaf, 0);
+    const bool backward = strstr(leaf->name, "backward") != NULL;
+    if (isnan(model->peaks.tflops[AORTA_IN_BF16])) return 0; /* of fp16 it is cuDNN's, too */
+    if (!x || x->rank < 4 || (x->strided && x->stride[1] == 1) || !strstr(leaf->kernel, "cudnn")) return 0;
+    const double elements = aorta_remedy_elements(x);
+    return fmax(BLOCK_NS[backward] * elements / (double)x->size[1],
+                PASSES[backward] * HALF_BYTES * elements / (REACHED[backward] * model->stream));
+}
+
+/* Sums over rows, and copies that change the layout, take about as long for each element, whatever its size. */
+static double half_ns(const struct remedy_model *model, size_t number) {
+    static const double SUMS = 0.85, TURNED = 0.8;
+    const struct leaf *leaf = &model->leaves[number];
+    if (leaf->op & AORTA_OP_TWO_PASSES) return norm_left_ns(model, number);
+    if (leaf->op & AORTA_OP_SMALL_OUTPUT) return SUMS * model->now_ns[number];
+    return (aorta_remedy_turns(leaf) ? TURNED : 0.5) * model->now_ns[number];
+}
+
+/* What runs between products moves half the bytes then. */
+static void halve_between(struct remedy_model *model) {
+    const struct residual residual = find_residual(model);
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if ((leaf->kind != LEAF_STREAM && leaf->kind != LEAF_COPY) || !(leaf->largest > 1e6)) continue;
+        if (!in_fp32(leaf) && !(leaf->op & AORTA_OP_TWO_PASSES && first_in_fp32(leaf))) continue;
+        if (model->stays[i] || stays_fp32(leaf) || in_written_norm(&residual, leaf)) continue;
+        double left_ns = half_ns(model, i);
+        if (adds(leaf) && is_residual(&residual, leaf->largest)) left_ns = model->now_ns[i] * 0.85;
+        aorta_remedy_claim(model, i, left_ns, 0);
+        const double native_ns = strstr(leaf->name, "batch_norm") ? native_norm_ns(model, leaf) : 0;
+        if (native_ns > model->now_ns[i]) aorta_remedy_cost(model, i, native_ns - model->now_ns[i]);
+    }
+}
+
+/* What the walk over a forward pass has come from: norms leave their result in fp32, products and activations do not.
+ */
+static bool is_wide_after(const struct leaf *leaf, bool wide) {
+    if (leaf->op & AORTA_OP_NORM || !strcmp(leaf->name, "aten::rsqrt")) return true;
+    if (leaf->kind == LEAF_ATTENTION || leaf->kind == LEAF_CONVOLUTION || strstr(leaf->name, "bmm")) return false;
+    static const char *const activations[] = {"gelu", "relu", "silu", "tanh", "sigmoid", "softmax", "clamp_min"};
+    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
+        if (strstr(leaf->name, activations[i])) return false;
+    return wide;
+}
+
+void aorta_remedy_bf16(struct remedy_model *model) {
+    bool any = false, wide = false;
+    const bool layer_norms = !model->own && find_residual(model).count > 0;
+    if (!model->own) aorta_remedy_mark_staying_attention(model);
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (model->own && !aorta_remedy_own_bf16(model, i)) continue;
+        if (!leaf->gradient) wide = is_wide_after(leaf, wide);
+        if (model->stays[i]) continue;
+        if (leaf->kind == LEAF_ATTENTION) {
+            const double ns = aorta_remedy_attention_ns(model, leaf);
+            if (!isnan(ns) && first_in_fp32(leaf)) aorta_remedy_claim(model, i, ns, 0);
+        }
+        if (leaf->math != MATH_FP32 && leaf->math != MATH_TF32) continue;
+        if (!claim_product(model, i, MATH_HALF, model->own ? 0 : cast_ns(model, leaf, wide))) continue;
+        any = true;
+        if (model->shapes) model->added[i] = casts_added(model, leaf, layer_norms);
+    }
+    if (!any || model->own) return;
+    aorta_remedy_attention_in_half(model);
+    halve_between(model);
+    model->halved = true;
+    if (model->shapes) aorta_remedy_cast_attention(model);
+}
+
+void aorta_remedy_fp8(struct remedy_model *model) {
+    if (isnan(model->peak[MATH_FP8])) return;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (leaf->kind != LEAF_PRODUCT || leaf->math != MATH_HALF || !(leaf->flops > 5 * LARGE_FLOPS)) continue;
+        const double rate = model->best[MATH_HALF] / model->peak[MATH_HALF] * model->peak[MATH_FP8];
+        aorta_remedy_claim(model, i, fmax(leaf->flops / rate, leaf->bytes / model->stream), 0);
+    }
+}
+
+/* ---- alignment ---- */
+
+void aorta_remedy_alignment(struct remedy_model *model) {
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        const bool matrix_units = leaf->math == MATH_HALF || leaf->math == MATH_TF32;
+        if (leaf->kind != LEAF_PRODUCT || !matrix_units || aorta_remedy_aligned(leaf) || leaf->flops <= 1e9) continue;
+        if (isnan(leaf->flops)) { /* the kernel's name says so; what padding left of such products was seen */
+            static const double PADDED = 0.17;
+            model->rough = true;
+            aorta_remedy_claim(model, i, leaf->ns * PADDED, 0);
+            model->rough = false;
+            continue;
+        }
+        aorta_remedy_claim(model, i, aorta_remedy_least(model, leaf->flops, leaf->math, leaf->bytes), 0);
+    }
+}
+
+/* ---- the last wave ---- */
+
+/* "192x128" of a kernel's name. */
+static bool tile_of(const char *name, double tile[2]) {
+    enum { LEAST = 16, MOST = 512 };
+    for (const char *at = name; (at = strchr(at, 'x')) != NULL; at++) {
+        const char *first = at;
+        while (first > name && first[-1] >= '0' && first[-1] <= '9') first--;
+        tile[0] = strtod(first, NULL);
+        tile[1] = at[1] >= '0' && at[1] <= '9' ? (double)strtol(at + 1, NULL, 10) : 0;
+        if (first < at && tile[0] >= LEAST && tile[0] <= MOST && tile[1] >= LEAST && tile[1] <= MOST) return true;
+    }
+    return false;
+}
+
+/* Of the product: blocks of a grid may take several tiles each. Libraries see columns as rows. */
+static bool tiles_of(const struct leaf *leaf, double *tiles) {
+    const struct aorta_input *a = aorta_remedy_matrix(leaf, 0), *b = aorta_remedy_matrix(leaf, 1);
+    double tile[2];
+    if (!a || !b || leaf->kernels != 1 || !tile_of(leaf->kernel, tile)) return false;
+    *tiles = ceil((double)b->size[b->rank - 1] / tile[0]) * ceil((double)a->size[a->rank - 2] / tile[1]);
+    for (int i = 0; i < a->rank - 2; i++) *tiles *= (double)a->size[i];
+    return true;
+}
+
+static double multiprocessors(const struct remedy_model *model) {
+    const struct aorta_trace_device *device = aorta_trace_device_of(model->trace, model->rank->device);
+    return device ? device->multiprocessors : -1;
+}
+
+void aorta_remedy_waves(struct remedy_model *model) {
+    const double units = multiprocessors(model);
+    double tiles;
+    if (units <= 0) return;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (leaf->kind != LEAF_PRODUCT || !(leaf->flops > LARGE_FLOPS) || !tiles_of(leaf, &tiles)) continue;
+        const double waves = tiles / units, filled = waves / ceil(waves);
+        if (waves > 4 || filled > 0.8) continue;
+        aorta_remedy_claim(model, i,
+                           fmax(leaf->ns * filled, aorta_remedy_least(model, leaf->flops, leaf->math, leaf->bytes)), 0);
+    }
+}
+
+/* ---- far slower than the run's others ---- */
+
+void aorta_remedy_library(struct remedy_model *model) {
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        const struct aorta_input *a = aorta_remedy_matrix(leaf, 0), *b = aorta_remedy_matrix(leaf, 1);
+        if (leaf->kind != LEAF_PRODUCT || leaf->math == MATH_NONE || !a || !b) continue;
+        if (!(leaf->flops > 2 * LARGE_FLOPS) || !aorta_remedy_aligned(leaf)) continue;
+        const double ns = aorta_remedy_least(model, leaf->flops, leaf->math, leaf->bytes);
+        if (leaf->ns > 2.5 * ns) aorta_remedy_claim(model, i, ns / 0.8, 0);
+    }
+}
+
+/* ---- equal small products ---- */
+
+/* A loop over experts, heads or tables ends where its results are put together. Before that the same operations come
+ * again and again: `period` of them, `repeats` times. */
+struct loop {
+    size_t first, period, repeats;
+};
+
+static bool alike(const struct remedy_model *model, size_t a, size_t b) {
+    const struct leaf *x = &model->leaves[a], *y = &model->leaves[b];
+    return aorta_leaves_together(x, y) && x->inputs == y->inputs && !strcmp(x->name, y->name);
+}
+
+static struct loop loop_before(const struct remedy_model *model, size_t end) {
+    enum { LONGEST_PERIOD = 12 };
+    struct loop best = {.first = end};
+    for (size_t period = 1; period <= LONGEST_PERIOD && period < end; period++) {
+        size_t same = 0, products = 0;
+        while (same + period < end && alike(model, end - 1 - same, end - 1 - same - period)) same++;
+        for (size_t i = 0; i < period; i++) products += model->leaves[end - 1 - i].kind == LEAF_PRODUCT;
+        const size_t repeats = same / period + 1;
+        if (!products || repeats <= best.repeats) continue;
+        best = (struct loop){end - repeats * period, period, repeats};
+        if (same > 0) break; /* twice the period repeats half as often */
+    }
+    return best;
+}
+
+struct same {
+    size_t leaf;
+    const struct aorta_inputs *inputs;
+    const char *name;
+};
+
+static int same_order(const void *left, const void *right) {
+    const struct same *a = left, *b = right;
+    const int names = a->name == b->name ? 0 : strcmp(a->name, b->name);
+    if (names) return names;
+    if (a->inputs != b->inputs) return a->inputs < b->inputs ? -1 : 1;
+    return (a->leaf > b->leaf) - (a->leaf < b->leaf);
+}
+
+/* Leaves alike become one with all their work. */
+static void batch(struct remedy_model *model, struct same *items, size_t count) {
+    qsort(items, count, sizeof *items, same_order);
+    for (size_t i = 0, end; i < count; i = end) {
+        double ns = 0, flops = 0, bytes = 0;
+        for (end = i; end < count && items[end].inputs == items[i].inputs && items[end].name == items[i].name; end++) {
+            const struct leaf *leaf = &model->leaves[items[end].leaf];
+            ns += model->now_ns[items[end].leaf];
+            flops += isnan(leaf->flops) ? 0 : leaf->flops;
+            bytes += isnan(leaf->bytes) ? 0 : leaf->bytes;
+        }
+        const enum leaf_math math = model->leaves[items[i].leaf].math;
+        const double products = flops > 0 && math != MATH_NONE ? flops / (0.7 * model->best[math]) : 0;
+        const double left = fmax(products, bytes / model->stream) + 2e3;
+        for (size_t j = i; j < end && left < ns; j++) {
+            const struct leaf *leaf = &model->leaves[items[j].leaf];
+            aorta_remedy_claim(model, items[j].leaf, model->now_ns[items[j].leaf] * left / ns,
+                               aorta_leaf_work(leaf) - (j == i));
+        }
+    }
+}
+
+static size_t add_backward(const struct remedy_model *model, int64_t from, int64_t to, size_t after, struct same *items,
+                           size_t count, size_t capacity) {
+    size_t at, end;
+    aorta_remedy_backward(model, from, to, after, &at, &end);
+    for (; at < end && count < capacity; at++) {
+        const struct leaf *leaf = &model->leaves[model->by_backward[at]];
+        if (leaf->kind == LEAF_TRANSFER || leaf->in_optimizer) continue;
+        items[count++] = (struct same){model->by_backward[at], leaf->inputs, leaf->name};
+    }
+    return count;
+}
+
+void aorta_remedy_batching(struct remedy_model *model) {
+    enum { FEWEST = 8 };
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        if (!(model->leaves[i].op & AORTA_OP_STACKS)) continue;
+        const struct loop loop = loop_before(model, i);
+        if (loop.repeats < FEWEST) continue;
+        const size_t first = loop.first;
+        const size_t capacity = 16 * (i - first) + 64;
+        struct same *items = malloc(capacity * sizeof *items);
+        model->memory->failed |= !items;
+        if (!items) return;
+        size_t count = 0;
+        int64_t from = INT64_MAX, to = -1;
+        for (size_t j = first; j < i; j++) {
+            const struct leaf *leaf = &model->leaves[j];
+            items[count++] = (struct same){j, leaf->inputs, leaf->name};
+            if (leaf->forward >= 0 && leaf->forward < from) from = leaf->forward;
+            if (leaf->forward > to) to = leaf->forward;
+        }
+        if (to >= 0) count = add_backward(model, from, to, i, items, count, capacity);
+        batch(model, items, count);
+        free(items);
+    }
+}

@@ -1,0 +1,314 @@
+/* Which file is which rank. A run of two ranks in Kineto files of their own, and as tools merge them:
+ *
+ *   rank 0   host 1000  [launch 101][launch 102] ...      device 0   [gemm 150 us][all_reduce 78 us] ...
+ *   rank 1   host 1001  [launch 102][launch 103] ...      device 1   [gemm 150 us][all_reduce 18 us] ...
+ *
+ * Correlations of the ranks have the same numbers for other launches. */
+#include "analysis/analysis.h"
+#include "base/files.h"
+#include "check.h"
+#include "folder.h"
+#include "report/merge.h"
+#include "trace/cycles.h"
+#include "trace/inputs.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+static char folder[FOLDER_PATH];
+
+static int make_folder(void **state) {
+    (void)state;
+    folder_make(folder, "ranks");
+    return 0;
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    return folder_remove(folder);
+}
+
+/* ---- files ---- */
+
+enum { PAIRS = 10 };
+
+struct written {
+    const char *label; /* before processes; NULL: processes are numbers */
+    int rank, process, device;
+    bool says, named;   /* the rank: in the head; at the names of processes */
+    long long ahead_us; /* of its clock */
+    int first_step;
+};
+
+static void put_process(const struct written *w, int process, struct aorta_text *out) {
+    if (w->label)
+        aorta_text_printf(out, "\"pid\": \"%s %d\"", w->label, process);
+    else
+        aorta_text_printf(out, "\"pid\": %d", process);
+}
+
+static void put_event(const struct written *w, const char *category, const char *name, int process, int thread,
+                      long long us, int length_us, struct aorta_text *out) {
+    aorta_text_printf(out,
+                      ",\n{\"ph\": \"X\", \"cat\": \"%s\", \"name\": \"%s\", \"tid\": %d, \"ts\": %lld, \"dur\": %d, ",
+                      category, name, thread, us + w->ahead_us, length_us);
+    put_process(w, process, out);
+}
+
+static void put_launched(const struct written *w, const char *name, int correlation, long long us, int length_us,
+                         struct aorta_text *out) {
+    put_event(w, "cuda_runtime", "cudaLaunchKernel", w->process, 1, us, 3, out);
+    aorta_text_printf(out, ", \"args\": {\"correlation\": %d}}", correlation);
+    put_event(w, "kernel", name, w->device, 7, us + 10, length_us, out);
+    aorta_text_printf(out, ", \"args\": {\"device\": %d, \"stream\": 7, \"correlation\": %d}}", w->device, correlation);
+}
+
+static void put_name(const struct written *w, int process, struct aorta_text *out) {
+    aorta_text_puts(out, ",\n{\"ph\": \"M\", \"name\": \"process_name\", \"ts\": 0, \"tid\": 0, ");
+    put_process(w, process, out);
+    aorta_text_printf(out, ", \"args\": {\"name\": \"python\", \"rank\": %d}}", w->rank);
+}
+
+static void put_events(const struct written *w, struct aorta_text *out) {
+    char step[32];
+    snprintf(step, sizeof step, "ProfilerStep#%d", w->first_step);
+    if (w->named) put_name(w, w->process, out);
+    if (w->named) put_name(w, w->device, out);
+    put_event(w, "user_annotation", step, w->process, 1, 990, 300 * PAIRS, out);
+    aorta_text_puts(out, "}");
+    for (int i = 0; i < PAIRS; i++) {
+        const int correlation = 101 + w->rank + 2 * i;
+        put_launched(w, "gemm", correlation, 1000 + 300 * i, 150 - w->rank, out);
+        put_launched(w, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", correlation + 1, 1160 + 300 * i, 78 - 60 * w->rank,
+                     out);
+    }
+}
+
+static void put_head(const struct written *w, struct aorta_text *out) {
+    aorta_text_printf(out,
+                      "{\"baseTimeNanoseconds\": 0, \"deviceProperties\": [{\"id\": 0, \"name\": \"NVIDIA H100\"}], ");
+    if (w->says) aorta_text_printf(out, "\"distributedInfo\": {\"rank\": %d, \"world_size\": 2}, ", w->rank);
+    aorta_text_puts(out, "\"traceEvents\": [{}");
+}
+
+/* A file of these ranks in one. */
+static void write_file(const char *name, const struct written *ranks, size_t count) {
+    char path[128];
+    struct aorta_text text = {0};
+    put_head(&ranks[0], &text);
+    for (size_t i = 0; i < count; i++) put_events(&ranks[i], &text);
+    aorta_text_puts(&text, "]}\n");
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    check_ok(aorta_file_replace(path, text.data, text.length));
+    aorta_text_free(&text);
+}
+
+static const struct written apart[] = {{.rank = 0, .process = 1000, .device = 0, .says = true},
+                                       {.rank = 1, .process = 1001, .device = 1, .says = true}};
+
+static void write_parts(void) {
+    write_file("run-TP-0.trace.json", &apart[0], 1);
+    write_file("run-TP-1.trace.json", &apart[1], 1);
+}
+
+/* ---- what is read ---- */
+
+struct read {
+    struct aorta_trace_list list;
+    struct aorta_trace_analysis analysis;
+};
+
+static void analyze(struct read *read) {
+    *read = (struct read){0};
+    check_ok(aorta_trace_open_inputs(&(const char *){folder}, 1, NULL, &read->list));
+    check_ok(aorta_trace_analyze(&read->list, NULL, &read->analysis));
+}
+
+static void end(struct read *read) {
+    aorta_trace_analysis_free(&read->analysis);
+    aorta_trace_list_free(&read->list);
+}
+
+/* Two ranks: each has its own work, behind its own launches. */
+static void check_ranks(const struct read *read) {
+    assert_int_equal(read->analysis.rank_count, 2);
+    for (int i = 0; i < 2; i++) {
+        const struct aorta_trace_rank *rank = &read->analysis.ranks[i];
+        assert_int_equal(rank->rank, i);
+        assert_int_equal(rank->work_count, 2 * PAIRS);
+        assert_int_equal(rank->figures.comm_ns, (78 - 60 * i) * 1000 * PAIRS);
+        assert_int_equal(rank->figures.compute_ns, (150 - i) * 1000 * PAIRS);
+        assert_int_equal(rank->trace->call_count, 2 * PAIRS);
+        assert_int_equal(rank->trace->step_count, 1);
+        assert_int_equal(rank->trace->device_count, 1);
+        assert_int_equal(rank->trace->warnings[AORTA_REASON_LAUNCH_AFTER_START].count, 0);
+        for (size_t j = 0; j < rank->work_count; j++)
+            assert_int_equal(rank->work[j].start_ns - rank->trace->calls[rank->work[j].call].start_ns, 10000);
+    }
+}
+
+static void check_repeated(const struct read *read, const char *name) {
+    const struct aorta_trace_warning *warning = &read->list.items[0]->warnings[AORTA_REASON_REPEATED];
+    assert_int_equal(warning->count, 1);
+    assert_non_null(strstr(warning->about, name));
+    for (size_t i = 1; i < read->list.count; i++)
+        assert_int_equal(read->list.items[i]->warnings[AORTA_REASON_REPEATED].count, 0);
+}
+
+/* ---- merged files ---- */
+
+static void a_labelled_file_has_its_ranks(void **state) {
+    (void)state;
+    static const struct written labelled[] = {
+        {.label = "[TP00]", .rank = 0, .process = 1000, .device = 0, .says = true},
+        {.label = "[TP01]", .rank = 1, .process = 1001, .device = 1}};
+    struct read read;
+    write_file("merged.trace.json", labelled, 2);
+    analyze(&read);
+    check_ranks(&read);
+    end(&read);
+}
+
+/* Stages and copies of the model have the same number of TP: ranks are in the order of stage, copy, part. */
+static void labels_of_several_dimensions(void **state) {
+    (void)state;
+    static const struct written labelled[] = {{.label = "[TP00-PP01]", .rank = 1, .process = 1001, .device = 1},
+                                              {.label = "[TP00-PP00]", .rank = 0, .process = 1000, .device = 0}};
+    struct read read;
+    write_file("merged.trace.json", labelled, 2);
+    analyze(&read);
+    check_ranks(&read);
+    end(&read);
+}
+
+/* Devices have the same number on each node. */
+static void devices_are_numbered_per_node(void **state) {
+    (void)state;
+    static const struct written labelled[] = {{.label = "[TP00]", .rank = 0, .process = 1000},
+                                              {.label = "[TP01]", .rank = 1, .process = 1000}};
+    struct read read;
+    write_file("merged.trace.json", labelled, 2);
+    analyze(&read);
+    check_ranks(&read);
+    end(&read);
+}
+
+/* As TraceLens merges: processes moved apart, their rank beside their names. */
+static void processes_with_a_rank(void **state) {
+    (void)state;
+    static const struct written moved[] = {{.rank = 0, .process = 1000, .device = 0, .named = true},
+                                           {.rank = 1, .process = 11001, .device = 10001, .named = true}};
+    struct read read;
+    write_file("merged.trace.json", moved, 2);
+    analyze(&read);
+    assert_int_equal(read.analysis.rank_count, 2);
+    check_ranks(&read);
+    end(&read);
+}
+
+static void a_merged_file_beside_its_ranks_is_left_out(void **state) {
+    (void)state;
+    static const struct written labelled[] = {
+        {.label = "[TP00]", .rank = 0, .process = 1000, .device = 0, .says = true},
+        {.label = "[TP01]", .rank = 1, .process = 1001, .device = 1, .ahead_us = 5}};
+    struct read read;
+    write_parts();
+    write_file("merged.trace.json", labelled, 2);
+    analyze(&read);
+    check_ranks(&read);
+    check_repeated(&read, "merged.trace.json");
+    end(&read);
+}
+
+/* Without labels its ranks are not separate, but all of them are there. */
+static void an_unlabelled_file_beside_its_ranks_is_left_out(void **state) {
+    (void)state;
+    struct read read;
+    write_parts();
+    write_file("all.trace.json", apart, 2);
+    analyze(&read);
+    check_ranks(&read);
+    check_repeated(&read, "all.trace.json");
+    end(&read);
+}
+
+static void our_own_merge_beside_a_rank(void **state) {
+    (void)state;
+    char merged[64], part[64];
+    struct aorta_text report = {0};
+    struct read read;
+    write_parts();
+    snprintf(merged, sizeof merged, "%s/merged.json", folder);
+    snprintf(part, sizeof part, "%s/run-TP-1.trace.json", folder);
+    check_ok(aorta_trace_merge(&(const char *){folder}, 1, merged, NULL, NULL, &report));
+    aorta_text_free(&report);
+    analyze(&read);
+    check_ranks(&read);
+    check_repeated(&read, "merged.json");
+    end(&read);
+    assert_int_equal(remove(part), 0); /* now the merged file has more ranks */
+    analyze(&read);
+    check_ranks(&read);
+    check_repeated(&read, "run-TP-0.trace.json");
+    end(&read);
+}
+
+/* ---- hosts ---- */
+
+/* Names of files have the number of the rank on its host. Both recorded at the same time. */
+static void local_ranks_of_two_hosts(void **state) {
+    (void)state;
+    static const struct written hosts[] = {{.rank = 0, .process = 1}, {.rank = 1, .process = 1}};
+    struct read read;
+    write_file("host_a-rank0.json", &hosts[0], 1);
+    write_file("host_b-rank0.json", &hosts[1], 1);
+    analyze(&read);
+    check_ranks(&read);
+    end(&read);
+}
+
+/* The same names an hour apart are two runs. */
+static void two_runs_of_a_rank_are_refused(void **state) {
+    (void)state;
+    static const struct written runs[] = {{.rank = 0, .process = 1},
+                                          {.rank = 1, .process = 1, .ahead_us = 3600000000ll}};
+    struct aorta_trace_list list = {0};
+    struct aorta_trace_analysis analysis;
+    write_file("run_a-rank0.json", &runs[0], 1);
+    write_file("run_b-rank0.json", &runs[1], 1);
+    check_ok(aorta_trace_open_inputs(&(const char *){folder}, 1, NULL, &list));
+    check_fails(aorta_trace_analyze(&list, NULL, &analysis), AORTA_USAGE, "both of rank 0");
+    aorta_trace_analysis_free(&analysis);
+    aorta_trace_list_free(&list);
+}
+
+/* In containers processes have the same numbers: what was recorded at the same time is no earlier cycle. */
+static void hosts_are_no_cycles(void **state) {
+    (void)state;
+    static const struct written hosts[] = {{.rank = 0, .process = 1}, {.rank = 1, .process = 1, .first_step = 5}};
+    struct read read;
+    write_file("a_1.100.pt.trace.json", &hosts[0], 1);
+    write_file("b_1.100.pt.trace.json", &hosts[1], 1);
+    analyze(&read);
+    assert_int_equal(aorta_trace_take_last_cycle(&read.list), 1);
+    check_ranks(&read);
+    end(&read);
+}
+
+int main(void) {
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(a_labelled_file_has_its_ranks),
+        IN_FOLDER(labels_of_several_dimensions),
+        IN_FOLDER(devices_are_numbered_per_node),
+        IN_FOLDER(processes_with_a_rank),
+        IN_FOLDER(a_merged_file_beside_its_ranks_is_left_out),
+        IN_FOLDER(an_unlabelled_file_beside_its_ranks_is_left_out),
+        IN_FOLDER(our_own_merge_beside_a_rank),
+        IN_FOLDER(local_ranks_of_two_hosts),
+        IN_FOLDER(two_runs_of_a_rank_are_refused),
+        IN_FOLDER(hosts_are_no_cycles),
+    };
+#undef IN_FOLDER
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
