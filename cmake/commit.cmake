@@ -7,4 +7,4 @@ execute_process(
 if(NOT commit)
   set(commit unknown)
 endif()
-file(CONFIGURE OUTPUT ${OUTPUT} CONTENT "#include \"device/environment.h\"\n\nconst char aorta_version[] = \"${VERSION}\", aorta_commit[] = \"${commit}\";\n")
+file(CONFIGURE OUTPUT ${OUTPUT} CONTENT "#include \"device/inventory.h\"\n\nconst char aorta_version[] = \"${VERSION}\", aorta_commit[] = \"${commit}\";\n")

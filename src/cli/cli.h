@@ -120,9 +120,9 @@ struct aorta_cli_line {
 };
 
 /* Fills *values: defaults, then what the line says. Outputs are apart from inputs and from each other by the rows'
- * `path` (config/paths.h). Accepts --name VALUE, --name=VALUE, -n VALUE, -nVALUE; "--" ends
- * the options. An option given twice counts the last time, a list grows. AORTA_USAGE names the option and what is
- * right. Strings and lists in *values live until aorta_cli_free; on failure there is nothing to free. */
+ * `path` (config/option.h). Accepts --name VALUE, --name=VALUE, -n VALUE, -nVALUE; "--" ends the options. An option
+ * given twice counts the last time, a list grows. AORTA_USAGE names the option and what is right. Strings and lists in
+ * *values live until aorta_cli_free; on failure there is nothing to free. */
 AORTA_MUST_USE aorta_status aorta_cli_parse(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,
                                             struct aorta_cli_line *line);
 void aorta_cli_free(struct aorta_cli_line *line);

@@ -2,8 +2,8 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "device/environment.h"
-#include "job/mpirun.h"
+#include "device/inventory.h"
+#include "job/launch.h"
 
 #include <errno.h>
 #include <fcntl.h>

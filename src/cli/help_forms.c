@@ -1,7 +1,7 @@
 /* What --help prints, for other readers than people at a terminal: manual pages, and words for a shell to complete. */
 #include "cli/help_forms.h"
 #include "config/config.h"
-#include "device/environment.h"
+#include "device/inventory.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "cli/hwq.h"
 #include "cli/hwq_workload.h"
 #include "config/config.h"
-#include "device/environment.h"
+#include "device/inventory.h"
 #include "hwq/run.h"
 #include "report/page.h"
 

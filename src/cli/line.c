@@ -2,7 +2,7 @@
 #include "base/lines.h"
 #include "cli/cli.h"
 #include "cli/help_forms.h"
-#include "config/paths.h"
+#include "config/option.h"
 
 #include <stdio.h>
 #include <stdlib.h>

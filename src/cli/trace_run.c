@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "base/lines.h"
 #include "cli/trace_windows.h"
-#include "device/environment.h"
+#include "device/inventory.h"
 #include "record/inject/settings.h"
 #include "report/trace_report.h"
 #include "trace/infer.h"

@@ -1,6 +1,6 @@
 /* `aorta trace run` with ROCm: rocprofv3 around the program, its files read when it ends. */
 #include "cli/trace_run.h"
-#include "job/mpirun.h"
+#include "job/launch.h"
 #include "record/inject/settings.h"
 #include "trace/inputs.h"
 #include "trace/open.h"

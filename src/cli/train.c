@@ -4,10 +4,10 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/train_finish.h"
-#include "config/paths.h"
+#include "config/option.h"
 #include "device/gpu.h"
 #include "report/page.h"
-#include "sparse/sparse.h"
+#include "sparse/options.h"
 
 #include <errno.h>
 #include <stdio.h>

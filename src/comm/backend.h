@@ -2,9 +2,15 @@
 #ifndef AORTA_COMM_BACKEND_H
 #define AORTA_COMM_BACKEND_H
 
+#include "base/dtype.h"
+#include "base/status.h"
 #include "comm/comm.h"
 #include "job/beacon.h"
 #include "job/control.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 /* One collective as its caller described it; checked by comm.c before a backend sees it. All-gathers and
  * reduce-scatters have one or several pieces, all other collectives one. */
@@ -56,5 +62,24 @@ extern const struct aorta_control_transport aorta_control_over_mpi;
 
 /* Ends the process, with or without open groups; does nothing if MPI was never joined. */
 void aorta_mpi_abort(int exit_code);
+
+/* ---- calls that wait for other ranks without end, with a time limit ---- */
+
+/* Runs function(argument) on another thread and waits for its end, for timeout_s at most, and no longer than until
+ * *cancelled is set (NULL: never is). The thread works on a copy of the `bytes` of *argument, which is copied back when
+ * it has ended. 0; ETIMEDOUT or ECANCELED when it has not: the thread is then left alone, so the function touches
+ * nothing but its argument and the library. Another errno when there is no thread. */
+int aorta_bounded(void (*function)(void *argument), void *argument, size_t bytes, double timeout_s,
+                  const _Atomic bool *cancelled);
+
+/* AORTA_TIMEOUT: "NAME: rank 1 of 2 waited 3.0 s for its peers; …". */
+AORTA_MUST_USE aorta_status aorta_bounded_late(const char *name, int rank, int size, double timeout_s);
+
+/* ---- reducing in host memory ---- */
+
+/* out[count] = reduction over blocks[0..ranks) of count elements each, in that order. `out` may be one of the blocks.
+ * Any type but uint8. */
+void aorta_reduce_blocks(void *out, const void *const *blocks, int ranks, size_t count, enum aorta_dtype dtype,
+                         enum aorta_reduction reduction);
 
 #endif

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "comm/backend.h"
-#include "comm/bounded.h"
 
 #include <errno.h>
 #include <stdio.h>

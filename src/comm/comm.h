@@ -32,7 +32,7 @@
 #include "base/collective.h"
 #include "base/dtype.h"
 #include "device/device.h"
-#include "job/leave.h"
+#include "job/control.h"
 #include "job/ranks.h"
 
 struct aorta_comm;

@@ -1,5 +1,5 @@
 /* The MPI backend: joining the other ranks, groups, and the kernel that runs a collective on a stream. */
-#include "comm/bounded.h"
+#include "comm/backend.h"
 #include "comm/mpi_internal.h"
 
 #include <dlfcn.h>

@@ -7,9 +7,9 @@
  * wakes. (So mpi_yield_when_idle is left to Open MPI, which sets it for more ranks than cores.) */
 #include "base/array.h"
 #include "base/clock.h"
+#include "comm/backend.h"
 #include "comm/mpi_internal.h"
-#include "comm/reduce.h"
-#include "job/leave.h"
+#include "job/control.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -403,7 +403,7 @@ aorta_status mpi_run(struct mpi_group *group, const struct aorta_comm_call *call
 
 /* ---- the ranks of a job ----
  * MPI for the ranks of a job, except collectives on streams: small exchanges on the host (job/control.h), and the end
- * of the processes that it has joined (job/leave.h). */
+ * of the processes that it has joined (job/control.h). */
 
 #if __has_include(<sanitizer/lsan_interface.h>)
 #include <sanitizer/lsan_interface.h>

@@ -1,6 +1,6 @@
 /* The library of the NCCL backend, its errors, and calls that are in progress. */
 #include "base/clock.h"
-#include "comm/bounded.h"
+#include "comm/backend.h"
 #include "comm/comm.h"
 #include "comm/nccl_internal.h"
 #include "device/gpu.h"

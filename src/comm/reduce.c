@@ -1,4 +1,4 @@
-#include "comm/reduce.h"
+#include "comm/backend.h"
 
 #include "base/half.h"
 

@@ -1,4 +1,4 @@
-#include "config/paths.h"
+#include "config/option.h"
 
 #include "base/array.h"
 #include "base/files.h"

@@ -2,7 +2,6 @@
 #include "base/array.h"
 #include "base/text.h"
 #include "device/backend.h"
-#include "device/capture.h"
 #include "device/gpu.h"
 
 #include <pthread.h>

@@ -163,7 +163,7 @@ AORTA_MUST_USE aorta_status aorta_event_create(struct aorta_device *device, stru
 /* An event that only orders: asking its time is an error. On a GPU its records cost the stream less. */
 AORTA_MUST_USE aorta_status aorta_event_create_untimed(struct aorta_device *device, struct aorta_event **event);
 /* At any time: records and waits that are queued keep their meaning. */
-void aorta_event_destroy(struct aorta_event *event);
+void aorta_event_destroy(struct aorta_event *event); /* NULL is fine */
 AORTA_MUST_USE aorta_status aorta_event_record(struct aorta_event *event, struct aorta_stream *stream);
 /* Work queued on `stream` from now on waits for the last record of `event` made before this call. An event never
  * recorded causes no wait. */
@@ -191,5 +191,17 @@ bool aorta_stream_capturing(const struct aorta_stream *stream);
 AORTA_MUST_USE aorta_status aorta_graph_launch(struct aorta_graph *graph, struct aorta_stream *stream);
 size_t aorta_graph_node_count(const struct aorta_graph *graph); /* kernels, copies, fills, timestamps, host calls */
 void aorta_graph_destroy(struct aorta_graph *graph);            /* not while it runs */
+
+/* ---- what memory was handed out and given back ---- */
+
+struct aorta_memory_event {
+    int64_t time_ns;                       /* by the host's clock */
+    int64_t bytes;                         /* negative: given back */
+    uint64_t address, allocated, reserved; /* the two after it */
+};
+/* Copies events from number `from` (0: the first of the device) on; returns how many, `capacity` at most. The first
+ * 65536 are known. Any thread. */
+size_t aorta_device_memory_events(struct aorta_device *device, size_t from, struct aorta_memory_event *events,
+                                  size_t capacity);
 
 #endif

@@ -1,7 +1,7 @@
-#include "device/environment.h"
+#include "device/inventory.h"
 
 #include "base/files.h"
-#include "device/inventory.h"
+#include "base/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,113 +51,106 @@ bool aorta_environment_matters(const char *variable) {
     return false;
 }
 
-aorta_status aorta_environment_add(struct aorta_environment *e, const char *section, const char *key,
-                                   const char *value) {
-    if (!value || !*value) return NULL;
+void aorta_environment_add(struct aorta_environment *e, const char *section, const char *key, const char *value) {
+    if (!value || !*value) return;
     struct aorta_environment_item *items =
         aorta_arena_grow(&e->arena, e->items, e->count, &e->capacity, sizeof *e->items);
     if (items) e->items = items;
     const struct aorta_environment_item item = {aorta_arena_strdup(&e->arena, section),
                                                 aorta_arena_strdup(&e->arena, key),
                                                 aorta_arena_strdup(&e->arena, value)};
-    if (!items || !item.section || !item.key || !item.value)
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for the environment of a result");
-    items[e->count++] = item;
-    return NULL;
+    if (!e->arena.failed) items[e->count++] = item;
 }
 
-static aorta_status add_number(struct aorta_environment *e, const char *section, const char *key, long long value) {
+static void add_number(struct aorta_environment *e, const char *section, const char *key, long long value) {
     char text[32];
     snprintf(text, sizeof text, "%lld", value);
-    return aorta_environment_add(e, section, key, text);
+    aorta_environment_add(e, section, key, text);
 }
 
 /* The first line of a file in /proc or /sys, after a prefix; nothing if there is none. */
-static aorta_status add_line(struct aorta_environment *e, const char *section, const char *key, const char *path,
-                             const char *prefix) {
+static void add_line(struct aorta_environment *e, const char *section, const char *key, const char *path,
+                     const char *prefix) {
     char line[256];
     FILE *file = fopen(path, "r");
-    aorta_status status = NULL;
     while (file && fgets(line, sizeof line, file)) {
         if (strncmp(line, prefix, strlen(prefix)) != 0) continue;
         line[strcspn(line, "\n")] = '\0';
         const char *value = line + strlen(prefix);
-        status = aorta_environment_add(e, section, key, value + strspn(value, " \t:"));
+        aorta_environment_add(e, section, key, value + strspn(value, " \t:"));
         break;
     }
     if (file) fclose(file);
-    return status;
 }
 
-static aorta_status add_host(struct aorta_environment *e) {
+static void add_host(struct aorta_environment *e) {
     struct utsname names;
     if (uname(&names) == 0) {
-        AORTA_TRY(aorta_environment_add(e, "host", "name", names.nodename));
-        AORTA_TRY(aorta_environment_add(e, "host", "kernel", names.release));
+        aorta_environment_add(e, "host", "name", names.nodename);
+        aorta_environment_add(e, "host", "kernel", names.release);
     }
-    AORTA_TRY(add_line(e, "host", "processor", "/proc/cpuinfo", "model name"));
-    AORTA_TRY(add_number(e, "host", "processors", sysconf(_SC_NPROCESSORS_ONLN)));
-    AORTA_TRY(add_line(e, "host", "nvidia_module", "/sys/module/nvidia/version", ""));
-    return add_line(e, "host", "amdgpu_module", "/sys/module/amdgpu/version", "");
+    add_line(e, "host", "processor", "/proc/cpuinfo", "model name");
+    add_number(e, "host", "processors", sysconf(_SC_NPROCESSORS_ONLN));
+    add_line(e, "host", "nvidia_module", "/sys/module/nvidia/version", "");
+    add_line(e, "host", "amdgpu_module", "/sys/module/amdgpu/version", "");
 }
 
-static aorta_status add_inventory(struct aorta_environment *e, const struct aorta_gpu_inventory *inventory,
-                                  const struct aorta_device_info *info) {
+static void add_inventory(struct aorta_environment *e, const struct aorta_gpu_inventory *inventory,
+                          const struct aorta_device_info *info) {
     if (!info && inventory->count) {
         const struct aorta_device_info *first = &inventory->devices[0].info;
-        AORTA_TRY(aorta_environment_add(e, "device", "name", first->name));
-        AORTA_TRY(aorta_environment_add(e, "device", "isa", first->isa));
+        aorta_environment_add(e, "device", "name", first->name);
+        aorta_environment_add(e, "device", "isa", first->isa);
     }
-    AORTA_TRY(add_number(e, "device", "visible", (long long)inventory->count));
-    AORTA_TRY(aorta_environment_add(e, "software", "driver", inventory->driver_version));
-    AORTA_TRY(aorta_environment_add(e, "software", "driver_release", inventory->management_version));
-    return aorta_environment_add(e, "software", "kernel_compiler", inventory->compiler_version);
+    add_number(e, "device", "visible", (long long)inventory->count);
+    aorta_environment_add(e, "software", "driver", inventory->driver_version);
+    aorta_environment_add(e, "software", "driver_release", inventory->management_version);
+    aorta_environment_add(e, "software", "kernel_compiler", inventory->compiler_version);
 }
 
 /* A vendor without a driver adds nothing. */
-static aorta_status add_gpus(struct aorta_environment *e, enum aorta_device_kind kind,
-                             const struct aorta_device_info *info) {
+static void add_gpus(struct aorta_environment *e, enum aorta_device_kind kind, const struct aorta_device_info *info) {
     struct aorta_gpu_inventory inventory;
     aorta_status none = aorta_gpu_inventory_take(kind, &inventory);
     if (none) {
         aorta_status_free(none);
-        return NULL;
+        return;
     }
-    aorta_status status = add_inventory(e, &inventory, info);
+    add_inventory(e, &inventory, info);
     aorta_gpu_inventory_free(&inventory);
-    return status;
 }
 
-static aorta_status add_device(struct aorta_environment *e, struct aorta_device *device) {
+static void add_device(struct aorta_environment *e, struct aorta_device *device) {
     const struct aorta_device_info *info = device ? aorta_device_get_info(device) : NULL;
     if (info) {
-        AORTA_TRY(aorta_environment_add(e, "device", "kind", aorta_device_kind_name(info->kind)));
-        AORTA_TRY(aorta_environment_add(e, "device", "name", info->name));
-        AORTA_TRY(aorta_environment_add(e, "device", "isa", info->isa));
-        return aorta_device_is_gpu(device) ? add_gpus(e, info->kind, info) : NULL;
+        aorta_environment_add(e, "device", "kind", aorta_device_kind_name(info->kind));
+        aorta_environment_add(e, "device", "name", info->name);
+        aorta_environment_add(e, "device", "isa", info->isa);
+        if (aorta_device_is_gpu(device)) add_gpus(e, info->kind, info);
+        return;
     }
-    AORTA_TRY(add_gpus(e, AORTA_DEVICE_CUDA, NULL));
-    return add_gpus(e, AORTA_DEVICE_HIP, NULL);
+    add_gpus(e, AORTA_DEVICE_CUDA, NULL);
+    add_gpus(e, AORTA_DEVICE_HIP, NULL);
 }
 
-static aorta_status add_variables(struct aorta_environment *e) {
+static void add_variables(struct aorta_environment *e) {
     for (char **variable = environ; *variable; variable++) {
         const char *equals = strchr(*variable, '=');
         char name[256];
         if (!equals || !aorta_environment_matters(*variable)) continue;
         snprintf(name, sizeof name, "%.*s", (int)(equals - *variable), *variable);
-        AORTA_TRY(aorta_environment_add(e, "environment", name, equals + 1));
+        aorta_environment_add(e, "environment", name, equals + 1);
     }
-    return NULL;
 }
 
 aorta_status aorta_environment_take(struct aorta_device *device, struct aorta_environment *e) {
     *e = (struct aorta_environment){0};
-    aorta_status status = aorta_environment_add(e, "aorta", "version", aorta_version);
-    if (!status) status = aorta_environment_add(e, "aorta", "commit", aorta_commit);
-    if (!status) status = add_host(e);
-    if (!status) status = add_variables(e);
-    if (!status) status = add_device(e, device);
+    aorta_environment_add(e, "aorta", "version", aorta_version);
+    aorta_environment_add(e, "aorta", "commit", aorta_commit);
+    add_host(e);
+    add_variables(e);
+    add_device(e, device);
+    aorta_status status = aorta_arena_check(&e->arena, "the environment of a result");
     if (status) aorta_environment_free(e);
     return status;
 }
@@ -191,7 +184,8 @@ aorta_status aorta_environment_save(const struct aorta_environment *e, const cha
     aorta_json_object_end(&json);
     aorta_text_puts(&text, "\n");
     char *path = aorta_path_join(directory, aorta_environment_file);
-    aorta_status status = aorta_text_check(&text);
+    aorta_status status = aorta_arena_check(&e->arena, "the environment of a result");
+    if (!status) status = aorta_text_check(&text);
     if (!status && !path) status = AORTA_ERROR(AORTA_MEMORY, "no memory for a file name");
     if (!status) status = aorta_file_replace(path, text.data, text.length);
     free(path);

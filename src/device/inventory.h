@@ -2,8 +2,11 @@
 #ifndef AORTA_DEVICE_INVENTORY_H
 #define AORTA_DEVICE_INVENTORY_H
 
+#include "base/arena.h"
 #include "device/device.h"
 #include "device/gpu.h"
+
+#include <stdbool.h>
 
 /* One vendor's driver: a library that was found, or the reason why not. */
 struct aorta_gpu_inventory {
@@ -99,5 +102,37 @@ AORTA_MUST_USE aorta_status aorta_gpus_open(struct aorta_gpus **gpus);
 void aorta_gpus_close(struct aorta_gpus *gpus);         /* NULL is fine */
 size_t aorta_gpus_count(const struct aorta_gpus *gpus); /* NULL: 0 */
 void aorta_gpus_read(struct aorta_gpus *gpus, size_t index, struct aorta_gpu_state *state);
+
+/* ---- the environment of a result ---- */
+
+struct aorta_environment { /* zero-initialise */
+    struct aorta_arena arena;
+    struct aorta_environment_item {
+        const char *section, *key, *value;
+    } * items;
+    size_t count, capacity;
+};
+
+/* The sections aorta, host, device, software and environment (the variables). `device`: NULL when no device of this
+ * process measured; then it lists the machine's GPUs. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_environment_take(struct aorta_device *device, struct aorta_environment *environment);
+/* Adds one entry; the arena keeps a failure. A NULL or empty value is skipped. */
+void aorta_environment_add(struct aorta_environment *environment, const char *section, const char *key,
+                           const char *value);
+void aorta_environment_free(struct aorta_environment *environment);
+
+extern const char aorta_environment_file[]; /* "environment.json" */
+/* Writes it in the directory. AORTA_IO. */
+AORTA_MUST_USE aorta_status aorta_environment_save(const struct aorta_environment *environment, const char *directory);
+
+/* Takes the environment without a device of this process, and writes it. */
+AORTA_MUST_USE aorta_status aorta_environment_of_host_save(const char *directory);
+
+/* Whether a variable ("NAME" or "NAME=value") changes measurements. */
+bool aorta_environment_matters(const char *variable);
+
+/* "0.1.0", "794d1bc" or "794d1bc-dirty"; "unknown" where it was not built from a repository,
+ * and in programs that link the library. */
+extern const char aorta_version[], aorta_commit[];
 
 #endif

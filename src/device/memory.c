@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "device/backend.h"
-#include "device/memory_events.h"
+#include "device/device.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -2,7 +2,6 @@
 #include "hwq/result.h"
 #include "base/files.h"
 #include "base/result_table.h"
-#include "device/environment.h"
 #include "device/gpu.h"
 #include "device/inventory.h"
 #include "hwq/limit.h"
@@ -507,10 +506,10 @@ static aorta_status add_environment(const struct aorta_hwq_run *run, const struc
     struct aorta_environment environment;
     char version[256];
     AORTA_TRY(aorta_environment_take(hwq->device, &environment));
-    aorta_status status = NULL;
     if (run->world)
-        status = aorta_environment_add(&environment, "software", "collectives",
-                                       aorta_comm_version(run->world, version, sizeof version));
+        aorta_environment_add(&environment, "software", "collectives",
+                              aorta_comm_version(run->world, version, sizeof version));
+    aorta_status status = aorta_arena_check(&environment.arena, "the environment of a result");
     for (size_t i = 0; !status && i < environment.count; i++) {
         const struct aorta_environment_item *item = &environment.items[i];
         if (strcmp(item->section, "device") != 0) /* device_info has it */

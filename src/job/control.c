@@ -1,11 +1,14 @@
 /* Agreements of the ranks on the host: see control.h. */
 #include "job/control.h"
+#include "base/clock.h"
+#include "base/thread.h"
 
 #include "base/hash.h"
 #include "job/rendezvous.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- over the rendezvous ---- */
 
@@ -164,4 +167,177 @@ void aorta_control_close(struct aorta_control *control) {
     if (!control) return;
     if (control->transport) control->transport->close(control->group);
     free(control);
+}
+
+/* ---- the end of a process that has met other ranks ---- */
+
+#define ROUND_NS 100000000       /* between two heartbeats; over MPI the ready ranks wait for it */
+#define LAST_INSTANCE UINT64_MAX /* no other opening has this number */
+
+struct aorta_leave {
+    const struct aorta_leave_mpi *mpi; /* NULL: over the rendezvous */
+    void *group;                       /* over MPI: all ranks */
+    struct aorta_ranks ranks;          /* over the rendezvous */
+    struct aorta_rendezvous *rendezvous;
+    double timeout_s;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool ready;
+    pthread_t thread;
+    aorta_status status; /* why the ranks lost each other */
+};
+
+/* Whether this rank is ready, at once or after a while. */
+static bool is_ready(struct aorta_leave *leave, int64_t wait_ns) {
+    const int64_t until_ns = aorta_clock_ns() + wait_ns;
+    pthread_mutex_lock(&leave->lock);
+    while (!leave->ready && aorta_clock_ns() < until_ns) aorta_cond_wait_until(&leave->wake, &leave->lock, until_ns);
+    bool ready = leave->ready;
+    pthread_mutex_unlock(&leave->lock);
+    return ready;
+}
+
+/* ---- over MPI ---- */
+
+/* Small exchanges, one after the other. */
+static aorta_status stay_by_mpi(struct aorta_leave *leave) {
+    bool any = true;
+    for (int64_t wait_ns = 0; any; wait_ns = ROUND_NS)
+        AORTA_TRY(leave->mpi->any(leave->group, !is_ready(leave, wait_ns), &any));
+    return NULL;
+}
+
+/* ---- over the rendezvous ---- */
+
+/* The heartbeat of `rank` in this round; its value is whether it is ready. */
+static const char *heartbeat_key(char key[AORTA_RENDEZVOUS_KEY], int rank, int round) {
+    snprintf(key, AORTA_RENDEZVOUS_KEY, "rank %d round %d", rank, round);
+    return key;
+}
+
+/* The last of a rank, once it knows that all are ready. */
+static const char *goodbye_key(char key[AORTA_RENDEZVOUS_KEY], int rank) {
+    snprintf(key, AORTA_RENDEZVOUS_KEY, "rank %d leaves", rank);
+    return key;
+}
+
+static aorta_status read_heartbeat(struct aorta_leave *leave, int rank, const char *key, int32_t *value) {
+    aorta_status status = aorta_rendezvous_get(leave->rendezvous, key, value, sizeof *value, leave->timeout_s);
+    if (!status || aorta_status_code(status) != AORTA_TIMEOUT) return status;
+    aorta_status_free(status);
+    return AORTA_ERROR(AORTA_TIMEOUT, "rank 0 waited %.1f s for rank %d", leave->timeout_s, rank);
+}
+
+static aorta_status await_ready(struct aorta_leave *leave, int rank) {
+    char key[AORTA_RENDEZVOUS_KEY];
+    int32_t ready = 0;
+    for (int round = 0; !ready; round++)
+        AORTA_TRY(read_heartbeat(leave, rank, heartbeat_key(key, rank, round), &ready));
+    return NULL;
+}
+
+/* Sends the other ranks -1 if all are ready, else the number of the missing rank. */
+static aorta_status conclude(struct aorta_leave *leave, int32_t missing) {
+    AORTA_TRY(aorta_rendezvous_set(leave->rendezvous, "end", &missing, sizeof missing));
+    (void)aorta_rendezvous_lost(leave->rendezvous); /* rank 0's answer informs them */
+    return NULL;
+}
+
+static aorta_status stay_as_first(struct aorta_leave *leave) {
+    char key[AORTA_RENDEZVOUS_KEY];
+    int32_t left;
+    for (int rank = 1; rank < leave->ranks.world_size; rank++) {
+        aorta_status status = await_ready(leave, rank);
+        if (status) return aorta_status_join(status, conclude(leave, rank));
+    }
+    while (!is_ready(leave, ROUND_NS)) continue;
+    AORTA_TRY(conclude(leave, -1));
+    for (int rank = 1; rank < leave->ranks.world_size; rank++)
+        AORTA_TRY(read_heartbeat(leave, rank, goodbye_key(key, rank), &left));
+    return NULL;
+}
+
+/* Rank 0's store answers as long as its process runs. */
+static aorta_status await_end(struct aorta_leave *leave) {
+    int32_t missing;
+    for (;;) {
+        aorta_status status =
+            aorta_rendezvous_get(leave->rendezvous, "end", &missing, sizeof missing, leave->timeout_s);
+        if (!status) break;
+        if (aorta_status_code(status) != AORTA_TIMEOUT) return status;
+        aorta_status_free(status);
+    }
+    if (missing < 0) return NULL;
+    return AORTA_ERROR(AORTA_COMM, "rank 0 has given up waiting for rank %d", (int)missing);
+}
+
+static aorta_status stay_as_other(struct aorta_leave *leave) {
+    char key[AORTA_RENDEZVOUS_KEY];
+    const int rank = leave->ranks.rank;
+    int32_t ready = 0;
+    for (int round = 0; !ready; round++) {
+        ready = is_ready(leave, round ? ROUND_NS : 0);
+        AORTA_TRY(aorta_rendezvous_set(leave->rendezvous, heartbeat_key(key, rank, round), &ready, sizeof ready));
+    }
+    AORTA_TRY(await_end(leave));
+    return aorta_rendezvous_set(leave->rendezvous, goodbye_key(key, rank), &ready, sizeof ready);
+}
+
+static aorta_status stay_by_rendezvous(struct aorta_leave *leave) {
+    struct aorta_rendezvous_options place;
+    AORTA_TRY(aorta_rendezvous_find(&leave->ranks, LAST_INSTANCE, leave->timeout_s, &place));
+    AORTA_TRY(aorta_rendezvous_open(&place, &leave->rendezvous));
+    return leave->ranks.rank == 0 ? stay_as_first(leave) : stay_as_other(leave);
+}
+
+/* ---- both ---- */
+
+static void *stay(void *argument) {
+    struct aorta_leave *leave = argument;
+    leave->status = leave->mpi ? stay_by_mpi(leave) : stay_by_rendezvous(leave);
+    return NULL;
+}
+
+/* After a failure the process ends at once, and memory that other threads may still use stays. */
+static aorta_status release(struct aorta_leave *leave, bool well) {
+    const struct aorta_leave_mpi *mpi = leave->mpi;
+    void *group = leave->group;
+    if (!leave->status) aorta_rendezvous_close(leave->rendezvous);
+    pthread_cond_destroy(&leave->wake);
+    pthread_mutex_destroy(&leave->lock);
+    free(leave);
+    return group ? mpi->close(group, well) : NULL;
+}
+
+aorta_status aorta_leave_begin(const struct aorta_leave_options *options, struct aorta_leave **leave) {
+    const struct aorta_ranks *met = options->met;
+    *leave = NULL;
+    if (!options->mpi && !(met && met->world_size > 1)) return NULL;
+    struct aorta_leave *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the end of the ranks");
+    made->mpi = options->mpi;
+    made->timeout_s = options->timeout_s;
+    if (met) made->ranks = *met;
+    aorta_status status = made->mpi ? made->mpi->open(made->timeout_s, &made->group) : NULL;
+    pthread_mutex_init(&made->lock, NULL);
+    aorta_cond_init(&made->wake);
+    int error = status ? 0 : aorta_thread_start(&made->thread, stay, made);
+    if (error) status = AORTA_ERROR(AORTA_IO, "no thread for the end of the ranks: %s", strerror(error));
+    if (status)
+        status = aorta_status_join(status, release(made, false));
+    else
+        *leave = made;
+    return aorta_annotate(status, "at the end of the run");
+}
+
+aorta_status aorta_leave_end(struct aorta_leave *leave) {
+    if (!leave) return NULL;
+    pthread_mutex_lock(&leave->lock);
+    leave->ready = true;
+    pthread_cond_signal(&leave->wake);
+    pthread_mutex_unlock(&leave->lock);
+    pthread_join(leave->thread, NULL);
+    aorta_status status = leave->status;
+    aorta_status closed = release(leave, !status);
+    return status ? aorta_annotate(aorta_status_join(status, closed), "at the end of the run") : closed;
 }

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "job/beacon.h"
 #include "job/launch_internal.h"
-#include "job/mpirun.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -6,6 +6,10 @@
 #define AORTA_JOB_LAUNCH_H
 
 #include "base/status.h"
+#include "base/temporary.h"
+
+#include <limits.h>
+#include <stdbool.h>
 
 enum aorta_launch_mpi {
     AORTA_LAUNCH_MPI_AUTO,   /* through mpirun when there is more than one rank and mpirun is installed */
@@ -32,5 +36,21 @@ AORTA_MUST_USE aorta_status aorta_launch_run(const struct aorta_launch_options *
 /* One rank's wrapper: runs `command` to its end with the rank's environment; *exit_code as above. AORTA_USAGE when it
  * was not started by aorta_launch_run. */
 AORTA_MUST_USE aorta_status aorta_launch_rank(char *const *command, int *exit_code);
+
+/* ---- Open MPI's mpirun for local ranks (ranks.c) ---- */
+
+/* The path of a program as execvp would find it; false when there is none that can be run. */
+bool aorta_program_find(const char *name, char path[PATH_MAX]);
+/* Open MPI's mpirun: "mpirun.openmpi" (Debian's name if several MPIs are installed), else "mpirun". */
+bool aorta_mpirun_find(char path[PATH_MAX]);
+
+/* A directory in /dev/shm for the ranks' segments, of 4 MiB each; they go with it, however mpirun ends. False where it
+ * has no space for them (docker's default is 64 MiB): files of the job's directory do, in the same page cache. */
+bool aorta_mpirun_shared_memory(int ranks, struct aorta_temporary *directory);
+/* Sets the environment of mpirun and its ranks in this process, except variables that the user has set; called in the
+ * child that becomes mpirun. `directory` is the job's own, `shared` that of its shared memory, or "". */
+void aorta_mpirun_environment(const char *directory, const char *shared);
+/* Removes another launcher's variables from the environment, and all that would mislead the ranks. */
+void aorta_foreign_ranks_clear(void);
 
 #endif

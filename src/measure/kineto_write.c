@@ -1,7 +1,7 @@
 /* The file: its head, what its processes and streams are called, and its end. */
 #include "base/array.h"
 #include "base/clock.h"
-#include "device/memory_events.h"
+#include "device/device.h"
 #include "measure/kineto_write_internal.h"
 
 #include <inttypes.h>

@@ -59,11 +59,11 @@ static void root_parameters(const struct aorta_model_shape *s, struct aorta_para
 /* model.parameters() lists the embedding and the projections, then the layers, then norm and scorer. */
 enum { ROOT_BEFORE_LAYERS = FINAL_NORM_WEIGHT };
 
-static aorta_status build_parameters(struct aorta_model *model) {
+static void build_parameters(struct aorta_model *model) {
     int layers = (int)model->shape.num_layers, count = layers * LAYER_PARAMETERS + ROOT_PARAMETERS;
     model->parameter_count = count;
     model->parameters = aorta_arena_alloc(&model->arena, (size_t)count * sizeof *model->parameters);
-    if (!model->parameters) return AORTA_ERROR(AORTA_MEMORY, "the table of %d parameters did not fit in memory", count);
+    if (!model->parameters) return;
     struct aorta_parameter root[ROOT_PARAMETERS], layer[LAYER_PARAMETERS];
     root_parameters(&model->shape, root);
     layer_parameters(&model->shape, layer);
@@ -74,7 +74,6 @@ static aorta_status build_parameters(struct aorta_model *model) {
                 *next = layer[s];
                 next->unit = l, next->slot = s;
                 next->name = aorta_arena_printf(&model->arena, "encoder.layers.%d.%s", l, layer[s].name);
-                if (!next->name) return AORTA_ERROR(AORTA_MEMORY, "parameter names did not fit in memory");
             }
         }
         *next = root[slot];
@@ -83,7 +82,6 @@ static aorta_status build_parameters(struct aorta_model *model) {
         next->forward_only = slot == EMBEDDING_WEIGHT;
         next++;
     }
-    return NULL;
 }
 
 int aorta_model_parameter_index(const struct aorta_model *model, int unit, int slot) {
@@ -210,7 +208,7 @@ static aorta_status take_scratch(struct aorta_model *model) {
     return take(model, "scratch memory of attention", (int64_t)scratch, 1, &model->attention_scratch);
 }
 
-static aorta_status make_tags(struct aorta_model *model) {
+static void make_tags(struct aorta_model *model) {
     for (int l = 0; l < model->shape.num_layers; l++) {
         struct layer_tags *t = &model->tags[l];
         const struct {
@@ -226,14 +224,10 @@ static aorta_status make_tags(struct aorta_model *model) {
             {&t->norm2, "norm2"},
         };
         model->unit_names[l] = aorta_arena_printf(&model->arena, "encoder.layers.%d", l);
-        if (!model->unit_names[l]) return AORTA_ERROR(AORTA_MEMORY, "names of units did not fit in memory");
-        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
             *rows[i].tag = aorta_arena_printf(&model->arena, "encoder.layers.%d.%s", l, rows[i].name);
-            if (!*rows[i].tag) return AORTA_ERROR(AORTA_MEMORY, "names of operations did not fit in memory");
-        }
     }
     model->unit_names[model->shape.num_layers] = "root";
-    return NULL;
 }
 
 static aorta_status build(struct aorta_model *model) {
@@ -243,11 +237,11 @@ static aorta_status build(struct aorta_model *model) {
     model->unit_names = aorta_arena_alloc(&model->arena, (layers + 1) * sizeof *model->unit_names);
     model->normal = aorta_arena_alloc(&model->arena, sizeof *model->normal);
     model->allocations = aorta_arena_alloc(&model->arena, (layers + 2) * 16 * sizeof *model->allocations);
-    if (!model->layers || !model->tags || !model->unit_names || !model->normal || !model->allocations)
-        return AORTA_ERROR(AORTA_MEMORY, "the model's tables did not fit in memory");
+    AORTA_TRY(aorta_arena_check(&model->arena, "the model's tables"));
     aorta_normal_table_fill(model->normal);
-    AORTA_TRY(make_tags(model));
-    return build_parameters(model);
+    make_tags(model);
+    build_parameters(model);
+    return aorta_arena_check(&model->arena, "the names and parameters of the model");
 }
 
 static aorta_status take_all(struct aorta_model *model, const struct aorta_place *reuse) {

@@ -1,6 +1,7 @@
 /* Attention of a few new positions against a cache of earlier ones, and updates of the cache. */
 #include "base/philox.h"
 #include "ops/gpu/gpu.h"
+#include "ops/shared.h"
 
 #include <math.h>
 #include <string.h>
@@ -163,8 +164,6 @@ aorta_status aorta_cache_advance(struct aorta_stream *stream, const struct aorta
 }
 
 /* ---- sampling ---- */
-
-#include "ops/shared.h"
 
 enum { ACCEPT_SITE = 0xACCE, REST_SITE = 0x4E57, MOST_DRAFTED = 32 };
 

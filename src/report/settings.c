@@ -1,7 +1,7 @@
 #include "report/settings.h"
 
 #include "base/files.h"
-#include "device/environment.h"
+#include "device/inventory.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* An exchange from begin to end: lengths, ids, lookups and updates. */
-#include "sparse/exchange_internal.h"
+#include "sparse/exchange.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -141,8 +141,8 @@ static void free_flight(struct aorta_sparse_exchange *x, struct exchange_flight 
     aorta_pinned_free(device, f->bounds);
     aorta_pinned_free(device, f->sent_bounds);
     free(f->counts);
-    if (f->counted) aorta_event_destroy(f->counted);
-    if (f->arrived) aorta_event_destroy(f->arrived);
+    aorta_event_destroy(f->counted);
+    aorta_event_destroy(f->arrived);
 }
 
 /* ---- all ---- */
@@ -205,8 +205,7 @@ void aorta_sparse_exchange_destroy(struct aorta_sparse_exchange *x) {
     if (exchange_in_host_memory(x)) aorta_pinned_free(device, x->table);
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) aorta_device_free(device, memory[i]);
     struct aorta_event *events[] = {x->looked_up, x->filled, x->collected, x->ready, x->returned};
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        if (events[i]) aorta_event_destroy(events[i]);
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++) aorta_event_destroy(events[i]);
     aorta_sparse_plan_free(&x->plan);
     free(x->host_slots);
     free(x);

@@ -1,5 +1,5 @@
 /* The tables on this rank: their memory, their start values, and the lists by which kernels find them. */
-#include "sparse/exchange_internal.h"
+#include "sparse/exchange.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 #define AORTA_SPARSE_OPTIONS_H
 
 #include "train/options.h"
+#include "train/train.h"
 
 enum aorta_sparse_sharding {
     AORTA_TABLE_WISE,
@@ -90,5 +91,13 @@ void aorta_sparse_options_without_effect(const struct aorta_sparse_options *opti
 
 /* Samples of batch `number` on each rank. */
 int64_t aorta_sparse_batch_size(const struct aorta_sparse_options *options, int64_t number);
+
+/* ---- the workload ---- */
+
+/* For aorta_train_run.workload, with &options->train as its options. Sizes of *options are reduced on a CPU.
+ * aorta_train closes what it opens; aorta_sparse_destroy frees the workload. */
+AORTA_MUST_USE aorta_status aorta_sparse_create(struct aorta_sparse_options *options, const struct aorta_ranks *ranks,
+                                                struct aorta_train_workload **workload);
+void aorta_sparse_destroy(struct aorta_train_workload *workload); /* NULL is fine */
 
 #endif

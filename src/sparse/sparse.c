@@ -5,15 +5,14 @@
  *   within a step the row exchange runs during the layers on the dense features, the gradients' during the gradients of
  *   these layers.
  * fused: as sparse, and lookups run on the stream of the id exchange, during the layers on the dense features.
- * semi: as fused, and updates run there, too: as soon as the tables are updated, the next batch's rows are looked up
- * and
- *   sent, during the last part of backward and the sum of its gradients.
+ * semi: as fused, and updates run there, too: after the tables' update the next batch's rows are looked up and sent,
+ *   during the last part of backward and the sum of its gradients.
  * prefetch: as sparse, and while this batch is computed the ids of the next one are sorted for their update, and its
  *   rows come from host memory into the cache if the kernel has one.
  *
  * Every stream waits for the beginning of a step, and compute for all of them at its end: so memory that one step has
  * used is free in the next. */
-#include "sparse/sparse.h"
+#include "sparse/options.h"
 
 #include "base/clock.h"
 #include "device/gpu.h"
@@ -315,13 +314,10 @@ static void close(struct aorta_train_workload *workload) {
         aorta_device_free(device, s->pooled_gradient);
         for (int i = 0; i < INPUTS; i++) aorta_device_free(device, s->inputs[i]);
         aorta_pinned_free(device, s->batches);
-        for (int i = 0; i < INPUTS; i++)
-            if (s->copied[i]) aorta_event_destroy(s->copied[i]);
-        for (int i = 0; i < AORTA_ROLE_COUNT; i++)
-            if (s->joined[i]) aorta_event_destroy(s->joined[i]);
+        for (int i = 0; i < INPUTS; i++) aorta_event_destroy(s->copied[i]);
+        for (int i = 0; i < AORTA_ROLE_COUNT; i++) aorta_event_destroy(s->joined[i]);
         struct aorta_event *events[] = {s->begun, s->summed, s->reduced};
-        for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-            if (events[i]) aorta_event_destroy(events[i]);
+        for (size_t i = 0; i < sizeof events / sizeof *events; i++) aorta_event_destroy(events[i]);
         aorta_comm_close(s->id);
     }
     free(s->starts), free(s->layouts);

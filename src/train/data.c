@@ -5,7 +5,7 @@
 #include "base/thread.h"
 #include "device/gpu.h"
 #include "ops/ops.h"
-#include "train/inject.h"
+#include "train/context.h"
 #include "train/weights.h"
 
 #include <pthread.h>
@@ -370,9 +370,8 @@ aorta_status aorta_input_synchronize(struct aorta_input *input) {
 }
 
 static void end_slot(struct aorta_device *device, struct slot *slot) {
-    if (slot->ready) aorta_event_destroy(slot->ready);
-    for (int i = 1; i < STREAMS; i++)
-        if (slot->parts[i]) aorta_event_destroy(slot->parts[i]);
+    aorta_event_destroy(slot->ready);
+    for (int i = 1; i < STREAMS; i++) aorta_event_destroy(slot->parts[i]);
     aorta_device_free(device, slot->memory);
 }
 

@@ -1,4 +1,3 @@
-#include "train/inject.h"
 
 #include "base/clock.h"
 #include "train/context.h"

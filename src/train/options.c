@@ -1,6 +1,6 @@
 /* The table of options of `aorta train`. Conditions on several keys: options_check.c. */
 #include "comm/comm.h"
-#include "train/inject.h"
+#include "train/context.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The checks of several options at once. */
-#include "train/inject.h"
+#include "train/context.h"
 #include "train/options.h"
 
 #include <math.h>

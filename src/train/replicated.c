@@ -84,11 +84,9 @@ static aorta_status name_buckets(struct replicated *r) {
         bucket->tag = is_ddp(r) ? aorta_arena_printf(&r->arena, "bucket %d", i)
                                 : aorta_model_unit_name(r->context->model, bucket->layer);
         bucket->scatter_tag = aorta_arena_printf(&r->arena, "bucket %d, overlap_reduce_scatter", i);
-        if (!bucket->tag || !bucket->scatter_tag)
-            return AORTA_ERROR(AORTA_MEMORY, "names of buckets did not fit in memory");
         if (is_ddp(r) || bucket->layer == aorta_model_unit_count(r->context->model) - 1) bucket->layer = -1;
     }
-    return NULL;
+    return aorta_arena_check(&r->arena, "the names of buckets");
 }
 
 static aorta_status make_buckets(struct replicated *r) {
@@ -348,8 +346,7 @@ static aorta_status finish(struct aorta_strategy *strategy) {
 static void destroy(struct aorta_strategy *strategy) {
     struct replicated *r = self(strategy);
     struct aorta_event *events[] = {r->made, r->cloned, r->reduced, r->now};
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        if (events[i]) aorta_event_destroy(events[i]);
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++) aorta_event_destroy(events[i]);
     for (int i = 0; i < r->allocation_count; i++) aorta_device_free(r->context->device, r->allocations[i]);
     aorta_comm_close(r->stress_comm);
     aorta_arena_free(&r->arena);
@@ -378,8 +375,7 @@ static aorta_status build(struct replicated *r) {
     r->offsets = aorta_arena_alloc(&r->arena, count * sizeof *r->offsets);
     r->bucket_of = aorta_arena_alloc(&r->arena, count * sizeof *r->bucket_of);
     r->buckets = aorta_arena_alloc(&r->arena, count * sizeof *r->buckets);
-    if (!r->order || !r->offsets || !r->bucket_of || !r->buckets)
-        return AORTA_ERROR(AORTA_MEMORY, "the tables of gradient buckets did not fit in memory");
+    AORTA_TRY(aorta_arena_check(&r->arena, "the tables of gradient buckets"));
     make_order(r);
     AORTA_TRY(make_buckets(r));
     AORTA_TRY(take_memory(r));

@@ -466,11 +466,10 @@ static void destroy(struct aorta_strategy *strategy) {
                                     s->layer_gradients_free[1],
                                     s->root.gathered,
                                     s->root.used};
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        if (events[i]) aorta_event_destroy(events[i]);
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++) aorta_event_destroy(events[i]);
     for (int i = 0; s->gathers && i < 2 * s->layers; i++) {
-        if (s->gathers[i].gathered) aorta_event_destroy(s->gathers[i].gathered);
-        if (s->gathers[i].used) aorta_event_destroy(s->gathers[i].used);
+        aorta_event_destroy(s->gathers[i].gathered);
+        aorta_event_destroy(s->gathers[i].used);
     }
     for (int i = 0; i < s->allocation_count; i++) aorta_device_free(s->context->device, s->allocations[i]);
     aorta_comm_close(s->replicate_comm);
@@ -510,8 +509,7 @@ static aorta_status build(struct sharded *s) {
     s->gathers = table(s, 2 * layers, sizeof *s->gathers);
     s->reuse = table(s, units, sizeof *s->reuse);
     s->allocations = table(s, MOST_ALLOCATIONS, sizeof *s->allocations);
-    if (!s->layouts || !s->bases || !s->slots || !s->slot_users || !s->gathers || !s->reuse || !s->allocations)
-        return AORTA_ERROR(AORTA_MEMORY, "the tables of sharding did not fit in memory");
+    AORTA_TRY(aorta_arena_check(&s->arena, "the tables of sharding"));
     const struct aorta_train_options *o = s->context->options;
     s->root_ahead = o->distributed.enable_overlap && o->fsdp.forward_prefetch;
     make_layouts(s);

@@ -56,11 +56,9 @@ aorta_status aorta_step_create(const struct aorta_train_context *context, struct
 
 void aorta_step_destroy(struct aorta_step *step) {
     if (!step) return;
-    for (int i = 0; i < AORTA_ROLE_COUNT; i++)
-        if (step->joined[i]) aorta_event_destroy(step->joined[i]);
+    for (int i = 0; i < AORTA_ROLE_COUNT; i++) aorta_event_destroy(step->joined[i]);
     struct aorta_event *events[] = {step->begin, step->state_updated, step->root_updated, step->layers_updated};
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        if (events[i]) aorta_event_destroy(events[i]);
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++) aorta_event_destroy(events[i]);
     aorta_copies_destroy(step->copies);
     aorta_stress_destroy(step->stress);
     aorta_shampoo_destroy(step->shampoo);

@@ -112,10 +112,10 @@ void aorta_stress_destroy(struct aorta_stress *stress) {
         struct beside *beside = &stress->streams[i];
         if (beside->stream) aorta_status_free(aorta_stream_synchronize(beside->stream)); /* reported when it happened */
         aorta_stream_destroy(beside->stream);
-        if (beside->joined) aorta_event_destroy(beside->joined);
+        aorta_event_destroy(beside->joined);
         aorta_device_free(device, beside->result);
     }
-    if (stress->launched) aorta_event_destroy(stress->launched);
+    aorta_event_destroy(stress->launched);
     aorta_device_free(device, stress->operands);
     aorta_device_free(device, stress->first);
     aorta_device_free(device, stress->second);

@@ -332,7 +332,7 @@ static aorta_status make_flight(struct trainer *t, struct trainer_flight *flight
 static void end_flight(struct trainer *t, struct trainer_flight *flight) {
     struct aorta_device *device = t->context.device;
     for (int i = 0; i < 2; i++) drop_graph(&flight->graphs[i]);
-    if (flight->done) aorta_event_destroy(flight->done);
+    aorta_event_destroy(flight->done);
     aorta_pinned_free(device, flight->stop);
     aorta_pinned_free(device, flight->result);
 }
@@ -439,7 +439,7 @@ static aorta_status tear_down(struct trainer *t) {
         if (t->context.own_streams[i])
             aorta_status_free(aorta_stream_synchronize(t->context.own_streams[i])); /* reported when it happened */
     aorta_stream_destroy(t->report);
-    if (t->reached) aorta_event_destroy(t->reached);
+    aorta_event_destroy(t->reached);
     aorta_input_destroy(t->input);
     aorta_dataset_destroy(t->dataset);
     if (t->context.device)

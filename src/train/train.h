@@ -19,7 +19,7 @@ struct aorta_directory_lock;
 struct aorta_train_workload;
 struct aorta_train_run {
     const struct aorta_train_options *options;
-    struct aorta_train_workload *workload; /* trained instead of the transformer (workload.h); NULL: none */
+    struct aorta_train_workload *workload; /* trained instead of the transformer (below); NULL: none */
     struct aorta_ranks ranks;
     const struct aorta_log *log;
     struct aorta_directory_lock **lock; /* of training.output_dir; rank 0's. It moves with the output */

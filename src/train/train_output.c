@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/directory_lock.h"
 #include "base/files.h"
-#include "device/environment.h"
+#include "device/inventory.h"
 #include "measure/machine.h"
 #include "measure/metrics.h"
 #include "ops/gemm.h"
@@ -39,11 +39,11 @@ static aorta_status write_environment(const struct trainer *t, const char *direc
     struct aorta_environment environment;
     char version[256];
     AORTA_TRY(aorta_environment_take(t->context.device, &environment));
-    aorta_status status = aorta_environment_add(&environment, "software", "products", aorta_ops_gemm_library());
-    if (!status && t->context.world)
-        status = aorta_environment_add(&environment, "software", "collectives",
-                                       aorta_comm_version(t->context.world, version, sizeof version));
-    if (!status) status = aorta_environment_save(&environment, directory);
+    aorta_environment_add(&environment, "software", "products", aorta_ops_gemm_library());
+    if (t->context.world)
+        aorta_environment_add(&environment, "software", "collectives",
+                              aorta_comm_version(t->context.world, version, sizeof version));
+    aorta_status status = aorta_environment_save(&environment, directory);
     aorta_environment_free(&environment);
     return status;
 }

@@ -3,7 +3,7 @@
 #include "base/files.h"
 #include "check.h"
 #include "cli/cli.h"
-#include "config/paths.h"
+#include "config/option.h"
 #include "folder.h"
 #include "train/options.h"
 

@@ -1,7 +1,7 @@
 /* Number formats, exhaustively: a block alone must come back as it was, pairs must add as the formats say. */
 #include "check.h"
 
-#include "comm/reduce.h"
+#include "comm/backend.h"
 
 #include <math.h>
 #include <stdlib.h>

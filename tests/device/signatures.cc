@@ -53,12 +53,10 @@ template <class R1, class... A1, class R2, class... A2> constexpr bool same(R1 (
 
 // Numbers that vendor.c and api.h repeat.
 #ifdef CHECK_CUDA
-#define ROW(member, symbol, required) CHECK(gpu_api, member, symbol)
-#include "device/gpu/cuda.def"
-#undef ROW
-#define ROW(member, symbol, required) CHECK(gpu_compiler_api, member, symbol)
-#include "device/gpu/nvrtc.def"
-#undef ROW
+#define DRIVER(member, cuda, hip) CHECK(gpu_api, member, cuda)
+#define CUDA(member, symbol, required) CHECK(gpu_api, member, symbol)
+#define COMPILER(member, nvrtc, hiprtc) CHECK(gpu_compiler_api, member, nvrtc)
+#include "device/gpu/vendor.def"
 static_assert(GPU_INVALID_VALUE == CUDA_ERROR_INVALID_VALUE && GPU_OUT_OF_MEMORY == CUDA_ERROR_OUT_OF_MEMORY &&
               GPU_STUB_LIBRARY == CUDA_ERROR_STUB_LIBRARY && GPU_NO_DEVICE == CUDA_ERROR_NO_DEVICE && GPU_NOT_READY == CUDA_ERROR_NOT_READY &&
               GPU_PEER_ALREADY_ENABLED == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
@@ -93,12 +91,10 @@ constexpr auto c_hipMalloc = static_cast<hipError_t (*)(void **, size_t)>(hipMal
 constexpr auto c_hipHostMalloc = static_cast<hipError_t (*)(void **, size_t, unsigned)>(hipHostMalloc);
 #define hipMalloc c_hipMalloc
 #define hipHostMalloc c_hipHostMalloc
-#define ROW(member, symbol, required) CHECK(gpu_api, member, symbol)
-#include "device/gpu/hip.def"
-#undef ROW
-#define ROW(member, symbol, required) CHECK(gpu_compiler_api, member, symbol)
-#include "device/gpu/hiprtc.def"
-#undef ROW
+#define DRIVER(member, cuda, hip) CHECK(gpu_api, member, hip)
+#define HIP(member, symbol, required) CHECK(gpu_api, member, symbol)
+#define COMPILER(member, nvrtc, hiprtc) CHECK(gpu_compiler_api, member, hiprtc)
+#include "device/gpu/vendor.def"
 static_assert(GPU_INVALID_VALUE == hipErrorInvalidValue && GPU_OUT_OF_MEMORY == hipErrorOutOfMemory &&
               GPU_NO_DEVICE == hipErrorNoDevice && GPU_NOT_READY == hipErrorNotReady &&
               GPU_PEER_ALREADY_ENABLED == hipErrorPeerAccessAlreadyEnabled);

@@ -1,7 +1,7 @@
 /* The kernels of the fake libcuda: those of src/device/gpu, with the timer and the clock that they read; all other
  * kernels are the program's. */
 #include "base/clock.h"
-#include "device/gpu/clock.h"
+#include "device/gpu/driver.h"
 #include "fake_gpu/cuda.h"
 #include "ops/types.h"
 

@@ -2,8 +2,8 @@
 
 #include "fake_gpu/fake_gpu.h"
 
+#include "comm/backend.h"
 #include "comm/nccl_api.h"
-#include "comm/reduce.h"
 #include "strike.h"
 
 #include <dlfcn.h>

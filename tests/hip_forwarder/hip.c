@@ -1,5 +1,5 @@
 /* libamdhip64 on a machine with NVIDIA's driver: every HIP function that we call, forwarded to CUDA's. It runs the
- * rows of hip.def and checks our calls; it says nothing about AMD's hardware. */
+ * rows of vendor.def and checks our calls; it says nothing about AMD's hardware. */
 #include "device/gpu/driver.h"
 
 #include <dlfcn.h>

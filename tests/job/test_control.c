@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "job/control.h"
-#include "job/leave.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

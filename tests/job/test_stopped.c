@@ -2,7 +2,7 @@
 #include "check.h"
 
 #include "base/clock.h"
-#include "job/mpirun.h"
+#include "job/launch.h"
 
 #include <fcntl.h>
 #include <limits.h>

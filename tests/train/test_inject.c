@@ -1,6 +1,6 @@
 /* Reading training.inject: causes of a rank, and errors that name the item and a correct form. */
 #include "check.h"
-#include "train/inject.h"
+#include "train/context.h"
 
 #include <string.h>
 

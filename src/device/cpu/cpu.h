@@ -6,7 +6,6 @@
 #define AORTA_DEVICE_CPU_CPU_H
 
 #include "device/backend.h"
-#include "device/capture.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* Capture: commands are stored per stream, in branches, and become a graph.
  *
  * A stream comes into a capture when it waits for an event recorded inside. Whether all branches were joined in the
- * end is read off vector clocks (capture.h): each branch knows how many nodes of every branch come before its next one,
+ * end is read off vector clocks (backend.h): each branch knows how many nodes of every branch come before its next one,
  * records hand that knowledge to the event, and waits take the maximum. */
 #include "base/array.h"
 #include "device/cpu/cpu.h"

@@ -1,6 +1,6 @@
 /* The vendors' functions that the driver calls: one table that CUDA and HIP both fill.
  *
- * The rows of cuda.def, hip.def, nvrtc.def and hiprtc.def name each vendor's symbol for a member. The two vendors'
+ * The rows of vendor.def name each vendor's symbol for a member. The two vendors'
  * functions are equal up to the types of handles (void * here) and of addresses (CUdeviceptr is as wide as a pointer).
  * tests/device/signatures.cc compares the members with the vendors' headers. */
 #ifndef AORTA_DEVICE_GPU_API_H

@@ -1,6 +1,6 @@
 /* Capture and replay, by the vendor's stream capture.
  *
- * In addition to the vendor's own record each captured stream has a branch here, with a vector clock (capture.h), so
+ * In addition to the vendor's own record each captured stream has a branch here, with a vector clock (backend.h), so
  * that mistakes are found before the vendor's library sees them and are reported by name. The mode is "relaxed":
  * allocating or loading a kernel meanwhile does no harm, as all streams are of the non-blocking kind. */
 #include "base/array.h"

@@ -1,14 +1,146 @@
-/* Differences between CUDA and HIP, as data. */
+/* What the files of the GPU driver share: its clock, compiler and launches, and the differences between CUDA and HIP as
+ * data. */
 #ifndef AORTA_DEVICE_GPU_DRIVER_H
 #define AORTA_DEVICE_GPU_DRIVER_H
 
 #include "device/backend.h"
 #include "device/gpu.h"
 #include "device/gpu/api.h"
-#include "device/gpu/clock.h"
-#include "device/gpu/launch.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
 
 struct gpu_device;
+
+/* ---- device time on the host's clock (clock.c) ---- */
+
+/* A straight line from the device's timer to the host's clock, with a correction that sets in over `slew_ticks`, so
+ * that device time never jumps. Kernels read it: driver.cu repeats the structs. */
+struct gpu_clock_line {
+    int64_t timer, host_ns;
+    double ns_per_tick, slew_ns, slew_ticks;
+};
+
+struct gpu_clock {
+    pthread_mutex_t lock;
+    void *page;                  /* device memory: which of two lines holds, and the two */
+    struct gpu_mailbox *mailbox; /* pinned */
+    void *stream;
+    struct gpu_clock_line line;
+    int64_t first_timer, first_ns, first_half_ns; /* the reading that the rate is taken from */
+    int64_t last_ns, half_ns;                     /* when the line was last measured, and how well that is known */
+    double rate_error;                            /* of ns_per_tick, as a share of it */
+    _Atomic int64_t next_ns;                      /* when to measure again */
+    int64_t interval_ns, tick_ns;                 /* between measurements; of the timer */
+};
+aorta_status aorta_gpu_clock_open(struct gpu_device *device);
+void aorta_gpu_clock_close(struct gpu_device *device);
+int64_t aorta_gpu_clock_error_ns(struct aorta_device *device);
+void aorta_gpu_clock_refresh(
+    struct gpu_device *device); /* measures again when it is time; called where the host waits */
+
+/* ---- kernels (driver.cu) ---- */
+
+enum { GPU_STAMPS = 4 }; /* timestamps that one kernel writes */
+struct gpu_stamp_args {
+    void *clock;
+    int64_t *slots[GPU_STAMPS]; /* NULL: none */
+};
+struct gpu_clock_set_args {
+    void *clock;
+    struct gpu_clock_line line;
+};
+enum { GPU_PINGS = 8 };
+struct gpu_mailbox {
+    _Atomic int request, answer; /* host: the ping wanted, -1 gives up; device: the ping answered */
+    int64_t tick;                /* smallest step of the timer that was seen, in ticks */
+    int64_t timers[GPU_PINGS + 1];
+};
+extern const struct aorta_gpu_entry aorta_gpu_stamp, aorta_gpu_clock_set, aorta_gpu_clock_ping;
+enum { GPU_CLOCK_PAGE_BYTES = 256 };
+
+/* ---- from a kernel's source to code for this device (compile.c) ---- */
+
+struct gpu_compiler {
+    pthread_mutex_t lock;
+    bool open;
+    struct gpu_compiler_api api;
+    struct aorta_library library;
+    int major, minor;
+    char *cache;                  /* folder, owned; NULL: nothing is cached */
+    char note[256];               /* why nothing is cached, or the cache's last failure */
+    uint64_t compiled, from_disk; /* sources */
+};
+void aorta_gpu_compiler_begin(struct gpu_compiler *compiler);
+void aorta_gpu_compiler_end(struct gpu_compiler *compiler);
+/* Machine code for this device, from the cache or compiled; the caller frees it. */
+aorta_status aorta_gpu_compile(struct gpu_device *device, const struct aorta_gpu_source *source, char **code,
+                               size_t *bytes);
+
+/* ---- the cache on disk ---- */
+
+struct gpu_cache_key {
+    const char *name; /* of the source */
+    const char *text; /* everything that the code depends on */
+    size_t length;
+};
+char *aorta_gpu_cache_folder(char *note, size_t note_size); /* NULL, and why, when there is none */
+
+/* ---- launches (launch.c) ---- */
+
+struct gpu_stream;
+
+struct gpu_function {
+    const struct aorta_gpu_entry *entry;
+    void *handle;
+    size_t parameter_bytes;      /* of the first parameter; SIZE_MAX: not known */
+    _Atomic uint32_t shared_max; /* dynamic shared memory that it may ask for by now */
+};
+
+struct gpu_functions {
+    pthread_mutex_t lock;
+    _Atomic(struct gpu_function_table *) table; /* read without the lock */
+    struct gpu_module *modules;                 /* loaded sources */
+    struct gpu_ahead *ahead;                    /* sources being compiled, or compiled and not loaded yet */
+};
+
+void aorta_gpu_functions_begin(struct gpu_functions *functions);
+void aorta_gpu_functions_end(struct gpu_device *device);
+/* Finds the function, compiling and loading it when need be. */
+aorta_status aorta_gpu_function(struct gpu_device *device, const struct aorta_gpu_entry *entry,
+                                struct gpu_function **function);
+/* Launches a kernel of the driver itself, of one thread. */
+aorta_status aorta_gpu_launch_own(struct gpu_device *device, void *stream, const struct aorta_gpu_entry *entry,
+                                  void *args);
+
+/* ---- ahead of use: the caller has the lock of the functions ---- */
+
+/* Waits for the source's thread, if there is one: true, and *status and the results of aorta_gpu_compile. */
+bool aorta_gpu_take_expected(struct gpu_functions *functions, const struct aorta_gpu_source *source, char **code,
+                             size_t *bytes, aorta_status *status);
+void aorta_gpu_expected_end(struct gpu_functions *functions);
+
+/* ---- prepared launches ---- */
+
+struct gpu_prepared_launch { /* one launch with everything that the vendor's call takes */
+    struct gpu_function *function;
+    struct aorta_gpu_grid grid; /* no zeros */
+    void *args;                 /* owned */
+};
+
+struct gpu_prepared {
+    struct aorta_prepared base;
+    struct gpu_prepared_launch *launches;
+    size_t count, capacity;
+};
+/* aorta_gpu_launch calls this on a stream that prepares. */
+aorta_status aorta_gpu_prepared_add(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
+                                    const struct aorta_gpu_grid *grid, const void *args, size_t bytes);
+aorta_status aorta_gpu_prepared_make(struct aorta_prepared *prepared);
+aorta_status aorta_gpu_prepared_launch(struct aorta_prepared *const *items, size_t count);
+void aorta_gpu_prepared_end(struct aorta_prepared *prepared);
+
+/* ---- the vendors (vendor.c) ---- */
 
 struct gpu_attributes { /* numbers of the vendor's device attributes; -1: there is none */
     int multiprocessors, warp_size, threads_per_block, threads_per_multiprocessor, shared_bytes, l2_bytes, major, minor,
@@ -56,17 +188,15 @@ aorta_status aorta_gpu_hip_limited_stream(struct gpu_device *device, double shar
 /* ---- the driver ----
  * The GPU driver from inside: one driver for CUDA and HIP.
  *
- * Headers, each with the files of its theme: api.h and *.def (the vendors' functions), driver.h (the vendors'
- * differences, as data; opening; a device), clock.h (device time on the host's clock), launch.h (kernels from source,
- * functions, launches), stream.h (host calls and notes, and their failures; streams, events, captures, graphs),
- * management.h (NVML and ROCm SMI: clocks, power, links).
+ * Headers, each with the files of its theme: api.h and vendor.def (the vendors' functions), driver.h (device time on
+ * the host's clock; kernels from source, launches; the vendors' differences, as data; a device), stream.h (host calls
+ * and notes, and their failures; streams, events, captures, graphs), management.h (NVML and ROCm SMI: clocks, power,
+ * links).
  *
  * Failures: what fails when it is queued (a kernel that does not compile, a refused launch) fails its stream at that
  * place, so that later work on it, and after its events, is skipped, as on the CPU. A host call fails while device
  * work queued after it is on its way already: that still runs; later host calls do not. A fault of a kernel ends the
  * whole context: every call fails from there on. */
-
-struct gpu_device;
 
 /* The vendor's library, opened and initialised; opens no device. */
 struct gpu_driver {

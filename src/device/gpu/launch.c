@@ -1,6 +1,5 @@
 /* Kernels: from an entry to a loaded function, and onto a stream. */
 #include "base/array.h"
-#include "device/gpu/clock.h"
 #include "device/gpu/driver.h"
 #include "device/gpu/stream.h"
 

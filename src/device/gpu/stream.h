@@ -2,7 +2,7 @@
 #ifndef AORTA_DEVICE_GPU_STREAM_H
 #define AORTA_DEVICE_GPU_STREAM_H
 
-#include "device/capture.h"
+#include "device/backend.h"
 #include "device/gpu.h"
 #include "device/gpu/driver.h"
 

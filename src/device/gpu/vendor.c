@@ -11,22 +11,24 @@
 
 /* ---- CUDA ---- */
 
-#define ROW(member, vendor_symbol, needed) {#vendor_symbol, offsetof(struct gpu_api, member), needed},
 static const struct aorta_symbol cuda_symbols[] = {
-#include "device/gpu/cuda.def"
+#define DRIVER(member, cuda, hip) {#cuda, offsetof(struct gpu_api, member), true},
+#define CUDA(member, symbol, required) {#symbol, offsetof(struct gpu_api, member), required},
+#include "device/gpu/vendor.def"
 };
 static const struct aorta_symbol hip_symbols[] = {
-#include "device/gpu/hip.def"
+#define DRIVER(member, cuda, hip) {#hip, offsetof(struct gpu_api, member), true},
+#define HIP(member, symbol, required) {#symbol, offsetof(struct gpu_api, member), required},
+#include "device/gpu/vendor.def"
 };
-#undef ROW
-#define ROW(member, vendor_symbol, needed) {#vendor_symbol, offsetof(struct gpu_compiler_api, member), needed},
 static const struct aorta_symbol nvrtc_symbols[] = {
-#include "device/gpu/nvrtc.def"
+#define COMPILER(member, nvrtc, hiprtc) {#nvrtc, offsetof(struct gpu_compiler_api, member), true},
+#include "device/gpu/vendor.def"
 };
 static const struct aorta_symbol hiprtc_symbols[] = {
-#include "device/gpu/hiprtc.def"
+#define COMPILER(member, nvrtc, hiprtc) {#hiprtc, offsetof(struct gpu_compiler_api, member), true},
+#include "device/gpu/vendor.def"
 };
-#undef ROW
 
 static int cuda_copy(const struct gpu_api *api, void *to, const void *from, size_t bytes, void *stream) {
     return api->cuda_copy(to, (void *)(uintptr_t)from, bytes, stream);

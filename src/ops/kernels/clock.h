@@ -1,6 +1,6 @@
 /* Device time inside a kernel: the device's timer, put on the host's clock by the line that the driver keeps in device
- * memory (src/device/gpu/clock.c says how it is measured; the layout is struct gpu_clock_line's of device/gpu/clock.h).
- * Not for the emulator, which has no such timer. */
+ * memory (src/device/gpu/clock.c says how it is measured; the layout is struct gpu_clock_line's of
+ * device/gpu/driver.h). Not for the emulator, which has no such timer. */
 #ifndef AORTA_KERNELS_CLOCK_H
 #define AORTA_KERNELS_CLOCK_H
 

@@ -5,7 +5,7 @@
 #include "folder.h"
 #include "reference.h"
 
-#include "sparse/sparse.h"
+#include "sparse/options.h"
 #include "train/train.h"
 
 #include <jansson.h>
