@@ -295,7 +295,7 @@ static const struct aorta_row side_rows[] = {
     {"label", AORTA_ROW_TEXT, AT(label), .help = "name of the sweep"},
     {"directory", AORTA_ROW_TEXT, AT(directory), .help = "its folder"},
     {"target", AORTA_ROW_TEXT, AT(target), .help = "the program that it ran"},
-    {"noise_std", AORTA_ROW_NUMBER, AT(noise), .help = "standard deviation of repeated trials"},
+    {"noise_std", AORTA_ROW_NUMBER, AT(noise), .help = "standard deviation of repeats"},
     {0}};
 #undef AT
 
