@@ -598,29 +598,24 @@ void aorta_compared_text(const struct aorta_compared *row, struct aorta_text *ou
     aorta_text_printf(out, ", %s", aorta_compared_word(row, row->p));
 }
 
-struct compared_values {
-    double reference, candidate, delta, percent;
-};
-
-#define AT(member) offsetof(struct compared_values, member)
+#define AT(member) offsetof(struct aorta_comparison, member)
 static const struct aorta_row value_rows[] = {
-    {"reference", AORTA_ROW_NUMBER, AT(reference), .help = "value of the first side"},
-    {"candidate", AORTA_ROW_NUMBER, AT(candidate), .help = "value of the other side"},
+    {"reference", AORTA_ROW_NUMBER, AT(value[0]), .help = "value of the first side"},
+    {"candidate", AORTA_ROW_NUMBER, AT(value[1]), .help = "value of the other side"},
     {"delta", AORTA_ROW_NUMBER, AT(delta), .help = "candidate - reference"},
-    {"delta_percent", AORTA_ROW_NUMBER, AT(percent), .help = "delta / reference"},
+    {"p_value", AORTA_ROW_NUMBER, AT(p_value), .help = "not corrected"},
     {0}};
 #undef AT
 
 void aorta_compared_json(const struct aorta_compared *row, struct aorta_json *json) {
     const struct aorta_comparison *of = &row->of;
-    const struct compared_values values = {of->value[0], of->value[1], of->delta, aorta_compared_percent(of)};
     const bool known = !isnan(of->p_value);
-    aorta_rows_json(value_rows, &values, 0, json);
+    aorta_rows_json(value_rows, of, 0, json);
+    aorta_json_key_double(json, "delta_percent", aorta_compared_percent(of));
     aorta_json_key_array(json, "ci");
     aorta_json_double(json, of->low);
     aorta_json_double(json, of->high);
     aorta_json_array_end(json);
-    aorta_json_key_double(json, "p_value", of->p_value);
     aorta_json_key(json, "significant");
     if (known)
         aorta_json_bool(json, of->p_value < aorta_significance);
@@ -638,7 +633,7 @@ void aorta_compared_schema(struct aorta_json *json) {
     static const char *const texts[][2] = {
         {"ci",
          "{\"type\": \"array\", \"items\": {\"type\": [\"number\", \"null\"]}, \"minItems\": 2, \"maxItems\": 2}"},
-        {"p_value", "{\"type\": [\"number\", \"null\"]}"},
+        {"delta_percent", "{\"type\": [\"number\", \"null\"]}"},
         {"significant", "{\"type\": [\"boolean\", \"null\"]}"},
         {"higher_is_better", "{\"type\": \"boolean\"}"},
         {"change", "{\"type\": \"string\"}"},

@@ -51,7 +51,7 @@ struct aorta_memory_info {  /* bytes, of this device object */
 
 const char *aorta_device_kind_name(enum aorta_device_kind kind); /* "cpu", "cuda", "hip" */
 
-/* AORTA_UNSUPPORTED when there is no such device or its driver is missing; the message names the searched places. */
+/* AORTA_UNSUPPORTED when there is no such device or its driver is missing; its detail names the searched places. */
 AORTA_MUST_USE aorta_status aorta_device_open(enum aorta_device_kind kind, int index, struct aorta_device **device);
 /* For one rank of several on a host: index local_rank modulo the devices there are. `warning` is empty, or says that
  * ranks share a device. On the cpu kind all ranks have device 0 of their own process. */

@@ -31,7 +31,7 @@ struct aorta_gpu_inventory {
     } * links;
 };
 
-/* AORTA_UNSUPPORTED when there is no usable driver or no device; the message names the searched places. */
+/* AORTA_UNSUPPORTED when there is no usable driver or no device; its detail names the searched places. */
 AORTA_MUST_USE aorta_status aorta_gpu_inventory_take(enum aorta_device_kind kind,
                                                      struct aorta_gpu_inventory *inventory);
 void aorta_gpu_inventory_free(struct aorta_gpu_inventory *inventory);
@@ -97,7 +97,7 @@ struct aorta_gpu_state {
 
 struct aorta_gpus;
 
-/* AORTA_UNSUPPORTED: neither library is installed, or it lists no device; the message names the searched places. */
+/* AORTA_UNSUPPORTED: neither library is installed, or it lists no device; its detail names the searched places. */
 AORTA_MUST_USE aorta_status aorta_gpus_open(struct aorta_gpus **gpus);
 void aorta_gpus_close(struct aorta_gpus *gpus);         /* NULL is fine */
 size_t aorta_gpus_count(const struct aorta_gpus *gpus); /* NULL: 0 */

@@ -49,6 +49,7 @@ static void say_probe(const struct aorta_hwq_probe *found, struct aorta_text *ou
 
 static void say_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_switch *found, struct aorta_text *out) {
     const struct aorta_hwq_host_gaps *host = &found->host;
+    const bool queued_late = !run->gate && !run->graph;
     struct aorta_text text = {0};
     put_gap(&text, found->intra_gap_ms, found->intra_samples, "on one stream", found->intra_source);
     put_gap(&text, found->inter_gap_ms, found->inter_samples, "between streams", found->inter_source);
@@ -59,7 +60,8 @@ static void say_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_swi
     aorta_text_fact(out, "gaps", &text);
     put_gap(&text, host->intra_ms, host->intra_samples, "on one stream", NULL);
     put_gap(&text, host->inter_ms, host->inter_samples, "between streams", NULL);
-    if (text.length && !run->gate && !run->graph) aorta_text_puts(&text, "; --gate excludes launches");
+    if (text.length)
+        aorta_text_printf(&text, "; the device waits for the host%s", queued_late ? " (--gate excludes launches)" : "");
     aorta_text_fact(out, "host gaps", &text);
     aorta_text_free(&text);
     if (!isnan(found->overhead_ms)) say_probe(&found->probe, out);

@@ -139,7 +139,7 @@ aorta_status aorta_sweep_command(const struct aorta_sweep_job *job, const struct
 
 /* ---- checks ---- */
 
-/* Only whether the values fit their keys: values that exclude others may be right in some points. */
+/* Checks only that values fit their keys: values that exclude each other may be right in some points. */
 static aorta_status check_overrides(const char *path, const char *const *overrides, size_t count) {
     if (aorta_sparse_is_asked_for(path, overrides, count)) {
         struct aorta_sparse_options sparse;

@@ -285,25 +285,19 @@ static const struct aorta_row knob_rows[] = {
     {0}};
 #undef AT
 
-struct side_values {
-    const char *label, *directory, *target;
-    double noise;
-};
-
-#define AT(member) offsetof(struct side_values, member)
+#define AT(member) offsetof(struct aorta_sweep_side, member)
 static const struct aorta_row side_rows[] = {
     {"label", AORTA_ROW_TEXT, AT(label), .help = "name of the sweep"},
     {"directory", AORTA_ROW_TEXT, AT(directory), .help = "its folder"},
     {"target", AORTA_ROW_TEXT, AT(target), .help = "the program that it ran"},
-    {"noise_std", AORTA_ROW_NUMBER, AT(noise), .help = "standard deviation of repeated trials"},
+    {"noise_std", AORTA_ROW_NUMBER, AT(result.importance.noise), .help = "standard deviation of repeats"},
     {0}};
 #undef AT
 
 static void write_side(struct aorta_json *json, const struct aorta_sweep_side *side) {
     const struct aorta_sweep_importance *importance = &side->result.importance;
-    const struct side_values values = {side->label, side->directory, side->target, importance->noise};
     aorta_json_object(json);
-    aorta_rows_json(side_rows, &values, 0, json);
+    aorta_rows_json(side_rows, side, 0, json);
     aorta_json_key_array(json, "knobs");
     for (int k = 0; k < side->plan.space.count; k++) {
         const struct knob_values knob = {side->plan.space.knobs[k].name, importance->total[k], importance->counts[k]};
@@ -323,26 +317,18 @@ static void write_side(struct aorta_json *json, const struct aorta_sweep_side *s
     aorta_json_object_end(json);
 }
 
-struct figure_values {
-    const char *name, *unit;
-    bool higher_is_better;
-};
-
-#define AT(member) offsetof(struct figure_values, member)
-static const struct aorta_row figure_rows[] = {
-    {"name", AORTA_ROW_TEXT, AT(name), .help = "key of the figure"},
-    {"unit", AORTA_ROW_TEXT, AT(unit), .help = "its unit"},
-    {"higher_is_better", AORTA_ROW_BOOL, AT(higher_is_better), .help = "a larger value is better"},
-    {0}};
+#define AT(member) offsetof(struct aorta_sweep_figure, member)
+static const struct aorta_row figure_rows[] = {{"name", AORTA_ROW_TEXT, AT(name), .help = "key of the figure"},
+                                               {"unit", AORTA_ROW_TEXT, AT(unit), .help = "its unit"},
+                                               {0}};
 #undef AT
 
 static void write_figures(struct aorta_json *json, const struct aorta_sweep_comparison *c) {
     aorta_json_key_array(json, "figures");
     for (size_t f = 0; f < c->figure_count; f++) {
-        const struct figure_values values = {c->figures[f].name, c->figures[f].unit,
-                                             c->figures[f].good == AORTA_GOOD_HIGH};
         aorta_json_object(json);
-        aorta_rows_json(figure_rows, &values, 0, json);
+        aorta_rows_json(figure_rows, &c->figures[f], 0, json);
+        aorta_json_key_bool(json, "higher_is_better", c->figures[f].good == AORTA_GOOD_HIGH);
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);
@@ -371,22 +357,12 @@ static void write_points(struct aorta_json *json, const struct aorta_sweep_compa
     aorta_json_array_end(json);
 }
 
-struct place_values {
-    int64_t point;
-    const char *figure;
-};
-
-#define AT(member) offsetof(struct place_values, member)
-static const struct aorta_row place_rows[] = {
-    {"point", AORTA_ROW_INT, AT(point), .help = "index in points; null: over all points"},
-    {"figure", AORTA_ROW_TEXT, AT(figure), .help = "key of the figure"},
-    {0}};
-#undef AT
-
 static void write_place(struct aorta_json *json, const struct aorta_sweep_comparison *c, size_t point, size_t figure) {
-    const struct place_values values = {point == c->count ? AORTA_ROW_UNKNOWN : (int64_t)point,
-                                        c->figures[figure].name};
-    aorta_rows_json(place_rows, &values, 0, json);
+    if (point == c->count)
+        aorta_json_key_null(json, "point");
+    else
+        aorta_json_key_int(json, "point", (int64_t)point);
+    aorta_json_key_string(json, "figure", c->figures[figure].name);
 }
 
 /* A figure that one side has not measured has no row. */
@@ -479,6 +455,11 @@ void aorta_sweep_compare_json(const struct aorta_sweep_comparison *c, struct aor
 static const char a_text[] = "{\"type\": [\"string\", \"null\"]}", a_number[] = "{\"type\": [\"number\", \"null\"]}",
                   an_object[] = "{\"type\": [\"object\", \"null\"]}", a_bool[] = "{\"type\": \"boolean\"}";
 
+static void put_place(struct aorta_json *json) {
+    aorta_schema_put(json, "point", "{\"type\": [\"integer\", \"null\"], \"description\": \"null: over all points\"}");
+    aorta_schema_put(json, "figure", a_text);
+}
+
 static void put_comparisons(struct aorta_json *json) {
     static const char *const texts[] = {"reference", "candidate", "headline", "largest_change"};
     aorta_schema_list("comparisons", json);
@@ -488,13 +469,13 @@ static void put_comparisons(struct aorta_json *json) {
     aorta_rows_schema(aorta_difference_rows, json);
     aorta_schema_list_end(json);
     aorta_schema_list("rows", json);
-    aorta_rows_schema(place_rows, json);
+    put_place(json);
     aorta_compared_schema(json);
     aorta_schema_put(json, "p_corrected", a_number);
     aorta_schema_put(json, "counts", a_bool);
     aorta_schema_list_end(json);
     aorta_schema_list("changes", json);
-    aorta_rows_schema(place_rows, json);
+    put_place(json);
     aorta_schema_put(json, "change", a_text);
     aorta_schema_put(json, "text", a_text);
     aorta_schema_put(json, "cause", a_text);
@@ -515,6 +496,7 @@ static void put_members(struct aorta_json *json) {
     aorta_schema_list_end(json);
     aorta_schema_list("figures", json);
     aorta_rows_schema(figure_rows, json);
+    aorta_schema_put(json, "higher_is_better", a_bool);
     aorta_schema_list_end(json);
     aorta_schema_list("points", json);
     aorta_schema_put(json, "name", a_text);

@@ -1,6 +1,6 @@
-/* What each knob explains of the objective: analysis of variance by least squares, repeats as randomised blocks (Fisher
- * 1925; for points that are no whole grid each knob beside all the others, Yates 1934). On a whole grid the shares are
- * those of the functional ANOVA (Hutter, Hoos & Leyton-Brown 2014). */
+/* The share of the objective that each knob explains: analysis of variance by least squares, repeats as randomised
+ * blocks (Fisher 1925; for points that are no whole grid each knob given all other knobs, Yates 1934). On a whole grid
+ * the shares are those of the functional ANOVA (Hutter, Hoos & Leyton-Brown 2014). */
 #ifndef AORTA_SWEEP_IMPORTANCE_H
 #define AORTA_SWEEP_IMPORTANCE_H
 

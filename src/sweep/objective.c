@@ -66,7 +66,7 @@ static void from_result(const json_t *root, struct aorta_sweep_measured *out) {
     }
 }
 
-/* Of what was read; the others keep what they were. */
+/* Figures out of range become unknown. */
 static aorta_status check_ranges(const char *path, double figures[AORTA_SWEEP_OBJECTIVE_COUNT]) {
     aorta_status status = NULL;
     for (int i = 0; i < AORTA_SWEEP_OBJECTIVE_COUNT; i++) {

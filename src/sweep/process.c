@@ -73,7 +73,7 @@ static _Noreturn void become(const struct aorta_sweep_signals *signals, const st
 
 /* ---- its end ---- */
 
-/* The children of this process, whoever made them: those of the trial's dead processes are ours. */
+/* Kills all children of this process: children of the trial's dead processes are ours, too. */
 static int kill_children(void) {
     char path[64];
     int pid, killed = 0;
@@ -140,7 +140,7 @@ aorta_status aorta_sweep_process_run(const struct aorta_sweep_signals *signals,
     if (child < 0)
         return AORTA_ERROR(AORTA_IO, "cannot start %s: %s", process->work ? "a process" : process->command[0],
                            strerror(errno));
-    setpgid(child, child); /* as the child does: whoever is first */
+    setpgid(child, child); /* as the child does: either may be first */
     watch(signals, process, child, end);
     end_descendants(child);
     return NULL;

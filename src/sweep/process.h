@@ -35,7 +35,7 @@ struct aorta_sweep_end {
 struct aorta_sweep_signals;
 AORTA_MUST_USE aorta_status aorta_sweep_signals_begin(struct aorta_sweep_signals **signals);
 void aorta_sweep_signals_end(struct aorta_sweep_signals *signals); /* NULL is fine */
-/* Waits for a signal, a tenth of a second at most. Returns one that ends the sweep, 0 for others and for none. */
+/* Waits for a signal, a tenth of a second at most. Returns a signal that ends the sweep, else 0. */
 int aorta_sweep_signals_wait(const struct aorta_sweep_signals *signals);
 
 /* Runs it to its end, or ends it: after the timeout or one of those signals it gets SIGTERM, after the next signal or

@@ -17,10 +17,10 @@ struct aorta_sweep_result {
     struct aorta_sweep_point *points;     /* of whole trials first, each group from the best to the worst */
     size_t count, whole;                  /* in all, of whole trials */
     const struct aorta_sweep_point *best; /* NULL: no trial has the figure. Halving and TPE choose a repeated point */
-    size_t alike;                         /* others that chance may have put behind it */
+    size_t alike;                         /* other points that only chance may have made worse */
     bool wins;                            /* the best point, or a knob, beats the noise */
     struct aorta_sweep_point baseline;    /* 0 runs: none has the figure */
-    bool baseline_alike;                  /* chance may have put it behind the best one, or before it */
+    bool baseline_alike;                  /* its distance from the best point may be chance */
     int states[AORTA_TRIAL_STATE_COUNT];
     double seconds; /* of all trials */
     struct aorta_sweep_importance importance;

@@ -298,7 +298,7 @@ static aorta_status look(struct session *session, int *interrupted) {
     return status;
 }
 
-/* Those that have ended, up to the first that has not: the order of the trials is that of their starts. */
+/* Records ended trials up to the first that still runs, so that trials stay in the order of their starts. */
 static aorta_status record(struct session *session) {
     size_t count = 0;
     for (; count < session->flight_count && session->flights[count].ended; count++) {

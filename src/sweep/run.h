@@ -42,7 +42,7 @@ bool aorta_sweep_has_baseline(const struct aorta_sweep_job *job);
  * halving without steps. AORTA_USAGE, AORTA_CONFIG. */
 AORTA_MUST_USE aorta_status aorta_sweep_check(const struct aorta_sweep_job *job);
 
-/* Of aorta train: sets plan.equal by the configuration that each value gives. AORTA_CONFIG, AORTA_MEMORY. (command.c)
+/* For aorta train: sets plan.equal by the configuration that each value gives. AORTA_CONFIG, AORTA_MEMORY. (command.c)
  */
 AORTA_MUST_USE aorta_status aorta_sweep_find_equal(const struct aorta_sweep_job *job, int64_t *equal);
 

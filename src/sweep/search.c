@@ -220,7 +220,7 @@ static int draw_level(struct draws *draws, const double *density, int count) {
     return count - 1;
 }
 
-/* The candidate, of some drawn from the good points' density, whose ratio to the others' is the highest. */
+/* Draws candidates from the density of good points; the one with the highest ratio to the bad points' density wins. */
 static int64_t propose(const struct aorta_sweep_plan *plan, const int64_t *cells, int64_t count) {
     double good[AORTA_SWEEP_MOST_KNOBS][AORTA_SWEEP_MOST_VALUES] = {{0}};
     double bad[AORTA_SWEEP_MOST_KNOBS][AORTA_SWEEP_MOST_VALUES] = {{0}};

@@ -310,8 +310,7 @@ aorta_status aorta_sweep_submission_ended(struct aorta_sweep_submission *job, do
     }
     if (*job->state || !job->gone_ns) return NULL;
     if (!job->asked) ask_for_end(job);
-    /* A job that ended by itself has left its exit code, and its figures before, which may take their time to be seen.
-     */
+    /* A job that ended normally has left its exit code after its figures; both may become visible late. */
     *ended = *job->remembered.by || seconds_since(job->gone_ns) > folder_delay_s;
     if (!*ended) return NULL;
     if (job->forgotten)

@@ -1,6 +1,6 @@
-/* Trials as jobs of a scheduler, which does all the distributing: submit, look, cancel. Slurm is the one that is known.
+/* Trials as jobs of a scheduler, which distributes them: submit, look, cancel. Slurm is supported.
  *
- * What a job needs and leaves lies in the trial's directory, which its nodes share with the sweep:
+ * Input and output of a job are in the trial's directory, which its nodes share with the sweep:
  *
  *     command.sh   variables and words of the trial
  *     job.sh       the template with its places filled

@@ -124,7 +124,7 @@ struct aorta_sweep_plan {
     struct aorta_sweep_space space;
     enum aorta_sweep_method method;
     enum aorta_sweep_objective objective;
-    int64_t points; /* how many different points are tried; 0: grid: all, others: 20 */
+    int64_t points; /* how many different points are tried; 0: all of a grid, 20 of another search */
     int repeats;    /* runs of a point, at least 1 */
     bool baseline;  /* runs as often, first in each round */
     int64_t equal;  /* 1 + the cell whose values the baseline has; 0: none, or not known */

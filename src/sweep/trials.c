@@ -285,7 +285,7 @@ static aorta_status read_line(const char *text, size_t length, const char *path,
     return status;
 }
 
-/* Those that ran again. Numbers are places so far. */
+/* Drops trials that ran again. Numbers are places so far. */
 static void drop_repeated(struct aorta_trials *trials) {
     enum { DROPPED = -1 };
     size_t count = 0;

@@ -19,7 +19,7 @@ TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 WHOLE = TOP / "tests" / "formats" / "data" / "whole"
 REAL = pathlib.Path(os.environ.get("AORTA_TRACES", TOP.parent / "shared" / "traces"))
 
-# The pages' names of recordings, and the tests' files that stand for them.
+# The pages' names of recordings, and the tests' files used in their place.
 FILES = {
     "fsdp2_default_rank0.pt.trace.json.gz": "fsdp2_rank0.json.gz",
     "fsdp2_default_rank1.pt.trace.json.gz": "fsdp2_rank1.json.gz",

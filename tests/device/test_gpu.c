@@ -57,14 +57,15 @@ static void test_a_library_names_all_that_was_tried(void **state) {
     setenv("AORTA_LIBRARY_PATH", "/tmp/first::/tmp/second", 1);
     aorta_status status = aorta_library_open(&description, NULL, &library);
     assert_int_equal(aorta_status_code(status), AORTA_UNSUPPORTED);
-    const char *const parts[] = {"nothing",     "libaorta-none.so.2", "libaorta-none.so:",  "/tmp/first",
-                                 "/tmp/second", "/opt/rocm",          "it is not available"};
+    assert_string_equal(aorta_status_message(status),
+                        "nothing: libaorta-none.so.2 could not be loaded; it is not available");
+    const char *const parts[] = {"libaorta-none.so.2: ", "libaorta-none.so:", "/tmp/first", "/tmp/second", "/opt/rocm"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (!strstr(aorta_status_message(status), parts[i])) fail_msg("%s: %s", parts[i], aorta_status_message(status));
+        if (!strstr(aorta_status_detail(status), parts[i])) fail_msg("%s: %s", parts[i], aorta_status_detail(status));
     aorta_status_free(status);
 }
 
-/* A file that exists and is no library: the message has the loader's reason. */
+/* A file that exists and is no library: the detail has the loader's reason. */
 static void test_a_broken_library_is_reported(void **state) {
     (void)state;
     static const char *const names[] = {"libspoilt.so", NULL};
@@ -77,7 +78,9 @@ static void test_a_broken_library_is_reported(void **state) {
     fputs("no library at all, though long enough to look at", file);
     fclose(file);
     setenv("AORTA_LIBRARY_PATH", cache_folder(), 1);
-    check_fails(aorta_library_open(&description, NULL, &library), AORTA_UNSUPPORTED, "libspoilt.so: ");
+    aorta_status status = aorta_library_open(&description, NULL, &library);
+    assert_non_null(strstr(aorta_status_detail(status), "libspoilt.so: "));
+    aorta_status_free(status);
     unlink(path);
 }
 

@@ -558,7 +558,7 @@ static void test_folders(void **state) {
         "mkdir -p $v/${t}thread/nccl_${c}channels/rep$r && "
         "cp '" DATA "/report/data/original/rank_00_metrics.jsonl' $v/${t}thread/nccl_${c}channels/rep$r || exit 1; "
         "done; done; done; done; at=6.2/256thread/nccl_28channels/rep1/torch_profiler/rank0 && mkdir -p $at && "
-        "cp '" DATA "/formats/data/fsdp2_rank0.json' $at/a.pt.trace.json";
+        "cp '" DATA "/trace/data/fsdp2_rank0.json' $at/a.pt.trace.json";
     assert_int_equal(system(make), 0);
     run("sweep --compare 6.2 7.0", 0, "7.0 is within the noise of 6.2: step_ms 80.4 -> 80.4 ms (+0.0%");
     run("sweep --compare 6.2 7.0", 0, "best        6.2: thread=256 nccl_channels=28: 80.4\n");

@@ -168,7 +168,7 @@ const struct aorta_hwq_workload aorta_hwq_activation_ckpt = {
     .streams = {.min = 4, .max = 12, .recommended = 6},
     .unit = "samples/s",
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .try_next = "--every 1 and 4: memory against time; a small --batch lets the recomputation hide",
+    .try_next = "--every 1 and 4: memory against time; a small --batch hides the recomputation",
     .check = check,
     .role = role,
     .build = build,

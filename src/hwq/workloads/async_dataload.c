@@ -215,8 +215,7 @@ const struct aorta_hwq_workload aorta_hwq_async_dataload = {
     .streams = {.min = 4, .max = 12, .recommended = 6},
     .unit = "images/s",
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .try_next =
-        "--chunk 2 and 32: finer stages overlap better, coarser ones launch less; --channels 8 lets copies limit",
+    .try_next = "--chunk 2 overlaps better, --chunk 32 launches less; with --channels 8 copies limit",
     .check = check,
     .roles = roles,
     .build = build,

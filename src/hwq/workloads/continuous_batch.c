@@ -160,8 +160,7 @@ const struct aorta_hwq_workload aorta_hwq_continuous_batch = {
     .streams = {.min = 4, .max = 16, .recommended = 8},
     .unit = "tokens/s",
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .try_next = "--window 8192 makes decoding heavier, --positions 2048 prefill: the time of both together shows how "
-                "they share",
+    .try_next = "--window 8192 makes decoding heavier, --positions 2048 makes prefill heavier",
     .check = check,
     .role = role,
     .build = build,

@@ -261,8 +261,7 @@ const struct aorta_hwq_workload aorta_hwq_moe = {
     .unit = "tokens/s",
     .collectives = true,
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .try_next =
-        "--capacity 1 shows what padding costs; fewer --hidden make the experts small enough for queues to matter",
+    .try_next = "--capacity 1 shows the cost of padding; with a smaller --hidden queues matter more",
     .check = check,
     .role = role,
     .report = report,

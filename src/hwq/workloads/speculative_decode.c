@@ -284,8 +284,7 @@ const struct aorta_hwq_workload aorta_hwq_speculative_decode = {
     .streams = {.min = 4, .max = 12, .recommended = 6},
     .unit = "tokens/s",
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .try_next =
-        "--graph, as the host's launches dominate; --drafted 2 and 8, as the accepted share falls with the length",
+    .try_next = "--drafted 2 and 8: the accepted share falls with the length",
     .check = check,
     .roles = roles,
     .start = start,

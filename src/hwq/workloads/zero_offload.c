@@ -240,9 +240,7 @@ const struct aorta_hwq_workload aorta_hwq_zero_offload = {
     .streams = {.min = 4, .max = 12, .recommended = 6},
     .unit = "samples/s",
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .try_next =
-        "--threads 1 and more show the optimizer's cost; with --width 1024 copies matter more, and aorta sdma measures "
-        "them alone",
+    .try_next = "--threads shows the cost of the optimizer; with --width 1024 copies matter more",
     .roles = roles,
     .start = start,
     .report = report,
