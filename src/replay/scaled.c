@@ -203,7 +203,7 @@ void aorta_graph_scale(const struct aorta_trace_graph *built, const struct aorta
     for (size_t i = 0; gone && i < built->source_count; i++)
         if (scales[i] && is_only_rank(built, i)) gone[i] = gone_calls(built->sources[i].trace, scales[i], &scratch);
     aorta_graph_copy_lags(&built->graph, scaled);
-    scaled->failed |= scratch.failed;
+    scaled->failed |= scratch.failed || !gone;
     if (!scaled->failed) {
         scale_points(built, scales, gone, scaled);
         aorta_graph_follow_lags(&built->graph, scaled);

@@ -40,7 +40,7 @@ static double rank(struct value *values, size_t count, double *ranks) {
     return ties / (n * n * n - n);
 }
 
-/* Of a sum of squares with so many degrees of freedom (the cube root of Wilson and Hilferty). */
+/* A sum of squares with so many degrees of freedom (the cube root of Wilson and Hilferty). */
 static double deviations(double squares, double freedom) {
     const double spread = 2 / (9 * freedom);
     return (cbrt(squares / freedom) - (1 - spread)) / sqrt(spread);

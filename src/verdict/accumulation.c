@@ -135,14 +135,15 @@ static void drop(const struct launched *launched, size_t at, struct aorta_work_s
 /* The reductions of all parts but the last, the kernels that fill their buckets, and, directly after the last of a
  * part, the copies of the results. */
 static void drop_parts(const struct launched *launched, size_t part, struct aorta_work_scale *scales) {
-    size_t passed = 0, first = 0;
+    size_t passed = 0, last = part, first = 0;
     bool copies = false;
     while (!reduces(launched, first)) first++;
     const uint32_t thread = thread_of(launched, first);
     for (size_t i = 0; i < launched->count; i++) {
         const bool reduced = reduces(launched, i);
         passed += reduced;
-        copies = (reduced && passed % part == 0) || (copies && copies_within(launched, i));
+        copies = (reduced && passed == last) || (copies && copies_within(launched, i));
+        if (reduced && passed == last) last += part;
         const bool fills = launched->work[i]->name == launched->fills && thread_of(launched, i) == thread;
         if (passed + (fills && !reduced) <= launched->removed && (reduced || fills || copies))
             drop(launched, i, scales);
@@ -163,7 +164,7 @@ static void drop_repeats(const struct aorta_trace_rank *rank, enum aorta_collect
             launched.work[launched.count++] = work;
             launched.reductions += is_reduction(rank->trace, work, kind);
         }
-        if (launched.reductions >= times) {
+        if (launched.work && times && launched.reductions >= times) {
             qsort(launched.work, launched.count, sizeof *launched.work, by_launch);
             launched.removed = launched.reductions - launched.reductions / times;
             launched.fills = find_fills(&launched);

@@ -172,6 +172,8 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_COPY, TORCH | COMPILED | SERVING | TRITON,
      .text = "pin_memory=True and .to(device, non_blocking=True) on a separate stream, one step ahead"},
     {AORTA_CAUSE_COPY, OTHERS, .text = "asynchronous copies from pinned memory on a separate stream, one step ahead"},
+    {AORTA_CAUSE_PIPELINE_BUBBLE, ANY, .when = {AORTA_FACT_MODEL_PARTS}, .text = "more, smaller micro-batches per step",
+     .also = "or a zero-bubble schedule, or more parts on each rank"},
     {AORTA_CAUSE_PIPELINE_BUBBLE, ANY, .text = "more, smaller micro-batches per step",
      .also = "or an interleaved (virtual stages) or zero-bubble schedule"},
     {AORTA_CAUSE_STRAGGLER, ANY, .when = {AORTA_FACT_OWN_WORK},

@@ -5,7 +5,10 @@
  *
  * Each of p equal stages waits for (p - 1) / (m + p - 1) of a step with m micro-batches: k times as many micro-batches
  * leave one k-th of it. (Huang et al., GPipe, 2019.) The stage that computes longest waits for nothing else. More
- * waiting of the other stages comes from unequal stages and stays with the straggler. */
+ * waiting of the other stages comes from unequal stages and stays with the straggler.
+ *
+ * In an interleaved schedule each rank has v parts of the model, and the last rank sends to the first one, too: v - 1
+ * times for each micro-batch, where neighbours exchange v times. (Narayanan et al., Megatron-LM, 2021.) */
 #include "verdict/verdict_internal.h"
 
 #include <math.h>
@@ -15,6 +18,39 @@ struct begin {
     int64_t compute_ns;
     size_t exchanges;
 };
+
+/* ---- interleaved schedules ---- */
+
+/* The exchanges of a rank with its two neighbours, of which one may be across the ends; 0: it has other ones. */
+static double least_share(const struct aorta_trace_rank *rank) {
+    int32_t peers[2] = {-1, -1};
+    double counts[2] = {0};
+    for (size_t i = 0; i < rank->work_count; i++) {
+        const uint32_t facts = rank->work[i].collective;
+        const int32_t peer = facts == AORTA_TRACE_NONE ? -1 : rank->trace->collectives[facts].peer;
+        if (peer < 0) continue;
+        const int at = peers[0] == peer || peers[0] < 0 ? 0 : 1;
+        if (peers[at] >= 0 && peers[at] != peer) return 0;
+        peers[at] = peer;
+        counts[at]++;
+    }
+    return counts[1] > 0 ? fmin(counts[0], counts[1]) / fmax(counts[0], counts[1]) : 0;
+}
+
+double aorta_verdict_model_parts(const struct aorta_trace_analysis *analysis) {
+    static const double MOST = 0.95; /* where all exchanges are alike, as in a ring, it is no pipeline */
+    double share = 1;
+    if (analysis->rank_count < 3) return 1;
+    for (size_t i = 0; i < analysis->rank_count; i++) share = fmin(share, least_share(&analysis->ranks[i]));
+    return share > 0 && share < MOST ? round(1 / (1 - share)) : 1;
+}
+
+/* The first rank makes so many, forward and backward. */
+static double exchanges_of_a_micro_batch(const struct aorta_verdict *verdict) {
+    return 4 * fmax(verdict->model_parts, 1) - 2;
+}
+
+/* ---- the bubble ---- */
 
 static bool is_exchange(const struct aorta_range *range) {
     return range->info.kind == AORTA_RANGE_COLLECTIVE && range->info.collective == AORTA_ALL_TO_ALL;
@@ -38,7 +74,7 @@ static struct begin begin_of(const struct aorta_profile *profile) {
 
 /* The first stage computes before it sends, the last one receives before it computes. Sets the micro-batches of the
  * first. */
-static bool is_pipeline(const struct aorta_rank_step *items, size_t count, double *micro_batches) {
+static bool is_pipeline(const struct aorta_rank_step *items, size_t count, double each, double *micro_batches) {
     static const double LESS = 0.7;
     double most_ns = 0, least_ns = INFINITY;
     for (size_t i = 0, same; i < count; i += same) {
@@ -48,7 +84,7 @@ static bool is_pipeline(const struct aorta_rank_step *items, size_t count, doubl
             compute_ns += (double)begin.compute_ns;
             exchanges += (double)begin.exchanges;
         }
-        if (compute_ns > most_ns) *micro_batches = round(exchanges / (double)same / 2); /* forward and backward */
+        if (compute_ns > most_ns) *micro_batches = round(exchanges / (double)same / each);
         most_ns = fmax(most_ns, compute_ns);
         least_ns = fmin(least_ns, compute_ns);
     }
@@ -91,9 +127,10 @@ static int64_t take(struct aorta_rank_costs *rank, enum aorta_cause cause, int64
 double aorta_verdict_find_bubble(const struct aorta_rank_step *items, size_t count, struct aorta_verdict *verdict) {
     static const double EACH = 0.1; /* of the longest waiting: a bubble is waited for by every stage */
     int64_t least_ns = INT64_MAX, most_ns = 0;
+    const double each = exchanges_of_a_micro_batch(verdict);
     double micro_batches = 0;
-    if (!verdict->sends || verdict->rank_count < 2 || !is_pipeline(items, count, &micro_batches)) return 0;
-    const int64_t transfers_ns = (int64_t)(2 * micro_batches) * shortest_exchange(items, count);
+    if (!verdict->sends || verdict->rank_count < 2 || !is_pipeline(items, count, each, &micro_batches)) return 0;
+    const int64_t transfers_ns = (int64_t)(each * micro_batches) * shortest_exchange(items, count);
     for (size_t i = 0; i < verdict->rank_count; i++) {
         const int64_t ns = waited_ns(&verdict->ranks[i], transfers_ns);
         if (ns < least_ns) least_ns = ns;
@@ -114,6 +151,7 @@ void aorta_fill_bubble(struct aorta_fill *fill) {
     aorta_facts_set(facts, AORTA_FACT_BUBBLE, bubble_ms);
     aorta_facts_set(facts, AORTA_FACT_STAGE_COUNT, (double)fill->verdict->rank_count);
     aorta_facts_set(facts, AORTA_FACT_MICRO_BATCHES, fill->sums->micro_batches);
+    if (fill->verdict->model_parts > 1) aorta_facts_set(facts, AORTA_FACT_MODEL_PARTS, fill->verdict->model_parts);
     aorta_facts_set(facts, AORTA_FACT_GAIN_OF_TWICE, bubble_ms * (1 - 1.0 / 2));
     aorta_facts_set(facts, AORTA_FACT_GAIN_OF_FOUR_TIMES, bubble_ms * (1 - 1.0 / 4));
     fill->finding->rank = -1;

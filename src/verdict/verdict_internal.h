@@ -42,6 +42,9 @@ struct aorta_fill {
 /* Takes the bubble of a pipeline out of what its stages wait for each other. Returns the micro-batches of a step; 0:
  * there is no pipeline. (pipeline.c) */
 double aorta_verdict_find_bubble(const struct aorta_rank_step *items, size_t count, struct aorta_verdict *verdict);
+/* How many parts of the model each rank of an interleaved pipeline has; 1: it is none, or peers are not known
+ * (pipeline.c). */
+double aorta_verdict_model_parts(const struct aorta_trace_analysis *analysis);
 void aorta_fill_bubble(struct aorta_fill *fill);
 /* Makes the findings from the ranks' costs, with the facts that the sums show. (findings.c) */
 void aorta_verdict_make_findings(struct aorta_verdict *verdict, const struct aorta_evidence_sums *sums);

@@ -7,6 +7,7 @@
 #include "check.h"
 #include "samples/kineto.h"
 #include "trace/open.h"
+#include "verdict/advice.h"
 #include "verdict/facts.h"
 #include "verdict/verdict.h"
 
@@ -108,8 +109,78 @@ static void unequal_stages_are_stragglers_too(void **state) {
     check_bubble(1.5, BUBBLE_US);
 }
 
+/* ---- interleaved ---- */
+
+enum { RANKS = 3, PARTS = 2 };
+
+static void send_to(struct stage *stages, int from, int to) {
+    const double end = fmax(stages[from].at, stages[to].at) + SEND_US;
+    const int ends[2] = {from, to};
+    for (int i = 0; i < 2; i++) {
+        struct stage *stage = &stages[ends[i]];
+        char facts[256];
+        snprintf(
+            facts, sizeof facts,
+            "\"Collective name\": \"%s\", \"Src Rank\": %d, \"Dst Rank\": %d, \"Group size\": %d, \"In msg nelems\": "
+            "1000, \"Out msg nelems\": 1000, \"dtype\": \"Float\"",
+            i ? "recv" : "send", from, to, RANKS);
+        sample_kineto_kernel(&stage->sample, "ncclDevKernel_SendRecv", 7, stage->launch += 4, stage->at,
+                             end - stage->at, facts);
+        stage->at = end + 2;
+    }
+}
+
+/* The model in six parts: rank r has the parts r and r + 3. The last rank sends to the first one where the second part
+ * of a micro-batch begins. */
+static void run_interleaved(struct stage stages[RANKS], int step) {
+    char name[32];
+    double launch[RANKS];
+    for (int i = 0; i < RANKS; i++) launch[i] = stages[i].launch;
+    for (int part = 0; part < PARTS; part++)
+        for (int micro = 0; micro < MICROS; micro++)
+            for (int i = 0; i < RANKS; i++) {
+                if (i || part) send_to(stages, (i + RANKS - 1) % RANKS, i);
+                compute(&stages[i], FORWARD_US);
+            }
+    for (int part = PARTS; part-- > 0;)
+        for (int micro = 0; micro < MICROS; micro++)
+            for (int i = RANKS; i-- > 0;) {
+                if (i < RANKS - 1 || part < PARTS - 1) send_to(stages, (i + 1) % RANKS, i);
+                compute(&stages[i], BACKWARD_US);
+            }
+    snprintf(name, sizeof name, "ProfilerStep#%d", step);
+    for (int i = 0; i < RANKS; i++)
+        sample_kineto_event(&stages[i].sample, "user_annotation", name, 1, launch[i] + 1, stages[i].launch - launch[i],
+                            "");
+}
+
+static void an_interleaved_schedule_is_known_by_the_last_ranks_sends(void **state) {
+    (void)state;
+    struct stage stages[RANKS];
+    struct aorta_trace_list list = {0};
+    struct aorta_trace_analysis analysis;
+    struct aorta_verdict verdict;
+    for (int i = 0; i < RANKS; i++) {
+        stages[i] = (struct stage){.at = 10000, .launch = 1000, .longer = 1};
+        sample_kineto_begin(&stages[i].sample, i, RANKS);
+    }
+    for (int step = 0; step < STEPS; step++) run_interleaved(stages, step);
+    for (int i = 0; i < RANKS; i++) sample_kineto_open(&stages[i].sample, &list);
+    check_ok(aorta_trace_analyze(&list, NULL, &analysis));
+    check_ok(aorta_verdict_make(&analysis, &verdict));
+    const struct aorta_finding *bubble = find(&verdict, AORTA_CAUSE_PIPELINE_BUBBLE);
+    assert_non_null(bubble);
+    assert_true(fabs(value(bubble, AORTA_FACT_MODEL_PARTS) - PARTS) < 1e-9);
+    assert_true(fabs(value(bubble, AORTA_FACT_MICRO_BATCHES) - MICROS) < 1e-9);
+    assert_non_null(strstr(bubble->fixes[0].row->also, "more parts"));
+    aorta_verdict_free(&verdict);
+    aorta_trace_analysis_free(&analysis);
+    aorta_trace_list_free(&list);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(equal_stages_wait_for_one_micro_batch),
+                                       cmocka_unit_test(an_interleaved_schedule_is_known_by_the_last_ranks_sends),
                                        cmocka_unit_test(unequal_stages_are_stragglers_too)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
