@@ -133,7 +133,7 @@ void aorta_trace_collectives_make(const struct aorta_trace_analysis *analysis, s
     const struct aorta_trace_part **sorted = aorta_arena_raw(&memory, part_count * sizeof *sorted);
     int64_t *scratch = aorta_arena_raw(&memory, part_count * sizeof *scratch);
     for (size_t i = 0; sorted && i < part_count; i++) sorted[i] = &parts[i];
-    if (!memory.failed) {
+    if (sorted && scratch) {
         qsort(sorted, part_count, sizeof *sorted, part_order);
         rank->collectives = make_rows(&making, sorted, part_count, row_order, scratch, &rank->collective_count);
         rank->collective_sizes =

@@ -44,7 +44,8 @@ void aorta_trace_waits_make(struct aorta_trace_rank *rank, struct aorta_host_wai
     bool *launching = aorta_trace_launching_threads(trace, &scratch);
     struct aorta_intervals data = {0}, device = {0};
     for (size_t i = 0; next_ns && i < trace->thread_count; i++) next_ns[i] = INT64_MAX;
-    for (size_t i = trace->call_count; launching && i-- > 0;) { /* backwards, so that what comes next is known */
+    for (size_t i = trace->call_count;
+         next_ns && launching && i-- > 0;) { /* backwards, so that what comes next is known */
         const struct aorta_trace_call *call = &trace->calls[i];
         if (call->kind == AORTA_CALL_DATA_WAIT)
             aorta_intervals_add(&data, call->start_ns, call->end_ns);

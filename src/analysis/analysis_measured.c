@@ -82,14 +82,14 @@ void aorta_trace_windows_measured(struct aorta_trace_rank *rank, const struct ao
     rank->windows = aorta_arena_alloc(&rank->memory, trace->step_count * sizeof *rank->windows);
     size_t stored = 0;
     for (size_t i = 0; row_of && i < rank->work_count; i++) row_of[i] = AORTA_TRACE_NONE;
-    for (size_t i = warmup; wanted && i < trace->step_count; i++) {
+    for (size_t i = warmup; row_of && wanted && i < trace->step_count; i++) {
         const struct aorta_trace_measured *measured = &trace->measured[i];
         wanted[i] = measured->profile->range_count && is_chosen(&trace->steps[i], options);
         for (size_t j = 0; wanted[i] && j < measured->profile->range_count; j++, stored++)
             row_of[measured->work[j]] = measured->work[j];
     }
-    if (wanted) keep_work(rank, row_of, stored);
-    for (size_t i = 0; wanted && !rank->memory.failed && i < trace->step_count; i++)
+    if (row_of && wanted) keep_work(rank, row_of, stored);
+    for (size_t i = 0; row_of && wanted && !rank->memory.failed && i < trace->step_count; i++)
         if (wanted[i]) add_window(rank, i, row_of);
     aorta_arena_end(&scratch, &rank->memory);
 }

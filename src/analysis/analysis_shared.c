@@ -81,7 +81,7 @@ static void collect_parts(struct aorta_trace_analysis *analysis, struct aorta_tr
     for (size_t i = 0; groups && i < one->trace->group_count; i++)
         groups[i] = world_group(analysis, known, one->trace, &one->trace->groups[i]);
     scratch.failed |= analysis->memory.failed;
-    for (size_t i = 0; !scratch.failed && i < one->work_count; i++) {
+    for (size_t i = 0; groups && !scratch.failed && i < one->work_count; i++) {
         if (!aorta_trace_is_collective(&one->work[i])) continue;
         struct aorta_trace_part *part = &parts->items[parts->count++];
         *part = part_of(analysis, one->trace, groups, &one->work[i]);
@@ -140,7 +140,7 @@ static void link_parts(struct aorta_trace_analysis *analysis, struct aorta_trace
         aorta_arena_alloc(&analysis->memory, alignment->shared_count * sizeof *analysis->shared_collectives);
     for (size_t i = 0; rows && i < analysis->rank_count; i++) rows[i] = rows_of_trace(&analysis->ranks[i], &scratch);
     scratch.failed |= analysis->memory.failed;
-    for (size_t i = 0; !scratch.failed && i < alignment->shared_count; i++) {
+    for (size_t i = 0; rows && !scratch.failed && i < alignment->shared_count; i++) {
         for (size_t j = 0; j < alignment->shared[i].part_count; j++) {
             const struct aorta_align_part *one = &alignment->shared[i].parts[j];
             uint32_t row = rows[one->rank] ? rows[one->rank][one->first] : one->first;

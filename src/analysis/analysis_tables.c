@@ -103,7 +103,7 @@ void aorta_trace_kernels_make(struct aorta_trace_rank *rank) {
         for (size_t i = 0; i < names; i++) used += first[i + 1] > first[i];
         rank->kernels = aorta_arena_alloc(&rank->memory, used * sizeof *rank->kernels);
     }
-    if (rank->kernels) {
+    if (row_of && rank->kernels) {
         fill_rows(rank, names, first, durations);
         add_kinds(rank, row_of);
         qsort(rank->kernels, rank->kernel_count, sizeof *rank->kernels, larger_kernel_first);
@@ -153,9 +153,9 @@ void aorta_trace_kernels_in_steps(const struct aorta_trace_analysis *analysis, s
     size_t *first = aorta_arena_raw(&scratch, rank->kernel_count * sizeof *first);
     int64_t *durations = aorta_arena_raw(&scratch, rank->work_count * sizeof *durations);
     for (size_t i = 0; row_of && i < rank->kernel_count; i++) row_of[rank->kernels[i].name] = (uint32_t)i;
-    for (size_t i = 0; !scratch.failed && i < rank->window_count; i++)
+    for (size_t i = 0; row_of && !scratch.failed && i < rank->window_count; i++)
         if (aorta_trace_window_counts(analysis, &rank->windows[i])) add_window(rank, &rank->windows[i], row_of, begins);
-    if (!scratch.failed) add_step_times(rank, row_of, begins, first, durations);
+    if (row_of && !scratch.failed) add_step_times(rank, row_of, begins, first, durations);
     qsort(rank->kernels, rank->kernel_count, sizeof *rank->kernels, larger_kernel_first);
     aorta_arena_end(&scratch, &rank->memory);
 }

@@ -70,7 +70,7 @@ static bool is_block(const void *of, uint32_t number, const void *address) {
 }
 
 static void add_block(struct aorta_memory *memory, const struct aorta_memory_block *block) {
-    memory->blocks[memory->block_count++] = *block;
+    if (memory->blocks) memory->blocks[memory->block_count++] = *block;
 }
 
 static void allocate(struct making *making, uint32_t row) {

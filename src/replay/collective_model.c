@@ -1,4 +1,5 @@
 #include "replay/collective_model.h"
+#include "base/arena.h"
 #include "base/statistics.h"
 
 #include <math.h>
@@ -240,20 +241,19 @@ static void fit_sizes(struct fitting *fitting, double latency_ns, struct aorta_l
 
 aorta_status aorta_link_fit_make(struct aorta_collective_sample *samples, size_t count, int ranks_per_node,
                                  double percentile, double latency_ns, struct aorta_link_fit *fit) {
-    size_t limit = count < MOST_SIZES ? count : MOST_SIZES;
-    struct fitting fitting = {.sizes = malloc((limit + 1) * sizeof *fitting.sizes),
-                              .values = malloc((limit * (limit + 1) / 2 + 1) * sizeof *fitting.values),
-                              .times_ns = malloc((count + 1) * sizeof *fitting.times_ns),
+    const size_t limit = count < MOST_SIZES ? count : MOST_SIZES;
+    struct aorta_arena memory = {0};
+    struct fitting fitting = {.sizes = aorta_arena_raw(&memory, limit * sizeof *fitting.sizes),
+                              .values = aorta_arena_raw(&memory, limit * (limit + 1) / 2 * sizeof *fitting.values),
+                              .times_ns = aorta_arena_raw(&memory, count * sizeof *fitting.times_ns),
                               .ranks_per_node = ranks_per_node};
     *fit = (struct aorta_link_fit){0};
-    bool made = fitting.sizes && fitting.values && fitting.times_ns;
-    if (made && count) {
+    if (!memory.failed && count) {
         qsort(samples, count, sizeof *samples, sample_order);
         collect(&fitting, samples, count, percentile, fit);
+        fit_sizes(&fitting, latency_ns, fit);
     }
-    if (made) fit_sizes(&fitting, latency_ns, fit);
-    free(fitting.sizes);
-    free(fitting.values);
-    free(fitting.times_ns);
-    return made ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu collectives", count);
+    aorta_status status = aorta_arena_check(&memory, "the times of collectives");
+    aorta_arena_free(&memory);
+    return status;
 }

@@ -201,7 +201,7 @@ struct aorta_stamped_events aorta_stamped_events_make(const struct aorta_trace *
     struct aorta_stamped_events events = {.ends =
                                               aorta_arena_alloc(scratch, (trace->thread_count + 1) * sizeof(size_t))};
     struct places places = {.trace = trace, .meanings = &meanings, .wanted = wanted, .next = events.ends};
-    if (!scratch->failed) collect(&places, &events, memory);
+    if (wanted && !scratch->failed) collect(&places, &events, memory);
     scratch->failed |= memory->failed;
     if (scratch->failed) return events;
     events.count = 0;

@@ -219,16 +219,17 @@ static size_t collect_samples(const struct aorta_whatif *whatif, enum aorta_edge
 }
 
 static aorta_status fit(struct aorta_whatif *whatif, int ranks_per_node, double latency_ns) {
-    struct aorta_collective_sample *samples = malloc(((size_t)whatif->collectives->count + 1) * sizeof *samples);
-    if (!samples) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u collectives", whatif->collectives->count);
-    size_t count = collect_samples(whatif, AORTA_EDGE_TRANSFER, samples);
-    aorta_status status = aorta_link_fit_make(samples, count, ranks_per_node, 50, latency_ns, &whatif->fit);
+    struct aorta_arena memory = {0};
+    struct aorta_collective_sample *samples = aorta_arena_raw(&memory, whatif->collectives->count * sizeof *samples);
+    aorta_status status = aorta_arena_check(&memory, "the collectives of a graph");
+    size_t count = status ? 0 : collect_samples(whatif, AORTA_EDGE_TRANSFER, samples);
+    if (!status) status = aorta_link_fit_make(samples, count, ranks_per_node, 50, latency_ns, &whatif->fit);
     if (!status && !whatif->fit.samples) {
         count = collect_samples(whatif, AORTA_EDGE_KERNEL, samples);
         status = aorta_link_fit_make(samples, count, ranks_per_node, LEAST_WAITING, latency_ns, &whatif->fit);
         whatif->waits = whatif->fit.samples > 0;
     }
-    free(samples);
+    aorta_arena_free(&memory);
     whatif->recorded = (struct aorta_network){whatif->fit.link, whatif->fit.link, ranks_per_node};
     return status;
 }

@@ -29,6 +29,7 @@ struct aorta_whatif_collectives {
     uint32_t *of_point; /* of each point of the graph: the collective that ends there; AORTA_GRAPH_NONE: none */
     uint32_t count;
     int ranks; /* of the recorded job: at least as many as were recorded, and as the largest group has */
+    struct aorta_arena memory;
 };
 AORTA_MUST_USE aorta_status aorta_whatif_of_trace(const struct aorta_trace_analysis *analysis,
                                                   const struct aorta_trace_graph *built,

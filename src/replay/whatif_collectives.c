@@ -1,7 +1,6 @@
 /* Which points of a graph end collectives, and of which kind, group and size. */
 #include "replay/whatif.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Rows whose group is not known have 0 ranks until `finish`. */
@@ -20,22 +19,16 @@ static void finish(struct aorta_whatif_collectives *collectives) {
         if (!collectives->items[i].ranks) collectives->items[i].ranks = collectives->ranks;
 }
 
-static aorta_status begin(const struct aorta_graph *graph, struct aorta_whatif_collectives *collectives) {
-    size_t limit = (size_t)graph->point_count + 1;
-    *collectives = (struct aorta_whatif_collectives){.items = malloc(limit * sizeof *collectives->items),
-                                                     .of_point = malloc(limit * sizeof *collectives->of_point),
-                                                     .ranks = (int)graph->rank_count};
-    if (!collectives->items || !collectives->of_point) {
-        aorta_whatif_collectives_free(collectives);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %u points", graph->point_count);
-    }
-    for (uint32_t i = 0; i < graph->point_count; i++) collectives->of_point[i] = AORTA_GRAPH_NONE;
-    return NULL;
+static void begin(const struct aorta_graph *graph, struct aorta_whatif_collectives *collectives) {
+    *collectives = (struct aorta_whatif_collectives){.ranks = (int)graph->rank_count};
+    collectives->items = aorta_arena_raw(&collectives->memory, graph->point_count * sizeof *collectives->items);
+    collectives->of_point = aorta_arena_raw(&collectives->memory, graph->point_count * sizeof *collectives->of_point);
+    for (uint32_t i = 0; collectives->of_point && i < graph->point_count; i++)
+        collectives->of_point[i] = AORTA_GRAPH_NONE;
 }
 
 void aorta_whatif_collectives_free(struct aorta_whatif_collectives *collectives) {
-    free(collectives->items);
-    free(collectives->of_point);
+    aorta_arena_free(&collectives->memory);
     *collectives = (struct aorta_whatif_collectives){0};
 }
 
@@ -46,9 +39,9 @@ static bool ends_span(const struct aorta_graph *graph, uint32_t point, uint32_t 
 
 /* ---- traces ---- */
 
-/* What the windows say of each row of the trace's work; the caller frees it. */
-static const struct aorta_range_info **infos_of(const struct aorta_trace_rank *rank) {
-    const struct aorta_range_info **infos = calloc(rank->trace->work_count + 1, sizeof(*infos));
+/* What the windows say of each row of the trace's work. */
+static const struct aorta_range_info **infos_of(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
+    const struct aorta_range_info **infos = aorta_arena_alloc(memory, rank->trace->work_count * sizeof *infos);
     for (size_t i = 0; infos && i < rank->window_count; i++) {
         const struct aorta_trace_window *window = &rank->windows[i];
         for (size_t j = 0; j < window->profile.range_count; j++) {
@@ -62,20 +55,19 @@ static const struct aorta_range_info **infos_of(const struct aorta_trace_rank *r
 aorta_status aorta_whatif_of_trace(const struct aorta_trace_analysis *analysis, const struct aorta_trace_graph *built,
                                    struct aorta_whatif_collectives *collectives) {
     const struct aorta_graph *graph = &built->graph;
-    AORTA_TRY(begin(graph, collectives));
-    for (uint32_t rank = 0; rank < graph->rank_count; rank++) {
-        const struct aorta_range_info **infos = infos_of(&analysis->ranks[rank]);
-        if (!infos) {
-            aorta_whatif_collectives_free(collectives);
-            return AORTA_ERROR(AORTA_MEMORY, "no memory for the collectives of rank %d", analysis->ranks[rank].rank);
-        }
-        for (uint32_t i = 0; i < graph->point_count; i++) {
+    begin(graph, collectives);
+    for (uint32_t rank = 0; !collectives->memory.failed && rank < graph->rank_count; rank++) {
+        struct aorta_arena scratch = {0};
+        const struct aorta_range_info **infos = infos_of(&analysis->ranks[rank], &scratch);
+        for (uint32_t i = 0; infos && i < graph->point_count; i++) {
             if (!ends_span(graph, i, rank)) continue;
             uint32_t row = built->sources[rank].works[aorta_subject_row(graph->subject[i])];
             if (aorta_trace_is_collective(&analysis->ranks[rank].trace->work[row])) add(collectives, i, infos[row]);
         }
-        free(infos);
+        aorta_arena_end(&scratch, &collectives->memory);
     }
     finish(collectives);
-    return NULL;
+    aorta_status status = aorta_arena_check(&collectives->memory, "the collectives of a graph");
+    if (status) aorta_whatif_collectives_free(collectives);
+    return status;
 }

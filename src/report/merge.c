@@ -254,7 +254,8 @@ static aorta_status two_of_one_rank(const struct merging *m, size_t second) {
 /* Ranks that are not known get the lowest numbers free. */
 static aorta_status number_ranks(struct merging *m) {
     const int *ranks = aorta_trace_ranks_known(m->list, &m->memory);
-    for (size_t i = 0; ranks && i < m->count; i++) {
+    AORTA_TRY(aorta_arena_check(&m->memory, "the ranks"));
+    for (size_t i = 0; i < m->count; i++) {
         bool several;
         const struct aorta_trace *trace = m->list->items[i];
         const bool known = ranks[i] >= 0 && taken(m, i, ranks[i]);

@@ -78,7 +78,7 @@ static struct replays find_replays(const struct aorta_trace *trace, struct aorta
     replays.items = aorta_arena_alloc(memory, found * sizeof *replays.items);
     uint32_t *work = aorta_arena_raw(memory, pieces * sizeof *work);
     uint32_t *pairs = aorta_arena_raw(memory, pieces * sizeof *pairs);
-    if (memory->failed) return replays;
+    if (!counts || !numbers || !replays.items || !pairs) return replays;
     for (size_t call = 0; call < trace->call_count; call++) {
         if (!counts[call]) continue;
         replays.items[replays.count] =

@@ -69,8 +69,8 @@ struct run {
 static void find_collectives(const struct sim_recording *recording, struct run *run) {
     const struct aorta_graph *graph = &run->graph;
     struct aorta_whatif_collectives *found = &run->collectives;
-    found->items = malloc((graph->point_count + 1) * sizeof *found->items);
-    found->of_point = malloc((graph->point_count + 1) * sizeof *found->of_point);
+    found->items = aorta_arena_raw(&found->memory, (graph->point_count + 1) * sizeof *found->items);
+    found->of_point = aorta_arena_raw(&found->memory, (graph->point_count + 1) * sizeof *found->of_point);
     found->ranks = 2;
     for (uint32_t i = 0; i < graph->point_count; i++) {
         found->of_point[i] = AORTA_GRAPH_NONE;
