@@ -313,7 +313,7 @@ static const char *mark(struct build *build, const struct aorta_finding *finding
     struct aorta_text text = {0};
     if (gains && finding->only_after) {
         put_partner(verdict, finding, &text);
-    } else if (gains && finding->share_count) {
+    } else if (gains && finding->share_count && finding->shares[0].cause != finding->cause) {
         aorta_text_printf(&text, "%s %s ms %s ", finding->displaced ? "plus" : "shares",
                           aorta_about(finding->shares[0].ms).text, finding->displaced ? "shared with" : "with");
         aorta_cause_display(verdict, finding->shares[0].cause, &text);
@@ -349,17 +349,57 @@ static const char *first_phrase(struct build *build, const struct aorta_finding 
     return take(build, &text);
 }
 
+/* Whether the longest gap is the stall or the gap that the block before names. */
+static bool is_same_gap(const struct aorta_finding *before, const struct aorta_finding *finding) {
+    static const enum aorta_fact_key keys[] = {AORTA_FACT_PAUSE, AORTA_FACT_GAP};
+    static const double alike = 0.1;
+    const struct aorta_fact *gap = aorta_facts_find(&finding->facts, AORTA_FACT_GAP);
+    for (size_t i = 0; gap && gap->place.name && i < sizeof keys / sizeof *keys; i++) {
+        const struct aorta_fact *other = aorta_facts_find(&before->facts, keys[i]);
+        if (other && other->place.name && strcmp(other->place.name, gap->place.name) == 0 &&
+            fabs(other->value - gap->value) < alike * gap->value)
+            return true;
+    }
+    return false;
+}
+
 /* The worst place, unless a block before has the same. */
 static const char *worst_of(struct build *build, const struct aorta_finding *finding) {
     const char *worst = first_phrase(build, finding, aorta_cause_row(finding->cause)->worst);
     for (int i = 0; i < build->view->block_count; i++)
-        if (strcmp(build->view->blocks[i].worst, worst) == 0) return "";
+        if (strcmp(build->view->blocks[i].worst, worst) == 0 || is_same_gap(build->view->blocks[i].finding, finding))
+            return "";
     return worst;
 }
 
 static const char *suffix(struct build *build, const struct aorta_finding *finding) {
     const char *const templates[AORTA_TEMPLATES] = {aorta_cause_row(finding->cause)->suffix};
     return first_phrase(build, finding, templates);
+}
+
+/* A remedy that does what a finding before does: TF32, where 16 bits gain more. */
+static bool is_alternative(const struct aorta_verdict *verdict, size_t index) {
+    const struct aorta_finding *finding = &verdict->findings[index];
+    if (!finding->remedy || finding->cause != AORTA_CAUSE_PRECISION) return false;
+    if (strcmp(finding->remedy, "precision=tf32") != 0 && !(finding->then_ms < 0.5 * finding->gain_ms)) return false;
+    for (size_t i = 0; i < index; i++)
+        if (verdict->findings[i].remedy && verdict->findings[i].cause == finding->cause) return true;
+    return false;
+}
+
+/* "or torch.set_float32_matmul_precision("high") (0.27 to 0.55 ms)" */
+static void add_alternatives(struct build *build, struct aorta_view_block *block) {
+    const struct aorta_verdict *verdict = build->verdict;
+    if (block->finding->cause != AORTA_CAUSE_PRECISION || !block->finding->remedy) return;
+    for (size_t i = 0; i < verdict->finding_count && block->fix_count < AORTA_VIEW_LINES; i++) {
+        const struct aorta_finding *other = &verdict->findings[i];
+        struct aorta_text text = {0};
+        if (other <= block->finding || !is_alternative(verdict, i) || !other->fix_count) continue;
+        aorta_text_puts(&text, "or ");
+        aorta_fix_text(other, 0, "; ", &text);
+        if (aorta_finding_gains(other)) aorta_text_printf(&text, " (%s ms)", figure(build, other, true));
+        block->fix[block->fix_count++] = take(build, &text);
+    }
 }
 
 static void add_block(struct build *build, const struct aorta_finding *finding, bool gains) {
@@ -375,17 +415,8 @@ static void add_block(struct build *build, const struct aorta_finding *finding, 
     block.measured = first_phrase(build, finding, aorta_cause_row(finding->cause)->measured);
     block.worst = worst_of(build, finding);
     add_fixes(build, &block);
+    add_alternatives(build, &block);
     build->view->blocks[build->view->block_count++] = block;
-}
-
-/* A remedy that does what a finding before does: TF32, where 16 bits gain more. */
-static bool is_alternative(const struct aorta_verdict *verdict, size_t index) {
-    const struct aorta_finding *finding = &verdict->findings[index];
-    if (!finding->remedy || finding->cause != AORTA_CAUSE_PRECISION || !(finding->then_ms < 0.5 * finding->gain_ms))
-        return false;
-    for (size_t i = 0; i < index; i++)
-        if (verdict->findings[i].remedy && verdict->findings[i].cause == finding->cause) return true;
-    return false;
 }
 
 static bool waits_for_work(const struct aorta_finding *finding) {

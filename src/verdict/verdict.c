@@ -377,8 +377,9 @@ static void mark_unequal_steps(struct aorta_verdict *verdict) {
     static const double MANY = 0.3;
     for (size_t i = 0; i < verdict->finding_count; i++) {
         struct aorta_finding *finding = &verdict->findings[i];
-        if (finding->cause == AORTA_CAUSE_STRAGGLER && verdict->steps_unlike >= MANY)
-            aorta_facts_flag(&finding->facts, AORTA_FACT_UNEQUAL_WORK);
+        if (!(verdict->steps_unlike >= MANY)) continue;
+        if (finding->cause == AORTA_CAUSE_STRAGGLER) aorta_facts_flag(&finding->facts, AORTA_FACT_UNEQUAL_WORK);
+        if (finding->cause == AORTA_CAUSE_HOST_PAUSE) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_SIZES);
     }
 }
 

@@ -524,6 +524,11 @@ static void alternatives_are_left_out(void **state) {
     tf32->remedy = "precision=tf32", tf32->then_ms = 2;
     assert_int_equal(count(said_text(&verdict), "(precision)"), 1);
     expect_not("finding");
+    tf32->then_ms = 25; /* a fix of the same block, though it gains more than the other fixes leave */
+    check_ok(aorta_advise(&verdict, NULL));
+    assert_int_equal(count(said_text(&verdict), "(precision)"), 1);
+    expect("or torch.set_float32_matmul_precision(\"high\")");
+    expect("(30 ms)\n");
 }
 
 static void worst_places_are_named_once(void **state) {
@@ -536,6 +541,9 @@ static void worst_places_are_named_once(void **state) {
     assert_int_equal(count(said_text(&verdict), "worst  3.00 ms before relu\n"), 1);
     (void)set(&findings[1], AORTA_FACT_GAP, 4, "relu");
     assert_int_equal(count(said_text(&verdict), "worst  "), 2);
+    findings[0].cause = AORTA_CAUSE_HOST_PAUSE; /* the stall and the gap that it leaves */
+    (void)set(&findings[0], AORTA_FACT_PAUSE, 3.9, "relu");
+    assert_int_equal(count(said_text(&verdict), "worst  "), 1);
 }
 
 /* The same facts in the same order, as tables whose cells hide nothing. */

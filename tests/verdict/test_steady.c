@@ -326,6 +326,35 @@ static void copies_within_the_gpu_need_no_pinned_memory(void **state) {
     end(&run);
 }
 
+/* Every second step has sizes that are new, for which a library plans 40 ms; it has more kernels, too. */
+static void stalls_of_steps_that_differ_come_with_new_sizes(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct sample_kineto sample;
+    double at_us = 1000;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int step = 0; step < 14; step++) {
+        char name[32];
+        const double from_us = at_us;
+        const int kernels = step % 2 ? 16 : 8;
+        for (int i = 0; i < kernels; i++) {
+            if (step % 2 && i == 4) at_us += 40000;
+            sample_kineto_event(&sample, "cpu_op", "aten::mm", 1, at_us - 5, 10, "");
+            sample_kineto_kernel(&sample, i % 2 ? "gemm" : "norm", 7, at_us, at_us + 10, 900, "");
+            at_us += 1000;
+        }
+        snprintf(name, sizeof name, "ProfilerStep#%d", step);
+        sample_kineto_event(&sample, "user_annotation", name, 1, from_us - 10, at_us - from_us, "");
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    const struct aorta_finding *stall = finding_of(&run, AORTA_CAUSE_HOST_PAUSE);
+    assert_true(said_has(stall, AORTA_FACT_PAUSE_SIZES));
+    said_expect(said_evidence(&run.verdict, stall), "may plan or compile for new sizes");
+    said_expect(said_advice(stall), "pad to a few fixed sizes");
+    end(&run);
+}
+
 /* The host makes a batch for 10 ms, copies it to the device and launches; 12 ms a step. Or it computes there on
  * gradients that were copied to the host, as many bytes as it copies back. */
 static void pause_before_a_copy(bool offloaded) {
@@ -601,6 +630,7 @@ int main(void) {
         cmocka_unit_test(late_starts_in_each_step_are_no_first_use),
         cmocka_unit_test(who_captures_graphs_is_not_asked_to),
         cmocka_unit_test(copies_within_the_gpu_need_no_pinned_memory),
+        cmocka_unit_test(stalls_of_steps_that_differ_come_with_new_sizes),
         cmocka_unit_test(a_pause_before_the_batch_is_copied_is_of_the_input),
         cmocka_unit_test(a_checkpoint_is_no_optimizer_on_the_host),
         cmocka_unit_test(collectives_on_the_host_are_named),
