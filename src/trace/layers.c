@@ -46,7 +46,13 @@ static double deviations(double squares, double freedom) {
     return (cbrt(squares / freedom) - (1 - spread)) / sqrt(spread);
 }
 
-static struct aorta_layers try_period(const double *ranks, size_t count, size_t period, double ties) {
+/* What a period explains. */
+struct tried {
+    struct aorta_layers layers;
+    double squares; /* with period - 1 degrees of freedom */
+};
+
+static struct tried try_period(const double *ranks, size_t count, size_t period, double ties) {
     const double n = (double)count;
     double squares = 0, highest = -INFINITY;
     struct aorta_layers found = {.period = period};
@@ -60,19 +66,31 @@ static struct aorta_layers try_period(const double *ranks, size_t count, size_t 
     }
     squares *= 12 / (n * (n + 1) * (1 - ties));
     found.strength = deviations(squares, (double)(period - 1));
-    return found;
+    return (struct tried){found, squares};
+}
+
+/* Of a period the part that explains as much: what the whole explains beyond it is as by chance. */
+static size_t shortest(const struct tried *tried, size_t period) {
+    for (size_t part = 3; 2 * part <= period; part++) {
+        if (period % part || tried[part].layers.strength < LEAST_STRENGTH) continue;
+        const double beyond = tried[period].squares - tried[part].squares;
+        if (deviations(beyond, (double)(period - part)) < LEAST_STRENGTH) return part;
+    }
+    return period;
 }
 
 static void find(const double *ranks, size_t count, double ties, struct aorta_layers *best) {
-    struct aorta_layers tried[LONGEST + 1];
+    struct tried tried[LONGEST + 1];
     double strongest = LEAST_STRENGTH;
     size_t end = 2, chosen = 2;
     for (; end <= LONGEST && end * FEWEST <= count; end++) {
         tried[end] = try_period(ranks, count, end, ties);
-        if (tried[end].strength > strongest) strongest = tried[end].strength;
+        if (tried[end].layers.strength > strongest) strongest = tried[end].layers.strength;
     }
-    while (chosen < end && tried[chosen].strength < AS_STRONG * strongest) chosen++;
-    if (chosen > 2 && chosen < end && tried[chosen].strength > best->strength) *best = tried[chosen];
+    while (chosen < end && tried[chosen].layers.strength < AS_STRONG * strongest) chosen++;
+    if (chosen <= 2 || chosen >= end) return;
+    chosen = shortest(tried, chosen);
+    if (tried[chosen].layers.strength > best->strength) *best = tried[chosen].layers;
 }
 
 void aorta_layers_find(const int64_t *values, size_t count, struct aorta_arena *memory, struct aorta_layers *best) {

@@ -319,6 +319,25 @@ static void layers_that_do_not_differ_are_steps(void **state) {
     }
 }
 
+/* Intervals of a recorded loop of six layers. Eighteen explain a little more, as they would by chance. */
+static void a_multiple_of_the_layers_is_no_step(void **state) {
+    (void)state;
+    static const int64_t intervals[] = {
+        123, 40,  22,  18,  55, 132, 8,   3,   21,  63,  14,  141, 122, 113, 112, 71, 57,  140, 121, 72,  98,
+        66,  84,  92,  27,  1,  50,  6,   44,  89,  80,  111, 77,  119, 70,  139, 74, 96,  62,  50,  89,  96,
+        24,  13,  48,  50,  9,  134, 114, 41,  61,  129, 99,  142, 137, 102, 29,  46, 35,  94,  58,  53,  25,
+        33,  19,  138, 109, 55, 127, 81,  124, 135, 76,  101, 45,  87,  27,  105, 32, 11,  39,  16,  38,  133,
+        68,  103, 110, 92,  64, 136, 126, 107, 34,  42,  22,  86,  35,  83,  52,  10, 26,  108, 78,  116, 60,
+        130, 91,  118, 88,  69, 11,  37,  1,   125, 53,  0,   19,  4,   47,  120, 73, 30,  79,  43,  131, 128,
+        106, 75,  103, 5,   7,  117, 82,  17,  100, 15,  31,  85,  59,  96,  66,  65, 115,
+    };
+    struct aorta_arena memory = {0};
+    struct aorta_layers layers = {0};
+    aorta_layers_find(intervals, sizeof intervals / sizeof *intervals, &memory, &layers);
+    assert_int_equal(layers.period, 6);
+    assert_false(memory.failed);
+}
+
 static void what_does_not_repeat_has_no_steps(void **state) {
     (void)state;
     static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"};
@@ -394,6 +413,7 @@ int main(void) {
         cmocka_unit_test(ranks_may_begin_steps_apart),
         cmocka_unit_test(layers_that_differ_in_times_only_make_a_step),
         cmocka_unit_test(layers_that_do_not_differ_are_steps),
+        cmocka_unit_test(a_multiple_of_the_layers_is_no_step),
         cmocka_unit_test(what_does_not_repeat_has_no_steps),
         cmocka_unit_test(one_rank_without_steps_leaves_all_without),
         cmocka_unit_test(a_process_without_work_takes_no_steps_away),
