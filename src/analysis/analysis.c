@@ -180,6 +180,11 @@ static aorta_status make_windows(struct aorta_trace_analysis *analysis,
     return analysis->measured ? aorta_trace_measured_check(analysis, options, measured) : NULL;
 }
 
+/* Whether the launches of several ranks are in one file, and nothing says whose they are. */
+static bool is_mixed(const struct aorta_trace *trace) {
+    return trace->format == AORTA_TRACE_KINETO && !trace->own && aorta_trace_launching_processes(trace) > 1;
+}
+
 static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work,
                         const struct aorta_trace_analysis_options *options) {
     AORTA_TRY(make_windows(analysis, options));
@@ -188,7 +193,8 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
     aorta_trace_clocks_check(analysis);
     analysis->sends = aorta_trace_are_sends(analysis);
     for (size_t i = analysis->rank_count; i-- > 0;)
-        if (aorta_trace_is_too_thin(analysis->ranks[i].trace)) analysis->thin = analysis->ranks[i].trace;
+        if (aorta_trace_is_too_thin(analysis->ranks[i].trace) || is_mixed(analysis->ranks[i].trace))
+            analysis->thin = analysis->ranks[i].trace;
     work->busy = aorta_arena_alloc(&work->memory, analysis->rank_count * sizeof *work->busy);
     work->waits = aorta_arena_alloc(&work->memory, analysis->rank_count * sizeof *work->waits);
     AORTA_TRY(aorta_arena_check(&work->memory, no_memory));

@@ -117,9 +117,13 @@ static void of_unknown(const struct aorta_verdict *verdict, const struct aorta_f
 }
 
 /* "unknown: 1911 of 1961 kernels are missing in the recording" */
-static void of_incomplete(const struct aorta_trace_coverage *coverage, struct aorta_text *out) {
+static void of_incomplete(const struct aorta_verdict *verdict, struct aorta_text *out) {
+    const struct aorta_trace_coverage *coverage = &verdict->coverage;
     const int64_t numbered = coverage->dispatches + coverage->lost;
-    if (coverage->lost > coverage->dispatches)
+    if (verdict->processes > 1)
+        aorta_text_printf(out, "unknown: the file mixes events of %zu processes; name the files of the ranks instead",
+                          verdict->processes);
+    else if (coverage->lost > coverage->dispatches)
         aorta_text_printf(out, "unknown: %lld of %lld kernels are missing in the recording; record all of them",
                           (long long)coverage->lost, (long long)numbered);
     else
@@ -177,7 +181,7 @@ void aorta_verdict_headline(const struct aorta_verdict *verdict, struct aorta_te
         return;
     }
     if (verdict->incomplete) {
-        of_incomplete(&verdict->coverage, out);
+        of_incomplete(verdict, out);
         return;
     }
     const struct aorta_finding *first = largest(verdict);

@@ -202,6 +202,21 @@ bool aorta_trace_call_waits(const struct aorta_trace *trace, const struct aorta_
     return call->kind == AORTA_CALL_COPY || (call->kind == AORTA_CALL_MEMORY && strstr(name, "Free"));
 }
 
+size_t aorta_trace_launching_processes(const struct aorta_trace *trace) {
+    enum { MOST = 64 };
+    int64_t processes[MOST];
+    size_t count = 0;
+    for (size_t i = 0; i < trace->call_count; i++) {
+        const struct aorta_trace_call *call = &trace->calls[i];
+        if (call->kind != AORTA_CALL_LAUNCH && call->kind != AORTA_CALL_GRAPH_LAUNCH) continue;
+        const int64_t process = trace->threads[call->thread].process;
+        size_t known = 0;
+        while (known < count && processes[known] != process) known++;
+        if (known == count && count < MOST) processes[count++] = process;
+    }
+    return count;
+}
+
 aorta_status aorta_trace_list_add(struct aorta_trace_list *list, struct aorta_trace *trace) {
     if (!aorta_array_fit(&list->items, &list->capacity, list->count + 1, sizeof *list->items)) {
         aorta_trace_free(trace);

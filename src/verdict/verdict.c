@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "base/sort.h"
 #include "base/statistics.h"
+#include "trace/coverage.h"
 #include "trace/framework.h"
 
 #include <math.h>
@@ -429,6 +430,9 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
         .host_only = host_only,
         .captures = !analysis->measured && aorta_verdict_captures(analysis),
         .incomplete = analysis->thin != NULL,
+        .processes = analysis->thin && !aorta_trace_is_too_thin(analysis->thin)
+                         ? aorta_trace_launching_processes(analysis->thin)
+                         : 0,
         .coverage = analysis->thin ? analysis->thin->coverage : (struct aorta_trace_coverage){0},
         .on_cpu = analysis->measured && analysis->rank_count && !analysis->ranks[0].trace->on_gpu,
         .whole = !analysis->stepped,

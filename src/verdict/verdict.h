@@ -138,6 +138,7 @@ struct aorta_verdict {
     bool on_cpu;     /* the device is the CPU */
     bool incomplete; /* more of the device's work is missing than recorded: no cause can be named */
     struct aorta_trace_coverage coverage; /* of the incomplete recording */
+    size_t processes;                     /* of the incomplete recording, where their events are mixed */
     bool host_only;        /* the files have no work of a device: operations of the host take its place */
     bool captures;         /* the program captures graphs in the recording, and hardly runs any */
     bool recorded;         /* of any program: not of steps that a recorder of ours measured */

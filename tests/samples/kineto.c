@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 void sample_kineto_begin(struct sample_kineto *sample, int rank, int world) {
-    *sample = (struct sample_kineto){0};
+    *sample = (struct sample_kineto){.process = 9};
     aorta_text_printf(
         &sample->text,
         "{\"deviceProperties\": [{\"id\": 0, \"name\": \"NVIDIA H200\"}], \"distributedInfo\": {\"rank\": %d, "
@@ -18,9 +18,9 @@ void sample_kineto_begin(struct sample_kineto *sample, int rank, int world) {
 void sample_kineto_event(struct sample_kineto *sample, const char *category, const char *name, int thread,
                          double start_us, double length_us, const char *args) {
     aorta_text_printf(&sample->text,
-                      ",\n{\"ph\": \"X\", \"cat\": \"%s\", \"name\": \"%s\", \"pid\": 9, \"tid\": %d, \"ts\": %.3f, "
+                      ",\n{\"ph\": \"X\", \"cat\": \"%s\", \"name\": \"%s\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, "
                       "\"dur\": %.3f, \"args\": {%s}}",
-                      category, name, thread, start_us, length_us, args);
+                      category, name, sample->process, thread, start_us, length_us, args);
 }
 
 void sample_kineto_kernel(struct sample_kineto *sample, const char *name, int stream, double launch_us, double start_us,

@@ -9,6 +9,7 @@
 struct sample_kineto {
     struct aorta_text text;
     unsigned correlation; /* of the launch added last */
+    int process;          /* of events that follow */
 };
 
 void sample_kineto_begin(struct sample_kineto *sample, int rank, int world); /* on an H200 */

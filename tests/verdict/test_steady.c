@@ -326,6 +326,28 @@ static void copies_within_the_gpu_need_no_pinned_memory(void **state) {
     end(&run);
 }
 
+/* Two ranks in one file, whose events do not say which rank they are of: there is no answer. */
+static void mixed_processes_have_no_verdict(void **state) {
+    (void)state;
+    for (int processes = 1; processes <= 2; processes++) {
+        struct run run = {0};
+        struct sample_kineto sample;
+        struct aorta_text headline = {0};
+        sample_kineto_begin(&sample, 0, 1);
+        for (int i = 0; i < 40; i++) {
+            sample.process = 9 + i % processes;
+            sample_kineto_kernel(&sample, "gemm", 7, 1000 + 500 * i, 1010 + 500 * i, 100, "");
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run, NULL);
+        aorta_verdict_headline(&run.verdict, &headline);
+        assert_int_equal(strstr(headline.data, "unknown: the file mixes events of 2 processes") != NULL,
+                         processes == 2);
+        aorta_text_free(&headline);
+        end(&run);
+    }
+}
+
 /* Every second step has sizes that are new, for which a library plans 40 ms; it has more kernels, too. */
 static void stalls_of_steps_that_differ_come_with_new_sizes(void **state) {
     (void)state;
@@ -631,6 +653,7 @@ int main(void) {
         cmocka_unit_test(who_captures_graphs_is_not_asked_to),
         cmocka_unit_test(copies_within_the_gpu_need_no_pinned_memory),
         cmocka_unit_test(stalls_of_steps_that_differ_come_with_new_sizes),
+        cmocka_unit_test(mixed_processes_have_no_verdict),
         cmocka_unit_test(a_pause_before_the_batch_is_copied_is_of_the_input),
         cmocka_unit_test(a_checkpoint_is_no_optimizer_on_the_host),
         cmocka_unit_test(collectives_on_the_host_are_named),
