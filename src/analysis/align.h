@@ -81,4 +81,7 @@ void aorta_align(const struct aorta_align_rank *ranks, size_t count, enum aorta_
 /* The rank that others waited longest for, of those late by more than the residual; -1: none. */
 int aorta_alignment_straggler(const struct aorta_alignment *alignment);
 
+/* A trace's clock − another's, by the time of day they began at; 0 where not both know it. */
+int64_t aorta_align_wall_shift(const struct aorta_trace *trace, const struct aorta_trace *reference);
+
 #endif

@@ -141,7 +141,7 @@ struct aorta_trace_rank {
     const struct aorta_trace_work *work; /* of this device and the chosen steps, ascending start */
     size_t work_count;
     uint32_t *source;             /* the trace's row of each; NULL: `work` is the trace's own array */
-    bool infers;                  /* gradients.h */
+    bool infers;                  /* phases.h */
     int64_t stamps, stamps_ns;    /* kernels that measured; left out of all figures */
     struct aorta_intervals holes; /* between chosen steps that do not follow each other: not in any figure */
     struct aorta_arena memory;    /* of all arrays but those of profiles and overlaps */
@@ -234,7 +234,7 @@ struct aorta_trace_analysis {
     bool sends;          /* what looks like all_to_all are sends and receives, as far as the files say */
     size_t warmup;       /* steps left out at each rank's start */
     int64_t steady_from; /* number of the first step that is no warm-up; INT64_MIN: all, or the steps were measured */
-    const struct aorta_trace *thin; /* the first of which too much is missing for a verdict (coverage.h), or of
+    const struct aorta_trace *thin; /* the first of which too much is missing for a verdict (trace.h), or of
                                      * several processes; NULL: none */
     size_t ranks_outside; /* left out: they ran in none of the steps that they mark, and others did in theirs */
     struct aorta_arena memory;
@@ -273,7 +273,7 @@ void aorta_trace_ranges_free(struct aorta_trace_analysis *analysis);
 struct aorta_iteration aorta_iteration_of(const struct aorta_trace_analysis *analysis, size_t rank, size_t window);
 
 /* Of the neighbouring steps that count, the share that do different work: other kernels, or products of other grids
- * (sequences of other lengths, say). NaN: there are no two steps, or no memory. (analysis_alike.c) */
+ * (sequences of other lengths, say). NaN: there are no two steps, or no memory. */
 double aorta_trace_steps_unlike(const struct aorta_trace_analysis *analysis);
 
 /* Whether what lies in the step of this number (INT64_MIN: in none) counts for means and the verdict: steps do that are
@@ -283,5 +283,16 @@ bool aorta_trace_step_counts(const struct aorta_trace_analysis *analysis, int64_
 /* Whether anything was analysed that lies in no step that counts, so that what is of all of it is not of a step. */
 bool aorta_trace_beyond_steps(const struct aorta_trace_analysis *analysis);
 bool aorta_trace_window_counts(const struct aorta_trace_analysis *analysis, const struct aorta_trace_window *window);
+
+/* ---- what the link between the GPUs of a host can carry ---- */
+
+enum { AORTA_LINK_RANKS = 8 }; /* so many ranks are within one host */
+
+/* GB/s of 10^9 bytes in each direction, by the name of the trace's device; 0: not known. */
+double aorta_link_gbps(const struct aorta_trace *trace, int32_t device);
+
+/* The same for a collective of the rank; 0 where its group is larger than a host, too. */
+double aorta_trace_link_of(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                           const struct aorta_trace_collective_row *row);
 
 #endif

@@ -1,9 +1,214 @@
-/* The tables of a rank's collectives: by kind and process group, and by their sizes as well. */
+/* Collectives across ranks: who took part in the same one, their tables, and how each rank comes to them. */
 #include "analysis/analysis_internal.h"
+#include "base/sort.h"
+#include "trace/texts.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Collectives of all ranks: their process groups, who took part in the same one, who was waited for (align.h). */
+
+/* ---- process groups of all ranks ---- */
+
+/* Of name and ranks, in order of arrival; AORTA_TRACE_NONE when memory is exhausted. */
+static uint32_t number_group(struct aorta_trace_texts *known, const char *name, const struct aorta_trace_group *group) {
+    const size_t length = strlen(name) + 1, bytes = group->rank_count * sizeof *group->ranks;
+    char *key = aorta_arena_alloc(&known->arena, length + bytes);
+    if (!key) return AORTA_TRACE_NONE;
+    memcpy(key, name, length);
+    if (bytes) memcpy(key + length, group->ranks, bytes);
+    return aorta_trace_texts_add(known, key, length + bytes);
+}
+
+static uint32_t world_group(struct aorta_trace_analysis *analysis, struct aorta_trace_texts *known,
+                            const struct aorta_trace *trace, const struct aorta_trace_group *group) {
+    const char *name = aorta_trace_text(trace, group->name);
+    const uint32_t number = number_group(known, name, group);
+    if (number < analysis->group_count) return number;
+    struct aorta_trace_world_group *groups = aorta_arena_grow(
+        &analysis->memory, analysis->groups, analysis->group_count, &analysis->group_capacity, sizeof *groups);
+    analysis->memory.failed |= number == AORTA_TRACE_NONE;
+    if (analysis->memory.failed) return AORTA_TRACE_NONE;
+    analysis->groups = groups;
+    groups[analysis->group_count++] = (struct aorta_trace_world_group){
+        .name = name,
+        .description = aorta_trace_text(trace, group->description),
+        .ranks = group->ranks,
+        .rank_count = group->rank_count,
+        .size = group->size >= 0    ? group->size
+                : group->rank_count ? (int32_t)group->rank_count
+                                    : -1,
+    };
+    return number;
+}
+
+/* ---- one rank's parts ---- */
+
+/* `groups`: world group of each of the trace's. */
+static struct aorta_trace_part part_of(const struct aorta_trace_analysis *analysis, const struct aorta_trace *trace,
+                                       const uint32_t *groups, const struct aorta_trace_work *work) {
+    struct aorta_trace_part part = {.group = AORTA_TRACE_NONE,
+                                    .collective = AORTA_TRACE_NONE,
+                                    .kind = AORTA_COLLECTIVE_OTHER,
+                                    .group_size = -1,
+                                    .bytes = -1,
+                                    .channels = -1,
+                                    .dtype = AORTA_TRACE_NONE,
+                                    .wait_ns = -1};
+    const struct aorta_trace_collective *known =
+        work->collective == AORTA_TRACE_NONE ? NULL : &trace->collectives[work->collective];
+    part.kind = aorta_trace_collective_kind(trace, work);
+    if (!known) return part;
+    part.bytes = known->bytes;
+    part.channels = known->blocks;
+    part.dtype = known->dtype;
+    part.group_size = known->group_size;
+    if (known->group == AORTA_TRACE_NONE) return part;
+    part.group = groups[known->group];
+    if (part.group_size < 0) part.group_size = analysis->groups[part.group].size;
+    return part;
+}
+
+static size_t count_collectives(const struct aorta_trace_rank *rank) {
+    size_t count = 0;
+    for (size_t i = 0; i < rank->work_count; i++) count += aorta_trace_is_collective(&rank->work[i]);
+    return count;
+}
+
+static void collect_parts(struct aorta_trace_analysis *analysis, struct aorta_trace_texts *known, size_t rank,
+                          struct aorta_trace_parts *parts) {
+    const struct aorta_trace_rank *one = &analysis->ranks[rank];
+    struct aorta_arena scratch = {0};
+    uint32_t *groups = aorta_arena_raw(&scratch, one->trace->group_count * sizeof *groups);
+    const struct aorta_trace_step_map map = aorta_trace_step_map_make(one, &scratch);
+    for (size_t i = 0; groups && i < one->trace->group_count; i++)
+        groups[i] = world_group(analysis, known, one->trace, &one->trace->groups[i]);
+    scratch.failed |= analysis->memory.failed;
+    for (size_t i = 0; groups && !scratch.failed && i < one->work_count; i++) {
+        if (!aorta_trace_is_collective(&one->work[i])) continue;
+        struct aorta_trace_part *part = &parts->items[parts->count++];
+        *part = part_of(analysis, one->trace, groups, &one->work[i]);
+        part->work = (uint32_t)i;
+        part->rank = (uint32_t)rank;
+        part->step = one->windows[aorta_trace_window_of(&map, &one->work[i])].number;
+    }
+    aorta_arena_end(&scratch, &analysis->memory);
+}
+
+/* ---- the same collective on other ranks ---- */
+
+/* The rank's row of each row of its trace's work[]; NONE: it is not the rank's, or of no chosen step. NULL: the rank
+ * has all of it. */
+static uint32_t *rows_of_trace(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
+    if (!rank->source) return NULL;
+    uint32_t *rows = aorta_arena_raw(memory, rank->trace->work_count * sizeof *rows);
+    for (size_t i = 0; rows && i < rank->trace->work_count; i++) rows[i] = AORTA_TRACE_NONE;
+    for (size_t i = rank->work_count; rows && i-- > 0;)
+        rows[rank->source[i]] = (uint32_t)i; /* of a cut kernel: its start */
+    return rows;
+}
+
+static int part_search(const void *key, const void *item) {
+    const uint32_t *work = key;
+    const struct aorta_trace_part *part = item;
+    return (*work > part->work) - (*work < part->work);
+}
+
+struct aorta_trace_part *aorta_trace_part_of(struct aorta_trace_part *parts, size_t count, uint32_t work) {
+    return count ? bsearch(&work, parts, count, sizeof *parts, part_search) : NULL;
+}
+
+static struct aorta_trace_part *find_part(const struct aorta_trace_parts *parts, size_t rank, uint32_t work) {
+    return aorta_trace_part_of(parts->items + parts->first[rank], parts->first[rank + 1] - parts->first[rank], work);
+}
+
+static void link_part(struct aorta_trace_analysis *analysis, struct aorta_trace_part *part, size_t shared) {
+    const struct aorta_align_shared *found = &analysis->alignment.shared[shared];
+    struct aorta_shared_collective *collective = &analysis->shared_collectives[shared];
+    part->collective = (uint32_t)shared;
+    collective->group = part->group;
+    collective->step = part->step;
+    collective->kind = part->kind;
+    /* Where the file does not say how many ranks take part (recorded programs): all that were given. */
+    const size_t size = found->pair ? 2 : part->group_size > 0 ? (size_t)part->group_size : analysis->rank_count;
+    collective->complete = size == found->part_count;
+    collective->chosen = true;
+}
+
+static void link_parts(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts) {
+    const struct aorta_alignment *alignment = &analysis->alignment;
+    struct aorta_arena scratch = {0};
+    uint32_t **rows = aorta_arena_alloc(&scratch, analysis->rank_count * sizeof *rows);
+    analysis->shared_collectives =
+        aorta_arena_alloc(&analysis->memory, alignment->shared_count * sizeof *analysis->shared_collectives);
+    for (size_t i = 0; rows && i < analysis->rank_count; i++) rows[i] = rows_of_trace(&analysis->ranks[i], &scratch);
+    scratch.failed |= analysis->memory.failed;
+    for (size_t i = 0; rows && !scratch.failed && i < alignment->shared_count; i++) {
+        for (size_t j = 0; j < alignment->shared[i].part_count; j++) {
+            const struct aorta_align_part *one = &alignment->shared[i].parts[j];
+            uint32_t row = rows[one->rank] ? rows[one->rank][one->first] : one->first;
+            struct aorta_trace_part *part = find_part(parts, one->rank, row);
+            if (part) link_part(analysis, part, i);
+        }
+    }
+    aorta_arena_end(&scratch, &analysis->memory);
+}
+
+static void align_ranks(struct aorta_trace_analysis *analysis) {
+    struct aorta_arena scratch = {0};
+    struct aorta_align_rank *ranks = aorta_arena_alloc(&scratch, analysis->rank_count * sizeof *ranks);
+    const enum aorta_align_clocks clocks = !analysis->measured      ? AORTA_CLOCKS_OF_TRACES
+                                           : analysis->common_clock ? AORTA_CLOCKS_ONE
+                                                                    : AORTA_CLOCKS_OF_STEPS;
+    for (size_t i = 0; ranks && i < analysis->rank_count; i++)
+        ranks[i] =
+            (struct aorta_align_rank){analysis->ranks[i].rank, analysis->ranks[i].trace, analysis->ranks[i].device};
+    if (ranks) aorta_align(ranks, analysis->rank_count, clocks, &analysis->memory, &analysis->alignment);
+    aorta_arena_end(&scratch, &analysis->memory);
+}
+
+void aorta_trace_parts_make(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts,
+                            struct aorta_arena *memory) {
+    size_t limit = 0;
+    for (size_t i = 0; i < analysis->rank_count; i++) limit += count_collectives(&analysis->ranks[i]);
+    parts->items = aorta_arena_raw(memory, limit * sizeof *parts->items);
+    parts->first = aorta_arena_alloc(memory, (analysis->rank_count + 1) * sizeof *parts->first);
+    struct aorta_trace_texts known = {0}; /* groups, by what number_group makes of them */
+    for (size_t i = 0; parts->first && i < analysis->rank_count; i++) {
+        collect_parts(analysis, &known, i, parts);
+        parts->first[i + 1] = parts->count;
+    }
+    aorta_trace_texts_free(&known);
+    if (!parts->first || analysis->memory.failed) return;
+    align_ranks(analysis);
+    link_parts(analysis, parts);
+}
+
+/* ---- who came last ---- */
+
+/* How long this kernel ran before the last rank had started the same collective. */
+static int64_t wait_of(const struct aorta_trace_analysis *analysis, const struct aorta_trace_part *part) {
+    const struct aorta_align_shared *shared = &analysis->alignment.shared[part->collective];
+    const struct aorta_trace_work *work = &analysis->ranks[part->rank].work[part->work];
+    int64_t last_ns = INT64_MIN;
+    for (size_t i = 0; i < shared->part_count; i++)
+        if (shared->parts[i].start_ns > last_ns) last_ns = shared->parts[i].start_ns;
+    int64_t length_ns = work->end_ns - work->start_ns;
+    int64_t wait_ns = last_ns + analysis->alignment.clocks[part->rank].shift_ns - work->start_ns;
+    return wait_ns < 0 ? 0 : wait_ns > length_ns ? length_ns : wait_ns;
+}
+
+void aorta_trace_shared_finish(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts) {
+    for (size_t i = 0; i < parts->count; i++) {
+        struct aorta_trace_part *part = &parts->items[i];
+        if (part->collective == AORTA_TRACE_NONE) continue;
+        analysis->shared_collectives[part->collective].exposed_ns += part->blamed_ns;
+        if (analysis->shared_collectives[part->collective].complete) part->wait_ns = wait_of(analysis, part);
+    }
+}
+
+/* ---- the tables of a rank's collectives: by kind and process group, and by their sizes as well ---- */
 
 static int compare(int64_t a, int64_t b) {
     return (a > b) - (a < b);
@@ -165,4 +370,199 @@ bool aorta_trace_are_sends(const struct aorta_trace_analysis *analysis) {
 
 const char *aorta_trace_kind_name(const struct aorta_trace_analysis *analysis, enum aorta_collective kind) {
     return aorta_collective_words(kind, analysis->sends);
+}
+
+/* How each rank comes to the collectives that it shares with others, and what all-to-alls with unequal parts move
+ * between which ranks. */
+
+/* ---- arrivals ---- */
+
+static void add_arrival(const struct aorta_align_shared *shared, const struct aorta_align_part *part, int64_t first_ns,
+                        struct aorta_trace_arrivals *arrivals) {
+    const int64_t after_ns = part->start_ns - first_ns;
+    arrivals->collectives++;
+    arrivals->first += part->rank == shared->first_rank;
+    arrivals->last += part->rank == shared->last_rank;
+    arrivals->after_first_ns += after_ns;
+    if (after_ns > arrivals->after_first_most_ns) arrivals->after_first_most_ns = after_ns;
+    arrivals->wait_ns += shared->skew_ns - after_ns;
+    arrivals->ns += part->end_ns - part->start_ns;
+    if (part->rank == shared->last_rank) arrivals->late_ns += shared->skew_ns;
+}
+
+static int latest_first(const void *left, const void *right) {
+    const struct aorta_trace_arrivals *a = left, *b = right;
+    if (a->late_ns != b->late_ns) return a->late_ns > b->late_ns ? -1 : 1;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static void make_arrivals(struct aorta_trace_analysis *analysis) {
+    const struct aorta_alignment *alignment = &analysis->alignment;
+    if (!alignment->shared_count) return;
+    analysis->arrivals = aorta_arena_alloc(&analysis->memory, analysis->rank_count * sizeof *analysis->arrivals);
+    if (!analysis->arrivals) return;
+    analysis->arrival_count = analysis->rank_count;
+    for (size_t i = 0; i < analysis->rank_count; i++) analysis->arrivals[i].rank = (uint32_t)i;
+    for (size_t i = 0; i < alignment->shared_count; i++) {
+        const struct aorta_align_shared *shared = &alignment->shared[i];
+        int64_t first_ns = INT64_MAX;
+        if (!analysis->shared_collectives[i].chosen) continue;
+        for (size_t p = 0; p < shared->part_count; p++)
+            if (shared->parts[p].start_ns < first_ns) first_ns = shared->parts[p].start_ns;
+        for (size_t p = 0; p < shared->part_count; p++)
+            add_arrival(shared, &shared->parts[p], first_ns, &analysis->arrivals[shared->parts[p].rank]);
+    }
+    qsort(analysis->arrivals, analysis->arrival_count, sizeof *analysis->arrivals, latest_first);
+}
+
+/* ---- unequal parts ---- */
+
+/* "[3, 0, 12]". How many numbers it has, `most` at most; 0: it is no such list. */
+static size_t parse_splits(const char *text, int64_t *splits, size_t most) {
+    size_t count = 0;
+    if (*text++ != '[') return 0;
+    while (count < most) {
+        char *end;
+        const long long value = strtoll(text, &end, 10);
+        if (end == text || value < 0) return 0;
+        splits[count++] = value;
+        text = end;
+        if (*text == ']') return count;
+        if (*text++ != ',') return 0;
+    }
+    return 0;
+}
+
+enum { MOST_PARTS = 4096 };
+
+struct splits {
+    struct aorta_trace_analysis *analysis;
+    size_t uneven_capacity, pair_capacity;
+    int64_t sent[MOST_PARTS], received[MOST_PARTS];
+};
+
+static double imbalance(const int64_t *parts, size_t count, int64_t sum) {
+    int64_t most = 0;
+    for (size_t i = 0; i < count; i++)
+        if (parts[i] > most) most = parts[i];
+    return sum > 0 ? (double)most * (double)count / (double)sum : NAN;
+}
+
+/* A part of more elements than a device has bytes is damage, and so is a size that does not fit them. */
+static int64_t bytes_of(const int64_t *parts, size_t count, double element) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) sum += (double)parts[i] * element;
+    return sum < 1e15 ? (int64_t)sum : -1;
+}
+
+static void add_pair(struct splits *splits, int from, int to, int64_t bytes) {
+    struct aorta_trace_analysis *analysis = splits->analysis;
+    struct aorta_trace_pair *pairs = aorta_arena_grow(&analysis->memory, analysis->pairs, analysis->pair_count,
+                                                      &splits->pair_capacity, sizeof *pairs);
+    if (!pairs) return;
+    analysis->pairs = pairs;
+    pairs[analysis->pair_count++] = (struct aorta_trace_pair){from, to, 1, bytes};
+}
+
+static void add_uneven(struct splits *splits, size_t place, const struct aorta_trace_work *work) {
+    struct aorta_trace_analysis *analysis = splits->analysis;
+    const struct aorta_trace *trace = analysis->ranks[place].trace;
+    const struct aorta_trace_collective *facts = &trace->collectives[work->collective];
+    const int64_t elements = facts->in_elements > facts->out_elements ? facts->in_elements : facts->out_elements;
+    const size_t sent = parse_splits(aorta_trace_text(trace, facts->in_splits), splits->sent, MOST_PARTS);
+    const size_t received = parse_splits(aorta_trace_text(trace, facts->out_splits), splits->received, MOST_PARTS);
+    if (!(sent + received) || elements <= 0 || facts->bytes <= 0) return;
+    const double element = (double)facts->bytes / (double)elements;
+    const struct aorta_trace_group *group = facts->group == AORTA_TRACE_NONE ? NULL : &trace->groups[facts->group];
+    const int64_t sent_bytes = bytes_of(splits->sent, sent, element);
+    const int64_t received_bytes = bytes_of(splits->received, received, element);
+    if (sent_bytes < 0 || received_bytes < 0) return;
+    struct aorta_trace_uneven *uneven = aorta_arena_grow(&analysis->memory, analysis->uneven, analysis->uneven_count,
+                                                         &splits->uneven_capacity, sizeof *uneven);
+    if (!uneven) return;
+    analysis->uneven = uneven;
+    uneven[analysis->uneven_count++] = (struct aorta_trace_uneven){
+        .rank = (uint32_t)place,
+        .work = (uint32_t)(work - analysis->ranks[place].work),
+        .sent = sent ? sent_bytes : -1,
+        .received = received ? received_bytes : -1,
+        .parts = sent > received ? sent : received,
+        .imbalance = imbalance(sent ? splits->sent : splits->received, sent ? sent : received,
+                               (int64_t)((double)(sent ? sent_bytes : received_bytes) / element))};
+    for (size_t i = 0; i < sent; i++) {
+        const int to = group && group->ranks && i < group->rank_count ? group->ranks[i] : (int)i;
+        add_pair(splits, analysis->ranks[place].rank, to, (int64_t)((double)splits->sent[i] * element));
+    }
+}
+
+static int by_ranks(const void *left, const void *right) {
+    const struct aorta_trace_pair *a = left, *b = right;
+    if (a->from != b->from) return a->from < b->from ? -1 : 1;
+    return (a->to > b->to) - (a->to < b->to);
+}
+
+static void join_pairs(struct aorta_trace_analysis *analysis) {
+    size_t joined = 0;
+    if (analysis->pair_count) qsort(analysis->pairs, analysis->pair_count, sizeof *analysis->pairs, by_ranks);
+    for (size_t i = 0; i < analysis->pair_count; i++) {
+        struct aorta_trace_pair *last = joined ? &analysis->pairs[joined - 1] : NULL;
+        if (last && !by_ranks(last, &analysis->pairs[i])) {
+            last->count++;
+            last->bytes += analysis->pairs[i].bytes;
+        } else {
+            analysis->pairs[joined++] = analysis->pairs[i];
+        }
+    }
+    analysis->pair_count = joined;
+}
+
+static void make_splits(struct aorta_trace_analysis *analysis) {
+    struct aorta_arena scratch = {0};
+    struct splits *splits = aorta_arena_alloc(&scratch, sizeof *splits);
+    if (splits) splits->analysis = analysis;
+    for (size_t i = 0; splits && i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        for (size_t w = 0; w < rank->work_count; w++) {
+            const uint32_t collective = rank->work[w].collective;
+            if (collective == AORTA_TRACE_NONE) continue;
+            const struct aorta_trace_collective *facts = &rank->trace->collectives[collective];
+            if (facts->in_splits != AORTA_TRACE_NONE || facts->out_splits != AORTA_TRACE_NONE)
+                add_uneven(splits, i, &rank->work[w]);
+        }
+    }
+    join_pairs(analysis);
+    aorta_arena_end(&scratch, &analysis->memory);
+}
+
+/* ---- nodes ---- */
+
+/* Files that list more than one device list those of the node; all must agree. */
+static void find_nodes(struct aorta_trace_analysis *analysis, int32_t given) {
+    analysis->gpus_per_node = given;
+    for (size_t i = 0; i < analysis->rank_count && !given; i++) {
+        const int32_t devices = (int32_t)analysis->ranks[i].trace->device_count;
+        if (devices < 2 || (i > 0 && devices != analysis->gpus_per_node)) {
+            analysis->gpus_per_node = 0;
+            return;
+        }
+        analysis->gpus_per_node = devices;
+    }
+}
+
+int32_t aorta_trace_nodes_of(const struct aorta_trace_analysis *analysis, uint32_t group) {
+    const struct aorta_trace_world_group *of = group == AORTA_TRACE_NONE ? NULL : &analysis->groups[group];
+    int32_t nodes = 0, last = -1;
+    if (!of || !of->ranks || !analysis->gpus_per_node) return -1;
+    for (size_t i = 0; i < of->rank_count; i++) { /* ascending */
+        const int32_t node = of->ranks[i] / analysis->gpus_per_node;
+        nodes += node != last;
+        last = node;
+    }
+    return nodes;
+}
+
+void aorta_trace_arrivals_make(struct aorta_trace_analysis *analysis, int32_t gpus_per_node) {
+    find_nodes(analysis, gpus_per_node);
+    make_arrivals(analysis);
+    make_splits(analysis);
 }

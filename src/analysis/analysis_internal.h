@@ -21,13 +21,13 @@ AORTA_MUST_USE aorta_status aorta_trace_ranks_make(const struct aorta_trace_list
                                                    struct aorta_trace_analysis *analysis);
 /* Cuts each rank's time at its steps (bounds only), and drops windows and work that were not asked for. */
 void aorta_trace_windows_cut(struct aorta_trace_rank *rank, const struct aorta_trace_analysis_options *options);
-/* The same of a rank whose steps were measured, without the warm-up (analysis_measured.c). */
+/* The same of a rank whose steps were measured, without the warm-up. */
 void aorta_trace_windows_measured(struct aorta_trace_rank *rank, const struct aorta_trace_analysis_options *options,
                                   size_t warmup);
 /* Before the windows are made: how many steps are warm-up. */
 void aorta_trace_warmup_choose(struct aorta_trace_analysis *analysis,
                                const struct aorta_trace_analysis_options *options);
-/* After the profiles are made: how many of the other steps are (analysis_warmup.c). */
+/* After the profiles are made: how many of the other steps are. */
 void aorta_trace_warmup_find(struct aorta_trace_analysis *analysis);
 /* AORTA_USAGE when no measured step, of so many that were recorded, is left. */
 AORTA_MUST_USE aorta_status aorta_trace_measured_check(const struct aorta_trace_analysis *analysis,
@@ -46,7 +46,7 @@ size_t aorta_trace_window_at(const struct aorta_trace_step_map *map, int64_t hos
 /* The window of the step in whose host range the work was launched, else the one in which it started. */
 size_t aorta_trace_window_of(const struct aorta_trace_step_map *map, const struct aorta_trace_work *work);
 
-/* ---- what one rank did (analysis_figures.c, analysis_tables.c) ---- */
+/* ---- what one rank did (analysis_profiles.c, analysis_tables.c) ---- */
 void aorta_trace_figures_make(struct aorta_trace_rank *rank, struct aorta_trace_busy *busy);
 void aorta_trace_lanes_make(struct aorta_trace_rank *rank);
 void aorta_trace_kernels_make(struct aorta_trace_rank *rank);
@@ -58,7 +58,7 @@ void aorta_trace_kernels_in_steps(const struct aorta_trace_analysis *analysis, s
 /* Sorts *durations, which are scratch. */
 struct aorta_trace_times aorta_trace_times_of(int64_t *durations, size_t count);
 
-/* ---- collectives across ranks (analysis_shared.c) ---- */
+/* ---- collectives across ranks (analysis_collectives.c) ---- */
 
 /* One rank's part in a collective: one kernel. */
 struct aorta_trace_part {
@@ -98,13 +98,13 @@ void aorta_trace_collectives_make(const struct aorta_trace_analysis *analysis, s
  * one of the latter. */
 bool aorta_trace_are_sends(const struct aorta_trace_analysis *analysis);
 
-/* After the windows are made; `busy` is of each rank (analysis_differences.c). */
+/* After the windows are made; `busy` is of each rank. */
 void aorta_trace_differences_make(struct aorta_trace_analysis *analysis, const struct aorta_trace_busy *busy);
 
-/* After the collectives are known (analysis_arrivals.c). */
+/* After the collectives are known. */
 void aorta_trace_arrivals_make(struct aorta_trace_analysis *analysis, int32_t gpus_per_node);
 
-/* ---- the engine (analysis_profiles.c, analysis_gaps.c) ---- */
+/* ---- the engine (analysis_profiles.c) ---- */
 
 /* When the host waited, by its launching threads. Ends with aorta_host_waits_free. */
 void aorta_trace_waits_make(struct aorta_trace_rank *rank, struct aorta_host_waits *waits);

@@ -1,10 +1,11 @@
-/* Kernels by name, matrix products by shape. */
+/* Tables of one rank: kernels by name, matrix products by shape, calls that wait, streams and queues. */
 #include "analysis/analysis_internal.h"
 #include "analysis/steps.h"
 #include "base/sort.h"
 #include "base/statistics.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct aorta_trace_times aorta_trace_times_of(int64_t *durations, size_t count) {
@@ -270,5 +271,211 @@ void aorta_trace_gemms_make(struct aorta_trace_rank *rank, const struct aorta_in
                                      work->end_ns - work->start_ns};
     }
     if (!scratch.failed) group_runs(rank, runs, count, &scratch);
+    aorta_arena_end(&scratch, &rank->memory);
+}
+
+/* ---- the table of calls that wait for the device, by what made them ---- */
+
+/* One such call. */
+struct sync {
+    uint32_t name, operation, function, range;
+    int64_t ns;
+};
+
+static int compare(uint32_t a, uint32_t b) {
+    return (a > b) - (a < b);
+}
+
+static int place_order(const struct sync *a, const struct sync *b) {
+    int order = compare(a->name, b->name);
+    if (!order) order = compare(a->operation, b->operation);
+    if (!order) order = compare(a->function, b->function);
+    return order ? order : compare(a->range, b->range);
+}
+
+static int sync_order(const void *left, const void *right) {
+    const struct sync *a = left, *b = right;
+    int order = place_order(a, b);
+    return order ? order : (a->ns > b->ns) - (a->ns < b->ns);
+}
+
+static int longest_first(const void *left, const void *right) {
+    const struct aorta_trace_sync_row *a = left, *b = right;
+    if (a->times.total_ns != b->times.total_ns) return a->times.total_ns > b->times.total_ns ? -1 : 1;
+    int order = compare(a->name, b->name);
+    if (!order) order = compare(a->operation, b->operation);
+    if (!order) order = compare(a->function, b->function);
+    return order ? order : compare(a->range, b->range);
+}
+
+/* Of a trace's callers the one of this call, from *next on, which moves up with the calls. */
+static struct aorta_trace_caller caller_of(const struct aorta_trace *trace, uint32_t call, size_t *next) {
+    while (*next < trace->caller_count && trace->callers[*next].call < call) (*next)++;
+    if (*next < trace->caller_count && trace->callers[*next].call == call) return trace->callers[*next];
+    return (struct aorta_trace_caller){call, AORTA_TRACE_NONE, AORTA_TRACE_NONE, AORTA_TRACE_NONE};
+}
+
+/* Whether the host made the call in a step that counts. */
+static bool call_counts(const struct aorta_trace_analysis *analysis, const struct aorta_trace_step_map *map,
+                        const struct aorta_trace_call *call) {
+    if (!analysis->stepped) return true;
+    const size_t window = aorta_trace_window_at(map, call->start_ns);
+    return window != SIZE_MAX && aorta_trace_step_counts(analysis, map->rank->windows[window].number);
+}
+
+static size_t collect(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                      struct sync *syncs, struct aorta_arena *memory) {
+    const struct aorta_trace *trace = rank->trace;
+    const bool *launching = aorta_trace_launching_threads(trace, memory);
+    const struct aorta_trace_step_map map = aorta_trace_step_map_make(rank, memory);
+    size_t count = 0, next = 0;
+    for (size_t i = 0; !memory->failed && i < trace->call_count; i++) {
+        const struct aorta_trace_call *call = &trace->calls[i];
+        if (!launching[call->thread] || !aorta_trace_call_waits(trace, call)) continue;
+        if (!call_counts(analysis, &map, call)) continue;
+        const struct aorta_trace_caller caller = caller_of(trace, (uint32_t)i, &next);
+        syncs[count++] =
+            (struct sync){call->name, caller.operation, caller.function, caller.range, call->end_ns - call->start_ns};
+    }
+    return count;
+}
+
+void aorta_trace_syncs_make(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank) {
+    const struct aorta_trace *trace = rank->trace;
+    struct aorta_arena memory = {0};
+    size_t limit = 0;
+    for (size_t i = 0; i < trace->call_count; i++) limit += aorta_trace_call_waits(trace, &trace->calls[i]);
+    struct sync *syncs = aorta_arena_raw(&memory, limit * sizeof *syncs);
+    int64_t *scratch = aorta_arena_raw(&memory, limit * sizeof *scratch);
+    const size_t count = collect(analysis, rank, syncs, &memory);
+    if (count) qsort(syncs, count, sizeof *syncs, sync_order);
+    rank->syncs = aorta_arena_alloc(&rank->memory, count * sizeof *rank->syncs);
+    for (size_t i = 0, same; rank->syncs && i < count; i += same) {
+        for (same = 0; i + same < count && place_order(&syncs[i], &syncs[i + same]) == 0; same++)
+            scratch[same] = syncs[i + same].ns;
+        rank->syncs[rank->sync_count++] = (struct aorta_trace_sync_row){
+            syncs[i].name, syncs[i].operation, syncs[i].function, syncs[i].range, aorta_trace_times_of(scratch, same)};
+    }
+    if (rank->syncs) qsort(rank->syncs, rank->sync_count, sizeof *rank->syncs, longest_first);
+    aorta_arena_end(&memory, &rank->memory);
+}
+
+const char *aorta_trace_sync_name(const struct aorta_trace *trace, const struct aorta_trace_sync_row *row, char *name,
+                                  size_t size) {
+    bool placed = row->operation != AORTA_TRACE_NONE || row->function != AORTA_TRACE_NONE;
+    uint32_t operation = placed ? row->operation : row->range;
+    snprintf(name, size, "%s%s%s%s%s", aorta_trace_text(trace, row->name), operation != AORTA_TRACE_NONE ? " in " : "",
+             aorta_trace_text(trace, operation), row->function != AORTA_TRACE_NONE ? " at " : "",
+             aorta_trace_text(trace, row->function));
+    return name;
+}
+
+/* ---- streams and hardware queues: how busy each was, and which streams shared which queues ---- */
+
+/* A union that grows at its end. */
+struct reach {
+    int64_t until_ns, length_ns;
+};
+
+static void reach_add(struct reach *reach, const struct aorta_trace_work *work) {
+    int64_t from = work->start_ns > reach->until_ns ? work->start_ns : reach->until_ns;
+    if (work->end_ns <= from) return;
+    reach->length_ns += work->end_ns - from;
+    reach->until_ns = work->end_ns;
+}
+
+struct lane {
+    struct reach all, compute, comm, copy;
+    int64_t sum_ns;
+    size_t count, others;
+};
+
+static void lane_add(struct lane *lane, const struct aorta_trace_work *work) {
+    bool copy = work->kind != AORTA_TRACE_KERNEL;
+    reach_add(&lane->all, work);
+    reach_add(copy ? &lane->copy : aorta_trace_is_collective(work) ? &lane->comm : &lane->compute, work);
+    lane->sum_ns += work->end_ns - work->start_ns;
+    lane->count++;
+}
+
+static struct lane *new_lanes(size_t count, struct aorta_arena *memory) {
+    struct lane *lanes = aorta_arena_alloc(memory, count * sizeof *lanes);
+    for (size_t i = 0; lanes && i < count; i++)
+        lanes[i].all.until_ns = lanes[i].compute.until_ns = lanes[i].comm.until_ns = lanes[i].copy.until_ns = INT64_MIN;
+    return lanes;
+}
+
+static int busiest_first(const void *left, const void *right) {
+    const struct aorta_trace_lane_row *a = left, *b = right;
+    if (a->busy_ns != b->busy_ns) return a->busy_ns > b->busy_ns ? -1 : 1;
+    return (a->row > b->row) - (a->row < b->row);
+}
+
+static struct aorta_trace_lane_row *take_rows(const struct lane *lanes, size_t count, size_t *row_count,
+                                              struct aorta_arena *memory) {
+    struct aorta_trace_lane_row *rows = aorta_arena_alloc(memory, count * sizeof *rows);
+    for (size_t i = 0; rows && i < count; i++) {
+        const struct lane *lane = &lanes[i];
+        if (!lane->count) continue;
+        rows[(*row_count)++] = (struct aorta_trace_lane_row){
+            .row = (uint32_t)i,
+            .count = lane->count,
+            .busy_ns = lane->all.length_ns,
+            .compute_ns = lane->compute.length_ns,
+            .comm_ns = lane->comm.length_ns,
+            .memcpy_ns = lane->copy.length_ns,
+            .overlapped_ns = lane->sum_ns - lane->all.length_ns,
+            .others = lane->others,
+        };
+    }
+    if (rows) qsort(rows, *row_count, sizeof *rows, busiest_first);
+    return rows;
+}
+
+/* ---- who used what ---- */
+
+struct use {
+    uint32_t stream, queue;
+};
+
+static int use_order(const void *left, const void *right) {
+    const struct use *a = left, *b = right;
+    if (a->stream != b->stream) return a->stream < b->stream ? -1 : 1;
+    return (a->queue > b->queue) - (a->queue < b->queue);
+}
+
+/* Consecutive work mostly uses one pair, so the list of changes is short. */
+static void count_uses(const struct aorta_trace_rank *rank, struct lane *streams, struct lane *queues,
+                       struct aorta_arena *memory) {
+    struct use *uses = aorta_arena_raw(memory, rank->work_count * sizeof *uses);
+    size_t count = 0;
+    for (size_t i = 0; uses && i < rank->work_count; i++) {
+        struct use use = {rank->work[i].stream, rank->work[i].queue};
+        if (use.queue == AORTA_TRACE_NONE || use.stream == AORTA_TRACE_NONE) continue;
+        if (count && use_order(&uses[count - 1], &use) == 0) continue;
+        uses[count++] = use;
+    }
+    if (count) qsort(uses, count, sizeof *uses, use_order);
+    for (size_t i = 0; i < count; i++) {
+        if (i && use_order(&uses[i - 1], &uses[i]) == 0) continue;
+        streams[uses[i].stream].others++;
+        queues[uses[i].queue].others++;
+    }
+}
+
+void aorta_trace_lanes_make(struct aorta_trace_rank *rank) {
+    const struct aorta_trace *trace = rank->trace;
+    struct aorta_arena scratch = {0};
+    struct lane *streams = new_lanes(trace->stream_count, &scratch), *queues = new_lanes(trace->queue_count, &scratch);
+    for (size_t i = 0; !scratch.failed && i < rank->work_count; i++) {
+        const struct aorta_trace_work *work = &rank->work[i];
+        if (work->stream != AORTA_TRACE_NONE) lane_add(&streams[work->stream], work);
+        if (work->queue != AORTA_TRACE_NONE) lane_add(&queues[work->queue], work);
+    }
+    if (!scratch.failed && trace->queue_count) count_uses(rank, streams, queues, &scratch);
+    if (!scratch.failed) {
+        rank->streams = take_rows(streams, trace->stream_count, &rank->stream_count, &rank->memory);
+        rank->queues = take_rows(queues, trace->queue_count, &rank->queue_count, &rank->memory);
+    }
     aorta_arena_end(&scratch, &rank->memory);
 }

@@ -1,12 +1,260 @@
+/* Steps: their windows on the device, those that were measured, and which of them are warm-up. */
+#include "analysis/analysis.h"
+#include "analysis/analysis_internal.h"
+#include "analysis/steps.h"
+#include "base/sort.h"
+#include "base/statistics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- whether steps do the same work ---- */
+
+/* Of two steps that do the same so many kernels are equal: a kernel at the border of a step falls to one or the other.
+ */
+static const double EQUAL_SHARE = 0.95;
+
+/* The window's kernels as numbers, ascending: equal ones have the same name and, of products, the same grid. */
+static size_t keys_of(const struct aorta_trace_rank *rank, const struct aorta_trace_window *window, double *keys) {
+    size_t count = 0;
+    for (size_t i = 0; i < window->profile.range_count; i++) {
+        const struct aorta_trace_work *work = &rank->work[window->work[i]];
+        if (work->kind != AORTA_TRACE_KERNEL || work->start_ns < window->start_ns) continue;
+        const uint32_t geometry = work->geometry == AORTA_TRACE_NONE ? 0 : work->geometry + 1;
+        keys[count++] = (double)work->name * 4294967296.0 + (double)geometry; /* exact below 2^53: 2^21 names */
+    }
+    aorta_sort_double(keys, count);
+    return count;
+}
+
+static bool are_alike(const double *left, size_t left_count, const double *right, size_t right_count) {
+    size_t common = 0;
+    for (size_t i = 0, j = 0; i < left_count && j < right_count;) {
+        const double difference = left[i] - right[j];
+        common += !(difference < 0) && !(difference > 0);
+        i += !(difference > 0);
+        j += !(difference < 0);
+    }
+    return (double)common >= EQUAL_SHARE * (double)(left_count > right_count ? left_count : right_count);
+}
+
+/* Adds the pairs of one rank's neighbouring steps. */
+static bool compare_rank(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                         size_t *pairs, size_t *unlike) {
+    size_t most = 0, last_count = 0;
+    for (size_t i = 0; i < rank->window_count; i++)
+        if (rank->windows[i].profile.range_count > most) most = rank->windows[i].profile.range_count;
+    double *keys = malloc((2 * most + 1) * sizeof *keys), *last = keys, *now = keys ? keys + most : NULL;
+    bool first = true;
+    for (size_t i = 0; keys && i < rank->window_count; i++) {
+        if (!aorta_trace_window_counts(analysis, &rank->windows[i])) continue;
+        const size_t count = keys_of(rank, &rank->windows[i], now);
+        if (!first) {
+            ++*pairs;
+            *unlike += !are_alike(last, last_count, now, count);
+        }
+        double *free_place = last;
+        last = now, last_count = count, now = free_place;
+        first = false;
+    }
+    free(keys);
+    return keys != NULL;
+}
+
+double aorta_trace_steps_unlike(const struct aorta_trace_analysis *analysis) {
+    size_t pairs = 0, unlike = 0;
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        if (!compare_rank(analysis, &analysis->ranks[i], &pairs, &unlike)) return NAN;
+    return pairs ? (double)unlike / (double)pairs : NAN;
+}
+
+/* Which of the first steps are not what the program does later: kernels are compiled, algorithms tried, libraries and
+ * communicators opened. Steps that a recorder of ours measured have their own rule. */
+
+enum { FEWEST_STEPS = 3, REGULAR_STEPS = 3 };
+static const double SLOWER = 1.5; /* times the median of the steps' second half; */
+static const double ALIKE = 1.5;  /* and what takes so much less at most comes again where a tenth of that half does */
+static const double RECURS = 0.1;
+
+/* From the end of the work before to the step's last end. Of steps that count. */
+static size_t step_times(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                         double *step_ns, int64_t *numbers) {
+    size_t count = 0;
+    for (size_t i = 0; i < rank->window_count; i++) {
+        const struct aorta_trace_window *window = &rank->windows[i];
+        if (!aorta_trace_window_counts(analysis, window)) continue;
+        numbers[count] = window->number;
+        step_ns[count++] = (double)(window->overlap.lead_ns + window->overlap.span_ns);
+    }
+    return count;
+}
+
+/* later[]: the second half of the steps, ascending. */
+static bool is_slow(double step_ns, const double *later, size_t count) {
+    size_t alike = 0;
+    if (step_ns <= SLOWER * aorta_percentile_sorted(later, count, 50)) return false;
+    while (alike < count && ALIKE * later[count - 1 - alike] >= step_ns) alike++;
+    return (double)alike < RECURS * (double)count;
+}
+
+/* Up to the last slow step of the first half, as long as no three in a row before it are regular. `later` has space for
+ * half of the steps and one. */
+static size_t count_warmup(const double *step_ns, size_t count, double *later) {
+    const size_t half = count / 2;
+    size_t warmup = 0, regular = 0;
+    if (count < FEWEST_STEPS) return 0;
+    for (size_t i = half; i < count; i++) later[i - half] = step_ns[i];
+    aorta_sort_double(later, count - half);
+    for (size_t i = 0; i < half && regular < REGULAR_STEPS; i++) {
+        regular = is_slow(step_ns[i], later, count - half) ? 0 : regular + 1;
+        if (!regular) warmup = i + 1;
+    }
+    return warmup;
+}
+
+void aorta_trace_warmup_find(struct aorta_trace_analysis *analysis) {
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        struct aorta_arena scratch = {0};
+        double *step_ns = aorta_arena_raw(&scratch, (2 * rank->window_count + 1) * sizeof *step_ns);
+        int64_t *numbers = aorta_arena_raw(&scratch, rank->window_count * sizeof *numbers);
+        const size_t count = numbers ? step_times(analysis, rank, step_ns, numbers) : 0;
+        const size_t warmup = count ? count_warmup(step_ns, count, step_ns + rank->window_count) : 0;
+        if (warmup > analysis->warmup) {
+            analysis->warmup = warmup;
+            analysis->steady_from = numbers[warmup];
+        }
+        aorta_arena_end(&scratch, &analysis->memory);
+    }
+}
+
+/* Ranks whose steps a recorder of ours measured (aorta_trace_measured): a window is a step as it was measured. */
+
+/* ---- warm-up ---- */
+
+size_t aorta_analysis_warmup(size_t steps) {
+    return steps < 4 ? 0 : steps < 10 ? 1 : 3;
+}
+
+static const struct aorta_trace *first_measured(const struct aorta_trace_analysis *analysis) {
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        if (analysis->ranks[i].trace->measured) return analysis->ranks[i].trace;
+    return NULL;
+}
+
+void aorta_trace_warmup_choose(struct aorta_trace_analysis *analysis,
+                               const struct aorta_trace_analysis_options *options) {
+    const struct aorta_trace *trace = first_measured(analysis);
+    analysis->measured = trace != NULL;
+    if (trace) analysis->warmup = options->warmup_given ? options->warmup : aorta_analysis_warmup(trace->step_count);
+}
+
+/* ---- windows ---- */
+
+static bool is_chosen(const struct aorta_trace_step *step, const struct aorta_trace_analysis_options *options) {
+    if (options->all_steps || !options->step_count) return true;
+    for (size_t i = 0; i < options->step_count; i++)
+        if (options->steps[i] == step->number) return true;
+    return false;
+}
+
+/* Up to the next step where that was measured too, so that there is no hole between them; a step whose batch is copied
+ * long before begins within this one. */
+static int64_t end_of(const struct aorta_trace *trace, size_t step) {
+    const struct aorta_trace_step *this = &trace->steps[step], *next = this + 1;
+    const bool follows = step + 1 < trace->step_count && next->number == this->number + 1 &&
+                         !trace->measured[step + 1].profile->own_clock &&
+                         trace->measured[step + 1].profile->range_count && next->device_start_ns > this->device_end_ns;
+    return follows ? next->device_start_ns : this->device_end_ns + 1;
+}
+
+/* In the order of the work; `row_of`: of each row of the trace's work. */
+static void keep_measured_work(struct aorta_trace_rank *rank, uint32_t *row_of, size_t count) {
+    if (count == rank->work_count) return;
+    struct aorta_trace_work *work = aorta_arena_raw(&rank->memory, count * sizeof *work);
+    uint32_t *source = aorta_arena_raw(&rank->memory, count * sizeof *source);
+    size_t used = 0;
+    for (size_t i = 0; source && i < rank->work_count; i++) {
+        if (row_of[i] == AORTA_TRACE_NONE) continue;
+        row_of[i] = (uint32_t)used;
+        source[used] = (uint32_t)i;
+        work[used++] = rank->work[i];
+    }
+    rank->work = work;
+    rank->source = source;
+    rank->work_count = used;
+}
+
+static void add_measured_window(struct aorta_trace_rank *rank, size_t step, const uint32_t *row_of) {
+    const struct aorta_trace *trace = rank->trace;
+    const struct aorta_trace_measured *measured = &trace->measured[step];
+    const size_t count = measured->profile->range_count;
+    uint32_t *work = aorta_arena_raw(&rank->memory, count * sizeof *work);
+    for (size_t i = 0; work && i < count; i++) work[i] = row_of[measured->work[i]];
+    rank->windows[rank->window_count++] = (struct aorta_trace_window){.number = trace->steps[step].number,
+                                                                      .start_ns = trace->steps[step].device_start_ns,
+                                                                      .end_ns = end_of(trace, step),
+                                                                      .step_ns = measured->step_ns,
+                                                                      .profile = *measured->profile,
+                                                                      .overlap = *measured->overlap,
+                                                                      .borrowed = true,
+                                                                      .work = work};
+}
+
+void aorta_trace_windows_measured(struct aorta_trace_rank *rank, const struct aorta_trace_analysis_options *options,
+                                  size_t warmup) {
+    const struct aorta_trace *trace = rank->trace;
+    struct aorta_arena scratch = {0};
+    uint32_t *row_of = aorta_arena_raw(&scratch, rank->work_count * sizeof *row_of);
+    bool *wanted = aorta_arena_alloc(&scratch, trace->step_count);
+    rank->windows = aorta_arena_alloc(&rank->memory, trace->step_count * sizeof *rank->windows);
+    size_t stored = 0;
+    for (size_t i = 0; row_of && i < rank->work_count; i++) row_of[i] = AORTA_TRACE_NONE;
+    for (size_t i = warmup; row_of && wanted && i < trace->step_count; i++) {
+        const struct aorta_trace_measured *measured = &trace->measured[i];
+        wanted[i] = measured->profile->range_count && is_chosen(&trace->steps[i], options);
+        for (size_t j = 0; wanted[i] && j < measured->profile->range_count; j++, stored++)
+            row_of[measured->work[j]] = measured->work[j];
+    }
+    if (row_of && wanted) keep_measured_work(rank, row_of, stored);
+    for (size_t i = 0; row_of && wanted && !rank->memory.failed && i < trace->step_count; i++)
+        if (wanted[i]) add_measured_window(rank, i, row_of);
+    aorta_arena_end(&scratch, &rank->memory);
+}
+
+aorta_status aorta_trace_measured_check(const struct aorta_trace_analysis *analysis,
+                                        const struct aorta_trace_analysis_options *options, size_t steps) {
+    if (options->step_count) return NULL; /* those that are missing are named */
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        if (analysis->ranks[i].window_count) return NULL;
+    return AORTA_ERROR(
+        AORTA_USAGE,
+        "no iteration is left to analyse: %zu recorded, %zu of each rank are warm-up, all other iterations hold "
+        "no ranges; leave out fewer (--warmup), or record more steps",
+        steps, analysis->warmup);
+}
+
+/* ---- clocks ---- */
+
+void aorta_trace_clocks_check(struct aorta_trace_analysis *analysis) {
+    analysis->common_clock = true;
+    if (!analysis->measured) return;
+    size_t limit = 0, count = 0;
+    for (size_t i = 0; i < analysis->rank_count; i++) limit += analysis->ranks[i].window_count;
+    struct aorta_arena scratch = {0};
+    struct aorta_iteration *iterations = aorta_arena_alloc(&scratch, limit * sizeof *iterations);
+    for (size_t i = 0; iterations && i < analysis->rank_count; i++)
+        for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
+            iterations[count++] = aorta_iteration_of(analysis, i, j);
+    analysis->common_clock = aorta_clocks_are_one(iterations, count);
+    aorta_arena_end(&scratch, &analysis->memory);
+}
+
 /* Where a rank's time is cut. On the device a step reaches from the first start of what was launched within its range
  * on the host to the first start of the next step's; the last one to the end of what was launched in it, as does each
  * one where steps are iterations measured one by one: what lies between those is left out. What runs across a cut
  * counts on each side with the part that lies there, so that windows add up to the whole. */
-#include "analysis/analysis_internal.h"
-#include "base/sort.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* What was launched within a step. */
 struct reach {

@@ -1,15 +1,173 @@
 #include "analysis/breakdown.h"
 #include "analysis/phases.h"
-#include "analysis/within.h"
-
 #include "base/hash.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "trace/nest.h"
-#include "trace/work_names.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct aorta_work_names aorta_work_names_make(const struct aorta_trace *trace, struct aorta_arena *memory) {
+    const size_t count = aorta_trace_text_count(trace);
+    return (struct aorta_work_names){trace, aorta_arena_alloc(memory, count),
+                                     aorta_arena_alloc(memory, count * sizeof(const char *))};
+}
+
+/* ---- categories ---- */
+
+static enum aorta_category category_by_name(struct aorta_work_names *names, uint32_t name) {
+    uint8_t *known = &names->categories[name];
+    if (!*known) *known = (uint8_t)(aorta_kernel_category(aorta_trace_text(names->trace, name)) + 1);
+    return (enum aorta_category)(*known - 1);
+}
+
+const char *aorta_work_category(struct aorta_work_names *names, const struct aorta_trace_work *work) {
+    if (work->kind == AORTA_TRACE_COPY) return "copy";
+    if (work->kind == AORTA_TRACE_FILL) return "fill";
+    if (aorta_trace_is_collective(work)) return "collective";
+    enum aorta_category category = category_by_name(names, work->name);
+    if (work->shape == AORTA_TRACE_NONE) return aorta_category_name(category);
+    const enum aorta_work_class class = names->trace->shapes[work->shape].amount.class;
+    if (category == AORTA_CATEGORY_OTHER || (category == AORTA_CATEGORY_GEMM && class == AORTA_WORK_CONVOLUTION))
+        category = aorta_category_of_class(class);
+    return aorta_category_name(category);
+}
+
+/* ---- operations ---- */
+
+const char *aorta_operation_alike(const char *operation) {
+    static const char *const alike[][2] = {
+        {"aten::mm", "mm"},
+        {"aten::addmm", "mm"},
+        {"aten::linear", "mm"},
+        {"aten::matmul", "mm"},
+        {"aten::_addmm_activation", "mm"},
+        {"aten::bmm", "bmm"},
+        {"aten::baddbmm", "bmm"},
+        {"aten::convolution", "convolution"},
+        {"aten::_convolution", "convolution"},
+        {"aten::cudnn_convolution", "convolution"},
+        {"aten::miopen_convolution", "convolution"},
+        {"aten::convolution_backward", "convolution backward"},
+        {"aten::cudnn_batch_norm", "batch norm"},
+        {"aten::miopen_batch_norm", "batch norm"},
+        {"aten::native_batch_norm", "batch norm"},
+        {"aten::cudnn_batch_norm_backward", "batch norm backward"},
+        {"aten::miopen_batch_norm_backward", "batch norm backward"},
+        {"aten::native_batch_norm_backward", "batch norm backward"},
+        {"aten::_flash_attention_forward", "attention"},
+        {"aten::_efficient_attention_forward", "attention"},
+        {"aten::_cudnn_attention_forward", "attention"},
+        {"flash_attn::_flash_attn_forward", "attention"},
+        {"aten::_flash_attention_backward", "attention backward"},
+        {"aten::_efficient_attention_backward", "attention backward"},
+        {"aten::_cudnn_attention_backward", "attention backward"},
+        {"flash_attn::_flash_attn_backward", "attention backward"},
+    };
+    for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
+        if (!strcmp(operation, alike[i][0])) return alike[i][1];
+    return operation;
+}
+
+const char *aorta_work_operation(struct aorta_work_names *names, const struct aorta_trace_work *work) {
+    const struct aorta_trace_operation *operations = names->trace->operations;
+    uint32_t at = work->operation;
+    while (at != AORTA_TRACE_NONE && operations[at].range) at = operations[at].parent;
+    if (at == AORTA_TRACE_NONE) return NULL;
+    const char **known = &names->operations[operations[at].name];
+    if (!*known) *known = aorta_operation_alike(aorta_trace_text(names->trace, operations[at].name));
+    return *known;
+}
+
+/* Device work by module, function or phase, and which of it was launched within what a pattern names: gradients are
+ * within the modules and functions of their forward pass. */
+
+struct aorta_within {
+    const struct aorta_trace *trace;
+    struct aorta_kernel_patterns *pattern;
+    struct aorta_forwards forwards;
+    struct aorta_nest_range *functions, *ranges; /* the latter of files without operations */
+    uint8_t *names;                              /* by text: whether the pattern is in it */
+    bool *operations;                            /* by row: it, or one around it, has the pattern */
+};
+
+enum answer { NOT_ASKED, NO, YES };
+
+static bool name_has(const struct aorta_within *within, uint32_t name) {
+    uint8_t *answer = &within->names[name];
+    if (!*answer)
+        *answer = aorta_kernel_patterns_match(within->pattern, aorta_trace_text(within->trace, name)) ? YES : NO;
+    return *answer == YES;
+}
+
+/* ---- operations ---- */
+
+static bool shape_has(const struct aorta_within *within, const struct aorta_trace_operation *operation,
+                      struct aorta_text *text) {
+    const uint32_t inputs = operation->inputs;
+    if (inputs == AORTA_TRACE_NONE || within->trace->inputs[inputs].dims == AORTA_TRACE_NONE) return false;
+    aorta_text_clear(text);
+    aorta_text_printf(text, "%s %s", aorta_trace_text(within->trace, operation->name),
+                      aorta_trace_text(within->trace, within->trace->inputs[inputs].dims));
+    return !text->failed && aorta_kernel_patterns_match(within->pattern, text->data);
+}
+
+/* Those around an operation are above it. */
+static void ask_operations(struct aorta_within *within) {
+    struct aorta_text text = {0};
+    for (size_t i = 0; i < within->trace->operation_count; i++) {
+        const struct aorta_trace_operation *operation = &within->trace->operations[i];
+        within->operations[i] = (operation->parent != AORTA_TRACE_NONE && within->operations[operation->parent]) ||
+                                name_has(within, operation->name) || shape_has(within, operation, &text);
+    }
+    aorta_text_free(&text);
+}
+
+/* ---- functions, and ranges of files without operations ---- */
+
+static bool nest_has(const struct aorta_within *within, const struct aorta_nest_range *nest, size_t count,
+                     uint32_t thread, int64_t at_ns) {
+    uint32_t range = nest ? aorta_nest_find(nest, count, sizeof *nest, thread, at_ns) : AORTA_NEST_NONE;
+    for (; range != AORTA_NEST_NONE; range = nest[range].parent)
+        if (name_has(within, nest[range].number)) return true;
+    return false;
+}
+
+/* ---- all of it ---- */
+
+aorta_status aorta_within_check(const char *regex) {
+    struct aorta_kernel_patterns *pattern = NULL;
+    aorta_status status = regex ? aorta_kernel_patterns_add(&pattern, regex) : NULL;
+    aorta_kernel_patterns_free(pattern);
+    return status;
+}
+
+/* An operation also matches by its name with the shapes of its inputs behind: "aten::mm [[8, 4], [4, 4]]". The caller
+ * frees the pattern. AORTA_USAGE. */
+static aorta_status within_make(const struct aorta_trace *trace, const char *regex, struct aorta_arena *memory,
+                                struct aorta_within *within) {
+    *within = (struct aorta_within){.trace = trace};
+    AORTA_TRY(aorta_kernel_patterns_add(&within->pattern, regex));
+    within->names = aorta_arena_alloc(memory, aorta_trace_text_count(trace) * sizeof *within->names);
+    within->operations = aorta_arena_alloc(memory, trace->operation_count);
+    within->forwards = aorta_forwards_make(trace, memory);
+    if (trace->function_count) within->functions = aorta_nest_of(trace->functions, trace->function_count, memory);
+    if (!trace->operation_count) within->ranges = aorta_nest_of(trace->annotations, trace->annotation_count, memory);
+    if (!memory->failed) ask_operations(within);
+    return NULL;
+}
+
+static bool within_has(const struct aorta_within *within, const struct aorta_trace_work *work) {
+    const struct aorta_trace *trace = within->trace;
+    uint32_t thread;
+    int64_t at_ns;
+    if (work->operation != AORTA_TRACE_NONE && within->operations[work->operation]) return true;
+    if (!aorta_forward_place(&within->forwards, trace, work, &thread, &at_ns)) return false;
+    return nest_has(within, within->functions, trace->function_count, thread, at_ns) ||
+           nest_has(within, within->ranges, trace->annotation_count, thread, at_ns);
+}
 
 static const char *const names[AORTA_BY_COUNT] = {"op",       "shape",  "module", "function", "annotation",
                                                   "category", "phase",  "kernel", "sequence", "time",
@@ -229,7 +387,7 @@ static void prepare(struct making *making) {
 static bool is_asked_for(const struct making *making, const struct aorta_trace_work *work) {
     const char *phase = making->of.phase ? aorta_phase_of(&making->phases, work) : NULL;
     if (making->of.phase && (!phase || strcmp(phase, making->of.phase) != 0)) return false;
-    return !making->of.within || aorta_within_has(&making->within, work);
+    return !making->of.within || within_has(&making->within, work);
 }
 
 static void count_all(struct making *making) {
@@ -247,7 +405,7 @@ aorta_status aorta_breakdown_make(const struct aorta_trace_rank *rank, enum aort
                                   struct aorta_arena *arena, struct aorta_breakdown *breakdown) {
     struct making making = {.rank = rank, .trace = rank->trace, .breakdown = breakdown, .arena = arena, .of = of};
     *breakdown = (struct aorta_breakdown){.by = by};
-    if (of.within) AORTA_TRY(aorta_within_make(rank->trace, of.within, &making.scratch, &making.within));
+    if (of.within) AORTA_TRY(within_make(rank->trace, of.within, &making.scratch, &making.within));
     prepare(&making);
     count_all(&making);
     if (breakdown->count)

@@ -4,6 +4,8 @@
 #define AORTA_ANALYSIS_BREAKDOWN_H
 
 #include "analysis/analysis.h"
+#include "analysis/phases.h"
+#include "trace/trace.h"
 
 enum aorta_by {
     AORTA_BY_OPERATION,  /* of the framework */
@@ -11,16 +13,16 @@ enum aorta_by {
     AORTA_BY_MODULE,     /* PyTorch's nn.Module; gradients count for that of their forward pass */
     AORTA_BY_FUNCTION,   /* of the program, in Python; likewise */
     AORTA_BY_ANNOTATION, /* ranges that the program marked: record_function, NVTX, roctx */
-    AORTA_BY_CATEGORY,   /* what it does (categories.h); collectives, copies and fills beside */
+    AORTA_BY_CATEGORY,   /* what it does (kernel_names.h); collectives, copies and fills beside */
     AORTA_BY_PHASE,      /* forward, backward, recomputation, optimizer; prefill, decode */
     AORTA_BY_KERNEL,     /* name */
     AORTA_BY_BREAKDOWN_COUNT,
-    AORTA_BY_SEQUENCE = AORTA_BY_BREAKDOWN_COUNT, /* kernels that follow each other again and again (sequences.h) */
+    AORTA_BY_SEQUENCE = AORTA_BY_BREAKDOWN_COUNT, /* kernels that follow each other again and again (series.h) */
     AORTA_BY_TIME,                                /* parts of the rank's time (series.h) */
     AORTA_BY_STREAM,                              /* the queue of each stream (series.h) */
     AORTA_BY_MEMORY,                              /* what stood in the device's memory at its peak (memory.h) */
-    AORTA_BY_PATH,                                /* the critical path (critical_path.h) */
-    AORTA_BY_ARRIVAL,                             /* each collective that several ranks share (analysis_arrivals.c) */
+    AORTA_BY_PATH,                                /* the critical path (replay/critical_path.h) */
+    AORTA_BY_ARRIVAL, /* each collective that several ranks share (analysis_collectives.c) */
     AORTA_BY_COUNT
 };
 const char *aorta_by_name(enum aorta_by by); /* "op", "shape", "module", "function", "annotation", … */
@@ -52,12 +54,35 @@ struct aorta_breakdown {
 /* Which work is looked at; NULL: all. */
 struct aorta_breakdown_of {
     const char *phase;  /* of this phase (phases.h) */
-    const char *within; /* launched within what has this pattern (within.h) */
+    const char *within; /* launched within what has this pattern */
 };
 
 /* Of the rank's chosen steps. `by`: below AORTA_BY_BREAKDOWN_COUNT. AORTA_USAGE: no pattern. */
 AORTA_MUST_USE aorta_status aorta_breakdown_make(const struct aorta_trace_rank *rank, enum aorta_by by,
                                                  struct aorta_breakdown_of of, struct aorta_arena *arena,
                                                  struct aorta_breakdown *breakdown);
+
+/* AORTA_USAGE: the pattern of --within is no regular expression. NULL is fine. */
+AORTA_MUST_USE aorta_status aorta_within_check(const char *regex);
+
+/* ---- what device work is called where the kernels' own names differ between libraries and vendors ---- */
+
+/* Of one trace; what a name says is found out once. */
+struct aorta_work_names {
+    const struct aorta_trace *trace;
+    uint8_t *categories;     /* by text: of a kernel's name, + 1 */
+    const char **operations; /* by text: as aorta_operation_alike has it; NULL: not asked yet */
+};
+
+struct aorta_work_names aorta_work_names_make(const struct aorta_trace *trace, struct aorta_arena *memory);
+
+/* "gemm", "attention", … (kernel_names.h); "collective", "copy", "fill". */
+const char *aorta_work_category(struct aorta_work_names *names, const struct aorta_trace_work *work);
+/* The innermost operation of the framework that launched it, as aorta_operation_alike has it; NULL: not recorded. */
+const char *aorta_work_operation(struct aorta_work_names *names, const struct aorta_trace_work *work);
+
+/* One name for operations that do the same by another library or form: "mm" of aten::mm, addmm and linear,
+ * "convolution" of cudnn_convolution and miopen_convolution. Else the name as it is. */
+const char *aorta_operation_alike(const char *operation);
 
 #endif

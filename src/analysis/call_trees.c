@@ -1,10 +1,10 @@
 #include "analysis/call_trees.h"
 
+#include "analysis/breakdown.h"
 #include "analysis/phases.h"
 #include "base/array.h"
 #include "base/hash.h"
 #include "trace/nest.h"
-#include "trace/work_names.h"
 
 #include <ctype.h>
 #include <stdio.h>

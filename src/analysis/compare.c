@@ -1,5 +1,4 @@
 #include "analysis/compare.h"
-#include "analysis/compare_samples.h"
 #include "base/compare.h"
 
 #include <math.h>

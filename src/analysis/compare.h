@@ -11,6 +11,7 @@
 #include "analysis/analysis.h"
 #include "base/arena.h"
 #include "base/compare.h"
+#include "base/table.h"
 
 struct aorta_trace_compare_input {
     const char *path;  /* borrowed */
@@ -35,8 +36,8 @@ struct aorta_trace_side {
 
 enum aorta_trace_section {
     AORTA_SECTION_TIMELINE,   /* the step, its classes, its idle time by cause */
-    AORTA_SECTION_CATEGORY,   /* of the work, whichever kernels did it (work_names.h) */
-    AORTA_SECTION_OPERATION,  /* of the framework, one name for what does the same (work_names.h) */
+    AORTA_SECTION_CATEGORY,   /* of the work, whichever kernels did it (breakdown.h) */
+    AORTA_SECTION_OPERATION,  /* of the framework, one name for what does the same (breakdown.h) */
     AORTA_SECTION_SUBTREE,    /* the lowest operation or module in common (call_trees.h); rows add up to all work */
     AORTA_SECTION_KERNEL,     /* kernels, copies and fills, by name */
     AORTA_SECTION_GEMM,       /* matrix products by their shape, whichever kernel made them */
@@ -94,5 +95,38 @@ const char **aorta_trace_compare_labels(const char *const *paths, size_t count, 
 /* Whether the step (the recording) of this side takes more than `threshold` (0.05: 5%) longer than the base's, and,
  * where that can be said, not by chance (p < 0.05). */
 bool aorta_trace_regressed(const struct aorta_trace_comparison *comparison, size_t side, double threshold);
+
+/* ---- what each step of each recording spent on what; for compare.c ---- */
+
+/* One recording's samples of a row. */
+struct compare_series {
+    double *ns;   /* of each step, summed over ranks; NULL: it does not occur */
+    double count; /* in all */
+};
+
+struct compare_samples_row {
+    enum aorta_trace_section section;
+    const char *name;
+    struct compare_series *series; /* one for each input */
+    bool counted;                  /* things that can be counted: kernels, not stretches of time */
+    bool communicates;             /* it has collectives */
+    bool part;                     /* as in aorta_trace_compare_row, and: */
+    enum aorta_good good;
+    struct aorta_trace_below *below; /* of sides */
+};
+
+struct compare_samples {
+    struct aorta_arena *arena; /* borrowed */
+    size_t inputs;
+    size_t *steps;   /* of each input */
+    uint32_t *sides; /* of each input: the side that it belongs to */
+    bool stepped;
+    struct compare_samples_row *rows;
+    size_t count, capacity;
+    struct aorta_table table; /* of rows, by section and name; while they are made */
+};
+
+void aorta_compare_samples_make(const struct aorta_trace_compare_input *inputs, size_t count, struct aorta_arena *arena,
+                                struct compare_samples *samples);
 
 #endif

@@ -1,10 +1,10 @@
-#include "analysis/compare_samples.h"
 #include "analysis/call_trees.h"
+#include "analysis/compare.h"
 
+#include "analysis/breakdown.h"
 #include "base/hash.h"
 #include "base/sort.h"
 #include "base/text.h"
-#include "trace/work_names.h"
 
 #include <stdio.h>
 #include <stdlib.h>

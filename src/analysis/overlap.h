@@ -3,8 +3,56 @@
 #ifndef AORTA_ANALYSIS_OVERLAP_H
 #define AORTA_ANALYSIS_OVERLAP_H
 
-#include "analysis/idle.h"
+#include "base/interval.h"
 #include "trace/profile.h"
+
+#include <stdbool.h>
+
+/* Why the device was idle: the one rule, for every gap of every source. Definitions: docs/metrics.md. */
+
+enum aorta_idle_cause {
+    AORTA_IDLE_DATA_WAIT,      /* the host waited for input before it launched on */
+    AORTA_IDLE_HOST_SYNC,      /* the host waited for the device before it launched on */
+    AORTA_IDLE_HOST_LAUNCH,    /* the host had not launched the next operation for another reason */
+    AORTA_IDLE_LAUNCH_LATENCY, /* launched and nothing ran before it, but not started yet */
+    AORTA_IDLE_UNKNOWN,        /* the launch is not recorded */
+    AORTA_IDLE_CAUSE_COUNT
+};
+/* What every output calls them. */
+struct aorta_idle_words {
+    const char *key;  /* in JSON: "data_wait" */
+    const char *name; /* of a row: "data wait" */
+    const char *says; /* in a sentence: "waiting for data" */
+    bool host;        /* the device is idle because the host has launched nothing */
+};
+extern const struct aorta_idle_words aorta_idle_words[AORTA_IDLE_CAUSE_COUNT];
+
+/* Idle time by its cause. */
+struct aorta_idle {
+    int64_t ns[AORTA_IDLE_CAUSE_COUNT];
+};
+int64_t aorta_idle_total(const struct aorta_idle *idle);
+/* What of it is the host's: data_wait, host_sync, host_launch. "Host-bound" is this; what is launched and has not
+ * started is not. */
+int64_t aorta_idle_host(const struct aorta_idle *idle);
+void aorta_idle_add(struct aorta_idle *sum, const struct aorta_idle *idle);
+/* The largest part; the first of two alike. */
+enum aorta_idle_cause aorta_idle_largest(const struct aorta_idle *idle);
+
+/* When the host could not launch because it waited. Disjoint: where both apply it is the data. Zero-initialise. */
+struct aorta_host_waits {
+    struct aorta_intervals data, device;
+};
+void aorta_host_waits_free(struct aorta_host_waits *waits);
+/* From waits in any order, which may overlap; both sets are normalised and emptied. Where memory is exhausted
+ * waits->device has failed. */
+void aorta_host_waits_make(struct aorta_intervals *data, struct aorta_intervals *device,
+                           struct aorta_host_waits *waits);
+
+/* A gap ends with the start of an operation that was launched at `launch_ns` (INT64_MIN: not known). Until the launch
+ * the host is the reason, from then on the launch's latency. The parts add up to the gap. */
+struct aorta_idle aorta_idle_of_gap(const struct aorta_host_waits *waits, int64_t start_ns, int64_t end_ns,
+                                    int64_t launch_ns);
 
 /* One kind of collective within the iteration. */
 struct aorta_collective_overlap {

@@ -1,7 +1,9 @@
+/* What changes over a rank's time: how it was spent, counters, and sequences of kernels that repeat. */
 #include "analysis/series.h"
-
 #include "analysis/analysis_internal.h"
+#include "base/hash.h"
 #include "base/sort.h"
+#include "base/table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -60,7 +62,8 @@ static void measure_parts(struct making *making) {
 
 /* ---- bytes ---- */
 
-int64_t aorta_trace_bytes_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+/* What a copy, a fill or a collective moves (larger buffer of the rank); -1: not known, or neither. */
+static int64_t bytes_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     if (work->kind != AORTA_TRACE_KERNEL) return work->bytes;
     if (!aorta_trace_is_collective(work) || work->collective == AORTA_TRACE_NONE) return -1;
     return trace->collectives[work->collective].bytes;
@@ -68,7 +71,7 @@ int64_t aorta_trace_bytes_of(const struct aorta_trace *trace, const struct aorta
 
 static void add_bytes(struct making *making, const struct aorta_trace_work *work) {
     const struct aorta_trace *trace = making->rank->trace;
-    const int64_t bytes = aorta_trace_bytes_of(trace, work);
+    const int64_t bytes = bytes_of(trace, work);
     const double length_ns = (double)(work->end_ns - work->start_ns);
     if (bytes <= 0) return;
     enum aorta_copied how = AORTA_COPIED_FILLED;
@@ -250,5 +253,258 @@ void aorta_series_make(const struct aorta_trace_rank *rank, size_t count, struct
     make(&making, count, arena);
     aorta_trace_busy_free(&making.busy);
     aorta_intervals_end(&making.both, arena);
+    aorta_arena_end(&making.scratch, arena);
+}
+
+const char *aorta_counter_name(int kind) {
+    static const char *const names[] = {"queue length", "overlap", "copies GB/s", "collectives GB/s", "memory MB"};
+    return names[kind];
+}
+
+/* ---- changes become values ---- */
+
+/* Adds by how much a value changes; make_values sums. */
+static void change(struct aorta_counters *counters, enum aorta_counter_kind kind, int64_t at_ns, double by) {
+    counters->of[kind].points[counters->of[kind].count++] = (struct aorta_counter_point){at_ns, by};
+}
+
+static int by_time(const void *left, const void *right) {
+    const struct aorta_counter_point *a = left, *b = right;
+    return a->at_ns != b->at_ns ? aorta_order_int64(a->at_ns, b->at_ns) : aorta_order_double(a->value, b->value);
+}
+
+/* Sums of rates do not come back to 0 exactly. */
+static double round_off(double value) {
+    return fabs(value) < 1e-9 ? 0 : value;
+}
+
+static void make_values(struct aorta_counters *counters, enum aorta_counter_kind kind, double value) {
+    struct aorta_counter_point *points = counters->of[kind].points;
+    size_t moments = 0, count = counters->of[kind].count;
+    if (count) qsort(points, count, sizeof *points, by_time);
+    for (size_t i = 0; i < count; i++) {
+        value = round_off(value + points[i].value);
+        if (moments && points[moments - 1].at_ns == points[i].at_ns) moments--;
+        points[moments++] = (struct aorta_counter_point){points[i].at_ns, value};
+    }
+    counters->of[kind].count = moments;
+}
+
+static void reserve(struct aorta_counters *counters, enum aorta_counter_kind kind, size_t changes,
+                    struct aorta_arena *arena) {
+    counters->of[kind].points = aorta_arena_raw(arena, changes * sizeof *counters->of[kind].points);
+}
+
+/* ---- each counter ---- */
+
+static void count_queue(const struct aorta_trace_rank *rank, struct aorta_counters *counters,
+                        struct aorta_arena *arena) {
+    const struct aorta_trace *trace = rank->trace;
+    bool *seen = aorta_arena_alloc(arena, trace->call_count);
+    reserve(counters, AORTA_COUNTER_QUEUE, 2 * rank->work_count, arena);
+    for (size_t i = 0; !arena->failed && i < rank->work_count; i++) {
+        const struct aorta_trace_work *work = &rank->work[i];
+        if (work->call == AORTA_TRACE_NONE || seen[work->call]) continue;
+        seen[work->call] = true;
+        if (trace->calls[work->call].start_ns >= work->start_ns) continue;
+        change(counters, AORTA_COUNTER_QUEUE, trace->calls[work->call].start_ns, 1);
+        change(counters, AORTA_COUNTER_QUEUE, work->start_ns, -1);
+    }
+    make_values(counters, AORTA_COUNTER_QUEUE, 0);
+}
+
+static void count_overlap(const struct aorta_trace_rank *rank, struct aorta_counters *counters,
+                          struct aorta_arena *arena) {
+    struct aorta_trace_busy busy;
+    struct aorta_intervals both = {0};
+    aorta_trace_busy_make(rank, &busy);
+    aorta_intervals_intersect(&busy.compute, &busy.comm, &both);
+    reserve(counters, AORTA_COUNTER_OVERLAP, 2 * both.count + 1, arena);
+    for (size_t i = 0; i < both.count && !arena->failed; i++) {
+        change(counters, AORTA_COUNTER_OVERLAP, both.items[i].start_ns, 1);
+        change(counters, AORTA_COUNTER_OVERLAP, both.items[i].end_ns, -1);
+    }
+    if (!arena->failed && busy.comm.count) change(counters, AORTA_COUNTER_OVERLAP, rank->figures.start_ns, 0);
+    make_values(counters, AORTA_COUNTER_OVERLAP, 0);
+    aorta_intervals_end(&both, arena);
+    aorta_trace_busy_free(&busy);
+}
+
+static void count_bytes(const struct aorta_trace_rank *rank, struct aorta_counters *counters,
+                        struct aorta_arena *arena) {
+    reserve(counters, AORTA_COUNTER_COPIED, 2 * rank->work_count, arena);
+    reserve(counters, AORTA_COUNTER_COLLECTIVE, 2 * rank->work_count, arena);
+    for (size_t i = 0; !arena->failed && i < rank->work_count; i++) {
+        const struct aorta_trace_work *work = &rank->work[i];
+        const int64_t bytes = bytes_of(rank->trace, work), ns = work->end_ns - work->start_ns;
+        const enum aorta_counter_kind kind =
+            work->kind == AORTA_TRACE_KERNEL ? AORTA_COUNTER_COLLECTIVE : AORTA_COUNTER_COPIED;
+        if (bytes <= 0 || ns <= 0) continue;
+        change(counters, kind, work->start_ns, (double)bytes / (double)ns);
+        change(counters, kind, work->end_ns, -(double)bytes / (double)ns);
+    }
+    make_values(counters, AORTA_COUNTER_COPIED, 0);
+    make_values(counters, AORTA_COUNTER_COLLECTIVE, 0);
+}
+
+static void count_memory(const struct aorta_trace_rank *rank, struct aorta_counters *counters,
+                         struct aorta_arena *arena) {
+    struct aorta_arena scratch = {0};
+    struct aorta_memory memory;
+    double before = 0;
+    aorta_memory_make(rank, &scratch, &memory);
+    reserve(counters, AORTA_COUNTER_MEMORY, 2 * memory.block_count, arena);
+    for (size_t i = 0; !arena->failed && i < memory.block_count; i++) {
+        const struct aorta_memory_block *block = &memory.blocks[i];
+        const double mb = (double)block->bytes / 1e6;
+        if (block->from_ns == INT64_MIN)
+            before += mb;
+        else
+            change(counters, AORTA_COUNTER_MEMORY, block->from_ns, mb);
+        if (block->to_ns != INT64_MAX) change(counters, AORTA_COUNTER_MEMORY, block->to_ns, -mb);
+    }
+    make_values(counters, AORTA_COUNTER_MEMORY, before);
+    aorta_arena_end(&scratch, arena);
+}
+
+void aorta_counters_make(const struct aorta_trace_rank *rank, struct aorta_arena *arena,
+                         struct aorta_counters *counters) {
+    *counters = (struct aorta_counters){.rank = rank->rank};
+    count_queue(rank, counters, arena);
+    count_bytes(rank, counters, arena);
+    count_overlap(rank, counters, arena);
+    count_memory(rank, counters, arena);
+}
+
+/* What one run of an operation launched, with all that ran within it. */
+struct run {
+    uint64_t hash;
+    int64_t ns, start_ns, end_ns;
+    uint32_t count; /* stops beyond the longest */
+    uint32_t row;   /* of the sequence whose first run this is, + 1 */
+};
+
+struct key {
+    uint64_t hash;
+    uint32_t length;
+};
+
+struct sequence_search {
+    const struct aorta_trace_rank *rank;
+    const struct aorta_trace *trace;
+    struct run *runs; /* one for each operation */
+    struct aorta_sequences *sequences;
+    struct key *keys; /* of the rows */
+    size_t row_capacity, key_capacity;
+    struct aorta_table table;
+    struct aorta_arena scratch;
+};
+
+static uint64_t hash_of_key(const void *of, uint32_t number) {
+    return ((const struct key *)of)[number].hash;
+}
+
+static bool is_key(const void *of, uint32_t number, const void *wanted) {
+    const struct key *row = (const struct key *)of + number, *key = wanted;
+    return row->hash == key->hash && row->length == key->length;
+}
+
+/* ---- runs ---- */
+
+static void add_work(struct sequence_search *making, const struct aorta_trace_work *work) {
+    for (uint32_t at = work->operation; at != AORTA_TRACE_NONE; at = making->trace->operations[at].parent) {
+        struct run *run = &making->runs[at];
+        if (making->trace->operations[at].range || run->count > AORTA_SEQUENCE_LONGEST) continue;
+        if (!run->count) run->start_ns = work->start_ns;
+        if (!run->count || work->end_ns > run->end_ns) run->end_ns = work->end_ns;
+        run->count++;
+        run->ns += work->end_ns - work->start_ns;
+        run->hash = aorta_hash_add(run->hash, work->name);
+    }
+}
+
+/* The operation around it, if that launched nothing else. */
+static bool is_within_equal(const struct sequence_search *making, size_t operation) {
+    const struct aorta_trace_operation *operations = making->trace->operations;
+    uint32_t around = operations[operation].parent;
+    while (around != AORTA_TRACE_NONE && operations[around].range) around = operations[around].parent;
+    return around != AORTA_TRACE_NONE && making->runs[around].count == making->runs[operation].count;
+}
+
+/* ---- rows ---- */
+
+static void count_run(struct sequence_search *making, size_t operation, struct aorta_arena *arena) {
+    struct aorta_sequences *sequences = making->sequences;
+    struct run *run = &making->runs[operation];
+    const struct key key = {run->hash, run->count};
+    making->scratch.failed |= !aorta_table_reserve(&making->table, sequences->count + 1, hash_of_key, making->keys);
+    if (making->scratch.failed) return;
+    uint32_t *slot = aorta_table_slot(&making->table, key.hash, is_key, making->keys, &key);
+    if (!*slot) {
+        struct aorta_sequence *rows =
+            aorta_arena_grow(arena, sequences->rows, sequences->count, &making->row_capacity, sizeof *rows);
+        struct key *keys =
+            aorta_arena_grow(&making->scratch, making->keys, sequences->count, &making->key_capacity, sizeof *keys);
+        if (!rows || !keys) return;
+        making->keys = keys;
+        sequences->rows = rows;
+        keys[sequences->count] = key;
+        rows[sequences->count++] = (struct aorta_sequence){.operation = making->trace->operations[operation].name};
+        *slot = run->row = (uint32_t)sequences->count;
+    }
+    struct aorta_sequence *row = &sequences->rows[*slot - 1];
+    row->runs++;
+    row->ns += run->ns;
+    row->span_ns += run->end_ns - run->start_ns;
+}
+
+static void name_kernels(struct sequence_search *making, const struct aorta_trace_work *work) {
+    for (uint32_t at = work->operation; at != AORTA_TRACE_NONE; at = making->trace->operations[at].parent) {
+        if (!making->runs[at].row) continue;
+        struct aorta_sequence *row = &making->sequences->rows[making->runs[at].row - 1];
+        row->kernels[row->length++] = work->name;
+    }
+}
+
+static int most_kernels_first(const void *left, const void *right) {
+    const struct aorta_sequence *a = left, *b = right;
+    const size_t of_a = a->runs * a->length, of_b = b->runs * b->length;
+    if (of_a != of_b) return of_a > of_b ? -1 : 1;
+    if (a->ns != b->ns) return a->ns > b->ns ? -1 : 1;
+    return (a->operation > b->operation) - (a->operation < b->operation);
+}
+
+static void drop_single(struct aorta_sequences *sequences) {
+    size_t left = 0;
+    for (size_t i = 0; i < sequences->count; i++)
+        if (sequences->rows[i].runs > 1) sequences->rows[left++] = sequences->rows[i];
+    sequences->count = left;
+    if (left) qsort(sequences->rows, left, sizeof *sequences->rows, most_kernels_first);
+}
+
+static void search(struct sequence_search *making, struct aorta_arena *arena) {
+    const struct aorta_trace_rank *rank = making->rank;
+    making->runs = aorta_arena_alloc(&making->scratch, making->trace->operation_count * sizeof *making->runs);
+    if (!making->runs) return;
+    for (size_t i = 0; i < rank->work_count; i++) add_work(making, &rank->work[i]);
+    for (size_t i = 0; i < making->trace->operation_count; i++) {
+        const uint32_t count = making->runs[i].count;
+        if (count < AORTA_SEQUENCE_SHORTEST || count > AORTA_SEQUENCE_LONGEST || is_within_equal(making, i)) continue;
+        count_run(making, i, arena);
+    }
+    for (size_t i = 0; i < rank->work_count; i++) name_kernels(making, &rank->work[i]);
+}
+
+void aorta_sequences_make(const struct aorta_trace_rank *rank, struct aorta_arena *arena,
+                          struct aorta_sequences *sequences) {
+    struct sequence_search making = {.rank = rank, .trace = rank->trace, .sequences = sequences};
+    *sequences = (struct aorta_sequences){0};
+    search(&making, arena);
+    drop_single(sequences);
+    if (!rank->trace->operation_count)
+        sequences->reason = "the file has no operations of a framework that launched this work";
+    else if (!sequences->count)
+        sequences->reason = "no operation launched the same kernels twice";
+    aorta_table_free(&making.table);
     aorta_arena_end(&making.scratch, arena);
 }

@@ -8,8 +8,9 @@
 #ifndef AORTA_ANALYSIS_SERIES_H
 #define AORTA_ANALYSIS_SERIES_H
 
+#include "analysis/analysis.h"
 #include "analysis/memory.h"
-#include "trace/copied.h"
+#include "trace/trace.h"
 
 struct aorta_series_part {
     int64_t start_ns, end_ns;
@@ -45,7 +46,63 @@ struct aorta_series {
 /* `count`: parts, at least 1. Of the rank's chosen steps. */
 void aorta_series_make(const struct aorta_trace_rank *rank, size_t count, struct aorta_arena *arena,
                        struct aorta_series *series);
-/* What a copy, a fill or a collective moves (larger buffer of the rank); -1: not known, or neither. */
-int64_t aorta_trace_bytes_of(const struct aorta_trace *trace, const struct aorta_trace_work *work);
+
+/* What changes while a rank runs, as steps at the moments of the change, for traces that are written
+ * (report/merge.h): launched work that has not started, compute and communication running, both at once, bytes a
+ * second, memory. Made when it is asked for. */
+
+enum aorta_counter_kind {
+    AORTA_COUNTER_QUEUE,      /* launched and not started (series.h) */
+    AORTA_COUNTER_OVERLAP,    /* 1: collectives and compute run; else 0 */
+    AORTA_COUNTER_COPIED,     /* GB/s of copies and fills that run */
+    AORTA_COUNTER_COLLECTIVE, /* GB/s of collectives that run: their bytes over their time, larger buffer of the rank */
+    AORTA_COUNTER_MEMORY,     /* MB of the device that the framework's allocator has handed out */
+    AORTA_COUNTER_COUNT
+};
+const char *aorta_counter_name(int kind); /* as traces show it: "queue length", "overlap", "copies GB/s", … */
+
+struct aorta_counter_point {
+    int64_t at_ns; /* on the clock of the rank's trace */
+    double value;  /* from then on */
+};
+
+struct aorta_counters {
+    int rank;
+    struct {
+        struct aorta_counter_point *points; /* ascending, one for each moment; none where nothing is known */
+        size_t count;
+    } of[AORTA_COUNTER_COUNT];
+};
+
+void aorta_counters_make(const struct aorta_trace_rank *rank, struct aorta_arena *arena,
+                         struct aorta_counters *counters);
+
+/* Kernel sequences that repeat: what runs of the framework's operations launch, kernel by kernel. A sequence of short
+ * kernels that comes back often is what fusing or capturing removes launches from.
+ *
+ * HTA's frequent CUDA kernel sequences are of one operation that the caller names
+ * (hta/analyzers/cuda_kernel_analysis.py); these are of all operations. Of operations within each other that launch the
+ * same work the outermost counts. Made when it is asked for. */
+
+enum { AORTA_SEQUENCE_SHORTEST = 2, AORTA_SEQUENCE_LONGEST = 12 };
+
+struct aorta_sequence {
+    uint32_t operation;                       /* text: the outermost that launched it, of its first run */
+    uint32_t kernels[AORTA_SEQUENCE_LONGEST]; /* texts, in order of their starts; copies and fills count */
+    uint32_t length;
+    size_t runs;     /* 2 at least */
+    int64_t ns;      /* times of the kernels of all runs added up */
+    int64_t span_ns; /* of each run from the first start to the last end, added up */
+};
+
+struct aorta_sequences {
+    struct aorta_sequence *rows; /* most kernels in all first */
+    size_t count;
+    const char *reason; /* why there are none; NULL */
+};
+
+/* Of the rank's chosen steps. */
+void aorta_sequences_make(const struct aorta_trace_rank *rank, struct aorta_arena *arena,
+                          struct aorta_sequences *sequences);
 
 #endif

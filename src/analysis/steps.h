@@ -33,16 +33,10 @@ struct aorta_rank_step {
 };
 struct aorta_rank_step aorta_rank_step_make(const struct aorta_iteration *iteration, struct aorta_arena *memory);
 
-/* ---- order.c ---- */
-
 /* The first range, in order of enqueueing, that starts at this time; NULL: none. */
 const struct aorta_range *aorta_order_starting(const struct aorta_order *order, int64_t time_ns);
 /* The first compute of the compute role on this stream that starts at or after this time; NULL: none. */
 const struct aorta_range *aorta_order_next_compute(const struct aorta_order *order, int stream, int64_t from_ns);
-/* Time between two times in which the device was busy. */
-int64_t aorta_order_busy(const struct aorta_order *order, int64_t start_ns, int64_t end_ns);
-
-/* ---- pairs.c ---- */
 
 /* Whether the ranks' clocks are one: those of iterations that count from their own start are not, nor of ranks whose
  * steps never meet in time. Sorts the iterations. */
@@ -50,8 +44,6 @@ bool aorta_clocks_are_one(struct aorta_iteration *iterations, size_t count);
 /* Pairs the ranks' collectives, step by step, and fills the arrivals. Returns whether the ranks' clocks are one; where
  * they are not, each rank's step is shifted by the ends of its collectives (align.h). */
 bool aorta_pair_collectives(struct aorta_rank_step *steps, size_t count, struct aorta_arena *memory);
-
-/* ---- transfers.c ---- */
 
 /* A collective is slow when it takes so many times what the best tenth of its sort takes, of so many at least. */
 enum { AORTA_TRANSFER_SLOWER = 4, AORTA_TRANSFER_SAMPLES = 20 };
@@ -67,8 +59,6 @@ struct aorta_transfers aorta_transfers_collect(const struct aorta_rank_step *ste
 /* What the best tenth of this sort takes, if this one took far longer; 0 if not, or if it cannot be said. */
 int64_t aorta_transfers_best_if_slow(const struct aorta_transfers *transfers, const struct aorta_range *range,
                                      const struct aorta_arrival *arrival);
-
-/* ---- slowdown.c ---- */
 
 /* How a run of a matrix product lies to the collectives: those beside one for less than half of their time say nothing.
  */

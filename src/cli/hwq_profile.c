@@ -10,8 +10,8 @@
 #include "device/gpu.h"
 #include "hwq/queue_usage.h"
 #include "hwq/workload.h"
-#include "trace/inputs.h"
 #include "trace/kernel_names.h"
+#include "trace/open.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* aorta trace analyze: figures and verdict of recorded ranks. */
 #include "analysis/breakdown.h"
 #include "analysis/phases.h"
-#include "analysis/within.h"
 #include "base/files.h"
 #include "base/lines.h"
 #include "cli/cli.h"
@@ -10,7 +9,6 @@
 #include "report/page_recordings.h"
 #include "report/trace_report.h"
 #include "trace/infer.h"
-#include "trace/inputs.h"
 #include "trace/open.h"
 #include "verdict/verdict.h"
 

@@ -5,7 +5,6 @@
 #include "report/page_recordings.h"
 #include "report/recorded.h"
 #include "report/trace_report.h"
-#include "trace/inputs.h"
 #include "trace/open.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #include "base/files.h"
 #include "base/printable.h"
 #include "cli/trace_run.h"
-#include "trace/inputs.h"
+#include "trace/open.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 #include "cli/trace_run.h"
 #include "job/launch.h"
 #include "record/inject/settings.h"
-#include "trace/inputs.h"
 #include "trace/open.h"
 
 #include <limits.h>

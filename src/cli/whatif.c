@@ -6,7 +6,7 @@
 #include "replay/unrecorded.h"
 #include "report/page.h"
 #include "report/recorded.h"
-#include "trace/inputs.h"
+#include "trace/open.h"
 #include "verdict/gains.h"
 
 #include <math.h>

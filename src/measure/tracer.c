@@ -5,7 +5,7 @@
 #include "base/intern.h"
 #include "device/gpu.h"
 #include "measure/kernels.h"
-#include "trace/mangled.h"
+#include "trace/kernel_names.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-#include "replay/collective_model.h"
 #include "base/arena.h"
 #include "base/statistics.h"
+#include "replay/whatif.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -69,12 +69,10 @@ uint32_t aorta_last_ended(const struct aorta_graph_builder *builder, uint32_t ra
 
 /* Edges of one host's threads and of the calls that wait (graph_build_host.c). */
 void aorta_graph_add_host(struct aorta_graph_builder *builder, uint32_t host);
-/* After all hosts: the places of their pauses (graph_build_pauses.c). */
+/* After all hosts: the places of their pauses. */
 void aorta_place_pauses(struct aorta_graph_builder *builder);
-/* Edges of one rank's spans (graph_build_spans.c), and those that hold only where launches are no limit
- * (graph_build_order.c). */
+/* Edges of one rank's spans (graph_build_spans.c), and those that hold only where launches are no limit. */
 void aorta_graph_add_spans(struct aorta_graph_builder *builder, uint32_t rank);
-void aorta_graph_add_order(struct aorta_graph_builder *builder, uint32_t rank);
 /* Fills runs[] (graph_build_straggler.c); needs the arrivals' points. */
 void aorta_compare_runs(struct aorta_graph_builder *builder);
 

@@ -1,4 +1,4 @@
-#include "replay/recording_cost_internal.h"
+#include "replay/unrecorded.h"
 
 #include "base/sort.h"
 
@@ -130,7 +130,8 @@ static struct pair pair_of(const struct aorta_stamped_event *events, uint32_t ro
 
 static bool is_pair(const struct aorta_stamped_event *events, size_t row) {
     const struct aorta_stamped_event *outer = &events[row];
-    return !is_call(outer) && outer->only < AORTA_STAMPED_SEVERAL && !is_call(&events[outer->only]);
+    return !aorta_stamped_is_call(outer) && outer->only < AORTA_STAMPED_SEVERAL &&
+           !aorta_stamped_is_call(&events[outer->only]);
 }
 
 static struct pair *find_pairs(const struct building *building, size_t *count, struct aorta_arena *memory) {
@@ -267,7 +268,7 @@ static size_t count_calls(const struct building *building, size_t texts, struct 
     size_t first = 0;
     for (size_t i = 0; i < building->stamped.count; i++) {
         const struct aorta_stamped_event *event = &building->stamped.items[i];
-        if (!is_call(event)) continue;
+        if (!aorta_stamped_is_call(event)) continue;
         struct calls *calls = &names[event->name];
         if (!calls->count++ || length_of(event) < calls->shortest_ns) {
             calls->shortest_ns = length_of(event);
@@ -287,7 +288,8 @@ static void measure_calls(struct building *building, size_t texts, struct calls 
     double launches = 0;
     for (size_t i = 0; i < building->stamped.count; i++) {
         const struct aorta_stamped_event *event = &building->stamped.items[i];
-        if (is_call(event)) lengths[names[event->name].first + names[event->name].count++] = length_of(event);
+        if (aorta_stamped_is_call(event))
+            lengths[names[event->name].first + names[event->name].count++] = length_of(event);
     }
     building->found->within_ns = 0;
     for (size_t i = 0; i < texts; i++) {
@@ -303,7 +305,7 @@ static void measure_calls(struct building *building, size_t texts, struct calls 
     if (launches > 0) building->found->within_ns /= launches;
     for (size_t i = 0; i < building->stamped.count; i++) {
         const struct aorta_stamped_event *event = &building->stamped.items[i];
-        const struct calls *calls = is_call(event) ? &names[event->name] : NULL;
+        const struct calls *calls = aorta_stamped_is_call(event) ? &names[event->name] : NULL;
         if (calls && calls->stamped == AORTA_STAMPED_LAUNCH && calls->count >= FEWEST)
             add_spread(building->cost, event->start_ns, length_of(event), calls->fast_ns);
     }
@@ -369,7 +371,7 @@ static void begin_event(struct walk *walk, const struct aorta_stamped_event *eve
 
 static void end_event(struct walk *walk) {
     const struct aorta_stamped_event *event = &walk->open[--walk->depth];
-    const bool call = is_call(event);
+    const bool call = aorta_stamped_is_call(event);
     add_stamp(walk, event->end_ns,
               (struct stamp){.waits = event->stamped == AORTA_STAMPED_WAIT,
                              .call = call,

@@ -1,8 +1,8 @@
 #include "replay/trace_graph.h"
 
-#include "analysis/gradients.h"
+#include "analysis/phases.h"
 #include "replay/replay.h"
-#include "trace/copied.h"
+#include "trace/trace.h"
 
 #include <stdlib.h>
 #include <string.h>

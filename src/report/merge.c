@@ -1,10 +1,8 @@
 #include "report/merge.h"
-#include "analysis/align_match.h"
+#include "analysis/align.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "report/merge_internal.h"
-#include "trace/cycles.h"
-#include "trace/inputs.h"
 #include "trace/open.h"
 #include "trace/ranks.h"
 

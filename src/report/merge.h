@@ -10,9 +10,9 @@
 #define AORTA_REPORT_MERGE_H
 
 #include "analysis/align.h"
-#include "analysis/counters.h"
-#include "analysis/critical_path.h"
+#include "analysis/series.h"
 #include "base/text.h"
+#include "replay/critical_path.h"
 #include "trace/open.h"
 
 struct aorta_merge_source {
@@ -30,7 +30,7 @@ struct aorta_merge_tracks {
     size_t count;
 };
 
-/* Reads the files, or those of folders (inputs.h), aligns the ranks (align.h), writes `output`: packed if its name ends
+/* Reads the files, or those of folders (open.h), aligns the ranks (align.h), writes `output`: packed if its name ends
  * in .gz, under a temporary name until it is whole. `report` gets the offsets, the residual and who was late, as lines
  * of text. Traces that do not know their rank get the lowest numbers free, in order. `tracks`: NULL: none. AORTA_USAGE:
  * two files of one rank, or `output` is one of the files. */

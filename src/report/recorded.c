@@ -1,7 +1,7 @@
 #include "report/recorded.h"
 #include "report/comparison.h"
 #include "report/verdict_view.h"
-#include "trace/cycles.h"
+#include "trace/ranks.h"
 #include "verdict/advice.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 
 #include "report/machine.h"
 #include "report/summary.h"
-#include "trace/inputs.h"
+#include "trace/open.h"
 
 struct aorta_recorded {
     const struct aorta_trace_analysis *analysis; /* of one of the two below */

@@ -1,5 +1,5 @@
 /* The tables of collectives, of one rank and of several, and of what differs between ranks. */
-#include "analysis/links.h"
+#include "analysis/analysis.h"
 #include "report/trace_tables_internal.h"
 
 #include <math.h>

@@ -2,10 +2,9 @@
 #ifndef AORTA_REPORT_TRACE_TABLES_INTERNAL_H
 #define AORTA_REPORT_TRACE_TABLES_INTERNAL_H
 
-#include "analysis/critical_path.h"
 #include "analysis/memory.h"
-#include "analysis/sequences.h"
 #include "analysis/series.h"
+#include "replay/critical_path.h"
 #include "report/trace_tables.h"
 
 const char *trace_text_of(const struct aorta_trace *trace, uint32_t text); /* NULL: AORTA_TRACE_NONE */

@@ -1,5 +1,5 @@
 /* A screenful for a terminal: titled tables, the verdict, then notes. */
-#include "analysis/links.h"
+#include "analysis/analysis.h"
 #include "base/lines.h"
 #include "base/printable.h"
 #include "report/phrases.h"

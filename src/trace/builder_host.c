@@ -2,9 +2,10 @@
  * shows of them are those threads, which launch nothing but copies; PyTorch's profiler also has ranges "gloo:…". Each
  * becomes a call of its thread, from the thread's call before it to its copy back, or as long as its range; and so does
  * the time that a thread which launches work waits for them. */
+#include "base/array.h"
 #include "base/interval.h"
 #include "trace/builder_internal.h"
-#include "trace/copied.h"
+#include "trace/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -213,4 +214,184 @@ void aorta_trace_add_host_collectives(struct aorta_trace_builder *builder) {
     }
     free(copies.items);
     free(threads);
+}
+
+/* Files of programs without a device, or recorded without it: the time that each operation of the host took itself,
+ * without those within it, is a piece of work, and a thread is its stream. Time between operations is nobody's. */
+
+struct sweep {
+    struct aorta_trace_builder *builder;
+    uint32_t *open; /* operations around each other, the innermost last */
+    int64_t *ends;  /* of these, none beyond that of the one around it */
+    size_t depth, capacity, end_capacity;
+    int64_t at_ns; /* until here all is given away */
+};
+
+static void add_until(struct sweep *sweep, int64_t until_ns) {
+    const uint32_t row = sweep->open[sweep->depth - 1];
+    const struct aorta_trace *trace = sweep->builder->trace;
+    const struct aorta_trace_operation *operation = &trace->operations[row];
+    const int64_t from_ns = sweep->at_ns;
+    sweep->at_ns = until_ns;
+    if (operation->range || from_ns >= until_ns) return;
+    const int64_t thread = sweep->builder->threads.keys[operation->thread][1];
+    const struct aorta_trace_work work = {.start_ns = from_ns,
+                                          .end_ns = until_ns,
+                                          .bytes = -1,
+                                          .name = operation->name,
+                                          .stream = aorta_trace_builder_stream(sweep->builder, 0, -1, thread),
+                                          .queue = AORTA_TRACE_NONE,
+                                          .kind = AORTA_TRACE_KERNEL};
+    const size_t before = sweep->builder->pending.count;
+    aorta_trace_builder_work(sweep->builder, &work, -1, NULL, -1);
+    struct trace_pending *rows = sweep->builder->pending.items;
+    if (sweep->builder->pending.count > before) rows[before].work.operation = row;
+}
+
+static void close_until(struct sweep *sweep, int64_t until_ns) {
+    while (sweep->depth && sweep->ends[sweep->depth - 1] <= until_ns) {
+        add_until(sweep, sweep->ends[sweep->depth - 1]);
+        sweep->depth--;
+    }
+}
+
+static bool open_one(struct sweep *sweep, uint32_t row) {
+    const struct aorta_trace_operation *operation = &sweep->builder->trace->operations[row];
+    if (sweep->depth && operation->start_ns > sweep->at_ns) add_until(sweep, operation->start_ns);
+    if (operation->start_ns > sweep->at_ns || !sweep->depth) sweep->at_ns = operation->start_ns;
+    if (!aorta_array_fit(&sweep->open, &sweep->capacity, sweep->depth + 1, sizeof *sweep->open) ||
+        !aorta_array_fit(&sweep->ends, &sweep->end_capacity, sweep->depth + 1, sizeof *sweep->ends))
+        return false;
+    const int64_t around_ns = sweep->depth ? sweep->ends[sweep->depth - 1] : INT64_MAX;
+    sweep->ends[sweep->depth] = operation->end_ns < around_ns ? operation->end_ns : around_ns;
+    sweep->open[sweep->depth++] = row;
+    return true;
+}
+
+void aorta_trace_add_host_work(struct aorta_trace_builder *builder) {
+    const struct aorta_trace *trace = builder->trace;
+    struct sweep sweep = {.builder = builder};
+    if (builder->pending.count || builder->captured.count || builder->failed) return;
+    for (size_t i = 0; i < trace->operation_count && !builder->failed; i++) {
+        const bool same = i > 0 && trace->operations[i - 1].thread == trace->operations[i].thread;
+        close_until(&sweep, same ? trace->operations[i].start_ns : INT64_MAX);
+        builder->failed |= !open_one(&sweep, (uint32_t)i);
+    }
+    close_until(&sweep, INT64_MAX);
+    builder->trace->host_only = builder->pending.count > 0;
+    free(sweep.open);
+    free(sweep.ends);
+}
+
+/* Waits for events and streams: the calls that ask for them, and what the file says about what is waited for. */
+
+void aorta_trace_builder_wait(struct aorta_trace_builder *builder, const struct aorta_trace_wait_facts *facts) {
+    struct aorta_trace_wait_facts *row = aorta_trace_rows_add(builder, &builder->wait_facts, sizeof *row);
+    if (row) *row = *facts;
+}
+
+/* ---- calls by their correlation ---- */
+
+struct asked {
+    uint64_t correlation;
+    int64_t start_ns;
+    uint32_t call; /* row of calls[]; NONE */
+};
+
+static int asked_order(const void *left, const void *right) {
+    const struct asked *a = left, *b = right;
+    return (a->correlation > b->correlation) - (a->correlation < b->correlation);
+}
+
+struct index {
+    struct asked *items;
+    size_t count;
+};
+
+static void add_calls(struct index *index, const struct trace_rows *rows, bool known) {
+    const struct aorta_trace_call *calls = rows->items;
+    for (size_t i = 0; i < rows->count; i++)
+        index->items[index->count++] =
+            (struct asked){calls[i].correlation, calls[i].start_ns, known ? (uint32_t)i : AORTA_TRACE_NONE};
+}
+
+static bool make_index(const struct aorta_trace_builder *builder, struct index *index) {
+    size_t limit = builder->calls.count + builder->other_calls.count + builder->event_waits.count;
+    index->items = malloc((limit + 1) * sizeof *index->items);
+    if (!index->items) return false;
+    add_calls(index, &builder->calls, true);
+    add_calls(index, &builder->other_calls, false);
+    add_calls(index, &builder->event_waits, false);
+    if (index->count) qsort(index->items, index->count, sizeof *index->items, asked_order);
+    return true;
+}
+
+/* Not 0, which many share. */
+static const struct asked *find_call(const struct index *index, uint64_t correlation) {
+    const struct asked key = {.correlation = correlation};
+    if (!correlation || !index->count) return NULL;
+    return bsearch(&key, index->items, index->count, sizeof key, asked_order);
+}
+
+/* ---- what is known of each wait ---- */
+
+static int facts_by_correlation(const void *left, const void *right) {
+    const struct aorta_trace_wait_facts *a = left, *b = right;
+    return (a->correlation > b->correlation) - (a->correlation < b->correlation);
+}
+
+static int wait_order(const void *left, const void *right) {
+    const struct aorta_trace_wait *a = left, *b = right;
+    return (a->asked_ns > b->asked_ns) - (a->asked_ns < b->asked_ns);
+}
+
+static struct aorta_trace_wait wait_of(const struct index *index, const struct aorta_trace_wait_facts *facts) {
+    const struct asked *asked = find_call(index, facts->correlation);
+    const struct asked *recorded = find_call(index, facts->record_correlation);
+    return (struct aorta_trace_wait){
+        .asked_ns = asked ? asked->start_ns : facts->start_ns,
+        .recorded_ns = recorded ? recorded->start_ns : INT64_MIN,
+        .stream = facts->stream,
+        .on = facts->on,
+        .call = facts->stream == AORTA_TRACE_NONE && asked ? asked->call : AORTA_TRACE_NONE,
+    };
+}
+
+/* Calls without facts: some stream waits for some event. */
+static void add_unknown(const struct aorta_trace_builder *builder, struct aorta_trace *trace) {
+    const struct aorta_trace_call *calls = builder->event_waits.items;
+    for (size_t i = 0; i < builder->event_waits.count; i++) {
+        const struct aorta_trace_wait_facts key = {.correlation = calls[i].correlation};
+        if (builder->wait_facts.count && bsearch(&key, builder->wait_facts.items, builder->wait_facts.count,
+                                                 sizeof(struct aorta_trace_wait_facts), facts_by_correlation))
+            continue;
+        trace->waits[trace->wait_count++] = (struct aorta_trace_wait){calls[i].start_ns, INT64_MIN, AORTA_TRACE_NONE,
+                                                                      AORTA_TRACE_NONE, AORTA_TRACE_NONE};
+    }
+}
+
+static bool add_known(const struct aorta_trace_builder *builder, struct aorta_trace *trace) {
+    struct index index = {0};
+    if (!make_index(builder, &index)) return false;
+    const struct aorta_trace_wait_facts *facts = builder->wait_facts.items;
+    for (size_t i = 0; i < builder->wait_facts.count; i++) {
+        struct aorta_trace_wait wait = wait_of(&index, &facts[i]);
+        if (wait.stream != AORTA_TRACE_NONE || wait.call != AORTA_TRACE_NONE) trace->waits[trace->wait_count++] = wait;
+    }
+    free(index.items);
+    return true;
+}
+
+void aorta_trace_link_waits(struct aorta_trace_builder *builder) {
+    struct aorta_trace *trace = builder->trace;
+    size_t limit = builder->event_waits.count + builder->wait_facts.count;
+    if (!limit) return;
+    trace->waits = malloc(limit * sizeof *trace->waits);
+    aorta_trace_rows_sort(&builder->wait_facts, sizeof(struct aorta_trace_wait_facts), facts_by_correlation);
+    if (!trace->waits || (builder->wait_facts.count && !add_known(builder, trace))) {
+        builder->failed = true;
+        return;
+    }
+    add_unknown(builder, trace);
+    qsort(trace->waits, trace->wait_count, sizeof *trace->waits, wait_order);
 }

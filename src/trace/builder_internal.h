@@ -140,12 +140,11 @@ uint32_t aorta_trace_list_text(struct aorta_trace_builder *builder, struct aorta
 /* builder_host.c: adds calls for collectives on the host, before launches are linked. */
 void aorta_trace_add_host_collectives(struct aorta_trace_builder *builder);
 
-/* builder_captures.c; after launches are linked: fills `graphs` and `captured`, and counts launches without work. */
+/* builder_launches.c; after launches are linked: fills `graphs` and `captured`, and counts launches without work. */
 void aorta_trace_find_captures(struct aorta_trace_builder *builder);
 
-/* builder_coverage.c; by call, whether work answers it, or it was captured and runs nothing. */
+/* builder_launches.c; by call, whether work answers it, or it was captured and runs nothing. */
 enum { TRACE_UNANSWERED, TRACE_ANSWERED, TRACE_CAPTURED };
-void aorta_trace_count_unanswered(struct aorta_trace_builder *builder, const uint8_t *answers);
 /* While the work is sorted; may leave it unsorted. */
 void aorta_trace_cut_impossible(struct aorta_trace_builder *builder);
 
@@ -155,16 +154,16 @@ struct trace_surroundings {
     struct aorta_nest_range *requests, *annotations, *backend;
     size_t annotation_count, backend_count;
 };
-/* builder_copies.c; after operations are linked. */
+/* builder_launches.c; after operations are linked. */
 void aorta_trace_take_copies(struct aorta_trace_builder *builder, const struct trace_surroundings *around);
 
-/* builder_host_work.c; after operations are linked: where nothing ran on a device, what the host ran stands for it. */
+/* builder_host.c; after operations are linked: where nothing ran on a device, what the host ran stands for it. */
 void aorta_trace_add_host_work(struct aorta_trace_builder *builder);
 
-/* builder_waits.c; after the calls are sorted. */
+/* builder_host.c; after the calls are sorted. */
 void aorta_trace_link_waits(struct aorta_trace_builder *builder);
 
-/* facts.c: what names and sizes say about a collective: kind, bytes. */
+/* builder_operations.c: what names and sizes say about a collective: kind, bytes. */
 /* Sizes and type of a collective that the file says nothing of, from the largest input of the operation that launched
  * it. False: not recorded. */
 bool aorta_trace_collective_of_operation(struct aorta_trace_builder *builder, uint32_t operation,

@@ -1,4 +1,4 @@
-#include "trace/captures_internal.h"
+#include "trace/captures.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* What captures say, taken over by the trace whose launches replay them: each launch gets runs of the operations that
  * its graph was captured in. */
-#include "trace/captures_internal.h"
+#include "trace/captures.h"
 
 #include "base/array.h"
 #include "trace/texts.h"

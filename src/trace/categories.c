@@ -1,4 +1,4 @@
-#include "trace/categories.h"
+#include "trace/kernel_names.h"
 
 #include <string.h>
 

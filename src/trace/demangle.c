@@ -1,5 +1,5 @@
 /* The C++ library's demangler, in a file of its own so that a test can replace it. */
-#include "trace/mangled.h"
+#include "trace/kernel_names.h"
 
 #include <dlfcn.h>
 #include <string.h>

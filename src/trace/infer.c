@@ -1,13 +1,12 @@
 #include "trace/infer.h"
 
-#include "trace/copied.h"
+#include "trace/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 enum {
-    FEWEST_STEPS = 3,
     FEWEST_KERNELS = 4, /* of a step: below that anything repeats, and a loop has */
     FEWEST_SHORT = 20,  /* so many steps at least; */
     MOST_AFTER = 8,     /* with so many other kernels behind it, it is the end of a recording */
@@ -116,12 +115,12 @@ static struct anchor measure(const struct sequence *sequence, uint32_t name, uin
     const uint32_t *positions = sequence->positions + sequence->starts[name];
     size_t count = count_of(sequence, name);
     struct anchor anchor = {.name = name};
-    if (count <= FEWEST_STEPS) return anchor;
+    if (count <= AORTA_FEWEST_STEPS) return anchor;
     for (size_t i = 0; i + 1 < count; i++) gaps[i] = positions[i + 1] - positions[i];
     qsort(gaps, count - 1, sizeof *gaps, by_size);
     for (size_t i = 0, run = 0; i + 1 < count; i++) {
         run = i && gaps[i] == gaps[i - 1] ? run + 1 : 1;
-        if (run < FEWEST_STEPS || run * gaps[i] <= anchor.covered) continue;
+        if (run < AORTA_FEWEST_STEPS || run * gaps[i] <= anchor.covered) continue;
         anchor.covered = run * gaps[i];
         anchor.period = gaps[i];
     }
@@ -411,7 +410,7 @@ static bool are_steps(const struct sequence *sequence, const uint32_t *kinds, co
                       uint32_t *scratch, size_t *median) {
     const size_t gaps = steps->count - 1;
     size_t regular = 0, alike = 0;
-    if (steps->count <= FEWEST_STEPS + 1) return false;
+    if (steps->count <= AORTA_FEWEST_STEPS + 1) return false;
     for (size_t i = 0; i < gaps; i++) scratch[i] = steps->begins[i + 1] - steps->begins[i];
     qsort(scratch, gaps, sizeof *scratch, by_size);
     *median = scratch[gaps / 2];
@@ -456,7 +455,7 @@ static bool begin_uneven(const struct sequence *sequence, const uint32_t *kinds,
     if (are_steps(sequence, kinds, steps, scratch, median)) return true;
     for (uint32_t name = 0; name < sequence->name_count; name++) {
         const size_t count = count_of(sequence, name);
-        if (count <= FEWEST_STEPS + 1 || count > sequence->count / FEWEST_KERNELS) continue;
+        if (count <= AORTA_FEWEST_STEPS + 1 || count > sequence->count / FEWEST_KERNELS) continue;
         const int64_t idle_ns = begin_at(sequence, name, steps);
         if (idle_ns <= longest_ns || !are_steps(sequence, kinds, steps, scratch, median)) continue;
         longest_ns = idle_ns;
@@ -498,7 +497,8 @@ static void make_found(const struct sequence *sequence, const struct anchor *reg
 }
 
 /* The steps of one trace; none when nothing repeats. */
-static void find_steps(const struct aorta_trace *trace, struct aorta_arena *memory, struct aorta_found_steps *found) {
+void aorta_trace_find_repeated_steps(const struct aorta_trace *trace, struct aorta_arena *memory,
+                                     struct aorta_found_steps *found) {
     struct anchor chosen;
     const struct sequence sequence = make_sequence(trace, memory);
     struct anchor *anchors = aorta_arena_raw(memory, sequence.name_count * sizeof *anchors);
@@ -507,157 +507,4 @@ static void find_steps(const struct aorta_trace *trace, struct aorta_arena *memo
     for (uint32_t name = 0; name < sequence.name_count; name++) anchors[name] = measure(&sequence, name, gaps);
     const bool any = choose(&sequence, anchors, &chosen);
     make_found(&sequence, any ? &chosen : NULL, memory, found);
-}
-
-/* ---- several traces ---- */
-
-static int64_t start_of(const struct aorta_trace_step *step) {
-    return step->device_start_ns == INT64_MIN ? step->start_ns : step->device_start_ns;
-}
-
-static int64_t end_of(const struct aorta_trace_step *step) {
-    return step->device_end_ns == INT64_MIN ? step->end_ns : step->device_end_ns;
-}
-
-static int64_t middle_of(const struct aorta_trace_step *step) {
-    return start_of(step) + (end_of(step) - start_of(step)) / 2;
-}
-
-/* How far the numbers of the steps are from those of the first trace's: by the two that are nearest in time, as one
- * trace may begin some steps before the other. False: they meet none. */
-static bool find_shift(const struct aorta_found_steps *first, const struct aorta_found_steps *other, int64_t *shift) {
-    int64_t least_ns = INT64_MAX, length_ns = 0;
-    *shift = 0;
-    for (size_t i = 0, j = 0; i < other->count; i++) {
-        const int64_t at_ns = middle_of(&other->steps[i]);
-        while (j + 1 < first->count &&
-               llabs(middle_of(&first->steps[j + 1]) - at_ns) <= llabs(middle_of(&first->steps[j]) - at_ns))
-            j++;
-        const struct aorta_trace_step *met = &first->steps[j];
-        if (llabs(middle_of(met) - at_ns) >= least_ns) continue;
-        least_ns = llabs(middle_of(met) - at_ns);
-        length_ns = end_of(met) - start_of(met);
-        *shift = met->number - other->steps[i].number;
-    }
-    return least_ns <= length_ns + length_ns / 2;
-}
-
-/* Numbers the steps of others like those of the first trace that they meet in time. */
-static bool agree(struct aorta_found_steps *found, size_t count) {
-    const struct aorta_found_steps *first = NULL;
-    for (size_t i = 0; i < count; i++) {
-        int64_t shift;
-        if (!found[i].count) continue;
-        if (!first) {
-            first = &found[i];
-            continue;
-        }
-        if (!find_shift(first, &found[i], &shift)) return false;
-        found[i].shift = shift;
-        for (size_t j = 0; j < found[i].count; j++) found[i].steps[j].number += shift;
-    }
-    return true;
-}
-
-static bool all_of_one_length(const struct aorta_found_steps *found, size_t count) {
-    size_t length = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (length && found[i].count && found[i].count != length) return false;
-        if (found[i].count) length = found[i].count;
-    }
-    return true;
-}
-
-static void give(struct aorta_trace_list *list, struct aorta_found_steps *found, enum aorta_step_source source) {
-    for (size_t i = 0; i < list->count; i++) {
-        struct aorta_trace *trace = list->items[i];
-        if (!found[i].count) continue;
-        free(trace->steps);
-        trace->steps = found[i].steps;
-        trace->step_count = found[i].count;
-        trace->steps_by = source;
-        found[i].steps = NULL;
-    }
-}
-
-/* As many ranges on each rank are the same ones, in whatever clock: a program marks all of its steps. */
-void aorta_trace_take_steps(struct aorta_trace_list *list, struct aorta_found_steps *found,
-                            enum aorta_step_source source) {
-    if (!all_of_one_length(found, list->count)) (void)agree(found, list->count);
-    give(list, found, source);
-}
-
-/* ---- layers ---- */
-
-static bool is_whole(const struct aorta_found_steps *found, size_t at, const struct aorta_layers *layers) {
-    const int64_t period = (int64_t)layers->period, number = found->steps[at].number;
-    return (number - layers->first) % period == 0 && at + layers->period <= found->count &&
-           found->steps[at + layers->period - 1].number == number + period - 1;
-}
-
-static bool has_whole(const struct aorta_found_steps *found, const struct aorta_layers *layers) {
-    size_t count = 0;
-    for (size_t i = 0; i < found->count; i++) count += is_whole(found, i, layers);
-    return count >= FEWEST_STEPS || !found->count;
-}
-
-static void join_layers_of(struct aorta_found_steps *found, const struct aorta_layers *layers) {
-    size_t count = 0;
-    for (size_t i = 0; i < found->count; i++) {
-        if (!is_whole(found, i, layers)) continue;
-        const struct aorta_trace_step *last = &found->steps[i + layers->period - 1];
-        struct aorta_trace_step step = found->steps[i];
-        step.number = (step.number - layers->first) / (int64_t)layers->period;
-        step.end_ns = last->end_ns;
-        step.device_end_ns = last->device_end_ns;
-        found->steps[count++] = step;
-    }
-    found->count = count;
-}
-
-/* The trace with the most evidence says which layers of all traces make a step. */
-static void join_layers(struct aorta_found_steps *found, size_t count) {
-    struct aorta_layers best = {0};
-    for (size_t i = 0; i < count; i++) {
-        if (!found[i].count || found[i].layers.strength <= best.strength) continue;
-        best = found[i].layers;
-        best.first += found[i].shift;
-    }
-    if (!best.period) return;
-    for (size_t i = 0; i < count; i++)
-        if (!has_whole(&found[i], &best)) return;
-    for (size_t i = 0; i < count; i++) join_layers_of(&found[i], &best);
-}
-
-struct aorta_trace_step *aorta_found_steps_new(size_t count, struct aorta_arena *memory) {
-    struct aorta_trace_step *steps = calloc(count + 1, sizeof *steps);
-    memory->failed |= !steps;
-    return steps;
-}
-
-aorta_status aorta_found_steps_end(struct aorta_found_steps *found, size_t count, struct aorta_arena *memory) {
-    aorta_status status = aorta_arena_check(memory, "the steps of the traces");
-    for (size_t i = 0; found && i < count; i++) free(found[i].steps);
-    aorta_arena_free(memory);
-    return status;
-}
-
-aorta_status aorta_trace_infer_steps(struct aorta_trace_list *list) {
-    for (size_t i = 0; i < list->count; i++)
-        if (list->items[i]->step_count) return NULL; /* marked steps count */
-    struct aorta_arena memory = {0};
-    struct aorta_found_steps *found = aorta_arena_alloc(&memory, list->count * sizeof *found);
-    bool all = found != NULL;
-    for (size_t i = 0; found && i < list->count; i++) {
-        if (!list->items[i]->work_count) continue; /* a launcher, say: no device work of its own */
-        struct aorta_arena scratch = {0};
-        find_steps(list->items[i], &scratch, &found[i]);
-        aorta_arena_end(&scratch, &memory);
-        all = all && found[i].count >= FEWEST_STEPS;
-    }
-    if (!memory.failed && all && agree(found, list->count)) {
-        join_layers(found, list->count);
-        give(list, found, AORTA_STEPS_BY_REPETITION);
-    }
-    return aorta_found_steps_end(found, list->count, &memory);
 }

@@ -1,4 +1,4 @@
-#include "trace/inflate.h"
+#include "trace/source.h"
 
 #include <isa-l/igzip_lib.h>
 #include <stdlib.h>

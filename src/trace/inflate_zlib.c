@@ -1,4 +1,4 @@
-#include "trace/inflate.h"
+#include "trace/source.h"
 
 #include <stdlib.h>
 #include <zlib.h>

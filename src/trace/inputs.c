@@ -1,4 +1,3 @@
-#include "trace/inputs.h"
 #include "base/array.h"
 #include "base/files.h"
 #include "base/hash.h"
@@ -13,13 +12,80 @@
 #include "trace/requests.h"
 #include "trace/spool.h"
 #include "trace/texts.h"
-#include "trace/unpack.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+/* ---- names of what was unpacked ---- */
+
+/* Replaces each path of the folder by the name that the user gave. Files unpacked from unpacked files are newer, so the
+ * newest name is replaced first. NULL: no memory. */
+static char *shown_text(const struct aorta_unpacking *unpacking, const char *text) {
+    char *shown = strdup(text);
+    for (size_t i = unpacking->count; shown && i > 0; i--) {
+        const struct aorta_unpacked_name *name = &unpacking->names[i - 1];
+        const size_t length = strlen(name->path);
+        struct aorta_text out = {0};
+        const char *at = shown, *found;
+        while ((found = strstr(at, name->path)) != NULL) {
+            const bool whole = !found[length] || !strchr("0123456789", found[length]);
+            aorta_text_printf(&out, "%.*s%s", (int)(found - at), at, whole ? name->shown : name->path);
+            at = found + length;
+        }
+        aorta_text_printf(&out, "%s", at);
+        aorta_status status = aorta_text_take(&out, &shown);
+        if (!status) continue;
+        aorta_status_free(status);
+        free(shown);
+        return NULL;
+    }
+    return shown;
+}
+
+/* The first trace names what was skipped. */
+static aorta_status note_skipped(const struct aorta_unpacking *unpacking, struct aorta_trace *trace) {
+    const struct aorta_skipped *skipped = &unpacking->skipped;
+    if (!skipped->count) return NULL;
+    AORTA_TRY(aorta_text_check(&skipped->names));
+    char *names = shown_text(unpacking, skipped->names.data);
+    free(trace->skipped);
+    if (!names || asprintf(&trace->skipped, "not read: %s", names) < 0) trace->skipped = NULL;
+    free(names);
+    if (!trace->skipped) return AORTA_ERROR(AORTA_MEMORY, "no memory to unpack");
+    aorta_make_printable(trace->skipped, strlen(trace->skipped), false);
+    trace->warnings[AORTA_REASON_SKIPPED] =
+        (struct aorta_trace_warning){.count = (int64_t)skipped->count, .offset = -1};
+    return NULL;
+}
+
+/* Traces from the `from`th on, and messages, name what the user named; the first trace names what was skipped.
+ * AORTA_MEMORY. */
+static aorta_status unpack_name_traces(const struct aorta_unpacking *unpacking, size_t from) {
+    const struct aorta_trace_list *list = unpacking->list;
+    if (from < list->count) AORTA_TRY(note_skipped(unpacking, list->items[from]));
+    for (size_t i = from; unpacking->count && i < list->count; i++) {
+        struct aorta_trace *trace = list->items[i];
+        if (!list->unpacked || strncmp(trace->path, list->unpacked->path, strlen(list->unpacked->path)) != 0) continue;
+        char *shown = shown_text(unpacking, trace->path);
+        if (!shown) return AORTA_ERROR(AORTA_MEMORY, "no memory to unpack");
+        trace->unpacked = trace->path;
+        trace->path = shown;
+    }
+    return NULL;
+}
+
+static aorta_status unpack_name_failure(const struct aorta_unpacking *unpacking, aorta_status status) {
+    char *shown = status && unpacking->count ? shown_text(unpacking, aorta_status_message(status)) : NULL;
+    if (!shown) return status;
+    aorta_status named =
+        aorta_error_at(aorta_status_file(status), aorta_status_line(status), aorta_status_code(status), "%s", shown);
+    free(shown);
+    aorta_status_free(status);
+    return named;
+}
 
 /* ---- files that repeat the work of other files, such as a merged file in the folder of its parts ---- */
 
@@ -477,7 +543,7 @@ static aorta_status read_inputs(const char *const *paths, size_t count, const st
     for (size_t i = 0; !status && i < count; i++) status = add_input(&files, paths[i]);
     if (!status) status = unpack_all(unpacking, &files);
     if (!status) status = open_with_companions(&files, options, unpacking->list);
-    if (!status) status = aorta_unpack_name_traces(unpacking, before);
+    if (!status) status = unpack_name_traces(unpacking, before);
     if (!status) status = drop_repeated(unpacking->list, before);
     free_paths(&files);
     return status;
@@ -487,7 +553,7 @@ aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, con
                                      struct aorta_trace_list *list) {
     struct aorta_unpacking unpacking = {.list = list, .guarded = options && options->guarded};
     aorta_status status = read_inputs(paths, count, options, &unpacking);
-    status = aorta_unpack_name_failure(&unpacking, status);
+    status = unpack_name_failure(&unpacking, status);
     aorta_unpacking_free(&unpacking);
     if (status) return status;
     if (options && options->to_align)

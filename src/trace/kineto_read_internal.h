@@ -148,7 +148,7 @@ void aorta_trace_kineto_add_annotation(struct trace_kineto *kineto, const struct
 void aorta_trace_kineto_add_allocation(struct trace_kineto *kineto, const struct kineto_event *event);
 void aorta_trace_kineto_add_wait(struct trace_kineto *kineto, const struct kineto_event *event);
 
-/* kineto_read_ranks.c: merged files. */
+/* kineto_read_processes.c: merged files. */
 /* Sets the builder of an event; a label before its process ("[TP03] 59814") is cut off. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_choose_rank(struct trace_kineto *kineto, struct kineto_event *event);
 bool aorta_trace_kineto_is_labelled(struct aorta_json_value process);
@@ -162,7 +162,8 @@ void aorta_trace_kineto_ranks_free(struct trace_kineto *kineto);
 uint32_t aorta_trace_kineto_text(struct trace_kineto *kineto, struct aorta_json_value value);
 int64_t aorta_trace_kineto_int(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset);
 
-/* kineto_read_xla.c: names of processes and threads, and events without a category where kineto->xla. AORTA_MEMORY. */
+/* kineto_read_processes.c: names of processes and threads, and events without a category where kineto->xla.
+ * AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t process,
                                                            struct aorta_json_value name);
 AORTA_MUST_USE aorta_status aorta_trace_kineto_xla_thread(struct trace_kineto *kineto, int64_t process, int64_t thread,

@@ -7,7 +7,6 @@
 #include "trace/kineto_read.h"
 #include "trace/reader.h"
 #include "trace/source.h"
-#include "trace/unpack.h"
 
 #include <stdlib.h>
 #include <string.h>

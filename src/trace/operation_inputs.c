@@ -1,4 +1,5 @@
 #include "trace/operation_inputs.h"
+#include "trace/operations.h"
 
 #include <string.h>
 

@@ -1,5 +1,4 @@
 #include "trace/operations.h"
-
 #include "trace/operation_inputs.h"
 
 #include <math.h>

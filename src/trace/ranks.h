@@ -9,7 +9,13 @@
  * from 0. NULL: no memory. */
 int *aorta_trace_ranks_known(const struct aorta_trace_list *list, struct aorta_arena *memory);
 
-/* Whether both say the time of day, and were recorded at the same time. */
-bool aorta_trace_overlap_in_time(const struct aorta_trace *a, const struct aorta_trace *b);
+/* Cycles of a profile schedule (PyTorch's wait, warmup, active, repeat), each in a file of its own. */
+
+/* How many files of the trace's rank come after it, their marked steps after its own. */
+size_t aorta_trace_later_cycles(const struct aorta_trace_list *list, size_t trace);
+
+/* Of files of one rank whose marked steps follow each other the last is left in the list, for it is the steadiest; the
+ * others are freed. How many cycles there were, at most; 1: nothing was. */
+size_t aorta_trace_take_last_cycle(struct aorta_trace_list *list);
 
 #endif

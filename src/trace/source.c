@@ -3,7 +3,6 @@
 #include "base/files.h"
 #include "base/thread.h"
 #include "trace/archive.h"
-#include "trace/inflate.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #include "base/array.h"
 #include "base/files.h"
 #include "trace/builder.h"
-#include "trace/mangled.h"
+#include "trace/kernel_names.h"
 #include "trace/open.h"
 
 #include <errno.h>

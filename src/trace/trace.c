@@ -1,9 +1,9 @@
 #include "trace/trace.h"
-
 #include "base/array.h"
 #include "trace/texts.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -232,4 +232,52 @@ void aorta_trace_list_free(struct aorta_trace_list *list) {
     if (list->unpacked) aorta_temporary_remove(list->unpacked);
     free(list->unpacked);
     *list = (struct aorta_trace_list){0};
+}
+
+enum aorta_copied aorta_copied_how(const char *name) {
+    static const struct {
+        const char *word;
+        enum aorta_copied copied;
+    } words[] = {{"PtoP", AORTA_COPIED_BETWEEN}, /* first: its details are "Device -> Device" */
+                 {"P2P", AORTA_COPIED_BETWEEN},
+                 {"PeerToPeer", AORTA_COPIED_BETWEEN},
+                 {"peer to peer", AORTA_COPIED_BETWEEN},
+                 {"HtoD", AORTA_COPIED_TO_DEVICE},
+                 {"HOST_TO_DEVICE", AORTA_COPIED_TO_DEVICE},
+                 {"HostToDevice", AORTA_COPIED_TO_DEVICE},
+                 {"DtoH", AORTA_COPIED_TO_HOST},
+                 {"DEVICE_TO_HOST", AORTA_COPIED_TO_HOST},
+                 {"DeviceToHost", AORTA_COPIED_TO_HOST},
+                 {"DtoD", AORTA_COPIED_WITHIN},
+                 {"D2D", AORTA_COPIED_WITHIN},
+                 {"device to device", AORTA_COPIED_WITHIN},
+                 {"DEVICE_TO_DEVICE", AORTA_COPIED_WITHIN},
+                 {"DeviceToDevice", AORTA_COPIED_WITHIN},
+                 {"Device -> Device", AORTA_COPIED_WITHIN},
+                 {"Device -> Host", AORTA_COPIED_TO_HOST},
+                 {"Device -> Pinned", AORTA_COPIED_TO_HOST},
+                 {"Device -> Pageable", AORTA_COPIED_TO_HOST},
+                 {"Host -> Device", AORTA_COPIED_TO_DEVICE},
+                 {"Pinned -> Device", AORTA_COPIED_TO_DEVICE},
+                 {"Pageable -> Device", AORTA_COPIED_TO_DEVICE}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(name, words[i].word)) return words[i].copied;
+    return AORTA_COPIED_UNKNOWN;
+}
+
+/* Where more is missing than recorded, what is missing may outweigh every cause that is found. */
+static const double MOST_MISSING = 0.5;
+
+double aorta_trace_missing_share(const struct aorta_trace *trace) {
+    const struct aorta_trace_coverage *coverage = &trace->coverage;
+    const double dispatches = (double)(coverage->dispatches + coverage->lost);
+    /* Work whose launches are not in the file is there all the same, as where the file is a part of a recording. */
+    const double known = (double)coverage->unanswered + (double)(trace->host_only ? 0 : trace->work_count);
+    const double launched = known > 0 ? (double)coverage->unanswered / known : 0;
+    const double numbered = dispatches > 0 ? (double)coverage->lost / dispatches : 0;
+    return launched > numbered ? launched : numbered;
+}
+
+bool aorta_trace_is_too_thin(const struct aorta_trace *trace) {
+    return aorta_trace_missing_share(trace) > MOST_MISSING;
 }

@@ -12,7 +12,6 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "base/temporary.h"
-#include "trace/categories.h"
 #include "trace/kernel_names.h"
 #include "trace/operations.h"
 #include "trace/profile.h"
@@ -337,7 +336,7 @@ struct aorta_trace {
     bool own;                  /* written by `aorta train`, which takes its hosts' times without slowing them */
     bool no_launches;          /* calls that launch were left out on purpose, so no work has one */
     bool no_waits;             /* so were calls that wait for the device */
-    bool earlier;              /* of an earlier cycle (cycles.c) */
+    bool earlier;              /* of an earlier cycle (ranks.h) */
     bool host_only;            /* the file has operations of the host and no work of a device: they stand for it */
 
     struct aorta_trace_work *work; /* ascending start, then end */
@@ -457,5 +456,30 @@ struct aorta_trace_list {
 /* Takes the trace over, also when it fails. */
 AORTA_MUST_USE aorta_status aorta_trace_list_add(struct aorta_trace_list *list, struct aorta_trace *trace);
 void aorta_trace_list_free(struct aorta_trace_list *list);
+
+/* ---- from where to where a copy goes, as its name says ---- */
+
+enum aorta_copied {
+    AORTA_COPIED_TO_DEVICE,
+    AORTA_COPIED_TO_HOST,
+    AORTA_COPIED_WITHIN,  /* the device */
+    AORTA_COPIED_BETWEEN, /* devices; in a series also copies of an unknown direction */
+    AORTA_COPIED_FILLED,
+    AORTA_COPIED_COUNT,
+    AORTA_COPIED_UNKNOWN = AORTA_COPIED_COUNT /* the name does not say */
+};
+
+/* Reads the names of CUPTI ("Memcpy HtoD"), Kineto ("Memcpy DtoH (Device -> Pinned)", also without the letters),
+ * rocprofv3 and HIP. Never FILLED. */
+enum aorta_copied aorta_copied_how(const char *name);
+
+/* ---- how much of the device's work a recording holds, as far as it says itself what ran ---- */
+
+/* The larger share that is missing: of kernels that were launched, or of dispatches by their numbers. 0: none is, or
+ * the file does not say. */
+double aorta_trace_missing_share(const struct aorta_trace *trace);
+
+/* Whether too much is missing to say what limits a step: then there is no verdict, but what to record instead. */
+bool aorta_trace_is_too_thin(const struct aorta_trace *trace);
 
 #endif

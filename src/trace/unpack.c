@@ -1,4 +1,3 @@
-#include "trace/unpack.h"
 #include "base/array.h"
 #include "base/files.h"
 #include "base/printable.h"
@@ -540,70 +539,4 @@ aorta_status aorta_unpack(struct aorta_unpacking *unpacking, const char *path, c
     aorta_status status = unpack_file(unpacking, input, place);
     free(input);
     return status;
-}
-
-/* ---- names ---- */
-
-/* Replaces each path of the folder by the name that the user gave. Files unpacked from unpacked files are newer, so the
- * newest name is replaced first. NULL: no memory. */
-static char *shown_text(const struct aorta_unpacking *unpacking, const char *text) {
-    char *shown = strdup(text);
-    for (size_t i = unpacking->count; shown && i > 0; i--) {
-        const struct aorta_unpacked_name *name = &unpacking->names[i - 1];
-        const size_t length = strlen(name->path);
-        struct aorta_text out = {0};
-        const char *at = shown, *found;
-        while ((found = strstr(at, name->path)) != NULL) {
-            const bool whole = !found[length] || !strchr("0123456789", found[length]);
-            aorta_text_printf(&out, "%.*s%s", (int)(found - at), at, whole ? name->shown : name->path);
-            at = found + length;
-        }
-        aorta_text_printf(&out, "%s", at);
-        aorta_status status = aorta_text_take(&out, &shown);
-        if (!status) continue;
-        aorta_status_free(status);
-        free(shown);
-        return NULL;
-    }
-    return shown;
-}
-
-/* The first trace names what was skipped. */
-static aorta_status note_skipped(const struct aorta_unpacking *unpacking, struct aorta_trace *trace) {
-    const struct aorta_skipped *skipped = &unpacking->skipped;
-    if (!skipped->count) return NULL;
-    AORTA_TRY(aorta_text_check(&skipped->names));
-    char *names = shown_text(unpacking, skipped->names.data);
-    free(trace->skipped);
-    if (!names || asprintf(&trace->skipped, "not read: %s", names) < 0) trace->skipped = NULL;
-    free(names);
-    if (!trace->skipped) return no_memory();
-    aorta_make_printable(trace->skipped, strlen(trace->skipped), false);
-    trace->warnings[AORTA_REASON_SKIPPED] =
-        (struct aorta_trace_warning){.count = (int64_t)skipped->count, .offset = -1};
-    return NULL;
-}
-
-aorta_status aorta_unpack_name_traces(const struct aorta_unpacking *unpacking, size_t from) {
-    const struct aorta_trace_list *list = unpacking->list;
-    if (from < list->count) AORTA_TRY(note_skipped(unpacking, list->items[from]));
-    for (size_t i = from; unpacking->count && i < list->count; i++) {
-        struct aorta_trace *trace = list->items[i];
-        if (!list->unpacked || strncmp(trace->path, list->unpacked->path, strlen(list->unpacked->path)) != 0) continue;
-        char *shown = shown_text(unpacking, trace->path);
-        if (!shown) return no_memory();
-        trace->unpacked = trace->path;
-        trace->path = shown;
-    }
-    return NULL;
-}
-
-aorta_status aorta_unpack_name_failure(const struct aorta_unpacking *unpacking, aorta_status status) {
-    char *shown = status && unpacking->count ? shown_text(unpacking, aorta_status_message(status)) : NULL;
-    if (!shown) return status;
-    aorta_status named =
-        aorta_error_at(aorta_status_file(status), aorta_status_line(status), aorta_status_code(status), "%s", shown);
-    free(shown);
-    aorta_status_free(status);
-    return named;
 }

@@ -4,9 +4,9 @@
  *
  * The same kernels lie before the same reductions in each part, and before the first of a part as many as between the
  * step's last and the next step's first. Pointwise kernels do not count: sums into gradients and an optimizer's. */
-#include "analysis/gradients.h"
-#include "replay/scaled.h"
-#include "trace/copied.h"
+#include "analysis/phases.h"
+#include "replay/trace_graph.h"
+#include "trace/trace.h"
 #include "verdict/gains_internal.h"
 
 #include <stdlib.h>

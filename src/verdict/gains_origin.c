@@ -1,5 +1,5 @@
 /* Where in the program a cause begins, as facts. */
-#include "trace/copied.h"
+#include "trace/trace.h"
 #include "verdict/gains_internal.h"
 
 #include <math.h>

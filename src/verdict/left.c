@@ -1,6 +1,6 @@
 /* What is left of the step without all causes: the path that decides it, by what it runs along. */
 #include "replay/replay.h"
-#include "replay/scaled.h"
+#include "replay/trace_graph.h"
 #include "verdict/gains.h"
 
 #include <stddef.h>

@@ -6,8 +6,8 @@
  * that this run, or this card, reaches with it, and their least bytes at the bandwidth that this run reaches. Files
  * without shapes or operations have fewer rules, never other figures for the rest.
  *
- * Times are ns of kernels, a step's on one rank; what the step gains by them is the replay's to say (replay/scaled.h).
- * Formulas and constants: docs/remedies.md. */
+ * Times are ns of kernels, a step's on one rank; what the step gains by them is the replay's to say
+ * (replay/trace_graph.h). Formulas and constants: docs/remedies.md. */
 #ifndef AORTA_VERDICT_REMEDIES_H
 #define AORTA_VERDICT_REMEDIES_H
 

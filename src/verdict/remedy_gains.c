@@ -5,7 +5,7 @@
 
 #include "base/parallel.h"
 #include "replay/replay.h"
-#include "replay/scaled.h"
+#include "replay/trace_graph.h"
 #include "verdict/remedies.h"
 
 #include "trace/framework.h"

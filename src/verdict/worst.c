@@ -1,6 +1,6 @@
 /* The worst place of each cause in a recording, as facts. */
-#include "trace/copied.h"
 #include "trace/framework.h"
+#include "trace/trace.h"
 #include "verdict/causes.h"
 #include "verdict/verdict_internal.h"
 

@@ -1,6 +1,6 @@
 /* Gradients are reduced where there is a backward pass, and by groups that hold copies of the model. */
 #include "analysis/analysis.h"
-#include "analysis/gradients.h"
+#include "analysis/phases.h"
 #include "check.h"
 #include "samples/kineto.h"
 

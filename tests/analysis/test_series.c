@@ -7,7 +7,6 @@
  *   stream 8                                60 all_reduce 90, 4000 bytes
  *
  * From 20 to 100: two parts of 40. Waiting: a 1..20, b 2..30, a 11..40, b 12..50, all_reduce 20..60, copy 30..80. */
-#include "analysis/sequences.h"
 #include "analysis/series.h"
 #include "base/files.h"
 #include "check.h"

@@ -3,7 +3,7 @@
 #include "run.h"
 
 #include "analysis/analysis.h"
-#include "trace/inputs.h"
+#include "trace/open.h"
 
 #include <math.h>
 

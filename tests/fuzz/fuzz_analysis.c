@@ -1,7 +1,6 @@
 /* Any JSON traces that can be read give figures that add up, a verdict, and text, JSON and page of both. A byte 0
  * separates the traces of two ranks; the first byte asks for steps. */
 #include "analysis/breakdown.h"
-#include "analysis/counters.h"
 #include "analysis/series.h"
 #include "fuzz.h"
 #include "replay/critical_path.h"

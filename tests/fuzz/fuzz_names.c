@@ -1,9 +1,7 @@
 /* Any bytes as a kernel's name: what is made of it ends within the buffer, and its kind is one that there is. The first
  * byte is the size of the buffer. */
 #include "fuzz.h"
-#include "trace/categories.h"
 #include "trace/kernel_names.h"
-#include "trace/mangled.h"
 
 #include <stdlib.h>
 #include <string.h>

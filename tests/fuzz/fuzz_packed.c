@@ -2,7 +2,7 @@
  * temporary folder is left or shown, and nothing is written outside it. The first byte chooses the name's ending. */
 #include "base/status.h"
 #include "fuzz.h"
-#include "trace/inputs.h"
+#include "trace/open.h"
 
 static const char *const names[] = {"x", "x.zip", "x.tar", "x.json.zst", "x.db.gz"};
 

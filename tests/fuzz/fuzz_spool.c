@@ -1,7 +1,7 @@
 /* Spools of `aorta trace run`: the reader returns for any records, and records that it accepts are in order. The input
  * follows a head; the lowest bit of its length asks for --recover. */
 #include "fuzz.h"
-#include "trace/mangled.h"
+#include "trace/kernel_names.h"
 #include "trace/open.h"
 #include "trace/spool.h"
 

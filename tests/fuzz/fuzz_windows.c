@@ -4,7 +4,7 @@
 #include "base/files.h"
 #include "fuzz.h"
 #include "record/windows.h"
-#include "trace/mangled.h"
+#include "trace/kernel_names.h"
 #include "trace/spool_format.h"
 
 #include <sys/stat.h>

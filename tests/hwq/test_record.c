@@ -10,7 +10,6 @@
 #include "hwq/run.h"
 #include "kineto/layout.h"
 #include "ops/ops.h"
-#include "trace/inputs.h"
 #include "trace/open.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "device/gpu.h"
 #include "fake_cupti/fake_cupti.h"
 #include "measure/tracer.h"
-#include "trace/mangled.h"
+#include "trace/kernel_names.h"
 
 #include <pthread.h>
 #include <stdlib.h>

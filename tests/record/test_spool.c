@@ -1,7 +1,7 @@
 /* The reader of spools: what was written comes back; what was cut or damaged is read up to there, or named. */
 #include "check.h"
 #include "sample.h"
-#include "trace/mangled.h"
+#include "trace/kernel_names.h"
 #include "trace/open.h"
 #include "trace/spool.h"
 

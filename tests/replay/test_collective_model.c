@@ -1,6 +1,6 @@
 /* The time of collectives by hand, and the link that recorded ones show. */
 #include "check.h"
-#include "replay/collective_model.h"
+#include "replay/whatif.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
  *   stream 7       20 a ============== 50 b ========== 70                           100 c ===== 130
  *
  * c begins late because its launch does: the host took from 71 to 90 after the wait for b, which ran behind a. */
-#include "analysis/counters.h"
+#include "analysis/series.h"
 #include "check.h"
 #include "replay/critical_path.h"
 #include "samples/dump.h"

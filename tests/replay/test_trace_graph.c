@@ -1,7 +1,6 @@
 /* Graphs of real recordings. Their truth is not known: but the recording must come out to the nanosecond, hardly
  * anything may be without an explanation, and gains must lie within the step. */
 #include "check.h"
-#include "replay/scaled.h"
 #include "replay/trace_graph.h"
 #include "replaying.h"
 #include "samples/dump.h"

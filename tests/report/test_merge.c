@@ -4,7 +4,6 @@
 #include "check.h"
 #include "folder.h"
 #include "report/merge.h"
-#include "trace/inputs.h"
 #include "trace/open.h"
 
 #include <dirent.h>

@@ -3,9 +3,9 @@
 #include "check.h"
 #include "folder.h"
 #include "report/merge.h"
-#include "trace/cycles.h"
-#include "trace/inputs.h"
 #include "trace/nsys_database.h"
+#include "trace/open.h"
+#include "trace/ranks.h"
 #include "verdict/verdict.h"
 
 #include <math.h>

@@ -13,7 +13,7 @@
 #include "base/files.h"
 #include "check.h"
 #include "folder.h"
-#include "trace/inputs.h"
+#include "trace/open.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* Names of kernels as traces of training and inference have them, and what they are for. */
 #include "check.h"
-#include "trace/categories.h"
 #include "trace/kernel_names.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The direction of a copy is read from the names that CUPTI, Kineto, rocprofv3 and HIP give it. */
 #include "check.h"
-#include "trace/copied.h"
+#include "trace/trace.h"
 
 static void directions_of_names(void **state) {
     (void)state;

@@ -7,8 +7,8 @@
 #include "analysis/analysis.h"
 #include "check.h"
 #include "samples/kineto.h"
-#include "trace/coverage.h"
 #include "trace/open.h"
+#include "trace/trace.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  */
 #include "check.h"
 #include "trace/builder.h"
-#include "trace/cycles.h"
+#include "trace/ranks.h"
 
 #include <stdlib.h>
 

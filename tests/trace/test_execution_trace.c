@@ -5,7 +5,7 @@
 #include "base/files.h"
 #include "check.h"
 #include "folder.h"
-#include "trace/inputs.h"
+#include "trace/open.h"
 
 static const char trace[] =
     "{\"traceEvents\":["

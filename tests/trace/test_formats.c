@@ -10,8 +10,8 @@
 #include "check.h"
 #include "folder.h"
 #include "pftrace_sample.h"
-#include "trace/inputs.h"
 #include "trace/nsys_database.h"
+#include "trace/open.h"
 #include "trace/reader.h"
 #include "trace/spool_format.h"
 

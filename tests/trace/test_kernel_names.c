@@ -1,8 +1,6 @@
 #include "base/files.h"
 #include "check.h"
-#include "trace/categories.h"
 #include "trace/kernel_names.h"
-#include "trace/mangled.h"
 
 #include <stdlib.h>
 

@@ -7,8 +7,8 @@
  *                     stream 7
  *       ranges        ProfilerStep#3 10-5500, forward 150-490; a mark, a domain and an open range are none
  *     process 4712, devices 0 and 1: a gemm each, launched from one thread */
-#include "trace/inputs.h"
 #include "trace/nsys_database.h"
+#include "trace/open.h"
 
 #include "base/interval.h"
 #include "folder.h"

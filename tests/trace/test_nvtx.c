@@ -6,8 +6,8 @@
 #include "analysis/analysis.h"
 #include "check.h"
 #include "folder.h"
-#include "trace/inputs.h"
 #include "trace/nsys_database.h"
+#include "trace/open.h"
 #include "verdict/verdict.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Arithmetic and bytes of operations, by hand. Inputs as Kineto writes them. */
 #include "check.h"
-#include "trace/categories.h"
+#include "trace/kernel_names.h"
 
 #include <math.h>
 #include <string.h>

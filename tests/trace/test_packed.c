@@ -6,9 +6,9 @@
  *                                          ../rank3.json                      would leave the folder
  *     rank0.json.zst, .xz, .bz2, .lz4      one kernel */
 #include "report/merge.h"
-#include "trace/inputs.h"
+#include "trace/archive.h"
 #include "trace/nsys_database.h"
-#include "trace/unpack.h"
+#include "trace/open.h"
 
 #include "base/text.h"
 #include "folder.h"

@@ -3,7 +3,7 @@
 #include "check.h"
 #include "folder.h"
 #include "pftrace_sample.h"
-#include "trace/inputs.h"
+#include "trace/open.h"
 
 static void read_sample(size_t length, bool recover, struct aorta_trace_list *list, const char *fails) {
     const struct aorta_trace_options options = {.recover = recover};

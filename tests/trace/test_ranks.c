@@ -9,8 +9,8 @@
 #include "check.h"
 #include "folder.h"
 #include "report/merge.h"
-#include "trace/cycles.h"
-#include "trace/inputs.h"
+#include "trace/open.h"
+#include "trace/ranks.h"
 
 #include <stdio.h>
 #include <sys/stat.h>

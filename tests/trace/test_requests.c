@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "check.h"
 #include "folder.h"
-#include "trace/inputs.h"
+#include "trace/open.h"
 #include "trace/requests.h"
 
 #include <math.h>

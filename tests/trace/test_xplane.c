@@ -6,7 +6,7 @@
 #include "base/files.h"
 #include "check.h"
 #include "folder.h"
-#include "trace/inputs.h"
+#include "trace/open.h"
 #include "trace/proto.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "samples/dump.h"
 #include "samples/profile.h"
 #include "trace/builder.h"
-#include "trace/inputs.h"
+#include "trace/open.h"
 #include "verdict/verdict.h"
 
 #include <inttypes.h>

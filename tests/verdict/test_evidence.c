@@ -1,7 +1,6 @@
 /* The tables behind the verdict: calls that wait and what made them, collectives by size, kernels that differ between
  * ranks, shapes of launches whose number in the file misleads. */
 #include "analysis/analysis.h"
-#include "analysis/links.h"
 #include "analysis/steps.h"
 #include "report/trace_report.h"
 #include "said.h"

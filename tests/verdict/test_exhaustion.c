@@ -5,7 +5,6 @@
 #include "check.h"
 #include "report/page_recordings.h"
 #include "trace/infer.h"
-#include "trace/inputs.h"
 #include "trace/open.h"
 #include "verdict/verdict.h"
 

@@ -12,7 +12,7 @@
 #include "folder.h"
 #include "report/trace_report.h"
 #include "said.h"
-#include "trace/inputs.h"
+#include "trace/open.h"
 #include "verdict/verdict.h"
 
 static const char trace[] =

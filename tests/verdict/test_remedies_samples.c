@@ -1,6 +1,6 @@
 /* Real traces, cut by cut_operations, beside what it counts in them in another way. */
 #include "check.h"
-#include "trace/inputs.h"
+#include "trace/open.h"
 #include "verdict/remedies.h"
 #include "verdict/roofline.h"
 

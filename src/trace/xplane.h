@@ -1,6 +1,6 @@
 /* What events of XLA's profiler mean (JAX, TensorFlow), whichever file has them: its JSON or its XSpace. */
-#ifndef AORTA_TRACE_XLA_H
-#define AORTA_TRACE_XLA_H
+#ifndef AORTA_TRACE_XPLANE_H
+#define AORTA_TRACE_XPLANE_H
 
 #include "trace/builder.h"
 

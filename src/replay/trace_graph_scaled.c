@@ -1,4 +1,4 @@
-#include "replay/scaled.h"
+#include "replay/trace_graph.h"
 
 #include "base/arena.h"
 #include "base/statistics.h"

@@ -1,0 +1,398 @@
+/* Steps of all ranks: neighbors of a range, the ranks of a collective, and slow transfers. */
+#include "analysis/steps.h"
+#include "analysis/rank_clocks.h"
+#include "base/sort.h"
+#include "base/statistics.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct aorta_order {
+    const struct aorta_range *ranges;
+    uint32_t *by_start;
+    size_t count;
+    uint32_t *compute; /* of the compute role, by stream, then start */
+    size_t compute_count;
+    struct aorta_intervals busy; /* in the arena, too */
+};
+
+/* ---- making ---- */
+
+struct key {
+    int64_t start_ns;
+    uint32_t range;
+    int stream; /* 0 where streams do not matter */
+};
+
+static int key_order(const void *left, const void *right) {
+    const struct key *a = left, *b = right;
+    if (a->stream != b->stream) return a->stream < b->stream ? -1 : 1;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    return (a->range > b->range) - (a->range < b->range);
+}
+
+static void take_keys(struct key *keys, size_t count, uint32_t *ranges) {
+    aorta_sort_rows(keys, count, sizeof *keys, key_order);
+    for (size_t i = 0; i < count; i++) ranges[i] = keys[i].range;
+}
+
+static void sort_ranges(const struct aorta_profile *profile, struct aorta_order *order, struct key *keys) {
+    for (size_t i = 0; i < profile->range_count; i++)
+        keys[order->count++] = (struct key){profile->ranges[i].start_ns, (uint32_t)i, 0};
+    take_keys(keys, order->count, order->by_start);
+    for (size_t i = 0; i < profile->range_count; i++) {
+        const struct aorta_range *range = &profile->ranges[i];
+        if (range->info.kind != AORTA_RANGE_COMPUTE || range->info.role != AORTA_ROLE_COMPUTE) continue;
+        keys[order->compute_count++] = (struct key){range->start_ns, (uint32_t)i, range->stream};
+    }
+    take_keys(keys, order->compute_count, order->compute);
+}
+
+static struct aorta_intervals collect_busy(const struct aorta_overlap *overlap, struct aorta_arena *memory) {
+    struct aorta_intervals busy = {0}, copy;
+    for (size_t i = 0; i < overlap->segment_count; i++)
+        if (overlap->segments[i].roles)
+            aorta_intervals_add(&busy, overlap->segments[i].start_ns, overlap->segments[i].end_ns);
+    aorta_intervals_normalise(&busy);
+    copy = busy;
+    copy.items = aorta_arena_raw(memory, busy.count * sizeof *copy.items);
+    if (copy.items && busy.count) memcpy(copy.items, busy.items, busy.count * sizeof *copy.items);
+    aorta_intervals_end(&busy, memory);
+    return copy;
+}
+
+static struct aorta_order *order_make(const struct aorta_iteration *iteration, struct aorta_arena *memory) {
+    const struct aorta_profile *profile = iteration->profile;
+    const size_t limit = profile->range_count;
+    struct aorta_arena scratch = {0};
+    struct key *keys = aorta_arena_raw(&scratch, limit * sizeof *keys);
+    struct aorta_order *made = aorta_arena_alloc(memory, sizeof *made);
+    if (made) {
+        made->by_start = aorta_arena_raw(memory, limit * sizeof *made->by_start);
+        made->compute = aorta_arena_raw(memory, limit * sizeof *made->compute);
+        made->ranges = profile->ranges;
+    }
+    if (keys && !memory->failed) {
+        sort_ranges(profile, made, keys);
+        made->busy = collect_busy(iteration->overlap, memory);
+    }
+    aorta_arena_end(&scratch, memory);
+    return made;
+}
+
+struct aorta_rank_step aorta_rank_step_make(const struct aorta_iteration *iteration, struct aorta_arena *memory) {
+    return (struct aorta_rank_step){
+        .iteration = *iteration,
+        .arrivals = aorta_arena_alloc(memory, iteration->profile->range_count * sizeof(struct aorta_arrival)),
+        .order = order_make(iteration, memory)};
+}
+
+/* ---- asking ---- */
+
+const struct aorta_range *aorta_order_starting(const struct aorta_order *order, int64_t time_ns) {
+    size_t low = 0, high = order->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (order->ranges[order->by_start[middle]].start_ns < time_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == order->count) return NULL;
+    const struct aorta_range *found = &order->ranges[order->by_start[low]];
+    return found->start_ns == time_ns ? found : NULL;
+}
+
+const struct aorta_range *aorta_order_next_compute(const struct aorta_order *order, int stream, int64_t from_ns) {
+    size_t low = 0, high = order->compute_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct aorta_range *range = &order->ranges[order->compute[middle]];
+        if (range->stream < stream || (range->stream == stream && range->start_ns < from_ns))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == order->compute_count) return NULL;
+    const struct aorta_range *found = &order->ranges[order->compute[low]];
+    return found->stream == stream ? found : NULL;
+}
+
+/* Time between two times in which the device was busy. */
+static int64_t order_busy(const struct aorta_order *order, int64_t start_ns, int64_t end_ns) {
+    return aorta_intervals_within(&order->busy, start_ns, end_ns);
+}
+
+/* Ranks enqueue the same collectives in the same order, so role, kind, group and sequence pair them. The last rank to
+ * start is the one the others waited for. */
+
+/* One rank's part in a collective. */
+struct part {
+    const struct aorta_range *range;
+    struct aorta_rank_step *item;
+    struct aorta_arrival *arrival;
+    int64_t shift_ns; /* own clock − common clock */
+};
+
+static int compare(int64_t a, int64_t b) {
+    return (a > b) - (a < b);
+}
+
+/* The ranks 0 and 1 are another group than 0 and 2. */
+static int stride_of(const struct aorta_range *range) {
+    return range->info.group_stride ? range->info.group_stride : 1;
+}
+
+static int compare_keys(const struct aorta_range *a, const struct aorta_range *b) {
+    int order = compare(a->info.collective, b->info.collective);
+    if (!order) order = compare(a->info.role, b->info.role);
+    if (!order) order = compare(a->info.group_size, b->info.group_size);
+    if (!order) order = compare(a->info.group, b->info.group);
+    if (!order) order = compare(stride_of(a), stride_of(b));
+    return order ? order : compare(a->sequence, b->sequence);
+}
+
+static int part_order(const void *left, const void *right) {
+    const struct part *a = left, *b = right;
+    int order = compare_keys(a->range, b->range);
+    return order ? order : compare(a->item->iteration.rank, b->item->iteration.rank);
+}
+
+static int iteration_order(const void *left, const void *right) {
+    const struct aorta_iteration *a = left, *b = right;
+    int order = compare(a->step, b->step);
+    return order ? order : compare(a->rank, b->rank);
+}
+
+static int step_order(const void *left, const void *right) {
+    return iteration_order(&(*(struct aorta_rank_step *const *)left)->iteration,
+                           &(*(struct aorta_rank_step *const *)right)->iteration);
+}
+
+static int64_t common_start(const struct part *part) {
+    return part->range->start_ns - part->shift_ns;
+}
+
+/* `parts` are all that was seen of one collective. */
+static void find_last(struct part *parts, size_t count, uint32_t number) {
+    const struct part *first = parts, *last = parts;
+    for (size_t i = 1; i < count; i++) {
+        if (common_start(&parts[i]) < common_start(first)) first = &parts[i];
+        if (common_start(&parts[i]) > common_start(last)) last = &parts[i];
+    }
+    int64_t late_ns = common_start(last) - common_start(first);
+    int64_t busy_ns = order_busy(last->item->order, last->range->start_ns - late_ns, last->range->start_ns);
+    for (size_t i = 0; i < count; i++) {
+        int64_t until = common_start(last) + parts[i].shift_ns;
+        if (until > parts[i].range->end_ns) until = parts[i].range->end_ns;
+        *parts[i].arrival = (struct aorta_arrival){
+            .until_ns = until,
+            .late_rank = &parts[i] == last ? -1 : last->item->iteration.rank,
+            .late_device = aorta_late_by_device(late_ns, busy_ns),
+            .complete = (size_t)parts[i].range->info.group_size == count,
+            .number = number,
+        };
+    }
+}
+
+static size_t same_collective(const struct part *parts, size_t count) {
+    size_t same = 1;
+    while (same < count && compare_keys(parts[0].range, parts[same].range) == 0) same++;
+    return same;
+}
+
+/* ---- clocks ---- */
+
+static bool spans_meet(const struct aorta_profile *a, const struct aorta_profile *b) {
+    return a->start_ns < b->end_ns && b->start_ns < a->end_ns;
+}
+
+static size_t same_step(const struct aorta_iteration *by_step, size_t count) {
+    size_t same = 1;
+    while (same < count && by_step[same].step == by_step[0].step) same++;
+    return same;
+}
+
+static bool all_meet(const struct aorta_iteration *iterations, size_t count) {
+    for (size_t i = 1; i < count; i++)
+        if (!spans_meet(iterations[i].profile, iterations[i - 1].profile)) return false;
+    return true;
+}
+
+/* One clock unless iterations count from their own start, or never meet in time. That those of one host do says nothing
+ * of another host: steps that all ranks were seen in decide. */
+bool aorta_clocks_are_one(struct aorta_iteration *iterations, size_t count) {
+    size_t most = 0;
+    if (count) qsort(iterations, count, sizeof *iterations, iteration_order);
+    for (size_t i = 0, same; i < count; i += same) {
+        same = same_step(iterations + i, count - i);
+        if (same > most) most = same;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (iterations[i].profile->own_clock) return false;
+    for (size_t i = 0, same; i < count; i += same) {
+        same = same_step(iterations + i, count - i);
+        if (same == most && all_meet(iterations + i, same)) return true;
+    }
+    return most < 2;
+}
+
+static uint32_t index_of(const struct aorta_rank_step *item, struct aorta_rank_step *const *items, size_t count) {
+    uint32_t at = 0;
+    while (at + 1 < count && items[at] != item) at++;
+    return at;
+}
+
+/* parts[0 .. count), by collective, of the ranks `items`: each is shifted by its own clock. */
+static void align_clocks(struct part *parts, size_t count, struct aorta_rank_step *const *items, size_t ranks,
+                         struct aorta_arena *memory) {
+    struct aorta_rank_end *ends = aorta_arena_raw(memory, count * sizeof *ends);
+    size_t *first = aorta_arena_raw(memory, (count + 1) * sizeof *first);
+    int64_t *shifts = aorta_arena_alloc(memory, ranks * sizeof *shifts);
+    uint32_t *roots = aorta_arena_raw(memory, ranks * sizeof *roots);
+    size_t collectives = 0;
+    if (memory->failed) return;
+    for (size_t i = 0, same; i < count; i += same) {
+        same = same_collective(parts + i, count - i);
+        first[collectives++] = i;
+        for (size_t j = i; j < i + same; j++)
+            ends[j] = (struct aorta_rank_end){index_of(parts[j].item, items, ranks), parts[j].range->end_ns};
+    }
+    first[collectives] = count;
+    const struct aorta_rank_ends all = {ends, first, collectives, ranks};
+    aorta_clock_shifts(&all, memory, shifts, roots);
+    for (size_t i = 0; i < count; i++) parts[i].shift_ns = shifts[ends[i].rank];
+}
+
+/* ---- one step of all ranks ---- */
+
+static void pair_step(struct aorta_rank_step *const *items, size_t count, bool common_clock, uint32_t *number,
+                      struct aorta_arena *memory) {
+    size_t limit = 0, used = 0;
+    for (size_t i = 0; i < count; i++) limit += items[i]->iteration.profile->range_count;
+    struct aorta_arena scratch = {0};
+    struct part *parts = aorta_arena_raw(&scratch, limit * sizeof *parts);
+    for (size_t i = 0; parts && i < count; i++) {
+        const struct aorta_profile *profile = items[i]->iteration.profile;
+        for (size_t j = 0; j < profile->range_count; j++)
+            if (profile->ranges[j].info.kind == AORTA_RANGE_COLLECTIVE)
+                parts[used++] = (struct part){&profile->ranges[j], items[i], &items[i]->arrivals[j], 0};
+    }
+    if (used) qsort(parts, used, sizeof *parts, part_order);
+    if (!common_clock) align_clocks(parts, used, items, count, &scratch);
+    for (size_t i = 0, same; i < used; i += same) {
+        same = same_collective(parts + i, used - i);
+        find_last(parts + i, same, (*number)++);
+    }
+    aorta_arena_end(&scratch, memory);
+}
+
+bool aorta_pair_collectives(struct aorta_rank_step *items, size_t count, struct aorta_arena *memory) {
+    struct aorta_arena scratch = {0};
+    struct aorta_rank_step **by_step = aorta_arena_raw(&scratch, count * sizeof *by_step);
+    struct aorta_iteration *iterations = aorta_arena_raw(&scratch, count * sizeof *iterations);
+    bool common_clock = true;
+    for (size_t i = 0; iterations && i < count; i++) {
+        by_step[i] = &items[i];
+        iterations[i] = items[i].iteration;
+    }
+    if (iterations) {
+        qsort(by_step, count, sizeof *by_step, step_order);
+        common_clock = aorta_clocks_are_one(iterations, count);
+    }
+    uint32_t number = 0;
+    for (size_t i = 0, same; iterations && i < count; i += same) {
+        same = same_step(iterations + i, count - i); /* sorted alike */
+        pair_step(by_step + i, same, common_clock, &number, memory);
+    }
+    aorta_arena_end(&scratch, memory);
+    return common_clock;
+}
+
+/* A collective is slow when it takes far longer than the best tenth of its own sort in the same run. */
+
+struct aorta_transfer_group {
+    enum aorta_collective collective;
+    int group_size;
+    int64_t bytes, best_ns; /* best_ns 0: too few samples */
+};
+
+struct sample {
+    struct aorta_transfer_group group;
+    double ns;
+};
+
+/* Waiting must be known to be left out, and a local copy is no transfer. */
+static bool can_compare(const struct aorta_range *range, const struct aorta_arrival *arrival) {
+    return range->info.kind == AORTA_RANGE_COLLECTIVE && !range->info.simulated && range->info.group_size > 1 &&
+           range->info.bytes > 0 && arrival->complete;
+}
+
+static int group_order(const struct aorta_transfer_group *a, const struct aorta_transfer_group *b) {
+    if (a->collective != b->collective) return a->collective < b->collective ? -1 : 1;
+    if (a->group_size != b->group_size) return a->group_size < b->group_size ? -1 : 1;
+    return (a->bytes > b->bytes) - (a->bytes < b->bytes);
+}
+
+static int group_search(const void *left, const void *right) {
+    return group_order(left, right);
+}
+
+static int sample_order(const void *left, const void *right) {
+    const struct sample *a = left, *b = right;
+    int order = group_order(&a->group, &b->group);
+    return order ? order : (a->ns > b->ns) - (a->ns < b->ns);
+}
+
+static struct aorta_transfer_group group_of(const struct aorta_range *range) {
+    return (struct aorta_transfer_group){
+        .collective = range->info.collective, .group_size = range->info.group_size, .bytes = range->info.bytes};
+}
+
+static size_t collect_samples(const struct aorta_rank_step *steps, size_t count, struct sample *samples) {
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct aorta_profile *profile = steps[i].iteration.profile;
+        for (size_t j = 0; j < profile->range_count; j++) {
+            const struct aorta_range *range = &profile->ranges[j];
+            if (!can_compare(range, &steps[i].arrivals[j])) continue;
+            samples[used++] = (struct sample){group_of(range), (double)(range->end_ns - steps[i].arrivals[j].until_ns)};
+        }
+    }
+    qsort(samples, used, sizeof *samples, sample_order);
+    return used;
+}
+
+/* Best tenth of samples[0 .. count), which are sorted. */
+static int64_t best_decile(const struct sample *samples, size_t count) {
+    if (count < AORTA_TRANSFER_SAMPLES) return 0;
+    return (int64_t)samples[count / 10].ns;
+}
+
+struct aorta_transfers aorta_transfers_collect(const struct aorta_rank_step *steps, size_t count,
+                                               struct aorta_arena *memory) {
+    size_t limit = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < steps[i].iteration.profile->range_count; j++)
+            limit += can_compare(&steps[i].iteration.profile->ranges[j], &steps[i].arrivals[j]);
+    struct aorta_arena scratch = {0};
+    struct sample *samples = aorta_arena_raw(&scratch, limit * sizeof *samples);
+    struct aorta_transfers transfers = {.groups = aorta_arena_raw(memory, limit * sizeof *transfers.groups)};
+    const size_t used = samples && transfers.groups ? collect_samples(steps, count, samples) : 0;
+    for (size_t i = 0, same; i < used; i += same) {
+        for (same = 1; i + same < used && group_order(&samples[i].group, &samples[i + same].group) == 0;) same++;
+        samples[i].group.best_ns = best_decile(samples + i, same);
+        transfers.groups[transfers.count++] = samples[i].group;
+    }
+    aorta_arena_end(&scratch, memory);
+    return transfers;
+}
+
+int64_t aorta_transfers_best_if_slow(const struct aorta_transfers *transfers, const struct aorta_range *range,
+                                     const struct aorta_arrival *arrival) {
+    if (!can_compare(range, arrival)) return 0;
+    struct aorta_transfer_group wanted = group_of(range);
+    const struct aorta_transfer_group *group =
+        transfers->count ? bsearch(&wanted, transfers->groups, transfers->count, sizeof wanted, group_search) : NULL;
+    return group && range->end_ns - arrival->until_ns > AORTA_TRANSFER_SLOWER * group->best_ns ? group->best_ns : 0;
+}

@@ -1,0 +1,360 @@
+/* Launches that run nothing or later: captured graphs, records that are missing, collectives of copy engines. */
+#include "base/sort.h"
+#include "trace/builder_internal.h"
+#include "trace/kernel_names.h"
+#include "trace/nest.h"
+#include "trace/trace.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Records that are missing, and such as cannot be: launches without work, and work that runs, as it was recorded, when
+ * later work of its stream has ended already. */
+
+/* ---- launches without work ---- */
+
+static bool launches(const struct aorta_trace_call *call) {
+    return call->correlation && (call->kind == AORTA_CALL_LAUNCH || call->kind == AORTA_CALL_GRAPH_LAUNCH);
+}
+
+/* A launch within another is its part in a lower interface. */
+static void count_unanswered(struct aorta_trace_builder *builder, const uint8_t *answers) {
+    struct aorta_trace_coverage *coverage = &builder->trace->coverage;
+    const struct aorta_trace_call *calls = builder->calls.items;
+    int64_t *until_ns = malloc((builder->threads.count + 1) * sizeof *until_ns); /* of the thread's last launch */
+    if (!until_ns) builder->failed = true;
+    for (size_t i = 0; until_ns && i < builder->threads.count; i++) until_ns[i] = INT64_MIN;
+    for (size_t i = 0; until_ns && i < builder->calls.count; i++) {
+        if (!launches(&calls[i]) || answers[i] == TRACE_CAPTURED || calls[i].end_ns <= until_ns[calls[i].thread])
+            continue;
+        until_ns[calls[i].thread] = calls[i].end_ns;
+        coverage->launches++;
+        if (answers[i] == TRACE_ANSWERED) continue;
+        coverage->unanswered++;
+        aorta_trace_builder_warn(builder, AORTA_REASON_NO_WORK, -1);
+    }
+    free(until_ns);
+}
+
+/* ---- work that cannot have taken so long ---- */
+
+/* The work of a stream that ends last so far, and where the work after it begins. */
+struct open_work {
+    struct trace_pending *row; /* NULL: none */
+    int64_t next_ns;           /* INT64_MAX: nothing has begun since */
+    size_t ended;              /* later work that ended before it */
+};
+
+static void name_first(struct aorta_trace_builder *builder, const struct aorta_trace_work *work) {
+    struct aorta_trace_warning *warning = &builder->trace->warnings[AORTA_REASON_IMPOSSIBLE_LENGTH];
+    char name[128], text[192];
+    if (warning->about) return;
+    aorta_kernel_short_name(aorta_trace_text(builder->trace, work->name), name, sizeof name);
+    const int length = snprintf(text, sizeof text, "%s, %.4g ms", name, (double)(work->end_ns - work->start_ns) / 1e6);
+    const uint32_t number = aorta_trace_builder_text(builder, text, (size_t)length);
+    if (number != AORTA_TRACE_NONE) warning->about = aorta_trace_text(builder->trace, number);
+}
+
+static void cut(struct aorta_trace_builder *builder, const struct open_work *open) {
+    name_first(builder, &open->row->work);
+    open->row->work.end_ns = open->next_ns;
+    aorta_trace_builder_warn(builder, AORTA_REASON_IMPOSSIBLE_LENGTH, open->row->offset);
+}
+
+/* Streams run one piece after the other. What a graph launched may run side by side, as may what a stream puts into
+ * several queues, and kernels may begin early, but none ends before the one ahead of it. */
+static bool ended_before(const struct trace_pending *later, const struct trace_pending *open) {
+    return later->work.end_ns < open->work.end_ns && !open->work.graph && !later->work.graph &&
+           open->work.queue == later->work.queue;
+}
+
+/* Hardware queues of AMD can run two kernels side by side: more of them, or one in the first tenth, are none that can.
+ */
+static bool is_impossible(const struct open_work *open, const struct trace_pending *later) {
+    enum { MANY = 3, TIMES = 10 };
+    const int64_t start_ns = open->row->work.start_ns, length_ns = open->row->work.end_ns - start_ns;
+    return open->ended >= MANY || (later->work.end_ns - start_ns) < length_ns / TIMES;
+}
+
+void aorta_trace_cut_impossible(struct aorta_trace_builder *builder) {
+    struct trace_pending *rows = builder->pending.items;
+    struct open_work *open = calloc(builder->streams.count + 1, sizeof *open);
+    if (!open) builder->failed = true;
+    const bool of_streams = builder->trace->format != AORTA_TRACE_METRICS; /* ranges of a role are not */
+    for (size_t i = 0; open && of_streams && i < builder->pending.count; i++) {
+        const struct aorta_trace_work *work = &rows[i].work;
+        struct open_work *of = &open[work->stream];
+        const bool numbered = builder->streams.keys[work->stream][2] >= 0;
+        if (of->row && numbered && work->start_ns < of->row->work.end_ns) {
+            if (of->next_ns > work->start_ns) of->next_ns = work->start_ns;
+            of->ended += ended_before(&rows[i], of->row);
+            if (of->ended && is_impossible(of, &rows[i]))
+                cut(builder, of);
+            else if (work->end_ns < of->row->work.end_ns)
+                continue;
+        }
+        *of = (struct open_work){&rows[i], INT64_MAX, 0};
+    }
+    free(open);
+}
+
+/* Graphs that the program captured: launches between the begin and the end of a capture run nothing. They are linked
+ * to operations, shapes and collectives as work is, for the launches of the graph (captures.h). */
+
+static int mark_order(const void *left, const void *right) {
+    const struct trace_capture_mark *a = left, *b = right;
+    if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
+    return aorta_order_int64(a->start_ns, b->start_ns);
+}
+
+static int launch_order(const void *left, const void *right) {
+    const struct trace_launch *a = left, *b = right;
+    return aorta_order_uint64(a->correlation, b->correlation);
+}
+
+/* By call: whether it launched something that ran. NULL: no memory. */
+static uint8_t *find_ran(const struct aorta_trace_builder *builder) {
+    const struct trace_pending *pending = builder->pending.items;
+    uint8_t *ran = calloc(builder->calls.count + 1, sizeof *ran);
+    for (size_t i = 0; ran && i < builder->pending.count; i++)
+        if (pending[i].work.call != AORTA_TRACE_NONE) ran[pending[i].work.call] = TRACE_ANSWERED;
+    return ran;
+}
+
+static void add_captured(struct aorta_trace_builder *builder, uint32_t number, enum aorta_trace_kind kind) {
+    const struct aorta_trace_call *call = (const struct aorta_trace_call *)builder->calls.items + number;
+    const struct trace_launch key = {.correlation = call->correlation};
+    const struct trace_launch *launch =
+        bsearch(&key, builder->launches.items, builder->launches.count, sizeof key, launch_order);
+    struct trace_pending *row = aorta_trace_rows_add(builder, &builder->captured, sizeof *row);
+    if (!row) return;
+    row->operation = launch ? launch->operation : -1;
+    row->offset = -1;
+    row->work = (struct aorta_trace_work){.start_ns = call->start_ns,
+                                          .end_ns = call->start_ns,
+                                          .bytes = -1,
+                                          .correlation = call->correlation,
+                                          .name = launch ? launch->kernel : AORTA_TRACE_NONE,
+                                          .stream = AORTA_TRACE_NONE,
+                                          .queue = AORTA_TRACE_NONE,
+                                          .call = number,
+                                          .collective = AORTA_TRACE_NONE,
+                                          .shape = AORTA_TRACE_NONE,
+                                          .operation = AORTA_TRACE_NONE,
+                                          .geometry = AORTA_TRACE_NONE,
+                                          .device = -1,
+                                          .kind = (uint8_t)kind,
+                                          .graph = true};
+}
+
+/* A graph within the graph leaves open what it holds: then nothing is said of it. */
+static void add_graph(struct aorta_trace_builder *builder, const struct trace_capture_mark *begin,
+                      const struct trace_capture_mark *end, uint8_t *ran) {
+    static const int kinds[AORTA_CALL_KIND_COUNT] = {
+        [AORTA_CALL_LAUNCH] = AORTA_TRACE_KERNEL + 1,
+        [AORTA_CALL_COPY] = AORTA_TRACE_COPY + 1,
+        [AORTA_CALL_FILL] = AORTA_TRACE_FILL + 1,
+    };
+    const struct aorta_trace_call *calls = builder->calls.items;
+    const size_t first = builder->captured.count;
+    bool nested = false;
+    size_t i = aorta_count_before(calls, builder->calls.count, sizeof *calls,
+                                  offsetof(struct aorta_trace_call, start_ns), begin->end_ns);
+    for (; i < builder->calls.count && calls[i].start_ns < end->start_ns; i++) {
+        if (calls[i].thread != begin->thread || ran[i]) continue;
+        ran[i] = TRACE_CAPTURED;
+        nested |= calls[i].kind == AORTA_CALL_GRAPH_LAUNCH;
+        if (kinds[calls[i].kind]) add_captured(builder, (uint32_t)i, (enum aorta_trace_kind)(kinds[calls[i].kind] - 1));
+    }
+    if (nested) builder->captured.count = first;
+    if (builder->failed || builder->captured.count == first) return;
+    struct aorta_captured_graph *graph = aorta_trace_rows_add(builder, &builder->graphs, sizeof *graph);
+    if (graph)
+        *graph = (struct aorta_captured_graph){begin->start_ns, end->end_ns, (uint32_t)first,
+                                               (uint32_t)(builder->captured.count - first)};
+}
+
+void aorta_trace_find_captures(struct aorta_trace_builder *builder) {
+    const struct trace_rows *marks = &builder->capture_marks;
+    if (builder->failed) return;
+    uint8_t *ran = find_ran(builder);
+    if (!ran) {
+        builder->failed = true;
+        return;
+    }
+    aorta_trace_rows_sort(&builder->capture_marks, sizeof(struct trace_capture_mark), mark_order);
+    aorta_trace_rows_sort(&builder->launches, sizeof(struct trace_launch), launch_order);
+    const struct trace_capture_mark *mark = marks->items, *open = NULL;
+    for (size_t i = 0; i < marks->count && !builder->failed; i++, mark++) {
+        if (open && open->thread == mark->thread && !mark->begins) add_graph(builder, open, mark, ran);
+        open = mark->begins ? mark : NULL;
+    }
+    if (!builder->trace->no_launches) count_unanswered(builder, ran);
+    free(ran);
+}
+
+/* Collectives that copy engines carry out: NCCL without CTAs, symmetric memory, XLA. What shows of them are copies
+ * between devices that were launched for a collective. They become its kernels, the copies of one collective on a
+ * stream one piece; copies within the device count where the collective has no kernel that they could belong to. */
+
+/* What a copy may have been launched for: a request, a range of the backend or an operation. */
+struct purpose {
+    uint32_t collective; /* row of collectives; NONE: not made yet */
+    bool kernels;        /* it has some */
+};
+
+struct copying {
+    struct aorta_trace_builder *builder;
+    const struct trace_surroundings *around;
+    struct purpose *requests, *backend, *operations;
+    size_t *last; /* by stream: 1 + the row of its last work; 0: none */
+};
+
+static enum aorta_copied direction_of(const struct aorta_trace_builder *builder, const struct aorta_trace_work *work) {
+    return aorta_copied_how(aorta_trace_text(builder->trace, work->name));
+}
+
+static bool stays_on_devices(enum aorta_copied direction) {
+    return direction == AORTA_COPIED_WITHIN || direction == AORTA_COPIED_BETWEEN;
+}
+
+/* ---- purposes ---- */
+
+/* The innermost operation of symmetric memory around the work whose name is a collective's. Operations of c10d have
+ * requests, and copy their inputs beside them. */
+static uint32_t operation_for(const struct copying *copying, uint32_t row, enum aorta_collective *kind) {
+    const struct aorta_trace *trace = copying->builder->trace;
+    for (; row != AORTA_TRACE_NONE; row = trace->operations[row].parent) {
+        const char *name = aorta_trace_text(trace, trace->operations[row].name);
+        if (!strncmp(name, "symm_mem::", 10) && aorta_collective_in(name, kind)) return row;
+    }
+    return AORTA_TRACE_NONE;
+}
+
+static struct purpose *purpose_of(const struct copying *copying, const struct aorta_trace_work *work,
+                                  struct aorta_trace_collective *facts) {
+    const struct aorta_trace_builder *builder = copying->builder;
+    const struct trace_surroundings *around = copying->around;
+    const struct aorta_trace_call *call = (const struct aorta_trace_call *)builder->calls.items + work->call;
+    const uint32_t request = aorta_nest_find(around->requests, builder->requests.count, sizeof *around->requests,
+                                             call->thread, call->start_ns);
+    if (request != AORTA_NEST_NONE) {
+        *facts =
+            ((const struct aorta_trace_collective *)builder->request_facts.items)[around->requests[request].number];
+        return &copying->requests[request];
+    }
+    const uint32_t range =
+        aorta_nest_find(around->backend, around->backend_count, sizeof *around->backend, call->thread, call->start_ns);
+    *facts = aorta_trace_unknown_collective;
+    if (range != AORTA_NEST_NONE) {
+        const struct aorta_trace_annotation *annotations = builder->annotations.items;
+        facts->name = annotations[around->backend[range].number].name;
+        facts->named = aorta_collective_in(aorta_trace_text(builder->trace, facts->name), &facts->kind);
+        return &copying->backend[range];
+    }
+    const uint32_t operation = operation_for(copying, work->operation, &facts->kind);
+    if (operation == AORTA_TRACE_NONE) return NULL;
+    facts->named = true;
+    facts->name = builder->trace->operations[operation].name;
+    return &copying->operations[operation];
+}
+
+static bool is_collective_kernel(struct aorta_trace_builder *builder, const struct aorta_trace_work *work) {
+    if (work->kind != AORTA_TRACE_KERNEL) return false;
+    return work->collective != AORTA_TRACE_NONE ||
+           aorta_trace_kernel_kind(builder, work->name).class == AORTA_KERNEL_COLLECTIVE;
+}
+
+static void mark_kernels(struct copying *copying) {
+    const struct trace_pending *rows = copying->builder->pending.items;
+    struct aorta_trace_collective facts;
+    for (size_t i = 0; i < copying->builder->pending.count; i++) {
+        const struct aorta_trace_work *work = &rows[i].work;
+        if (work->call == AORTA_TRACE_NONE || !is_collective_kernel(copying->builder, work)) continue;
+        struct purpose *purpose = purpose_of(copying, work, &facts);
+        if (purpose) purpose->kernels = true;
+    }
+}
+
+/* ---- copies ---- */
+
+/* The collective that a copy belongs to; NONE: it is a copy. */
+static uint32_t collective_of(struct copying *copying, const struct aorta_trace_work *work) {
+    struct aorta_trace_builder *builder = copying->builder;
+    if (work->collective != AORTA_TRACE_NONE) return work->collective; /* the file says so */
+    const enum aorta_copied direction = direction_of(builder, work);
+    struct aorta_trace_collective facts;
+    if (!stays_on_devices(direction) || work->call == AORTA_TRACE_NONE) return AORTA_TRACE_NONE;
+    struct purpose *purpose = purpose_of(copying, work, &facts);
+    if (!purpose || facts.group_size == 1 || (direction == AORTA_COPIED_WITHIN && purpose->kernels))
+        return AORTA_TRACE_NONE;
+    if (purpose->collective != AORTA_TRACE_NONE) return purpose->collective;
+    struct aorta_trace_collective *row = aorta_trace_rows_add(builder, &builder->collectives, sizeof *row);
+    if (!row) return AORTA_TRACE_NONE;
+    *row = facts;
+    return purpose->collective = (uint32_t)builder->collectives.count - 1;
+}
+
+/* True: the copy went into the piece before it on its stream. */
+static bool take_copy(struct copying *copying, struct trace_pending *rows, size_t i) {
+    struct aorta_trace_work *work = &rows[i].work;
+    const uint32_t collective = collective_of(copying, work);
+    if (collective == AORTA_TRACE_NONE) return false;
+    work->collective = collective;
+    work->kind = AORTA_TRACE_KERNEL;
+    const size_t last = copying->last[work->stream];
+    struct aorta_trace_work *before = last ? &rows[last - 1].work : NULL;
+    if (!before || before->collective != collective || before->bytes < 0) return false;
+    if (work->end_ns > before->end_ns) before->end_ns = work->end_ns;
+    before->bytes += work->bytes > 0 ? work->bytes : 0;
+    return true;
+}
+
+static void take_copies(struct copying *copying) {
+    struct trace_rows *pending = &copying->builder->pending;
+    struct trace_pending *rows = pending->items;
+    size_t count = 0;
+    for (size_t i = 0; i < pending->count && !copying->builder->failed; i++) {
+        rows[count] = rows[i];
+        if (rows[count].work.kind == AORTA_TRACE_COPY && take_copy(copying, rows, count)) continue;
+        copying->last[rows[count].work.stream] = count + 1;
+        count++;
+    }
+    if (!copying->builder->failed) pending->count = count;
+}
+
+static struct purpose *make_purposes(size_t count) {
+    struct purpose *purposes = malloc((count + 1) * sizeof *purposes);
+    for (size_t i = 0; purposes && i < count; i++) purposes[i] = (struct purpose){AORTA_TRACE_NONE, false};
+    return purposes;
+}
+
+static bool has_copies(const struct aorta_trace_builder *builder) {
+    const struct trace_pending *rows = builder->pending.items;
+    for (size_t i = 0; i < builder->pending.count; i++)
+        if (rows[i].work.kind == AORTA_TRACE_COPY && stays_on_devices(direction_of(builder, &rows[i].work)))
+            return true;
+    return false;
+}
+
+void aorta_trace_take_copies(struct aorta_trace_builder *builder, const struct trace_surroundings *around) {
+    if (!has_copies(builder)) return;
+    struct copying copying = {.builder = builder,
+                              .around = around,
+                              .requests = make_purposes(builder->requests.count),
+                              .backend = make_purposes(around->backend_count),
+                              .operations = make_purposes(builder->trace->operation_count),
+                              .last = calloc(builder->streams.count + 1, sizeof *copying.last)};
+    if (copying.requests && copying.backend && copying.operations && copying.last) {
+        mark_kernels(&copying);
+        take_copies(&copying);
+    } else {
+        builder->failed = true;
+    }
+    free(copying.requests);
+    free(copying.backend);
+    free(copying.operations);
+    free(copying.last);
+}

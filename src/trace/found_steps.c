@@ -1,0 +1,390 @@
+/* Steps of all traces: numbered alike, layers joined to steps, taken from repetition or from ranges of the program. */
+#include "trace/infer.h"
+#include "trace/kernel_names.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LONGEST = 64, /* period */
+    FEWEST = 4    /* steps that show it */
+};
+/* By chance one of 3 million series is as regular. A recording has a few hundred, and each is tried with 63 periods. */
+static const double LEAST_STRENGTH = 5;
+static const double AS_STRONG = 0.9; /* twice a period shows as much as the period */
+static const double MOST_TIES =
+    0.9; /* a share of the variance; clocks of coarse resolution make periods of their own */
+
+struct value {
+    int64_t value;
+    size_t place;
+};
+
+static int by_value(const void *left, const void *right) {
+    const struct value *a = left, *b = right;
+    if (a->value != b->value) return a->value < b->value ? -1 : 1;
+    return (a->place > b->place) - (a->place < b->place);
+}
+
+/* Ranks around 0, equal values share theirs. Returns the share of the variance that ties take away. */
+static double rank(struct value *values, size_t count, double *ranks) {
+    const double middle = (double)(count - 1) / 2, n = (double)count;
+    double ties = 0;
+    qsort(values, count, sizeof *values, by_value);
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && values[end].value == values[i].value; end++) {
+        }
+        const double equal = (double)(end - i);
+        for (size_t j = i; j < end; j++) ranks[values[j].place] = (double)(i + end - 1) / 2 - middle;
+        ties += equal * equal * equal - equal;
+    }
+    return ties / (n * n * n - n);
+}
+
+/* A sum of squares with so many degrees of freedom (the cube root of Wilson and Hilferty). */
+static double deviations(double squares, double freedom) {
+    const double spread = 2 / (9 * freedom);
+    return (cbrt(squares / freedom) - (1 - spread)) / sqrt(spread);
+}
+
+/* What a period explains. */
+struct tried {
+    struct aorta_layers layers;
+    double squares; /* with period - 1 degrees of freedom */
+};
+
+static struct tried try_period(const double *ranks, size_t count, size_t period, double ties) {
+    const double n = (double)count;
+    double squares = 0, highest = -INFINITY;
+    struct aorta_layers found = {.period = period};
+    for (size_t phase = 0; phase < period; phase++) {
+        double sum = 0, members = 0;
+        for (size_t i = phase; i < count; i += period, members++) sum += ranks[i];
+        squares += sum * sum / members;
+        if (sum / members <= highest) continue;
+        highest = sum / members;
+        found.first = (int64_t)phase;
+    }
+    squares *= 12 / (n * (n + 1) * (1 - ties));
+    found.strength = deviations(squares, (double)(period - 1));
+    return (struct tried){found, squares};
+}
+
+/* Of a period the part that explains as much: what the whole explains beyond it is as by chance. */
+static size_t shortest(const struct tried *tried, size_t period) {
+    for (size_t part = 3; 2 * part <= period; part++) {
+        if (period % part || tried[part].layers.strength < LEAST_STRENGTH) continue;
+        const double beyond = tried[period].squares - tried[part].squares;
+        if (deviations(beyond, (double)(period - part)) < LEAST_STRENGTH) return part;
+    }
+    return period;
+}
+
+static void find(const double *ranks, size_t count, double ties, struct aorta_layers *best) {
+    struct tried tried[LONGEST + 1];
+    double strongest = LEAST_STRENGTH;
+    size_t end = 2, chosen = 2;
+    for (; end <= LONGEST && end * FEWEST <= count; end++) {
+        tried[end] = try_period(ranks, count, end, ties);
+        if (tried[end].layers.strength > strongest) strongest = tried[end].layers.strength;
+    }
+    while (chosen < end && tried[chosen].layers.strength < AS_STRONG * strongest) chosen++;
+    if (chosen <= 2 || chosen >= end) return;
+    chosen = shortest(tried, chosen);
+    if (tried[chosen].layers.strength > best->strength) *best = tried[chosen].layers;
+}
+
+void aorta_layers_find(const int64_t *values, size_t count, struct aorta_arena *memory, struct aorta_layers *best) {
+    if (count < FEWEST * 2) return;
+    struct aorta_arena scratch = {0};
+    struct value *sorted = aorta_arena_raw(&scratch, count * sizeof *sorted);
+    double *ranks = aorta_arena_raw(&scratch, count * sizeof *ranks);
+    for (size_t i = 0; ranks && i < count; i++) sorted[i] = (struct value){values[i], i};
+    const double ties = ranks ? rank(sorted, count, ranks) : 1;
+    if (ties < MOST_TIES) find(ranks, count, ties, best);
+    aorta_arena_end(&scratch, memory);
+}
+
+/* ---- several traces ---- */
+
+static int64_t start_of(const struct aorta_trace_step *step) {
+    return step->device_start_ns == INT64_MIN ? step->start_ns : step->device_start_ns;
+}
+
+static int64_t end_of(const struct aorta_trace_step *step) {
+    return step->device_end_ns == INT64_MIN ? step->end_ns : step->device_end_ns;
+}
+
+static int64_t middle_of(const struct aorta_trace_step *step) {
+    return start_of(step) + (end_of(step) - start_of(step)) / 2;
+}
+
+/* How far the numbers of the steps are from those of the first trace's: by the two that are nearest in time, as one
+ * trace may begin some steps before the other. False: they meet none. */
+static bool find_shift(const struct aorta_found_steps *first, const struct aorta_found_steps *other, int64_t *shift) {
+    int64_t least_ns = INT64_MAX, length_ns = 0;
+    *shift = 0;
+    for (size_t i = 0, j = 0; i < other->count; i++) {
+        const int64_t at_ns = middle_of(&other->steps[i]);
+        while (j + 1 < first->count &&
+               llabs(middle_of(&first->steps[j + 1]) - at_ns) <= llabs(middle_of(&first->steps[j]) - at_ns))
+            j++;
+        const struct aorta_trace_step *met = &first->steps[j];
+        if (llabs(middle_of(met) - at_ns) >= least_ns) continue;
+        least_ns = llabs(middle_of(met) - at_ns);
+        length_ns = end_of(met) - start_of(met);
+        *shift = met->number - other->steps[i].number;
+    }
+    return least_ns <= length_ns + length_ns / 2;
+}
+
+/* Numbers the steps of others like those of the first trace that they meet in time. */
+static bool agree(struct aorta_found_steps *found, size_t count) {
+    const struct aorta_found_steps *first = NULL;
+    for (size_t i = 0; i < count; i++) {
+        int64_t shift;
+        if (!found[i].count) continue;
+        if (!first) {
+            first = &found[i];
+            continue;
+        }
+        if (!find_shift(first, &found[i], &shift)) return false;
+        found[i].shift = shift;
+        for (size_t j = 0; j < found[i].count; j++) found[i].steps[j].number += shift;
+    }
+    return true;
+}
+
+static bool all_of_one_length(const struct aorta_found_steps *found, size_t count) {
+    size_t length = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (length && found[i].count && found[i].count != length) return false;
+        if (found[i].count) length = found[i].count;
+    }
+    return true;
+}
+
+static void give(struct aorta_trace_list *list, struct aorta_found_steps *found, enum aorta_step_source source) {
+    for (size_t i = 0; i < list->count; i++) {
+        struct aorta_trace *trace = list->items[i];
+        if (!found[i].count) continue;
+        free(trace->steps);
+        trace->steps = found[i].steps;
+        trace->step_count = found[i].count;
+        trace->steps_by = source;
+        found[i].steps = NULL;
+    }
+}
+
+/* As many ranges on each rank are the same ones, in whatever clock: a program marks all of its steps. */
+static void take_steps(struct aorta_trace_list *list, struct aorta_found_steps *found, enum aorta_step_source source) {
+    if (!all_of_one_length(found, list->count)) (void)agree(found, list->count);
+    give(list, found, source);
+}
+
+/* ---- layers ---- */
+
+static bool is_whole(const struct aorta_found_steps *found, size_t at, const struct aorta_layers *layers) {
+    const int64_t period = (int64_t)layers->period, number = found->steps[at].number;
+    return (number - layers->first) % period == 0 && at + layers->period <= found->count &&
+           found->steps[at + layers->period - 1].number == number + period - 1;
+}
+
+static bool has_whole(const struct aorta_found_steps *found, const struct aorta_layers *layers) {
+    size_t count = 0;
+    for (size_t i = 0; i < found->count; i++) count += is_whole(found, i, layers);
+    return count >= AORTA_FEWEST_STEPS || !found->count;
+}
+
+static void join_layers_of(struct aorta_found_steps *found, const struct aorta_layers *layers) {
+    size_t count = 0;
+    for (size_t i = 0; i < found->count; i++) {
+        if (!is_whole(found, i, layers)) continue;
+        const struct aorta_trace_step *last = &found->steps[i + layers->period - 1];
+        struct aorta_trace_step step = found->steps[i];
+        step.number = (step.number - layers->first) / (int64_t)layers->period;
+        step.end_ns = last->end_ns;
+        step.device_end_ns = last->device_end_ns;
+        found->steps[count++] = step;
+    }
+    found->count = count;
+}
+
+/* The trace with the most evidence says which layers of all traces make a step. */
+static void join_layers(struct aorta_found_steps *found, size_t count) {
+    struct aorta_layers best = {0};
+    for (size_t i = 0; i < count; i++) {
+        if (!found[i].count || found[i].layers.strength <= best.strength) continue;
+        best = found[i].layers;
+        best.first += found[i].shift;
+    }
+    if (!best.period) return;
+    for (size_t i = 0; i < count; i++)
+        if (!has_whole(&found[i], &best)) return;
+    for (size_t i = 0; i < count; i++) join_layers_of(&found[i], &best);
+}
+
+struct aorta_trace_step *aorta_found_steps_new(size_t count, struct aorta_arena *memory) {
+    struct aorta_trace_step *steps = calloc(count + 1, sizeof *steps);
+    memory->failed |= !steps;
+    return steps;
+}
+
+/* Frees those that no trace took, and the memory. */
+static aorta_status found_steps_end(struct aorta_found_steps *found, size_t count, struct aorta_arena *memory) {
+    aorta_status status = aorta_arena_check(memory, "the steps of the traces");
+    for (size_t i = 0; found && i < count; i++) free(found[i].steps);
+    aorta_arena_free(memory);
+    return status;
+}
+
+aorta_status aorta_trace_infer_steps(struct aorta_trace_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i]->step_count) return NULL; /* marked steps count */
+    struct aorta_arena memory = {0};
+    struct aorta_found_steps *found = aorta_arena_alloc(&memory, list->count * sizeof *found);
+    bool all = found != NULL;
+    for (size_t i = 0; found && i < list->count; i++) {
+        if (!list->items[i]->work_count) continue; /* a launcher, say: no device work of its own */
+        struct aorta_arena scratch = {0};
+        aorta_trace_find_repeated_steps(list->items[i], &scratch, &found[i]);
+        aorta_arena_end(&scratch, &memory);
+        all = all && found[i].count >= AORTA_FEWEST_STEPS;
+    }
+    if (!memory.failed && all && agree(found, list->count)) {
+        join_layers(found, list->count);
+        give(list, found, AORTA_STEPS_BY_REPETITION);
+    }
+    return found_steps_end(found, list->count, &memory);
+}
+
+/* ---- steps from what a program or its engine marks with ranges of its own ---- */
+
+/* A kind of ranges: which names, and whether a step begins with the range or after it. */
+struct rule {
+    enum aorta_step_source source;
+    bool after;
+    const char *prefixes[4];
+};
+static const struct rule rules[] = {
+    {AORTA_STEPS_BY_OPTIMIZER, true, {"Optimizer.step#"}},
+    {AORTA_STEPS_BY_ENGINE, false, {"step["}},    /* SGLang, with ranges of the next kind around them */
+    {AORTA_STEPS_BY_ENGINE, false, {"execute_"}}, /* vLLM: execute_model, execute_context_1(…), execute_32_… */
+};
+
+static bool begins_like(const char *name, const struct rule *rule) {
+    for (size_t i = 0; i < sizeof rule->prefixes / sizeof *rule->prefixes && rule->prefixes[i]; i++)
+        if (!strncmp(name, rule->prefixes[i], strlen(rule->prefixes[i]))) return true;
+    return false;
+}
+
+/* ---- one trace ---- */
+
+/* Which texts are names of marks. */
+static bool *find_names(const struct aorta_trace *trace, const struct rule *rule,
+                        const struct aorta_kernel_patterns *pattern, struct aorta_arena *memory) {
+    bool *marks = aorta_arena_alloc(memory, aorta_trace_text_count(trace));
+    bool *seen = aorta_arena_alloc(memory, aorta_trace_text_count(trace));
+    for (size_t i = 0; seen && i < trace->annotation_count; i++) {
+        uint32_t name = trace->annotations[i].name;
+        if (seen[name]) continue;
+        const char *text = aorta_trace_text(trace, name);
+        seen[name] = true;
+        marks[name] = pattern ? aorta_kernel_patterns_match(pattern, text) : begins_like(text, rule);
+    }
+    return marks;
+}
+
+/* Of several optimizers the one that runs least often, and of these the last of a step. */
+static void keep_one_name(const struct aorta_trace *trace, bool *marks) {
+    size_t fewest = SIZE_MAX;
+    uint32_t best = AORTA_TRACE_NONE;
+    for (size_t i = 0; i < trace->annotation_count; i++) { /* in the order of their first ranges */
+        uint32_t name = trace->annotations[i].name;
+        size_t count = 0;
+        if (!marks[name]) continue;
+        for (size_t j = 0; j < trace->annotation_count; j++) count += trace->annotations[j].name == name;
+        marks[name] = false;
+        if (count > fewest) continue;
+        fewest = count;
+        best = name;
+    }
+    if (best != AORTA_TRACE_NONE) marks[best] = true;
+}
+
+/* Ranges within a mark mark nothing. A step lasts until the next one begins; the last one as long as its range, and
+ * where steps begin after ranges there is none. */
+static size_t fill_steps(const struct aorta_trace *trace, const bool *marks, bool after,
+                         struct aorta_trace_step *steps) {
+    size_t count = 0;
+    int64_t until_ns = INT64_MIN;
+    for (size_t i = 0; i < trace->annotation_count; i++) {
+        const struct aorta_trace_annotation *range = &trace->annotations[i];
+        if (!marks[range->name] || range->start_ns < until_ns) continue;
+        int64_t begin_ns = after ? range->end_ns : range->start_ns;
+        until_ns = range->end_ns;
+        if (count) steps[count - 1].end_ns = begin_ns;
+        steps[count] = (struct aorta_trace_step){(int64_t)count, begin_ns, range->end_ns, INT64_MIN, INT64_MIN};
+        count++;
+    }
+    return after && count ? count - 1 : count;
+}
+
+static void find_marked(const struct aorta_trace *trace, const struct rule *rule,
+                        const struct aorta_kernel_patterns *pattern, struct aorta_found_steps *found,
+                        struct aorta_arena *memory) {
+    bool *marks = find_names(trace, rule, pattern, memory);
+    found->steps = aorta_found_steps_new(trace->annotation_count, memory);
+    if (memory->failed) return;
+    if (rule->source == AORTA_STEPS_BY_OPTIMIZER) keep_one_name(trace, marks);
+    found->count = fill_steps(trace, marks, rule->after, found->steps);
+}
+
+/* ---- all traces ---- */
+
+/* By one rule; *done: all traces with device work have steps now. */
+static aorta_status apply(struct aorta_trace_list *list, const struct rule *rule,
+                          const struct aorta_kernel_patterns *pattern, bool *done) {
+    struct aorta_arena memory = {0};
+    struct aorta_found_steps *found = aorta_arena_alloc(&memory, list->count * sizeof *found);
+    size_t with_work = 0, with_steps = 0;
+    for (size_t i = 0; found && i < list->count; i++) {
+        if (!list->items[i]->work_count) continue;
+        find_marked(list->items[i], rule, pattern, &found[i], &memory);
+        with_work++;
+        with_steps += found[i].count > 0;
+    }
+    *done = !memory.failed && with_steps && with_steps == with_work;
+    if (*done) take_steps(list, found, rule->source);
+    return found_steps_end(found, list->count, &memory);
+}
+
+static aorta_status compile_range(const char *step_range, struct aorta_kernel_patterns **pattern) {
+    return aorta_annotate(aorta_kernel_patterns_add(pattern, step_range), "--step-range");
+}
+
+aorta_status aorta_trace_check_step_range(const char *step_range) {
+    struct aorta_kernel_patterns *pattern = NULL;
+    aorta_status status = step_range ? compile_range(step_range, &pattern) : NULL;
+    aorta_kernel_patterns_free(pattern);
+    return status;
+}
+
+aorta_status aorta_trace_mark_steps(struct aorta_trace_list *list, const char *step_range) {
+    bool done = false;
+    if (step_range) {
+        const struct rule rule = {.source = AORTA_STEPS_BY_RANGE};
+        struct aorta_kernel_patterns *pattern = NULL;
+        AORTA_TRY(compile_range(step_range, &pattern));
+        aorta_status status = apply(list, &rule, pattern, &done);
+        aorta_kernel_patterns_free(pattern);
+        if (status || done) return status;
+        return AORTA_ERROR(AORTA_USAGE, "--step-range %s: not every trace has a range with such a name", step_range);
+    }
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i]->step_count) return NULL; /* marked steps count */
+    for (size_t i = 0; !done && i < sizeof rules / sizeof *rules; i++) AORTA_TRY(apply(list, &rules[i], NULL, &done));
+    return NULL;
+}
