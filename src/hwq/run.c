@@ -1,7 +1,6 @@
 #include "hwq/run.h"
 #include "base/files.h"
 #include "base/lines.h"
-#include "hwq/gaps.h"
 #include "hwq/graph.h"
 #include "hwq/iterations.h"
 #include "hwq/limit.h"

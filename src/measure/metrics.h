@@ -6,7 +6,7 @@
 #include "base/intern.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "measure/sampler.h"
+#include "measure/clocks.h"
 #include "measure/tracer.h"
 #include "trace/operations.h"
 

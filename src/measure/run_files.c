@@ -1,6 +1,5 @@
 #include "measure/run_files.h"
 #include "base/array.h"
-#include "measure/measured_trace.h"
 #include "trace/reader.h"
 #include "trace/source.h"
 

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/intern.h"
 #include "device/gpu.h"
-#include "measure/kernels.h"
 #include "trace/mangled.h"
 
 #include <pthread.h>

@@ -2,7 +2,6 @@
 #include "analysis/align_match.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "report/merge_internal.h"
 #include "trace/cycles.h"
 #include "trace/inputs.h"
 #include "trace/open.h"

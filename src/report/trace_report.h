@@ -7,8 +7,7 @@
 #include "analysis/compare.h"
 #include "analysis/critical_path.h"
 #include "base/text.h"
-#include "report/machine.h"
-#include "report/settings.h"
+#include "report/summary.h"
 #include "report/verdict_text.h"
 #include "verdict/verdict.h"
 

@@ -2,10 +2,10 @@
 #include "check.h"
 #include "flat.h"
 
-#include "hwq/gaps.h"
 #include "hwq/graph.h"
-#include "hwq/groups.h"
+#include "hwq/limit.h"
 #include "hwq/run.h"
+#include "hwq/workload.h"
 
 #include <jansson.h>
 #include <math.h>

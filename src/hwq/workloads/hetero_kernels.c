@@ -1,9 +1,9 @@
 /* Large products on half the streams, tiny kernels on the other half: how long a tiny kernel waits in a convoy of large
  * products. Its latency is the time from one tiny kernel's end to the end of the next on that stream, by their stamps,
  * alone and during the products. */
-#include "hwq/gaps.h"
 #include "hwq/iterations.h"
 #include "hwq/kernels/kernels.h"
+#include "hwq/limit.h"
 #include "hwq/operations.h"
 #include "hwq/run.h"
 
