@@ -87,10 +87,6 @@ void aorta_cli_group_usage(const struct aorta_command_group *group, FILE *stream
 /* Runs the command that argv[1] names; --help prints the usage. */
 AORTA_MUST_USE aorta_status aorta_cli_group_run(const struct aorta_command_group *group, int argc, char **argv);
 
-/* Under torchrun on a machine without GPUs a command with collectives starts again under MPI: rank 0 does not return,
- * other ranks have nothing left to do (*done). */
-AORTA_MUST_USE aorta_status aorta_cli_under_torchrun(int argc, char **argv, bool *done);
-
 /* Path of this program. AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_cli_self(char path[PATH_MAX]);
 

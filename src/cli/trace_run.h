@@ -137,17 +137,6 @@ AORTA_MUST_USE aorta_status aorta_trace_windows_open(const struct aorta_trace_wi
                                                      struct aorta_trace_windows **windows);
 void aorta_trace_windows_close(struct aorta_trace_windows *windows); /* NULL is fine */
 
-/* Evaluates the newest window that is ready, prints, and lets go of those before it. `final`: nothing is written any
- * more, so every window is ready. *evaluated: there was one. */
-AORTA_MUST_USE aorta_status aorta_trace_windows_look(struct aorta_trace_windows *windows, bool final, bool *evaluated);
-/* Whether processes of the last window may write more. */
-bool aorta_trace_windows_run(const struct aorta_trace_windows *windows);
-/* No window will come any more: names the processes that went without an end. */
-AORTA_MUST_USE aorta_status aorta_trace_windows_end(struct aorta_trace_windows *windows);
-
-/* Why a file did not take the first window that it did not take; NULL: all files have all windows. */
-AORTA_MUST_USE aorta_status aorta_trace_windows_unwritten(struct aorta_trace_windows *windows);
-
 /* The same on a thread of low priority, until aorta_trace_windows_join, which evaluates what is left and closes. *any:
  * some window had work. */
 AORTA_MUST_USE aorta_status aorta_trace_windows_start(struct aorta_trace_windows *windows);

@@ -245,7 +245,7 @@ static aorta_status look_at_last(struct aorta_trace_windows *windows, bool *eval
     return status;
 }
 
-aorta_status aorta_trace_windows_look(struct aorta_trace_windows *windows, bool final, bool *evaluated) {
+static aorta_status look_windows(struct aorta_trace_windows *windows, bool final, bool *evaluated) {
     struct aorta_window_list list;
     *evaluated = false;
     if (final) return look_at_last(windows, evaluated);
@@ -267,17 +267,17 @@ aorta_status aorta_trace_windows_look(struct aorta_trace_windows *windows, bool 
     return status;
 }
 
-bool aorta_trace_windows_run(const struct aorta_trace_windows *windows) {
+static bool any_runs(const struct aorta_trace_windows *windows) {
     return aorta_window_processes_run(&windows->processes);
 }
 
-aorta_status aorta_trace_windows_unwritten(struct aorta_trace_windows *windows) {
+static aorta_status take_unwritten(struct aorta_trace_windows *windows) {
     aorta_status status = windows->unwritten;
     windows->unwritten = NULL;
     return status;
 }
 
-aorta_status aorta_trace_windows_end(struct aorta_trace_windows *windows) {
+static aorta_status report_gone(struct aorta_trace_windows *windows) {
     struct aorta_text gone = {0};
     aorta_status status = aorta_window_processes_take(&windows->processes, 0, NULL, &gone);
     if (!status) put_lines(windows, gone.data);
@@ -293,7 +293,7 @@ static void *run(void *user) {
     setpriority(PRIO_PROCESS, 0, NICE); /* of this thread; the program goes first */
     while (!windows->status && !atomic_load(&windows->ending)) {
         bool evaluated;
-        windows->status = aorta_trace_windows_look(windows, false, &evaluated);
+        windows->status = look_windows(windows, false, &evaluated);
         if (!evaluated) nanosleep(&pause, NULL);
     }
     return NULL;
@@ -313,8 +313,8 @@ aorta_status aorta_trace_windows_join(struct aorta_trace_windows *windows, bool 
         pthread_join(windows->thread, NULL);
     }
     aorta_status status = windows->status;
-    while (!status && evaluated) status = aorta_trace_windows_look(windows, true, &evaluated);
-    if (!status && windows->threaded) status = aorta_trace_windows_end(windows);
+    while (!status && evaluated) status = look_windows(windows, true, &evaluated);
+    if (!status && windows->threaded) status = report_gone(windows);
     *any = windows->described;
     aorta_trace_windows_close(windows);
     return status;
@@ -377,19 +377,19 @@ static aorta_status watch(struct aorta_trace_windows *windows, const struct watc
     int64_t came_ns = 0; /* 0: none yet */
     bool evaluated = true;
     while (evaluated || !arguments->once) {
-        AORTA_TRY(aorta_trace_windows_look(windows, arguments->once, &evaluated));
+        AORTA_TRY(look_windows(windows, arguments->once, &evaluated));
         if (evaluated) came_ns = aorta_clock_ns();
         if (!evaluated) nanosleep(&pause, NULL);
         if (aorta_signals_get(signals)) return NULL;
-        const bool over = came_ns && !evaluated && !aorta_trace_windows_run(windows);
+        const bool over = came_ns && !evaluated && !any_runs(windows);
         if (over || (came_ns && aorta_clock_ns() - came_ns > patience_ns)) break;
     }
-    return arguments->once ? NULL : aorta_trace_windows_end(windows); /* of a part nobody knows who went on */
+    return arguments->once ? NULL : report_gone(windows); /* of a part nobody knows who went on */
 }
 
 /* A failed write makes the watch a failure, at its end. */
 static aorta_status written(struct aorta_trace_windows *windows) {
-    AORTA_TRY(aorta_trace_windows_unwritten(windows));
+    AORTA_TRY(take_unwritten(windows));
     if (fflush(stderr) == 0 && !ferror(stderr)) return NULL;
     return AORTA_ERROR(AORTA_IO, "the standard error cannot be written");
 }

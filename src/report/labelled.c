@@ -8,6 +8,73 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The devices' clocks over the measured steps of a run. */
+/* Clocks of ranks that differ by less are alike. */
+static const double alike = 0.03;
+
+static const char *why_none(const struct aorta_run *run) {
+    if (run->device && strcmp(run->device, "cpu") == 0) return "not measured on the cpu device";
+    return run->original ? "the original toolkit does not read the clock"
+                         : "the clock was not read while measured steps ran";
+}
+
+static aorta_status clocks_of_rank(struct aorta_labelled *labelled, size_t rank, struct aorta_clocks *clocks) {
+    const struct aorta_run *run = &labelled->run;
+    size_t first = 0, steps = aorta_measured_steps(labelled, rank, &first), count = 0;
+    struct aorta_clock_sample *samples = aorta_arena_alloc(&labelled->memory, steps * sizeof *samples);
+    AORTA_TRY(aorta_arena_check(&labelled->memory, "the clocks of a rank"));
+    for (size_t i = first; i < first + steps; i++) {
+        const struct aorta_run_step *step = &run->steps[i];
+        if (step->clocked) samples[count++] = (struct aorta_clock_sample){&step->clocks, step->clocks_at_ns, true};
+    }
+    AORTA_TRY(aorta_clocks_make(samples, count, clocks));
+    if (!count) snprintf(clocks->reason, sizeof clocks->reason, "%s", why_none(run));
+    return NULL;
+}
+
+/* Ranks whose clock is not known come last. */
+static bool is_lower(const struct aorta_clocks *a, const struct aorta_clocks *b) {
+    double share = aorta_clocks_share(a), other = aorta_clocks_share(b);
+    return !isnan(share) && (isnan(other) || share < other);
+}
+
+/* Of the rank with the lowest clock; and how fast the others are, where that makes a difference. */
+static void note(const struct aorta_labelled *labelled, struct aorta_text *out) {
+    const struct aorta_run *run = &labelled->run;
+    const struct aorta_clocks *lowest = &labelled->clocks[labelled->lowest_clock];
+    size_t highest = labelled->lowest_clock;
+    for (size_t i = 0; i < run->rank_count; i++)
+        if (aorta_clocks_share(&labelled->clocks[i]) > aorta_clocks_share(&labelled->clocks[highest])) highest = i;
+    double difference = aorta_clocks_share(&labelled->clocks[highest]) - aorta_clocks_share(lowest);
+    aorta_clocks_figures(lowest, out);
+    if (difference >= alike)
+        aorta_text_printf(out, " on rank %d, %.0f MHz on rank %d", run->ranks[labelled->lowest_clock],
+                          labelled->clocks[highest].mhz.p50, run->ranks[highest]);
+    aorta_text_puts(out, ": ");
+    aorta_clocks_cause(lowest, out);
+}
+
+static aorta_status take_clocks(struct aorta_labelled *labelled) {
+    const struct aorta_run *run = &labelled->run;
+    labelled->clocks = aorta_arena_alloc(&labelled->memory, (run->rank_count + 1) * sizeof *labelled->clocks);
+    AORTA_TRY(aorta_arena_check(&labelled->memory, "the clocks of the ranks"));
+    for (size_t i = 0; i < run->rank_count; i++) {
+        AORTA_TRY(clocks_of_rank(labelled, i, &labelled->clocks[i]));
+        if (is_lower(&labelled->clocks[i], &labelled->clocks[labelled->lowest_clock])) labelled->lowest_clock = i;
+    }
+    if (!aorta_clocks_low(&labelled->clocks[labelled->lowest_clock])) return NULL;
+    struct aorta_text text = {0};
+    note(labelled, &text);
+    aorta_status status = aorta_text_check(&text);
+    if (!status) status = aorta_verdict_note(&labelled->verdict, "clocks", text.data);
+    if (aorta_clocks_at_power_limit(&labelled->clocks[labelled->lowest_clock]))
+        for (size_t i = 0; i < labelled->verdict.finding_count; i++)
+            if (labelled->verdict.findings[i].cause == AORTA_CAUSE_CONTENTION)
+                aorta_facts_flag(&labelled->verdict.findings[i].facts, AORTA_FACT_POWER_LIMIT);
+    aorta_text_free(&text);
+    return status;
+}
+
 /* ---- analysis of the ranks ---- */
 
 /* Behind which of the rank's steps [start .. end) the warm-up lies: as the verdict's it is of recorded ones, where
@@ -82,7 +149,7 @@ static aorta_status make(struct aorta_run *run, const struct aorta_trace_analysi
     find_measured(labelled);
     AORTA_TRY(aorta_arena_check(&labelled->memory, "the steps of the ranks"));
     count_records(labelled);
-    AORTA_TRY(aorta_labelled_clocks(labelled));
+    AORTA_TRY(take_clocks(labelled));
     AORTA_TRY(aorta_recorded_machine_read(labelled->run.directory, NULL, &labelled->machine));
     if (labelled->has_verdict) AORTA_TRY(aorta_recorded_machine_report(&labelled->machine, &labelled->verdict));
     aorta_verdict_environment(&labelled->verdict, &labelled->environment);
@@ -129,17 +196,13 @@ size_t aorta_measured_most(const struct aorta_labelled *labelled) {
 }
 
 /* What recording ranges costs, in a run that leaves them out in some steps: these are compared with the others. */
-static double get_recorded(const struct aorta_run_step *step) {
-    return step->recorded ? step->step_ms : NAN;
-}
-
-static double get_unrecorded(const struct aorta_run_step *step) {
-    return step->recorded ? NAN : step->step_ms;
+static double step_if(const struct aorta_run_step *step, size_t recorded) {
+    return step->recorded == (recorded != 0) ? step->step_ms : NAN;
 }
 
 /* `reference`: measured steps without ranges, `candidate`: those with. */
 static struct aorta_comparison compare(const struct aorta_labelled *labelled, struct aorta_text *out) {
-    static const struct aorta_metric recorded = {.get = get_recorded}, unrecorded = {.get = get_unrecorded};
+    static const struct aorta_metric recorded = {.get = step_if, .offset = true}, unrecorded = {.get = step_if};
     struct aorta_arena memory = {0};
     const struct aorta_comparison cost = aorta_run_compare(labelled, &unrecorded, &recorded, &memory);
     out->failed |= memory.failed;
@@ -208,164 +271,62 @@ void aorta_recording_text(const struct aorta_labelled *labelled, struct aorta_te
     aorta_compare_chance(&cost, "step", out);
 }
 
-/* The devices' clocks over the measured steps of a run. */
-/* Clocks of ranks that differ by less are alike. */
-static const double alike = 0.03;
-
-static const char *why_none(const struct aorta_run *run) {
-    if (run->device && strcmp(run->device, "cpu") == 0) return "not measured on the cpu device";
-    return run->original ? "the original toolkit does not read the clock"
-                         : "the clock was not read while measured steps ran";
-}
-
-static aorta_status clocks_of_rank(struct aorta_labelled *labelled, size_t rank, struct aorta_clocks *clocks) {
-    const struct aorta_run *run = &labelled->run;
-    size_t first = 0, steps = aorta_measured_steps(labelled, rank, &first), count = 0;
-    struct aorta_clock_sample *samples = aorta_arena_alloc(&labelled->memory, steps * sizeof *samples);
-    AORTA_TRY(aorta_arena_check(&labelled->memory, "the clocks of a rank"));
-    for (size_t i = first; i < first + steps; i++) {
-        const struct aorta_run_step *step = &run->steps[i];
-        if (step->clocked) samples[count++] = (struct aorta_clock_sample){&step->clocks, step->clocks_at_ns, true};
-    }
-    AORTA_TRY(aorta_clocks_make(samples, count, clocks));
-    if (!count) snprintf(clocks->reason, sizeof clocks->reason, "%s", why_none(run));
-    return NULL;
-}
-
-/* Ranks whose clock is not known come last. */
-static bool is_lower(const struct aorta_clocks *a, const struct aorta_clocks *b) {
-    double share = aorta_clocks_share(a), other = aorta_clocks_share(b);
-    return !isnan(share) && (isnan(other) || share < other);
-}
-
-/* Of the rank with the lowest clock; and how fast the others are, where that makes a difference. */
-static void note(const struct aorta_labelled *labelled, struct aorta_text *out) {
-    const struct aorta_run *run = &labelled->run;
-    const struct aorta_clocks *lowest = &labelled->clocks[labelled->lowest_clock];
-    size_t highest = labelled->lowest_clock;
-    for (size_t i = 0; i < run->rank_count; i++)
-        if (aorta_clocks_share(&labelled->clocks[i]) > aorta_clocks_share(&labelled->clocks[highest])) highest = i;
-    double difference = aorta_clocks_share(&labelled->clocks[highest]) - aorta_clocks_share(lowest);
-    aorta_clocks_figures(lowest, out);
-    if (difference >= alike)
-        aorta_text_printf(out, " on rank %d, %.0f MHz on rank %d", run->ranks[labelled->lowest_clock],
-                          labelled->clocks[highest].mhz.p50, run->ranks[highest]);
-    aorta_text_puts(out, ": ");
-    aorta_clocks_cause(lowest, out);
-}
-
-aorta_status aorta_labelled_clocks(struct aorta_labelled *labelled) {
-    const struct aorta_run *run = &labelled->run;
-    labelled->clocks = aorta_arena_alloc(&labelled->memory, (run->rank_count + 1) * sizeof *labelled->clocks);
-    AORTA_TRY(aorta_arena_check(&labelled->memory, "the clocks of the ranks"));
-    for (size_t i = 0; i < run->rank_count; i++) {
-        AORTA_TRY(clocks_of_rank(labelled, i, &labelled->clocks[i]));
-        if (is_lower(&labelled->clocks[i], &labelled->clocks[labelled->lowest_clock])) labelled->lowest_clock = i;
-    }
-    if (!aorta_clocks_low(&labelled->clocks[labelled->lowest_clock])) return NULL;
-    struct aorta_text text = {0};
-    note(labelled, &text);
-    aorta_status status = aorta_text_check(&text);
-    if (!status) status = aorta_verdict_note(&labelled->verdict, "clocks", text.data);
-    if (aorta_clocks_at_power_limit(&labelled->clocks[labelled->lowest_clock]))
-        for (size_t i = 0; i < labelled->verdict.finding_count; i++)
-            if (labelled->verdict.findings[i].cause == AORTA_CAUSE_CONTENTION)
-                aorta_facts_flag(&labelled->verdict.findings[i].facts, AORTA_FACT_POWER_LIMIT);
-    aorta_text_free(&text);
-    return status;
-}
-
 /* The figures of an iteration as one table. */
 /* ---- the figures ---- */
 
-static double ms(const struct aorta_run_step *step, int64_t ns) {
-    return step->profiled ? (double)ns / 1e6 : NAN;
+/* A number of the step, a time in its ranges, or a share of these; NaN where the step has none. */
+static double number_at(const struct aorta_run_step *step, size_t offset) {
+    return *(const double *)((const char *)step + offset);
 }
 
-static double get_step(const struct aorta_run_step *step) {
-    if (!isnan(step->step_ms)) return step->step_ms;
-    return ms(step, step->overlap.span_ns + step->overlap.lead_ns);
+static double time_at(const struct aorta_run_step *step, size_t offset) {
+    return step->profiled ? (double)*(const int64_t *)((const char *)step + offset) / 1e6 : NAN;
 }
 
-static double get_span(const struct aorta_run_step *step) {
-    return ms(step, step->overlap.span_ns);
+static double share_at(const struct aorta_run_step *step, size_t offset) {
+    return step->profiled ? number_at(step, offset) : NAN;
 }
 
-static double get_compute(const struct aorta_run_step *step) {
-    return ms(step, step->overlap.compute_ns);
-}
-
-static double get_comm(const struct aorta_run_step *step) {
-    return ms(step, step->overlap.comm_ns);
-}
-
-static double get_memcpy(const struct aorta_run_step *step) {
-    return ms(step, step->overlap.memcpy_ns);
-}
-
-static double get_overlap(const struct aorta_run_step *step) {
-    return ms(step, step->overlap.overlap_ns);
+/* Where the step was not timed: its ranges and the gap before them. */
+static double step_at(const struct aorta_run_step *step, size_t offset) {
+    if (!isnan(number_at(step, offset))) return number_at(step, offset);
+    return step->profiled ? (double)(step->overlap.span_ns + step->overlap.lead_ns) / 1e6 : NAN;
 }
 
 /* NaN: no such collective. */
-static double overlap_of(const struct aorta_run_step *step, enum aorta_collective kind) {
-    return step->overlap.kind[kind].count ? ms(step, step->overlap.kind[kind].overlap_ns) : NAN;
+static double kind_at(const struct aorta_run_step *step, size_t kind) {
+    const struct aorta_collective_overlap *of = &step->overlap.kind[kind];
+    return step->profiled && of->count ? (double)of->overlap_ns / 1e6 : NAN;
 }
 
-static double get_allreduce(const struct aorta_run_step *step) {
-    return overlap_of(step, AORTA_ALL_REDUCE);
+static double lead_at(const struct aorta_run_step *step, size_t offset) {
+    return step->profile.own_clock ? NAN : time_at(step, offset);
 }
 
-static double get_reducescatter(const struct aorta_run_step *step) {
-    return overlap_of(step, AORTA_REDUCE_SCATTER);
+double aorta_metric_of(const struct aorta_metric *metric, const struct aorta_run_step *step) {
+    return metric->get(step, metric->offset);
 }
 
-static double get_exposed(const struct aorta_run_step *step) {
-    return ms(step, step->overlap.exposed_comm_ns);
-}
-
-static double get_idle(const struct aorta_run_step *step) {
-    return ms(step, step->overlap.idle_ns);
-}
-
-static double get_lead(const struct aorta_run_step *step) {
-    return step->profile.own_clock ? NAN : ms(step, step->overlap.lead_ns);
-}
-
-static double get_data_wait(const struct aorta_run_step *step) {
-    return step->data_wait_ms;
-}
-
-static double get_overlap_ratio(const struct aorta_run_step *step) {
-    return step->profiled ? step->overlap.overlap_ratio : NAN;
-}
-
-static double get_compute_overlap_ratio(const struct aorta_run_step *step) {
-    return step->profiled ? step->overlap.compute_overlap_ratio : NAN;
-}
-
-static double get_samples_per_s(const struct aorta_run_step *step) {
-    return step->samples_per_s;
-}
-
+#define AT(member) offsetof(struct aorta_run_step, member)
 const struct aorta_metric aorta_metrics[] = {
-    {"step_ms", "ms", false, get_step},
-    {"span_ms", "ms", false, get_span},
-    {"compute_ms", "ms", false, get_compute},
-    {"comm_ms", "ms", false, get_comm},
-    {"memcpy_ms", "ms", false, get_memcpy},
-    {"overlap_ms", "ms", true, get_overlap},
-    {"compute_allreduce_ms", "ms", true, get_allreduce},
-    {"compute_reducescatter_ms", "ms", true, get_reducescatter},
-    {"exposed_comm_ms", "ms", false, get_exposed},
-    {"idle_ms", "ms", false, get_idle},
-    {"lead_ms", "ms", false, get_lead},
-    {"data_wait_ms", "ms", false, get_data_wait},
-    {"overlap_ratio", "", true, get_overlap_ratio},
-    {"compute_overlap_ratio", "", true, get_compute_overlap_ratio},
-    {"samples_per_s", "1/s", true, get_samples_per_s},
+    {"step_ms", "ms", false, step_at, AT(step_ms)},
+    {"span_ms", "ms", false, time_at, AT(overlap.span_ns)},
+    {"compute_ms", "ms", false, time_at, AT(overlap.compute_ns)},
+    {"comm_ms", "ms", false, time_at, AT(overlap.comm_ns)},
+    {"memcpy_ms", "ms", false, time_at, AT(overlap.memcpy_ns)},
+    {"overlap_ms", "ms", true, time_at, AT(overlap.overlap_ns)},
+    {"compute_allreduce_ms", "ms", true, kind_at, AORTA_ALL_REDUCE},
+    {"compute_reducescatter_ms", "ms", true, kind_at, AORTA_REDUCE_SCATTER},
+    {"exposed_comm_ms", "ms", false, time_at, AT(overlap.exposed_comm_ns)},
+    {"idle_ms", "ms", false, time_at, AT(overlap.idle_ns)},
+    {"lead_ms", "ms", false, lead_at, AT(overlap.lead_ns)},
+    {"data_wait_ms", "ms", false, number_at, AT(data_wait_ms)},
+    {"overlap_ratio", "", true, share_at, AT(overlap.overlap_ratio)},
+    {"compute_overlap_ratio", "", true, share_at, AT(overlap.compute_overlap_ratio)},
+    {"samples_per_s", "1/s", true, number_at, AT(samples_per_s)},
     {0},
 };
+#undef AT
 
 double aorta_rate_mean(const double *samples, size_t count) {
     double times = 0;

@@ -20,7 +20,7 @@ const char *aorta_page_missing(void) {
            "then make";
 }
 
-aorta_status aorta_page_check(const char *path) {
+static aorta_status check_page(const char *path) {
     return aorta_page_available() ? NULL : AORTA_ERROR(AORTA_UNSUPPORTED, "--html %s: %s", path, aorta_page_missing());
 }
 
@@ -47,7 +47,7 @@ aorta_status aorta_folder_check_free(const char *path, const char *key, unsigned
 
 aorta_status aorta_page_prepare(const char *path) {
     if (!path) return NULL;
-    AORTA_TRY(aorta_page_check(path));
+    AORTA_TRY(check_page(path));
     return aorta_file_prepare(path, "--html");
 }
 
@@ -71,7 +71,7 @@ static void put_escaped(struct aorta_text *out, const char *text) {
             aorta_text_append(out, text, 1);
 }
 
-void aorta_page_short_names(const struct aorta_intern *names, struct aorta_json *json) {
+static void put_short_names(const struct aorta_intern *names, struct aorta_json *json) {
     aorta_json_key_object(json, "short_names");
     for (size_t i = 0; i < names->count; i++) {
         char name[512];
@@ -81,9 +81,9 @@ void aorta_page_short_names(const struct aorta_intern *names, struct aorta_json 
     aorta_json_object_end(json);
 }
 
-aorta_status aorta_page_make(const char *title, const struct aorta_text *data, struct aorta_text *out) {
+static aorta_status make_page(const char *title, const struct aorta_text *data, struct aorta_text *out) {
     static const char title_mark[] = "@TITLE@", data_mark[] = "@DATA@";
-    AORTA_TRY(aorta_page_check(title));
+    AORTA_TRY(check_page(title));
     AORTA_TRY(aorta_text_check(data));
     const char *first = strstr(aorta_page_template, title_mark), *second = strstr(aorta_page_template, data_mark);
     if (!first || !second || second < first) return AORTA_ERROR(AORTA_INTERNAL, "the page has no place for its data");
@@ -96,7 +96,7 @@ aorta_status aorta_page_make(const char *title, const struct aorta_text *data, s
     return aorta_text_check(out);
 }
 
-void aorta_page_tables(const struct aorta_result_table *const *tables, struct aorta_json *json) {
+static void put_tables(const struct aorta_result_table *const *tables, struct aorta_json *json) {
     aorta_json_key_array(json, "tables");
     for (; tables && *tables; tables++) aorta_table_page_json(*tables, false, json);
     aorta_json_array_end(json);
@@ -118,10 +118,10 @@ aorta_status aorta_page_write(const struct aorta_page_results *page, const char 
         failed |= page->parts[i].failed;
     }
     aorta_json_array_end(&json);
-    aorta_page_tables(page->tables, &json);
+    put_tables(page->tables, &json);
     aorta_json_object_end(&json);
     data.failed |= failed;
-    aorta_status status = aorta_page_make(page->title, &data, &out);
+    aorta_status status = make_page(page->title, &data, &out);
     if (!status) status = aorta_file_replace(path, out.data, out.length);
     aorta_text_free(&data);
     aorta_text_free(&out);
@@ -156,46 +156,41 @@ struct aorta_page_recording aorta_page_recording_of(const char *label, const str
 
 enum { MOST_POINTS = 16000 };
 
-static double get_loss(const struct aorta_run_step *step) {
-    return step->loss;
-}
-
-static double get_clock(const struct aorta_run_step *step) {
-    return step->clocked ? step->clocks.sm_clock_mhz : NAN;
-}
-
-static double get_power(const struct aorta_run_step *step) {
-    return step->clocked ? step->clocks.power_w : NAN;
-}
-
-static double get_temperature(const struct aorta_run_step *step) {
-    return step->clocked ? step->clocks.temperature_c : NAN;
-}
-
-static double get_number(const struct aorta_run_step *step) {
+static double get_number(const struct aorta_run_step *step, size_t offset) {
+    (void)offset;
     return (double)step->global_step;
 }
 
+static double number_at(const struct aorta_run_step *step, size_t offset) {
+    return *(const double *)((const char *)step + offset);
+}
+
+static double clocked_at(const struct aorta_run_step *step, size_t offset) {
+    return step->clocked ? number_at(step, offset) : NAN;
+}
+
+#define AT(member) offsetof(struct aorta_run_step, member)
 static const struct aorta_metric others[] = {
-    {"step", "", false, get_number},
-    {"loss", "", false, get_loss},
-    {"sm_clock_mhz", "MHz", true, get_clock},
-    {"power_w", "W", false, get_power},
-    {"temperature_c", "C", false, get_temperature},
+    {"step", "", false, get_number, 0},
+    {"loss", "", false, number_at, AT(loss)},
+    {"sm_clock_mhz", "MHz", true, clocked_at, AT(clocks.sm_clock_mhz)},
+    {"power_w", "W", false, clocked_at, AT(clocks.power_w)},
+    {"temperature_c", "C", false, clocked_at, AT(clocks.temperature_c)},
     {0},
 };
+#undef AT
 
 /* Each point is the mean of `stride` iterations; a figure that no iteration has is left out. */
 static void write_series(const struct aorta_run_step *steps, size_t count, size_t stride,
                          const struct aorta_metric *metric, struct aorta_json *json) {
     bool any = false;
-    for (size_t i = 0; !any && i < count; i++) any = !isnan(metric->get(&steps[i]));
+    for (size_t i = 0; !any && i < count; i++) any = !isnan(aorta_metric_of(metric, &steps[i]));
     if (!any) return;
     aorta_json_key_array(json, metric->key);
     for (size_t i = 0; i < count; i += stride) {
         double sum = 0, number = 0;
         for (size_t j = i; j < i + stride && j < count; j++) {
-            const double value = metric->get(&steps[j]);
+            const double value = aorta_metric_of(metric, &steps[j]);
             if (isnan(value)) continue;
             sum += value;
             number++;
@@ -342,7 +337,7 @@ static void write_data(const struct aorta_page_recordings *page, struct aorta_js
     aorta_json_object(json);
     aorta_json_key_int(json, "schema_version", PAGE_SCHEMA);
     aorta_json_key_string(json, "kind", "recordings");
-    aorta_page_short_names(&names, json);
+    put_short_names(&names, json);
     aorta_intern_free(&names);
     write_tables(by, beyond, json);
     write_facts(page, json);
@@ -359,7 +354,7 @@ aorta_status aorta_page_of_recordings(const struct aorta_page_recordings *page, 
     struct aorta_json json;
     aorta_json_begin(&json, &data, 0);
     write_data(page, &json);
-    aorta_status status = aorta_page_make(page->title, &data, out);
+    aorta_status status = make_page(page->title, &data, out);
     aorta_text_free(&data);
     return status;
 }

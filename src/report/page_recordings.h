@@ -102,10 +102,6 @@ uint32_t aorta_page_name(struct aorta_page_lanes *lanes, const char *first, cons
 /* Returns its place; SIZE_MAX, which takes no spans: no memory. */
 size_t aorta_page_lane_add(struct aorta_page_lanes *lanes, int rank, const char *label, bool derived);
 void aorta_page_span_add(struct aorta_page_lanes *lanes, size_t lane, struct aorta_page_span span);
-void aorta_page_step_add(struct aorta_page_lanes *lanes, int64_t start_ns, int64_t number);
-
-/* Leaves what lies between two times. */
-void aorta_page_lanes_cut(struct aorta_page_lanes *lanes, int64_t from_ns, int64_t to_ns);
 
 /* At most about `most` spans, neighbours of one kind joined where there are more; one JSON object, which has failed
  * where memory was exhausted. */

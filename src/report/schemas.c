@@ -56,7 +56,7 @@ void aorta_schema_put(struct aorta_json *json, const char *key, const char *text
     aorta_json_text(json, text);
 }
 
-void aorta_schema_object(struct aorta_json *json) {
+static void schema_object(struct aorta_json *json) {
     aorta_json_key_string(json, "type", "object");
     aorta_json_key_object(json, "properties");
 }
@@ -65,7 +65,7 @@ void aorta_schema_list(const char *key, struct aorta_json *json) {
     aorta_json_key_object(json, key);
     aorta_json_key_string(json, "type", "array");
     aorta_json_key_object(json, "items");
-    aorta_schema_object(json);
+    schema_object(json);
 }
 
 void aorta_schema_list_end(struct aorta_json *json) {
@@ -106,7 +106,7 @@ static void put_summary(struct aorta_json *json) {
     aorta_json_key_object(json, "labels");
     aorta_json_key_string(json, "type", "object");
     aorta_json_key_object(json, "additionalProperties");
-    aorta_schema_object(json);
+    schema_object(json);
     aorta_rows_schema(aorta_summary_rows, json);
     aorta_rows_schema_object("records", aorta_summary_records_rows, json);
     aorta_rows_schema_object("recording_cost", aorta_recording_rows, json);

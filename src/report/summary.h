@@ -95,17 +95,16 @@ void aorta_labelled_free(struct aorta_labelled *labelled);
 size_t aorta_measured_steps(const struct aorta_labelled *labelled, size_t rank, size_t *first);
 size_t aorta_measured_most(const struct aorta_labelled *labelled);
 
-/* Clocks of the ranks from the measured steps, and the note on them in the verdict. */
-AORTA_MUST_USE aorta_status aorta_labelled_clocks(struct aorta_labelled *labelled);
-
 enum { AORTA_SUMMARY_SCHEMA = 1 };
 
 /* A figure that each iteration has; NaN where it was not measured. */
 struct aorta_metric {
     const char *key, *unit;
     bool higher_is_better;
-    double (*get)(const struct aorta_run_step *step);
+    double (*get)(const struct aorta_run_step *step, size_t offset);
+    size_t offset; /* what `get` receives: a place in the step, or the number of a collective */
 };
+double aorta_metric_of(const struct aorta_metric *metric, const struct aorta_run_step *step);
 extern const struct aorta_metric aorta_metrics[]; /* ends with a NULL key */
 /* What equal steps reach in all the time that they take, waiting included: the harmonic mean. NaN: none is known. */
 double aorta_rate_mean(const double *samples, size_t count);
@@ -125,9 +124,6 @@ extern const struct aorta_row aorta_summary_rows[], aorta_summary_statistics_row
     aorta_summary_records_rows[];
 extern const struct aorta_result_table aorta_summary_coverage;
 
-/* For readers of the original Python toolkit's summary.json, the member "datasets", and in the comparison
- * the shares of compute that ran beside communication and their difference. */
-void aorta_summary_datasets(const struct aorta_labelled *runs, size_t count, struct aorta_json *json);
 void aorta_summary_ratios(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
                           struct aorta_json *json);
 

@@ -96,10 +96,5 @@ extern const struct aorta_result_table trace_table_by_sequence, trace_table_by_t
     trace_table_by_memory, trace_table_by_path, trace_table_by_arrival;
 
 extern const struct aorta_row trace_memory_peak_rows[]; /* of "memory_peak" */
-/* Key and value of it; nothing where there are no allocations. */
-void trace_memory_peak_json(const struct aorta_trace_rank *rank, const struct aorta_memory *memory,
-                            struct aorta_json *json);
-void trace_memory_peak_text(const struct aorta_trace_rank *rank, const struct aorta_memory *memory,
-                            struct aorta_text *out);
 
 #endif

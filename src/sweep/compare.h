@@ -44,9 +44,6 @@ void aorta_sweep_side_close(struct aorta_sweep_side *side);
 /* aorta train or hwq, not somebody's command. */
 bool aorta_sweep_is_ours(const char *target);
 
-/* Plan, trials and their folders from the runs below a folder; without their figures. */
-AORTA_MUST_USE aorta_status aorta_sweep_folder_open(const char *directory, struct aorta_sweep_side *side);
-
 enum { AORTA_SWEEP_MOST_SIDES = 8 };
 
 /* A point that all have measured, whole trials only. */
@@ -90,14 +87,17 @@ void aorta_sweep_comparison_free(struct aorta_sweep_comparison *comparison);
 /* The row of a figure at a point; point = count: over all points. */
 const struct aorta_compared *aorta_sweep_row(const struct aorta_sweep_comparison *comparison, size_t side, size_t point,
                                              size_t figure);
-/* The trials of a side's point that count, by their place: returns how many, at most `most`. */
-size_t aorta_sweep_trials_of(const struct aorta_sweep_side *side, const struct aorta_sweep_point *point, size_t *places,
-                             size_t most);
+/* The places of the trials of a side's point that count. The caller frees them; NULL: no memory. */
+size_t *aorta_sweep_trials_of(const struct aorta_sweep_side *side, const struct aorta_sweep_point *point,
+                              size_t *count);
 
 /* compare_text.c */
 void aorta_sweep_compare_text(const struct aorta_sweep_comparison *comparison, struct aorta_text *text);
 void aorta_sweep_compare_json(const struct aorta_sweep_comparison *comparison, struct aorta_text *text);
 extern const struct aorta_schema aorta_sweep_schema; /* of that JSON */
+
+/* compare_page.c */
+
 /* What the page shows of one side beside that, for each point: its median trial. Pages are linked as seen from the page
  * `html`. */
 void aorta_sweep_compare_part(const struct aorta_sweep_comparison *comparison, size_t side, const char *html,

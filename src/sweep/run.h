@@ -179,8 +179,4 @@ struct aorta_sweep_measured {
     char device[sizeof((struct aorta_trial *)0)->device];
 };
 
-/* Sets the figures that the file has; other figures stay unchanged. AORTA_IO, AORTA_FORMAT. */
-AORTA_MUST_USE aorta_status aorta_sweep_figures_read(const char *path, enum aorta_sweep_source source,
-                                                     struct aorta_sweep_measured *out);
-
 #endif
