@@ -1,5 +1,4 @@
 #include "hwq/limit.h"
-#include "base/array.h"
 #include "base/rows.h"
 #include "base/statistics.h"
 #include "hwq/graph.h"
@@ -29,21 +28,15 @@ aorta_status aorta_hwq_busy_add(struct aorta_hwq_busy *busy, const struct aorta_
         const struct aorta_span *span = &spans->items[i];
         if (span->kind == AORTA_SPAN_HOST) continue;
         busy->marked = busy->marked || span->marked;
-        AORTA_TRY(aorta_hwq_samples_add(&busy->kernel, (double)(span->end_ns - span->start_ns)));
+        aorta_hwq_samples_add(&busy->kernel, (double)(span->end_ns - span->start_ns), &busy->memory);
     }
     AORTA_TRY(aorta_spans_measure(spans->items, spans->count, &times));
-    if (times.span_ns > 0) AORTA_TRY(aorta_hwq_samples_add(&busy->idle, (double)times.idle_ns / (double)times.span_ns));
-    AORTA_TRY(aorta_hwq_samples_add(&busy->busy, (double)times.busy_ns));
-    AORTA_TRY(aorta_hwq_samples_add(&busy->host, (double)times.host_ns));
-    return aorta_hwq_samples_add(&busy->sum, (double)times.sum_ns);
-}
-
-void aorta_hwq_busy_free(struct aorta_hwq_busy *busy) {
-    aorta_hwq_samples_free(&busy->busy);
-    aorta_hwq_samples_free(&busy->host);
-    aorta_hwq_samples_free(&busy->sum);
-    aorta_hwq_samples_free(&busy->idle);
-    aorta_hwq_samples_free(&busy->kernel);
+    if (times.span_ns > 0)
+        aorta_hwq_samples_add(&busy->idle, (double)times.idle_ns / (double)times.span_ns, &busy->memory);
+    aorta_hwq_samples_add(&busy->busy, (double)times.busy_ns, &busy->memory);
+    aorta_hwq_samples_add(&busy->host, (double)times.host_ns, &busy->memory);
+    aorta_hwq_samples_add(&busy->sum, (double)times.sum_ns, &busy->memory);
+    return aorta_arena_check(&busy->memory, "samples");
 }
 
 /* ---- what limits ---- */
@@ -155,27 +148,15 @@ void aorta_hwq_limit_json(const struct aorta_hwq_result *result, struct aorta_js
     aorta_text_free(&text);
 }
 
-aorta_status aorta_hwq_samples_add(struct aorta_hwq_samples *samples, double value) {
-    AORTA_TRY(aorta_array_reserve(&samples->items, &samples->capacity, samples->count + 1, sizeof *samples->items,
-                                  "samples"));
+void aorta_hwq_samples_add(struct aorta_hwq_samples *samples, double value, struct aorta_arena *memory) {
+    double *items = aorta_arena_grow(memory, samples->items, samples->count, &samples->capacity, sizeof *items);
+    if (!items) return;
+    samples->items = items;
     samples->items[samples->count++] = value;
-    return NULL;
-}
-
-void aorta_hwq_samples_free(struct aorta_hwq_samples *samples) {
-    free(samples->items);
-    *samples = (struct aorta_hwq_samples){0};
 }
 
 double aorta_hwq_samples_median(const struct aorta_hwq_samples *samples) {
     return aorta_summarise(samples->items, samples->count).p50;
-}
-
-void aorta_hwq_gaps_free(struct aorta_hwq_gaps *gaps) {
-    aorta_hwq_samples_free(&gaps->inter);
-    aorta_hwq_samples_free(&gaps->intra);
-    aorta_hwq_samples_free(&gaps->host_inter);
-    aorta_hwq_samples_free(&gaps->host_intra);
 }
 
 /* ---- one iteration ---- */
@@ -201,8 +182,9 @@ static aorta_status add_gap(void *user, const struct aorta_span *before, const s
     const bool host = is_caused_by_host(iteration, before, after);
     struct aorta_hwq_samples *intra = host ? &gaps->host_intra : &gaps->intra;
     struct aorta_hwq_samples *inter = host ? &gaps->host_inter : &gaps->inter;
-    return aorta_hwq_samples_add(before->stream == after->stream ? intra : inter,
-                                 (double)(after->start_ns - before->end_ns));
+    aorta_hwq_samples_add(before->stream == after->stream ? intra : inter, (double)(after->start_ns - before->end_ns),
+                          &gaps->memory);
+    return NULL;
 }
 
 static void split_spans(struct iteration *iteration, const struct aorta_hwq_spans *spans) {
@@ -214,20 +196,16 @@ static void split_spans(struct iteration *iteration, const struct aorta_hwq_span
 }
 
 aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_spans *spans) {
+    struct aorta_arena scratch = {0};
     struct iteration iteration = {.gaps = gaps};
-    iteration.work = malloc((spans->count + 1) * sizeof *iteration.work);
-    iteration.call_ends = malloc((spans->count + 1) * sizeof *iteration.call_ends);
-    aorta_status status = NULL;
-    if (!iteration.work || !iteration.call_ends)
-        status = AORTA_ERROR(AORTA_MEMORY, "no host memory for the gaps of %zu kernels", spans->count);
-    if (!status) {
-        split_spans(&iteration, spans);
-        status = aorta_gaps_on_streams(iteration.work, iteration.work_count, add_gap, &iteration);
-    }
+    iteration.work = aorta_arena_raw(&scratch, spans->count * sizeof *iteration.work);
+    iteration.call_ends = aorta_arena_raw(&scratch, spans->count * sizeof *iteration.call_ends);
+    aorta_status status = aorta_arena_check(&scratch, "the gaps of kernels");
+    if (!status) split_spans(&iteration, spans);
+    if (!status) status = aorta_gaps_on_streams(iteration.work, iteration.work_count, add_gap, &iteration);
     if (!status) status = aorta_gaps_between_streams(iteration.work, iteration.work_count, add_gap, &iteration);
-    free(iteration.work);
-    free(iteration.call_ends);
-    return status;
+    aorta_arena_free(&scratch);
+    return status ? status : aorta_arena_check(&gaps->memory, "samples");
 }
 
 /* ---- the probe ----
@@ -241,6 +219,7 @@ struct probe {
     const enum aorta_priority *priorities;
     int stream_count;
     struct aorta_hwq_stamps_file *file; /* may be NULL */
+    struct aorta_arena memory;          /* of the samples */
     struct aorta_hwq_samples intra, inter, same, across;
     struct aorta_hwq_samples pairs[AORTA_HWQ_MAX_STREAMS]; /* by the second stream */
 };
@@ -262,12 +241,12 @@ static void build(struct hwq_graph *g) {
 }
 
 /* A switch to stream `to` from the previous stream. */
-static aorta_status add_switch(struct probe *probe, int to, double gap) {
+static void add_switch(struct probe *probe, int to, double gap) {
     const int from = (to + probe->stream_count - 1) % probe->stream_count;
     const bool same = probe->priorities[from] == probe->priorities[to];
-    AORTA_TRY(aorta_hwq_samples_add(same ? &probe->same : &probe->across, gap));
-    AORTA_TRY(aorta_hwq_samples_add(&probe->pairs[to], gap));
-    return aorta_hwq_samples_add(&probe->inter, gap);
+    aorta_hwq_samples_add(same ? &probe->same : &probe->across, gap, &probe->memory);
+    aorta_hwq_samples_add(&probe->pairs[to], gap, &probe->memory);
+    aorta_hwq_samples_add(&probe->inter, gap, &probe->memory);
 }
 
 /* Spans are in the order of launches. */
@@ -278,11 +257,10 @@ static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
     if (probe->file) AORTA_TRY(aorta_hwq_stamps_file_add(probe->file, AORTA_HWQ_STAMPS_PROBE, spans));
     for (size_t i = 1; i < 2 * LINKS; i++) {
         const double gap = (double)(spans->items[i].start_ns - spans->items[i - 1].end_ns);
-        if (i == LINKS) continue; /* the gap between the two parts belongs to neither */
-        AORTA_TRY(i < LINKS ? aorta_hwq_samples_add(&probe->intra, gap)
-                            : add_switch(probe, spans->items[i].stream, gap));
+        if (i < LINKS) aorta_hwq_samples_add(&probe->intra, gap, &probe->memory);
+        if (i > LINKS) add_switch(probe, spans->items[i].stream, gap); /* i == LINKS: between the two parts */
     }
-    return NULL;
+    return aorta_arena_check(&probe->memory, "samples");
 }
 
 static aorta_status measure(struct aorta_hwq *hwq, struct probe *probe) {
@@ -317,14 +295,6 @@ static struct aorta_hwq_probe medians(const struct probe *probe) {
     return found;
 }
 
-static void free_samples(struct probe *probe) {
-    aorta_hwq_samples_free(&probe->intra);
-    aorta_hwq_samples_free(&probe->inter);
-    aorta_hwq_samples_free(&probe->same);
-    aorta_hwq_samples_free(&probe->across);
-    for (int s = 0; s < AORTA_HWQ_MAX_STREAMS; s++) aorta_hwq_samples_free(&probe->pairs[s]);
-}
-
 aorta_status aorta_hwq_probe_run(struct aorta_hwq *given, const enum aorta_priority *priorities,
                                  struct aorta_hwq_stamps_file *file, struct aorta_hwq_probe *found) {
     struct aorta_hwq hwq = *given; /* with its own objects, which end with the probe */
@@ -345,7 +315,7 @@ aorta_status aorta_hwq_probe_run(struct aorta_hwq *given, const enum aorta_prior
     *found = medians(&probe);
     aorta_hwq_objects_destroy(&hwq);
     aorta_stream_destroy(second);
-    free_samples(&probe);
+    aorta_arena_free(&probe.memory);
     return aorta_annotate(status, "the overhead of a switch to another stream");
 }
 
