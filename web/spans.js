@@ -3,7 +3,7 @@ import { kinds } from "./theme.js";
 
 export const KIND_BITS = 16;
 
-// As src/report/page_lanes.c packs them: seven bits a byte, in base64.
+// As src/report/page_timeline.c packs them: seven bits a byte, in base64.
 function decode(text, count) {
   const letters = atob(text), bytes = new Uint8Array(letters.length), start = new Float64Array(count), end = new Float64Array(count);
   const name = new Uint32Array(count), kind = new Uint8Array(count), latest = new Float64Array(count);

@@ -1,7 +1,7 @@
 // Light and dark, and colours that all eyes can distinguish (Okabe and Ito, 2008).
 export const palette = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c7a00", "#7f7f7f"];
 
-// By the numbers of enum aorta_page_kind (src/report/page_lanes.h).
+// By the numbers of enum aorta_page_kind (src/report/page_recordings.h).
 export const kinds = [
   ["compute", "#0072b2"], ["all-gather", "#009e73"], ["reduce-scatter", "#e69f00"], ["all-reduce", "#d55e00"],
   ["other collective", "#cc79a7"], ["copy", "#7f7f7f"], ["fill", "#a9a9a9"], ["exposed", "#f0b090"],

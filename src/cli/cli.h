@@ -2,8 +2,10 @@
 #ifndef AORTA_CLI_CLI_H
 #define AORTA_CLI_CLI_H
 
+#include "base/log.h"
 #include "base/text.h"
 #include "config/option.h"
+#include "device/device.h"
 #include "report/page.h"
 #include "report/verdict_text.h"
 #include "trace/kernel_names.h"
@@ -71,7 +73,7 @@ void aorta_cli_outlive_readers(void);
 /* Makes sure that the output was written: a full disk behind `aorta info --json > file` is AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_cli_finish_output(void);
 
-/* A command that consists of commands (group.c): `aorta` itself, `aorta trace`. */
+/* A command that consists of commands: `aorta` itself, `aorta trace`. */
 struct aorta_command_group {
     const char *name;                     /* as typed: "aorta trace" */
     const char *about;                    /* one paragraph */
@@ -84,10 +86,6 @@ AORTA_MUST_USE aorta_status aorta_cli_group_find(const struct aorta_command_grou
 void aorta_cli_group_usage(const struct aorta_command_group *group, FILE *stream);
 /* Runs the command that argv[1] names; --help prints the usage. */
 AORTA_MUST_USE aorta_status aorta_cli_group_run(const struct aorta_command_group *group, int argc, char **argv);
-
-/* Under torchrun on a machine without GPUs a command with collectives starts again under MPI: rank 0 does not return,
- * other ranks have nothing left to do (*done). (torchrun.c) */
-AORTA_MUST_USE aorta_status aorta_cli_under_torchrun(int argc, char **argv, bool *done);
 
 /* Path of this program. AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_cli_self(char path[PATH_MAX]);
@@ -128,10 +126,10 @@ AORTA_MUST_USE aorta_status aorta_cli_parse(const struct aorta_cli_syntax *synta
 void aorta_cli_free(struct aorta_cli_line *line);
 /* How results are printed to the stream: its width, and color where --color, NO_COLOR and TERM allow it. (print.c) */
 struct aorta_verdict_style aorta_cli_style(const struct aorta_cli_line *line, FILE *stream);
-/* Whether the word is --help, -h or another form of it (help_forms.h): of commands that look at a word first. */
+/* Whether the word is --help, -h or another form of it: of commands that look at a word first. */
 bool aorta_cli_asks_for_help(const char *word);
 /* What most commands are: parses, calls `run` unless --help was asked for, and frees the line. `values` is that of
- * aorta_cli_parse. (group.c) */
+ * aorta_cli_parse. */
 AORTA_MUST_USE aorta_status aorta_cli_command(const struct aorta_cli_syntax *syntax, int argc, char **argv,
                                               void *values,
                                               aorta_status (*run)(const struct aorta_cli_line *line, void *values));
@@ -179,5 +177,30 @@ AORTA_MUST_USE aorta_status aorta_cli_comm_patterns(const struct aorta_string_li
 
 /* What --help prints: usage, about, the options with their defaults. */
 void aorta_cli_help_text(const struct aorta_cli_syntax *syntax, struct aorta_text *text);
+
+/* --device, as several commands have it. */
+
+/* What the help says about it. */
+#define AORTA_CLI_DEVICE_HELP "auto (a GPU if there is one), cpu, cuda, cuda:1, hip:0, or the number of a GPU"
+
+/* Opens what the words name: "auto", "cpu", "cuda", "hip", a kind with ":" and an index, or an index alone, which is
+ * that of a GPU, and of the CPU device where there is no GPU. Without an index each rank of a host (local_rank) takes
+ * its own, and the log warns where ranks share one. AORTA_USAGE for words that mean nothing, and for a device that is
+ * not there. */
+AORTA_MUST_USE aorta_status aorta_cli_open_device(const char *words, int local_rank, const struct aorta_log *log,
+                                                  struct aorta_device **device);
+
+/* Forms of --help: a page of man(7), and words for shells (`aorta help --man COMMAND`, `aorta help --words COMMAND`).
+ * A command prints its own rows: its reader takes --help=man and --help=words for --help. */
+
+extern const struct aorta_option aorta_cli_help_option; /* the row of --help itself */
+/* The word for the option's value in a usage; NULL: it takes none. */
+const char *aorta_cli_argument_name(const struct aorta_option *option);
+
+void aorta_cli_manual(const struct aorta_cli_syntax *syntax, struct aorta_text *text);
+void aorta_cli_group_manual(const struct aorta_command_group *group, struct aorta_text *text);
+/* A word a line, a tab, what it means: long options of a command, commands of a group. */
+void aorta_cli_words(const struct aorta_cli_syntax *syntax, struct aorta_text *text);
+void aorta_cli_group_words(const struct aorta_command_group *group, struct aorta_text *text);
 
 #endif

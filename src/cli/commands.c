@@ -2,17 +2,67 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/hwq.h"
+#include "device/gpu.h"
 #include "device/inventory.h"
 #include "job/launch.h"
+#include "job/ranks.h"
+#include "measure/tracer.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+/* Under torchrun on a machine without GPUs: collectives on host memory need MPI, which torchrun does not start. Rank 0
+ * becomes `aorta launch` with the same command, and the other processes end well. */
+static bool communicates(const char *command) {
+    return strcmp(command, "train") == 0 || strcmp(command, "hwq") == 0;
+}
+
+static aorta_status become_launch(int ranks, int argc, char **argv) {
+    char self[PATH_MAX], number[16];
+    char launch[] = "launch", n[] = "-n", dashes[] = "--";
+    AORTA_TRY(aorta_cli_self(self));
+    char **command = calloc((size_t)argc + 6, sizeof *command);
+    if (!command) return AORTA_ERROR(AORTA_MEMORY, "no memory for a command");
+    snprintf(number, sizeof number, "%d", ranks);
+    char *const first[] = {self, launch, n, number, dashes, self};
+    memcpy(command, first, sizeof first);
+    memcpy(command + 6, argv + 1, (size_t)argc * sizeof *command); /* with the NULL at the end */
+    fprintf(
+        stderr,
+        "note: torchrun starts no MPI, which collectives on the CPU device need: its rank 0 starts the %d ranks again "
+        "through aorta launch, the other ranks end\n",
+        ranks);
+    execv(self, command);
+    aorta_status status = AORTA_ERROR(AORTA_IO, "%s: %s", self, strerror(errno));
+    free(command);
+    return status;
+}
+
+static aorta_status under_torchrun(int argc, char **argv, bool *done) {
+    struct aorta_ranks ranks;
+    enum aorta_device_kind kind;
+    int count;
+    *done = false;
+    if (!getenv("TORCHELASTIC_RUN_ID") || !communicates(argv[1])) return NULL;
+    AORTA_TRY(aorta_ranks_detect(&ranks));
+    if (ranks.mpi || ranks.world_size == 1 || ranks.local_world_size != ranks.world_size) return NULL;
+    aorta_tracer_prepare(); /* looking for devices begins HIP */
+    AORTA_TRY(aorta_device_best_kind(&kind, &count));
+    if (kind != AORTA_DEVICE_CPU) return NULL;
+    *done = true;
+    return ranks.rank == 0 ? become_launch(ranks.world_size, argc, argv) : NULL;
+}
 
 static const struct aorta_command commands[] = {
     {"info", "shows devices, libraries and environment; what is missing and how to get it", .run = aorta_cli_info},
@@ -105,7 +155,7 @@ int aorta_cli_run(int argc, char **argv) {
         return aorta_code_exit(AORTA_USAGE);
     }
     bool done;
-    aorta_status status = aorta_cli_under_torchrun(argc, argv, &done);
+    aorta_status status = under_torchrun(argc, argv, &done);
     if (!status && !done) status = dispatch(argc, argv);
     status = aorta_status_join(status, aorta_cli_finish_output());
     if (!status) return 0;
@@ -113,4 +163,142 @@ int aorta_cli_run(int argc, char **argv) {
     int exit_code = aorta_code_exit(aorta_status_code(status));
     aorta_status_free(status);
     return exit_code;
+}
+
+/* Commands that consist of commands: `aorta` itself, `aorta trace`. */
+void aorta_cli_group_usage(const struct aorta_command_group *group, FILE *stream) {
+    int width = 8;
+    for (const struct aorta_command *command = group->commands; command->name; command++)
+        if ((int)strlen(command->name) > width) width = (int)strlen(command->name);
+    fprintf(stream, "Usage: %s COMMAND [OPTIONS]\n\n%s\n\nCommands:\n", group->name, group->about);
+    for (const struct aorta_command *command = group->commands; command->name; command++)
+        fprintf(stream, "  %-*s %s\n", width, command->name, command->summary);
+    fprintf(stream, "\n%s COMMAND --help shows a command's options%s", group->name,
+            group->footer ? group->footer : ".\n");
+}
+
+/* The command of a group within this one that has the name: "aorta trace analyze" for `aorta analyze`. */
+static const struct aorta_command_group *group_with(const struct aorta_command_group *group, const char *name) {
+    for (const struct aorta_command *command = group->commands; command->name; command++)
+        for (const struct aorta_command *inner = command->group ? command->group->commands : NULL; inner && inner->name;
+             inner++)
+            if (strcmp(inner->name, name) == 0) return command->group;
+    return NULL;
+}
+
+static bool is_file(const char *name) {
+    return access(name, F_OK) == 0 || strchr(name, '/') || strchr(name, '.');
+}
+
+static aorta_status unknown_command(const struct aorta_command_group *group, const char *name) {
+    const char *names[16];
+    size_t count = 0;
+    for (const struct aorta_command *command = group->commands; command->name && count < 16; command++)
+        names[count++] = command->name;
+    const char *nearest = aorta_nearest(name, names, count);
+    const char *what = name[0] == '-' ? "option" : "command";
+    const struct aorta_command_group *within = group_with(group, name);
+    if (within)
+        return AORTA_ERROR(AORTA_USAGE, "unknown command \"%s\"; did you mean \"%s %s\"?", name, within->name, name);
+    if (group == &aorta_cli_trace && is_file(name))
+        return AORTA_ERROR(AORTA_USAGE, "%s is no command of %s; did you mean \"%s analyze %s\"?", name, group->name,
+                           group->name, name);
+    if (nearest)
+        return AORTA_ERROR(AORTA_USAGE, "unknown %s \"%s\"; did you mean \"%s %s\"?", what, name, group->name, nearest);
+    return AORTA_ERROR(AORTA_USAGE, "unknown %s \"%s\"; %s --help lists the commands", what, name, group->name);
+}
+
+aorta_status aorta_cli_command(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,
+                               aorta_status (*run)(const struct aorta_cli_line *line, void *values)) {
+    struct aorta_cli_line line;
+    AORTA_TRY(aorta_cli_parse(syntax, argc, argv, values, &line));
+    aorta_status status = line.help ? NULL : run(&line, values);
+    aorta_cli_free(&line);
+    return status;
+}
+
+aorta_status aorta_cli_group_find(const struct aorta_command_group *group, const char *name,
+                                  const struct aorta_command **command) {
+    const struct aorta_command *at = group->commands;
+    while (at->name && strcmp(at->name, name) != 0) at++;
+    *command = at->name ? at : NULL;
+    return *command ? NULL : unknown_command(group, name);
+}
+
+aorta_status aorta_cli_group_run(const struct aorta_command_group *group, int argc, char **argv) {
+    if (argc < 2) return AORTA_ERROR(AORTA_USAGE, "%s needs a command; %s --help lists them", group->name, group->name);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        aorta_cli_group_usage(group, stdout);
+        return NULL;
+    }
+    const struct aorta_command *command;
+    aorta_status unknown = aorta_cli_group_find(group, argv[1], &command);
+    if (!command) return unknown;
+    if (command->group) return aorta_cli_group_run(command->group, argc - 1, argv + 1);
+    return command->run(argc - 1, argv + 1);
+}
+
+static const struct aorta_command trace_commands[] = {
+    {"analyze", "says what limits a recorded program", .run = aorta_cli_trace_analyze},
+    {"compare", "says what changed between recordings, and whether it is noise", .run = aorta_cli_trace_compare},
+    {"merge", "makes one trace of many ranks, on one clock, for Perfetto", .run = aorta_cli_trace_merge},
+    {"run", "records an unmodified program and analyzes the recording", .run = aorta_cli_trace_run},
+    {"watch", "evaluates the windows of `trace run --into` while the program runs", .run = aorta_cli_trace_watch},
+    {0},
+};
+
+const struct aorta_command_group aorta_cli_trace = {
+    .name = "aorta trace",
+    .about = "Records programs and analyzes traces of PyTorch, JAX, rocprofv3, Nsight Systems and AORTA.",
+    .commands = trace_commands,
+};
+
+aorta_status aorta_cli_comm_patterns(const struct aorta_string_list *list, struct aorta_kernel_patterns **patterns) {
+    for (size_t i = 0; i < list->count; i++)
+        AORTA_TRY(aorta_annotate(aorta_kernel_patterns_add(patterns, list->items[i]), "--comm-pattern"));
+    return NULL;
+}
+
+static const struct aorta_command hwq_commands[] = {
+    {"list", "lists the workloads and their numbers of streams", .run = aorta_cli_hwq_list},
+    {"info", "describes a workload and its options; without one: the environment", .run = aorta_cli_hwq_info},
+    {"run", "runs a workload, measures it and explains the figures", .run = aorta_cli_hwq_run, .named = true},
+    {"sweep", "runs a workload on several numbers of streams: how it scales", .run = aorta_cli_hwq_sweep,
+     .named = true},
+    {"run-priority", "runs all workloads of a group: P0, P1, P2, P3 or all", .run = aorta_cli_hwq_run_priority},
+    {"compare", "compares results, with confidence intervals; exit code 1 for a regression",
+     .run = aorta_cli_hwq_compare},
+    {"map", "finds which streams share a hardware queue", .run = aorta_cli_hwq_map},
+    {"profile", "records which hardware queues a workload uses", .run = aorta_cli_hwq_profile},
+    {0},
+};
+
+const struct aorta_command_group aorta_cli_hwq = {
+    .name = "aorta hwq",
+    .about = "Measures how the hardware runs streams: queues, switches, and which work delays which.",
+    .commands = hwq_commands,
+};
+
+/* How commands that read recordings take memory. */
+/* Where the kernel has pages of 2 MiB for who asks for them (transparent_hugepage is madvise), the place from `from` on
+ * gets these. */
+static void ask_for_huge_pages(uintptr_t from, uintptr_t end) {
+    const uintptr_t page = (uintptr_t)2 << 20, first = (from + page - 1) / page * page;
+    if (first < end) (void)!madvise((void *)first, end - first, MADV_HUGEPAGE);
+}
+
+/* Stages of an analysis take and give back hundreds of arrays of megabytes. By itself glibc returns each to the kernel,
+ * or has a heap for every thread; on a virtual machine the page faults of new ones took more time than the analysis.
+ * Place that is not touched takes no memory. */
+void aorta_cli_one_heap(void) {
+    enum { PLACE = 1 << 30, FIRST = 1 << 20, LARGEST = 32 << 20, NEVER = -1 };
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_MMAP_THRESHOLD, LARGEST); /* that glibc takes */
+    mallopt(M_TRIM_THRESHOLD, NEVER);
+    mallopt(M_TOP_PAD, PLACE);
+    void *first = malloc(FIRST);
+    const uintptr_t from = (uintptr_t)first, end = (uintptr_t)sbrk(0);
+    if (from < end && end - from <= (uintptr_t)PLACE + 2 * FIRST) ask_for_huge_pages(from, end);
+    free(first);
+    mallopt(M_TOP_PAD, FIRST);
 }

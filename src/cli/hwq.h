@@ -3,6 +3,7 @@
 #define AORTA_CLI_HWQ_H
 
 #include "cli/cli.h"
+#include "hwq/run.h"
 
 aorta_status aorta_cli_hwq_compare(int argc, char **argv);
 aorta_status aorta_cli_hwq_list(int argc, char **argv);
@@ -12,5 +13,77 @@ aorta_status aorta_cli_hwq_sweep(int argc, char **argv);
 aorta_status aorta_cli_hwq_run_priority(int argc, char **argv);
 aorta_status aorta_cli_hwq_map(int argc, char **argv);
 aorta_status aorta_cli_hwq_profile(int argc, char **argv);
+
+/* What the commands that run workloads share: their options, and the device and ranks they run on. */
+
+enum { HWQ_MOST_OWN = 32 };
+
+struct hwq_values {
+    struct aorta_int_list streams; /* items NULL: as many as are recommended */
+    struct aorta_string_list set;  /* run-priority: "WORKLOAD.OPTION=VALUE" */
+    int64_t iterations, warmup, seed;
+    int sync;
+    bool graph, gate, verify, quiet, profile, full_size;
+    const char *output, *html, *csv, *stamps, *device, *backend, *profile_dir;
+    double timeout_s;
+    _Alignas(16) unsigned char own[AORTA_HWQ_OPTION_BYTES]; /* the workload's */
+    bool own_given[HWQ_MOST_OWN];                           /* of its options: on the command line */
+};
+
+struct hwq_session {
+    struct aorta_device *device;
+    struct aorta_ranks ranks;
+    struct aorta_comm *world; /* opened when the first workload wants it */
+    struct aorta_log log;
+    double timeout_s;           /* how long ranks wait for each other */
+    struct aorta_text *table;   /* of run-priority, a row for each workload; else NULL */
+    struct aorta_text *results; /* of run-priority, for the page */
+    struct aorta_hwq_csv *csv;  /* of run-priority, for --csv */
+    aorta_status unprinted;     /* of run-priority: why something could not be printed; the run goes on */
+    bool brief;                 /* no report of each run: a table of all follows */
+    struct aorta_text reports;  /* of runs, to be printed when their results are written; hwq_session_print */
+};
+
+/* The names of workloads, for the completion of shells. */
+void hwq_workload_names(struct aorta_text *text);
+
+/* Reads the words after the workload's name or the group. `workload` NULL: without options of its own; `many`: the
+ * command runs several workloads, whose options come with --set. Free *line. */
+AORTA_MUST_USE aorta_status hwq_values_parse(const char *command, const char *about,
+                                             const struct aorta_hwq_workload *workload, bool many, int argc,
+                                             char **argv, struct hwq_values *values, struct aorta_cli_line *line);
+/* AORTA_USAGE: --streams has too many numbers, or none. */
+AORTA_MUST_USE aorta_status hwq_check_streams(const struct hwq_values *values);
+/* Before anything runs: AORTA_USAGE for options that contradict each other or the command ("run", "sweep",
+ * "run-priority"), AORTA_CONFIG for files that cannot be written; creates the directories of files. `what` runs;
+ * `collectives`: it has any. */
+AORTA_MUST_USE aorta_status hwq_check(const struct hwq_values *values, const char *command, const char *what,
+                                      bool collectives);
+/* On the CPU device, without --full-size: sizes of the workload that the user did not choose become those that end in
+ * seconds there, and the log says so. */
+AORTA_MUST_USE aorta_status hwq_values_fit(const struct hwq_session *session, const struct aorta_hwq_workload *workload,
+                                           struct hwq_values *values, struct aorta_arena *arena);
+/* The workload's options: their defaults, fitted to the device, then --set. */
+AORTA_MUST_USE aorta_status hwq_values_default(const struct hwq_session *session,
+                                               const struct aorta_hwq_workload *workload, struct hwq_values *values,
+                                               struct aorta_arena *arena);
+AORTA_MUST_USE aorta_status hwq_session_open(const struct hwq_values *values, struct hwq_session *session);
+/* After a failure of one of several ranks, which other ranks may wait for in a collective: prints its message, ends
+ * every rank with its exit code, and does not return. */
+void hwq_session_close(struct hwq_session *session, aorta_status failure);
+/* Runs one workload on `streams` streams (0: recommended), and adds its report to session->reports unless quiet or
+ * brief. Free *result in
+ * any case. AORTA_DEVICE when a verification failed. */
+AORTA_MUST_USE aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *values,
+                                        const struct aorta_hwq_workload *workload, int64_t streams,
+                                        struct aorta_hwq_result *result);
+/* Prints the reports so far. Files are written first: the reader of the standard output may end, or its disk be
+ * full. */
+AORTA_MUST_USE aorta_status hwq_session_print(struct hwq_session *session);
+/* Writes the trace file of --profile below --profile-dir, in its folder `name` (NULL: there itself), and prints its
+ * path. After all measurements. Every rank calls it. AORTA_DEVICE when nothing could be recorded. */
+AORTA_MUST_USE aorta_status hwq_record_one(struct hwq_session *session, const struct hwq_values *values,
+                                           const struct aorta_hwq_workload *workload, int64_t streams,
+                                           const char *name);
 
 #endif

@@ -1,7 +1,7 @@
 /* aorta hwq map: which streams share a hardware queue. */
 #include "base/files.h"
 #include "base/log.h"
-#include "cli/device_option.h"
+#include "cli/cli.h"
 #include "cli/hwq.h"
 #include "device/gpu.h"
 #include "hwq/map.h"

@@ -3,7 +3,6 @@
 #include "base/files.h"
 #include "base/sort.h"
 #include "cli/hwq.h"
-#include "cli/hwq_workload.h"
 #include "hwq/run.h"
 #include "report/page.h"
 

@@ -2,7 +2,6 @@
 #include "base/files.h"
 #include "base/sort.h"
 #include "cli/hwq.h"
-#include "cli/hwq_workload.h"
 #include "config/config.h"
 #include "device/inventory.h"
 #include "hwq/run.h"

@@ -1,6 +1,6 @@
-#include "cli/hwq_workload.h"
 #include "base/files.h"
 #include "base/progress.h"
+#include "cli/hwq.h"
 #include "device/gpu.h"
 #include "measure/tracer.h"
 #include "report/page.h"

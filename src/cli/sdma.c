@@ -2,7 +2,6 @@
 #include "hwq/sdma.h"
 #include "base/log.h"
 #include "cli/cli.h"
-#include "cli/device_option.h"
 #include "device/gpu.h"
 #include "report/page.h"
 

@@ -1,4 +1,5 @@
 /* aorta sweep: trials of train, hwq or any command over the values of knobs. */
+#include "sweep/sweep.h"
 #include "base/directory_lock.h"
 #include "base/files.h"
 #include "cli/cli.h"
@@ -8,7 +9,6 @@
 #include "report/page.h"
 #include "sparse/options.h"
 #include "sweep/compare.h"
-#include "sweep/suggest.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,15 @@
 #include "hwq/limit.h"
 #include "base/rows.h"
+#include "base/statistics.h"
+#include "hwq/graph.h"
+#include "hwq/iterations.h"
+#include "hwq/kernels/kernels.h"
+#include "hwq/objects.h"
+#include "hwq/result.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* From these shares of an iteration on, queueing or the kernels limit. */
 static const double by_queueing = 0.9, by_kernels = 0.7;
@@ -20,21 +28,15 @@ aorta_status aorta_hwq_busy_add(struct aorta_hwq_busy *busy, const struct aorta_
         const struct aorta_span *span = &spans->items[i];
         if (span->kind == AORTA_SPAN_HOST) continue;
         busy->marked = busy->marked || span->marked;
-        AORTA_TRY(aorta_hwq_samples_add(&busy->kernel, (double)(span->end_ns - span->start_ns)));
+        aorta_hwq_samples_add(&busy->kernel, (double)(span->end_ns - span->start_ns), &busy->memory);
     }
     AORTA_TRY(aorta_spans_measure(spans->items, spans->count, &times));
-    if (times.span_ns > 0) AORTA_TRY(aorta_hwq_samples_add(&busy->idle, (double)times.idle_ns / (double)times.span_ns));
-    AORTA_TRY(aorta_hwq_samples_add(&busy->busy, (double)times.busy_ns));
-    AORTA_TRY(aorta_hwq_samples_add(&busy->host, (double)times.host_ns));
-    return aorta_hwq_samples_add(&busy->sum, (double)times.sum_ns);
-}
-
-void aorta_hwq_busy_free(struct aorta_hwq_busy *busy) {
-    aorta_hwq_samples_free(&busy->busy);
-    aorta_hwq_samples_free(&busy->host);
-    aorta_hwq_samples_free(&busy->sum);
-    aorta_hwq_samples_free(&busy->idle);
-    aorta_hwq_samples_free(&busy->kernel);
+    if (times.span_ns > 0)
+        aorta_hwq_samples_add(&busy->idle, (double)times.idle_ns / (double)times.span_ns, &busy->memory);
+    aorta_hwq_samples_add(&busy->busy, (double)times.busy_ns, &busy->memory);
+    aorta_hwq_samples_add(&busy->host, (double)times.host_ns, &busy->memory);
+    aorta_hwq_samples_add(&busy->sum, (double)times.sum_ns, &busy->memory);
+    return aorta_arena_check(&busy->memory, "samples");
 }
 
 /* ---- what limits ---- */
@@ -143,5 +145,345 @@ void aorta_hwq_limit_json(const struct aorta_hwq_result *result, struct aorta_js
     aorta_json_key_string(json, "text", text.data);
     aorta_rows_json(aorta_hwq_limit_rows, &result->limit, 0, json);
     aorta_json_object_end(json);
+    aorta_text_free(&text);
+}
+
+void aorta_hwq_samples_add(struct aorta_hwq_samples *samples, double value, struct aorta_arena *memory) {
+    double *items = aorta_arena_grow(memory, samples->items, samples->count, &samples->capacity, sizeof *items);
+    if (!items) return;
+    samples->items = items;
+    samples->items[samples->count++] = value;
+}
+
+double aorta_hwq_samples_median(const struct aorta_hwq_samples *samples) {
+    return aorta_summarise(samples->items, samples->count).p50;
+}
+
+/* ---- one iteration ---- */
+
+struct iteration {
+    struct aorta_hwq_gaps *gaps;
+    struct aorta_span *work; /* without calls of the host */
+    int64_t *call_ends;
+    size_t work_count, call_count;
+};
+
+static bool is_caused_by_host(const struct iteration *iteration, const struct aorta_span *before,
+                              const struct aorta_span *after) {
+    if (after->launch_ns > before->end_ns) return true;
+    for (size_t i = 0; i < iteration->call_count; i++)
+        if (iteration->call_ends[i] > before->end_ns && iteration->call_ends[i] <= after->start_ns) return true;
+    return false;
+}
+
+static aorta_status add_gap(void *user, const struct aorta_span *before, const struct aorta_span *after) {
+    const struct iteration *iteration = user;
+    struct aorta_hwq_gaps *gaps = iteration->gaps;
+    const bool host = is_caused_by_host(iteration, before, after);
+    struct aorta_hwq_samples *intra = host ? &gaps->host_intra : &gaps->intra;
+    struct aorta_hwq_samples *inter = host ? &gaps->host_inter : &gaps->inter;
+    aorta_hwq_samples_add(before->stream == after->stream ? intra : inter, (double)(after->start_ns - before->end_ns),
+                          &gaps->memory);
+    return NULL;
+}
+
+static void split_spans(struct iteration *iteration, const struct aorta_hwq_spans *spans) {
+    for (size_t i = 0; i < spans->count; i++)
+        if (spans->items[i].kind == AORTA_SPAN_HOST)
+            iteration->call_ends[iteration->call_count++] = spans->items[i].end_ns;
+        else
+            iteration->work[iteration->work_count++] = spans->items[i];
+}
+
+aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_spans *spans) {
+    struct aorta_arena scratch = {0};
+    struct iteration iteration = {.gaps = gaps};
+    iteration.work = aorta_arena_raw(&scratch, spans->count * sizeof *iteration.work);
+    iteration.call_ends = aorta_arena_raw(&scratch, spans->count * sizeof *iteration.call_ends);
+    aorta_status status = aorta_arena_check(&scratch, "the gaps of kernels");
+    if (!status) split_spans(&iteration, spans);
+    if (!status) status = aorta_gaps_on_streams(iteration.work, iteration.work_count, add_gap, &iteration);
+    if (!status) status = aorta_gaps_between_streams(iteration.work, iteration.work_count, add_gap, &iteration);
+    aorta_arena_free(&scratch);
+    return status ? status : aorta_arena_check(&gaps->memory, "samples");
+}
+
+/* ---- the probe ----
+ * Tiny kernels in a row on one stream, then a chain in which each kernel waits by an event for the
+ * previous one on the previous stream. Both run after a gate. The difference of their gaps is the overhead of a switch.
+ */
+
+enum { LINKS = 64, ROUNDS = 8, ELEMENTS = 256 };
+
+struct probe {
+    const enum aorta_priority *priorities;
+    int stream_count;
+    struct aorta_hwq_stamps_file *file; /* may be NULL */
+    struct aorta_arena memory;          /* of the samples */
+    struct aorta_hwq_samples intra, inter, same, across;
+    struct aorta_hwq_samples pairs[AORTA_HWQ_MAX_STREAMS]; /* by the second stream */
+};
+
+static const struct hwq_kind link_kind = {.name = "aorta_hwq_multiply_add", .span = AORTA_SPAN_KERNEL};
+
+/* Each kernel reads the result of the previous one, and so waits for it. */
+static void add_link(struct hwq_graph *g, int stream, struct hwq_tensor values) {
+    float *x = hwq_floats(values);
+    const struct aorta_hwq_multiply_add args = {.x = x, .y = x, .count = ELEMENTS, .factor = 0.5f, .addend = 1.0f};
+    const struct hwq_operation o = {.kind = &link_kind, .stream = stream, .in = {values}, .out = {values}};
+    hwq_append_kernel(g, &o, &aorta_hwq_kernel_multiply_add, &args, sizeof args);
+}
+
+static void build(struct hwq_graph *g) {
+    const struct hwq_tensor values = hwq_constant(g, AORTA_F32, 1, ELEMENTS, NULL, "the probe's values");
+    for (int i = 0; i < LINKS; i++) add_link(g, 0, values);
+    for (int i = 1; i <= LINKS; i++) add_link(g, i % g->hwq->stream_count, values);
+}
+
+/* A switch to stream `to` from the previous stream. */
+static void add_switch(struct probe *probe, int to, double gap) {
+    const int from = (to + probe->stream_count - 1) % probe->stream_count;
+    const bool same = probe->priorities[from] == probe->priorities[to];
+    aorta_hwq_samples_add(same ? &probe->same : &probe->across, gap, &probe->memory);
+    aorta_hwq_samples_add(&probe->pairs[to], gap, &probe->memory);
+    aorta_hwq_samples_add(&probe->inter, gap, &probe->memory);
+}
+
+/* Spans are in the order of launches. */
+static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
+    struct probe *probe = user;
+    if (spans->unstamped)
+        return AORTA_ERROR(AORTA_DEVICE, "%zu of %d kernels left no stamp", spans->unstamped, 2 * LINKS);
+    if (probe->file) AORTA_TRY(aorta_hwq_stamps_file_add(probe->file, AORTA_HWQ_STAMPS_PROBE, spans));
+    for (size_t i = 1; i < 2 * LINKS; i++) {
+        const double gap = (double)(spans->items[i].start_ns - spans->items[i - 1].end_ns);
+        if (i < LINKS) aorta_hwq_samples_add(&probe->intra, gap, &probe->memory);
+        if (i > LINKS) add_switch(probe, spans->items[i].stream, gap); /* i == LINKS: between the two parts */
+    }
+    return aorta_arena_check(&probe->memory, "samples");
+}
+
+static aorta_status measure(struct aorta_hwq *hwq, struct probe *probe) {
+    struct hwq_graph *g;
+    AORTA_TRY(hwq_graph_create(hwq, NULL, &g));
+    build(g);
+    AORTA_TRY(hwq_graph_finish(g));
+    AORTA_TRY(aorta_stream_synchronize(hwq->streams[0])); /* the values are ready */
+    const struct aorta_hwq_plan plan = {.gate = true, .iterations = ROUNDS, .iterate = hwq_graph_iterate, .state = g};
+    return aorta_hwq_stamp_iterations(hwq, &plan, add_spans, probe);
+}
+
+static struct aorta_hwq_switches switches(const struct aorta_hwq_samples *samples, double intra_ms) {
+    const double gap_ms = 1e-6 * aorta_hwq_samples_median(samples);
+    return (struct aorta_hwq_switches){gap_ms, gap_ms - intra_ms, samples->count};
+}
+
+static struct aorta_hwq_probe medians(const struct probe *probe) {
+    struct aorta_hwq_probe found = {.intra_ms = 1e-6 * aorta_hwq_samples_median(&probe->intra),
+                                    .quickest = {.gap_ms = NAN},
+                                    .slowest = {.gap_ms = NAN}};
+    found.all = switches(&probe->inter, found.intra_ms);
+    found.same_priority = switches(&probe->same, found.intra_ms);
+    found.across_priorities = switches(&probe->across, found.intra_ms);
+    for (int to = 0; to < probe->stream_count; to++) {
+        const int from = (to + probe->stream_count - 1) % probe->stream_count;
+        const struct aorta_hwq_pair pair = {from, to, 1e-6 * aorta_hwq_samples_median(&probe->pairs[to])};
+        if (isnan(pair.gap_ms)) continue;
+        if (!(found.quickest.gap_ms <= pair.gap_ms)) found.quickest = pair;
+        if (!(found.slowest.gap_ms >= pair.gap_ms)) found.slowest = pair;
+    }
+    return found;
+}
+
+aorta_status aorta_hwq_probe_run(struct aorta_hwq *given, const enum aorta_priority *priorities,
+                                 struct aorta_hwq_stamps_file *file, struct aorta_hwq_probe *found) {
+    struct aorta_hwq hwq = *given; /* with its own objects, which end with the probe */
+    const enum aorta_priority two[] = {priorities[0], priorities[0]};
+    struct probe probe = {.priorities = priorities, .file = file};
+    struct aorta_stream *second = NULL;
+    hwq.objects = NULL;
+    aorta_status status = aorta_hwq_objects_create(&hwq);
+    if (!status && hwq.stream_count == 1) {
+        status = aorta_stream_create(hwq.device, "probe", priorities[0], &second);
+        probe.priorities = two;
+        hwq.streams[1] = second;
+        if (!status) hwq.stream_count = 2;
+    }
+    probe.stream_count = hwq.stream_count;
+    if (!status) status = measure(&hwq, &probe);
+    given->gates = hwq.gates;
+    *found = medians(&probe);
+    aorta_hwq_objects_destroy(&hwq);
+    aorta_stream_destroy(second);
+    aorta_arena_free(&probe.memory);
+    return aorta_annotate(status, "the overhead of a switch to another stream");
+}
+
+enum kind { LIMIT, ANSWER, NOTE };
+
+#define DRIFT "iterations become "
+#define QUARTERS ": {first_quarter} in the first quarter, {last_quarter} in the last ({drift})"
+static const struct {
+    enum kind kind;
+    const char *key, *advice, *template;
+} table[AORTA_HWQ_FINDINGS] = {
+#define FINDING(name, kind, key, advice, template) [AORTA_HWQ_##name] = {kind, key, advice, template},
+#include "hwq/findings.def"
+#undef FINDING
+};
+
+const char *aorta_hwq_finding_key(enum aorta_hwq_finding finding) {
+    return table[finding].key;
+}
+
+const char *aorta_hwq_finding_advice(enum aorta_hwq_finding finding) {
+    return table[finding].advice;
+}
+
+/* ---- facts ---- */
+
+/* Facts that are no figures, in addition to those of the limit. */
+#define AT(member) offsetof(struct aorta_hwq_result, member)
+static const struct aorta_row rows[] = {
+    {"iteration", AORTA_ROW_NUMBER, AT(latency_ms.p50), .unit = "ms"},
+    {"intra_stream_gap", AORTA_ROW_NUMBER, AT(switch_latency.intra_gap_ms), .unit = "ms"},
+    {"first_quarter", AORTA_ROW_NUMBER, AT(first_quarter_ms), .unit = "ms"},
+    {"last_quarter", AORTA_ROW_NUMBER, AT(last_quarter_ms), .unit = "ms"},
+    {"clock_first", AORTA_ROW_NUMBER, AT(clocks.first_mhz), .unit = "MHz"},
+    {"clock_last", AORTA_ROW_NUMBER, AT(clocks.last_mhz), .unit = "MHz"},
+    {"clock_lowest", AORTA_ROW_NUMBER, AT(clocks.mhz.min), .unit = "MHz"},
+    {0}};
+#undef AT
+
+static bool is_word(const char *key, const char *word, size_t length) {
+    return strlen(key) == length && strncmp(key, word, length) == 0;
+}
+
+static bool find_row(const struct aorta_row *row, const void *values, const char *word, size_t length,
+                     struct aorta_hwq_figure *fact) {
+    while (row->key && !is_word(row->key, word, length)) row++;
+    if (!row->key) return false;
+    *fact = (struct aorta_hwq_figure){row->key, row->unit ? row->unit : "", .value = NAN};
+    memcpy(&fact->value, (const char *)values + row->offset, sizeof fact->value);
+    return true;
+}
+
+static bool find_fact(const struct aorta_hwq_result *result, const char *word, size_t length,
+                      struct aorta_hwq_figure *fact) {
+    if (is_word("streams", word, length))
+        *fact =
+            (struct aorta_hwq_figure){"streams", "", .value = result->stream_count > 1 ? result->stream_count : NAN};
+    else if (is_word("drift", word, length))
+        *fact = (struct aorta_hwq_figure){"drift", "change",
+                                          .value = result->last_quarter_ms / result->first_quarter_ms - 1.0};
+    else if (!find_row(aorta_hwq_limit_rows, &result->limit, word, length, fact) &&
+             !find_row(rows, result, word, length, fact)) {
+        for (size_t i = 0; i < result->figure_count; i++)
+            if (is_word(result->figures[i].name, word, length)) *fact = result->figures[i];
+    }
+    return isfinite(fact->value);
+}
+
+/* ---- sentences ---- */
+
+static void put_percent(double value, struct aorta_text *out) {
+    aorta_text_printf(out, fabs(value) < 0.0995 && value != 0.0 ? "%.1f%%" : "%.0f%%", 100 * value);
+}
+
+void aorta_hwq_value_text(double value, const char *unit, struct aorta_text *out) {
+    if (strcmp(unit, "share") == 0)
+        put_percent(value, out);
+    else if (strcmp(unit, "change") == 0)
+        aorta_text_printf(out, "%+.0f%%", 100 * value);
+    else if (strncmp(unit, "of ", 3) == 0) {
+        put_percent(value, out);
+        aorta_text_printf(out, " %s", unit);
+    } else if (strcmp(unit, "ms") == 0 && fabs(value) < 0.1)
+        aorta_text_printf(out, "%s us", aorta_brief(1e3 * value).text);
+    else
+        aorta_text_printf(out, "%s%s%s", aorta_brief(value).text, *unit && strcmp(unit, "x") != 0 ? " " : "", unit);
+}
+
+static bool put_word(const void *user, const char *word, size_t length, struct aorta_text *out) {
+    const struct aorta_hwq_result *result = user;
+    const bool percent = word[length - 1] == '%';
+    struct aorta_hwq_figure fact = {.value = NAN};
+    if (is_word("clock_limits", word, length)) return aorta_clocks_why(&result->clocks, out);
+    if (is_word("clocks", word, length)) {
+        aorta_clocks_sentence(&result->clocks, out);
+        return true;
+    }
+    if (is_word("wrong_value", word, length)) {
+        if (!result->worst_at) return false;
+        aorta_text_printf(out, "%s is %.9g, expected %.9g", result->worst_at, result->worst_got,
+                          result->worst_expected);
+        return true;
+    }
+    if (!find_fact(result, word, length - percent, &fact)) return false;
+    aorta_hwq_value_text(fact.value, percent ? "share" : fact.unit, out);
+    return true;
+}
+
+bool aorta_hwq_finding_text(const struct aorta_hwq_result *result, enum aorta_hwq_finding finding,
+                            struct aorta_text *out) {
+    return aorta_text_template(out, table[finding].template, put_word, result);
+}
+
+/* The first answer in the order of the table. */
+enum aorta_hwq_finding aorta_hwq_answer(const struct aorta_hwq_result *result) {
+    enum aorta_hwq_finding answer = AORTA_HWQ_FINDINGS;
+    for (size_t i = 0; i < result->finding_count; i++)
+        if (table[result->findings[i]].kind == ANSWER && result->findings[i] < answer) answer = result->findings[i];
+    return answer < AORTA_HWQ_FINDINGS ? answer : result->limit.by;
+}
+
+void aorta_hwq_headline(const struct aorta_hwq_result *result, struct aorta_text *out) {
+    const enum aorta_hwq_finding answer = aorta_hwq_answer(result);
+    aorta_text_printf(out, "%s: ", result->workload_name);
+    if (table[answer].kind == LIMIT) aorta_text_puts(out, table[answer].key ? "limited by " : "limit ");
+    (void)aorta_hwq_finding_text(result, answer, out);
+}
+
+/* ---- JSON ---- */
+
+struct writer {
+    const struct aorta_hwq_result *result;
+    const char *finding;
+    struct aorta_json *json;
+};
+
+static bool write_fact(const void *user, const char *word, size_t length, struct aorta_text *out) {
+    const struct writer *writer = user;
+    struct aorta_json *json = writer->json;
+    struct aorta_hwq_figure fact = {.value = NAN};
+    (void)out;
+    if (!find_fact(writer->result, word, length - (word[length - 1] == '%'), &fact)) return true;
+    aorta_json_object(json);
+    aorta_json_key_string(json, "finding", writer->finding);
+    aorta_json_key_string(json, "key", fact.name);
+    aorta_json_key_double(json, "value", fact.value);
+    aorta_json_key_string(json, "unit", fact.unit);
+    aorta_json_key_string(json, "place", fact.group);
+    aorta_json_object_end(json);
+    return true;
+}
+
+void aorta_hwq_findings_json(const struct aorta_hwq_result *result, struct aorta_json *json) {
+    struct aorta_text text = {0};
+    aorta_hwq_headline(result, &text);
+    aorta_json_key_string(json, "headline", text.data);
+    aorta_json_key_array(json, "findings");
+    for (size_t i = 0; i < result->finding_count; i++) {
+        aorta_text_clear(&text);
+        if (aorta_hwq_finding_text(result, result->findings[i], &text)) aorta_json_string(json, text.data);
+    }
+    aorta_json_array_end(json);
+    aorta_json_key_array(json, "facts");
+    for (size_t i = 0; i < result->finding_count; i++) {
+        const struct writer writer = {result, table[result->findings[i]].key, json};
+        aorta_text_clear(&text);
+        (void)aorta_text_template(&text, table[result->findings[i]].template, write_fact, &writer);
+    }
+    aorta_json_array_end(json);
     aorta_text_free(&text);
 }

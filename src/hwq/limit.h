@@ -9,9 +9,37 @@
 #ifndef AORTA_HWQ_LIMIT_H
 #define AORTA_HWQ_LIMIT_H
 
-#include "hwq/gaps.h"
+#include "hwq/result.h"
+#include "hwq/stamps.h"
+
+/* Gaps between the kernels of an iteration (hwq/spans.h), split into those of the device and those of the host.
+ *
+ * A gap is the host's when the host began to launch the second kernel only after the first had ended, or when a call of
+ * the host returned within it (an optimizer on the CPU). With a gate and in a replay no launch is late. */
+
+struct aorta_hwq_samples { /* zero-initialise */
+    double *items;
+    size_t count, capacity;
+};
+/* In the arena, which has failed where memory is exhausted. */
+void aorta_hwq_samples_add(struct aorta_hwq_samples *samples, double value, struct aorta_arena *memory);
+double aorta_hwq_samples_median(const struct aorta_hwq_samples *samples); /* NaN for none */
+
+struct aorta_hwq_gaps {                              /* zero-initialise; ns */
+    struct aorta_arena memory;                       /* of the samples; the owner frees it */
+    struct aorta_hwq_samples inter, intra;           /* the device's, between streams and on one stream */
+    struct aorta_hwq_samples host_inter, host_intra; /* the host's */
+};
+/* Adds the gaps of one iteration. */
+AORTA_MUST_USE aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_spans *spans);
+
+/* Runs the probe on the workload's streams, in turn; with one stream a second one of the same priority is created for
+ * it. `priorities`: of the streams. `file` (may be NULL) gets the stamps. Streams idle. */
+AORTA_MUST_USE aorta_status aorta_hwq_probe_run(struct aorta_hwq *hwq, const enum aorta_priority *priorities,
+                                                struct aorta_hwq_stamps_file *file, struct aorta_hwq_probe *probe);
 
 struct aorta_hwq_busy {                       /* zero-initialise; one sample per iteration, ns */
+    struct aorta_arena memory;                /* of the samples; the owner frees it */
     struct aorta_hwq_samples idle;            /* the share of waiting */
     struct aorta_hwq_samples busy, host, sum; /* sum: of all durations, parallel work counted twice */
     struct aorta_hwq_samples kernel;          /* one sample per kernel */
@@ -19,7 +47,6 @@ struct aorta_hwq_busy {                       /* zero-initialise; one sample per
 };
 /* Adds one iteration. */
 AORTA_MUST_USE aorta_status aorta_hwq_busy_add(struct aorta_hwq_busy *busy, const struct aorta_hwq_spans *spans);
-void aorta_hwq_busy_free(struct aorta_hwq_busy *busy);
 
 /* From result's latency, launches and gaps. `gate`: launches do not limit. */
 struct aorta_hwq_limit aorta_hwq_limit_find(const struct aorta_hwq_busy *busy, const struct aorta_hwq_result *result,

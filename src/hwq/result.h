@@ -9,15 +9,40 @@
 #include "base/json.h"
 #include "base/statistics.h"
 #include "base/status.h"
-#include "hwq/findings.h"
+#include "base/text.h"
 #include "measure/clocks.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The findings of a run: facts in the result, sentences in findings.def. */
+
+struct aorta_hwq_result;
+
+enum aorta_hwq_finding {
+#define FINDING(name, kind, key, advice, template) AORTA_HWQ_##name,
+#include "hwq/findings.def"
+#undef FINDING
+    AORTA_HWQ_FINDINGS
+};
+
+const char *aorta_hwq_finding_key(enum aorta_hwq_finding finding);    /* "launches"; NULL for an unknown limit */
+const char *aorta_hwq_finding_advice(enum aorta_hwq_finding finding); /* NULL: none */
+
+/* Its sentence, without a full stop. False: a fact is not known, and nothing is written. */
+bool aorta_hwq_finding_text(const struct aorta_hwq_result *result, enum aorta_hwq_finding finding,
+                            struct aorta_text *out);
+/* A wrong result, else the answer to the workload's question, else the limit. */
+enum aorta_hwq_finding aorta_hwq_answer(const struct aorta_hwq_result *result);
+void aorta_hwq_headline(const struct aorta_hwq_result *result, struct aorta_text *out);
+/* "0.411 us", "97%", "not known: one rank" */
+void aorta_hwq_value_text(double value, const char *unit, struct aorta_text *out);
+/* The keys headline, findings (sentences) and facts (of each finding: key, value, unit, place). */
+void aorta_hwq_findings_json(const struct aorta_hwq_result *result, struct aorta_json *json);
+
 enum { AORTA_HWQ_SCHEMA_VERSION = 1 };
 
-/* Median gaps of the probe (gaps.c), ms; NaN: not measured. */
+/* Median gaps of the probe (limit.c), ms; NaN: not measured. */
 struct aorta_hwq_probe {
     double intra_ms; /* within one stream */
     struct aorta_hwq_switches {
@@ -37,7 +62,7 @@ struct aorta_hwq_switch {
     size_t inter_samples, intra_samples;
     const char *inter_source, *intra_source; /* "workload" or "probe" */
     struct aorta_hwq_probe probe;
-    struct aorta_hwq_host_gaps { /* gaps of the workload in which the device waited for the host (gaps.h) */
+    struct aorta_hwq_host_gaps { /* gaps of the workload in which the device waited for the host (limit.h) */
         size_t inter_samples, intra_samples;
         double inter_ms, intra_ms; /* medians; NaN: none */
     } host;

@@ -1,7 +1,6 @@
 #include "hwq/run.h"
 #include "base/files.h"
 #include "base/lines.h"
-#include "hwq/gaps.h"
 #include "hwq/graph.h"
 #include "hwq/iterations.h"
 #include "hwq/limit.h"
@@ -246,8 +245,8 @@ static aorta_status measure_gaps(const struct aorta_hwq_run *run, struct aorta_h
     if (stamped.unstamped && !found->reason) found->reason = "kernels left no stamp: they did not run";
     if (!status) status = store_streams(&stamped, result);
     result->limit = aorta_hwq_limit_find(&stamped.busy, result, run->gate);
-    aorta_hwq_gaps_free(&stamped.gaps);
-    aorta_hwq_busy_free(&stamped.busy);
+    aorta_arena_free(&stamped.gaps.memory);
+    aorta_arena_free(&stamped.busy.memory);
     return status;
 }
 

@@ -3,6 +3,7 @@
 #define AORTA_HWQ_SPANS_H
 
 #include "base/arena.h"
+#include "base/json.h"
 #include "base/statistics.h"
 #include "base/status.h"
 
@@ -43,7 +44,7 @@ struct aorta_span_times {
 AORTA_MUST_USE aorta_status aorta_spans_measure(const struct aorta_span *spans, size_t count,
                                                 struct aorta_span_times *times);
 
-/* ---- queues (queue_usage.c) ---- */
+/* ---- queues ---- */
 
 struct aorta_gap_summary {
     struct aorta_summary ns; /* of the gaps of 0 and more; NaN without any */
@@ -75,5 +76,25 @@ struct aorta_queue_usage {
 AORTA_MUST_USE aorta_status aorta_queue_usage_measure(struct aorta_span *spans, size_t count,
                                                       struct aorta_queue_usage *queues);
 void aorta_queue_usage_free(struct aorta_queue_usage *queues);
+
+/* Queues of a device (hwq/spans.h) as text and as JSON (aorta hwq profile). */
+
+/* `queue_name`: the source's word for a queue ("channel", "queue"). */
+void aorta_queue_usage_text(const struct aorta_queue_usage *queues, const char *queue_name, struct aorta_text *text);
+/* An object. */
+void aorta_queue_usage_json(const struct aorta_queue_usage *queues, struct aorta_json *json);
+
+/* As CSV: queues.csv, a line for each queue, and gaps.csv, of all recordings one after the other. */
+struct aorta_queue_usage_of { /* borrowed */
+    const char *path;
+    int64_t rank, device;
+    const struct aorta_queue_usage *usage;
+};
+struct aorta_queue_usage_csv { /* zero-initialise */
+    struct aorta_text queues, gaps;
+};
+void aorta_queue_usage_csv_add(struct aorta_queue_usage_csv *csv, const struct aorta_queue_usage_of *of);
+/* Frees it; writes nothing where the folder is NULL. AORTA_IO, AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_queue_usage_csv_write(struct aorta_queue_usage_csv *csv, const char *folder);
 
 #endif

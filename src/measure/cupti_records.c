@@ -1,4 +1,3 @@
-#include "measure/cupti_records.h"
 #include "measure/cupti_abi.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* From records of the device to a profile, and from there to the ranges they belong to. */
-#include "measure/kernels.h"
+#include "measure/tracer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* The file: its head, what its processes and streams are called, and its end. */
+#include "measure/kineto_write.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "device/device.h"
-#include "measure/kineto_write_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

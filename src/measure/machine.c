@@ -1,9 +1,9 @@
 /* The machine's processors and a program's processes by Linux. */
+#include "measure/machine.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/thread.h"
-#include "measure/machine_internal.h"
 
 #include <dirent.h>
 #include <errno.h>

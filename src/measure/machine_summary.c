@@ -1,7 +1,7 @@
 /* The machine between two moments, and whether it disturbed a program. */
 #include "base/compare.h"
 #include "base/lines.h"
-#include "measure/machine_internal.h"
+#include "measure/machine.h"
 
 #include <math.h>
 #include <stdlib.h>

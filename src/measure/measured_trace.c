@@ -1,4 +1,4 @@
-#include "measure/measured_trace.h"
+#include "measure/run_files.h"
 
 #include "base/array.h"
 #include "base/sort.h"

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/thread.h"
-#include "measure/kernels.h"
+#include "measure/tracer.h"
 
 #include <errno.h>
 #include <fcntl.h>

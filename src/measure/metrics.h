@@ -6,14 +6,16 @@
 #include "base/intern.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "measure/sampler.h"
+#include "measure/clocks.h"
 #include "measure/tracer.h"
 #include "trace/operations.h"
 
 #define AORTA_METRICS_SCHEMA 1
 
-/* NaN marks a number that was not measured; it becomes null, with its reason under "null_reasons". */
+/* NaN marks a number that was not measured; it becomes null, with its reason under "null_reasons". A line that was read
+ * has the members up to `device`; NaN, NULL: not in the line, or null. */
 struct aorta_step_metrics {
+    int64_t schema_version; /* 0: the original Python toolkit's; writing sets it */
     int rank, world_size;
     int64_t epoch, step; /* step within the epoch */
     int64_t global_step;
@@ -25,6 +27,7 @@ struct aorta_step_metrics {
     bool skipped;      /* fp16: gradients overflowed, the optimizer did not run */
     bool simulated;
     const char *device;                   /* "cpu"; NULL: not written */
+    const char *grad_norm_reason;         /* writing sets it: why grad_norm is NaN */
     const struct aorta_device_info *info; /* in a rank's first line; else NULL */
     const struct aorta_measured_peaks
         *peaks; /* with `info`: of a device whose peaks were measured; NULL: they were not */
@@ -43,17 +46,6 @@ AORTA_MUST_USE aorta_status aorta_metrics_format(const struct aorta_step_metrics
 
 /* ---- reading ---- */
 
-/* A step as its line has it. NaN, NULL: not in the line, or null. */
-struct aorta_metrics_step {
-    int64_t schema_version; /* 0: the original Python toolkit's */
-    int64_t epoch, step, global_step;
-    int rank, world_size;
-    double loss, grad_norm, lr, samples_per_s, data_wait_ms, step_ms, loss_scale;
-    bool skipped, simulated;
-    const char *device;
-    const char *grad_norm_reason; /* writing: why it is NaN */
-};
-
 /* The device, as a rank's first line has it. */
 struct aorta_metrics_device {
     const char *name, *isa;                /* name NULL: the line does not say */
@@ -63,7 +55,7 @@ struct aorta_metrics_device {
 };
 
 struct aorta_metrics_line {
-    struct aorta_metrics_step step;
+    struct aorta_step_metrics step;
     struct aorta_metrics_device info;
     bool clocked;                       /* the line has a reading of the device's clock, or why there is none */
     struct aorta_device_reading clocks; /* of that, what measure/clocks.h takes */

@@ -42,7 +42,7 @@ static const char *arithmetic_name(int arithmetic) {
 
 /* ---- the step ---- */
 
-#define AT(member) offsetof(struct aorta_metrics_step, member)
+#define AT(member) offsetof(struct aorta_step_metrics, member)
 
 const struct aorta_row aorta_step_rows[] = {
     {"schema_version", AORTA_ROW_INT, AT(schema_version), .help = "1"},
@@ -548,24 +548,9 @@ static void write_device(struct aorta_json *json, const struct aorta_step_metric
 
 static void write_step(struct aorta_json *json, const struct aorta_step_metrics *metrics,
                        struct aorta_reasons *reasons) {
-    const struct aorta_metrics_step line = {
-        .schema_version = AORTA_METRICS_SCHEMA,
-        .epoch = metrics->epoch,
-        .step = metrics->step,
-        .global_step = metrics->global_step,
-        .rank = metrics->rank,
-        .world_size = metrics->world_size,
-        .loss = metrics->loss,
-        .grad_norm = metrics->grad_norm,
-        .lr = metrics->lr,
-        .samples_per_s = metrics->samples_per_s,
-        .data_wait_ms = metrics->data_wait_ms,
-        .step_ms = metrics->step_ms,
-        .loss_scale = metrics->loss_scale,
-        .skipped = metrics->skipped,
-        .simulated = metrics->simulated,
-        .device = metrics->device,
-        .grad_norm_reason = isinf(metrics->grad_norm) ? "the gradients overflowed" : "not computed or not finite"};
+    struct aorta_step_metrics line = *metrics;
+    line.schema_version = AORTA_METRICS_SCHEMA;
+    line.grad_norm_reason = isinf(metrics->grad_norm) ? "the gradients overflowed" : "not computed or not finite";
     aorta_rows_members(aorta_step_rows, &line, 0, json, reasons);
 }
 

@@ -6,7 +6,7 @@
 #include "base/rows.h"
 #include "measure/metrics.h"
 
-extern const struct aorta_row aorta_step_rows[]; /* of struct aorta_metrics_step */
+extern const struct aorta_row aorta_step_rows[]; /* of struct aorta_step_metrics */
 
 extern const struct aorta_row aorta_device_rows[]; /* of struct aorta_metrics_device */
 extern const struct aorta_row aorta_peaks_rows[];  /* of struct aorta_measured_peaks */

@@ -198,7 +198,7 @@ static aorta_status read_list(struct aorta_rows_reader *reader, const struct aor
 }
 
 static aorta_status read_profile(struct aorta_rows_reader *reader, const struct aorta_fields *object,
-                                 const struct aorta_metrics_step *step, struct aorta_profile *profile) {
+                                 const struct aorta_step_metrics *step, struct aorta_profile *profile) {
     static const struct aorta_row origin_rows[] = {{"origin_ns", AORTA_ROW_INT, 0, .low = -2e18, .high = 2e18}, {0}};
     struct aorta_line_profile line = {.index = step->global_step};
     int64_t origin_ns = 0;
@@ -310,8 +310,8 @@ static aorta_status check_version(struct aorta_rows_reader *reader, const struct
 }
 
 static aorta_status read_step(struct aorta_rows_reader *reader, const struct aorta_fields *object,
-                              struct aorta_metrics_step *step) {
-    *step = (struct aorta_metrics_step){.loss = NAN,
+                              struct aorta_step_metrics *step) {
+    *step = (struct aorta_step_metrics){.loss = NAN,
                                         .grad_norm = NAN,
                                         .lr = NAN,
                                         .samples_per_s = NAN,

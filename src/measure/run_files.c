@@ -1,6 +1,5 @@
 #include "measure/run_files.h"
 #include "base/array.h"
-#include "measure/measured_trace.h"
 #include "trace/reader.h"
 #include "trace/source.h"
 
@@ -39,7 +38,7 @@ static aorta_status compute(double lead_ms, const struct aorta_run_step *previou
 }
 
 static void take(const struct aorta_metrics_line *line, struct aorta_run_step *step) {
-    const struct aorta_metrics_step *from = &line->step;
+    const struct aorta_step_metrics *from = &line->step;
     *step = (struct aorta_run_step){.rank = from->rank,
                                     .world_size = from->world_size,
                                     .epoch = from->epoch,

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/intern.h"
 #include "device/gpu.h"
-#include "measure/kernels.h"
 #include "trace/kernel_names.h"
 
 #include <pthread.h>

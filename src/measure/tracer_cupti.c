@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "device/gpu.h"
 #include "measure/cupti_abi.h"
-#include "measure/cupti_records.h"
 #include "measure/tracer.h"
 
 #include <stdatomic.h>

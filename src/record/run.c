@@ -1,7 +1,7 @@
 /* Runs a program with the recording library in it, and reads the spools of its processes. */
 #include "record/run.h"
 #include "base/clock.h"
-#include "measure/cupti_records.h"
+#include "measure/cupti_abi.h"
 #include "measure/machine.h"
 #include "record/inject/settings.h"
 #include "trace/open.h"

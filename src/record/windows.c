@@ -1,4 +1,4 @@
-#include "record/windows.h"
+#include "record/run.h"
 
 #include "base/array.h"
 #include "base/files.h"

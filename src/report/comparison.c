@@ -16,7 +16,7 @@ static size_t add_samples(const struct aorta_labelled *run, const struct aorta_m
         int ranks = 0;
         for (size_t j = 0; j < run->run.rank_count; j++) {
             size_t first = 0, steps = aorta_measured_steps(run, j, &first);
-            double value = i < steps ? metric->get(&run->run.steps[first + i]) : NAN;
+            double value = i < steps ? aorta_metric_of(metric, &run->run.steps[first + i]) : NAN;
             if (isnan(value)) continue;
             sum += value;
             ranks++;
@@ -104,13 +104,14 @@ void aorta_labelled_differences(const struct aorta_labelled *reference, const st
 
 /* ---- all figures ---- */
 
-static double get_seconds_per_sample(const struct aorta_run_step *step) {
+static double get_seconds_per_sample(const struct aorta_run_step *step, size_t offset) {
+    (void)offset;
     return 1 / step->samples_per_s;
 }
 
 /* The mean of a rate is all samples over all time (aorta_rate_mean): what compares is the time of a sample. */
 static struct aorta_comparison compare_rates(const struct figures *figures, struct aorta_arena *memory) {
-    static const struct aorta_metric inverse = {rate, "s", false, get_seconds_per_sample};
+    static const struct aorta_metric inverse = {rate, "s", false, get_seconds_per_sample, 0};
     struct aorta_comparison out = compare_labels(figures, &inverse, memory);
     const double before = out.value[0], low = out.low, high = out.high;
     for (int i = 0; i < 2; i++) out.value[i] = 1 / out.value[i];

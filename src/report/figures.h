@@ -4,7 +4,7 @@
 #define AORTA_REPORT_FIGURES_H
 
 #include "base/compare.h"
-#include "report/settings.h"
+#include "report/summary.h"
 
 struct aorta_figure {
     const char *name, *unit; /* "gemm", "TFLOP/s"; "all_gather of 16.8 MB, bus bandwidth", "GB/s" */

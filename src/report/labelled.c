@@ -1,9 +1,79 @@
-#include "report/labelled.h"
-
-#include "report/settings.h"
+#include "report/comparison.h"
+#include "report/summary.h"
 #include "verdict/advice.h"
+#include "verdict/verdict.h"
 
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* The devices' clocks over the measured steps of a run. */
+/* Clocks of ranks that differ by less are alike. */
+static const double alike = 0.03;
+
+static const char *why_none(const struct aorta_run *run) {
+    if (run->device && strcmp(run->device, "cpu") == 0) return "not measured on the cpu device";
+    return run->original ? "the original toolkit does not read the clock"
+                         : "the clock was not read while measured steps ran";
+}
+
+static aorta_status clocks_of_rank(struct aorta_labelled *labelled, size_t rank, struct aorta_clocks *clocks) {
+    const struct aorta_run *run = &labelled->run;
+    size_t first = 0, steps = aorta_measured_steps(labelled, rank, &first), count = 0;
+    struct aorta_clock_sample *samples = aorta_arena_alloc(&labelled->memory, steps * sizeof *samples);
+    AORTA_TRY(aorta_arena_check(&labelled->memory, "the clocks of a rank"));
+    for (size_t i = first; i < first + steps; i++) {
+        const struct aorta_run_step *step = &run->steps[i];
+        if (step->clocked) samples[count++] = (struct aorta_clock_sample){&step->clocks, step->clocks_at_ns, true};
+    }
+    AORTA_TRY(aorta_clocks_make(samples, count, clocks));
+    if (!count) snprintf(clocks->reason, sizeof clocks->reason, "%s", why_none(run));
+    return NULL;
+}
+
+/* Ranks whose clock is not known come last. */
+static bool is_lower(const struct aorta_clocks *a, const struct aorta_clocks *b) {
+    double share = aorta_clocks_share(a), other = aorta_clocks_share(b);
+    return !isnan(share) && (isnan(other) || share < other);
+}
+
+/* Of the rank with the lowest clock; and how fast the others are, where that makes a difference. */
+static void note(const struct aorta_labelled *labelled, struct aorta_text *out) {
+    const struct aorta_run *run = &labelled->run;
+    const struct aorta_clocks *lowest = &labelled->clocks[labelled->lowest_clock];
+    size_t highest = labelled->lowest_clock;
+    for (size_t i = 0; i < run->rank_count; i++)
+        if (aorta_clocks_share(&labelled->clocks[i]) > aorta_clocks_share(&labelled->clocks[highest])) highest = i;
+    double difference = aorta_clocks_share(&labelled->clocks[highest]) - aorta_clocks_share(lowest);
+    aorta_clocks_figures(lowest, out);
+    if (difference >= alike)
+        aorta_text_printf(out, " on rank %d, %.0f MHz on rank %d", run->ranks[labelled->lowest_clock],
+                          labelled->clocks[highest].mhz.p50, run->ranks[highest]);
+    aorta_text_puts(out, ": ");
+    aorta_clocks_cause(lowest, out);
+}
+
+static aorta_status take_clocks(struct aorta_labelled *labelled) {
+    const struct aorta_run *run = &labelled->run;
+    labelled->clocks = aorta_arena_alloc(&labelled->memory, (run->rank_count + 1) * sizeof *labelled->clocks);
+    AORTA_TRY(aorta_arena_check(&labelled->memory, "the clocks of the ranks"));
+    for (size_t i = 0; i < run->rank_count; i++) {
+        AORTA_TRY(clocks_of_rank(labelled, i, &labelled->clocks[i]));
+        if (is_lower(&labelled->clocks[i], &labelled->clocks[labelled->lowest_clock])) labelled->lowest_clock = i;
+    }
+    if (!aorta_clocks_low(&labelled->clocks[labelled->lowest_clock])) return NULL;
+    struct aorta_text text = {0};
+    note(labelled, &text);
+    aorta_status status = aorta_text_check(&text);
+    if (!status) status = aorta_verdict_note(&labelled->verdict, "clocks", text.data);
+    if (aorta_clocks_at_power_limit(&labelled->clocks[labelled->lowest_clock]))
+        for (size_t i = 0; i < labelled->verdict.finding_count; i++)
+            if (labelled->verdict.findings[i].cause == AORTA_CAUSE_CONTENTION)
+                aorta_facts_flag(&labelled->verdict.findings[i].facts, AORTA_FACT_POWER_LIMIT);
+    aorta_text_free(&text);
+    return status;
+}
 
 /* ---- analysis of the ranks ---- */
 
@@ -79,7 +149,7 @@ static aorta_status make(struct aorta_run *run, const struct aorta_trace_analysi
     find_measured(labelled);
     AORTA_TRY(aorta_arena_check(&labelled->memory, "the steps of the ranks"));
     count_records(labelled);
-    AORTA_TRY(aorta_labelled_clocks(labelled));
+    AORTA_TRY(take_clocks(labelled));
     AORTA_TRY(aorta_recorded_machine_read(labelled->run.directory, NULL, &labelled->machine));
     if (labelled->has_verdict) AORTA_TRY(aorta_recorded_machine_report(&labelled->machine, &labelled->verdict));
     aorta_verdict_environment(&labelled->verdict, &labelled->environment);
@@ -123,4 +193,148 @@ size_t aorta_measured_most(const struct aorta_labelled *labelled) {
     for (size_t i = 0; i < labelled->run.rank_count; i++)
         if (labelled->measured[i].count > most) most = labelled->measured[i].count;
     return most;
+}
+
+/* What recording ranges costs, in a run that leaves them out in some steps: these are compared with the others. */
+static double step_if(const struct aorta_run_step *step, size_t recorded) {
+    return step->recorded == (recorded != 0) ? step->step_ms : NAN;
+}
+
+/* `reference`: measured steps without ranges, `candidate`: those with. */
+static struct aorta_comparison compare(const struct aorta_labelled *labelled, struct aorta_text *out) {
+    static const struct aorta_metric recorded = {.get = step_if, .offset = true}, unrecorded = {.get = step_if};
+    struct aorta_arena memory = {0};
+    const struct aorta_comparison cost = aorta_run_compare(labelled, &unrecorded, &recorded, &memory);
+    out->failed |= memory.failed;
+    aorta_arena_free(&memory);
+    return cost;
+}
+
+static bool known(const struct aorta_comparison *cost) {
+    return cost->reference.count > 0 && cost->candidate.count > 0;
+}
+
+static double share(const struct aorta_comparison *cost) {
+    return cost->candidate.p50 / cost->reference.p50 - 1;
+}
+
+struct cost_values {
+    int64_t recorded, unrecorded;
+    double recorded_ms, unrecorded_ms, percent, p_value;
+};
+
+#define AT(member) offsetof(struct cost_values, member)
+const struct aorta_row aorta_recording_rows[] = {
+    {"recorded_steps", AORTA_ROW_INT, AT(recorded), .help = "with ranges"},
+    {"unrecorded_steps", AORTA_ROW_INT, AT(unrecorded), .help = "without"},
+    {"recorded_step_ms_p50", AORTA_ROW_NUMBER, AT(recorded_ms), "ms", .help = "the median of the former"},
+    {"unrecorded_step_ms_p50", AORTA_ROW_NUMBER, AT(unrecorded_ms), "ms", .help = "and of the latter"},
+    {"percent", AORTA_ROW_NUMBER, AT(percent), "percent", .help = "by which it is longer"},
+    {"p_value", AORTA_ROW_NUMBER, AT(p_value), .help = "that this is chance"},
+    {0}};
+#undef AT
+
+void aorta_recording_json(const struct aorta_labelled *labelled, struct aorta_json *json) {
+    const struct aorta_comparison cost = compare(labelled, json->out);
+    if (!known(&cost)) return;
+    const struct cost_values values = {(int64_t)cost.candidate.count,
+                                       (int64_t)cost.reference.count,
+                                       cost.candidate.p50,
+                                       cost.reference.p50,
+                                       100 * share(&cost),
+                                       cost.p_value};
+    aorta_rows_object("recording_cost", aorta_recording_rows, &values, 0, json);
+}
+
+/* Records cost the host time at each launch. */
+static void say_share(const struct aorta_labelled *labelled, struct aorta_text *out) {
+    const struct aorta_records *records = &labelled->records;
+    if (!labelled->by_kernels || !records->iterations) return;
+    const double launches = (double)records->launches / (double)records->iterations;
+    const double own_ms = aorta_recording_share(&labelled->verdict, launches);
+    if (own_ms > 0)
+        aorta_text_printf(out,
+                          "recording: up to %s ms of late launches are the recording's own cost (%.0f launches per "
+                          "step); compile.enabled=true makes one launch per step",
+                          aorta_brief(own_ms).text, launches);
+}
+
+void aorta_recording_text(const struct aorta_labelled *labelled, struct aorta_text *out) {
+    const struct aorta_comparison cost = compare(labelled, out);
+    if (!known(&cost)) {
+        say_share(labelled, out);
+        return;
+    }
+    aorta_text_printf(out, "recording: steps took %.3f ms with ranges (p50 of %zu), %.3f ms without (%zu): %+.1f%%, ",
+                      cost.candidate.p50, cost.candidate.count, cost.reference.p50, cost.reference.count,
+                      100 * share(&cost));
+    aorta_compare_chance(&cost, "step", out);
+}
+
+/* The figures of an iteration as one table. */
+/* ---- the figures ---- */
+
+/* A number of the step, a time in its ranges, or a share of these; NaN where the step has none. */
+static double number_at(const struct aorta_run_step *step, size_t offset) {
+    return *(const double *)((const char *)step + offset);
+}
+
+static double time_at(const struct aorta_run_step *step, size_t offset) {
+    return step->profiled ? (double)*(const int64_t *)((const char *)step + offset) / 1e6 : NAN;
+}
+
+static double share_at(const struct aorta_run_step *step, size_t offset) {
+    return step->profiled ? number_at(step, offset) : NAN;
+}
+
+/* Where the step was not timed: its ranges and the gap before them. */
+static double step_at(const struct aorta_run_step *step, size_t offset) {
+    if (!isnan(number_at(step, offset))) return number_at(step, offset);
+    return step->profiled ? (double)(step->overlap.span_ns + step->overlap.lead_ns) / 1e6 : NAN;
+}
+
+/* NaN: no such collective. */
+static double kind_at(const struct aorta_run_step *step, size_t kind) {
+    const struct aorta_collective_overlap *of = &step->overlap.kind[kind];
+    return step->profiled && of->count ? (double)of->overlap_ns / 1e6 : NAN;
+}
+
+static double lead_at(const struct aorta_run_step *step, size_t offset) {
+    return step->profile.own_clock ? NAN : time_at(step, offset);
+}
+
+double aorta_metric_of(const struct aorta_metric *metric, const struct aorta_run_step *step) {
+    return metric->get(step, metric->offset);
+}
+
+#define AT(member) offsetof(struct aorta_run_step, member)
+const struct aorta_metric aorta_metrics[] = {
+    {"step_ms", "ms", false, step_at, AT(step_ms)},
+    {"span_ms", "ms", false, time_at, AT(overlap.span_ns)},
+    {"compute_ms", "ms", false, time_at, AT(overlap.compute_ns)},
+    {"comm_ms", "ms", false, time_at, AT(overlap.comm_ns)},
+    {"memcpy_ms", "ms", false, time_at, AT(overlap.memcpy_ns)},
+    {"overlap_ms", "ms", true, time_at, AT(overlap.overlap_ns)},
+    {"compute_allreduce_ms", "ms", true, kind_at, AORTA_ALL_REDUCE},
+    {"compute_reducescatter_ms", "ms", true, kind_at, AORTA_REDUCE_SCATTER},
+    {"exposed_comm_ms", "ms", false, time_at, AT(overlap.exposed_comm_ns)},
+    {"idle_ms", "ms", false, time_at, AT(overlap.idle_ns)},
+    {"lead_ms", "ms", false, lead_at, AT(overlap.lead_ns)},
+    {"data_wait_ms", "ms", false, number_at, AT(data_wait_ms)},
+    {"overlap_ratio", "", true, share_at, AT(overlap.overlap_ratio)},
+    {"compute_overlap_ratio", "", true, share_at, AT(overlap.compute_overlap_ratio)},
+    {"samples_per_s", "1/s", true, number_at, AT(samples_per_s)},
+    {0},
+};
+#undef AT
+
+double aorta_rate_mean(const double *samples, size_t count) {
+    double times = 0;
+    size_t known = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!(samples[i] > 0)) continue;
+        times += 1 / samples[i];
+        known++;
+    }
+    return known ? (double)known / times : NAN;
 }

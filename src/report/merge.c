@@ -2,7 +2,6 @@
 #include "analysis/align.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "report/merge_internal.h"
 #include "trace/open.h"
 #include "trace/ranks.h"
 

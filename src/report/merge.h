@@ -13,7 +13,9 @@
 #include "analysis/series.h"
 #include "base/text.h"
 #include "replay/critical_path.h"
+#include "trace/json_stream.h"
 #include "trace/open.h"
+#include "trace/texts.h"
 
 struct aorta_merge_source {
     const char *path;
@@ -37,5 +39,60 @@ struct aorta_merge_tracks {
 AORTA_MUST_USE aorta_status aorta_trace_merge(const char *const *paths, size_t count, const char *output,
                                               const struct aorta_trace_options *options,
                                               const struct aorta_merge_tracks *tracks, struct aorta_text *report);
+
+/* Inside `aorta trace merge`: merge.c (the whole, and the file), merge_events.c (Kineto files, event by event),
+ * merge_model.c (other traces). */
+
+/* ---- the file that is written ---- */
+struct aorta_merge_sink;
+/* Append text here; the next flush writes it. */
+struct aorta_text *aorta_merge_sink_text(struct aorta_merge_sink *sink);
+/* Call it after every event: writes when enough has gathered. */
+AORTA_MUST_USE aorta_status aorta_merge_sink_flush(struct aorta_merge_sink *sink);
+
+/* ---- threads of a rank ----
+ * A rank's processes (host, GPU 0, …) become one: their threads get numbers that differ. A thread keeps its number
+ * where that is positive and free. */
+struct merge_threads {                    /* zero-initialise */
+    struct aorta_trace_texts keys, taken; /* the bytes of each key, and of each number */
+    int64_t *numbers;                     /* by the number of the key */
+    size_t count, capacity;
+    int64_t highest;
+};
+/* `key`: a hash of process and thread. `wanted` <= 0: no wish. *added: it was not known before. */
+AORTA_MUST_USE aorta_status aorta_merge_thread(struct merge_threads *threads, uint64_t key, int64_t wanted,
+                                               int64_t *number, bool *added);
+void aorta_merge_threads_free(struct merge_threads *threads);
+
+/* ---- values ----
+ * Copies a value as valid JSON. False: it is none, and what was written before it came out must go. */
+bool aorta_merge_copy(struct aorta_text *out, struct aorta_json_value value);
+
+/* ---- one rank's events ---- */
+struct merge_rank {
+    const struct aorta_merge_source *source;
+    size_t index, count;  /* among all ranks: makes ids of flows unique */
+    bool several_devices; /* names of streams say on which */
+    const struct aorta_trace_options *options;
+    struct aorta_merge_sink *sink;
+    bool *first; /* no event has been written yet: no comma before the next */
+    struct merge_threads threads;
+    struct aorta_text members; /* of the file's outermost object, beside the events: "key": value, … */
+    struct aorta_text scratch;
+    int64_t events, odd, lost; /* written; without a readable time; not readable behind the break */
+};
+
+/* Begins an event: a comma where one is due. */
+void aorta_merge_event(struct merge_rank *rank);
+/* {"ph": "M", "name": "process_name", …}: "name", "labels", "sort_index" of the rank's process. */
+void aorta_merge_process(struct merge_rank *rank);
+void aorta_merge_thread_name(struct merge_rank *rank, int64_t thread, const char *name);
+/* A time of the rank's own clock, as microseconds of the common one. */
+void aorta_merge_time(struct merge_rank *rank, int64_t own_ns);
+/* The id of a flow, unique among ranks. */
+void aorta_merge_id(struct merge_rank *rank, int64_t id);
+
+AORTA_MUST_USE aorta_status aorta_merge_kineto(struct merge_rank *rank);
+AORTA_MUST_USE aorta_status aorta_merge_model(struct merge_rank *rank);
 
 #endif

@@ -2,7 +2,7 @@
 #include "base/array.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "report/merge_internal.h"
+#include "report/merge.h"
 
 #include <inttypes.h>
 #include <stdio.h>

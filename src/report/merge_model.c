@@ -2,7 +2,7 @@
  * between them, the ranges that the program marked. */
 #include "base/array.h"
 #include "base/json.h"
-#include "report/merge_internal.h"
+#include "report/merge.h"
 
 #include <inttypes.h>
 #include <stdio.h>

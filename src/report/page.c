@@ -1,7 +1,10 @@
 #include "report/page.h"
 #include "base/files.h"
+#include "report/page_recordings.h"
 #include "report/phrases.h"
+#include "report/trace_tables.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +20,7 @@ const char *aorta_page_missing(void) {
            "then make";
 }
 
-aorta_status aorta_page_check(const char *path) {
+static aorta_status check_page(const char *path) {
     return aorta_page_available() ? NULL : AORTA_ERROR(AORTA_UNSUPPORTED, "--html %s: %s", path, aorta_page_missing());
 }
 
@@ -44,7 +47,7 @@ aorta_status aorta_folder_check_free(const char *path, const char *key, unsigned
 
 aorta_status aorta_page_prepare(const char *path) {
     if (!path) return NULL;
-    AORTA_TRY(aorta_page_check(path));
+    AORTA_TRY(check_page(path));
     return aorta_file_prepare(path, "--html");
 }
 
@@ -68,7 +71,7 @@ static void put_escaped(struct aorta_text *out, const char *text) {
             aorta_text_append(out, text, 1);
 }
 
-void aorta_page_short_names(const struct aorta_intern *names, struct aorta_json *json) {
+static void put_short_names(const struct aorta_intern *names, struct aorta_json *json) {
     aorta_json_key_object(json, "short_names");
     for (size_t i = 0; i < names->count; i++) {
         char name[512];
@@ -78,9 +81,9 @@ void aorta_page_short_names(const struct aorta_intern *names, struct aorta_json 
     aorta_json_object_end(json);
 }
 
-aorta_status aorta_page_make(const char *title, const struct aorta_text *data, struct aorta_text *out) {
+static aorta_status make_page(const char *title, const struct aorta_text *data, struct aorta_text *out) {
     static const char title_mark[] = "@TITLE@", data_mark[] = "@DATA@";
-    AORTA_TRY(aorta_page_check(title));
+    AORTA_TRY(check_page(title));
     AORTA_TRY(aorta_text_check(data));
     const char *first = strstr(aorta_page_template, title_mark), *second = strstr(aorta_page_template, data_mark);
     if (!first || !second || second < first) return AORTA_ERROR(AORTA_INTERNAL, "the page has no place for its data");
@@ -93,7 +96,7 @@ aorta_status aorta_page_make(const char *title, const struct aorta_text *data, s
     return aorta_text_check(out);
 }
 
-void aorta_page_tables(const struct aorta_result_table *const *tables, struct aorta_json *json) {
+static void put_tables(const struct aorta_result_table *const *tables, struct aorta_json *json) {
     aorta_json_key_array(json, "tables");
     for (; tables && *tables; tables++) aorta_table_page_json(*tables, false, json);
     aorta_json_array_end(json);
@@ -115,12 +118,243 @@ aorta_status aorta_page_write(const struct aorta_page_results *page, const char 
         failed |= page->parts[i].failed;
     }
     aorta_json_array_end(&json);
-    aorta_page_tables(page->tables, &json);
+    put_tables(page->tables, &json);
     aorta_json_object_end(&json);
     data.failed |= failed;
-    aorta_status status = aorta_page_make(page->title, &data, &out);
+    aorta_status status = make_page(page->title, &data, &out);
     if (!status) status = aorta_file_replace(path, out.data, out.length);
     aorta_text_free(&data);
     aorta_text_free(&out);
+    return status;
+}
+
+enum { PAGE_SCHEMA = 3, MOST_LINES = 4000 /* of a table with a line for each step or collective */ };
+
+const unsigned aorta_page_by = 1u << AORTA_BY_OPERATION | 1u << AORTA_BY_ANNOTATION | 1u << AORTA_BY_CATEGORY |
+                               1u << AORTA_BY_PHASE | 1u << AORTA_BY_SEQUENCE | 1u << AORTA_BY_TIME |
+                               1u << AORTA_BY_STREAM | 1u << AORTA_BY_MEMORY | 1u << AORTA_BY_PATH;
+
+struct aorta_page_recording aorta_page_recording_of_run(const struct aorta_labelled *run) {
+    struct aorta_page_recording recording = {.label = run->run.label, .run = run};
+    if (run->has_verdict)
+        recording.report =
+            (struct aorta_trace_report){.analysis = &run->analysis, .verdict = &run->verdict, .machine = &run->machine};
+    return recording;
+}
+
+struct aorta_page_recording aorta_page_recording_of(const char *label, const struct aorta_recorded *recorded) {
+    return (struct aorta_page_recording){
+        .label = label,
+        .report = {.analysis = recorded->analysis,
+                   .verdict = recorded->verdict,
+                   .machine = recorded->is_run ? &recorded->run.machine : &recorded->machine},
+        .run = recorded->is_run ? &recorded->run : NULL,
+    };
+}
+
+/* ---- what each iteration took ---- */
+
+enum { MOST_POINTS = 16000 };
+
+static double get_number(const struct aorta_run_step *step, size_t offset) {
+    (void)offset;
+    return (double)step->global_step;
+}
+
+static double number_at(const struct aorta_run_step *step, size_t offset) {
+    return *(const double *)((const char *)step + offset);
+}
+
+static double clocked_at(const struct aorta_run_step *step, size_t offset) {
+    return step->clocked ? number_at(step, offset) : NAN;
+}
+
+#define AT(member) offsetof(struct aorta_run_step, member)
+static const struct aorta_metric others[] = {
+    {"step", "", false, get_number, 0},
+    {"loss", "", false, number_at, AT(loss)},
+    {"sm_clock_mhz", "MHz", true, clocked_at, AT(clocks.sm_clock_mhz)},
+    {"power_w", "W", false, clocked_at, AT(clocks.power_w)},
+    {"temperature_c", "C", false, clocked_at, AT(clocks.temperature_c)},
+    {0},
+};
+#undef AT
+
+/* Each point is the mean of `stride` iterations; a figure that no iteration has is left out. */
+static void write_series(const struct aorta_run_step *steps, size_t count, size_t stride,
+                         const struct aorta_metric *metric, struct aorta_json *json) {
+    bool any = false;
+    for (size_t i = 0; !any && i < count; i++) any = !isnan(aorta_metric_of(metric, &steps[i]));
+    if (!any) return;
+    aorta_json_key_array(json, metric->key);
+    for (size_t i = 0; i < count; i += stride) {
+        double sum = 0, number = 0;
+        for (size_t j = i; j < i + stride && j < count; j++) {
+            const double value = aorta_metric_of(metric, &steps[j]);
+            if (isnan(value)) continue;
+            sum += value;
+            number++;
+        }
+        aorta_json_fixed(json, number > 0 ? sum / number : NAN, 6);
+    }
+    aorta_json_array_end(json);
+}
+
+static void write_iterations(const struct aorta_labelled *labelled, struct aorta_json *json) {
+    const struct aorta_run *run = &labelled->run;
+    const size_t stride = run->step_count / MOST_POINTS + 1;
+    aorta_json_key_object(json, "iterations");
+    aorta_json_key_int(json, "per_point", (int64_t)stride);
+    aorta_json_key_array(json, "ranks");
+    for (size_t i = 0; i < run->rank_count; i++) {
+        size_t first = 0, count = aorta_measured_steps(labelled, i, &first);
+        aorta_json_object(json);
+        aorta_json_key_int(json, "rank", run->ranks[i]);
+        for (const struct aorta_metric *metric = others; metric->key; metric++)
+            write_series(&run->steps[first], count, stride, metric, json);
+        for (const struct aorta_metric *metric = aorta_metrics; metric->key; metric++)
+            write_series(&run->steps[first], count, stride, metric, json);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+    aorta_json_object_end(json);
+}
+
+/* ---- names and columns ---- */
+
+static void add_names(const struct aorta_trace_analysis *analysis, struct aorta_intern *names,
+                      struct aorta_json *json) {
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        for (size_t j = 0; j < rank->kernel_count; j++)
+            json->out->failed |= !aorta_intern(names, aorta_trace_text(rank->trace, rank->kernels[j].name));
+    }
+}
+
+static void write_columns(const struct aorta_result_table *const *tables, bool whole, struct aorta_json *json) {
+    for (; *tables; tables++) aorta_table_page_json(*tables, whole, json);
+}
+
+/* What the page needs to show the tables of "results": headings and kinds of columns. */
+static void write_tables(unsigned by, bool whole, struct aorta_json *json) {
+    aorta_json_key_array(json, "tables");
+    write_columns(aorta_rank_tables, whole, json);
+    write_columns(aorta_rank_tables_after, whole, json);
+    write_columns(aorta_roofline_tables, whole, json);
+    for (int i = 0; i < AORTA_BY_COUNT; i++)
+        if (by & 1u << i) aorta_table_page_json(aorta_by_tables[i], whole, json);
+    write_columns(aorta_world_tables, whole, json);
+    aorta_json_array_end(json);
+}
+
+/* What each key of the findings' facts means. */
+static void write_facts(const struct aorta_page_recordings *page, struct aorta_json *json) {
+    bool used[AORTA_FACT_COUNT] = {false};
+    for (size_t i = 0; i < page->count; i++) {
+        const struct aorta_verdict *verdict = page->items[i].report.verdict;
+        for (size_t j = 0; verdict && j < verdict->finding_count; j++)
+            for (size_t k = 0; k < verdict->findings[j].facts.count; k++)
+                used[verdict->findings[j].facts.items[k].key] = true;
+    }
+    aorta_json_key_object(json, "facts");
+    for (int i = 0; i < AORTA_FACT_COUNT; i++) {
+        const enum aorta_fact_key key = (enum aorta_fact_key)i;
+        if (!used[i]) continue;
+        aorta_json_key_object(json, aorta_fact_name(key));
+        aorta_json_key_string(json, "help", aorta_fact_help(key));
+        aorta_json_key_bool(json, "flag", aorta_fact_unit(key) == AORTA_UNIT_FLAG);
+        aorta_json_object_end(json);
+    }
+    aorta_json_object_end(json);
+}
+
+/* ---- one recording ---- */
+
+static void write_text(const char *key, const struct aorta_text *text, struct aorta_json *json) {
+    aorta_json_key(json, key);
+    aorta_json_text(json, text && text->data ? text->data : "null");
+    if (text) json->out->failed |= text->failed;
+}
+
+/* As the run wrote it; null where it did not. */
+static void write_configuration(const struct aorta_run *run, struct aorta_json *json) {
+    enum { MOST_BYTES = 1 << 20 };
+    char *path = aorta_path_join(run->directory, "config.json"), *text = NULL;
+    size_t length;
+    aorta_status status = path ? aorta_file_read_regular(path, MOST_BYTES, &text, &length) : NULL;
+    aorta_status_free(status);
+    aorta_json_key_string(json, "configuration", text);
+    free(path);
+    free(text);
+}
+
+static void write_results(struct aorta_trace_report report, struct aorta_json *json) {
+    struct aorta_text results = {0};
+    report.most_lines = MOST_LINES;
+    aorta_trace_report_json(&report, 0, &results);
+    write_text("results", &results, json);
+    aorta_text_free(&results);
+}
+
+static void write_recording(const struct aorta_page_recording *recording, unsigned by, size_t spans,
+                            struct aorta_json *json) {
+    struct aorta_trace_report report = recording->report;
+    report.by = by;
+    aorta_json_object(json);
+    aorta_json_key_string(json, "label", recording->label);
+    if (report.analysis) write_results(report, json);
+    if (report.analysis && by) aorta_page_flame(report.analysis, json);
+    if (recording->run) {
+        aorta_json_key(json, "summary");
+        aorta_summary_of(recording->run, json);
+        write_configuration(&recording->run->run, json);
+        write_iterations(recording->run, json);
+    }
+    aorta_json_key(json, "timeline");
+    aorta_page_timeline(&report, spans, json);
+    aorta_json_object_end(json);
+}
+
+/* ---- the page ---- */
+
+/* One recording has those that were asked for, or the usual ones that were made; several have none. */
+static unsigned by_of(const struct aorta_page_recordings *page) {
+    const struct aorta_trace_report *report = &page->items[0].report;
+    if (page->count > 1) return 0;
+    if (report->by) return report->by;
+    return report->path ? aorta_page_by : aorta_page_by & ~(1u << AORTA_BY_PATH);
+}
+
+static void write_data(const struct aorta_page_recordings *page, struct aorta_json *json) {
+    const unsigned by = by_of(page);
+    struct aorta_intern names = {0};
+    bool beyond = false;
+    for (size_t i = 0; i < page->count; i++) {
+        const struct aorta_trace_analysis *analysis = page->items[i].report.analysis;
+        beyond |= analysis && aorta_trace_beyond_steps(analysis);
+        if (analysis) add_names(analysis, &names, json);
+    }
+    aorta_json_object(json);
+    aorta_json_key_int(json, "schema_version", PAGE_SCHEMA);
+    aorta_json_key_string(json, "kind", "recordings");
+    put_short_names(&names, json);
+    aorta_intern_free(&names);
+    write_tables(by, beyond, json);
+    write_facts(page, json);
+    write_text("comparisons", page->comparisons, json);
+    write_text("comparison", page->comparison, json);
+    aorta_json_key_array(json, "recordings");
+    for (size_t i = 0; i < page->count; i++) write_recording(&page->items[i], by, AORTA_PAGE_SPANS / page->count, json);
+    aorta_json_array_end(json);
+    aorta_json_object_end(json);
+}
+
+aorta_status aorta_page_of_recordings(const struct aorta_page_recordings *page, struct aorta_text *out) {
+    struct aorta_text data = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &data, 0);
+    write_data(page, &json);
+    aorta_status status = make_page(page->title, &data, out);
+    aorta_text_free(&data);
     return status;
 }

@@ -13,8 +13,6 @@
 bool aorta_page_available(void);
 /* One sentence: why this build writes no pages, and how to get them. */
 const char *aorta_page_missing(void);
-/* AORTA_UNSUPPORTED with that sentence and the file that was asked for, where there is no page. */
-AORTA_MUST_USE aorta_status aorta_page_check(const char *path);
 /* The same, and makes the file's directory, before there is anything to lose. NULL: no page is wanted. AORTA_CONFIG. */
 AORTA_MUST_USE aorta_status aorta_page_prepare(const char *path);
 
@@ -24,12 +22,6 @@ enum aorta_folder_kind { AORTA_FOLDER_RUN = 1, AORTA_FOLDER_SWEEP = 2, AORTA_FOL
  * thing. `key` names it in the message, as in "--output". What does not exist is fine. */
 AORTA_MUST_USE aorta_status aorta_folder_check_free(const char *path, const char *key, unsigned kinds);
 
-/* Key and value of "short_names": the names that a line shows instead of longer names of kernels. */
-void aorta_page_short_names(const struct aorta_intern *names, struct aorta_json *json);
-
-/* The page around `data`, one JSON object. AORTA_UNSUPPORTED, AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_page_make(const char *title, const struct aorta_text *data, struct aorta_text *out);
-
 /* The page of results that a command also prints as JSON. */
 struct aorta_page_results {
     const char *kind, *title;         /* kind: the row of web/main.js that shows it */
@@ -38,8 +30,6 @@ struct aorta_page_results {
     size_t part_count;
     const struct aorta_result_table *const *tables; /* whose columns the page shows; ends with NULL; may be NULL */
 };
-/* Key and value of "tables": what the page needs to show them. */
-void aorta_page_tables(const struct aorta_result_table *const *tables, struct aorta_json *json);
 /* Writes the page to `path`. AORTA_UNSUPPORTED, AORTA_MEMORY, AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_page_write(const struct aorta_page_results *page, const char *path);
 

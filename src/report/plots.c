@@ -1,7 +1,7 @@
 /* Pictures of a report. Colours: Okabe & Ito, "Color Universal Design" (2008), distinguishable for colour-blind readers
  * too. */
-#include "report/plots.h"
 #include "base/files.h"
+#include "report/report.h"
 
 #include <ctype.h>
 #include <errno.h>

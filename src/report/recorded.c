@@ -1,12 +1,19 @@
 #include "report/recorded.h"
+#include "base/files.h"
+#include "device/inventory.h"
 #include "report/comparison.h"
+#include "report/summary.h"
 #include "report/verdict_view.h"
 #include "trace/ranks.h"
 #include "verdict/advice.h"
 
+#include <glob.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static aorta_status check_reading(const struct aorta_trace_options *reading, const char *directory) {
     const char *option = reading->recover      ? "--recover"
@@ -141,4 +148,207 @@ void aorta_recorded_free(struct aorta_recorded *recorded) {
     aorta_trace_list_free(&recorded->traces);
     if (recorded->is_run) aorta_labelled_free(&recorded->run);
     *recorded = (struct aorta_recorded){0};
+}
+
+static const char *text_of(const json_t *value, struct aorta_arena *arena) {
+    switch (json_typeof(value)) {
+    case JSON_STRING:
+        return aorta_arena_strdup(arena, json_string_value(value));
+    case JSON_INTEGER:
+        return aorta_arena_printf(arena, "%lld", (long long)json_integer_value(value));
+    case JSON_REAL:
+        return aorta_arena_printf(arena, "%g", json_real_value(value));
+    case JSON_TRUE:
+        return "true";
+    case JSON_FALSE:
+        return "false";
+    default:
+        return "null"; /* lists and maps: no advice depends on them */
+    }
+}
+
+static size_t count_keys(json_t *section) {
+    const char *name;
+    json_t *value;
+    size_t count = 0;
+    json_object_foreach(section, name, value) count += json_is_object(value) ? count_keys(value) : 1;
+    return count;
+}
+
+/* Keys have dots between the sections that they are in; `before` is the prefix, its last dot included. */
+static void flatten(json_t *section, const char *before, struct aorta_arena *arena, struct aorta_settings *settings) {
+    const char *name;
+    json_t *value;
+    json_object_foreach(section, name, value) {
+        const bool deeper = json_is_object(value);
+        const char *key = aorta_arena_printf(arena, "%s%s%s", before, name, deeper ? "." : "");
+        const char *text = text_of(value, arena);
+        if (arena->failed) return;
+        if (deeper)
+            flatten(value, key, arena, settings);
+        else
+            settings->items[settings->count++] = (struct aorta_setting){key, text};
+    }
+}
+
+static void set_device(struct aorta_settings *settings, const char *device) {
+    for (size_t i = 0; i < settings->count; i++)
+        if (strcmp(settings->items[i].key, "device.kind") == 0) settings->items[i].value = device;
+}
+
+static aorta_status read_settings(const char *path, struct aorta_arena *arena, struct aorta_settings *settings) {
+    enum { MOST_BYTES = 1 << 20 };
+    char *bytes;
+    size_t length;
+    json_error_t error;
+    AORTA_TRY(aorta_file_read_regular(path, MOST_BYTES, &bytes, &length));
+    json_t *root = json_loadb(bytes, length, 0, &error);
+    free(bytes);
+    if (json_is_object(root)) {
+        settings->items = aorta_arena_alloc(arena, count_keys(root) * sizeof *settings->items);
+        flatten(root, "", arena, settings);
+    }
+    aorta_status status = json_is_object(root) ? aorta_arena_check(arena, "the settings of the run")
+                                               : AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, root ? 1 : error.line,
+                                                             root ? "not a JSON object" : error.text);
+    json_decref(root);
+    return status;
+}
+
+/* Nothing where the directory has no such file. */
+static aorta_status read_from(const char *directory, const char *name, struct aorta_arena *arena,
+                              struct aorta_settings *settings) {
+    *settings = (struct aorta_settings){0};
+    char *path = aorta_path_join(directory, name);
+    if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a file name");
+    aorta_status status = access(path, F_OK) == 0 ? read_settings(path, arena, settings) : NULL;
+    free(path);
+    return status;
+}
+
+aorta_status aorta_settings_read(const char *directory, const char *device, struct aorta_arena *arena,
+                                 struct aorta_settings *settings) {
+    AORTA_TRY(read_from(directory, "config.json", arena, settings));
+    if (device) set_device(settings, device);
+    return NULL;
+}
+
+aorta_status aorta_settings_environment(const char *directory, struct aorta_arena *arena,
+                                        struct aorta_settings *settings) {
+    return read_from(directory, aorta_environment_file, arena, settings);
+}
+
+/* ---- what differs ---- */
+
+bool aorta_setting_changes_work(const char *key) {
+    static const char *const sections[] = {"model.", "dataset.", "sparse."};
+    /* the last word of a key, of an option of hwq or of a command */
+    static const char *const words[] = {"batch",     "batch_size",      "batch-size",  "gradient_accumulation",
+                                        "micro",     "streams",         "mm-dim",      "num-compute",
+                                        "comm-size", "compute-streams", "num-coll",    "sequence_length",
+                                        "seq_len",   "seq-len",         "matrix-size", "layers"};
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        if (strncmp(key, sections[i], strlen(sections[i])) == 0) return true;
+    const char *dot = strrchr(key, '.'), *word = dot ? dot + 1 : key;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(word, words[i]) == 0) return true;
+    return false;
+}
+
+/* "FOLDER/machine*.jsonl"; the caller frees it. */
+static char *pattern_of(const char *path) {
+    struct stat info;
+    const char *slash = strrchr(path, '/');
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return aorta_path_join(path, AORTA_MACHINE_PATTERN);
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    char *pattern = folder ? aorta_path_join(folder, AORTA_MACHINE_PATTERN) : NULL;
+    free(folder);
+    return pattern;
+}
+
+/* From the first to the last step that is analysed; else everything. */
+static void analysed_time(const struct aorta_trace_analysis *analysis, int64_t *from_ns, int64_t *until_ns) {
+    int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
+    *from_ns = 0;
+    *until_ns = INT64_MAX;
+    for (size_t i = 0; analysis && !analysis->measured && i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        if (rank->trace->base_ns == INT64_MIN) return;
+        for (size_t j = 0; j < rank->window_count; j++) {
+            const struct aorta_trace_window *window = &rank->windows[j];
+            if (!aorta_trace_window_counts(analysis, window)) continue;
+            if (window->start_ns + rank->trace->base_ns < first_ns) first_ns = window->start_ns + rank->trace->base_ns;
+            if (window->end_ns + rank->trace->base_ns > last_ns) last_ns = window->end_ns + rank->trace->base_ns;
+        }
+    }
+    if (last_ns == INT64_MIN) return;
+    *from_ns = first_ns;
+    *until_ns = last_ns;
+}
+
+static bool is_disturbed(const struct aorta_machine_summary *summary) {
+    struct aorta_text text = {0};
+    const bool disturbed = aorta_machine_disturbed(summary, &text);
+    aorta_text_free(&text);
+    return disturbed;
+}
+
+static aorta_status take(const char *path, int64_t from_ns, int64_t until_ns, struct aorta_recorded_machine *out) {
+    struct aorta_recorded_machine found = {0};
+    AORTA_TRY(aorta_annotate(aorta_machine_read(path, &found.machine), "what the machine did beside the recording"));
+    aorta_status status = aorta_machine_summarise(&found.machine, from_ns, until_ns, &found.summary);
+    found.known = found.machine.count > 0;
+    const bool wanted = !status && found.known && (!out->known || is_disturbed(&found.summary));
+    struct aorta_recorded_machine unwanted = wanted ? *out : found;
+    if (wanted) {
+        *out = found;
+        out->summary.machine = &out->machine;
+    }
+    aorta_recorded_machine_free(&unwanted);
+    return status;
+}
+
+aorta_status aorta_recorded_machine_read(const char *path, const struct aorta_trace_analysis *analysis,
+                                         struct aorta_recorded_machine *machine) {
+    int64_t from_ns, until_ns;
+    glob_t found;
+    *machine = (struct aorta_recorded_machine){0};
+    char *pattern = pattern_of(path);
+    if (!pattern) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+    const bool any = glob(pattern, 0, NULL, &found) == 0;
+    free(pattern);
+    if (!any) return NULL;
+    analysed_time(analysis, &from_ns, &until_ns);
+    aorta_status status = NULL;
+    for (size_t i = 0; !status && i < found.gl_pathc; i++) {
+        if (machine->known && is_disturbed(&machine->summary)) break;
+        status = take(found.gl_pathv[i], from_ns, until_ns, machine);
+    }
+    globfree(&found);
+    return status;
+}
+
+void aorta_recorded_machine_free(struct aorta_recorded_machine *machine) {
+    aorta_machine_free(&machine->machine);
+    *machine = (struct aorta_recorded_machine){0};
+}
+
+aorta_status aorta_recorded_machine_report(const struct aorta_recorded_machine *machine,
+                                           struct aorta_verdict *verdict) {
+    struct aorta_text text = {0};
+    if (!machine->known || machine->summary.readings < 2) return NULL;
+    const bool disturbed = aorta_machine_disturbed(&machine->summary, &text);
+    aorta_status status = aorta_text_check(&text);
+    if (!status) status = aorta_verdict_machine(verdict, disturbed ? text.data : NULL);
+    aorta_text_free(&text);
+    return status;
+}
+
+void aorta_recorded_machine_json(const struct aorta_recorded_machine *machine, struct aorta_json *json) {
+    if (machine->known) {
+        aorta_machine_json(&machine->summary, json);
+        return;
+    }
+    aorta_json_key_null(json, "machine");
+    aorta_json_key_string(json, "machine_reason", "there is no " AORTA_MACHINE_FILE " beside the recording");
 }

@@ -4,7 +4,6 @@
 #ifndef AORTA_REPORT_RECORDED_H
 #define AORTA_REPORT_RECORDED_H
 
-#include "report/machine.h"
 #include "report/summary.h"
 #include "trace/open.h"
 

@@ -4,8 +4,7 @@
 #include "report/comparison.h"
 #include "report/page.h"
 #include "report/page_recordings.h"
-#include "report/plots.h"
-#include "report/recording.h"
+#include "report/summary.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "verdict/verdict.h"
 
 struct aorta_schema {
     const char *name, *title;
@@ -15,9 +16,15 @@ extern const struct aorta_schema aorta_report_schemas[]; /* ends with a NULL nam
 void aorta_schema_write(const struct aorta_schema *schema, struct aorta_text *out);
 
 void aorta_schema_put(struct aorta_json *json, const char *key, const char *text); /* a key with its schema */
-/* Keys of an open object: an object whose "properties" are open then; a key with a list of such objects. */
-void aorta_schema_object(struct aorta_json *json);
 void aorta_schema_list(const char *key, struct aorta_json *json);
 void aorta_schema_list_end(struct aorta_json *json);
+
+/* docs/metrics-format.md. */
+void aorta_formats_page(struct aorta_text *out);
+
+/* What `aorta help CAUSE` prints. */
+
+/* Meaning, measurement, gain, fixes by program and when not to apply them; lines of 100 columns. */
+void aorta_cause_help(enum aorta_cause cause, struct aorta_text *out);
 
 #endif

@@ -1,14 +1,101 @@
 #include "report/summary.h"
-
 #include "base/result_table.h"
 #include "report/comparison.h"
-#include "report/recording.h"
 #include "report/trace_tables.h"
 #include "report/verdict_text.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The parts of summary.json that readers of the original Python toolkit's look for: means over all iterations of all
+ * ranks. Its overlap_ratio is a share of compute, where ours everywhere else is a share of communication. */
+struct means {
+    int64_t count;
+    double loss, overlap_ms, compute_ms, all_reduce_ms, reduce_scatter_ms;
+};
+
+static double ms_of(int64_t ns) {
+    return (double)ns / 1e6;
+}
+
+static void add_step(const struct aorta_run_step *step, struct means *sums) {
+    if (!step->profiled) return;
+    sums->count++;
+    sums->loss += step->loss;
+    sums->overlap_ms += ms_of(step->overlap.overlap_ns);
+    sums->compute_ms += ms_of(step->overlap.compute_ns);
+    sums->all_reduce_ms += ms_of(step->overlap.kind[AORTA_ALL_REDUCE].overlap_ns);
+    sums->reduce_scatter_ms += ms_of(step->overlap.kind[AORTA_REDUCE_SCATTER].overlap_ns);
+}
+
+static struct means means_of(const struct aorta_run *run) {
+    struct means sums = {0};
+    for (size_t i = 0; i < run->step_count; i++) add_step(&run->steps[i], &sums);
+    return sums;
+}
+
+static struct means means_after_warmup(const struct aorta_labelled *labelled) {
+    struct means sums = {0};
+    for (size_t rank = 0; rank < labelled->run.rank_count; rank++) {
+        size_t first = 0, count = aorta_measured_steps(labelled, rank, &first);
+        for (size_t i = first; i < first + count; i++) add_step(&labelled->run.steps[i], &sums);
+    }
+    return sums;
+}
+
+static double ratio_of(const struct means *sums) {
+    return sums->compute_ms > 0 ? sums->overlap_ms / sums->compute_ms : NAN;
+}
+
+/* A script that leaves the first iterations out has other means of the same files. */
+static void write_warmup(const struct aorta_labelled *labelled, const struct means *all, struct aorta_json *json) {
+    const struct means after = means_after_warmup(labelled);
+    struct aorta_text text = {0};
+    if (!after.count || after.count == all->count) return;
+    aorta_text_printf(
+        &text,
+        "all %lld iterations of all ranks; without the warm-up, as in labels, %lld with a mean_compute_ms of "
+        "%.2f and a mean_overlap_ms of %.2f",
+        (long long)all->count, (long long)after.count, after.compute_ms / (double)after.count,
+        after.overlap_ms / (double)after.count);
+    aorta_json_key_string(json, "means_are_of", text.data);
+    json->out->failed |= text.failed;
+    aorta_text_free(&text);
+}
+
+static void write_dataset(const struct aorta_labelled *labelled, struct aorta_json *json) {
+    const struct aorta_run *run = &labelled->run;
+    const struct means sums = means_of(run);
+    const double count = (double)sums.count;
+    aorta_json_key_object(json, run->label);
+    aorta_json_key_int(json, "count", sums.count);
+    if (sums.count) {
+        aorta_json_key_double(json, "mean_loss", sums.loss / count);
+        aorta_json_key_double(json, "mean_overlap_ms", sums.overlap_ms / count);
+        aorta_json_key_double(json, "mean_compute_ms", sums.compute_ms / count);
+        aorta_json_key_double(json, "mean_allreduce_overlap_ms", sums.all_reduce_ms / count);
+        aorta_json_key_double(json, "mean_reducescatter_overlap_ms", sums.reduce_scatter_ms / count);
+        aorta_json_key_double(json, "overlap_ratio", ratio_of(&sums));
+        aorta_json_key_string(json, "overlap_ratio_is", "overlap / compute; labels has it as compute_overlap_ratio");
+        write_warmup(labelled, &sums, json);
+    }
+    aorta_json_object_end(json);
+}
+
+static void write_datasets(const struct aorta_labelled *runs, size_t count, struct aorta_json *json) {
+    aorta_json_key_object(json, "datasets");
+    for (size_t i = 0; i < count; i++) write_dataset(&runs[i], json);
+    aorta_json_object_end(json);
+}
+
+void aorta_summary_ratios(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
+                          struct aorta_json *json) {
+    const struct means a = means_of(&reference->run), b = means_of(&candidate->run);
+    aorta_json_key_double(json, "reference_overlap_ratio", ratio_of(&a));
+    aorta_json_key_double(json, "candidate_overlap_ratio", ratio_of(&b));
+    aorta_json_key_double(json, "ratio_delta", ratio_of(&b) - ratio_of(&a));
+}
 
 /* ---- writing ---- */
 
@@ -41,7 +128,7 @@ static struct aorta_summary summarise_metric(const struct aorta_labelled *labell
     for (size_t i = 0; i < run->rank_count; i++) {
         if (rank >= 0 && run->ranks[i] != rank) continue;
         size_t first = 0, steps = aorta_measured_steps(labelled, i, &first);
-        for (size_t j = 0; j < steps; j++) samples[count++] = metric->get(&run->steps[first + j]);
+        for (size_t j = 0; j < steps; j++) samples[count++] = aorta_metric_of(metric, &run->steps[first + j]);
     }
     struct aorta_summary summary = aorta_summarise(samples, count);
     if (strcmp(metric->unit, "1/s") == 0) summary.mean = aorta_rate_mean(samples, count);
@@ -224,7 +311,8 @@ static void write_rank(struct aorta_json *json, const struct aorta_labelled *lab
     aorta_json_key_int(json, "iterations", (int64_t)count);
     write_causes(labelled, rank, json);
     aorta_json_key_array(json, "step_ms_samples");
-    for (size_t i = 0; i < count; i++) aorta_json_double(json, aorta_metrics[0].get(&labelled->run.steps[first + i]));
+    for (size_t i = 0; i < count; i++)
+        aorta_json_double(json, aorta_metric_of(&aorta_metrics[0], &labelled->run.steps[first + i]));
     aorta_json_array_end(json);
     write_metrics(json, labelled, rank);
     aorta_roofline_write(roofline_of(labelled, rank), json);
@@ -487,7 +575,7 @@ aorta_status aorta_summary_write(const struct aorta_labelled *runs, size_t count
         aorta_summary_of(&runs[i], &json);
     }
     aorta_json_object_end(&json);
-    aorta_summary_datasets(runs, count, &json);
+    write_datasets(runs, count, &json);
     if (reference && candidate) {
         aorta_json_key(&json, "comparison");
         aorta_label_comparison_json(reference, candidate, &json);

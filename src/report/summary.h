@@ -2,19 +2,109 @@
 #ifndef AORTA_REPORT_SUMMARY_H
 #define AORTA_REPORT_SUMMARY_H
 
+#include "analysis/analysis.h"
 #include "base/json.h"
 #include "base/result_table.h"
+#include "base/settings.h"
 #include "base/statistics.h"
-#include "report/labelled.h"
+#include "measure/clocks.h"
+#include "measure/machine.h"
+#include "measure/run_files.h"
+#include "verdict/verdict.h"
+
+/* The configuration a run was made with, and what it was measured with, from config.json and environment.json in its
+ * directory. */
+
+/* Every key as "section.key" with its value as text; strings and the table live in the arena. `device.kind` is the
+ * device that the run was on (NULL: what the file says, perhaps "auto"), which is borrowed. A directory without the
+ * file (one of the original toolkit) gives no settings. AORTA_FORMAT when the file is not a JSON object. */
+AORTA_MUST_USE aorta_status aorta_settings_read(const char *directory, const char *device, struct aorta_arena *arena,
+                                                struct aorta_settings *settings);
+
+/* environment.json of aorta train, hwq, trace run or sweep: "host.name", "software.driver", "environment.NCCL_PROTO".
+ * None without the file. AORTA_FORMAT. */
+AORTA_MUST_USE aorta_status aorta_settings_environment(const char *directory, struct aorta_arena *arena,
+                                                       struct aorta_settings *settings);
+
+/* With another value a step does other work, so that times of steps do not compare. A key of a configuration, an option
+ * of hwq or of a command. */
+bool aorta_setting_changes_work(const char *key);
+
+/* What the machine did beside a recording, from the files that lie with it (measure/machine.h). */
+
+struct aorta_recorded_machine {
+    bool known; /* there is a file */
+    struct aorta_machine machine;
+    struct aorta_machine_summary summary; /* of that */
+};
+
+/* Of several hosts the first one that was disturbed, else the first. `path`: a recording, in whose folder the files
+ * lie, or that folder. Of an analysis whose times are known as those of day (NULL: none) only the steps analysed count.
+ * The caller ends *machine, also after a failure: AORTA_FORMAT names a file that is damaged. */
+AORTA_MUST_USE aorta_status aorta_recorded_machine_read(const char *path, const struct aorta_trace_analysis *analysis,
+                                                        struct aorta_recorded_machine *machine);
+void aorta_recorded_machine_free(struct aorta_recorded_machine *machine);
+
+/* Reports it to the verdict; nothing where nothing is known. */
+AORTA_MUST_USE aorta_status aorta_recorded_machine_report(const struct aorta_recorded_machine *machine,
+                                                          struct aorta_verdict *verdict);
+/* Key and value of "machine": an object, or null and its reason. */
+void aorta_recorded_machine_json(const struct aorta_recorded_machine *machine, struct aorta_json *json);
+
+/* A run as it is reported: its steps that count, its recording, analysis and verdict. */
+
+/* The steps of a rank that count: run.steps[first .. first + count). */
+struct aorta_measured {
+    size_t first, count;
+};
+
+/* What the kernel records of the measured iterations are. */
+struct aorta_records {
+    int64_t iterations;                   /* that have records */
+    int64_t kernels, attributed, dropped; /* in all; whose range is known; lost */
+    int64_t launches;                     /* calls of the host that launched them */
+};
+
+/* A run with its verdict. */
+struct aorta_labelled {
+    struct aorta_run run;
+    struct aorta_trace_list traces; /* of the ranks with ranges; their steps' profiles are the run's */
+    struct aorta_trace_analysis analysis;
+    struct aorta_verdict verdict;
+    bool has_verdict; /* there were ranges; else there is neither analysis nor verdict */
+    size_t warmup;    /* iterations of each rank left out of the figures: recorded ones, and what lies between them */
+    /* Every iteration was traced: the steps' `profile` and `overlap` are the kernel view, `kernels` the range
+     * view; figures and verdict are made from kernels. */
+    bool by_kernels;
+    struct aorta_measured *measured; /* one for each of run.ranks */
+    struct aorta_clocks *clocks;     /* one for each of run.ranks */
+    size_t lowest_clock;             /* the rank in it whose clock is the lowest, as a share of its maximum */
+    struct aorta_records records;
+    struct aorta_recorded_machine machine;
+    struct aorta_settings settings, environment; /* in the run's arena; none: its directory has no such file */
+    struct aorta_arena memory;                   /* of `measured` and `clocks` */
+};
+
+/* Takes over *run on success. */
+AORTA_MUST_USE aorta_status aorta_labelled_make(struct aorta_run *run,
+                                                const struct aorta_trace_analysis_options *options,
+                                                struct aorta_labelled *labelled);
+void aorta_labelled_free(struct aorta_labelled *labelled);
+
+/* The steps of run.ranks[rank] that count: run.steps[*first .. *first + result). And the most that a rank has. */
+size_t aorta_measured_steps(const struct aorta_labelled *labelled, size_t rank, size_t *first);
+size_t aorta_measured_most(const struct aorta_labelled *labelled);
 
 enum { AORTA_SUMMARY_SCHEMA = 1 };
 
-/* A figure that each iteration has; NaN where it was not measured. (metric.c) */
+/* A figure that each iteration has; NaN where it was not measured. */
 struct aorta_metric {
     const char *key, *unit;
     bool higher_is_better;
-    double (*get)(const struct aorta_run_step *step);
+    double (*get)(const struct aorta_run_step *step, size_t offset);
+    size_t offset; /* what `get` receives: a place in the step, or the number of a collective */
 };
+double aorta_metric_of(const struct aorta_metric *metric, const struct aorta_run_step *step);
 extern const struct aorta_metric aorta_metrics[]; /* ends with a NULL key */
 /* What equal steps reach in all the time that they take, waiting included: the harmonic mean. NaN: none is known. */
 double aorta_rate_mean(const double *samples, size_t count);
@@ -34,13 +124,19 @@ extern const struct aorta_row aorta_summary_rows[], aorta_summary_statistics_row
     aorta_summary_records_rows[];
 extern const struct aorta_result_table aorta_summary_coverage;
 
-/* datasets.c: for readers of the original Python toolkit's summary.json, the member "datasets", and in the comparison
- * the shares of compute that ran beside communication and their difference. */
-void aorta_summary_datasets(const struct aorta_labelled *runs, size_t count, struct aorta_json *json);
 void aorta_summary_ratios(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
                           struct aorta_json *json);
 
 /* The tables of the summaries as CSV: figures.csv and collectives.csv in the folder. AORTA_IO, AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_summary_csv(const struct aorta_labelled *runs, size_t count, const char *folder);
+
+/* What recording ranges cost: steps with ranges beside steps without, in one run (profiling.record_every). */
+
+extern const struct aorta_row aorta_recording_rows[]; /* of the member below, for the docs */
+
+/* The member "recording_cost" of summary.json, and a sentence; where all steps are of one kind, the sentence says what
+ * records of kernels cost their launches at most, or there is none. */
+void aorta_recording_json(const struct aorta_labelled *labelled, struct aorta_json *json);
+void aorta_recording_text(const struct aorta_labelled *labelled, struct aorta_text *out);
 
 #endif

@@ -7,8 +7,7 @@
 #include "analysis/compare.h"
 #include "base/text.h"
 #include "replay/critical_path.h"
-#include "report/machine.h"
-#include "report/settings.h"
+#include "report/summary.h"
 #include "report/verdict_text.h"
 #include "verdict/verdict.h"
 

@@ -1,5 +1,5 @@
+#include "report/trace_tables.h"
 #include "report/trace_report.h"
-#include "report/trace_tables_internal.h"
 
 #include <math.h>
 #include <stdio.h>

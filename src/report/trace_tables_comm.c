@@ -1,6 +1,6 @@
 /* The tables of collectives, of one rank and of several, and of what differs between ranks. */
 #include "analysis/analysis.h"
-#include "report/trace_tables_internal.h"
+#include "report/trace_tables.h"
 
 #include <math.h>
 #include <stdio.h>

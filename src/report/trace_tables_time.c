@@ -1,5 +1,5 @@
 /* Tables of a rank over its time: parts of it, the queues of its streams, kernel sequences that repeat (--by). */
-#include "report/trace_tables_internal.h"
+#include "report/trace_tables.h"
 
 #include <math.h>
 #include <stdio.h>

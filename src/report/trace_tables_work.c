@@ -1,5 +1,5 @@
 /* The tables of what a rank's device ran and its host waited for: kernels, copies, matrix products, calls. */
-#include "report/trace_tables_internal.h"
+#include "report/trace_tables.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -97,8 +97,9 @@ static aorta_status find_points(struct aorta_sweep_comparison *c) {
     return NULL;
 }
 
-size_t aorta_sweep_trials_of(const struct aorta_sweep_side *side, const struct aorta_sweep_point *point, size_t *places,
-                             size_t most) {
+/* The trials of a point that count, by their place: returns how many, at most `most`. */
+static size_t list_trials(const struct aorta_sweep_side *side, const struct aorta_sweep_point *point, size_t *places,
+                          size_t most) {
     size_t count = 0;
     for (size_t i = 0; i < side->trials.count && count < most; i++) {
         const struct aorta_trial *trial = &side->trials.items[i];
@@ -107,6 +108,13 @@ size_t aorta_sweep_trials_of(const struct aorta_sweep_side *side, const struct a
             places[count++] = i;
     }
     return count;
+}
+
+size_t *aorta_sweep_trials_of(const struct aorta_sweep_side *side, const struct aorta_sweep_point *point,
+                              size_t *count) {
+    size_t *places = malloc((side->trials.count + 1) * sizeof *places);
+    *count = places ? list_trials(side, point, places, side->trials.count) : 0;
+    return places;
 }
 
 /* ---- the figures ---- */
@@ -223,8 +231,7 @@ static aorta_status series_make(const struct pair *pair, int i, struct series *s
         (struct series){.means = malloc((c->count + 1) * sizeof(double)), .runs = calloc(c->count + 1, sizeof(int))};
     aorta_status status = places && series->means && series->runs ? NULL : no_memory();
     for (size_t p = 0; !status && p < c->count; p++) {
-        const size_t count =
-            aorta_sweep_trials_of(side, c->points[p].points[side_of(pair, i)], places, side->trials.count);
+        const size_t count = list_trials(side, c->points[p].points[side_of(pair, i)], places, side->trials.count);
         double sum = 0;
         for (size_t t = 0; t < count; t++) {
             const double value = value_of(c, side_of(pair, i), places[t], pair->figure);
@@ -440,7 +447,7 @@ static aorta_status read_fixed(const struct aorta_sweep_space *space, const stru
 /* The recording of the first trial of the side's first point; NULL: it recorded nothing. */
 static const struct aorta_figures *first_recording(const struct aorta_sweep_comparison *c, size_t side) {
     size_t place;
-    if (!c->count || !aorta_sweep_trials_of(&c->sides[side], c->points->points[side], &place, 1)) return NULL;
+    if (!c->count || !list_trials(&c->sides[side], c->points->points[side], &place, 1)) return NULL;
     return c->sides[side].recordings[place].figures;
 }
 

@@ -4,8 +4,45 @@
 #define AORTA_SWEEP_COMPARE_H
 
 #include "base/compare.h"
+#include "report/figures.h"
 #include "report/schemas.h"
-#include "sweep/side.h"
+#include "sweep/result.h"
+
+/* A side of a comparison of sweeps: a sweep, one half of it, or a folder of runs (of the original toolkit, say), with
+ * what its trials recorded. */
+
+struct aorta_sweep_side {
+    const char *label;     /* "NAME=VALUE" of a half */
+    const char *directory; /* of the sweep, or the folder */
+    const char *target;    /* what ran; "": not known */
+    struct aorta_sweep_plan plan;
+    struct aorta_trials trials;
+    struct aorta_sweep_result result;
+    struct aorta_arena arena;
+    bool half;                         /* of a sweep */
+    struct aorta_settings environment; /* of the sweep; the trials' figures have their own */
+    struct aorta_sweep_recording {     /* of each trial, by its place */
+        const char *folder, *page;     /* NULL: it left none */
+        const char *reason;            /* why it could not be read; NULL: it could */
+        const struct aorta_figures *figures;
+    } * recordings;
+    struct aorta_figures *figures; /* those that it owns, of each trial */
+};
+
+/* Reads DIRECTORY/trials.jsonl, or the runs below a folder, whose names give the knobs: "256thread/nccl_28channels",
+ * "bucket=8/rep2". The side ends with aorta_sweep_side_close, also on failure. AORTA_USAGE. */
+AORTA_MUST_USE aorta_status aorta_sweep_side_open(const char *directory, const char *label,
+                                                  struct aorta_sweep_side *side);
+/* Reads what the trials recorded. A recording that cannot be read is counted, and its trial goes without. */
+AORTA_MUST_USE aorta_status aorta_sweep_side_read(struct aorta_sweep_side *side);
+/* The trials of `whole` with one of two values of a knob, as a sweep without this knob. `by`: "NAME" of a knob with two
+ * values, or "NAME=A,B". `whole` is borrowed; both end with aorta_sweep_side_close, also on failure. AORTA_USAGE. */
+AORTA_MUST_USE aorta_status aorta_sweep_side_halves(const struct aorta_sweep_side *whole, const char *by,
+                                                    struct aorta_sweep_side halves[2]);
+void aorta_sweep_side_close(struct aorta_sweep_side *side);
+
+/* aorta train or hwq, not somebody's command. */
+bool aorta_sweep_is_ours(const char *target);
 
 enum { AORTA_SWEEP_MOST_SIDES = 8 };
 
@@ -50,14 +87,17 @@ void aorta_sweep_comparison_free(struct aorta_sweep_comparison *comparison);
 /* The row of a figure at a point; point = count: over all points. */
 const struct aorta_compared *aorta_sweep_row(const struct aorta_sweep_comparison *comparison, size_t side, size_t point,
                                              size_t figure);
-/* The trials of a side's point that count, by their place: returns how many, at most `most`. */
-size_t aorta_sweep_trials_of(const struct aorta_sweep_side *side, const struct aorta_sweep_point *point, size_t *places,
-                             size_t most);
+/* The places of the trials of a side's point that count. The caller frees them; NULL: no memory. */
+size_t *aorta_sweep_trials_of(const struct aorta_sweep_side *side, const struct aorta_sweep_point *point,
+                              size_t *count);
 
 /* compare_text.c */
 void aorta_sweep_compare_text(const struct aorta_sweep_comparison *comparison, struct aorta_text *text);
 void aorta_sweep_compare_json(const struct aorta_sweep_comparison *comparison, struct aorta_text *text);
 extern const struct aorta_schema aorta_sweep_schema; /* of that JSON */
+
+/* compare_page.c */
+
 /* What the page shows of one side beside that, for each point: its median trial. Pages are linked as seen from the page
  * `html`. */
 void aorta_sweep_compare_part(const struct aorta_sweep_comparison *comparison, size_t side, const char *html,

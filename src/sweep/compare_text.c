@@ -1,10 +1,8 @@
-/* A comparison of sweeps as text, as JSON, and as what its page shows. */
+/* A comparison of sweeps as text and as JSON. */
 #include "base/lines.h"
-#include "base/result_table.h"
 #include "base/sort.h"
 #include "sweep/compare.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,13 +46,6 @@ static void put_largest(const struct aorta_sweep_comparison *c, size_t side, str
     aorta_compared_text(c->count ? aorta_compared_largest(c->against[side].rows, c->figure_count) : NULL, text);
 }
 
-/* The places of a point's trials. The caller frees them; NULL: no memory. */
-static size_t *trials_of(const struct aorta_sweep_side *side, const struct aorta_sweep_point *point, size_t *count) {
-    size_t *places = malloc((side->trials.count + 1) * sizeof *places);
-    *count = places ? aorta_sweep_trials_of(side, point, places, side->trials.count) : 0;
-    return places;
-}
-
 /* ---- changes and their causes ---- */
 
 /* A step's cost of a cause, the mean over the trials of a point that recorded. */
@@ -80,7 +71,8 @@ static struct cause find_cause(const struct aorta_sweep_comparison *c, size_t si
     size_t *places[2], counts[2];
     struct cause found = {0};
     const struct aorta_sweep_side *sides[] = {c->sides, &c->sides[side]};
-    for (int i = 0; i < 2; i++) places[i] = trials_of(sides[i], c->points[point].points[i ? side : 0], &counts[i]);
+    for (int i = 0; i < 2; i++)
+        places[i] = aorta_sweep_trials_of(sides[i], c->points[point].points[i ? side : 0], &counts[i]);
     for (int i = 0; i < 2; i++)
         for (size_t t = 0; t < counts[i]; t++) {
             const struct aorta_figures *figures = sides[i]->recordings[places[i][t]].figures;
@@ -507,166 +499,3 @@ static void put_members(struct aorta_json *json) {
 }
 
 const struct aorta_schema aorta_sweep_schema = {"sweep_comparison", "aorta sweep --compare --json", put_members};
-
-/* ---- the page ---- */
-
-/* A path as seen from the folder of a file; the path itself where one of them is not there. */
-static void put_relative(const char *from, const char *path, struct aorta_text *text) {
-    char folder[PATH_MAX], here[PATH_MAX], there[PATH_MAX];
-    const char *slash = strrchr(from, '/');
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - from + 1) : 1, slash ? from : ".");
-    if (!realpath(folder, here) || !realpath(path, there)) {
-        aorta_text_puts(text, path);
-        return;
-    }
-    size_t same = 0, at = 0;
-    for (; here[at] && here[at] == there[at]; at++)
-        if (here[at] == '/') same = at + 1;
-    if (!here[at] && there[at] == '/') same = at + 1;
-    for (const char *up = here + (same < at ? same : at); *up; up++)
-        if (up == here + same || *up == '/') aorta_text_puts(text, "../");
-    aorta_text_puts(text, there + same);
-}
-
-/* The trial of the point whose objective is the median. */
-static size_t median_of(const struct aorta_sweep_side *side, const size_t *places, size_t count) {
-    const enum aorta_sweep_objective objective = side->plan.objective;
-    size_t median = places[0];
-    for (size_t i = 0; i < count; i++) {
-        size_t below = 0, above = 0;
-        const double value = side->trials.items[places[i]].figures[objective];
-        for (size_t j = 0; j < count; j++) {
-            below += side->trials.items[places[j]].figures[objective] < value;
-            above += side->trials.items[places[j]].figures[objective] > value;
-        }
-        if (below <= count / 2 && above <= count / 2) median = places[i];
-    }
-    return median;
-}
-
-static bool is_objective(const char *name) {
-    for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++)
-        if (strcmp(aorta_sweep_objectives[f].key, name) == 0) return true;
-    return false;
-}
-
-static void write_trial(struct aorta_json *json, const struct aorta_sweep_side *side, size_t place, const char *html) {
-    const struct aorta_sweep_recording *recording = &side->recordings[place];
-    struct aorta_text page = {0};
-    if (recording->page) put_relative(html, recording->page, &page);
-    aorta_json_object(json);
-    aorta_json_key_int(json, "trial", side->trials.items[place].number);
-    aorta_json_key_string(json, "folder", recording->folder);
-    write_text(json, "page", &page);
-    aorta_json_key_object(json, "figures");
-    for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++)
-        aorta_json_key_double(json, aorta_sweep_objectives[f].key, side->trials.items[place].figures[f]);
-    for (size_t i = 0; recording->figures && i < recording->figures->count; i++) {
-        const struct aorta_figure *figure = &recording->figures->items[i];
-        if (!is_objective(figure->name)) aorta_json_key_double(json, figure->name, figure->value);
-    }
-    aorta_json_object_end(json);
-    aorta_json_object_end(json);
-    aorta_text_free(&page);
-}
-
-/* What the first trial that was recorded ran with. */
-static void write_environment(struct aorta_json *json, const struct aorta_sweep_side *side) {
-    const struct aorta_settings *environment = &side->environment;
-    for (size_t i = side->trials.count; i-- > 0;)
-        if (side->recordings[i].figures && side->recordings[i].figures->environment.count)
-            environment = &side->recordings[i].figures->environment;
-    aorta_json_key_object(json, "environment");
-    for (size_t i = 0; i < environment->count; i++)
-        aorta_json_key_string(json, environment->items[i].key, environment->items[i].value);
-    aorta_json_object_end(json);
-}
-
-static void write_point(struct aorta_json *json, const struct aorta_sweep_side *side,
-                        const struct aorta_sweep_point *point, const char *html) {
-    size_t count;
-    size_t *places = trials_of(side, point, &count);
-    json->out->failed |= !places;
-    aorta_json_object(json);
-    aorta_json_key_array(json, "trials");
-    for (size_t i = 0; i < count; i++) write_trial(json, side, places[i], html);
-    aorta_json_array_end(json);
-    if (count) {
-        const size_t median = median_of(side, places, count);
-        const struct aorta_figures *figures = side->recordings[median].figures;
-        aorta_json_key_int(json, "median", side->trials.items[median].number);
-        aorta_json_key(json, "detail");
-        aorta_json_text(json, figures && figures->detail.length ? figures->detail.data : "null");
-    }
-    free(places);
-    aorta_json_object_end(json);
-}
-
-void aorta_sweep_compare_part(const struct aorta_sweep_comparison *c, size_t side, const char *html,
-                              struct aorta_text *text) {
-    struct aorta_json json;
-    aorta_json_begin(&json, text, 0);
-    aorta_json_object(&json);
-    aorta_json_key(&json, "sweep");
-    struct aorta_text sweep = {0};
-    const struct aorta_sweep_side *of = &c->sides[side];
-    aorta_sweep_result_json(&of->plan, of->target, &of->result, &of->trials, &sweep);
-    aorta_json_text(&json, sweep.data ? sweep.data : "null");
-    text->failed |= sweep.failed;
-    aorta_text_free(&sweep);
-    write_environment(&json, of);
-    aorta_json_key_array(&json, "points");
-    for (size_t p = 0; p < c->count; p++) write_point(&json, of, c->points[p].points[side], html);
-    aorta_json_array_end(&json);
-    aorta_json_object_end(&json);
-}
-
-/* ---- CSV ---- */
-
-struct row_values {
-    const char *candidate, *point, *figure;
-    double first, second, change, p, corrected;
-    bool counts;
-};
-
-#define AT(member) offsetof(struct row_values, member)
-static const struct aorta_row row_rows[] = {
-    {"candidate", AORTA_ROW_TEXT, AT(candidate), .help = "label of the sweep that is compared with the first"},
-    {"point", AORTA_ROW_TEXT, AT(point), .help = "values of its knobs; empty: all points"},
-    {"figure", AORTA_ROW_TEXT, AT(figure), .help = "its name"},
-    {"first", AORTA_ROW_NUMBER, AT(first), .help = "of the first sweep"},
-    {"second", AORTA_ROW_NUMBER, AT(second), .help = "of the candidate"},
-    {"change", AORTA_ROW_NUMBER, AT(change), .help = "from the first, as a share of it"},
-    {"p_value", AORTA_ROW_NUMBER, AT(p), .help = "that chance alone makes such a change"},
-    {"p_corrected", AORTA_ROW_NUMBER, AT(corrected), .help = "as one of all rows of its kind"},
-    {"counts", AORTA_ROW_BOOL, AT(counts), .help = "it is more than noise"},
-    {0}};
-#undef AT
-
-static size_t row_count(const void *of) {
-    const struct aorta_sweep_comparison *c = of;
-    return c->count ? (c->side_count - 1) * (c->count + 1) * c->figure_count : 0;
-}
-
-static bool fill_row(const void *of, size_t index, void *values) {
-    const struct aorta_sweep_comparison *c = of;
-    const size_t rows = (c->count + 1) * c->figure_count, side = 1 + index / rows;
-    const struct aorta_compared *row = &c->against[side].rows[index % rows];
-    if (isnan(row->of.value[0]) || isnan(row->of.value[1])) return false;
-    *(struct row_values *)values = (struct row_values){.candidate = label_of(c, side),
-                                                       .point = row->group,
-                                                       .figure = row->figure,
-                                                       .first = row->of.value[0],
-                                                       .second = row->of.value[1],
-                                                       .change = aorta_compared_percent(&row->of) / 100,
-                                                       .p = row->of.p_value,
-                                                       .corrected = row->p,
-                                                       .counts = row->counts};
-    return true;
-}
-
-aorta_status aorta_sweep_compare_csv(const struct aorta_sweep_comparison *comparison, const char *folder) {
-    static const struct aorta_result_table points = {
-        .key = "points", .rows = row_rows, .size = sizeof(struct row_values), .count = row_count, .fill = fill_row};
-    return aorta_table_csv(&points, comparison, folder);
-}

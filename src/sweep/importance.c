@@ -1,5 +1,5 @@
-#include "sweep/importance.h"
 #include "base/compare.h"
+#include "sweep/result.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,8 +2,49 @@
 #ifndef AORTA_SWEEP_RESULT_H
 #define AORTA_SWEEP_RESULT_H
 
-#include "sweep/importance.h"
 #include "sweep/run.h"
+#include "sweep/sweep.h"
+
+/* The share of the objective that each knob explains: analysis of variance by least squares, repeats as randomised
+ * blocks (Fisher 1925; for points that are no whole grid each knob given all other knobs, Yates 1934). On a whole grid
+ * the shares are those of the functional ANOVA (Hutter, Hoos & Leyton-Brown 2014). */
+
+struct aorta_sweep_effect {
+    int knobs[2];  /* the second is -1 for a knob alone */
+    double share;  /* of the variance over all trials that it explains, less what chance explains; 0 … 1 */
+    double p;      /* that chance alone explains so much, times the number of such effects; NaN: unknown */
+    bool measured; /* whether the trials show it at all: values of it that were combined */
+    bool counts;   /* p < aorta_significance */
+};
+
+struct aorta_sweep_level {
+    double mean; /* of the objective over the trials with this value; NaN: none has it */
+    int done, failed;
+};
+
+struct aorta_sweep_importance {
+    int trials; /* that have the figure */
+    /* Standard deviation of trials of the same point with as many steps, the baseline's too, less the mean of each
+     * repeat; where none was repeated that of what the knobs do not explain one by one; NaN: neither is known. */
+    double noise;
+    int freedom;   /* of the noise: degrees of freedom */
+    bool repeated; /* the noise is that of repeats */
+    struct aorta_sweep_effect mains[AORTA_SWEEP_MOST_KNOBS];
+    struct aorta_sweep_effect pairs[AORTA_SWEEP_MOST_KNOBS * (AORTA_SWEEP_MOST_KNOBS - 1) / 2];
+    int pair_count;
+    struct aorta_sweep_level levels[AORTA_SWEEP_MOST_KNOBS][AORTA_SWEEP_MOST_VALUES];
+    bool counts[AORTA_SWEEP_MOST_KNOBS];  /* alone or with another knob it explains more than noise does */
+    double total[AORTA_SWEEP_MOST_KNOBS]; /* share alone, and half of that in pairs; together at most 1 */
+};
+
+/* Sets noise, freedom and repeated alone. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_sweep_noise_make(const struct aorta_sweep_plan *plan,
+                                                   const struct aorta_trials *trials,
+                                                   struct aorta_sweep_importance *importance);
+/* AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_sweep_importance_make(const struct aorta_sweep_plan *plan,
+                                                        const struct aorta_trials *trials,
+                                                        struct aorta_sweep_importance *importance);
 
 /* The trials of a point with the same steps that have the figure. */
 struct aorta_sweep_point {

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/printable.h"
-#include "sweep/trial_end.h"
 
 #include <errno.h>
 #include <fcntl.h>

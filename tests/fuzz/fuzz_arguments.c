@@ -2,7 +2,7 @@
  * bounds; groups that are written out read the same. The first byte says which, the second how many ranks there are. */
 #include "base/text.h"
 #include "fuzz.h"
-#include "hwq/groups.h"
+#include "hwq/workload.h"
 
 #include <limits.h>
 

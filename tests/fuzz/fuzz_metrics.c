@@ -1,7 +1,6 @@
 /* Lines of rank_RR_metrics.jsonl: whatever they hold, the reader returns, and what it accepts adds up. */
 #include "fuzz.h"
 #include "measure/clocks.h"
-#include "measure/measured_trace.h"
 #include "measure/run_files.h"
 #include "verdict/verdict.h"
 

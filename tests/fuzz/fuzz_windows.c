@@ -3,7 +3,7 @@
  * nothing but spools is removed. */
 #include "base/files.h"
 #include "fuzz.h"
-#include "record/windows.h"
+#include "record/run.h"
 #include "trace/kernel_names.h"
 #include "trace/spool_format.h"
 

@@ -50,7 +50,7 @@ static void check_finding(const struct aorta_hwq_result *result, size_t at, cons
 }
 
 static void close_plant(struct plant *plant) {
-    aorta_hwq_busy_free(&plant->busy);
+    aorta_arena_free(&plant->busy.memory);
     aorta_hwq_result_free(&plant->result);
 }
 

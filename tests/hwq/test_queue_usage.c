@@ -1,6 +1,6 @@
 /* Queues, streams and gaps of recorded work. */
 #include "check.h"
-#include "hwq/queue_usage.h"
+#include "hwq/spans.h"
 
 #include <math.h>
 #include <stdlib.h>

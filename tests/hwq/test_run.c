@@ -2,10 +2,10 @@
 #include "check.h"
 #include "flat.h"
 
-#include "hwq/gaps.h"
 #include "hwq/graph.h"
-#include "hwq/groups.h"
+#include "hwq/limit.h"
 #include "hwq/run.h"
+#include "hwq/workload.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -33,7 +33,7 @@ static void test_gaps_of_a_known_iteration(void **state) {
     assert_true(aorta_hwq_samples_median(&gaps.intra) == 5);
     assert_int_equal(gaps.inter.count, 2);
     assert_true(gaps.inter.items[0] == 2 && gaps.inter.items[1] == 10);
-    aorta_hwq_gaps_free(&gaps);
+    aorta_arena_free(&gaps.memory);
     aorta_hwq_spans_free(&spans);
 }
 
@@ -61,8 +61,8 @@ static void test_gaps_of_the_host_are_separate(void **state) {
     assert_int_equal(replayed.intra.count, 2);
     assert_int_equal(replayed.inter.count, 1);
     assert_int_equal(replayed.host_intra.count + replayed.host_inter.count, 0);
-    aorta_hwq_gaps_free(&gaps);
-    aorta_hwq_gaps_free(&replayed);
+    aorta_arena_free(&gaps.memory);
+    aorta_arena_free(&replayed.memory);
     aorta_hwq_spans_free(&spans);
 }
 
@@ -84,7 +84,7 @@ static void test_gaps_around_calls_of_the_host(void **state) {
     assert_int_equal(gaps.inter.count, 0);
     assert_int_equal(gaps.host_inter.count, 1);
     assert_true(gaps.host_inter.items[0] == 30);
-    aorta_hwq_gaps_free(&gaps);
+    aorta_arena_free(&gaps.memory);
     aorta_hwq_spans_free(&spans);
 }
 
@@ -98,7 +98,7 @@ static void test_a_span_without_length_does_not_precede_itself(void **state) {
     assert_int_equal(gaps.inter.count, 1);
     assert_true(gaps.inter.items[0] == 2);
     assert_true(isnan(aorta_hwq_samples_median(&gaps.intra)));
-    aorta_hwq_gaps_free(&gaps);
+    aorta_arena_free(&gaps.memory);
     aorta_hwq_spans_free(&spans);
 }
 

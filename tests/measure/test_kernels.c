@@ -1,7 +1,7 @@
 /* The kernel view: from records, and from there to ranges. */
 #include "analysis/overlap.h"
 #include "check.h"
-#include "measure/kernels.h"
+#include "measure/tracer.h"
 #include "samples/profile.h"
 
 #include <stdlib.h>

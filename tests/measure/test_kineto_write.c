@@ -3,8 +3,8 @@
 #include "base/files.h"
 #include "check.h"
 #include "kineto/layout.h"
-#include "measure/kernels.h"
 #include "measure/kineto_write.h"
+#include "measure/tracer.h"
 #include "samples/profile.h"
 
 #include <dirent.h>

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "check.h"
 #include "folder.h"
-#include "measure/machine_internal.h"
+#include "measure/machine.h"
 
 #include <math.h>
 #include <signal.h>

@@ -5,8 +5,8 @@
 #include "fake_cupti/fake_cupti.h"
 #include "fake_gpu/fake_gpu.h"
 #include "folder.h"
-#include "measure/kernels.h"
 #include "measure/recorder.h"
+#include "measure/tracer.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

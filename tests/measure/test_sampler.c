@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "check.h"
+#include "measure/clocks.h"
 #include "measure/metrics.h"
-#include "measure/sampler.h"
 
 #include <math.h>
 #include <stdlib.h>

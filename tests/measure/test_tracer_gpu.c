@@ -2,8 +2,8 @@
  * the clocks, and what tracing costs. Checks that every kernel finds its range, launched one by one and in graphs. */
 #include "check.h"
 #include "device/gpu.h"
-#include "measure/kernels.h"
 #include "measure/recorder.h"
+#include "measure/tracer.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 #ifndef AORTA_TESTS_INJECT_SAMPLE_H
 #define AORTA_TESTS_INJECT_SAMPLE_H
 
-#include "record/inject/spool.h"
+#include "record/inject/inject.h"
 
 enum { SAMPLE_WORK = 4 };
 

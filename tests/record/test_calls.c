@@ -3,7 +3,7 @@
 #include "base/files.h"
 #include "check.h"
 #include "measure/cupti_abi.h"
-#include "record/inject/calls.h"
+#include "record/inject/inject.h"
 #include "trace/builder.h"
 #include "trace/spool_format.h"
 

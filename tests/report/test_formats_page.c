@@ -1,6 +1,6 @@
 #include "base/files.h"
 #include "check.h"
-#include "report/formats_page.h"
+#include "report/schemas.h"
 
 #include <stdlib.h>
 #include <string.h>

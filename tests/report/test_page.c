@@ -2,7 +2,7 @@
  */
 #include "check.h"
 #include "report/page.h"
-#include "report/page_lanes.h"
+#include "report/page_recordings.h"
 #include "report/report.h"
 #include "report/summary.h"
 #include "workspace.h"

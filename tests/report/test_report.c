@@ -1,8 +1,6 @@
 #include "base/files.h"
 #include "report/page.h"
-#include "report/plots.h"
 #include "report/report.h"
-#include "report/settings.h"
 #include "report/summary.h"
 #include "said.h"
 #include "workspace.h"

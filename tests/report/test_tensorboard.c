@@ -3,7 +3,7 @@
 #include "base/files.h"
 #include "check.h"
 #include "folder.h"
-#include "report/tensorboard.h"
+#include "report/live.h"
 
 #include <glob.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 #define AORTA_TESTS_MEASURED_SAMPLE_H
 
 #include "analysis/analysis.h"
-#include "measure/measured_trace.h"
+#include "measure/run_files.h"
 
 struct sample_recording {
     struct aorta_trace_list traces;

@@ -1,6 +1,6 @@
 #include "samples/profile.h"
 #include "check.h"
-#include "measure/kernels.h"
+#include "measure/tracer.h"
 
 #include <stdlib.h>
 

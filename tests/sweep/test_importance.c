@@ -1,6 +1,6 @@
 /* Shares of the variance of functions whose shares are known. */
 #include "check.h"
-#include "sweep/importance.h"
+#include "sweep/result.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 #include "check.h"
 #include "folder.h"
 #include "report/page.h"
-#include "sweep/process.h"
+#include "sweep/run.h"
 
 #include <fcntl.h>
 #include <jansson.h>

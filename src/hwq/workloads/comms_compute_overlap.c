@@ -1,10 +1,10 @@
 /* Collectives on stream 0, products on all other streams: how much each slows the other, and the gain of overlap. */
 #include "device/gpu.h"
-#include "hwq/gaps.h"
-#include "hwq/groups.h"
 #include "hwq/iterations.h"
+#include "hwq/limit.h"
 #include "hwq/operations.h"
 #include "hwq/run.h"
+#include "hwq/workload.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -286,6 +286,7 @@ static aorta_status verify(struct hwq_graph *g, struct aorta_hwq_check *found) {
 enum { SIDE_ITERATIONS = 10, SIDE_MS = 2000 }; /* of one side, at most */
 
 struct sides { /* ns */
+    struct aorta_arena memory;
     struct aorta_hwq_samples compute, comms, total, product;
     struct aorta_hwq_samples collective[AORTA_HWQ_MOST_GROUPS]; /* of each group */
     int groups;
@@ -304,33 +305,26 @@ static int64_t extent(const struct aorta_hwq_spans *spans, int kind) {
 }
 
 /* A side that did not run, or left no stamp, has no time. */
-static aorta_status add_extent(struct aorta_hwq_samples *samples, const struct aorta_hwq_spans *spans, int kind) {
+static void add_extent(struct sides *sides, struct aorta_hwq_samples *samples, const struct aorta_hwq_spans *spans,
+                       int kind) {
     const int64_t ns = extent(spans, kind);
-    return ns ? aorta_hwq_samples_add(samples, (double)ns) : NULL;
+    if (ns) aorta_hwq_samples_add(samples, (double)ns, &sides->memory);
 }
 
 /* Stamps come in the order of launches: the groups take turns. */
 static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
     struct sides *sides = user;
     int collectives = 0;
-    AORTA_TRY(add_extent(&sides->compute, spans, AORTA_SPAN_GEMM));
-    AORTA_TRY(add_extent(&sides->comms, spans, AORTA_SPAN_COLLECTIVE));
-    AORTA_TRY(add_extent(&sides->total, spans, -1));
+    add_extent(sides, &sides->compute, spans, AORTA_SPAN_GEMM);
+    add_extent(sides, &sides->comms, spans, AORTA_SPAN_COLLECTIVE);
+    add_extent(sides, &sides->total, spans, -1);
     for (size_t i = 0; i < spans->count; i++) {
         const struct aorta_span *span = &spans->items[i];
         struct aorta_hwq_samples *samples =
             span->kind == AORTA_SPAN_GEMM ? &sides->product : &sides->collective[collectives++ % sides->groups];
-        AORTA_TRY(aorta_hwq_samples_add(samples, (double)(span->end_ns - span->start_ns)));
+        aorta_hwq_samples_add(samples, (double)(span->end_ns - span->start_ns), &sides->memory);
     }
-    return NULL;
-}
-
-static void free_sides(struct sides *sides) {
-    aorta_hwq_samples_free(&sides->compute);
-    aorta_hwq_samples_free(&sides->comms);
-    aorta_hwq_samples_free(&sides->total);
-    aorta_hwq_samples_free(&sides->product);
-    for (int g = 0; g < sides->groups; g++) aorta_hwq_samples_free(&sides->collective[g]);
+    return aorta_arena_check(&sides->memory, "samples");
 }
 
 struct side_times { /* ms, medians; NaN: that side did not run */
@@ -355,7 +349,7 @@ static aorta_status measure(struct hwq_graph *g, int64_t iterations, bool comput
     };
     for (int i = 0; i < state->group_count; i++)
         times->collective[i] = comms ? aorta_hwq_samples_median(&sides.collective[i]) * 1e-6 : NAN;
-    free_sides(&sides);
+    aorta_arena_free(&sides.memory);
     return status;
 }
 

@@ -15,8 +15,8 @@
  * Rows of activations are ordered by position, then by sequence; columns of qkv by head, then query, key, value. So one
  * strided batched product computes all heads of all sequences of a part. */
 #include "base/collective.h"
-#include "hwq/gaps.h"
 #include "hwq/iterations.h"
+#include "hwq/limit.h"
 #include "hwq/operations.h"
 #include "hwq/run.h"
 
@@ -423,13 +423,18 @@ static void add_row(struct hwq_graph *g, struct state *state, int kind) {
     hwq_append(g, &of, &g->last, sizeof g->last);
 }
 
-/* Spans in the order of launches: of each kind one call, and the row. `user`: samples of each kind, ns a call. */
+struct alone {
+    struct aorta_arena memory;
+    struct aorta_hwq_samples kinds[KINDS]; /* ns of a call */
+};
+
+/* Spans in the order of launches: of each kind one call, and the row. */
 static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
-    struct aorta_hwq_samples *samples = user;
+    struct alone *alone = user;
     for (size_t i = 1; i < spans->count && i < 2 * (size_t)KINDS; i += 2)
-        AORTA_TRY(
-            aorta_hwq_samples_add(&samples[i / 2], (double)(spans->items[i].end_ns - spans->items[i].start_ns) / ROW));
-    return NULL;
+        aorta_hwq_samples_add(&alone->kinds[i / 2], (double)(spans->items[i].end_ns - spans->items[i].start_ns) / ROW,
+                              &alone->memory);
+    return aorta_arena_check(&alone->memory, "samples");
 }
 
 static aorta_status say(const struct aorta_hwq_samples *samples, int kind, const struct hwq_operation *call,
@@ -449,19 +454,19 @@ static aorta_status say(const struct aorta_hwq_samples *samples, int kind, const
 
 static aorta_status report(struct hwq_graph *whole, struct aorta_hwq_result *result) {
     struct hwq_graph *g;
-    struct aorta_hwq_samples samples[KINDS] = {0};
+    struct alone alone = {0};
     AORTA_TRY(hwq_graph_create(whole->hwq, NULL, &g));
     for (int kind = 0; kind < KINDS; kind++) add_row(g, whole->state, kind);
     AORTA_TRY(hwq_graph_finish(g));
     const struct aorta_hwq_plan plan = {.iterations = aorta_hwq_result_iterations(result, MOST_MS, ITERATIONS),
                                         .iterate = hwq_graph_iterate,
                                         .state = g};
-    aorta_status status = aorta_hwq_stamp_iterations(whole->hwq, &plan, add_spans, samples);
+    aorta_status status = aorta_hwq_stamp_iterations(whole->hwq, &plan, add_spans, &alone);
     result->figure_group = "One collective alone";
     const struct hwq_operation *call = g->first;
     for (int kind = 0; kind < KINDS && !status; kind++, call = call->next->next)
-        status = say(samples, kind, call, result);
-    for (int kind = 0; kind < KINDS; kind++) aorta_hwq_samples_free(&samples[kind]);
+        status = say(alone.kinds, kind, call, result);
+    aorta_arena_free(&alone.memory);
     return status;
 }
 

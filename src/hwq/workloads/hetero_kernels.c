@@ -1,9 +1,9 @@
 /* Large products on half the streams, tiny kernels on the other half: how long a tiny kernel waits in a convoy of large
  * products. Its latency is the time from one tiny kernel's end to the end of the next on that stream, by their stamps,
  * alone and during the products. */
-#include "hwq/gaps.h"
 #include "hwq/iterations.h"
 #include "hwq/kernels/kernels.h"
+#include "hwq/limit.h"
 #include "hwq/operations.h"
 #include "hwq/run.h"
 
@@ -97,6 +97,7 @@ static void build(struct hwq_graph *g) {
 /* ---- convoys ---- */
 
 struct convoy {
+    struct aorta_arena memory;
     int products;                   /* streams of products come first */
     struct aorta_hwq_samples waits; /* ns */
 };
@@ -109,10 +110,10 @@ static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
         const struct aorta_span *span = &spans->items[i];
         if (span->stream < convoy->products) continue;
         if (before[span->stream])
-            AORTA_TRY(aorta_hwq_samples_add(&convoy->waits, (double)(span->end_ns - before[span->stream])));
+            aorta_hwq_samples_add(&convoy->waits, (double)(span->end_ns - before[span->stream]), &convoy->memory);
         before[span->stream] = span->end_ns;
     }
-    return NULL;
+    return aorta_arena_check(&convoy->memory, "samples");
 }
 
 static aorta_status measure(struct hwq_graph *g, bool alone, struct aorta_summary *found) {
@@ -123,7 +124,7 @@ static aorta_status measure(struct hwq_graph *g, bool alone, struct aorta_summar
     aorta_status status = aorta_hwq_stamp_iterations(g->hwq, &plan, add_spans, &convoy);
     g->without = 0;
     *found = aorta_summarise(convoy.waits.items, convoy.waits.count);
-    aorta_hwq_samples_free(&convoy.waits);
+    aorta_arena_free(&convoy.memory);
     return status;
 }
 

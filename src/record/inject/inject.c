@@ -14,12 +14,10 @@
  * Kernels of graphs are recorded one by one (kind CONCURRENT_KERNEL), not one record for a whole launch (kind
  * GRAPH_TRACE): it costs the device about a microsecond more per node, but only so compute and communication inside a
  * graph can be separated. */
+#include "record/inject/inject.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "measure/cupti_records.h"
-#include "record/inject/calls.h"
-#include "record/inject/process.h"
-#include "record/inject/records.h"
+#include "measure/cupti_abi.h"
 #include "record/inject/settings.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "record/inject/process.h"
+#include "record/inject/inject.h"
 #include "record/inject/settings.h"
 
 #include <dlfcn.h>

@@ -1,8 +1,6 @@
-#include "record/inject/records.h"
-
-#include "measure/cupti_records.h"
-#include "record/inject/calls.h"
-#include "record/inject/process.h"
+#include "measure/cupti_abi.h"
+#include "record/inject/inject.h"
+#include "trace/spool_format.h"
 
 #include <string.h>
 
@@ -133,4 +131,160 @@ void aorta_inject_record(struct aorta_inject_records *records, struct aorta_spoo
         put_call(records, spool, bytes);
     else if (activity->kind == AORTA_CUPTI_KIND_MARKER)
         put_marker(records, spool, bytes);
+}
+
+/* A call has several numbers: one for each version of its signature, and one for programs compiled with a default
+ * stream per thread. */
+const struct aorta_inject_call aorta_inject_calls[] = {
+    {AORTA_CUPTI_KIND_RUNTIME, 20, "cudaMalloc"},
+    {AORTA_CUPTI_KIND_RUNTIME, 22, "cudaFree"},
+    {AORTA_CUPTI_KIND_RUNTIME, 26, "cudaFreeHost"},
+    {AORTA_CUPTI_KIND_RUNTIME, 27, "cudaHostAlloc"},
+    {AORTA_CUPTI_KIND_RUNTIME, 31, "cudaMemcpy"},
+    {AORTA_CUPTI_KIND_RUNTIME, 32, "cudaMemcpy2D"},
+    {AORTA_CUPTI_KIND_RUNTIME, 41, "cudaMemcpyAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 44, "cudaMemcpy2DAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 49, "cudaMemset"},
+    {AORTA_CUPTI_KIND_RUNTIME, 50, "cudaMemset2D"},
+    {AORTA_CUPTI_KIND_RUNTIME, 51, "cudaMemsetAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 52, "cudaMemset2DAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 131, "cudaStreamSynchronize"},
+    {AORTA_CUPTI_KIND_RUNTIME, 137, "cudaEventSynchronize"},
+    {AORTA_CUPTI_KIND_RUNTIME, 142, "cudaMemset3D"},
+    {AORTA_CUPTI_KIND_RUNTIME, 143, "cudaMemset3DAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 144, "cudaMemcpy3D"},
+    {AORTA_CUPTI_KIND_RUNTIME, 145, "cudaMemcpy3DAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 160, "cudaMemcpyPeer"},
+    {AORTA_CUPTI_KIND_RUNTIME, 161, "cudaMemcpyPeerAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 162, "cudaMemcpy3DPeer"},
+    {AORTA_CUPTI_KIND_RUNTIME, 163, "cudaMemcpy3DPeerAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 165, "cudaDeviceSynchronize"},
+    {AORTA_CUPTI_KIND_RUNTIME, 211, "cudaLaunchKernel"},
+    {AORTA_CUPTI_KIND_RUNTIME, 214, "cudaLaunchKernel"},
+    {AORTA_CUPTI_KIND_RUNTIME, 215, "cudaMemcpy"},
+    {AORTA_CUPTI_KIND_RUNTIME, 216, "cudaMemcpy2D"},
+    {AORTA_CUPTI_KIND_RUNTIME, 225, "cudaMemcpyAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 228, "cudaMemcpy2DAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 233, "cudaMemset"},
+    {AORTA_CUPTI_KIND_RUNTIME, 234, "cudaMemset2D"},
+    {AORTA_CUPTI_KIND_RUNTIME, 235, "cudaMemsetAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 236, "cudaMemset2DAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 239, "cudaStreamSynchronize"},
+    {AORTA_CUPTI_KIND_RUNTIME, 243, "cudaMemset3D"},
+    {AORTA_CUPTI_KIND_RUNTIME, 244, "cudaMemset3DAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 245, "cudaMemcpy3D"},
+    {AORTA_CUPTI_KIND_RUNTIME, 246, "cudaMemcpy3DAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 249, "cudaMemcpy3DPeer"},
+    {AORTA_CUPTI_KIND_RUNTIME, 250, "cudaMemcpy3DPeerAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 269, "cudaLaunchCooperativeKernel"},
+    {AORTA_CUPTI_KIND_RUNTIME, 270, "cudaLaunchCooperativeKernel"},
+    {AORTA_CUPTI_KIND_RUNTIME, 272, "cudaLaunchCooperativeKernelMultiDevice"},
+    {AORTA_CUPTI_KIND_RUNTIME, 311, "cudaGraphLaunch"},
+    {AORTA_CUPTI_KIND_RUNTIME, 312, "cudaGraphLaunch"},
+    {AORTA_CUPTI_KIND_RUNTIME, 430, "cudaLaunchKernelExC"},
+    {AORTA_CUPTI_KIND_RUNTIME, 431, "cudaLaunchKernelExC"},
+    {AORTA_CUPTI_KIND_RUNTIME, 482, "cudaMemcpyBatchAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 483, "cudaMemcpyBatchAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 484, "cudaMemcpy3DBatchAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 485, "cudaMemcpy3DBatchAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 509, "cudaMemcpyBatchAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 510, "cudaMemcpyBatchAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 511, "cudaMemcpy3DBatchAsync"},
+    {AORTA_CUPTI_KIND_RUNTIME, 512, "cudaMemcpy3DBatchAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 17, "cuCtxSynchronize"},
+    {AORTA_CUPTI_KIND_DRIVER, 121, "cuEventSynchronize"},
+    {AORTA_CUPTI_KIND_DRIVER, 126, "cuStreamSynchronize"},
+    {AORTA_CUPTI_KIND_DRIVER, 216, "cuMemsetD8Async"},
+    {AORTA_CUPTI_KIND_DRIVER, 218, "cuMemsetD16Async"},
+    {AORTA_CUPTI_KIND_DRIVER, 220, "cuMemsetD32Async"},
+    {AORTA_CUPTI_KIND_DRIVER, 222, "cuMemsetD2D8Async"},
+    {AORTA_CUPTI_KIND_DRIVER, 224, "cuMemsetD2D16Async"},
+    {AORTA_CUPTI_KIND_DRIVER, 226, "cuMemsetD2D32Async"},
+    {AORTA_CUPTI_KIND_DRIVER, 243, "cuMemAlloc"},
+    {AORTA_CUPTI_KIND_DRIVER, 245, "cuMemFree"},
+    {AORTA_CUPTI_KIND_DRIVER, 248, "cuMemcpy"},
+    {AORTA_CUPTI_KIND_DRIVER, 249, "cuMemsetD8"},
+    {AORTA_CUPTI_KIND_DRIVER, 250, "cuMemsetD16"},
+    {AORTA_CUPTI_KIND_DRIVER, 251, "cuMemsetD32"},
+    {AORTA_CUPTI_KIND_DRIVER, 252, "cuMemsetD2D8"},
+    {AORTA_CUPTI_KIND_DRIVER, 253, "cuMemsetD2D16"},
+    {AORTA_CUPTI_KIND_DRIVER, 254, "cuMemsetD2D32"},
+    {AORTA_CUPTI_KIND_DRIVER, 276, "cuMemcpyHtoD"},
+    {AORTA_CUPTI_KIND_DRIVER, 277, "cuMemcpyHtoDAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 278, "cuMemcpyDtoH"},
+    {AORTA_CUPTI_KIND_DRIVER, 279, "cuMemcpyDtoHAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 280, "cuMemcpyDtoD"},
+    {AORTA_CUPTI_KIND_DRIVER, 281, "cuMemcpyDtoDAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 287, "cuMemcpy2D"},
+    {AORTA_CUPTI_KIND_DRIVER, 289, "cuMemcpy2DAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 290, "cuMemcpy3D"},
+    {AORTA_CUPTI_KIND_DRIVER, 291, "cuMemcpy3DAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 305, "cuMemcpy"},
+    {AORTA_CUPTI_KIND_DRIVER, 306, "cuMemcpyAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 307, "cuLaunchKernel"},
+    {AORTA_CUPTI_KIND_DRIVER, 318, "cuMemcpyPeer"},
+    {AORTA_CUPTI_KIND_DRIVER, 319, "cuMemcpyPeerAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 320, "cuMemcpy3DPeer"},
+    {AORTA_CUPTI_KIND_DRIVER, 321, "cuMemcpy3DPeerAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 397, "cuMemcpyHtoD"},
+    {AORTA_CUPTI_KIND_DRIVER, 398, "cuMemcpyDtoH"},
+    {AORTA_CUPTI_KIND_DRIVER, 399, "cuMemcpyDtoD"},
+    {AORTA_CUPTI_KIND_DRIVER, 405, "cuMemcpy2D"},
+    {AORTA_CUPTI_KIND_DRIVER, 407, "cuMemcpy3D"},
+    {AORTA_CUPTI_KIND_DRIVER, 408, "cuMemcpy"},
+    {AORTA_CUPTI_KIND_DRIVER, 409, "cuMemcpyPeer"},
+    {AORTA_CUPTI_KIND_DRIVER, 410, "cuMemcpy3DPeer"},
+    {AORTA_CUPTI_KIND_DRIVER, 411, "cuMemsetD8"},
+    {AORTA_CUPTI_KIND_DRIVER, 412, "cuMemsetD16"},
+    {AORTA_CUPTI_KIND_DRIVER, 413, "cuMemsetD32"},
+    {AORTA_CUPTI_KIND_DRIVER, 414, "cuMemsetD2D8"},
+    {AORTA_CUPTI_KIND_DRIVER, 415, "cuMemsetD2D16"},
+    {AORTA_CUPTI_KIND_DRIVER, 416, "cuMemsetD2D32"},
+    {AORTA_CUPTI_KIND_DRIVER, 418, "cuMemcpyAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 421, "cuMemcpyHtoDAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 422, "cuMemcpyDtoHAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 423, "cuMemcpyDtoDAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 424, "cuMemcpy2DAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 425, "cuMemcpy3DAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 426, "cuMemcpyPeerAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 427, "cuMemcpy3DPeerAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 428, "cuMemsetD8Async"},
+    {AORTA_CUPTI_KIND_DRIVER, 429, "cuMemsetD16Async"},
+    {AORTA_CUPTI_KIND_DRIVER, 430, "cuMemsetD32Async"},
+    {AORTA_CUPTI_KIND_DRIVER, 431, "cuMemsetD2D8Async"},
+    {AORTA_CUPTI_KIND_DRIVER, 432, "cuMemsetD2D16Async"},
+    {AORTA_CUPTI_KIND_DRIVER, 433, "cuMemsetD2D32Async"},
+    {AORTA_CUPTI_KIND_DRIVER, 440, "cuStreamSynchronize"},
+    {AORTA_CUPTI_KIND_DRIVER, 442, "cuLaunchKernel"},
+    {AORTA_CUPTI_KIND_DRIVER, 477, "cuLaunchCooperativeKernel"},
+    {AORTA_CUPTI_KIND_DRIVER, 478, "cuLaunchCooperativeKernel"},
+    {AORTA_CUPTI_KIND_DRIVER, 480, "cuLaunchCooperativeKernelMultiDevice"},
+    {AORTA_CUPTI_KIND_DRIVER, 514, "cuGraphLaunch"},
+    {AORTA_CUPTI_KIND_DRIVER, 515, "cuGraphLaunch"},
+    {AORTA_CUPTI_KIND_DRIVER, 652, "cuLaunchKernelEx"},
+    {AORTA_CUPTI_KIND_DRIVER, 653, "cuLaunchKernelEx"},
+    {AORTA_CUPTI_KIND_DRIVER, 776, "cuMemcpyBatchAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 777, "cuMemcpyBatchAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 778, "cuMemcpy3DBatchAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 779, "cuMemcpy3DBatchAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 796, "cuMemcpyBatchAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 797, "cuMemcpyBatchAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 798, "cuMemcpy3DBatchAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 799, "cuMemcpy3DBatchAsync"},
+    {AORTA_CUPTI_KIND_DRIVER, 800, "cuCtxSynchronize"},
+};
+
+const uint32_t aorta_inject_call_count = sizeof aorta_inject_calls / sizeof aorta_inject_calls[0];
+
+const struct aorta_inject_call *aorta_inject_call_of(uint32_t kind, uint32_t id) {
+    for (uint32_t i = 0; i < aorta_inject_call_count; i++)
+        if (aorta_inject_calls[i].kind == kind && aorta_inject_calls[i].id == id) return &aorta_inject_calls[i];
+    return NULL;
+}
+
+uint32_t aorta_inject_call_part(const struct aorta_inject_call *call) {
+    static const char *const launches[] = {"Launch", "Memcpy", "Memset"};
+    for (size_t i = 0; i < sizeof launches / sizeof *launches; i++)
+        if (strstr(call->name, launches[i])) return AORTA_SPOOL_LAUNCHES;
+    return AORTA_SPOOL_WAITS;
 }

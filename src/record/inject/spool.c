@@ -1,5 +1,5 @@
-#include "record/inject/spool.h"
 #include "base/hash.h"
+#include "record/inject/inject.h"
 
 #include <errno.h>
 #include <fcntl.h>
