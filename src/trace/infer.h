@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 /* How many repetitions of a loop make a step: the layers of a model run equal kernels, and only their times differ. */
-
 struct aorta_layers {
     size_t period;   /* repetitions of the loop in a step; 0: nothing shows */
     int64_t first;   /* a repetition that begins a step */

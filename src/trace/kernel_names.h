@@ -89,7 +89,7 @@ enum aorta_work_class aorta_kernel_work_class(const char *kernel);
 /* Whether a compute kernel multiplies matrices (convolutions included), by its name: "Cijk_…", "nvjet_…", "…gemm…". */
 bool aorta_kernel_is_gemm(const char *kernel);
 
-/* Names as C++ compilers mangle them (Itanium C++ ABI, section 5.1), which is how CUPTI gives those of kernels. */
+/* ---- names as C++ compilers mangle them (Itanium C++ ABI, section 5.1), which is how CUPTI gives kernels' ---- */
 
 /* The name in full as C++ writes it, by the C++ library of the machine; NULL when it is not mangled or there is no such
  * library. The caller frees it. */

@@ -24,12 +24,10 @@ AORTA_MUST_USE aorta_status aorta_trace_open_many(const char *const *paths, size
 /* ---- what a command line names: trace files, and folders of them ---- */
 
 /* Reads files, "-" (the standard input), and of folders (with those in them) and archives what aorta_trace_recognise
- * finds. In order of the paths; within a
- * folder ranks in order of their numbers. A file that has two names, or a copy in another place, is read once, and its
- * first trace says so (AORTA_REASON_SAME_FILE). Traces without marked steps get those that infer.h finds, from
- * repetition only spools and Nsight Systems'. AORTA_USAGE: a path that is not there or a folder without traces; else as
- * aorta_trace_open.
- */
+ * finds. Traces are in the order of the paths, within a folder ranks in the order of their numbers. A file that has two
+ * names, or a copy in another place, is read once, and its first trace says so (AORTA_REASON_SAME_FILE). Traces without
+ * marked steps get those that infer.h finds, from repetition only spools and Nsight Systems'. AORTA_USAGE: a path that
+ * is not there or a folder without traces; else as aorta_trace_open. */
 AORTA_MUST_USE aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count,
                                                     const struct aorta_trace_options *options,
                                                     struct aorta_trace_list *list);

@@ -9,11 +9,20 @@
 #include "check.h"
 #include "folder.h"
 #include "report/merge.h"
+#include "trace/builder.h"
 #include "trace/open.h"
 #include "trace/ranks.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+
+/* Which file is which rank. A run of two ranks in Kineto files of their own, and as tools merge them:
+ *
+ *   rank 0   host 1000  [launch 101][launch 102] ...      device 0   [gemm 150 us][all_reduce 78 us] ...
+ *   rank 1   host 1001  [launch 102][launch 103] ...      device 1   [gemm 150 us][all_reduce 18 us] ...
+ *
+ * Correlations of the ranks have the same numbers for other launches. */
 
 static char folder[FOLDER_PATH];
 
@@ -295,6 +304,69 @@ static void hosts_are_no_cycles(void **state) {
     end(&read);
 }
 
+/* Cycles of a profile schedule, a file each:
+ *
+ *   rank0/trace_step2.json: steps 2 and 3      rank0/trace_step6.json: steps 6 and 7
+ */
+
+static int cycle_rank; /* of the files; -1: a program on its own */
+
+static struct aorta_trace *cycle(const char *path, int64_t first_step, const char *device) {
+    struct aorta_trace_builder *builder;
+    struct aorta_trace *trace;
+    check_ok(aorta_trace_builder_create(AORTA_TRACE_KINETO, path, NULL, &builder));
+    aorta_trace_builder_head(builder)->rank = cycle_rank;
+    const struct aorta_trace_device row = {.id = 0, .name = aorta_trace_builder_text(builder, device, strlen(device))};
+    aorta_trace_builder_device(builder, &row);
+    check_ok(aorta_trace_builder_finish(builder, &trace));
+    trace->steps = calloc(2, sizeof *trace->steps); /* the trace's own */
+    assert_non_null(trace->steps);
+    trace->step_count = 2;
+    for (int64_t i = 0; i < 2; i++)
+        trace->steps[i] =
+            (struct aorta_trace_step){.number = first_step + i, .start_ns = 1000 * i, .end_ns = 1000 * i + 900};
+    return trace;
+}
+
+/* What is left of the first and the second. */
+static void check_left(const char *path, int64_t step, const char *device, size_t cycles, size_t left) {
+    struct aorta_trace_list list = {0};
+    check_ok(aorta_trace_list_add(&list, cycle("run/rank0/trace_step6.json", 6, "H100")));
+    check_ok(aorta_trace_list_add(&list, cycle(path, step, device)));
+    assert_int_equal(aorta_trace_take_last_cycle(&list), cycles);
+    assert_int_equal(list.count, left);
+    assert_int_equal(list.items[0]->steps[0].number, 6);
+    aorta_trace_list_free(&list);
+}
+
+static void the_last_cycle_is_taken(void **state) {
+    (void)state;
+    check_left("run/rank0/trace_step2.json", 2, "H100", 2, 1);
+}
+
+/* Without ranks, as a program on its own writes them: cycles, and no two ranks. */
+static void cycles_need_no_rank(void **state) {
+    (void)state;
+    struct aorta_trace_list list = {0};
+    cycle_rank = -1;
+    check_ok(aorta_trace_list_add(&list, cycle("run/trace_step4.json", 3, "H100")));
+    check_ok(aorta_trace_list_add(&list, cycle("run/trace_step8.json", 7, "H100")));
+    assert_int_equal(aorta_trace_later_cycles(&list, 0), 1);
+    assert_int_equal(aorta_trace_take_last_cycle(&list), 2);
+    assert_int_equal(list.count, 1);
+    assert_int_equal(list.items[0]->steps[0].number, 7);
+    aorta_trace_list_free(&list);
+    cycle_rank = 0;
+}
+
+/* Two runs have the same steps, other folders or other devices: they stay, and the analysis refuses them. */
+static void two_runs_stay(void **state) {
+    (void)state;
+    check_left("run/rank0/trace_step7.json", 7, "H100", 1, 2);
+    check_left("other/rank0/trace_step2.json", 2, "H100", 1, 2);
+    check_left("run/rank0/trace_step2.json", 2, "MI300X", 1, 2);
+}
+
 int main(void) {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
@@ -308,6 +380,9 @@ int main(void) {
         IN_FOLDER(local_ranks_of_two_hosts),
         IN_FOLDER(two_runs_of_a_rank_are_refused),
         IN_FOLDER(hosts_are_no_cycles),
+        cmocka_unit_test(the_last_cycle_is_taken),
+        cmocka_unit_test(two_runs_stay),
+        cmocka_unit_test(cycles_need_no_rank),
     };
 #undef IN_FOLDER
     return cmocka_run_group_tests(tests, NULL, NULL);
