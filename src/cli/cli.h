@@ -178,7 +178,7 @@ AORTA_MUST_USE aorta_status aorta_cli_comm_patterns(const struct aorta_string_li
 /* What --help prints: usage, about, the options with their defaults. */
 void aorta_cli_help_text(const struct aorta_cli_syntax *syntax, struct aorta_text *text);
 
-/* --device, as several commands have it. */
+/* ---- --device, as several commands have it ---- */
 
 /* What the help says about it. */
 #define AORTA_CLI_DEVICE_HELP "auto (a GPU if there is one), cpu, cuda, cuda:1, hip:0, or the number of a GPU"

@@ -24,6 +24,7 @@
 
 /* Under torchrun on a machine without GPUs: collectives on host memory need MPI, which torchrun does not start. Rank 0
  * becomes `aorta launch` with the same command, and the other processes end well. */
+
 static bool communicates(const char *command) {
     return strcmp(command, "train") == 0 || strcmp(command, "hwq") == 0;
 }
@@ -165,7 +166,8 @@ int aorta_cli_run(int argc, char **argv) {
     return exit_code;
 }
 
-/* Commands that consist of commands: `aorta` itself, `aorta trace`. */
+/* ---- commands that consist of commands: `aorta` itself, `aorta trace` ---- */
+
 void aorta_cli_group_usage(const struct aorta_command_group *group, FILE *stream) {
     int width = 8;
     for (const struct aorta_command *command = group->commands; command->name; command++)
@@ -279,7 +281,8 @@ const struct aorta_command_group aorta_cli_hwq = {
     .commands = hwq_commands,
 };
 
-/* How commands that read recordings take memory. */
+/* ---- how commands that read recordings take memory ---- */
+
 /* Where the kernel has pages of 2 MiB for who asks for them (transparent_hugepage is madvise), the place from `from` on
  * gets these. */
 static void ask_for_huge_pages(uintptr_t from, uintptr_t end) {

@@ -160,6 +160,7 @@ aorta_status aorta_cli_help(int argc, char **argv) {
 }
 
 /* What --help prints, for other readers than people at a terminal: manual pages, and words for a shell to complete. */
+
 /* ---- manual pages: man(7) ---- */
 
 /* A dash that is typed is "\-"; a line never begins with a control character. */

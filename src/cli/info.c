@@ -19,7 +19,8 @@
 #include <unistd.h>
 #include <yaml.h>
 
-/* The part of `aorta info` about GPUs. */
+/* ---- the part of `aorta info` about GPUs ---- */
+
 enum { INFO_GPU_KINDS = 2, INFO_GPU_LIBRARIES = 3 };
 
 struct info_gpu {

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 /* Opens a trace in Perfetto's user interface: a page that may read from 127.0.0.1:9001 and nowhere else. */
+
 /* The page's security policy names this port. */
 enum { PORT = 9001, REQUEST_BYTES = 8192, REQUEST_S = 5 };
 #define PAGE "https://ui.perfetto.dev"

@@ -345,7 +345,8 @@ aorta_status aorta_cli_trace_run(int argc, char **argv) {
     return aorta_cli_command(&syntax, argc, argv, &arguments, run);
 }
 
-/* The directory of a recording: the user's, or one that is removed at the end. */
+/* ---- the directory of a recording: the user's, or one that is removed at the end ---- */
+
 static void name_temporary(char path[PATH_MAX]) {
     const char *parent = getenv("TMPDIR");
     snprintf(path, PATH_MAX, "%s/aorta-trace-XXXXXX", parent && *parent ? parent : "/tmp");

@@ -212,7 +212,8 @@ aorta_status aorta_trace_run_cuda_windows(const struct aorta_trace_run_arguments
     return status;
 }
 
-/* `aorta trace run` with ROCm: rocprofv3 around the program, its files read when it ends. */
+/* ---- `aorta trace run` with ROCm: rocprofv3 around the program, its files read when it ends ---- */
+
 /* Documented options, the same since ROCm 6.2 (rocprofv3 --help). */
 static const char *const traces[] = {"--kernel-trace", "--memory-copy-trace", "--rccl-trace", "--hip-runtime-trace",
                                      "--marker-trace"};

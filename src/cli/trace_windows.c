@@ -321,6 +321,7 @@ aorta_status aorta_trace_windows_join(struct aorta_trace_windows *windows, bool 
 }
 
 /* aorta trace watch: windows that recorders of several nodes write into a shared folder, evaluated together. */
+
 struct watch_arguments {
     const char *json_lines, *prometheus, *tensorboard, *step_range;
     struct aorta_string_list patterns;

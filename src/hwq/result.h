@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The findings of a run: facts in the result, sentences in findings.def. */
+/* ---- the findings of a run: facts in the result, sentences in findings.def ---- */
 
 struct aorta_hwq_result;
 

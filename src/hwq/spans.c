@@ -107,7 +107,8 @@ aorta_status aorta_spans_measure(const struct aorta_span *spans, size_t count, s
     return status;
 }
 
-/* What each hardware queue ran, which streams used it, and the gaps between its kernels. */
+/* ---- what each hardware queue ran, which streams used it, and the gaps between its kernels ---- */
+
 struct gap_list {
     double *items;
     size_t count, overlapping;

@@ -77,7 +77,7 @@ AORTA_MUST_USE aorta_status aorta_queue_usage_measure(struct aorta_span *spans, 
                                                       struct aorta_queue_usage *queues);
 void aorta_queue_usage_free(struct aorta_queue_usage *queues);
 
-/* Queues of a device (hwq/spans.h) as text and as JSON (aorta hwq profile). */
+/* ---- queues of a device (hwq/spans.h) as text and as JSON (aorta hwq profile) ---- */
 
 /* `queue_name`: the source's word for a queue ("channel", "queue"). */
 void aorta_queue_usage_text(const struct aorta_queue_usage *queues, const char *queue_name, struct aorta_text *text);

@@ -167,7 +167,7 @@ AORTA_MUST_USE aorta_status aorta_hwq_download(struct aorta_hwq *hwq, void *to, 
 void aorta_hwq_compare(struct aorta_hwq_check *check, double got, double expected, double absolute, double relative,
                        const char *format, ...) AORTA_PRINTF(6, 7);
 
-/* Process groups as they are written on a command line, and sizes with K, M and G. */
+/* ---- process groups as they are written on a command line, and sizes with K, M and G ---- */
 
 enum { AORTA_HWQ_MOST_GROUPS = 64, AORTA_HWQ_MOST_MEMBERS = 4096 };
 

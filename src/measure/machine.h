@@ -112,7 +112,7 @@ bool aorta_machine_disturbed(const struct aorta_machine_summary *summary, struct
 /* Key and value of "machine", an object; unknown values are null, with a reason. */
 void aorta_machine_json(const struct aorta_machine_summary *summary, struct aorta_json *json);
 
-/* Shared by the writer and the reader of a machine's file. */
+/* ---- shared by the writer and the reader of a machine's file ---- */
 
 struct aorta_machine_head {
     char host[256];

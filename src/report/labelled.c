@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The devices' clocks over the measured steps of a run. */
+/* ---- the devices' clocks over the measured steps of a run ---- */
+
 /* Clocks of ranks that differ by less are alike. */
 static const double alike = 0.03;
 
@@ -196,6 +197,7 @@ size_t aorta_measured_most(const struct aorta_labelled *labelled) {
 }
 
 /* What recording ranges costs, in a run that leaves them out in some steps: these are compared with the others. */
+
 static double step_if(const struct aorta_run_step *step, size_t recorded) {
     return step->recorded == (recorded != 0) ? step->step_ms : NAN;
 }
@@ -271,7 +273,8 @@ void aorta_recording_text(const struct aorta_labelled *labelled, struct aorta_te
     aorta_compare_chance(&cost, "step", out);
 }
 
-/* The figures of an iteration as one table. */
+/* ---- the figures of an iteration as one table ---- */
+
 /* ---- the figures ---- */
 
 /* A number of the step, a time in its ranges, or a share of these; NaN where the step has none. */

@@ -433,6 +433,7 @@ void aorta_page_timeline(const struct aorta_trace_report *report, size_t most, s
 }
 
 /* The flame view of a recording: modules and operations by the work that was launched within them. */
+
 /* Key and value: [[parent, name, ms in all, ms itself], …], of all ranks; nodes below a five thousandth of the whole
  * are left out. */
 static void write_nodes(const struct aorta_call_trees *trees, const double *within, uint32_t *numbers,

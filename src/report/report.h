@@ -46,7 +46,7 @@ AORTA_MUST_USE aorta_status aorta_report_after_run(const char *directory, const 
                                                    const struct aorta_verdict_style *style, const struct aorta_log *log,
                                                    struct aorta_text *text);
 
-/* The pictures of a report, drawn by gnuplot. */
+/* ---- the pictures of a report, drawn by gnuplot ---- */
 
 enum { AORTA_PLOT_LIMIT_S = 60 }; /* a picture takes less than one second */
 

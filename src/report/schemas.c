@@ -142,7 +142,8 @@ void aorta_schema_write(const struct aorta_schema *schema, struct aorta_text *ou
     aorta_text_puts(out, "\n");
 }
 
-/* docs/metrics-format.md: tables of the rows that write the files, and what goes for all of them. */
+/* ---- docs/metrics-format.md: tables of the rows that write the files, and what goes for all of them ---- */
+
 static const char introduction[] =
     "# Formats of the figures: JSONL and JSON\n"
     "\n"

@@ -22,7 +22,7 @@ void aorta_schema_list_end(struct aorta_json *json);
 /* docs/metrics-format.md. */
 void aorta_formats_page(struct aorta_text *out);
 
-/* What `aorta help CAUSE` prints. */
+/* ---- what `aorta help CAUSE` prints ---- */
 
 /* Meaning, measurement, gain, fixes by program and when not to apply them; lines of 100 columns. */
 void aorta_cause_help(enum aorta_cause cause, struct aorta_text *out);

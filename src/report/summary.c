@@ -10,6 +10,7 @@
 
 /* The parts of summary.json that readers of the original Python toolkit's look for: means over all iterations of all
  * ranks. Its overlap_ratio is a share of compute, where ours everywhere else is a share of communication. */
+
 struct means {
     int64_t count;
     double loss, overlap_ms, compute_ms, all_reduce_ms, reduce_scatter_ms;

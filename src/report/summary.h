@@ -30,7 +30,7 @@ AORTA_MUST_USE aorta_status aorta_settings_environment(const char *directory, st
  * of hwq or of a command. */
 bool aorta_setting_changes_work(const char *key);
 
-/* What the machine did beside a recording, from the files that lie with it (measure/machine.h). */
+/* ---- what the machine did beside a recording, from the files that lie with it (measure/machine.h) ---- */
 
 struct aorta_recorded_machine {
     bool known; /* there is a file */
@@ -51,7 +51,7 @@ AORTA_MUST_USE aorta_status aorta_recorded_machine_report(const struct aorta_rec
 /* Key and value of "machine": an object, or null and its reason. */
 void aorta_recorded_machine_json(const struct aorta_recorded_machine *machine, struct aorta_json *json);
 
-/* A run as it is reported: its steps that count, its recording, analysis and verdict. */
+/* ---- a run as it is reported: its steps that count, its recording, analysis and verdict ---- */
 
 /* The steps of a rank that count: run.steps[first .. first + count). */
 struct aorta_measured {

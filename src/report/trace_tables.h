@@ -45,7 +45,7 @@ void aorta_trace_slowdown_json(const struct aorta_slowdown *slowdown, struct aor
 /* Key and value of "idle_causes_ms". What was not recorded is null, with its reason. */
 void aorta_trace_idle_json(const struct aorta_trace *trace, const struct aorta_idle *idle, struct aorta_json *json);
 
-/* What the files of trace_tables share. */
+/* ---- what the files of trace_tables share ---- */
 
 const char *trace_text_of(const struct aorta_trace *trace, uint32_t text); /* NULL: AORTA_TRACE_NONE */
 int64_t trace_known(int64_t value);                                        /* -1 is AORTA_ROW_UNKNOWN */

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What stood in a rank's device memory at its peak (--by memory). */
+/* ---- what stood in a rank's device memory at its peak (--by memory) ---- */
+
 enum { MEMORY_LABEL_SIZE = 1024 };
 
 struct memory_values {

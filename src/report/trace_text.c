@@ -370,6 +370,7 @@ aorta_status aorta_trace_report_by(const struct aorta_trace_report *report, cons
 }
 
 /* The analysis as JSON; docs/metrics-format.md lists the keys. Milliseconds with six decimals are exact nanoseconds. */
+
 /* Tables that the page shows by itself have a line for each step or collective; others are short. */
 static void write_tables(const struct aorta_result_table *const *tables, const struct aorta_trace_of *of,
                          size_t most_lines, struct aorta_json *json) {

@@ -277,7 +277,8 @@ aorta_status aorta_sweep_result_write(const struct aorta_sweep_job *job, const s
     return write_environment(job, result);
 }
 
-/* The tables of a sweep as CSV. */
+/* ---- the tables of a sweep as CSV ---- */
+
 enum { POINT_SIZE = 1024 };
 
 static const char *objective_key(int objective) {

@@ -150,7 +150,7 @@ AORTA_MUST_USE aorta_status aorta_sweep_command(const struct aorta_sweep_job *jo
 AORTA_MUST_USE aorta_status aorta_sweep_run(const struct aorta_sweep_job *job, struct aorta_trials *trials,
                                             int *interrupted);
 
-/* What a trial that has ended measured, or why it did not. */
+/* ---- what a trial that has ended measured, or why it did not ---- */
 
 struct aorta_sweep_ended {
     const struct aorta_sweep_job *job;
@@ -164,7 +164,7 @@ struct aorta_sweep_ended {
 AORTA_MUST_USE aorta_status aorta_sweep_conclude(const struct aorta_sweep_ended *ended, struct aorta_trial *trial,
                                                  int *interrupted);
 
-/* Figures of a trial, from the file that its program wrote. */
+/* ---- figures of a trial, from the file that its program wrote ---- */
 
 /* What a file is. */
 enum aorta_sweep_source {

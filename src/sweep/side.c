@@ -18,7 +18,8 @@ static aorta_status no_memory(const char *directory) {
     return AORTA_ERROR(AORTA_MEMORY, "no memory for the sweep in %s", directory);
 }
 
-/* A folder of runs as a sweep: the folders between it and a run say which point the run is of. */
+/* ---- a folder of runs as a sweep: the folders between it and a run say which point the run is of ---- */
+
 enum { MOST_DEPTH = 8, WORD = NAME_MAX + 1 };
 
 /* ---- finding the runs ---- */

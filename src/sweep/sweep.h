@@ -171,7 +171,7 @@ void aorta_sweep_figures_json(const double figures[AORTA_SWEEP_OBJECTIVE_COUNT],
 AORTA_MUST_USE aorta_status aorta_sweep_read(const char *path, struct aorta_arena *arena, struct aorta_sweep_plan *plan,
                                              const char **target, struct aorta_trials *trials, int64_t *valid);
 
-/* Knobs for the causes that a first run's verdict names. */
+/* ---- knobs for the causes that a first run's verdict names ---- */
 
 /* Adds the knobs (knobs.def) of the causes in summary.json or analysis.json of `directory`, those that cost most first,
  * at most `most`; knobs that the space has already stay as they are. `program`: ours, sparse or any, as in knobs.def.

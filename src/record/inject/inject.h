@@ -75,7 +75,7 @@ struct aorta_inject_names { /* zero-initialise */
 uint32_t aorta_inject_name(struct aorta_inject_names *names, struct aorta_spool *spool, const char *text);
 void aorta_inject_names_free(struct aorta_inject_names *names);
 
-/* From CUPTI's records to the spool's. One thread. */
+/* ---- from CUPTI's records to the spool's. One thread ---- */
 
 enum { AORTA_INJECT_DEVICES = 64 };
 
