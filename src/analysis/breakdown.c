@@ -1,6 +1,5 @@
 #include "analysis/breakdown.h"
 #include "analysis/phases.h"
-#include "base/hash.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "trace/nest.h"

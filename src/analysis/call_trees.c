@@ -3,7 +3,7 @@
 #include "analysis/breakdown.h"
 #include "analysis/phases.h"
 #include "base/array.h"
-#include "base/hash.h"
+#include "base/table.h"
 #include "trace/nest.h"
 
 #include <ctype.h>

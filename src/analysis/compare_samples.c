@@ -2,8 +2,8 @@
 #include "analysis/compare.h"
 
 #include "analysis/breakdown.h"
-#include "base/hash.h"
 #include "base/sort.h"
+#include "base/table.h"
 #include "base/text.h"
 
 #include <stdio.h>

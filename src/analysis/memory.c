@@ -1,7 +1,6 @@
 #include "analysis/memory.h"
 #include "analysis/phases.h"
 
-#include "base/hash.h"
 #include "base/sort.h"
 #include "base/table.h"
 #include "trace/nest.h"

@@ -1,7 +1,6 @@
 /* What changes over a rank's time: how it was spent, counters, and sequences of kernels that repeat. */
 #include "analysis/series.h"
 #include "analysis/analysis_internal.h"
-#include "base/hash.h"
 #include "base/sort.h"
 #include "base/table.h"
 

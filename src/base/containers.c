@@ -1,6 +1,5 @@
 #include "base/arena.h"
 #include "base/array.h"
-#include "base/hash.h"
 #include "base/intern.h"
 #include "base/place.h"
 #include "base/table.h"

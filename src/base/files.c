@@ -1,9 +1,7 @@
 #include "base/files.h"
 #include "base/array.h"
-#include "base/directory_lock.h"
 #include "base/printable.h"
 #include "base/signals.h"
-#include "base/temporary.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 #include "base/json.h"
 #include "base/json_fields.h"
-#include "base/json_skip.h"
+#include "base/json_value.h"
 
 #include <math.h>
 #include <stdio.h>

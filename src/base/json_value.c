@@ -2,7 +2,6 @@
  * arithmetic on these. The idea is from Langdale and Lemire, "Parsing gigabytes of JSON per second", VLDB Journal 28
  * (2019). */
 #include "base/json_value.h"
-#include "base/json_skip.h"
 
 #include <string.h>
 

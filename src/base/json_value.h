@@ -1,6 +1,6 @@
 /* JSON values in memory, walked without a tree: members and elements are found one after the other, texts and numbers
  * are read in place. No function here fails: the caller has checked that a value's strings and brackets close
- * (trace/json_stream.h for files, json_skip.h for memory). */
+ * (trace/json_stream.h for files, aorta_json_skip_nested for memory). */
 #ifndef AORTA_BASE_JSON_VALUE_H
 #define AORTA_BASE_JSON_VALUE_H
 
@@ -37,8 +37,8 @@ static inline bool aorta_json_well_formed(const struct aorta_json_cursor *cursor
 }
 
 /* An object whose end is not known yet: the memory may end within it, or go on after it. Every function here returns
- * false if the object does not end in memory or is malformed. Then find its end first (json_skip.h); aorta_json_members
- * report the error. */
+ * false if the object does not end in memory or is malformed. Then find its end first (aorta_json_skip_nested);
+ * aorta_json_members report the error. */
 struct aorta_json_walk {
     const char *at, *end;
     bool closed; /* `at` is after the closing bracket */
@@ -63,5 +63,23 @@ bool aorta_json_get_int(struct aorta_json_value value, int64_t *number);
 /* A decimal number times 10^`shift` (in quotes too), as the nearest integer, half away from zero, computed exactly:
  * microseconds with shift 3 are ns. */
 bool aorta_json_get_scaled(struct aorta_json_value value, int shift, int64_t *number);
+
+/* ---- the end of a value ----
+ * Finds where a JSON value ends, many bytes at a time. */
+
+/* The state of a scan within a value, so that it can go on with the next piece. Zero-initialise. */
+struct aorta_json_skip {
+    uint64_t in_string; /* all ones inside a string, else 0 */
+    bool escaped;       /* the piece before ended with the backslash of an escape */
+    int64_t depth;      /* brackets open */
+};
+
+/* The place after the bracket that closes the object or array which begins at the first piece's start; NULL: `state` is
+ * ready for the next piece. Kinds of brackets are not compared. */
+const char *aorta_json_skip_nested(struct aorta_json_skip *state, const char *at, const char *end);
+/* Without vector instructions, for machines without them and for tests. */
+const char *aorta_json_skip_nested_plain(struct aorta_json_skip *state, const char *at, const char *end);
+/* The place after the closing quote; `at` is after the opening one. */
+const char *aorta_json_skip_string(struct aorta_json_skip *state, const char *at, const char *end);
 
 #endif

@@ -1,6 +1,6 @@
 #include "base/thread.h"
 #include "base/clock.h"
-#include "base/hash.h"
+#include "base/table.h"
 
 #include <string.h>
 #include <time.h>

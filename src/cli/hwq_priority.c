@@ -1,5 +1,4 @@
 /* aorta hwq run-priority: all workloads of a group, one after the other. */
-#include "base/directory_lock.h"
 #include "base/files.h"
 #include "base/sort.h"
 #include "cli/hwq.h"

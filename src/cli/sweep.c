@@ -1,6 +1,5 @@
 /* aorta sweep: trials of train, hwq or any command over the values of knobs. */
 #include "sweep/sweep.h"
-#include "base/directory_lock.h"
 #include "base/files.h"
 #include "cli/cli.h"
 #include "device/inventory.h"

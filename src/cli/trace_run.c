@@ -1,6 +1,5 @@
 /* aorta trace run: an unmodified program, recorded and analysed. */
 #include "cli/trace_run.h"
-#include "base/directory_lock.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/lines.h"

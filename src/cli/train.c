@@ -1,6 +1,5 @@
 /* aorta train: the FSDP2/DDP benchmark of overlap. */
 #include "train/train.h"
-#include "base/directory_lock.h"
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/train_finish.h"

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
-#include "base/hash.h"
+#include "base/table.h"
 #include "job/rendezvous.h"
 
 #include <stdio.h>

@@ -5,8 +5,8 @@
 #ifndef AORTA_JOB_LAUNCH_H
 #define AORTA_JOB_LAUNCH_H
 
+#include "base/files.h"
 #include "base/status.h"
-#include "base/temporary.h"
 
 #include <limits.h>
 #include <stdbool.h>

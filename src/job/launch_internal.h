@@ -2,7 +2,7 @@
 #ifndef AORTA_JOB_LAUNCH_INTERNAL_H
 #define AORTA_JOB_LAUNCH_INTERNAL_H
 
-#include "base/temporary.h"
+#include "base/files.h"
 #include "job/beacon.h"
 #include "job/launch.h"
 

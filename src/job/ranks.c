@@ -2,7 +2,7 @@
 #include "job/ranks.h"
 #include "job/launch.h"
 
-#include "base/hash.h"
+#include "base/table.h"
 
 #include <errno.h>
 #include <limits.h>

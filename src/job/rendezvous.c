@@ -2,7 +2,7 @@
 #include "job/rendezvous_internal.h"
 
 #include "base/clock.h"
-#include "base/hash.h"
+#include "base/table.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

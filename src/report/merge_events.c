@@ -1,7 +1,7 @@
 /* A Kineto file's events, passed through: process, thread, time and ids are written anew, all else as it stands. */
 #include "base/array.h"
-#include "base/hash.h"
 #include "base/json.h"
+#include "base/table.h"
 #include "report/merge.h"
 
 #include <inttypes.h>

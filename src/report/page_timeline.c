@@ -2,7 +2,7 @@
 #include "analysis/call_trees.h"
 #include "base/arena.h"
 #include "base/array.h"
-#include "base/hash.h"
+#include "base/table.h"
 #include "report/page_recordings.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "trace/builder.h"
 #include "base/array.h"
-#include "base/hash.h"
 #include "base/sort.h"
+#include "base/table.h"
 #include "trace/builder_internal.h"
 #include "trace/texts.h"
 

@@ -2,8 +2,8 @@
 #include "trace/builder_internal.h"
 
 #include "base/array.h"
-#include "base/hash.h"
 #include "base/sort.h"
+#include "base/table.h"
 #include "trace/nest.h"
 
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 
 #include "base/arena.h"
 #include "base/array.h"
-#include "base/hash.h"
 #include "base/table.h"
 
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 #include "trace/json_stream.h"
 
-#include "base/json_skip.h"
+#include "base/json_value.h"
 #include "trace/source.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 #include "trace/texts.h"
 
 #include "base/array.h"
-#include "base/hash.h"
 #include "base/printable.h"
+#include "base/table.h"
 
 #include <stdlib.h>
 #include <string.h>

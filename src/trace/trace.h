@@ -10,8 +10,8 @@
 #define AORTA_TRACE_TRACE_H
 
 #include "base/dtype.h"
+#include "base/files.h"
 #include "base/status.h"
-#include "base/temporary.h"
 #include "trace/kernel_names.h"
 #include "trace/operations.h"
 #include "trace/profile.h"

@@ -1,6 +1,6 @@
 /* The loop. Two steps are in flight: while the device runs one, the host queues the next and reads the one before. */
 #include "base/clock.h"
-#include "base/directory_lock.h"
+#include "base/files.h"
 #include "base/thread.h"
 #include "device/gpu.h"
 #include "train/train_internal.h"

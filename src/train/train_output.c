@@ -1,6 +1,5 @@
 /* The output of a run: its directory, the configuration, a line of metrics for each step, and messages. */
 #include "base/clock.h"
-#include "base/directory_lock.h"
 #include "base/files.h"
 #include "device/inventory.h"
 #include "measure/machine.h"

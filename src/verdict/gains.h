@@ -23,7 +23,8 @@ void aorta_remedy_gains_free(struct aorta_remedy_gains *gains); /* NULL is fine 
 void aorta_remedy_gains_add(struct aorta_remedy_gains *gains, const struct aorta_trace_graph *built,
                             const struct aorta_gains *found, struct aorta_verdict *verdict);
 
-/* What the step of `floor_ms` is made of along its path in `graph`, which is that of `built` or a scaled one. (left.c)
+/* What the step of `floor_ms` is made of along its path in `graph`, which is that of `built` or a scaled one.
+ * (gains_origin.c)
  */
 void aorta_verdict_walk_left(const struct aorta_trace_graph *built, const struct aorta_graph *graph, double floor_ms,
                              struct aorta_verdict_left *left, struct aorta_arena *memory);

@@ -1,6 +1,6 @@
 /* Recordings without shapes: what names, order and times say of attention, chains, layout and optimizers. Where a rule
  * with sizes computes from bytes, these compare kernels with each other, and what they find is an upper bound. */
-#include "base/hash.h"
+#include "base/table.h"
 #include "verdict/remedy_internal.h"
 
 #include <math.h>

@@ -2,7 +2,6 @@
  * launched the rank's kernels, or that a recorder of ours measured. */
 #include "verdict/roofline.h"
 
-#include "base/hash.h"
 #include "base/interval.h"
 #include "base/table.h"
 

@@ -70,7 +70,7 @@ struct aorta_finding {
     bool all_set; /* of our own programs: each key that helps is set already */
 };
 
-/* What the step without all causes still takes, along the path that decides it; adds up to it (left.c). */
+/* What the step without all causes still takes, along the path that decides it; adds up to it (gains_origin.c). */
 struct aorta_verdict_left {
     double compute_ms;                            /* kernels, */
     double alone_ms;                              /* of it those of one rank while the others wait for it */
@@ -157,7 +157,7 @@ struct aorta_verdict {
  * *verdict with aorta_verdict_free; it borrows nothing of the analysis, which loses what only comparing steps needs
  * (aorta_trace_ranges_free): one verdict of an analysis. */
 AORTA_MUST_USE aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict);
-/* How much of late launches may be the recording's own cost, which makes each launch longer (trace_recorder.c): ms per
+/* How much of late launches may be the recording's own cost, which makes each launch longer (verdict.c): ms per
  * step; 0: too little for a note. */
 double aorta_recording_share(const struct aorta_verdict *verdict, double launches);
 /* Sets the note, "ABOUT: SENTENCE". */

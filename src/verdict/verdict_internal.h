@@ -80,7 +80,7 @@ struct aorta_facts aorta_verdict_facts(const struct aorta_verdict *verdict);
 int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                                 enum aorta_collective kind, struct aorta_arena *memory);
 
-/* Measures gloo's collectives in a recording without work of a device. (host_collectives.c) */
+/* Measures gloo's collectives in a recording without work of a device. (findings.c) */
 void aorta_verdict_host_collectives(const struct aorta_trace *trace, struct aorta_verdict *verdict);
 
 #endif

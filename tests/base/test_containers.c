@@ -1,6 +1,5 @@
 /* Arrays, tables, orders and hashes, each against the plainest way to do the same. */
 #include "base/array.h"
-#include "base/hash.h"
 #include "base/sort.h"
 #include "base/table.h"
 #include "check.h"

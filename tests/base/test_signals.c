@@ -1,7 +1,6 @@
 /* A child works without a look at anything, as in a long call of a library; signals reach it all the same. */
 #include "base/files.h"
 #include "base/signals.h"
-#include "base/temporary.h"
 #include "check.h"
 
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* The scanner alone: vector and plain versions, whole and in pieces, find the same ends; numbers and texts are
  * as documented. The first byte is the size of the pieces. */
-#include "base/json_skip.h"
+#include "base/json_value.h"
 #include "fuzz.h"
 #include "trace/json_stream.h"
 

@@ -1,5 +1,5 @@
 /* The scanner: what it hands out does not depend on how the file arrives in pieces; every cut is noticed. */
-#include "base/json_skip.h"
+#include "base/json_value.h"
 #include "base/random.h"
 #include "check.h"
 #include "trace/json_stream.h"

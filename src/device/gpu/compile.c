@@ -1,7 +1,7 @@
 /* From the text of kernels to machine code for this device: NVRTC or hipRTC, opened when the first source is not in the
  * cache. */
 #include "base/files.h"
-#include "base/hash.h"
+#include "base/table.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "device/gpu/driver.h"

@@ -1,4 +1,4 @@
-#include "base/hash.h"
+#include "base/table.h"
 #include "record/inject/inject.h"
 
 #include <errno.h>
