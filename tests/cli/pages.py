@@ -16,7 +16,7 @@ import tempfile
 import termios
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
-WHOLE = TOP / "tests" / "formats" / "data" / "whole"
+WHOLE = TOP / "tests" / "trace" / "data" / "whole"
 REAL = pathlib.Path(os.environ.get("AORTA_TRACES", TOP.parent / "shared" / "traces"))
 
 # The pages' names of recordings, and the tests' files used in their place.
