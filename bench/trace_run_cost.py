@@ -92,7 +92,7 @@ SETTINGS = [
 
 def calls_of_the_library():
     """{part: [(runtime or driver, number)]} from the library's own table."""
-    with open(os.path.join(ROOT, "src", "trace", "inject", "calls.c"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "src", "record", "inject", "records.c"), encoding="utf-8") as file:
         rows = re.findall(r'\{AORTA_CUPTI_KIND_(\w+), (\d+), "(\w+)"\}', file.read())
     calls = collections.defaultdict(list)
     for kind, number, name in rows:

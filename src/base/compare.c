@@ -83,7 +83,7 @@ struct aorta_summary aorta_summarise(const double *samples, size_t count) {
     return summary;
 }
 
-/* ---- Student's distribution ---- */
+/* ---- the incomplete beta function ---- */
 
 /* The continued fraction of the incomplete beta function, by Lentz's method (DLMF 8.17.22). */
 static double beta_fraction(double x, double a, double b) {

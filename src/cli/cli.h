@@ -171,7 +171,7 @@ AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax
 void aorta_cli_one_heap(void);
 
 /* --comm-pattern, as the commands of aorta trace have it: compiles each of the list. *patterns begins as NULL and is
- * the caller's to free, also on failure. (trace.c) */
+ * the caller's to free, also on failure. (line.c) */
 AORTA_MUST_USE aorta_status aorta_cli_comm_patterns(const struct aorta_string_list *list,
                                                     struct aorta_kernel_patterns **patterns);
 

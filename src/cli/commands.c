@@ -12,13 +12,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <malloc.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -255,12 +252,6 @@ const struct aorta_command_group aorta_cli_trace = {
     .commands = trace_commands,
 };
 
-aorta_status aorta_cli_comm_patterns(const struct aorta_string_list *list, struct aorta_kernel_patterns **patterns) {
-    for (size_t i = 0; i < list->count; i++)
-        AORTA_TRY(aorta_annotate(aorta_kernel_patterns_add(patterns, list->items[i]), "--comm-pattern"));
-    return NULL;
-}
-
 static const struct aorta_command hwq_commands[] = {
     {"list", "lists the workloads and their numbers of streams", .run = aorta_cli_hwq_list},
     {"info", "describes a workload and its options; without one: the environment", .run = aorta_cli_hwq_info},
@@ -280,28 +271,3 @@ const struct aorta_command_group aorta_cli_hwq = {
     .about = "Measures how the hardware runs streams: queues, switches, and which work delays which.",
     .commands = hwq_commands,
 };
-
-/* ---- how commands that read recordings take memory ---- */
-
-/* Where the kernel has pages of 2 MiB for who asks for them (transparent_hugepage is madvise), the place from `from` on
- * gets these. */
-static void ask_for_huge_pages(uintptr_t from, uintptr_t end) {
-    const uintptr_t page = (uintptr_t)2 << 20, first = (from + page - 1) / page * page;
-    if (first < end) (void)!madvise((void *)first, end - first, MADV_HUGEPAGE);
-}
-
-/* Stages of an analysis take and give back hundreds of arrays of megabytes. By itself glibc returns each to the kernel,
- * or has a heap for every thread; on a virtual machine the page faults of new ones took more time than the analysis.
- * Place that is not touched takes no memory. */
-void aorta_cli_one_heap(void) {
-    enum { PLACE = 1 << 30, FIRST = 1 << 20, LARGEST = 32 << 20, NEVER = -1 };
-    mallopt(M_ARENA_MAX, 1);
-    mallopt(M_MMAP_THRESHOLD, LARGEST); /* that glibc takes */
-    mallopt(M_TRIM_THRESHOLD, NEVER);
-    mallopt(M_TOP_PAD, PLACE);
-    void *first = malloc(FIRST);
-    const uintptr_t from = (uintptr_t)first, end = (uintptr_t)sbrk(0);
-    if (from < end && end - from <= (uintptr_t)PLACE + 2 * FIRST) ask_for_huge_pages(from, end);
-    free(first);
-    mallopt(M_TOP_PAD, FIRST);
-}

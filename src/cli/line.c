@@ -458,3 +458,9 @@ aorta_status aorta_cli_open_device(const char *words, int local_rank, const stru
     if (warning.text[0]) aorta_log(log, AORTA_LOG_WARNING, "%s", warning.text);
     return NULL;
 }
+
+aorta_status aorta_cli_comm_patterns(const struct aorta_string_list *list, struct aorta_kernel_patterns **patterns) {
+    for (size_t i = 0; i < list->count; i++)
+        AORTA_TRY(aorta_annotate(aorta_kernel_patterns_add(patterns, list->items[i]), "--comm-pattern"));
+    return NULL;
+}

@@ -49,7 +49,7 @@ struct aorta_kineto_about {
 int64_t aorta_kineto_clock_offset(void);
 
 /* One step, or any stretch of work. What the device did is, in this order: `kernels` with the `records` it was made of
- * (kernels.h), `records` alone, or `ranges`, where no kernel tracer serves. */
+ * (kernels.c), `records` alone, or `ranges`, where no kernel tracer serves. */
 struct aorta_kineto_step {
     int64_t number;                              /* ProfilerStep#number; -1: no step is marked */
     int64_t host_start_ns, host_end_ns;          /* what the host had to do with it; both 0: as the ranges say */

@@ -33,7 +33,7 @@ struct aorta_step_metrics {
         *peaks; /* with `info`: of a device whose peaks were measured; NULL: they were not */
     const struct aorta_memory_info *memory; /* NULL: not measured */
     struct aorta_device_reading device_metrics, rocm_smi_output;
-    struct aorta_device_reading clocks;         /* in the lines of some steps: what profile/clocks.h makes figures of */
+    struct aorta_device_reading clocks;         /* in the lines of some steps: what measure/clocks.h makes figures of */
     const struct aorta_profile *profile;        /* NULL: recording was off, … */
     const char *unrecorded;                     /* … for this reason; NULL: for the whole run */
     const struct aorta_overlap *overlap;        /* of that profile; NULL only with it */

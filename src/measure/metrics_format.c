@@ -11,7 +11,7 @@
 #define BYTES_MOST 1e15
 #define INT_MOST 2147483647.0
 /* A collective's number in its run has the step in its upper 39 bits, its number in the step in the lower 24
- * (measured.c). */
+ * (measured_trace.c). */
 #define STEP_MOST 5e11
 #define SEQUENCE_MOST 16e6
 

@@ -1,4 +1,4 @@
-/* The recorder: ranges around operations. Their times come from the tracer's records (kernels.h joins them) or, without
+/* The recorder: ranges around operations. Their times come from the tracer's records (kernels.c joins them) or, without
  * a tracer, from timestamps of the device, which are upper bounds: between two of them a stream also waits.
  *
  * Slots: up to `slots` iterations are in flight; the host collects one while the device fills another.

@@ -100,7 +100,7 @@ struct aorta_launches {
  * *records. */
 AORTA_MUST_USE aorta_status aorta_tracer_records(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
                                                  struct aorta_activity_record **records, size_t *count);
-/* Takes the records of one iteration by its launches, with the kernel view (kernels.h) made of them, not yet joined
+/* Takes the records of one iteration by its launches, with the kernel view (kernels.c) made of them, not yet joined
  * with ranges. The caller frees both. */
 AORTA_MUST_USE aorta_status aorta_tracer_take(struct aorta_tracer *tracer, const struct aorta_launches *launches,
                                               struct aorta_profile *profile, struct aorta_activity_record **records,

@@ -27,8 +27,8 @@ struct aorta_training_options {
     const char *dump_dir;             /* NULL: no dump */
     struct aorta_int_list dump_steps; /* items NULL: all */
     const char *init_from;            /* NULL: random */
-    struct aorta_string_list inject;  /* causes of lost time to plant (inject.h) */
-    /* Additional work (stress.h). */
+    struct aorta_string_list inject;  /* causes of lost time to plant (inject.c) */
+    /* Additional work (stress.c). */
     bool inject_allreduce_copies, use_useful_lightweight_ops;
     int64_t allreduce_stress_level, additional_compute_streams;
     int64_t lightweight_ops_per_stream, lightweight_op_size, lightweight_op_waves;
@@ -145,7 +145,7 @@ struct aorta_train_options {
 
 extern const struct aorta_option_table aorta_train_option_table;
 
-/* A line for each reason why keys that were set change nothing: "KEY, KEY (reason)". (options_effect.c) */
+/* A line for each reason why keys that were set change nothing: "KEY, KEY (reason)". (options_check.c) */
 void aorta_train_options_without_effect(const struct aorta_train_options *options, int ranks, bool gpu,
                                         struct aorta_text *lines);
 /* These reasons, as rows of the page. */

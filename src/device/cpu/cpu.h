@@ -131,7 +131,7 @@ const struct command *aorta_cpu_queue_next(struct queue *queue); /* sleeps until
 void aorta_cpu_queue_done(struct queue *queue, const struct command *command); /* the consumer has finished it */
 bool aorta_cpu_queue_idle(struct queue *queue);                                /* asked by the producer */
 
-/* ---- thread.c ---- */
+/* ---- threads (stream.c) ---- */
 
 /* Starts a thread that no signal interrupts. `what` names it in the message. */
 aorta_status aorta_cpu_thread_start(pthread_t *thread, void *(*function)(void *), void *user, const char *what);

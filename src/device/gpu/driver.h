@@ -178,7 +178,7 @@ struct gpu_vendor {
 extern const struct gpu_vendor aorta_gpu_cuda, aorta_gpu_hip;
 const struct gpu_vendor *aorta_gpu_vendor(enum aorta_device_kind kind); /* NULL: not a GPU */
 
-/* ---- limit.c ---- */
+/* ---- streams with a share of the device (stream.c) ---- */
 
 aorta_status aorta_gpu_cuda_limited_stream(struct gpu_device *device, double share, enum aorta_priority priority,
                                            void **stream);
@@ -222,7 +222,7 @@ struct gpu_device {
     struct gpu_functions functions;
     struct gpu_clock clock;
     struct gpu_mark_pool *marks;
-    _Atomic(struct gpu_partition *) partitions; /* limit.c's */
+    _Atomic(struct gpu_partition *) partitions; /* stream.c's */
 };
 
 static inline struct gpu_device *gpu_device(const struct aorta_device *device) {

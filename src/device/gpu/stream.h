@@ -131,7 +131,7 @@ aorta_status aorta_gpu_stream_fail(struct gpu_stream *stream, aorta_status failu
 aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream);
 aorta_status aorta_gpu_stream_failure(struct gpu_stream *stream); /* a copy, host calls' included; NULL: none */
 
-/* ---- limit.c ---- */
+/* ---- streams with a share of the device (stream.c) ---- */
 
 void aorta_gpu_partitions_close(struct gpu_device *device);
 
