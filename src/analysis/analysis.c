@@ -203,9 +203,21 @@ static aorta_status make_windows(struct aorta_trace_analysis *analysis,
     return analysis->measured ? aorta_trace_measured_check(analysis, options, measured) : NULL;
 }
 
-/* Whether the launches of several ranks are in one file, and nothing says whose they are. */
-static bool is_mixed(const struct aorta_trace *trace) {
-    return trace->format == AORTA_TRACE_KINETO && !trace->own && aorta_trace_launching_processes(trace) > 1;
+/* Processes whose launches are in one file that does not say which rank each is; 0: none. */
+static size_t mixed_processes(const struct aorta_trace *trace, struct aorta_arena *memory) {
+    const bool one_rank = trace->format != AORTA_TRACE_KINETO || trace->own;
+    const size_t count = one_rank ? 0 : aorta_trace_launching_processes(trace, memory);
+    return count > 1 ? count : 0;
+}
+
+static void find_thin(struct aorta_trace_analysis *analysis, struct aorta_arena *memory) {
+    for (size_t i = analysis->rank_count; i-- > 0;) {
+        const struct aorta_trace *trace = analysis->ranks[i].trace;
+        const size_t mixed = mixed_processes(trace, memory);
+        if (!mixed && !aorta_trace_is_too_thin(trace)) continue;
+        analysis->thin = trace;
+        analysis->mixed = mixed;
+    }
 }
 
 static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work,
@@ -215,9 +227,7 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
     drop_empty_ranks(analysis);
     aorta_trace_clocks_check(analysis);
     analysis->sends = aorta_trace_are_sends(analysis);
-    for (size_t i = analysis->rank_count; i-- > 0;)
-        if (aorta_trace_is_too_thin(analysis->ranks[i].trace) || is_mixed(analysis->ranks[i].trace))
-            analysis->thin = analysis->ranks[i].trace;
+    find_thin(analysis, &work->memory);
     work->busy = aorta_arena_alloc(&work->memory, analysis->rank_count * sizeof *work->busy);
     work->waits = aorta_arena_alloc(&work->memory, analysis->rank_count * sizeof *work->waits);
     AORTA_TRY(aorta_arena_check(&work->memory, no_memory));

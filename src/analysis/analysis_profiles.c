@@ -83,29 +83,6 @@ void aorta_trace_figures_make(struct aorta_trace_rank *rank, struct aorta_trace_
 
 /* ---- waits of the host: only threads that launch work count, as a watchdog that waits holds nobody up ---- */
 
-static bool is_launch(const struct aorta_trace_call *call) {
-    return call->kind == AORTA_CALL_LAUNCH || call->kind == AORTA_CALL_GRAPH_LAUNCH || call->kind == AORTA_CALL_COPY ||
-           call->kind == AORTA_CALL_FILL || call->kind == AORTA_CALL_OTHER;
-}
-
-bool *aorta_trace_launching_threads(const struct aorta_trace *trace, struct aorta_arena *memory) {
-    bool *launching = aorta_arena_alloc(memory, trace->thread_count);
-    for (size_t i = 0; launching && i < trace->call_count; i++)
-        if (is_launch(&trace->calls[i])) launching[trace->calls[i].thread] = true;
-    return launching;
-}
-
-bool *aorta_trace_reading_calls(const struct aorta_trace *trace, struct aorta_arena *memory) {
-    bool *reads = aorta_arena_alloc(memory, trace->call_count);
-    for (size_t i = 0; reads && i < trace->work_count; i++) {
-        const struct aorta_trace_work *work = &trace->work[i];
-        if (work->kind == AORTA_TRACE_COPY && work->call != AORTA_TRACE_NONE &&
-            aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_HOST)
-            reads[work->call] = true;
-    }
-    return reads;
-}
-
 /* The time lost by a wait of length d: the wait itself, and of the time until the thread's next launch what would not
  * have been lost without it, which is d at most. */
 static int64_t lost_until(const struct aorta_trace_call *call, int64_t next_launch_ns) {
@@ -128,7 +105,7 @@ void aorta_trace_waits_make(struct aorta_trace_rank *rank, struct aorta_host_wai
             aorta_intervals_add(&data, call->start_ns, call->end_ns);
         else if (launching[call->thread] && aorta_trace_call_waits(trace, call))
             aorta_intervals_add(&device, call->start_ns, lost_until(call, next_ns[call->thread]));
-        if (is_launch(call)) next_ns[call->thread] = call->start_ns;
+        if (aorta_trace_call_launches(call)) next_ns[call->thread] = call->start_ns;
     }
     aorta_host_waits_make(&data, &device, waits);
     rank->memory.failed |= waits->device.failed;

@@ -1,6 +1,4 @@
-/* Blocks of 64 bytes become bit masks (quotes, backslashes, brackets), one bit per byte; all further steps are
- * arithmetic on these. The idea is from Langdale and Lemire, "Parsing gigabytes of JSON per second", VLDB Journal 28
- * (2019). */
+/* JSON values in memory: where one ends, members and elements, texts, numbers. */
 #include "base/json_value.h"
 
 #include <string.h>
@@ -11,6 +9,11 @@
 #else
 #define HAVE_AVX2 0
 #endif
+
+/* ---- where a value ends ----
+ * Blocks of 64 bytes become bit masks (quotes, backslashes, brackets), one bit per byte; all further steps are
+ * arithmetic on these. The idea is from Langdale and Lemire, "Parsing gigabytes of JSON per second", VLDB Journal 28
+ * (2019). */
 
 enum { BLOCK = 64 };
 

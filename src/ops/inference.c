@@ -1,4 +1,5 @@
-/* Attention of a few new positions against a cache of earlier ones, and updates of the cache. */
+/* Operations of inference: attention against a cache and its updates, sampling, largest elements, routing to experts.
+ */
 #include "base/philox.h"
 #include "ops/gpu/gpu.h"
 #include "ops/shared.h"

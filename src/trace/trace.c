@@ -202,17 +202,37 @@ bool aorta_trace_call_waits(const struct aorta_trace *trace, const struct aorta_
     return call->kind == AORTA_CALL_COPY || (call->kind == AORTA_CALL_MEMORY && strstr(name, "Free"));
 }
 
-size_t aorta_trace_launching_processes(const struct aorta_trace *trace) {
-    enum { MOST = 64 };
-    int64_t processes[MOST];
+bool aorta_trace_call_launches(const struct aorta_trace_call *call) {
+    return call->kind == AORTA_CALL_LAUNCH || call->kind == AORTA_CALL_GRAPH_LAUNCH || call->kind == AORTA_CALL_COPY ||
+           call->kind == AORTA_CALL_FILL || call->kind == AORTA_CALL_OTHER;
+}
+
+bool *aorta_trace_launching_threads(const struct aorta_trace *trace, struct aorta_arena *memory) {
+    bool *launching = aorta_arena_alloc(memory, trace->thread_count);
+    for (size_t i = 0; launching && i < trace->call_count; i++)
+        if (aorta_trace_call_launches(&trace->calls[i])) launching[trace->calls[i].thread] = true;
+    return launching;
+}
+
+bool *aorta_trace_reading_calls(const struct aorta_trace *trace, struct aorta_arena *memory) {
+    bool *reads = aorta_arena_alloc(memory, trace->call_count);
+    for (size_t i = 0; reads && i < trace->work_count; i++) {
+        const struct aorta_trace_work *work = &trace->work[i];
+        if (work->kind == AORTA_TRACE_COPY && work->call != AORTA_TRACE_NONE &&
+            aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_HOST)
+            reads[work->call] = true;
+    }
+    return reads;
+}
+
+size_t aorta_trace_launching_processes(const struct aorta_trace *trace, struct aorta_arena *memory) {
+    const bool *launching = aorta_trace_launching_threads(trace, memory);
     size_t count = 0;
-    for (size_t i = 0; i < trace->call_count; i++) {
-        const struct aorta_trace_call *call = &trace->calls[i];
-        if (call->kind != AORTA_CALL_LAUNCH && call->kind != AORTA_CALL_GRAPH_LAUNCH) continue;
-        const int64_t process = trace->threads[call->thread].process;
-        size_t known = 0;
-        while (known < count && processes[known] != process) known++;
-        if (known == count && count < MOST) processes[count++] = process;
+    for (size_t i = 0; launching && i < trace->thread_count; i++) {
+        size_t before = 0;
+        while (before < i && !(launching[before] && trace->threads[before].process == trace->threads[i].process))
+            before++;
+        count += launching[i] && before == i;
     }
     return count;
 }

@@ -400,6 +400,8 @@ const char *aorta_trace_warning_text(const struct aorta_trace *trace, enum aorta
 const char *aorta_trace_text(const struct aorta_trace *trace, uint32_t text);
 size_t aorta_trace_text_count(const struct aorta_trace *trace); /* numbers are 0 … count - 1 */
 
+/* Whether a call launches work: a kernel, a graph, a copy, a fill. */
+bool aorta_trace_call_launches(const struct aorta_trace_call *call);
 /* Whether each of the trace's threads launches work, as those do that the device waits for and a watchdog does not. */
 bool *aorta_trace_launching_threads(const struct aorta_trace *trace, struct aorta_arena *memory);
 
@@ -407,9 +409,9 @@ bool *aorta_trace_launching_threads(const struct aorta_trace *trace, struct aort
 bool *aorta_trace_reading_calls(const struct aorta_trace *trace, struct aorta_arena *memory);
 /* Whether a call returns only when the device has come so far: it synchronises, copies or frees. */
 bool aorta_trace_call_waits(const struct aorta_trace *trace, const struct aorta_trace_call *call);
-/* Processes with calls that launch. More than one in a file of PyTorch's profiler: ranks were put into one file whose
+/* Processes with threads that launch. More than one in a file of PyTorch's profiler: ranks were put into one file whose
  * events do not say which rank they are of. */
-size_t aorta_trace_launching_processes(const struct aorta_trace *trace);
+size_t aorta_trace_launching_processes(const struct aorta_trace *trace, struct aorta_arena *memory);
 
 /* Whether work is communication: a kernel that the one table of names, or the file's own facts, call a collective. */
 static inline bool aorta_trace_is_collective(const struct aorta_trace_work *work) {

@@ -1,4 +1,4 @@
-
+/* Causes of lost time that training.inject plants: what a value says, and the work that loses the time. */
 #include "base/clock.h"
 #include "train/context.h"
 

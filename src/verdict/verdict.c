@@ -429,9 +429,7 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
         .host_only = host_only,
         .captures = !analysis->measured && aorta_verdict_captures(analysis),
         .incomplete = analysis->thin != NULL,
-        .processes = analysis->thin && !aorta_trace_is_too_thin(analysis->thin)
-                         ? aorta_trace_launching_processes(analysis->thin)
-                         : 0,
+        .processes = analysis->mixed,
         .coverage = analysis->thin ? analysis->thin->coverage : (struct aorta_trace_coverage){0},
         .on_cpu = analysis->measured && analysis->rank_count && !analysis->ranks[0].trace->on_gpu,
         .whole = !analysis->stepped,
