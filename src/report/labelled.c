@@ -39,7 +39,7 @@ static bool is_lower(const struct aorta_clocks *a, const struct aorta_clocks *b)
     return !isnan(share) && (isnan(other) || share < other);
 }
 
-/* Of the rank with the lowest clock; and how fast the others are, where that makes a difference. */
+/* Writes the lowest clock of all ranks, and the highest one if the two differ clearly. */
 static void note(const struct aorta_labelled *labelled, struct aorta_text *out) {
     const struct aorta_run *run = &labelled->run;
     const struct aorta_clocks *lowest = &labelled->clocks[labelled->lowest_clock];
@@ -196,13 +196,14 @@ size_t aorta_measured_most(const struct aorta_labelled *labelled) {
     return most;
 }
 
-/* What recording ranges costs, in a run that leaves them out in some steps: these are compared with the others. */
+/* The cost of recording ranges. It is known in a run that records only some of its steps: the recorded steps are
+ * compared with the unrecorded ones. */
 
 static double step_if(const struct aorta_run_step *step, size_t recorded) {
     return step->recorded == (recorded != 0) ? step->step_ms : NAN;
 }
 
-/* `reference`: measured steps without ranges, `candidate`: those with. */
+/* `reference`: measured steps without ranges; `candidate`: measured steps with ranges. */
 static struct aorta_comparison compare(const struct aorta_labelled *labelled, struct aorta_text *out) {
     static const struct aorta_metric recorded = {.get = step_if, .offset = true}, unrecorded = {.get = step_if};
     struct aorta_arena memory = {0};

@@ -278,7 +278,7 @@ static int64_t shift_of(const struct aorta_trace_analysis *analysis, size_t plac
     return analysis->alignment.clocks[place].shift_ns;
 }
 
-/* Of steps that our recorder measured: what each stream is for. NULL: not known. */
+/* The role of a stream. NULL: not known, as in all steps that our recorder did not measure. */
 static const char *role_of(const struct aorta_trace_rank *rank, uint32_t stream) {
     for (size_t i = 0; i < rank->window_count; i++) {
         const struct aorta_trace_window *window = &rank->windows[i];
@@ -318,7 +318,7 @@ static void add_streams(const struct aorta_trace_rank *rank, int64_t shift_ns, s
     aorta_arena_free(&scratch);
 }
 
-/* Windows of steps that our recorder measured have the clock of their step, others that of the lanes. */
+/* Windows that our recorder measured use the clock of their step. All other windows use the clock of the lanes. */
 static void add_exposed(const struct aorta_trace_rank *rank, int64_t shift_ns, struct aorta_page_lanes *lanes) {
     size_t lane = SIZE_MAX;
     uint32_t name = 0;

@@ -126,7 +126,7 @@ void aorta_remedy_unsized_mark_recomputed(struct remedy_model *model) {
 
 /* ---- attention ---- */
 
-/* Of scores: their probabilities, or the gradient of these. */
+/* The softmax of attention scores, or its gradient. */
 static bool is_softmax(const struct leaf *leaf) {
     return leaf->op ? (leaf->op & AORTA_OP_SOFTMAX) != 0 : (leaf->kernels_any & AORTA_KERNEL_SOFTMAX) != 0;
 }
