@@ -37,7 +37,7 @@ void aorta_live_free(struct aorta_live *live);
 /* One window. Borrowed. */
 struct aorta_live_window {
     int64_t start_ms, length_ms;         /* CLOCK_REALTIME */
-    const struct aorta_verdict *verdict; /* nothing was recorded, or the window could not be evaluated … */
+    const struct aorta_verdict *verdict; /* NULL: nothing was recorded, or the window could not be evaluated … */
     const char *reason;                  /* … for this reason */
     uint64_t lost;                       /* records */
     double evaluated_s;                  /* what reading and analysing took */

@@ -38,10 +38,10 @@ struct aorta_recorded_machine {
     struct aorta_machine_summary summary; /* of that */
 };
 
-/* Reads the files on the machine. If there are several hosts, it takes the first one that was disturbed, else the first
- * one. `path`: a recording, or the folder that contains the recording and these files. If the analysis knows the times
- * of day of its steps, only those steps count (NULL: no analysis). The caller ends *machine, also after a failure:
- * AORTA_FORMAT names a file that is damaged. */
+/* Reads the files with readings of the machine. If there are several hosts, it takes the first one that was disturbed,
+ * else the first one. `path`: a recording, or the folder that contains the recording and these files. If the analysis
+ * knows the times of day of its steps, only those steps count (NULL: no analysis). The caller ends *machine, also after
+ * a failure: AORTA_FORMAT names a file that is damaged. */
 AORTA_MUST_USE aorta_status aorta_recorded_machine_read(const char *path, const struct aorta_trace_analysis *analysis,
                                                         struct aorta_recorded_machine *machine);
 void aorta_recorded_machine_free(struct aorta_recorded_machine *machine);

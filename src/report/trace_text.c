@@ -109,8 +109,7 @@ static bool syncs_matter(const struct aorta_trace_rank *rank) {
     return 100 * total_ns >= rank->figures.span_ns && total_ns > 0;
 }
 
-/* The rank with the most synchronisations. Another rank may wait longer in fewer calls, but it may wait for this rank.
- */
+/* The rank with the most synchronisations. A rank that waits longer in fewer calls may be waiting for this rank. */
 static const struct aorta_trace_rank *rank_of_syncs(const struct aorta_trace_analysis *analysis) {
     const struct aorta_trace_rank *best = NULL;
     for (size_t i = 0; i < analysis->rank_count; i++)
