@@ -78,8 +78,8 @@ static aorta_status take_clocks(struct aorta_labelled *labelled) {
 
 /* ---- analysis of the ranks ---- */
 
-/* Behind which of the rank's steps [start .. end) the warm-up lies: as the verdict's it is of recorded ones, where
- * there are any. */
+/* The end of the warm-up among the rank's steps [start .. end). As in the verdict, warm-up steps are counted among
+ * recorded steps, if there are any. */
 static size_t warmup_end(const struct aorta_labelled *labelled, size_t start, size_t end) {
     const struct aorta_run_step *steps = labelled->run.steps;
     size_t recorded = 0, behind = start;
@@ -91,7 +91,7 @@ static size_t warmup_end(const struct aorta_labelled *labelled, size_t start, si
     return end - start > labelled->warmup ? start + labelled->warmup : end;
 }
 
-/* Once for all who ask: a look through the run for each iteration would take a time that grows with its square. */
+/* Done once, since a search of the run for each iteration would take time that grows with its square. */
 static void find_measured(struct aorta_labelled *labelled) {
     const struct aorta_run *run = &labelled->run;
     labelled->measured = aorta_arena_alloc(&labelled->memory, run->rank_count * sizeof *labelled->measured);

@@ -272,7 +272,7 @@ static enum aorta_page_kind kind_of_call(const struct aorta_trace *trace, const 
 
 /* ---- the lanes of a rank ---- */
 
-/* Where a rank's times lie in the lanes. */
+/* The shift from a rank's times to those of the lanes. */
 static int64_t shift_of(const struct aorta_trace_analysis *analysis, size_t place) {
     if (!analysis->common_clock) return analysis->ranks[place].figures.start_ns; /* ranks begin together */
     return analysis->alignment.clocks[place].shift_ns;

@@ -172,7 +172,7 @@ double aorta_remedy_bytes(const struct aorta_input *input);
 const struct aorta_input *aorta_remedy_tensor(const struct leaf *leaf, int number); /* the number-th tensor; NULL */
 /* The two matrices of a product, or input and weight; NULL: not known. */
 const struct aorta_input *aorta_remedy_matrix(const struct leaf *leaf, int which);
-/* All rows begin at multiples of 16 bytes; as they are, and with elements of so many bytes. */
+/* All rows begin at multiples of 16 bytes: with their own elements, or with elements of so many bytes. */
 bool aorta_remedy_aligned(const struct leaf *leaf);
 bool aorta_remedy_aligned_with(const struct leaf *leaf, int bytes);
 

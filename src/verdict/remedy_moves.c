@@ -14,7 +14,7 @@ struct axis {
     int64_t stride, size;
 };
 
-/* Axes from the largest stride on, those that lie together joined. Returns their number. */
+/* Axes from the largest stride on; contiguous axes are joined. Returns their number. */
 static int layout_of(const struct aorta_input *input, struct axis axes[AORTA_INPUT_RANK]) {
     struct axis sorted[AORTA_INPUT_RANK];
     int count = 0, joined = 0;
@@ -254,7 +254,7 @@ void aorta_remedy_layout(struct remedy_model *model) {
 
 enum { LONGEST_CHAIN = 256, KINDS = 48 };
 
-/* Tensors of one size and type: how many lie ready, and how many must be read. */
+/* Tensors of one size and type: how many are ready, and how many must be read. */
 struct supply {
     double elements;
     int bytes, ready, needed, outside;
