@@ -1,8 +1,8 @@
 /* Every operation of a training step in bf16, by device timestamps, at the sizes of config/large.yaml or default.yaml:
  *   bench_ops_gpu [large|default] [cuda|hip|cpu] [others]
- * "others": no products. Per call: time, and arithmetic or memory traffic per second, the latter also relative to a
- * copy within the device; and the sum of all calls of a step on one device. At the end: the library's way to make each
- * product. */
+ * "others": no products. Prints per call: time, and arithmetic or memory traffic per second, the latter also relative
+ * to a copy within the device. Then prints the sum of all calls of a step on one device, and the library's choice
+ * for each product. */
 #include "device/device.h"
 #include "ops/ops.h"
 

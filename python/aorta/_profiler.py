@@ -144,7 +144,7 @@ class Verdict:
         return self._result._repr_html_() if self._result else None
 
     def result(self) -> Analysis | None:
-        """The Analysis of the last cycle, on rank 0; None on others. Raises what went wrong with it."""
+        """The Analysis of the last cycle on rank 0; None on all other ranks. Raises the analysis's error, if any."""
         self._wait()
         if self._error:
             raise self._error

@@ -1,4 +1,4 @@
-"""The program `aorta` that lies beside this package."""
+"""Finds and runs the program `aorta` that is installed with this package."""
 from __future__ import annotations
 
 import contextlib
@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Failed(RuntimeError):
-    """The program said no; the message is what it wrote. All other failures are of this class, too."""
+    """The program failed; the message is its output. All other failures are of this class, too."""
 
 
 @contextlib.contextmanager

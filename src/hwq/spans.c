@@ -141,7 +141,7 @@ static aorta_status add_gap(void *user, const struct aorta_span *before, const s
     return NULL;
 }
 
-/* Of the gaps from `first` on. */
+/* Summarises the gaps after those that `first` counts. */
 static struct aorta_gap_summary summarise(const struct gap_list *list, const struct gap_list *first) {
     return (struct aorta_gap_summary){aorta_summarise(list->items + first->count, list->count - first->count),
                                       list->overlapping - first->overlapping};

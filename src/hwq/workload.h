@@ -106,7 +106,7 @@ struct aorta_hwq_workload {
 
     /* Optional: the summary where it depends on the run's settings. */
     const char *(*summary_of)(const struct aorta_hwq_run *run);
-    /* Optional: streams that the options need; a run on fewer takes so many. */
+    /* Optional: streams that the options need; a run with fewer streams takes this number. */
     int64_t (*needs_streams)(const void *options);
     /* Optional: AORTA_USAGE for options that contradict each other, before anything is created. */
     aorta_status (*check)(const struct aorta_hwq *hwq);

@@ -57,7 +57,7 @@ static const char *name_of(const struct aorta_trace_compare_row *row, bool whole
     return kernel && !whole ? aorta_name_for_line(row->name, name, NAME_SIZE) : row->name;
 }
 
-/* Full names are behind the figures. */
+/* Full names follow the figures, as they may be long. */
 static void put_row(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row,
                     const struct aorta_verdict_style *style, struct aorta_text *out) {
     char buffer[NAME_SIZE];

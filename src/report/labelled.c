@@ -39,7 +39,7 @@ static bool is_lower(const struct aorta_clocks *a, const struct aorta_clocks *b)
     return !isnan(share) && (isnan(other) || share < other);
 }
 
-/* Of the rank with the lowest clock; and how fast the others are, where that makes a difference. */
+/* Writes the lowest clock of all ranks, and the highest one if the two differ clearly. */
 static void note(const struct aorta_labelled *labelled, struct aorta_text *out) {
     const struct aorta_run *run = &labelled->run;
     const struct aorta_clocks *lowest = &labelled->clocks[labelled->lowest_clock];
@@ -78,8 +78,8 @@ static aorta_status take_clocks(struct aorta_labelled *labelled) {
 
 /* ---- analysis of the ranks ---- */
 
-/* Behind which of the rank's steps [start .. end) the warm-up lies: as the verdict's it is of recorded ones, where
- * there are any. */
+/* The end of the warm-up among the rank's steps [start .. end). As in the verdict, warm-up steps are counted among
+ * recorded steps, if there are any. */
 static size_t warmup_end(const struct aorta_labelled *labelled, size_t start, size_t end) {
     const struct aorta_run_step *steps = labelled->run.steps;
     size_t recorded = 0, behind = start;
@@ -91,7 +91,7 @@ static size_t warmup_end(const struct aorta_labelled *labelled, size_t start, si
     return end - start > labelled->warmup ? start + labelled->warmup : end;
 }
 
-/* Once for all who ask: a look through the run for each iteration would take a time that grows with its square. */
+/* Done once, since a search of the run for each iteration would take time that grows with its square. */
 static void find_measured(struct aorta_labelled *labelled) {
     const struct aorta_run *run = &labelled->run;
     labelled->measured = aorta_arena_alloc(&labelled->memory, run->rank_count * sizeof *labelled->measured);
@@ -196,13 +196,14 @@ size_t aorta_measured_most(const struct aorta_labelled *labelled) {
     return most;
 }
 
-/* What recording ranges costs, in a run that leaves them out in some steps: these are compared with the others. */
+/* The cost of recording ranges. It is known in a run that records only some of its steps: the recorded steps are
+ * compared with the unrecorded ones. */
 
 static double step_if(const struct aorta_run_step *step, size_t recorded) {
     return step->recorded == (recorded != 0) ? step->step_ms : NAN;
 }
 
-/* `reference`: measured steps without ranges, `candidate`: those with. */
+/* `reference`: measured steps without ranges; `candidate`: measured steps with ranges. */
 static struct aorta_comparison compare(const struct aorta_labelled *labelled, struct aorta_text *out) {
     static const struct aorta_metric recorded = {.get = step_if, .offset = true}, unrecorded = {.get = step_if};
     struct aorta_arena memory = {0};

@@ -14,17 +14,17 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Of a step: less is no change. Of a cause's former part: less is none either. */
+/* The smallest changes that are reported: as a share of the step, and as a share of the cause's larger value. */
 static const double CHANGE = 0.03, CAUSE_CHANGE = 0.25;
 enum { CAUSES_MOST = 64, CHANGES_SAID = 3 };
 
-/* What a cause takes of a step. A straggler is another one for each rank. */
+/* The time of a cause per step. A straggler has one entry per rank. */
 struct live_cause {
     enum aorta_cause cause;
     enum aorta_collective collective;
     int rank; /* of a straggler; else -1 */
     double gain_ms;
-    double cost_ms; /* of a straggler: how long the others wait for it */
+    double cost_ms; /* of a straggler: how long each other rank waits for it */
 };
 
 struct live_state {
@@ -83,7 +83,8 @@ static void read_state(const struct aorta_verdict *verdict, struct live_state *s
     }
 }
 
-/* In both states measured alike: gains where both have them. Of compute and of stragglers it is what they take. */
+/* The value of a cause that is compared between two states: its gain where both states have gains, else its cost.
+ * Compute and stragglers are always compared by cost. */
 static double value_of(const struct live_cause *cause, bool gains) {
     if (!cause) return 0;
     const bool taken = cause->cause == AORTA_CAUSE_COMPUTE || cause->cause == AORTA_CAUSE_STRAGGLER;
@@ -154,8 +155,9 @@ static void say_time(int64_t time_ms, struct aorta_text *out) {
     aorta_text_puts(out, when);
 }
 
-/* A window without some of the ranks, or without steps, shows no change of theirs: the last one of a job often is one.
- * What stays so is what the next windows are compared with; which processes are gone is said by itself. */
+/* A window that lacks ranks or steps reports no change, since the last window of a job is often incomplete. The second
+ * such window in a row becomes the new reference if it has steps. The lines in `gone` name the processes that have
+ * ended. */
 static bool shows_less(struct aorta_live *live, const struct live_state *now) {
     const struct live_state *reported = &live->reported;
     const bool less = now->ranks < reported->ranks || (now->whole && !reported->whole);

@@ -29,7 +29,7 @@ AORTA_MUST_USE aorta_status aorta_tensorboard_write(struct aorta_tensorboard *bo
                                                     const struct aorta_board_scalar *scalars, size_t count);
 void aorta_tensorboard_close(struct aorta_tensorboard *board); /* NULL is fine */
 
-/* What has been said so far. */
+/* The state that was last reported. */
 struct aorta_live;
 AORTA_MUST_USE aorta_status aorta_live_create(struct aorta_live **live);
 void aorta_live_free(struct aorta_live *live);
@@ -37,7 +37,7 @@ void aorta_live_free(struct aorta_live *live);
 /* One window. Borrowed. */
 struct aorta_live_window {
     int64_t start_ms, length_ms;         /* CLOCK_REALTIME */
-    const struct aorta_verdict *verdict; /* NULL: nothing was recorded, or it could not be evaluated … */
+    const struct aorta_verdict *verdict; /* NULL: nothing was recorded, or the window could not be evaluated … */
     const char *reason;                  /* … for this reason */
     uint64_t lost;                       /* records */
     double evaluated_s;                  /* what reading and analysing took */
@@ -46,7 +46,7 @@ struct aorta_live_window {
 
 enum { AORTA_LIVE_SCALARS = 64 };
 
-/* What is said of it. Zero-initialise; ends with aorta_live_said_free. */
+/* The report on a window. Zero-initialise; ends with aorta_live_said_free. */
 struct aorta_live_said {
     struct aorta_text headline; /* one line, with the time and without an end */
     struct aorta_text change;   /* "since 14:02:30 rank 5 is late by 3.1 ms a step (before: 0.2)"; empty: as before */
@@ -59,8 +59,8 @@ struct aorta_live_said {
 };
 void aorta_live_said_free(struct aorta_live_said *said);
 
-/* A change is said where a cause's part of the step, or the step itself, differs by 3% of the step and by a quarter of
- * what it was (the step: by 3%) from what was last said of it. AORTA_MEMORY. */
+/* Reports a change of a cause that is at least 3% of the step and a quarter of the cause's larger value, and a change
+ * of the step by at least 3%. Both are compared with the values last reported. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_live_take(struct aorta_live *live, const struct aorta_live_window *window,
                                             struct aorta_live_said *said);
 

@@ -79,7 +79,7 @@ struct merge_rank {
     struct merge_threads threads;
     struct aorta_text members; /* of the file's outermost object, beside the events: "key": value, … */
     struct aorta_text scratch;
-    int64_t events, odd, lost; /* written; without a readable time; not readable behind the break */
+    int64_t events, odd, lost; /* written; without a readable time; not readable after the break */
 };
 
 /* Begins an event: a comma where one is due. */

@@ -1,4 +1,4 @@
-/* A Kineto file's events, passed through: process, thread, time and ids are written anew, all else as it stands. */
+/* Passes the events of a Kineto file through. Process, thread, time and ids are rewritten, all else is copied. */
 #include "base/array.h"
 #include "base/json.h"
 #include "base/table.h"
@@ -38,7 +38,7 @@ static bool is_hex(char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Letters behind a backslash that belong to the escape; 0: it is none. */
+/* Letters after a backslash that belong to the escape; 0: it is no escape. */
 static size_t escape_length(const char *at, const char *end) {
     if (at >= end || !*at || !strchr("\"\\/bfnrtu", *at)) return 0;
     if (*at != 'u') return 1;
@@ -47,7 +47,7 @@ static size_t escape_length(const char *at, const char *end) {
     return 5;
 }
 
-/* Copies what stands in a string as it is, up to the first that does not. */
+/* Copies characters of a string that need no change, up to the first one that does. */
 static void copy_plain(struct copier *c) {
     const char *from = c->at;
     while (c->at < c->end && *c->at != '"' && *c->at != '\\' && (unsigned char)*c->at >= 0x20) {
@@ -168,7 +168,7 @@ bool aorta_merge_copy(struct aorta_text *out, struct aorta_json_value value) {
 }
 
 static bool copy_key(struct aorta_text *out, struct aorta_json_value key) {
-    /* The key lies between its quotes. */
+    /* The text of a key is within its quotes. */
     const struct aorta_json_value quoted = {key.text - 1, key.length + 2};
     return aorta_merge_copy(out, quoted);
 }

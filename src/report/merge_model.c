@@ -1,5 +1,5 @@
-/* A trace that is no Kineto file (rocprofv3's), written in Kineto's layout: device work, the calls behind it with flows
- * between them, the ranges that the program marked. */
+/* A trace that is no Kineto file (rocprofv3's), written in Kineto's layout: device work, the calls that launched it
+ * with flows between them, and the ranges that the program marked. */
 #include "base/array.h"
 #include "base/json.h"
 #include "report/merge.h"

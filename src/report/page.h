@@ -26,7 +26,7 @@ AORTA_MUST_USE aorta_status aorta_folder_check_free(const char *path, const char
 struct aorta_page_results {
     const char *kind, *title;         /* kind: the row of web/main.js that shows it */
     const struct aorta_text *results; /* one JSON value */
-    const struct aorta_text *parts;   /* what the page shows beside it, JSON values; may be NULL */
+    const struct aorta_text *parts;   /* more JSON values that the page shows; may be NULL */
     size_t part_count;
     const struct aorta_result_table *const *tables; /* whose columns the page shows; ends with NULL; may be NULL */
 };

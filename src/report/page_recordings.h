@@ -1,5 +1,5 @@
-/* The page of recordings: one, or several side by side. A recording is what was analysed as a trace, whoever made it;
- * a run of `aorta train` has its lines and summary besides. */
+/* The page of one recording, or of several side by side. A recording is anything that was analysed as a trace, from any
+ * recorder. A run of `aorta train` also has metrics lines and a summary. */
 #ifndef AORTA_REPORT_PAGE_RECORDINGS_H
 #define AORTA_REPORT_PAGE_RECORDINGS_H
 
@@ -108,7 +108,7 @@ void aorta_page_span_add(struct aorta_page_lanes *lanes, size_t lane, struct aor
 void aorta_page_lanes_write(struct aorta_page_lanes *lanes, size_t most, struct aorta_json *json);
 void aorta_page_lanes_free(struct aorta_page_lanes *lanes);
 
-/* Of all timelines of a page. */
+/* Limit for all timelines of a page together. */
 enum { AORTA_PAGE_SPANS = 300000 };
 
 #endif

@@ -272,13 +272,13 @@ static enum aorta_page_kind kind_of_call(const struct aorta_trace *trace, const 
 
 /* ---- the lanes of a rank ---- */
 
-/* Where a rank's times lie in the lanes. */
+/* The shift from a rank's times to those of the lanes. */
 static int64_t shift_of(const struct aorta_trace_analysis *analysis, size_t place) {
     if (!analysis->common_clock) return analysis->ranks[place].figures.start_ns; /* ranks begin together */
     return analysis->alignment.clocks[place].shift_ns;
 }
 
-/* Of steps that our recorder measured: what each stream is for. NULL: not known. */
+/* The role of a stream. NULL: not known, as in all steps that our recorder did not measure. */
 static const char *role_of(const struct aorta_trace_rank *rank, uint32_t stream) {
     for (size_t i = 0; i < rank->window_count; i++) {
         const struct aorta_trace_window *window = &rank->windows[i];
@@ -318,7 +318,7 @@ static void add_streams(const struct aorta_trace_rank *rank, int64_t shift_ns, s
     aorta_arena_free(&scratch);
 }
 
-/* Windows of steps that our recorder measured have the clock of their step, others that of the lanes. */
+/* Windows that our recorder measured use the clock of their step. All other windows use the clock of the lanes. */
 static void add_exposed(const struct aorta_trace_rank *rank, int64_t shift_ns, struct aorta_page_lanes *lanes) {
     size_t lane = SIZE_MAX;
     uint32_t name = 0;

@@ -1,6 +1,6 @@
-/* What a command line names, read and analysed: traces, or the directory of a run of `aorta train`, whose metrics lines
- * are taken as a trace of each rank. Of a run without ranges (recording was off) the traces in its directory are taken.
- */
+/* Reads and analyses what a command line names: traces, or the directory of a run of `aorta train`. The metrics lines
+ * of such a run become one trace per rank. If the run has no ranges (recording was off), the traces in its directory
+ * are used. */
 #ifndef AORTA_REPORT_RECORDED_H
 #define AORTA_REPORT_RECORDED_H
 

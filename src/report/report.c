@@ -91,7 +91,7 @@ static void print_verdict(const struct aorta_labelled *labelled, const struct ao
     print_sentence(&recording, style->width, text);
 }
 
-/* Of repeats the first one's verdict. */
+/* A label with several runs shows the verdict of the first run. */
 static void print_label(const struct aorta_label *label, bool several, const struct aorta_verdict_style *style,
                         struct aorta_text *text) {
     const struct aorta_labelled *labelled = label->runs;
@@ -227,7 +227,7 @@ static aorta_status read_run(const struct aorta_report_options *options, const s
     return status;
 }
 
-/* The runs of inputs[first]'s label, behind `*read` others. */
+/* Reads the runs that have the label of inputs[first], and stores them after the `*read` runs read before. */
 static aorta_status read_label(const struct aorta_report_options *options, size_t first, const struct aorta_log *log,
                                struct labels *labels, size_t *read) {
     struct aorta_label *label = &labels->items[labels->count];

@@ -121,7 +121,8 @@ static void write_statistics(struct aorta_json *json, const char *key, const str
     aorta_json_object_end(json);
 }
 
-/* Of all iterations of all ranks, or of one (rank >= 0). `samples` has space for all. */
+/* Summarises a metric over the measured iterations of all ranks, or of one rank (rank >= 0). `samples` has space for
+ * all. */
 static struct aorta_summary summarise_metric(const struct aorta_labelled *labelled, const struct aorta_metric *metric,
                                              int rank, double *samples) {
     const struct aorta_run *run = &labelled->run;
@@ -194,7 +195,7 @@ static const struct aorta_row named_collective_rows[] = {
     {0}};
 #undef AT
 
-/* Of the recorded iterations: of the others nothing is known. */
+/* Sums over the recorded iterations. The collectives of unrecorded iterations are not known. */
 struct collectives_of {
     const struct aorta_labelled *labelled;
     struct collective_sums sums[AORTA_COLLECTIVE_COUNT];
@@ -502,7 +503,7 @@ static size_t metric_count(void) {
     return count;
 }
 
-/* Those of all ranks, then those of each. */
+/* One row per metric over all ranks, then one row per metric of each rank. */
 static size_t figure_count(const void *of) {
     return metric_count() * (1 + ((const struct figures_of *)of)->labelled->run.rank_count);
 }

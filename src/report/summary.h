@@ -30,7 +30,7 @@ AORTA_MUST_USE aorta_status aorta_settings_environment(const char *directory, st
  * of hwq or of a command. */
 bool aorta_setting_changes_work(const char *key);
 
-/* ---- what the machine did beside a recording, from the files that lie with it (measure/machine.h) ---- */
+/* ---- the state of the machine during a recording, from the files next to it (measure/machine.h) ---- */
 
 struct aorta_recorded_machine {
     bool known; /* there is a file */
@@ -38,9 +38,10 @@ struct aorta_recorded_machine {
     struct aorta_machine_summary summary; /* of that */
 };
 
-/* Of several hosts the first one that was disturbed, else the first. `path`: a recording, in whose folder the files
- * lie, or that folder. Of an analysis whose times are known as those of day (NULL: none) only the steps analysed count.
- * The caller ends *machine, also after a failure: AORTA_FORMAT names a file that is damaged. */
+/* Reads the files with readings of the machine. If there are several hosts, it takes the first one that was disturbed,
+ * else the first one. `path`: a recording, or the folder that contains the recording and these files. If the analysis
+ * knows the times of day of its steps, only those steps count (NULL: no analysis). The caller ends *machine, also after
+ * a failure: AORTA_FORMAT names a file that is damaged. */
 AORTA_MUST_USE aorta_status aorta_recorded_machine_read(const char *path, const struct aorta_trace_analysis *analysis,
                                                         struct aorta_recorded_machine *machine);
 void aorta_recorded_machine_free(struct aorta_recorded_machine *machine);
@@ -72,7 +73,7 @@ struct aorta_labelled {
     struct aorta_trace_analysis analysis;
     struct aorta_verdict verdict;
     bool has_verdict; /* there were ranges; else there is neither analysis nor verdict */
-    size_t warmup;    /* iterations of each rank left out of the figures: recorded ones, and what lies between them */
+    size_t warmup;    /* recorded iterations of each rank left out of the figures, and those between them */
     /* Every iteration was traced: the steps' `profile` and `overlap` are the kernel view, `kernels` the range
      * view; figures and verdict are made from kernels. */
     bool by_kernels;

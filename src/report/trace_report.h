@@ -20,7 +20,7 @@ struct aorta_trace_report {
     size_t top;                   /* lines of each in the text */
     struct aorta_breakdown_of of; /* the work that those of work are of */
     const struct aorta_critical_path *path; /* where AORTA_BY_PATH asks for it; NULL: it was not made */
-    /* Of tables with a line for each step or collective in the JSON, at most about so many, every n-th; 0: all. */
+    /* Limit for JSON tables with one line per step or collective: they keep about so many lines, every n-th; 0: all. */
     size_t most_lines;
 };
 

@@ -16,20 +16,20 @@ struct aorta_trace_of {
     const void *made; /* for a table of aorta_by_tables */
 };
 
-/* Those of each rank, in the order of the JSON (the roofline stands between the two lists), and those of all together.
- * NULL ends each. */
+/* Tables of each rank, in the order of the JSON (the roofline comes between the two lists), and tables of all ranks
+ * together. NULL ends each list. */
 extern const struct aorta_result_table *const aorta_rank_tables[], *const aorta_rank_tables_after[],
                                                                        *const aorta_world_tables[];
 
-/* Those of each rank that are made when they are asked for, by enum aorta_by. */
+/* Tables of each rank that are made only on request, by enum aorta_by. */
 extern const struct aorta_result_table *const aorta_by_tables[];
 
-/* Those of the text. */
-extern const struct aorta_result_table aorta_table_ranks; /* of all: one line for each rank */
+/* Tables of the text report. */
+extern const struct aorta_result_table aorta_table_ranks; /* one line per rank */
 extern const struct aorta_result_table aorta_table_work;  /* kernels, copies and fills */
 extern const struct aorta_result_table aorta_table_collectives, aorta_table_collective_sizes,
     aorta_table_synchronisations, aorta_table_differences;
-/* The same of a step, of those that the verdict is of. */
+/* The same tables per step. They contain only the steps that the verdict covers. */
 extern const struct aorta_result_table aorta_table_work_by_step, aorta_table_collectives_by_step,
     aorta_table_collective_sizes_by_step;
 
@@ -37,12 +37,12 @@ extern const struct aorta_result_table aorta_table_work_by_step, aorta_table_col
 bool aorta_trace_possible_collectives(const struct aorta_trace_rank *rank, struct aorta_text *sentence);
 
 extern const struct aorta_row aorta_trace_figure_rows[]; /* of struct aorta_trace_figures */
-/* What the JSON says of a rank beside its tables, and of its clock (trace_text.c); for the docs. */
+/* The JSON fields of a rank outside its tables, and of its clock (trace_text.c). The docs list them. */
 extern const struct aorta_row aorta_trace_rank_rows[], aorta_trace_clock_rows[], aorta_trace_slowdown_rows[];
 /* Key and value of "gemm_slowdown" (trace_text.c). */
 void aorta_trace_slowdown_json(const struct aorta_slowdown *slowdown, struct aorta_json *json);
 
-/* Key and value of "idle_causes_ms". What was not recorded is null, with its reason. */
+/* Key and value of "idle_causes_ms". A time that was not recorded is null, with its reason. */
 void aorta_trace_idle_json(const struct aorta_trace *trace, const struct aorta_idle *idle, struct aorta_json *json);
 
 /* ---- what the files of trace_tables share ---- */
@@ -50,12 +50,12 @@ void aorta_trace_idle_json(const struct aorta_trace *trace, const struct aorta_i
 const char *trace_text_of(const struct aorta_trace *trace, uint32_t text); /* NULL: AORTA_TRACE_NONE */
 int64_t trace_known(int64_t value);                                        /* -1 is AORTA_ROW_UNKNOWN */
 
-/* Of what a table is of. */
+/* Members of the struct aorta_trace_of that the functions of a table receive as `of`. */
 const struct aorta_trace_rank *trace_rank_of(const void *of);
 const struct aorta_trace_analysis *trace_analysis_of(const void *of);
 
 extern const struct aorta_row trace_times_rows[]; /* of struct aorta_trace_times */
-/* The rows of the member `times`, among the others. */
+/* Inserts the rows of the member `times` among the rows of `type`. */
 #define TRACE_TIMES(type)                                                                                              \
     { NULL, AORTA_ROW_PART, offsetof(type, times), .part = trace_times_rows }
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what stood in a rank's device memory at its peak (--by memory) ---- */
+/* ---- the contents of a rank's device memory at its peak (--by memory) ---- */
 
 enum { MEMORY_LABEL_SIZE = 1024 };
 

@@ -421,7 +421,7 @@ static const struct aorta_result_table possible_collectives = {
     .count = kernel_count,
     .fill = fill_possible};
 
-/* ---- all of a rank, behind its roofline: a new table joins at the end ---- */
+/* ---- all tables of a rank after its roofline: a new table joins at the end ---- */
 
 const struct aorta_result_table *const aorta_rank_tables_after[] = {
     &aorta_table_collectives,      &aorta_table_collective_sizes,

@@ -109,7 +109,7 @@ static bool syncs_matter(const struct aorta_trace_rank *rank) {
     return 100 * total_ns >= rank->figures.span_ns && total_ns > 0;
 }
 
-/* The rank that waits most often: others may wait longer, for that one. */
+/* The rank with the most synchronisations. A rank that waits longer in fewer calls may be waiting for this rank. */
 static const struct aorta_trace_rank *rank_of_syncs(const struct aorta_trace_analysis *analysis) {
     const struct aorta_trace_rank *best = NULL;
     for (size_t i = 0; i < analysis->rank_count; i++)
@@ -201,7 +201,6 @@ static bool is_shown(const struct aorta_trace_rank *rank, enum aorta_trace_reaso
     return reason != AORTA_REASON_SAME_STREAM_OVERLAP || (double)overlapped_ns >= much * (double)rank->figures.busy_ns;
 }
 
-/* Of the trace that the rank is the first of. */
 static bool is_first_of_trace(const struct aorta_trace_analysis *analysis, size_t rank) {
     return !rank || analysis->ranks[rank].trace != analysis->ranks[rank - 1].trace;
 }
@@ -272,7 +271,7 @@ static void put_steps(const struct page *page) {
     put_row(page, "steps", &text);
 }
 
-/* What comes before the first step that counts, where it is more than a little. */
+/* The time before the first step that counts, unless it is short. */
 static void put_startup(const struct page *page) {
     static const double much = 0.05; /* of the rank's span */
     const struct aorta_trace_analysis *analysis = page->analysis;
@@ -371,7 +370,8 @@ aorta_status aorta_trace_report_by(const struct aorta_trace_report *report, cons
 
 /* The analysis as JSON; docs/metrics-format.md lists the keys. Milliseconds with six decimals are exact nanoseconds. */
 
-/* Tables that the page shows by itself have a line for each step or collective; others are short. */
+/* Limits the tables that the page shows in its own way: they have one line per step or collective. All other tables are
+ * short. */
 static void write_tables(const struct aorta_result_table *const *tables, const struct aorta_trace_of *of,
                          size_t most_lines, struct aorta_json *json) {
     for (; *tables; tables++) aorta_table_json_some(*tables, of, (*tables)->section ? 0 : most_lines, json);

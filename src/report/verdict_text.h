@@ -14,7 +14,7 @@ struct aorta_verdict_style {
 /* Headline, rows and blocks; one block per cause. `style` NULL: plain, 100 columns. */
 void aorta_verdict_text(const struct aorta_verdict *verdict, const struct aorta_verdict_style *style,
                         struct aorta_text *out);
-/* The same as GitHub's Markdown, for pull requests: rows and causes are tables. */
+/* The verdict as GitHub's Markdown, for pull requests: rows and causes are tables. */
 void aorta_verdict_markdown(const struct aorta_verdict *verdict, struct aorta_text *out);
 
 /* Key and value of "verdict": [{cause, collective?, gain_ms, gain_share, gain_range_ms, alone_ms, cost_ms, share, rank,

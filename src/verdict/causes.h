@@ -3,8 +3,8 @@
  * Templates have placeholders of facts, which report/phrases.c fills: {key} is the value with its unit, {key#} without;
  * {key*many|one} a count with its noun; {key.name}, {key.after}, {key.shape}, {key.host}, {key.count} parts of its
  * place, {key.where} ", rank 1, step 3", {key.text} its explanation. {kind} is the collective, {runs} its verb, {rank}
- * the finding's rank, {per} " per step". A part in brackets is left out where a fact in it is not known; a template
- * where a fact outside of brackets is not known. Of several templates the first that is whole is used. */
+ * the finding's rank, {per} " per step". A part in brackets is left out where a fact in it is not known. A
+ * template is skipped where a fact outside of brackets is not known. The first template that is not skipped is used. */
 #ifndef AORTA_VERDICT_CAUSES_H
 #define AORTA_VERDICT_CAUSES_H
 

@@ -21,7 +21,7 @@ static const struct row {
 #undef DEVICE
 };
 
-/* Whether a word stands in the name on its own, in whatever case. */
+/* Whether the name contains the word as a whole word, in any case. */
 static bool has_word(const char *name, const char *word) {
     size_t length = strlen(word);
     if (!length) return false;
@@ -57,7 +57,7 @@ static bool fits_architecture(const struct row *row, const struct aorta_device_f
     return device->major == row->major && device->minor == row->minor && device->multiprocessors > 0;
 }
 
-/* A device without a name, which is one of AMD's: all the rest must be known. */
+/* A device without a name can only be one of AMD's. All its other facts must be known. */
 static bool fits_facts(const struct row *row, const struct aorta_device_facts *device) {
     return strncmp(row->name, "AMD", 3) == 0 && device->multiprocessors == row->multiprocessors &&
            device->major == row->major && device->minor == row->minor && device->memory_bytes > 0;

@@ -1,5 +1,5 @@
-/* What is known of a finding: values with a key, a unit and a place. No fact is a sentence: the renderers of
- * src/report write these from the tables. */
+/* The facts of a finding: values with a key, a unit and a place. No fact is a sentence: the renderers of src/report
+ * write the sentences from tables. */
 #ifndef AORTA_VERDICT_FACTS_H
 #define AORTA_VERDICT_FACTS_H
 

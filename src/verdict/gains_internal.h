@@ -6,7 +6,7 @@
 #include "verdict/gains.h"
 #include "verdict/verdict_internal.h"
 
-/* What is replayed. */
+/* The replay that gains are computed with. */
 struct gains {
     struct aorta_verdict *verdict;
     const struct aorta_graph *graph;

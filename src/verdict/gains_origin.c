@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What was recorded of the host whose call the point is. */
+/* The source with the calls of the host that the point belongs to. */
 static const struct aorta_replay_source *host_of(const struct gains *gains, uint32_t point) {
     const struct aorta_trace_graph *built = gains->built;
     return &built->sources[built->hosts[built->sources[gains->graph->rank[point]].host]];
@@ -27,8 +27,8 @@ static const char *launched_by(const struct aorta_trace *trace, uint32_t row) {
     return NULL;
 }
 
-/* What the host launched with a call, or what the call is. Waits of our own recorder have no names: what was launched
- * next. */
+/* The name of the work that a call launched, else the name of the call. Calls of our own recorder have no names: they
+ * take the name of the next launch. */
 static const char *name_of_call(const struct aorta_replay_source *source, uint32_t row) {
     const struct aorta_trace *trace = source->trace;
     const char *name = launched_by(trace, row);
@@ -37,7 +37,7 @@ static const char *name_of_call(const struct aorta_replay_source *source, uint32
     return name ? name : "the end";
 }
 
-/* The same of what it did before: of a call of our own recorder that launched nothing, what was launched last. */
+/* As name_of_call, but a call of our own recorder that launched nothing takes the name of the launch before it. */
 static const char *name_of_call_before(const struct aorta_replay_source *source, uint32_t row) {
     const struct aorta_trace *trace = source->trace;
     const char *name = launched_by(trace, row);
@@ -62,8 +62,8 @@ static const char *name_of_point(const struct gains *gains, uint32_t point) {
     return aorta_verdict_kind_name(gains->verdict, gains->analysis->shared_collectives[row].kind);
 }
 
-/* How long collectives ran on the hosts in the steps that count, and how much of that no compute ran beside them; means
- * of the ranks; and a name that the recording has for one. */
+/* How long collectives ran on the hosts in the steps that count, and how long they ran without compute at the same
+ * time: means per step and rank. `name` is the recording's name of one of them. */
 static void sum_host_collectives(const struct aorta_trace_analysis *analysis, double *ran_ms, double *exposed_ms,
                                  const char **name, struct aorta_arena *memory) {
     *ran_ms = *exposed_ms = 0;
@@ -264,7 +264,7 @@ void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *fin
 }
 
 /* ---- what is left ----
- * What is left of the step without all causes: the path that decides it, by what it runs along. */
+ * The step without all causes: the time of its critical path, by the kind of work on the path. */
 
 struct walk {
     const struct aorta_trace_graph *built;

@@ -45,7 +45,7 @@ bool aorta_remedy_is_upper(enum aorta_remedy remedy) {
     return table[remedy].upper;
 }
 
-/* A cause stands for all of its remedies that are not upper bounds. */
+/* The key of a cause selects all remedies of the cause that are not upper bounds. */
 uint32_t aorta_remedy_find(const char *text) {
     uint32_t set = 0;
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
@@ -192,7 +192,7 @@ static const double LARGE_FLOPS = 2e10;
 /* Where the run has too few operations to say, and at most: of the peaks. */
 static const double STREAM_USUAL = 0.85, STREAM_MOST = 0.92;
 static const double PRODUCT_USUAL = 0.72, PRODUCT_MOST = 0.8;
-/* Of the streaming rate: kernels that compilers generate for chains (2.7 to 3.0 of 4.4 TB/s on an H200). */
+/* Share of the streaming rate that compiler-generated fused kernels reach (2.7 to 3.0 of 4.4 TB/s on an H200). */
 static const double GENERATED = 0.67;
 
 /* The rate at a place of the sorted samples, 0 … 1; NaN: fewer than `least`. */
@@ -280,7 +280,7 @@ struct aorta_remedies_applied aorta_remedies_apply(struct aorta_remedies *remedi
         const uint32_t gone = model->gone[i];
         applied.gone += leaf->counted ? gone / model->steps : 0;
         applied.added += leaf->counted && left > 0 ? model->added[i] / model->steps : 0;
-        /* Of several kernels the last ones fall away. */
+        /* The last `gone` kernels of an operation are removed. */
         const uint32_t work = aorta_leaf_work(leaf), stay = work - gone;
         for (uint32_t j = 0, row = leaf->first_work; j < work; j++, row = model->next_work[row])
             scales[row] = (struct aorta_work_scale){left, j >= stay, j == 0 ? model->added[i] : 0};
@@ -289,14 +289,14 @@ struct aorta_remedies_applied aorta_remedies_apply(struct aorta_remedies *remedi
     return applied;
 }
 
-/* Of products and fused attention without known arithmetic the inputs do not say what they read: weights of experts,
- * caches. */
+/* The inputs of products and fused attention may lack tensors that the kernels read (weights of experts, caches). Their
+ * bytes therefore count only if their arithmetic is known. */
 static bool is_sized(const struct leaf *leaf) {
     const bool multiplies = leaf->kernels_any & (AORTA_KERNEL_PRODUCT | AORTA_KERNEL_FUSED_ATTENTION);
     return !isnan(leaf->flops) || (!isnan(leaf->bytes) && !multiplies);
 }
 
-/* What bounds an operation; it takes no longer than recorded. */
+/* The least time of an operation at these rates, at most its recorded time. */
 static double bound_ns(const struct leaf *leaf, double rate, double bandwidth) {
     if (!is_sized(leaf)) return leaf->ns;
     const double arithmetic = leaf->flops > 0 && leaf->math != MATH_NONE ? leaf->flops / rate : 0;

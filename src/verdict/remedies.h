@@ -25,7 +25,7 @@ const char *aorta_remedy_key(enum aorta_remedy remedy);    /* "precision=bf16" *
 const char *aorta_remedy_cause(enum aorta_remedy remedy);  /* "precision" */
 const char *aorta_remedy_change(enum aorta_remedy remedy); /* "products … in bf16" */
 double aorta_remedy_least_share(enum aorta_remedy remedy); /* of the gain, on a card at its power limit */
-bool aorta_remedy_is_upper(enum aorta_remedy remedy);      /* at most this much: no row of the verdict by itself */
+bool aorta_remedy_is_upper(enum aorta_remedy remedy);      /* an upper bound: it gets no row of the verdict */
 /* Remedies of one text of --remedy, as bits: a key, or a cause ("precision": all of it). 0: there is none. */
 uint32_t aorta_remedy_find(const char *text);
 static inline uint32_t aorta_remedy_bit(enum aorta_remedy remedy) {
@@ -36,9 +36,9 @@ struct aorta_remedy_row {
     double alone_ns;     /* kernel time saved, from the recording as it is */
     double then_ns;      /* … from what the remedies before it left */
     double touched_ns;   /* kernel time of the operations that it changes, as recorded */
-    double operations;   /* such, and … */
-    double gone;         /* kernels that fall away */
-    double memory_bytes; /* that it takes more; 0: none that is known */
+    double operations;   /* number of these operations */
+    double gone;         /* number of kernels that are removed */
+    double memory_bytes; /* additional memory; 0: none known */
     double kernels_ns;   /* all kernels of the step */
     struct {
         const char *name, *dims; /* the trace's; name NULL: it saves nothing; dims NULL: not recorded */
@@ -66,24 +66,23 @@ struct aorta_remedies {
     struct remedy_model *model;
 };
 
-/* Of a recorded rank; the analysis is borrowed until aorta_remedies_free. AORTA_MEMORY. */
+/* Makes the remedies of a recorded rank. The analysis is borrowed until aorta_remedies_free. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, size_t rank,
                                                 struct aorta_remedies *remedies);
-/* Whether most of what it saves alone follows from names and times only: at most so much. */
+/* Whether most of alone_ns follows from names and times only. The saving is then an upper bound. */
 bool aorta_remedy_row_is_rough(const struct aorta_remedy_row *row);
 void aorta_remedies_free(struct aorta_remedies *remedies);
-/* Leaves the figures and frees what only aorta_remedies_apply needs, which may not be called any more. */
+/* Keeps the figures and frees what only aorta_remedies_apply needs. That function may not be called any more. */
 void aorta_remedies_settle(struct aorta_remedies *remedies);
 
-/* Of a step. */
+/* Totals per step. */
 struct aorta_remedies_applied {
     double saved_ns;    /* kernel time, without that of collectives, which the scales have */
     double gone, added; /* launches */
 };
 
-/* Applies a set of remedies (bits) to the recording as it is, in the table's order. `scales`: of each row of the
- * trace's work[]; those of other ranks of the trace are not touched. Where memory is exhausted remedies->memory has
- * failed. */
+/* Applies a set of remedies (bits) to the recording as it is, in the table's order. `scales`: one entry per row of the
+ * trace's work[]; those of other ranks are not changed. Where memory is exhausted remedies->memory has failed. */
 struct aorta_remedies_applied aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set,
                                                    struct aorta_work_scale *scales);
 

@@ -282,9 +282,9 @@ void aorta_remedy_mark_staying_attention(struct remedy_model *model) {
     }
 }
 
-/* Casts of 16 bits around attention that stays written out, at the rates of such kernels. PyTorch's own widens what it
- * reads and narrows what it returns, the probabilities, too. Around a softmax by itself the scores are widened, unless
- * a bias did it, and the probabilities narrowed; so are their gradients. */
+/* The time of casts that 16 bits add around unfused attention. PyTorch's fallback widens its inputs, and narrows its
+ * result and the probabilities. Around a softmax of the program's own the scores are widened, unless a sum with a bias
+ * did it, and the probabilities are narrowed. Gradients are cast the other way. */
 static double casts_ns(const struct remedy_model *model, const struct region *region, size_t soft) {
     static const double NARROWS = 6, WIDENS = 6 / 0.6; /* bytes an element */
     const struct attention *attention = &region->attention;

@@ -132,7 +132,7 @@ struct remedy_model {
 
     /* The ledger. */
     double *now_ns;               /* of each leaf */
-    uint32_t *gone, *gone_before; /* kernels of it that fall away; before the remedy that runs */
+    uint32_t *gone, *gone_before; /* removed kernels of each leaf: now; before the remedy that runs */
     uint8_t *claimed;             /* by a remedy before */
     bool *stays;                  /* in fp32, whatever the products around it */
     uint8_t *added;               /* launches that come before it */
@@ -161,7 +161,7 @@ static inline uint32_t aorta_leaf_work(const struct leaf *leaf) {
     return leaf->kernels + leaf->fills;
 }
 
-/* Of one thread and step. */
+/* Both leaves belong to the same thread and step. */
 static inline bool aorta_leaves_together(const struct leaf *a, const struct leaf *b) {
     return a->thread == b->thread && a->step == b->step;
 }
@@ -172,7 +172,7 @@ double aorta_remedy_bytes(const struct aorta_input *input);
 const struct aorta_input *aorta_remedy_tensor(const struct leaf *leaf, int number); /* the number-th tensor; NULL */
 /* The two matrices of a product, or input and weight; NULL: not known. */
 const struct aorta_input *aorta_remedy_matrix(const struct leaf *leaf, int which);
-/* All rows begin at multiples of 16 bytes; as they are, and with elements of so many bytes. */
+/* All rows begin at multiples of 16 bytes: with their own elements, or with elements of so many bytes. */
 bool aorta_remedy_aligned(const struct leaf *leaf);
 bool aorta_remedy_aligned_with(const struct leaf *leaf, int bytes);
 
@@ -188,16 +188,16 @@ double aorta_remedy_attention_ns(const struct remedy_model *model, const struct 
  * does what the remedy for attention has changed. */
 /* Attention that scaled_dot_product_attention writes out in any type, as it has a bias for each head, computes in fp32
  * all the same: sets `stays`. */
-/* Of attention that is written out by hand: what follows the softmax, and sums with a bias. */
+/* Marks the parts of unfused attention that stay in fp32: the operations after the softmax, and sums with a bias. */
 void aorta_remedy_mark_staying_attention(struct remedy_model *model);
-void aorta_remedy_cast_attention(struct remedy_model *model); /* … costs casts */
+void aorta_remedy_cast_attention(struct remedy_model *model); /* adds the time of the casts around it */
 void aorta_remedy_attention_in_half(struct remedy_model *model);
 
 /* ---- layouts ---- */
-bool aorta_remedy_turns(const struct leaf *leaf); /* a copy whose result lies otherwise */
-/* What a norm takes that reads rows of channels, with `scale` times its bytes. */
+bool aorta_remedy_turns(const struct leaf *leaf); /* a copy to another layout */
+/* The time of a norm that reads rows of channels, with `scale` times its bytes. */
 double aorta_remedy_norm_ns(const struct remedy_model *model, const struct leaf *leaf, double scale);
-/* What conversions to NHWC and back take around a convolution on matrix units; 0: it lies so. */
+/* The time of conversions to NHWC and back around a convolution on matrix units; 0: it needs none. */
 double aorta_remedy_converting_ns(const struct remedy_model *model, const struct leaf *leaf, double scale);
 
 /* ---- runs of our own recorder (remedy_own.c) ---- */
@@ -219,9 +219,9 @@ void aorta_remedy_unsized_optimizer(struct remedy_model *model);
 void aorta_remedy_unsized_fusion(struct remedy_model *model);
 
 /* ---- the ledger (remedies.c) ---- */
-/* The leaf takes so long from here on, if that is less; `gone` of its kernels fall away. */
+/* Sets the leaf's time to new_ns, if that is less, and removes `gone` of its kernels. */
 void aorta_remedy_claim(struct remedy_model *model, size_t leaf, double new_ns, uint32_t gone);
-/* The leaf takes longer by that: what a remedy costs, which gains nothing in sum where that is more. */
+/* Adds a cost of the remedy to the leaf's time. A remedy that costs more than it saves is undone. */
 void aorta_remedy_cost(struct remedy_model *model, size_t leaf, double more_ns);
 double aorta_remedy_least(const struct remedy_model *model, double flops, enum leaf_math math, double bytes);
 

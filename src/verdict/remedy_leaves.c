@@ -177,7 +177,7 @@ static void open_frame(struct remedy_model *model, struct frames *frames, uint32
     frames->items[frames->count++] = frame;
 }
 
-/* Of the innermost frame. */
+/* Copies what the innermost frame says. The loss may also be one of the frames close around it. */
 static void set_frames(const struct frames *frames, struct leaf *leaf) {
     enum { NEAR = 4 };
     const struct frame *inner = &frames->items[frames->count - 1];
@@ -363,8 +363,8 @@ static void describe_all(struct remedy_model *model) {
 
 /* ---- collecting ---- */
 
-/* Of a row of the rank's work[]: 1 + the window that it begins in, 0: it lies in none; of our own recorder's the
- * operation's number. */
+/* The place of a row of the rank's work[]. `window`: 1 + the window in which the row begins; 0: none. `number`: the
+ * operation's number, which only our own recorder knows. */
 struct place {
     uint32_t window;
     int number;
@@ -408,7 +408,7 @@ static void add_work(struct remedy_model *model, struct leaf *leaf, uint32_t row
     leaf->longest_ns = ns;
 }
 
-/* Of what was launched within a range of the program, without an operation, each kernel is one. */
+/* Kernels that were launched in a range of the program, outside of any operation, count as one operation each. */
 static uint32_t operation_of(const struct remedy_model *model, const struct aorta_trace_work *work) {
     if (!model->operations || work->operation == AORTA_TRACE_NONE) return AORTA_TRACE_NONE;
     return model->trace->operations[work->operation].range ? AORTA_TRACE_NONE : work->operation;

@@ -14,7 +14,7 @@ struct axis {
     int64_t stride, size;
 };
 
-/* Axes from the largest stride on, those that lie together joined. Returns their number. */
+/* Axes from the largest stride on; contiguous axes are joined. Returns their number. */
 static int layout_of(const struct aorta_input *input, struct axis axes[AORTA_INPUT_RANK]) {
     struct axis sorted[AORTA_INPUT_RANK];
     int count = 0, joined = 0;
@@ -146,7 +146,7 @@ static size_t log_softmax_backward(const struct remedy_model *model, size_t soft
     return SIZE_MAX;
 }
 
-/* The cast falls away with its gradient's; both softmax kernels read and write half. */
+/* Removes the cast of the logits and the cast of their gradient. Both softmax kernels then read and write 16 bits. */
 void aorta_remedy_logits(struct remedy_model *model) {
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
@@ -214,10 +214,10 @@ static bool worth_nhwc(const struct remedy_model *model) {
     return convolutions && nchw * 2 >= convolutions && saved_ns > copies_ns;
 }
 
-/* Bilinear interpolation of NHWC takes so long for each element of its larger side: forward, and backward, where
- * channels are no multiple of 8 longer, as two of 16 bits are added at once (16 to 256 channels, 2 to 8 times as large,
- * on an H100). Of NCHW neighbours add to one address, and few pixels are few threads. No gradient was seen to take less
- * than a quarter. NaN: nothing is known. */
+/* The time of bilinear interpolation in NHWC, per element of its larger side (H100, 16 to 256 channels, factors of 2 to
+ * 8). The backward pass takes longer if the channels are no multiple of 8, as it adds two values of 16 bits at once. In
+ * NCHW, neighbours add to one address, and few pixels mean few threads. No gradient took less than a quarter of its
+ * time in NCHW. NaN: not known. */
 static double interpolation_ns(const struct leaf *leaf) {
     static const double FORWARD_NS = 8.9e-3, BACKWARD_NS = 14e-3, ODD_NS = 20e-3, ODD_HALF_NS = 45e-3;
     static const double LEAST = 0.25;
@@ -254,7 +254,7 @@ void aorta_remedy_layout(struct remedy_model *model) {
 
 enum { LONGEST_CHAIN = 256, KINDS = 48 };
 
-/* Tensors of one size and type: how many lie ready, and how many must be read. */
+/* Tensors of one size and type: how many are ready, and how many must be read. */
 struct supply {
     double elements;
     int bytes, ready, needed, outside;
@@ -375,7 +375,7 @@ static bool can_fuse(const struct leaf *leaf) {
     return (leaf->kind == LEAF_STREAM || leaf->kind == LEAF_COPY) && !has_given_output(leaf);
 }
 
-/* What is small and computes no product does not end a chain. */
+/* A small operation does not end a chain, unless it is a product or its size is unknown. */
 static bool ends_chain(const struct leaf *leaf) {
     return !can_fuse(leaf) && (leaf->largest >= SMALL || leaf->flops > 0 || leaf->largest <= 0);
 }

@@ -115,7 +115,7 @@ static const struct mark kernel_marks[] = {
     {NULL, 0},
 };
 
-/* Of rocBLAS and hipBLASLt. */
+/* Names of kernels of rocBLAS and hipBLASLt. */
 static uint32_t bits_of_tensile(const char *name) {
     switch (aorta_kernel_tensile_arithmetic(name)) {
     case AORTA_IN_FP32:

@@ -13,13 +13,13 @@ static bool multiplies(const struct leaf *leaf) {
     return leaf->kind == LEAF_PRODUCT || leaf->kind == LEAF_CONVOLUTION;
 }
 
-/* Of its peak, as recorded. */
+/* The share of its peak that a leaf reaches in the recording, at least 5% and at most 85%. */
 static double efficiency(const struct remedy_model *model, const struct leaf *leaf) {
     const double share = leaf->flops / leaf->ns / model->peak[leaf->math];
     return fmin(fmax(share, 0.05), 0.85);
 }
 
-/* Matrix units read rows of channels: what lies otherwise is converted, inputs and output. */
+/* Matrix units read rows of channels. Inputs and outputs in another layout are converted. */
 double aorta_remedy_converting_ns(const struct remedy_model *model, const struct leaf *leaf, double scale) {
     static const double CONVERTING = 0.6; /* of the streaming rate */
     const struct aorta_input *x = aorta_remedy_matrix(leaf, 0);
@@ -39,7 +39,7 @@ static double block_share(const struct leaf *leaf) {
     return w->size[1] < x->size[1] ? fmin(1, (double)w->size[1] / BLOCK) : 1;
 }
 
-/* Large products reach what such products reach; the others keep the share of the peak that they have. */
+/* Large products reach the best rate of this run's large products. All other products keep their share of the peak. */
 static double product_ns(const struct remedy_model *model, const struct leaf *leaf, enum leaf_math math) {
     static const double CONVOLUTIONS_MOST = 0.45;
     double share = efficiency(model, leaf);
@@ -49,16 +49,16 @@ static double product_ns(const struct remedy_model *model, const struct leaf *le
     const double rate = large ? fmax(model->best[math], share * model->peak[math]) : share * model->peak[math];
     const bool halves = math == MATH_HALF && (leaf->math == MATH_FP32 || leaf->math == MATH_TF32);
     double own_ns = fmax(leaf->flops / rate, leaf->bytes * (halves ? 0.5 : 1) / model->stream);
-    /* Rows that miss 16 bytes are loaded in parts, and there are as many of them: all gain is lost where those of fp32
-     * do not. */
+    /* Rows that are not aligned to 16 bytes are loaded in parts, and their number stays the same. All gain is lost
+     * where the rows are aligned in fp32 and not in 16 bits. */
     static const double LOADS_LEFT = 0.7;
     if (halves && leaf->kind == LEAF_PRODUCT && !aorta_remedy_aligned_with(leaf, 2))
         own_ns = fmax(own_ns, (aorta_remedy_aligned_with(leaf, 4) ? 1 : LOADS_LEFT) * leaf->ns);
     return own_ns + (leaf->math == MATH_FP32 ? aorta_remedy_converting_ns(model, leaf, halves ? 0.5 : 1) : 0);
 }
 
-/* Where sizes are not recorded: what was seen of large products and of convolutions (ResNet, U-Net) on an H100. A
- * convolution of each channel by itself has nothing for matrix units. */
+/* Without recorded sizes: the ratios that large products and convolutions (ResNet, U-Net) reached on an H100. Depthwise
+ * convolutions do not use matrix units. */
 static double product_by_name_ns(const struct leaf *leaf, enum leaf_math math) {
     static const double PRODUCT_TF32 = 0.15, CONVOLUTION_TF32 = 0.26, HALF = 0.5;
     if (strstr(leaf->name, "depthwise") || strstr(leaf->kernel, "depthwise")) return leaf->ns;
@@ -67,8 +67,8 @@ static double product_by_name_ns(const struct leaf *leaf, enum leaf_math math) {
     return leaf->ns * left;
 }
 
-/* Of volumes with few channels (pictures of three colours in time) cuDNN has none on matrix units for the forward pass:
- * with 1 to 16 it took 1.6 to 2.8 times as long as in TF32. */
+/* cuDNN has no 16-bit kernels on matrix units for the forward pass of volumes with few channels (RGB video). With 1 to
+ * 16 channels the pass took 1.6 to 2.8 times as long as in TF32. */
 static bool lacks_kernels(const struct leaf *leaf) {
     enum { FEW = 16 };
     const struct aorta_input *x = aorta_remedy_matrix(leaf, 0);
@@ -334,7 +334,8 @@ static bool tile_of(const char *name, double tile[2]) {
     return false;
 }
 
-/* Of the product: blocks of a grid may take several tiles each. Libraries see columns as rows. */
+/* The tiles of the product, since one block of the grid may compute several tiles. Libraries are column-major: rows and
+ * columns are swapped. */
 static bool tiles_of(const struct leaf *leaf, double *tiles) {
     const struct aorta_input *a = aorta_remedy_matrix(leaf, 0), *b = aorta_remedy_matrix(leaf, 1);
     double tile[2];
@@ -363,7 +364,7 @@ void aorta_remedy_waves(struct remedy_model *model) {
     }
 }
 
-/* ---- far slower than the run's others ---- */
+/* ---- far slower than the run's other products ---- */
 
 void aorta_remedy_library(struct remedy_model *model) {
     for (size_t i = 0; i < model->leaf_count; i++) {

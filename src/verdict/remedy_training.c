@@ -21,8 +21,8 @@ void aorta_remedy_recompute(struct remedy_model *model) {
 
 static const double MULTI_TENSOR = 0.75; /* of the streaming rate */
 
-/* How often an operation reads or writes each parameter's worth of elements. Of long lists a file has no sizes: what a
- * pass takes follows from the time. */
+/* How often an operation reads or writes each element of the parameters. Files lack the sizes of long lists of tensors:
+ * the number of elements then follows from the time of one pass. */
 static const struct {
     const char *part;
     double passes;
@@ -91,7 +91,7 @@ void aorta_remedy_optimizer(struct remedy_model *model) {
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
         if (leaf->kind != LEAF_OPTIMIZER) continue;
-        /* Of the step's first operation one kernel stays. */
+        /* The first operation of an optimizer step keeps one kernel. */
         const uint32_t stays = first || model->leaves[i - 1].kind != LEAF_OPTIMIZER;
         aorta_remedy_claim(model, i, model->now_ns[i] * ns / found.now_ns, aorta_leaf_work(leaf) - stays);
         first = false;

@@ -126,7 +126,7 @@ void aorta_remedy_unsized_mark_recomputed(struct remedy_model *model) {
 
 /* ---- attention ---- */
 
-/* Of scores: their probabilities, or the gradient of these. */
+/* The softmax of attention scores, or its gradient. */
 static bool is_softmax(const struct leaf *leaf) {
     return leaf->op ? (leaf->op & AORTA_OP_SOFTMAX) != 0 : (leaf->kernels_any & AORTA_KERNEL_SOFTMAX) != 0;
 }
@@ -150,7 +150,7 @@ static size_t product_beside(const struct remedy_model *model, size_t soft, int 
     return SIZE_MAX;
 }
 
-/* The products stay as they are, though a fused kernel computes them faster, too. */
+/* The products keep their time, though a fused kernel computes them faster, too. */
 void aorta_remedy_unsized_attention(struct remedy_model *model) {
     for (size_t i = 0; i < model->leaf_count; i++) {
         if (!is_softmax(&model->leaves[i]) || !moves(&model->leaves[i])) continue;

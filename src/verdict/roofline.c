@@ -10,7 +10,7 @@
 
 /* ---- operations ---- */
 
-/* A kernel, or the part of it that lies in a step. Texts are compared by address. */
+/* A kernel, or its part within a step. Texts are compared by address. */
 struct work {
     int64_t start_ns, end_ns;
     enum aorta_work_class class;
@@ -311,7 +311,7 @@ static void raise_peaks(const struct aorta_profile *profile, struct aorta_peaks 
     }
 }
 
-/* Of all ranks, as they are on devices of one sort. */
+/* Takes the highest measured rates of all ranks, since their devices are of one model. */
 static void take_measured(const struct aorta_trace_analysis *analysis, const struct aorta_trace_device *device,
                           struct aorta_peaks *peaks) {
     peaks->device = "this device";

@@ -14,7 +14,7 @@
 
 enum aorta_bound { AORTA_BOUND_NOT_KNOWN, AORTA_BOUND_ARITHMETIC, AORTA_BOUND_MEMORY };
 
-/* Kernels of one class. Of `covered_ns` flops and bytes are known, of the rest neither. */
+/* Kernels of one class. Flops and bytes are known for `covered_ns` of their time only. */
 struct aorta_roofline_class {
     size_t kernels;
     int64_t ns, covered_ns;
@@ -51,7 +51,7 @@ struct aorta_roofline {
     size_t row_count;
 };
 
-/* Of a recorded rank's steps, or of the whole recording where none are known. AORTA_MEMORY. */
+/* Makes the roofline of a recorded rank's steps, or of the whole recording if it has no steps. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_roofline_of_trace(const struct aorta_trace_analysis *analysis, size_t rank,
                                                     struct aorta_roofline *roofline);
 void aorta_roofline_free(struct aorta_roofline *roofline);
@@ -62,10 +62,10 @@ void aorta_roofline_join(const struct aorta_roofline *ranks, size_t count, struc
 double aorta_roofline_tflops(const struct aorta_roofline_class *class);       /* of what is covered; NaN: nothing is */
 double aorta_roofline_gbytes_per_s(const struct aorta_roofline_class *class); /* likewise */
 enum aorta_bound aorta_roofline_bound(const struct aorta_roofline_class *class);
-/* Of the peak that bounds it; NaN: not known. Above 1 where the data comes from a cache. */
+/* Share of the peak that bounds the class; NaN: not known. Above 1 where the data comes from a cache. */
 double aorta_roofline_share(const struct aorta_roofline_class *class);
 double aorta_roofline_covered(const struct aorta_roofline_class *class); /* share of its time */
-/* The shapes of so much of the time are known that a rate says something. */
+/* The covered share of the time is large enough for a meaningful rate. */
 bool aorta_roofline_share_rated(double covered);
 bool aorta_roofline_rated(const struct aorta_roofline_class *class);
 /* Arithmetic of the step at the peak of each type, as a share of the step; NaN: not known. `covered`: share of the time

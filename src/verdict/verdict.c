@@ -1,7 +1,7 @@
-/* Cuts every measured iteration into causes. Each nanosecond of it has exactly one: lead and idle, by what the host
- * did; copies with nothing beside them; exposed communication, by its collective: first the wait for the last rank,
- * then the time queued after other work, the time lost to a slow transfer, and the rest; compute, of which a part may
- * be lost to contention. */
+/* Splits every measured iteration into causes. Each nanosecond has exactly one cause: lead and idle time, by what the
+ * host did; exposed copies; exposed communication, by collective (first the wait for the last rank, then the time
+ * queued after other work, then the time lost to a slow transfer, then the remaining time); compute, of which a part
+ * may be lost to contention. */
 #include "verdict/verdict.h"
 #include "verdict/advice.h"
 #include "verdict/gains.h"
@@ -53,7 +53,7 @@ static size_t same_rank(const struct aorta_rank_step *items, size_t count) {
     return same;
 }
 
-/* Of the windows that count. */
+/* Collects the windows that count as iterations. */
 static aorta_status collect_iterations(const struct aorta_trace_analysis *analysis, struct work *work,
                                        struct aorta_verdict *verdict) {
     size_t limit = 1, fewest = SIZE_MAX;
@@ -88,14 +88,15 @@ static aorta_status collect_items(const struct aorta_trace_analysis *analysis, s
 
 /* ---- one iteration ---- */
 
-/* A gather of a recording that waited for compute on its own stream: on another stream it could have run beside it. */
+/* A gather in a recording that waited for compute on its own stream. On another stream it could have overlapped this
+ * compute. */
 static bool follows_compute(const struct aorta_order *order, const struct aorta_range *range) {
     const struct aorta_range *first = aorta_order_next_compute(order, range->stream, INT64_MIN);
     return range->info.layer < 0 && first && first->start_ns < range->start_ns;
 }
 
-/* From when on compute that was launched already stood in the same queue behind this collective. Compute of the layer
- * that an all-gather brings waits for the data, not for the queue. */
+/* The time from which launched compute waited behind this collective in the same queue. The compute of the layer that
+ * an all-gather fetches waits for the data, not for the queue. */
 static int64_t serialized_from(const struct aorta_order *order, const struct aorta_range *range) {
     const struct aorta_range *next = aorta_order_next_compute(order, range->stream, range->end_ns);
     if (!next || next->enqueue_ns == INT64_MIN || range->info.activations) return INT64_MAX;
@@ -290,7 +291,8 @@ static void summarise(struct work *work, struct aorta_verdict *verdict) {
             mean_ms(verdict->ranks[i].step_ns, (int64_t)verdict->ranks[i].iterations) / (double)verdict->rank_count;
 }
 
-/* What is lost once, to kernels that load at first use for example, is not lost again. */
+/* Most steps lose time to launch latency. A loss in a few steps, to kernels that load at first use for example, does
+ * not recur. */
 static bool latency_recurs(const struct work *work) {
     double sum_ns = 0;
     size_t such = 0;
@@ -318,7 +320,7 @@ static aorta_status run_work(struct work *work, struct aorta_verdict *verdict) {
 
 /* ---- recorded ranks ---- */
 
-/* Ranks that the files name and that are not among those given. Of a run its reader says so. */
+/* The number of ranks that the files name but that were not given. The reader of a run reports missing ranks itself. */
 static int missing_ranks(const struct aorta_trace_analysis *analysis) {
     int world = 0;
     for (size_t i = 0; i < analysis->group_count; i++)
@@ -372,7 +374,7 @@ static aorta_status make(struct aorta_trace_analysis *analysis, struct aorta_ver
     return aorta_verdict_gains(analysis, verdict);
 }
 
-/* Of ranks with unequal work the replay says it (gains.c). */
+/* Marks findings that unequal steps explain. The replay marks ranks with unequal work (gains.c). */
 static void mark_unequal_steps(struct aorta_verdict *verdict) {
     static const double MANY = 0.3;
     for (size_t i = 0; i < verdict->finding_count; i++) {

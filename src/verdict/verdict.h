@@ -70,13 +70,13 @@ struct aorta_finding {
     bool all_set; /* of our own programs: each key that helps is set already */
 };
 
-/* What the step without all causes still takes, along the path that decides it; adds up to it (gains_origin.c). */
+/* The time of the step without all causes, along its critical path. The parts add up to the step (gains_origin.c). */
 struct aorta_verdict_left {
-    double compute_ms;                            /* kernels, */
-    double alone_ms;                              /* of it those of one rank while the others wait for it */
-    double collective_ms[AORTA_COLLECTIVE_COUNT]; /* with nothing beside them on the path, by kind */
-    double copy_ms, starts_ms, host_ms;           /* starts: from what lets work begin to its beginning */
-    double unexplained_ms;                        /* lags as recorded */
+    double compute_ms; /* kernels, */
+    double alone_ms;   /* part of compute_ms: kernels of one rank while all other ranks wait */
+    double collective_ms[AORTA_COLLECTIVE_COUNT]; /* exposed on the path, by kind */
+    double copy_ms, starts_ms, host_ms; /* starts_ms: delays between the event that lets work begin and its start */
+    double unexplained_ms;              /* lags as recorded */
 };
 
 /* What the replay of the recorded step says (gains.h). */
@@ -116,7 +116,7 @@ struct aorta_verdict {
     double overlap_ratio; /* sum of overlap / sum of comm; NaN without communication */
     double exposed_ms, comm_ms, compute_ms, idle_ms; /* means per iteration and rank; idle with the lead */
     struct aorta_slowdown slowdown;
-    double lost_beside; /* of each ns of a collective newly hidden, what compute beside it takes longer; NaN: unknown */
+    double lost_beside; /* extra time of compute per ns of collectives that it newly hides; NaN: unknown */
     struct aorta_verdict_replay replay;
     struct aorta_roofline *rooflines; /* of each rank; NULL: none were made */
     size_t roofline_count;
@@ -152,10 +152,9 @@ struct aorta_verdict {
     bool gaps;
 };
 
-/* The verdict on recorded ranks (analysis/analysis.h). Of a program whose configuration nobody knows advice is general;
- * of steps that a recorder of ours measured aorta_advise makes it for their settings. The caller ends
- * *verdict with aorta_verdict_free; it borrows nothing of the analysis, which loses what only comparing steps needs
- * (aorta_trace_ranges_free): one verdict of an analysis. */
+/* Makes the verdict on recorded ranks (analysis/analysis.h), with general advice; aorta_advise adapts the advice to a
+ * run of our own. The caller ends *verdict with aorta_verdict_free; it borrows nothing of the analysis. An analysis has
+ * one verdict only, as making it frees what comparing steps needs (aorta_trace_ranges_free). */
 AORTA_MUST_USE aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict);
 /* How much of late launches may be the recording's own cost, which makes each launch longer (verdict.c): ms per
  * step; 0: too little for a note. */

@@ -7,7 +7,7 @@
 /* The cause that idle time of a kind belongs to. (verdict.c) */
 extern const enum aorta_cause aorta_cause_of_idle[AORTA_IDLE_CAUSE_COUNT];
 
-/* What is summed to put a cause into words. */
+/* Sums by name, for the places that the text of a cause names. */
 enum { AORTA_TALLY_ROWS = 64 };
 struct aorta_tally { /* zero-initialise; names are borrowed */
     struct {

@@ -58,7 +58,8 @@ static struct place longest_gap(const struct aorta_trace_analysis *analysis, enu
     return worst;
 }
 
-/* Of the calls with this name how many follow a copy to the host as the thread's next call, as those of .item() do. */
+/* The share of the calls with this name that directly follow a copy to the host on their thread, as the calls of
+ * .item() do. */
 static double share_after_reads(const struct aorta_trace *trace, uint32_t name, struct aorta_arena *memory) {
     uint32_t *last = aorta_arena_alloc(memory, (trace->thread_count + 1) * sizeof *last);
     const bool *reads = aorta_trace_reading_calls(trace, memory);
@@ -128,7 +129,7 @@ void aorta_find_waits(const struct aorta_trace_analysis *analysis, struct aorta_
         aorta_find_gap(analysis, finding);
 }
 
-/* Of an exposed stretch what is left when the wait for the last rank is over: that is another cause. */
+/* The part of an exposed stretch after the last rank has arrived. The wait for the last rank is another cause. */
 static int64_t without_wait(const struct aorta_trace_analysis *analysis, uint32_t collective,
                             const struct aorta_exposed *exposed) {
     if (collective == AORTA_TRACE_NONE || !analysis->shared_collectives[collective].complete)

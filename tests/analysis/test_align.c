@@ -178,8 +178,8 @@ static void test_begins_later(void **unused) {
     run((struct plan){.ranks = 4, .missing = {5, 0, 9, 30}, .sequences = true});
 }
 
-/* A rank that lost records: by their order its collectives pair with others, whose ends are far apart. With numbers
- * they do not. */
+/* A rank lost records. Without numbers its collectives pair by their order, with the wrong ones, whose ends are far
+ * apart. With numbers they pair with the right ones. */
 static void test_lost_records(void **unused) {
     (void)unused;
     static struct world world;
@@ -247,8 +247,8 @@ static void test_nothing_shared(void **unused) {
     aorta_arena_free(&memory);
 }
 
-/* Collectives of two ranks, each like all others and 1 ms after the one before. Rank 1 has those from `first` to `end`,
- * and its clock is `clock_ns` ahead, of which nothing is known. */
+/* Collectives of two ranks, all alike and 1 ms apart. Rank 1 has those from `first` to `end`. Its clock is `clock_ns`
+ * ahead, which no file says. */
 static void expect_lag(size_t first, size_t end, int64_t clock_ns, int64_t shift_ns, size_t shared) {
     static struct world world;
     struct plan plan = {.ranks = 2, .even = true, .seed = 3};

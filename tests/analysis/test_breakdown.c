@@ -238,7 +238,7 @@ static void engines_have_phases(void **state) {
     }
 }
 
-/* Of one phase alone: other work is not in any row, nor in the total. */
+/* Only one phase is asked for: other work is in no row, and not in the total. */
 static void a_phase_alone(void **state) {
     (void)state;
     struct read read;

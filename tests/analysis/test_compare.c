@@ -377,7 +377,7 @@ static void runs_of_a_side(void **state) {
     for (int i = 0; i < 4; i++) end_recording(&recordings[i]);
 }
 
-/* Of six steps' kernels one has its operation: what the others do is known by their names. */
+/* Only one kernel of six steps has its operation. The comparison names all other kernels by their own names. */
 static void operations_of_little_work_say_little(void **state) {
     (void)state;
     struct plan test = usual;

@@ -12,8 +12,8 @@
  *   e (48)                                                             105 =======> optimizer
  *   f (8)                                                              110 = 115    workspace
  *
- * The peak is at 60: 1000 + 64 + 200 + 16. Of the 900 that stay from before 200 are parameters and, with Adam, 400 the
- * optimizer's. */
+ * The peak is at 60: 1000 + 64 + 200 + 16. 900 stay from before: 200 of these are parameters and, with Adam,
+ * 400 are the optimizer's. */
 #include "analysis/memory.h"
 #include "check.h"
 #include "samples/dump.h"

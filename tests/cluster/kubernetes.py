@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""kubernetes.py AORTA SOURCE PROGRAM CUPTI CUDA: the manifests of scripts/kubernetes have the fields of Kubeflow's kinds
-and no others, and the commands of their pods do what they are for, with stand-ins for pip, torchrun and mpirun."""
+"""kubernetes.py AORTA SOURCE PROGRAM CUPTI CUDA: the manifests of scripts/kubernetes have only fields of Kubeflow's
+kinds, and the commands of their pods work, with stand-ins for pip, torchrun and mpirun."""
 import copy
 import json
 import os

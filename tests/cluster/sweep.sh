@@ -63,7 +63,7 @@ expect 0 "4 trials: 3 done, 1 failed" ./sweep out 0.2 --jobs 2 --resume
 expect 0 "4 trials: 3 done, 1 failed" ./sweep out 0.2 --retry failed
 [ "$(lines starts)" = 5 ] || fail "--retry runs the failed one, once"
 
-# SIGINT while two run and others wait: none is left, none of them is recorded.
+# A signal while two trials run and the next ones wait: no job is left, and no cancelled trial is recorded.
 for signal in INT TERM; do
     rm -f starts
     ./sweep out-$signal 60 --jobs 4 >output 2>&1 &
@@ -118,7 +118,7 @@ grep -q "crashed: Slurm ended its job [0-9]*: CANCELLED" output || fail "who end
 sed 's/--nodes=1/--partition=none/' template >template.none
 expect 1 "sbatch took no job: sbatch: error" "$aorta" sweep --submit template.none -o out-none --env X=1,2 --no-trace -- true
 
-# What is no template of Slurm.
+# Templates that are not for Slurm, and options that do not fit.
 printf '#!/bin/sh\n#PBS -l nodes=1\n{command}\n' >pbs
 expect 2 "lines #PBS are for PBS; of schedulers aorta knows Slurm" "$aorta" sweep --submit pbs --env X=1,2 -- true
 printf '#!/bin/sh\n#SBATCH -N1\ntrue\n' >empty

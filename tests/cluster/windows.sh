@@ -1,6 +1,6 @@
 #!/bin/bash
-# windows.sh AORTA SOURCE PROGRAM CUPTI CUDA: scripts/slurm/trace_run.sbatch under a Slurm of two nodes (slurm.sh): each
-# records its rank in windows, and one watch evaluates both. PROGRAM stands for a training on the fake driver.
+# windows.sh AORTA SOURCE PROGRAM CUPTI CUDA: scripts/slurm/trace_run.sbatch under a Slurm of two nodes (slurm.sh). Each
+# node records its rank in windows, and one watch evaluates both. PROGRAM runs on the fake driver in place of a training.
 set -u
 aorta=$1 source=$2 program=$3
 work=$(mktemp -d "${TMPDIR:-/tmp}/aorta-cluster.XXXXXX") || exit 1

@@ -1,7 +1,7 @@
 #!/bin/sh
 # fuzz_all.sh SECONDS OUT [PROGRAMS]: all fuzzers at once, each for SECONDS on one core, in 1 GiB of memory.
 #
-# PROGRAMS is the folder of the fuzzers: bin/ beside this script (tools/fuzz_bundle), else build/fuzz/tests/fuzz. Prints a
+# PROGRAMS is the folder of the fuzzers: bin/ next to this script (tools/fuzz_bundle), else build/fuzz/tests/fuzz. Prints a
 # line for each: executions, inputs that failed, inputs it added. OUT holds table.md, crashes.tar.gz (the inputs that failed),
 # corpora.tar.gz (the inputs that reached new code) and logs.tar.gz. A fuzzer whose input fails goes on with the rest of
 # its time. Exit status 1 when an input failed or a fuzzer did not run.

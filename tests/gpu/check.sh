@@ -69,7 +69,7 @@ if [ -d "$tests/hip_forwarder" ]; then
 fi
 if [ -z "$quick" ] && [ "$gpus" -eq 1 ] && command -v compute-sanitizer >/dev/null; then
     for tool in memcheck racecheck; do
-        # Not streams and events: they hold streams while others run, and the sanitizer runs one kernel at a time.
+        # Not streams and events: they hold one stream while another one runs; the sanitizer runs one kernel at a time.
         for test in memory graphs captures; do
             AORTA_TEST_DEVICE=cuda check "$tool.device.$test" compute-sanitizer --tool "$tool" --report-api-errors no --error-exitcode 9 \
                 "$tests/test_${test}_device"

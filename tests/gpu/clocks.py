@@ -4,7 +4,7 @@
     clocks.py --aorta BIN/aorta --config config/large.yaml [--ranks N] [--steps N] [--workload NAME] [--override KEY=VALUE ...]
 
 Prints what summary.json holds for each rank, how far the driver's counters went between readings, what reading costs, and
-what is said. Changes no setting of the device. Exit status 1 when something does not fit.
+the sentence on it. Changes no setting of the device. Exit status 1 when something does not fit.
 """
 import argparse
 import json
@@ -58,7 +58,7 @@ def show_counters(lines):
 
 
 def look(clocks, printed, what):
-    """What is wrong with a `clocks` object and what was printed, as a list of sentences."""
+    """The faults of a `clocks` object and of the printed text, as a list of sentences."""
     if not clocks:
         return [f"{what}: no clocks"]
     wrong, smi = [], nvidia_smi()

@@ -205,7 +205,7 @@ def whisper(place):
 
 
 class Adapted(nn.Module):
-    """A frozen layer with a product of low rank beside it."""
+    """A frozen layer plus a product of low rank (LoRA)."""
 
     def __init__(self, layer, rank=8):
         super().__init__()

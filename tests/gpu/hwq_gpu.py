@@ -7,7 +7,7 @@ DIRECTORY is an unpacked `make dist`, or one with bin/ (aorta, bench_hwq_launch_
 libraries that the machine lacks).
 
   part        about  what it shows
-  mistakes      6 s  bad input: exit code 2 and what stands in the message
+  mistakes      6 s  bad input: exit code 2 and the text of the message
   rate         35 s  launches a second beside a plain loop on the driver: 1, 8, 32, 64 streams, eager and as a graph
   gaps         30 s  medians of the gaps that kernels stamp, beside those that the recorder sees in the same run
   map          50 s  who shares a queue with 1, 2, 4, 8, 32 connections and unset, three times each
@@ -17,9 +17,9 @@ libraries that the machine lacks).
   copies       15 s  what the copy engines hide of 64 MiB beside a product of 4096 x 4096, in each direction
   optimizer    40 s  (only when named) the host's part of zero_offload with 1, 4, 8 and 16 threads
 
-A part goes on after a failure; what is left when the time is over is named. What is printed stays below 9000
-characters; DIR (default $OUT, else /tmp) gets all of it in hwq_gpu.txt and every result, message and recording in
-hwq_gpu.tar.gz. Exit status 1 when something is not as it has to be.
+A part goes on after a failure. When the time is over, the parts left are named. The output stays below 9000 characters.
+DIR (default $OUT, else /tmp) gets the whole output in hwq_gpu.txt, and every result, message and recording in
+hwq_gpu.tar.gz. Exit status 1 when a result is wrong.
 """
 import argparse
 import json
@@ -34,8 +34,8 @@ PRINTED = 8200  # characters; the summary of failures comes on top
 LARGEST, PACKED = 24 << 20, 96 << 20  # bytes of a file that is packed, and of all
 GAPS = ["tiny_kernel_stress", "hetero_kernels", "fsdp_tp", "graph_subgraphs", "grad_accum"]
 LONGER = (-0.5, 3.0)  # us: a stamped gap against the recorded one, medians on one stream
-# name: what one run gets, and what a run that does 10% more gets beside it. The products are few: after half a second of
-# them an H100 lowers its clocks, and then runs of the same thing really differ.
+# name: arguments of all runs, and further arguments of a run with 10% more work. The products are few: after half a second
+# of products an H100 lowers its clocks, and then equal runs really differ.
 COMPARED = {
     "tiny_kernel_stress": (["--streams", "8", "--graph", "--iterations", "100"], ["--chains", "110"]),
     "hetero_kernels": (["--streams", "8", "--gate", "--iterations", "30"], ["--size", "4232"]),  # (4232 / 4096)³ = 1.103

@@ -4,9 +4,9 @@
     live.py --aorta BIN/aorta [--seconds 120] [--window 10] [--alone 20]    on a machine with PyTorch and one GPU or more
 
 The training runs alone for --alone seconds, then recorded for --seconds in windows. At half time the last rank gets
-extra products of 4 ms a step (several GPUs: the others wait for it), or the host sleeps 4 ms before each step's loss is
-read (one GPU). Prints the step alone, recorded before and after the change, the lines of `aorta`, what its thread took
-of a processor, and the most memory and disk of it. Exit status 1 where the change is not named within two windows that
+extra products of 4 ms a step (several GPUs: all ranks wait for it), or the host sleeps 4 ms before each step's loss is
+read (one GPU). Prints the step time alone, and recorded before and after the change; the lines of `aorta`; and the CPU
+share of its thread, and its most memory and disk. Exit status 1 where the change is not named within two windows that
 follow the one it falls in, or the memory or the disk grow.
 """
 import argparse

@@ -10,13 +10,13 @@ The sets `heldout` and `unseen` (remedies_heldout.py, remedies_unseen.py) have p
 
 `record` times both forms without a profiler (median step), records three steps of each with PyTorch's profiler
 (with shapes; of some also without), and writes OUT/truth.json and OUT/traces-N.tar. It does the pairs in order and
-stops before --seconds are over. A pair without a better form is a program in which nothing is to be had.
+stops before --seconds are over. A pair without a better form is a program that has nothing to gain.
 
-`check` prints a line per pair: what the better form saves a step, what `aorta whatif --remedy` promises of it, the same
-of the kernels' time alone (of the two recordings, which the host does not limit), and which row of the verdict is
-first. A gain is right within 25%, or 2% of the step; first is right if the planted remedy is the first row that is one, or
-what stands before it promises more. Of programs in which nothing is to be had at most a quarter of the step may be
-promised. Exit status 1 when more than one pair in ten is wrong.
+`check` prints a line per pair: the time that the better form saves per step, the gain that `aorta whatif --remedy`
+promises, both figures for the kernels' time alone (from the two recordings, which the host does not limit), and the first
+row of the verdict. A gain is right within 25%, or 2% of the step. The first row is right if it is the planted remedy, or
+if the remedies before the planted one promise more. A program that has nothing to gain may be promised at most a quarter
+of the step. Exit status 1 when more than one pair in ten is wrong.
 Models are made from configurations, with random weights; nothing is fetched.
 """
 import argparse
@@ -658,7 +658,7 @@ def promises(aorta, path, remedies):
 
 
 def recording(folders, name):
-    """As packed by `record`, or as others unpacked it beside truth.json."""
+    """The recording as `record` packed it, or as it was unpacked next to truth.json."""
     paths = [os.path.join(folder, name + end) for folder in folders for end in (".json.gz", ".json")]
     return next((path for path in paths if os.path.exists(path)), paths[0])
 

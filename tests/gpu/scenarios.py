@@ -44,7 +44,7 @@ def functions(line):
 
 
 def look(name, lines, plain, tolerance, gpu):
-    """What is wrong with a run, as a list of sentences."""
+    """The faults of a run, as a list of sentences."""
     wrong = []
     loss, expected = lines[-1]["loss"], plain[-1]["loss"]
     if abs(loss - expected) > tolerance * abs(expected):

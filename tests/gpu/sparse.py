@@ -4,7 +4,7 @@
     sparse.py OUT --aorta BIN [--programs FOLDER] [--gpus 1] [--steps 30] [--torch] [--others]
 
 FOLDER holds test_jagged_ops and sparse_pipelines of a build. On one GPU it takes about two minutes, with --torch
-three; --others are the other three files, with their verdicts. Exit status 1 when a test fails, or losses of two pipelines differ by more than 1e-5.
+three. --others adds the other three files, with their verdicts. Exit status 1 when a test fails, or losses of two pipelines differ by more than 1e-5.
 """
 import argparse
 import json

@@ -10,7 +10,7 @@ Steps are cut at the ends of the optimizer's kernels, in both recordings by the 
 
 Compared, within --tolerance (1%): kernels per step (exactly), time of compute, copies, transfer of collectives (without
 waiting for the other rank: the shortest of the ranks for each), and overlap (as a share of communication, in points).
-The step time may grow by at most --growth (3%). The span of a step is printed beside it but has no bound: PyTorch's
+The step time may grow by at most --growth (3%). The span of a step is also printed but has no bound: PyTorch's
 profiler changes it. At the end the job runs with both at once: it must end well, its own trace must be whole, and
 `aorta trace run` must say that the other has CUPTI. Exit status 1 when something is outside.
 """
@@ -234,7 +234,7 @@ def one_round(options, number, times, ours, theirs):
 
 
 def both_at_once(options):
-    """What is wrong when the job profiles itself while it is recorded."""
+    """The faults when the job profiles itself while it is recorded, as a list of sentences."""
     folder = os.path.join(options.out, "both")
     spools, kineto = os.path.join(folder, "spools"), os.path.join(folder, "kineto")
     os.makedirs(kineto)

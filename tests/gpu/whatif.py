@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `aorta whatif` predicts beside what a run with those resources takes.
+"""The predictions of `aorta whatif`, compared with the time of a run with those resources.
 
     whatif.py OUT --aorta BIN [--gpus 2] [--config FILE] [--steps 60] [--override KEY=VALUE ...]
 
@@ -11,8 +11,8 @@ from another one:
     batch     the small batch from the large one by the ratios of their times of compute and of copies, and the other
               way round
 
-A link is what whatif fits to the other run's collectives. What is predicted from the other run's compute or link shows
-the replay and the model, not what these would be on another machine. Prints a line per prediction; exit status 1 when
+whatif fits a link to the other run's collectives. A prediction from the other run's compute or link tests the replay and
+the model. It does not test the compute or the link of another machine. Prints a line per prediction; exit status 1 when
 one of them is off by more than 15% of the measured step. Under three minutes on two GPUs; elsewhere, with a small
 model: --config config/quickstart.yaml --steps 20 --batch 8 (there no run has another link, but for noise).
 """

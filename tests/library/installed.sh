@@ -1,5 +1,5 @@
 #!/bin/bash
-# installed.sh BUILD: the library as it is installed: versioned symbols and no others, pkg-config, both examples.
+# installed.sh BUILD: the installed library: only versioned symbols, pkg-config, both examples.
 set -eu
 build=$1
 folder=$(mktemp -d)

@@ -36,7 +36,7 @@ def loss_of(model, batch):
 
 
 def learning_rate(config, step):
-    """Of step `step`, counted from 0: rises linearly over warmup_steps, then falls linearly to 0 at total_steps."""
+    """The learning rate of step `step`, from 0 on: rises linearly over warmup_steps, then falls linearly to 0 at total_steps."""
     peak = config.get("optimizer", {}).get("lr", 2e-4)
     schedule = config.get("scheduler", {})
     warmup, total = schedule.get("warmup_steps", 200), schedule.get("total_steps", 2000)

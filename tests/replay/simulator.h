@@ -25,7 +25,7 @@ enum sim_kind {
     SIM_EXTRA,      /* a kernel that is planted on one rank */
     SIM_COPY,       /* asynchronous */
     SIM_COPY_SYNC,  /* the call returns when the copy is done */
-    SIM_COLLECTIVE, /* of all ranks: the n-th of one rank meets the n-th of the others */
+    SIM_COLLECTIVE, /* of all ranks: the n-th collectives of all ranks meet */
     SIM_SYNC,       /* waits for the device */
     SIM_ALLOCATE,
     SIM_DATA
@@ -59,7 +59,7 @@ struct sim {
     bool recorded;  /* dependencies are part of the recording */
     /* What a run gives: */
     int64_t end_ns[SIM_RANKS];                            /* of the last span */
-    int64_t *start[SIM_RANKS], *end[SIM_RANKS];           /* of each op's span; -1 for others */
+    int64_t *start[SIM_RANKS], *end[SIM_RANKS];           /* of each op's span; -1: the op has no span */
     int64_t *call_start[SIM_RANKS], *call_end[SIM_RANKS]; /* of each op's call */
 };
 

@@ -1,6 +1,6 @@
 /* Causes that only the file of a recording shows: events between streams, hardware queues that streams share,
- * communicators that collectives share, products that collectives slow down. Each is planted in a made-up trace and,
- * beside it, one that looks alike and has another reason. */
+ * communicators that collectives share, products that collectives slow down. Each is planted in a made-up trace. A
+ * second trace looks alike and has another reason. */
 #include "check.h"
 #include "replay/trace_graph.h"
 #include "replaying.h"
@@ -61,7 +61,7 @@ static void call(struct sample_kineto *sample, const char *name, double start_us
 
 enum reason { ONE_QUEUE, OWN_QUEUES, EVENT, KNOWN_EVENT };
 
-/* What is launched on `to` from now on waits for what was launched on `from` before. */
+/* Work launched on `to` from now on waits for the work launched on `from` before. */
 static void add_event(struct sample_kineto *sample, int from, int to, double at_us, bool known, unsigned number) {
     unsigned record = 5000 + 2 * number;
     char args[256];

@@ -17,7 +17,7 @@ static int64_t origin_of(int step) {
     return 5000000000000 + step * (int64_t)20000000;
 }
 
-/* 10 ms of compute in which the device worked for 6, an all-gather of 4 ms beside it that ran for 3. */
+/* 10 ms of compute of which the device worked 6 ms, and at the same time an all-gather of 4 ms that ran 3 ms. */
 static void write_step(struct aorta_metrics_writer *writer, int rank, int step, bool traced) {
     int64_t t = origin_of(step);
     struct aorta_range ranges[] = {

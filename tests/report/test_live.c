@@ -114,7 +114,7 @@ static void a_window_that_shows_less_says_no_change(void **state) {
     aorta_live_free(live);
 }
 
-/* Less than 3% of the step, and less than a quarter of what it was, is noise. The largest change is said first. */
+/* A change is noise below 3% of the step, or below a quarter of the value. The largest change is reported first. */
 static void noise_is_no_change(void **state) {
     struct aorta_live *live;
     (void)state;

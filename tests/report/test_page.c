@@ -108,7 +108,7 @@ static struct aorta_log silent(void) {
     return (struct aorta_log){.level = AORTA_LOG_ERROR, .rank = -1};
 }
 
-/* A label that would end the script element is text. The page lies beside summary.json. */
+/* A label that would end the script element is text. The page is written next to summary.json. */
 static void labels_are_text(void **state) {
     (void)state;
     struct workspace run = workspace_make(), out = workspace_make();
@@ -149,7 +149,7 @@ struct side {
     const char *config, *environment; /* NULL: there is no such file */
 };
 
-/* What is said of "b" beside "a". `json` NULL, or the summary. */
+/* Returns the text that compares "b" with "a". `json`: NULL, or receives the summary. */
 static struct aorta_text compared(const struct side sides[2], json_t **json) {
     struct workspace runs[2], out = workspace_make();
     for (int i = 0; i < 2; i++) {
@@ -224,7 +224,7 @@ static void the_page_has_the_reference(void **state) {
     workspace_remove(&out);
 }
 
-/* The same of a run as of a file: lanes named by what they are for, the step's exposed communication, tables.
+/* The page of a run shows the same as that of a file: lanes named by role, exposed communication of steps, tables.
  *
  *      rank 0   host thread 0       |sync ...
  *               stream 0 (compute)  |======|

@@ -24,7 +24,7 @@ static void check_verdict_alone(struct aorta_trace_analysis *analysis, bool note
     aorta_verdict_free(&verdict);
 }
 
-/* Of a trace with these kernels, the first of 9 ms, each next one 1 ms shorter. */
+/* Checks the note on a trace with these kernels. The first takes 9 ms, and each next one 1 ms less. */
 static void check_note(const char *const *kernels, size_t count, const char *note) {
     struct aorta_trace_builder *builder;
     struct aorta_trace *trace;

@@ -341,7 +341,8 @@ static void original_is_not_trusted(void **state) {
     workspace_remove(&out);
 }
 
-/* Every `every`th iteration has ranges and takes 5% longer than the others' 10 ms; both vary by a step's number. */
+/* Every `every`th iteration has ranges and takes 10.5 ms, 5% longer than an iteration without ranges. Both times vary
+ * with the step's number. */
 static void write_recorded_every(const struct workspace *workspace, int every) {
     struct aorta_text lines = {0};
     for (int i = 0; i < 24; i++) {
@@ -359,7 +360,7 @@ static void write_recorded_every(const struct workspace *workspace, int every) {
     aorta_text_free(&lines);
 }
 
-/* What recording costs is known where some steps were left out, and where it is not nothing is said. */
+/* The cost of recording is known only if some steps were not recorded. Otherwise the report does not mention it. */
 static void cost_of_recording(void **state) {
     (void)state;
     for (int every = 1; every <= 3; every++) {
@@ -449,7 +450,7 @@ static void runs_without_ranges(void **state) {
     }
 }
 
-/* Each file that is said to be written exists, and is named once; returns their number. */
+/* Checks that each file listed as written exists and is listed once. Returns the number of files. */
 static int check_files(const char *text) {
     int count = 0;
     const char *line = strstr(text, "Written:\n");

@@ -134,7 +134,8 @@ static void empty_before(void **state) {
     assert_int_equal(lead_of_third(true), 0);
 }
 
-/* Of a long run the ranges of some iterations are read, and these as if all had been. */
+/* The ranges of only some iterations of a long run are read. These iterations have the same figures as if all had been
+ * read. */
 static void some_are_read(void **state) {
     (void)state;
     enum { STEPS = 11, EVERY = 4 };

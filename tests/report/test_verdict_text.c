@@ -378,7 +378,7 @@ static void recordings_that_do_not_say(void **state) {
                     "alone 40%");
 }
 
-/* What is missing may outweigh every cause that is found. */
+/* The missing kernels may outweigh every cause that is found. */
 static void a_recording_without_most_of_its_kernels_names_no_cause(void **state) {
     (void)state;
     begin(50);

@@ -215,7 +215,7 @@ def span_of(bench, name, command, limit_s):
 
 
 def signals_at_a_moment(bench, job, span_s, most_s):
-    """One signal, or two; after two the job ends at once (`most_s`), whatever it was doing. What was sent."""
+    """One signal, or two; after two the job ends at once (`most_s`), whatever it was doing. Returns the first signal."""
     time.sleep(max(0.0, bench.random.uniform(0, 1.05 * span_s) - job.elapsed()))
     number = bench.random.choice([signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
     twice = number != signal.SIGKILL and bench.random.random() < 0.5

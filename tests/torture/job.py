@@ -60,7 +60,7 @@ class Job:
         self.process.wait()
 
     def processes(self):
-        """All that carry this job's mark, whoever their parent is."""
+        """All processes with this job's mark, whatever their parent is."""
         found = []
         for entry in os.listdir("/proc"):
             if entry.isdigit() and f"{MARK}={self.mark}".encode() in read(f"/proc/{entry}/environ").split(b"\0"):

@@ -9,8 +9,8 @@ metrics are whole and none that was reported is missing, no process, file or sha
 raw. Attempts take turns; `--every` takes the Nth call, N = 1, 2, …, instead of calls by chance (with --hours the default),
 until a run has no Nth call. `--workers N` is N of these at once, each with a seed and, as root, processes and shared memory of
 its own, and one table.
-What is wrong is printed with the command that repeats it, and its folder stays. Exit status 1 then. `--output DIR` receives
-table.md, log (what was wrong) and wrong.tar.gz (those folders).
+Each failure is printed with the command that repeats it, and its folder stays. The exit status is then 1. `--output DIR`
+receives table.md, log (the failures) and wrong.tar.gz (their folders).
 """
 import argparse
 import collections
@@ -29,7 +29,7 @@ import inputs
 from job import Wrong
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Of a bundle (tools/bundle) or of the build.
+# The program of a bundle (tools/bundle), else of the build.
 AORTA = next(filter(os.path.exists, [os.path.join(HERE, "aorta")]), os.path.join(HERE, "..", "..", "build", "release", "aorta"))
 ALL = faults.FAULTS + inputs.FAULTS
 TITLES = {

@@ -52,7 +52,7 @@ def get(data, number, otherwise=0):
 
 
 def cut_line(line, until, names, stats):
-    """Without late events, b"" where none is left; notes the numbers that the others use."""
+    """The line without late events, b"" if no event is left. Notes the numbers that the remaining events use."""
     start, out, remaining = get(line, 3), b"", False
     for number, value, raw in fields(line):
         if number == 4:

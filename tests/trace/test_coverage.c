@@ -108,7 +108,7 @@ static void a_program_of_the_host_is_whole(void **state) {
     end(&opened);
 }
 
-/* What is captured runs nothing, and a driver's launch within the runtime's is the same launch. */
+/* Captured launches run nothing. A launch of the driver within a launch of the runtime is the same launch. */
 static void captured_and_nested_launches_need_no_kernel(void **state) {
     (void)state;
     struct sample_kineto sample;

@@ -168,7 +168,7 @@ static void inference(void **state) {
          "[\"c10::BFloat16\", \"c10::BFloat16\", \"c10::BFloat16\", \"int\", \"int\", \"int\"]",
          "[\"\",\"\",\"\",\"\",\"\",\"\",\"4\",\"4\",\"0.\",\"0.35\",\"0.\",\"False\",\"True\"]", AORTA_WORK_ATTENTION,
          AORTA_IN_BF16, 2.0 * 2 * 3 * 10 * 16, 2.0 * (2 * 8 * 3 * 8 + 2 * 4 * 16)},
-        /* Of sequences that differ nothing is known: 7 queries of two sequences of 4 at most. */
+        /* The sequences have unequal, unknown lengths: 7 queries of two sequences of 4 at most. */
         {"flash_attn::_flash_attn_varlen_forward", "[[7, 3, 8], [7, 1, 8], [7, 1, 8], [3], [3], [], [], [], [], []]",
          "[\"c10::BFloat16\", \"c10::BFloat16\", \"c10::BFloat16\", \"int\", \"int\"]",
          "[\"\",\"\",\"\",\"\",\"\",\"4\",\"4\",\"0.\",\"0.35\",\"True\"]", AORTA_WORK_ATTENTION,

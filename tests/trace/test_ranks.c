@@ -328,7 +328,7 @@ static struct aorta_trace *cycle(const char *path, int64_t first_step, const cha
     return trace;
 }
 
-/* What is left of the first and the second. */
+/* Takes the last cycle of two files: there are `cycles` cycles, and `left` files remain. */
 static void check_left(const char *path, int64_t step, const char *device, size_t cycles, size_t left) {
     struct aorta_trace_list list = {0};
     check_ok(aorta_trace_list_add(&list, cycle("run/rank0/trace_step6.json", 6, "H100")));

@@ -276,7 +276,7 @@ static void work_before_the_first_step(void **state) {
     end(&read);
 }
 
-/* Beside a rank that has steps, one that ran before all of its own is left out, and that is said. */
+/* One rank has steps. The other rank ran before all of its own steps: it is left out, with a note. */
 static void a_rank_outside_of_all_steps(void **state) {
     (void)state;
     struct read read = {0};

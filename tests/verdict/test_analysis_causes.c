@@ -710,7 +710,7 @@ static void launches_of_an_optimizer_are_certain_without_sizes(void **state) {
     end(&made);
 }
 
-/* Of other recorders nobody knows what they cost: late launches are no verdict. */
+/* The cost of other recorders is not known. Late launches are then no verdict. */
 static void what_recording_cost_may_not_be_known(void **state) {
     (void)state;
     struct made made;
@@ -853,7 +853,7 @@ static void a_pause_comes_first_with_its_rank_and_gain(void **state) {
     const struct aorta_finding *first = &verdict->findings[0];
     assert_int_equal(first->cause, AORTA_CAUSE_HOST_PAUSE);
     assert_int_equal(first->rank, 1);
-    /* Of the 20 ms the kernels of 5.05 hide what the host is ahead by. */
+    /* The kernels (5.05 ms) hide the part of the 20 ms by which the host is ahead. */
     assert_true(first->gain_ms > 15 && first->gain_ms < 16);
     const struct aorta_fact *pause = said_fact(first, AORTA_FACT_PAUSE);
     said_near(pause->value, 20, 0.1);

@@ -42,8 +42,8 @@ static void print(struct run *run, struct aorta_text *text) {
 
 /* ---- calls that wait ---- */
 
-/* A loss is read twice a step, on one line; a watchdog waits too, but launches nothing; the last wait lies behind the
- * steps. */
+/* A loss is read twice per step, on one line. A watchdog waits, too, but launches nothing. The last wait comes after
+ * the steps. */
 static void waits_are_named_by_what_made_them(void **state) {
     (void)state;
     struct sample_kineto sample;

@@ -81,7 +81,7 @@ static aorta_status print(const struct aorta_trace_list *list, struct aorta_text
     return aorta_text_check(words);
 }
 
-/* What is made of recordings. */
+/* Makes the output of recordings. */
 typedef aorta_status made(const struct aorta_trace_list *list, struct aorta_text *words);
 
 /* Returns how many allocations there are. Where a failure changes nothing (a thread that cannot begin) the words are

@@ -419,8 +419,8 @@ static void casts_are_launches(void **state) {
     end(&found);
 }
 
-/* scaled_dot_product_attention in fp32, written out by itself: with a mask for all heads alike there is a fused kernel
- * in 16 bits; a bias for each head is written out in any type, and computes in fp32. */
+/* PyTorch's fallback of scaled_dot_product_attention in fp32. With one mask for all heads 16 bits have a fused kernel.
+ * With one bias per head no type has one, and the fallback computes in fp32. */
 #define FALLBACK(bias)                                                                                                 \
     {                                                                                                                  \
         FRAME("aten::scaled_dot_product_attention", NULL, 0),                                                          \
@@ -462,8 +462,8 @@ static void biased_attention_stays(void **state) {
     end(&same);
 }
 
-/* Attention that a program writes out in TF32: 16 bits by themselves gain little, as the scores are widened for the
- * softmax and narrowed behind it, unless a bias widened them; with attention in one kernel they gain nearly all. */
+/* Unfused attention of a program, in TF32. 16 bits alone gain little, since the scores are widened before the softmax
+ * and narrowed after it, unless a bias has widened them. With fused attention 16 bits gain nearly all. */
 static void softmax_stays_wide(void **state) {
     (void)state;
 #define BY_HAND(bias)                                                                                                  \
@@ -555,8 +555,8 @@ static void interpolation_gains_in_nhwc(void **state) {
     end(&b);
 }
 
-/* Volumes in 16 bits: convolutions take half, but for those of three colours, and batch norms, whose kernels are
- * others, take longer: 802816 elements of each channel 0.98 ns. A remedy that only costs is none. */
+/* Volumes in 16 bits. Convolutions take half the time, except on three colours. Batch norms use other kernels and take
+ * longer: 0.98 ns for each of the 802816 elements of a channel. A remedy that only costs time is not applied. */
 static void volumes_in_half(void **state) {
     (void)state;
 #define VOLUMES(channels)                                                                                              \
@@ -682,7 +682,7 @@ static void streams_may_have_any_number(void **state) {
     }
 }
 
-/* Two programs on two ranks: what is said of each is the same whatever the ranks' numbers, also in the other order. */
+/* Two programs on two ranks. The results of each are the same for all rank numbers, also in the other order. */
 static void ranks_may_have_any_number(void **state) {
     (void)state;
     static const int numbers[][2] = {{0, 1}, {7, 3}};
@@ -917,7 +917,8 @@ static void amd_has_names_of_its_own(void **state) {
     device = H100;
 }
 
-/* Of the first the inputs lack the experts' weights: it may be bound already. Of the second all is known. */
+/* The inputs of the first operation lack the experts' weights: it may already run at its bound. The second one's inputs
+ * are complete. */
 static void what_is_not_known_takes_as_long(void **state) {
     (void)state;
     static const struct op program[] = {

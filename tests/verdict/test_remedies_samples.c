@@ -85,8 +85,8 @@ static void check_shares(const struct sample *sample, const struct aorta_rooflin
     assert_int_equal(roofline->row_count, AORTA_ROOFLINE_ROWS);
 }
 
-/* Of remedies: none saves less than nothing or more than it touches, the column adds up to what the kernels take less,
- * and there are some. */
+/* No remedy saves less than nothing, or more than the time that it touches. The savings add up to what all remedies
+ * save together. */
 static void check_remedies(const struct aorta_trace_analysis *analysis) {
     const struct aorta_trace *trace = analysis->ranks[0].trace;
     struct aorta_work_scale *scales = calloc(trace->work_count + 1, sizeof *scales);

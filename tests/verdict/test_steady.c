@@ -78,7 +78,7 @@ static void compilation_is_no_pause_of_the_host(void **state) {
     end(&run);
 }
 
-/* What comes again is the program's own: an evaluation each fourth step, of which the first step is one. */
+/* A delay that recurs is no warm-up: every fourth step has an evaluation, from the first step on. */
 static void what_recurs_is_no_warmup(void **state) {
     (void)state;
     static const double late_ms[STEPS] = {100, 0, 0, 0, 100, 0, 0, 0, 100};
@@ -115,8 +115,8 @@ static void chosen_steps_are_no_warmup(void **state) {
     end(&run);
 }
 
-/* The first step warms up, its kernel takes four times as long: tables of a step have what steps take, others say that
- * they are of the whole recording.
+/* The kernel of the first step takes four times as long. Tables per step leave out this warm-up. All other tables say
+ * that they cover the whole recording.
  *
  *   |        gemm 400        |gemm 100|gemm 100| …
  */
@@ -299,7 +299,7 @@ static void who_captures_graphs_is_not_asked_to(void **state) {
     }
 }
 
-/* Every second piece of work is a copy within the GPU, with nothing beside it:
+/* Every second piece of work is an exposed copy within the GPU:
  *
  *   |gemm copy gemm copy gemm copy|...
  */

@@ -369,7 +369,7 @@ static void where_idle(void **state) {
     end(run, &verdict);
 }
 
-/* A collective on the compute stream: launched compute of another layer stands behind it. */
+/* A collective on the compute stream delays launched compute of another layer. */
 static void serialized(void **state) {
     (void)state;
     struct run *run = new_run();
@@ -389,7 +389,8 @@ static void serialized(void **state) {
     end(run, &verdict);
 }
 
-/* What is said of the largest part of a cost is a part of that cost: not what compute stood behind, or was slow. */
+/* The fact on the largest part of a cost is a part of that cost. It contains no time of queued compute or slow
+ * transfers. */
 static void part_of_exposed(void **state) {
     (void)state;
     struct run *run = new_run();
@@ -454,7 +455,7 @@ static void slow_collective(void **state) {
     end(run, &verdict);
 }
 
-/* Half of the GEMMs take 1 ms alone, the others 1.25 ms with a collective beside them. */
+/* Half of the GEMMs run alone and take 1 ms. The other half takes 1.25 ms while a collective runs. */
 static void contention(void **state) {
     (void)state;
     struct run *run = new_run();
