@@ -163,11 +163,11 @@ void aorta_trace_add_host_work(struct aorta_trace_builder *builder);
 /* builder_host.c; after the calls are sorted. */
 void aorta_trace_link_waits(struct aorta_trace_builder *builder);
 
-/* builder_operations.c: what names and sizes say about a collective: kind, bytes. */
-/* Sizes and type of a collective that the file does not describe, from the largest input of the operation that launched
- * it. False: not recorded. */
+/* builder_operations.c: sizes and type of a collective that the file does not describe, from the largest input of the
+ * operation that launched it. False: not recorded. */
 bool aorta_trace_collective_of_operation(struct aorta_trace_builder *builder, uint32_t operation,
                                          struct aorta_trace_collective *facts);
+/* builder_operations.c: kind and bytes of a collective, as far as its name and sizes show them. */
 void aorta_trace_collective_complete(const struct aorta_trace *trace, struct aorta_trace_collective *collective);
 
 #endif
