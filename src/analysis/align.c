@@ -278,7 +278,7 @@ struct work {
     const struct align_op *ops; /* in order of out->parts */
     size_t part_count;
     int64_t *values; /* as many as there are parts, to take medians of */
-    int64_t *left;   /* of each part: how far its end is from the others' */
+    int64_t *left;   /* per part: distance of its end from the median end of the collective; -1: none */
     size_t *by_rank; /* indices of the parts, rank after rank; those of rank r from begins[r] on */
     size_t *begins;
     struct aorta_arena memory;
@@ -391,7 +391,7 @@ static int64_t percentile_95(const int64_t *sorted, size_t count) {
     return llround(aorta_percentile_int64(sorted, count, 95));
 }
 
-/* Of pairs nothing is left over where there is more than pairs. */
+/* Pairs (a send and its receive) get a residual only where ranks share nothing but pairs. */
 static void find_residuals(struct work *w) {
     int64_t *left = w->left;
     const bool pairs = has_only_pairs(w->out);

@@ -1,13 +1,13 @@
-/* Ranks on one clock, and who was late.
+/* Aligns the clocks of the ranks, and finds which rank was late.
  *
- * A collective ends on all its ranks at nearly the same moment, whenever they began it. So the ends of the collectives
- * that ranks share show how their clocks differ (clocks.h). What is left over is the residual. Broadcasts end at
- * different times on different ranks and are left out. Sends and receives, which end at nearly the same time, show it
- * where ranks share nothing else.
+ * A collective ends on all its ranks at nearly the same moment, whenever they began it. So the ends of shared
+ * collectives show how the clocks differ (rank_clocks.h). The difference that remains after the alignment is the
+ * residual. Broadcasts are not used, because they end at different times on different ranks. Sends and receives end at
+ * nearly the same time; they are used where ranks share nothing else.
  *
- * Process group and sequence number identify a collective where the traces have them. Else its order within the
- * process group does: kinds and sizes must agree, and where a trace begins or ends earlier than another, the lag is the
- * one that leaves the smallest residual. */
+ * Process group and sequence number identify a collective where the traces have them. Otherwise its order within the
+ * process group does, and kinds and sizes must agree. Where one trace begins or ends earlier than another, the offset
+ * with the smallest residual is used. */
 #ifndef AORTA_ANALYSIS_ALIGN_H
 #define AORTA_ANALYSIS_ALIGN_H
 
@@ -17,7 +17,7 @@
 struct aorta_align_rank {
     int rank;
     const struct aorta_trace *trace;
-    int32_t device; /* the file's number; work of others is left out */
+    int32_t device; /* the file's number; work of other devices is ignored */
 };
 
 /* A rank's part in a shared collective. Its kernels may be several; times are from the first start to the last end. */
@@ -47,8 +47,8 @@ struct aorta_align_clock {
     int64_t residual_ns; /* median over its shared collectives of |end − the ranks' median end|; -1: none are shared */
     int64_t p95_ns;      /* 95th percentile of the same */
     size_t shared;       /* collectives it rests on */
-    bool linked;         /* by collectives, directly or through others, with the first rank; else `shift_ns` is what the
-                          * files say about the time of day (0 where they do not) */
+    bool linked;         /* collectives link it with the first rank, directly or through further ranks; else `shift_ns`
+                          * comes from the time of day in the files (0 where they have none) */
     size_t late;         /* shared collectives that it came to last */
     int64_t late_ns;     /* and how long the first rank had waited then, in all */
     size_t late_by_device;
@@ -67,21 +67,21 @@ struct aorta_alignment {
     int64_t mismatch_ns;
 };
 
-/* What is known of the ranks' clocks. */
+/* How the ranks' clocks relate. */
 enum aorta_align_clocks {
-    AORTA_CLOCKS_OF_TRACES, /* each has its own: collectives show the shift */
-    AORTA_CLOCKS_ONE,       /* they are one: there is no shift */
-    AORTA_CLOCKS_OF_STEPS,  /* each step has its own: ranks share nothing, and no time on one is known on another */
+    AORTA_CLOCKS_OF_TRACES, /* each rank has its own clock: collectives show the shift */
+    AORTA_CLOCKS_ONE,       /* all ranks share one clock: there is no shift */
+    AORTA_CLOCKS_OF_STEPS,  /* each step has its own clock: ranks share nothing, and times are not comparable */
 };
 
 /* Ranks that share nothing are no failure. */
 void aorta_align(const struct aorta_align_rank *ranks, size_t count, enum aorta_align_clocks clocks,
                  struct aorta_arena *memory, struct aorta_alignment *alignment);
 
-/* The rank that others waited longest for, of those late by more than the residual; -1: none. */
+/* The rank that caused most waiting, among ranks that were late by more than the residual; -1: none. */
 int aorta_alignment_straggler(const struct aorta_alignment *alignment);
 
-/* A trace's clock − another's, by the time of day they began at; 0 where not both know it. */
+/* The clock of `trace` − that of `reference`, from the times of day when they began; 0 unless both know theirs. */
 int64_t aorta_align_wall_shift(const struct aorta_trace *trace, const struct aorta_trace *reference);
 
 #endif

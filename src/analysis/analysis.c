@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes a nanosecond in each direction that a GPU's links to the others of its host have together, by its name: NVLink
- * (NVIDIA's data sheets; PCIe cards of the same name have none), Infinity Fabric (AMD's data sheets of MI300X, MI325X,
- * MI350X and MI355X: seven links). */
+/* Peak bandwidth of a GPU's links to the other GPUs of its host, by GPU name, in bytes per ns and direction. NVLink:
+ * NVIDIA's data sheets (PCIe cards of the same name have no NVLink). Infinity Fabric, seven links: AMD's data sheets of
+ * MI300X, MI325X, MI350X and MI355X. */
 static const struct {
     const char *name;
     double gbps;
@@ -33,7 +33,7 @@ double aorta_trace_link_of(const struct aorta_trace_analysis *analysis, const st
 enum { LONGEST_GAPS = 10 };
 static const char no_memory[] = "the analysis";
 
-/* What is needed while an analysis is made, for each rank. */
+/* Temporary data of one analysis; arrays have one entry per rank. */
 struct work {
     struct aorta_trace_busy *busy;
     struct aorta_host_waits *waits;
@@ -150,8 +150,8 @@ static bool has_step(const struct aorta_trace_rank *rank) {
     return false;
 }
 
-/* A rank that has none of the chosen steps; and one that marks steps, ran in none, and stands beside others that did:
- * it would be compared with their steps. */
+/* Drops ranks that have none of the chosen steps. Also drops ranks that ran only outside the steps that they mark,
+ * while other ranks ran within theirs: such a rank would be compared with the steps of the other ranks. */
 static void drop_empty_ranks(struct aorta_trace_analysis *analysis) {
     size_t remaining = 0;
     bool stepped = false;

@@ -33,9 +33,9 @@ struct aorta_trace_kernel_row {
     struct aorta_trace_times times;
     double share;      /* of the summed time of all device work of the rank */
     int64_t bytes;     /* copies and fills: sum; -1: the file does not say */
-    size_t step_count; /* of those that begin in the steps that count, what of their time lies in these, */
+    size_t step_count; /* runs that begin in counted steps, and their time within these steps */
     int64_t step_ns;
-    double step_p50_ns, step_p95_ns; /* … and how long each takes; NaN: there are none */
+    double step_p50_ns, step_p95_ns; /* how long each of these runs takes; NaN: there are none */
     size_t launched;                 /* kernels with a launch of their own (no graph's) in the file, */
     size_t shorter;                  /* of these, those that take less time than their launch, */
     int64_t launch_ns;               /* and what all these launches took */
@@ -100,14 +100,14 @@ struct aorta_trace_sync_row {
 const char *aorta_trace_sync_name(const struct aorta_trace *trace, const struct aorta_trace_sync_row *row, char *name,
                                   size_t size);
 
-/* A kernel that takes a rank longer than it takes the others, or that only this rank runs. A step's. */
+/* A kernel that takes one rank longer than the other ranks, or that only this rank runs. Figures are per step. */
 struct aorta_trace_difference {
     const char *name; /* of the rank's trace */
     uint32_t rank;    /* place in ranks[] */
     double count, ns;
-    double others_count, others_ns; /* the median of the other ranks, */
-    double excess_ns;               /* and what the rank takes beyond; where runs had no collective beside them these
-                                     * two are of such runs */
+    double others_count, others_ns; /* median of the other ranks, */
+    double excess_ns;               /* and the rank's time above others_ns; both times use only runs without a
+                                     * concurrent collective where there are any */
 };
 
 /* A stretch in which nothing ran. */
@@ -181,11 +181,11 @@ struct aorta_shared_collective {
     uint32_t group;     /* NONE: not known */
     int64_t step;       /* number; INT64_MIN: in none */
     bool complete;      /* all ranks of its group recorded it */
-    bool chosen;        /* lies in what was analysed */
+    bool chosen;        /* within the analysed part of the recording */
     int64_t exposed_ns; /* blamed on it, summed over ranks */
 };
 
-/* How a rank comes to the collectives that it shares with others. */
+/* When a rank arrives at the collectives that it shares with other ranks. */
 struct aorta_trace_arrivals {
     uint32_t rank;                               /* place in ranks[] */
     size_t collectives, first, last;             /* shared ones, and how often it was there first and last */
@@ -217,8 +217,7 @@ struct aorta_trace_analysis {
     size_t group_count, group_capacity;
     struct aorta_alignment alignment;                   /* of the ranks, by their place */
     struct aorta_shared_collective *shared_collectives; /* one for each of alignment.shared[] */
-    struct aorta_trace_arrivals *arrivals; /* of each rank, the one that others waited longest for first; none where no
-                                            * collective is shared */
+    struct aorta_trace_arrivals *arrivals; /* of each rank, the most waited for first; none: no collective is shared */
     size_t arrival_count;
     struct aorta_trace_uneven *uneven; /* by rank, then time */
     size_t uneven_count;
@@ -237,14 +236,14 @@ struct aorta_trace_analysis {
     const struct aorta_trace *thin; /* the first of which too much is missing for a verdict (trace.h), or of several
                                      * processes; NULL: none */
     size_t mixed;                   /* processes of `thin` whose events are in one file; 0: it has those of one */
-    size_t ranks_outside; /* left out: they ran in none of the steps that they mark, and others did in theirs */
+    size_t ranks_outside;           /* left out: they ran only outside the steps that they mark, unlike other ranks */
     struct aorta_arena memory;
 };
 
 struct aorta_trace_analysis_options {
     const int64_t *steps; /* only these (ProfilerStep#N); NULL: see all_steps */
     size_t step_count;
-    bool all_steps;        /* only what lies in steps; false: everything */
+    bool all_steps;        /* only work within steps; false: everything */
     size_t gaps;           /* how many gaps to keep; 0: 10 */
     bool warmup_given;     /* of steps that were measured `warmup` are left out at each rank's start; false: */
     size_t warmup;         /* as many as aorta_analysis_warmup says of the first rank */
@@ -273,16 +272,17 @@ void aorta_trace_ranges_free(struct aorta_trace_analysis *analysis);
 /* A window of a rank, by their places, as the engine takes it (steps.h). */
 struct aorta_iteration aorta_iteration_of(const struct aorta_trace_analysis *analysis, size_t rank, size_t window);
 
-/* Of the neighbouring steps that count, the share that do different work: other kernels, or products of other grids
- * (sequences of other lengths, say). NaN: there are no two steps, or no memory. */
+/* Share of neighbouring counted steps that do different work: different kernels, or products with different grids (for
+ * example because sequence lengths differ). NaN: fewer than two steps, or no memory. */
 double aorta_trace_steps_unlike(const struct aorta_trace_analysis *analysis);
 
-/* Whether what lies in the step of this number (INT64_MIN: in none) counts for means and the verdict: steps do that are
- * no warm-up, and the whole recording where no steps are known. */
+/* Whether work in the step of this number (INT64_MIN: in no step) counts for means and the verdict. Every step counts
+ * that is no warm-up. Where no steps are known, the whole recording counts. */
 bool aorta_trace_step_counts(const struct aorta_trace_analysis *analysis, int64_t number);
-/* The same of a window, in which something ran. */
-/* Whether anything was analysed that lies in no step that counts, so that what is of all of it is not of a step. */
+/* Whether work outside counted steps was analysed. Totals of the whole recording then differ from totals of the
+ * steps. */
 bool aorta_trace_beyond_steps(const struct aorta_trace_analysis *analysis);
+/* Whether the window's step counts, and something ran in the window. */
 bool aorta_trace_window_counts(const struct aorta_trace_analysis *analysis, const struct aorta_trace_window *window);
 
 /* ---- what the link between the GPUs of a host can carry ---- */
@@ -292,7 +292,7 @@ enum { AORTA_LINK_RANKS = 8 }; /* so many ranks are within one host */
 /* GB/s of 10^9 bytes in each direction, by the name of the trace's device; 0: not known. */
 double aorta_link_gbps(const struct aorta_trace *trace, int32_t device);
 
-/* The same for a collective of the rank; 0 where its group is larger than a host, too. */
+/* The peak for this collective of the rank; 0 also where the collective's group is larger than a host. */
 double aorta_trace_link_of(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                            const struct aorta_trace_collective_row *row);
 

@@ -11,7 +11,7 @@
 
 /* ---- process groups of all ranks ---- */
 
-/* Of name and ranks, in order of arrival; AORTA_TRACE_NONE when memory is exhausted. */
+/* Numbers a group, identified by name and ranks, in order of arrival. AORTA_TRACE_NONE: memory is exhausted. */
 static uint32_t number_group(struct aorta_trace_texts *known, const char *name, const struct aorta_trace_group *group) {
     const size_t length = strlen(name) + 1, bytes = group->rank_count * sizeof *group->ranks;
     char *key = aorta_arena_alloc(&known->arena, length + bytes);
@@ -372,8 +372,7 @@ const char *aorta_trace_kind_name(const struct aorta_trace_analysis *analysis, e
     return aorta_collective_words(kind, analysis->sends);
 }
 
-/* How each rank comes to the collectives that it shares with others, and what all-to-alls with unequal parts move
- * between which ranks. */
+/* When each rank arrives at shared collectives, and which bytes unequal all-to-alls move between which ranks. */
 
 /* ---- arrivals ---- */
 

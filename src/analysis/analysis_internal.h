@@ -21,7 +21,7 @@ AORTA_MUST_USE aorta_status aorta_trace_ranks_make(const struct aorta_trace_list
                                                    struct aorta_trace_analysis *analysis);
 /* Cuts each rank's time at its steps (bounds only), and drops windows and work that were not asked for. */
 void aorta_trace_windows_cut(struct aorta_trace_rank *rank, const struct aorta_trace_analysis_options *options);
-/* The same of a rank whose steps were measured, without the warm-up. */
+/* Cuts the time of a rank whose steps were measured, and drops the warm-up. */
 void aorta_trace_windows_measured(struct aorta_trace_rank *rank, const struct aorta_trace_analysis_options *options,
                                   size_t warmup);
 /* Before the windows are made: how many steps are warm-up. */
@@ -51,9 +51,9 @@ void aorta_trace_figures_make(struct aorta_trace_rank *rank, struct aorta_trace_
 void aorta_trace_lanes_make(struct aorta_trace_rank *rank);
 void aorta_trace_kernels_make(struct aorta_trace_rank *rank);
 void aorta_trace_gemms_make(struct aorta_trace_rank *rank, const struct aorta_intervals *comm);
-/* Of the steps that count. */
+/* Covers the steps that count. */
 void aorta_trace_syncs_make(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank);
-/* After the warm-up is known: of the rows of kernels what lies in the steps that count; sorts them by it. */
+/* Call after the warm-up is known. Gives each kernel's row its time within counted steps, and sorts the rows by it. */
 void aorta_trace_kernels_in_steps(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank);
 /* Sorts *durations, which are scratch. */
 struct aorta_trace_times aorta_trace_times_of(int64_t *durations, size_t count);
@@ -82,10 +82,10 @@ struct aorta_trace_parts {
     size_t count;
     size_t *first; /* of each rank; one more than there are ranks */
 };
-/* Knows groups across ranks, aligns the ranks, and finds for each part the collective that others had part in. */
+/* Identifies groups across ranks, aligns the ranks, and finds each part's collective among those of the other ranks. */
 void aorta_trace_parts_make(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts,
                             struct aorta_arena *memory);
-/* Of one rank's parts that of a row of its work[]; NULL: it is no collective. */
+/* Finds the part of a row of work[] among one rank's parts. NULL: the row is no collective. */
 struct aorta_trace_part *aorta_trace_part_of(struct aorta_trace_part *parts, size_t count, uint32_t work);
 /* After the windows are made: how long each part waited for the last rank, and what each collective cost. */
 void aorta_trace_shared_finish(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts);
@@ -94,8 +94,8 @@ void aorta_trace_collectives_make(const struct aorta_trace_analysis *analysis, s
                                   const struct aorta_trace_part *parts, size_t part_count,
                                   const struct aorta_trace_busy *busy);
 
-/* Whether NCCL's kernels that sends, receives and all-to-alls are made of are the former: no operation says that it is
- * one of the latter. */
+/* NCCL uses the same kernels for sends, receives and all-to-alls. True: they are sends and receives, because no
+ * operation says that one is an all-to-all. */
 bool aorta_trace_are_sends(const struct aorta_trace_analysis *analysis);
 
 /* After the windows are made; `busy` is of each rank. */

@@ -118,7 +118,7 @@ static int64_t launch_of(const struct aorta_trace *trace, const struct aorta_tra
     return work->call == AORTA_TRACE_NONE ? INT64_MIN : trace->calls[work->call].start_ns;
 }
 
-/* Of the work that starts where the gap ends, what was launched first. `from`: no work before it starts so late. */
+/* The work that was launched first among the work that starts where the gap ends. `from`: first row with that start. */
 static size_t first_launched(const struct aorta_trace_rank *rank, size_t from) {
     size_t best = from;
     for (size_t i = from + 1; i < rank->work_count && rank->work[i].start_ns == rank->work[from].start_ns; i++)

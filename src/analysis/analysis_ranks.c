@@ -168,11 +168,11 @@ aorta_status aorta_trace_ranks_make(const struct aorta_trace_list *list, struct 
     return NULL;
 }
 
-/* Kernels that one rank runs and the others do not, or that take it longer.
+/* Kernels that only one rank runs, or that take one rank longer than the other ranks.
  *
- * A kernel is slower beside a collective, and ranks differ in what runs beside what; so a rank's runs are measured with
- * no collective beside them where there are any. A difference below a hundredth of the rank's step is noise, and so is
- * one that fewer than three quarters of its steps show. */
+ * A collective slows down kernels that run at the same time, and ranks differ in which kernels do. So only runs without
+ * a concurrent collective are measured where a rank has any. A difference below 1% of the rank's step is noise. So is a
+ * difference that fewer than three quarters of its steps show. */
 
 static const double MATTERS = 0.01;
 
@@ -181,7 +181,7 @@ struct use {
     const char *name;
     uint32_t rank, text;
     double count, ns;               /* a step */
-    double alone, alone_ns, all_ns; /* runs with no collective beside them, their time, and that of all runs */
+    double alone, alone_ns, all_ns; /* runs without a concurrent collective, their time, and the time of all runs */
 };
 
 static int use_order(const void *left, const void *right) {

@@ -308,7 +308,7 @@ static int longest_first(const void *left, const void *right) {
     return order ? order : compare(a->range, b->range);
 }
 
-/* Of a trace's callers the one of this call, from *next on, which moves up with the calls. */
+/* Finds the call's row among the trace's callers, from *next on. Calls must ascend: *next moves up with them. */
 static struct aorta_trace_caller caller_of(const struct aorta_trace *trace, uint32_t call, size_t *next) {
     while (*next < trace->caller_count && trace->callers[*next].call < call) (*next)++;
     if (*next < trace->caller_count && trace->callers[*next].call == call) return trace->callers[*next];

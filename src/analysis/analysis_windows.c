@@ -11,8 +11,8 @@
 
 /* ---- whether steps do the same work ---- */
 
-/* Of two steps that do the same so many kernels are equal: a kernel at the border of a step falls to one or the other.
- */
+/* Share of kernels that two steps of the same work have in common: a kernel at a step's border may be in either
+ * step. */
 static const double EQUAL_SHARE = 0.95;
 
 /* The window's kernels as numbers, ascending: equal ones have the same name and, of products, the same grid. */
@@ -77,7 +77,7 @@ static const double SLOWER = 1.5; /* times the median of the steps' second half;
 static const double ALIKE = 1.5;  /* and what takes so much less at most comes again where a tenth of that half does */
 static const double RECURS = 0.1;
 
-/* From the end of the work before to the step's last end. Of steps that count. */
+/* Times of counted steps, each from the end of the previous work to the step's last end. */
 static size_t step_times(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                          double *step_ns, int64_t *numbers) {
     size_t count = 0;
@@ -251,12 +251,12 @@ void aorta_trace_clocks_check(struct aorta_trace_analysis *analysis) {
     aorta_arena_end(&scratch, &analysis->memory);
 }
 
-/* Where a rank's time is cut. On the device a step reaches from the first start of what was launched within its range
- * on the host to the first start of the next step's; the last one to the end of what was launched in it, as does each
- * one where steps are iterations measured one by one: what lies between those is left out. What runs across a cut
- * counts on each side with the part that lies there, so that windows add up to the whole. */
+/* Where a rank's time is cut. On the device a step reaches from the first start of work launched within its host range
+ * to the first start of the next step's work. The last step reaches to the end of its work. Iterations that were
+ * measured one by one also reach to the end of their work; time between them is left out. Work that runs across a cut
+ * counts on each side with its part there, so that windows add up to the whole. */
 
-/* What was launched within a step. */
+/* Extent of the work launched within a step. */
 struct reach {
     int64_t first_start_ns, last_end_ns;
 };
@@ -352,7 +352,7 @@ static bool chosen(const struct aorta_trace_window *window, const struct aorta_t
     return false;
 }
 
-/* The part of the work that lies in a window; false: none. */
+/* The part of the work within a window; false: there is none. */
 static bool clip(const struct aorta_trace_work *work, const struct aorta_trace_window *window,
                  struct aorta_trace_work *part) {
     if (work->start_ns >= window->end_ns) return false;
@@ -366,7 +366,7 @@ static bool clip(const struct aorta_trace_work *work, const struct aorta_trace_w
     return true;
 }
 
-/* A part of the rank's work that lies in a window. */
+/* A part of the rank's work within a window. */
 struct piece {
     struct aorta_trace_work work;
     uint32_t source;

@@ -28,7 +28,7 @@ enum aorta_by {
 const char *aorta_by_name(enum aorta_by by); /* "op", "shape", "module", "function", "annotation", … */
 
 struct aorta_breakdown_row {
-    const char *name;     /* lives as long as the trace; NULL: what the others leave */
+    const char *name;     /* lives as long as the trace; NULL: the row of all remaining work */
     uint32_t inputs;      /* by shape: row of the trace's inputs[]; NONE: not recorded */
     size_t runs;          /* operations, functions or ranges of this name with work within; 0 for the rest */
     size_t pieces;        /* kernels, copies and fills that it launched itself, */
@@ -57,7 +57,7 @@ struct aorta_breakdown_of {
     const char *within; /* launched within what has this pattern */
 };
 
-/* Of the rank's chosen steps. `by`: below AORTA_BY_BREAKDOWN_COUNT. AORTA_USAGE: no pattern. */
+/* Covers the rank's chosen steps. `by`: below AORTA_BY_BREAKDOWN_COUNT. AORTA_USAGE: no pattern. */
 AORTA_MUST_USE aorta_status aorta_breakdown_make(const struct aorta_trace_rank *rank, enum aorta_by by,
                                                  struct aorta_breakdown_of of, struct aorta_arena *arena,
                                                  struct aorta_breakdown *breakdown);
@@ -67,7 +67,7 @@ AORTA_MUST_USE aorta_status aorta_within_check(const char *regex);
 
 /* ---- what device work is called where the kernels' own names differ between libraries and vendors ---- */
 
-/* Of one trace; what a name says is found out once. */
+/* Names of one trace's work. Each text is classified only once. */
 struct aorta_work_names {
     const struct aorta_trace *trace;
     uint8_t *categories;     /* by text: of a kernel's name, + 1 */

@@ -1,12 +1,13 @@
-/* The modules and operations that launched work, as a tree of one recording or several: for the page's flame view, and
- * to pair what recordings did where the operations below differ: fused and unfused, one library's and another's.
+/* The modules and operations that launched work, as one tree for one or several recordings. The page's flame view shows
+ * it. It also pairs the work of recordings whose lower operations differ, for example fused and unfused, or those of
+ * two libraries.
  *
- * A piece of work has a path: the modules around its launch (of a gradient those of its forward pass) and the
- * operations, outermost first, by their common names (aorta_operation_alike; LlamaRMSNorm_3 is LlamaRMSNorm). Paths of
- * all recordings make one tree. A piece counts for the innermost node of its path that every recording has: for
- * itself where all have it, else for the lowest operation or module in common, with all that is below it in any of
- * them. What has no node in common is a row of its own, by the outermost of its path. TraceLens' TraceDiff aligns the
- * children of two trees one by one instead. */
+ * A piece of work has a path: the modules around its launch (for a gradient, the modules of its forward pass), then the
+ * operations, outermost first, by their common names (aorta_operation_alike; LlamaRMSNorm_3 is LlamaRMSNorm). The paths
+ * of all recordings make one tree. A piece counts for the innermost node of its path that every recording has. If that
+ * is not its own node, the lowest common operation or module sums everything below it in each recording. Work whose
+ * path has no common node gets a row named by the path's outermost node. TraceLens' TraceDiff instead aligns the
+ * children of two trees one by one. */
 #ifndef AORTA_ANALYSIS_CALL_TREES_H
 #define AORTA_ANALYSIS_CALL_TREES_H
 
@@ -41,7 +42,7 @@ void aorta_call_trees_free(struct aorta_call_trees *trees);
 
 /* The node that the work of this node counts for. */
 uint32_t aorta_call_trees_row(const struct aorta_call_trees *trees, uint32_t node);
-/* Of a row: "aten::linear", "LlamaRMSNorm (module)". */
+/* Name of a row: "aten::linear", "LlamaRMSNorm (module)". */
 const char *aorta_call_trees_name(const struct aorta_call_trees *trees, uint32_t row, char *name, size_t size);
 
 #endif

@@ -202,7 +202,7 @@ struct change {
     uint8_t use;
 };
 
-/* What is freed at a moment is so before what is allocated then. */
+/* At equal times, memory is freed before it is allocated. */
 static int by_time(const void *left, const void *right) {
     const struct change *a = left, *b = right;
     return a->at_ns != b->at_ns ? aorta_order_int64(a->at_ns, b->at_ns) : aorta_order_int64(a->bytes, b->bytes);

@@ -61,7 +61,7 @@ struct aorta_memory_part {
     int64_t bytes, use[AORTA_MEMORY_USE_COUNT];
 };
 
-/* Of the whole recording. */
+/* Covers the whole recording. */
 void aorta_memory_make(const struct aorta_trace_rank *rank, struct aorta_arena *arena, struct aorta_memory *memory);
 /* parts[i] is of [bounds[i], bounds[i + 1]). */
 void aorta_memory_over(const struct aorta_memory *memory, const int64_t *bounds, size_t count,

@@ -115,7 +115,7 @@ static uint8_t bits_of(const int *counts, int count) {
     return (uint8_t)bits;
 }
 
-/* An empty range is a start and an end at one time: it makes no cell, but bounds those beside it. */
+/* An empty range starts and ends at one time. It makes no cell of its own, but it separates its neighbours. */
 static size_t sorted_edges(const struct aorta_profile *profile, struct edge *edges) {
     size_t count = 0;
     for (size_t i = 0; i < profile->range_count; i++) {
@@ -210,8 +210,9 @@ static void merge_segments(const struct cells *cells, struct aorta_overlap *over
 
 /* ---- which collective is to blame for exposed communication ---- */
 
-/* The collectives that run at a time that only moves on, in the order of their ends. Of those that have begun a tree of
- * counts (Fenwick) knows how many end before another, so that thousands at a time take no more than a few. */
+/* Collectives that run at a time that only advances, in the order of their ends. A tree of counts (Fenwick) over those
+ * that have begun says how many end before another one. So thousands of concurrent collectives cost only a few steps
+ * each. */
 struct active {
     const struct aorta_profile *profile;
     struct mark *begins, *ends; /* [total], by time; equal ends: the first range last */
@@ -271,7 +272,7 @@ static size_t begun_until(const struct active *active, int64_t end_ns) {
     return count;
 }
 
-/* That of which `before` others that have begun end before. */
+/* The begun collective with exactly `before` earlier ends. */
 static const struct mark *begun_at(const struct active *active, size_t before) {
     size_t at = 0, step = 1;
     while (2 * step <= active->total) step *= 2;
@@ -283,8 +284,8 @@ static const struct mark *begun_at(const struct active *active, size_t before) {
     return &active->ends[at];
 }
 
-/* Of those that run, the last that ends within the wait; where none does, the first that ends. Of equal ones the first
- * range. */
+/* The running collective that ends last within the wait. If none ends within the wait, the one that ends first. Among
+ * equal ends, the first range. */
 static size_t collective_to_blame(const struct active *active, int64_t time_ns, int64_t wait_end_ns) {
     const size_t within = begun_until(active, wait_end_ns);
     const struct mark *last = within ? begun_at(active, within - 1) : NULL;

@@ -70,8 +70,9 @@ struct aorta_segment {
     unsigned roles; /* bit r: enum aorta_role r; 0: idle */
 };
 
-/* A stretch in which a collective ran with no compute beside it. Where several ran, the one that ended the wait: the
- * last to end before compute went on, else the first to end after. Stretches are disjoint and in order of time. */
+/* A stretch in which a collective ran without concurrent compute. Where several ran, `range` is the collective that
+ * ended the wait: the last to end before compute continued, else the first to end afterwards. Stretches are disjoint
+ * and sorted by time. */
 struct aorta_exposed {
     int64_t start_ns, end_ns;
     size_t range; /* index in the profile */
@@ -83,7 +84,7 @@ struct aorta_overlap {
     int64_t compute_ns; /* U(ranges that are neither collectives nor copies) */
     int64_t comm_ns, memcpy_ns, busy_ns, idle_ns;
     int64_t overlap_ns, exposed_comm_ns;
-    int64_t exposed_copy_ns;      /* copies with neither compute nor collectives beside them */
+    int64_t exposed_copy_ns;      /* copies without concurrent compute or collectives */
     int64_t dependency_ns;        /* no compute although the next compute was launched: it waited for another stream */
     double overlap_ratio;         /* NaN when comm_ns is 0 */
     double compute_overlap_ratio; /* NaN when compute_ns is 0 */

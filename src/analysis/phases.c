@@ -111,7 +111,7 @@ static int by_sequence(const void *left, const void *right) {
     return (a->row > b->row) - (a->row < b->row);
 }
 
-/* Of several with one number the first: the outermost. */
+/* If several operations have the same sequence number, the first one counts: it is the outermost. */
 struct aorta_forwards aorta_forwards_make(const struct aorta_trace *trace, struct aorta_arena *memory) {
     struct aorta_arena scratch = {0};
     struct numbered *all = aorta_arena_raw(&scratch, trace->operation_count * sizeof *all);

@@ -23,10 +23,11 @@ struct aorta_forwards {
     size_t count;
 };
 struct aorta_forwards aorta_forwards_make(const struct aorta_trace *trace, struct aorta_arena *memory);
-/* Of the gradient that the operation (a row of operations[]; NONE) is, or is within; NULL: it is none. */
+/* The forward operation of the gradient that `operation` (a row of operations[], or NONE) is or is within. NULL: it
+ * belongs to no gradient. */
 const struct aorta_trace_operation *aorta_forward_of(const struct aorta_forwards *forwards,
                                                      const struct aorta_trace *trace, uint32_t operation);
-/* Where and when the work was asked for: by its launch, of a gradient by the operation of the forward pass. False: not
+/* Where and when work was requested: at its launch, or for a gradient at its operation of the forward pass. False: not
  * recorded. */
 bool aorta_forward_place(const struct aorta_forwards *forwards, const struct aorta_trace *trace,
                          const struct aorta_trace_work *work, uint32_t *thread, int64_t *at_ns);

@@ -19,20 +19,21 @@ struct aorta_rank_end {
     int64_t end_ns;
 };
 
-/* Those of collective c are ends[first[c] .. first[c + 1]). Borrowed. */
+/* Collective c has the ends ends[first[c] .. first[c + 1]). Borrowed. */
 struct aorta_rank_ends {
     const struct aorta_rank_end *ends;
     const size_t *first; /* one more than there are collectives */
     size_t collectives, ranks;
 };
 
-/* shift_ns[r]: own clock − common clock, which is that of rank 0; before the call a first guess, which stays for ranks
- * that share nothing with others. root[r]: the first rank that r is linked with, directly or through others. */
+/* shift_ns[r]: clock of rank r − common clock, which is the clock of rank 0. On entry it holds a first guess, which
+ * stays for ranks that share no collective. root[r]: the first rank that r is linked with, directly or through further
+ * ranks. */
 void aorta_clock_shifts(const struct aorta_rank_ends *ends, struct aorta_arena *memory, int64_t *shift_ns,
                         uint32_t *root);
 
-/* Who was late to a collective: the last to start, if its device was busy for most of the time since the first start;
- * else its host came late. */
+/* Why a rank was late to a collective. The last rank to start is late by its device if that was busy for most of the
+ * time since the first start; otherwise its host was late. */
 static inline bool aorta_late_by_device(int64_t late_ns, int64_t busy_ns) {
     return busy_ns > late_ns - busy_ns;
 }

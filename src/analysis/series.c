@@ -88,7 +88,7 @@ static void add_bytes(struct making *making, const struct aorta_trace_work *work
 
 /* ---- queues ---- */
 
-/* The first work of each call: the others of a graph follow it. */
+/* Takes the first work of each call only: the remaining work of a graph launch follows it. */
 static void gather(struct making *making) {
     const struct aorta_trace *trace = making->rank->trace;
     const size_t limit = making->rank->work_count;

@@ -21,8 +21,8 @@ struct aorta_series_part {
     size_t started;                                            /* work that left the queue in it, */
     double delay_ns;                                           /* and how long it had waited: sum, */
     int64_t delay_most_ns;                                     /* and the longest */
-    double copied[AORTA_COPIED_COUNT];                         /* bytes; of a copy as much as lies in the part */
-    double sent;                                               /* the same of collectives (larger buffer of the rank) */
+    double copied[AORTA_COPIED_COUNT];                         /* bytes; copies across a border count in part */
+    double sent;                                               /* bytes of collectives (larger buffer of the rank) */
 };
 
 /* A stream's queue over the rank's span. */
@@ -43,13 +43,13 @@ struct aorta_series {
     size_t launched; /* work with a launch in the file; 0: nothing is known of queues */
 };
 
-/* `count`: parts, at least 1. Of the rank's chosen steps. */
+/* Covers the rank's chosen steps. `count`: parts, at least 1. */
 void aorta_series_make(const struct aorta_trace_rank *rank, size_t count, struct aorta_arena *arena,
                        struct aorta_series *series);
 
-/* What changes while a rank runs, as steps at the moments of the change, for traces that are written
- * (report/merge.h): launched work that has not started, compute and communication running, both at once, bytes a
- * second, memory. Made when it is asked for. */
+/* What changes while a rank runs, as steps at the moments of change: launched work that has not started, compute and
+ * communication that run, both at once, bytes per second, memory. Written traces contain them (report/merge.h).
+ * Computed on request. */
 
 enum aorta_counter_kind {
     AORTA_COUNTER_QUEUE,      /* launched and not started (series.h) */
@@ -77,12 +77,12 @@ struct aorta_counters {
 void aorta_counters_make(const struct aorta_trace_rank *rank, struct aorta_arena *arena,
                          struct aorta_counters *counters);
 
-/* Kernel sequences that repeat: what runs of the framework's operations launch, kernel by kernel. A sequence of short
- * kernels that comes back often is what fusing or capturing removes launches from.
+/* Kernel sequences that repeat: the kernels that runs of the framework's operations launch, in order. Fusing or
+ * capturing removes launches from a sequence of short kernels that repeats often.
  *
- * HTA's frequent CUDA kernel sequences are of one operation that the caller names
- * (hta/analyzers/cuda_kernel_analysis.py); these are of all operations. Of operations within each other that launch the
- * same work the outermost counts. Made when it is asked for. */
+ * HTA finds frequent CUDA kernel sequences of one operation that the caller names
+ * (hta/analyzers/cuda_kernel_analysis.py); this finds those of all operations. Where nested operations launch the same
+ * work, the outermost counts. Computed on request. */
 
 enum { AORTA_SEQUENCE_SHORTEST = 2, AORTA_SEQUENCE_LONGEST = 12 };
 
@@ -101,7 +101,7 @@ struct aorta_sequences {
     const char *reason; /* why there are none; NULL */
 };
 
-/* Of the rank's chosen steps. */
+/* Covers the rank's chosen steps. */
 void aorta_sequences_make(const struct aorta_trace_rank *rank, struct aorta_arena *arena,
                           struct aorta_sequences *sequences);
 

@@ -1,6 +1,6 @@
-/* The same arithmetic alone and beside a collective: function and flops; where flops are not known, function (the
- * kernel) and the dims of its inputs, or where those are not known either its grid. Of one kernel and grid the depth of
- * the product can still differ. */
+/* Compares the same matrix product alone and during a collective. Two runs are the same product if their kernel
+ * function and FLOPs are equal. Where FLOPs are not known, the dims of the inputs must be equal, or else the grid.
+ * Products of one kernel and grid can still differ in depth. */
 #include "analysis/steps.h"
 #include "base/statistics.h"
 
@@ -123,9 +123,9 @@ static size_t collect_runs(const struct aorta_rank_step *step, struct run *runs,
     return count;
 }
 
-/* Of runs of one shape, in their order, of which `alone` are alone: those beside such collectives for half of their
- * time or more. In a given time a collective cannot cost more than that time: beyond it something else delayed the run.
- */
+/* Adds the loss of the runs of one shape, sorted: first the `alone` runs without a collective. Other runs count if such
+ * collectives cover at least half of their time. A collective costs a run at most the time that they share; any further
+ * delay has another cause. */
 static void add_loss(const struct run *runs, size_t count, size_t alone, double alone_ns, struct loss *loss) {
     if (alone < FEWEST_SAMPLES) return;
     for (size_t i = alone; i < count; i++) {
@@ -139,7 +139,8 @@ static void add_loss(const struct run *runs, size_t count, size_t alone, double 
     }
 }
 
-/* Products are a part of compute, and of the rest nothing is known. Where it may as well be none, it is none. */
+/* Products are a part of compute, and nothing is known of the remaining compute. A loss that is not significant is
+ * none. */
 static double lost_per_ns(const struct loss *loss, double products_share) {
     if (loss->runs < FEWEST_SAMPLES || !(loss->moving_ns > 0)) return NAN;
     const double error_ns = sqrt(fmax(0, loss->squares - loss->lost_ns * loss->lost_ns / (double)loss->runs));

@@ -123,8 +123,8 @@ static int64_t order_busy(const struct aorta_order *order, int64_t start_ns, int
     return aorta_intervals_within(&order->busy, start_ns, end_ns);
 }
 
-/* Ranks enqueue the same collectives in the same order, so role, kind, group and sequence pair them. The last rank to
- * start is the one the others waited for. */
+/* Ranks enqueue the same collectives in the same order, so role, kind, group and sequence pair them. All ranks wait for
+ * the rank that starts last. */
 
 /* One rank's part in a collective. */
 struct part {

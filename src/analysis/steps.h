@@ -78,14 +78,14 @@ struct aorta_product_slowdown {
 struct aorta_product_slowdown aorta_product_slowdown_of(const double *alone_ns, size_t alone, const double *beside_ns,
                                                         size_t beside, bool counted);
 
-/* How much longer the same matrix product takes with a collective beside it, over all products. */
+/* How much longer the same matrix product takes during a collective, over all products. */
 struct aorta_slowdown {
-    double ratio; /* mean over shapes, weighted by their time beside; NaN: see reason */
+    double ratio; /* mean over shapes, weighted by their time during collectives; NaN: see reason */
     size_t shapes, samples_alone, samples_beside;
     size_t by_grid; /* how many of the shapes are only known as a kernel and its grid */
-    /* What compute loses for each ns of a collective beside it, from when all of its ranks have arrived, 0 to 1: what
-     * products lose, times their share of compute; 0: not significant, NaN: fewer than 8 runs beside such for half of
-     * their time, of shapes that ran 8 times alone. */
+    /* Compute time lost per ns of a concurrent collective, counted from when all its ranks have arrived, 0 to 1: the
+     * loss of products, times their share of compute. 0: not significant. NaN: there are fewer than 8 runs that such
+     * collectives cover for half of their time, of shapes that ran 8 times alone. */
     double lost_per_ns;
     const char *reason; /* static; NULL when there is a ratio */
 };
@@ -98,7 +98,7 @@ struct aorta_shapes {
 };
 void aorta_shapes_measure(const struct aorta_rank_step *steps, size_t count, struct aorta_arena *memory,
                           struct aorta_shapes *shapes, struct aorta_slowdown *slowdown);
-/* Time of the step's compute that the collectives beside it cost; at most overlap_ns. */
+/* The part of the step's compute time that concurrent collectives cost; at most overlap_ns. */
 int64_t aorta_shapes_contention(const struct aorta_shapes *shapes, const struct aorta_rank_step *step,
                                 struct aorta_arena *memory);
 

@@ -94,7 +94,7 @@ enum {
 };
 static const double SPREAD = 2; /* the largest size is at least so many times the smallest, or there is but one */
 
-/* Of one kind and size: per message, time_ns / messages = α + bytes / messages · β. */
+/* Samples of one kind and size. Per message: time_ns / messages = α + bytes / messages · β. */
 struct size {
     const struct aorta_collective_sample *sample;
     double time_ns;

@@ -123,7 +123,7 @@ static bool walk_make(const struct aorta_graph *graph, struct walk *walk) {
     return sort_by_target(graph, &walk->in) && walk->cursor && walk->state && walk->order;
 }
 
-/* What is needed for the order alone, and the edges by target: a graph of millions has no memory to spare. */
+/* Frees what only the ordering needs: a graph of millions of points needs the memory. */
 static void walk_settle(struct walk *walk) {
     free(walk->cursor);
     free(walk->state);
@@ -243,7 +243,7 @@ static bool name_points(struct aorta_graph *graph, const uint32_t *order) {
 static bool order_edges(struct aorta_graph *graph, const uint32_t *rows) {
     const uint32_t used = graph->first_edge[graph->point_count];
     graph->edge_count = used;
-    /* The widest first: the others have place where it was. */
+    /* The widest array goes first: the space that it frees is large enough for the next ones. */
     return reorder((void **)&graph->lag_ns, sizeof *graph->lag_ns, rows, used) &&
            reorder((void **)&graph->from, sizeof *graph->from, rows, used) &&
            reorder((void **)&graph->kind, sizeof *graph->kind, rows, used) &&
@@ -311,7 +311,7 @@ void aorta_graph_free(struct aorta_graph *graph) {
 
 /* ---- the critical path ---- */
 
-/* What lies before is replayed at most, and measured nowhere. */
+/* Whether the point is in the measured part of its rank. Earlier points are replayed at most. */
 static bool measured(const struct aorta_graph *graph, uint32_t point) {
     return graph->time_ns[point] > graph->ranks[graph->rank[point]].from_ns;
 }

@@ -62,12 +62,12 @@ struct aorta_graph_change {
     int64_t lag_ns; /* replaces the edge's, if smaller */
 };
 
-/* What is known of a rank. */
+/* One rank of the graph. */
 struct aorta_graph_rank {
-    int64_t start_ns, end_ns; /* what is replayed: points at or before the start stay where they are */
-    int64_t from_ns; /* what is measured begins with the end of the span that ends here: that of the first step,
-                      * which still has the lead that the host had before the recording; start_ns: all of it */
-    uint32_t steps;  /* from there on */
+    int64_t start_ns, end_ns; /* the replayed part: points at or before the start stay where they are */
+    int64_t from_ns; /* end of the first step's last span, where measuring begins, as the first step still profits from
+                      * the lead that the host had before the recording; start_ns: all is measured */
+    uint32_t steps;  /* in the measured part */
     uint32_t mark;   /* point of that end; NONE: none */
     bool more_work;  /* it computes longer because it has more of the work that the ranks share */
 };
@@ -95,13 +95,13 @@ struct aorta_graph {
     struct aorta_graph_change *changes; /* ascending edge */
     uint32_t change_count, change_capacity;
 
-    uint32_t dropped; /* edges that contradicted others: in a circle, which clocks that differ can make */
+    uint32_t dropped; /* edges that closed a circle and were dropped; clocks that differ can cause circles */
     bool failed;      /* memory ran out; aorta_graph_finish says so */
 };
 
 /* Ends with aorta_graph_free. `ranks` are copied, without their marks. */
 void aorta_graph_begin(struct aorta_graph *graph, const struct aorta_graph_rank *ranks, uint32_t rank_count);
-/* Place for so many, where that is known: more have place, too. */
+/* Reserves memory for so many points and edges, where their number is known. More can be added. */
 void aorta_graph_reserve(struct aorta_graph *graph, uint32_t points, uint32_t edges);
 /* Returns the point's number until the graph is finished. */
 uint32_t aorta_graph_point(struct aorta_graph *graph, int64_t time_ns, uint32_t rank, uint32_t subject, bool ends);
@@ -109,7 +109,7 @@ uint32_t aorta_graph_point(struct aorta_graph *graph, int64_t time_ns, uint32_t 
 uint32_t aorta_graph_edge(struct aorta_graph *graph, uint32_t from, uint32_t to, int64_t lag_ns,
                           enum aorta_edge_kind kind, bool inferred);
 void aorta_graph_change(struct aorta_graph *graph, uint32_t edge, uint32_t cause, int64_t lag_ns);
-/* What is measured of the rank begins at this point. */
+/* The measured part of the rank begins at this point. */
 void aorta_graph_mark(struct aorta_graph *graph, uint32_t rank, uint32_t point);
 /* Orders points and edges, and sets the residuals. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_graph_finish(struct aorta_graph *graph);

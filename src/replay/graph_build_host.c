@@ -41,7 +41,7 @@ struct host {
     const struct aorta_replay_host *rows;
     uint32_t host;
     struct thread *threads;
-    uint32_t *around;  /* of each call: the call that it lies in; NONE */
+    uint32_t *around;  /* of each call: the call around it; NONE */
     uint32_t *next;    /* of each call: the thread's next one; NONE */
     int64_t *begun_ns; /* first beginning of what each launch launched, ascending */
     uint32_t begun;    /* how many */
@@ -81,7 +81,7 @@ static int64_t return_lag(const struct aorta_replay_call *call, int64_t last_end
     return lag_ns < AORTA_LAG_RETURN_NS ? lag_ns : AORTA_LAG_RETURN_NS;
 }
 
-/* Of a span that the call may have waited for; later ones it cannot have. */
+/* Whether the span ended before the call did. The call cannot have waited for later spans. */
 static bool ended_before(const struct host *host, uint32_t call, uint32_t rank, uint32_t span) {
     return host->builder->recording->ranks[rank].spans[span].end_ns <= host->rows->calls[call].end_ns + CLOCK_SLACK_NS;
 }
@@ -342,7 +342,7 @@ static void begin_call(struct host *host, uint32_t call) {
 
 /* ---- launches so far ---- */
 
-/* Of each stream the span launched last, once the call has been made. */
+/* Notes the span that each stream launched last, once the call has been made. */
 static void count_launches(struct host *host, uint32_t call) {
     bool any = false;
     for (uint32_t i = 0; i < host->ranks; i++) {
@@ -532,7 +532,8 @@ static void turn_into_wait(const struct aorta_graph_builder *builder, const stru
     aorta_graph_edge(graph, aorta_span_end(builder, rank, span), to, lag_ns > 0 ? lag_ns : 0, AORTA_EDGE_WAIT, true);
 }
 
-/* Of the pauses of each place (sorted) those that are waits go; returns how many are left. */
+/* Turns pauses into waits at places where most pauses are waits, and removes them. `pauses` are sorted by place.
+ * Returns how many are left. */
 static size_t without_waits(const struct aorta_graph_builder *builder, struct aorta_pause *pauses, size_t count) {
     size_t left = 0;
     for (size_t begin = 0, end; begin < count; begin = end) {

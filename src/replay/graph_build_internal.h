@@ -12,7 +12,7 @@ enum {
     AORTA_LAG_RETURN_NS = 50000,    /* from the end of a span to the return of the call that waits for it */
     AORTA_USUAL_RETURN_NS = 5000,   /* the same where it did not wait in the recording */
     AORTA_STAGED_NS = 50000,        /* a copy that is only queued takes the host less */
-    AORTA_CALL_OWN_NS = 5000,       /* what a call that waits takes by itself, at most */
+    AORTA_CALL_OWN_NS = 5000,       /* own time of a call that waits, at most */
 };
 
 /* Usual lags of one rank, of where nothing else decides. */
@@ -22,10 +22,10 @@ struct aorta_usual {
     int64_t dependency_ns; /* as `stream_ns`, from another stream */
 };
 
-/* What the other ranks say about a kernel. */
+/* How a kernel's run compares with the runs of the other ranks. */
 struct aorta_runs {
-    int64_t apart_ns; /* how long it takes with no collective beside it, where one waited beside it; -1: not known */
-    float stays;      /* the share of its time that stays if the rank does what the others do */
+    int64_t apart_ns; /* time without the concurrent collective that waited; -1: none did, or not known */
+    float stays;      /* share of its time that stays if the rank does what the other ranks do */
 };
 
 /* A pause of a host: an edge between two calls. Pauses between calls of the same names are at one place. */

@@ -1,8 +1,9 @@
-/* What lets a rank's spans begin, and how long they take.
+/* Finds what lets a rank's spans begin, and how long they take.
  *
- * A span begins after the one before it on its stream, after its launch, and after what the file says it waits for.
- * Where none of these explains the beginning, it is inferred: what ended last before it and was launched before it. The
- * edge that explains best takes the recorded lag, the others what is usual for them. */
+ * A span begins after the previous span on its stream, after its launch, and after the spans that it waits for
+ * according to the file. Where none of these explains the beginning, the cause is inferred: the span that ended last
+ * before it and was launched before it. The edge that explains the beginning best gets the recorded lag. All other
+ * edges get their usual lag. */
 #include "base/sort.h"
 #include "replay/graph_build_internal.h"
 

@@ -1,16 +1,17 @@
-/* What the other ranks say about a rank's kernels.
+/* Compares the kernels of each rank with those of the other ranks.
  *
  * Ranks of a job run the same kernels in the same order, so the k-th run of a name within a step is the same on all of
- * them. A rank is late by its device where it runs what the others do not, or the same longer than they do. What runs
- * beside a collective that waits for a late rank is slowed down by it and would not be without the waiting: so runs are
- * compared with no collective beside them, where there are any.
+ * them. A rank is late because of its device if it runs kernels that the other ranks do not run, or takes longer for
+ * the same kernels. A collective that waits for a late rank slows down the kernels that run meanwhile, which would not
+ * happen without the waiting. So only runs without a concurrent collective are compared, where there are any.
  *
- * A rank that runs the same with other sizes, or that exchanges work with other ranks and runs more, has more of the
- * work that the ranks share: to balance it takes away what is above the mean of the ranks. What only it runs otherwise,
- * and what is only slower, can go as a whole.
+ * A rank has more of the shared work if it runs the same kernels with other sizes, or if it exchanges work with other
+ * ranks and runs more. Balancing removes only what exceeds the mean of the ranks. Otherwise, kernels that only one rank
+ * runs, and time that a rank takes longer, can be removed completely.
  *
- * One rank may have another variant of a kernel: what only it runs is no more than what it lacks of the others'. And of
- * what all run, no more is taken away than the rank takes longer for all of it. */
+ * A rank may have another variant of a kernel. So of the kernels that only this rank runs, only the time counts that
+ * exceeds the time of the kernels that it lacks. For kernels that all ranks run, only the rank's net excess over all of
+ * them is removed. */
 #include "base/sort.h"
 #include "base/statistics.h"
 #include "replay/graph_build_internal.h"
@@ -204,8 +205,8 @@ static void sum_excess(struct study *study) {
     }
 }
 
-/* Kernels that only this rank runs stand for kernels of other sizes where it lacks about as many. Where ranks exchange
- * work, they may be another rank's part. */
+/* Kernels that only this rank runs are the usual kernels with other sizes if the rank lacks about as many. Where ranks
+ * exchange work, they may also be another rank's share. */
 static bool has_more_work(const struct study *study, uint32_t rank) {
     static const double AS_MANY = 0.9;
     const bool renamed = (double)study->lacks[rank] >= AS_MANY * (double)study->only[rank];

@@ -46,7 +46,7 @@ enum aorta_replay_role {
 
 struct aorta_replay_span {
     int64_t start_ns, end_ns;
-    int64_t alone_ns;      /* how long it takes with nothing beside it; -1: not known, or not significantly less */
+    int64_t alone_ns;      /* time with nothing running concurrently; -1: not known, or not significantly less */
     uint32_t stream;       /* of the rank */
     uint32_t queue;        /* hardware queue; NONE: not known */
     uint32_t communicator; /* collectives; NONE: not known */
@@ -66,8 +66,8 @@ struct aorta_replay_rank {
     /* Spans that the file says each span waits for: waits[first_wait[i] .. first_wait[i + 1]). NULL: the file does not
      * say. */
     const uint32_t *first_wait, *waits;
-    /* When the host asked for waits for events of which the file does not say more; ascending. What was launched before
-     * such a moment may be what a span launched after it waits for, although they share a queue. */
+    /* When the host asked for waits for events that the file does not describe; ascending. A span launched after such a
+     * moment may wait for work launched before it, even if they share a queue. */
     const int64_t *event_waits;
     uint32_t event_wait_count;
     struct aorta_graph_rank bounds;

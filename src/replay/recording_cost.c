@@ -35,14 +35,15 @@ struct stamp {
     int64_t time_ns;
     double sum_ns;      /* of all that recording cost the thread until then */
     uint32_t length_ns; /* of the interval that it ends, at most the last 4.29 s of it; 0: it is the thread's first */
-    /* Of which events the costs lie in that interval (cost_of_stamps). */
-    uint32_t left : 4;  /* enum aorta_stamped of one that ended before; COUNT: none did */
+    /* The events whose costs are in that interval (cost_of_stamps): */
+    uint32_t left : 4;  /* enum aorta_stamped of an event that ended before; COUNT: none did */
     uint32_t waits : 1; /* the interval is a wait for the device */
     uint32_t call : 1;  /* a call ended: `what` is its name */
-    uint32_t what : 26; /* else enum aorta_stamped of one that began; COUNT: none did */
+    uint32_t what : 26; /* else enum aorta_stamped of an event that began; COUNT: none did */
 };
 
-/* How long intervals were, and what equal ones take at least; of the time before the first step, and of each step. */
+/* Sum of the interval lengths, and their sum if equal intervals took their usual minimum; for the time before the first
+ * step, and for each step. */
 struct spread {
     double sum_ns, fast_ns;
     double pace; /* how much slower the host ran there than without the recording */
@@ -283,7 +284,7 @@ static size_t count_calls(const struct building *building, size_t texts, struct 
     return first;
 }
 
-/* Of equal calls, by what they take at least. */
+/* Finds the recording cost within calls, per name, from the fastest calls of that name. */
 static void measure_calls(struct building *building, size_t texts, struct calls *names, double *lengths) {
     double launches = 0;
     for (size_t i = 0; i < building->stamped.count; i++) {
@@ -391,7 +392,7 @@ static void fill_lane(const struct aorta_stamped_event *events, size_t count, st
     while (walk.depth) end_event(&walk);
 }
 
-/* Of stamps, within the interval. */
+/* Cost of recording within the interval, before weighting. */
 static double cost_of_stamps(const struct aorta_recording_cost *cost, const struct stamp *stamp) {
     const struct aorta_stamp_cost *of = cost->found.stamp;
     const double left_ns = stamp->left < AORTA_STAMPED_COUNT ? of[stamp->left].leave_ns : 0;
@@ -399,8 +400,8 @@ static double cost_of_stamps(const struct aorta_recording_cost *cost, const stru
     return left_ns + (stamp->what < AORTA_STAMPED_COUNT ? of[stamp->what].enter_ns : 0);
 }
 
-/* The first stamp at or after the moment; their number: none. Searched from `near` on, the answer of the moment asked
- * for before. */
+/* The first stamp at or after the moment; the number of stamps: there is none. The search starts at `near`, the
+ * previous answer. */
 static size_t stamp_from(const struct lane *lane, int64_t time_ns, size_t near) {
     size_t low = 0, high = lane->count, step = 1;
     if (!high) return 0; /* there is no array either */
@@ -456,9 +457,10 @@ static double spread_of(const struct spread *spread) {
     return spread->fast_ns > 0 ? spread->sum_ns / spread->fast_ns : 1;
 }
 
-/* Of each step: as in the one that differs least, and slower as far as it differs more, which others on the machine can
- * cause as well. Where stamps cost nothing, nothing is slower. Calls alone leave the host as it is: what steps differ
- * by then is the machine's, with and without the recording. */
+/* Sets the pace of each step. The step with the least spread gives the base pace. A step with more spread is slower in
+ * proportion. The cheaper the recording, the less this counts, because load on the machine can cause spread, too. Where
+ * stamps cost nothing, nothing is slower. If only calls were recorded, extra spread comes from the machine and would
+ * also occur without the recording. */
 static void measure_pace(struct aorta_recording_cost *cost, bool operations) {
     struct aorta_recording_costs *found = &cost->found;
     const double counts = operations ? at_most(found->share / DISTURBS, 1) : 0;
@@ -474,7 +476,8 @@ static void measure_pace(struct aorta_recording_cost *cost, bool operations) {
     }
 }
 
-/* Stamps take the memory of the events, which move to its end: of an event both lie before the next event. */
+/* Stamps reuse the memory of the events, which first move to its end. Both stamps of an event fit in before the next
+ * event. */
 static void fill_lanes(struct aorta_recording_cost *cost, struct building *building) {
     struct aorta_stamped_events *stamped = &building->stamped;
     struct aorta_stamped_event *const events = stamped->items + (stamped->count + 1) / 2;
@@ -545,7 +548,7 @@ const struct aorta_recording_costs *aorta_recording_costs(const struct aorta_rec
     return &cost->found;
 }
 
-/* Of the interval that the stamp ends. `pace`: how much slower the host ran in it. */
+/* Cost of recording in the interval that the stamp ends. `pace`: how much slower the host ran in it. */
 static double cost_of(const struct aorta_recording_cost *cost, const struct stamp *stamp, double pace,
                       struct aorta_recording_weight weight) {
     const double scale = weight.cost;

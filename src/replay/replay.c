@@ -469,7 +469,8 @@ static void search_edge(void *user, uint32_t point, uint32_t edge, int64_t lag_n
     search->origin.from = search->graph->from[edge];
 }
 
-/* What gains only with others is on their path, not on the critical one: then the largest anywhere. */
+/* Finds the largest edge anywhere if the critical path has none: a cause that gains only together with another one is
+ * not on the critical path. */
 static void search_all(struct search *search) {
     const struct aorta_graph *graph = search->graph;
     const bool nowhere = search->origin.point == AORTA_GRAPH_NONE;

@@ -9,8 +9,8 @@
 #include "base/arena.h"
 #include "replay/graph.h"
 
-/* What can be removed: AORTA_WITHOUT_HOST_LAUNCH, … of the rows of causes.def; of pauses of the host those at the place
- * in the program where most of them are, at the next two places, and at all others. */
+/* Causes that can be removed: AORTA_WITHOUT_HOST_LAUNCH, … for the rows of causes.def. Host pauses are split by place
+ * in the program: the place with the longest pauses in all, the next two places, and all remaining places. */
 enum aorta_removal {
 #define NO_REMOVAL(name)
 #define REMOVAL(name) AORTA_WITHOUT_##name,
@@ -45,7 +45,7 @@ struct aorta_replay {
 /* Evaluates the finished graph without these causes; 0: as it was recorded. A replay can be used again, for the same
  * graph. */
 void aorta_replay_run(const struct aorta_graph *graph, uint32_t removed, struct aorta_replay *replay);
-/* The same of the recorded times themselves. */
+/* The recorded times in the form of a replay. */
 void aorta_replay_recorded(const struct aorta_graph *graph, struct aorta_replay *replay);
 void aorta_replay_free(struct aorta_replay *replay);
 

@@ -22,7 +22,7 @@ struct build {
     uint32_t **call_rows;             /* of each host and row of the trace's calls[]: row of the host's; NONE */
     struct aorta_replay_span **spans; /* of each rank */
     uint32_t **names;                 /* of each host and text of its trace: the name's number on all ranks */
-    int64_t from_step, to_step;       /* of measured steps those are replayed; of others all */
+    int64_t from_step, to_step;       /* measured steps that are replayed; other recordings are replayed as a whole */
 };
 
 static const struct aorta_trace *trace_of(const struct build *build, size_t rank) {
@@ -199,7 +199,7 @@ static void number_names(struct build *build) {
     aorta_arena_end(&scratch, &build->memory);
 }
 
-/* A call is named by what it launched, else by itself. */
+/* Names a call by the work that it launched, else by its own name. */
 static void name_calls(struct build *build, uint32_t host) {
     const struct aorta_trace *trace = trace_of(build, build->hosts[host].rank);
     struct aorta_replay_call *calls = build->calls[host];
@@ -215,7 +215,8 @@ static void name_calls(struct build *build, uint32_t host) {
 
 /* ---- spans ---- */
 
-/* Copies within a device, and fills, compete for its memory as kernels do: nothing is gained beside them. */
+/* Copies within a device, and fills, compete with kernels for the device's memory: overlapping them with kernels gains
+ * nothing. */
 static bool crosses_link(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     return work->kind == AORTA_TRACE_COPY &&
            aorta_copied_how(aorta_trace_text(trace, work->name)) != AORTA_COPIED_WITHIN;
@@ -305,7 +306,8 @@ static double lost_share(const struct aorta_trace_rank *rank, const struct aorta
     return 0;
 }
 
-/* How long products of known shapes take with nothing beside them, where collectives cost them significantly. */
+/* Sets how long products of known shapes take without a concurrent collective, where collectives slow them down
+ * significantly. */
 static void set_alone(struct build *build, size_t rank) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
     struct aorta_replay_span *spans = build->spans[rank];
@@ -505,7 +507,8 @@ static aorta_status build_ranks(struct build *build) {
     return aorta_graph_make_unfinished(&recording, &build->out->graph);
 }
 
-/* Of measured steps the last are replayed, and a step is the mean of all, as everywhere. */
+/* Sets how long a step of all measured ones is, relative to the replayed ones: only the last measured steps are
+ * replayed, but a step is the mean of all of them everywhere. */
 static aorta_status set_longer(const struct aorta_trace_analysis *analysis, struct aorta_graph *graph) {
     struct aorta_replay recorded = {0};
     double all_ns = 0;

@@ -43,25 +43,26 @@ void aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns
 void aorta_replay_collectives_make(const struct aorta_trace_analysis *analysis,
                                    struct aorta_replay_collective *collectives, struct aorta_arena *memory);
 
-/* The graph of recorded ranks with work that takes a part of its time, or that nothing launches any more: what a step
- * takes when its kernels are others (verdict/remedies.h). */
+/* The graph of recorded ranks with scaled work: work that takes a part of its time, or is not launched any more. It
+ * shows what a step takes with different kernels (verdict/remedies.h). */
 
-/* A copy that shares all of the graph but lags and changes; ends with aorta_graph_scaled_free, before the graph.
- * `scaled` is zero, or an earlier copy of the same graph, whose memory serves again. `scales`: of each rank of the
- * analysis, by row of its trace's work[]; NULL: all stays. Of work that is gone, its time, the gap before it on its
- * stream, its launch, and the host's own time before that take no time. A launch that is added before it takes the host
- * as long as half of its rank's do. Where memory is exhausted the copy has failed, and so do its replays. */
+/* A copy that shares everything with the graph except lags and changes. It ends with aorta_graph_scaled_free, before
+ * the graph. `scaled` is zero, or an earlier copy of the same graph, whose memory is reused. `scales`: per rank of the
+ * analysis, by row of its trace's work[]; NULL: nothing changes. If work is gone, no time is left for the work, the gap
+ * before it on its stream, its launch, and the host's own time before the launch. An added launch takes the host as
+ * long as the rank's median launch. Where memory is exhausted the copy has failed, and so do its replays. */
 void aorta_graph_scale(const struct aorta_trace_graph *built, const struct aorta_work_scale *const *scales,
                        struct aorta_graph *scaled);
 void aorta_graph_scaled_free(struct aorta_graph *scaled);
 
-/* Whether the edge leads from the start of the work before on a stream to one that begins before that ends: the lag is
- * a part of that work's time, as kernels of graphs overlap a little. */
+/* Whether the edge leads from the start of the previous work on a stream to work that begins before the previous work
+ * ends, as kernels of graphs overlap a little. The lag is then a part of the previous work's time. */
 bool aorta_graph_begins_within(const struct aorta_graph *graph, uint32_t edge);
 
-/* A copy that shares all but lags and changes, to be set by the caller; ends likewise. */
+/* A copy that shares everything except lags and changes, which the caller sets. It also ends with
+ * aorta_graph_scaled_free. */
 void aorta_graph_copy_lags(const struct aorta_graph *graph, struct aorta_graph *copy);
-/* What an edge would be without a cause changes as the edge did. */
+/* Scales the lags of the changes as the lags of their edges changed. */
 void aorta_graph_follow_lags(const struct aorta_graph *graph, struct aorta_graph *copy);
 
 #endif

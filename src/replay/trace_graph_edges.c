@@ -15,7 +15,7 @@ enum {
     PIECE_BYTES = 25 << 20, /* a bucket of gradients, as PyTorch's DDP makes them */
 };
 
-/* Of a link's peak large collectives of NCCL reach so much as bus bandwidth (measured on two H200: docs/results.md). */
+/* Bus bandwidth of large NCCL collectives, as a share of the link's peak (measured on two H200: docs/results.md). */
 static const double REACHED = 0.57;
 
 /* ---- one collective ---- */

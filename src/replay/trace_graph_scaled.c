@@ -99,7 +99,7 @@ static uint32_t host_edge(const struct aorta_graph *graph, uint32_t point) {
     return found;
 }
 
-/* Of each call the launches before it that are added; NULL: none, or no memory. */
+/* The number of launches added before each call; NULL: none, or no memory. */
 static uint8_t *added_calls(const struct aorta_trace *trace, const struct aorta_work_scale *scales,
                             struct aorta_arena *memory) {
     uint8_t *added = NULL;
@@ -119,7 +119,7 @@ static uint32_t call_of(const struct aorta_trace_graph *built, uint32_t rank, ui
     return built->sources[rank].calls[aorta_subject_row(graph->subject[point])];
 }
 
-/* What edges of these kinds, as bits, before and of half of the rank's launches take its host at most. */
+/* Median time of the rank's launches on its host, over edges of these kinds (bits). */
 static int64_t launch_time(const struct aorta_trace_graph *built, uint32_t rank, uint32_t kinds,
                            struct aorta_arena *memory) {
     const struct aorta_graph *graph = &built->graph;
@@ -153,8 +153,8 @@ static void add_launches(const struct aorta_trace_graph *built, uint32_t rank, c
     }
 }
 
-/* The host records events and makes its handle after it has launched a collective: of the time until its next launch
- * the usual stays. */
+/* After it launched a collective, the host records events and makes the collective's handle. Without the collective
+ * only the usual time is left until the next launch. */
 static void drop_handles(const struct aorta_trace_graph *built, uint32_t rank, const bool *gone,
                          struct aorta_graph *scaled, struct aorta_arena *memory) {
     const struct aorta_graph *graph = &built->graph;

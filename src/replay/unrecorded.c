@@ -107,7 +107,8 @@ static void add_operations(struct places *places) {
     }
 }
 
-/* A step's range is written when the step is over: with the others it would not be in order. */
+/* A step's range is written when the step is over. Ranges are added separately, as they would be out of order among the
+ * other frames. */
 static void add_frames(struct places *places, bool ranges) {
     const struct aorta_trace *trace = places->trace;
     for (size_t i = 0; i < trace->frame_count; i++) {
@@ -148,7 +149,7 @@ static void add_all(struct places *places) {
     add_calls(places);
 }
 
-/* A thread's events: its operations, which are in order, then the others, which mostly are. */
+/* Collects a thread's events: first its operations, which are in order, then all other events, which mostly are. */
 static void collect(struct places *places, struct aorta_stamped_events *events, struct aorta_arena *memory) {
     const size_t threads = places->trace->thread_count;
     add_all(places);
@@ -173,7 +174,7 @@ static bool *wanted_threads(const struct aorta_trace *trace, struct aorta_arena 
     return wanted;
 }
 
-/* What lies in what, of the events first … end - 1, which begin at `count` then; returns where they end. */
+/* Nests the events first … end - 1 in each other, and moves them to `count` and after; returns where they end. */
 static size_t nest(struct aorta_stamped_event *events, size_t first, size_t end, size_t count) {
     uint32_t open = AORTA_TRACE_NONE;
     for (size_t i = first; i < end; i++) {
@@ -215,14 +216,15 @@ struct aorta_stamped_events aorta_stamped_events_make(const struct aorta_trace *
     return events;
 }
 
-/* What was found against what was measured, and what the same program differs by from run to run (docs/results.md). */
+/* Bounds of the estimate, from comparing estimates with measurements, and from differences between runs of the same
+ * program (docs/results.md). */
 enum { SHORTEST, LONGEST, FOUND, WEIGHTS };
 static const struct aorta_recording_weight weights[WEIGHTS] = {
     [SHORTEST] = {1.4, 0.92}, [LONGEST] = {0.6, 1.1}, [FOUND] = {1, 1}};
 static const double DEVICE_VARIES = 0.02; /* of a step that the device limits */
 
-/* Edges from calls are what a recording makes longer: their lags of each weight lie in the order of the points that
- * they lead to, those of a host together. */
+/* Recording lengthens edges from calls. Their lags for each weight are stored by host, then in the order of the points
+ * that the edges lead to. */
 struct unrecording {
     struct aorta_trace_graph *built;
     struct aorta_arena memory;
@@ -272,8 +274,8 @@ static bool is_from_call(const struct aorta_graph *graph, uint32_t edge) {
     return is_call(graph, graph->from[edge]) && !aorta_graph_pinned(graph, graph->from[edge]);
 }
 
-/* The lag of an edge from a call without what recording cost on the way: all of it between two calls, CUPTI's part of a
- * launch. Others load a batch as fast as before. */
+/* The lag of an edge from a call without the cost of recording: for an edge between two calls without all of that cost,
+ * for a launch without CUPTI's part. Loaders take as long for a batch as before. */
 static int64_t lag_without(const struct shortening *host, uint32_t edge, uint32_t to,
                            struct aorta_recording_weight weight) {
     const struct unrecording *work = host->work;

@@ -32,7 +32,7 @@ enum aorta_stamped {
     AORTA_STAMPED_COUNT
 };
 
-/* Of one event. */
+/* Cost of recording one event. */
 struct aorta_stamp_cost {
     double enter_ns, leave_ns; /* before its start and after its end */
 };
@@ -79,7 +79,7 @@ struct aorta_stamped_event {
     uint32_t stamped : 4; /* enum aorta_stamped */
 };
 
-/* Those of a thread lie together, ascending start, longer first. */
+/* Events of all threads. A thread's events are contiguous: ascending start, longer first. */
 struct aorta_stamped_events {
     struct aorta_stamped_event *items; /* … in memory for half as many more, for the stamps of both ends */
     size_t *ends;                      /* of each thread of the trace: where the next one's begin */
@@ -105,9 +105,10 @@ struct aorta_unrecorded {
     double range_ns[2];          /* if recording cost more than was found, and if it cost less */
 };
 
-/* Turns the finished graph into that of the unrecorded step: what follows from the hosts comes earlier, nothing comes
- * later but data that others load. Where it is not known, or the recording is `aorta train`'s own, the graph stays as
- * it is; that has no reason. AORTA_MEMORY. */
+/* Turns the finished graph into the graph of the step without the recording: work that depends on hosts comes earlier.
+ * Nothing comes later, except data from loaders. The graph is unchanged where the cost of recording is not known.
+ * Recordings of `aorta train` and of the tracer in this process need no correction; `reason` is then NULL.
+ * AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_graph_unrecord(struct aorta_trace_graph *built,
                                                        struct aorta_unrecorded *unrecorded);
 

@@ -83,8 +83,8 @@ static const double LONGEST_NS = 3e18;  /* a hundred years; what is longer is no
 
 /* ---- what a transfer takes ---- */
 
-/* The edge that is the collective's transfer: from its last arrival; where others did not record it, its own time.
- * NONE: the point ends no collective. */
+/* The edge that is the collective's transfer: from its last arrival, or the collective's own time if no other rank
+ * recorded it. NONE: no collective ends at the point. */
 static uint32_t transfer_edge(const struct aorta_whatif *whatif, uint32_t point) {
     const struct aorta_graph *graph = whatif->graph;
     uint32_t found = AORTA_GRAPH_NONE;

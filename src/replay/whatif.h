@@ -79,10 +79,10 @@ struct aorta_link_fit {
     double error;          /* median of |model − recorded| / recorded over the sizes */
 };
 
-/* One link for all samples, which are sorted. Of each kind and size the percentile of the times counts (50: the median;
- * less where times contain waiting). The line is Theil's and Sen's: the slope is the median of the slopes of all pairs,
- * weighted by their distance; α is the median of the rest. `latency_ns`: for samples of one size; negative: not known.
- * AORTA_MEMORY. */
+/* Fits one link to all samples, and sorts the samples. Each kind and size counts with the percentile of its times (50:
+ * the median; less where times contain waiting). The fit is the Theil-Sen estimator: the slope is the median of the
+ * slopes of all pairs, weighted by their distance; α is the median of the remainders. `latency_ns`: for samples of one
+ * size; negative: not known. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_link_fit_make(struct aorta_collective_sample *samples, size_t count,
                                                 int ranks_per_node, double percentile, double latency_ns,
                                                 struct aorta_link_fit *fit);
@@ -106,13 +106,13 @@ AORTA_MUST_USE aorta_status aorta_whatif_of_trace(const struct aorta_trace_analy
                                                   struct aorta_whatif_collectives *collectives);
 void aorta_whatif_collectives_free(struct aorta_whatif_collectives *collectives);
 
-/* What is replayed; nothing of it is owned. */
+/* A recording whose steps are predicted for other resources; nothing is owned. */
 struct aorta_whatif {
     const struct aorta_graph *graph;
     const struct aorta_whatif_collectives *collectives;
     struct aorta_link_fit fit;
     struct aorta_network recorded; /* the fitted link within nodes and between them */
-    bool waits;         /* no collective was recorded by several ranks: transfers contain the waiting for others */
+    bool waits;         /* no collective was recorded by several ranks: transfers contain the waiting for other ranks */
     bool subgroups;     /* there are groups of fewer ranks */
     double measured_ns; /* the recorded step */
 };

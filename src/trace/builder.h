@@ -86,9 +86,9 @@ void aorta_trace_builder_allocation(struct aorta_trace_builder *builder,
 void aorta_trace_builder_frame(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,
                                enum aorta_trace_frame_kind kind);
 
-/* What the file says of a wait, beside the call that asks for it. */
+/* What the file says of a wait, in addition to the call that asks for it. */
 struct aorta_trace_wait_facts {
-    int64_t start_ns;            /* stands for the call's start where the call is not in the file */
+    int64_t start_ns;            /* used as the call's start if the call is not in the file */
     uint64_t correlation;        /* of that call */
     uint64_t record_correlation; /* of the call that recorded the event; 0: not known, or no event */
     uint32_t stream;             /* that waits; NONE: the host */

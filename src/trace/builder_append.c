@@ -19,7 +19,7 @@ void aorta_trace_builder_part_begins(const struct aorta_trace_builder *whole, st
 
 /* ---- numbers ---- */
 
-/* Of rows without a map: they are shifted by what the whole has of them. */
+/* Rows without a map: their numbers shift by the number of such rows in the whole. */
 enum shift { SHIFT_COLLECTIVES = TRACE_MAP_COUNT, SHIFT_REQUESTS, SHIFT_RUNS, NUMBER_KINDS };
 
 struct appending {

@@ -308,7 +308,7 @@ static uint32_t name_around(const struct frames *frames, const struct wait *wait
     return found == AORTA_NEST_NONE ? AORTA_TRACE_NONE : frames->nest[found].number;
 }
 
-/* Of what holds waits. */
+/* Nested frames around waits. */
 struct around {
     struct frames operations, functions, ranges;
 };

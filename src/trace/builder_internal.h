@@ -55,7 +55,7 @@ struct trace_meaning {
     struct aorta_kernel_kind kernel;
 };
 
-/* What has numbers in a part that differ from those in the whole (builder_append.c). */
+/* Kinds of numbers that differ between a part and the whole (builder_append.c). */
 enum trace_map {
     TRACE_MAP_NONE,
     TRACE_MAP_TEXT,
@@ -113,10 +113,10 @@ struct aorta_kernel_kind aorta_trace_kernel_kind(struct aorta_trace_builder *bui
  * added. */
 struct trace_meaning *aorta_trace_operation_meaning(struct aorta_trace_builder *builder, uint32_t name,
                                                     const struct aorta_operation *operation);
-/* Of kernels of this name. */
+/* The class of kernels of this name. */
 enum aorta_work_class aorta_trace_work_class(struct aorta_trace_builder *builder, uint32_t name);
 
-/* Rows that are there once each; the number is the row's. NONE (and failed): memory is exhausted. */
+/* Adds the row unless an equal one exists, and returns its number. NONE (and failed): memory is exhausted. */
 uint32_t aorta_trace_add_inputs_row(struct aorta_trace_builder *builder, const struct aorta_trace_inputs *inputs);
 uint32_t aorta_trace_add_shape_row(struct aorta_trace_builder *builder, const struct aorta_trace_shape *shape,
                                    uint32_t values);
@@ -157,17 +157,17 @@ struct trace_surroundings {
 /* builder_launches.c; after operations are linked. */
 void aorta_trace_take_copies(struct aorta_trace_builder *builder, const struct trace_surroundings *around);
 
-/* builder_host.c; after operations are linked: where nothing ran on a device, what the host ran stands for it. */
+/* builder_host.c; after operations are linked: if nothing ran on a device, adds the host's operations as work. */
 void aorta_trace_add_host_work(struct aorta_trace_builder *builder);
 
 /* builder_host.c; after the calls are sorted. */
 void aorta_trace_link_waits(struct aorta_trace_builder *builder);
 
-/* builder_operations.c: what names and sizes say about a collective: kind, bytes. */
-/* Sizes and type of a collective that the file says nothing of, from the largest input of the operation that launched
- * it. False: not recorded. */
+/* builder_operations.c: sizes and type of a collective that the file does not describe, from the largest input of the
+ * operation that launched it. False: not recorded. */
 bool aorta_trace_collective_of_operation(struct aorta_trace_builder *builder, uint32_t operation,
                                          struct aorta_trace_collective *facts);
+/* builder_operations.c: kind and bytes of a collective, as far as its name and sizes show them. */
 void aorta_trace_collective_complete(const struct aorta_trace *trace, struct aorta_trace_collective *collective);
 
 #endif

@@ -149,7 +149,8 @@ static void add_captured(struct aorta_trace_builder *builder, uint32_t number, e
                                           .graph = true};
 }
 
-/* A graph within the graph leaves open what it holds: then nothing is said of it. */
+/* A nested graph does not show its content. Then the content of the outer graph is not known, and the graph is
+ * dropped. */
 static void add_graph(struct aorta_trace_builder *builder, const struct trace_capture_mark *begin,
                       const struct trace_capture_mark *end, uint8_t *ran) {
     static const int kinds[AORTA_CALL_KIND_COUNT] = {
@@ -222,8 +223,8 @@ static bool stays_on_devices(enum aorta_copied direction) {
 
 /* ---- purposes ---- */
 
-/* The innermost operation of symmetric memory around the work whose name is a collective's. Operations of c10d have
- * requests, and copy their inputs beside them. */
+/* The innermost symmetric-memory operation around the work whose name is that of a collective. Operations of c10d do
+ * not count: they have requests, and their copies only move inputs. */
 static uint32_t operation_for(const struct copying *copying, uint32_t row, enum aorta_collective *kind) {
     const struct aorta_trace *trace = copying->builder->trace;
     for (; row != AORTA_TRACE_NONE; row = trace->operations[row].parent) {

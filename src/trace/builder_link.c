@@ -85,7 +85,7 @@ static uint32_t find_call(const struct call_index *index, uint64_t correlation) 
     return found ? found - 1 : AORTA_TRACE_NONE;
 }
 
-/* Calls that launched something although their name is not known as a launch become rows like others. */
+/* Calls that launched work become launch rows, even if their names are not known as launches. */
 static void adopt_other_calls(struct aorta_trace_builder *builder) {
     struct call_index known, other;
     if (!builder->other_calls.count || !builder->pending.count) return;
@@ -203,7 +203,7 @@ static bool is_of_backend(const char *name) {
     return !strncmp(name, "nccl:", 5) || aorta_trace_is_gloo_range(name);
 }
 
-/* Annotations of the backend, or all others. */
+/* Nests the annotations of the backend, or all other annotations. */
 static struct aorta_nest_range *nest_annotations(const struct aorta_trace *trace, const struct trace_rows *rows,
                                                  bool of_backend, size_t *count) {
     struct aorta_nest_range *nest = malloc((rows->count + 1) * sizeof *nest);
@@ -330,8 +330,8 @@ static void *take(struct trace_rows *rows, size_t *count, size_t size) {
     return items;
 }
 
-/* In the memory of the rows that it was pending in: they are the larger. Collectives in order of their work; those of
- * duplicates fall away. `numbers`: theirs in the trace. */
+/* Stores the work in the memory of the pending rows, which are larger. Collectives get the order of their work;
+ * collectives of duplicates are dropped. `numbers`: new numbers of the collectives. */
 static struct aorta_trace_work *take_work(struct aorta_trace_builder *builder, struct trace_rows *pending,
                                           uint32_t *numbers) {
     struct aorta_trace *trace = builder->trace;

@@ -162,7 +162,7 @@ bool aorta_trace_collective_of_operation(struct aorta_trace_builder *builder, ui
  * names what differs from run to run: "aten::mm, seq = 500, op_id = 1001, sizes = [[8, 4], [4, 2]]"
  * (torch/csrc/profiler/util.cpp, getNvtxStr). They become operations with that name, number and these shapes. */
 
-/* What stands behind a word in the name, before `end`; NULL: it is not there. */
+/* The text after a word in the name, before `end`; NULL: the name does not contain the word. */
 static const char *behind(const char *name, const char *end, const char *word) {
     const char *found = memmem(name, (size_t)(end - name), word, strlen(word));
     return found ? found + strlen(word) : NULL;
@@ -285,7 +285,7 @@ static struct aorta_trace_operation *ranges_of(const struct aorta_trace_builder 
     return ranges;
 }
 
-/* Ranges go among the operations, which have place for them behind. Of those alike the operation is first. */
+/* Merges ranges into the operations, which have space for them at the end. Among equal ones the operation is first. */
 static void merge_ranges(struct aorta_trace_operation *operations, size_t count,
                          const struct aorta_trace_operation *ranges, size_t range_count) {
     for (size_t place = count + range_count; range_count; place--)

@@ -156,7 +156,7 @@ static bool same_shapes(const struct capture *a, const struct capture *b) {
     return true;
 }
 
-/* Of the captures that fit one launch. */
+/* The captures that fit one launch. */
 struct choice {
     const struct capture **fitting;
     size_t count;
@@ -188,7 +188,7 @@ static bool all_alike(const struct choice *choice) {
     return true;
 }
 
-/* What was captured on the trace's own rank comes first; vLLM records captures of rank 0 alone. */
+/* Prefers captures of the trace's own rank. (vLLM records captures of rank 0 only.) */
 static void choose(struct choice *choice, const struct captures *captures, const struct aorta_trace *trace,
                    const struct graph_replay *replay, const struct piece *pieces) {
     choice->count = 0;

@@ -20,7 +20,7 @@ struct source {
 struct run {
     struct aorta_trace_operation operation; /* `parent`: row of the runs, or of the trace's operations */
     bool within_run;                        /* the former */
-    bool launches;                          /* work by itself: it stands where it first did */
+    bool launches;                          /* launches work directly; its place is that of its first launch */
 };
 
 struct taking {

@@ -72,7 +72,8 @@ static struct tried try_period(const double *ranks, size_t count, size_t period,
     return (struct tried){found, squares};
 }
 
-/* Of a period the part that explains as much: what the whole explains beyond it is as by chance. */
+/* The shortest divisor of the period that explains as much: the whole period explains no more beyond it than chance
+ * would. */
 static size_t shortest(const struct tried *tried, size_t period) {
     for (size_t part = 3; 2 * part <= period; part++) {
         if (period % part || tried[part].layers.strength < LEAST_STRENGTH) continue;
@@ -140,7 +141,7 @@ static bool find_shift(const struct aorta_found_steps *first, const struct aorta
     return least_ns <= length_ns + length_ns / 2;
 }
 
-/* Numbers the steps of others like those of the first trace that they meet in time. */
+/* Gives steps of each further trace the numbers of the first trace's steps at the same time. */
 static bool agree(struct aorta_found_steps *found, size_t count) {
     const struct aorta_found_steps *first = NULL;
     for (size_t i = 0; i < count; i++) {
@@ -297,7 +298,7 @@ static bool *find_names(const struct aorta_trace *trace, const struct rule *rule
     return marks;
 }
 
-/* Of several optimizers the one that runs least often, and of these the last of a step. */
+/* Chooses one optimizer: the one that runs least often, and among these the last of a step. */
 static void keep_one_name(const struct aorta_trace *trace, bool *marks) {
     size_t fewest = SIZE_MAX;
     uint32_t best = AORTA_TRACE_NONE;

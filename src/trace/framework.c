@@ -17,7 +17,7 @@ static bool is_xla(const char *name) {
     return false;
 }
 
-/* Of torch.compile: pointwise, reductions, persistent ones, templates of products. */
+/* Kernels of torch.compile: pointwise, reductions, persistent reductions, and templates of matrix products. */
 static bool is_compiled(const char *name) {
     return begins(name, "triton_poi_fused") || begins(name, "triton_red_fused") || begins(name, "triton_per_fused") ||
            begins(name, "triton_tem_fused");

@@ -19,10 +19,10 @@ enum {
 static const double REGULAR_SHARE = 0.5; /* of what lies between the first and the last step that must repeat */
 static const double LEAST_SHARE = 0.05;  /* of the recording: a long start-up is no reason to find nothing */
 static const double EQUAL_SHARE = 0.95;  /* of the kernels of two steps */
-/* Of the recording that a loop of few kernels must be: at its end, and elsewhere. */
+/* Minimum share of the recording for a loop of few kernels: at the end of the recording, and elsewhere. */
 static const double SHORT_SHARE = 0.01, SHORT_WITHIN = 0.25;
-/* Of steps that differ in length: how many must be about as long as the median, and do what their neighbours do, and
- * how much of two is then equal. */
+/* For steps of different lengths: the minimum share of steps that are about as long as the median and do what their
+ * neighbours do, and the minimum share of kernels that two neighbours then have in common. */
 static const double REGULAR_UNEVEN = 0.8, ALIKE_SHARE = 0.8;
 
 /* The kernels of the stream of compute, in order. */
@@ -110,7 +110,7 @@ static int by_size(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* The most frequent distance between two of a name, and how much of the recording lies in such distances. */
+/* The most frequent distance between two kernels of a name, and how much of the recording such distances cover. */
 static struct anchor measure(const struct sequence *sequence, uint32_t name, uint32_t *gaps) {
     const uint32_t *positions = sequence->positions + sequence->starts[name];
     size_t count = count_of(sequence, name);
@@ -178,7 +178,8 @@ static bool is_optimizer(const char *name) {
     return false;
 }
 
-/* Behind the optimizer's last kernel: that which is followed by most others. period: there is none. */
+/* The position after an optimizer kernel: the one with the longest run of other kernels after it. `period`: there is
+ * none. */
 static size_t behind_optimizer(const struct sequence *sequence, size_t first, size_t period) {
     size_t best = period, longest = 0;
     for (size_t i = 0; i < period; i++) {
@@ -404,8 +405,8 @@ static double likeness(const struct sequence *sequence, const uint32_t *kinds, c
     return (double)common / (double)(left > right ? left : right);
 }
 
-/* Whether most stretches between the beginnings are about as long as the median, most of the recording lies in them,
- * and neighbours do the same. */
+/* Whether most stretches between the beginnings are about as long as the median, they cover most of the recording, and
+ * neighbours do the same work. */
 static bool are_steps(const struct sequence *sequence, const uint32_t *kinds, const struct steps *steps,
                       uint32_t *scratch, size_t *median) {
     const size_t gaps = steps->count - 1;
@@ -466,7 +467,7 @@ static bool begin_uneven(const struct sequence *sequence, const uint32_t *kinds,
     return are_steps(sequence, kinds, steps, scratch, median);
 }
 
-/* Of more kernels than `fewest`: what repeats to the kernel may be a part of them. */
+/* Makes steps of more kernels than `fewest`: an exactly repeating sequence may be a part of such a step. */
 static void make_uneven_steps(const struct sequence *sequence, size_t fewest, struct aorta_arena *memory,
                               struct aorta_found_steps *found) {
     uint32_t *kinds = aorta_arena_alloc(memory, sequence->name_count * sizeof *kinds);
@@ -480,9 +481,9 @@ static void make_uneven_steps(const struct sequence *sequence, size_t fewest, st
     if (found->steps) found->count = fill(sequence, &(struct anchor){.period = median}, &steps, found->steps);
 }
 
-/* A loop at the end of a recording is what it was made for, whatever repeats before it, autotuning for example; one
- * that something follows, an evaluation for example, must be a good part of it. `regular`: NULL where no step of many
- * kernels repeats to the kernel. */
+/* A loop at the end of a recording is the purpose of the recording, whatever repeats before it, for example autotuning.
+ * A loop elsewhere, for example before an evaluation, must be a large part of the recording. `regular`: NULL where no
+ * step of many kernels repeats exactly. */
 static void make_found(const struct sequence *sequence, const struct anchor *regular, struct aorta_arena *memory,
                        struct aorta_found_steps *found) {
     const bool most = regular && (double)regular->covered >= REGULAR_SHARE * (double)sequence->count;

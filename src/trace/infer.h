@@ -30,25 +30,25 @@ AORTA_MUST_USE aorta_status aorta_trace_mark_steps(struct aorta_trace_list *list
 /* AORTA_USAGE where it is no regular expression, so that a program need not run first; NULL is fine. */
 AORTA_MUST_USE aorta_status aorta_trace_check_step_range(const char *step_range);
 
-/* From repetition in the order of kernels: on the stream of compute, a kernel that runs once a step divides
- * the recording. The kernels of which that seems true are those that come back after the same number of others most of
- * the time; what they divide must then also be equal, kernel by kernel. A step begins behind the optimizer's last
- * kernel, or else where the device was idle longest.
+/* Finds steps from repetition in the order of kernels: on the stream of compute, a kernel that runs once per step
+ * divides the recording. Candidates are kernels that recur after the same number of other kernels most of the time. The
+ * parts between them must then also be equal, kernel by kernel. A step begins after the optimizer's last kernel, or
+ * else where the device was idle longest.
  *
- * A loop of one to three kernels counts where the recording ends with it, twenty times at least, and no longer one
- * shows.
+ * A loop of one to three kernels counts if the recording ends with at least twenty of its runs and no longer loop
+ * exists.
  *
- * What repeats may be a layer. Where a loop of few kernels without an optimizer's differs in its times with a period of
- * some repetitions, these make a step.
+ * What repeats may be a layer. If the times of a loop of few kernels without an optimizer's kernel vary with a period
+ * of some repetitions, one period is a step.
  *
- * Gives traces without steps those that repetition shows, three at least. Of several traces with device work all or
- * none get steps; a step has the same number in all of them, as far as their times show. Nothing happens where nothing
- * repeats. AORTA_MEMORY. */
+ * Gives traces without steps the steps that repetition shows, at least three. If there are several traces with device
+ * work, all or none get steps. A step has the same number in all of them, as far as their times show. Traces without
+ * repetition stay as they are. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_infer_steps(struct aorta_trace_list *list);
 
 enum { AORTA_FEWEST_STEPS = 3 };
 
-/* What was found for one trace; owned. */
+/* Steps found in one trace; owned. */
 struct aorta_found_steps {
     struct aorta_trace_step *steps;
     size_t count;
@@ -56,7 +56,7 @@ struct aorta_found_steps {
     int64_t shift;
 };
 struct aorta_trace_step *aorta_found_steps_new(size_t count, struct aorta_arena *memory);
-/* The steps of one trace by what repeats in it; fails with the memory. */
+/* Finds the steps of one trace from repetition; fails with the memory. */
 void aorta_trace_find_repeated_steps(const struct aorta_trace *trace, struct aorta_arena *memory,
                                      struct aorta_found_steps *found);
 

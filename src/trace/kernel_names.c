@@ -238,7 +238,8 @@ static size_t head_length(const char *name) {
     }
 }
 
-/* Behind the "<" or "(" that the text begins with: what stands behind its end; the text itself, where it has none. */
+/* The text after the pair of brackets, "<" or "(", that the text begins with; the whole text if the pair is not
+ * closed. */
 static const char *behind_brackets(const char *text) {
     int round = 0, angle = 0;
     for (const char *at = text; *at; at++) {
@@ -387,7 +388,7 @@ static const char *put_name(char *text, size_t size, const char *name) {
 static void find_words(const char *name, size_t *first, size_t *end) {
     size_t length = head_length(name), from = length;
     while (from > 0 && in_name(name[from - 1])) from--;
-    /* What is no C++ (a copy: "Memcpy HtoD (Pinned -> Device)"; our own operations) keeps its words. */
+    /* Names that are not C++ keep their words (a copy: "Memcpy HtoD (Pinned -> Device)"; our own operations). */
     bool qualified = from > 1 && name[from - 1] == ':', typed = from > 0 && name[from - 1] == ' ';
     bool plain = from == length || !(qualified || (typed && name[length]));
     bool several = plain && memchr(name, ' ', length);
@@ -397,7 +398,7 @@ static void find_words(const char *name, size_t *first, size_t *end) {
 }
 
 static const char *short_demangled(const char *name, char *text, size_t size) {
-    enum { DEEPEST = 8 }; /* names come from files of others */
+    enum { DEEPEST = 8 }; /* limited, as names come from files of any origin */
     size_t from, end, functor_length = 0;
     name = own_name(name);
     find_words(name, &from, &end);

@@ -23,7 +23,8 @@ struct aorta_kernel_kind {
     bool named;                       /* the name says which collective it is */
 };
 
-/* Patterns of names: of a user's own collective kernels (--comm-pattern), tried before the table, and of others. */
+/* Patterns of names, for example of a user's own collective kernels (--comm-pattern), which are tried before the
+ * table. */
 struct aorta_kernel_patterns;
 
 /* An extended regular expression (POSIX), searched in the name. AORTA_USAGE says what is wrong with it and where. Call
@@ -50,8 +51,8 @@ bool aorta_kernel_only_measures(enum aorta_kernel_class class);
 
 /* A name that fits a line: without return type, namespaces, parameters and template arguments, but with the functor of
  * PyTorch's generic kernels ("elementwise_kernel<CUDAFunctor_add>"). Mangled names are read too. Writes at most `size`
- * bytes, and at most 128, ending included, and returns `text`; what is cut ends in an ellipsis. What is no C++ name
- * comes out as it is. */
+ * bytes, and at most 128, ending included, and returns `text`. A name that is cut ends in an ellipsis. Names that are
+ * not C++ are not shortened otherwise. */
 const char *aorta_kernel_short_name(const char *name, char *text, size_t size);
 
 /* ---- what compute kernels are for, by their names: the one table is categories.def ---- */
@@ -81,7 +82,7 @@ enum aorta_category {
 const char *aorta_category_name(enum aorta_category category); /* "gemm", "experts", … */
 
 enum aorta_category aorta_kernel_category(const char *kernel);
-/* Of an operation of this class whose kernel's name says nothing. */
+/* The category for an operation of this class whose kernel name says nothing. */
 enum aorta_category aorta_category_of_class(enum aorta_work_class class);
 
 /* The class of a kernel by its name, where its operation is not known. */

@@ -19,12 +19,12 @@ struct aorta_arena;
 
 /* Sorts the ranges in place, by thread, then start, longer first, and finds their parents. */
 void aorta_nest_make(struct aorta_nest_range *ranges, size_t count);
-/* The same of annotations, with their names as numbers. */
+/* Nests annotations; the number of each range is that of the annotation's name. */
 struct aorta_nest_range *aorta_nest_of(const struct aorta_trace_annotation *frames, size_t count,
                                        struct aorta_arena *memory);
 /* The parents of items in this order. They have `size` bytes and begin with the members of struct aorta_nest_range. */
 void aorta_nest_parents(void *items, size_t count, size_t size);
-/* Of such items: the innermost on the thread with start <= time <= end; NONE. */
+/* Finds the innermost of such items on the thread with start <= time <= end; NONE. */
 uint32_t aorta_nest_find(const void *items, size_t count, size_t size, uint32_t thread, int64_t time_ns);
 
 #endif

@@ -23,7 +23,7 @@ struct aorta_input {
 
 struct aorta_inputs {
     struct aorta_input items[AORTA_INPUTS];
-    int count; /* what stands behind the last is left out */
+    int count; /* more inputs than AORTA_INPUTS are ignored */
     bool typed;
 };
 

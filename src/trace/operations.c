@@ -190,7 +190,7 @@ static void count_experts(const struct row *row, const struct aorta_inputs *inpu
 
 /* ---- convolutions ---- */
 
-/* "[1, 1]" as written in quotes; one number stands for all axes. */
+/* Reads "[1, 1]" as written in quotes; the last axes get the first number if numbers are missing. */
 static bool get_list(const struct aorta_inputs *inputs, int index, int count, int64_t *numbers) {
     const struct aorta_input *input = input_at(inputs, index);
     if (!input || input->value.length < 3 || !aorta_json_is_string(input->value)) return false;

@@ -40,7 +40,7 @@ enum aorta_arithmetic {
     AORTA_ARITHMETIC_UNKNOWN = AORTA_ARITHMETIC_COUNT
 };
 const char *aorta_arithmetic_name(enum aorta_arithmetic arithmetic); /* "fp64", …; "unknown" */
-/* Of elements of our own operations. */
+/* The arithmetic on elements of our own operations. */
 enum aorta_arithmetic aorta_arithmetic_of(enum aorta_dtype dtype);
 
 /* Rates measured on a device whose peaks no table has; NaN: not measured. */
@@ -57,7 +57,7 @@ struct aorta_work_amount {
     double bytes; /* read and written at least, each input and output once; NaN: not known */
 };
 
-/* An operation as a file describes it, JSON as it stands there; length 0: the file does not say. */
+/* An operation as a file describes it, with JSON unchanged; length 0: the file does not say. */
 struct aorta_operation {
     const char *name; /* without quotes; need not end with NUL */
     size_t name_length;

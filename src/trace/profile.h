@@ -1,4 +1,4 @@
-/* What was measured in one iteration on one rank.
+/* Measurements of one iteration on one rank.
  *
  * A range is the time of one operation on one stream: from its first kernel's start to its last one's end or, where
  * nothing records kernels, between two timestamps around it. Roles name what a stream is for; several roles may share
@@ -57,7 +57,7 @@ struct aorta_range_info {   /* narrow, as there is one for each kernel of a reco
     enum aorta_dtype dtype : 8; /* of the elements, where bytes or dims are given; AORTA_DTYPE_COUNT: not known */
     bool by_grid;               /* `alike` is the grid: the shape is not known */
     bool activations;           /* collectives: of activations, so that compute needs the result at once */
-    bool simulated;             /* local backend: a copy stands for the collective */
+    bool simulated;             /* local backend: a copy replaces the collective */
     bool inner;                 /* an operation of the range that is open: only records show it, through its kernels */
 };
 

@@ -53,7 +53,7 @@ bool aorta_request_attention(const struct aorta_operation *operation, const stru
     if (k->size[k->rank - 1] != q->size[2] || lengths->queries > tokens) return false;
     if (is_cache) cache_bytes = k->bytes;
     if (!cache_bytes) return false;
-    /* What stands behind the diagonal of a request's new tokens is not computed. */
+    /* Causal attention: a new token does not read the tokens after it. */
     const double pairs = lengths->queries_by_keys - (lengths->queries_squared - lengths->queries) / 2;
     const double cached = (double)k->size[k->rank - 2] * width + (double)v->size[v->rank - 2] * value_width;
     amount->arithmetic = q->arithmetic;
@@ -99,7 +99,8 @@ static enum aorta_cache_use cache_use(const struct aorta_trace *trace, uint32_t 
     return aorta_operation_cache_use(name.text, name.length);
 }
 
-/* Of what writes to the cache, by its own inputs; 0: there is nothing, or caches differ. */
+/* Bytes per element of the cache, from the inputs of operations that write to it; 0: there are none, or caches
+ * differ. */
 static int find_cache_bytes(const struct aorta_trace *trace) {
     int bytes = 0;
     for (size_t i = 0; i < trace->shape_count; i++) {

@@ -2,11 +2,12 @@
  *
  * The inputs of such an operation say how many queries there are, not how many keys each of them reads. vLLM
  * (detailed_trace_annotation), SGLang (detailed_annotations) and ATOM write sums over the requests into the name of the
- * step's range: "execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37…)", sq being queries, sk
- * keys, sqsq and sqsk their products. A query reads the keys before it and its own, so that is all it takes.
+ * step's range: "execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37…)". Here sq means
+ * queries, sk keys, sqsq and sqsk their products. A query reads its own key and all keys before it, so these sums are
+ * sufficient.
  *
- * Layers with a window read less, and no file has its length. They run another kernel, or take less time than the
- * others: of operations of one shape in a step those count that take about as long as the longest. */
+ * Layers with a window read less, and no file has the window's length. Such layers run another kernel, or take less
+ * time. So among operations of one shape in a step, only those count that take about as long as the longest. */
 #ifndef AORTA_TRACE_REQUESTS_H
 #define AORTA_TRACE_REQUESTS_H
 

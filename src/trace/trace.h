@@ -1,8 +1,8 @@
-/* A recorded run in memory: what one process (one rank) did on its devices, whichever tool wrote it down.
+/* A recorded run in memory: what one process (one rank) did on its devices, whichever tool recorded it.
  *
  * Times are int64 ns on the file's own clock; add base_ns for the time of day, where it is known. Texts are stored once
- * and named by their number (aorta_trace_text). AORTA_TRACE_NONE stands for "no such row". A value that the file does
- * not hold is -1, or INT64_MIN where -1 could be one.
+ * and named by their number (aorta_trace_text). AORTA_TRACE_NONE means "no such row". A value that the file does not
+ * contain is -1, or INT64_MIN where -1 is a possible value.
  *
  * Readers fill a trace through a builder (builder.h); after that it is read only, and any thread may read it.
  * Formats: docs/trace-formats.md. */
@@ -61,7 +61,7 @@ struct aorta_trace_work {
     int32_t device;       /* the file's number of the device */
     uint8_t kind;         /* enum aorta_trace_kind */
     uint8_t class;        /* kernels: enum aorta_kernel_class by the one table of names */
-    bool graph;           /* launched as part of a graph: shares its launch with others */
+    bool graph;           /* launched as part of a graph: its launch has further work */
     bool leads;           /* the first kernel of its operation's run */
     bool named;           /* collective kernels: the name says which one it is */
     uint8_t by_name;      /* when `named`: enum aorta_collective */
@@ -143,12 +143,12 @@ struct aorta_trace_operation {
     int64_t sequence;
     bool gradient; /* autograd runs it for the operation of the forward pass with its number */
     bool range;    /* a range of the program */
-    /* Of work that a graph replayed, as its capture says: row of captured_places[]; NONE: it ran here itself. Its times
-     * are those of its capture, drawn to the length of the graph's launch. */
+    /* Work that a graph replayed: row of captured_places[], from its capture; NONE: it ran here itself. Its times are
+     * those of its capture, scaled to the length of the graph's launch. */
     uint32_t captured;
 };
 
-/* Where an operation stood when it was captured: among the program's functions. */
+/* Where among the program's functions an operation ran when it was captured. */
 struct aorta_trace_place {
     int64_t at_ns;
     uint32_t thread; /* row of threads[] */
@@ -236,7 +236,7 @@ struct aorta_trace_collective {
     int32_t peer;                   /* the other rank of a send or receive; -1: none */
     enum aorta_collective kind;     /* when `named` */
     bool named;
-    bool simulated; /* a local copy stands for it: a file of ours, from a run of one rank */
+    bool simulated; /* a local copy replaces it: a file of ours, from a run of one rank */
 };
 
 extern const struct aorta_trace_collective aorta_trace_unknown_collective; /* nothing is known of it */
@@ -325,7 +325,7 @@ struct aorta_trace_coverage {
 struct aorta_trace {
     enum aorta_trace_format format;
     char *path;                /* owned; of the file, or what it was recorded from */
-    char *unpacked;            /* owned; the file that stands for the path, which is packed; NULL: the path's own */
+    char *unpacked;            /* owned; the unpacked file, if the path is packed; NULL: the path's own */
     int32_t rank, world;       /* -1: not known */
     int64_t process;           /* -1: not known */
     int64_t base_ns;           /* added to times gives ns since 1970; INT64_MIN: not known */
@@ -337,7 +337,7 @@ struct aorta_trace {
     bool no_launches;          /* calls that launch were left out on purpose, so no work has one */
     bool no_waits;             /* so were calls that wait for the device */
     bool earlier;              /* of an earlier cycle (ranks.h) */
-    bool host_only;            /* the file has operations of the host and no work of a device: they stand for it */
+    bool host_only;            /* the file has no device work: operations of the host are the work */
 
     struct aorta_trace_work *work; /* ascending start, then end */
     size_t work_count;
@@ -452,7 +452,7 @@ int aorta_trace_rank_in_path(const char *path);
 struct aorta_trace_list {
     struct aorta_trace **items;
     size_t count, capacity;
-    struct aorta_temporary *unpacked; /* holds the files that stand for packed ones; removed with the list; or NULL */
+    struct aorta_temporary *unpacked; /* holds unpacked copies of packed files; removed with the list; or NULL */
 };
 
 /* Takes the trace over, also when it fails. */
