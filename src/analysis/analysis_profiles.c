@@ -188,7 +188,7 @@ void aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct aorta_hos
     }
 }
 
-/* Each window as the engine's kernel view (measure/kernels.h): one range per kernel and copy, times on the ranks'
+/* Each window as the engine's kernel view (measure/kernels.c): one range per kernel and copy, times on the ranks'
  * common clock, launches from the calls of the host. */
 
 /* While the windows of a rank are filled. */

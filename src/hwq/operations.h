@@ -49,7 +49,7 @@ struct hwq_tensor hwq_scores_backward(struct hwq_graph *g, int s, int64_t batch,
 /* In place; causal: row r of each square counts r + 1 elements. */
 void hwq_softmax(struct hwq_graph *g, int s, struct hwq_tensor x, float scale, bool causal);
 
-/* ---- element by element (operations/pointwise.c) ---- */
+/* ---- element by element (operations/rows.c) ---- */
 
 struct hwq_tensor hwq_gelu(struct hwq_graph *g, int s, struct hwq_tensor x);
 struct hwq_tensor hwq_gelu_backward(struct hwq_graph *g, int s, struct hwq_tensor x, struct hwq_tensor dy);
@@ -91,7 +91,7 @@ struct hwq_tensor hwq_sample(struct hwq_graph *g, int s, struct hwq_tensor x, ui
                              struct hwq_tensor tokens, struct hwq_tensor *logsums);
 struct hwq_tensor hwq_logsum(struct hwq_graph *g, int s, struct hwq_tensor x); /* [rows, 1] */
 
-/* ---- attention with a cache (operations/attention.c) ---- */
+/* ---- attention with a cache (operations/linear.c) ---- */
 
 /* keys and values [layers · batch · window, E], positions [1, batch] (int64). */
 struct hwq_cache {
@@ -124,7 +124,7 @@ struct hwq_tensor hwq_all_gather(struct hwq_graph *g, int s, struct aorta_comm *
 /* Blocks of rows for each rank. */
 struct hwq_tensor hwq_all_to_all(struct hwq_graph *g, int s, struct aorta_comm *comm, struct hwq_tensor from);
 
-/* ---- a transformer block (operations/attention.c) ---- */
+/* ---- a transformer block (operations/linear.c) ---- */
 
 /* y1 = norm(x + out(attention)), y = norm(y1 + down(gelu(up(y1)))). */
 struct hwq_block {

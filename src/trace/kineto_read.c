@@ -166,7 +166,7 @@ static const struct key_row category_rows[] = {
     {"cuda_event", CATEGORY_IGNORED},
     {"cuda_profiler_range", CATEGORY_IGNORED},
     {"collective_comm", CATEGORY_IGNORED},
-    {"critical_path", CATEGORY_IGNORED}, /* ours (merge.c) */
+    {"critical_path", CATEGORY_IGNORED}, /* ours (report/merge.c) */
 };
 
 enum member { MEMBER_DEVICES, MEMBER_DISTRIBUTED, MEMBER_BASE, MEMBER_OWN, MEMBER_RANKS };

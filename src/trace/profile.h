@@ -73,7 +73,7 @@ struct aorta_range {
     int64_t enqueue_ns; /* host time of the launch, on the device clock; INT64_MIN: unknown */
     int64_t sequence;   /* collectives: number among those of the same role, kind and group in this step; pairs ranks */
     int stream;         /* number of the stream it ran on, in order of first use: shows which roles share one */
-    /* Kernel views made of records (kernels.h); meaningless elsewhere. */
+    /* Kernel views made of records (measure/kernels.c); meaningless elsewhere. */
     uint32_t record; /* index of the record */
     int owner;       /* index of the range it belongs to; -1: not certain */
     bool graph;      /* a graph launched it, with all of the graph's other ranges */
@@ -94,7 +94,7 @@ struct aorta_marker {
     int64_t time_ns;
 };
 
-/* What a profile's ranges are: ranges around operations, or the kernels and copies themselves (kernels.h). */
+/* What a profile's ranges are: ranges around operations, or the kernels and copies themselves (measure/kernels.c). */
 enum aorta_profile_source { AORTA_SOURCE_RANGE, AORTA_SOURCE_KERNEL };
 const char *aorta_profile_source_name(enum aorta_profile_source source); /* "range", "kernel" */
 

@@ -7,7 +7,7 @@
 #include "analysis/phases.h"
 #include "replay/trace_graph.h"
 #include "trace/trace.h"
-#include "verdict/gains_internal.h"
+#include "verdict/verdict_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

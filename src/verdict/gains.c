@@ -1,6 +1,6 @@
 #include "replay/unrecorded.h"
 #include "verdict/advice.h"
-#include "verdict/gains_internal.h"
+#include "verdict/verdict_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Where in the program a cause begins, as facts. */
 #include "trace/trace.h"
-#include "verdict/gains_internal.h"
+#include "verdict/verdict_internal.h"
 
 #include "replay/replay.h"
 #include "replay/trace_graph.h"

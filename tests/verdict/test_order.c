@@ -1,6 +1,6 @@
 /* Which cause is first: the one whose shown gain is the largest, without exception. */
 #include "check.h"
-#include "verdict/gains_internal.h"
+#include "verdict/verdict_internal.h"
 
 static struct aorta_finding finding(enum aorta_cause cause, double gain_ms, double alone_ms) {
     return (struct aorta_finding){

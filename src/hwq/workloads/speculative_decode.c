@@ -85,7 +85,7 @@ static unsigned word_of(uint64_t seed, int64_t index, uint32_t site, int64_t ste
 
 /* The random numbers limit the count; where rounding matters, the device's count is right. */
 static struct hwq_value accepted_element(const struct hwq_element *e) {
-    enum { ACCEPT_SITE = 0xACCE }; /* see ops/sample.c */
+    enum { ACCEPT_SITE = 0xACCE }; /* see ops/inference.c */
     const struct aorta_acceptance *shape = e->o->shape;
     const int64_t step = (int64_t)hwq_at(e, OLD_STEP, 0, 0).value;
     const double found = hwq_written(e, ACCEPTED, 0, 0).value;
