@@ -267,6 +267,7 @@ struct aorta_remedies_applied aorta_remedies_apply(struct aorta_remedies *remedi
                                                    struct aorta_work_scale *scales) {
     struct remedy_model *model = remedies->model;
     struct aorta_remedies_applied applied = {0};
+    model->memory = &remedies->memory; /* the caller may have moved the struct */
     forget(model);
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
         struct aorta_remedy_row row;
