@@ -37,16 +37,16 @@ static void of_gain(const struct aorta_verdict *verdict, const struct aorta_find
     put_before(verdict, out);
     const bool wide = range_ms[1] - range_ms[0] > WIDE * gain_ms;
     const double most_ms = fmin(range_ms[1], step_ms), least_ms = fmax(range_ms[0], 0);
-    if (first->at_best_ms > 0) {
-        aorta_text_printf(out, " -> %s %s at best (-%.0f%%)", aorta_about(step_ms - gain_ms).text, per_step(verdict),
-                          100 * gain_ms / step_ms);
-    } else if (wide) {
-        const struct aorta_brief_range after = aorta_about_range(step_ms - most_ms, step_ms - least_ms);
-        aorta_text_printf(out, " -> %s %s if %s (-%.0f to -%.0f%%)", after.text, per_step(verdict),
-                          verb ? verb : "fixed", 100 * least_ms / step_ms, 100 * most_ms / step_ms);
-    } else
-        aorta_text_printf(out, " -> %s %s if %s (-%.0f%%)", aorta_about(step_ms - gain_ms).text, per_step(verdict),
-                          verb ? verb : "fixed", 100 * gain_ms / step_ms);
+    const struct aorta_brief_range after = aorta_about_range(step_ms - most_ms, step_ms - least_ms);
+    aorta_text_printf(out, " -> %s %s ", wide ? after.text : aorta_about(step_ms - gain_ms).text, per_step(verdict));
+    if (first->at_best_ms > 0)
+        aorta_text_puts(out, "at best");
+    else
+        aorta_text_printf(out, "if %s", verb ? verb : "fixed");
+    if (wide)
+        aorta_text_printf(out, " (-%.0f to -%.0f%%)", 100 * least_ms / step_ms, 100 * most_ms / step_ms);
+    else
+        aorta_text_printf(out, " (-%.0f%%)", 100 * gain_ms / step_ms);
 }
 
 static int count_gains(const struct aorta_verdict *verdict) {

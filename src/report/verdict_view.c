@@ -284,10 +284,10 @@ static const char *figure(struct build *build, const struct aorta_finding *findi
     const double gain_ms = aorta_finding_shown_ms(finding);
     if (!gains)
         aorta_text_puts(&text, aorta_measured(finding->cost_ms).text);
-    else if (finding->at_best_ms > 0)
-        aorta_text_printf(&text, "up to %s", aorta_about(gain_ms).text);
     else if (range_ms[1] - range_ms[0] > WIDE * gain_ms)
         aorta_text_puts(&text, aorta_about_range(range_ms[0], range_ms[1]).text);
+    else if (finding->at_best_ms > 0)
+        aorta_text_printf(&text, "up to %s", aorta_about(gain_ms).text);
     else
         aorta_text_puts(&text, aorta_about(gain_ms).text);
     return take(build, &text);

@@ -239,9 +239,12 @@ static void one_cause(void **state) {
     verdict.whole = true;
     expect_headline("exposed all_gather: 100 -> 21 ms in all if hidden (-79%)");
     verdict.whole = false;
-    findings[0].at_best_ms = 62;
+    findings[0].at_best_ms = findings[0].slowed_ms = 62;
     expect_headline("exposed all_gather: 100 -> 38 ms per step at best (-62%)");
     expect("   up to 62 ms  exposed all_gather (exposed_collective)\n");
+    findings[0].slowed_ms = 20;
+    expect_headline("exposed all_gather: 100 -> 38 to 80 ms per step at best (-20 to -62%)");
+    expect("   20 to 62 ms  exposed all_gather (exposed_collective)\n");
 }
 
 /* A range that is wider than 15% of the gain is shown, never its best end alone. */

@@ -4,7 +4,8 @@
  *   gathers     | AG0 | gemm 0 | AG1 | gemm 1 | AG2 | gemm 2 | AG3 | gemm 3 | adam |
  *   reductions  | gemm 0 | AR0 | gemm 1 | AR1 | gemm 2 | AR2 | gemm 3 | AR3 | adam |
  *
- * With a stream of their own AG1 to AG3 and AR0 to AR2 run beside compute: 3 of 4 are hidden, at best. */
+ * With a stream of their own AG1 to AG3 and AR0 to AR2 run beside compute: 3 of 4 are hidden, at best. On a H200 a
+ * product loses 0.78 of the hidden time, and a pointwise kernel 0.33 (tests/gpu/contention.py). */
 #include "check.h"
 #include "samples/kineto.h"
 #include "trace/open.h"
@@ -17,10 +18,13 @@ enum { STEPS = 6, UNITS = 4, STREAM = 7 };
 static const double GEMM_US = 1000, COMM_US = 600, SMALL_US = 5, ADAM_US = 200;
 
 struct program {
+    const char *device;
     const char *kernel, *collective, *group;
     bool gathers, trains;
     bool small; /* a small reduction follows each one, as of a bias; their results are divided */
 };
+
+static const char H200[] = "NVIDIA H200", A100[] = "NVIDIA A100"; /* as long */
 
 static double add_collective(struct sample_kineto *sample, const struct program *program, double at, int step, int rank,
                              int *number, double length) {
@@ -68,6 +72,7 @@ static void make_verdict(const struct program *program, struct aorta_trace_list 
         struct sample_kineto sample;
         double at = 10000;
         sample_kineto_begin(&sample, rank, 2);
+        memcpy(strstr(sample.text.data, H200), program->device, strlen(H200));
         for (int step = 0; step < STEPS; step++) at = add_step(&sample, program, at, step, rank);
         sample_kineto_open(&sample, list);
     }
@@ -75,7 +80,8 @@ static void make_verdict(const struct program *program, struct aorta_trace_list 
     check_ok(aorta_verdict_make(analysis, verdict));
 }
 
-static void check_first(const struct program *program, enum aorta_cause cause, double at_best_us,
+/* `lost`: of the hidden time. */
+static void check_first(const struct program *program, enum aorta_cause cause, double at_best_us, double lost,
                         enum aorta_fact_key fact) {
     struct aorta_trace_list list;
     struct aorta_trace_analysis analysis;
@@ -83,35 +89,40 @@ static void check_first(const struct program *program, enum aorta_cause cause, d
     make_verdict(program, &list, &analysis, &verdict);
     const struct aorta_finding *first = &verdict.findings[0];
     assert_int_equal(first->cause, cause);
-    assert_true(fabs(first->at_best_ms * 1e3 - at_best_us) < 0.02 * at_best_us);
+    if (!(fabs(first->at_best_ms * 1e3 - at_best_us) < 0.02 * at_best_us)) fail_msg("%f ms at best", first->at_best_ms);
+    if (!(fabs(first->slowed_ms / first->at_best_ms - (1 - lost)) < 0.01)) fail_msg("%f ms slowed", first->slowed_ms);
     assert_true(aorta_facts_has(&first->facts, fact));
     aorta_verdict_free(&verdict);
     aorta_trace_analysis_free(&analysis);
     aorta_trace_list_free(&list);
 }
 
+static const double LOST = (0.78 * UNITS * 1000 + 0.33 * 200) / (UNITS * 1000 + 200);
+
 static void gathers_on_the_compute_stream(void **state) {
     (void)state;
-    check_first(&(struct program){"ncclDevKernel_AllGather_RING_LL", "_allgather_base", "fsdp", true, true, false},
-                AORTA_CAUSE_SERIALIZED_STREAMS, (UNITS - 1) * COMM_US, AORTA_FACT_OWN_STREAM);
+    struct program program = {H200, "ncclDevKernel_AllGather_RING_LL", "_allgather_base", "fsdp", true, true, false};
+    check_first(&program, AORTA_CAUSE_SERIALIZED_STREAMS, (UNITS - 1) * COMM_US, LOST, AORTA_FACT_OWN_STREAM);
+    program.device = A100; /* not known */
+    check_first(&program, AORTA_CAUSE_SERIALIZED_STREAMS, (UNITS - 1) * COMM_US, 0, AORTA_FACT_OWN_STREAM);
 }
 
 static void reductions_of_gradients_on_the_compute_stream(void **state) {
     (void)state;
     for (int small = 0; small < 2; small++)
-        check_first(&(struct program){"ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "allreduce", "default_pg", false,
-                                      true, small},
-                    AORTA_CAUSE_SERIALIZED_STREAMS, (UNITS - 1) * COMM_US, AORTA_FACT_OWN_STREAM);
+        check_first(&(struct program){H200, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "allreduce", "default_pg",
+                                      false, true, small},
+                    AORTA_CAUSE_SERIALIZED_STREAMS, (UNITS - 1) * COMM_US, LOST, AORTA_FACT_OWN_STREAM);
 }
 
 /* The next operation needs the result: another stream changes nothing. */
 static void reductions_of_activations(void **state) {
     (void)state;
     const char *kernel = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
-    check_first(&(struct program){kernel, "allreduce", "TENSOR_MODEL_PARALLEL_GROUP", false, true, false},
-                AORTA_CAUSE_EXPOSED_COLLECTIVE, UNITS * COMM_US, AORTA_FACT_ACTIVATIONS);
-    check_first(&(struct program){kernel, "allreduce", "default_pg", false, false, false},
-                AORTA_CAUSE_EXPOSED_COLLECTIVE, UNITS * COMM_US, AORTA_FACT_ACTIVATIONS);
+    check_first(&(struct program){H200, kernel, "allreduce", "TENSOR_MODEL_PARALLEL_GROUP", false, true, false},
+                AORTA_CAUSE_EXPOSED_COLLECTIVE, UNITS * COMM_US, LOST, AORTA_FACT_ACTIVATIONS);
+    check_first(&(struct program){H200, kernel, "allreduce", "default_pg", false, false, false},
+                AORTA_CAUSE_EXPOSED_COLLECTIVE, UNITS * COMM_US, LOST, AORTA_FACT_ACTIVATIONS);
 }
 
 int main(void) {
