@@ -283,7 +283,8 @@ static aorta_status fill(struct whatif_page *page, const struct request *request
     if (page->changes_nothing && recorded > 1) most = 64 * recorded + 1; /* what would more ranks bring? */
     AORTA_TRY(add_row(page, recorded, true));
     for (size_t i = 0; i < request->rank_count; i++) AORTA_TRY(add_row(page, request->ranks[i], true));
-    for (int64_t ranks = 2 * (int64_t)recorded; ranks < most; ranks *= 2) AORTA_TRY(add_row(page, (int)ranks, false));
+    for (int64_t ranks = 2 * (int64_t)recorded; ranks < most; ranks *= 2)
+        AORTA_TRY(add_row(page, (int)ranks, !request->rank_count));
     struct aorta_whatif_resources resources = page->resources;
     resources.ranks = page->rows[page->row_count - 1].ranks;
     page->exposed.kind = AORTA_COLLECTIVE_COUNT;

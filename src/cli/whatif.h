@@ -12,7 +12,7 @@
 
 struct whatif_row {
     int ranks;
-    bool asked;        /* by --ranks, or the recorded number; else of the curve only */
+    bool asked;        /* by --ranks, the recorded number, or all without --ranks; else of the curve only */
     double efficiency; /* step with the recorded number of ranks / this step */
     struct aorta_whatif_step step;
 };

@@ -3,6 +3,7 @@
 #include "base/lines.h"
 #include "base/result_table.h"
 #include "cli/whatif.h"
+#include "report/phrases.h"
 
 #include <math.h>
 #include <string.h>
@@ -98,12 +99,14 @@ static void assume(const struct whatif_page *page, say visit, void *user) {
     }
     if (page->resources.compute < 1 || page->resources.compute > 1)
         visit(user, "all kernels gain the same factor; the host and its launches take as long as before");
+    static const double matters = 0.0005, rough = 0.1;
+    const double unexplained = share(page->path.unexplained_ns, page), inferred = share(page->path.inferred_ns, page);
+    if (unexplained < matters && inferred < matters) return;
     aorta_text_printf(&text,
-                      "%.1f%% of the recorded critical path is unexplained, and %.1f%% rests on "
-                      "dependencies inferred from times; both stay as recorded",
-                      100 * share(page->path.unexplained_ns, page), 100 * share(page->path.inferred_ns, page));
-    static const double rough = 0.1;
-    if (share(page->path.unexplained_ns, page) > rough) aorta_text_puts(&text, "; results are rough");
+                      "%.1f%% of the critical path is unexplained, and %.1f%% depends on order inferred from times; "
+                      "both stay as recorded",
+                      100 * unexplained, 100 * inferred);
+    if (unexplained > rough) aorta_text_puts(&text, "; results are rough");
     say_text(&text, visit, user);
 }
 
@@ -124,12 +127,11 @@ static void text_headline(const struct whatif_page *page, struct aorta_text *out
 
 static void text_recorded(const struct whatif_page *page, struct aorta_text *out) {
     const struct aorta_unrecorded *unrecorded = &page->unrecorded;
-    aorta_text_printf(out, "%s, measured step %.3f ms, replayed step %.3f ms",
-                      aorta_counted(page->whatif->collectives->ranks, "rank").text, measured_ns(page) / 1e6,
-                      page->replayed_ns / 1e6);
+    aorta_text_printf(out, "%s: step %s ms measured, %s ms replayed",
+                      aorta_counted(page->whatif->collectives->ranks, "rank").text,
+                      aorta_measured(measured_ns(page) / 1e6).text, aorta_measured(page->replayed_ns / 1e6).text);
     if (unrecorded->known)
-        aorta_text_printf(out, ", as it is without the recording (%s to %s)",
-                          aorta_brief(unrecorded->range_ns[0] / 1e6).text,
+        aorta_text_printf(out, " without the profiler (%s to %s)", aorta_brief(unrecorded->range_ns[0] / 1e6).text,
                           aorta_brief(unrecorded->range_ns[1] / 1e6).text);
 }
 
@@ -270,9 +272,11 @@ aorta_status whatif_csv(const struct whatif_page *page, const char *folder) {
     return aorta_table_csv(&steps, page, folder);
 }
 
-/* Nothing to draw with one number of ranks. */
+/* The curve between the numbers that the table has. */
 static void text_curve(const struct whatif_page *page, struct aorta_text *out) {
-    if (page->row_count < 2) return;
+    size_t asked = 0;
+    for (size_t i = 0; i < page->row_count; i++) asked += page->rows[i].asked;
+    if (asked == page->row_count) return;
     aorta_text_puts(out, "\nEfficiency by ranks\n");
     for (size_t i = 0; i < page->row_count; i++) {
         double efficiency = page->rows[i].efficiency;

@@ -16,11 +16,12 @@ static const struct {
     const char *output; /* a part of it */
 } calls[] = {
     {"--help", 0, "--ranks-per-node N"},
-    {BOTH " | tr -s '\n ' ' '", 0,
-     "measured step 441.590 ms, replayed step 430.607 ms, as it is without the recording (408 to 459)"},
+    {BOTH " | tr -s '\n ' ' '", 0, "2 ranks: step 442 ms measured, 431 ms replayed without the profiler (408 to 459)"},
     {BOTH, 0, "       2      430.607"},
     {BOTH "--json", 0, "\"unrecorded_ms\": 430.607"},
     {DISPATCHES "--json", 0, "\"unrecorded_ms\": null"},
+    {BOTH "| tr -s ' '", 0, "\n 64 "}, /* a row for each number of ranks */
+    {BOTH "| grep -c '###'", 1, "0\n"},
     {BOTH "--ranks 8,64", 0, "fitted to 162 collectives in 5 sizes"},
     {BOTH "--ranks 8,64", 0, "links between nodes have the recorded link's bandwidth"},
     {BOTH "--ranks 64 --bandwidth 400G --latency 5us", 0, "5 us, 50 GB/s between nodes of 8 ranks"},
@@ -36,7 +37,7 @@ static const struct {
     {BOTH "--without host_pause --json | grep -c host_pause", 0, "1\n"},
     {BOTH "--ranks 8 --json", 0, "\"recorded_ranks\": 2"},
     {BOTH "--ranks 8 --json", 0, "\"exposed_comm_ms\": "},
-    {ONE, 0, "  recorded    1 rank, measured step 8.912 ms"},
+    {ONE, 0, "  recorded    1 rank: step 8.91 ms measured, "},
     {ONE "--ranks 8", 2, "no collectives were recorded"},
     {DISPATCHES "--ranks 8", 2, "the recording does not say how large its collectives are"},
     {DISPATCHES "--compute 2x" WORDS, 0, "collectives, whose kind or size is not recorded, take as long as before"},
