@@ -17,6 +17,7 @@ enum {
     LONG_CALL_NS = 50000,  /* launches and frees that last longer may have waited */
     FULL_QUEUE = 512,      /* launches not yet begun, from which on a queue may be full; CUDA's has 1024 */
     BATCH_NS = 100000,     /* a wait for data from which on its loader, and not the host, says when data comes */
+    BATCH_SHARE = 50,      /* ... and one part in so many of the time per batch: less is what taking a batch costs */
     BATCHES = 8,           /* that may be ready at once: those of a loader's processes */
     CLOCK_SLACK_NS = 2000, /* between clocks of host and device */
 };
@@ -230,8 +231,11 @@ static void add_time(struct host *host, uint32_t from, uint32_t to, enum aorta_e
 static void add_batch(struct host *host, uint32_t call, uint32_t point) {
     struct aorta_graph *graph = host->builder->graph;
     const struct aorta_replay_call *row = &host->rows->calls[call];
+    const int64_t waited_ns = row->end_ns - row->start_ns;
     host->batches++;
-    if (row->end_ns - row->start_ns < BATCH_NS) return;
+    if (waited_ns < BATCH_NS) return;
+    const bool first = host->batch == AORTA_GRAPH_NONE;
+    if (!first && waited_ns * BATCH_SHARE < graph->time_ns[point] - graph->time_ns[host->batch]) return;
     if (host->batch != AORTA_GRAPH_NONE && host->batches <= BATCHES)
         aorta_graph_edge(graph, host->batch, point, graph->time_ns[point] - graph->time_ns[host->batch],
                          AORTA_EDGE_BATCH, true);

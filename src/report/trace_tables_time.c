@@ -54,7 +54,7 @@ static bool fill_sequence(const void *of, size_t index, void *values) {
                  aorta_kernel_short_name(aorta_trace_text(trace, row->kernels[i]), name, sizeof name));
     out->operation = trace_text_of(trace, row->operation);
     out->kernels = out->names;
-    snprintf(out->text, sizeof out->text, "%s: %s", out->operation, out->names);
+    snprintf(out->text, sizeof out->text, "%s: %.*s", out->operation, LABEL_SIZE / 2, out->names);
     out->label = out->text;
     out->runs = (int64_t)row->runs;
     out->length = row->length;

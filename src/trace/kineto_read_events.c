@@ -363,6 +363,7 @@ void aorta_trace_kineto_add_allocation(struct trace_kineto *kineto, const struct
     struct aorta_trace_allocation allocation = {0};
     int64_t device, type, address;
     if (!aorta_json_get_int(argument[ARGUMENT_DEVICE_TYPE], &type) || type == 0) return;
+    if (!argument[ARGUMENT_ADDRESS].length) return; /* PyTorch 1.9 writes none */
     if (!aorta_json_get_scaled(event->field[FIELD_START], 3, &allocation.at_ns) ||
         !aorta_trace_times_fit(allocation.at_ns, allocation.at_ns) ||
         !aorta_json_get_int(argument[ARGUMENT_DEVICE], &device) || device < 0 || device > INT32_MAX ||

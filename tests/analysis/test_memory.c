@@ -158,6 +158,22 @@ static void parts_have_their_own_peaks(void **state) {
     end(&read);
 }
 
+/* PyTorch 1.9 writes allocations without an address: they are no damage, and not enough for a table. */
+static void allocations_without_address_are_skipped(void **state) {
+    (void)state;
+    struct aorta_trace_list list = {0};
+    struct aorta_text text = {0};
+    aorta_text_puts(&text, "{\"traceEvents\":[\n");
+    frame(&text, "cpu_op", "aten::relu", 1, 12, 8, "");
+    aorta_text_puts(&text, "{\"ph\":\"i\",\"s\":\"t\",\"name\":\"[memory]\",\"pid\":1,\"tid\":1,\"ts\":14,"
+                           "\"args\":{\"Device Type\":1,\"Device Id\":0,\"Bytes\":-512}}]}");
+    check_ok(read_with(text.data, text.length, 0, NULL, &list));
+    aorta_text_free(&text);
+    assert_int_equal(list.items[0]->allocation_count, 0);
+    assert_int_equal(list.items[0]->warnings[AORTA_REASON_ODD_VALUE].count, 0);
+    aorta_trace_list_free(&list);
+}
+
 static void without_allocations_nothing_is_said(void **state) {
     (void)state;
     struct read read;
@@ -172,6 +188,7 @@ int main(void) {
         cmocka_unit_test(uses_follow_from_times),
         cmocka_unit_test(the_peak_names_its_lines),
         cmocka_unit_test(parts_have_their_own_peaks),
+        cmocka_unit_test(allocations_without_address_are_skipped),
         cmocka_unit_test(without_allocations_nothing_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,10 +22,11 @@ struct program {
     int64_t own_ns, kernel_ns;            /* of each unit, without the recording */
     int64_t enter_ns, leave_ns, cupti_ns; /* what recording costs: an operation, before and after; a launch, within */
     double pace;
-    bool by_engine;   /* every second step's half runs on a thread of autograd's, which the first one waits for */
-    int64_t batch_ns; /* a data loader's processes bring a batch each; 0: none */
-    int64_t sleep_ns; /* of the host, before a step; 0: it does not sleep */
-    bool calls_only;  /* `aorta trace run` records; every second step is `pace` times as long, recorded or not */
+    bool by_engine;    /* every second step's half runs on a thread of autograd's, which the first one waits for */
+    int64_t batch_ns;  /* a data loader's processes bring a batch each; 0: none */
+    int64_t taking_ns; /* that a batch costs which is ready; 0: 10 us */
+    int64_t sleep_ns;  /* of the host, before a step; 0: it does not sleep */
+    bool calls_only;   /* `aorta trace run` records; every second step is `pace` times as long, recorded or not */
 };
 
 struct made {
@@ -118,7 +119,8 @@ static void launch(struct made *made) {
 /* The loader takes its time, which the host's does not change. */
 static void load(struct made *made, double last_ns) {
     const double start_ns = made->now_ns, ready_ns = last_ns + (double)made->program->batch_ns;
-    made->now_ns = ready_ns > start_ns + 10000 ? ready_ns : start_ns + 10000;
+    const double taken_ns = start_ns + (double)(made->program->taking_ns ? made->program->taking_ns : 10000);
+    made->now_ns = ready_ns > taken_ns ? ready_ns : taken_ns;
     const struct aorta_trace_annotation row =
         frame(made, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", start_ns);
     aorta_trace_builder_annotation(made->builder, &row);
@@ -309,6 +311,28 @@ static void a_loader_is_no_faster(void **state) {
     end(&made);
 }
 
+/* Taking a batch that is ready costs 0.15 ms of each step: the host says when the next one is taken. */
+static void batches_that_are_ready_do_not_wait(void **state) {
+    (void)state;
+    struct program program = {.own_ns = 250000,
+                              .kernel_ns = 2000,
+                              .enter_ns = 20000,
+                              .leave_ns = 20000,
+                              .cupti_ns = 20000,
+                              .pace = 1.3,
+                              .batch_ns = 1,
+                              .taking_ns = 150000};
+    struct made made;
+    record(&made, &program);
+    const double ready_ns = made.unrecorded.step_ns;
+    assert_true(ready_ns < 0.95 * made.unrecorded.recorded_ns);
+    end(&made);
+    program.batch_ns = 0;
+    record(&made, &program);
+    expect_near(ready_ns - made.unrecorded.step_ns, 0.15e6, 0.3);
+    end(&made);
+}
+
 static int64_t draw(uint64_t *seed, int64_t most) {
     *seed = *seed * 6364136223846793005u + 1442695040888963407u;
     return (int64_t)((*seed >> 33) % (uint64_t)(most + 1));
@@ -377,6 +401,7 @@ int main(void) {
         cmocka_unit_test(the_limit_changes),
         cmocka_unit_test(what_costs_nothing_stays),
         cmocka_unit_test(a_loader_is_no_faster),
+        cmocka_unit_test(batches_that_are_ready_do_not_wait),
         cmocka_unit_test(any_program_is_no_slower_unrecorded),
         cmocka_unit_test(without_a_host_it_is_not_known),
     };
