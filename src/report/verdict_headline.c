@@ -72,11 +72,29 @@ static const struct aorta_finding *compute_of(const struct aorta_verdict *verdic
     return NULL;
 }
 
-/* "; 62% of communication exposed, which hiding would not shorten" where communication is much of the step. */
+static bool is_exposed(const struct aorta_verdict *verdict) {
+    return verdict->overlap_ratio < 0.5 && verdict->exposed_ms >= BOUND * verdict->step_ms_mean;
+}
+
+/* "; 62% of communication exposed (31.0 ms)" where communication is much of the step. */
 static void put_exposed(const struct aorta_verdict *verdict, struct aorta_text *out) {
-    if (verdict->overlap_ratio < 0.5 && verdict->exposed_ms >= BOUND * verdict->step_ms_mean)
+    if (is_exposed(verdict))
         aorta_text_printf(out, "; %.0f%% of communication exposed (%s ms)", 100 * (1 - verdict->overlap_ratio),
                           aorta_measured(verdict->exposed_ms).text);
+}
+
+/* ", 25% launch latency": the largest part without a fix next to compute. */
+static void put_second(const struct aorta_verdict *verdict, const struct aorta_finding *compute,
+                       struct aorta_text *out) {
+    static const double much = 0.1;
+    const struct aorta_finding *second = NULL;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        const struct aorta_finding *finding = &verdict->findings[i];
+        if (finding != compute && (!second || finding->share > second->share)) second = finding;
+    }
+    if (!second || second->share < much || aorta_finding_gains(second)) return;
+    aorta_text_printf(out, ", %.0f%% ", 100 * second->share);
+    aorta_finding_name(verdict, second, out);
 }
 
 static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_finding *costliest,
@@ -86,8 +104,9 @@ static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_f
     const bool found = aorta_finding_shown_ms(first) >= FOUND * aorta_verdict_gained_ms(verdict);
     const double share = compute ? compute->share : 0;
     if (share > 1 - BOUND || (compute == costliest && share >= 0.5)) {
-        aorta_text_printf(out, "compute-bound: %.0f%% of the %s is compute; no fix above %d%% found", 100 * share,
-                          unit_of(verdict), found ? 5 : 2);
+        aorta_text_printf(out, "compute-bound: %.0f%% of the %s is compute", 100 * share, unit_of(verdict));
+        if (!is_exposed(verdict)) put_second(verdict, compute, out);
+        aorta_text_printf(out, "; no fix above %d%% found", found ? 5 : 2);
     } else {
         aorta_text_printf(out, "no fix above %d%% found: %.0f%% of the %s is ", found ? 5 : 2, 100 * costliest->share,
                           unit_of(verdict));

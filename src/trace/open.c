@@ -248,6 +248,7 @@ static const struct unread {
     size_t at, length;
     const char *bytes, *is, *instead;
 } unread[] = {
+    {NULL, 0, 23, "version https://git-lfs", "a pointer of Git LFS, not the file", "fetch it: git lfs pull"},
     {".nsys-rep", 0, 0, "", "a report of Nsight Systems", "export it: nsys export --type sqlite FILE"},
     {".qdrep", 0, 0, "", "a report of Nsight Systems", "export it: nsys export --type sqlite FILE"},
     {".ncu-rep", 0, 0, "", "a report of Nsight Compute (it holds no timeline)",

@@ -162,6 +162,8 @@ static void what_is_not_read_is_named(void **state) {
     } files[] = {
         {"run.nsys-rep", "NVDA", 4,
          "is a report of Nsight Systems, which is not read; export it: nsys export --type sqlite"},
+        {"a.sqlite", "version https://git-lfs.github.com/spec/v1\n", 43,
+         "is a pointer of Git LFS, not the file, which is not read; fetch it: git lfs pull"},
         {"a.json", "PK\3\4 …", 8, "is a zip archive, which is not read; unpack it"},
         {"a.tar", tar, sizeof tar, "is a tar archive, which is not read; unpack it, and name the folder"},
         {"a.json", "neither", 7, "is no trace; AORTA reads"},

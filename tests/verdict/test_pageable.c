@@ -54,6 +54,7 @@ static void check_copies(double dma_us, bool dwarf) {
     const struct aorta_fact *limit = aorta_facts_find(&first->facts, AORTA_FACT_OVERLAP_LIMIT);
     assert_int_equal(limit != NULL, dwarf);
     if (dwarf) assert_true(fabs(limit->value - GEMMS * GEMM_US / 1e3) < 0.01);
+    if (dwarf) assert_non_null(strstr(first->fixes[0].row->text, "OpenMP: target data")); /* it uses no framework */
     for (size_t i = 1; i < verdict.finding_count; i++)
         if (verdict.findings[i].cause == AORTA_CAUSE_HOST_LAUNCH)
             assert_true(aorta_finding_shown_ms(&verdict.findings[i]) < 0.1 * COPY_US / 1e3);
