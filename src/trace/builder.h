@@ -131,5 +131,8 @@ bool aorta_trace_builder_append(struct aorta_trace_builder *whole, struct aorta_
 
 /* Sorts, links, counts what is odd. Ends the builder, also when it fails. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_builder_finish(struct aorta_trace_builder *builder, struct aorta_trace **trace);
+/* The same, and appends the trace to the list. */
+AORTA_MUST_USE aorta_status aorta_trace_builder_finish_into(struct aorta_trace_builder *builder,
+                                                            struct aorta_trace_list *list);
 
 #endif

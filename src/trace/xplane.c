@@ -414,7 +414,6 @@ static aorta_status read_space(struct xplane *x, bool recover) {
 /* ---- the file ---- */
 
 static aorta_status build(struct xplane *x, const struct aorta_trace_options *options, struct aorta_trace_list *list) {
-    struct aorta_trace *trace;
     AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_XPLANE, x->path, options, &x->builder));
     aorta_trace_builder_head(x->builder)->bytes_read = (int64_t)x->length;
     aorta_status status = read_space(x, options && options->recover);
@@ -422,8 +421,7 @@ static aorta_status build(struct xplane *x, const struct aorta_trace_options *op
         aorta_trace_builder_destroy(x->builder);
         return status;
     }
-    AORTA_TRY(aorta_trace_builder_finish(x->builder, &trace));
-    return aorta_trace_list_add(list, trace);
+    return aorta_trace_builder_finish_into(x->builder, list);
 }
 
 static aorta_status read_file(const char *path, const struct aorta_trace_options *options,
