@@ -171,19 +171,15 @@ static const struct table {
 };
 enum { TABLES = sizeof tables / sizeof *tables };
 
-/* In the words of PyTorch's traces. ENUM_CUDA_MEMCPY_OPER and ENUM_CUDA_MEM_KIND. */
+/* In the words of PyTorch's traces. ENUM_CUDA_MEM_KIND. */
 static uint32_t copy_name(const struct target *target, sqlite3_stmt *row) {
-    static const char *const ways[] = {NULL,   "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD",
-                                       "DtoA", "DtoD", "HtoH", "PtoP", "HtoD", "DtoH", "DtoD"};
     static const char *const kinds[] = {"Pageable", "Pinned", "Device", "Array", "Managed", "Device", "Managed"};
-    enum { WAYS = sizeof ways / sizeof *ways, KINDS = sizeof kinds / sizeof *kinds };
-    const int64_t way = aorta_sqlite_number_or(row, COPY, 0), from = aorta_sqlite_number_or(row, SOURCE, -1),
-                  to = aorta_sqlite_number_or(row, DESTINATION, -1);
-    char name[64] = "Memcpy";
-    if (way > 0 && way < WAYS) snprintf(name, sizeof name, "Memcpy %s", ways[way]);
-    const size_t length = strlen(name);
-    if (from >= 0 && from < KINDS && to >= 0 && to < KINDS)
-        snprintf(name + length, sizeof name - length, " (%s -> %s)", kinds[from], kinds[to]);
+    enum { KINDS = sizeof kinds / sizeof *kinds };
+    const char *way = aorta_copy_name(aorta_sqlite_number_or(row, COPY, 0));
+    const int64_t from = aorta_sqlite_number_or(row, SOURCE, -1), to = aorta_sqlite_number_or(row, DESTINATION, -1);
+    char name[64];
+    if (from < 0 || from >= KINDS || to < 0 || to >= KINDS) return text_of(target, way);
+    snprintf(name, sizeof name, "%s (%s -> %s)", way, kinds[from], kinds[to]);
     return text_of(target, name);
 }
 

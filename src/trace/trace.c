@@ -254,6 +254,13 @@ void aorta_trace_list_free(struct aorta_trace_list *list) {
     *list = (struct aorta_trace_list){0};
 }
 
+const char *aorta_copy_name(int64_t kind) {
+    static const char *const names[] = {"Memcpy",      "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA", "Memcpy AtoH",
+                                        "Memcpy AtoA", "Memcpy AtoD", "Memcpy DtoA", "Memcpy DtoD", "Memcpy HtoH",
+                                        "Memcpy PtoP", "Memcpy HtoD", "Memcpy DtoH", "Memcpy DtoD"};
+    return names[kind > 0 && kind < (int64_t)(sizeof names / sizeof *names) ? kind : 0];
+}
+
 enum aorta_copied aorta_copied_how(const char *name) {
     static const struct {
         const char *word;

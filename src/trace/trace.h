@@ -475,6 +475,10 @@ enum aorta_copied {
  * rocprofv3 and HIP. Never FILLED. */
 enum aorta_copied aorta_copied_how(const char *name);
 
+/* "Memcpy HtoD", … by CUPTI's kind of copy (CUpti_ActivityMemcpyKind), to which Nsight Systems adds three
+ * (ENUM_CUDA_MEMCPY_OPER). "Memcpy": no such kind. */
+const char *aorta_copy_name(int64_t kind);
+
 /* ---- how much of the device's work a recording holds, as far as it says itself what ran ---- */
 
 /* The larger share that is missing: of kernels that were launched, or of dispatches by their numbers. 0: none is, or

@@ -480,7 +480,6 @@ struct heads {
 };
 
 static aorta_status read_heads(const char *path, struct heads *heads) {
-    struct aorta_source *source;
     const int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", aorta_shown(path).text, strerror(errno));
     const ssize_t count = pread(file, heads->packed, sizeof heads->packed, 0);
@@ -489,15 +488,8 @@ static aorta_status read_heads(const char *path, struct heads *heads) {
     heads->plain_length = 0;
     const enum aorta_packing packing = aorta_packing_of(heads->packed, heads->packed_length);
     if (packing == AORTA_PACKING_NONE || packing == AORTA_PACKING_ARCHIVE) return NULL;
-    AORTA_TRY(aorta_source_open(path, &source));
-    aorta_status status = NULL;
-    size_t got = 1;
-    while (!status && got && heads->plain_length < sizeof heads->plain) {
-        status = aorta_source_read(source, heads->plain + heads->plain_length,
-                                   sizeof heads->plain - heads->plain_length, &got);
-        if (!status) heads->plain_length += got;
-    }
-    aorta_source_close(source);
+    aorta_status status = aorta_source_head(path, heads->plain, sizeof heads->plain, &heads->plain_length);
+    if (aorta_status_code(status) != AORTA_FORMAT) return status;
     aorta_status_free(status); /* broken: its reader says where */
     return NULL;
 }
