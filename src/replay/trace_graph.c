@@ -1,6 +1,7 @@
 #include "replay/trace_graph.h"
 
 #include "analysis/phases.h"
+#include "base/sort.h"
 #include "replay/replay.h"
 #include "trace/trace.h"
 
@@ -150,10 +151,6 @@ struct name {
     uint32_t host, number;
 };
 
-static int name_order(const void *left, const void *right) {
-    return strcmp(((const struct name *)left)->text, ((const struct name *)right)->text);
-}
-
 static void add_name(struct build *build, uint32_t host, uint32_t text, struct name *names, size_t *count) {
     if (text == AORTA_TRACE_NONE || build->names[host][text] != AORTA_GRAPH_NONE) return;
     build->names[host][text] = 0;
@@ -190,7 +187,7 @@ static void number_names(struct build *build) {
     struct aorta_arena scratch = {0};
     size_t count = 0;
     struct name *names = collect_names(build, &count, &scratch);
-    if (count) qsort(names, count, sizeof *names, name_order);
+    if (count) qsort(names, count, sizeof *names, aorta_by_text);
     build->name_count = 1;
     for (size_t i = 0; i < count; i++) {
         if (!i || strcmp(names[i].text, names[i - 1].text) != 0) build->name_count++;

@@ -88,8 +88,8 @@ void aorta_trace_builder_frame(struct aorta_trace_builder *builder, const struct
 
 /* What the file says of a wait, in addition to the call that asks for it. */
 struct aorta_trace_wait_facts {
-    int64_t start_ns;            /* used as the call's start if the call is not in the file */
     uint64_t correlation;        /* of that call */
+    int64_t start_ns;            /* used as the call's start if the call is not in the file */
     uint64_t record_correlation; /* of the call that recorded the event; 0: not known, or no event */
     uint32_t stream;             /* that waits; NONE: the host */
     uint32_t on;                 /* the stream that is waited for */

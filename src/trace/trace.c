@@ -168,7 +168,6 @@ void aorta_trace_free(struct aorta_trace *trace) {
     for (size_t i = 0; trace->measured && i < trace->step_count; i++) free(trace->measured[i].work);
     free(trace->measured);
     if (trace->owned) trace->release(trace->owned);
-    free(trace->skipped);
     free(trace->work);
     free(trace->calls);
     free(trace->callers);

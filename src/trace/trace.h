@@ -388,7 +388,7 @@ struct aorta_trace {
     size_t device_count;
     struct aorta_trace_coverage coverage;
     struct aorta_trace_warning warnings[AORTA_REASON_COUNT];
-    char *skipped; /* the sentence of AORTA_REASON_SKIPPED; owned; or NULL */
+    const char *skipped; /* the sentence of AORTA_REASON_SKIPPED, a text; or NULL */
 
     struct aorta_trace_texts *texts; /* owned */
 };
