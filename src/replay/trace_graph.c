@@ -328,9 +328,9 @@ static void set_alone(struct build *build, size_t rank) {
 
 /* ---- all spans ---- */
 
-static bool is_only_rank(const struct build *build, size_t rank) {
-    for (size_t i = 0; i < build->analysis->rank_count; i++)
-        if (i != rank && build->out->sources[i].host == build->out->sources[rank].host) return false;
+bool aorta_trace_graph_is_only_rank(const struct aorta_trace_graph *built, size_t rank) {
+    for (size_t i = 0; i < built->source_count; i++)
+        if (i != rank && built->sources[i].host == built->sources[rank].host) return false;
     return true;
 }
 
@@ -377,8 +377,8 @@ static void add_spans(struct build *build, size_t rank) {
     set_alone(build, rank);
     uint32_t host = build->ranks[rank].host;
     aorta_recorded_waits_make(trace, shift_of(build, build->hosts[host].rank), &build->hosts[host],
-                              is_only_rank(build, rank), build->call_rows[host], build->calls[host],
-                              &build->ranks[rank], &build->memory);
+                              aorta_trace_graph_is_only_rank(build->out, rank), build->call_rows[host],
+                              build->calls[host], &build->ranks[rank], &build->memory);
 }
 
 /* ---- steps ---- */
