@@ -104,11 +104,6 @@ static void number_the_others(struct aorta_trace_analysis *analysis) {
     }
 }
 
-static int by_number(const void *left, const void *right) {
-    const struct aorta_trace_rank *a = left, *b = right;
-    return (a->rank > b->rank) - (a->rank < b->rank);
-}
-
 /* ---- all of them ---- */
 
 /* `number`: of a trace of one device. A rank that did nothing but measure is none. */
@@ -164,7 +159,7 @@ aorta_status aorta_trace_ranks_make(const struct aorta_trace_list *list, struct 
     if (!analysis->rank_count) return nothing_ran(list);
     AORTA_TRY(check_numbers(analysis));
     number_the_others(analysis);
-    qsort(analysis->ranks, analysis->rank_count, sizeof *analysis->ranks, by_number);
+    qsort(analysis->ranks, analysis->rank_count, sizeof *analysis->ranks, aorta_by_int32);
     return NULL;
 }
 

@@ -124,10 +124,6 @@ static bool begins(const char *name, const char *with) {
     return !strncmp(name, with, strlen(with));
 }
 
-static int by_start(const void *left, const void *right) {
-    return aorta_order_int64(((const struct span *)left)->start_ns, ((const struct span *)right)->start_ns);
-}
-
 /* An operation that autograd records, or runs, and that no other is around. */
 static bool is_outermost(const struct aorta_trace *trace, const struct aorta_trace_operation *operation) {
     if (operation->range) return false;
@@ -150,7 +146,7 @@ static void find_passes(struct making *making) {
         if (backward || operation->sequence >= 0)
             all[count++] = (struct span){operation->start_ns, operation->end_ns, backward};
     }
-    if (count) qsort(all, count, sizeof *all, by_start);
+    if (count) qsort(all, count, sizeof *all, aorta_by_int64);
     making->passes = all; /* those found are not more than those looked at */
     for (size_t i = 0; i < count; i++) {
         struct span *last = making->pass_count ? &all[making->pass_count - 1] : NULL;
@@ -198,15 +194,9 @@ static enum aorta_memory_use use_of(const struct making *making, const struct ao
 /* ---- changes over time ---- */
 
 struct change {
-    int64_t at_ns, bytes;
+    int64_t at_ns, bytes; /* at equal times, memory is freed before it is allocated */
     uint8_t use;
 };
-
-/* At equal times, memory is freed before it is allocated. */
-static int by_time(const void *left, const void *right) {
-    const struct change *a = left, *b = right;
-    return a->at_ns != b->at_ns ? aorta_order_int64(a->at_ns, b->at_ns) : aorta_order_int64(a->bytes, b->bytes);
-}
 
 static struct change *make_changes(const struct aorta_memory *memory, size_t *count, struct aorta_arena *arena) {
     struct change *changes = aorta_arena_raw(arena, 2 * memory->block_count * sizeof *changes);
@@ -216,7 +206,7 @@ static struct change *make_changes(const struct aorta_memory *memory, size_t *co
         changes[(*count)++] = (struct change){block->from_ns, block->bytes, block->use};
         if (block->to_ns != INT64_MAX) changes[(*count)++] = (struct change){block->to_ns, -block->bytes, block->use};
     }
-    if (*count) qsort(changes, *count, sizeof *changes, by_time);
+    if (*count) qsort(changes, *count, sizeof *changes, aorta_by_int64_pair);
     return changes;
 }
 

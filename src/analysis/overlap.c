@@ -94,11 +94,6 @@ struct running {
     int compute, copy;
 };
 
-static int edge_order(const void *left, const void *right) {
-    const struct edge *a = left, *b = right;
-    return (a->time_ns > b->time_ns) - (a->time_ns < b->time_ns);
-}
-
 static void running_add(struct running *running, const struct aorta_range *range, int change) {
     running->roles[range->info.role] += change;
     if (range->info.kind == AORTA_RANGE_COLLECTIVE)
@@ -123,7 +118,7 @@ static size_t sorted_edges(const struct aorta_profile *profile, struct edge *edg
         edges[count++] = (struct edge){range->start_ns, (uint32_t)i, false};
         edges[count++] = (struct edge){range->end_ns, (uint32_t)i, true};
     }
-    qsort(edges, count, sizeof *edges, edge_order);
+    qsort(edges, count, sizeof *edges, aorta_by_int64);
     return count;
 }
 
@@ -222,15 +217,8 @@ struct active {
 };
 
 struct mark {
-    int64_t time_ns;
-    uint32_t range;
+    int64_t time_ns, range;
 };
-
-static int begin_order(const void *left, const void *right) {
-    const struct mark *a = left, *b = right;
-    if (a->time_ns != b->time_ns) return a->time_ns < b->time_ns ? -1 : 1;
-    return (a->range > b->range) - (a->range < b->range);
-}
 
 static int end_order(const void *left, const void *right) {
     const struct mark *a = left, *b = right;
@@ -248,10 +236,10 @@ static struct active active_begin(const struct aorta_profile *profile, struct ao
     for (size_t i = 0; active.counts && i < limit; i++) {
         const struct aorta_range *range = &profile->ranges[i];
         if (range->info.kind != AORTA_RANGE_COLLECTIVE) continue;
-        active.begins[active.total] = (struct mark){range->start_ns, (uint32_t)i};
-        active.ends[active.total++] = (struct mark){range->end_ns, (uint32_t)i};
+        active.begins[active.total] = (struct mark){range->start_ns, (int64_t)i};
+        active.ends[active.total++] = (struct mark){range->end_ns, (int64_t)i};
     }
-    if (active.total) qsort(active.begins, active.total, sizeof *active.begins, begin_order);
+    if (active.total) qsort(active.begins, active.total, sizeof *active.begins, aorta_by_int64_pair);
     if (active.total) qsort(active.ends, active.total, sizeof *active.ends, end_order);
     for (size_t i = 0; i < active.total; i++) active.place[active.ends[i].range] = (uint32_t)i;
     return active;
@@ -289,9 +277,9 @@ static const struct mark *begun_at(const struct active *active, size_t before) {
 static size_t collective_to_blame(const struct active *active, int64_t time_ns, int64_t wait_end_ns) {
     const size_t within = begun_until(active, wait_end_ns);
     const struct mark *last = within ? begun_at(active, within - 1) : NULL;
-    if (last && last->time_ns > time_ns) return last->range;
+    if (last && last->time_ns > time_ns) return (size_t)last->range;
     const int64_t first_ns = begun_at(active, within)->time_ns;
-    return begun_at(active, begun_until(active, first_ns) - 1)->range;
+    return (size_t)begun_at(active, begun_until(active, first_ns) - 1)->range;
 }
 
 static bool cell_exposed(const struct cell *cell) {

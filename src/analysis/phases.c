@@ -100,30 +100,16 @@ bool aorta_phase_exists(const char *phase) {
 
 /* ---- gradients ---- */
 
-struct numbered {
-    int64_t sequence;
-    uint32_t row;
-};
-
-static int by_sequence(const void *left, const void *right) {
-    const struct numbered *a = left, *b = right;
-    if (a->sequence != b->sequence) return aorta_order_int64(a->sequence, b->sequence);
-    return (a->row > b->row) - (a->row < b->row);
-}
-
 /* If several operations have the same sequence number, the first one counts: it is the outermost. */
 struct aorta_forwards aorta_forwards_make(const struct aorta_trace *trace, struct aorta_arena *memory) {
-    struct aorta_arena scratch = {0};
-    struct numbered *all = aorta_arena_raw(&scratch, trace->operation_count * sizeof *all);
-    struct aorta_forwards forwards = {aorta_arena_raw(memory, trace->operation_count * sizeof *forwards.rows), 0};
-    size_t count = 0;
-    for (size_t i = 0; all && forwards.rows && i < trace->operation_count; i++)
-        if (trace->operations[i].sequence >= 0 && !trace->operations[i].gradient && !trace->operations[i].range)
-            all[count++] = (struct numbered){trace->operations[i].sequence, (uint32_t)i};
-    if (count) qsort(all, count, sizeof *all, by_sequence);
-    for (size_t i = 0; i < count; i++)
-        if (i == 0 || all[i].sequence != all[i - 1].sequence) forwards.rows[forwards.count++] = all[i].row;
-    aorta_arena_end(&scratch, memory);
+    struct aorta_forwards forwards = {.items =
+                                          aorta_arena_raw(memory, trace->operation_count * sizeof *forwards.items)};
+    for (size_t i = 0; forwards.items && i < trace->operation_count; i++) {
+        const struct aorta_trace_operation *operation = &trace->operations[i];
+        if (operation->sequence >= 0 && !operation->gradient && !operation->range)
+            forwards.items[forwards.count++] = (struct aorta_forward){operation->sequence, (uint32_t)i};
+    }
+    forwards.count = aorta_sort_unique(forwards.items, forwards.count, sizeof *forwards.items, aorta_by_int64);
     return forwards;
 }
 
@@ -131,18 +117,11 @@ const struct aorta_trace_operation *aorta_forward_of(const struct aorta_forwards
                                                      const struct aorta_trace *trace, uint32_t operation) {
     while (operation != AORTA_TRACE_NONE && !trace->operations[operation].gradient)
         operation = trace->operations[operation].parent;
-    if (operation == AORTA_TRACE_NONE || !forwards->rows) return NULL;
+    if (operation == AORTA_TRACE_NONE) return NULL;
+    const struct aorta_forward *items = forwards->items;
     const int64_t sequence = trace->operations[operation].sequence;
-    size_t low = 0, high = forwards->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (trace->operations[forwards->rows[middle]].sequence < sequence)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const bool found = low < forwards->count && trace->operations[forwards->rows[low]].sequence == sequence;
-    return found ? &trace->operations[forwards->rows[low]] : NULL;
+    const size_t at = aorta_count_before(items, forwards->count, sizeof *items, 0, sequence);
+    return at < forwards->count && items[at].sequence == sequence ? &trace->operations[items[at].row] : NULL;
 }
 
 bool aorta_forward_place(const struct aorta_forwards *forwards, const struct aorta_trace *trace,

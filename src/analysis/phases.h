@@ -19,7 +19,10 @@ const char *aorta_phase_of(const struct aorta_phases *phases, const struct aorta
 
 /* The operations of the forward pass by autograd's number. */
 struct aorta_forwards {
-    uint32_t *rows; /* of operations[], ascending number */
+    struct aorta_forward {
+        int64_t sequence;
+        uint32_t row; /* of operations[] */
+    } * items;        /* ascending number */
     size_t count;
 };
 struct aorta_forwards aorta_forwards_make(const struct aorta_trace *trace, struct aorta_arena *memory);

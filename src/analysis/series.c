@@ -89,20 +89,19 @@ static void add_bytes(struct making *making, const struct aorta_trace_work *work
 /* ---- queues ---- */
 
 /* Takes the first work of each call only: the remaining work of a graph launch follows it. */
-static void gather(struct making *making) {
-    const struct aorta_trace *trace = making->rank->trace;
-    const size_t limit = making->rank->work_count;
-    bool *seen = aorta_arena_alloc(&making->scratch, trace->call_count);
-    making->waiting = aorta_arena_raw(&making->scratch, limit * sizeof *making->waiting);
-    making->from = aorta_arena_raw(&making->scratch, limit * sizeof *making->from);
-    for (size_t i = 0; making->from && i < limit; i++) {
-        const struct aorta_trace_work *work = &making->rank->work[i];
+static struct waiting *gather(const struct aorta_trace_rank *rank, size_t *count, struct aorta_arena *memory) {
+    const struct aorta_trace *trace = rank->trace;
+    bool *seen = aorta_arena_alloc(memory, trace->call_count);
+    struct waiting *waiting = aorta_arena_raw(memory, rank->work_count * sizeof *waiting);
+    for (size_t i = 0; !memory->failed && i < rank->work_count; i++) {
+        const struct aorta_trace_work *work = &rank->work[i];
         if (work->call == AORTA_TRACE_NONE || seen[work->call]) continue;
         const int64_t from_ns = trace->calls[work->call].start_ns;
         seen[work->call] = true;
-        making->waiting[making->count++] =
+        waiting[(*count)++] =
             (struct waiting){from_ns < work->start_ns ? from_ns : work->start_ns, work->start_ns, work->stream};
     }
+    return waiting;
 }
 
 static int by_stream(const void *left, const void *right) {
@@ -231,7 +230,8 @@ static void make(struct making *making, size_t count, struct aorta_arena *arena)
     series->parts = aorta_arena_alloc(arena, count * sizeof *series->parts);
     series->count = series->parts ? count : 0;
     making->throughout = aorta_arena_alloc(&making->scratch, (count + 1) * sizeof *making->throughout);
-    gather(making);
+    making->waiting = gather(making->rank, &making->count, &making->scratch);
+    making->from = aorta_arena_raw(&making->scratch, making->count * sizeof *making->from);
     if (making->scratch.failed || !series->count) return;
     measure_parts(making);
     for (size_t i = 0; i < making->rank->work_count; i++) add_bytes(making, &making->rank->work[i]);
@@ -298,16 +298,13 @@ static void reserve(struct aorta_counters *counters, enum aorta_counter_kind kin
 
 static void count_queue(const struct aorta_trace_rank *rank, struct aorta_counters *counters,
                         struct aorta_arena *arena) {
-    const struct aorta_trace *trace = rank->trace;
-    bool *seen = aorta_arena_alloc(arena, trace->call_count);
-    reserve(counters, AORTA_COUNTER_QUEUE, 2 * rank->work_count, arena);
-    for (size_t i = 0; !arena->failed && i < rank->work_count; i++) {
-        const struct aorta_trace_work *work = &rank->work[i];
-        if (work->call == AORTA_TRACE_NONE || seen[work->call]) continue;
-        seen[work->call] = true;
-        if (trace->calls[work->call].start_ns >= work->start_ns) continue;
-        change(counters, AORTA_COUNTER_QUEUE, trace->calls[work->call].start_ns, 1);
-        change(counters, AORTA_COUNTER_QUEUE, work->start_ns, -1);
+    size_t count = 0;
+    const struct waiting *waiting = gather(rank, &count, arena);
+    reserve(counters, AORTA_COUNTER_QUEUE, 2 * count, arena);
+    for (size_t i = 0; !arena->failed && i < count; i++) {
+        if (waiting[i].from_ns == waiting[i].to_ns) continue;
+        change(counters, AORTA_COUNTER_QUEUE, waiting[i].from_ns, 1);
+        change(counters, AORTA_COUNTER_QUEUE, waiting[i].to_ns, -1);
     }
     make_values(counters, AORTA_COUNTER_QUEUE, 0);
 }

@@ -2,6 +2,7 @@
  * function and FLOPs are equal. Where FLOPs are not known, the dims of the inputs must be equal, or else the grid.
  * Products of one kernel and grid can still differ in depth. */
 #include "analysis/steps.h"
+#include "base/sort.h"
 #include "base/statistics.h"
 
 #include <math.h>
@@ -268,15 +269,10 @@ static double lost_of(const struct aorta_shapes *shapes, const struct aorta_rang
     return found ? found->lost : 0;
 }
 
-static int piece_order(const void *left, const void *right) {
-    const struct piece *a = left, *b = right;
-    return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
-}
-
 /* Where two pieces meet in time, the one that began first counts. */
 static int64_t sum_pieces(struct piece *pieces, size_t count) {
     int64_t covered_ns = INT64_MIN, sum = 0;
-    qsort(pieces, count, sizeof *pieces, piece_order);
+    qsort(pieces, count, sizeof *pieces, aorta_by_int64);
     for (size_t i = 0; i < count; i++) {
         int64_t from = pieces[i].start_ns > covered_ns ? pieces[i].start_ns : covered_ns;
         if (from >= pieces[i].end_ns) continue;

@@ -328,14 +328,11 @@ static bool can_compare(const struct aorta_range *range, const struct aorta_arri
            range->info.bytes > 0 && arrival->complete;
 }
 
-static int group_order(const struct aorta_transfer_group *a, const struct aorta_transfer_group *b) {
+static int group_order(const void *left, const void *right) {
+    const struct aorta_transfer_group *a = left, *b = right;
     if (a->collective != b->collective) return a->collective < b->collective ? -1 : 1;
     if (a->group_size != b->group_size) return a->group_size < b->group_size ? -1 : 1;
     return (a->bytes > b->bytes) - (a->bytes < b->bytes);
-}
-
-static int group_search(const void *left, const void *right) {
-    return group_order(left, right);
 }
 
 static int sample_order(const void *left, const void *right) {
@@ -393,6 +390,6 @@ int64_t aorta_transfers_best_if_slow(const struct aorta_transfers *transfers, co
     if (!can_compare(range, arrival)) return 0;
     struct aorta_transfer_group wanted = group_of(range);
     const struct aorta_transfer_group *group =
-        transfers->count ? bsearch(&wanted, transfers->groups, transfers->count, sizeof wanted, group_search) : NULL;
+        transfers->count ? bsearch(&wanted, transfers->groups, transfers->count, sizeof wanted, group_order) : NULL;
     return group && range->end_ns - arrival->until_ns > AORTA_TRANSFER_SLOWER * group->best_ns ? group->best_ns : 0;
 }

@@ -17,6 +17,9 @@ AORTA_MUST_USE static inline bool aorta_array_fit(void *array, size_t *capacity,
     return count <= *capacity || aorta_array_grow(array, capacity, count, size);
 }
 
+/* Appends a copy of the item. False when memory is exhausted: the array is then as before. */
+AORTA_MUST_USE bool aorta_array_append(void *array, size_t *capacity, size_t *count, const void *item, size_t size);
+
 /* An array that is indexed by numbers, all of it in use: so many items at least, the new ones zero. */
 AORTA_MUST_USE bool aorta_array_extend(void *array, size_t *count, size_t wanted, size_t size);
 

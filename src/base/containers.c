@@ -118,6 +118,14 @@ bool aorta_array_grow(void *array, size_t *capacity, size_t count, size_t size) 
     return true;
 }
 
+bool aorta_array_append(void *array, size_t *capacity, size_t *count, const void *item, size_t size) {
+    if (!aorta_array_fit(array, capacity, *count + 1, size)) return false;
+    char *items;
+    memcpy(&items, array, sizeof items);
+    memcpy(items + (*count)++ * size, item, size);
+    return true;
+}
+
 bool aorta_array_extend(void *array, size_t *count, size_t wanted, size_t size) {
     const size_t before = *count;
     if (!aorta_array_fit(array, count, wanted, size)) return false;

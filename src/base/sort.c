@@ -14,6 +14,23 @@ int aorta_by_int64(const void *left, const void *right) {
     return aorta_order_int64(*(const int64_t *)left, *(const int64_t *)right);
 }
 
+int aorta_by_uint32(const void *left, const void *right) {
+    return aorta_order_int64(*(const uint32_t *)left, *(const uint32_t *)right);
+}
+
+int aorta_by_text(const void *left, const void *right) {
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+int aorta_by_uint64(const void *left, const void *right) {
+    return aorta_order_uint64(*(const uint64_t *)left, *(const uint64_t *)right);
+}
+
+int aorta_by_int64_pair(const void *left, const void *right) {
+    const int64_t *a = left, *b = right;
+    return a[0] != b[0] ? aorta_order_int64(a[0], b[0]) : aorta_order_int64(a[1], b[1]);
+}
+
 int aorta_by_double(const void *left, const void *right) {
     return aorta_order_double(*(const double *)left, *(const double *)right);
 }

@@ -21,7 +21,11 @@ static inline int aorta_order_double(double left, double right) {
 /* For pointers to such values, and for structs that begin with one. */
 int aorta_by_int32(const void *left, const void *right);
 int aorta_by_int64(const void *left, const void *right);
+int aorta_by_uint32(const void *left, const void *right);
+int aorta_by_uint64(const void *left, const void *right);
 int aorta_by_double(const void *left, const void *right);
+int aorta_by_text(const void *left, const void *right);       /* as strcmp */
+int aorta_by_int64_pair(const void *left, const void *right); /* by the first, then by the second */
 
 /* For items of `size` bytes, ascending by the int64 at `offset` in each: the number of items with less than the value,
  * and with at most the value. NULL for no items is fine. */

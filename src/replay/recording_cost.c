@@ -100,10 +100,6 @@ static double after_of(const struct pairs *pairs, size_t i) {
     return (double)(outer->end_ns - pairs->events[outer->only].end_ns);
 }
 
-static int pair_order(const void *left, const void *right) {
-    return aorta_order_uint64(((const struct pair *)left)->key, ((const struct pair *)right)->key);
-}
-
 static uint64_t kinds_of(enum aorta_stamped outer, enum aorta_stamped inner) {
     return (uint64_t)outer << 60 | (uint64_t)inner << 56;
 }
@@ -142,7 +138,7 @@ static struct pair *find_pairs(const struct building *building, size_t *count, s
     struct pair *pairs = aorta_arena_raw(memory, (limit + 1) * sizeof *pairs);
     for (size_t i = 0; pairs && i < building->stamped.count; i++)
         if (is_pair(events, i)) pairs[(*count)++] = pair_of(events, (uint32_t)i);
-    if (*count) qsort(pairs, *count, sizeof *pairs, pair_order);
+    if (*count) qsort(pairs, *count, sizeof *pairs, aorta_by_uint64);
     return pairs;
 }
 

@@ -1,6 +1,7 @@
 #include "replay/trace_graph.h"
 
 #include "analysis/phases.h"
+#include "base/sort.h"
 #include "replay/replay.h"
 #include "trace/trace.h"
 
@@ -150,10 +151,6 @@ struct name {
     uint32_t host, number;
 };
 
-static int name_order(const void *left, const void *right) {
-    return strcmp(((const struct name *)left)->text, ((const struct name *)right)->text);
-}
-
 static void add_name(struct build *build, uint32_t host, uint32_t text, struct name *names, size_t *count) {
     if (text == AORTA_TRACE_NONE || build->names[host][text] != AORTA_GRAPH_NONE) return;
     build->names[host][text] = 0;
@@ -190,7 +187,7 @@ static void number_names(struct build *build) {
     struct aorta_arena scratch = {0};
     size_t count = 0;
     struct name *names = collect_names(build, &count, &scratch);
-    if (count) qsort(names, count, sizeof *names, name_order);
+    if (count) qsort(names, count, sizeof *names, aorta_by_text);
     build->name_count = 1;
     for (size_t i = 0; i < count; i++) {
         if (!i || strcmp(names[i].text, names[i - 1].text) != 0) build->name_count++;
@@ -331,9 +328,9 @@ static void set_alone(struct build *build, size_t rank) {
 
 /* ---- all spans ---- */
 
-static bool is_only_rank(const struct build *build, size_t rank) {
-    for (size_t i = 0; i < build->analysis->rank_count; i++)
-        if (i != rank && build->out->sources[i].host == build->out->sources[rank].host) return false;
+bool aorta_trace_graph_is_only_rank(const struct aorta_trace_graph *built, size_t rank) {
+    for (size_t i = 0; i < built->source_count; i++)
+        if (i != rank && built->sources[i].host == built->sources[rank].host) return false;
     return true;
 }
 
@@ -380,8 +377,8 @@ static void add_spans(struct build *build, size_t rank) {
     set_alone(build, rank);
     uint32_t host = build->ranks[rank].host;
     aorta_recorded_waits_make(trace, shift_of(build, build->hosts[host].rank), &build->hosts[host],
-                              is_only_rank(build, rank), build->call_rows[host], build->calls[host],
-                              &build->ranks[rank], &build->memory);
+                              aorta_trace_graph_is_only_rank(build->out, rank), build->call_rows[host],
+                              build->calls[host], &build->ranks[rank], &build->memory);
 }
 
 /* ---- steps ---- */

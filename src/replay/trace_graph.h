@@ -32,6 +32,9 @@ AORTA_MUST_USE aorta_status aorta_trace_graph_make(const struct aorta_trace_anal
                                                    struct aorta_trace_graph *built);
 void aorta_trace_graph_free(struct aorta_trace_graph *built);
 
+/* Whether the rank is the only one of its trace. */
+bool aorta_trace_graph_is_only_rank(const struct aorta_trace_graph *built, size_t rank);
+
 /* For aorta_trace_graph_make: what a rank's file says about waits. Fills the rank's columns,
  * which are in `memory`, and, where the host has no other rank, `awaited` of its calls. shift_ns: of the host's clock;
  * call_rows: of the trace's calls[], the host's row or NONE. */

@@ -1,6 +1,7 @@
 /* What a trace says about edges: how long collectives take at best, and what spans and calls wait for. */
 #include "analysis/analysis.h"
 #include "analysis/steps.h"
+#include "base/sort.h"
 #include "replay/trace_graph.h"
 
 #include <stdlib.h>
@@ -152,16 +153,8 @@ static struct launches place_spans(const struct aorta_replay_host *host, const s
 
 /* How many of the launches are before this one: of lower streams, or of the stream before this time. */
 static uint32_t count_before(const struct launches *launches, uint32_t stream, int64_t time_ns) {
-    uint32_t low = 0, high = launches->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        const struct placed *placed = &launches->items[middle];
-        if (placed->stream < stream || (placed->stream == stream && placed->launch_ns < time_ns))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    const struct placed key = {.launch_ns = time_ns, .stream = stream};
+    return (uint32_t)aorta_count_below(launches->items, launches->count, sizeof key, &key, placed_order);
 }
 
 static uint32_t last_before(const struct launches *launches, uint32_t stream, int64_t time_ns) {

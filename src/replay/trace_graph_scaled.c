@@ -189,26 +189,21 @@ static void scale_points(const struct aorta_trace_graph *built, const struct aor
     }
 }
 
-/* Ranks of one trace share its calls, and each has its own work: only calls of a trace of one rank can be gone. */
-static bool is_only_rank(const struct aorta_trace_graph *built, size_t rank) {
-    for (size_t i = 0; i < built->source_count; i++)
-        if (i != rank && built->sources[i].host == built->sources[rank].host) return false;
-    return true;
-}
-
 void aorta_graph_scale(const struct aorta_trace_graph *built, const struct aorta_work_scale *const *scales,
                        struct aorta_graph *scaled) {
     struct aorta_arena scratch = {0};
     bool **gone = aorta_arena_alloc(&scratch, (built->source_count + 1) * sizeof *gone);
+    /* Ranks of one trace share its calls, and each has its own work: only calls of a trace of one rank can be gone. */
     for (size_t i = 0; gone && i < built->source_count; i++)
-        if (scales[i] && is_only_rank(built, i)) gone[i] = gone_calls(built->sources[i].trace, scales[i], &scratch);
+        if (scales[i] && aorta_trace_graph_is_only_rank(built, i))
+            gone[i] = gone_calls(built->sources[i].trace, scales[i], &scratch);
     aorta_graph_copy_lags(&built->graph, scaled);
     scaled->failed |= scratch.failed || !gone;
     if (!scaled->failed) {
         scale_points(built, scales, gone, scaled);
         aorta_graph_follow_lags(&built->graph, scaled);
         for (uint32_t i = 0; i < built->source_count; i++) {
-            if (!scales[i] || !is_only_rank(built, i)) continue;
+            if (!scales[i] || !aorta_trace_graph_is_only_rank(built, i)) continue;
             if (gone[i]) drop_handles(built, i, gone[i], scaled, &scratch);
             add_launches(built, i, scales[i], scaled, &scratch);
         }

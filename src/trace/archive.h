@@ -3,6 +3,7 @@
 #ifndef AORTA_TRACE_ARCHIVE_H
 #define AORTA_TRACE_ARCHIVE_H
 
+#include "base/arena.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "trace/trace.h"
@@ -55,7 +56,7 @@ bool aorta_archive_truncated(const struct aorta_archive *archive);
 
 /* A path of the temporary folder, and the user's name for it. */
 struct aorta_unpacked_name {
-    char *path, *shown; /* owned */
+    const char *path, *shown;
 };
 /* Files with a trace's name that are not read. */
 struct aorta_skipped {
@@ -67,6 +68,7 @@ void aorta_skip(struct aorta_skipped *skipped, const char *folder, const char *n
 struct aorta_unpacking {
     struct aorta_trace_list *list;
     struct aorta_skipped skipped;
+    struct aorta_arena memory; /* of names, and of what aorta_unpack returns */
     struct aorta_unpacked_name *names;
     size_t count, capacity;
     size_t folders; /* made so far */
@@ -75,9 +77,9 @@ struct aorta_unpacking {
 void aorta_unpacking_free(struct aorta_unpacking *unpacking); /* not the files */
 
 /* *place is the path itself if it can be read as it is, else the unpacked file, or the folder with an archive's files
- * that have a trace's suffix. The caller frees it. AORTA_IO, AORTA_UNSUPPORTED; AORTA_FORMAT: broken, or unpacked it
- * would be more than a thousand times as large. */
-AORTA_MUST_USE aorta_status aorta_unpack(struct aorta_unpacking *unpacking, const char *path, char **place);
+ * that have a trace's suffix. `path` must live as long as the unpacking. AORTA_IO, AORTA_UNSUPPORTED; AORTA_FORMAT:
+ * broken, or unpacked it would be more than a thousand times as large. */
+AORTA_MUST_USE aorta_status aorta_unpack(struct aorta_unpacking *unpacking, const char *path, const char **place);
 /* Whether an archive lists a file that aorta_unpack would take. AORTA_FORMAT, AORTA_UNSUPPORTED. */
 AORTA_MUST_USE aorta_status aorta_unpack_lists(const char *path, bool *any);
 

@@ -456,6 +456,12 @@ aorta_status aorta_trace_builder_finish(struct aorta_trace_builder *builder, str
     return NULL;
 }
 
+aorta_status aorta_trace_builder_finish_into(struct aorta_trace_builder *builder, struct aorta_trace_list *list) {
+    struct aorta_trace *trace;
+    AORTA_TRY(aorta_trace_builder_finish(builder, &trace));
+    return aorta_trace_list_add(list, trace);
+}
+
 /* ---- what calls of the CUDA and HIP interfaces do, by their names ---- */
 
 static const struct {

@@ -88,8 +88,8 @@ void aorta_trace_builder_frame(struct aorta_trace_builder *builder, const struct
 
 /* What the file says of a wait, in addition to the call that asks for it. */
 struct aorta_trace_wait_facts {
-    int64_t start_ns;            /* used as the call's start if the call is not in the file */
     uint64_t correlation;        /* of that call */
+    int64_t start_ns;            /* used as the call's start if the call is not in the file */
     uint64_t record_correlation; /* of the call that recorded the event; 0: not known, or no event */
     uint32_t stream;             /* that waits; NONE: the host */
     uint32_t on;                 /* the stream that is waited for */
@@ -131,5 +131,8 @@ bool aorta_trace_builder_append(struct aorta_trace_builder *whole, struct aorta_
 
 /* Sorts, links, counts what is odd. Ends the builder, also when it fails. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_builder_finish(struct aorta_trace_builder *builder, struct aorta_trace **trace);
+/* The same, and appends the trace to the list. */
+AORTA_MUST_USE aorta_status aorta_trace_builder_finish_into(struct aorta_trace_builder *builder,
+                                                            struct aorta_trace_list *list);
 
 #endif

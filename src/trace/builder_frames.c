@@ -3,6 +3,7 @@
 #include "trace/builder_internal.h"
 
 #include "base/array.h"
+#include "base/sort.h"
 #include "trace/nest.h"
 
 #include <ctype.h>
@@ -117,11 +118,6 @@ static const struct aorta_trace_operation *run_of(const struct aorta_trace_build
     return (const struct aorta_trace_operation *)builder->runs.items + operation->run;
 }
 
-static int by_number(const void *left, const void *right) {
-    const struct trace_operation *a = left, *b = right;
-    return (a->number > b->number) - (a->number < b->number);
-}
-
 /* Operations with a shape, by thread and time; made when it is first needed. */
 struct shaped {
     struct aorta_nest_range *nest; /* `number` is the operation's row */
@@ -163,7 +159,7 @@ static struct trace_operation *operation_around_launch(struct aorta_trace_builde
 static struct trace_operation *operation_of_number(const struct aorta_trace_builder *builder, int64_t number) {
     const struct trace_operation key = {.number = number};
     if (number < 0) return NULL;
-    return bsearch(&key, builder->operations.items, builder->operations.count, sizeof key, by_number);
+    return bsearch(&key, builder->operations.items, builder->operations.count, sizeof key, aorta_by_int64);
 }
 
 /* Some older files number kernels otherwise than operations. */
@@ -193,7 +189,7 @@ void aorta_trace_link_shapes(struct aorta_trace_builder *builder) {
     struct trace_rows *const both[] = {&builder->pending, &builder->captured};
     struct shaped shaped = {0};
     if (!builder->operations.count) return;
-    aorta_trace_rows_sort(&builder->operations, sizeof(struct trace_operation), by_number);
+    aorta_trace_rows_sort(&builder->operations, sizeof(struct trace_operation), aorta_by_int64);
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; i < both[k]->count && !builder->failed; i++)
             link_shape(builder, (struct trace_pending *)both[k]->items + i, &shaped);
@@ -213,11 +209,6 @@ static int wait_order(const void *left, const void *right) {
     const struct wait *a = left, *b = right;
     if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
     if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return (a->call > b->call) - (a->call < b->call);
-}
-
-static int caller_order(const void *left, const void *right) {
-    const struct aorta_trace_caller *a = left, *b = right;
     return (a->call > b->call) - (a->call < b->call);
 }
 
@@ -326,7 +317,7 @@ static void fill_callers(struct aorta_trace_builder *builder, const struct waits
             (struct aorta_trace_caller){wait->call, operation_around(builder, &around->operations, wait),
                                         name_around(&around->functions, wait), name_around(&around->ranges, wait)};
     }
-    qsort(trace->callers, trace->caller_count, sizeof *trace->callers, caller_order);
+    qsort(trace->callers, trace->caller_count, sizeof *trace->callers, aorta_by_uint32);
 }
 
 void aorta_trace_link_callers(struct aorta_trace_builder *builder) {

@@ -3,6 +3,7 @@
  * becomes a call of its thread, from the thread's call before it to its copy back, or as long as its range; and so does
  * the time that a thread which launches work waits for them. */
 #include "base/array.h"
+#include "base/sort.h"
 #include "base/interval.h"
 #include "trace/builder_internal.h"
 #include "trace/trace.h"
@@ -19,8 +20,8 @@ static const char plain_name[] = "collective on the host";
 
 /* A copy, and the call that launched it. */
 struct copy {
-    int64_t bytes, start_ns, launched_ns;
     uint64_t correlation;
+    int64_t bytes, start_ns, launched_ns;
     uint32_t thread; /* NONE: its call is not in the file */
     bool to_host, from_host;
 };
@@ -38,11 +39,6 @@ struct thread {
     size_t back, matched; /* copies to the device, and of them those of as many bytes as came to the host before */
 };
 
-static int by_correlation(const void *left, const void *right) {
-    const struct copy *a = left, *b = right;
-    return (a->correlation > b->correlation) - (a->correlation < b->correlation);
-}
-
 static int by_launch(const void *left, const void *right) {
     const struct copy *a = left, *b = right;
     return (a->launched_ns > b->launched_ns) - (a->launched_ns < b->launched_ns);
@@ -57,13 +53,12 @@ static bool collect(const struct aorta_trace_builder *builder, struct copies *co
         const struct aorta_trace_work *work = &rows[i].work;
         if (work->kind != AORTA_TRACE_COPY || work->bytes < SMALLEST_BYTES || !work->correlation) continue;
         const enum aorta_copied how = aorta_copied_how(aorta_trace_text(builder->trace, work->name));
-        struct copy copy = {work->bytes,
-                            work->start_ns,
-                            0,
-                            work->correlation,
-                            AORTA_TRACE_NONE,
-                            how == AORTA_COPIED_TO_HOST,
-                            how == AORTA_COPIED_TO_DEVICE};
+        struct copy copy = {.correlation = work->correlation,
+                            .bytes = work->bytes,
+                            .start_ns = work->start_ns,
+                            .thread = AORTA_TRACE_NONE,
+                            .to_host = how == AORTA_COPIED_TO_HOST,
+                            .from_host = how == AORTA_COPIED_TO_DEVICE};
         if (copy.to_host == copy.from_host) continue;
         to_host |= copy.to_host;
         from_host |= copy.from_host;
@@ -76,14 +71,14 @@ static bool collect(const struct aorta_trace_builder *builder, struct copies *co
 /* The threads of the copies' calls, and which threads launch other work. */
 static void find_threads(const struct aorta_trace_builder *builder, struct copies *copies, struct thread *threads) {
     const struct aorta_trace_call *calls = builder->calls.items;
-    qsort(copies->items, copies->count, sizeof *copies->items, by_correlation);
+    qsort(copies->items, copies->count, sizeof *copies->items, aorta_by_uint64);
     for (size_t i = 0; i < builder->calls.count; i++) {
         const struct aorta_trace_call *call = &calls[i];
         if (call->kind == AORTA_CALL_LAUNCH || call->kind == AORTA_CALL_GRAPH_LAUNCH || call->kind == AORTA_CALL_FILL)
             threads[call->thread].launches_work = true;
         if (call->kind != AORTA_CALL_COPY) continue;
         const struct copy key = {.correlation = call->correlation};
-        struct copy *copy = bsearch(&key, copies->items, copies->count, sizeof key, by_correlation);
+        struct copy *copy = bsearch(&key, copies->items, copies->count, sizeof key, aorta_by_uint64);
         if (!copy) continue;
         copy->thread = call->thread;
         copy->launched_ns = call->start_ns;
@@ -190,11 +185,6 @@ static void add_waits(struct aorta_trace_builder *builder, const struct thread *
     aorta_intervals_free(&ran);
 }
 
-static int call_order(const void *left, const void *right) {
-    const struct aorta_trace_call *a = left, *b = right;
-    return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
-}
-
 void aorta_trace_add_host_collectives(struct aorta_trace_builder *builder) {
     struct copies copies = {0};
     struct thread *threads = calloc(builder->threads.count + 1, sizeof *threads);
@@ -207,7 +197,7 @@ void aorta_trace_add_host_collectives(struct aorta_trace_builder *builder) {
     }
     if (any) {
         const uint32_t plain = aorta_trace_builder_text(builder, plain_name, sizeof plain_name - 1);
-        aorta_trace_rows_sort(&builder->calls, sizeof(struct aorta_trace_call), call_order);
+        aorta_trace_rows_sort(&builder->calls, sizeof(struct aorta_trace_call), aorta_by_int64);
         const size_t count = builder->calls.count;
         add_between_calls(builder, threads, plain);
         if (!builder->failed) add_waits(builder, threads, count, plain);
@@ -298,11 +288,6 @@ struct asked {
     uint32_t call; /* row of calls[]; NONE */
 };
 
-static int asked_order(const void *left, const void *right) {
-    const struct asked *a = left, *b = right;
-    return (a->correlation > b->correlation) - (a->correlation < b->correlation);
-}
-
 struct index {
     struct asked *items;
     size_t count;
@@ -322,7 +307,7 @@ static bool make_index(const struct aorta_trace_builder *builder, struct index *
     add_calls(index, &builder->calls, true);
     add_calls(index, &builder->other_calls, false);
     add_calls(index, &builder->event_waits, false);
-    if (index->count) qsort(index->items, index->count, sizeof *index->items, asked_order);
+    if (index->count) qsort(index->items, index->count, sizeof *index->items, aorta_by_uint64);
     return true;
 }
 
@@ -330,20 +315,10 @@ static bool make_index(const struct aorta_trace_builder *builder, struct index *
 static const struct asked *find_call(const struct index *index, uint64_t correlation) {
     const struct asked key = {.correlation = correlation};
     if (!correlation || !index->count) return NULL;
-    return bsearch(&key, index->items, index->count, sizeof key, asked_order);
+    return bsearch(&key, index->items, index->count, sizeof key, aorta_by_uint64);
 }
 
 /* ---- what is known of each wait ---- */
-
-static int facts_by_correlation(const void *left, const void *right) {
-    const struct aorta_trace_wait_facts *a = left, *b = right;
-    return (a->correlation > b->correlation) - (a->correlation < b->correlation);
-}
-
-static int wait_order(const void *left, const void *right) {
-    const struct aorta_trace_wait *a = left, *b = right;
-    return (a->asked_ns > b->asked_ns) - (a->asked_ns < b->asked_ns);
-}
 
 static struct aorta_trace_wait wait_of(const struct index *index, const struct aorta_trace_wait_facts *facts) {
     const struct asked *asked = find_call(index, facts->correlation);
@@ -363,7 +338,7 @@ static void add_unknown(const struct aorta_trace_builder *builder, struct aorta_
     for (size_t i = 0; i < builder->event_waits.count; i++) {
         const struct aorta_trace_wait_facts key = {.correlation = calls[i].correlation};
         if (builder->wait_facts.count && bsearch(&key, builder->wait_facts.items, builder->wait_facts.count,
-                                                 sizeof(struct aorta_trace_wait_facts), facts_by_correlation))
+                                                 sizeof(struct aorta_trace_wait_facts), aorta_by_uint64))
             continue;
         trace->waits[trace->wait_count++] = (struct aorta_trace_wait){calls[i].start_ns, INT64_MIN, AORTA_TRACE_NONE,
                                                                       AORTA_TRACE_NONE, AORTA_TRACE_NONE};
@@ -387,11 +362,11 @@ void aorta_trace_link_waits(struct aorta_trace_builder *builder) {
     size_t limit = builder->event_waits.count + builder->wait_facts.count;
     if (!limit) return;
     trace->waits = malloc(limit * sizeof *trace->waits);
-    aorta_trace_rows_sort(&builder->wait_facts, sizeof(struct aorta_trace_wait_facts), facts_by_correlation);
+    aorta_trace_rows_sort(&builder->wait_facts, sizeof(struct aorta_trace_wait_facts), aorta_by_uint64);
     if (!trace->waits || (builder->wait_facts.count && !add_known(builder, trace))) {
         builder->failed = true;
         return;
     }
     add_unknown(builder, trace);
-    qsort(trace->waits, trace->wait_count, sizeof *trace->waits, wait_order);
+    qsort(trace->waits, trace->wait_count, sizeof *trace->waits, aorta_by_int64);
 }

@@ -109,11 +109,6 @@ static int mark_order(const void *left, const void *right) {
     return aorta_order_int64(a->start_ns, b->start_ns);
 }
 
-static int launch_order(const void *left, const void *right) {
-    const struct trace_launch *a = left, *b = right;
-    return aorta_order_uint64(a->correlation, b->correlation);
-}
-
 /* By call: whether it launched something that ran. NULL: no memory. */
 static uint8_t *find_ran(const struct aorta_trace_builder *builder) {
     const struct trace_pending *pending = builder->pending.items;
@@ -127,7 +122,7 @@ static void add_captured(struct aorta_trace_builder *builder, uint32_t number, e
     const struct aorta_trace_call *call = (const struct aorta_trace_call *)builder->calls.items + number;
     const struct trace_launch key = {.correlation = call->correlation};
     const struct trace_launch *launch =
-        bsearch(&key, builder->launches.items, builder->launches.count, sizeof key, launch_order);
+        bsearch(&key, builder->launches.items, builder->launches.count, sizeof key, aorta_by_uint64);
     struct trace_pending *row = aorta_trace_rows_add(builder, &builder->captured, sizeof *row);
     if (!row) return;
     row->operation = launch ? launch->operation : -1;
@@ -186,7 +181,7 @@ void aorta_trace_find_captures(struct aorta_trace_builder *builder) {
         return;
     }
     aorta_trace_rows_sort(&builder->capture_marks, sizeof(struct trace_capture_mark), mark_order);
-    aorta_trace_rows_sort(&builder->launches, sizeof(struct trace_launch), launch_order);
+    aorta_trace_rows_sort(&builder->launches, sizeof(struct trace_launch), aorta_by_uint64);
     const struct trace_capture_mark *mark = marks->items, *open = NULL;
     for (size_t i = 0; i < marks->count && !builder->failed; i++, mark++) {
         if (open && open->thread == mark->thread && !mark->begins) add_graph(builder, open, mark, ran);

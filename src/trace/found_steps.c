@@ -1,4 +1,5 @@
 /* Steps of all traces: numbered alike, layers joined to steps, taken from repetition or from ranges of the program. */
+#include "base/sort.h"
 #include "trace/infer.h"
 #include "trace/kernel_names.h"
 
@@ -18,21 +19,14 @@ static const double MOST_TIES =
     0.9; /* a share of the variance; clocks of coarse resolution make periods of their own */
 
 struct value {
-    int64_t value;
-    size_t place;
+    int64_t value, place;
 };
-
-static int by_value(const void *left, const void *right) {
-    const struct value *a = left, *b = right;
-    if (a->value != b->value) return a->value < b->value ? -1 : 1;
-    return (a->place > b->place) - (a->place < b->place);
-}
 
 /* Ranks around 0, equal values share theirs. Returns the share of the variance that ties take away. */
 static double rank(struct value *values, size_t count, double *ranks) {
     const double middle = (double)(count - 1) / 2, n = (double)count;
     double ties = 0;
-    qsort(values, count, sizeof *values, by_value);
+    qsort(values, count, sizeof *values, aorta_by_int64_pair);
     for (size_t i = 0, end; i < count; i = end) {
         for (end = i + 1; end < count && values[end].value == values[i].value; end++) {
         }
@@ -102,9 +96,9 @@ void aorta_layers_find(const int64_t *values, size_t count, struct aorta_arena *
     struct aorta_arena scratch = {0};
     struct value *sorted = aorta_arena_raw(&scratch, count * sizeof *sorted);
     double *ranks = aorta_arena_raw(&scratch, count * sizeof *ranks);
-    for (size_t i = 0; ranks && i < count; i++) sorted[i] = (struct value){values[i], i};
+    for (size_t i = 0; ranks && i < count; i++) sorted[i] = (struct value){values[i], (int64_t)i};
     const double ties = ranks ? rank(sorted, count, ranks) : 1;
-    if (ties < MOST_TIES) find(ranks, count, ties, best);
+    if (ranks && ties < MOST_TIES) find(ranks, count, ties, best);
     aorta_arena_end(&scratch, memory);
 }
 

@@ -1,5 +1,6 @@
 #include "trace/infer.h"
 
+#include "base/sort.h"
 #include "trace/trace.h"
 
 #include <stdlib.h>
@@ -105,11 +106,6 @@ static size_t count_of(const struct sequence *sequence, uint32_t name) {
 
 /* ---- anchors ---- */
 
-static int by_size(const void *left, const void *right) {
-    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
-    return (a > b) - (a < b);
-}
-
 /* The most frequent distance between two kernels of a name, and how much of the recording such distances cover. */
 static struct anchor measure(const struct sequence *sequence, uint32_t name, uint32_t *gaps) {
     const uint32_t *positions = sequence->positions + sequence->starts[name];
@@ -117,7 +113,7 @@ static struct anchor measure(const struct sequence *sequence, uint32_t name, uin
     struct anchor anchor = {.name = name};
     if (count <= AORTA_FEWEST_STEPS) return anchor;
     for (size_t i = 0; i + 1 < count; i++) gaps[i] = positions[i + 1] - positions[i];
-    qsort(gaps, count - 1, sizeof *gaps, by_size);
+    qsort(gaps, count - 1, sizeof *gaps, aorta_by_uint32);
     for (size_t i = 0, run = 0; i + 1 < count; i++) {
         run = i && gaps[i] == gaps[i - 1] ? run + 1 : 1;
         if (run < AORTA_FEWEST_STEPS || run * gaps[i] <= anchor.covered) continue;
@@ -393,8 +389,8 @@ static double likeness(const struct sequence *sequence, const uint32_t *kinds, c
     const size_t left = begins[1] - begins[0], right = begins[2] - begins[1];
     size_t common = 0;
     for (size_t i = 0; i < left + right; i++) scratch[i] = kinds[name_at(sequence, begins[0] + i)];
-    qsort(scratch, left, sizeof *scratch, by_size);
-    qsort(scratch + left, right, sizeof *scratch, by_size);
+    qsort(scratch, left, sizeof *scratch, aorta_by_uint32);
+    qsort(scratch + left, right, sizeof *scratch, aorta_by_uint32);
     for (size_t i = 0, j = left; i < left && j < left + right;)
         if (scratch[i] == scratch[j])
             common++, i++, j++;
@@ -413,7 +409,7 @@ static bool are_steps(const struct sequence *sequence, const uint32_t *kinds, co
     size_t regular = 0, alike = 0;
     if (steps->count <= AORTA_FEWEST_STEPS + 1) return false;
     for (size_t i = 0; i < gaps; i++) scratch[i] = steps->begins[i + 1] - steps->begins[i];
-    qsort(scratch, gaps, sizeof *scratch, by_size);
+    qsort(scratch, gaps, sizeof *scratch, aorta_by_uint32);
     *median = scratch[gaps / 2];
     if (*median < FEWEST_KERNELS) return false;
     for (size_t i = 0; i < gaps; i++) regular += is_step(&(struct anchor){.period = *median}, scratch[i]);

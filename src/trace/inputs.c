@@ -1,4 +1,3 @@
-#include "base/array.h"
 #include "base/files.h"
 #include "base/printable.h"
 #include "base/sort.h"
@@ -22,67 +21,62 @@
 /* ---- names of what was unpacked ---- */
 
 /* Replaces each path of the folder by the name that the user gave. Files unpacked from unpacked files are newer, so the
- * newest name is replaced first. NULL: no memory. */
-static char *shown_text(const struct aorta_unpacking *unpacking, const char *text) {
-    char *shown = strdup(text);
-    for (size_t i = unpacking->count; shown && i > 0; i--) {
+ * newest name is replaced first. "": no memory. */
+static const char *shown_text(struct aorta_unpacking *unpacking, const char *text) {
+    for (size_t i = unpacking->count; i > 0; i--) {
         const struct aorta_unpacked_name *name = &unpacking->names[i - 1];
         const size_t length = strlen(name->path);
         struct aorta_text out = {0};
-        const char *at = shown, *found;
+        const char *at = text, *found;
         while ((found = strstr(at, name->path)) != NULL) {
             const bool whole = !found[length] || !strchr("0123456789", found[length]);
             aorta_text_printf(&out, "%.*s%s", (int)(found - at), at, whole ? name->shown : name->path);
             at = found + length;
         }
-        aorta_text_printf(&out, "%s", at);
-        aorta_status status = aorta_text_take(&out, &shown);
-        if (!status) continue;
-        aorta_status_free(status);
-        free(shown);
-        return NULL;
+        aorta_text_puts(&out, at);
+        text = out.failed ? NULL : aorta_arena_strdup(&unpacking->memory, out.data);
+        unpacking->memory.failed |= out.failed;
+        aorta_text_free(&out);
+        if (!text) return "";
     }
-    return shown;
+    return text;
 }
 
 /* The first trace names what was skipped. */
-static aorta_status note_skipped(const struct aorta_unpacking *unpacking, struct aorta_trace *trace) {
-    const struct aorta_skipped *skipped = &unpacking->skipped;
-    if (!skipped->count) return NULL;
-    AORTA_TRY(aorta_text_check(&skipped->names));
-    char *names = shown_text(unpacking, skipped->names.data);
-    free(trace->skipped);
-    if (!names || asprintf(&trace->skipped, "not read: %s", names) < 0) trace->skipped = NULL;
-    free(names);
-    if (!trace->skipped) return AORTA_ERROR(AORTA_MEMORY, "no memory to unpack");
-    aorta_make_printable(trace->skipped, strlen(trace->skipped), false);
+static void note_skipped(struct aorta_unpacking *unpacking, struct aorta_trace *trace) {
+    struct aorta_skipped *skipped = &unpacking->skipped;
+    unpacking->memory.failed |= skipped->names.failed;
+    if (!skipped->count || skipped->names.failed) return;
+    const char *names =
+        aorta_arena_printf(&unpacking->memory, "not read: %s", shown_text(unpacking, skipped->names.data));
+    const uint32_t text = names ? aorta_trace_texts_add(trace->texts, names, strlen(names)) : AORTA_TRACE_NONE;
+    unpacking->memory.failed |= text == AORTA_TRACE_NONE;
+    trace->skipped = aorta_trace_text(trace, text);
     trace->warnings[AORTA_REASON_SKIPPED] =
         (struct aorta_trace_warning){.count = (int64_t)skipped->count, .offset = -1};
-    return NULL;
 }
 
-/* Traces from the `from`th on, and messages, name what the user named; the first trace names what was skipped.
- * AORTA_MEMORY. */
-static aorta_status unpack_name_traces(const struct aorta_unpacking *unpacking, size_t from) {
+/* Traces from the `from`th on, and messages, name what the user named; the first trace names what was skipped. */
+static void name_traces(struct aorta_unpacking *unpacking, size_t from) {
     const struct aorta_trace_list *list = unpacking->list;
-    if (from < list->count) AORTA_TRY(note_skipped(unpacking, list->items[from]));
+    if (from < list->count) note_skipped(unpacking, list->items[from]);
     for (size_t i = from; unpacking->count && i < list->count; i++) {
         struct aorta_trace *trace = list->items[i];
         if (!list->unpacked || strncmp(trace->path, list->unpacked->path, strlen(list->unpacked->path)) != 0) continue;
-        char *shown = shown_text(unpacking, trace->path);
-        if (!shown) return AORTA_ERROR(AORTA_MEMORY, "no memory to unpack");
+        char *shown = strdup(shown_text(unpacking, trace->path));
+        unpacking->memory.failed |= !shown;
+        if (!shown) return;
         trace->unpacked = trace->path;
         trace->path = shown;
     }
-    return NULL;
 }
 
-static aorta_status unpack_name_failure(const struct aorta_unpacking *unpacking, aorta_status status) {
-    char *shown = status && unpacking->count ? shown_text(unpacking, aorta_status_message(status)) : NULL;
-    if (!shown) return status;
+static aorta_status name_failure(struct aorta_unpacking *unpacking, aorta_status status) {
+    if (!status || !unpacking->count) return status;
+    const char *shown = shown_text(unpacking, aorta_status_message(status));
+    if (!*shown) return status;
     aorta_status named =
         aorta_error_at(aorta_status_file(status), aorta_status_line(status), aorta_status_code(status), "%s", shown);
-    free(shown);
     aorta_status_free(status);
     return named;
 }
@@ -181,21 +175,15 @@ static void take_out(struct repeating *r, struct aorta_trace_list *list, size_t 
             list->items[list->count++] = r->items[i];
 }
 
-static aorta_status drop_repeated(struct aorta_trace_list *list, size_t from) {
+static void drop_repeated(struct aorta_trace_list *list, size_t from, struct aorta_arena *memory) {
     struct repeating r = {.items = list->items + from, .count = list->count - from};
-    if (r.count < 3) return NULL;
-    r.signatures = malloc(r.count * sizeof *r.signatures);
-    r.file = malloc(r.count * sizeof *r.file);
-    r.gone = calloc(r.count, sizeof *r.gone);
-    const bool made = r.signatures && r.file && r.gone;
-    if (made) {
-        find_repeated(&r);
-        take_out(&r, list, from);
-    }
-    free(r.signatures);
-    free(r.file);
-    free(r.gone);
-    return made ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory to compare %zu traces", r.count);
+    if (r.count < 3) return;
+    r.signatures = aorta_arena_raw(memory, r.count * sizeof *r.signatures);
+    r.file = aorta_arena_raw(memory, r.count * sizeof *r.file);
+    r.gone = aorta_arena_alloc(memory, r.count * sizeof *r.gone);
+    if (memory->failed) return;
+    find_repeated(&r);
+    take_out(&r, list, from);
 }
 
 /* ---- paths ---- */
@@ -203,22 +191,19 @@ static aorta_status drop_repeated(struct aorta_trace_list *list, size_t from) {
 enum { DEEPEST = 8 };
 
 struct paths {
-    char **items; /* owned, as are the strings */
+    const char **items; /* in the arena, as are the strings */
     size_t count, capacity;
     struct aorta_skipped *skipped; /* NULL: not collected */
+    struct aorta_arena *memory;
 };
 
-static void free_paths(struct paths *paths) {
-    for (size_t i = 0; i < paths->count; i++) free(paths->items[i]);
-    free(paths->items);
-}
-
-static aorta_status add_path(struct paths *paths, const char *path) {
-    AORTA_TRY(aorta_array_reserve(&paths->items, &paths->capacity, paths->count + 1, sizeof *paths->items, "paths"));
-    paths->items[paths->count] = strdup(path);
-    if (!paths->items[paths->count]) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    paths->count++;
-    return NULL;
+/* The path lives as long as the arena. */
+static void add_path(struct paths *paths, const char *path) {
+    const char **items =
+        aorta_arena_grow(paths->memory, paths->items, paths->count, &paths->capacity, sizeof *paths->items);
+    if (!items || !path) return;
+    paths->items = items;
+    items[paths->count++] = path;
 }
 
 /* ---- folders ---- */
@@ -233,9 +218,9 @@ static aorta_status cannot_show(const char *path) {
 
 static void skip(const struct paths *paths, const char *path, const char *why) {
     const char *slash = strrchr(path, '/');
-    char *folder = paths->skipped ? strndup(path, (size_t)(slash - path)) : NULL;
+    if (!paths->skipped) return;
+    const char *folder = aorta_arena_printf(paths->memory, "%.*s", (int)(slash - path), path);
     if (folder) aorta_skip(paths->skipped, folder, slash + 1, why);
-    free(folder);
 }
 
 static aorta_status add_entry(struct paths *paths, const char *path, int depth) {
@@ -249,7 +234,8 @@ static aorta_status add_entry(struct paths *paths, const char *path, int depth) 
     }
     AORTA_TRY(aorta_trace_recognise(path, &trace));
     if (trace && !aorta_is_printable(path, strlen(path), false)) return cannot_show(path);
-    return trace ? add_path(paths, path) : NULL;
+    if (trace) add_path(paths, path);
+    return NULL;
 }
 
 /* rank2 before rank10. */
@@ -262,15 +248,15 @@ static int is_visible(const struct dirent *entry) {
 }
 
 static aorta_status add_folder(struct paths *paths, const char *folder, int depth) {
+    const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
     struct dirent **entries;
     int count = scandir(folder, &entries, is_visible, by_version);
     if (count < 0) return AORTA_ERROR(AORTA_IO, "cannot read the folder %s: %s", folder, strerror(errno));
     aorta_status status = NULL;
     for (int i = 0; i < count; i++) {
-        char *path = status ? NULL : aorta_path_join(folder, entries[i]->d_name);
-        if (!status && !path) status = AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-        if (!status) status = add_entry(paths, path, depth);
-        free(path);
+        const char *path =
+            status ? NULL : aorta_arena_printf(paths->memory, "%s%s%s", folder, slash, entries[i]->d_name);
+        if (path) status = add_entry(paths, path, depth);
         free(entries[i]);
     }
     free(entries);
@@ -278,32 +264,34 @@ static aorta_status add_folder(struct paths *paths, const char *folder, int dept
 }
 
 aorta_status aorta_trace_check_unused(const char *folder, const char *option) {
-    struct paths paths = {0};
+    struct aorta_arena memory = {0};
+    struct paths paths = {.memory = &memory};
     aorta_status status = add_folder(&paths, folder, 0);
+    if (!status) status = aorta_arena_check(&memory, "the paths of a folder");
     if (!status && paths.count) {
         const char *found = paths.items[0] + strlen(folder);
         status = AORTA_ERROR(AORTA_USAGE,
                              "%s %s: holds the recording of another run (%s); remove it, or name another directory",
                              option, folder, found + (*found == '/'));
     }
-    free_paths(&paths);
+    aorta_arena_free(&memory);
     return status;
 }
 
 /* ---- one file by two names ---- */
 
 struct facts {
+    int64_t place; /* among the paths */
     bool known;
     dev_t device;
     ino_t number;
     off_t size;
     uint64_t hash;  /* of the first bytes or of all; 0: no other file has this size */
-    size_t place;   /* among the paths */
     int64_t copies; /* other paths of the same content */
     bool copy;
 };
 
-static struct facts facts_of(const char *path, size_t place) {
+static struct facts facts_of(const char *path, int64_t place) {
     struct stat found;
     if (stat(path, &found) != 0) return (struct facts){.place = place};
     return (struct facts){
@@ -349,11 +337,6 @@ static int by_content(const void *left, const void *right) {
     return (a->place > b->place) - (a->place < b->place);
 }
 
-static int by_place(const void *left, const void *right) {
-    const struct facts *a = left, *b = right;
-    return (a->place > b->place) - (a->place < b->place);
-}
-
 static bool alike(const struct facts *a, const struct facts *b) {
     return a->known && b->known && a->size == b->size && a->hash == b->hash;
 }
@@ -389,17 +372,14 @@ static void drop_copies(struct paths *paths, struct facts *facts) {
     enum { EARLY = 1 << 16 };
     size_t count = 0;
     if (!paths->count) return;
-    for (size_t i = 0; i < paths->count; i++) facts[i] = facts_of(paths->items[i], i);
+    for (size_t i = 0; i < paths->count; i++) facts[i] = facts_of(paths->items[i], (int64_t)i);
     qsort(facts, paths->count, sizeof *facts, by_content);
     hash_alike(paths, facts, EARLY);
     hash_alike(paths, facts, SIZE_MAX);
     mark_copies(paths, facts);
-    qsort(facts, paths->count, sizeof *facts, by_place);
+    qsort(facts, paths->count, sizeof *facts, aorta_by_int64);
     for (size_t i = 0; i < paths->count; i++) {
-        if (facts[i].copy) {
-            free(paths->items[i]);
-            continue;
-        }
+        if (facts[i].copy) continue;
         paths->items[count] = paths->items[i];
         facts[count++] = facts[i];
     }
@@ -426,13 +406,11 @@ static void drop_yielding(struct paths *paths, size_t first) {
     bool others = false;
     for (size_t i = first; i < paths->count; i++) others |= !aorta_trace_yields(paths->items[i]);
     for (size_t i = first; i < paths->count; i++) {
-        char *path = paths->items[i];
-        if (!others || !aorta_trace_yields(path)) {
+        const char *path = paths->items[i];
+        if (!others || !aorta_trace_yields(path))
             paths->items[count++] = path;
-            continue;
-        }
-        if (aorta_packing_is_archive_name(path)) skip(paths, path, "an archive next to traces; name it to read it");
-        free(path);
+        else if (aorta_packing_is_archive_name(path))
+            skip(paths, path, "an archive next to traces; name it to read it");
     }
     paths->count = count;
 }
@@ -446,32 +424,30 @@ static aorta_status holds_none(const char *path, const struct aorta_skipped *ski
 
 static aorta_status add_input(struct paths *paths, const char *path) {
     struct stat facts;
-    if (strcmp(path, "-") == 0) return add_path(paths, path);
-    if (stat(path, &facts) != 0)
+    const bool named = strcmp(path, "-") != 0;
+    if (named && stat(path, &facts) != 0)
         return AORTA_ERROR(AORTA_USAGE, "cannot open %s: %s", aorta_shown(path).text, strerror(errno));
-    if (!S_ISDIR(facts.st_mode)) return add_path(paths, path);
+    if (!named || !S_ISDIR(facts.st_mode)) {
+        add_path(paths, path);
+        return NULL;
+    }
     size_t before = paths->count;
     AORTA_TRY(add_folder(paths, path, 0));
+    AORTA_TRY(aorta_arena_check(paths->memory, "the paths of a folder"));
     drop_yielding(paths, before);
     return paths->count > before ? NULL : holds_none(path, paths->skipped);
 }
 
-/* Adds the unpacked files of a packed input. */
-static aorta_status unpack_into(struct aorta_unpacking *unpacking, const char *path, struct paths *paths) {
-    char *place;
-    AORTA_TRY(aorta_unpack(unpacking, path, &place));
-    aorta_status status = add_input(paths, place);
-    free(place);
-    return status;
-}
-
+/* Packed inputs become their unpacked files. */
 static aorta_status unpack_all(struct aorta_unpacking *unpacking, struct paths *paths) {
-    struct paths plain = {.skipped = paths->skipped};
-    aorta_status status = NULL;
-    for (size_t i = 0; !status && i < paths->count; i++) status = unpack_into(unpacking, paths->items[i], &plain);
-    free_paths(paths);
+    struct paths plain = {.skipped = paths->skipped, .memory = paths->memory};
+    for (size_t i = 0; i < paths->count; i++) {
+        const char *place;
+        AORTA_TRY(aorta_unpack(unpacking, paths->items[i], &place));
+        AORTA_TRY(add_input(&plain, place));
+    }
     *paths = plain;
-    return status;
+    return NULL;
 }
 
 /* Recorded by what marks no steps itself. Other recorders do, or their user did not want any. */
@@ -484,13 +460,12 @@ static bool without_marks(const struct aorta_trace_list *list) {
 static aorta_status open_once(struct paths *paths, const struct aorta_trace_options *options,
                               struct aorta_trace_list *list) {
     size_t before = list->count;
-    struct facts *facts = malloc((paths->count + 1) * sizeof *facts);
-    if (!facts) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu paths", paths->count);
+    struct facts *facts = aorta_arena_raw(paths->memory, paths->count * sizeof *facts);
+    AORTA_TRY(aorta_arena_check(paths->memory, "the paths of the traces"));
     drop_copies(paths, facts);
-    aorta_status status = aorta_trace_open_many((const char *const *)paths->items, paths->count, options, list);
-    if (!status) note_copies(paths, facts, list, before);
-    free(facts);
-    return status;
+    AORTA_TRY(aorta_trace_open_many(paths->items, paths->count, options, list));
+    note_copies(paths, facts, list, before);
+    return NULL;
 }
 
 static aorta_status add_companion(struct aorta_execution_traces **executed, const char *path) {
@@ -503,23 +478,21 @@ static aorta_status add_companion(struct aorta_execution_traces **executed, cons
 
 /* Companions leave the paths if traces remain there. */
 static aorta_status take_companions(struct paths *paths, struct aorta_execution_traces **executed) {
-    bool *companion = calloc(paths->count + 1, sizeof *companion);
+    bool *companion = aorta_arena_alloc(paths->memory, paths->count);
     size_t count = 0, used = 0;
-    aorta_status status = companion ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu paths", paths->count);
-    for (size_t i = 0; !status && paths->count > 1 && i < paths->count; i++) {
-        status = aorta_trace_is_companion(paths->items[i], &companion[i]);
+    AORTA_TRY(aorta_arena_check(paths->memory, "the paths of the traces"));
+    for (size_t i = 0; paths->count > 1 && i < paths->count; i++) {
+        AORTA_TRY(aorta_trace_is_companion(paths->items[i], &companion[i]));
         count += companion[i];
     }
-    for (size_t i = 0; !status && count && count < paths->count && i < paths->count; i++)
-        if (companion[i]) status = add_companion(executed, paths->items[i]);
-    for (size_t i = 0; !status && count < paths->count && i < paths->count; i++)
+    if (count == paths->count) return NULL;
+    for (size_t i = 0; i < paths->count; i++)
         if (companion[i])
-            free(paths->items[i]);
+            AORTA_TRY(add_companion(executed, paths->items[i]));
         else
             paths->items[used++] = paths->items[i];
-    if (!status && count < paths->count) paths->count = used;
-    free(companion);
-    return status;
+    paths->count = used;
+    return NULL;
 }
 
 /* The files' execution traces give shapes to the other files' operations. */
@@ -537,23 +510,21 @@ static aorta_status open_with_companions(struct paths *paths, const struct aorta
 
 static aorta_status read_inputs(const char *const *paths, size_t count, const struct aorta_trace_options *options,
                                 struct aorta_unpacking *unpacking) {
-    struct paths files = {.skipped = &unpacking->skipped};
+    struct paths files = {.skipped = &unpacking->skipped, .memory = &unpacking->memory};
     const size_t before = unpacking->list->count;
-    aorta_status status = NULL;
-    for (size_t i = 0; !status && i < count; i++) status = add_input(&files, paths[i]);
-    if (!status) status = unpack_all(unpacking, &files);
-    if (!status) status = open_with_companions(&files, options, unpacking->list);
-    if (!status) status = unpack_name_traces(unpacking, before);
-    if (!status) status = drop_repeated(unpacking->list, before);
-    free_paths(&files);
-    return status;
+    for (size_t i = 0; i < count; i++) AORTA_TRY(add_input(&files, paths[i]));
+    AORTA_TRY(unpack_all(unpacking, &files));
+    AORTA_TRY(open_with_companions(&files, options, unpacking->list));
+    name_traces(unpacking, before);
+    drop_repeated(unpacking->list, before, &unpacking->memory);
+    return aorta_arena_check(&unpacking->memory, "the paths of the traces");
 }
 
 aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, const struct aorta_trace_options *options,
                                      struct aorta_trace_list *list) {
     struct aorta_unpacking unpacking = {.list = list, .guarded = options && options->guarded};
     aorta_status status = read_inputs(paths, count, options, &unpacking);
-    status = unpack_name_failure(&unpacking, status);
+    status = name_failure(&unpacking, status);
     aorta_unpacking_free(&unpacking);
     if (status) return status;
     if (options && options->to_align)

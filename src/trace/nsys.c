@@ -6,12 +6,26 @@
  * globalPid = (host, VM, process) << 24, globalTid = globalPid | thread. Times are ns since the session's start. */
 #include "base/array.h"
 #include "base/sort.h"
-#include "trace/nsys_internal.h"
+#include "trace/sqlite.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Whose work becomes a trace; by process and device. */
+struct target {
+    int64_t process; /* with host and VM: globalPid >> 24; -1: not known */
+    int64_t device;  /* CUDA's number in the process; -1: not known */
+    bool shared;     /* the process has work on another device, too */
+    struct aorta_trace_builder *builder;
+};
+
+/* A launch whose work ran on this target, of a process with several; ascending. */
+struct launch {
+    int64_t process, correlation;
+    size_t target;
+};
 
 /* When an event was recorded; ascending. */
 struct event {
@@ -30,20 +44,95 @@ struct called {
     int64_t process, number, gpu;
 };
 
+struct nsys {
+    struct aorta_sqlite *file;
+    struct aorta_sqlite_texts texts;
+    struct target *targets;
+    size_t target_count, target_capacity;
+    struct launch *launches;
+    size_t launch_count, launch_capacity;
+    struct event *events;
+    size_t event_count, event_capacity;
+    struct gpu *gpus;
+    size_t gpu_count, gpu_capacity;
+    struct called *called;
+    size_t called_count, called_capacity;
+    int64_t copies;            /* of host rows, beyond the first 64 devices of a process */
+    bool failed;               /* memory ran out */
+    const struct table *table; /* that is read */
+};
+
+#define EACH(nsys, table, columns, take)                                                                               \
+    aorta_sqlite_each((nsys)->file, table, "", columns, sizeof(columns) / sizeof *(columns), take, nsys)
+
+/* The text whose number a column holds; NULL: none. */
+static const char *numbered_text(const struct nsys *nsys, sqlite3_stmt *row, int column) {
+    int64_t number;
+    return aorta_sqlite_number(row, column, &number) ? aorta_sqlite_find_text(&nsys->texts, number) : NULL;
+}
+
+static uint32_t text_of(const struct target *target, const char *text) {
+    return aorta_trace_builder_text(target->builder, text, strlen(text));
+}
+
+static uint32_t thread_of(const struct target *target, int64_t global) {
+    const uint64_t number = (uint64_t)global;
+    return aorta_trace_builder_thread(target->builder, (int64_t)(number >> 24 & 0xffffff),
+                                      (int64_t)(number & 0xffffff));
+}
+
+static void warn(const struct target *target, enum aorta_trace_reason reason) {
+    aorta_trace_builder_warn(target->builder, reason, -1);
+}
+
+/* The process in a globalPid or globalTid; -1: not known. */
+static int64_t process_of(sqlite3_stmt *row, int column) {
+    int64_t global;
+    return aorta_sqlite_number(row, column, &global) ? global >> 24 : -1;
+}
+
 /* ---- whose work it is ---- */
 
 enum { ROW_PROCESS, ROW_DEVICE, ROW_FIRST }; /* columns of device work: ROW_FIRST is the first after these */
 
+static int by_launch(const void *left, const void *right) {
+    const struct launch *a = left, *b = right;
+    if (a->process != b->process) return aorta_order_int64(a->process, b->process);
+    if (a->correlation != b->correlation) return aorta_order_int64(a->correlation, b->correlation);
+    return (a->target > b->target) - (a->target < b->target);
+}
+
 /* NULL: the row belongs to none. */
-static struct nsys_target *target_of(const struct nsys *nsys, sqlite3_stmt *row) {
-    const struct nsys_target key = {.process = nsys_process_of(row, ROW_PROCESS),
-                                    .device = aorta_sqlite_number_or(row, ROW_DEVICE, -1)};
-    return nsys->target_count ? bsearch(&key, nsys->targets, nsys->target_count, sizeof key, aorta_nsys_by_target)
+static struct target *target_of(const struct nsys *nsys, sqlite3_stmt *row) {
+    const struct target key = {.process = process_of(row, ROW_PROCESS),
+                               .device = aorta_sqlite_number_or(row, ROW_DEVICE, -1)};
+    return nsys->target_count ? bsearch(&key, nsys->targets, nsys->target_count, sizeof key, aorta_by_int64_pair)
                               : NULL;
 }
 
-static size_t index_of(const struct nsys *nsys, const struct nsys_target *target) {
+static size_t index_of(const struct nsys *nsys, const struct target *target) {
     return (size_t)(target - nsys->targets);
+}
+
+enum { DEVICES = 64, MOST_COPIES = 1 << 20 };
+
+/* Whether one row is for more devices than a process has, and that happened too often. */
+static bool is_too_much(struct nsys *nsys, size_t device) {
+    if (device >= DEVICES) nsys->copies++;
+    return nsys->copies > MOST_COPIES;
+}
+
+typedef void add_row(struct nsys *nsys, const struct target *target, sqlite3_stmt *row);
+
+/* A row of the host belongs to all devices of its process; where the process is not known, to all devices. */
+static void add_to_process(struct nsys *nsys, int64_t process, sqlite3_stmt *row, add_row *add) {
+    const struct target key = {.process = process, .device = INT64_MIN};
+    const size_t first =
+        process == -1 ? 0 : aorta_count_below(nsys->targets, nsys->target_count, sizeof key, &key, aorta_by_int64_pair);
+    for (size_t i = first; i < nsys->target_count && !is_too_much(nsys, i - first); i++) {
+        if (process != -1 && nsys->targets[i].process != process) return;
+        add(nsys, &nsys->targets[i], row);
+    }
 }
 
 /* ---- device work ---- */
@@ -82,48 +171,41 @@ static const struct table {
 };
 enum { TABLES = sizeof tables / sizeof *tables };
 
-/* In the words of PyTorch's traces. ENUM_CUDA_MEMCPY_OPER and ENUM_CUDA_MEM_KIND. */
-static uint32_t copy_name(const struct nsys_target *target, sqlite3_stmt *row) {
-    static const char *const ways[] = {NULL,   "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD",
-                                       "DtoA", "DtoD", "HtoH", "PtoP", "HtoD", "DtoH", "DtoD"};
+/* In the words of PyTorch's traces. ENUM_CUDA_MEM_KIND. */
+static uint32_t copy_name(const struct target *target, sqlite3_stmt *row) {
     static const char *const kinds[] = {"Pageable", "Pinned", "Device", "Array", "Managed", "Device", "Managed"};
-    enum { WAYS = sizeof ways / sizeof *ways, KINDS = sizeof kinds / sizeof *kinds };
-    const int64_t way = aorta_sqlite_number_or(row, COPY, 0), from = aorta_sqlite_number_or(row, SOURCE, -1),
-                  to = aorta_sqlite_number_or(row, DESTINATION, -1);
-    char name[64] = "Memcpy";
-    if (way > 0 && way < WAYS) snprintf(name, sizeof name, "Memcpy %s", ways[way]);
-    const size_t length = strlen(name);
-    if (from >= 0 && from < KINDS && to >= 0 && to < KINDS)
-        snprintf(name + length, sizeof name - length, " (%s -> %s)", kinds[from], kinds[to]);
-    return nsys_text_of(target, name);
+    enum { KINDS = sizeof kinds / sizeof *kinds };
+    const char *way = aorta_copy_name(aorta_sqlite_number_or(row, COPY, 0));
+    const int64_t from = aorta_sqlite_number_or(row, SOURCE, -1), to = aorta_sqlite_number_or(row, DESTINATION, -1);
+    char name[64];
+    if (from < 0 || from >= KINDS || to < 0 || to >= KINDS) return text_of(target, way);
+    snprintf(name, sizeof name, "%s (%s -> %s)", way, kinds[from], kinds[to]);
+    return text_of(target, name);
 }
 
-static uint32_t work_name(const struct nsys *nsys, const struct nsys_target *target, sqlite3_stmt *row) {
+static uint32_t work_name(const struct nsys *nsys, const struct target *target, sqlite3_stmt *row) {
     const struct table *table = nsys->table;
     char graph[48];
     if (table->kind == AORTA_TRACE_COPY) return copy_name(target, row);
-    if (table->kind == AORTA_TRACE_FILL) return nsys_text_of(target, "Memset");
+    if (table->kind == AORTA_TRACE_FILL) return text_of(target, "Memset");
     if (table->graph) {
         snprintf(graph, sizeof graph, "CUDA graph %lld", (long long)aorta_sqlite_number_or(row, GRAPH, -1));
-        nsys_warn(target, AORTA_REASON_WHOLE_GRAPH);
-        return nsys_text_of(target, graph);
+        warn(target, AORTA_REASON_WHOLE_GRAPH);
+        return text_of(target, graph);
     }
-    const char *name = nsys_numbered_text(nsys, row, NAME);
-    if (!name) name = nsys_numbered_text(nsys, row, SHORT_NAME);
-    if (!name) nsys_warn(target, AORTA_REASON_UNKNOWN_NAME);
-    return nsys_text_of(target, name ? name : "(unknown)");
+    const char *name = numbered_text(nsys, row, NAME);
+    if (!name) name = numbered_text(nsys, row, SHORT_NAME);
+    if (!name) warn(target, AORTA_REASON_UNKNOWN_NAME);
+    return text_of(target, name ? name : "(unknown)");
 }
 
-static void add_launch(struct nsys *nsys, const struct nsys_target *target, int64_t correlation) {
-    if (!target->shared) return;
-    if (!aorta_array_fit(&nsys->launches, &nsys->launch_capacity, nsys->launch_count + 1, sizeof *nsys->launches))
-        nsys->failed = true;
-    else
-        nsys->launches[nsys->launch_count++] =
-            (struct nsys_launch){target->process, correlation, index_of(nsys, target)};
+static void add_launch(struct nsys *nsys, const struct target *target, int64_t correlation) {
+    const struct launch launch = {target->process, correlation, index_of(nsys, target)};
+    nsys->failed |= target->shared && !aorta_array_append(&nsys->launches, &nsys->launch_capacity, &nsys->launch_count,
+                                                          &launch, sizeof launch);
 }
 
-static void add_work(struct nsys *nsys, const struct nsys_target *target, sqlite3_stmt *row, int64_t start_ns,
+static void add_work(struct nsys *nsys, const struct target *target, sqlite3_stmt *row, int64_t start_ns,
                      int64_t end_ns) {
     const int64_t correlation = aorta_sqlite_number_or(row, CORRELATION, 0),
                   bytes = aorta_sqlite_number_or(row, BYTES, -1);
@@ -137,9 +219,6 @@ static void add_work(struct nsys *nsys, const struct nsys_target *target, sqlite
         .stream = aorta_trace_builder_stream(target->builder, target->device, aorta_sqlite_number_or(row, CONTEXT, -1),
                                              aorta_sqlite_number_or(row, STREAM, -1)),
         .queue = AORTA_TRACE_NONE,
-        .call = AORTA_TRACE_NONE,
-        .collective = AORTA_TRACE_NONE,
-        .shape = AORTA_TRACE_NONE,
         .device = (int32_t)target->device,
         .kind = (uint8_t)nsys->table->kind,
         .graph = nsys->table->graph || aorta_sqlite_number_or(row, NODE, 0) > 0,
@@ -156,14 +235,14 @@ static void add_work(struct nsys *nsys, const struct nsys_target *target, sqlite
 
 static void take_work(void *context, sqlite3_stmt *row) {
     struct nsys *nsys = context;
-    const struct nsys_target *target = target_of(nsys, row);
+    const struct target *target = target_of(nsys, row);
     int64_t start_ns, end_ns, correlation;
     if (!target) return;
     aorta_trace_builder_head(target->builder)->events++;
     if (aorta_sqlite_number(row, CORRELATION, &correlation)) add_launch(nsys, target, correlation);
     if (!aorta_sqlite_number(row, START, &start_ns) || !aorta_sqlite_number(row, END, &end_ns) ||
         !aorta_trace_times_fit(start_ns, end_ns)) {
-        nsys_warn(target, AORTA_REASON_BAD_EVENT);
+        warn(target, AORTA_REASON_BAD_EVENT);
         return;
     }
     add_work(nsys, target, row, start_ns, end_ns);
@@ -172,10 +251,9 @@ static void take_work(void *context, sqlite3_stmt *row) {
 static aorta_status read_work(struct nsys *nsys) {
     for (size_t i = 0; i < TABLES; i++) {
         nsys->table = &tables[i];
-        AORTA_TRY(NSYS_EACH(nsys, tables[i].name, work_columns, take_work));
+        AORTA_TRY(EACH(nsys, tables[i].name, work_columns, take_work));
     }
-    nsys->launch_count =
-        aorta_sort_unique(nsys->launches, nsys->launch_count, sizeof *nsys->launches, aorta_nsys_by_launch);
+    nsys->launch_count = aorta_sort_unique(nsys->launches, nsys->launch_count, sizeof *nsys->launches, by_launch);
     return NULL;
 }
 
@@ -183,7 +261,7 @@ static aorta_status read_work(struct nsys *nsys) {
 
 static void take_event(void *context, sqlite3_stmt *row) {
     struct nsys *nsys = context;
-    const struct nsys_target *target = target_of(nsys, row);
+    const struct target *target = target_of(nsys, row);
     struct event event;
     if (!target || !aorta_sqlite_number(row, ROW_FIRST, &event.context) ||
         !aorta_sqlite_number(row, ROW_FIRST + 1, &event.event) ||
@@ -191,10 +269,7 @@ static void take_event(void *context, sqlite3_stmt *row) {
         !aorta_sqlite_number(row, ROW_FIRST + 3, &event.stream))
         return;
     event.target = index_of(nsys, target);
-    if (!aorta_array_fit(&nsys->events, &nsys->event_capacity, nsys->event_count + 1, sizeof *nsys->events))
-        nsys->failed = true;
-    else
-        nsys->events[nsys->event_count++] = event;
+    nsys->failed |= !aorta_array_append(&nsys->events, &nsys->event_capacity, &nsys->event_count, &event, sizeof event);
 }
 
 static int by_event(const void *left, const void *right) {
@@ -207,7 +282,7 @@ static int by_event(const void *left, const void *right) {
 
 static aorta_status read_events(struct nsys *nsys) {
     static const char *const columns[] = {"globalPid", "deviceId", "contextId", "eventId", "correlationId", "streamId"};
-    AORTA_TRY(NSYS_EACH(nsys, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", columns, take_event));
+    AORTA_TRY(EACH(nsys, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", columns, take_event));
     if (nsys->event_count) aorta_sort_rows(nsys->events, nsys->event_count, sizeof *nsys->events, by_event);
     return NULL;
 }
@@ -227,7 +302,7 @@ enum { WAIT_START = ROW_FIRST, WAIT_CONTEXT, WAIT_STREAM, WAIT_CORRELATION, WAIT
 
 static void take_wait(void *context, sqlite3_stmt *row) {
     struct nsys *nsys = context;
-    const struct nsys_target *target = target_of(nsys, row);
+    const struct target *target = target_of(nsys, row);
     const int64_t where = aorta_sqlite_number_or(row, WAIT_CONTEXT, -1),
                   stream = aorta_sqlite_number_or(row, WAIT_STREAM, -1),
                   correlation = aorta_sqlite_number_or(row, WAIT_CORRELATION, -1),
@@ -255,7 +330,100 @@ static aorta_status read_waits(struct nsys *nsys) {
     static const char *const columns[] = {"globalPid", "deviceId",      "start",    "contextId",
                                           "streamId",  "correlationId", "syncType", "eventId"};
     AORTA_TRY(read_events(nsys));
-    return NSYS_EACH(nsys, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", columns, take_wait);
+    return EACH(nsys, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", columns, take_wait);
+}
+
+/* ---- the host: calls of CUDA, ranges of NVTX, names of threads ---- */
+
+/* "cudaLaunchKernel_v7000": the version that follows is of no use here. */
+static size_t call_length(const char *name) {
+    const char *version = strstr(name, "_v");
+    if (!version || strspn(version + 2, "0123456789") < 4) return strlen(name);
+    return version[2 + strspn(version + 2, "0123456789")] ? strlen(name) : (size_t)(version - name);
+}
+
+enum { HOST_THREAD, HOST_START, HOST_END, HOST_NAME, HOST_CORRELATION, RANGE_TYPE = HOST_CORRELATION, RANGE_TEXT };
+
+static void add_call(struct nsys *nsys, const struct target *target, sqlite3_stmt *row) {
+    const char *name = numbered_text(nsys, row, HOST_NAME);
+    struct aorta_trace_call call = {0};
+    aorta_trace_builder_head(target->builder)->events++;
+    if (!name || !aorta_sqlite_number(row, HOST_START, &call.start_ns) ||
+        !aorta_sqlite_number(row, HOST_END, &call.end_ns) || !aorta_trace_times_fit(call.start_ns, call.end_ns) ||
+        call.end_ns < call.start_ns) {
+        warn(target, AORTA_REASON_ODD_VALUE);
+        return;
+    }
+    const int64_t correlation = aorta_sqlite_number_or(row, HOST_CORRELATION, 0);
+    call.correlation = correlation > 0 ? (uint64_t)correlation : 0;
+    call.name = aorta_trace_builder_text(target->builder, name, call_length(name));
+    call.thread = thread_of(target, aorta_sqlite_number_or(row, HOST_THREAD, 0));
+    aorta_trace_builder_call(target->builder, &call);
+}
+
+/* In a process with several devices, a launch belongs to those whose work it launched. */
+static void take_call(void *context, sqlite3_stmt *row) {
+    struct nsys *nsys = context;
+    const struct launch key = {process_of(row, HOST_THREAD), aorta_sqlite_number_or(row, HOST_CORRELATION, -1), 0};
+    const size_t first = aorta_count_below(nsys->launches, nsys->launch_count, sizeof key, &key, by_launch);
+    size_t last = first;
+    while (last < nsys->launch_count && nsys->launches[last].process == key.process &&
+           nsys->launches[last].correlation == key.correlation && !is_too_much(nsys, last - first))
+        add_call(nsys, &nsys->targets[nsys->launches[last++].target], row);
+    if (last == first) add_to_process(nsys, key.process, row, add_call);
+}
+
+static aorta_status read_calls(struct nsys *nsys) {
+    static const char *const columns[] = {"globalTid", "start", "end", "nameId", "correlationId"};
+    return EACH(nsys, "CUPTI_ACTIVITY_KIND_RUNTIME", columns, take_call);
+}
+
+/* Types of ranges; rows of other types are marks, domains and categories. */
+enum { PUSH_POP = 59, START_END = 60 };
+
+static void add_range(struct nsys *nsys, const struct target *target, sqlite3_stmt *row) {
+    const char *own = aorta_sqlite_text(row, RANGE_TEXT), *name = own ? own : numbered_text(nsys, row, HOST_NAME);
+    const int64_t type = aorta_sqlite_number_or(row, RANGE_TYPE, PUSH_POP);
+    struct aorta_trace_annotation range = {0};
+    aorta_trace_builder_head(target->builder)->events++;
+    if (type != PUSH_POP && type != START_END) return;
+    if (!name || !*name || !aorta_sqlite_number(row, HOST_END, &range.end_ns)) return; /* without a name, still open */
+    if (!aorta_sqlite_number(row, HOST_START, &range.start_ns) ||
+        !aorta_trace_times_fit(range.start_ns, range.end_ns) || range.end_ns < range.start_ns) {
+        warn(target, AORTA_REASON_ODD_VALUE);
+        return;
+    }
+    range.thread = thread_of(target, aorta_sqlite_number_or(row, HOST_THREAD, 0));
+    aorta_trace_builder_marked(target->builder, name, range);
+}
+
+static void take_range(void *context, sqlite3_stmt *row) {
+    add_to_process(context, process_of(row, HOST_THREAD), row, add_range);
+}
+
+static aorta_status read_ranges(struct nsys *nsys) {
+    static const char *const columns[] = {"globalTid", "start", "end", "textId", "eventType", "text"};
+    static const char *const range_tables[] = {"NVTX_EVENTS", "MPI_P2P_EVENTS", "MPI_COLLECTIVES_EVENTS",
+                                               "MPI_START_WAIT_EVENTS", "MPI_OTHER_EVENTS"}; /* --trace=mpi */
+    for (size_t i = 0; i < sizeof range_tables / sizeof *range_tables; i++)
+        AORTA_TRY(EACH(nsys, range_tables[i], columns, take_range));
+    return NULL;
+}
+
+static void add_thread(struct nsys *nsys, const struct target *target, sqlite3_stmt *row) {
+    const char *name = numbered_text(nsys, row, 1);
+    int64_t thread;
+    if (name && aorta_sqlite_number(row, HOST_THREAD, &thread))
+        aorta_trace_builder_thread_name(target->builder, thread_of(target, thread), text_of(target, name));
+}
+
+static void take_thread(void *context, sqlite3_stmt *row) {
+    add_to_process(context, process_of(row, HOST_THREAD), row, add_thread);
+}
+
+static aorta_status read_threads(struct nsys *nsys) {
+    static const char *const columns[] = {"globalTid", "nameId"};
+    return EACH(nsys, "ThreadNames", columns, take_thread);
 }
 
 /* ---- devices, ranks, the start ---- */
@@ -267,18 +435,16 @@ static void take_gpu(void *context, sqlite3_stmt *row) {
     const int64_t units = aorta_sqlite_number_or(row, 3, -1), major = aorta_sqlite_number_or(row, 4, -1),
                   minor = aorta_sqlite_number_or(row, 5, -1);
     if (!aorta_sqlite_number(row, 0, &id)) return;
-    const char *copy = name ? aorta_arena_strdup(&nsys->texts.arena, name) : NULL;
-    nsys->failed |=
-        (name && !copy) || !aorta_array_fit(&nsys->gpus, &nsys->gpu_capacity, nsys->gpu_count + 1, sizeof *nsys->gpus);
-    if (nsys->failed) return;
-    nsys->gpus[nsys->gpu_count++] = (struct gpu){
+    const struct gpu gpu = {
         .id = id,
-        .name = copy,
+        .name = name ? aorta_arena_strdup(&nsys->texts.arena, name) : NULL,
         .facts = {.memory_bytes = aorta_sqlite_number_or(row, 2, -1),
                   .multiprocessors = units > 0 && units <= INT32_MAX ? (int32_t)units : -1,
                   .major = major > 0 && major <= INT32_MAX ? (int32_t)major : -1,
                   .minor = minor >= 0 && minor <= INT32_MAX ? (int32_t)minor : -1},
     };
+    nsys->failed |= (name && !gpu.name) ||
+                    !aorta_array_append(&nsys->gpus, &nsys->gpu_capacity, &nsys->gpu_count, &gpu, sizeof gpu);
 }
 
 static void take_called(void *context, sqlite3_stmt *row) {
@@ -287,45 +453,38 @@ static void take_called(void *context, sqlite3_stmt *row) {
     if (!aorta_sqlite_number(row, 0, &called.process) || !aorta_sqlite_number(row, 1, &called.number) ||
         !aorta_sqlite_number(row, 2, &called.gpu))
         return;
-    if (!aorta_array_fit(&nsys->called, &nsys->called_capacity, nsys->called_count + 1, sizeof *nsys->called))
-        nsys->failed = true;
-    else
-        nsys->called[nsys->called_count++] = called;
-}
-
-static int by_called(const void *left, const void *right) {
-    const struct called *a = left, *b = right;
-    return a->process != b->process ? aorta_order_int64(a->process, b->process)
-                                    : aorta_order_int64(a->number, b->number);
+    nsys->failed |=
+        !aorta_array_append(&nsys->called, &nsys->called_capacity, &nsys->called_count, &called, sizeof called);
 }
 
 /* TARGET_INFO_CUDA_DEVICE says which GPU the process calls by this number, else the numbers are the same. */
-static void add_device(const struct nsys *nsys, const struct nsys_target *target) {
+static void add_device(const struct nsys *nsys, const struct target *target) {
     const struct called key = {target->process & 0xffffff, target->device, 0};
     const struct called *called =
-        nsys->called_count ? bsearch(&key, nsys->called, nsys->called_count, sizeof key, by_called) : NULL;
+        nsys->called_count ? bsearch(&key, nsys->called, nsys->called_count, sizeof key, aorta_by_int64_pair) : NULL;
     const int64_t id = called ? called->gpu : target->device;
     const size_t at = aorta_count_before(nsys->gpus, nsys->gpu_count, sizeof *nsys->gpus, offsetof(struct gpu, id), id);
     if (at == nsys->gpu_count || nsys->gpus[at].id != id) return;
     struct aorta_trace_device device = nsys->gpus[at].facts;
     device.id = target->device;
-    device.name = nsys->gpus[at].name ? nsys_text_of(target, nsys->gpus[at].name) : AORTA_TRACE_NONE;
+    device.name = nsys->gpus[at].name ? text_of(target, nsys->gpus[at].name) : AORTA_TRACE_NONE;
     aorta_trace_builder_device(target->builder, &device);
 }
 
 static aorta_status read_devices(struct nsys *nsys) {
     static const char *const gpu[] = {"id", "name", "totalMemory", "smCount", "computeMajor", "computeMinor"},
                              *const called[] = {"pid", "cudaId", "gpuId"};
-    AORTA_TRY(NSYS_EACH(nsys, "TARGET_INFO_GPU", gpu, take_gpu));
-    AORTA_TRY(NSYS_EACH(nsys, "TARGET_INFO_CUDA_DEVICE", called, take_called));
+    AORTA_TRY(EACH(nsys, "TARGET_INFO_GPU", gpu, take_gpu));
+    AORTA_TRY(EACH(nsys, "TARGET_INFO_CUDA_DEVICE", called, take_called));
     if (nsys->gpu_count) aorta_sort_rows(nsys->gpus, nsys->gpu_count, sizeof *nsys->gpus, aorta_by_int64);
-    if (nsys->called_count) aorta_sort_rows(nsys->called, nsys->called_count, sizeof *nsys->called, by_called);
+    if (nsys->called_count)
+        aorta_sort_rows(nsys->called, nsys->called_count, sizeof *nsys->called, aorta_by_int64_pair);
     for (size_t i = 0; i < nsys->target_count; i++) add_device(nsys, &nsys->targets[i]);
     return NULL;
 }
 
 /* The first rank of a process counts. */
-static void add_rank(struct nsys *nsys, const struct nsys_target *target, sqlite3_stmt *row) {
+static void add_rank(struct nsys *nsys, const struct target *target, sqlite3_stmt *row) {
     (void)nsys;
     const int64_t rank = aorta_sqlite_number_or(row, 1, -1);
     struct aorta_trace *head = aorta_trace_builder_head(target->builder);
@@ -333,8 +492,8 @@ static void add_rank(struct nsys *nsys, const struct nsys_target *target, sqlite
 }
 
 static void take_rank(void *context, sqlite3_stmt *row) {
-    const int64_t process = nsys_process_of(row, 0);
-    if (process != -1) aorta_nsys_add_to_process(context, process, row, add_rank);
+    const int64_t process = process_of(row, 0);
+    if (process != -1) add_to_process(context, process, row, add_rank);
 }
 
 static void take_base(void *context, sqlite3_stmt *row) {
@@ -349,21 +508,19 @@ static void take_base(void *context, sqlite3_stmt *row) {
 
 static aorta_status read_heads(struct nsys *nsys) {
     static const char *const rank[] = {"globalTid", "rank"}, *const base[] = {"utcEpochNs"};
-    AORTA_TRY(NSYS_EACH(nsys, "MPI_RANKS", rank, take_rank));
-    return NSYS_EACH(nsys, "TARGET_INFO_SESSION_START_TIME", base, take_base);
+    AORTA_TRY(EACH(nsys, "MPI_RANKS", rank, take_rank));
+    return EACH(nsys, "TARGET_INFO_SESSION_START_TIME", base, take_base);
 }
 
 /* ---- the file ---- */
 
 static void take_target(void *context, sqlite3_stmt *row) {
     struct nsys *nsys = context;
-    const struct nsys_target target = {.process = nsys_process_of(row, ROW_PROCESS),
-                                       .device = aorta_sqlite_number_or(row, ROW_DEVICE, -1)};
-    if (nsys->target_count && !aorta_nsys_by_target(&nsys->targets[nsys->target_count - 1], &target)) return;
-    if (!aorta_array_fit(&nsys->targets, &nsys->target_capacity, nsys->target_count + 1, sizeof *nsys->targets))
-        nsys->failed = true;
-    else
-        nsys->targets[nsys->target_count++] = target;
+    const struct target target = {.process = process_of(row, ROW_PROCESS),
+                                  .device = aorta_sqlite_number_or(row, ROW_DEVICE, -1)};
+    if (nsys->target_count && !aorta_by_int64_pair(&nsys->targets[nsys->target_count - 1], &target)) return;
+    nsys->failed |=
+        !aorta_array_append(&nsys->targets, &nsys->target_capacity, &nsys->target_count, &target, sizeof target);
 }
 
 static aorta_status no_memory(const struct nsys *nsys) {
@@ -372,10 +529,10 @@ static aorta_status no_memory(const struct nsys *nsys) {
 
 static aorta_status find_targets(struct nsys *nsys) {
     static const char *const columns[] = {"globalPid", "deviceId"};
-    for (size_t i = 0; i < TABLES; i++) AORTA_TRY(NSYS_EACH(nsys, tables[i].name, columns, take_target));
+    for (size_t i = 0; i < TABLES; i++) AORTA_TRY(EACH(nsys, tables[i].name, columns, take_target));
     if (nsys->failed) return no_memory(nsys);
-    struct nsys_target *targets = nsys->targets;
-    nsys->target_count = aorta_sort_unique(targets, nsys->target_count, sizeof *targets, aorta_nsys_by_target);
+    struct target *targets = nsys->targets;
+    nsys->target_count = aorta_sort_unique(targets, nsys->target_count, sizeof *targets, aorta_by_int64_pair);
     for (size_t i = 1; i < nsys->target_count; i++)
         if (targets[i].process == targets[i - 1].process) targets[i - 1].shared = targets[i].shared = true;
     return NULL;
@@ -402,7 +559,7 @@ static aorta_status check_targets(const struct nsys *nsys) {
 
 static aorta_status create_builders(struct nsys *nsys) {
     for (size_t i = 0; i < nsys->target_count; i++) {
-        struct nsys_target *target = &nsys->targets[i];
+        struct target *target = &nsys->targets[i];
         AORTA_TRY(
             aorta_trace_builder_create(AORTA_TRACE_NSYS, nsys->file->path, nsys->file->options, &target->builder));
         aorta_trace_builder_head(target->builder)->process = target->process < 0 ? -1 : target->process & 0xffffff;
@@ -413,12 +570,12 @@ static aorta_status create_builders(struct nsys *nsys) {
 static aorta_status fill(struct nsys *nsys) {
     AORTA_TRY(read_heads(nsys));
     AORTA_TRY(read_work(nsys));
-    AORTA_TRY(aorta_nsys_read_calls(nsys));
+    AORTA_TRY(read_calls(nsys));
     AORTA_TRY(read_waits(nsys));
-    AORTA_TRY(aorta_nsys_read_ranges(nsys));
-    AORTA_TRY(aorta_nsys_read_threads(nsys));
+    AORTA_TRY(read_ranges(nsys));
+    AORTA_TRY(read_threads(nsys));
     AORTA_TRY(read_devices(nsys));
-    if (nsys->copies > NSYS_MOST_COPIES)
+    if (nsys->copies > MOST_COPIES)
         return AORTA_ERROR(AORTA_FORMAT,
                            "%s: too many calls and ranges for work on so many devices: each of %zu would "
                            "get them; export fewer devices",
@@ -430,10 +587,8 @@ static aorta_status finish(struct nsys *nsys, struct aorta_trace_list *list) {
     const size_t before = list->count;
     for (size_t i = 0; i < nsys->target_count; i++) {
         struct aorta_trace_builder *builder = nsys->targets[i].builder;
-        struct aorta_trace *trace;
         nsys->targets[i].builder = NULL;
-        AORTA_TRY(aorta_trace_builder_finish(builder, &trace));
-        AORTA_TRY(aorta_trace_list_add(list, trace));
+        AORTA_TRY(aorta_trace_builder_finish_into(builder, list));
     }
     list->items[before]->bytes_read = nsys->file->bytes;
     return NULL;

@@ -222,18 +222,7 @@ struct head {
 };
 
 static aorta_status read_head(const char *path, struct head *head) {
-    struct aorta_source *source;
-    AORTA_TRY(aorta_source_open(path, &source));
-    aorta_status status = NULL;
-    size_t got = 1;
-    for (head->length = 0; !status && got && head->length < sizeof head->bytes; head->length += got) {
-        status = aorta_source_read(source, head->bytes + head->length, sizeof head->bytes - head->length, &got);
-        if (status) got = 0;
-    }
-    aorta_source_close(source);
-    if (!status || !head->length) return status;
-    aorta_status_free(status); /* broken later on: the reader will say where */
-    return NULL;
+    return aorta_source_head(path, head->bytes, sizeof head->bytes, &head->length);
 }
 
 static const struct aorta_trace_reader *reader_of(const char *bytes, size_t length) {

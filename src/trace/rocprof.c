@@ -1,12 +1,57 @@
-/* Collects the records of rocprofv3's files; rocprof_build.c makes traces of them. */
+/* Collects the records of rocprofv3's files, and makes traces of them, one for each agent. */
 #include "trace/rocprof.h"
 #include "base/array.h"
+#include "base/intern.h"
+#include "base/sort.h"
 #include "trace/builder.h"
 #include "trace/open.h"
-#include "trace/rocprof_internal.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct work {
+    int64_t start_ns, end_ns, correlation, stream, queue, bytes, kernel, agent, offset;
+    const char *name;              /* NULL: of the kernel */
+    int32_t blocks[3], threads[3]; /* of a dispatch; 0: not known */
+    uint8_t kind;                  /* enum aorta_trace_kind */
+};
+
+/* Calls of the host, and markers. */
+struct call {
+    int64_t start_ns, end_ns, correlation, thread;
+    const char *name;        /* NULL: of the operation */
+    int32_t kind, operation; /* -1: not known */
+    uint8_t domain;          /* enum aorta_rocprof_domain */
+};
+
+struct name { /* of a kernel (a: id), an operation (kind, operation), a message (correlation) */
+    int64_t a, b;
+    const char *name;
+};
+
+/* A growing array. */
+struct rows {
+    void *items;
+    size_t count, capacity;
+};
+
+struct aorta_rocprof {
+    enum aorta_trace_format format;
+    char *path;
+    const struct aorta_trace_options *options;
+    int64_t process;
+    int32_t rank, world;
+    int64_t events;
+    bool failed; /* memory ran out */
+    struct rows work, calls, agents, symbols, operations, messages;
+    bool operations_sorted;
+    int64_t first_dispatch, last_dispatch, dispatches; /* lowest and highest number; how many have one */
+    struct rows launched;                              /* bits: correlation ids of the work so far */
+    struct aorta_intern strings;
+    struct aorta_trace_warning warnings[AORTA_REASON_COUNT];
+};
 
 const struct aorta_rocprof_record aorta_rocprof_nothing = {
     .start_ns = INT64_MIN,
@@ -44,8 +89,8 @@ aorta_status aorta_rocprof_create(enum aorta_trace_format format, const char *pa
 
 void aorta_rocprof_destroy(struct aorta_rocprof *rocprof) {
     if (!rocprof) return;
-    struct rocprof_rows *const rows[] = {&rocprof->work,       &rocprof->calls,    &rocprof->agents,  &rocprof->symbols,
-                                         &rocprof->operations, &rocprof->messages, &rocprof->launched};
+    struct rows *const rows[] = {&rocprof->work,       &rocprof->calls,    &rocprof->agents,  &rocprof->symbols,
+                                 &rocprof->operations, &rocprof->messages, &rocprof->launched};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) free(rows[i]->items);
     aorta_intern_free(&rocprof->strings);
     free(rocprof->path);
@@ -53,7 +98,7 @@ void aorta_rocprof_destroy(struct aorta_rocprof *rocprof) {
 }
 
 /* Memory for one more, zeroed; NULL (and `failed`) when memory is exhausted. */
-static void *push(struct aorta_rocprof *rocprof, struct rocprof_rows *rows, size_t size) {
+static void *push(struct aorta_rocprof *rocprof, struct rows *rows, size_t size) {
     if (!aorta_array_fit(&rows->items, &rows->capacity, rows->count + 1, size)) {
         rocprof->failed = true;
         return NULL;
@@ -64,10 +109,8 @@ static void *push(struct aorta_rocprof *rocprof, struct rocprof_rows *rows, size
 }
 
 static const char *keep(struct aorta_rocprof *rocprof, const char *text, size_t length) {
-    char *copy = strndup(text, length);
-    const char *interned = copy ? aorta_intern(&rocprof->strings, copy) : NULL;
-    if (!interned) rocprof->failed = true;
-    free(copy);
+    const char *interned = aorta_intern_slice(&rocprof->strings, text, strnlen(text, length));
+    rocprof->failed |= !interned;
     return interned;
 }
 
@@ -88,19 +131,16 @@ void aorta_rocprof_warn(struct aorta_rocprof *rocprof, enum aorta_trace_reason r
 /* ---- what records refer to ---- */
 
 void aorta_rocprof_add_agent(struct aorta_rocprof *rocprof, const struct aorta_rocprof_agent *agent) {
-    struct rocprof_agent *row = push(rocprof, &rocprof->agents, sizeof *row);
+    struct aorta_rocprof_agent *row = push(rocprof, &rocprof->agents, sizeof *row);
     if (!row) return;
-    row->key = agent->key;
-    row->device = agent->device;
-    row->gpu = agent->gpu;
-    row->multiprocessors = agent->multiprocessors;
+    *row = *agent;
     if (agent->name) row->name = keep(rocprof, agent->name, strlen(agent->name));
 }
 
-static void add_name(struct aorta_rocprof *rocprof, struct rocprof_rows *rows, int64_t a, int64_t b, const char *name,
+static void add_name(struct aorta_rocprof *rocprof, struct rows *rows, int64_t a, int64_t b, const char *name,
                      size_t length) {
-    struct rocprof_name *row = push(rocprof, rows, sizeof *row);
-    if (row) *row = (struct rocprof_name){a, b, keep(rocprof, name, length)};
+    struct name *row = push(rocprof, rows, sizeof *row);
+    if (row) *row = (struct name){a, b, keep(rocprof, name, length)};
 }
 
 void aorta_rocprof_add_symbol(struct aorta_rocprof *rocprof, int64_t kernel, const char *name, size_t length) {
@@ -117,19 +157,14 @@ void aorta_rocprof_add_message(struct aorta_rocprof *rocprof, int64_t correlatio
     add_name(rocprof, &rocprof->messages, correlation, 0, text, length);
 }
 
-static int by_number(const void *left, const void *right) {
-    const struct rocprof_name *a = left, *b = right;
-    if (a->a != b->a) return a->a < b->a ? -1 : 1;
-    return (a->b > b->b) - (a->b < b->b);
-}
-
-const char *aorta_rocprof_operation(struct aorta_rocprof *rocprof, int64_t kind, int64_t operation) {
-    struct rocprof_rows *rows = &rocprof->operations;
+/* NULL: there is none (yet). */
+static const char *operation_name(struct aorta_rocprof *rocprof, int64_t kind, int64_t operation) {
+    struct rows *rows = &rocprof->operations;
     if (rows->count == 0) return NULL;
-    if (!rocprof->operations_sorted) qsort(rows->items, rows->count, sizeof(struct rocprof_name), by_number);
+    if (!rocprof->operations_sorted) qsort(rows->items, rows->count, sizeof(struct name), aorta_by_int64_pair);
     rocprof->operations_sorted = true;
-    const struct rocprof_name key = {kind, operation, NULL};
-    const struct rocprof_name *found = bsearch(&key, rows->items, rows->count, sizeof key, by_number);
+    const struct name key = {kind, operation, NULL};
+    const struct name *found = bsearch(&key, rows->items, rows->count, sizeof key, aorta_by_int64_pair);
     return found ? found->name : NULL;
 }
 
@@ -162,7 +197,7 @@ enum { HIGHEST_ID = 1 << 30 };
 static void remember_launch(struct aorta_rocprof *rocprof, int64_t correlation) {
     if (correlation < 0 || correlation > HIGHEST_ID) return;
     size_t byte = (size_t)correlation / 8;
-    struct rocprof_rows *bits = &rocprof->launched;
+    struct rows *bits = &rocprof->launched;
     rocprof->failed |= !aorta_array_extend(&bits->items, &bits->count, byte + 1, 1);
     if (rocprof->failed) return;
     ((unsigned char *)bits->items)[byte] |= (unsigned char)(1 << correlation % 8);
@@ -184,12 +219,12 @@ static bool matters(const struct aorta_rocprof *rocprof, const char *name, int64
 static void add_call(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain domain,
                      const struct aorta_rocprof_record *record) {
     const char *name = record->name ? keep(rocprof, record->name, record->name_length)
-                                    : aorta_rocprof_operation(rocprof, record->kind, record->operation);
+                                    : operation_name(rocprof, record->kind, record->operation);
     bool runtime = domain == AORTA_ROCPROF_HIP || domain == AORTA_ROCPROF_HSA;
     if (runtime && !matters(rocprof, name, record->correlation)) return;
-    struct rocprof_call *row = push(rocprof, &rocprof->calls, sizeof *row);
+    struct call *row = push(rocprof, &rocprof->calls, sizeof *row);
     if (!row) return;
-    *row = (struct rocprof_call){
+    *row = (struct call){
         .start_ns = record->start_ns,
         .end_ns = record->end_ns,
         .correlation = record->correlation,
@@ -202,7 +237,7 @@ static void add_call(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain do
 }
 
 /* Thread blocks of a dispatch, whose grid is counted in threads. All 0 when its sizes make no sense. */
-static void add_geometry(const struct aorta_rocprof_record *record, struct rocprof_work *row) {
+static void add_geometry(const struct aorta_rocprof_record *record, struct work *row) {
     for (int axis = 0; axis < 3; axis++) {
         int64_t group = record->group[axis], grid = record->grid[axis];
         if (group <= 0 || grid <= 0 || group > INT32_MAX || grid > INT32_MAX) return;
@@ -244,12 +279,12 @@ static void add_work(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain do
                      const struct aorta_rocprof_record *record) {
     bool copy = domain == AORTA_ROCPROF_COPY;
     const char *name = record->name ? keep(rocprof, record->name, record->name_length) : NULL;
-    if (copy && !name) name = aorta_rocprof_operation(rocprof, record->kind, record->operation);
+    if (copy && !name) name = operation_name(rocprof, record->kind, record->operation);
     /* Between two places of the host no device has a part in it. */
     if (copy && name && strstr(name, "HOST_TO_HOST")) return;
-    struct rocprof_work *row = push(rocprof, &rocprof->work, sizeof *row);
+    struct work *row = push(rocprof, &rocprof->work, sizeof *row);
     if (!row) return;
-    *row = (struct rocprof_work){
+    *row = (struct work){
         .start_ns = record->start_ns,
         .end_ns = record->end_ns,
         .correlation = record->correlation,
@@ -279,4 +314,328 @@ void aorta_rocprof_add(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain 
         add_work(rocprof, domain, record);
     else
         add_call(rocprof, domain, record);
+}
+
+/* What each function of RCCL does. Functions that move nothing (ncclCommInitRank, …) are not here. */
+static const struct {
+    const char *name;
+    enum aorta_collective kind;
+    bool named;
+} functions[] = {
+    {"ncclAllReduce", AORTA_ALL_REDUCE, true}, {"ncclReduceScatter", AORTA_REDUCE_SCATTER, true},
+    {"ncclAllGather", AORTA_ALL_GATHER, true}, {"ncclBroadcast", AORTA_BROADCAST, true},
+    {"ncclBcast", AORTA_BROADCAST, true},      {"ncclAllToAll", AORTA_ALL_TO_ALL, true},
+    {"ncclAlltoAll", AORTA_ALL_TO_ALL, true},  {"ncclAllToAllv", AORTA_ALL_TO_ALL, true},
+    {"ncclReduce", AORTA_ALL_REDUCE, false},   {"ncclGather", AORTA_ALL_GATHER, false},
+    {"ncclScatter", AORTA_ALL_GATHER, false},  {"ncclSend", AORTA_ALL_TO_ALL, false},
+    {"ncclRecv", AORTA_ALL_TO_ALL, false},
+};
+
+/* ---- agents ---- */
+
+/* Sorts the agents; the first of a key counts. A GPU whose number is not known has that of its place among the GPUs. */
+static void sort_agents(struct aorta_rocprof *rocprof) {
+    struct aorta_rocprof_agent *agents = rocprof->agents.items;
+    int64_t ordinal = 0;
+    rocprof->agents.count = aorta_sort_unique(agents, rocprof->agents.count, sizeof *agents, aorta_by_int64);
+    for (size_t i = 0; i < rocprof->agents.count; i++) {
+        if (agents[i].device < 0) agents[i].device = agents[i].gpu ? ordinal : agents[i].key;
+        ordinal += agents[i].gpu;
+    }
+}
+
+/* The GPU behind a key: as the file describes it, or what the key itself says. */
+static struct aorta_rocprof_agent agent_of(const struct aorta_rocprof *rocprof, int64_t key) {
+    const struct rows *agents = &rocprof->agents;
+    const struct aorta_rocprof_agent *found =
+        agents->count ? bsearch(&key, agents->items, agents->count, sizeof *found, aorta_by_int64) : NULL;
+    return found ? *found : (struct aorta_rocprof_agent){.key = key, .device = key, .multiprocessors = -1};
+}
+
+/* ---- one trace for each agent that worked ---- */
+
+struct part {
+    int64_t key; /* of the agent */
+    struct aorta_rocprof_agent agent;
+    struct aorta_trace_builder *builder;
+};
+
+/* A call whose work ran on this part. */
+struct launch {
+    int64_t correlation, part;
+};
+
+struct building {
+    struct aorta_rocprof *rocprof;
+    struct part *parts; /* ascending by key */
+    size_t part_count, part_capacity;
+    struct launch *launches; /* each once, ascending; of several parts */
+    size_t launch_count;
+    int64_t *graphs; /* correlation ids of launches of graphs, ascending */
+    size_t graph_count, graph_capacity;
+    int64_t copies; /* of rows of the host, to more devices than a process has */
+};
+enum { DEVICES = 64, MOST_COPIES = 1 << 20 };
+
+static void add_part(struct building *b, int64_t key) {
+    const struct part part = {.key = key};
+    b->rocprof->failed |= !aorta_array_append(&b->parts, &b->part_capacity, &b->part_count, &part, sizeof part);
+}
+
+/* Work that names no agent belongs to the first; without any work there is one part. */
+static void find_parts(struct building *b) {
+    struct work *work = b->rocprof->work.items;
+    const size_t count = b->rocprof->work.count;
+    for (size_t i = 0; i < count; i++)
+        if (work[i].agent >= 0 && (!b->part_count || b->parts[b->part_count - 1].key != work[i].agent))
+            add_part(b, work[i].agent);
+    if (!b->part_count) add_part(b, -1);
+    b->part_count = aorta_sort_unique(b->parts, b->part_count, sizeof *b->parts, aorta_by_int64);
+    for (size_t i = 0; b->part_count && i < count; i++)
+        if (work[i].agent < 0) work[i].agent = b->parts[0].key;
+}
+
+static int64_t part_of(const struct building *b, int64_t key) {
+    return (int64_t)aorta_count_before(b->parts, b->part_count, sizeof *b->parts, offsetof(struct part, key), key);
+}
+
+static uint32_t text(const struct part *part, const char *string) {
+    return aorta_trace_builder_text(part->builder, string, strlen(string));
+}
+
+static void sort_names(struct rows *rows) {
+    rows->count = aorta_sort_unique(rows->items, rows->count, sizeof(struct name), aorta_by_int64);
+}
+
+static const char *find_name(const struct rows *rows, int64_t id) {
+    const struct name key = {.a = id};
+    const struct name *found = rows->count ? bsearch(&key, rows->items, rows->count, sizeof key, aorta_by_int64) : NULL;
+    return found ? found->name : NULL;
+}
+
+static uint32_t name_of(const struct building *b, const struct part *part, const struct work *work) {
+    const char *name = work->name ? work->name : find_name(&b->rocprof->symbols, work->kernel);
+    if (name && *name) return text(part, name);
+    char number[40];
+    snprintf(number, sizeof number, "kernel %" PRId64, work->kernel);
+    aorta_trace_builder_warn(part->builder, AORTA_REASON_UNKNOWN_NAME, work->offset);
+    return text(part, number);
+}
+
+static bool is_among(const int64_t *sorted, size_t count, int64_t number) {
+    return count && bsearch(&number, sorted, count, sizeof number, aorta_by_int64);
+}
+
+static void put_work(const struct building *b, const struct part *part, const struct work *work) {
+    int64_t device = part->agent.device;
+    bool has_queue = work->queue >= 0;
+    if (work->stream < 0) aorta_trace_builder_warn(part->builder, AORTA_REASON_NO_STREAM, work->offset);
+    const struct aorta_trace_work row = {
+        .start_ns = work->start_ns,
+        .end_ns = work->end_ns,
+        .bytes = work->bytes,
+        .correlation = work->correlation > 0 ? (uint64_t)work->correlation : 0,
+        .name = name_of(b, part, work),
+        .stream = aorta_trace_builder_stream(part->builder, device, -1, work->stream),
+        .queue = has_queue ? aorta_trace_builder_queue(part->builder, device, work->queue, AORTA_TRACE_NONE)
+                           : AORTA_TRACE_NONE,
+        .device = (int32_t)device,
+        .kind = work->kind,
+        .graph = is_among(b->graphs, b->graph_count, work->correlation),
+    };
+    aorta_trace_builder_work(part->builder, &row, -1, NULL, work->offset);
+    int64_t blocks[3], threads[3];
+    for (int axis = 0; axis < 3; axis++) {
+        blocks[axis] = work->blocks[axis];
+        threads[axis] = work->threads[axis];
+    }
+    if (work->kind == AORTA_TRACE_KERNEL) aorta_trace_builder_geometry(part->builder, blocks, threads);
+}
+
+static const char *call_name(struct aorta_rocprof *rocprof, const struct call *call) {
+    return call->name ? call->name : operation_name(rocprof, call->kind, call->operation);
+}
+
+static void collect_graphs(struct building *b) {
+    const struct call *calls = b->rocprof->calls.items;
+    for (size_t i = 0; i < b->rocprof->calls.count; i++) {
+        const char *name = call_name(b->rocprof, &calls[i]);
+        if (!name || strncmp(name, "hipGraphLaunch", 14) != 0) continue;
+        b->rocprof->failed |= !aorta_array_append(&b->graphs, &b->graph_capacity, &b->graph_count,
+                                                  &calls[i].correlation, sizeof *b->graphs);
+    }
+    aorta_sort_int64(b->graphs, b->graph_count);
+}
+
+static void collect_launches(struct building *b) {
+    const struct work *work = b->rocprof->work.items;
+    const size_t count = b->part_count < 2 ? 0 : b->rocprof->work.count;
+    b->launches = malloc((count + 1) * sizeof *b->launches);
+    b->rocprof->failed |= !b->launches;
+    for (size_t i = 0; b->launches && i < count; i++)
+        b->launches[b->launch_count++] = (struct launch){work[i].correlation, part_of(b, work[i].agent)};
+    b->launch_count = aorta_sort_unique(b->launches, b->launch_count, sizeof *b->launches, aorta_by_int64_pair);
+}
+
+static void put_request(const struct building *b, const struct part *part, const struct call *call) {
+    const char *name = call_name(b->rocprof, call);
+    for (size_t i = 0; name && i < sizeof functions / sizeof functions[0]; i++) {
+        if (strcmp(functions[i].name, name) != 0) continue;
+        struct aorta_trace_collective request = aorta_trace_unknown_collective;
+        request.name = text(part, name);
+        request.kind = functions[i].kind;
+        request.named = functions[i].named;
+        aorta_trace_builder_request(part->builder, call->start_ns, call->end_ns,
+                                    aorta_trace_builder_thread(part->builder, b->rocprof->process, call->thread),
+                                    &request);
+        return;
+    }
+}
+
+static void put_marker(const struct building *b, const struct part *part, const struct call *call) {
+    const char *message = find_name(&b->rocprof->messages, call->correlation);
+    if (!message) message = call->name;
+    if (!message || call->end_ns <= call->start_ns) return; /* a mark, not a range */
+    const uint32_t thread = aorta_trace_builder_thread(part->builder, b->rocprof->process, call->thread);
+    aorta_trace_builder_marked(
+        part->builder, message,
+        (struct aorta_trace_annotation){.start_ns = call->start_ns, .end_ns = call->end_ns, .thread = thread});
+}
+
+static void put_call(const struct building *b, const struct part *part, const struct call *call) {
+    const char *name = call_name(b->rocprof, call);
+    const struct aorta_trace_call row = {
+        .start_ns = call->start_ns,
+        .end_ns = call->end_ns,
+        .correlation = call->correlation > 0 ? (uint64_t)call->correlation : 0,
+        .name = text(part, name ? name : "unknown call"),
+        .thread = aorta_trace_builder_thread(part->builder, b->rocprof->process, call->thread),
+    };
+    aorta_trace_builder_call(part->builder, &row);
+}
+
+/* Dispatches are numbered without gaps in a process, over all its devices. */
+static void count_lost(const struct building *b, struct aorta_trace *head) {
+    const struct aorta_rocprof *rocprof = b->rocprof;
+    int64_t lost = 0;
+    if (rocprof->dispatches) lost = rocprof->last_dispatch - rocprof->first_dispatch + 1 - rocprof->dispatches;
+    head->coverage.dispatches = rocprof->dispatches;
+    head->coverage.lost = lost > 0 ? lost : 0; /* merged processes have numbers twice */
+}
+
+typedef void put(const struct building *b, const struct part *part, const struct call *call);
+
+static void put_to_all(struct building *b, const struct call *call, put *put_one) {
+    for (size_t i = 0; i < b->part_count && b->copies <= MOST_COPIES; i++) {
+        put_one(b, &b->parts[i], call);
+        b->copies += i >= DEVICES;
+    }
+}
+
+/* With several agents in a process, a launch belongs to those whose work bears its id; waiting concerns all. */
+static void add_host(struct building *b, const struct call *call) {
+    enum aorta_trace_call_kind kind;
+    if (call->domain == AORTA_ROCPROF_MARKER) {
+        put_to_all(b, call, put_marker);
+        return;
+    }
+    if (call->domain == AORTA_ROCPROF_RCCL) put_to_all(b, call, put_request);
+    const char *name = call_name(b->rocprof, call);
+    if (b->part_count == 1 ||
+        (name && aorta_trace_call_classify(name, &kind) && (kind == AORTA_CALL_SYNC || kind == AORTA_CALL_MEMORY))) {
+        put_to_all(b, call, put_call);
+        return;
+    }
+    const size_t first = aorta_count_before(b->launches, b->launch_count, sizeof *b->launches, 0, call->correlation);
+    for (size_t i = first; i < b->launch_count && b->launches[i].correlation == call->correlation; i++) {
+        if (b->copies > MOST_COPIES) return;
+        put_call(b, &b->parts[b->launches[i].part], call);
+        b->copies += i - first >= DEVICES;
+    }
+}
+
+static void add_device(const struct part *part) {
+    const struct aorta_trace_device device = {
+        .id = part->agent.device,
+        .name = part->agent.name ? text(part, part->agent.name) : AORTA_TRACE_NONE,
+        .memory_bytes = -1,
+        .multiprocessors = part->agent.multiprocessors,
+        .major = -1,
+        .minor = -1,
+    };
+    if (part->agent.device >= 0) aorta_trace_builder_device(part->builder, &device);
+}
+
+static void add_head(const struct aorta_rocprof *rocprof, const struct part *first, int64_t bytes) {
+    struct aorta_trace *head = aorta_trace_builder_head(first->builder);
+    head->bytes_read = bytes;
+    head->events = rocprof->events;
+    head->warnings[AORTA_REASON_LOST_DISPATCHES].count = head->coverage.lost;
+    for (int reason = 0; reason < AORTA_REASON_COUNT; reason++)
+        for (int64_t i = 0; i < rocprof->warnings[reason].count; i++)
+            aorta_trace_builder_warn(first->builder, (enum aorta_trace_reason)reason, rocprof->warnings[reason].offset);
+}
+
+static aorta_status create_parts(struct building *b) {
+    const struct aorta_rocprof *rocprof = b->rocprof;
+    const bool only = b->part_count == 1; /* else the process has several devices, and its rank is none of theirs */
+    for (size_t i = 0; i < b->part_count; i++) {
+        struct part *part = &b->parts[i];
+        part->agent = agent_of(rocprof, part->key);
+        AORTA_TRY(aorta_trace_builder_create(rocprof->format, rocprof->path, rocprof->options, &part->builder));
+        struct aorta_trace *head = aorta_trace_builder_head(part->builder);
+        head->rank = only ? rocprof->rank : -1;
+        head->world = only ? rocprof->world : -1;
+        head->process = rocprof->process;
+        count_lost(b, head);
+    }
+    return NULL;
+}
+
+static aorta_status fill(struct building *b, int64_t bytes) {
+    const struct work *work = b->rocprof->work.items;
+    const struct call *calls = b->rocprof->calls.items;
+    for (size_t i = 0; i < b->rocprof->work.count; i++) put_work(b, &b->parts[part_of(b, work[i].agent)], &work[i]);
+    for (size_t i = 0; i < b->rocprof->calls.count; i++) add_host(b, &calls[i]);
+    if (b->copies > MOST_COPIES)
+        return AORTA_ERROR(AORTA_FORMAT,
+                           "%s: too many calls and markers for work on so many devices: each of %zu would "
+                           "get them; export fewer devices",
+                           b->rocprof->path, b->part_count);
+    for (size_t i = 0; i < b->part_count; i++) add_device(&b->parts[i]);
+    add_head(b->rocprof, &b->parts[0], bytes);
+    return NULL;
+}
+
+static aorta_status finish_parts(struct building *b, struct aorta_trace_list *list) {
+    for (size_t i = 0; i < b->part_count; i++) {
+        struct aorta_trace_builder *builder = b->parts[i].builder;
+        b->parts[i].builder = NULL;
+        AORTA_TRY(aorta_trace_builder_finish_into(builder, list));
+    }
+    return NULL;
+}
+
+static aorta_status build(struct building *b, int64_t bytes, struct aorta_trace_list *list) {
+    sort_agents(b->rocprof);
+    sort_names(&b->rocprof->symbols);
+    sort_names(&b->rocprof->messages);
+    find_parts(b);
+    collect_graphs(b);
+    collect_launches(b);
+    if (b->rocprof->failed) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its records", b->rocprof->path);
+    AORTA_TRY(create_parts(b));
+    AORTA_TRY(fill(b, bytes));
+    return finish_parts(b, list);
+}
+
+aorta_status aorta_rocprof_finish(struct aorta_rocprof *rocprof, int64_t bytes, struct aorta_trace_list *list) {
+    struct building b = {.rocprof = rocprof};
+    aorta_status status = build(&b, bytes, list);
+    for (size_t i = 0; i < b.part_count; i++) aorta_trace_builder_destroy(b.parts[i].builder);
+    free(b.parts);
+    free(b.launches);
+    free(b.graphs);
+    aorta_rocprof_destroy(rocprof);
+    return status;
 }

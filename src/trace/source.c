@@ -22,6 +22,15 @@ struct aorta_source {
     bool truncated, begun;
 };
 
+static aorta_status read_file(int file, const char *path, void *buffer, size_t capacity, size_t *got) {
+    ssize_t count;
+    do count = read(file, buffer, capacity);
+    while (count < 0 && errno == EINTR);
+    if (count < 0) return AORTA_ERROR(AORTA_IO, "cannot read %s: %s", path, strerror(errno));
+    *got = (size_t)count;
+    return NULL;
+}
+
 /* ---- gzip, unpacked on a thread of its own into a ring of blocks while earlier blocks are read ---- */
 
 enum { BLOCKS = 4, BLOCK_BYTES = 512 * 1024, FIRST_BYTES = 64 * 1024, PACKED_BYTES = 128 * 1024 };
@@ -71,14 +80,10 @@ static void hand_over(struct gzip_source *self, size_t length) {
 }
 
 static aorta_status fetch_packed(struct gzip_source *self, bool *more) {
-    ssize_t count;
-    do count = read(self->file, self->packed, PACKED_BYTES);
-    while (count < 0 && errno == EINTR);
-    if (count < 0) return AORTA_ERROR(AORTA_IO, "cannot read %s: %s", self->path, strerror(errno));
+    AORTA_TRY(read_file(self->file, self->path, self->packed, PACKED_BYTES, &self->inflate.in_left));
     self->inflate.in = self->packed;
-    self->inflate.in_left = (size_t)count;
-    self->packed_bytes += count;
-    *more = count > 0;
+    self->packed_bytes += (int64_t)self->inflate.in_left;
+    *more = self->inflate.in_left > 0;
     return NULL;
 }
 
@@ -223,41 +228,46 @@ static aorta_status open_gzip(const char *path, int file, struct aorta_source **
     return NULL;
 }
 
-/* ---- zstd, xz, bzip2 and lz4, unpacked by libarchive as they are asked for ---- */
+/* ---- plain files, and zstd, xz, bzip2 and lz4, which libarchive unpacks as they are asked for ---- */
 
-struct stream_source {
+struct file_source {
     struct aorta_source base;
-    struct aorta_archive *archive;
+    struct aorta_archive *archive; /* NULL: plain */
     char *path;
     int file;
 };
 
+static aorta_status plain_read(struct aorta_source *source, char *buffer, size_t capacity, size_t *got) {
+    const struct file_source *self = (const struct file_source *)source;
+    return read_file(self->file, self->path, buffer, capacity, got);
+}
+
 static aorta_status stream_read(struct aorta_source *source, char *buffer, size_t capacity, size_t *got) {
-    struct stream_source *self = (struct stream_source *)source;
+    struct file_source *self = (struct file_source *)source;
     aorta_status status = aorta_archive_read(self->archive, buffer, capacity, got);
     source->truncated = status && aorta_archive_truncated(self->archive);
     return status;
 }
 
-static void stream_close(struct aorta_source *source) {
-    struct stream_source *self = (struct stream_source *)source;
+static void file_close(struct aorta_source *source) {
+    struct file_source *self = (struct file_source *)source;
     aorta_archive_close(self->archive);
     close(self->file);
     free(self->path);
     free(self);
 }
 
-static const struct aorta_source_kind stream_kind = {stream_read, stream_close};
+static const struct aorta_source_kind plain_kind = {plain_read, file_close}, stream_kind = {stream_read, file_close};
 
-static aorta_status open_stream(struct stream_source *self) {
+static aorta_status open_stream(struct file_source *self) {
     struct aorta_archive_member member;
     AORTA_TRY(aorta_archive_open(self->path, self->file, true, &self->archive));
     AORTA_TRY(aorta_archive_next(self->archive, &member));
     return member.name ? NULL : AORTA_ERROR(AORTA_FORMAT, "%s: nothing is packed in it", self->path);
 }
 
-static aorta_status open_packed_stream(const char *path, int file, struct aorta_source **source) {
-    struct stream_source *self = calloc(1, sizeof *self);
+static aorta_status open_file(const char *path, int file, bool packed, struct aorta_source **source) {
+    struct file_source *self = calloc(1, sizeof *self);
     char *copy = strdup(path);
     if (!self || !copy) {
         free(self);
@@ -265,10 +275,10 @@ static aorta_status open_packed_stream(const char *path, int file, struct aorta_
         close(file);
         return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", path);
     }
-    *self = (struct stream_source){.base = {.kind = &stream_kind}, .path = copy, .file = file};
-    aorta_status status = open_stream(self);
+    *self = (struct file_source){.base = {.kind = packed ? &stream_kind : &plain_kind}, .path = copy, .file = file};
+    aorta_status status = packed ? open_stream(self) : NULL;
     if (status)
-        stream_close(&self->base);
+        file_close(&self->base);
     else
         *source = &self->base;
     return status;
@@ -303,46 +313,6 @@ void aorta_source_close(struct aorta_source *source) {
     if (source) source->kind->close(source);
 }
 
-/* ---- a plain file ---- */
-struct file_source {
-    struct aorta_source base;
-    int file;
-    char *path;
-};
-
-static aorta_status file_read(struct aorta_source *source, char *buffer, size_t capacity, size_t *got) {
-    struct file_source *self = (struct file_source *)source;
-    ssize_t count;
-    do count = read(self->file, buffer, capacity);
-    while (count < 0 && errno == EINTR);
-    if (count < 0) return AORTA_ERROR(AORTA_IO, "cannot read %s: %s", self->path, strerror(errno));
-    *got = (size_t)count;
-    return NULL;
-}
-
-static void file_close(struct aorta_source *source) {
-    struct file_source *self = (struct file_source *)source;
-    close(self->file);
-    free(self->path);
-    free(self);
-}
-
-static const struct aorta_source_kind file_kind = {file_read, file_close};
-
-static aorta_status open_plain(const char *path, int file, struct aorta_source **source) {
-    struct file_source *self = calloc(1, sizeof *self);
-    char *copy = strdup(path);
-    if (!self || !copy) {
-        free(self);
-        free(copy);
-        close(file);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", path);
-    }
-    *self = (struct file_source){{&file_kind, false, false}, file, copy};
-    *source = &self->base;
-    return NULL;
-}
-
 aorta_status aorta_source_open(const char *path, struct aorta_source **source) {
     int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", path, strerror(errno));
@@ -362,8 +332,7 @@ aorta_status aorta_source_open(const char *path, struct aorta_source **source) {
     (void)posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL); /* only makes it faster */
     const enum aorta_packing packing = aorta_packing_of(magic, (size_t)count);
     if (packing == AORTA_PACKING_GZIP) return open_gzip(path, file, source);
-    if (packing == AORTA_PACKING_STREAM) return open_packed_stream(path, file, source);
-    return open_plain(path, file, source);
+    return open_file(path, file, packing == AORTA_PACKING_STREAM, source);
 }
 
 /* ---- memory ---- */
@@ -396,6 +365,21 @@ aorta_status aorta_source_memory(const char *bytes, size_t length, size_t piece,
     if (!self) return AORTA_ERROR(AORTA_MEMORY, "no memory to read a trace");
     *self = (struct memory_source){{&memory_kind, false, false}, bytes, length, piece};
     *source = &self->base;
+    return NULL;
+}
+
+aorta_status aorta_source_head(const char *path, char *bytes, size_t capacity, size_t *length) {
+    struct aorta_source *source;
+    AORTA_TRY(aorta_source_open(path, &source));
+    aorta_status status = NULL;
+    size_t got = 1;
+    for (*length = 0; !status && got && *length < capacity; *length += got) {
+        got = 0;
+        status = aorta_source_read(source, bytes + *length, capacity - *length, &got);
+    }
+    aorta_source_close(source);
+    if (!*length) return status;
+    aorta_status_free(status);
     return NULL;
 }
 

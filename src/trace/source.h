@@ -21,6 +21,10 @@ void aorta_source_close(struct aorta_source *source); /* NULL is fine */
 /* Up to `capacity` (> 0) bytes; *got is 0 at the end only. AORTA_IO: the file cannot be read; AORTA_FORMAT: the packed
  * data is broken (aorta_source_truncated: it ends early), after all bytes that could be unpacked were handed out. */
 AORTA_MUST_USE aorta_status aorta_source_read(struct aorta_source *source, char *buffer, size_t capacity, size_t *got);
+/* The first bytes of a file, fewer where it is shorter. No failure if only bytes after some break: its reader says
+ * where.
+ */
+AORTA_MUST_USE aorta_status aorta_source_head(const char *path, char *bytes, size_t capacity, size_t *length);
 /* All of a file of at most 2 GiB, and a NUL behind it; the caller frees it, also when it fails. AORTA_IO, AORTA_MEMORY;
  * AORTA_FORMAT: it is larger. */
 AORTA_MUST_USE aorta_status aorta_source_load(const char *path, char **bytes, size_t *length);

@@ -37,6 +37,7 @@ struct spool_reader {
     size_t mark_count;
     int64_t offset; /* of the record at hand */
     size_t at, length;
+    size_t bytes; /* of the record */
     _Alignas(8) uint8_t piece[PIECE];
 };
 
@@ -98,24 +99,25 @@ static aorta_status no_memory(const struct spool_reader *reader) {
     return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its texts", reader->path);
 }
 
-static char *copy_text(const uint8_t *bytes, size_t length) {
-    return strndup((const char *)bytes, length);
+/* NULL: no memory. */
+static const char *fact_text(struct spool_reader *reader, const uint8_t *bytes, size_t length) {
+    return aorta_arena_printf(&reader->facts->memory, "%.*s", (int)length, (const char *)bytes);
 }
 
-static aorta_status read_process(struct spool_reader *reader, const void *record, size_t bytes) {
+static aorta_status read_process(struct spool_reader *reader, const void *record) {
     struct aorta_spool_facts *facts = reader->facts;
     struct aorta_spool_process process;
     memcpy(&process, record, sizeof process);
-    size_t space = bytes - sizeof process;
+    size_t space = reader->bytes - sizeof process;
     if (process.command_length > space || process.library_length > space - process.command_length ||
         process.host_length > space - process.command_length - process.library_length)
         return damaged(reader, "texts that are longer than their record");
     if (facts->command) return NULL; /* the first one counts */
     const uint8_t *texts = (const uint8_t *)record + sizeof process;
     facts->process = process;
-    facts->command = copy_text(texts, process.command_length);
-    facts->library = copy_text(texts + process.command_length, process.library_length);
-    facts->host = copy_text(texts + process.command_length + process.library_length, process.host_length);
+    facts->command = fact_text(reader, texts, process.command_length);
+    facts->library = fact_text(reader, texts + process.command_length, process.library_length);
+    facts->host = fact_text(reader, texts + process.command_length + process.library_length, process.host_length);
     struct aorta_trace *head = aorta_trace_builder_head(reader->builder);
     head->rank = process.rank >= 0 ? process.rank : -1;
     head->world = process.world >= 0 ? process.world : -1;
@@ -123,7 +125,7 @@ static aorta_status read_process(struct spool_reader *reader, const void *record
     bool known = process.parts & AORTA_SPOOL_PARTS_KNOWN;
     head->no_launches = known && !(process.parts & AORTA_SPOOL_LAUNCHES);
     head->no_waits = known && !(process.parts & AORTA_SPOOL_WAITS);
-    return facts->command && facts->library && facts->host ? NULL : no_memory(reader);
+    return facts->memory.failed ? no_memory(reader) : NULL;
 }
 
 static aorta_status keep_text(struct spool_reader *reader, const char *text) {
@@ -140,12 +142,12 @@ static aorta_status keep_text(struct spool_reader *reader, const char *text) {
     return NULL;
 }
 
-static aorta_status read_text(struct spool_reader *reader, const void *record, size_t bytes) {
+static aorta_status read_text(struct spool_reader *reader, const void *record) {
     struct aorta_spool_text text;
     memcpy(&text, record, sizeof text);
-    if (text.length > bytes - sizeof text) return damaged(reader, "a text that is longer than its record");
+    if (text.length > reader->bytes - sizeof text) return damaged(reader, "a text that is longer than its record");
     if (text.id != reader->text_count + 1) return damaged(reader, "a text out of order");
-    char *copy = copy_text((const uint8_t *)record + sizeof text, text.length);
+    char *copy = strndup((const char *)record + sizeof text, text.length);
     aorta_status status = copy ? keep_text(reader, copy) : no_memory(reader);
     free(copy);
     return status;
@@ -155,8 +157,7 @@ static uint32_t text_number(const struct spool_reader *reader, uint32_t id) {
     return id && id <= reader->text_count ? reader->texts[id - 1].number : AORTA_TRACE_NONE;
 }
 
-static aorta_status read_device(struct spool_reader *reader, const void *record, size_t bytes) {
-    (void)bytes;
+static aorta_status read_device(struct spool_reader *reader, const void *record) {
     struct aorta_spool_device device;
     memcpy(&device, record, sizeof device);
     const struct aorta_trace_device row = {
@@ -194,8 +195,7 @@ static uint32_t queue_of(struct spool_reader *reader, const struct aorta_spool_k
     return aorta_trace_builder_queue(reader->builder, kernel->device, kernel->channel, text);
 }
 
-static aorta_status read_kernel(struct spool_reader *reader, const void *record, size_t bytes) {
-    (void)bytes;
+static aorta_status read_kernel(struct spool_reader *reader, const void *record) {
     struct aorta_spool_kernel kernel;
     memcpy(&kernel, record, sizeof kernel);
     if (!take_work(reader, kernel.start_ns, kernel.end_ns, kernel.device)) return NULL;
@@ -209,9 +209,6 @@ static aorta_status read_kernel(struct spool_reader *reader, const void *record,
         .name = named ? text_number(reader, kernel.name) : aorta_trace_builder_text(reader->builder, "(unknown)", 9),
         .stream = aorta_trace_builder_stream(reader->builder, kernel.device, kernel.context, kernel.stream),
         .queue = queue_of(reader, &kernel),
-        .call = AORTA_TRACE_NONE,
-        .collective = AORTA_TRACE_NONE,
-        .shape = AORTA_TRACE_NONE,
         .device = (int32_t)kernel.device,
         .kind = AORTA_TRACE_KERNEL,
         .graph = kernel.graph != 0,
@@ -226,19 +223,12 @@ static aorta_status read_kernel(struct spool_reader *reader, const void *record,
     return NULL;
 }
 
-/* CUpti_ActivityMemcpyKind, in the words of PyTorch's traces. */
-static const char *const copy_names[] = {"Memcpy",      "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA",
-                                         "Memcpy AtoH", "Memcpy AtoA", "Memcpy AtoD", "Memcpy DtoA",
-                                         "Memcpy DtoD", "Memcpy HtoH", "Memcpy PtoP"};
-
-static aorta_status read_transfer(struct spool_reader *reader, const void *record, size_t bytes) {
-    (void)bytes;
+static aorta_status read_transfer(struct spool_reader *reader, const void *record) {
     struct aorta_spool_transfer transfer;
     memcpy(&transfer, record, sizeof transfer);
     if (!take_work(reader, transfer.start_ns, transfer.end_ns, transfer.device)) return NULL;
     bool copy = transfer.record.type == AORTA_SPOOL_COPY;
-    unsigned kind = transfer.record.detail;
-    const char *name = copy ? copy_names[kind < sizeof copy_names / sizeof *copy_names ? kind : 0] : "Memset";
+    const char *name = copy ? aorta_copy_name(transfer.record.detail) : "Memset";
     const struct aorta_trace_work work = {
         .start_ns = transfer.start_ns,
         .end_ns = transfer.end_ns,
@@ -247,9 +237,6 @@ static aorta_status read_transfer(struct spool_reader *reader, const void *recor
         .name = aorta_trace_builder_text(reader->builder, name, strlen(name)),
         .stream = aorta_trace_builder_stream(reader->builder, transfer.device, transfer.context, transfer.stream),
         .queue = AORTA_TRACE_NONE,
-        .call = AORTA_TRACE_NONE,
-        .collective = AORTA_TRACE_NONE,
-        .shape = AORTA_TRACE_NONE,
         .device = (int32_t)transfer.device,
         .kind = copy ? AORTA_TRACE_COPY : AORTA_TRACE_FILL,
         .graph = transfer.graph != 0,
@@ -258,8 +245,7 @@ static aorta_status read_transfer(struct spool_reader *reader, const void *recor
     return NULL;
 }
 
-static aorta_status read_call(struct spool_reader *reader, const void *record, size_t bytes) {
-    (void)bytes;
+static aorta_status read_call(struct spool_reader *reader, const void *record) {
     struct aorta_spool_call call;
     memcpy(&call, record, sizeof call);
     struct aorta_trace *head = aorta_trace_builder_head(reader->builder);
@@ -311,8 +297,7 @@ static void end_range(struct spool_reader *reader, const struct aorta_spool_mark
                                });
 }
 
-static aorta_status read_mark(struct spool_reader *reader, const void *record, size_t bytes) {
-    (void)bytes;
+static aorta_status read_mark(struct spool_reader *reader, const void *record) {
     struct aorta_spool_mark mark;
     memcpy(&mark, record, sizeof mark);
     aorta_trace_builder_head(reader->builder)->events++;
@@ -323,20 +308,17 @@ static aorta_status read_mark(struct spool_reader *reader, const void *record, s
     return NULL;
 }
 
-static aorta_status read_note(struct spool_reader *reader, const void *record, size_t bytes) {
+static aorta_status read_note(struct spool_reader *reader, const void *record) {
     struct aorta_spool_note note;
     memcpy(&note, record, sizeof note);
-    if (note.length > bytes - sizeof note) return damaged(reader, "a note that is longer than its record");
-    char *text = copy_text((const uint8_t *)record + sizeof note, note.length);
-    if (!text) return no_memory(reader);
-    free(reader->facts->note);
-    reader->facts->note = text;
-    return NULL;
+    if (note.length > reader->bytes - sizeof note) return damaged(reader, "a note that is longer than its record");
+    reader->facts->note = fact_text(reader, (const uint8_t *)record + sizeof note, note.length);
+    return reader->facts->note ? NULL : no_memory(reader);
 }
 
 static const struct {
     size_t bytes; /* at least */
-    aorta_status (*read)(struct spool_reader *reader, const void *record, size_t bytes);
+    aorta_status (*read)(struct spool_reader *reader, const void *record);
 } types[] = {
     [AORTA_SPOOL_PROCESS] = {sizeof(struct aorta_spool_process), read_process},
     [AORTA_SPOOL_TEXT] = {sizeof(struct aorta_spool_text), read_text},
@@ -385,7 +367,8 @@ static aorta_status read_record(struct spool_reader *reader, bool *more) {
         reader->at = reader->length; /* nothing was cut */
         return NULL;
     }
-    if (known && !past) AORTA_TRY(types[head.type].read(reader, place, head.bytes));
+    reader->bytes = head.bytes;
+    if (known && !past) AORTA_TRY(types[head.type].read(reader, place));
     pass(reader, head.bytes);
     *more = true;
     return NULL;
@@ -407,7 +390,7 @@ static aorta_status read_records(struct spool_reader *reader) {
     return NULL;
 }
 
-static aorta_status set_head(struct spool_reader *reader) {
+static void set_head(struct spool_reader *reader) {
     struct aorta_spool_facts *facts = reader->facts;
     struct aorta_trace *head = aorta_trace_builder_head(reader->builder);
     head->base_ns = 0;
@@ -416,25 +399,21 @@ static aorta_status set_head(struct spool_reader *reader) {
         head->warnings[AORTA_REASON_LOST].count += (int64_t)(facts->head.lost & INT64_MAX);
         head->warnings[AORTA_REASON_LOST].offset = -1;
     }
-    if (!facts->command) facts->command = strdup("");
-    if (!facts->library) facts->library = strdup("");
-    if (!facts->host) facts->host = strdup("");
-    if (!facts->note) facts->note = strdup("");
-    if (!facts->command || !facts->library || !facts->host || !facts->note) return no_memory(reader);
+    if (!facts->command) facts->command = facts->library = facts->host = "";
+    if (!facts->note) facts->note = "";
     if (facts->note[0]) head->note = aorta_trace_builder_text(reader->builder, facts->note, strlen(facts->note));
-    return NULL;
 }
 
 static aorta_status read_all(struct spool_reader *reader, struct aorta_trace **trace) {
     AORTA_TRY(read_head(reader));
     AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_SPOOL, reader->path, reader->options, &reader->builder));
     aorta_status status = read_records(reader);
-    if (!status) status = set_head(reader);
-    if (status)
+    if (status) {
         aorta_trace_builder_destroy(reader->builder);
-    else
-        status = aorta_trace_builder_finish(reader->builder, trace);
-    return status;
+        return status;
+    }
+    set_head(reader);
+    return aorta_trace_builder_finish(reader->builder, trace);
 }
 
 aorta_status aorta_spool_read(FILE *file, const char *path, const struct aorta_trace_options *options,
@@ -455,10 +434,7 @@ aorta_status aorta_spool_read(FILE *file, const char *path, const struct aorta_t
 }
 
 void aorta_spool_facts_free(struct aorta_spool_facts *facts) {
-    free(facts->command);
-    free(facts->library);
-    free(facts->host);
-    free(facts->note);
+    aorta_arena_free(&facts->memory);
     *facts = (struct aorta_spool_facts){0};
 }
 

@@ -2,6 +2,7 @@
 #ifndef AORTA_TRACE_SPOOL_H
 #define AORTA_TRACE_SPOOL_H
 
+#include "base/arena.h"
 #include "trace/open.h"
 #include "trace/reader.h"
 #include "trace/spool_format.h"
@@ -12,11 +13,12 @@
 struct aorta_spool_facts {
     struct aorta_spool_head head;
     struct aorta_spool_process process;
-    char *command, *library, *host; /* "" where the spool does not say */
-    char *note;                     /* the last one; "" without */
-    int64_t work;                   /* kernels, copies, fills */
-    int64_t end_ns;                 /* of the last of it; 0: none */
-    int64_t cut_bytes;              /* behind the last whole record */
+    struct aorta_arena memory;
+    const char *command, *library, *host; /* "" where the spool does not say */
+    const char *note;                     /* the last one; "" without */
+    int64_t work;                         /* kernels, copies, fills */
+    int64_t end_ns;                       /* of the last of it; 0: none */
+    int64_t cut_bytes;                    /* behind the last whole record */
 };
 void aorta_spool_facts_free(struct aorta_spool_facts *facts);
 

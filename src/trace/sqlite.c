@@ -34,10 +34,6 @@ static aorta_status prepare(const struct aorta_sqlite *db, char *text, const cha
 
 /* ---- names ---- */
 
-static int by_name(const void *left, const void *right) {
-    return strcmp(((const struct aorta_sqlite_name *)left)->text, ((const struct aorta_sqlite_name *)right)->text);
-}
-
 static aorta_status add_name(struct aorta_sqlite *db, sqlite3_stmt *row) {
     const char *type = aorta_sqlite_text(row, 0), *text = aorta_sqlite_text(row, 1);
     const bool table = type && !strcmp(type, "table");
@@ -58,14 +54,14 @@ static aorta_status list_names(struct aorta_sqlite *db) {
     while (!status && (code = sqlite3_step(statement)) == SQLITE_ROW) status = add_name(db, statement);
     if (!status && code != SQLITE_DONE) status = failure(db, what);
     sqlite3_finalize(statement);
-    if (db->name_count) qsort(db->names, db->name_count, sizeof *db->names, by_name);
+    if (db->name_count) qsort(db->names, db->name_count, sizeof *db->names, aorta_by_text);
     return status;
 }
 
 /* NULL: there is no table or view of this name. */
 static const struct aorta_sqlite_name *find_name(const struct aorta_sqlite *db, char *text) {
     const struct aorta_sqlite_name key = {.text = text};
-    return db->name_count ? bsearch(&key, db->names, db->name_count, sizeof key, by_name) : NULL;
+    return db->name_count ? bsearch(&key, db->names, db->name_count, sizeof key, aorta_by_text) : NULL;
 }
 
 /* ---- rows ---- */

@@ -168,7 +168,6 @@ void aorta_trace_free(struct aorta_trace *trace) {
     for (size_t i = 0; trace->measured && i < trace->step_count; i++) free(trace->measured[i].work);
     free(trace->measured);
     if (trace->owned) trace->release(trace->owned);
-    free(trace->skipped);
     free(trace->work);
     free(trace->calls);
     free(trace->callers);
@@ -252,6 +251,13 @@ void aorta_trace_list_free(struct aorta_trace_list *list) {
     if (list->unpacked) aorta_temporary_remove(list->unpacked);
     free(list->unpacked);
     *list = (struct aorta_trace_list){0};
+}
+
+const char *aorta_copy_name(int64_t kind) {
+    static const char *const names[] = {"Memcpy",      "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA", "Memcpy AtoH",
+                                        "Memcpy AtoA", "Memcpy AtoD", "Memcpy DtoA", "Memcpy DtoD", "Memcpy HtoH",
+                                        "Memcpy PtoP", "Memcpy HtoD", "Memcpy DtoH", "Memcpy DtoD"};
+    return names[kind > 0 && kind < (int64_t)(sizeof names / sizeof *names) ? kind : 0];
 }
 
 enum aorta_copied aorta_copied_how(const char *name) {

@@ -388,7 +388,7 @@ struct aorta_trace {
     size_t device_count;
     struct aorta_trace_coverage coverage;
     struct aorta_trace_warning warnings[AORTA_REASON_COUNT];
-    char *skipped; /* the sentence of AORTA_REASON_SKIPPED; owned; or NULL */
+    const char *skipped; /* the sentence of AORTA_REASON_SKIPPED, a text; or NULL */
 
     struct aorta_trace_texts *texts; /* owned */
 };
@@ -474,6 +474,10 @@ enum aorta_copied {
 /* Reads the names of CUPTI ("Memcpy HtoD"), Kineto ("Memcpy DtoH (Device -> Pinned)", also without the letters),
  * rocprofv3 and HIP. Never FILLED. */
 enum aorta_copied aorta_copied_how(const char *name);
+
+/* "Memcpy HtoD", … by CUPTI's kind of copy (CUpti_ActivityMemcpyKind), to which Nsight Systems adds three
+ * (ENUM_CUDA_MEMCPY_OPER). "Memcpy": no such kind. */
+const char *aorta_copy_name(int64_t kind);
 
 /* ---- how much of the device's work a recording holds, as far as it says itself what ran ---- */
 

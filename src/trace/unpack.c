@@ -1,4 +1,3 @@
-#include "base/array.h"
 #include "base/files.h"
 #include "base/printable.h"
 #include "base/sort.h"
@@ -52,17 +51,22 @@ static aorta_status copy(struct unpack_origin *origin, int file, const char *pat
     return status;
 }
 
-aorta_status aorta_unpack_write(struct unpack_origin *origin, char *path) {
+/* The folder of a file. */
+static aorta_status make_folder(char *path) {
     char *slash = strrchr(path, '/');
     *slash = '\0';
     aorta_status status = aorta_directory_make(path);
     *slash = '/';
-    AORTA_TRY(status);
+    return status;
+}
+
+aorta_status aorta_unpack_write(struct unpack_origin *origin, char *path) {
+    AORTA_TRY(make_folder(path));
     const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file < 0)
         return AORTA_ERROR(AORTA_IO, "%s: cannot be unpacked to %s: %s", origin->shown, aorta_shown(path).text,
                            strerror(errno));
-    status = copy(origin, file, path);
+    aorta_status status = copy(origin, file, path);
     if (close(file) && !status) status = AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno));
     return status;
 }
@@ -88,8 +92,8 @@ static aorta_status read_member(void *from, char *buffer, size_t capacity, size_
 
 /* A link of an archive: both are paths from the archive's folder on. */
 struct link {
-    char *target; /* NULL: outside the archive */
-    char *path;
+    const char *target; /* NULL: outside the archive */
+    const char *path;
     bool done;
 };
 struct links {
@@ -105,34 +109,30 @@ struct members {
     struct links links;  /* by path */
     struct links wanted; /* traces' links to files that were not unpacked yet; by target */
     int files;
+    struct aorta_text name; /* of the member at hand */
+    struct aorta_arena memory;
 };
 
-/* The name from `base` on, without "." and "..", NULL: it leads out of the archive. The caller frees it. */
-static aorta_status resolve(const char *base, const char *name, char **path) {
+/* The name from `base` on, without "." and "..", in `path`; NULL: it leads out of the archive. */
+static const char *resolve(struct aorta_text *path, const char *base, const char *name) {
     const char *slash = strrchr(base, '/');
-    const size_t start = slash ? (size_t)(slash - base) : 0;
-    char *made = malloc(start + strlen(name) + 2), *end;
     bool inside = true;
-    if (!made) return no_memory();
-    end = mempcpy(made, base, start);
-    for (const char *word = name; *word && inside;) {
+    aorta_text_clear(path);
+    aorta_text_append(path, base, slash ? (size_t)(slash - base) : 0);
+    for (const char *word = name; *word && inside && !path->failed;) {
         const size_t length = strcspn(word, "/");
         if (length == 2 && !memcmp(word, "..", 2)) {
-            inside = end > made;
-            while (end > made && *--end != '/') {
+            inside = path->length > 0;
+            while (path->length && path->data[--path->length] != '/') {
             }
+            aorta_text_append(path, "", 0);
         } else if (length && !(length == 1 && *word == '.')) {
             inside = length <= NAME_MAX;
-            if (end > made) *end++ = '/';
-            end = mempcpy(end, word, length);
+            aorta_text_printf(path, "%s%.*s", path->length ? "/" : "", (int)length, word);
         }
         word += length + (word[length] == '/');
     }
-    *end = '\0';
-    inside &= end > made;
-    if (!inside) free(made);
-    *path = inside ? made : NULL;
-    return NULL;
+    return inside && !path->failed && path->length ? path->data : NULL;
 }
 
 static bool is_hidden(const char *path) {
@@ -146,53 +146,42 @@ static const char *why_skipped(const struct aorta_archive_member *member, const 
     return member->file || member->link ? NULL : "no regular file";
 }
 
-static aorta_status add_link(struct links *links, const char *path, const char *target) {
-    AORTA_TRY(aorta_array_reserve(&links->items, &links->capacity, links->count + 1, sizeof *links->items, "links"));
-    struct link *link = &links->items[links->count];
-    *link = (struct link){.path = strdup(path), .target = target ? strdup(target) : NULL};
-    if (link->path && (link->target || !target)) {
-        links->count++;
-        return NULL;
-    }
-    free(link->path);
-    free(link->target);
-    return no_memory();
+static void add_link(struct members *members, struct links *links, struct link link) {
+    struct link *items =
+        aorta_arena_grow(&members->memory, links->items, links->count, &links->capacity, sizeof *items);
+    if (!items || members->memory.failed) return;
+    links->items = items;
+    items[links->count++] = link;
 }
 
-static void free_links(struct links *links) {
-    for (size_t i = 0; i < links->count; i++) {
-        free(links->items[i].path);
-        free(links->items[i].target);
-    }
-    free(links->items);
-}
-
-static aorta_status take_link(struct members *members, const struct aorta_archive_member *member, const char *path) {
-    char *target = NULL;
-    if (!member->symbolic || *member->link != '/')
-        AORTA_TRY(resolve(member->symbolic ? path : "", member->link, &target));
-    aorta_status status = add_link(&members->links, path, target);
-    free(target);
-    return status;
+static void take_link(struct members *members, const struct aorta_archive_member *member, const char *path) {
+    struct aorta_text text = {0};
+    const bool outside = member->symbolic && *member->link == '/';
+    const char *target = outside ? NULL : resolve(&text, member->symbolic ? path : "", member->link);
+    add_link(members, &members->links,
+             (struct link){.path = aorta_arena_strdup(&members->memory, path),
+                           .target = target ? aorta_arena_strdup(&members->memory, target) : NULL});
+    members->memory.failed |= text.failed;
+    aorta_text_free(&text);
 }
 
 static aorta_status write_member(struct members *members, const char *path) {
     if (members->files++ == MOST_FILES)
         return AORTA_ERROR(AORTA_FORMAT, "%s: holds more than %d files; unpack what you need", members->origin.shown,
                            MOST_FILES);
-    char *place = aorta_path_join(members->folder, path);
-    aorta_status status = place ? aorta_unpack_write(&members->origin, place) : no_memory();
-    free(place);
-    return status;
+    char *place = aorta_arena_printf(&members->memory, "%s/%s", members->folder, path);
+    return place ? aorta_unpack_write(&members->origin, place) : no_memory();
 }
 
 static aorta_status take_member(struct members *members, const struct aorta_archive_member *member, const char *path) {
     const bool named = aorta_trace_is_name(member->name);
     const char *why = why_skipped(member, path);
     if (named && why) aorta_skip(members->skipped, members->origin.shown, member->name, why);
-    if (member->link && path) return take_link(members, member, path);
-    if (named && !why) return write_member(members, path);
-    members->origin.left -= member->bytes;
+    if (named && !why && !member->link) return write_member(members, path);
+    if (member->link && path)
+        take_link(members, member, path);
+    else
+        members->origin.left -= member->bytes;
     return NULL;
 }
 
@@ -200,10 +189,6 @@ static aorta_status take_member(struct members *members, const struct aorta_arch
 
 static int by_path(const void *left, const void *right) {
     return strcmp(((const struct link *)left)->path, ((const struct link *)right)->path);
-}
-
-static int by_target(const void *left, const void *right) {
-    return strcmp(((const struct link *)left)->target, ((const struct link *)right)->target);
 }
 
 /* The file that a link leads to, through further links; NULL: none in the archive. */
@@ -219,32 +204,19 @@ static const char *follow(const struct links *links, const struct link *link) {
 }
 
 /* A second name of an unpacked file; a file of that name stays. */
-static aorta_status link_file(const struct members *members, const char *target, const char *path) {
-    char *from = aorta_path_join(members->folder, target), *to = from ? aorta_path_join(members->folder, path) : NULL;
-    if (!to) {
-        free(from);
-        return no_memory();
-    }
-    aorta_status status = NULL;
-    char *slash = strrchr(to, '/');
-    if (slash) {
-        *slash = '\0';
-        status = aorta_directory_make(to);
-        *slash = '/';
-    }
-    if (!status && link(from, to) && errno != EEXIST)
-        status = AORTA_ERROR(AORTA_IO, "%s: cannot be unpacked to %s: %s", members->origin.shown, to, strerror(errno));
-    free(from);
-    free(to);
-    return status;
+static aorta_status link_file(struct members *members, const char *target, const char *path) {
+    const char *from = aorta_arena_printf(&members->memory, "%s/%s", members->folder, target);
+    char *to = aorta_arena_printf(&members->memory, "%s/%s", members->folder, path);
+    if (!from || !to) return no_memory();
+    AORTA_TRY(make_folder(to));
+    if (!link(from, to) || errno == EEXIST) return NULL;
+    return AORTA_ERROR(AORTA_IO, "%s: cannot be unpacked to %s: %s", members->origin.shown, to, strerror(errno));
 }
 
-static bool is_unpacked(const struct members *members, const char *path) {
-    char *place = aorta_path_join(members->folder, path);
+static bool is_unpacked(struct members *members, const char *path) {
+    const char *place = aorta_arena_printf(&members->memory, "%s/%s", members->folder, path);
     struct stat facts;
-    const bool found = place && !lstat(place, &facts) && S_ISREG(facts.st_mode);
-    free(place);
-    return found;
+    return place && !lstat(place, &facts) && S_ISREG(facts.st_mode);
 }
 
 /* Links to unpacked files become files, and links to other files become wanted. */
@@ -259,22 +231,23 @@ static aorta_status resolve_links(struct members *members) {
         else if (is_unpacked(members, target))
             AORTA_TRY(link_file(members, target, path));
         else
-            AORTA_TRY(add_link(&members->wanted, path, target));
+            add_link(members, &members->wanted, (struct link){.path = path, .target = target});
     }
     if (members->wanted.count)
-        qsort(members->wanted.items, members->wanted.count, sizeof *members->wanted.items, by_target);
+        qsort(members->wanted.items, members->wanted.count, sizeof *members->wanted.items, aorta_by_text);
     return NULL;
 }
 
 static aorta_status take_wanted(struct members *members, const struct aorta_archive_member *member, const char *path) {
     const struct links *wanted = &members->wanted;
-    const struct link key = {.target = (char *)path};
+    const struct link key = {.target = path};
     const size_t first =
-        path ? aorta_count_below(wanted->items, wanted->count, sizeof key, &key, by_target) : wanted->count;
-    if (!member->file || first == wanted->count || by_target(&wanted->items[first], &key) || wanted->items[first].done)
+        path ? aorta_count_below(wanted->items, wanted->count, sizeof key, &key, aorta_by_text) : wanted->count;
+    if (!member->file || first == wanted->count || aorta_by_text(&wanted->items[first], &key) ||
+        wanted->items[first].done)
         return NULL;
     AORTA_TRY(write_member(members, wanted->items[first].path));
-    for (size_t i = first; i < wanted->count && !by_target(&wanted->items[i], &key); i++) {
+    for (size_t i = first; i < wanted->count && !aorta_by_text(&wanted->items[i], &key); i++) {
         wanted->items[i].done = true;
         if (i > first) AORTA_TRY(link_file(members, wanted->items[first].path, wanted->items[i].path));
     }
@@ -298,17 +271,20 @@ static aorta_status each_member(const char *path, struct members *members, take_
     status = aorta_archive_open(path, file, false, &members->archive);
     members->origin = (struct unpack_origin){read_member, members->archive, path, most_bytes(file), too_much};
     while (!status && member.name) {
-        char *name = NULL;
         status = aorta_archive_next(members->archive, &member);
-        if (!status && member.name) status = resolve("", member.name, &name);
-        if (!status && member.name) status = take(members, &member, name);
+        if (!status && member.name) status = take(members, &member, resolve(&members->name, "", member.name));
         if (!status && members->origin.left < 0) status = too_much(path);
-        free(name);
+        if (!status && (members->name.failed || members->memory.failed)) status = no_memory();
     }
     if (members->archive) aorta_archive_close(members->archive);
     members->archive = NULL;
     close(file);
     return status;
+}
+
+static void free_members(struct members *members) {
+    aorta_text_free(&members->name);
+    aorta_arena_free(&members->memory);
 }
 
 static aorta_status unpack_archive(const char *path, const char *folder, struct aorta_skipped *skipped) {
@@ -318,8 +294,7 @@ static aorta_status unpack_archive(const char *path, const char *folder, struct 
     if (!status && members.wanted.count) status = each_member(path, &members, take_wanted);
     for (size_t i = 0; !status && i < members.wanted.count; i++)
         if (!members.wanted.items[i].done) aorta_skip(skipped, path, members.wanted.items[i].path, no_target);
-    free_links(&members.links);
-    free_links(&members.wanted);
+    free_members(&members);
     return status;
 }
 
@@ -333,6 +308,7 @@ aorta_status aorta_unpack_lists(const char *path, bool *any) {
     struct members members = {0};
     aorta_status status = each_member(path, &members, note_member);
     *any = members.files;
+    free_members(&members);
     return status;
 }
 
@@ -345,7 +321,7 @@ static aorta_status guard(struct aorta_temporary *made) {
 }
 
 /* A new folder in the list's. */
-static aorta_status new_folder(struct aorta_unpacking *unpacking, char **folder) {
+static aorta_status new_folder(struct aorta_unpacking *unpacking, const char **folder) {
     struct aorta_trace_list *list = unpacking->list;
     if (!list->unpacked) {
         struct aorta_temporary *made = calloc(1, sizeof *made);
@@ -358,34 +334,26 @@ static aorta_status new_folder(struct aorta_unpacking *unpacking, char **folder)
         list->unpacked = made;
     }
     do {
-        if (asprintf(folder, "%s/%zu", list->unpacked->path, ++unpacking->folders) < 0) return no_memory();
+        *folder = aorta_arena_printf(&unpacking->memory, "%s/%zu", list->unpacked->path, ++unpacking->folders);
+        if (!*folder) return no_memory();
         if (!mkdir(*folder, 0700)) return NULL;
-        const int error = errno;
-        free(*folder);
-        if (error != EEXIST)
+        if (errno != EEXIST)
             return AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place)", aorta_shown(list->unpacked->path).text,
-                               strerror(error));
+                               strerror(errno));
     } while (true);
 }
 
-static aorta_status remember(struct aorta_unpacking *unpacking, const char *path, const char *shown) {
-    struct aorta_unpacked_name name = {strdup(path), strdup(shown)};
-    if (!name.path || !name.shown ||
-        !aorta_array_fit(&unpacking->names, &unpacking->capacity, unpacking->count + 1, sizeof name)) {
-        free(name.path);
-        free(name.shown);
-        return no_memory();
-    }
-    unpacking->names[unpacking->count++] = name;
-    return NULL;
+/* Both live as long as the unpacking. */
+static void remember(struct aorta_unpacking *unpacking, const char *path, const char *shown) {
+    struct aorta_unpacked_name *names =
+        aorta_arena_grow(&unpacking->memory, unpacking->names, unpacking->count, &unpacking->capacity, sizeof *names);
+    if (!names) return;
+    unpacking->names = names;
+    names[unpacking->count++] = (struct aorta_unpacked_name){path, shown};
 }
 
 void aorta_unpacking_free(struct aorta_unpacking *unpacking) {
-    for (size_t i = 0; i < unpacking->count; i++) {
-        free(unpacking->names[i].path);
-        free(unpacking->names[i].shown);
-    }
-    free(unpacking->names);
+    aorta_arena_free(&unpacking->memory);
     aorta_text_free(&unpacking->skipped.names);
 }
 
@@ -433,19 +401,19 @@ static aorta_status check_input(struct input *input, const char *shown) {
 }
 
 /* The unpacked file keeps the packed one's name, as the name may have the rank. */
-static aorta_status unpack_single(const char *path, const char *folder, char **place) {
+static aorta_status unpack_single(struct aorta_unpacking *unpacking, const char *path, const char *folder,
+                                  const char **place) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *made = aorta_arena_printf(&unpacking->memory, "%s/%.*s", folder, (int)aorta_packing_strip(name), name);
     struct aorta_source *source;
     struct stat facts;
-    if (asprintf(place, "%s/%.*s", folder, (int)aorta_packing_strip(name), name) < 0) return no_memory();
-    aorta_status status = aorta_source_open(path, &source);
-    if (!status) {
-        struct unpack_origin origin = {read_source, source, path,
-                                       most_unpacked(stat(path, &facts) ? 0 : (int64_t)facts.st_size), too_much};
-        status = aorta_unpack_write(&origin, *place);
-        aorta_source_close(source);
-    }
-    if (status) free(*place);
+    if (!made) return no_memory();
+    AORTA_TRY(aorta_source_open(path, &source));
+    struct unpack_origin origin = {read_source, source, path,
+                                   most_unpacked(stat(path, &facts) ? 0 : (int64_t)facts.st_size), too_much};
+    aorta_status status = aorta_unpack_write(&origin, made);
+    aorta_source_close(source);
+    *place = made;
     return status;
 }
 
@@ -454,21 +422,21 @@ static aorta_status too_much_input(const char *shown) {
                        (int)(MOST_INPUT >> 30));
 }
 
-static aorta_status take_input(struct aorta_unpacking *unpacking, char **place) {
+static aorta_status take_input(struct aorta_unpacking *unpacking, const char **place) {
     static const char shown[] = "standard input";
     struct input input = {.file = STDIN_FILENO};
     struct unpack_origin origin = {read_input, &input, shown, MOST_INPUT, too_much_input};
-    char *folder;
+    const char *folder;
     if (isatty(input.file))
         return AORTA_ERROR(AORTA_USAGE, "-: the standard input is a terminal; pipe a trace into the command");
     AORTA_TRY(check_input(&input, shown));
     AORTA_TRY(new_folder(unpacking, &folder));
-    *place = aorta_path_join(folder, "stdin");
-    free(folder);
-    aorta_status status = *place ? aorta_unpack_write(&origin, *place) : no_memory();
-    if (!status) status = remember(unpacking, *place, shown);
-    if (status) free(*place);
-    return status;
+    char *made = aorta_arena_printf(&unpacking->memory, "%s/stdin", folder);
+    if (!made) return no_memory();
+    AORTA_TRY(aorta_unpack_write(&origin, made));
+    remember(unpacking, made, shown);
+    *place = made;
+    return NULL;
 }
 
 /* ---- what a path is ---- */
@@ -480,7 +448,6 @@ struct heads {
 };
 
 static aorta_status read_heads(const char *path, struct heads *heads) {
-    struct aorta_source *source;
     const int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", aorta_shown(path).text, strerror(errno));
     const ssize_t count = pread(file, heads->packed, sizeof heads->packed, 0);
@@ -489,15 +456,8 @@ static aorta_status read_heads(const char *path, struct heads *heads) {
     heads->plain_length = 0;
     const enum aorta_packing packing = aorta_packing_of(heads->packed, heads->packed_length);
     if (packing == AORTA_PACKING_NONE || packing == AORTA_PACKING_ARCHIVE) return NULL;
-    AORTA_TRY(aorta_source_open(path, &source));
-    aorta_status status = NULL;
-    size_t got = 1;
-    while (!status && got && heads->plain_length < sizeof heads->plain) {
-        status = aorta_source_read(source, heads->plain + heads->plain_length,
-                                   sizeof heads->plain - heads->plain_length, &got);
-        if (!status) heads->plain_length += got;
-    }
-    aorta_source_close(source);
+    aorta_status status = aorta_source_head(path, heads->plain, sizeof heads->plain, &heads->plain_length);
+    if (aorta_status_code(status) != AORTA_FORMAT) return status;
     aorta_status_free(status); /* broken: its reader says where */
     return NULL;
 }
@@ -507,36 +467,24 @@ static bool is_archive(const struct heads *heads) {
            aorta_packing_of(heads->plain, heads->plain_length) == AORTA_PACKING_ARCHIVE;
 }
 
-static aorta_status unpack_file(struct aorta_unpacking *unpacking, const char *path, char **place) {
+static aorta_status unpack_file(struct aorta_unpacking *unpacking, const char *path, const char **place) {
     struct heads heads;
-    char *folder;
+    const char *folder;
+    *place = path;
     AORTA_TRY(read_heads(path, &heads));
     const bool archive = is_archive(&heads);
-    if (!archive && !(heads.plain_length && aorta_trace_needs_plain(heads.plain, heads.plain_length))) {
-        *place = strdup(path);
-        return *place ? NULL : no_memory();
-    }
+    if (!archive && !(heads.plain_length && aorta_trace_needs_plain(heads.plain, heads.plain_length))) return NULL;
     AORTA_TRY(new_folder(unpacking, &folder));
-    if (archive) {
-        aorta_status status = unpack_archive(path, folder, &unpacking->skipped);
-        if (!status) status = remember(unpacking, folder, path);
-        *place = folder;
-        if (status) free(folder);
-        return status;
-    }
-    aorta_status status = unpack_single(path, folder, place);
-    free(folder);
-    AORTA_TRY(status);
-    status = remember(unpacking, *place, path);
-    if (status) free(*place);
-    return status;
+    *place = folder;
+    AORTA_TRY(archive ? unpack_archive(path, folder, &unpacking->skipped)
+                      : unpack_single(unpacking, path, folder, place));
+    remember(unpacking, *place, path);
+    return NULL;
 }
 
-aorta_status aorta_unpack(struct aorta_unpacking *unpacking, const char *path, char **place) {
-    char *input;
-    if (strcmp(path, "-") != 0) return unpack_file(unpacking, path, place);
-    AORTA_TRY(take_input(unpacking, &input));
-    aorta_status status = unpack_file(unpacking, input, place);
-    free(input);
-    return status;
+aorta_status aorta_unpack(struct aorta_unpacking *unpacking, const char *path, const char **place) {
+    const char *file = path;
+    if (strcmp(path, "-") == 0) AORTA_TRY(take_input(unpacking, &file));
+    AORTA_TRY(unpack_file(unpacking, file, place));
+    return unpacking->memory.failed ? no_memory() : NULL;
 }

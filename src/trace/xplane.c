@@ -1,5 +1,6 @@
 #include "trace/xplane.h"
 #include "base/array.h"
+#include "base/sort.h"
 #include "trace/proto.h"
 #include "trace/reader.h"
 #include "trace/source.h"
@@ -189,14 +190,9 @@ static aorta_status add_name(struct xplane *x, struct names *names, struct aorta
     return NULL;
 }
 
-static int by_id(const void *left, const void *right) {
-    const struct name *a = left, *b = right;
-    return (a->id > b->id) - (a->id < b->id);
-}
-
 static struct name *find_name(const struct names *names, uint64_t id) {
     const struct name key = {.id = id};
-    return names->count ? bsearch(&key, names->items, names->count, sizeof key, by_id) : NULL;
+    return names->count ? bsearch(&key, names->items, names->count, sizeof key, aorta_by_uint64) : NULL;
 }
 
 static aorta_status read_names(struct xplane *x, struct aorta_proto plane) {
@@ -207,8 +203,8 @@ static aorta_status read_names(struct xplane *x, struct aorta_proto plane) {
         if (field.number == PLANE_STAT_NAMES && field.bytes.at) AORTA_TRY(add_name(x, &x->stats, field.bytes));
     }
     AORTA_TRY(check_end(x, plane, "a plane"));
-    if (x->events.count) qsort(x->events.items, x->events.count, sizeof *x->events.items, by_id);
-    if (x->stats.count) qsort(x->stats.items, x->stats.count, sizeof *x->stats.items, by_id);
+    if (x->events.count) qsort(x->events.items, x->events.count, sizeof *x->events.items, aorta_by_uint64);
+    if (x->stats.count) qsort(x->stats.items, x->stats.count, sizeof *x->stats.items, aorta_by_uint64);
     memset(x->wanted, 0, sizeof x->wanted);
     for (size_t i = 0; i < x->stats.count; i++)
         for (size_t k = 0; k < STAT_NAMES; k++)
@@ -414,7 +410,6 @@ static aorta_status read_space(struct xplane *x, bool recover) {
 /* ---- the file ---- */
 
 static aorta_status build(struct xplane *x, const struct aorta_trace_options *options, struct aorta_trace_list *list) {
-    struct aorta_trace *trace;
     AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_XPLANE, x->path, options, &x->builder));
     aorta_trace_builder_head(x->builder)->bytes_read = (int64_t)x->length;
     aorta_status status = read_space(x, options && options->recover);
@@ -422,8 +417,7 @@ static aorta_status build(struct xplane *x, const struct aorta_trace_options *op
         aorta_trace_builder_destroy(x->builder);
         return status;
     }
-    AORTA_TRY(aorta_trace_builder_finish(x->builder, &trace));
-    return aorta_trace_list_add(list, trace);
+    return aorta_trace_builder_finish_into(x->builder, list);
 }
 
 static aorta_status read_file(const char *path, const struct aorta_trace_options *options,

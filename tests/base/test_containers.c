@@ -11,12 +11,13 @@ static void test_array_grows(void **state) {
     (void)state;
     int64_t *items = NULL;
     size_t capacity = 0, growths = 0;
-    for (size_t count = 0; count < 10000; count++) {
+    for (size_t count = 0; count < 10000;) {
         const size_t before = capacity;
-        assert_true(aorta_array_fit(&items, &capacity, count + 1, sizeof *items));
-        assert_true(capacity > count);
+        const int64_t item = (int64_t)count;
+        assert_true(aorta_array_append(&items, &capacity, &count, &item, sizeof item));
+        assert_int_equal(count, item + 1);
+        assert_true(capacity >= count);
         growths += capacity != before;
-        items[count] = (int64_t)count;
     }
     for (size_t i = 0; i < 10000; i++) assert_int_equal(items[i], i);
     assert_int_equal(growths, 17);
@@ -35,6 +36,9 @@ static void test_array_without_memory(void **state) {
     check_fails(aorta_array_reserve(&items, &capacity, SIZE_MAX / 2, 8, "letters"), AORTA_MEMORY,
                 "no memory for 9223372036854775807 letters");
     assert_false(aorta_array_fit(&items, &capacity, SIZE_MAX - 16, sizeof *items));
+    size_t count = SIZE_MAX - 17;
+    assert_false(aorta_array_append(&items, &capacity, &count, "y", 1));
+    assert_int_equal(count, SIZE_MAX - 17);
     assert_ptr_equal(items, before);
     assert_int_equal(items[0], 'x');
     assert_int_equal(capacity, 16);
