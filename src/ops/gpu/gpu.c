@@ -78,7 +78,7 @@ struct gathering {
     struct aorta_gpu_column_sums sums[AORTA_FINISH_MOST];
 };
 
-/* Of a device. */
+/* Scratch memory of a device. */
 struct scratch {
     struct aorta_device *device;
     pthread_mutex_t lock; /* of the lists; a gathering is used only by the thread that queues on its stream */
