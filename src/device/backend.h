@@ -6,12 +6,18 @@
 
 #include "device/device.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct aorta_memory;
 struct aorta_attachments;
+
+struct reach { /* zero-initialise; free `counts` */
+    uint32_t *counts;
+    size_t count;
+};
 
 struct aorta_device {
     const struct aorta_backend *backend;
@@ -24,6 +30,7 @@ struct aorta_device {
 
 struct aorta_stream {
     struct aorta_device *device;
+    struct capture_branch *branch; /* while captured */
     enum aorta_priority priority;
     char name[64];
     double share; /* of the multiprocessors; 0: not limited. With `part` set by device.c when the driver has done it */
@@ -32,11 +39,16 @@ struct aorta_stream {
 
 struct aorta_event {
     struct aorta_device *device;
-    bool untimed; /* set by device.c: the time of its records is never asked for */
+    bool untimed; /* the time of its records is never asked for */
+    pthread_mutex_t lock;
+    char recorded_on[64];          /* stream of the last record; empty: never recorded */
+    struct capture_state *capture; /* the last record was made in it; holds a reference */
+    struct reach reach;            /* capture: everything before that record */
 };
 
 struct aorta_graph {
     struct aorta_device *device;
+    struct capture_state *capture; /* set by capture.c; holds a reference */
     size_t node_count;
 };
 
@@ -82,17 +94,23 @@ struct aorta_backend {
     aorta_status (*fill_bytes)(struct aorta_stream *stream, void *to, int value, size_t bytes);
     aorta_status (*timestamp)(struct aorta_stream *stream, int64_t *slot);
 
-    aorta_status (*event_create)(struct aorta_device *device, struct aorta_event **event);
-    void (*event_destroy)(struct aorta_event *event);
+    /* device.c allocates events. A record, and a wait for an event that was recorded, may be in a capture. The event is
+     * locked, but not where the host waits. The host asks for events recorded outside of captures only. */
+    size_t event_bytes;
+    void (*event_end)(struct aorta_event *event);
     aorta_status (*event_record)(struct aorta_event *event, struct aorta_stream *stream);
     aorta_status (*stream_wait)(struct aorta_stream *stream, struct aorta_event *event);
     aorta_status (*event_synchronize)(struct aorta_event *event);
     bool (*event_done)(struct aorta_event *event);
     aorta_status (*event_time)(struct aorta_event *event, int64_t *time_ns);
 
-    aorta_status (*capture_begin)(struct aorta_stream *stream);
-    aorta_status (*capture_end)(struct aorta_stream *stream, struct aorta_graph **graph);
-    bool (*stream_capturing)(const struct aorta_stream *stream);
+    /* capture.c allocates captures and branches, which live until the graph and the events inside are gone. */
+    size_t capture_bytes, branch_bytes;
+    aorta_status (*capture_begin)(struct aorta_stream *stream); /* NULL: there is nothing to do */
+    /* On the first branch. With a failure no graph is made, and it is returned. */
+    aorta_status (*capture_end)(struct aorta_stream *stream, aorta_status failure, struct aorta_graph **graph);
+    void (*branch_leave)(struct capture_branch *branch); /* its stream is about to be destroyed. NULL: nothing to do */
+    void (*capture_free)(struct capture_state *capture); /* the driver's parts, and those of its branches */
     aorta_status (*graph_launch)(struct aorta_graph *graph, struct aorta_stream *stream);
     void (*graph_destroy)(struct aorta_graph *graph);
 };
@@ -104,51 +122,36 @@ extern const struct aorta_backend aorta_cpu_backend, aorta_cuda_backend, aorta_h
 aorta_status aorta_memory_create(struct aorta_device *device, struct aorta_memory **memory);
 void aorta_memory_destroy(struct aorta_memory *memory); /* gives everything back to the system */
 
-/* ---- captures ----
- * The state of a capture and of each stream in it, and mistakes that are reported, by name, before the device sees
- * them. Each device records and replays work in its own way. */
+/* ---- capture.c ---- */
 
-struct reach { /* zero-initialise; free `counts` */
-    uint32_t *counts;
-    size_t count;
-};
-
-bool aorta_reach_merge(struct reach *into, const struct reach *from);
-
-struct capture_state {      /* first member of a device's capture; `references` and freeing are the device's */
-    _Atomic int references; /* captured streams' and events' */
+struct capture_state {      /* first member of a driver's capture */
+    _Atomic int references; /* of the capture while it lasts, of the graph, and of events recorded inside */
     struct aorta_device *device;
     bool active;
     aorta_status broken; /* first error inside; the capture's end returns it */
+    struct capture_branch **branches;
+    size_t branch_count, branch_capacity;
 };
 
-struct capture_branch { /* first member of a device's data of one stream */
+struct capture_branch { /* first member of a driver's data of one stream */
     size_t index;       /* 0: the stream that capture began on */
     char name[64];      /* the stream's */
-    struct reach reach; /* everything before its next node; owned */
+    struct reach reach; /* everything before its next node; the driver counts its nodes */
+    struct capture_state *capture;
+    struct aorta_stream *stream; /* NULL: the capture has ended, or the stream was destroyed */
 };
-
-/* Makes the branch of a stream that comes into a capture. False: no memory, and nothing to free. */
-bool aorta_capture_branch_open(struct capture_branch *branch, size_t index, const char *name);
 
 /* Keeps a copy of the first error as the one that broke the capture, and returns the error given. */
 AORTA_MUST_USE aorta_status aorta_capture_break(struct capture_state *capture, aorta_status error);
 AORTA_MUST_USE aorta_status aorta_capture_no_memory(void);
+void aorta_capture_release(struct capture_state *capture); /* NULL is fine */
+void aorta_capture_leave(struct aorta_stream *stream);     /* a captured stream is being destroyed */
 
-/* May the stream `name`, itself captured by `own` (NULL: it is not), wait for an event last recorded in `recorded`
- * (NULL: outside of captures) on the stream `recorded_on`? AORTA_DEVICE says why not. */
-AORTA_MUST_USE aorta_status aorta_capture_check_wait(const char *name, const struct capture_state *own,
-                                                     const struct capture_state *recorded, const char *recorded_on);
-/* AORTA_DEVICE naming the branch when its last node does not come before the end of the first branch, `origin`. */
-AORTA_MUST_USE aorta_status aorta_capture_check_joined(const struct capture_branch *origin,
-                                                       const struct capture_branch *branch);
-
-/* Further mistakes with a captured stream; `name` is the stream's. */
-AORTA_MUST_USE aorta_status aorta_capture_begun_already(const char *name);
-AORTA_MUST_USE aorta_status aorta_capture_not_begun(const char *name);
-AORTA_MUST_USE aorta_status aorta_capture_begun_elsewhere(const char *name, const struct capture_branch *origin);
-AORTA_MUST_USE aorta_status aorta_capture_stream_destroyed(const char *name);
+/* The event is locked. */
+AORTA_MUST_USE aorta_status aorta_capture_record(struct aorta_stream *stream, struct aorta_event *event);
+AORTA_MUST_USE aorta_status aorta_capture_wait(struct aorta_stream *stream, struct aorta_event *event);
+void aorta_capture_forget(struct aorta_event *event); /* its last record is outside of captures */
 /* The error for callers that ask an event of a capture for its time, or wait for it on the host. */
-AORTA_MUST_USE aorta_status aorta_capture_only_orders(const char *recorded_on);
+AORTA_MUST_USE aorta_status aorta_capture_only_orders(const struct aorta_event *event);
 
 #endif

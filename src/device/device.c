@@ -114,96 +114,6 @@ aorta_status aorta_device_attachment(struct aorta_device *device, const void *ke
     return status;
 }
 
-/* ---- reach ---- */
-
-/* false when memory is exhausted */
-static bool extend_reach(struct reach *reach, size_t count) {
-    return aorta_array_extend(&reach->counts, &reach->count, count, sizeof *reach->counts);
-}
-
-bool aorta_reach_merge(struct reach *into, const struct reach *from) {
-    if (!extend_reach(into, from->count)) return false;
-    for (size_t i = 0; i < from->count; i++)
-        if (from->counts[i] > into->counts[i]) into->counts[i] = from->counts[i];
-    return true;
-}
-
-static uint32_t reach_of(const struct reach *reach, size_t branch) {
-    return branch < reach->count ? reach->counts[branch] : 0;
-}
-
-/* ---- captures ---- */
-
-bool aorta_capture_branch_open(struct capture_branch *branch, size_t index, const char *name) {
-    *branch = (struct capture_branch){.index = index};
-    if (!extend_reach(&branch->reach, index + 1)) return false;
-    branch->reach.counts[index] = 1; /* the fork itself, so that a branch without nodes must be joined too */
-    snprintf(branch->name, sizeof branch->name, "%s", name);
-    return true;
-}
-
-aorta_status aorta_capture_break(struct capture_state *capture, aorta_status error) {
-    if (!capture->broken) capture->broken = aorta_status_copy(error);
-    return error;
-}
-
-aorta_status aorta_capture_no_memory(void) {
-    return AORTA_ERROR(AORTA_MEMORY, "no host memory for the graph being captured");
-}
-
-aorta_status aorta_capture_check_wait(const char *name, const struct capture_state *own,
-                                      const struct capture_state *recorded, const char *recorded_on) {
-    if (!recorded) {
-        return AORTA_ERROR(AORTA_DEVICE,
-                           "stream %s is being captured and cannot wait for an event that was recorded on stream %s "
-                           "outside the capture",
-                           name, recorded_on);
-    }
-    if (!recorded->active) {
-        return AORTA_ERROR(AORTA_DEVICE,
-                           "stream %s cannot wait for an event that was recorded on stream %s in a capture that has "
-                           "ended: it orders that graph only",
-                           name, recorded_on);
-    }
-    if (own && own != recorded) {
-        return AORTA_ERROR(AORTA_DEVICE,
-                           "stream %s cannot wait for an event recorded on stream %s: they belong to two captures",
-                           name, recorded_on);
-    }
-    return NULL;
-}
-
-aorta_status aorta_capture_check_joined(const struct capture_branch *origin, const struct capture_branch *branch) {
-    if (reach_of(&origin->reach, branch->index) >= reach_of(&branch->reach, branch->index)) return NULL;
-    return AORTA_ERROR(AORTA_DEVICE,
-                       "the capture on stream %s ended while stream %s was not joined: record an event on %s and "
-                       "let %s wait for it first",
-                       origin->name, branch->name, branch->name, origin->name);
-}
-
-aorta_status aorta_capture_begun_already(const char *name) {
-    return AORTA_ERROR(AORTA_DEVICE, "stream %s is being captured already", name);
-}
-
-aorta_status aorta_capture_not_begun(const char *name) {
-    return AORTA_ERROR(AORTA_DEVICE, "stream %s is not being captured", name);
-}
-
-aorta_status aorta_capture_begun_elsewhere(const char *name, const struct capture_branch *origin) {
-    return AORTA_ERROR(AORTA_DEVICE, "stream %s cannot end the capture: it began on stream %s", name, origin->name);
-}
-
-aorta_status aorta_capture_stream_destroyed(const char *name) {
-    return AORTA_ERROR(AORTA_DEVICE, "stream %s was destroyed while it was captured", name);
-}
-
-aorta_status aorta_capture_only_orders(const char *recorded_on) {
-    return AORTA_ERROR(AORTA_DEVICE,
-                       "the event was last recorded in a capture, on stream %s: it orders the graph and has no time or "
-                       "end of its own; record it outside, or use a timestamp",
-                       recorded_on);
-}
-
 /* ---- prepared launches ---- */
 
 /* The copy of the arguments is at a multiple of 16, as kernels may expect. */
@@ -383,7 +293,9 @@ aorta_status aorta_stream_limit(struct aorta_stream *stream, double share, int p
 }
 
 void aorta_stream_destroy(struct aorta_stream *stream) {
-    if (stream) stream->device->backend->stream_destroy(stream);
+    if (!stream) return;
+    if (stream->branch) aorta_capture_leave(stream);
+    stream->device->backend->stream_destroy(stream);
 }
 
 struct aorta_device *aorta_stream_device(const struct aorta_stream *stream) {
@@ -399,6 +311,10 @@ enum aorta_priority aorta_stream_priority(const struct aorta_stream *stream) {
 }
 
 aorta_status aorta_stream_synchronize(struct aorta_stream *stream) {
+    if (stream->branch)
+        return aorta_capture_break(
+            stream->branch->capture,
+            AORTA_ERROR(AORTA_DEVICE, "stream %s cannot be synchronised while it is captured", stream->name));
     begin_watch(stream->device);
     return end_watch(stream->device, stream->device->backend->stream_synchronize(stream));
 }
@@ -442,62 +358,95 @@ static aorta_status check_same_device(const struct aorta_event *event, const str
 }
 
 aorta_status aorta_event_create(struct aorta_device *device, struct aorta_event **event) {
-    return device->backend->event_create(device, event);
+    struct aorta_event *made = calloc(1, device->backend->event_bytes);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory for an event");
+    made->device = device;
+    pthread_mutex_init(&made->lock, NULL);
+    *event = made;
+    return NULL;
 }
 
 aorta_status aorta_event_create_untimed(struct aorta_device *device, struct aorta_event **event) {
-    AORTA_TRY(device->backend->event_create(device, event));
+    AORTA_TRY(aorta_event_create(device, event));
     (*event)->untimed = true;
     return NULL;
 }
 
 void aorta_event_destroy(struct aorta_event *event) {
-    if (event) event->device->backend->event_destroy(event);
+    if (!event) return;
+    aorta_capture_forget(event);
+    event->device->backend->event_end(event);
+    pthread_mutex_destroy(&event->lock);
+    free(event);
 }
 
 aorta_status aorta_event_record(struct aorta_event *event, struct aorta_stream *stream) {
     AORTA_TRY(check_same_device(event, stream));
     begin_watch(event->device);
-    return end_watch(event->device, event->device->backend->event_record(event, stream));
+    pthread_mutex_lock(&event->lock);
+    aorta_status status =
+        stream->branch ? aorta_capture_record(stream, event) : event->device->backend->event_record(event, stream);
+    if (!status) memcpy(event->recorded_on, stream->name, sizeof event->recorded_on);
+    if (!status && !stream->branch) aorta_capture_forget(event);
+    pthread_mutex_unlock(&event->lock);
+    return end_watch(event->device, status);
 }
 
 aorta_status aorta_stream_wait(struct aorta_stream *stream, struct aorta_event *event) {
+    aorta_status status = NULL;
     AORTA_TRY(check_same_device(event, stream));
     begin_watch(stream->device);
-    return end_watch(stream->device, stream->device->backend->stream_wait(stream, event));
+    pthread_mutex_lock(&event->lock);
+    if (*event->recorded_on)
+        status = event->capture || stream->branch ? aorta_capture_wait(stream, event)
+                                                  : stream->device->backend->stream_wait(stream, event);
+    pthread_mutex_unlock(&event->lock);
+    return end_watch(stream->device, status);
 }
 
 aorta_status aorta_event_synchronize(struct aorta_event *event) {
+    aorta_status status = NULL;
     begin_watch(event->device);
-    return end_watch(event->device, event->device->backend->event_synchronize(event));
+    pthread_mutex_lock(&event->lock);
+    const bool outside = *event->recorded_on && !event->capture;
+    if (event->capture) status = aorta_capture_only_orders(event);
+    if (event->capture && event->capture->active) status = aorta_capture_break(event->capture, status);
+    pthread_mutex_unlock(&event->lock);
+    return end_watch(event->device, outside ? event->device->backend->event_synchronize(event) : status);
 }
 
 bool aorta_event_done(struct aorta_event *event) {
-    return event->device->backend->event_done(event);
+    pthread_mutex_lock(&event->lock);
+    bool done = !event->capture && (!*event->recorded_on || event->device->backend->event_done(event));
+    pthread_mutex_unlock(&event->lock);
+    return done;
 }
 
 aorta_status aorta_event_time(struct aorta_event *event, int64_t *time_ns) {
+    aorta_status status;
     if (event->untimed) return AORTA_ERROR(AORTA_DEVICE, "the event has no time: it was made to order streams only");
-    return event->device->backend->event_time(event, time_ns);
+    pthread_mutex_lock(&event->lock);
+    if (event->capture)
+        status = aorta_capture_only_orders(event);
+    else if (!*event->recorded_on)
+        status = AORTA_ERROR(AORTA_DEVICE, "the event has no time: it was never recorded");
+    else
+        status = event->device->backend->event_time(event, time_ns);
+    pthread_mutex_unlock(&event->lock);
+    return status;
 }
 
 /* ---- graphs ---- */
 
-aorta_status aorta_capture_begin(struct aorta_stream *stream) {
-    return stream->device->backend->capture_begin(stream);
-}
-
-aorta_status aorta_capture_end(struct aorta_stream *stream, struct aorta_graph **graph) {
-    return stream->device->backend->capture_end(stream, graph);
-}
-
-bool aorta_stream_capturing(const struct aorta_stream *stream) {
-    return stream->device->backend->stream_capturing(stream);
-}
-
 aorta_status aorta_graph_launch(struct aorta_graph *graph, struct aorta_stream *stream) {
     if (graph->device != stream->device)
         return AORTA_ERROR(AORTA_DEVICE, "stream %s and the graph belong to different device objects", stream->name);
+    if (stream->branch)
+        return aorta_capture_break(
+            stream->branch->capture,
+            AORTA_ERROR(AORTA_DEVICE,
+                        "stream %s is being captured: a graph, captured on stream %s, cannot be part of it",
+                        stream->name, graph->capture->branches[0]->name));
     begin_watch(stream->device);
     return end_watch(stream->device, stream->device->backend->graph_launch(graph, stream));
 }
@@ -507,5 +456,8 @@ size_t aorta_graph_node_count(const struct aorta_graph *graph) {
 }
 
 void aorta_graph_destroy(struct aorta_graph *graph) {
-    if (graph) graph->device->backend->graph_destroy(graph);
+    if (!graph) return;
+    struct capture_state *capture = graph->capture;
+    graph->device->backend->graph_destroy(graph);
+    aorta_capture_release(capture);
 }

@@ -1,8 +1,8 @@
 /* Device memory: blocks in use, freed blocks that are cached for reuse, and the limit on both.
  *
  * Freed blocks stay cached and are handed out again when a request fits closely; they go back to the system when the
- * limit or the system's memory is exhausted. Live blocks are found by address in a hash table, as a GPU's memory
- * cannot hold headers that the host reads. */
+ * limit or the system's memory is exhausted. Live blocks are in a list, as a GPU's memory cannot hold headers that the
+ * host reads. */
 #include "base/array.h"
 #include "base/clock.h"
 #include "device/backend.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 256, FIRST_TABLE_SIZE = 256, BAD_FIT_DIVISOR = 8, CACHED_SHARE = 16, FREE_AGE_NS = 100000000 };
+enum { ALIGNMENT = 256, BAD_FIT_DIVISOR = 8, CACHED_SHARE = 16, FREE_AGE_NS = 100000000 };
 
 /* AddressSanitizer sees use after free only in memory that really was freed. */
 #if defined(__has_feature)
@@ -30,7 +30,7 @@ static const bool reuse_freed = true;
 #endif
 
 struct block {
-    void *memory;                           /* NULL: this place in the table is empty */
+    void *memory;
     size_t bytes;                           /* of the whole block */
     size_t used;                            /* of it asked for, rounded up */
     bool pinned;                            /* page-locked host memory */
@@ -41,7 +41,7 @@ struct block {
 struct aorta_memory {
     struct aorta_device *device;
     pthread_mutex_t lock;
-    struct block *live; /* open addressing, linear probing; the size is a power of two */
+    struct block *live;
     size_t live_count, live_size;
     struct block *cached; /* freed blocks, oldest first */
     size_t cached_count, cached_size;
@@ -53,49 +53,21 @@ struct aorta_memory {
     int64_t asked_ns;     /* by the device clock; 0: never */
 };
 
-/* ---- live blocks by address ---- */
+/* ---- live blocks ---- */
 
-/* Fibonacci hashing (Knuth, The Art of Computer Programming 3, section 6.4): the multiplier is 2^64 / golden ratio. */
-static size_t home_of(const struct aorta_memory *memory, const void *address) {
-    uint64_t mixed = ((uint64_t)(uintptr_t)address / ALIGNMENT) * 0x9E3779B97F4A7C15u;
-    return (size_t)(mixed >> 32) & (memory->live_size - 1);
-}
-
-static void place(struct aorta_memory *memory, struct block block) {
-    size_t at = home_of(memory, block.memory);
-    while (memory->live[at].memory) at = (at + 1) & (memory->live_size - 1);
-    memory->live[at] = block;
-}
-
-/* Makes a place for one more: the table stays at most half full. */
+/* Makes a place for one more. */
 static bool reserve_place(struct aorta_memory *memory) {
-    if (2 * (memory->live_count + 1) <= memory->live_size) return true;
-    size_t old_size = memory->live_size;
-    struct block *old = memory->live, *grown = calloc(old_size ? 2 * old_size : FIRST_TABLE_SIZE, sizeof *grown);
-    if (!grown) return false;
-    memory->live = grown;
-    memory->live_size = old_size ? 2 * old_size : FIRST_TABLE_SIZE;
-    for (size_t i = 0; i < old_size; i++)
-        if (old[i].memory) place(memory, old[i]);
-    free(old);
-    return true;
+    return aorta_array_fit(&memory->live, &memory->live_size, memory->live_count + 1, sizeof *memory->live);
 }
 
-/* Takes a block out of the table; memory is NULL in the result when the address is not in it. Entries after the gap are
- * placed again, so that searches which passed over it still find them. */
+/* Takes a block out of the list; memory is NULL in the result when the address is not in it. The search begins with the
+ * block that was allocated last, which is mostly freed first. */
 static struct block take_live(struct aorta_memory *memory, const void *address) {
-    if (!memory->live_size) return (struct block){0};
-    size_t mask = memory->live_size - 1, at = home_of(memory, address);
-    while (memory->live[at].memory && memory->live[at].memory != address) at = (at + 1) & mask;
-    struct block found = memory->live[at];
-    if (!found.memory) return found;
-    memory->live[at] = (struct block){0};
-    memory->live_count--;
-    for (size_t next = (at + 1) & mask; memory->live[next].memory; next = (next + 1) & mask) {
-        struct block moved = memory->live[next];
-        memory->live[next] = (struct block){0};
-        place(memory, moved);
-    }
+    size_t at = memory->live_count;
+    while (at > 0 && memory->live[at - 1].memory != address) at--;
+    if (!at) return (struct block){0};
+    const struct block found = memory->live[at - 1];
+    memory->live[at - 1] = memory->live[--memory->live_count];
     return found;
 }
 
@@ -209,8 +181,7 @@ static void give_back(struct aorta_memory *memory, struct block block) {
 
 void aorta_memory_destroy(struct aorta_memory *memory) {
     trim(memory, 0);
-    for (size_t i = 0; i < memory->live_size; i++)
-        if (memory->live[i].memory) give_back(memory, memory->live[i]);
+    for (size_t i = 0; i < memory->live_count; i++) give_back(memory, memory->live[i]);
     pthread_mutex_destroy(&memory->lock);
     free(memory->live);
     free(memory->events);
@@ -237,8 +208,7 @@ static void record_event(struct aorta_memory *memory, const struct block *block,
 }
 
 static void add_live(struct aorta_memory *memory, struct block block) {
-    place(memory, block);
-    memory->live_count++;
+    memory->live[memory->live_count++] = block;
     if (block.pinned) {
         memory->pinned += block.used;
         return;

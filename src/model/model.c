@@ -132,14 +132,11 @@ const char *aorta_model_unit_name(const struct aorta_model *model, int unit) {
 
 /* Device memory that lives as long as the model; `name` stands in the message when it does not fit. */
 static aorta_status take(struct aorta_model *model, const char *name, int64_t elements, size_t element_size,
-                         void **memory) {
-    *memory = NULL;
-    if (elements == 0) return NULL;
+                         void *place) {
     const size_t bytes = (size_t)elements * element_size;
-    *memory = aorta_place_take(&model->reuse, bytes);
-    if (*memory) return NULL;
-    AORTA_TRY(aorta_device_alloc(model->device, bytes, name, memory));
-    model->allocations[model->allocation_count++] = *memory;
+    void *reused = bytes ? aorta_place_take(&model->reuse, bytes) : NULL;
+    if (!reused && bytes) return aorta_own_memory(&model->owned, bytes, name, place);
+    memcpy(place, &reused, sizeof reused);
     return NULL;
 }
 
@@ -148,10 +145,7 @@ static aorta_status take_activations(struct aorta_model *model, const char *name
 }
 
 static aorta_status take_statistics(struct aorta_model *model, const char *name, float **memory) {
-    void *any;
-    AORTA_TRY(take(model, name, model->rows, sizeof(float), &any));
-    *memory = any;
-    return NULL;
+    return take(model, name, model->rows, sizeof **memory, memory);
 }
 
 static aorta_status take_layer(struct aorta_model *model, struct layer_memory *layer) {
@@ -236,7 +230,6 @@ static aorta_status build(struct aorta_model *model) {
     model->tags = aorta_arena_alloc(&model->arena, layers * sizeof *model->tags);
     model->unit_names = aorta_arena_alloc(&model->arena, (layers + 1) * sizeof *model->unit_names);
     model->normal = aorta_arena_alloc(&model->arena, sizeof *model->normal);
-    model->allocations = aorta_arena_alloc(&model->arena, (layers + 2) * 16 * sizeof *model->allocations);
     AORTA_TRY(aorta_arena_check(&model->arena, "the model's tables"));
     aorta_normal_table_fill(model->normal);
     make_tags(model);
@@ -271,7 +264,7 @@ aorta_status aorta_model_create(struct aorta_device *device, const struct aorta_
     *out = NULL;
     struct aorta_model *model = calloc(1, sizeof *model);
     if (!model) return AORTA_ERROR(AORTA_MEMORY, "the model did not fit in memory");
-    model->device = device;
+    model->device = model->owned.device = device;
     model->shape = *shape;
     model->rows = shape->batch * shape->positions;
     aorta_status status = build(model);
@@ -285,7 +278,7 @@ aorta_status aorta_model_create(struct aorta_device *device, const struct aorta_
 
 void aorta_model_destroy(struct aorta_model *model) {
     if (!model) return;
-    for (int i = 0; i < model->allocation_count; i++) aorta_device_free(model->device, model->allocations[i]);
+    aorta_owned_free(&model->owned);
     aorta_arena_free(&model->arena);
     free(model);
 }

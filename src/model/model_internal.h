@@ -3,6 +3,7 @@
 #define AORTA_MODEL_MODEL_INTERNAL_H
 
 #include "base/random.h"
+#include "device/owned.h"
 #include "model/model.h"
 
 /* Positions of a layer's parameters in aorta_unit_view. */
@@ -68,8 +69,7 @@ struct aorta_model {
     struct layer_memory *layers;
     struct layer_tags *tags;
     const char **unit_names;
-    void **allocations; /* all its device memory, to be freed */
-    int allocation_count;
+    struct aorta_owned owned;
     struct aorta_place reuse; /* while memory is taken: unused part of the caller's memory for this unit */
     /* root unit */
     void *dense;     /* [N, F·d] in dtype; NULL for fp32 (the batch serves) */

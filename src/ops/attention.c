@@ -203,10 +203,8 @@ static const struct aorta_kernel backward_kernel = {"attention_backward", aorta_
 
 static aorta_status check_attention(const char *operation, const struct aorta_attention *shape) {
     AORTA_TRY(aorta_check_dtype(operation, shape->dtype));
-    AORTA_TRY(aorta_check_size(operation, "batch", shape->batch, 0));
-    AORTA_TRY(aorta_check_size(operation, "positions", shape->positions, 1));
-    AORTA_TRY(aorta_check_size(operation, "heads", shape->heads, 1));
-    AORTA_TRY(aorta_check_size(operation, "head_dim", shape->head_dim, 1));
+    AORTA_TRY(aorta_check_sizes(operation, AORTA_SIZES({"batch", shape->batch, 0}, {"positions", shape->positions, 1},
+                                                       {"heads", shape->heads, 1}, {"head_dim", shape->head_dim, 1})));
     return aorta_check_dropout(operation, shape->dropout);
 }
 
@@ -321,19 +319,12 @@ static aorta_status softmax_backward_gpu(struct aorta_stream *stream, const void
     return softmax(stream, args, AORTA_ENTRY_softmax_backward, AORTA_ENTRY_softmax_backward_short);
 }
 
-static aorta_status cross_entropy_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_cross_entropy_args *a = args;
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_cross_entropy, aorta_ops_grid(a->rows, AORTA_ROW_THREADS), a,
-                             sizeof *a);
-}
-
 static const struct aorta_kernel softmax_forward_kernel = {"softmax_forward", forward, softmax_forward_gpu};
 static const struct aorta_kernel softmax_backward_kernel = {"softmax_backward", backward, softmax_backward_gpu};
-static const struct aorta_kernel loss_kernel = {"cross_entropy", cross_entropy, cross_entropy_gpu};
+AORTA_PLAIN_KERNEL(cross_entropy, cross_entropy, aorta_cross_entropy_args, aorta_ops_grid(a->rows, AORTA_ROW_THREADS));
 
 static aorta_status check_softmax(const char *operation, const struct aorta_softmax *shape) {
-    AORTA_TRY(aorta_check_size(operation, "rows", shape->rows, 0));
-    return aorta_check_size(operation, "width", shape->width, 1);
+    return aorta_check_sizes(operation, AORTA_SIZES({"rows", shape->rows, 0}, {"width", shape->width, 1}));
 }
 
 aorta_status aorta_softmax_forward(struct aorta_stream *stream, const struct aorta_softmax_args *a) {
@@ -352,12 +343,12 @@ aorta_status aorta_softmax_backward(struct aorta_stream *stream, const struct ao
 }
 
 aorta_status aorta_cross_entropy(struct aorta_stream *stream, const struct aorta_cross_entropy_args *a) {
-    AORTA_TRY(aorta_check_size(loss_kernel.name, "rows", a->rows, 0));
-    AORTA_TRY(aorta_check_size(loss_kernel.name, "classes", a->classes, 1));
+    AORTA_TRY(
+        aorta_check_sizes(cross_entropy_kernel.name, AORTA_SIZES({"rows", a->rows, 0}, {"classes", a->classes, 1})));
     if (a->rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(
-        loss_kernel.name, AORTA_POINTERS({"x", a->x}, {"labels", a->labels}, {"losses", a->losses}, {"dx", a->dx})));
-    return aorta_launch(stream, &loss_kernel, a, sizeof *a);
+    AORTA_TRY(aorta_check_pointers(cross_entropy_kernel.name, AORTA_POINTERS({"x", a->x}, {"labels", a->labels},
+                                                                             {"losses", a->losses}, {"dx", a->dx})));
+    return aorta_launch(stream, &cross_entropy_kernel, a, sizeof *a);
 }
 
 /* ---- of a product ---- */
@@ -375,26 +366,15 @@ bool aorta_ops_gpu_scores_fit(struct aorta_stream *stream, const struct aorta_sc
            s->ldb <= MOST_APART && (s->lda | s->ldb | s->a_batch | s->b_batch) % 4 == 0;
 }
 
-static aorta_status run_scores(struct aorta_stream *stream, enum aorta_ops_entry entry,
-                               const struct aorta_scores_args *a) {
-    const struct aorta_gpu_grid grid = {
-        .blocks = {aorta_ops_blocks(a->shape.m, AORTA_SCORES_ROWS), (uint32_t)a->shape.batch},
-        .threads = {AORTA_SCORES_THREADS},
-        .shared_bytes = AORTA_SCORES_BYTES};
-    return aorta_ops_gpu_run(stream, entry, grid, a, sizeof *a);
-}
-
-static aorta_status scores_forward_gpu(struct aorta_stream *stream, const void *args) {
-    return run_scores(stream, AORTA_ENTRY_scores_forward, args);
-}
-
-static aorta_status scores_backward_gpu(struct aorta_stream *stream, const void *args) {
-    return run_scores(stream, AORTA_ENTRY_scores_backward, args);
+static struct aorta_gpu_grid scores_grid(const struct aorta_products *shape) {
+    return (struct aorta_gpu_grid){.blocks = {aorta_ops_blocks(shape->m, AORTA_SCORES_ROWS), (uint32_t)shape->batch},
+                                   .threads = {AORTA_SCORES_THREADS},
+                                   .shared_bytes = AORTA_SCORES_BYTES};
 }
 
 /* Where one kernel makes both; else they are a product and a softmax. */
-static const struct aorta_kernel scores_kernel = {"scores_forward", NULL, scores_forward_gpu};
-static const struct aorta_kernel scores_backward_kernel = {"scores_backward", NULL, scores_backward_gpu};
+AORTA_PLAIN_KERNEL(scores_forward, NULL, aorta_scores_args, scores_grid(&a->shape));
+AORTA_PLAIN_KERNEL(scores_backward, NULL, aorta_scores_args, scores_grid(&a->shape));
 
 static aorta_status check_scores(const char *operation, const struct aorta_products *s,
                                  const struct aorta_named_pointer *pointers) {
@@ -410,8 +390,9 @@ static struct aorta_softmax softmax_of(const struct aorta_scores_args *a) {
 aorta_status aorta_scores_forward(struct aorta_stream *stream, const struct aorta_scores_args *a) {
     const struct aorta_products_args products = {.shape = a->shape, .a = a->a, .b = a->b, .c = a->out};
     const struct aorta_softmax_args softmax = {.shape = softmax_of(a), .x = a->out, .out = a->out};
-    AORTA_TRY(check_scores(scores_kernel.name, &a->shape, AORTA_POINTERS({"a", a->a}, {"b", a->b}, {"p", a->out})));
-    if (aorta_ops_gpu_scores_fit(stream, a)) return aorta_launch(stream, &scores_kernel, a, sizeof *a);
+    AORTA_TRY(
+        check_scores(scores_forward_kernel.name, &a->shape, AORTA_POINTERS({"a", a->a}, {"b", a->b}, {"p", a->out})));
+    if (aorta_ops_gpu_scores_fit(stream, a)) return aorta_launch(stream, &scores_forward_kernel, a, sizeof *a);
     AORTA_TRY(aorta_products_run(stream, &products));
     return aorta_softmax_forward(stream, &softmax);
 }

@@ -70,11 +70,10 @@ static aorta_status draw_batch_gpu(struct aorta_stream *stream, const void *args
 static const struct aorta_kernel draw_kernel = {"draw_batch", draw_batch, draw_batch_gpu};
 
 aorta_status aorta_draw_batch(struct aorta_stream *stream, const struct aorta_batch_draw *draw) {
-    AORTA_TRY(aorta_check_size(draw_kernel.name, "samples", draw->samples, 1));
-    AORTA_TRY(aorta_check_size(draw_kernel.name, "positions", draw->positions, 1));
-    AORTA_TRY(aorta_check_size(draw_kernel.name, "dense_columns", draw->dense_columns, 1));
-    AORTA_TRY(aorta_check_size(draw_kernel.name, "sparse_columns", draw->sparse_columns, 1));
-    AORTA_TRY(aorta_check_size(draw_kernel.name, "count", draw->order.count, 1));
+    AORTA_TRY(aorta_check_sizes(
+        draw_kernel.name, AORTA_SIZES({"samples", draw->samples, 1}, {"positions", draw->positions, 1},
+                                      {"dense_columns", draw->dense_columns, 1},
+                                      {"sparse_columns", draw->sparse_columns, 1}, {"count", draw->order.count, 1})));
     AORTA_TRY(aorta_check_pointers(draw_kernel.name,
                                    AORTA_POINTERS({"quantiles", draw->quantiles}, {"dense", draw->dense},
                                                   {"categorical", draw->categorical}, {"target", draw->target},
@@ -146,47 +145,29 @@ static int64_t pixels(const struct aorta_image *shape) {
 }
 
 /* A thread for each of `count` elements. */
-static aorta_status run_image(struct aorta_stream *stream, enum aorta_ops_entry entry,
-                              const struct aorta_image_args *args, int64_t count) {
-    return aorta_ops_gpu_run(stream, entry,
-                             aorta_ops_grid(aorta_ops_blocks(count, AORTA_IMAGE_THREADS), AORTA_IMAGE_THREADS), args,
-                             sizeof *args);
-}
-
-static aorta_status image_prepare_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_image_args *a = args;
-    return run_image(stream, AORTA_ENTRY_image_prepare, a, pixels(&a->shape));
+static struct aorta_gpu_grid grid_of(int64_t count) {
+    return aorta_ops_grid(aorta_ops_blocks(count, AORTA_IMAGE_THREADS), AORTA_IMAGE_THREADS);
 }
 
 /* Four channels for a thread where the kernel can take them so. */
-static aorta_status image_columns_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_image_args *a = args;
+static struct aorta_gpu_grid columns_grid(const struct aorta_image_args *a) {
     const bool fours = a->shape.channels % 4 == 0 && ((uintptr_t)a->x | (uintptr_t)a->y) % 16 == 0;
-    return run_image(stream, AORTA_ENTRY_image_columns, a, pixels(&a->shape) * 9 * a->shape.channels / (fours ? 4 : 1));
+    return grid_of(pixels(&a->shape) * 9 * a->shape.channels / (fours ? 4 : 1));
 }
 
-static aorta_status image_pool_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_image_args *a = args;
-    return run_image(stream, AORTA_ENTRY_image_pool, a, pixels(&a->shape) / 4 * a->shape.channels);
+static struct aorta_gpu_grid mean_grid(const struct aorta_image *shape) {
+    return (struct aorta_gpu_grid){.blocks = {aorta_ops_blocks(shape->channels, 32), (uint32_t)shape->images},
+                                   .threads = {AORTA_IMAGE_THREADS}};
 }
 
-static aorta_status image_mean_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_image_args *a = args;
-    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(a->shape.channels, 32), (uint32_t)a->shape.images},
-                                        .threads = {AORTA_IMAGE_THREADS}};
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_image_mean, grid, a, sizeof *a);
-}
-
-static const struct aorta_kernel prepare_kernel = {"image_prepare", prepare, image_prepare_gpu};
-static const struct aorta_kernel columns_kernel = {"image_columns", columns, image_columns_gpu};
-static const struct aorta_kernel pool_kernel = {"image_pool", pool, image_pool_gpu};
-static const struct aorta_kernel mean_kernel = {"image_mean", mean, image_mean_gpu};
+AORTA_PLAIN_KERNEL(image_prepare, prepare, aorta_image_args, grid_of(pixels(&a->shape)));
+AORTA_PLAIN_KERNEL(image_columns, columns, aorta_image_args, columns_grid(a));
+AORTA_PLAIN_KERNEL(image_pool, pool, aorta_image_args, grid_of(pixels(&a->shape) / 4 * a->shape.channels));
+AORTA_PLAIN_KERNEL(image_mean, mean, aorta_image_args, mean_grid(&a->shape));
 
 static aorta_status check_image(const char *operation, const struct aorta_image *shape) {
-    AORTA_TRY(aorta_check_size(operation, "images", shape->images, 0));
-    AORTA_TRY(aorta_check_size(operation, "height", shape->height, 1));
-    AORTA_TRY(aorta_check_size(operation, "width", shape->width, 1));
-    return aorta_check_size(operation, "channels", shape->channels, 1);
+    return aorta_check_sizes(operation, AORTA_SIZES({"images", shape->images, 0}, {"height", shape->height, 1},
+                                                    {"width", shape->width, 1}, {"channels", shape->channels, 1}));
 }
 
 static aorta_status run(struct aorta_stream *stream, const struct aorta_kernel *kernel,
@@ -201,20 +182,20 @@ aorta_status aorta_image_prepare(struct aorta_stream *stream, const struct aorta
     if (a->shape.channels > MOST_COLOURS)
         return AORTA_ERROR(AORTA_INTERNAL, "image_prepare: channels is %lld, at most %d", (long long)a->shape.channels,
                            MOST_COLOURS);
-    if (a->shape.images > 0) AORTA_TRY(aorta_check_pointer(prepare_kernel.name, "flips", a->flips));
-    return run(stream, &prepare_kernel, a);
+    if (a->shape.images > 0) AORTA_TRY(aorta_check_pointer(image_prepare_kernel.name, "flips", a->flips));
+    return run(stream, &image_prepare_kernel, a);
 }
 
 aorta_status aorta_image_columns(struct aorta_stream *stream, const struct aorta_image_args *a) {
-    return run(stream, &columns_kernel, a);
+    return run(stream, &image_columns_kernel, a);
 }
 
 aorta_status aorta_image_pool(struct aorta_stream *stream, const struct aorta_image_args *a) {
-    if (a->shape.height % 2 == 0 && a->shape.width % 2 == 0) return run(stream, &pool_kernel, a);
+    if (a->shape.height % 2 == 0 && a->shape.width % 2 == 0) return run(stream, &image_pool_kernel, a);
     return AORTA_ERROR(AORTA_INTERNAL, "image_pool: %lld x %lld pixels; both must be even", (long long)a->shape.height,
                        (long long)a->shape.width);
 }
 
 aorta_status aorta_image_mean(struct aorta_stream *stream, const struct aorta_image_args *a) {
-    return run(stream, &mean_kernel, a);
+    return run(stream, &image_mean_kernel, a);
 }

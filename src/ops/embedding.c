@@ -89,11 +89,9 @@ static size_t embedding_order_bytes_gpu(const struct aorta_embedding *shape) {
     return (size_t)(2 * shape->rows * shape->features) * sizeof(uint32_t);
 }
 
-static aorta_status sort_pass(struct aorta_stream *stream, const struct plan *plan,
-                              const struct aorta_gpu_sort_args *args) {
-    const struct aorta_gpu_grid grid = {.blocks = {(uint32_t)plan->blocks}, .threads = {AORTA_SORT_THREADS}};
-    const struct aorta_gpu_grid digits = {.blocks = {AORTA_SORT_DIGITS / AORTA_SCAN_DIGITS},
-                                          .threads = {AORTA_SORT_THREADS}};
+aorta_status aorta_ops_gpu_sort_pass(struct aorta_stream *stream, const struct aorta_gpu_sort_args *args) {
+    const struct aorta_gpu_grid grid = aorta_ops_grid(args->blocks, AORTA_SORT_THREADS);
+    const struct aorta_gpu_grid digits = aorta_ops_grid(AORTA_SORT_DIGITS / AORTA_SCAN_DIGITS, AORTA_SORT_THREADS);
     AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_count, grid, args, sizeof *args));
     AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_scan, digits, args, sizeof *args));
     return aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_move, grid, args, sizeof *args);
@@ -113,7 +111,7 @@ static aorta_status sort(struct aorta_stream *stream, const struct aorta_embeddi
         args.shift = pass * 8;
         args.keys_out = plan->keys[pass % 2];
         args.values_out = plan->values[pass % 2];
-        AORTA_TRY(sort_pass(stream, plan, &args));
+        AORTA_TRY(aorta_ops_gpu_sort_pass(stream, &args));
         args.keys = args.keys_out;
         args.values = args.values_out;
     }
@@ -167,10 +165,8 @@ static const struct aorta_kernel order_kernel = {"embedding_order", keep_order, 
 
 static aorta_status check_embedding(const char *operation, const struct aorta_embedding *shape) {
     AORTA_TRY(aorta_check_dtype(operation, shape->dtype));
-    AORTA_TRY(aorta_check_size(operation, "rows", shape->rows, 0));
-    AORTA_TRY(aorta_check_size(operation, "features", shape->features, 1));
-    AORTA_TRY(aorta_check_size(operation, "vocab", shape->vocab, 1));
-    return aorta_check_size(operation, "dim", shape->dim, 1);
+    return aorta_check_sizes(operation, AORTA_SIZES({"rows", shape->rows, 0}, {"features", shape->features, 1},
+                                                    {"vocab", shape->vocab, 1}, {"dim", shape->dim, 1}));
 }
 
 aorta_status aorta_embedding_forward(struct aorta_stream *stream, const struct aorta_embedding_args *a) {
@@ -298,8 +294,7 @@ aorta_status aorta_jagged_offsets(struct aorta_stream *stream, int64_t count, co
 
 static aorta_status launch_split(struct aorta_stream *stream, const struct aorta_kernel *kernel,
                                  const struct aorta_jagged_split_args *args) {
-    AORTA_TRY(aorta_check_size(kernel->name, "batch", args->batch, 1));
-    AORTA_TRY(aorta_check_size(kernel->name, "parts", args->parts, 0));
+    AORTA_TRY(aorta_check_sizes(kernel->name, AORTA_SIZES({"batch", args->batch, 1}, {"parts", args->parts, 0})));
     return args->parts ? aorta_launch(stream, kernel, args, sizeof *args) : NULL;
 }
 

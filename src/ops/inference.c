@@ -106,30 +106,19 @@ static aorta_status cache_attend_gpu(struct aorta_stream *stream, const void *ar
     return aorta_ops_gpu_run(stream, AORTA_ENTRY_cache_join, joining, &gpu, sizeof gpu);
 }
 
-static aorta_status cache_append_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_cache_append_args *a = args;
-    const struct aorta_gpu_grid grid = {
-        .blocks = {(uint32_t)a->shape.fresh, (uint32_t)a->shape.batch, (uint32_t)a->shape.layers},
-        .threads = {AORTA_CACHE_THREADS}};
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_cache_append, grid, a, sizeof *a);
-}
-
-static aorta_status cache_advance_gpu(struct aorta_stream *stream, const void *args) {
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_cache_advance, aorta_ops_grid(1, AORTA_CACHE_THREADS), args,
-                             sizeof(struct aorta_cache_advance_args));
+static struct aorta_gpu_grid append_grid(const struct aorta_cache *shape) {
+    return (struct aorta_gpu_grid){.blocks = {(uint32_t)shape->fresh, (uint32_t)shape->batch, (uint32_t)shape->layers},
+                                   .threads = {AORTA_CACHE_THREADS}};
 }
 
 static const struct aorta_kernel attend_kernel = {"cache_attend", attend, cache_attend_gpu};
-static const struct aorta_kernel append_kernel = {"cache_append", append, cache_append_gpu};
-static const struct aorta_kernel advance_kernel = {"cache_advance", advance, cache_advance_gpu};
+AORTA_PLAIN_KERNEL(cache_append, append, aorta_cache_append_args, append_grid(&a->shape));
+AORTA_PLAIN_KERNEL(cache_advance, advance, aorta_cache_advance_args, aorta_ops_grid(1, AORTA_CACHE_THREADS));
 
 static aorta_status check_cache(const char *operation, const struct aorta_cache *cache) {
-    AORTA_TRY(aorta_check_size(operation, "layers", cache->layers, 1));
-    AORTA_TRY(aorta_check_size(operation, "batch", cache->batch, 0));
-    AORTA_TRY(aorta_check_size(operation, "window", cache->window, 1));
-    AORTA_TRY(aorta_check_size(operation, "heads", cache->heads, 1));
-    AORTA_TRY(aorta_check_size(operation, "head_dim", cache->head_dim, 1));
-    AORTA_TRY(aorta_check_size(operation, "fresh", cache->fresh, 1));
+    AORTA_TRY(aorta_check_sizes(operation, AORTA_SIZES({"layers", cache->layers, 1}, {"batch", cache->batch, 0},
+                                                       {"window", cache->window, 1}, {"heads", cache->heads, 1},
+                                                       {"head_dim", cache->head_dim, 1}, {"fresh", cache->fresh, 1})));
     if (cache->head_dim <= WIDEST_HEAD) return NULL;
     return AORTA_ERROR(AORTA_UNSUPPORTED, "%s: heads of %lld; they have at most %d elements", operation,
                        (long long)cache->head_dim, WIDEST_HEAD);
@@ -138,9 +127,8 @@ static aorta_status check_cache(const char *operation, const struct aorta_cache 
 aorta_status aorta_cache_attend(struct aorta_stream *stream, const struct aorta_cache_attend_args *a) {
     const char *name = attend_kernel.name;
     AORTA_TRY(check_cache(name, &a->shape));
-    AORTA_TRY(aorta_check_size(name, "first", a->first, 0));
-    AORTA_TRY(aorta_check_size(name, "queries", a->queries, 1));
-    AORTA_TRY(aorta_check_size(name, "fresh", a->shape.fresh, a->first + a->queries));
+    AORTA_TRY(aorta_check_sizes(name, AORTA_SIZES({"first", a->first, 0}, {"queries", a->queries, 1},
+                                                  {"fresh", a->shape.fresh, a->first + a->queries})));
     if (a->shape.batch == 0) return NULL;
     AORTA_TRY(aorta_check_pointers(name, AORTA_POINTERS({"qkv", a->qkv}, {"keys", a->keys}, {"values", a->values},
                                                         {"positions", a->positions}, {"out", a->out})));
@@ -148,20 +136,20 @@ aorta_status aorta_cache_attend(struct aorta_stream *stream, const struct aorta_
 }
 
 aorta_status aorta_cache_append(struct aorta_stream *stream, const struct aorta_cache_append_args *a) {
-    const char *name = append_kernel.name;
+    const char *name = cache_append_kernel.name;
     AORTA_TRY(check_cache(name, &a->shape));
     AORTA_TRY(aorta_check_size(name, "window", a->shape.window, a->shape.fresh));
     if (a->shape.batch == 0) return NULL;
     AORTA_TRY(aorta_check_pointers(
         name, AORTA_POINTERS({"qkv", a->qkv}, {"keys", a->keys}, {"values", a->values}, {"positions", a->positions})));
-    return aorta_launch(stream, &append_kernel, a, sizeof *a);
+    return aorta_launch(stream, &cache_append_kernel, a, sizeof *a);
 }
 
 aorta_status aorta_cache_advance(struct aorta_stream *stream, const struct aorta_cache_advance_args *a) {
-    AORTA_TRY(aorta_check_size(advance_kernel.name, "batch", a->batch, 0));
+    AORTA_TRY(aorta_check_size(cache_advance_kernel.name, "batch", a->batch, 0));
     if (a->batch == 0) return NULL;
-    AORTA_TRY(aorta_check_pointer(advance_kernel.name, "positions", a->positions));
-    return aorta_launch(stream, &advance_kernel, a, sizeof *a);
+    AORTA_TRY(aorta_check_pointer(cache_advance_kernel.name, "positions", a->positions));
+    return aorta_launch(stream, &cache_advance_kernel, a, sizeof *a);
 }
 
 /* ---- sampling ---- */
@@ -255,8 +243,7 @@ static const struct aorta_kernel sample_kernel = {"sample", sample, sample_gpu};
 static const struct aorta_kernel accept_kernel = {"accept", accept, accept_gpu};
 
 aorta_status aorta_sample(struct aorta_stream *stream, const struct aorta_sample_args *a) {
-    AORTA_TRY(aorta_check_size(sample_kernel.name, "rows", a->rows, 0));
-    AORTA_TRY(aorta_check_size(sample_kernel.name, "vocab", a->vocab, 1));
+    AORTA_TRY(aorta_check_sizes(sample_kernel.name, AORTA_SIZES({"rows", a->rows, 0}, {"vocab", a->vocab, 1})));
     if (a->rows == 0) return NULL;
     AORTA_TRY(aorta_check_pointers(sample_kernel.name, AORTA_POINTERS({"x", a->x}, {"logsums", a->logsums})));
     return aorta_launch(stream, &sample_kernel, a, sizeof *a);
@@ -264,9 +251,8 @@ aorta_status aorta_sample(struct aorta_stream *stream, const struct aorta_sample
 
 aorta_status aorta_accept(struct aorta_stream *stream, const struct aorta_accept_args *a) {
     const struct aorta_acceptance *s = &a->shape;
-    AORTA_TRY(aorta_check_size(accept_kernel.name, "batch", s->batch, 1));
-    AORTA_TRY(aorta_check_size(accept_kernel.name, "drafted", s->drafted, 1));
-    AORTA_TRY(aorta_check_size(accept_kernel.name, "vocab", s->vocab, 1));
+    AORTA_TRY(aorta_check_sizes(
+        accept_kernel.name, AORTA_SIZES({"batch", s->batch, 1}, {"drafted", s->drafted, 1}, {"vocab", s->vocab, 1})));
     if (s->drafted > MOST_DRAFTED)
         return AORTA_ERROR(AORTA_INTERNAL, "accept: drafted is %lld, at most %d", (long long)s->drafted, MOST_DRAFTED);
     AORTA_TRY(aorta_check_pointers(
@@ -317,19 +303,12 @@ static aorta_status top_gpu(struct aorta_stream *stream, const void *args) {
     return aorta_ops_gpu_run(stream, AORTA_ENTRY_top_places, aorta_ops_grid(a->rows, AORTA_ROW_THREADS), a, sizeof *a);
 }
 
-static aorta_status normalise_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_normalise_args *a = args;
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_normalise_rows, aorta_ops_grid(a->rows, AORTA_ROW_THREADS), a,
-                             sizeof *a);
-}
-
 static const struct aorta_kernel top_kernel = {"top", top, top_gpu};
-static const struct aorta_kernel normalise_kernel = {"normalise_rows", normalise, normalise_gpu};
+AORTA_PLAIN_KERNEL(normalise_rows, normalise, aorta_normalise_args, aorta_ops_grid(a->rows, AORTA_ROW_THREADS));
 
 aorta_status aorta_top(struct aorta_stream *stream, const struct aorta_top_args *a) {
-    AORTA_TRY(aorta_check_size(top_kernel.name, "rows", a->rows, 0));
-    AORTA_TRY(aorta_check_size(top_kernel.name, "top", a->top, 1));
-    AORTA_TRY(aorta_check_size(top_kernel.name, "width", a->width, a->top));
+    AORTA_TRY(aorta_check_sizes(top_kernel.name,
+                                AORTA_SIZES({"rows", a->rows, 0}, {"top", a->top, 1}, {"width", a->width, a->top})));
     if (a->width > AORTA_TOP_WIDTH)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "top: rows of %lld; they have at most %d elements", (long long)a->width,
                            AORTA_TOP_WIDTH);
@@ -340,11 +319,10 @@ aorta_status aorta_top(struct aorta_stream *stream, const struct aorta_top_args 
 }
 
 aorta_status aorta_normalise_rows(struct aorta_stream *stream, const struct aorta_normalise_args *a) {
-    AORTA_TRY(aorta_check_size(normalise_kernel.name, "rows", a->rows, 0));
-    AORTA_TRY(aorta_check_size(normalise_kernel.name, "width", a->width, 1));
+    AORTA_TRY(aorta_check_sizes(normalise_rows_kernel.name, AORTA_SIZES({"rows", a->rows, 0}, {"width", a->width, 1})));
     if (a->rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(normalise_kernel.name, AORTA_POINTERS({"x", a->x}, {"y", a->y})));
-    return aorta_launch(stream, &normalise_kernel, a, sizeof *a);
+    AORTA_TRY(aorta_check_pointers(normalise_rows_kernel.name, AORTA_POINTERS({"x", a->x}, {"y", a->y})));
+    return aorta_launch(stream, &normalise_rows_kernel, a, sizeof *a);
 }
 
 /* ---- routing to experts ---- */
@@ -421,28 +399,15 @@ static aorta_status route_plan_gpu(struct aorta_stream *stream, const void *args
                              sizeof *a);
 }
 
-static aorta_status route_dispatch_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_route_args *a = args;
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_route_dispatch,
-                             aorta_ops_grid(a->shape.experts * a->shape.capacity, AORTA_ROUTE_THREADS), a, sizeof *a);
-}
-
-static aorta_status route_combine_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_route_args *a = args;
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_route_combine, aorta_ops_grid(a->shape.tokens, AORTA_ROUTE_THREADS), a,
-                             sizeof *a);
-}
-
 static const struct aorta_kernel plan_kernel = {"route_plan", plan, route_plan_gpu};
-static const struct aorta_kernel dispatch_kernel = {"route_dispatch", dispatch, route_dispatch_gpu};
-static const struct aorta_kernel combine_kernel = {"route_combine", combine, route_combine_gpu};
+AORTA_PLAIN_KERNEL(route_dispatch, dispatch, aorta_route_args,
+                   aorta_ops_grid(a->shape.experts * a->shape.capacity, AORTA_ROUTE_THREADS));
+AORTA_PLAIN_KERNEL(route_combine, combine, aorta_route_args, aorta_ops_grid(a->shape.tokens, AORTA_ROUTE_THREADS));
 
 static aorta_status check_route(const char *operation, const struct aorta_route *shape) {
-    AORTA_TRY(aorta_check_size(operation, "tokens", shape->tokens, 0));
-    AORTA_TRY(aorta_check_size(operation, "top", shape->top, 1));
-    AORTA_TRY(aorta_check_size(operation, "experts", shape->experts, shape->top));
-    AORTA_TRY(aorta_check_size(operation, "capacity", shape->capacity, 1));
-    AORTA_TRY(aorta_check_size(operation, "width", shape->width, 1));
+    AORTA_TRY(aorta_check_sizes(operation, AORTA_SIZES({"tokens", shape->tokens, 0}, {"top", shape->top, 1},
+                                                       {"experts", shape->experts, shape->top},
+                                                       {"capacity", shape->capacity, 1}, {"width", shape->width, 1})));
     if (shape->top <= MOST_CHOICES && shape->tokens * shape->top < INT32_MAX &&
         shape->experts * shape->capacity < INT32_MAX)
         return NULL;
@@ -461,16 +426,17 @@ aorta_status aorta_route_plan(struct aorta_stream *stream, const struct aorta_ro
 }
 
 aorta_status aorta_route_dispatch(struct aorta_stream *stream, const struct aorta_route_args *a) {
-    AORTA_TRY(check_route(dispatch_kernel.name, &a->shape));
-    AORTA_TRY(
-        aorta_check_pointers(dispatch_kernel.name, AORTA_POINTERS({"owners", a->owners}, {"x", a->x}, {"to", a->y})));
-    return aorta_launch(stream, &dispatch_kernel, a, sizeof *a);
+    AORTA_TRY(check_route(route_dispatch_kernel.name, &a->shape));
+    AORTA_TRY(aorta_check_pointers(route_dispatch_kernel.name,
+                                   AORTA_POINTERS({"owners", a->owners}, {"x", a->x}, {"to", a->y})));
+    return aorta_launch(stream, &route_dispatch_kernel, a, sizeof *a);
 }
 
 aorta_status aorta_route_combine(struct aorta_stream *stream, const struct aorta_route_args *a) {
-    AORTA_TRY(check_route(combine_kernel.name, &a->shape));
+    AORTA_TRY(check_route(route_combine_kernel.name, &a->shape));
     if (a->shape.tokens == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(
-        combine_kernel.name, AORTA_POINTERS({"slots", a->slots}, {"weights", a->weights}, {"z", a->x}, {"y", a->y})));
-    return aorta_launch(stream, &combine_kernel, a, sizeof *a);
+    AORTA_TRY(
+        aorta_check_pointers(route_combine_kernel.name,
+                             AORTA_POINTERS({"slots", a->slots}, {"weights", a->weights}, {"z", a->x}, {"y", a->y})));
+    return aorta_launch(stream, &route_combine_kernel, a, sizeof *a);
 }

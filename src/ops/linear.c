@@ -9,9 +9,8 @@
 
 static aorta_status check_linear(const char *operation, const struct aorta_linear *shape) {
     AORTA_TRY(aorta_check_dtype(operation, shape->dtype));
-    AORTA_TRY(aorta_check_size(operation, "rows", shape->rows, 0));
-    AORTA_TRY(aorta_check_size(operation, "in", shape->in, 1));
-    return aorta_check_size(operation, "out", shape->out, 1);
+    return aorta_check_sizes(operation,
+                             AORTA_SIZES({"rows", shape->rows, 0}, {"in", shape->in, 1}, {"out", shape->out, 1}));
 }
 
 /* The bias is stored first and the product added to it: the sum is rounded once, and y is written once less than with
@@ -254,13 +253,11 @@ aorta_status aorta_linear_backward_weight(struct aorta_stream *stream, const str
 
 aorta_status aorta_products_run(struct aorta_stream *stream, const struct aorta_products_args *a) {
     const char *name = products_kernel.name;
-    AORTA_TRY(aorta_check_size(name, "batch", a->shape.batch, 0));
-    AORTA_TRY(aorta_check_size(name, "m", a->shape.m, 1));
-    AORTA_TRY(aorta_check_size(name, "n", a->shape.n, 1));
-    AORTA_TRY(aorta_check_size(name, "k", a->shape.k, 1));
-    AORTA_TRY(aorta_check_size(name, "lda", a->shape.lda, a->shape.transpose_a ? a->shape.m : a->shape.k));
-    AORTA_TRY(aorta_check_size(name, "ldb", a->shape.ldb, a->shape.transpose_b ? a->shape.k : a->shape.n));
-    AORTA_TRY(aorta_check_size(name, "ldc", a->shape.ldc, a->shape.n));
+    AORTA_TRY(aorta_check_sizes(name, AORTA_SIZES({"batch", a->shape.batch, 0}, {"m", a->shape.m, 1},
+                                                  {"n", a->shape.n, 1}, {"k", a->shape.k, 1},
+                                                  {"lda", a->shape.lda, a->shape.transpose_a ? a->shape.m : a->shape.k},
+                                                  {"ldb", a->shape.ldb, a->shape.transpose_b ? a->shape.k : a->shape.n},
+                                                  {"ldc", a->shape.ldc, a->shape.n})));
     if (a->shape.batch == 0) return NULL;
     AORTA_TRY(aorta_check_pointers(name, AORTA_POINTERS({"a", a->a}, {"b", a->b}, {"c", a->c})));
     return aorta_launch(stream, &products_kernel, a, sizeof *a);

@@ -28,6 +28,11 @@ aorta_status aorta_check_size(const char *operation, const char *name, int64_t v
                        (long long)least);
 }
 
+aorta_status aorta_check_sizes(const char *operation, const struct aorta_named_size *sizes) {
+    for (; sizes->name; sizes++) AORTA_TRY(aorta_check_size(operation, sizes->name, sizes->value, sizes->least));
+    return NULL;
+}
+
 aorta_status aorta_check_pointer(const char *operation, const char *name, const void *pointer) {
     if (pointer) return NULL;
     return AORTA_ERROR(AORTA_INTERNAL, "%s: %s is NULL", operation, name);
@@ -132,27 +137,19 @@ static aorta_status await(const void *args) {
 
 static const struct aorta_gpu_grid one_thread = {.blocks = {1}};
 
-static aorta_status flag_raise_gpu(struct aorta_stream *stream, const void *args) {
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_flag_raise, one_thread, args, sizeof(struct aorta_flag_args));
-}
-
-static aorta_status flag_await_gpu(struct aorta_stream *stream, const void *args) {
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_flag_await, one_thread, args, sizeof(struct aorta_flag_args));
-}
-
-static const struct aorta_kernel raise_kernel = {"flag_raise", raise, flag_raise_gpu};
-static const struct aorta_kernel await_kernel = {"flag_await", await, flag_await_gpu};
+AORTA_PLAIN_KERNEL(flag_raise, raise, aorta_flag_args, one_thread);
+AORTA_PLAIN_KERNEL(flag_await, await, aorta_flag_args, one_thread);
 
 aorta_status aorta_flag_raise(struct aorta_stream *stream, int32_t *flag) {
-    AORTA_TRY(aorta_check_pointer(raise_kernel.name, "flag", flag));
+    AORTA_TRY(aorta_check_pointer(flag_raise_kernel.name, "flag", flag));
     const struct aorta_flag_args args = {.flag = flag};
-    return aorta_launch(stream, &raise_kernel, &args, sizeof args);
+    return aorta_launch(stream, &flag_raise_kernel, &args, sizeof args);
 }
 
 aorta_status aorta_flag_await(struct aorta_stream *stream, int32_t *flag, double limit_s) {
-    AORTA_TRY(aorta_check_pointer(await_kernel.name, "flag", flag));
+    AORTA_TRY(aorta_check_pointer(flag_await_kernel.name, "flag", flag));
     const struct aorta_flag_args args = {.flag = flag, .limit_s = fmin(limit_s, most_s)};
-    return aorta_launch(stream, &await_kernel, &args, sizeof args);
+    return aorta_launch(stream, &flag_await_kernel, &args, sizeof args);
 }
 
 /* ---- time ---- */

@@ -24,21 +24,6 @@ static struct aorta_gpu_grid grid_of(int64_t count) {
                                    .threads = {AORTA_POINTWISE_THREADS}};
 }
 
-static aorta_status cast_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_cast_args *a = args;
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_cast, grid_of(a->count), a, sizeof *a);
-}
-
-static aorta_status fill_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_fill_args *a = args;
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_fill, grid_of(a->count), a, sizeof *a);
-}
-
-static aorta_status add_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_cast_args *a = args;
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_add, grid_of(a->count), a, sizeof *a);
-}
-
 static aorta_status gelu(struct aorta_stream *stream, enum aorta_ops_entry entry, struct aorta_gelu_args args) {
     args.shape.rng = aorta_ops_gpu_key(args.shape.rng);
     const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(args.shape.count, AORTA_GELU_TILE)},
@@ -74,23 +59,13 @@ static aorta_status gelu_backward_gpu(struct aorta_stream *stream, const void *a
     return a->dbias ? gelu_backward_columns(stream, a) : gelu(stream, AORTA_ENTRY_gelu_backward, *a);
 }
 
-static aorta_status relu_backward_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_relu_args *a = args;
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_relu_backward, grid_of(a->count), a, sizeof *a);
-}
-
-static aorta_status sum_pieces_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_sum_pieces_args *a = args;
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_sum_pieces, grid_of(a->count), a, sizeof *a);
-}
-
-static const struct aorta_kernel cast_kernel = {"cast", aorta_cpu_cast, cast_gpu};
-static const struct aorta_kernel fill_kernel = {"fill", aorta_cpu_fill, fill_gpu};
-static const struct aorta_kernel add_kernel = {"add", aorta_cpu_add, add_gpu};
+AORTA_PLAIN_KERNEL(cast, aorta_cpu_cast, aorta_cast_args, grid_of(a->count));
+AORTA_PLAIN_KERNEL(fill, aorta_cpu_fill, aorta_fill_args, grid_of(a->count));
+AORTA_PLAIN_KERNEL(add, aorta_cpu_add, aorta_cast_args, grid_of(a->count));
 static const struct aorta_kernel gelu_kernel = {"gelu_forward", aorta_cpu_gelu_forward, gelu_forward_gpu};
 static const struct aorta_kernel gelu_backward_kernel = {"gelu_backward", aorta_cpu_gelu_backward, gelu_backward_gpu};
-static const struct aorta_kernel relu_kernel = {"relu_backward", relu_backward, relu_backward_gpu};
-static const struct aorta_kernel pieces_kernel = {"sum_pieces", sum_pieces, sum_pieces_gpu};
+AORTA_PLAIN_KERNEL(relu_backward, relu_backward, aorta_relu_args, grid_of(a->count));
+AORTA_PLAIN_KERNEL(sum_pieces, sum_pieces, aorta_sum_pieces_args, grid_of(a->count));
 
 aorta_status aorta_cast(struct aorta_stream *stream, void *to, enum aorta_dtype to_dtype, const void *from,
                         enum aorta_dtype from_dtype, int64_t count, float scale) {
@@ -157,18 +132,18 @@ aorta_status aorta_gelu_backward(struct aorta_stream *stream, const struct aorta
 }
 
 aorta_status aorta_relu_backward(struct aorta_stream *stream, const struct aorta_relu_args *a) {
-    AORTA_TRY(aorta_check_size(relu_kernel.name, "count", a->count, 0));
+    AORTA_TRY(aorta_check_size(relu_backward_kernel.name, "count", a->count, 0));
     if (a->count == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(relu_kernel.name, AORTA_POINTERS({"y", a->y}, {"dy", a->dy}, {"dx", a->dx})));
-    return aorta_launch(stream, &relu_kernel, a, sizeof *a);
+    AORTA_TRY(
+        aorta_check_pointers(relu_backward_kernel.name, AORTA_POINTERS({"y", a->y}, {"dy", a->dy}, {"dx", a->dx})));
+    return aorta_launch(stream, &relu_backward_kernel, a, sizeof *a);
 }
 
 aorta_status aorta_sum_pieces(struct aorta_stream *stream, const struct aorta_sum_pieces_args *a) {
-    AORTA_TRY(aorta_check_size(pieces_kernel.name, "pieces", a->pieces, 1));
-    AORTA_TRY(aorta_check_size(pieces_kernel.name, "count", a->count, 0));
+    AORTA_TRY(aorta_check_sizes(sum_pieces_kernel.name, AORTA_SIZES({"pieces", a->pieces, 1}, {"count", a->count, 0})));
     if (a->count == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(pieces_kernel.name, AORTA_POINTERS({"to", a->to}, {"from", a->from})));
-    return aorta_launch(stream, &pieces_kernel, a, sizeof *a);
+    AORTA_TRY(aorta_check_pointers(sum_pieces_kernel.name, AORTA_POINTERS({"to", a->to}, {"from", a->from})));
+    return aorta_launch(stream, &sum_pieces_kernel, a, sizeof *a);
 }
 
 /* ---- LayerNorm ---- */
@@ -244,8 +219,7 @@ static const struct aorta_kernel backward_kernel = {"layernorm_backward", aorta_
 
 static aorta_status check_norm(const char *operation, const struct aorta_norm *shape) {
     AORTA_TRY(aorta_check_dtype(operation, shape->dtype));
-    AORTA_TRY(aorta_check_size(operation, "rows", shape->rows, 0));
-    AORTA_TRY(aorta_check_size(operation, "width", shape->width, 1));
+    AORTA_TRY(aorta_check_sizes(operation, AORTA_SIZES({"rows", shape->rows, 0}, {"width", shape->width, 1})));
     if (!(shape->eps > 0.0f))
         return AORTA_ERROR(AORTA_INTERNAL, "%s: eps %g must be above 0", operation, (double)shape->eps);
     return aorta_check_dropout(operation, shape->dropout);

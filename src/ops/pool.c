@@ -350,9 +350,13 @@ static int64_t lists_of(const struct aorta_pool *s) {
     return s->sources * s->slots * s->batch;
 }
 
+static struct aorta_gpu_grid jagged_grid(int64_t count) {
+    return aorta_ops_grid(aorta_ops_blocks(count, AORTA_JAGGED_THREADS), AORTA_JAGGED_THREADS);
+}
+
 /* 32 threads for each of `count`. */
-static struct aorta_gpu_grid lane_grid(int64_t count, int64_t more) {
-    return (struct aorta_gpu_grid){.blocks = {aorta_ops_blocks(count, AORTA_GATHER_ROWS), (uint32_t)more},
+static struct aorta_gpu_grid lane_grid(int64_t count) {
+    return (struct aorta_gpu_grid){.blocks = {aorta_ops_blocks(count, AORTA_GATHER_ROWS)},
                                    .threads = {AORTA_GATHER_LANES, AORTA_GATHER_ROWS}};
 }
 
@@ -362,17 +366,8 @@ static aorta_status forward_gpu(struct aorta_stream *stream, const void *args) {
     AORTA_TRY(aorta_ops_workspace(stream, 0, &workspace));
     const struct aorta_gpu_pool_args gpu = {.op = *a, .fault = workspace.fault};
     AORTA_TRY(aorta_ops_gpu_run(stream, a->cache.sets ? AORTA_ENTRY_pool_forward_cached : AORTA_ENTRY_pool_forward,
-                                lane_grid(lists_of(&a->shape), 1), &gpu, sizeof gpu));
+                                lane_grid(lists_of(&a->shape)), &gpu, sizeof gpu));
     return aorta_gpu_note(stream, check_fault, workspace.fault);
-}
-
-static aorta_status sort_pass(struct aorta_stream *stream, const struct aorta_gpu_sort_args *args) {
-    const struct aorta_gpu_grid grid = aorta_ops_grid(args->blocks, AORTA_SORT_THREADS);
-    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_count, grid, args, sizeof *args));
-    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_scan,
-                                aorta_ops_grid(AORTA_SORT_DIGITS / AORTA_SCAN_DIGITS, AORTA_SORT_THREADS), args,
-                                sizeof *args));
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_move, grid, args, sizeof *args);
 }
 
 static aorta_status sort_gpu(struct aorta_stream *stream, const void *args) {
@@ -382,10 +377,8 @@ static aorta_status sort_gpu(struct aorta_stream *stream, const void *args) {
     const struct aorta_gpu_pool_args keys = {.op = a->pool, .order = a->order, .count = a->count};
     struct aorta_ops_workspace workspace;
     AORTA_TRY(aorta_ops_workspace(stream, histogram + AORTA_SORT_DIGITS * sizeof(uint32_t), &workspace));
-    AORTA_TRY(aorta_ops_gpu_run(
-        stream, AORTA_ENTRY_pool_keys,
-        aorta_ops_grid(aorta_ops_blocks(lists_of(&a->pool.shape), AORTA_JAGGED_THREADS), AORTA_JAGGED_THREADS), &keys,
-        sizeof keys));
+    AORTA_TRY(
+        aorta_ops_gpu_run(stream, AORTA_ENTRY_pool_keys, jagged_grid(lists_of(&a->pool.shape)), &keys, sizeof keys));
     for (int pass = 0; pass < (int)a->order.passes; pass++) {
         const struct aorta_gpu_sort_args sort = {.keys = a->order.rows[pass % 2],
                                                  .values = a->order.places[pass % 2],
@@ -396,7 +389,7 @@ static aorta_status sort_gpu(struct aorta_stream *stream, const void *args) {
                                                  .count = a->count,
                                                  .blocks = blocks,
                                                  .shift = pass * DIGIT_BITS};
-        AORTA_TRY(sort_pass(stream, &sort));
+        AORTA_TRY(aorta_ops_gpu_sort_pass(stream, &sort));
     }
     return NULL;
 }
@@ -416,7 +409,7 @@ static aorta_status update_gpu(struct aorta_stream *stream, const void *args) {
     static const enum aorta_ops_entry entries[2][2] = {
         {AORTA_ENTRY_pool_update, AORTA_ENTRY_pool_update_wide},
         {AORTA_ENTRY_pool_update_cached, AORTA_ENTRY_pool_update_cached_wide}};
-    return aorta_ops_gpu_run(stream, entries[a->pool.cache.sets > 0][wide], lane_grid(a->count, 1), &gpu, sizeof gpu);
+    return aorta_ops_gpu_run(stream, entries[a->pool.cache.sets > 0][wide], lane_grid(a->count), &gpu, sizeof gpu);
 }
 
 static aorta_status cache_gpu(struct aorta_stream *stream, const void *args) {
@@ -427,45 +420,25 @@ static aorta_status cache_gpu(struct aorta_stream *stream, const void *args) {
                                             .before = a->before,
                                             .before_count = a->before_count,
                                             .batch = a->batch};
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_pool_cache, lane_grid(a->pool.cache.sets, 1), &gpu, sizeof gpu);
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_pool_cache, lane_grid(a->pool.cache.sets), &gpu, sizeof gpu);
 }
 
 static aorta_status rows_gpu(struct aorta_stream *stream, const void *args) {
     const struct aorta_rows_args *a = args;
     AORTA_TRY(check_widest(a->columns));
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_rows_update, lane_grid(a->rows, 1), a, sizeof *a);
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_rows_update, lane_grid(a->rows), a, sizeof *a);
 }
 
-static aorta_status columns_gpu(struct aorta_stream *stream, enum aorta_ops_entry entry, const void *args) {
-    const struct aorta_columns_args *a = args;
-    const struct aorta_gpu_grid grid = {
-        .blocks = {(uint32_t)a->shape.blocks, aorta_ops_blocks(a->shape.batch, AORTA_GATHER_ROWS)},
+static struct aorta_gpu_grid columns_grid(const struct aorta_columns *shape) {
+    return (struct aorta_gpu_grid){
+        .blocks = {(uint32_t)shape->blocks, aorta_ops_blocks(shape->batch, AORTA_GATHER_ROWS)},
         .threads = {AORTA_GATHER_LANES, AORTA_GATHER_ROWS}};
-    return aorta_ops_gpu_run(stream, entry, grid, a, sizeof *a);
 }
 
-static aorta_status gather_gpu(struct aorta_stream *stream, const void *args) {
-    return columns_gpu(stream, AORTA_ENTRY_columns_gather, args);
-}
-
-static aorta_status scatter_gpu(struct aorta_stream *stream, const void *args) {
-    return columns_gpu(stream, AORTA_ENTRY_columns_scatter, args);
-}
-
-static aorta_status gate_gpu(struct aorta_stream *stream, enum aorta_ops_entry entry, const void *args) {
-    const struct aorta_gate_args *a = args;
-    const struct aorta_gpu_grid grid =
-        aorta_ops_grid(aorta_ops_blocks(a->count, AORTA_JAGGED_THREADS), AORTA_JAGGED_THREADS);
-    return aorta_ops_gpu_run(stream, entry, grid, a, sizeof *a);
-}
-
-static aorta_status gate_forward_gpu(struct aorta_stream *stream, const void *args) {
-    return gate_gpu(stream, AORTA_ENTRY_gate_forward, args);
-}
-
-static aorta_status gate_backward_gpu(struct aorta_stream *stream, const void *args) {
-    return gate_gpu(stream, AORTA_ENTRY_gate_backward, args);
-}
+AORTA_PLAIN_KERNEL(columns_gather, run_gather, aorta_columns_args, columns_grid(&a->shape));
+AORTA_PLAIN_KERNEL(columns_scatter, run_scatter, aorta_columns_args, columns_grid(&a->shape));
+AORTA_PLAIN_KERNEL(gate_forward, run_gate_forward, aorta_gate_args, jagged_grid(a->count));
+AORTA_PLAIN_KERNEL(gate_backward, run_gate_backward, aorta_gate_args, jagged_grid(a->count));
 
 /* ---- public ---- */
 
@@ -474,15 +447,11 @@ static const struct aorta_kernel sort_kernel = {"pool_sort", run_sort, sort_gpu}
 static const struct aorta_kernel update_kernel = {"pool_update", run_update, update_gpu};
 static const struct aorta_kernel cache_kernel = {"pool_cache", run_cache, cache_gpu};
 static const struct aorta_kernel rows_kernel = {"rows_update", run_rows, rows_gpu};
-static const struct aorta_kernel gather_kernel = {"columns_gather", run_gather, gather_gpu};
-static const struct aorta_kernel scatter_kernel = {"columns_scatter", run_scatter, scatter_gpu};
-static const struct aorta_kernel gate_kernel = {"gate_forward", run_gate_forward, gate_forward_gpu};
-static const struct aorta_kernel gate_backward_kernel = {"gate_backward", run_gate_backward, gate_backward_gpu};
 
 static aorta_status check_pool(const char *operation, const struct aorta_pool_args *args) {
-    AORTA_TRY(aorta_check_size(operation, "sources", args->shape.sources, 1));
-    AORTA_TRY(aorta_check_size(operation, "slots", args->shape.slots, 0));
-    AORTA_TRY(aorta_check_size(operation, "batch", args->shape.batch, 1));
+    AORTA_TRY(
+        aorta_check_sizes(operation, AORTA_SIZES({"sources", args->shape.sources, 1}, {"slots", args->shape.slots, 0},
+                                                 {"batch", args->shape.batch, 1})));
     if (args->shape.slots == 0) return NULL;
     return aorta_check_pointers(operation, AORTA_POINTERS({"slot", args->slot}, {"offsets", args->offsets},
                                                           {"ids", args->ids}, {"pooled", args->pooled}));
@@ -520,8 +489,7 @@ aorta_status aorta_pool_cache(struct aorta_stream *stream, const struct aorta_po
                                       .before = before->rows[before->passes % 2],
                                       .before_count = before_count,
                                       .batch = (uint32_t)batch};
-    AORTA_TRY(aorta_check_size(cache_kernel.name, "sets", args->cache.sets, 1));
-    AORTA_TRY(aorta_check_size(cache_kernel.name, "batch", batch, 2));
+    AORTA_TRY(aorta_check_sizes(cache_kernel.name, AORTA_SIZES({"sets", args->cache.sets, 1}, {"batch", batch, 2})));
     return launch_sorted(stream, &cache_kernel, &sorted);
 }
 
@@ -532,16 +500,16 @@ aorta_status aorta_rows_update(struct aorta_stream *stream, const struct aorta_r
 }
 
 aorta_status aorta_columns_gather(struct aorta_stream *stream, const struct aorta_columns_args *args) {
-    return args->shape.blocks ? aorta_launch(stream, &gather_kernel, args, sizeof *args) : NULL;
+    return args->shape.blocks ? aorta_launch(stream, &columns_gather_kernel, args, sizeof *args) : NULL;
 }
 
 aorta_status aorta_columns_scatter(struct aorta_stream *stream, const struct aorta_columns_args *args) {
-    return args->shape.blocks ? aorta_launch(stream, &scatter_kernel, args, sizeof *args) : NULL;
+    return args->shape.blocks ? aorta_launch(stream, &columns_scatter_kernel, args, sizeof *args) : NULL;
 }
 
 aorta_status aorta_gate_forward(struct aorta_stream *stream, const struct aorta_gate_args *a) {
-    AORTA_TRY(aorta_check_pointers(gate_kernel.name, AORTA_POINTERS({"z", a->z}, {"d", a->d}, {"y", a->y})));
-    return a->count ? aorta_launch(stream, &gate_kernel, a, sizeof *a) : NULL;
+    AORTA_TRY(aorta_check_pointers(gate_forward_kernel.name, AORTA_POINTERS({"z", a->z}, {"d", a->d}, {"y", a->y})));
+    return a->count ? aorta_launch(stream, &gate_forward_kernel, a, sizeof *a) : NULL;
 }
 
 aorta_status aorta_gate_backward(struct aorta_stream *stream, const struct aorta_gate_args *a) {

@@ -50,24 +50,15 @@ static aorta_status bce(const void *args) {
 
 static const struct aorta_gpu_grid one_thread = {.blocks = {1}};
 
-static aorta_status step_begin_gpu(struct aorta_stream *stream, const void *args) {
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_step_begin, one_thread, args, sizeof(struct aorta_step_begin_args));
-}
-
-static aorta_status step_update_gpu(struct aorta_stream *stream, const void *args) {
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_step_update, one_thread, args, sizeof(struct aorta_step_update_args));
-}
-
-static aorta_status step_end_gpu(struct aorta_stream *stream, const void *args) {
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_step_end, one_thread, args, sizeof(struct aorta_step_end_args));
+static struct aorta_gpu_grid grid_of(int64_t count) {
+    return aorta_ops_grid(aorta_ops_blocks(count, AORTA_TILE), AORTA_POINTWISE_THREADS);
 }
 
 /* *to += scale · Σ partial[0 … count) */
 static aorta_status finish(struct aorta_stream *stream, const double *partial, uint32_t count, double scale,
                            float *to) {
     const struct aorta_gpu_finish_args args = {.partial = partial, .count = count, .scale = scale, .to = to};
-    const struct aorta_gpu_grid grid = {.blocks = {1}, .threads = {AORTA_SUM_THREADS}};
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_sum_finish, grid, &args, sizeof args);
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_sum_finish, aorta_ops_grid(1, AORTA_SUM_THREADS), &args, sizeof args);
 }
 
 static aorta_status bce_gpu(struct aorta_stream *stream, const void *args) {
@@ -76,7 +67,7 @@ static aorta_status bce_gpu(struct aorta_stream *stream, const void *args) {
     struct aorta_ops_workspace workspace;
     AORTA_TRY(aorta_ops_workspace(stream, blocks * sizeof(double), &workspace));
     const struct aorta_gpu_bce_args gpu = {.op = *a, .partial = workspace.memory};
-    const struct aorta_gpu_grid grid = {.blocks = {blocks}, .threads = {AORTA_SUM_THREADS}};
+    const struct aorta_gpu_grid grid = aorta_ops_grid(blocks, AORTA_SUM_THREADS);
     AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_bce, a->shape.dtype, grid, &gpu, sizeof gpu));
     return finish(stream, gpu.partial, blocks, (double)a->shape.weight / (double)a->shape.count, &a->state->loss);
 }
@@ -90,47 +81,40 @@ static aorta_status square_sum_gpu(struct aorta_stream *stream, const void *args
     struct aorta_ops_workspace workspace;
     AORTA_TRY(aorta_ops_workspace(stream, blocks * sizeof(double), &workspace));
     const struct aorta_gpu_square_sum_args gpu = {.op = *a, .partial = workspace.memory};
-    const struct aorta_gpu_grid grid = {.blocks = {blocks}, .threads = {AORTA_SUM_THREADS}};
+    const struct aorta_gpu_grid grid = aorta_ops_grid(blocks, AORTA_SUM_THREADS);
     AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_square_sum, grid, &gpu, sizeof gpu));
     return finish(stream, gpu.partial, blocks, 1.0, a->square_sum);
 }
 
-static aorta_status adamw_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_adamw_args *a = args;
-    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(a->shape.count, AORTA_TILE)},
-                                        .threads = {AORTA_POINTWISE_THREADS}};
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_adamw, grid, a, sizeof *a);
-}
-
 /* ---- both ---- */
 
-static const struct aorta_kernel begin_kernel = {"step_begin", begin, step_begin_gpu};
-static const struct aorta_kernel update_kernel = {"step_update", update, step_update_gpu};
-static const struct aorta_kernel end_kernel = {"step_end", end, step_end_gpu};
+AORTA_PLAIN_KERNEL(step_begin, begin, aorta_step_begin_args, one_thread);
+AORTA_PLAIN_KERNEL(step_update, update, aorta_step_update_args, one_thread);
+AORTA_PLAIN_KERNEL(step_end, end, aorta_step_end_args, one_thread);
 static const struct aorta_kernel bce_kernel = {"bce_with_logits", bce, bce_gpu};
 static const struct aorta_kernel square_kernel = {"square_sum", aorta_cpu_square_sum, square_sum_gpu};
-static const struct aorta_kernel adamw_kernel = {"adamw", aorta_cpu_adamw, adamw_gpu};
+AORTA_PLAIN_KERNEL(adamw, aorta_cpu_adamw, aorta_adamw_args, grid_of(a->shape.count));
 
 aorta_status aorta_step_begin(struct aorta_stream *stream, struct aorta_step_state *state,
                               struct aorta_schedule schedule) {
-    AORTA_TRY(aorta_check_pointer(begin_kernel.name, "state", state));
-    AORTA_TRY(aorta_check_size(begin_kernel.name, "warmup_steps", schedule.warmup_steps, 0));
+    AORTA_TRY(aorta_check_pointer(step_begin_kernel.name, "state", state));
+    AORTA_TRY(aorta_check_size(step_begin_kernel.name, "warmup_steps", schedule.warmup_steps, 0));
     const struct aorta_step_begin_args args = {.state = state, .schedule = schedule};
-    return aorta_launch(stream, &begin_kernel, &args, sizeof args);
+    return aorta_launch(stream, &step_begin_kernel, &args, sizeof args);
 }
 
 aorta_status aorta_step_update(struct aorta_stream *stream, const struct aorta_step_update_args *args) {
-    AORTA_TRY(aorta_check_pointers(update_kernel.name,
+    AORTA_TRY(aorta_check_pointers(step_update_kernel.name,
                                    AORTA_POINTERS({"state", args->state}, {"square_sum", args->square_sum})));
     if (args->dynamic_scale)
-        AORTA_TRY(aorta_check_size(update_kernel.name, "growth_interval", args->growth_interval, 1));
-    return aorta_launch(stream, &update_kernel, args, sizeof *args);
+        AORTA_TRY(aorta_check_size(step_update_kernel.name, "growth_interval", args->growth_interval, 1));
+    return aorta_launch(stream, &step_update_kernel, args, sizeof *args);
 }
 
 aorta_status aorta_step_end(struct aorta_stream *stream, struct aorta_step_state *state) {
-    AORTA_TRY(aorta_check_pointer(end_kernel.name, "state", state));
+    AORTA_TRY(aorta_check_pointer(step_end_kernel.name, "state", state));
     const struct aorta_step_end_args args = {.state = state};
-    return aorta_launch(stream, &end_kernel, &args, sizeof args);
+    return aorta_launch(stream, &step_end_kernel, &args, sizeof args);
 }
 
 aorta_status aorta_bce_with_logits(struct aorta_stream *stream, const struct aorta_bce_args *a) {
@@ -175,42 +159,20 @@ int64_t aorta_shampoo_blocks(int64_t rows, int64_t columns) {
     return aorta_ops_blocks(rows, AORTA_SHAMPOO_BLOCK) * (int64_t)aorta_ops_blocks(columns, AORTA_SHAMPOO_BLOCK);
 }
 
-/* ---- on GPUs ---- */
-
-static aorta_status factors_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_shampoo_args *a = args;
-    const uint32_t sides = a->shape.columns > 1 ? 2 : 1;
-    const struct aorta_gpu_grid grid = {
-        .blocks = {(uint32_t)aorta_shampoo_blocks(a->shape.rows, a->shape.columns), sides},
-        .threads = {AORTA_SHAMPOO_THREADS}};
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_shampoo_factors, grid, a, sizeof *a);
+static struct aorta_gpu_grid shampoo_grid(const struct aorta_shampoo *shape, uint32_t sides) {
+    return (struct aorta_gpu_grid){.blocks = {(uint32_t)aorta_shampoo_blocks(shape->rows, shape->columns), sides},
+                                   .threads = {AORTA_SHAMPOO_THREADS}};
 }
 
-static aorta_status direction_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_shampoo_args *a = args;
-    const struct aorta_gpu_grid grid = {.blocks = {(uint32_t)aorta_shampoo_blocks(a->shape.rows, a->shape.columns)},
-                                        .threads = {AORTA_SHAMPOO_THREADS}};
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_shampoo_direction, grid, a, sizeof *a);
-}
-
-static aorta_status descent_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_descent_args *a = args;
-    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(a->shape.count, AORTA_TILE)},
-                                        .threads = {AORTA_POINTWISE_THREADS}};
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_descent, grid, a, sizeof *a);
-}
-
-/* ---- both ---- */
-
-static const struct aorta_kernel factors_kernel = {"shampoo_factors", aorta_cpu_shampoo_factors, factors_gpu};
-static const struct aorta_kernel direction_kernel = {"shampoo_direction", aorta_cpu_shampoo_direction, direction_gpu};
-static const struct aorta_kernel descent_kernel = {"descent", aorta_cpu_descent, descent_gpu};
+AORTA_PLAIN_KERNEL(shampoo_factors, aorta_cpu_shampoo_factors, aorta_shampoo_args,
+                   shampoo_grid(&a->shape, a->shape.columns > 1 ? 2 : 1));
+AORTA_PLAIN_KERNEL(shampoo_direction, aorta_cpu_shampoo_direction, aorta_shampoo_args, shampoo_grid(&a->shape, 1));
+AORTA_PLAIN_KERNEL(descent, aorta_cpu_descent, aorta_descent_args, grid_of(a->shape.count));
 
 static aorta_status check(const struct aorta_shampoo *shape) {
-    const char *name = direction_kernel.name;
-    AORTA_TRY(aorta_check_size(name, "rows", shape->rows, 1));
-    AORTA_TRY(aorta_check_size(name, "columns", shape->columns, 1));
-    AORTA_TRY(aorta_check_size(name, "frequency", shape->frequency, 1));
+    const char *name = shampoo_direction_kernel.name;
+    AORTA_TRY(aorta_check_sizes(name, AORTA_SIZES({"rows", shape->rows, 1}, {"columns", shape->columns, 1},
+                                                  {"frequency", shape->frequency, 1})));
     AORTA_TRY(aorta_check_pointer(name, "state", shape->state));
     if (aorta_shampoo_blocks(shape->rows, shape->columns) <= INT32_MAX) return NULL;
     return AORTA_ERROR(AORTA_INTERNAL, "%s: %lld x %lld elements are too many blocks", name, (long long)shape->rows,
@@ -219,12 +181,12 @@ static aorta_status check(const struct aorta_shampoo *shape) {
 
 aorta_status aorta_shampoo_direction(struct aorta_stream *stream, const struct aorta_shampoo_args *a) {
     AORTA_TRY(check(&a->shape));
-    AORTA_TRY(
-        aorta_check_pointers(direction_kernel.name, AORTA_POINTERS({"gradient", a->gradient}, {"m", a->m}, {"v", a->v},
-                                                                   {"factors", a->factors}, {"roots", a->roots},
-                                                                   {"direction", a->direction})));
-    AORTA_TRY(aorta_launch(stream, &factors_kernel, a, sizeof *a));
-    return aorta_launch(stream, &direction_kernel, a, sizeof *a);
+    AORTA_TRY(aorta_check_pointers(shampoo_direction_kernel.name,
+                                   AORTA_POINTERS({"gradient", a->gradient}, {"m", a->m}, {"v", a->v},
+                                                  {"factors", a->factors}, {"roots", a->roots},
+                                                  {"direction", a->direction})));
+    AORTA_TRY(aorta_launch(stream, &shampoo_factors_kernel, a, sizeof *a));
+    return aorta_launch(stream, &shampoo_direction_kernel, a, sizeof *a);
 }
 
 aorta_status aorta_descent_step(struct aorta_stream *stream, const struct aorta_descent_args *a) {

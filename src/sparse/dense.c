@@ -51,6 +51,7 @@ void aorta_sparse_shape_initialise(const struct aorta_sparse_shape *shape, uint6
 
 struct aorta_sparse_dense {
     const struct aorta_train_context *context;
+    struct aorta_owned owned;
     struct aorta_sparse_shape shape;
     float *parameters, *gradients, *square_sum, *ones;
     float **outputs;  /* of each layer, fp32; after the ReLU */
@@ -60,10 +61,7 @@ struct aorta_sparse_dense {
 };
 
 static aorta_status take(struct aorta_sparse_dense *d, int64_t count, const char *what, float **memory) {
-    void *taken;
-    AORTA_TRY(aorta_device_alloc(d->context->device, (size_t)count * sizeof **memory, what, &taken));
-    *memory = taken;
-    return NULL;
+    return aorta_own_memory(&d->owned, (size_t)count * sizeof **memory, what, memory);
 }
 
 static aorta_status send_start_values(struct aorta_sparse_dense *d) {
@@ -106,18 +104,15 @@ aorta_status aorta_sparse_dense_create(const struct aorta_train_context *context
     *out = dense; /* destroyed by the caller, also on failure */
     if (!dense) return AORTA_ERROR(AORTA_MEMORY, "the dense layers did not fit in memory");
     dense->context = context;
+    dense->owned.device = context->device;
     AORTA_TRY(aorta_sparse_shape_make(options, pooled_columns, &dense->shape));
     return build(dense, samples);
 }
 
 void aorta_sparse_dense_destroy(struct aorta_sparse_dense *d) {
     if (!d) return;
-    struct aorta_device *device = d->context->device;
-    for (int i = 0; d->outputs && i < d->shape.count; i++) aorta_device_free(device, d->outputs[i]);
+    aorta_owned_free(&d->owned);
     free(d->outputs);
-    float *all[] = {d->parameters, d->gradients, d->square_sum, d->ones,
-                    d->gated,      d->projected, d->wide[0],    d->wide[1]};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) aorta_device_free(device, all[i]);
     aorta_sparse_shape_free(&d->shape);
     free(d);
 }

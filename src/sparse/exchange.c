@@ -7,10 +7,7 @@
 /* ---- memory ---- */
 
 aorta_status exchange_take(struct aorta_sparse_exchange *x, size_t count, size_t each, const char *what, void *place) {
-    void *memory;
-    AORTA_TRY(aorta_device_alloc(x->s.context->device, (count ? count : 1) * each, what, &memory));
-    memcpy(place, &memory, sizeof memory);
-    return NULL;
+    return aorta_own_memory(&x->owned, count * each, what, place);
 }
 
 struct aorta_stream *exchange_compute(const struct aorta_sparse_exchange *x) {
@@ -86,11 +83,9 @@ static size_t *counts_of(const struct aorta_sparse_exchange *x, struct exchange_
 /* ---- batches in flight ---- */
 
 static aorta_status take_flight(struct aorta_sparse_exchange *x, struct exchange_flight *f) {
-    struct aorta_device *device = x->s.context->device;
     const size_t samples = (size_t)x->s.samples, owners = (size_t)x->owners;
     const size_t lists = (size_t)x->group->feature_count * samples, sent = (size_t)x->plan.part_count * samples;
     const size_t own = owners * (size_t)x->parts * samples;
-    void *pinned;
     if (own > UINT32_MAX)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "%zu lists of ids on one rank are more than 2^32; use smaller batches",
                            own);
@@ -99,14 +94,12 @@ static aorta_status take_flight(struct aorta_sparse_exchange *x, struct exchange
     AORTA_TRY(exchange_take(x, sent + 1, sizeof *f->sent_offsets, "offsets of lists to send", &f->sent_offsets));
     AORTA_TRY(exchange_take(x, own, sizeof *f->lengths, "lengths of lists", &f->lengths));
     AORTA_TRY(exchange_take(x, own + 1, sizeof *f->own_offsets, "offsets of lists", &f->own_offsets));
-    AORTA_TRY(aorta_pinned_alloc(device, (owners + 1) * sizeof *f->bounds, "numbers of ids", &pinned));
-    f->bounds = pinned;
-    AORTA_TRY(aorta_pinned_alloc(device, (owners + 1) * sizeof *f->bounds, "numbers of ids", &pinned));
-    f->sent_bounds = pinned;
+    AORTA_TRY(aorta_own_pinned(&x->owned, (owners + 1) * sizeof *f->bounds, "numbers of ids", &f->bounds));
+    AORTA_TRY(aorta_own_pinned(&x->owned, (owners + 1) * sizeof *f->bounds, "numbers of ids", &f->sent_bounds));
     f->counts = calloc(6 * owners, sizeof *f->counts);
     if (!f->counts) return exchange_no_memory();
-    AORTA_TRY(aorta_event_create_untimed(device, &f->counted));
-    return aorta_event_create_untimed(device, &f->arrived);
+    AORTA_TRY(aorta_own_event(&x->owned, &f->counted));
+    return aorta_own_event(&x->owned, &f->arrived);
 }
 
 aorta_status aorta_sparse_exchange_reserve(struct aorta_sparse_exchange *x) {
@@ -131,20 +124,6 @@ aorta_status aorta_sparse_exchange_reserve(struct aorta_sparse_exchange *x) {
     return NULL;
 }
 
-static void free_flight(struct aorta_sparse_exchange *x, struct exchange_flight *f) {
-    struct aorta_device *device = x->s.context->device;
-    void *memory[] = {f->offsets,         f->sent_lengths,  f->lengths,       f->sent_offsets,
-                      f->own_offsets,     f->sent_ids,      f->ids,           f->sent_weights,
-                      f->weights,         f->order.rows[0], f->order.rows[1], f->order.places[0],
-                      f->order.places[1], f->order.cells};
-    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) aorta_device_free(device, memory[i]);
-    aorta_pinned_free(device, f->bounds);
-    aorta_pinned_free(device, f->sent_bounds);
-    free(f->counts);
-    aorta_event_destroy(f->counted);
-    aorta_event_destroy(f->arrived);
-}
-
 /* ---- all ---- */
 
 static aorta_status take_rows(struct aorta_sparse_exchange *x) {
@@ -156,7 +135,6 @@ static aorta_status take_rows(struct aorta_sparse_exchange *x) {
 }
 
 static aorta_status build(struct aorta_sparse_exchange *x) {
-    struct aorta_device *device = x->s.context->device;
     const struct aorta_sparse_run *run = &x->s.options->run;
     const struct aorta_ranks *ranks = &x->s.context->ranks;
     const int local = run->local_world_size ? (int)run->local_world_size : ranks->local_world_size;
@@ -173,11 +151,11 @@ static aorta_status build(struct aorta_sparse_exchange *x) {
     AORTA_TRY(exchange_make_blocks(x));
     AORTA_TRY(take_rows(x));
     for (int i = 0; i < AORTA_SPARSE_SLOTS; i++) AORTA_TRY(take_flight(x, &x->flights[i]));
-    AORTA_TRY(aorta_event_create_untimed(device, &x->looked_up));
-    AORTA_TRY(aorta_event_create_untimed(device, &x->filled));
-    AORTA_TRY(aorta_event_create_untimed(device, &x->collected));
-    AORTA_TRY(aorta_event_create_untimed(device, &x->ready));
-    return aorta_event_create_untimed(device, &x->returned);
+    AORTA_TRY(aorta_own_event(&x->owned, &x->looked_up));
+    AORTA_TRY(aorta_own_event(&x->owned, &x->filled));
+    AORTA_TRY(aorta_own_event(&x->owned, &x->collected));
+    AORTA_TRY(aorta_own_event(&x->owned, &x->ready));
+    return aorta_own_event(&x->owned, &x->returned);
 }
 
 aorta_status aorta_sparse_exchange_create(const struct aorta_sparse_exchange_settings *settings,
@@ -186,6 +164,7 @@ aorta_status aorta_sparse_exchange_create(const struct aorta_sparse_exchange_set
     *out = x;
     if (!x) return exchange_no_memory();
     x->s = *settings;
+    x->owned.device = settings->context->device;
     x->group = &settings->tables->groups[settings->group];
     x->tag = x->group->weighted ? "weighted" : "unweighted";
     return build(x);
@@ -193,19 +172,8 @@ aorta_status aorta_sparse_exchange_create(const struct aorta_sparse_exchange_set
 
 void aorta_sparse_exchange_destroy(struct aorta_sparse_exchange *x) {
     if (!x) return;
-    struct aorta_device *device = x->s.context->device;
-    for (int i = 0; i < AORTA_SPARSE_SLOTS; i++) free_flight(x, &x->flights[i]);
-    void *memory[] = {x->split,        x->slots,
-                      x->blocks,       x->pieces,
-                      x->state,        x->gradient,
-                      x->pooled,       x->received,
-                      x->cache.values, x->cache.rows,
-                      x->cache.slots,  x->cache.used,
-                      x->cache.counts, exchange_in_host_memory(x) ? NULL : x->table};
-    if (exchange_in_host_memory(x)) aorta_pinned_free(device, x->table);
-    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) aorta_device_free(device, memory[i]);
-    struct aorta_event *events[] = {x->looked_up, x->filled, x->collected, x->ready, x->returned};
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++) aorta_event_destroy(events[i]);
+    aorta_owned_free(&x->owned);
+    for (int i = 0; i < AORTA_SPARSE_SLOTS; i++) free(x->flights[i].counts);
     aorta_sparse_plan_free(&x->plan);
     free(x->host_slots);
     free(x);

@@ -6,6 +6,7 @@
 #ifndef AORTA_SPARSE_EXCHANGE_H
 #define AORTA_SPARSE_EXCHANGE_H
 
+#include "device/owned.h"
 #include "ops/ops.h"
 #include "ops/types.h"
 #include "sparse/tables.h"
@@ -94,6 +95,7 @@ struct exchange_flight {
 
 struct aorta_sparse_exchange {
     struct aorta_sparse_exchange_settings s;
+    struct aorta_owned owned;
     const struct aorta_sparse_group *group;
     struct aorta_sparse_plan plan;
     struct aorta_comm *comm, *id_comm; /* NULL: this rank owns all that it needs */
@@ -123,7 +125,7 @@ struct aorta_sparse_exchange {
 
 /* ---- exchange.c ---- */
 
-/* Device memory for `count` values of `each` bytes; *place is a pointer to it. The exchange's destroy frees it. */
+/* Device memory for `count` values of `each` bytes: see aorta_own_memory. */
 aorta_status exchange_take(struct aorta_sparse_exchange *x, size_t count, size_t each, const char *what, void *place);
 static inline aorta_status exchange_no_memory(void) {
     return AORTA_ERROR(AORTA_MEMORY, "the tables of an exchange did not fit in host memory");

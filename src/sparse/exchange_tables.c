@@ -9,12 +9,9 @@
 
 /* In pinned host memory kernels of a GPU read and write rows over the link. */
 static aorta_status take_rows_of_tables(struct aorta_sparse_exchange *x) {
-    const size_t bytes = x->table_bytes ? (size_t)x->table_bytes : 1;
-    void *memory;
-    if (!exchange_in_host_memory(x)) return exchange_take(x, bytes, 1, "embedding tables", &x->table);
-    AORTA_TRY(aorta_pinned_alloc(x->s.context->device, bytes, "embedding tables", &memory));
-    x->table = memory;
-    return NULL;
+    const size_t bytes = (size_t)x->table_bytes;
+    return exchange_in_host_memory(x) ? aorta_own_pinned(&x->owned, bytes, "embedding tables", &x->table)
+                                      : exchange_take(x, bytes, 1, "embedding tables", &x->table);
 }
 
 static aorta_status take_zeros(struct aorta_sparse_exchange *x, size_t count, const char *what, uint32_t **place) {

@@ -30,7 +30,8 @@ struct sparse {
     struct aorta_ranks ranks;
     struct aorta_sparse_tables tables;
     struct aorta_sparse_maker maker;
-    const struct aorta_train_context *context;                    /* NULL: not open */
+    const struct aorta_train_context *context; /* NULL: not open */
+    struct aorta_owned owned;
     struct aorta_comm *id;                                        /* all ranks, for ids */
     struct aorta_sparse_exchange *exchanges[AORTA_SPARSE_GROUPS]; /* NULL: the group has no features */
     struct aorta_sparse_dense *dense;
@@ -162,22 +163,17 @@ static aorta_status make_layouts(struct sparse *s, size_t *most) {
 static aorta_status make_batches(struct sparse *s) {
     const int64_t count = s->options->run.num_batches;
     size_t most = 0;
-    void *memory;
     s->maker.signals = s->context->signals;
     if (s->ranks.rank == 0) /* before work that can take minutes */
         aorta_log(s->context->log, AORTA_LOG_INFO, "preparing %lld batch%s", (long long)count, count == 1 ? "" : "es");
     AORTA_TRY(aorta_annotate(make_layouts(s, &most), "preparing the batches"));
-    AORTA_TRY(aorta_annotate(aorta_pinned_alloc(s->context->device, s->starts[count], "batches", &memory),
+    AORTA_TRY(aorta_annotate(aorta_own_pinned(&s->owned, s->starts[count], "batches", &s->batches),
                              "RunOptions.num_batches=%lld", (long long)count));
-    s->batches = memory;
     for (int64_t i = 0; i < count; i++)
         AORTA_TRY(aorta_annotate(
             aorta_sparse_batch_fill(&s->maker, i, s->ranks.rank, &s->layouts[i], s->batches + s->starts[i]),
             "preparing batch %lld of %lld", (long long)i, (long long)count));
-    for (int i = 0; i < INPUTS; i++) {
-        AORTA_TRY(aorta_device_alloc(s->context->device, most, "a batch", &memory));
-        s->inputs[i] = memory;
-    }
+    for (int i = 0; i < INPUTS; i++) AORTA_TRY(aorta_own_memory(&s->owned, most, "a batch", &s->inputs[i]));
     return NULL;
 }
 
@@ -228,12 +224,11 @@ static aorta_status count_batches(struct sparse *s) {
 }
 
 static aorta_status make_events(struct sparse *s) {
-    struct aorta_device *device = s->context->device;
-    AORTA_TRY(aorta_event_create_untimed(device, &s->begun));
-    AORTA_TRY(aorta_event_create_untimed(device, &s->summed));
-    AORTA_TRY(aorta_event_create_untimed(device, &s->reduced));
-    for (int i = 0; i < INPUTS; i++) AORTA_TRY(aorta_event_create_untimed(device, &s->copied[i]));
-    for (int i = 0; i < AORTA_ROLE_COUNT; i++) AORTA_TRY(aorta_event_create_untimed(device, &s->joined[i]));
+    AORTA_TRY(aorta_own_event(&s->owned, &s->begun));
+    AORTA_TRY(aorta_own_event(&s->owned, &s->summed));
+    AORTA_TRY(aorta_own_event(&s->owned, &s->reduced));
+    for (int i = 0; i < INPUTS; i++) AORTA_TRY(aorta_own_event(&s->owned, &s->copied[i]));
+    for (int i = 0; i < AORTA_ROLE_COUNT; i++) AORTA_TRY(aorta_own_event(&s->owned, &s->joined[i]));
     return NULL;
 }
 
@@ -249,12 +244,8 @@ static aorta_status make_exchanges(struct sparse *s) {
 
 static aorta_status take_rows(struct sparse *s) {
     const size_t bytes = (size_t)(s->most_samples * s->tables.columns) * sizeof(float);
-    void *memory;
-    AORTA_TRY(aorta_device_alloc(s->context->device, bytes, "pooled features", &memory));
-    s->pooled = memory;
-    AORTA_TRY(aorta_device_alloc(s->context->device, bytes, "gradients of pooled features", &memory));
-    s->pooled_gradient = memory;
-    return NULL;
+    AORTA_TRY(aorta_own_memory(&s->owned, bytes, "pooled features", &s->pooled));
+    return aorta_own_memory(&s->owned, bytes, "gradients of pooled features", &s->pooled_gradient);
 }
 
 static void report_sizes(const struct sparse *s) {
@@ -271,6 +262,7 @@ static void report_sizes(const struct sparse *s) {
 static aorta_status open(struct aorta_train_workload *workload, const struct aorta_train_context *context) {
     struct sparse *s = sparse_of(workload);
     s->context = context;
+    s->owned.device = context->device;
     AORTA_TRY(aorta_train_duplicate_world(context, &s->id));
     AORTA_TRY(make_events(s));
     AORTA_TRY(make_batches(s));
@@ -306,18 +298,10 @@ static aorta_status report_cache(struct sparse *s) {
 static void close(struct aorta_train_workload *workload) {
     struct sparse *s = sparse_of(workload);
     if (s->context) {
-        struct aorta_device *device = s->context->device;
         if (s->finished_count && s->ranks.rank == 0) aorta_status_free(report_cache(s));
         for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) aorta_sparse_exchange_destroy(s->exchanges[g]);
         aorta_sparse_dense_destroy(s->dense);
-        aorta_device_free(device, s->pooled);
-        aorta_device_free(device, s->pooled_gradient);
-        for (int i = 0; i < INPUTS; i++) aorta_device_free(device, s->inputs[i]);
-        aorta_pinned_free(device, s->batches);
-        for (int i = 0; i < INPUTS; i++) aorta_event_destroy(s->copied[i]);
-        for (int i = 0; i < AORTA_ROLE_COUNT; i++) aorta_event_destroy(s->joined[i]);
-        struct aorta_event *events[] = {s->begun, s->summed, s->reduced};
-        for (size_t i = 0; i < sizeof events / sizeof *events; i++) aorta_event_destroy(events[i]);
+        aorta_owned_free(&s->owned);
         aorta_comm_close(s->id);
     }
     free(s->starts), free(s->layouts);

@@ -5,7 +5,7 @@
 #include "base/collective.h"
 #include "base/log.h"
 #include "comm/comm.h"
-#include "device/device.h"
+#include "device/owned.h"
 #include "measure/recorder.h"
 #include "model/model.h"
 #include "train/options.h"

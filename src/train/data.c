@@ -280,6 +280,7 @@ struct slot {
 };
 
 struct aorta_input {
+    struct aorta_owned owned;
     const struct aorta_train_context *context;
     const struct aorta_dataset *dataset;
     struct aorta_loader *loader; /* NULL: the device makes the batches, … */
@@ -308,12 +309,10 @@ static aorta_status open_streams(struct aorta_input *input) {
     return NULL;
 }
 
-static aorta_status make_slot(const struct aorta_input *input, struct slot *slot) {
-    struct aorta_device *device = input->context->device;
-    AORTA_TRY(aorta_device_alloc(device, input->layout.bytes, "input batch", &slot->memory));
-    AORTA_TRY(aorta_event_create_untimed(device, &slot->ready));
-    for (int i = 1; i < STREAMS && input->streams[i]; i++)
-        AORTA_TRY(aorta_event_create_untimed(device, &slot->parts[i]));
+static aorta_status make_slot(struct aorta_input *input, struct slot *slot) {
+    AORTA_TRY(aorta_own_memory(&input->owned, input->layout.bytes, "input batch", &slot->memory));
+    AORTA_TRY(aorta_own_event(&input->owned, &slot->ready));
+    for (int i = 1; i < STREAMS && input->streams[i]; i++) AORTA_TRY(aorta_own_event(&input->owned, &slot->parts[i]));
     return NULL;
 }
 
@@ -322,7 +321,7 @@ static aorta_status place_normals(struct aorta_input *input) {
     const struct aorta_train_context *c = input->context;
     const struct aorta_normal_table *normals = &input->dataset->normal;
     struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_PREFETCH);
-    AORTA_TRY(aorta_device_alloc(c->device, sizeof *normals, "quantiles of batches", &input->normals));
+    AORTA_TRY(aorta_own_memory(&input->owned, sizeof *normals, "quantiles of batches", &input->normals));
     AORTA_TRY(aorta_copy(stream, input->normals, normals, sizeof *normals));
     return aorta_stream_synchronize(stream);
 }
@@ -350,6 +349,7 @@ aorta_status aorta_input_create(const struct aorta_train_context *context, const
     if (!input) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the input of steps");
     input->context = context, input->dataset = dataset, input->done = done, input->steps = steps;
     input->layout = aorta_batch_layout(context->options);
+    input->owned.device = context->device;
     aorta_status status = build_input(input);
     if (status)
         aorta_input_destroy(input);
@@ -369,19 +369,12 @@ aorta_status aorta_input_synchronize(struct aorta_input *input) {
     return status;
 }
 
-static void end_slot(struct aorta_device *device, struct slot *slot) {
-    aorta_event_destroy(slot->ready);
-    for (int i = 1; i < STREAMS; i++) aorta_event_destroy(slot->parts[i]);
-    aorta_device_free(device, slot->memory);
-}
-
 void aorta_input_destroy(struct aorta_input *input) {
     if (!input) return;
     aorta_status_free(aorta_input_synchronize(input)); /* a failure was reported when it happened */
     aorta_loader_destroy(input->loader);
-    for (int i = 0; i < AORTA_INPUT_SLOTS; i++) end_slot(input->context->device, &input->slots[i]);
     for (int i = 0; i < STREAMS; i++) aorta_stream_destroy(input->streams[i]);
-    aorta_device_free(input->context->device, input->normals);
+    aorta_owned_free(&input->owned);
     free(input);
 }
 

@@ -35,8 +35,7 @@ struct replicated {
     float *used_map; /* find_unused_parameters: which parameters have gradients; NULL without */
     bool used_map_sent;
     struct aorta_event *made, *cloned, *reduced, *now;
-    void *allocations[16];
-    int allocation_count;
+    struct aorta_owned owned;
     struct aorta_arena arena;
 };
 
@@ -111,19 +110,14 @@ static aorta_status make_buckets(struct replicated *r) {
 
 /* ---- memory ---- */
 
-static aorta_status take(struct replicated *r, const char *name, int64_t count, size_t size, void **memory) {
-    if (!count) return NULL;
-    AORTA_TRY(aorta_device_alloc(r->context->device, (size_t)count * size, name, memory));
-    r->allocations[r->allocation_count++] = *memory;
-    /* Padding is summed and updated with the parameters and must stay zero. */
-    return aorta_fill_bytes(aorta_train_compute(r->context), *memory, 0, (size_t)count * size);
+/* Padding is summed and updated with the parameters and must stay zero. */
+static aorta_status take(struct replicated *r, const char *name, int64_t count, size_t size, void *place) {
+    const size_t bytes = (size_t)count * size;
+    return bytes ? aorta_own_zeros(&r->owned, aorta_train_compute(r->context), bytes, name, place) : NULL;
 }
 
 static aorta_status take_floats(struct replicated *r, const char *name, int64_t count, float **memory) {
-    void *any = NULL;
-    AORTA_TRY(take(r, name, count, sizeof(float), &any));
-    *memory = any;
-    return NULL;
+    return take(r, name, count, sizeof **memory, memory);
 }
 
 static int64_t largest_bucket(const struct replicated *r) {
@@ -345,9 +339,7 @@ static aorta_status finish(struct aorta_strategy *strategy) {
 
 static void destroy(struct aorta_strategy *strategy) {
     struct replicated *r = self(strategy);
-    struct aorta_event *events[] = {r->made, r->cloned, r->reduced, r->now};
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++) aorta_event_destroy(events[i]);
-    for (int i = 0; i < r->allocation_count; i++) aorta_device_free(r->context->device, r->allocations[i]);
+    aorta_owned_free(&r->owned);
     aorta_comm_close(r->stress_comm);
     aorta_arena_free(&r->arena);
     free(r);
@@ -380,8 +372,7 @@ static aorta_status build(struct replicated *r) {
     AORTA_TRY(make_buckets(r));
     AORTA_TRY(take_memory(r));
     struct aorta_event **events[] = {&r->made, &r->cloned, &r->reduced, &r->now};
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        AORTA_TRY(aorta_event_create_untimed(r->context->device, events[i]));
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++) AORTA_TRY(aorta_own_event(&r->owned, events[i]));
     for (int i = 0; i < r->bucket_count; i++)
         aorta_train_explain(r->context, "%s: gradients of %s, %.2f MiB", r->buckets[i].tag,
                             aorta_counted(r->buckets[i].parameters, "parameter").text,
@@ -395,6 +386,7 @@ aorta_status aorta_replicated_create(const struct aorta_train_context *context, 
     if (!r) return AORTA_ERROR(AORTA_MEMORY, "the replicated strategy did not fit in memory");
     r->base.table = &replicated_table;
     r->context = context;
+    r->owned.device = context->device;
     r->parameter_count = aorta_model_parameter_count(context->model);
     aorta_status status = build(r);
     if (status) {

@@ -18,6 +18,7 @@ struct matrix {
 
 struct aorta_shampoo_state {
     const struct aorta_train_context *context;
+    struct aorta_owned owned;
     struct aorta_optimizer_memory memory;
     struct matrix *matrices;
     size_t count;
@@ -86,22 +87,19 @@ static int own_rank(const struct aorta_shampoo_state *s) {
     return s->ranks > 1 ? aorta_comm_rank(s->context->control) : 0;
 }
 
-static aorta_status zeroed(const struct aorta_shampoo_state *s, const char *what, size_t bytes, void *memory) {
-    void *made;
-    AORTA_TRY(aorta_device_alloc(s->context->device, bytes, what, &made));
-    *(void **)memory = made;
-    return aorta_fill_bytes(aorta_train_compute(s->context), made, 0, bytes);
-}
-
 static aorta_status take_memory(struct aorta_shampoo_state *s) {
     size_t floats = 0, at = 0;
     for (size_t i = 0; i < s->count; i++)
         if (s->matrices[i].owner == own_rank(s))
             floats +=
                 2 * AORTA_SHAMPOO_FACTOR * (size_t)aorta_shampoo_blocks(s->matrices[i].rows, s->matrices[i].columns);
-    AORTA_TRY(zeroed(s, "shampoo's factors", floats * sizeof *s->factors, &s->factors));
-    AORTA_TRY(zeroed(s, "shampoo's roots", floats * sizeof *s->roots, &s->roots));
-    AORTA_TRY(zeroed(s, "shampoo's directions", (size_t)(s->ranks * s->share) * sizeof *s->directions, &s->directions));
+    AORTA_TRY(aorta_own_zeros(&s->owned, aorta_train_compute(s->context), floats * sizeof *s->factors,
+                              "shampoo's factors", &s->factors));
+    AORTA_TRY(aorta_own_zeros(&s->owned, aorta_train_compute(s->context), floats * sizeof *s->roots, "shampoo's roots",
+                              &s->roots));
+    AORTA_TRY(aorta_own_zeros(&s->owned, aorta_train_compute(s->context),
+                              (size_t)(s->ranks * s->share) * sizeof *s->directions, "shampoo's directions",
+                              &s->directions));
     for (size_t i = 0; i < s->count; i++) {
         struct matrix *matrix = &s->matrices[i];
         if (matrix->owner != own_rank(s)) continue;
@@ -129,6 +127,7 @@ aorta_status aorta_shampoo_create(const struct aorta_train_context *context, str
     struct aorta_shampoo_state *s = calloc(1, sizeof *s);
     if (!s) return AORTA_ERROR(AORTA_MEMORY, "no memory for shampoo");
     s->context = context;
+    s->owned.device = context->device;
     aorta_status status = build(s, strategy);
     if (status) {
         aorta_status_free(aorta_stream_synchronize(aorta_train_compute(context))); /* a fill may be running */
@@ -141,10 +140,7 @@ aorta_status aorta_shampoo_create(const struct aorta_train_context *context, str
 
 void aorta_shampoo_destroy(struct aorta_shampoo_state *s) {
     if (!s) return;
-    struct aorta_device *device = s->context->device;
-    aorta_device_free(device, s->factors);
-    aorta_device_free(device, s->roots);
-    aorta_device_free(device, s->directions);
+    aorta_owned_free(&s->owned);
     free(s->matrices);
     free(s);
 }

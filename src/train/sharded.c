@@ -8,8 +8,6 @@ static struct sharded *self(struct aorta_strategy *strategy) {
     return (struct sharded *)strategy;
 }
 
-enum { MOST_ALLOCATIONS = 16 };
-
 static void *table(struct sharded *s, size_t count, size_t size) {
     return aorta_arena_alloc(&s->arena, count * size);
 }
@@ -80,12 +78,10 @@ struct places {
 static aorta_status take(struct sharded *s, bool shared, const char *name, size_t bytes, void **memory) {
     struct aorta_comm *const comms[] = {s->gather_comm, s->reduce_comm};
     if (!bytes) return NULL;
-    if (shared && s->ranks > 1 && s->context->options->fsdp.symmetric_memory)
-        AORTA_TRY(aorta_annotate(aorta_comm_alloc(comms, 2, bytes, name, memory), "fsdp.symmetric_memory"));
-    else
-        AORTA_TRY(aorta_device_alloc(s->context->device, bytes, name, memory));
-    s->allocations[s->allocation_count++] = *memory;
-    return NULL;
+    if (!shared || s->ranks == 1 || !s->context->options->fsdp.symmetric_memory)
+        return aorta_own_memory(&s->owned, bytes, name, memory);
+    AORTA_TRY(aorta_annotate(aorta_comm_alloc(comms, 2, bytes, name, memory), "fsdp.symmetric_memory"));
+    return aorta_own_given(&s->owned, *memory);
 }
 
 /* Padding is summed and updated with the parameters and must stay zero. */
@@ -321,8 +317,8 @@ static aorta_status make_groups(struct sharded *s) {
 
 static aorta_status make_gather(struct sharded *s, struct gather *gather, int unit, int slot) {
     gather->unit = unit, gather->slot = slot;
-    AORTA_TRY(aorta_event_create_untimed(s->context->device, &gather->gathered));
-    return aorta_event_create_untimed(s->context->device, &gather->used);
+    AORTA_TRY(aorta_own_event(&s->owned, &gather->gathered));
+    return aorta_own_event(&s->owned, &gather->used);
 }
 
 static aorta_status make_schedule(struct sharded *s) {
@@ -336,8 +332,7 @@ static aorta_status make_schedule(struct sharded *s) {
     AORTA_TRY(make_gather(s, &s->root, s->layers, -1));
     struct aorta_event **events[] = {
         &s->made, &s->reduced, &s->layers_reduced, &s->now, &s->layer_gradients_free[0], &s->layer_gradients_free[1]};
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        AORTA_TRY(aorta_event_create_untimed(s->context->device, events[i]));
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++) AORTA_TRY(aorta_own_event(&s->owned, events[i]));
     return NULL;
 }
 
@@ -458,20 +453,7 @@ static struct aorta_optimizer_memory memory(struct aorta_strategy *strategy) {
 
 static void destroy(struct aorta_strategy *strategy) {
     struct sharded *s = self(strategy);
-    struct aorta_event *events[] = {s->made,
-                                    s->reduced,
-                                    s->layers_reduced,
-                                    s->now,
-                                    s->layer_gradients_free[0],
-                                    s->layer_gradients_free[1],
-                                    s->root.gathered,
-                                    s->root.used};
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++) aorta_event_destroy(events[i]);
-    for (int i = 0; s->gathers && i < 2 * s->layers; i++) {
-        aorta_event_destroy(s->gathers[i].gathered);
-        aorta_event_destroy(s->gathers[i].used);
-    }
-    for (int i = 0; i < s->allocation_count; i++) aorta_device_free(s->context->device, s->allocations[i]);
+    aorta_owned_free(&s->owned);
     aorta_comm_close(s->replicate_comm);
     aorta_comm_close(s->norm_comm);
     aorta_comm_close(s->reduce_comm);
@@ -508,7 +490,6 @@ static aorta_status build(struct sharded *s) {
     s->slot_users = table(s, layers, sizeof *s->slot_users);
     s->gathers = table(s, 2 * layers, sizeof *s->gathers);
     s->reuse = table(s, units, sizeof *s->reuse);
-    s->allocations = table(s, MOST_ALLOCATIONS, sizeof *s->allocations);
     AORTA_TRY(aorta_arena_check(&s->arena, "the tables of sharding"));
     const struct aorta_train_options *o = s->context->options;
     s->root_ahead = o->distributed.enable_overlap && o->fsdp.forward_prefetch;
@@ -532,6 +513,7 @@ aorta_status aorta_sharded_create(const struct aorta_train_context *context, str
     if (!s) return AORTA_ERROR(AORTA_MEMORY, "the sharded strategy did not fit in memory");
     s->base.table = &sharded_table;
     s->context = context;
+    s->owned.device = context->device;
     s->units = aorta_model_unit_count(context->model);
     s->layers = s->units - 1;
     int ranks = s->ranks = aorta_train_shard_degree(context->options, aorta_comm_size(context->world));

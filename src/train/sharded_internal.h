@@ -55,8 +55,7 @@ struct sharded {
     struct aorta_event *made, *reduced, *layers_reduced, *now;
     int64_t micro_batch;
     struct aorta_place *reuse; /* by unit: for the model */
-    void **allocations;
-    int allocation_count;
+    struct aorta_owned owned;
     struct aorta_arena arena;
 };
 

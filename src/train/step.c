@@ -15,26 +15,25 @@ struct aorta_step {
     struct aorta_copies *copies;         /* NULL: workload.async_wait is off */
     struct aorta_shampoo_state *shampoo; /* NULL: AdamW */
     struct aorta_stress *stress;         /* NULL: no additional work */
-    struct control *control;             /* device memory */
-    struct aorta_event *begin;           /* compute has set up the step */
-    struct aorta_event *state_updated;   /* on the optimizer's stream: the step's state is final */
+    struct aorta_owned owned;
+    struct control *control;           /* device memory */
+    struct aorta_event *begin;         /* compute has set up the step */
+    struct aorta_event *state_updated; /* on the optimizer's stream: the step's state is final */
     struct aorta_event *root_updated, *layers_updated;
     struct aorta_event *joined[AORTA_ROLE_COUNT];
 };
 
 static aorta_status build(struct aorta_step *step) {
-    struct aorta_device *device = step->context->device;
-    void *memory;
-    AORTA_TRY(aorta_device_alloc(device, sizeof *step->control, "norm and stop flag", &memory));
-    step->control = memory;
+    struct aorta_owned *owned = &step->owned;
+    AORTA_TRY(aorta_own_memory(owned, sizeof *step->control, "norm and stop flag", &step->control));
     AORTA_TRY(aorta_copies_create(step->context, &step->copies));
     AORTA_TRY(aorta_stress_create(step->context, &step->stress));
     AORTA_TRY(aorta_shampoo_create(step->context, step->strategy, &step->shampoo));
-    AORTA_TRY(aorta_event_create_untimed(device, &step->begin));
-    AORTA_TRY(aorta_event_create_untimed(device, &step->state_updated));
-    AORTA_TRY(aorta_event_create_untimed(device, &step->root_updated));
-    AORTA_TRY(aorta_event_create_untimed(device, &step->layers_updated));
-    for (int i = 0; i < AORTA_ROLE_COUNT; i++) AORTA_TRY(aorta_event_create_untimed(device, &step->joined[i]));
+    AORTA_TRY(aorta_own_event(owned, &step->begin));
+    AORTA_TRY(aorta_own_event(owned, &step->state_updated));
+    AORTA_TRY(aorta_own_event(owned, &step->root_updated));
+    AORTA_TRY(aorta_own_event(owned, &step->layers_updated));
+    for (int i = 0; i < AORTA_ROLE_COUNT; i++) AORTA_TRY(aorta_own_event(owned, &step->joined[i]));
     return NULL;
 }
 
@@ -44,6 +43,7 @@ aorta_status aorta_step_create(const struct aorta_train_context *context, struct
     struct aorta_step *step = calloc(1, sizeof *step);
     if (!step) return AORTA_ERROR(AORTA_MEMORY, "the training step did not fit in memory");
     step->context = context, step->strategy = strategy;
+    step->owned.device = context->device;
     step->memory = strategy->table->memory(strategy);
     aorta_status status = build(step);
     if (status) {
@@ -56,13 +56,10 @@ aorta_status aorta_step_create(const struct aorta_train_context *context, struct
 
 void aorta_step_destroy(struct aorta_step *step) {
     if (!step) return;
-    for (int i = 0; i < AORTA_ROLE_COUNT; i++) aorta_event_destroy(step->joined[i]);
-    struct aorta_event *events[] = {step->begin, step->state_updated, step->root_updated, step->layers_updated};
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++) aorta_event_destroy(events[i]);
     aorta_copies_destroy(step->copies);
     aorta_stress_destroy(step->stress);
     aorta_shampoo_destroy(step->shampoo);
-    aorta_device_free(step->context->device, step->control);
+    aorta_owned_free(&step->owned);
     free(step);
 }
 

@@ -16,6 +16,7 @@ struct beside {
 
 struct aorta_stress {
     const struct aorta_train_context *context;
+    struct aorta_owned owned;
     struct beside *streams;
     int stream_count;
     struct aorta_event *launched; /* on compute */
@@ -35,11 +36,8 @@ size_t aorta_stress_ranges(const struct aorta_train_options *options) {
 
 /* ---- life ---- */
 
-static aorta_status alloc_floats(const struct aorta_stress *stress, int64_t count, float **floats) {
-    void *memory;
-    AORTA_TRY(aorta_device_alloc(stress->context->device, (size_t)count * sizeof **floats, "additional work", &memory));
-    *floats = memory;
-    return NULL;
+static aorta_status alloc_floats(struct aorta_stress *stress, int64_t count, float **floats) {
+    return aorta_own_memory(&stress->owned, (size_t)count * sizeof **floats, "additional work", floats);
 }
 
 /* Values that no product makes large; not zeros, which cost a GPU less power. */
@@ -61,7 +59,7 @@ static aorta_status build_stream(struct aorta_stress *stress, struct beside *bes
     AORTA_TRY(aorta_stream_create(c->device, "lightweight", c->options->streams.priorities[AORTA_ROLE_COMPUTE],
                                   &beside->stream));
     AORTA_TRY(aorta_ops_prepare(beside->stream));
-    AORTA_TRY(aorta_event_create_untimed(c->device, &beside->joined));
+    AORTA_TRY(aorta_own_event(&stress->owned, &beside->joined));
     return alloc_floats(stress, size * size, &beside->result);
 }
 
@@ -70,7 +68,7 @@ static aorta_status build_streams(struct aorta_stress *stress) {
     stress->streams = calloc((size_t)o->additional_compute_streams, sizeof *stress->streams);
     if (!stress->streams) return AORTA_ERROR(AORTA_MEMORY, "no memory for more streams");
     stress->stream_count = (int)o->additional_compute_streams;
-    AORTA_TRY(aorta_event_create_untimed(stress->context->device, &stress->launched));
+    AORTA_TRY(aorta_own_event(&stress->owned, &stress->launched));
     AORTA_TRY(alloc_floats(stress, 2 * o->lightweight_op_size * o->lightweight_op_size, &stress->operands));
     AORTA_TRY(fill_operands(stress));
     for (int i = 0; i < stress->stream_count; i++) AORTA_TRY(build_stream(stress, &stress->streams[i]));
@@ -79,9 +77,7 @@ static aorta_status build_streams(struct aorta_stress *stress) {
 
 static aorta_status build_reduces(struct aorta_stress *stress) {
     struct aorta_stream *compute = aorta_train_compute(stress->context);
-    void *host;
-    AORTA_TRY(aorta_pinned_alloc(stress->context->device, REDUCED * sizeof(float), "additional work", &host));
-    stress->host = host;
+    AORTA_TRY(aorta_own_pinned(&stress->owned, REDUCED * sizeof(float), "additional work", &stress->host));
     AORTA_TRY(alloc_floats(stress, REDUCED, &stress->first));
     AORTA_TRY(alloc_floats(stress, REDUCED, &stress->second));
     AORTA_TRY(aorta_fill(compute, stress->first, AORTA_F32, REDUCED, 0)); /* sums of it stay as they are */
@@ -95,6 +91,7 @@ aorta_status aorta_stress_create(const struct aorta_train_context *context, stru
     struct aorta_stress *stress = calloc(1, sizeof *stress);
     if (!stress) return AORTA_ERROR(AORTA_MEMORY, "no memory for additional work");
     stress->context = context;
+    stress->owned.device = context->device;
     aorta_status status = o->additional_compute_streams ? build_streams(stress) : NULL;
     if (!status && o->inject_allreduce_copies) status = build_reduces(stress);
     if (status) {
@@ -107,19 +104,12 @@ aorta_status aorta_stress_create(const struct aorta_train_context *context, stru
 
 void aorta_stress_destroy(struct aorta_stress *stress) {
     if (!stress) return;
-    struct aorta_device *device = stress->context->device;
     for (int i = 0; i < stress->stream_count; i++) {
-        struct beside *beside = &stress->streams[i];
-        if (beside->stream) aorta_status_free(aorta_stream_synchronize(beside->stream)); /* reported when it happened */
-        aorta_stream_destroy(beside->stream);
-        aorta_event_destroy(beside->joined);
-        aorta_device_free(device, beside->result);
+        struct aorta_stream *stream = stress->streams[i].stream;
+        if (stream) aorta_status_free(aorta_stream_synchronize(stream)); /* reported when it happened */
+        aorta_stream_destroy(stream);
     }
-    aorta_event_destroy(stress->launched);
-    aorta_device_free(device, stress->operands);
-    aorta_device_free(device, stress->first);
-    aorta_device_free(device, stress->second);
-    aorta_pinned_free(device, stress->host);
+    aorta_owned_free(&stress->owned);
     free(stress->streams);
     free(stress);
 }
@@ -241,6 +231,7 @@ aorta_status aorta_stress_reduce(struct aorta_stress *stress) {
 
 struct aorta_copies {
     const struct aorta_train_context *context;
+    struct aorta_owned owned;
     int layers;
     int32_t *flags;              /* by layer; device memory */
     struct aorta_event *made;    /* on compute: the output is made */
@@ -248,18 +239,14 @@ struct aorta_copies {
 };
 
 static aorta_status build(struct aorta_copies *copies) {
-    struct aorta_device *device = copies->context->device;
     struct aorta_stream *compute = aorta_train_compute(copies->context);
     size_t bytes = (size_t)copies->layers * sizeof *copies->flags;
-    void *memory;
-    AORTA_TRY(aorta_device_alloc(device, bytes, "flags of copies", &memory));
-    copies->flags = memory;
-    AORTA_TRY(aorta_fill_bytes(compute, copies->flags, 0, bytes));
+    AORTA_TRY(aorta_own_zeros(&copies->owned, compute, bytes, "flags of copies", &copies->flags));
     copies->copied = calloc((size_t)copies->layers, sizeof *copies->copied);
     if (!copies->copied) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the events of copies");
-    AORTA_TRY(aorta_event_create_untimed(device, &copies->made));
+    AORTA_TRY(aorta_own_event(&copies->owned, &copies->made));
     for (int layer = 0; layer < copies->layers; layer++)
-        AORTA_TRY(aorta_event_create_untimed(device, &copies->copied[layer]));
+        AORTA_TRY(aorta_own_event(&copies->owned, &copies->copied[layer]));
     return aorta_stream_synchronize(compute);
 }
 
@@ -269,6 +256,7 @@ aorta_status aorta_copies_create(const struct aorta_train_context *context, stru
     struct aorta_copies *copies = calloc(1, sizeof *copies);
     if (!copies) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the table of copies");
     copies->context = context;
+    copies->owned.device = context->device;
     copies->layers = aorta_model_unit_count(context->model) - 1;
     aorta_status status = build(copies);
     if (status) {
@@ -282,10 +270,8 @@ aorta_status aorta_copies_create(const struct aorta_train_context *context, stru
 
 void aorta_copies_destroy(struct aorta_copies *copies) {
     if (!copies) return;
-    for (int layer = 0; copies->copied && layer < copies->layers; layer++) aorta_event_destroy(copies->copied[layer]);
+    aorta_owned_free(&copies->owned);
     free(copies->copied);
-    aorta_event_destroy(copies->made);
-    aorta_device_free(copies->context->device, copies->flags);
     free(copies);
 }
 

@@ -318,23 +318,16 @@ static aorta_status queue_step(struct trainer *t, int64_t step, enum trainer_pla
 /* ---- set-up ---- */
 
 static aorta_status make_flight(struct trainer *t, struct trainer_flight *flight) {
-    struct aorta_device *device = t->context.device;
-    void *memory;
-    AORTA_TRY(aorta_event_create(device, &flight->done));
-    AORTA_TRY(aorta_pinned_alloc(device, sizeof *flight->result, "step result", &memory));
-    flight->result = memory;
-    AORTA_TRY(aorta_pinned_alloc(device, sizeof *flight->stop, "stop flag", &memory));
-    flight->stop = memory;
+    AORTA_TRY(aorta_event_create(t->context.device, &flight->done));
+    AORTA_TRY(aorta_own_pinned(&t->owned, sizeof *flight->result, "step result", &flight->result));
+    AORTA_TRY(aorta_own_pinned(&t->owned, sizeof *flight->stop, "stop flag", &flight->stop));
     *flight->stop = 0;
     return NULL;
 }
 
-static void end_flight(struct trainer *t, struct trainer_flight *flight) {
-    struct aorta_device *device = t->context.device;
+static void end_flight(struct trainer_flight *flight) {
     for (int i = 0; i < 2; i++) drop_graph(&flight->graphs[i]);
     aorta_event_destroy(flight->done);
-    aorta_pinned_free(device, flight->stop);
-    aorta_pinned_free(device, flight->result);
 }
 
 static int64_t smaller(int64_t a, int64_t b) {
@@ -345,7 +338,7 @@ static int64_t smaller(int64_t a, int64_t b) {
 static aorta_status open_report(struct trainer *t) {
     struct aorta_device *device = t->context.device;
     if (aorta_device_get_info(device)->kind == AORTA_DEVICE_CPU) return NULL;
-    AORTA_TRY(aorta_event_create_untimed(device, &t->reached));
+    AORTA_TRY(aorta_own_event(&t->owned, &t->reached));
     return aorta_stream_create(device, "end of the step", AORTA_PRIORITY_HIGH, &t->report);
 }
 
@@ -420,6 +413,7 @@ static aorta_status set_up(struct trainer *t) {
     AORTA_TRY(aorta_beacon_open(t->run->ranks.rank, &t->beacon)); /* first: it reports what fails from here on */
     if (may_record(t)) aorta_tracer_prepare();
     AORTA_TRY(aorta_train_context_open(&t->context, o, &t->run->ranks, t->run->log, t->run->workload));
+    t->owned.device = t->context.device;
     t->context.signals = t->signals;
     atomic_store(&t->phase, TRAINER_RUNS);
     log_without_effect(t);
@@ -439,11 +433,11 @@ static aorta_status tear_down(struct trainer *t) {
         if (t->context.own_streams[i])
             aorta_status_free(aorta_stream_synchronize(t->context.own_streams[i])); /* reported when it happened */
     aorta_stream_destroy(t->report);
-    aorta_event_destroy(t->reached);
     aorta_input_destroy(t->input);
     aorta_dataset_destroy(t->dataset);
     if (t->context.device)
-        for (int i = 0; i < TRAINER_SLOTS; i++) end_flight(t, &t->flights[i]);
+        for (int i = 0; i < TRAINER_SLOTS; i++) end_flight(&t->flights[i]);
+    aorta_owned_free(&t->owned);
     aorta_step_destroy(t->step);
     if (t->strategy) t->strategy->table->destroy(t->strategy);
     if (t->run->workload) t->run->workload->table->close(t->run->workload);

@@ -139,47 +139,31 @@ void aorta_cpu_thread_configure(const char *name, enum aorta_priority priority);
 /* Binds a thread to part `part` of the process's processors, of which a share makes one. */
 aorta_status aorta_cpu_thread_bind(pthread_t thread, double share, int part);
 
-/* ---- capture.c: recording commands instead of running them ---- */
+/* ---- graph.c: recording commands instead of running them, and replay ---- */
 
 struct branch { /* one stream's part of a graph */
     struct capture_branch base;
-    struct capture *capture;
-    struct cpu_stream *stream; /* while captured */
-    enum aorta_priority priority;
-    double share; /* as the stream's */
-    int part;
     char *program; /* commands one after the other */
     size_t length, capacity;
     /* replay */
     struct runner runner;
     pthread_t thread; /* of every branch but the first */
-    bool started;     /* the thread exists */
-    bool stop;        /* the thread is to end; written before `start` opens */
+    enum aorta_priority priority;
+    bool started; /* the thread exists */
+    bool stop;    /* the thread is to end; written before `start` opens */
     struct gate start, finished;
-};
-
-struct recording { /* first owned by the capture, then by the graph */
-    struct branch **branches;
-    size_t branch_count, branch_capacity;
-    struct mark **marks; /* records inside */
-    size_t mark_count, mark_capacity, node_count;
 };
 
 struct capture {
     struct capture_state state;
-    struct recording recording;
+    struct mark **marks; /* records inside */
+    size_t mark_count, mark_capacity, node_count;
 };
 
-aorta_status aorta_cpu_capture_append(struct branch *branch, const struct command *command, const void *args,
+/* For captured streams. The event is locked. */
+aorta_status aorta_cpu_capture_append(struct aorta_stream *stream, const struct command *command, const void *args,
                                       size_t bytes);
-/* Both are called only for captured streams or events. The event is locked. */
-aorta_status aorta_cpu_capture_record(struct branch *branch, struct cpu_event *event);
-aorta_status aorta_cpu_capture_wait(struct cpu_stream *stream, struct cpu_event *event);
-void aorta_cpu_capture_leave(struct cpu_stream *stream); /* a captured stream is being destroyed */
-void aorta_cpu_capture_release(struct capture *capture); /* NULL is fine */
-void aorta_cpu_recording_free(struct aorta_device *device, struct recording *recording);
-
-/* ---- graph.c: replay ---- */
+aorta_status aorta_cpu_capture_record(struct aorta_stream *stream, struct cpu_event *event);
 
 void aorta_cpu_graph_run(struct cpu_graph *graph, struct runner *runner); /* on the launching stream's thread */
 
@@ -194,17 +178,12 @@ struct cpu_stream {
     struct aorta_stream base;
     pthread_t thread;
     struct queue queue;
-    struct runner runner;  /* the worker's */
-    struct branch *branch; /* where commands go while captured, else NULL */
+    struct runner runner; /* the worker's */
 };
 
 struct cpu_event {
     struct aorta_event base;
-    pthread_mutex_t lock;
-    struct mark *latest;     /* last record; NULL: never recorded */
-    struct capture *capture; /* not NULL: the last record was made in it; holds a reference */
-    struct reach reach;      /* capture: everything before that record */
-    char recorded_on[64];    /* stream of the last record */
+    struct mark *latest; /* last record; NULL: never recorded */
 };
 
 static inline struct cpu_device *cpu_device(struct aorta_device *device) {
@@ -219,8 +198,6 @@ static inline struct cpu_event *cpu_event(struct aorta_event *event) {
 static inline struct mark_pool *marks_of(struct aorta_device *device) {
     return &cpu_device(device)->marks;
 }
-
-/* ---- this machine ---- */
 
 /* ---- members of the table ---- */
 
@@ -237,17 +214,15 @@ aorta_status aorta_cpu_copy(struct aorta_stream *stream, void *to, const void *f
 aorta_status aorta_cpu_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes);
 aorta_status aorta_cpu_timestamp(struct aorta_stream *stream, int64_t *slot);
 
-aorta_status aorta_cpu_event_create(struct aorta_device *device, struct aorta_event **event);
-void aorta_cpu_event_destroy(struct aorta_event *event);
+void aorta_cpu_event_end(struct aorta_event *event);
 aorta_status aorta_cpu_event_record(struct aorta_event *event, struct aorta_stream *stream);
 aorta_status aorta_cpu_stream_wait(struct aorta_stream *stream, struct aorta_event *event);
 aorta_status aorta_cpu_event_synchronize(struct aorta_event *event);
 bool aorta_cpu_event_done(struct aorta_event *event);
 aorta_status aorta_cpu_event_time(struct aorta_event *event, int64_t *time_ns);
 
-aorta_status aorta_cpu_capture_begin(struct aorta_stream *stream);
-aorta_status aorta_cpu_capture_end(struct aorta_stream *stream, struct aorta_graph **graph);
-bool aorta_cpu_stream_capturing(const struct aorta_stream *stream);
+aorta_status aorta_cpu_capture_end(struct aorta_stream *stream, aorta_status failure, struct aorta_graph **graph);
+void aorta_cpu_capture_free(struct capture_state *capture);
 aorta_status aorta_cpu_graph_launch(struct aorta_graph *graph, struct aorta_stream *stream);
 void aorta_cpu_graph_destroy(struct aorta_graph *graph);
 

@@ -99,30 +99,9 @@ void aorta_cpu_mark_reach(struct mark *mark, aorta_status failure) {
 
 /* ---- events ---- */
 
-aorta_status aorta_cpu_event_create(struct aorta_device *device, struct aorta_event **event) {
-    struct cpu_event *made = calloc(1, sizeof *made);
-    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory for an event");
-    made->base.device = device;
-    pthread_mutex_init(&made->lock, NULL);
-    *event = &made->base;
-    return NULL;
-}
-
-static void forget_capture(struct cpu_event *event) {
-    if (!event->capture) return;
-    aorta_cpu_capture_release(event->capture);
-    event->capture = NULL;
-    free(event->reach.counts);
-    event->reach = (struct reach){0};
-}
-
 /* Queued records and waits hold marks of their own, so the event may go before they are reached. */
-void aorta_cpu_event_destroy(struct aorta_event *base) {
-    struct cpu_event *event = cpu_event(base);
-    forget_capture(event);
-    aorta_cpu_mark_release(marks_of(base->device), event->latest);
-    pthread_mutex_destroy(&event->lock);
-    free(event);
+void aorta_cpu_event_end(struct aorta_event *event) {
+    aorta_cpu_mark_release(marks_of(event->device), cpu_event(event)->latest);
 }
 
 static aorta_status record_queued(struct cpu_event *event, struct cpu_stream *stream) {
@@ -138,81 +117,46 @@ static aorta_status record_queued(struct cpu_event *event, struct cpu_stream *st
     }
     aorta_cpu_mark_release(pool, event->latest);
     event->latest = mark;
-    forget_capture(event);
     return NULL;
 }
 
-aorta_status aorta_cpu_event_record(struct aorta_event *base, struct aorta_stream *stream_base) {
-    struct cpu_event *event = cpu_event(base);
-    struct cpu_stream *stream = cpu_stream(stream_base);
-    pthread_mutex_lock(&event->lock);
-    aorta_status status =
-        stream->branch ? aorta_cpu_capture_record(stream->branch, event) : record_queued(event, stream);
-    if (!status) memcpy(event->recorded_on, stream_base->name, sizeof event->recorded_on);
-    pthread_mutex_unlock(&event->lock);
-    return status;
+aorta_status aorta_cpu_event_record(struct aorta_event *event, struct aorta_stream *stream) {
+    return stream->branch ? aorta_cpu_capture_record(stream, cpu_event(event))
+                          : record_queued(cpu_event(event), cpu_stream(stream));
 }
 
 static aorta_status wait_queued(struct cpu_stream *stream, struct mark *mark) {
-    if (!mark || (is_gate_open(&mark->reached) && !mark->failure)) return NULL;
+    if (is_gate_open(&mark->reached) && !mark->failure) return NULL;
     struct command command = {.kind = COMMAND_WAIT, .as.mark = aorta_cpu_mark_retain(mark)};
     aorta_status status = aorta_cpu_queue_push(&stream->queue, &command, NULL, 0);
     if (status) aorta_cpu_mark_release(marks_of(stream->base.device), mark);
     return status;
 }
 
-aorta_status aorta_cpu_stream_wait(struct aorta_stream *stream_base, struct aorta_event *base) {
-    struct cpu_event *event = cpu_event(base);
-    struct cpu_stream *stream = cpu_stream(stream_base);
-    pthread_mutex_lock(&event->lock);
-    bool captured = event->capture || (stream->branch && event->latest);
-    aorta_status status = captured ? aorta_cpu_capture_wait(stream, event) : wait_queued(stream, event->latest);
-    pthread_mutex_unlock(&event->lock);
-    return status;
+aorta_status aorta_cpu_stream_wait(struct aorta_stream *stream, struct aorta_event *event) {
+    const struct command command = {.kind = COMMAND_WAIT, .as.mark = cpu_event(event)->latest};
+    if (stream->branch) return aorta_cpu_capture_append(stream, &command, NULL, 0);
+    return wait_queued(cpu_stream(stream), cpu_event(event)->latest);
 }
 
-aorta_status aorta_cpu_event_synchronize(struct aorta_event *base) {
-    struct cpu_event *event = cpu_event(base);
-    aorta_status status = NULL;
-    struct mark *mark = NULL;
+aorta_status aorta_cpu_event_synchronize(struct aorta_event *event) {
     pthread_mutex_lock(&event->lock);
-    if (event->capture) {
-        status = aorta_capture_only_orders(event->recorded_on);
-        if (event->capture->state.active) status = aorta_capture_break(&event->capture->state, status);
-    } else if (event->latest) {
-        mark = aorta_cpu_mark_retain(event->latest);
-    }
+    struct mark *mark = aorta_cpu_mark_retain(cpu_event(event)->latest);
     pthread_mutex_unlock(&event->lock);
-    if (!mark) return status;
     aorta_cpu_gate_wait(&mark->reached);
-    status = aorta_status_copy(mark->failure);
-    aorta_cpu_mark_release(marks_of(base->device), mark);
+    aorta_status status = aorta_status_copy(mark->failure);
+    aorta_cpu_mark_release(marks_of(event->device), mark);
     return status;
 }
 
-bool aorta_cpu_event_done(struct aorta_event *base) {
-    struct cpu_event *event = cpu_event(base);
-    pthread_mutex_lock(&event->lock);
-    bool done = !event->capture && (!event->latest || is_gate_open(&event->latest->reached));
-    pthread_mutex_unlock(&event->lock);
-    return done;
+bool aorta_cpu_event_done(struct aorta_event *event) {
+    return is_gate_open(&cpu_event(event)->latest->reached);
 }
 
-static aorta_status time_of(struct cpu_event *event, int64_t *time_ns) {
-    struct mark *mark = event->latest;
-    if (event->capture) return aorta_capture_only_orders(event->recorded_on);
-    if (!mark) return AORTA_ERROR(AORTA_DEVICE, "the event has no time: it was never recorded");
-    if (!is_gate_open(&mark->reached))
+aorta_status aorta_cpu_event_time(struct aorta_event *event, int64_t *time_ns) {
+    const struct mark *mark = cpu_event(event)->latest;
+    if (!aorta_cpu_event_done(event))
         return AORTA_ERROR(AORTA_DEVICE, "the event has no time yet: stream %s has not reached it", event->recorded_on);
-    if (mark->failure) return aorta_status_copy(mark->failure);
     *time_ns = mark->time_ns;
-    return NULL;
-}
-
-aorta_status aorta_cpu_event_time(struct aorta_event *base, int64_t *time_ns) {
-    struct cpu_event *event = cpu_event(base);
-    pthread_mutex_lock(&event->lock);
-    aorta_status status = time_of(event, time_ns);
-    pthread_mutex_unlock(&event->lock);
-    return status;
+    return aorta_status_copy(mark->failure);
 }

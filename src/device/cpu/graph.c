@@ -1,19 +1,22 @@
-/* Capture: commands are stored per stream, in branches, and become a graph.
- *
- * A stream comes into a capture when it waits for an event recorded inside. Whether all branches were joined in the
- * end is read off vector clocks (backend.h): each branch knows how many nodes of every branch come before its next one,
- * records hand that knowledge to the event, and waits take the maximum. */
+/* Capture and replay: commands are stored per stream, in branches, and become a graph. */
 #include "base/array.h"
 #include "device/cpu/cpu.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+static struct capture *cpu_capture(struct capture_state *capture) {
+    return (struct capture *)capture;
+}
+
+static struct branch *branch_at(const struct capture_state *capture, size_t index) {
+    return (struct branch *)capture->branches[index];
+}
+
 /* ---- replay ---- */
 
 struct cpu_graph {
     struct aorta_graph base;
-    struct recording recording;
     pthread_mutex_t lock; /* of `last` */
     struct mark *last;    /* end of the run launched last */
 };
@@ -41,9 +44,9 @@ static void *work(void *user) {
     }
 }
 
-static void stop_branches(struct recording *recording) {
-    for (size_t i = 1; i < recording->branch_count; i++) {
-        struct branch *branch = recording->branches[i];
+static void stop_branches(const struct capture_state *capture) {
+    for (size_t i = 1; i < capture->branch_count; i++) {
+        struct branch *branch = branch_at(capture, i);
         if (!branch->started) continue;
         branch->stop = true;
         aorta_cpu_gate_open(&branch->start);
@@ -51,30 +54,30 @@ static void stop_branches(struct recording *recording) {
     }
 }
 
-static aorta_status start_branches(struct recording *recording) {
-    for (size_t i = 1; i < recording->branch_count; i++) {
-        struct branch *branch = recording->branches[i];
+static aorta_status start_branches(const struct capture_state *capture) {
+    for (size_t i = 1; i < capture->branch_count; i++) {
+        struct branch *branch = branch_at(capture, i);
+        const struct aorta_stream *stream = branch->base.stream;
         branch->runner.name = branch->base.name;
+        branch->priority = stream->priority;
         AORTA_TRY(aorta_annotate(aorta_cpu_thread_start(&branch->thread, work, branch, branch->base.name), "graph"));
         branch->started = true;
-        if (branch->share > 0) AORTA_TRY(aorta_cpu_thread_bind(branch->thread, branch->share, branch->part));
+        if (stream->share > 0) AORTA_TRY(aorta_cpu_thread_bind(branch->thread, stream->share, stream->part));
     }
     return NULL;
 }
 
-/* Takes the recording over, in success and in failure. */
-static aorta_status create_graph(struct aorta_device *device, struct recording *recording, struct aorta_graph **graph) {
+aorta_status aorta_cpu_capture_end(struct aorta_stream *stream, aorta_status failure, struct aorta_graph **graph) {
+    struct capture_state *capture = stream->branch->capture;
+    if (failure) return failure;
     struct cpu_graph *made = calloc(1, sizeof *made);
-    aorta_status status = made ? start_branches(recording) : AORTA_ERROR(AORTA_MEMORY, "no host memory for a graph");
+    aorta_status status = made ? start_branches(capture) : AORTA_ERROR(AORTA_MEMORY, "no host memory for a graph");
     if (status) {
-        stop_branches(recording);
-        aorta_cpu_recording_free(device, recording);
+        stop_branches(capture);
         free(made);
         return status;
     }
-    made->base = (struct aorta_graph){device, recording->node_count};
-    made->recording = *recording;
-    *recording = (struct recording){0};
+    made->base = (struct aorta_graph){.device = stream->device, .node_count = cpu_capture(capture)->node_count};
     pthread_mutex_init(&made->lock, NULL);
     *graph = &made->base;
     return NULL;
@@ -82,35 +85,25 @@ static aorta_status create_graph(struct aorta_device *device, struct recording *
 
 /* All branches rest when a run begins, so marks and gates can be set back without further care. */
 void aorta_cpu_graph_run(struct cpu_graph *graph, struct runner *runner) {
-    struct recording *recording = &graph->recording;
-    for (size_t i = 0; i < recording->mark_count; i++) {
-        struct mark *mark = recording->marks[i];
+    struct capture *capture = cpu_capture(graph->base.capture);
+    for (size_t i = 0; i < capture->mark_count; i++) {
+        struct mark *mark = capture->marks[i];
         aorta_cpu_gate_shut(&mark->reached);
         aorta_status_free(mark->failure);
         mark->failure = NULL;
     }
-    for (size_t i = 1; i < recording->branch_count; i++) {
-        aorta_cpu_gate_shut(&recording->branches[i]->finished);
-        aorta_cpu_gate_open(&recording->branches[i]->start);
+    for (size_t i = 1; i < capture->state.branch_count; i++) {
+        aorta_cpu_gate_shut(&branch_at(&capture->state, i)->finished);
+        aorta_cpu_gate_open(&branch_at(&capture->state, i)->start);
     }
-    run_program(recording->branches[0], runner);
-    for (size_t i = 1; i < recording->branch_count; i++) aorta_cpu_gate_wait(&recording->branches[i]->finished);
-}
-
-/* A graph cannot hold another: replaying one runs on the thread of its stream, which a branch does not have. */
-static aorta_status refuse_nesting(struct cpu_graph *graph, struct branch *branch) {
-    return aorta_capture_break(
-        &branch->capture->state,
-        AORTA_ERROR(AORTA_DEVICE,
-                    "the graph captured on stream %s (%zu nodes) cannot be launched on stream %s while "
-                    "that is being captured",
-                    graph->recording.branches[0]->base.name, graph->base.node_count, branch->base.name));
+    run_program(branch_at(&capture->state, 0), runner);
+    for (size_t i = 1; i < capture->state.branch_count; i++)
+        aorta_cpu_gate_wait(&branch_at(&capture->state, i)->finished);
 }
 
 aorta_status aorta_cpu_graph_launch(struct aorta_graph *base, struct aorta_stream *stream_base) {
     struct cpu_graph *graph = (struct cpu_graph *)base;
     struct cpu_stream *stream = cpu_stream(stream_base);
-    if (stream->branch) return refuse_nesting(graph, stream->branch);
     struct mark_pool *pool = marks_of(base->device);
     struct mark *end = aorta_cpu_mark_take(pool);
     if (!end) return AORTA_ERROR(AORTA_MEMORY, "no host memory to launch a graph on stream %s", stream_base->name);
@@ -133,48 +126,19 @@ aorta_status aorta_cpu_graph_launch(struct aorta_graph *base, struct aorta_strea
 void aorta_cpu_graph_destroy(struct aorta_graph *base) {
     struct cpu_graph *graph = (struct cpu_graph *)base;
     if (graph->last) aorta_cpu_gate_wait(&graph->last->reached);
-    stop_branches(&graph->recording);
-    aorta_cpu_recording_free(base->device, &graph->recording);
+    stop_branches(base->capture);
     aorta_cpu_mark_release(marks_of(base->device), graph->last);
     pthread_mutex_destroy(&graph->lock);
     free(graph);
 }
 
-/* ---- branches ---- */
+/* ---- capture ---- */
 
-static struct branch *make_branch(struct capture *capture, struct cpu_stream *stream) {
-    struct recording *recording = &capture->recording;
-    size_t index = recording->branch_count;
-    if (!aorta_array_fit(&recording->branches, &recording->branch_capacity, index + 1, sizeof *recording->branches))
-        return NULL;
-    struct branch *branch = calloc(1, sizeof *branch);
-    if (!branch) return NULL;
-    if (!aorta_capture_branch_open(&branch->base, index, stream->base.name)) {
-        free(branch);
-        return NULL;
-    }
-    branch->capture = capture;
-    branch->stream = stream;
-    branch->priority = stream->base.priority;
-    branch->share = stream->base.share;
-    branch->part = stream->base.part;
-    recording->branches[index] = branch;
-    recording->branch_count++;
-    stream->branch = branch;
-    return branch;
-}
-
-void aorta_cpu_recording_free(struct aorta_device *device, struct recording *recording) {
-    for (size_t i = 0; i < recording->branch_count; i++) {
-        struct branch *branch = recording->branches[i];
-        free(branch->base.reach.counts);
-        free(branch->program);
-        free(branch);
-    }
-    for (size_t i = 0; i < recording->mark_count; i++) aorta_cpu_mark_release(marks_of(device), recording->marks[i]);
-    free(recording->branches);
-    free(recording->marks);
-    *recording = (struct recording){0};
+void aorta_cpu_capture_free(struct capture_state *base) {
+    struct capture *capture = cpu_capture(base);
+    for (size_t i = 0; i < base->branch_count; i++) free(branch_at(base, i)->program);
+    for (size_t i = 0; i < capture->mark_count; i++) aorta_cpu_mark_release(marks_of(base->device), capture->marks[i]);
+    free(capture->marks);
 }
 
 static void *program_extend(struct branch *branch, size_t bytes) {
@@ -187,150 +151,34 @@ static bool is_node(enum command_kind kind) {
     return kind != COMMAND_RECORD && kind != COMMAND_WAIT;
 }
 
-aorta_status aorta_cpu_capture_append(struct branch *branch, const struct command *command, const void *args,
+aorta_status aorta_cpu_capture_append(struct aorta_stream *stream, const struct command *command, const void *args,
                                       size_t bytes) {
+    struct capture_branch *branch = stream->branch;
     size_t needed = aorta_cpu_command_bytes(bytes);
-    if (!needed) {
-        return aorta_capture_break(&branch->capture->state,
+    if (!needed)
+        return aorta_capture_break(branch->capture,
                                    AORTA_ERROR(AORTA_INTERNAL, "%zu bytes of kernel arguments are too many", bytes));
-    }
-    void *place = program_extend(branch, needed);
-    if (!place) return aorta_capture_break(&branch->capture->state, aorta_capture_no_memory());
+    void *place = program_extend((struct branch *)branch, needed);
+    if (!place) return aorta_capture_break(branch->capture, aorta_capture_no_memory());
     aorta_cpu_command_write(place, command, args, bytes);
     if (is_node(command->kind)) {
-        branch->base.reach.counts[branch->base.index]++;
-        branch->capture->recording.node_count++;
+        branch->reach.counts[branch->index]++;
+        cpu_capture(branch->capture)->node_count++;
     }
     return NULL;
 }
 
-/* ---- capture ---- */
-
-void aorta_cpu_capture_release(struct capture *capture) {
-    if (!capture || atomic_fetch_sub(&capture->state.references, 1) > 1) return;
-    aorta_status_free(capture->state.broken);
-    free(capture);
-}
-
-/* Lets all streams go and ends the capture; events may still refer to it. */
-static void close_capture(struct capture *capture) {
-    for (size_t i = 0; i < capture->recording.branch_count; i++) {
-        struct branch *branch = capture->recording.branches[i];
-        if (branch->stream) branch->stream->branch = NULL;
-        branch->stream = NULL;
-        branch->capture = NULL;
-    }
-    capture->state.active = false;
-}
-
-static void abandon(struct capture *capture) {
-    close_capture(capture);
-    aorta_cpu_recording_free(capture->state.device, &capture->recording);
-    aorta_cpu_capture_release(capture);
-}
-
-void aorta_cpu_capture_leave(struct cpu_stream *stream) {
-    struct branch *branch = stream->branch;
-    struct capture *capture = branch->capture;
-    stream->branch = NULL;
-    branch->stream = NULL;
-    if (branch->base.index == 0) {
-        abandon(capture);
-        return;
-    }
-    aorta_status_free(aorta_capture_break(&capture->state, aorta_capture_stream_destroyed(stream->base.name)));
-}
-
-aorta_status aorta_cpu_capture_record(struct branch *branch, struct cpu_event *event) {
-    struct capture *capture = branch->capture;
-    struct recording *recording = &capture->recording;
-    if (!aorta_array_fit(&recording->marks, &recording->mark_capacity, recording->mark_count + 1,
-                         sizeof *recording->marks))
-        return aorta_capture_break(&capture->state, aorta_capture_no_memory());
-    struct reach reach = {0};
-    struct mark *mark =
-        aorta_reach_merge(&reach, &branch->base.reach) ? aorta_cpu_mark_take(marks_of(capture->state.device)) : NULL;
-    if (!mark) {
-        free(reach.counts);
-        return aorta_capture_break(&capture->state, aorta_capture_no_memory());
-    }
-    recording->marks[recording->mark_count++] = mark;
-    struct command command = {.kind = COMMAND_RECORD, .as.mark = mark};
-    aorta_status status = aorta_cpu_capture_append(branch, &command, NULL, 0);
-    if (status) {
-        free(reach.counts);
-        return status;
-    }
-    struct capture *before = event->capture;
-    atomic_fetch_add(&capture->state.references, 1);
-    event->capture = capture;
-    aorta_cpu_capture_release(before);
-    aorta_cpu_mark_release(marks_of(capture->state.device), event->latest);
+aorta_status aorta_cpu_capture_record(struct aorta_stream *stream, struct cpu_event *event) {
+    struct capture *capture = cpu_capture(stream->branch->capture);
+    struct mark_pool *pool = marks_of(stream->device);
+    if (!aorta_array_fit(&capture->marks, &capture->mark_capacity, capture->mark_count + 1, sizeof *capture->marks))
+        return aorta_capture_no_memory();
+    struct mark *mark = aorta_cpu_mark_take(pool);
+    if (!mark) return aorta_capture_no_memory();
+    capture->marks[capture->mark_count++] = mark;
+    const struct command command = {.kind = COMMAND_RECORD, .as.mark = mark};
+    AORTA_TRY(aorta_cpu_capture_append(stream, &command, NULL, 0));
+    aorta_cpu_mark_release(pool, event->latest);
     event->latest = aorta_cpu_mark_retain(mark);
-    free(event->reach.counts);
-    event->reach = reach;
     return NULL;
-}
-
-aorta_status aorta_cpu_capture_wait(struct cpu_stream *stream, struct cpu_event *event) {
-    aorta_status status =
-        aorta_capture_check_wait(stream->base.name, stream->branch ? &stream->branch->capture->state : NULL,
-                                 event->capture ? &event->capture->state : NULL, event->recorded_on);
-    if (status || !event->capture) /* none: there is a status */
-        return stream->branch ? aorta_capture_break(&stream->branch->capture->state, status) : status;
-    struct capture *capture = event->capture;
-    struct branch *branch = stream->branch ? stream->branch : make_branch(capture, stream);
-    if (!branch || !aorta_reach_merge(&branch->base.reach, &event->reach))
-        return aorta_capture_break(&capture->state, aorta_capture_no_memory());
-    struct command command = {.kind = COMMAND_WAIT, .as.mark = event->latest};
-    return aorta_cpu_capture_append(branch, &command, NULL, 0);
-}
-
-aorta_status aorta_cpu_capture_begin(struct aorta_stream *base) {
-    struct cpu_stream *stream = cpu_stream(base);
-    if (stream->branch)
-        return aorta_capture_break(&stream->branch->capture->state, aorta_capture_begun_already(base->name));
-    struct capture *capture = calloc(1, sizeof *capture);
-    if (!capture) return aorta_capture_no_memory();
-    capture->state.references = 1;
-    capture->state.device = base->device;
-    capture->state.active = true;
-    if (make_branch(capture, stream)) return NULL;
-    abandon(capture);
-    return aorta_capture_no_memory();
-}
-
-bool aorta_cpu_stream_capturing(const struct aorta_stream *stream) {
-    return ((const struct cpu_stream *)stream)->branch != NULL;
-}
-
-/* All of them are joined, or the first that is not is named. */
-static aorta_status check_joined(const struct recording *recording) {
-    for (size_t i = 1; i < recording->branch_count; i++)
-        AORTA_TRY(aorta_capture_check_joined(&recording->branches[0]->base, &recording->branches[i]->base));
-    return NULL;
-}
-
-aorta_status aorta_cpu_capture_end(struct aorta_stream *base, struct aorta_graph **graph) {
-    struct branch *branch = cpu_stream(base)->branch;
-    if (!branch) return aorta_capture_not_begun(base->name);
-    struct capture *capture = branch->capture;
-    if (branch->base.index != 0) {
-        return aorta_capture_break(&capture->state,
-                                   aorta_capture_begun_elsewhere(base->name, &capture->recording.branches[0]->base));
-    }
-    aorta_status status = capture->state.broken;
-    capture->state.broken = NULL;
-    if (status)
-        status = aorta_annotate(status, "the capture on stream %s was broken", base->name);
-    else
-        status = check_joined(&capture->recording);
-    if (status) {
-        abandon(capture);
-        return status;
-    }
-    close_capture(capture);
-    status = create_graph(capture->state.device, &capture->recording, graph);
-    aorta_cpu_capture_release(capture);
-    return status;
 }

@@ -175,7 +175,6 @@ aorta_status aorta_cpu_stream_limit(struct aorta_stream *stream, double share, i
 
 void aorta_cpu_stream_destroy(struct aorta_stream *base) {
     struct cpu_stream *stream = cpu_stream(base);
-    if (stream->branch) aorta_cpu_capture_leave(stream);
     aorta_cpu_queue_close(&stream->queue);
     pthread_join(stream->thread, NULL);
     aorta_cpu_queue_destroy(&stream->queue);
@@ -189,11 +188,6 @@ bool aorta_cpu_stream_idle(struct aorta_stream *stream) {
 
 aorta_status aorta_cpu_stream_synchronize(struct aorta_stream *base) {
     struct cpu_stream *stream = cpu_stream(base);
-    if (stream->branch) {
-        return aorta_capture_break(
-            &stream->branch->capture->state,
-            AORTA_ERROR(AORTA_DEVICE, "stream %s cannot be synchronised while it is captured", base->name));
-    }
     if (aorta_cpu_queue_idle(&stream->queue)) return aorta_status_copy(stream->runner.failure);
     struct mark_pool *pool = marks_of(base->device);
     struct mark *end = aorta_cpu_mark_take(pool);
@@ -214,9 +208,8 @@ aorta_status aorta_cpu_stream_synchronize(struct aorta_stream *base) {
 /* ---- work that can be queued or captured ---- */
 
 static aorta_status submit(struct aorta_stream *base, const struct command *command, const void *args, size_t bytes) {
-    struct cpu_stream *stream = cpu_stream(base);
-    if (stream->branch) return aorta_cpu_capture_append(stream->branch, command, args, bytes);
-    return aorta_cpu_queue_push(&stream->queue, command, args, bytes);
+    if (base->branch) return aorta_cpu_capture_append(base, command, args, bytes);
+    return aorta_cpu_queue_push(&cpu_stream(base)->queue, command, args, bytes);
 }
 
 aorta_status aorta_cpu_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,

@@ -329,12 +329,14 @@ static uint64_t gpu_memory_free(struct aorta_device *base) {
     .launch = aorta_gpu_stream_launch, .prepared_bytes = sizeof(struct gpu_prepared),                                  \
     .prepare = aorta_gpu_prepared_make, .launch_prepared = aorta_gpu_prepared_launch,                                  \
     .prepared_end = aorta_gpu_prepared_end, .host_call = aorta_gpu_host_call, .copy = aorta_gpu_copy,                  \
-    .fill_bytes = aorta_gpu_fill_bytes, .timestamp = aorta_gpu_timestamp, .event_create = aorta_gpu_event_create,      \
-    .event_destroy = aorta_gpu_event_destroy, .event_record = aorta_gpu_event_record,                                  \
-    .stream_wait = aorta_gpu_stream_wait, .event_synchronize = aorta_gpu_event_synchronize,                            \
-    .event_done = aorta_gpu_event_done, .event_time = aorta_gpu_event_time, .capture_begin = aorta_gpu_capture_begin,  \
-    .capture_end = aorta_gpu_capture_end, .stream_capturing = aorta_gpu_stream_capturing,                              \
-    .graph_launch = aorta_gpu_graph_launch, .graph_destroy = aorta_gpu_graph_destroy
+    .fill_bytes = aorta_gpu_fill_bytes, .timestamp = aorta_gpu_timestamp, .event_bytes = sizeof(struct gpu_event),     \
+    .event_end = aorta_gpu_event_end, .event_record = aorta_gpu_event_record, .stream_wait = aorta_gpu_stream_wait,    \
+    .event_synchronize = aorta_gpu_event_synchronize, .event_done = aorta_gpu_event_done,                              \
+    .event_time = aorta_gpu_event_time, .capture_bytes = sizeof(struct gpu_capture),                                   \
+    .branch_bytes = sizeof(struct gpu_branch), .capture_begin = aorta_gpu_capture_begin,                               \
+    .capture_end = aorta_gpu_capture_end, .branch_leave = aorta_gpu_branch_leave,                                      \
+    .capture_free = aorta_gpu_capture_free, .graph_launch = aorta_gpu_graph_launch,                                    \
+    .graph_destroy = aorta_gpu_graph_destroy
 
 const struct aorta_backend aorta_cuda_backend = {.kind = AORTA_DEVICE_CUDA, .open = cuda_open, MEMBERS};
 const struct aorta_backend aorta_hip_backend = {.kind = AORTA_DEVICE_HIP, .open = hip_open, MEMBERS};

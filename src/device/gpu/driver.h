@@ -97,11 +97,13 @@ struct gpu_function {
     _Atomic uint32_t shared_max; /* dynamic shared memory that it may ask for by now */
 };
 
+enum { GPU_FUNCTIONS_MOST = 1024 };
 struct gpu_functions {
     pthread_mutex_t lock;
-    _Atomic(struct gpu_function_table *) table; /* read without the lock */
-    struct gpu_module *modules;                 /* loaded sources */
-    struct gpu_ahead *ahead;                    /* sources being compiled, or compiled and not loaded yet */
+    _Atomic(struct gpu_function *) places[GPU_FUNCTIONS_MOST]; /* read without the lock; only ever filled */
+    int count;
+    struct gpu_module *modules; /* loaded sources */
+    struct gpu_ahead *ahead;    /* sources being compiled, or compiled and not loaded yet */
 };
 
 void aorta_gpu_functions_begin(struct gpu_functions *functions);

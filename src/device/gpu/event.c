@@ -129,29 +129,8 @@ static void put_mark(struct gpu_device *device, struct gpu_mark *mark) {
 
 /* ---- events ---- */
 
-aorta_status aorta_gpu_event_create(struct aorta_device *device, struct aorta_event **event) {
-    struct gpu_event *made = calloc(1, sizeof *made);
-    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory for an event");
-    made->base.device = device;
-    pthread_mutex_init(&made->lock, NULL);
-    *event = &made->base;
-    return NULL;
-}
-
-static void forget_capture(struct gpu_event *event) {
-    if (!event->capture) return;
-    aorta_gpu_capture_release(event->capture);
-    event->capture = NULL;
-    free(event->reach.counts);
-    event->reach = (struct reach){0};
-}
-
-void aorta_gpu_event_destroy(struct aorta_event *base) {
-    struct gpu_event *event = gpu_event(base);
-    forget_capture(event);
-    put_mark(gpu_device(base->device), event->mark);
-    pthread_mutex_destroy(&event->lock);
-    free(event);
+void aorta_gpu_event_end(struct aorta_event *event) {
+    put_mark(gpu_device(event->device), gpu_event(event)->mark);
 }
 
 /* A mark that nothing is on its way to but earlier records of the same stream, which are reached before this one. */
@@ -169,12 +148,12 @@ static aorta_status ready_mark(struct gpu_event *event, const struct gpu_stream 
 
 /* Both of outside captures and, after the bookkeeping there, inside. */
 static aorta_status record_on(struct gpu_event *event, struct gpu_stream *stream) {
-    AORTA_TRY(ready_mark(event, stream, stream->branch != NULL));
+    AORTA_TRY(ready_mark(event, stream, stream->base.branch != NULL));
     struct gpu_mark *mark = event->mark;
     int result = api_of(stream)->event_record(mark->handle, stream->handle);
     if (result) return aorta_gpu_error(device_of(stream), result, "stream %s: event", stream->base.name);
     mark->stream = stream;
-    mark->captured = stream->branch != NULL;
+    mark->captured = stream->base.branch != NULL;
     return NULL;
 }
 
@@ -195,35 +174,30 @@ static aorta_status record_queued(struct gpu_event *event, struct gpu_stream *st
     }
     mark->stream = stream;
     int result = api_of(stream)->event_record(mark->handle, stream->handle);
-    if (result) return aorta_gpu_error(device_of(stream), result, "stream %s: event", stream->base.name);
-    forget_capture(event);
-    return NULL;
+    return result ? aorta_gpu_error(device_of(stream), result, "stream %s: event", stream->base.name) : NULL;
 }
 
 static aorta_status record_captured(struct gpu_event *event, struct gpu_stream *stream) {
     bool skip;
     AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
-    AORTA_TRY(record_on(event, stream));
-    return aorta_gpu_capture_record(stream->branch, event);
+    return record_on(event, stream);
 }
 
-aorta_status aorta_gpu_event_record(struct aorta_event *base, struct aorta_stream *stream_base) {
-    struct gpu_event *event = gpu_event(base);
-    struct gpu_stream *stream = gpu_stream(stream_base);
-    pthread_mutex_lock(&event->lock);
-    aorta_status status;
-    if (stream->branch)
-        status = aorta_gpu_stream_keep(stream, record_captured(event, stream));
-    else
-        status = aorta_gpu_stream_fail(stream, record_queued(event, stream));
-    if (!status) memcpy(event->recorded_on, stream_base->name, sizeof event->recorded_on);
-    pthread_mutex_unlock(&event->lock);
-    return status;
+aorta_status aorta_gpu_event_record(struct aorta_event *event, struct aorta_stream *stream) {
+    if (stream->branch) return record_captured(gpu_event(event), gpu_stream(stream));
+    return aorta_gpu_stream_fail(gpu_stream(stream), record_queued(gpu_event(event), gpu_stream(stream)));
+}
+
+/* Timestamps asked for before the wait are written before it. */
+static aorta_status wait_captured(struct gpu_stream *stream, const struct gpu_mark *mark) {
+    AORTA_TRY(aorta_gpu_make_current(stream->base.device));
+    AORTA_TRY(aorta_gpu_stream_write_stamps(stream));
+    int result = api_of(stream)->stream_wait(stream->handle, mark->handle, 0);
+    return result ? aorta_gpu_error(device_of(stream), result, "stream %s: wait", stream->base.name) : NULL;
 }
 
 static aorta_status wait_queued(struct gpu_stream *stream, const struct gpu_mark *mark) {
     bool skip;
-    if (!mark) return NULL;
     AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
     if (skip) AORTA_TRY(aorta_gpu_make_current(stream->base.device));
     if (mark->stream != stream) {
@@ -244,65 +218,40 @@ static aorta_status wait_queued(struct gpu_stream *stream, const struct gpu_mark
     return aorta_gpu_outcome_carry(stream, mark->outcome, mark->position);
 }
 
-aorta_status aorta_gpu_stream_wait(struct aorta_stream *stream_base, struct aorta_event *base) {
-    struct gpu_event *event = gpu_event(base);
-    struct gpu_stream *stream = gpu_stream(stream_base);
-    pthread_mutex_lock(&event->lock);
-    bool captured = event->capture || (stream->branch && event->mark);
-    aorta_status status = NULL;
-    if (captured)
-        status = aorta_gpu_capture_wait(stream, event);
-    else
-        status = aorta_gpu_stream_keep(stream, wait_queued(stream, event->mark));
-    pthread_mutex_unlock(&event->lock);
-    return status;
+aorta_status aorta_gpu_stream_wait(struct aorta_stream *base, struct aorta_event *event) {
+    struct gpu_stream *stream = gpu_stream(base);
+    if (base->branch) return wait_captured(stream, gpu_event(event)->mark);
+    return aorta_gpu_stream_keep(stream, wait_queued(stream, gpu_event(event)->mark));
 }
 
 /* The handle of a mark outlives the event and is recorded anew only after it was reached, so it can be waited for
  * without the lock. */
-aorta_status aorta_gpu_event_synchronize(struct aorta_event *base) {
-    struct gpu_event *event = gpu_event(base);
-    struct gpu_device *device = gpu_device(base->device);
-    aorta_status status = aorta_gpu_make_current(base->device);
-    void *handle = NULL;
+aorta_status aorta_gpu_event_synchronize(struct aorta_event *event) {
+    struct gpu_device *device = gpu_device(event->device);
+    AORTA_TRY(aorta_gpu_make_current(event->device));
     pthread_mutex_lock(&event->lock);
-    if (event->capture) {
-        status = aorta_status_join(status, aorta_capture_only_orders(event->recorded_on));
-        if (event->capture->state.active) status = aorta_capture_break(&event->capture->state, status);
-    } else if (event->mark) {
-        handle = event->mark->handle;
-    }
+    void *handle = gpu_event(event)->mark->handle;
     pthread_mutex_unlock(&event->lock);
-    if (!handle || status) return status;
     int result = device->driver.api.event_synchronize(handle);
     if (result) return aorta_gpu_error(device, result, "stream %s failed", event->recorded_on);
     pthread_mutex_lock(&event->lock);
-    status = aorta_status_copy(event->mark->failure);
-    if (!status) status = aorta_gpu_outcome_at(event->mark->outcome, event->mark->position);
+    const struct gpu_mark *mark = gpu_event(event)->mark;
+    aorta_status status = aorta_status_copy(mark->failure);
+    if (!status) status = aorta_gpu_outcome_at(mark->outcome, mark->position);
     pthread_mutex_unlock(&event->lock);
     if (!status) aorta_gpu_clock_refresh(device);
     return status;
 }
 
-static bool reached(const struct gpu_event *event) {
-    const struct gpu_device *device = gpu_device(event->base.device);
-    return device->driver.api.event_query(event->mark->handle) != GPU_NOT_READY;
+bool aorta_gpu_event_done(struct aorta_event *event) {
+    aorta_status_free(aorta_gpu_make_current(event->device)); /* a lost device: the query says so */
+    return gpu_device(event->device)->driver.api.event_query(gpu_event(event)->mark->handle) != GPU_NOT_READY;
 }
 
-bool aorta_gpu_event_done(struct aorta_event *base) {
-    struct gpu_event *event = gpu_event(base);
-    aorta_status_free(aorta_gpu_make_current(base->device)); /* a lost device: the query says so */
-    pthread_mutex_lock(&event->lock);
-    bool done = !event->capture && (!event->mark || reached(event));
-    pthread_mutex_unlock(&event->lock);
-    return done;
-}
-
-static aorta_status time_of(struct gpu_event *event, int64_t *time_ns) {
-    const struct gpu_mark *mark = event->mark;
-    struct gpu_device *device = gpu_device(event->base.device);
-    if (event->capture) return aorta_capture_only_orders(event->recorded_on);
-    if (!mark) return AORTA_ERROR(AORTA_DEVICE, "the event has no time: it was never recorded");
+aorta_status aorta_gpu_event_time(struct aorta_event *event, int64_t *time_ns) {
+    const struct gpu_mark *mark = gpu_event(event)->mark;
+    struct gpu_device *device = gpu_device(event->device);
+    AORTA_TRY(aorta_gpu_make_current(event->device));
     int result = device->driver.api.event_query(mark->handle);
     if (result == GPU_NOT_READY)
         return AORTA_ERROR(AORTA_DEVICE, "the event has no time yet: stream %s has not reached it", event->recorded_on);
@@ -311,13 +260,4 @@ static aorta_status time_of(struct gpu_event *event, int64_t *time_ns) {
     AORTA_TRY(aorta_gpu_outcome_at(mark->outcome, mark->position));
     *time_ns = *(volatile const int64_t *)mark->slot;
     return NULL;
-}
-
-aorta_status aorta_gpu_event_time(struct aorta_event *base, int64_t *time_ns) {
-    struct gpu_event *event = gpu_event(base);
-    AORTA_TRY(aorta_gpu_make_current(base->device));
-    pthread_mutex_lock(&event->lock);
-    aorta_status status = time_of(event, time_ns);
-    pthread_mutex_unlock(&event->lock);
-    return status;
 }

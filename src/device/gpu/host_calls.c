@@ -106,8 +106,8 @@ static bool add(struct gpu_notes *notes, const char *stream, aorta_status (*chec
 aorta_status aorta_gpu_note(struct aorta_stream *base, aorta_status (*check)(void *user), void *user) {
     struct gpu_stream *stream = gpu_stream(base);
     bool added;
-    if (stream->branch) {
-        added = add(&stream->branch->capture->notes, base->name, check, user);
+    if (stream->base.branch) {
+        added = add(&gpu_capture(base->branch->capture)->notes, base->name, check, user);
     } else {
         struct gpu_outcome *outcome = outcome_of_stream(stream);
         if (outcome) pthread_mutex_lock(&outcome->lock);
@@ -260,7 +260,7 @@ static void run_graph_call(void *user) {
 }
 
 static aorta_status capture_call(struct gpu_stream *stream, aorta_status (*function)(void *user), void *user) {
-    struct gpu_capture *capture = stream->branch->capture;
+    struct gpu_capture *capture = gpu_capture(stream->base.branch->capture);
     if (!capture->run) capture->run = calloc(1, sizeof *capture->run);
     struct gpu_graph_call *call = capture->run ? calloc(1, sizeof *call) : NULL;
     if (!call) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the graph being captured");
@@ -288,7 +288,7 @@ aorta_status aorta_gpu_host_call(struct aorta_stream *base, aorta_status (*funct
     bool skip;
     AORTA_TRY(aorta_gpu_stream_fail(stream, aorta_gpu_stream_enter(stream, &skip)));
     if (skip) return NULL;
-    if (stream->branch) return aorta_gpu_stream_keep(stream, capture_call(stream, function, user));
+    if (stream->base.branch) return aorta_gpu_stream_keep(stream, capture_call(stream, function, user));
     struct queued_call *call = make_call(stream);
     if (call) {
         call->function = function;

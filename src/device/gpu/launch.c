@@ -6,16 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_TABLE_SIZE = 128 };
-
-/* Open addressing with linear probing; the size is a power of two. Readers need no lock: places only ever go from empty
- * to filled, and a table that has become too small stays readable until the device is closed. */
-struct gpu_function_table {
-    struct gpu_function_table *before; /* the smaller one that this replaced */
-    size_t size, count;
-    _Atomic(struct gpu_function *) places[];
-};
-
 struct gpu_module { /* one loaded source */
     struct gpu_module *next;
     const struct aorta_gpu_source *source;
@@ -24,40 +14,14 @@ struct gpu_module { /* one loaded source */
 
 /* ---- the table ---- */
 
-static size_t home_of(const struct gpu_function_table *table, const struct aorta_gpu_entry *entry) {
-    return (size_t)(((uint64_t)(uintptr_t)entry * 0x9E3779B97F4A7C15u) >> 32) & (table->size - 1); /* see memory.c */
-}
-
-static struct gpu_function *find(const struct gpu_function_table *table, const struct aorta_gpu_entry *entry) {
-    if (!table) return NULL;
-    for (size_t at = home_of(table, entry);; at = (at + 1) & (table->size - 1)) {
-        struct gpu_function *function = atomic_load_explicit(&table->places[at], memory_order_acquire);
-        if (!function || function->entry == entry) return function;
+/* The place of the entry's function, or the free one where it belongs. Open addressing with linear probing; the hash is
+ * Knuth's (The Art of Computer Programming 3, section 6.4: the multiplier is 2^64 / golden ratio). */
+static _Atomic(struct gpu_function *) *place_of(struct gpu_functions *functions, const struct aorta_gpu_entry *entry) {
+    size_t at = (size_t)(((uint64_t)(uintptr_t)entry * 0x9E3779B97F4A7C15u) >> 32) % GPU_FUNCTIONS_MOST;
+    for (;; at = (at + 1) % GPU_FUNCTIONS_MOST) {
+        struct gpu_function *function = atomic_load_explicit(&functions->places[at], memory_order_acquire);
+        if (!function || function->entry == entry) return &functions->places[at];
     }
-}
-
-static void insert(struct gpu_function_table *table, struct gpu_function *function) {
-    size_t at = home_of(table, function->entry);
-    while (atomic_load_explicit(&table->places[at], memory_order_relaxed)) at = (at + 1) & (table->size - 1);
-    atomic_store_explicit(&table->places[at], function, memory_order_release);
-    table->count++;
-}
-
-/* A table with a free place for one more; NULL when memory is exhausted. */
-static struct gpu_function_table *with_place(struct gpu_functions *functions) {
-    struct gpu_function_table *table = atomic_load(&functions->table);
-    if (table && 2 * (table->count + 1) <= table->size) return table;
-    size_t size = table ? 2 * table->size : FIRST_TABLE_SIZE;
-    struct gpu_function_table *grown = calloc(1, sizeof *grown + size * sizeof grown->places[0]);
-    if (!grown) return NULL;
-    grown->before = table;
-    grown->size = size;
-    for (size_t i = 0; table && i < table->size; i++) {
-        struct gpu_function *function = atomic_load(&table->places[i]);
-        if (function) insert(grown, function);
-    }
-    atomic_store_explicit(&functions->table, grown, memory_order_release);
-    return grown;
 }
 
 void aorta_gpu_functions_begin(struct gpu_functions *functions) {
@@ -66,14 +30,8 @@ void aorta_gpu_functions_begin(struct gpu_functions *functions) {
 
 void aorta_gpu_functions_end(struct gpu_device *device) {
     struct gpu_functions *functions = &device->functions;
-    struct gpu_function_table *table = atomic_load(&functions->table);
     aorta_gpu_expected_end(functions);
-    for (size_t i = 0; table && i < table->size; i++) free(atomic_load(&table->places[i]));
-    while (table) {
-        struct gpu_function_table *before = table->before;
-        free(table);
-        table = before;
-    }
+    for (size_t i = 0; i < GPU_FUNCTIONS_MOST; i++) free(atomic_load(&functions->places[i]));
     while (functions->modules) {
         struct gpu_module *module = functions->modules;
         functions->modules = module->next;
@@ -124,10 +82,12 @@ static size_t parameter_bytes(const struct gpu_api *api, void *handle) {
 static aorta_status load_function(struct gpu_device *device, const struct aorta_gpu_entry *entry,
                                   struct gpu_function **found) {
     const struct gpu_api *api = &device->driver.api;
+    struct gpu_functions *functions = &device->functions;
     struct gpu_module *module;
+    if (functions->count == GPU_FUNCTIONS_MOST - 1) /* a place stays free, where searches end */
+        return AORTA_ERROR(AORTA_INTERNAL, "more than %d kernels", functions->count);
     AORTA_TRY(load_module(device, entry->source, &module));
-    struct gpu_function_table *table = with_place(&device->functions);
-    struct gpu_function *function = table ? calloc(1, sizeof *function) : NULL;
+    struct gpu_function *function = calloc(1, sizeof *function);
     if (!function) return AORTA_ERROR(AORTA_MEMORY, "no host memory for kernel %s", entry->name);
     int result = api->module_function(&function->handle, module->handle, entry->name);
     if (!result && api->cuda_function_load) result = api->cuda_function_load(function->handle);
@@ -137,7 +97,8 @@ static aorta_status load_function(struct gpu_device *device, const struct aorta_
     }
     function->entry = entry;
     function->parameter_bytes = parameter_bytes(api, function->handle);
-    insert(table, function);
+    functions->count++;
+    atomic_store_explicit(place_of(functions, entry), function, memory_order_release);
     *found = function;
     return NULL;
 }
@@ -145,11 +106,11 @@ static aorta_status load_function(struct gpu_device *device, const struct aorta_
 aorta_status aorta_gpu_function(struct gpu_device *device, const struct aorta_gpu_entry *entry,
                                 struct gpu_function **function) {
     struct gpu_functions *functions = &device->functions;
-    *function = find(atomic_load_explicit(&functions->table, memory_order_acquire), entry);
+    *function = atomic_load_explicit(place_of(functions, entry), memory_order_acquire);
     if (*function) return NULL;
     pthread_mutex_lock(&functions->lock);
     aorta_status status = NULL;
-    *function = find(atomic_load(&functions->table), entry); /* another thread may have been faster */
+    *function = atomic_load(place_of(functions, entry)); /* another thread may have been faster */
     if (!*function) status = load_function(device, entry, function);
     pthread_mutex_unlock(&functions->lock);
     return aorta_annotate(status, "kernel %s", entry->name);
@@ -184,15 +145,20 @@ static aorta_status check_parameters(const struct gpu_function *function, size_t
                        function->parameter_bytes, bytes);
 }
 
-static aorta_status launch_now(struct gpu_device *device, void *stream, struct gpu_function *function,
-                               const struct aorta_gpu_grid *grid, void *args) {
-    uint32_t b[3], t[3];
-    void *parameters[] = {args};
+/* The grid as the vendor takes it, without zeros. The function may have its shared memory then. */
+static aorta_status complete_grid(struct gpu_device *device, struct gpu_function *function,
+                                  struct aorta_gpu_grid *grid) {
     for (int i = 0; i < 3; i++) {
-        b[i] = grid->blocks[i] ? grid->blocks[i] : 1;
-        t[i] = grid->threads[i] ? grid->threads[i] : 1;
+        if (!grid->blocks[i]) grid->blocks[i] = 1;
+        if (!grid->threads[i]) grid->threads[i] = 1;
     }
-    if (grid->shared_bytes) AORTA_TRY(allow_shared(device, function, grid->shared_bytes));
+    return grid->shared_bytes ? allow_shared(device, function, grid->shared_bytes) : NULL;
+}
+
+static aorta_status launch_complete(const struct gpu_device *device, void *stream, const struct gpu_function *function,
+                                    const struct aorta_gpu_grid *grid, void *args) {
+    const uint32_t *b = grid->blocks, *t = grid->threads;
+    void *parameters[] = {args};
     int result = device->driver.api.launch(function->handle, b[0], b[1], b[2], t[0], t[1], t[2], grid->shared_bytes,
                                            stream, parameters, NULL);
     if (!result) return NULL;
@@ -204,19 +170,21 @@ aorta_status aorta_gpu_launch_own(struct gpu_device *device, void *stream, const
                                   void *args) {
     struct gpu_function *function;
     AORTA_TRY(aorta_gpu_function(device, entry, &function));
-    return launch_now(device, stream, function, &(struct aorta_gpu_grid){.blocks = {1}}, args);
+    const struct aorta_gpu_grid grid = {.blocks = {1, 1, 1}, .threads = {1, 1, 1}};
+    return launch_complete(device, stream, function, &grid, args);
 }
 
 static aorta_status launch_entry(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
-                                 const struct aorta_gpu_grid *grid, const void *args, size_t bytes) {
+                                 struct aorta_gpu_grid grid, const void *args, size_t bytes) {
     struct gpu_function *function;
     bool skip;
     AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
     if (skip) return NULL;
     AORTA_TRY(aorta_gpu_function(device_of(stream), entry, &function));
     AORTA_TRY(check_parameters(function, bytes));
+    AORTA_TRY(complete_grid(device_of(stream), function, &grid));
     stream->last = entry->name;
-    return launch_now(device_of(stream), stream->handle, function, grid, (void *)(uintptr_t)args);
+    return launch_complete(device_of(stream), stream->handle, function, &grid, (void *)(uintptr_t)args);
 }
 
 aorta_status aorta_gpu_launch(struct aorta_stream *base, const struct aorta_gpu_entry *entry,
@@ -224,8 +192,8 @@ aorta_status aorta_gpu_launch(struct aorta_stream *base, const struct aorta_gpu_
     struct gpu_stream *stream = gpu_stream(base);
     if (!grid.blocks[0]) return NULL;
     if (stream->preparing) return aorta_gpu_prepared_add(stream, entry, &grid, args, bytes);
-    aorta_status status = launch_entry(stream, entry, &grid, args, bytes);
-    return status && stream->branch ? aorta_capture_break(&stream->branch->capture->state, status) : status;
+    aorta_status status = launch_entry(stream, entry, grid, args, bytes);
+    return status && stream->base.branch ? aorta_capture_break(stream->base.branch->capture, status) : status;
 }
 
 /* ---- the driver's own kernels ---- */
@@ -244,11 +212,7 @@ aorta_status aorta_gpu_prepared_add(struct gpu_stream *stream, const struct aort
     struct gpu_prepared_launch launch = {.grid = *grid};
     AORTA_TRY(aorta_gpu_function(device_of(stream), entry, &launch.function));
     AORTA_TRY(check_parameters(launch.function, bytes));
-    if (grid->shared_bytes) AORTA_TRY(allow_shared(device_of(stream), launch.function, grid->shared_bytes));
-    for (int i = 0; i < 3; i++) {
-        if (!launch.grid.blocks[i]) launch.grid.blocks[i] = 1;
-        if (!launch.grid.threads[i]) launch.grid.threads[i] = 1;
-    }
+    AORTA_TRY(complete_grid(device_of(stream), launch.function, &launch.grid));
     const bool fits =
         aorta_array_fit(&prepared->launches, &prepared->capacity, prepared->count + 1, sizeof *prepared->launches);
     launch.args = fits ? aligned_alloc(16, (bytes + 16) / 16 * 16) : NULL;
@@ -275,21 +239,12 @@ void aorta_gpu_prepared_end(struct aorta_prepared *base) {
     free(prepared->launches);
 }
 
-static aorta_status refused(struct gpu_stream *stream, const struct gpu_prepared_launch *launch, int result) {
-    return aorta_gpu_stream_keep(stream, aorta_gpu_error(device_of(stream), result, "stream %s: kernel %s",
-                                                         stream->base.name, launch->function->entry->name));
-}
-
-static aorta_status launch_all(const struct gpu_api *api, struct gpu_stream *stream,
-                               const struct gpu_prepared *prepared) {
+static aorta_status launch_all(struct gpu_stream *stream, const struct gpu_prepared *prepared) {
     for (size_t i = 0; i < prepared->count; i++) {
         const struct gpu_prepared_launch *launch = &prepared->launches[i];
-        const struct aorta_gpu_grid *grid = &launch->grid;
-        void *parameters[] = {launch->args};
-        int result =
-            api->launch(launch->function->handle, grid->blocks[0], grid->blocks[1], grid->blocks[2], grid->threads[0],
-                        grid->threads[1], grid->threads[2], grid->shared_bytes, stream->handle, parameters, NULL);
-        if (result) return refused(stream, launch, result);
+        aorta_status status =
+            launch_complete(device_of(stream), stream->handle, launch->function, &launch->grid, launch->args);
+        if (status) return aorta_gpu_stream_keep(stream, aorta_annotate(status, "stream %s", stream->base.name));
         stream->last = launch->function->entry->name;
     }
     return NULL;
@@ -298,17 +253,16 @@ static aorta_status launch_all(const struct gpu_api *api, struct gpu_stream *str
 /* Nothing has to be done before a launch on this stream: no capture that counts it, no timestamp to write, no failure.
  */
 static bool is_plain(const struct gpu_stream *stream) {
-    return !stream->branch && !stream->stamp_count && !stream->failure &&
+    return !stream->base.branch && !stream->stamp_count && !stream->failure &&
            !(stream->outcome && atomic_load_explicit(&stream->outcome->failed, memory_order_acquire));
 }
 
 aorta_status aorta_gpu_prepared_launch(struct aorta_prepared *const *items, size_t count) {
-    const struct gpu_api *api = api_of(gpu_stream(items[0]->stream));
     AORTA_TRY(aorta_gpu_make_current(items[0]->stream->device));
     for (size_t i = 0; i < count; i++) {
         struct gpu_stream *stream = gpu_stream(items[i]->stream);
         if (is_plain(stream))
-            AORTA_TRY(launch_all(api, stream, (const struct gpu_prepared *)items[i]));
+            AORTA_TRY(launch_all(stream, (const struct gpu_prepared *)items[i]));
         else
             AORTA_TRY(aorta_gpu_stream_launch(items[i]->stream, items[i]->kernel, items[i]->args, items[i]->bytes));
     }

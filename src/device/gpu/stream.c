@@ -8,13 +8,14 @@
 
 aorta_status aorta_gpu_stream_keep(struct gpu_stream *stream, aorta_status failure) {
     if (!failure) return NULL;
-    if (stream->branch) return aorta_capture_break(&stream->branch->capture->state, failure);
+    if (stream->base.branch) return aorta_capture_break(stream->base.branch->capture, failure);
     stream->failure = aorta_status_join(stream->failure, failure);
     return NULL;
 }
 
 aorta_status aorta_gpu_stream_fail(struct gpu_stream *stream, aorta_status failure) {
-    if (failure && !stream->branch) stream->failure = aorta_status_join(stream->failure, aorta_status_copy(failure));
+    if (failure && !stream->base.branch)
+        stream->failure = aorta_status_join(stream->failure, aorta_status_copy(failure));
     return failure;
 }
 
@@ -39,11 +40,11 @@ aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream) {
 }
 
 aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip) {
-    *skip = !stream->branch && has_failed(stream);
+    *skip = !stream->base.branch && has_failed(stream);
     if (*skip) return NULL;
     int result = api_of(stream)->context_set(device_of(stream)->context);
     if (result) return aorta_gpu_error(device_of(stream), result, "stream %s", stream->base.name);
-    if (stream->branch) stream->branch->base.reach.counts[stream->branch->base.index]++;
+    if (stream->base.branch) stream->base.branch->reach.counts[stream->base.branch->index]++;
     return aorta_annotate(aorta_gpu_stream_write_stamps(stream), "stream %s: timestamp", stream->base.name);
 }
 
@@ -51,7 +52,7 @@ aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip) {
 static bool begin(struct gpu_stream *stream, aorta_status *status) {
     bool skip;
     *status = aorta_gpu_stream_keep(stream, aorta_gpu_stream_enter(stream, &skip));
-    return !*status && !skip && (stream->branch || !stream->failure);
+    return !*status && !skip && (stream->base.branch || !stream->failure);
 }
 
 static aorta_status finish(struct gpu_stream *stream, int result, const char *what) {
@@ -91,7 +92,6 @@ void aorta_gpu_stream_destroy(struct aorta_stream *base) {
     struct gpu_stream *stream = gpu_stream(base);
     const struct gpu_api *api = api_of(stream);
     aorta_status_free(aorta_gpu_make_current(base->device)); /* a lost device: nothing is left to wait for */
-    if (stream->branch) aorta_gpu_capture_leave(stream);
     if (stream->handle) {
         if (!stream->failure) aorta_status_free(aorta_gpu_stream_write_stamps(stream));
         if (!aorta_gpu_given_up(device_of(stream))) api->stream_synchronize(stream->handle);
@@ -117,11 +117,6 @@ static aorta_status wait_for(struct gpu_stream *stream) {
 
 aorta_status aorta_gpu_stream_synchronize(struct aorta_stream *base) {
     struct gpu_stream *stream = gpu_stream(base);
-    if (stream->branch) {
-        return aorta_capture_break(
-            &stream->branch->capture->state,
-            AORTA_ERROR(AORTA_DEVICE, "stream %s cannot be synchronised while it is captured", base->name));
-    }
     aorta_status failure = wait_for(stream);
     if (failure) stream->failure = aorta_status_join(stream->failure, failure);
     if (!stream->failure) aorta_gpu_clock_refresh(device_of(stream));
@@ -131,7 +126,7 @@ aorta_status aorta_gpu_stream_synchronize(struct aorta_stream *base) {
 bool aorta_gpu_stream_idle(struct aorta_stream *base) {
     struct gpu_stream *stream = gpu_stream(base);
     bool skip;
-    if (stream->branch) return false;
+    if (stream->base.branch) return false;
     stream->failure = aorta_status_join(stream->failure, aorta_gpu_stream_enter(stream, &skip));
     aorta_status_free(skip ? aorta_gpu_make_current(base->device) : NULL);
     return api_of(stream)->stream_query(stream->handle) != GPU_NOT_READY;
@@ -152,7 +147,7 @@ aorta_status aorta_gpu_stream_launch(struct aorta_stream *base, const struct aor
     (void)bytes; /* the launch function knows its struct */
     if (!kernel->gpu)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "stream %s: kernel %s has no version for GPUs", base->name, kernel->name);
-    if (!stream->branch && has_failed(stream)) return NULL;
+    if (!stream->base.branch && has_failed(stream)) return NULL;
     aorta_status status = kernel->gpu(base, args);
     if (!status) return NULL;
     return aorta_gpu_stream_keep(stream, aorta_annotate(status, "stream %s: kernel %s", base->name, kernel->name));
@@ -182,11 +177,11 @@ aorta_status aorta_gpu_fill_bytes(struct aorta_stream *base, void *to, int value
 aorta_status aorta_gpu_timestamp(struct aorta_stream *base, int64_t *slot) {
     struct gpu_stream *stream = gpu_stream(base);
     aorta_status status;
-    if (!stream->branch && has_failed(stream)) return NULL;
+    if (!stream->base.branch && has_failed(stream)) return NULL;
     if (stream->stamp_count == GPU_STAMPS && !begin(stream, &status)) return status;
     stream->stamps[stream->stamp_count++] = slot;
-    if (stream->branch) {
-        stream->branch->base.reach.counts[stream->branch->base.index]++;
+    if (stream->base.branch) {
+        stream->base.branch->reach.counts[stream->base.branch->index]++;
         return NULL;
     }
     begin(stream, &status);

@@ -51,16 +51,12 @@ aorta_status aorta_gpu_run_begin(struct gpu_stream *stream, struct gpu_run *run)
 
 /* ---- streams ---- */
 
-struct gpu_stream;
-struct gpu_capture;
-
 struct gpu_stream {
     struct aorta_stream base;
     void *handle;
     aorta_status failure;           /* sticky; owned */
     struct gpu_outcome *outcome;    /* NULL: no host call or note yet */
     uint64_t host_calls;            /* ever queued */
-    struct gpu_branch *branch;      /* while captured */
     int64_t *stamps[GPU_STAMPS];    /* timestamps asked for since the last command of a capture */
     uint32_t stamp_count;           /* of them */
     const char *last;               /* last kernel launched, for messages; static */
@@ -69,15 +65,11 @@ struct gpu_stream {
 
 struct gpu_branch { /* one stream's part of a capture */
     struct capture_branch base;
-    struct gpu_capture *capture;
-    struct gpu_stream *stream; /* NULL: destroyed meanwhile */
-    void *doomed;              /* its handle then, to be destroyed at the end of the capture */
+    void *doomed; /* handle of a stream that was destroyed, to be destroyed at the end of the capture */
 };
 
 struct gpu_capture {
     struct capture_state state;
-    struct gpu_branch **branches;
-    size_t branch_count, branch_capacity;
     struct gpu_run *run; /* NULL: no host call inside */
     struct gpu_notes notes;
 };
@@ -97,11 +89,7 @@ struct gpu_mark {
 
 struct gpu_event {
     struct aorta_event base;
-    pthread_mutex_t lock;
-    struct gpu_mark *mark;       /* of the last record; NULL: never recorded */
-    struct gpu_capture *capture; /* the last record was made in it; holds a reference */
-    struct reach reach;          /* capture: everything before that record */
-    char recorded_on[64];
+    struct gpu_mark *mark; /* of the last record; NULL: never recorded */
 };
 
 static inline struct gpu_stream *gpu_stream(struct aorta_stream *stream) {
@@ -109,6 +97,9 @@ static inline struct gpu_stream *gpu_stream(struct aorta_stream *stream) {
 }
 static inline struct gpu_event *gpu_event(struct aorta_event *event) {
     return (struct gpu_event *)event;
+}
+static inline struct gpu_capture *gpu_capture(struct capture_state *capture) {
+    return (struct gpu_capture *)capture;
 }
 static inline struct gpu_device *device_of(const struct gpu_stream *stream) {
     return gpu_device(stream->base.device);
@@ -140,13 +131,6 @@ void aorta_gpu_partitions_close(struct gpu_device *device);
 aorta_status aorta_gpu_marks_open(struct gpu_device *device);
 void aorta_gpu_marks_close(struct gpu_device *device);
 
-/* ---- capture.c: called only for captured streams or events; the event is locked ---- */
-
-aorta_status aorta_gpu_capture_record(struct gpu_branch *branch, struct gpu_event *event);
-aorta_status aorta_gpu_capture_wait(struct gpu_stream *stream, struct gpu_event *event);
-void aorta_gpu_capture_leave(struct gpu_stream *stream); /* a captured stream is being destroyed */
-void aorta_gpu_capture_release(struct gpu_capture *capture);
-
 /* ---- members of the table ---- */
 
 aorta_status aorta_gpu_stream_create(struct aorta_device *device, const char *name, enum aorta_priority priority,
@@ -162,8 +146,7 @@ aorta_status aorta_gpu_copy(struct aorta_stream *stream, void *to, const void *f
 aorta_status aorta_gpu_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes);
 aorta_status aorta_gpu_timestamp(struct aorta_stream *stream, int64_t *slot);
 
-aorta_status aorta_gpu_event_create(struct aorta_device *device, struct aorta_event **event);
-void aorta_gpu_event_destroy(struct aorta_event *event);
+void aorta_gpu_event_end(struct aorta_event *event);
 aorta_status aorta_gpu_event_record(struct aorta_event *event, struct aorta_stream *stream);
 aorta_status aorta_gpu_stream_wait(struct aorta_stream *stream, struct aorta_event *event);
 aorta_status aorta_gpu_event_synchronize(struct aorta_event *event);
@@ -171,8 +154,9 @@ bool aorta_gpu_event_done(struct aorta_event *event);
 aorta_status aorta_gpu_event_time(struct aorta_event *event, int64_t *time_ns);
 
 aorta_status aorta_gpu_capture_begin(struct aorta_stream *stream);
-aorta_status aorta_gpu_capture_end(struct aorta_stream *stream, struct aorta_graph **graph);
-bool aorta_gpu_stream_capturing(const struct aorta_stream *stream);
+aorta_status aorta_gpu_capture_end(struct aorta_stream *stream, aorta_status failure, struct aorta_graph **graph);
+void aorta_gpu_branch_leave(struct capture_branch *branch);
+void aorta_gpu_capture_free(struct capture_state *capture);
 aorta_status aorta_gpu_graph_launch(struct aorta_graph *graph, struct aorta_stream *stream);
 void aorta_gpu_graph_destroy(struct aorta_graph *graph);
 

@@ -69,18 +69,29 @@ struct piece {
     struct piece *next;
 };
 
-struct workspaces {
-    struct aorta_device *device;
-    pthread_mutex_t lock;
-    struct piece *pieces; /* newest first */
+/* Sums of one stream that are gathered. */
+struct gathering {
+    struct gathering *next;
+    const struct aorta_stream *stream;
+    bool on;
+    int count; /* sums that wait; the partial sums of number i are in the stream's workspace i + 1 */
+    struct aorta_gpu_column_sums sums[AORTA_FINISH_MOST];
 };
 
-static aorta_status workspaces_create(struct aorta_device *device, void **state) {
-    struct workspaces *workspaces = calloc(1, sizeof *workspaces);
-    if (!workspaces) return AORTA_ERROR(AORTA_MEMORY, "no memory for the table of workspaces");
-    workspaces->device = device;
-    pthread_mutex_init(&workspaces->lock, NULL);
-    *state = workspaces;
+/* Scratch memory of a device. */
+struct scratch {
+    struct aorta_device *device;
+    pthread_mutex_t lock; /* of the lists; a gathering is used only by the thread that queues on its stream */
+    struct piece *pieces; /* newest first */
+    struct gathering *gatherings;
+};
+
+static aorta_status scratch_create(struct aorta_device *device, void **state) {
+    struct scratch *scratch = calloc(1, sizeof *scratch);
+    if (!scratch) return AORTA_ERROR(AORTA_MEMORY, "no memory for the table of workspaces");
+    scratch->device = device;
+    pthread_mutex_init(&scratch->lock, NULL);
+    *state = scratch;
     return NULL;
 }
 
@@ -90,15 +101,30 @@ static void piece_destroy(struct aorta_device *device, struct piece *piece) {
     free(piece);
 }
 
-static void workspaces_destroy(void *state) {
-    struct workspaces *workspaces = state;
-    while (workspaces->pieces) {
-        struct piece *piece = workspaces->pieces;
-        workspaces->pieces = piece->next;
-        piece_destroy(workspaces->device, piece);
+static void scratch_destroy(void *state) {
+    struct scratch *scratch = state;
+    while (scratch->pieces) {
+        struct piece *piece = scratch->pieces;
+        scratch->pieces = piece->next;
+        piece_destroy(scratch->device, piece);
     }
-    pthread_mutex_destroy(&workspaces->lock);
-    free(workspaces);
+    while (scratch->gatherings) {
+        struct gathering *gathering = scratch->gatherings;
+        scratch->gatherings = gathering->next;
+        free(gathering);
+    }
+    pthread_mutex_destroy(&scratch->lock);
+    free(scratch);
+}
+
+/* Locked; the caller unlocks it. */
+static aorta_status scratch_of(struct aorta_stream *stream, struct scratch **scratch) {
+    static const char key;
+    void *state;
+    AORTA_TRY(aorta_device_attachment(aorta_stream_device(stream), &key, scratch_create, scratch_destroy, &state));
+    *scratch = state;
+    pthread_mutex_lock(&(*scratch)->lock);
+    return NULL;
 }
 
 static aorta_status piece_create(struct aorta_device *device, const struct aorta_stream *stream, int number,
@@ -125,9 +151,9 @@ static bool serves(const struct piece *piece, const struct aorta_stream *stream,
     return piece->stream == stream && piece->number == number && piece->workspace.bytes >= bytes;
 }
 
-static aorta_status find_or_create(struct workspaces *workspaces, const struct aorta_stream *stream, int number,
-                                   size_t bytes, struct aorta_ops_workspace *workspace) {
-    struct piece *piece = workspaces->pieces;
+static aorta_status find_or_create(struct scratch *scratch, const struct aorta_stream *stream, int number, size_t bytes,
+                                   struct aorta_ops_workspace *workspace) {
+    struct piece *piece = scratch->pieces;
     while (piece && !serves(piece, stream, number, bytes)) piece = piece->next;
     if (!piece) {
         if (aorta_stream_capturing(stream))
@@ -135,9 +161,9 @@ static aorta_status find_or_create(struct workspaces *workspaces, const struct a
                                "stream %s has no workspace of %zu bytes, and none can be allocated inside a capture: "
                                "run the operation once before, or call aorta_ops_prepare",
                                aorta_stream_name(stream), bytes);
-        AORTA_TRY(piece_create(workspaces->device, stream, number, bytes, &piece));
-        piece->next = workspaces->pieces;
-        workspaces->pieces = piece;
+        AORTA_TRY(piece_create(scratch->device, stream, number, bytes, &piece));
+        piece->next = scratch->pieces;
+        scratch->pieces = piece;
     }
     *workspace = piece->workspace;
     return NULL;
@@ -147,15 +173,10 @@ static aorta_status find_or_create(struct workspaces *workspaces, const struct a
  * operation. */
 static aorta_status numbered_workspace(struct aorta_stream *stream, int number, size_t bytes,
                                        struct aorta_ops_workspace *workspace) {
-    static const char key;
-    void *state;
-    AORTA_TRY(
-        aorta_device_attachment(aorta_stream_device(stream), &key, workspaces_create, workspaces_destroy, &state));
-    struct workspaces *workspaces = state;
-    pthread_mutex_lock(&workspaces->lock);
-    aorta_status status =
-        find_or_create(workspaces, stream, number, bytes < LEAST_BYTES ? LEAST_BYTES : bytes, workspace);
-    pthread_mutex_unlock(&workspaces->lock);
+    struct scratch *scratch;
+    AORTA_TRY(scratch_of(stream, &scratch));
+    aorta_status status = find_or_create(scratch, stream, number, bytes < LEAST_BYTES ? LEAST_BYTES : bytes, workspace);
+    pthread_mutex_unlock(&scratch->lock);
     return status;
 }
 
@@ -173,60 +194,22 @@ bool aorta_ops_take_fault(struct aorta_gpu_fault *fault, struct aorta_gpu_fault 
 
 /* ---- column sums ---- */
 
-/* The gathered sums of one stream. */
-struct gathering {
-    struct gathering *next;
-    const struct aorta_stream *stream;
-    bool on;
-    int count; /* sums that wait; the partial sums of number i are in the stream's workspace i + 1 */
-    struct aorta_gpu_column_sums sums[AORTA_FINISH_MOST];
-};
-
-struct gatherings {
-    pthread_mutex_t lock; /* of the list; each entry is used only by the thread that queues on its stream */
-    struct gathering *first;
-};
-
-static aorta_status gatherings_create(struct aorta_device *device, void **state) {
-    (void)device;
-    struct gatherings *gatherings = calloc(1, sizeof *gatherings);
-    if (!gatherings) return AORTA_ERROR(AORTA_MEMORY, "no memory for the table of gathered sums");
-    pthread_mutex_init(&gatherings->lock, NULL);
-    *state = gatherings;
-    return NULL;
-}
-
-static void gatherings_destroy(void *state) {
-    struct gatherings *gatherings = state;
-    while (gatherings->first) {
-        struct gathering *gathering = gatherings->first;
-        gatherings->first = gathering->next;
-        free(gathering);
-    }
-    pthread_mutex_destroy(&gatherings->lock);
-    free(gatherings);
-}
-
-static struct gathering *sums_find_or_create(struct gatherings *gatherings, const struct aorta_stream *stream) {
-    struct gathering *gathering = gatherings->first;
+static struct gathering *sums_find_or_create(struct scratch *scratch, const struct aorta_stream *stream) {
+    struct gathering *gathering = scratch->gatherings;
     while (gathering && gathering->stream != stream) gathering = gathering->next;
     if (gathering) return gathering;
     gathering = calloc(1, sizeof *gathering);
     if (!gathering) return NULL;
     gathering->stream = stream;
-    gathering->next = gatherings->first;
-    return gatherings->first = gathering;
+    gathering->next = scratch->gatherings;
+    return scratch->gatherings = gathering;
 }
 
 static aorta_status of_stream(struct aorta_stream *stream, struct gathering **gathering) {
-    static const char key;
-    void *state;
-    AORTA_TRY(
-        aorta_device_attachment(aorta_stream_device(stream), &key, gatherings_create, gatherings_destroy, &state));
-    struct gatherings *gatherings = state;
-    pthread_mutex_lock(&gatherings->lock);
-    *gathering = sums_find_or_create(gatherings, stream);
-    pthread_mutex_unlock(&gatherings->lock);
+    struct scratch *scratch;
+    AORTA_TRY(scratch_of(stream, &scratch));
+    *gathering = sums_find_or_create(scratch, stream);
+    pthread_mutex_unlock(&scratch->lock);
     return *gathering ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a stream's gathered sums");
 }
 

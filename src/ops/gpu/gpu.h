@@ -38,6 +38,15 @@ AORTA_MUST_USE aorta_status aorta_ops_gpu_run_typed(struct aorta_stream *stream,
                                                     enum aorta_dtype dtype, struct aorta_gpu_grid grid,
                                                     const void *args, size_t bytes);
 
+/* An operation whose work on a GPU is one launch of the plain entry of its name: NAME_kernel, with the function
+ * `on_cpu`, for arguments `a` of a struct TYPE, on which the grid may depend. */
+#define AORTA_PLAIN_KERNEL(name, on_cpu, type, grid)                                                                   \
+    static aorta_status name##_gpu(struct aorta_stream *stream, const void *args) {                                    \
+        const struct type *a = args;                                                                                   \
+        return aorta_ops_gpu_run(stream, AORTA_ENTRY_##name, grid, a, sizeof *a);                                      \
+    }                                                                                                                  \
+    static const struct aorta_kernel name##_kernel = {#name, on_cpu, name##_gpu}
+
 /* `rng` as kernels expect it: the key made from seed, site, rank and micro replaces the seed. */
 struct aorta_rng aorta_ops_gpu_key(struct aorta_rng rng);
 
@@ -66,6 +75,10 @@ AORTA_MUST_USE aorta_status aorta_ops_gpu_column_sums(struct aorta_stream *strea
 AORTA_MUST_USE aorta_status aorta_ops_gpu_partial(struct aorta_stream *stream, size_t bytes, float **partial);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *stream,
                                                         const struct aorta_gpu_column_sums *sums);
+
+/* Sorts pairs by one digit of their keys, stably (embedding.c). */
+AORTA_MUST_USE aorta_status aorta_ops_gpu_sort_pass(struct aorta_stream *stream,
+                                                    const struct aorta_gpu_sort_args *args);
 
 /* The widest heads of attention and rows of a LayerNorm that have kernels. */
 int64_t aorta_ops_gpu_most_head_dim(void);
@@ -101,6 +114,15 @@ AORTA_MUST_USE aorta_status aorta_check_dtype(const char *operation, enum aorta_
 AORTA_MUST_USE aorta_status aorta_check_dropout(const char *operation, float dropout);        /* in [0, 1] */
 AORTA_MUST_USE aorta_status aorta_check_size(const char *operation, const char *name, int64_t value, int64_t least);
 AORTA_MUST_USE aorta_status aorta_check_pointer(const char *operation, const char *name, const void *pointer);
+
+/* Several sizes at once, with the least that each may be: aorta_check_sizes(operation, AORTA_SIZES({"rows", rows, 1})).
+ */
+struct aorta_named_size {
+    const char *name;
+    int64_t value, least;
+};
+#define AORTA_SIZES(...) ((const struct aorta_named_size[]){__VA_ARGS__, {0}})
+AORTA_MUST_USE aorta_status aorta_check_sizes(const char *operation, const struct aorta_named_size *sizes);
 
 /* Several pointers at once: aorta_check_pointers(operation, AORTA_POINTERS({"x", x}, {"y", y})). */
 struct aorta_named_pointer {
