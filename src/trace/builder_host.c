@@ -3,8 +3,8 @@
  * becomes a call of its thread, from the thread's call before it to its copy back, or as long as its range; and so does
  * the time that a thread which launches work waits for them. */
 #include "base/array.h"
-#include "base/sort.h"
 #include "base/interval.h"
+#include "base/sort.h"
 #include "trace/builder_internal.h"
 #include "trace/trace.h"
 
