@@ -32,8 +32,12 @@ static bool hides(enum aorta_cause cause) {
 }
 
 static double lost_again(const struct gains *gains, enum aorta_cause cause) {
-    const double lost = gains->verdict->lost_beside[1];
-    return hides(cause) && lost > 0 ? lost : 0;
+    return hides(cause) && gains->verdict->lost_beside > 0 ? gains->verdict->lost_beside : 0;
+}
+
+/* What it loses on other recordings: it makes a gain a range. */
+static double lost_usually(const struct gains *gains, enum aorta_cause cause) {
+    return hides(cause) && gains->verdict->lost_usually > 0 ? gains->verdict->lost_usually : 0;
 }
 
 /* What the removal gains with all that gain more, and alone. */
@@ -53,10 +57,10 @@ static void set_range(const struct gains *gains, struct aorta_finding *finding, 
     const bool shares_cores = gains->analysis->measured && !gains->analysis->ranks[0].trace->on_gpu;
     const double most_ms = step_ms(gains) > gain_ms ? step_ms(gains) : gain_ms;
     finding->gain_range_ms[0] = gain_ms - unsure_ms;
-    const double smooth_ms = lost > 0 ? gain_ms * (1 - gains->verdict->lost_beside[0]) / (1 - lost) : gain_ms;
-    finding->gain_range_ms[1] = fmin(smooth_ms + unsure_ms, most_ms);
+    if (lost > 0) finding->gain_range_ms[0] = fmin(finding->gain_range_ms[0], (1 - lost) * gain_ms);
+    finding->gain_range_ms[1] = gain_ms + unsure_ms < most_ms ? gain_ms + unsure_ms : most_ms;
     /* Collectives of the host take its cores; how much compute loses to them is not known. */
-    if (hides(finding->cause) && shares_cores && isnan(gains->verdict->lost_beside[0])) finding->gain_range_ms[0] = 0;
+    if (hides(finding->cause) && shares_cores && isnan(gains->verdict->lost_beside)) finding->gain_range_ms[0] = 0;
 }
 
 /* ---- what is shown ---- */
@@ -223,15 +227,18 @@ static struct aorta_finding *new_finding(struct aorta_verdict *verdict, enum aor
     return finding;
 }
 
-/* `lost`: of the hidden time, to slower compute. */
+/* `hidden`: the gain is that of communication during compute, which slows compute down. */
 static void set_gain(const struct gains *gains, struct aorta_finding *finding, double gain_ms, double alone_ms,
-                     double lost) {
+                     bool hidden) {
     finding->gain_ms = gain_ms;
     finding->alone_ms = alone_ms;
     finding->gain_share = step_ms(gains) > 0 ? gain_ms / step_ms(gains) : 0;
-    set_range(gains, finding, lost);
+    const double lost = hidden ? lost_again(gains, finding->cause) : 0;
+    const double usually = hidden ? lost_usually(gains, finding->cause) : 0;
+    const double lost_ms = lost > 0.1 ? gain_ms / (1 - lost) * lost : usually * gain_ms;
+    set_range(gains, finding, usually);
     aorta_facts_remove(&finding->facts, AORTA_FACT_LOST_AGAIN);
-    if (lost > 0.1 && gain_ms > 0) aorta_facts_set(&finding->facts, AORTA_FACT_LOST_AGAIN, gain_ms / (1 - lost) * lost);
+    if (lost_ms > 0) aorta_facts_set(&finding->facts, AORTA_FACT_LOST_AGAIN, lost_ms);
     /* The idle time is not all that the wait costs: the host launches late afterwards. */
     if (fmax(gain_ms, alone_ms) <= ABOVE * finding->cost_ms + GAINS * step_ms(gains)) return;
     if (finding->cause == AORTA_CAUSE_COPY) aorta_facts_flag(&finding->facts, AORTA_FACT_HOST_WAITS);
@@ -260,7 +267,7 @@ static void add_gain(struct gains *gains, enum aorta_removal removal, enum aorta
     const bool matters = gain_ms >= MATTERS * step_ms(gains) && gain_ms > 0;
     if (!finding && !matters) return;
     if (!finding) finding = new_finding(gains->verdict, cause);
-    set_gain(gains, finding, gain_ms, alone_of(gains, removal, cause), lost_again(gains, cause));
+    set_gain(gains, finding, gain_ms, alone_of(gains, removal, cause), true);
     relate(gains, removal, aorta_removal_bit(removal), finding);
     if (matters && !finding->only_after) find_instead(gains, removal, finding);
     if (matters) add_origin(gains, finding, removal);
@@ -293,7 +300,7 @@ static void add_pauses(struct gains *gains) {
         aorta_arena_end(&replay.memory, gains->verdict->arena);
         aorta_facts_set(&finding->facts, AORTA_FACT_PAUSE_COUNT, places);
     }
-    set_gain(gains, finding, gain_ns / 1e6, alone_ns / 1e6, 0);
+    set_gain(gains, finding, gain_ns / 1e6, alone_ns / 1e6, false);
     relate(gains, largest, removed, finding);
     if (!finding->only_after) find_instead(gains, largest, finding);
     add_origin(gains, finding, largest);
@@ -326,7 +333,7 @@ static void clear_launches(struct aorta_verdict *verdict) {
 static void add_bubble(struct gains *gains) {
     struct aorta_finding *finding = find(gains->verdict, AORTA_CAUSE_PIPELINE_BUBBLE);
     const struct aorta_fact *twice = finding ? aorta_facts_find(&finding->facts, AORTA_FACT_GAIN_OF_TWICE) : NULL;
-    if (twice) set_gain(gains, finding, twice->value, twice->value, 0);
+    if (twice) set_gain(gains, finding, twice->value, twice->value, false);
 }
 
 /* Gradients that are reduced for each micro-batch: the fix is to reduce them once, which saves more than hiding them.
@@ -340,7 +347,7 @@ static void add_reducing_once(struct gains *gains) {
         const double once_ms = aorta_gain_of_reducing_once(gains, finding->collective, (int)again->value);
         aorta_facts_set(&finding->facts, AORTA_FACT_GAIN_OF_ONCE, once_ms);
         if (once_ms <= fmax(finding->alone_ms, finding->gain_ms)) continue;
-        set_gain(gains, finding, once_ms, once_ms, 0);
+        set_gain(gains, finding, once_ms, once_ms, false);
         finding->only_after = finding->displaced = false;
         finding->joint_ms = 0;
         finding->share_count = 0;
@@ -369,12 +376,12 @@ static bool is_upper_bound(const struct aorta_verdict *verdict, const struct aor
     return verdict->recorded && aorta_finding_gains(finding) && (queued || peer);
 }
 
-/* What compute loses to hidden communication on other recordings is no part of a bound of this one. */
-static void bound_replayed(const struct gains *gains, struct aorta_finding *finding) {
-    const double lost = lost_again(gains, finding->cause);
-    const bool measured = lost <= gains->verdict->lost_beside[0];
-    finding->slowed_ms = aorta_finding_shown_ms(finding);
-    finding->at_best_ms = lost > 0 && !measured ? finding->slowed_ms / (1 - lost) : finding->slowed_ms;
+static void bound(const struct gains *gains, struct aorta_finding *finding, double most_ms) {
+    const double lost = gains->verdict->ranks_missing ? 0 : lost_usually(gains, finding->cause);
+    finding->at_best_ms = most_ms;
+    finding->slowed_ms = (1 - lost) * most_ms;
+    aorta_facts_remove(&finding->facts, AORTA_FACT_LOST_AGAIN);
+    if (lost > 0) aorta_facts_set(&finding->facts, AORTA_FACT_LOST_AGAIN, lost * most_ms);
 }
 
 /* Without the files of the other ranks, waiting and transfer are one: all of the exposed time may go. Likewise where
@@ -384,7 +391,7 @@ static void add_upper_bounds(const struct gains *gains) {
     const double step = aorta_verdict_gained_ms(verdict);
     for (size_t i = 0; i < verdict->finding_count; i++) {
         struct aorta_finding *finding = &verdict->findings[i];
-        if (is_upper_bound(verdict, finding)) bound_replayed(gains, finding);
+        if (is_upper_bound(verdict, finding)) bound(gains, finding, aorta_finding_shown_ms(finding));
         const bool less =
             2 * finding->alone_ms < finding->cost_ms ||
             (aorta_facts_has(&finding->facts, AORTA_FACT_GAIN_OF_ONCE) && finding->alone_ms < finding->cost_ms);
@@ -392,11 +399,7 @@ static void add_upper_bounds(const struct gains *gains) {
         const bool needed = aorta_facts_has(&finding->facts, AORTA_FACT_ACTIVATIONS) ||
                             (verdict->recorded && finding->collective == AORTA_ALL_TO_ALL);
         if (finding->cause != AORTA_CAUSE_EXPOSED_COLLECTIVE || !much || !(verdict->ranks_missing || needed)) continue;
-        finding->at_best_ms = finding->slowed_ms = fmin(finding->cost_ms, step);
-        aorta_facts_remove(&finding->facts, AORTA_FACT_LOST_AGAIN);
-        if (!verdict->ranks_missing) finding->slowed_ms *= 1 - lost_again(gains, finding->cause);
-        if (finding->slowed_ms < finding->at_best_ms)
-            aorta_facts_set(&finding->facts, AORTA_FACT_LOST_AGAIN, finding->at_best_ms - finding->slowed_ms);
+        bound(gains, finding, fmin(finding->cost_ms, step));
         if (verdict->ranks_missing) aorta_facts_set(&finding->facts, AORTA_FACT_RANKS_MISSING, verdict->ranks_missing);
     }
 }
@@ -513,7 +516,8 @@ static aorta_status measure_with(const struct aorta_trace_analysis *analysis, st
     AORTA_TRY(aorta_trace_graph_unrecord(built, &unrecorded));
     struct gains gains = {
         .verdict = verdict, .graph = &built->graph, .analysis = analysis, .built = built, .remedies = remedies};
-    aorta_verdict_lost_overlap(analysis, verdict);
+    verdict->lost_beside = verdict->slowdown.lost_per_ns;
+    verdict->lost_usually = aorta_verdict_lost_overlap(analysis, verdict);
     measure(&gains, &unrecorded);
     return aorta_arena_check(verdict->arena, "the gains");
 }

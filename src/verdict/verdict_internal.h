@@ -48,8 +48,8 @@ double aorta_verdict_find_bubble(const struct aorta_rank_step *items, size_t cou
  * (pipeline.c). */
 double aorta_verdict_model_parts(const struct aorta_trace_analysis *analysis);
 void aorta_fill_bubble(struct aorta_fill *fill);
-/* Sets lost_beside, from the slowdown and the rooflines. (lost_overlap.c) */
-void aorta_verdict_lost_overlap(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict);
+/* The verdict's lost_usually, from its rooflines. (lost_overlap.c) */
+double aorta_verdict_lost_overlap(const struct aorta_trace_analysis *analysis, const struct aorta_verdict *verdict);
 /* Makes the findings from the ranks' costs, with the facts that the sums show. (findings.c) */
 void aorta_verdict_make_findings(struct aorta_verdict *verdict, const struct aorta_evidence_sums *sums);
 void aorta_fill_host_launch(struct aorta_fill *fill);
