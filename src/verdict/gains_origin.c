@@ -120,15 +120,20 @@ static const char *name_before(const struct gains *gains, const struct aorta_ori
     return name_of_call_before(source, source->calls[aorta_subject_row(graph->subject[origin->from])]);
 }
 
-/* The innermost range that the program had marked around the pause, if it is not the whole step; NULL: none. */
-static const char *range_around(const struct gains *gains, const struct aorta_origin *origin) {
+/* The call that ends the pause; NULL: it ends otherwise. */
+static const struct aorta_trace_call *call_after(const struct gains *gains, const struct aorta_origin *origin) {
     const struct aorta_graph *graph = gains->graph;
     if (aorta_subject_kind(graph->subject[origin->point]) != AORTA_SUBJECT_CALL) return NULL;
     const struct aorta_replay_source *source = host_of(gains, origin->point);
-    const struct aorta_trace *trace = source->trace;
-    const struct aorta_trace_call *call =
-        &trace->calls[source->calls[aorta_subject_row(graph->subject[origin->point])]];
+    return &source->trace->calls[source->calls[aorta_subject_row(graph->subject[origin->point])]];
+}
+
+/* The innermost range that the program had marked around the pause, if it is not the whole step; NULL: none. */
+static const char *range_around(const struct gains *gains, const struct aorta_origin *origin) {
+    const struct aorta_trace_call *call = call_after(gains, origin);
     const char *inner = NULL;
+    if (!call) return NULL;
+    const struct aorta_trace *trace = host_of(gains, origin->point)->trace;
     for (size_t i = 0; i < trace->annotation_count && trace->annotations[i].start_ns < call->start_ns; i++) {
         const struct aorta_trace_annotation *range = &trace->annotations[i];
         if (range->thread == call->thread && range->end_ns > call->start_ns &&
@@ -136,6 +141,21 @@ static const char *range_around(const struct gains *gains, const struct aorta_or
             inner = aorta_trace_text(trace, range->name);
     }
     return inner && strncmp(inner, "ProfilerStep#", 13) != 0 ? inner : NULL;
+}
+
+/* The outermost operation that ran on the host for half of the pause or more, as aten::randn on the CPU; NULL: none. */
+static const char *operation_within(const struct gains *gains, const struct aorta_origin *origin) {
+    const struct aorta_trace_call *call = call_after(gains, origin);
+    if (!call) return NULL;
+    const struct aorta_trace *trace = host_of(gains, origin->point)->trace;
+    const int64_t half_ns = origin->largest_ns / 2, since_ns = call->start_ns - origin->largest_ns;
+    for (size_t i = 0; i < trace->operation_count; i++) {
+        const struct aorta_trace_operation *operation = &trace->operations[i];
+        const int64_t from_ns = operation->start_ns > since_ns ? operation->start_ns : since_ns;
+        if (operation->thread != call->thread || operation->range || operation->end_ns > call->start_ns) continue;
+        if (operation->end_ns - from_ns >= half_ns) return aorta_trace_text(trace, operation->name);
+    }
+    return NULL;
 }
 
 /* Whether what the host launches there in most steps is a copy to the device. */
@@ -192,10 +212,10 @@ static bool changes_memory(const char *call) {
 
 static void add_pause(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                       const char *where) {
-    const char *range = range_around(gains, origin);
+    const char *range = range_around(gains, origin), *operation = operation_within(gains, origin);
     struct aorta_fact *fact = set_named(finding, AORTA_FACT_PAUSE, (double)origin->largest_ns / 1e6, where);
     fact->place.after = aorta_facts_text(&finding->facts, name_before(gains, origin));
-    fact->place.host = aorta_facts_text(&finding->facts, range);
+    fact->place.host = aorta_facts_text(&finding->facts, operation ? operation : range);
     fact->place.rank = finding->rank;
     if (changes_memory(where)) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_MEMORY);
     if (range) return;
@@ -218,11 +238,9 @@ static bool begins_call(const struct aorta_graph *graph, uint32_t point) {
 /* The call whose point ends a wait for work of the device; NULL: it is no such wait. */
 static const struct aorta_trace_call *call_waiting(const struct gains *gains, const struct aorta_origin *origin) {
     const struct aorta_graph *graph = gains->graph;
-    if (aorta_subject_kind(graph->subject[origin->point]) != AORTA_SUBJECT_CALL) return NULL;
     if (origin->from == AORTA_GRAPH_NONE || aorta_subject_kind(graph->subject[origin->from]) != AORTA_SUBJECT_SPAN)
         return NULL;
-    const struct aorta_replay_source *source = host_of(gains, origin->point);
-    return &source->trace->calls[source->calls[aorta_subject_row(graph->subject[origin->point])]];
+    return call_after(gains, origin);
 }
 
 /* Where no call shows the wait, it ends before a call that does not wait. */

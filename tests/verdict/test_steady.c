@@ -387,6 +387,7 @@ static void pause_before_a_copy(bool offloaded) {
     sample_kineto_event(&sample, "cpu_op", "aten::to", 1, 10, 1, ""); /* a program of PyTorch */
     for (int step = 0; step < 8; step++) {
         const double at_us = 1000 + 12000 * step;
+        if (step && !offloaded) sample_kineto_event(&sample, "cpu_op", "aten::randn", 1, at_us - 9000, 8000, "");
         snprintf(args, sizeof args, "\"correlation\": %d", 1000 + step);
         sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, at_us, 5, args);
         snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"bytes\": 8000000, \"correlation\": %d",
@@ -406,6 +407,7 @@ static void pause_before_a_copy(bool offloaded) {
     const struct aorta_finding *pause = finding_of(&run, offloaded ? AORTA_CAUSE_HOST_PAUSE : AORTA_CAUSE_DATA_WAIT);
     assert_int_equal(said_has(pause, AORTA_FACT_PAUSE_OFFLOAD), offloaded);
     assert_int_equal(said_has(pause, AORTA_FACT_PAUSE_INPUT), !offloaded);
+    if (!offloaded) assert_string_equal(said_fact(pause, AORTA_FACT_PAUSE)->place.host, "aten::randn");
     said_expect(said_advice(pause), offloaded ? "OMP_NUM_THREADS" : "DataLoader workers");
     end(&run);
 }
