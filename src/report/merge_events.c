@@ -341,27 +341,16 @@ static bool put_time(struct merge_rank *rank, const struct event *event) {
     return true;
 }
 
-static bool text_is(struct aorta_json_value value, const char *text) {
-    return value.length == strlen(text) + 2 && memcmp(value.text + 1, text, value.length - 2) == 0;
-}
-
 static bool is_metadata_of_process(const struct event *event) {
-    return text_is(event->phase, "M") && event->name.length > 9 && memcmp(event->name.text, "\"process_", 9) == 0;
+    return aorta_json_text_is(event->phase, "M") && event->name.length > 9 &&
+           memcmp(event->name.text, "\"process_", 9) == 0;
 }
 
 static bool is_device_work(const struct event *event) {
     static const char *const categories[] = {"kernel", "gpu_memcpy", "gpu_memset",     "Kernel",
                                              "Memcpy", "Memset",     "mtia_ccp_events"};
     for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
-        if (text_is(event->category, categories[i])) return true;
-    return false;
-}
-
-static bool has_member(struct aorta_json_value object, const char *name) {
-    struct aorta_json_cursor cursor = aorta_json_members(object);
-    struct aorta_json_value key, value;
-    while (aorta_json_next_member(&cursor, &key, &value))
-        if (aorta_json_key_is(key, name)) return true;
+        if (aorta_json_text_is(event->category, categories[i])) return true;
     return false;
 }
 
@@ -374,7 +363,8 @@ static void put_place(struct merge_rank *rank, const struct event *event, const 
     } places[] = {{"device", event->process}, {"stream", event->thread}};
     int64_t number;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (has_member(event->args, places[i].name) || !aorta_json_get_int(places[i].value, &number)) continue;
+        if (aorta_json_find(event->args, places[i].name).length || !aorta_json_get_int(places[i].value, &number))
+            continue;
         aorta_text_printf(out, "%s\"%s\": %" PRId64, comma, places[i].name, number);
         comma = ", ";
     }
@@ -396,7 +386,8 @@ static bool put_args(struct merge_rank *rank, const struct event *event) {
     int64_t device;
     if (!event->args.length) return true;
     aorta_text_puts(out, ", \"args\": ");
-    bool names_thread = rank->several_devices && text_is(event->phase, "M") && text_is(event->name, "thread_name");
+    bool names_thread = rank->several_devices && aorta_json_text_is(event->phase, "M") &&
+                        aorta_json_text_is(event->name, "thread_name");
     if (!names_thread || aorta_json_is_string(event->process) || !aorta_json_get_int(event->process, &device))
         return copy_args(rank, event);
     struct aorta_json_cursor cursor = aorta_json_members(event->args);
