@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/table.h"
 #include "report/merge.h"
+#include "trace/execution_trace.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -226,6 +227,18 @@ void aorta_merge_event(struct merge_rank *rank) {
     *rank->first = false;
 }
 
+void aorta_merge_begin(struct merge_rank *rank, struct aorta_json *json, const char *phase, const char *category,
+                       const char *name) {
+    aorta_merge_event(rank);
+    aorta_json_begin(json, aorta_merge_sink_text(rank->sink), 0);
+    aorta_json_object(json);
+    aorta_json_key_string(json, "ph", phase);
+    if (category) aorta_json_key_string(json, "cat", category);
+    aorta_json_key_string(json, "name", name);
+    aorta_json_key_int(json, "pid", rank->source->rank);
+    rank->events++;
+}
+
 static void process_fact(struct merge_rank *rank, const char *name, const char *key, const char *value) {
     aorta_merge_event(rank);
     aorta_text_printf(aorta_merge_sink_text(rank->sink),
@@ -370,12 +383,36 @@ static void put_place(struct merge_rank *rank, const struct event *event, const 
     }
 }
 
+static void put_list(struct aorta_text *out, const char *name, struct aorta_json_value list) {
+    const size_t mark = out->length;
+    if (!list.length) return;
+    aorta_text_printf(out, ", \"%s\": ", name);
+    if (!aorta_merge_copy(out, list) && !out->failed) out->length = mark;
+}
+
+/* What only the execution trace of the process says of an operation. */
+static void put_inputs(struct merge_rank *rank, const struct event *event) {
+    struct aorta_operation operation = {.name = event->name.text + 1, .name_length = event->name.length - 2};
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    int64_t process;
+    if (!aorta_json_is_string(event->name) || aorta_json_find(event->args, "Input Dims").length ||
+        !aorta_json_get_int(event->process, &process))
+        return;
+    aorta_execution_traces_find(rank->executed, process, aorta_json_find(event->args, "Record function id"),
+                                aorta_json_find(event->args, "External id"), &operation);
+    put_list(out, "Input Dims", operation.dims);
+    put_list(out, "Input type", operation.types);
+    put_list(out, "Concrete Inputs", operation.values);
+    put_list(out, "Input Strides", operation.strides);
+}
+
 static bool copy_args(struct merge_rank *rank, const struct event *event) {
     struct aorta_text *out = aorta_merge_sink_text(rank->sink);
     const bool good = aorta_merge_copy(out, event->args);
-    if (!good || out->failed || !is_device_work(event) || out->data[out->length - 1] != '}') return good;
+    if (!good || out->failed || out->data[out->length - 1] != '}') return good;
     out->length--; /* the bracket that closes them */
-    put_place(rank, event, out->data[out->length - 1] == '{' ? "" : ", ");
+    if (is_device_work(event)) put_place(rank, event, out->data[out->length - 1] == '{' ? "" : ", ");
+    if (rank->executed && aorta_json_text_is(event->category, "cpu_op")) put_inputs(rank, event);
     aorta_text_puts(out, "}");
     return true;
 }

@@ -260,22 +260,26 @@ void aorta_execution_traces_free(struct aorta_execution_traces *traces) {
     free(traces);
 }
 
-bool aorta_execution_traces_find(struct aorta_execution_traces *traces, int64_t process, int64_t number,
+void aorta_execution_traces_find(struct aorta_execution_traces *traces, int64_t process,
+                                 struct aorta_json_value function, struct aorta_json_value external,
                                  struct aorta_operation *operation) {
-    const struct wanted key = {process, number};
-    if (!traces->table.slot_count) return false;
+    struct wanted key = {.process = process};
+    if (!aorta_json_get_int(function, &key.number)) {
+        if (!aorta_json_get_int(external, &key.number)) return;
+        key.number--;
+    }
+    if (!traces->table.slot_count || key.number < 0) return;
     const uint32_t found =
-        *aorta_table_slot(&traces->table, aorta_hash_add(0, (uint64_t)number), is_node, traces, &key);
+        *aorta_table_slot(&traces->table, aorta_hash_add(0, (uint64_t)key.number), is_node, traces, &key);
     const struct node *node = found ? &traces->nodes[found - 1] : NULL;
     if (!node || strlen(node->name) != operation->name_length ||
         memcmp(node->name, operation->name, operation->name_length) != 0)
-        return false;
+        return;
     atomic_fetch_add(&traces->files[node->file]->used, 1);
     operation->dims = node->dims;
     operation->types = node->types;
     operation->values = node->values;
     operation->strides = node->strides;
-    return true;
 }
 
 void aorta_execution_traces_note_unused(const struct aorta_execution_traces *traces, struct aorta_trace *trace) {

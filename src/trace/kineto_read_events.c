@@ -245,21 +245,6 @@ static struct aorta_trace_annotation frame_of(struct trace_kineto *kineto, const
                                            get_thread(kineto, event)};
 }
 
-/* Takes inputs from the execution trace of the same process. Old profilers write no record function number; their
- * "External id" is that number plus one. */
-static void borrow_inputs(const struct trace_kineto *kineto, const struct kineto_event *event,
-                          struct aorta_operation *operation) {
-    struct aorta_execution_traces *executed = kineto->options ? kineto->options->executed : NULL;
-    int64_t number = -1, external;
-    if (!executed) return;
-    if (!aorta_json_get_int(event->argument[ARGUMENT_FUNCTION], &number) &&
-        aorta_json_get_int(event->argument[ARGUMENT_OPERATION], &external))
-        number = external - 1;
-    if (number >= 0)
-        (void)aorta_execution_traces_find(executed, aorta_trace_kineto_id(event->field[FIELD_PROCESS]), number,
-                                          operation);
-}
-
 void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct kineto_event *event) {
     const struct aorta_json_value *argument = event->argument;
     struct aorta_json_value name = event->field[FIELD_NAME];
@@ -279,7 +264,9 @@ void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct 
                                         .strides = argument[ARGUMENT_STRIDES]};
     int64_t forward_thread;
     if (!aorta_json_get_int(argument[ARGUMENT_AUTOGRAD], &operation.sequence)) operation.sequence = -1;
-    if (!operation.dims.length) borrow_inputs(kineto, event, &operation);
+    if (!operation.dims.length && kineto->options && kineto->options->executed)
+        aorta_execution_traces_find(kineto->options->executed, aorta_trace_kineto_id(event->field[FIELD_PROCESS]),
+                                    argument[ARGUMENT_FUNCTION], argument[ARGUMENT_OPERATION], &operation);
     operation.gradient = aorta_json_get_int(argument[ARGUMENT_FORWARD_THREAD], &forward_thread) && forward_thread > 0;
     aorta_trace_builder_operation(kineto->builder, &frame,
                                   aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], event->offset),

@@ -1,5 +1,6 @@
 #include "trace/trace.h"
 #include "base/array.h"
+#include "trace/execution_trace.h"
 #include "trace/texts.h"
 
 #include <math.h>
@@ -239,6 +240,7 @@ void aorta_trace_list_free(struct aorta_trace_list *list) {
     free(list->items);
     if (list->unpacked) aorta_temporary_remove(list->unpacked);
     free(list->unpacked);
+    aorta_execution_traces_free(list->executed);
     *list = (struct aorta_trace_list){0};
 }
 

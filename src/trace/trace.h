@@ -451,7 +451,8 @@ int aorta_trace_rank_in_path(const char *path);
 struct aorta_trace_list {
     struct aorta_trace **items;
     size_t count, capacity;
-    struct aorta_temporary *unpacked; /* holds unpacked copies of packed files; removed with the list; or NULL */
+    struct aorta_temporary *unpacked;        /* holds unpacked copies of packed files; removed with the list; or NULL */
+    struct aorta_execution_traces *executed; /* that were beside the traces; owned; or NULL */
 };
 
 /* Takes the trace over, also when it fails. */
