@@ -203,17 +203,10 @@ static aorta_status make_windows(struct aorta_trace_analysis *analysis,
     return analysis->measured ? aorta_trace_measured_check(analysis, options, measured) : NULL;
 }
 
-/* Processes whose launches are in one file that does not say which rank each is; 0: none. */
-static size_t mixed_processes(const struct aorta_trace *trace, struct aorta_arena *memory) {
-    const bool one_rank = trace->format != AORTA_TRACE_KINETO || trace->own;
-    const size_t count = one_rank ? 0 : aorta_trace_launching_processes(trace, memory);
-    return count > 1 ? count : 0;
-}
-
-static void find_thin(struct aorta_trace_analysis *analysis, struct aorta_arena *memory) {
+static void find_thin(struct aorta_trace_analysis *analysis) {
     for (size_t i = analysis->rank_count; i-- > 0;) {
         const struct aorta_trace *trace = analysis->ranks[i].trace;
-        const size_t mixed = mixed_processes(trace, memory);
+        const size_t mixed = trace->processes > 1 ? trace->processes : 0;
         if (!mixed && !aorta_trace_is_too_thin(trace)) continue;
         analysis->thin = trace;
         analysis->mixed = mixed;
@@ -227,7 +220,7 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
     drop_empty_ranks(analysis);
     aorta_trace_clocks_check(analysis);
     analysis->sends = aorta_trace_are_sends(analysis);
-    find_thin(analysis, &work->memory);
+    find_thin(analysis);
     work->busy = aorta_arena_alloc(&work->memory, analysis->rank_count * sizeof *work->busy);
     work->waits = aorta_arena_alloc(&work->memory, analysis->rank_count * sizeof *work->waits);
     AORTA_TRY(aorta_arena_check(&work->memory, no_memory));

@@ -347,6 +347,19 @@ bool aorta_json_key_is(struct aorta_json_value key, const char *name) {
     return key.length == length && !memcmp(key.text, name, length);
 }
 
+struct aorta_json_value aorta_json_find(struct aorta_json_value object, const char *name) {
+    struct aorta_json_cursor cursor = aorta_json_members(object);
+    struct aorta_json_value key, value;
+    while (aorta_json_next_member(&cursor, &key, &value))
+        if (aorta_json_key_is(key, name)) return value;
+    return (struct aorta_json_value){0};
+}
+
+bool aorta_json_text_is(struct aorta_json_value value, const char *text) {
+    const size_t length = strlen(text);
+    return value.length == length + 2 && value.text[0] == '"' && !memcmp(value.text + 1, text, length);
+}
+
 /* ---- texts ---- */
 
 static int hex_digit(char c) {

@@ -52,6 +52,10 @@ bool aorta_json_walk_out(struct aorta_json_walk *walk, const struct aorta_json_w
 
 /* Whether a key (as handed out, without quotes) is this one. */
 bool aorta_json_key_is(struct aorta_json_value key, const char *name);
+/* The member's value; length 0: there is none. */
+struct aorta_json_value aorta_json_find(struct aorta_json_value object, const char *name);
+/* Whether a value is this text, which needs no escapes. */
+bool aorta_json_text_is(struct aorta_json_value value, const char *text);
 static inline bool aorta_json_is_string(struct aorta_json_value value) {
     return value.length && value.text[0] == '"';
 }

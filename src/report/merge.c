@@ -111,13 +111,7 @@ static void put_piece(struct merge_rank *rank, const struct aorta_path_piece *pi
     const char *kind = aorta_path_kind_name(piece->kind);
     const uint64_t length = (uint64_t)piece->end_ns - (uint64_t)piece->start_ns;
     struct aorta_json json;
-    aorta_merge_event(rank);
-    aorta_json_begin(&json, out, 0);
-    aorta_json_object(&json);
-    aorta_json_key_string(&json, "ph", "X");
-    aorta_json_key_string(&json, "cat", "critical_path");
-    aorta_json_key_string(&json, "name", piece->name ? piece->name : kind);
-    aorta_json_key_int(&json, "pid", rank->source->rank);
+    aorta_merge_begin(rank, &json, "X", "critical_path", piece->name ? piece->name : kind);
     aorta_json_key_int(&json, "tid", thread);
     aorta_text_puts(out, ",\"ts\":");
     aorta_merge_time(rank, piece->start_ns);
@@ -126,27 +120,19 @@ static void put_piece(struct merge_rank *rank, const struct aorta_path_piece *pi
     aorta_json_key_string(&json, "kind", kind);
     aorta_json_object_end(&json);
     aorta_json_object_end(&json);
-    rank->events++;
 }
 
 /* An arrow from the piece before to this one, where that is of another rank: `number` is this one's in the path. */
 static void put_flow(struct merge_rank *rank, size_t number, bool begins, int64_t at_ns, int64_t thread) {
     struct aorta_text *out = aorta_merge_sink_text(rank->sink);
     struct aorta_json json;
-    aorta_merge_event(rank);
-    aorta_json_begin(&json, out, 0);
-    aorta_json_object(&json);
-    aorta_json_key_string(&json, "ph", begins ? "s" : "f");
+    aorta_merge_begin(rank, &json, begins ? "s" : "f", "critical_path", "critical path");
     if (!begins) aorta_json_key_string(&json, "bp", "e");
-    aorta_json_key_string(&json, "cat", "critical_path");
-    aorta_json_key_string(&json, "name", "critical path");
     aorta_json_key_int(&json, "id", (int64_t)number);
-    aorta_json_key_int(&json, "pid", rank->source->rank);
     aorta_json_key_int(&json, "tid", thread);
     aorta_text_puts(out, ",\"ts\":");
     aorta_merge_time(rank, at_ns);
     aorta_json_object_end(&json);
-    rank->events++;
 }
 
 static aorta_status put_path(struct merge_rank *rank, const struct aorta_critical_path *path, uint32_t place) {
@@ -170,19 +156,13 @@ static aorta_status put_path(struct merge_rank *rank, const struct aorta_critica
 static void put_value(struct merge_rank *rank, int kind, const struct aorta_counter_point *point) {
     struct aorta_text *out = aorta_merge_sink_text(rank->sink);
     struct aorta_json json;
-    aorta_merge_event(rank);
-    aorta_json_begin(&json, out, 0);
-    aorta_json_object(&json);
-    aorta_json_key_string(&json, "ph", "C");
-    aorta_json_key_string(&json, "name", aorta_counter_name(kind));
-    aorta_json_key_int(&json, "pid", rank->source->rank);
+    aorta_merge_begin(rank, &json, "C", NULL, aorta_counter_name(kind));
     aorta_text_puts(out, ",\"ts\":");
     aorta_merge_time(rank, point->at_ns);
     aorta_json_key_object(&json, "args");
     aorta_json_key_fixed(&json, "value", point->value, 6);
     aorta_json_object_end(&json);
     aorta_json_object_end(&json);
-    rank->events++;
 }
 
 static aorta_status add_tracks(struct merge_rank *rank, const struct aorta_merge_tracks *tracks) {
@@ -353,6 +333,7 @@ static aorta_status put_ranks(struct merging *m, const struct aorta_trace_option
         struct merge_rank *rank = &m->written[i];
         *rank = (struct merge_rank){
             .source = &m->sources[i], .index = i, .count = m->count, .options = options, .sink = sink, .first = first};
+        rank->executed = m->list->executed;
         main_device(m->sources[i].trace, &rank->several_devices);
         bool kineto = m->sources[i].trace->format == AORTA_TRACE_KINETO;
         AORTA_TRY(kineto ? aorta_merge_kineto(rank) : aorta_merge_model(rank));

@@ -11,6 +11,7 @@
 
 #include "analysis/align.h"
 #include "analysis/series.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "replay/critical_path.h"
 #include "trace/json_stream.h"
@@ -74,6 +75,7 @@ struct merge_rank {
     size_t index, count;  /* among all ranks: makes ids of flows unique */
     bool several_devices; /* names of streams say on which */
     const struct aorta_trace_options *options;
+    struct aorta_execution_traces *executed; /* what says shapes that the events do not; or NULL */
     struct aorta_merge_sink *sink;
     bool *first; /* no event has been written yet: no comma before the next */
     struct merge_threads threads;
@@ -84,6 +86,9 @@ struct merge_rank {
 
 /* Begins an event: a comma where one is due. */
 void aorta_merge_event(struct merge_rank *rank);
+/* An event of the rank, as an open object; `category` may be NULL. */
+void aorta_merge_begin(struct merge_rank *rank, struct aorta_json *json, const char *phase, const char *category,
+                       const char *name);
 /* {"ph": "M", "name": "process_name", …}: "name", "labels", "sort_index" of the rank's process. */
 void aorta_merge_process(struct merge_rank *rank);
 void aorta_merge_thread_name(struct merge_rank *rank, int64_t thread, const char *name);

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/table.h"
 #include "report/merge.h"
+#include "trace/execution_trace.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -226,6 +227,18 @@ void aorta_merge_event(struct merge_rank *rank) {
     *rank->first = false;
 }
 
+void aorta_merge_begin(struct merge_rank *rank, struct aorta_json *json, const char *phase, const char *category,
+                       const char *name) {
+    aorta_merge_event(rank);
+    aorta_json_begin(json, aorta_merge_sink_text(rank->sink), 0);
+    aorta_json_object(json);
+    aorta_json_key_string(json, "ph", phase);
+    if (category) aorta_json_key_string(json, "cat", category);
+    aorta_json_key_string(json, "name", name);
+    aorta_json_key_int(json, "pid", rank->source->rank);
+    rank->events++;
+}
+
 static void process_fact(struct merge_rank *rank, const char *name, const char *key, const char *value) {
     aorta_merge_event(rank);
     aorta_text_printf(aorta_merge_sink_text(rank->sink),
@@ -341,27 +354,16 @@ static bool put_time(struct merge_rank *rank, const struct event *event) {
     return true;
 }
 
-static bool text_is(struct aorta_json_value value, const char *text) {
-    return value.length == strlen(text) + 2 && memcmp(value.text + 1, text, value.length - 2) == 0;
-}
-
 static bool is_metadata_of_process(const struct event *event) {
-    return text_is(event->phase, "M") && event->name.length > 9 && memcmp(event->name.text, "\"process_", 9) == 0;
+    return aorta_json_text_is(event->phase, "M") && event->name.length > 9 &&
+           memcmp(event->name.text, "\"process_", 9) == 0;
 }
 
 static bool is_device_work(const struct event *event) {
     static const char *const categories[] = {"kernel", "gpu_memcpy", "gpu_memset",     "Kernel",
                                              "Memcpy", "Memset",     "mtia_ccp_events"};
     for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
-        if (text_is(event->category, categories[i])) return true;
-    return false;
-}
-
-static bool has_member(struct aorta_json_value object, const char *name) {
-    struct aorta_json_cursor cursor = aorta_json_members(object);
-    struct aorta_json_value key, value;
-    while (aorta_json_next_member(&cursor, &key, &value))
-        if (aorta_json_key_is(key, name)) return true;
+        if (aorta_json_text_is(event->category, categories[i])) return true;
     return false;
 }
 
@@ -374,18 +376,43 @@ static void put_place(struct merge_rank *rank, const struct event *event, const 
     } places[] = {{"device", event->process}, {"stream", event->thread}};
     int64_t number;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (has_member(event->args, places[i].name) || !aorta_json_get_int(places[i].value, &number)) continue;
+        if (aorta_json_find(event->args, places[i].name).length || !aorta_json_get_int(places[i].value, &number))
+            continue;
         aorta_text_printf(out, "%s\"%s\": %" PRId64, comma, places[i].name, number);
         comma = ", ";
     }
 }
 
+static void put_list(struct aorta_text *out, const char *name, struct aorta_json_value list) {
+    const size_t mark = out->length;
+    if (!list.length) return;
+    aorta_text_printf(out, ", \"%s\": ", name);
+    if (!aorta_merge_copy(out, list) && !out->failed) out->length = mark;
+}
+
+/* What only the execution trace of the process says of an operation. */
+static void put_inputs(struct merge_rank *rank, const struct event *event) {
+    struct aorta_operation operation = {.name = event->name.text + 1, .name_length = event->name.length - 2};
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    int64_t process;
+    if (!aorta_json_is_string(event->name) || aorta_json_find(event->args, "Input Dims").length ||
+        !aorta_json_get_int(event->process, &process))
+        return;
+    aorta_execution_traces_find(rank->executed, process, aorta_json_find(event->args, "Record function id"),
+                                aorta_json_find(event->args, "External id"), &operation);
+    put_list(out, "Input Dims", operation.dims);
+    put_list(out, "Input type", operation.types);
+    put_list(out, "Concrete Inputs", operation.values);
+    put_list(out, "Input Strides", operation.strides);
+}
+
 static bool copy_args(struct merge_rank *rank, const struct event *event) {
     struct aorta_text *out = aorta_merge_sink_text(rank->sink);
     const bool good = aorta_merge_copy(out, event->args);
-    if (!good || out->failed || !is_device_work(event) || out->data[out->length - 1] != '}') return good;
+    if (!good || out->failed || out->data[out->length - 1] != '}') return good;
     out->length--; /* the bracket that closes them */
-    put_place(rank, event, out->data[out->length - 1] == '{' ? "" : ", ");
+    if (is_device_work(event)) put_place(rank, event, out->data[out->length - 1] == '{' ? "" : ", ");
+    if (rank->executed && aorta_json_text_is(event->category, "cpu_op")) put_inputs(rank, event);
     aorta_text_puts(out, "}");
     return true;
 }
@@ -396,7 +423,8 @@ static bool put_args(struct merge_rank *rank, const struct event *event) {
     int64_t device;
     if (!event->args.length) return true;
     aorta_text_puts(out, ", \"args\": ");
-    bool names_thread = rank->several_devices && text_is(event->phase, "M") && text_is(event->name, "thread_name");
+    bool names_thread = rank->several_devices && aorta_json_text_is(event->phase, "M") &&
+                        aorta_json_text_is(event->name, "thread_name");
     if (!names_thread || aorta_json_is_string(event->process) || !aorta_json_get_int(event->process, &device))
         return copy_args(rank, event);
     struct aorta_json_cursor cursor = aorta_json_members(event->args);

@@ -1,7 +1,6 @@
 /* A trace that is no Kineto file (rocprofv3's), written in Kineto's layout: device work, the calls that launched it
  * with flows between them, and the ranges that the program marked. */
 #include "base/array.h"
-#include "base/json.h"
 #include "report/merge.h"
 
 #include <inttypes.h>
@@ -36,14 +35,7 @@ static const struct {
 /* ---- pieces ---- */
 
 static void begin(struct writing *w, const char *phase, const char *category, const char *name) {
-    aorta_merge_event(w->rank);
-    aorta_json_begin(&w->json, w->out, 0);
-    aorta_json_object(&w->json);
-    aorta_json_key_string(&w->json, "ph", phase);
-    aorta_json_key_string(&w->json, "cat", category);
-    aorta_json_key_string(&w->json, "name", name);
-    aorta_json_key_int(&w->json, "pid", w->rank->source->rank);
-    w->rank->events++;
+    aorta_merge_begin(w->rank, &w->json, phase, category, name);
 }
 
 static void put_start(struct writing *w, int64_t thread, int64_t start_ns) {

@@ -52,6 +52,7 @@ void aorta_trace_rows_sort(struct trace_rows *rows, size_t size, int (*order)(co
 struct call_index {
     struct aorta_table table;
     const struct aorta_trace_call *calls;
+    size_t repeated; /* whose number an earlier one had, which had ended */
 };
 
 static uint64_t hash_of_call(const void *of, uint32_t number) {
@@ -75,6 +76,7 @@ static bool index_calls(struct call_index *index, const struct trace_rows *calls
     for (size_t i = 0; i < calls->count; i++) {
         if (!index->calls[i].correlation) continue;
         uint32_t *slot = call_slot(index, index->calls[i].correlation);
+        index->repeated += *slot && index->calls[*slot - 1].end_ns <= index->calls[i].start_ns;
         if (!*slot) *slot = (uint32_t)i + 1; /* the first, if several share the number */
     }
     return true;
@@ -124,6 +126,7 @@ static void link_launches(struct aorta_trace_builder *builder) {
         builder->failed = true;
         return;
     }
+    builder->trace->repeated = index.repeated;
     struct trace_pending *pending = builder->pending.items;
     for (size_t i = 0; i < builder->pending.count; i++) {
         struct aorta_trace_work *work = &pending[i].work;

@@ -44,34 +44,19 @@ struct parts {
     struct aorta_json_value name, number, dims, types, values, strides;
 };
 
-static void read_inputs(struct aorta_json_value inputs, struct parts *parts) {
-    struct aorta_json_cursor cursor = aorta_json_members(inputs);
-    struct aorta_json_value key, value;
-    while (aorta_json_next_member(&cursor, &key, &value)) {
-        if (aorta_json_key_is(key, "shapes")) parts->dims = value;
-        if (aorta_json_key_is(key, "types")) parts->types = value;
-        if (aorta_json_key_is(key, "values")) parts->values = value;
-        if (aorta_json_key_is(key, "strides")) parts->strides = value;
-    }
-}
-
-static bool is_text(struct aorta_json_value value, const char *text) {
-    const size_t length = strlen(text);
-    return value.length == length + 2 && value.text[0] == '"' && !memcmp(value.text + 1, text, length);
-}
-
 static void read_attributes(struct aorta_json_value list, struct parts *parts) {
     struct aorta_json_cursor cursor = aorta_json_elements(list);
-    struct aorta_json_value attribute, key, value;
-    while (aorta_json_next_element(&cursor, &attribute)) {
-        struct aorta_json_cursor members = aorta_json_members(attribute);
-        struct aorta_json_value is = {0}, has = {0};
-        while (aorta_json_next_member(&members, &key, &value)) {
-            if (aorta_json_key_is(key, "name")) is = value;
-            if (aorta_json_key_is(key, "value")) has = value;
-        }
-        if (is_text(is, "rf_id")) parts->number = has;
-    }
+    struct aorta_json_value attribute;
+    while (aorta_json_next_element(&cursor, &attribute))
+        if (aorta_json_text_is(aorta_json_find(attribute, "name"), "rf_id"))
+            parts->number = aorta_json_find(attribute, "value");
+}
+
+static void read_inputs(struct aorta_json_value inputs, struct parts *parts) {
+    parts->dims = aorta_json_find(inputs, "shapes");
+    parts->types = aorta_json_find(inputs, "types");
+    parts->values = aorta_json_find(inputs, "values");
+    parts->strides = aorta_json_find(inputs, "strides");
 }
 
 static void read_parts(struct aorta_json_value node, struct parts *parts) {
@@ -115,18 +100,13 @@ static void put_type(struct aorta_json_value type, struct aorta_text *out) {
 static void put_value(struct aorta_json_value value, struct aorta_json_value type, struct aorta_text *out) {
     const bool tensor =
         type.length > 8 && (!memcmp(type.text, "\"Tensor(", 8) || memmem(type.text, type.length, "[Tensor(", 8));
-    if (tensor || is_text(value, "<None>"))
+    if (tensor || aorta_json_text_is(value, "<None>") ||
+        (!aorta_json_is_string(value) && memchr(value.text, '"', value.length)))
         aorta_text_puts(out, "\"\"");
-    else if (value.length == 4 && !memcmp(value.text, "true", 4))
-        aorta_text_puts(out, "\"True\"");
-    else if (value.length == 5 && !memcmp(value.text, "false", 5))
-        aorta_text_puts(out, "\"False\"");
-    else if (aorta_json_is_string(value) || memchr(value.text, '"', value.length))
-        aorta_text_puts(out, aorta_json_is_string(value) ? "" : "\"\"");
+    else if (aorta_json_key_is(value, "true") || aorta_json_key_is(value, "false"))
+        aorta_text_puts(out, value.text[0] == 't' ? "\"True\"" : "\"False\"");
     else
-        aorta_text_printf(out, "\"%.*s\"", (int)value.length, value.text);
-    if (aorta_json_is_string(value) && !tensor && !is_text(value, "<None>"))
-        aorta_text_append(out, value.text, value.length);
+        aorta_text_printf(out, aorta_json_is_string(value) ? "%.*s" : "\"%.*s\"", (int)value.length, value.text);
 }
 
 static struct aorta_json_value keep(struct aorta_execution_traces *traces, const char *text, size_t length,
@@ -280,22 +260,26 @@ void aorta_execution_traces_free(struct aorta_execution_traces *traces) {
     free(traces);
 }
 
-bool aorta_execution_traces_find(struct aorta_execution_traces *traces, int64_t process, int64_t number,
+void aorta_execution_traces_find(struct aorta_execution_traces *traces, int64_t process,
+                                 struct aorta_json_value function, struct aorta_json_value external,
                                  struct aorta_operation *operation) {
-    const struct wanted key = {process, number};
-    if (!traces->table.slot_count) return false;
+    struct wanted key = {.process = process};
+    if (!aorta_json_get_int(function, &key.number)) {
+        if (!aorta_json_get_int(external, &key.number)) return;
+        key.number--;
+    }
+    if (!traces->table.slot_count || key.number < 0) return;
     const uint32_t found =
-        *aorta_table_slot(&traces->table, aorta_hash_add(0, (uint64_t)number), is_node, traces, &key);
+        *aorta_table_slot(&traces->table, aorta_hash_add(0, (uint64_t)key.number), is_node, traces, &key);
     const struct node *node = found ? &traces->nodes[found - 1] : NULL;
     if (!node || strlen(node->name) != operation->name_length ||
         memcmp(node->name, operation->name, operation->name_length) != 0)
-        return false;
+        return;
     atomic_fetch_add(&traces->files[node->file]->used, 1);
     operation->dims = node->dims;
     operation->types = node->types;
     operation->values = node->values;
     operation->strides = node->strides;
-    return true;
 }
 
 void aorta_execution_traces_note_unused(const struct aorta_execution_traces *traces, struct aorta_trace *trace) {

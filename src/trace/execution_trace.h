@@ -20,9 +20,11 @@ AORTA_MUST_USE aorta_status aorta_execution_traces_add(struct aorta_execution_tr
                                                        struct aorta_json_stream *stream);
 void aorta_execution_traces_free(struct aorta_execution_traces *traces); /* NULL is fine */
 
-/* Fills dims, types, values and strides of an operation, which has a name, as the profiler writes them. `number`: of
- * its record function. False: it is not there. Several threads may ask. */
-bool aorta_execution_traces_find(struct aorta_execution_traces *traces, int64_t process, int64_t number,
+/* Fills dims, types, values and strides of an operation, which has a name, as the profiler writes them. `function`,
+ * `external`: its arguments "Record function id" and "External id", which old profilers write alone: that number plus
+ * one. Unchanged: it is not there. Several threads may ask. */
+void aorta_execution_traces_find(struct aorta_execution_traces *traces, int64_t process,
+                                 struct aorta_json_value function, struct aorta_json_value external,
                                  struct aorta_operation *operation);
 
 /* The trace says of which files nothing was ever found (AORTA_REASON_NO_PARTNER). */

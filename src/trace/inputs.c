@@ -504,7 +504,8 @@ static aorta_status open_with_companions(struct paths *paths, const struct aorta
     if (!status) status = open_once(paths, &more, list);
     if (!status && more.executed && list->count > before)
         aorta_execution_traces_note_unused(more.executed, list->items[before]);
-    aorta_execution_traces_free(more.executed);
+    aorta_execution_traces_free(list->executed);
+    list->executed = more.executed;
     return status;
 }
 

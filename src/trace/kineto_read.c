@@ -62,76 +62,24 @@ static const struct key_row field_rows[] = {
 };
 
 static const struct key_row argument_rows[] = {
-    {"device", ARGUMENT_DEVICE},
-    {"stream", ARGUMENT_STREAM},
-    {"context", ARGUMENT_CONTEXT},
-    {"correlation", ARGUMENT_CORRELATION},
-    {"External id", ARGUMENT_OPERATION},
-    {"external id", ARGUMENT_OPERATION},
-    {"bytes", ARGUMENT_BYTES},
-    {"kind", ARGUMENT_KIND},
-    {"hsa_queue", ARGUMENT_QUEUE},
-    {"channel", ARGUMENT_CHANNEL},
-    {"channel_type", ARGUMENT_CHANNEL_TYPE},
-    {"grid", ARGUMENT_GRID},
-    {"block", ARGUMENT_BLOCK},
-    {"graph node id", ARGUMENT_GRAPH_NODE},
-    {"name", ARGUMENT_NAME},
-    {"Input Dims", ARGUMENT_DIMS},
-    {"Input dims", ARGUMENT_DIMS},
-    {"Input type", ARGUMENT_TYPES},
-    {"Concrete Inputs", ARGUMENT_VALUES},
-    {"Input Strides", ARGUMENT_STRIDES},
-    {"Sequence number", ARGUMENT_AUTOGRAD},
-    {"Fwd thread id", ARGUMENT_FORWARD_THREAD},
-    {"Collective name", ARGUMENT_COLLECTIVE},
-    {"In msg nelems", ARGUMENT_IN_ELEMENTS},
-    {"Out msg nelems", ARGUMENT_OUT_ELEMENTS},
-    {"Group size", ARGUMENT_GROUP_SIZE},
-    {"dtype", ARGUMENT_DTYPE},
-    {"Process Group Name", ARGUMENT_GROUP_NAME},
-    {"Process Group Description", ARGUMENT_GROUP_DESCRIPTION},
-    {"Process Group Ranks", ARGUMENT_GROUP_RANKS},
-    {"Seq", ARGUMENT_SEQUENCE},
-    {"Comms Id", ARGUMENT_COMMUNICATOR},
-    {"Src Rank", ARGUMENT_SOURCE_RANK},
-    {"Dst Rank", ARGUMENT_TARGET_RANK},
-    {"simulated", ARGUMENT_SIMULATED},
-    {"wait_on_stream", ARGUMENT_WAIT_STREAM},
-    {"wait_on_cuda_event_record_corr_id", ARGUMENT_WAIT_RECORD},
-    {"correlation_id", ARGUMENT_CORRELATION}, /* these of XLA's profiler */
-    {"cuda_graph_node_id", ARGUMENT_GRAPH_NODE},
-    {"hlo_op", ARGUMENT_HLO},
-    {"kernel_details", ARGUMENT_DETAILS},
-    {"memcpy_details", ARGUMENT_DETAILS},
-    {"memset_details", ARGUMENT_DETAILS},
-    {"step_num", ARGUMENT_STEP},
-    {"size", ARGUMENT_SIZE}, /* these of MTIA */
-    {"direction", ARGUMENT_DIRECTION},
-    {"In split size", ARGUMENT_IN_SPLITS},
-    {"Out split size", ARGUMENT_OUT_SPLITS},
-    {"Total Allocated", ARGUMENT_ALLOCATED}, /* these of allocations */
-    {"Total Reserved", ARGUMENT_RESERVED},
-    {"Bytes", ARGUMENT_CHANGED},
-    {"Addr", ARGUMENT_ADDRESS},
-    {"Device Id", ARGUMENT_DEVICE},
-    {"Device Type", ARGUMENT_DEVICE_TYPE},
-    {"Record function id", ARGUMENT_FUNCTION},
-    {"kernel", ARGUMENT_KERNEL}, /* of a launch, on ROCm */
-    {"rank", ARGUMENT_RANK},     /* of each event that TraceLens merged */
+#define ARGUMENT(id, name) {name, ARGUMENT_##id},
+#define ALSO(id, name) {name, ARGUMENT_##id},
+#include "trace/kineto_arguments.def"
+#undef ARGUMENT
+#undef ALSO
 };
 
 enum category {
     CATEGORY_KERNEL,
     CATEGORY_COPY,
     CATEGORY_FILL,
+    CATEGORY_MTIA,
+    CATEGORY_WAIT,
+    CATEGORY_DEVICE_ANNOTATION, /* the last of the device */
     CATEGORY_CALL,
     CATEGORY_OPERATION,
     CATEGORY_FUNCTION,
-    CATEGORY_MTIA,
-    CATEGORY_WAIT,
     CATEGORY_ANNOTATION,
-    CATEGORY_DEVICE_ANNOTATION,
     CATEGORY_IGNORED
 };
 static const struct key_row category_rows[] = {
@@ -169,15 +117,6 @@ static const struct key_row category_rows[] = {
     {"critical_path", CATEGORY_IGNORED}, /* ours (report/merge.c) */
 };
 
-enum member { MEMBER_DEVICES, MEMBER_DISTRIBUTED, MEMBER_BASE, MEMBER_OWN, MEMBER_RANKS };
-static const struct key_row member_rows[] = {
-    {"deviceProperties", MEMBER_DEVICES},
-    {"distributedInfo", MEMBER_DISTRIBUTED},
-    {"baseTimeNanoseconds", MEMBER_BASE},
-    {"aorta", MEMBER_OWN},
-    {"ranks", MEMBER_RANKS},
-};
-
 #define COUNT(rows) (sizeof(rows) / sizeof *(rows))
 
 aorta_status aorta_trace_kineto_create(struct aorta_json_stream *stream, struct aorta_trace_builder *builder,
@@ -191,7 +130,6 @@ aorta_status aorta_trace_kineto_create(struct aorta_json_stream *stream, struct 
     make_keys(&self->fields, field_rows, COUNT(field_rows));
     make_keys(&self->arguments, argument_rows, COUNT(argument_rows));
     make_keys(&self->categories, category_rows, COUNT(category_rows));
-    make_keys(&self->members, member_rows, COUNT(member_rows));
     *kineto = self;
     return NULL;
 }
@@ -202,6 +140,7 @@ void aorta_trace_kineto_destroy(struct trace_kineto *kineto) {
     aorta_text_free(&kineto->scratch);
     aorta_trace_kineto_xla_free(kineto->xla);
     aorta_trace_kineto_spans_free(kineto->spans);
+    aorta_trace_kineto_mixed_free(kineto->mixed);
     free(kineto);
 }
 
@@ -234,8 +173,8 @@ static bool is_letter(struct aorta_json_value value, char letter) {
 /* Names of threads, of XLA's processes, and of the ranks of a merged file. */
 static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_event *event) {
     struct aorta_json_value name = event->field[FIELD_NAME], args = event->field[FIELD_ARGS];
-    const bool of_thread = aorta_trace_kineto_is_named(name, "thread_name"),
-               of_process = aorta_trace_kineto_is_named(name, "process_name");
+    const bool of_thread = aorta_json_text_is(name, "thread_name"),
+               of_process = aorta_json_text_is(name, "process_name");
     if (!of_thread && !of_process) return NULL;
     const char *where;
     if (args.length && !collect(&kineto->arguments, args, event->argument, &where))
@@ -294,9 +233,10 @@ static aorta_status take_arguments(struct trace_kineto *kineto, struct kineto_ev
     return malformed(kineto, args, where, event->offset + (args.text - event->text));
 }
 
-/* Allocations are the only events without a duration that count. */
+/* Allocations are the only events without a duration that count, but for the last one of a recording. */
 static aorta_status read_instant(struct trace_kineto *kineto, struct kineto_event *event) {
-    if (!aorta_trace_kineto_is_named(event->field[FIELD_NAME], "[memory]")) return NULL;
+    kineto->marks += aorta_json_text_is(event->field[FIELD_NAME], "Record Window End");
+    if (!aorta_json_text_is(event->field[FIELD_NAME], "[memory]")) return NULL;
     AORTA_TRY(take_arguments(kineto, event));
     aorta_trace_kineto_add_allocation(kineto, event);
     return NULL;
@@ -334,6 +274,7 @@ aorta_status aorta_trace_kineto_add_event(struct trace_kineto *kineto, struct ki
         AORTA_TRY(take_arguments(kineto, event));
     else
         memset(event->argument, 0, sizeof event->argument);
+    if (kineto->mixed) AORTA_TRY(aorta_trace_kineto_place(kineto, event, category <= CATEGORY_DEVICE_ANNOTATION));
     switch (category) {
     case CATEGORY_KERNEL:
         aorta_trace_kineto_add_work(kineto, event, AORTA_TRACE_KERNEL);
@@ -474,21 +415,12 @@ aorta_status aorta_trace_kineto_events(struct trace_kineto *kineto) {
 
 /* ---- beside the events ---- */
 
-static struct aorta_json_value find_member(struct aorta_json_value object, const char *name) {
-    struct aorta_json_cursor cursor = aorta_json_members(object);
-    struct aorta_json_value key, value;
-    while (aorta_json_next_member(&cursor, &key, &value))
-        if (aorta_json_key_is(key, name)) return value;
-    return (struct aorta_json_value){0};
-}
-
 static int64_t member_int(struct trace_kineto *kineto, struct aorta_json_value object, const char *name) {
-    return aorta_trace_kineto_int(kineto, find_member(object, name), aorta_json_stream_offset(kineto->stream));
+    return aorta_trace_kineto_int(kineto, aorta_json_find(object, name), aorta_json_stream_offset(kineto->stream));
 }
 
 static int32_t member_small(struct trace_kineto *kineto, struct aorta_json_value object, const char *name) {
-    int64_t number = member_int(kineto, object, name);
-    return number >= 0 && number <= INT32_MAX ? (int32_t)number : -1;
+    return aorta_trace_kineto_small(kineto, aorta_json_find(object, name), aorta_json_stream_offset(kineto->stream));
 }
 
 static void read_devices(struct trace_kineto *kineto, struct aorta_json_value list) {
@@ -497,7 +429,7 @@ static void read_devices(struct trace_kineto *kineto, struct aorta_json_value li
     while (aorta_json_next_element(&cursor, &object)) {
         const struct aorta_trace_device device = {
             .id = member_int(kineto, object, "id"),
-            .name = aorta_trace_kineto_text(kineto, find_member(object, "name")),
+            .name = aorta_trace_kineto_text(kineto, aorta_json_find(object, "name")),
             .memory_bytes = member_int(kineto, object, "totalGlobalMem"),
             .multiprocessors = member_small(kineto, object, "numSms"),
             .major = member_small(kineto, object, "computeMajor"),
@@ -511,23 +443,21 @@ static void read_distributed(struct trace_kineto *kineto, struct aorta_json_valu
     struct aorta_trace *head = aorta_trace_builder_head(kineto->builder);
     head->rank = member_small(kineto, object, "rank");
     head->world = member_small(kineto, object, "world_size");
-    head->backend = aorta_trace_kineto_text(kineto, find_member(object, "backend"));
-    head->library = aorta_trace_kineto_text(kineto, find_member(object, "nccl_version"));
+    head->backend = aorta_trace_kineto_text(kineto, aorta_json_find(object, "backend"));
+    head->library = aorta_trace_kineto_text(kineto, aorta_json_find(object, "nccl_version"));
 }
 
 /* What our own writer says; only `true` counts. */
 static void read_own(struct trace_kineto *kineto, struct aorta_json_value object) {
-    const struct aorta_json_value apart = find_member(object, "steps_apart");
+    const struct aorta_json_value apart = aorta_json_find(object, "steps_apart");
     aorta_trace_builder_head(kineto->builder)->own = true;
-    if (apart.length == 4 && !memcmp(apart.text, "true", 4))
-        aorta_trace_builder_head(kineto->builder)->steps_by = AORTA_STEPS_APART;
+    if (aorta_json_key_is(apart, "true")) aorta_trace_builder_head(kineto->builder)->steps_by = AORTA_STEPS_APART;
 }
 
 /* What our own merge read: what recording cost differs. */
 static void read_format(struct trace_kineto *kineto, struct aorta_json_value name) {
     for (int i = 0; i < AORTA_TRACE_FORMAT_COUNT; i++)
-        if (aorta_json_is_string(name) &&
-            aorta_trace_kineto_is_named(name, aorta_trace_format_name((enum aorta_trace_format)i)))
+        if (aorta_json_text_is(name, aorta_trace_format_name((enum aorta_trace_format)i)))
             aorta_trace_builder_head(kineto->builder)->format = (enum aorta_trace_format)i;
 }
 
@@ -536,42 +466,39 @@ static void read_ranks(struct trace_kineto *kineto, struct aorta_json_value list
     struct aorta_json_cursor cursor = aorta_json_elements(list);
     struct aorta_json_value object;
     while (aorta_json_next_element(&cursor, &object)) {
-        const struct aorta_json_value head = find_member(object, "head");
+        const struct aorta_json_value head = aorta_json_find(object, "head");
         kineto->builder = aorta_trace_kineto_builder_of(kineto, member_int(kineto, object, "rank"));
         if (kineto->builder == kineto->whole) continue;
-        read_format(kineto, find_member(object, "format"));
+        read_format(kineto, aorta_json_find(object, "format"));
         if (!head.length) continue;
-        const struct aorta_json_value devices = find_member(head, "deviceProperties");
-        const struct aorta_json_value distributed = find_member(head, "distributedInfo");
+        const struct aorta_json_value devices = aorta_json_find(head, "deviceProperties");
+        const struct aorta_json_value distributed = aorta_json_find(head, "distributedInfo");
         if (devices.length) read_devices(kineto, devices);
         if (distributed.length) read_distributed(kineto, distributed);
     }
     kineto->builder = kineto->whole;
 }
 
+static void read_base(struct trace_kineto *kineto, struct aorta_json_value value) {
+    int64_t base_ns;
+    if (aorta_json_get_int(value, &base_ns)) aorta_trace_builder_head(kineto->builder)->base_ns = base_ns;
+}
+
 aorta_status aorta_trace_kineto_member(struct trace_kineto *kineto, struct aorta_json_value key) {
-    int member = find_key(&kineto->members, key);
-    if (member < 0) return aorta_json_stream_skip(kineto->stream);
+    static const struct {
+        const char *name;
+        void (*read)(struct trace_kineto *kineto, struct aorta_json_value value);
+    } members[] = {{"deviceProperties", read_devices},
+                   {"distributedInfo", read_distributed},
+                   {"baseTimeNanoseconds", read_base},
+                   {"aorta", read_own},
+                   {"ranks", read_ranks}};
     struct aorta_json_value value;
+    size_t i = 0;
+    while (i < COUNT(members) && !aorta_json_key_is(key, members[i].name)) i++;
+    if (i == COUNT(members)) return aorta_json_stream_skip(kineto->stream);
     AORTA_TRY(aorta_json_stream_value(kineto->stream, &value));
-    int64_t base;
     kineto->builder = kineto->whole;
-    switch ((enum member)member) {
-    case MEMBER_DEVICES:
-        read_devices(kineto, value);
-        break;
-    case MEMBER_DISTRIBUTED:
-        read_distributed(kineto, value);
-        break;
-    case MEMBER_BASE:
-        if (aorta_json_get_int(value, &base)) aorta_trace_builder_head(kineto->builder)->base_ns = base;
-        break;
-    case MEMBER_OWN:
-        read_own(kineto, value);
-        break;
-    case MEMBER_RANKS:
-        read_ranks(kineto, value);
-        break;
-    }
+    members[i].read(kineto, value);
     return NULL;
 }

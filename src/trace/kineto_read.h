@@ -22,6 +22,13 @@ AORTA_MUST_USE aorta_status aorta_trace_kineto_member(struct trace_kineto *kinet
 /* After all is read: the ranks of a merged file get their numbers, and what `whole`, the trace of its events that are
  * of no rank, says of devices. */
 void aorta_trace_kineto_number_ranks(struct trace_kineto *kineto, const struct aorta_trace *whole);
+/* How many processes' events the trace has (trace->processes). AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_kineto_count_processes(const struct trace_kineto *kineto,
+                                                               struct aorta_trace *trace);
+/* Before the file of several processes, which was read as `whole`, is read again: each becomes a rank, by the place of
+ * its events in the file, or by its launches. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_kineto_separate(struct trace_kineto *kineto, const struct aorta_trace *whole,
+                                                        bool by_place);
 /* The builder of each rank of a merged file, in order, which the caller ends; NULL: no more. */
 struct aorta_trace_builder *aorta_trace_kineto_take_rank(struct trace_kineto *kineto, size_t rank);
 

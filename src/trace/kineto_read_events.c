@@ -25,9 +25,9 @@ int64_t aorta_trace_kineto_int(struct trace_kineto *kineto, struct aorta_json_va
     return -1;
 }
 
-static int32_t small_int(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset) {
-    int64_t number = aorta_trace_kineto_int(kineto, value, offset);
-    return number >= INT32_MIN && number <= INT32_MAX ? (int32_t)number : -1;
+int32_t aorta_trace_kineto_small(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset) {
+    const int64_t number = aorta_trace_kineto_int(kineto, value, offset);
+    return number >= 0 && number <= INT32_MAX ? (int32_t)number : -1;
 }
 
 /* Ranks stand in a list, or in a text that looks like one; long ones are cut ("[0, 1, ..., 63]") and so not known. */
@@ -92,20 +92,16 @@ static uint32_t splits_text(struct trace_kineto *kineto, struct aorta_json_value
     return aorta_trace_kineto_text(kineto, value);
 }
 
-/* "recv", "irecv" */
-static bool is_receive(struct aorta_json_value name) {
-    return memmem(name.text, name.length, "recv", 4) != NULL;
-}
-
 static bool collective_facts(struct trace_kineto *kineto, const struct kineto_event *event,
                              struct aorta_trace_collective *collective) {
     const struct aorta_json_value *argument = event->argument;
     if (!argument[ARGUMENT_COLLECTIVE].length) return false;
     int64_t offset = event->offset;
-    int32_t size = small_int(kineto, argument[ARGUMENT_GROUP_SIZE], offset);
-    const int32_t to = small_int(kineto, argument[ARGUMENT_TARGET_RANK], offset);
-    const int32_t from = small_int(kineto, argument[ARGUMENT_SOURCE_RANK], offset);
-    const bool receives = is_receive(argument[ARGUMENT_COLLECTIVE]);
+    int32_t size = aorta_trace_kineto_small(kineto, argument[ARGUMENT_GROUP_SIZE], offset);
+    const int32_t to = aorta_trace_kineto_small(kineto, argument[ARGUMENT_TARGET_RANK], offset);
+    const int32_t from = aorta_trace_kineto_small(kineto, argument[ARGUMENT_SOURCE_RANK], offset);
+    const struct aorta_json_value name = argument[ARGUMENT_COLLECTIVE];
+    const bool receives = memmem(name.text, name.length, "recv", 4); /* "recv", "irecv" */
     const int32_t peer = (receives && from >= 0) || to < 0 ? from : to;
     *collective = (struct aorta_trace_collective){
         .in_elements = aorta_trace_kineto_int(kineto, argument[ARGUMENT_IN_ELEMENTS], offset),
@@ -122,14 +118,12 @@ static bool collective_facts(struct trace_kineto *kineto, const struct kineto_ev
         .annotation = AORTA_TRACE_NONE,
         .group_size = size,
         .peer = peer,
-        .simulated = argument[ARGUMENT_SIMULATED].length == 4 && !memcmp(argument[ARGUMENT_SIMULATED].text, "true", 4),
+        .simulated = aorta_json_key_is(argument[ARGUMENT_SIMULATED], "true"),
     };
     return true;
 }
 
 /* ---- events ---- */
-
-#define COUNT(rows) (sizeof(rows) / sizeof *(rows))
 
 bool aorta_trace_kineto_times(struct kineto_event *event) {
     int64_t duration;
@@ -217,9 +211,9 @@ void aorta_trace_kineto_add_work(struct trace_kineto *kineto, const struct kinet
 /* Work of Meta's accelerator: its processing elements and its copies. Waits, and work of other hosts, are neither. */
 void aorta_trace_kineto_add_mtia(struct trace_kineto *kineto, const struct kineto_event *event) {
     struct kineto_event copy = *event;
-    if (aorta_trace_kineto_is_named(event->field[FIELD_NAME], "pe_exe")) {
+    if (aorta_json_text_is(event->field[FIELD_NAME], "pe_exe")) {
         aorta_trace_kineto_add_work(kineto, event, AORTA_TRACE_KERNEL);
-    } else if (aorta_trace_kineto_is_named(event->field[FIELD_NAME], "dma_request")) {
+    } else if (aorta_json_text_is(event->field[FIELD_NAME], "dma_request")) {
         const struct aorta_json_value direction = event->argument[ARGUMENT_DIRECTION];
         if (direction.length) copy.field[FIELD_NAME] = direction;
         copy.argument[ARGUMENT_BYTES] = event->argument[ARGUMENT_SIZE];
@@ -245,30 +239,10 @@ void aorta_trace_kineto_add_call(struct trace_kineto *kineto, const struct kinet
                                    aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_OPERATION], event->offset));
 }
 
-static bool is_request(struct aorta_json_value name) {
-    static const char wanted[] = "\"record_param_comms\"";
-    return name.length == sizeof wanted - 1 && !memcmp(name.text, wanted, sizeof wanted - 1);
-}
-
 static struct aorta_trace_annotation frame_of(struct trace_kineto *kineto, const struct kineto_event *event) {
     return (struct aorta_trace_annotation){event->start_ns, event->end_ns,
                                            aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
                                            get_thread(kineto, event)};
-}
-
-/* Takes inputs from the execution trace of the same process. Old profilers write no record function number; their
- * "External id" is that number plus one. */
-static void borrow_inputs(const struct trace_kineto *kineto, const struct kineto_event *event,
-                          struct aorta_operation *operation) {
-    struct aorta_execution_traces *executed = kineto->options ? kineto->options->executed : NULL;
-    int64_t number = -1, external;
-    if (!executed) return;
-    if (!aorta_json_get_int(event->argument[ARGUMENT_FUNCTION], &number) &&
-        aorta_json_get_int(event->argument[ARGUMENT_OPERATION], &external))
-        number = external - 1;
-    if (number >= 0)
-        (void)aorta_execution_traces_find(executed, aorta_trace_kineto_id(event->field[FIELD_PROCESS]), number,
-                                          operation);
 }
 
 void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct kineto_event *event) {
@@ -276,7 +250,7 @@ void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct 
     struct aorta_json_value name = event->field[FIELD_NAME];
     struct aorta_trace_collective collective;
     const struct aorta_trace_annotation frame = frame_of(kineto, event);
-    if (is_request(name)) {
+    if (aorta_json_text_is(name, "record_param_comms")) {
         aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_OPERATION);
         if (collective_facts(kineto, event, &collective))
             aorta_trace_builder_request(kineto->builder, event->start_ns, event->end_ns, frame.thread, &collective);
@@ -290,34 +264,33 @@ void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct 
                                         .strides = argument[ARGUMENT_STRIDES]};
     int64_t forward_thread;
     if (!aorta_json_get_int(argument[ARGUMENT_AUTOGRAD], &operation.sequence)) operation.sequence = -1;
-    if (!operation.dims.length) borrow_inputs(kineto, event, &operation);
+    if (!operation.dims.length && kineto->options && kineto->options->executed)
+        aorta_execution_traces_find(kineto->options->executed, aorta_trace_kineto_id(event->field[FIELD_PROCESS]),
+                                    argument[ARGUMENT_FUNCTION], argument[ARGUMENT_OPERATION], &operation);
     operation.gradient = aorta_json_get_int(argument[ARGUMENT_FORWARD_THREAD], &forward_thread) && forward_thread > 0;
     aorta_trace_builder_operation(kineto->builder, &frame,
                                   aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], event->offset),
                                   &operation);
 }
 
-/* False for Python's and PyTorch's own functions: "<built-in function len>", "torch/nn/modules/module.py(1743): …". */
-static bool is_of_program(struct aorta_json_value name) {
-    static const char *const others[] = {"\"<", "\"torch/", "\"nn.Module: "};
-    static const char installed[] = "/site-packages/torch/";
-    for (size_t i = 0; i < COUNT(others); i++) {
-        size_t length = strlen(others[i]);
-        if (name.length > length && !memcmp(name.text, others[i], length)) return false;
-    }
-    return !memmem(name.text, name.length, installed, sizeof installed - 1);
+/* `text`: with the quote before it. */
+static bool begins(struct aorta_json_value name, const char *text) {
+    const size_t length = strlen(text);
+    return name.length > length && !memcmp(name.text, text, length);
 }
 
-static bool is_module(struct aorta_json_value name) {
-    static const char begin[] = "\"nn.Module: ";
-    return name.length > sizeof begin && !memcmp(name.text, begin, sizeof begin - 1);
+/* False for Python's and PyTorch's own functions: "<built-in function len>", "torch/nn/modules/module.py(1743): …". */
+static bool is_of_program(struct aorta_json_value name) {
+    static const char installed[] = "/site-packages/torch/";
+    return !begins(name, "\"<") && !begins(name, "\"torch/") && !begins(name, "\"nn.Module: ") &&
+           !memmem(name.text, name.length, installed, sizeof installed - 1);
 }
 
 /* The times of all functions matter, and the names of the program's own. */
 void aorta_trace_kineto_add_function(struct trace_kineto *kineto, const struct kineto_event *event) {
     struct aorta_trace_annotation frame = {event->start_ns, event->end_ns, AORTA_TRACE_NONE, get_thread(kineto, event)};
     aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_FUNCTION);
-    const bool module = kineto->modules && is_module(event->field[FIELD_NAME]);
+    const bool module = kineto->modules && begins(event->field[FIELD_NAME], "\"nn.Module: ");
     if (!module && !is_of_program(event->field[FIELD_NAME])) return;
     frame.name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]);
     (module ? aorta_trace_builder_module : aorta_trace_builder_function)(kineto->builder, &frame);
@@ -325,8 +298,7 @@ void aorta_trace_kineto_add_function(struct trace_kineto *kineto, const struct k
 
 /* Our own files mark operations on GPUs as ranges, "linear_forward (encoder.layers.0.linear1)". */
 bool aorta_trace_kineto_is_product(struct aorta_json_value name) {
-    static const char begin[] = "\"linear_";
-    return name.length > sizeof begin && !memcmp(name.text, begin, sizeof begin - 1);
+    return begins(name, "\"linear_");
 }
 
 static void add_own_product(struct trace_kineto *kineto, const struct kineto_event *event) {
@@ -387,34 +359,24 @@ void aorta_trace_kineto_add_annotation(struct trace_kineto *kineto, const struct
     if (aorta_trace_kineto_is_product(event->field[FIELD_NAME])) add_own_product(kineto, event);
 }
 
-bool aorta_trace_kineto_is_named(struct aorta_json_value name, const char *text) {
-    size_t length = strlen(text);
-    return name.length == length + 2 && !memcmp(name.text + 1, text, length);
-}
-
 /* What the profiler marks itself: files of 2021 have it among the operations. */
 bool aorta_trace_kineto_is_mark(struct aorta_json_value name) {
-    static const char *const marks[] = {"\"ProfilerStep#", "\"enumerate(DataLoader)#", "\"Optimizer."};
-    for (size_t i = 0; i < COUNT(marks); i++) {
-        const size_t length = strlen(marks[i]);
-        if (name.length > length && !memcmp(name.text, marks[i], length)) return true;
-    }
-    return false;
+    return begins(name, "\"ProfilerStep#") || begins(name, "\"enumerate(DataLoader)#") || begins(name, "\"Optimizer.");
 }
 
 /* Recorded with enable_cuda_sync_events. A wait for a whole context says no more than its call. */
 void aorta_trace_kineto_add_wait(struct trace_kineto *kineto, const struct kineto_event *event) {
     struct aorta_json_value name = event->field[FIELD_NAME];
     const struct aorta_json_value *argument = event->argument;
-    bool stream_waits = aorta_trace_kineto_is_named(name, "Stream Wait Event"),
-         for_event = stream_waits || aorta_trace_kineto_is_named(name, "Event Sync");
+    bool stream_waits = aorta_json_text_is(name, "Stream Wait Event"),
+         for_event = stream_waits || aorta_json_text_is(name, "Event Sync");
     int64_t device, context, stream, on, correlation, record;
     if (!aorta_json_get_int(argument[ARGUMENT_DEVICE], &device) ||
         !aorta_json_get_int(argument[ARGUMENT_CONTEXT], &context) ||
         !aorta_json_get_int(argument[ARGUMENT_STREAM], &stream) ||
         !aorta_json_get_int(argument[ARGUMENT_CORRELATION], &correlation))
         return;
-    if (!for_event && !aorta_trace_kineto_is_named(name, "Stream Sync")) return;
+    if (!for_event && !aorta_json_text_is(name, "Stream Sync")) return;
     if (!aorta_json_get_int(argument[ARGUMENT_WAIT_STREAM], &on)) on = -1;
     if (!aorta_json_get_int(argument[ARGUMENT_WAIT_RECORD], &record)) record = -1;
     if (!for_event) on = stream;

@@ -31,56 +31,11 @@ enum kineto_field {
 };
 
 enum kineto_argument {
-    ARGUMENT_DEVICE,
-    ARGUMENT_STREAM,
-    ARGUMENT_CONTEXT,
-    ARGUMENT_CORRELATION,
-    ARGUMENT_OPERATION,
-    ARGUMENT_BYTES,
-    ARGUMENT_KIND,
-    ARGUMENT_QUEUE,
-    ARGUMENT_CHANNEL,
-    ARGUMENT_CHANNEL_TYPE,
-    ARGUMENT_GRID,
-    ARGUMENT_BLOCK,
-    ARGUMENT_GRAPH_NODE,
-    ARGUMENT_NAME,
-    ARGUMENT_DIMS,
-    ARGUMENT_TYPES,
-    ARGUMENT_VALUES,
-    ARGUMENT_STRIDES,
-    ARGUMENT_AUTOGRAD,
-    ARGUMENT_FORWARD_THREAD,
-    ARGUMENT_COLLECTIVE,
-    ARGUMENT_IN_ELEMENTS,
-    ARGUMENT_OUT_ELEMENTS,
-    ARGUMENT_GROUP_SIZE,
-    ARGUMENT_DTYPE,
-    ARGUMENT_GROUP_NAME,
-    ARGUMENT_GROUP_DESCRIPTION,
-    ARGUMENT_GROUP_RANKS,
-    ARGUMENT_SEQUENCE,
-    ARGUMENT_COMMUNICATOR,
-    ARGUMENT_SOURCE_RANK,
-    ARGUMENT_TARGET_RANK,
-    ARGUMENT_SIMULATED,
-    ARGUMENT_WAIT_STREAM,
-    ARGUMENT_WAIT_RECORD,
-    ARGUMENT_DETAILS, /* XLA: of a kernel or copy, in words */
-    ARGUMENT_STEP,
-    ARGUMENT_SIZE,
-    ARGUMENT_DIRECTION,
-    ARGUMENT_IN_SPLITS,
-    ARGUMENT_OUT_SPLITS,
-    ARGUMENT_ALLOCATED,
-    ARGUMENT_RESERVED,
-    ARGUMENT_CHANGED,
-    ARGUMENT_ADDRESS,
-    ARGUMENT_DEVICE_TYPE,
-    ARGUMENT_KERNEL,
-    ARGUMENT_FUNCTION,
-    ARGUMENT_RANK,
-    ARGUMENT_HLO,
+#define ARGUMENT(id, name) ARGUMENT_##id,
+#define ALSO(id, name)
+#include "trace/kineto_arguments.def"
+#undef ARGUMENT
+#undef ALSO
     ARGUMENT_COUNT
 };
 
@@ -114,10 +69,13 @@ struct trace_kineto {
     size_t process_count, process_capacity;
     const struct aorta_trace_options *options;
     struct aorta_text scratch; /* texts with escapes, until the next event */
-    struct keys fields, arguments, categories, members;
+    struct keys fields, arguments, categories;
     bool modules;               /* are read */
     struct kineto_xla *xla;     /* NULL: no process of XLA's profiler was named */
     struct kineto_spans *spans; /* NULL: none were read yet */
+    struct kineto_mixed *mixed; /* what separates processes without labels; NULL: there are none */
+    bool by_place, disordered;  /* it does so by the place of events, which are not together */
+    size_t marks;               /* ends of recordings that were passed */
 };
 
 /* kineto_read.c */
@@ -133,9 +91,8 @@ void aorta_trace_kineto_read_spans(struct trace_kineto *kineto);
 void aorta_trace_kineto_spans_free(struct kineto_spans *spans); /* NULL is fine */
 
 /* kineto_read_events.c: an event whose fields, and arguments where its category has them, are filled. */
-bool aorta_trace_kineto_times(struct kineto_event *event);    /* false: it has none, or impossible ones */
-int64_t aorta_trace_kineto_id(struct aorta_json_value value); /* of processes and threads; -1: a text ("Spans") */
-bool aorta_trace_kineto_is_named(struct aorta_json_value name, const char *text);
+bool aorta_trace_kineto_times(struct kineto_event *event);        /* false: it has none, or impossible ones */
+int64_t aorta_trace_kineto_id(struct aorta_json_value value);     /* of processes and threads; -1: a text ("Spans") */
 bool aorta_trace_kineto_is_mark(struct aorta_json_value name);    /* made by the profiler itself */
 bool aorta_trace_kineto_is_product(struct aorta_json_value name); /* a range of our own files, with shapes */
 void aorta_trace_kineto_add_work(struct trace_kineto *kineto, const struct kineto_event *event,
@@ -151,16 +108,29 @@ void aorta_trace_kineto_add_wait(struct trace_kineto *kineto, const struct kinet
 /* kineto_read_processes.c: merged files. */
 /* Sets the builder of an event; a label before its process ("[TP03] 59814") is cut off. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_choose_rank(struct trace_kineto *kineto, struct kineto_event *event);
-bool aorta_trace_kineto_is_labelled(struct aorta_json_value process);
+/* Length of the rank's label in the text of a process, without what the rank's own file says; 0: there is no label. */
+size_t aorta_trace_kineto_label(struct aorta_json_value process);
 /* `rank`: what the event's argument of that name says. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_name_process(struct trace_kineto *kineto, int64_t process,
                                                             const char *name, struct aorta_json_value rank);
+/* Finds or adds a rank by its label. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_kineto_find_rank(struct trace_kineto *kineto, const char *label, size_t length,
+                                                         size_t *rank);
+#define NO_RANK SIZE_MAX
+size_t aorta_trace_kineto_rank_of(const struct trace_kineto *kineto, int64_t process);
 struct aorta_trace_builder *aorta_trace_kineto_builder_of(const struct trace_kineto *kineto, int64_t process);
 void aorta_trace_kineto_ranks_free(struct trace_kineto *kineto);
+
+/* kineto_read_mixed.c, where kineto->mixed. */
+/* Sets the builder of an event with a duration, whose arguments are filled. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_kineto_place(struct trace_kineto *kineto, const struct kineto_event *event,
+                                                     bool of_device);
+void aorta_trace_kineto_mixed_free(struct kineto_mixed *mixed); /* NULL is fine */
 
 /* kineto_read_events.c: what arguments say. NONE or -1 where they say nothing; what cannot be understood is counted. */
 uint32_t aorta_trace_kineto_text(struct trace_kineto *kineto, struct aorta_json_value value);
 int64_t aorta_trace_kineto_int(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset);
+int32_t aorta_trace_kineto_small(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset);
 
 /* kineto_read_processes.c: names of processes and threads, and events without a category where kineto->xla.
  * AORTA_MEMORY. */

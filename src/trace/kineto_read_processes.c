@@ -27,14 +27,18 @@ void aorta_trace_kineto_ranks_free(struct trace_kineto *kineto) {
     free(kineto->processes);
 }
 
-struct aorta_trace_builder *aorta_trace_kineto_builder_of(const struct trace_kineto *kineto, int64_t process) {
+size_t aorta_trace_kineto_rank_of(const struct trace_kineto *kineto, int64_t process) {
     for (size_t i = 0; i < kineto->process_count; i++)
-        if (kineto->processes[i].process == process) return kineto->ranks[kineto->processes[i].rank].builder;
-    return kineto->whole;
+        if (kineto->processes[i].process == process) return kineto->processes[i].rank;
+    return NO_RANK;
 }
 
-/* Finds or adds a rank by its label; rank_count: memory is exhausted. */
-static aorta_status find_rank(struct trace_kineto *kineto, const char *label, size_t length, size_t *rank) {
+struct aorta_trace_builder *aorta_trace_kineto_builder_of(const struct trace_kineto *kineto, int64_t process) {
+    const size_t rank = aorta_trace_kineto_rank_of(kineto, process);
+    return rank < kineto->rank_count ? kineto->ranks[rank].builder : kineto->whole;
+}
+
+aorta_status aorta_trace_kineto_find_rank(struct trace_kineto *kineto, const char *label, size_t length, size_t *rank) {
     for (*rank = 0; *rank < kineto->rank_count; ++*rank) {
         const char *known = kineto->ranks[*rank].label;
         if (strlen(known) == length && !memcmp(known, label, length)) return NULL;
@@ -64,7 +68,7 @@ aorta_status aorta_trace_kineto_name_process(struct trace_kineto *kineto, int64_
     if ((!own && !said) || aorta_trace_kineto_builder_of(kineto, process) != kineto->whole) return NULL;
     if (said) snprintf(label, sizeof label, "rank %" PRId64, number);
     struct kineto_process added = {.process = process};
-    AORTA_TRY(find_rank(kineto, label, strlen(label), &added.rank));
+    AORTA_TRY(aorta_trace_kineto_find_rank(kineto, label, strlen(label), &added.rank));
     kineto->ranks[added.rank].own |= own;
     AORTA_TRY(aorta_array_reserve(&kineto->processes, &kineto->process_capacity, kineto->process_count + 1,
                                   sizeof added, "processes of a merged trace"));
@@ -74,8 +78,7 @@ aorta_status aorta_trace_kineto_name_process(struct trace_kineto *kineto, int64_
 
 /* ---- by labels ---- */
 
-/* Length of the rank's label in the text of a process, without what the rank's own file says; 0: there is no label. */
-static size_t label_length(struct aorta_json_value process) {
+size_t aorta_trace_kineto_label(struct aorta_json_value process) {
     if (!aorta_json_is_string(process)) return 0;
     const char *begin = process.text + 1, *space = memrchr(begin, ' ', process.length - 2);
     for (const char *at = begin; space && at < space; at++)
@@ -83,19 +86,17 @@ static size_t label_length(struct aorta_json_value process) {
     return 0;
 }
 
-bool aorta_trace_kineto_is_labelled(struct aorta_json_value process) {
-    return label_length(process) > 0;
-}
-
 aorta_status aorta_trace_kineto_choose_rank(struct trace_kineto *kineto, struct kineto_event *event) {
     struct aorta_json_value *process = &event->field[FIELD_PROCESS];
     kineto->builder = kineto->whole;
-    const size_t length = label_length(*process);
+    const size_t length = aorta_trace_kineto_label(*process);
     if (length) {
         size_t rank;
-        AORTA_TRY(find_rank(kineto, process->text + 1, length, &rank));
+        AORTA_TRY(aorta_trace_kineto_find_rank(kineto, process->text + 1, length, &rank));
         kineto->builder = kineto->ranks[rank].builder;
         *process = (struct aorta_json_value){process->text + length + 2, process->length - length - 3};
+    } else if (kineto->by_place && kineto->rank_count) {
+        kineto->builder = kineto->ranks[kineto->rank_count - 1].builder;
     } else if (kineto->process_count) {
         kineto->builder = aorta_trace_kineto_builder_of(kineto, aorta_trace_kineto_id(*process));
     }
@@ -166,7 +167,7 @@ void aorta_trace_kineto_number_ranks(struct trace_kineto *kineto, const struct a
     for (size_t i = 0; i < kineto->rank_count; i++) {
         struct kineto_rank *rank = &kineto->ranks[i];
         struct aorta_trace *head = aorta_trace_builder_head(rank->builder);
-        head->rank = distinct ? number_of(rank->label) : ordinal_of(kineto, i);
+        head->rank = kineto->mixed ? -1 : distinct ? number_of(rank->label) : ordinal_of(kineto, i);
         if (rank->own) continue;
         head->world = whole->world;
         add_devices(whole, rank->builder);

@@ -78,10 +78,11 @@ static const char *next_event(const char *at, const char *end) {
     return at < end && *at == '{' ? at : NULL;
 }
 
-/* Names and labels of processes make ranks, for which events are read otherwise. */
+/* Names and labels of processes make ranks, for which events are read otherwise; ends of recordings are counted. */
 static bool is_for_one(const struct kineto_event *event) {
-    return aorta_trace_kineto_is_named(event->field[FIELD_NAME], "process_name") ||
-           aorta_trace_kineto_is_labelled(event->field[FIELD_PROCESS]);
+    return aorta_json_text_is(event->field[FIELD_NAME], "process_name") ||
+           aorta_json_text_is(event->field[FIELD_NAME], "Record Window End") ||
+           aorta_trace_kineto_label(event->field[FIELD_PROCESS]);
 }
 
 /* The last piece of all is to read on in the file. */
@@ -162,7 +163,8 @@ void aorta_trace_kineto_read_spans(struct trace_kineto *kineto) {
     struct kineto_spans *spans = kineto->spans;
     struct aorta_json_stream *stream = kineto->stream;
     const int64_t offset = aorta_json_stream_bytes(stream);
-    if (!spans || spans->count < 2 || offset < spans->again || kineto->rank_count || kineto->xla) return;
+    if (!spans || spans->count < 2 || offset < spans->again || kineto->rank_count || kineto->mixed || kineto->xla)
+        return;
     const bool filled = aorta_json_stream_fill(stream, spans->window);
     const char *end, *ahead = aorta_json_stream_ahead(stream, &end), *begin = filled ? next_event(ahead, end) : NULL;
     spans->again = offset + (int64_t)spans->window / 2;

@@ -2,6 +2,7 @@
 #include "trace/open.h"
 #include "base/files.h"
 #include "base/parallel.h"
+#include "base/sort.h"
 #include "trace/archive.h"
 #include "trace/execution_trace.h"
 #include "trace/kineto_read.h"
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 /* ---- JSON: a key of the outermost object, which may be anywhere in it, says what the file is ---- */
 
@@ -49,8 +51,11 @@ struct json_reading {
     struct aorta_trace_list *list;
     struct aorta_trace_builder *builder;
     struct trace_kineto *kineto;
-    bool events, other; /* Kineto's events, or another reader's part, were met */
-    bool nodes;         /* of an execution trace */
+    bool events, other;        /* Kineto's events, or another reader's part, were met */
+    bool nodes;                /* of an execution trace */
+    struct aorta_trace *whole; /* read before: of several processes, which become ranks; or NULL */
+    bool by_place;
+    size_t before; /* traces in the list */
 };
 
 static aorta_status read_events(struct json_reading *r) {
@@ -119,29 +124,74 @@ static aorta_status finish_ranks(struct json_reading *r, const struct aorta_trac
         if (trace->step_count == 0 || whole->steps_by == AORTA_STEPS_APART) trace->steps_by = whole->steps_by;
         complete_head(trace);
         AORTA_TRY(aorta_trace_list_add(r->list, trace));
+        AORTA_TRY(aorta_trace_kineto_count_processes(r->kineto, trace));
     }
     return NULL;
 }
 
+/* ---- ranks without labels ---- */
+
+static int by_device(const void *left, const void *right) {
+    const struct aorta_trace *const *a = left, *const *b = right;
+    const int order = aorta_order_int64((*a)->work[0].device, (*b)->work[0].device);
+    return order ? order : aorta_order_int64((*a)->process, (*b)->process);
+}
+
+/* Drops all where they are not separate, or recordings of one process one after the other. `left`: of no rank. */
+static void keep_separate(struct json_reading *r, const struct aorta_trace *left) {
+    struct aorta_trace **ranks = r->list->items + r->before;
+    const size_t count = r->list->count - r->before;
+    bool separate = count > 1 && !left->work_count, cycles = r->by_place;
+    for (size_t i = 0; separate && i < count; i++) {
+        separate = ranks[i]->work_count && ranks[i]->processes < 2;
+        cycles &= !i || (separate && ranks[i - 1]->process == ranks[i]->process &&
+                         ranks[i - 1]->work[ranks[i - 1]->work_count - 1].start_ns < ranks[i]->work[0].start_ns);
+    }
+    if (separate && cycles) r->whole->processes = 1;
+    if (separate && !cycles)
+        aorta_sort_rows(ranks, count, sizeof *ranks, by_device);
+    else
+        while (r->list->count > r->before) aorta_trace_free(r->list->items[--r->list->count]);
+}
+
+static aorta_status read_stream(struct json_reading *r);
+
+static aorta_status read_again(const struct json_reading *r, struct aorta_trace *whole, bool by_place) {
+    struct json_reading again = {.options = r->options, .list = r->list, .whole = whole, .by_place = by_place};
+    const int file = aorta_file_open_regular(aorta_json_stream_name(r->stream));
+    if (file < 0) return NULL; /* nothing can be read twice from a pipe */
+    close(file);
+    AORTA_TRY(aorta_json_stream_open(aorta_json_stream_name(r->stream), &again.stream));
+    aorta_status status = read_stream(&again);
+    aorta_json_stream_close(again.stream);
+    return status;
+}
+
 static aorta_status finish_kineto(struct json_reading *r) {
     struct aorta_trace *trace;
-    const size_t before = r->list->count;
     aorta_trace_builder_head(r->builder)->bytes_read = aorta_json_stream_bytes(r->stream);
     struct aorta_trace_builder *builder = r->builder;
     r->builder = NULL; /* finish ends it */
     AORTA_TRY(aorta_trace_builder_finish(builder, &trace));
     complete_head(trace);
     aorta_status status = finish_ranks(r, trace);
-    if (!status && (r->list->count == before || trace->work_count)) return aorta_trace_list_add(r->list, trace);
-    if (!status) r->list->items[before]->bytes_read = trace->bytes_read;
+    const bool labelled = r->list->count > r->before;
+    if (!status) status = aorta_trace_kineto_count_processes(r->kineto, trace);
+    if (!status && r->whole) keep_separate(r, trace);
+    for (int way = 0; way < 2 && !status && !r->whole && r->list->count == r->before && trace->processes > 1; way++)
+        status = read_again(r, trace, way == 0);
+    if (!status && !r->whole && (labelled ? trace->work_count > 0 : r->list->count == r->before))
+        return aorta_trace_list_add(r->list, trace);
+    if (!status && r->list->count > r->before) r->list->items[r->before]->bytes_read = trace->bytes_read;
     aorta_trace_free(trace);
     return status;
 }
 
-static aorta_status read_stream(struct json_reading *r) {
+static aorta_status read_all(struct json_reading *r) {
     const char *name = aorta_json_stream_name(r->stream);
     AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_KINETO, name, r->options, &r->builder));
     AORTA_TRY(aorta_trace_kineto_create(r->stream, r->builder, r->options, &r->kineto));
+    if (r->whole) AORTA_TRY(aorta_trace_kineto_separate(r->kineto, r->whole, r->by_place));
     aorta_status status = read_json(r);
     if (status) status = recover(r, status);
     if (status) return status;
@@ -156,13 +206,18 @@ static aorta_status read_stream(struct json_reading *r) {
                        json_formats);
 }
 
+static aorta_status read_stream(struct json_reading *r) {
+    r->before = r->list->count;
+    aorta_status status = read_all(r);
+    aorta_trace_kineto_destroy(r->kineto);
+    aorta_trace_builder_destroy(r->builder);
+    return status;
+}
+
 aorta_status aorta_trace_read_json(struct aorta_json_stream *stream, const struct aorta_trace_options *options,
                                    struct aorta_trace_list *list) {
     struct json_reading r = {.stream = stream, .options = options, .list = list};
-    aorta_status status = read_stream(&r);
-    aorta_trace_kineto_destroy(r.kineto);
-    aorta_trace_builder_destroy(r.builder);
-    return status;
+    return read_stream(&r);
 }
 
 /* ---- is it one? ---- */

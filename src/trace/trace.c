@@ -1,5 +1,6 @@
 #include "trace/trace.h"
 #include "base/array.h"
+#include "trace/execution_trace.h"
 #include "trace/texts.h"
 
 #include <math.h>
@@ -224,18 +225,6 @@ bool *aorta_trace_reading_calls(const struct aorta_trace *trace, struct aorta_ar
     return reads;
 }
 
-size_t aorta_trace_launching_processes(const struct aorta_trace *trace, struct aorta_arena *memory) {
-    const bool *launching = aorta_trace_launching_threads(trace, memory);
-    size_t count = 0;
-    for (size_t i = 0; launching && i < trace->thread_count; i++) {
-        size_t before = 0;
-        while (before < i && !(launching[before] && trace->threads[before].process == trace->threads[i].process))
-            before++;
-        count += launching[i] && before == i;
-    }
-    return count;
-}
-
 aorta_status aorta_trace_list_add(struct aorta_trace_list *list, struct aorta_trace *trace) {
     if (!aorta_array_fit(&list->items, &list->capacity, list->count + 1, sizeof *list->items)) {
         aorta_trace_free(trace);
@@ -250,6 +239,7 @@ void aorta_trace_list_free(struct aorta_trace_list *list) {
     free(list->items);
     if (list->unpacked) aorta_temporary_remove(list->unpacked);
     free(list->unpacked);
+    aorta_execution_traces_free(list->executed);
     *list = (struct aorta_trace_list){0};
 }
 

@@ -338,6 +338,8 @@ struct aorta_trace {
     bool no_waits;             /* so were calls that wait for the device */
     bool earlier;              /* of an earlier cycle (ranks.h) */
     bool host_only;            /* the file has no device work: operations of the host are the work */
+    size_t repeated;           /* launches with the number of an earlier one that had ended */
+    size_t processes;          /* of Kineto files: whose events are in the trace and are not separated */
 
     struct aorta_trace_work *work; /* ascending start, then end */
     size_t work_count;
@@ -409,9 +411,6 @@ bool *aorta_trace_launching_threads(const struct aorta_trace *trace, struct aort
 bool *aorta_trace_reading_calls(const struct aorta_trace *trace, struct aorta_arena *memory);
 /* Whether a call returns only when the device has come so far: it synchronises, copies or frees. */
 bool aorta_trace_call_waits(const struct aorta_trace *trace, const struct aorta_trace_call *call);
-/* Processes with threads that launch. More than one in a file of PyTorch's profiler: ranks were put into one file whose
- * events do not say which rank they are of. */
-size_t aorta_trace_launching_processes(const struct aorta_trace *trace, struct aorta_arena *memory);
 
 /* Whether work is communication: a kernel that the one table of names, or the file's own facts, call a collective. */
 static inline bool aorta_trace_is_collective(const struct aorta_trace_work *work) {
@@ -452,7 +451,8 @@ int aorta_trace_rank_in_path(const char *path);
 struct aorta_trace_list {
     struct aorta_trace **items;
     size_t count, capacity;
-    struct aorta_temporary *unpacked; /* holds unpacked copies of packed files; removed with the list; or NULL */
+    struct aorta_temporary *unpacked;        /* holds unpacked copies of packed files; removed with the list; or NULL */
+    struct aorta_execution_traces *executed; /* that were beside the traces; owned; or NULL */
 };
 
 /* Takes the trace over, also when it fails. */

@@ -1,5 +1,7 @@
-/* A merged file has the verdict of what was merged: of one file of any format, and of a run of several profiler cycles.
- */
+/* A merged file has the verdict of what was merged: of one file of any format, of a run of several profiler cycles, and
+ * of ranks whose events another tool joined. */
+#include "base/files.h"
+#include "base/json_value.h"
 #include "check.h"
 #include "folder.h"
 #include "report/merge.h"
@@ -10,6 +12,8 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static char folder[FOLDER_PATH];
 
@@ -131,10 +135,65 @@ static void the_last_cycle_is_merged(void **state) {
     unlink(output);
 }
 
+/* ---- joined by other tools ---- */
+
+/* The bytes with `to` in place of `from`, which has its length. */
+static void replace_all(char *bytes, size_t length, const char *from, const char *to) {
+    for (char *at = bytes; (at = memmem(at, length - (size_t)(at - bytes), from, strlen(from))); at++)
+        memcpy(at, to, strlen(to));
+}
+
+/* Copies a rank's file into the folder, and its events into the text, as if it was of process 593 or of device 0. */
+static void take_rank(int rank, bool same_process, bool same_device, struct aorta_text *events) {
+    char path[512], *bytes;
+    size_t length;
+    snprintf(path, sizeof path, RECORDED "/fsdp2_rank%d.json", rank);
+    check_ok(aorta_file_read(path, &bytes, &length));
+    snprintf(path, sizeof path, "%s/rank%d.json", folder, rank);
+    check_ok(aorta_file_replace(path, bytes, length));
+    if (same_process) replace_all(bytes, length, "\"pid\": 594", "\"pid\": 593");
+    if (same_device) replace_all(bytes, length, "\"device\": 1", "\"device\": 0");
+    const size_t begin = strspn(bytes, " \n");
+    const struct aorta_json_value list =
+        aorta_json_find((struct aorta_json_value){bytes + begin, length - begin}, "traceEvents");
+    assert_true(list.length > 2);
+    aorta_text_printf(events, "%s%.*s,\n{\"ph\": \"i\", \"name\": \"Record Window End\", \"pid\": \"\"}",
+                      rank ? ",\n" : "", (int)list.length - 2, list.text + 1);
+    free(bytes);
+}
+
+static void joined_ranks_have_the_verdict_of_their_files(void **state) {
+    (void)state;
+    char output[FOLDER_PATH + 16];
+    snprintf(output, sizeof output, "%s.json", folder);
+    for (int way = 0; way < 4; way++) {
+        struct aorta_text text = {0};
+        struct aorta_verdict own, joined;
+        aorta_text_puts(
+            &text, "{\"deviceProperties\": [{\"id\": 0, \"name\": \"NVIDIA H200\", \"numSms\": 132, \"computeMajor\": "
+                   "9, \"computeMinor\": 0, \"totalGlobalMem\": 150109880320}, {\"id\": 1, \"name\": \"NVIDIA H200\", "
+                   "\"numSms\": 132, \"computeMajor\": 9, \"computeMinor\": 0, \"totalGlobalMem\": 150109880320}],\n"
+                   "\"baseTimeNanoseconds\": 1790857026000000000, \"traceEvents\": [");
+        for (int rank = 0; rank < 2; rank++) take_rank(rank, way & 1, way & 2, &text);
+        aorta_text_puts(&text, "]}\n");
+        check_ok(aorta_file_replace(output, text.data, text.length));
+        aorta_text_free(&text);
+        make_verdict(folder, &own);
+        make_verdict(output, &joined);
+        assert_int_equal(joined.rank_count, 2);
+        assert_true(joined.finding_count > 1);
+        check_same(&joined, &own);
+        aorta_verdict_free(&own);
+        aorta_verdict_free(&joined);
+        unlink(output);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_file_has_its_own_verdict, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(the_last_cycle_is_merged, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(joined_ranks_have_the_verdict_of_their_files, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,13 +17,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-/* Which file is which rank. A run of two ranks in Kineto files of their own, and as tools merge them:
- *
- *   rank 0   host 1000  [launch 101][launch 102] ...      device 0   [gemm 150 us][all_reduce 78 us] ...
- *   rank 1   host 1001  [launch 102][launch 103] ...      device 1   [gemm 150 us][all_reduce 18 us] ...
- *
- * Correlations of the ranks have the same numbers for other launches. */
-
 static char folder[FOLDER_PATH];
 
 static int make_folder(void **state) {
@@ -45,6 +38,7 @@ struct written {
     const char *label; /* before processes; NULL: processes are numbers */
     int rank, process, device;
     bool says, named;   /* the rank: in the head; at the names of processes */
+    bool marked, mixed; /* the end of its events; they are in the order of time with those of other ranks */
     long long ahead_us; /* of its clock */
     int first_step;
 };
@@ -78,19 +72,36 @@ static void put_name(const struct written *w, int process, struct aorta_text *ou
     aorta_text_printf(out, ", \"args\": {\"name\": \"python\", \"rank\": %d}}", w->rank);
 }
 
-static void put_events(const struct written *w, struct aorta_text *out) {
+static void put_begin(const struct written *w, struct aorta_text *out) {
     char step[32];
     snprintf(step, sizeof step, "ProfilerStep#%d", w->first_step);
     if (w->named) put_name(w, w->process, out);
     if (w->named) put_name(w, w->device, out);
     put_event(w, "user_annotation", step, w->process, 1, 990, 300 * PAIRS, out);
     aorta_text_puts(out, "}");
-    for (int i = 0; i < PAIRS; i++) {
-        const int correlation = 101 + w->rank + 2 * i;
-        put_launched(w, "gemm", correlation, 1000 + 300 * i, 150 - w->rank, out);
-        put_launched(w, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", correlation + 1, 1160 + 300 * i, 78 - 60 * w->rank,
-                     out);
-    }
+}
+
+static void put_pair(const struct written *w, int pair, struct aorta_text *out) {
+    const int correlation = 101 + w->rank + 2 * pair;
+    put_launched(w, "gemm", correlation, 1000 + 300 * pair, 150 - w->rank, out);
+    put_launched(w, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", correlation + 1, 1160 + 300 * pair, 78 - 60 * w->rank,
+                 out);
+}
+
+/* As the profiler writes them: all events of a rank, and the mark at its end. */
+static void put_events(const struct written *w, struct aorta_text *out) {
+    put_begin(w, out);
+    for (int i = 0; i < PAIRS; i++) put_pair(w, i, out);
+    if (w->marked)
+        aorta_text_puts(
+            out, ",\n{\"ph\": \"i\", \"name\": \"Record Window End\", \"pid\": \"\", \"tid\": \"\", \"ts\": 9000}");
+}
+
+/* In the order of time. */
+static void put_mixed(const struct written *ranks, size_t count, struct aorta_text *out) {
+    for (size_t i = 0; i < count; i++) put_begin(&ranks[i], out);
+    for (int pair = 0; pair < PAIRS; pair++)
+        for (size_t i = 0; i < count; i++) put_pair(&ranks[i], pair, out);
 }
 
 static void put_head(const struct written *w, struct aorta_text *out) {
@@ -105,7 +116,8 @@ static void write_file(const char *name, const struct written *ranks, size_t cou
     char path[128];
     struct aorta_text text = {0};
     put_head(&ranks[0], &text);
-    for (size_t i = 0; i < count; i++) put_events(&ranks[i], &text);
+    if (ranks[0].mixed) put_mixed(ranks, count, &text);
+    for (size_t i = 0; !ranks[0].mixed && i < count; i++) put_events(&ranks[i], &text);
     aorta_text_puts(&text, "]}\n");
     snprintf(path, sizeof path, "%s/%s", folder, name);
     check_ok(aorta_file_replace(path, text.data, text.length));
@@ -215,6 +227,70 @@ static void processes_with_a_rank(void **state) {
     end(&read);
 }
 
+/* ---- merged files without labels ---- */
+
+/* Two ranks in one file: on their devices and on devices numbered per node, one after the other and in the order of
+ * time. Events of the second rank first: devices number the ranks, or else processes do. */
+static void joined_files_have_their_ranks(void **state) {
+    (void)state;
+    for (int way = 0; way < 8; way++) {
+        const int device = way & 1;
+        const bool mixed = way & 2;
+        const struct written ranks[] = {{.rank = 0, .process = 1000, .device = 0, .mixed = mixed},
+                                        {.rank = 1, .process = 1001, .device = device, .mixed = mixed}};
+        const struct written swapped[] = {ranks[1], ranks[0]};
+        struct read read;
+        write_file("all.trace.json", way & 4 ? swapped : ranks, 2);
+        analyze(&read);
+        check_ranks(&read);
+        end(&read);
+    }
+}
+
+/* In containers processes have the same number: the marks at the ends of the ranks' events say where ranks begin. */
+static void processes_with_one_number(void **state) {
+    (void)state;
+    for (int device = 0; device < 2; device++) {
+        const struct written ranks[] = {{.rank = 0, .process = 1, .device = 0, .marked = true},
+                                        {.rank = 1, .process = 1, .device = device, .marked = true}};
+        struct read read;
+        write_file("all.trace.json", ranks, 2);
+        analyze(&read);
+        check_ranks(&read);
+        end(&read);
+    }
+}
+
+/* Two recordings of one process, an hour apart, stay one. */
+static void cycles_in_one_file(void **state) {
+    (void)state;
+    const struct written cycles[] = {{.process = 1, .marked = true},
+                                     {.process = 1, .marked = true, .ahead_us = 3600000000ll, .first_step = 5}};
+    struct read read;
+    write_file("all.trace.json", cycles, 2);
+    analyze(&read);
+    assert_int_equal(read.analysis.rank_count, 1);
+    assert_int_equal(read.analysis.mixed, 0);
+    assert_int_equal(read.analysis.ranks[0].trace->step_count, 2);
+    end(&read);
+}
+
+/* Nothing distinguishes the ranks: there is no verdict. */
+static void ranks_that_stay_mixed(void **state) {
+    (void)state;
+    static const struct written same_process[] = {{.rank = 0, .process = 1}, {.rank = 1, .process = 1}};
+    static const struct written same_numbers[] = {{.process = 1, .mixed = true}, {.process = 2, .mixed = true}};
+    const struct written *const files[] = {same_process, same_numbers};
+    for (size_t i = 0; i < 2; i++) {
+        struct read read;
+        write_file("all.trace.json", files[i], 2);
+        analyze(&read);
+        assert_int_equal(read.analysis.rank_count, 1);
+        assert_int_equal(read.analysis.mixed, 2);
+        end(&read);
+    }
+}
+
 static void a_merged_file_beside_its_ranks_is_left_out(void **state) {
     (void)state;
     static const struct written labelled[] = {
@@ -229,7 +305,6 @@ static void a_merged_file_beside_its_ranks_is_left_out(void **state) {
     end(&read);
 }
 
-/* Without labels its ranks are not separate, but all of them are there. */
 static void an_unlabelled_file_beside_its_ranks_is_left_out(void **state) {
     (void)state;
     struct read read;
@@ -374,6 +449,10 @@ int main(void) {
         IN_FOLDER(labels_of_several_dimensions),
         IN_FOLDER(devices_are_numbered_per_node),
         IN_FOLDER(processes_with_a_rank),
+        IN_FOLDER(joined_files_have_their_ranks),
+        IN_FOLDER(processes_with_one_number),
+        IN_FOLDER(cycles_in_one_file),
+        IN_FOLDER(ranks_that_stay_mixed),
         IN_FOLDER(a_merged_file_beside_its_ranks_is_left_out),
         IN_FOLDER(an_unlabelled_file_beside_its_ranks_is_left_out),
         IN_FOLDER(our_own_merge_beside_a_rank),

@@ -326,7 +326,7 @@ static void copies_within_the_gpu_need_no_pinned_memory(void **state) {
     end(&run);
 }
 
-/* Two ranks in one file, whose events do not say which rank they are of: there is no answer. */
+/* Two ranks in one file whose launches and kernels have the same numbers: there is no answer. */
 static void mixed_processes_have_no_verdict(void **state) {
     (void)state;
     for (int processes = 1; processes <= 2; processes++) {
@@ -336,7 +336,8 @@ static void mixed_processes_have_no_verdict(void **state) {
         sample_kineto_begin(&sample, 0, 1);
         for (int i = 0; i < 40; i++) {
             sample.process = 9 + i % processes;
-            sample_kineto_kernel(&sample, "gemm", 7, 1000 + 500 * i, 1010 + 500 * i, 100, "");
+            sample.correlation = (unsigned)(i / processes);
+            sample_kineto_kernel(&sample, "gemm", 7, 1000 + 1000 * (i / 2) + i % 2 * 3, 1010 + 500 * i, 100, "");
         }
         sample_kineto_open(&sample, &run.list);
         analyze(&run, NULL);
