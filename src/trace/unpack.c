@@ -1,4 +1,5 @@
 #include "base/array.h"
+#include "base/directories.h"
 #include "base/files.h"
 #include "base/printable.h"
 #include "base/sort.h"
