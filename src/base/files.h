@@ -3,7 +3,6 @@
 #define AORTA_BASE_FILES_H
 
 #include "base/status.h"
-#include <limits.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,39 +63,5 @@ AORTA_MUST_USE aorta_status aorta_file_prepare(const char *path, const char *key
 
 /* "a/b" from "a" and "b"; the caller frees it; NULL when memory is exhausted. */
 char *aorta_path_join(const char *directory, const char *name);
-
-/* ---- temporary directories ----
- * Directories that end with their process, for their owner alone. A directory is locked as long as its process lives;
- * those of killed processes are removed by the next process that makes such a directory. */
-
-struct aorta_temporary {
-    char path[PATH_MAX];                  /* absolute; "": none */
-    int lock;                             /* the directory itself */
-    struct aorta_temporary_guard *guards; /* or NULL */
-};
-
-/* In TMPDIR or /tmp, named `prefix` and six letters. AORTA_IO. */
-AORTA_MUST_USE aorta_status aorta_temporary_make(const char *prefix, struct aorta_temporary *directory);
-/* As aorta_temporary_make, in `parent`. */
-AORTA_MUST_USE aorta_status aorta_temporary_make_in(const char *parent, const char *prefix,
-                                                    struct aorta_temporary *directory);
-/* Until it is removed, SIGINT and SIGTERM remove it before they end the process; as aorta_signals_begin, this comes
- * before other threads. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_temporary_guard(struct aorta_temporary *directory);
-/* With all that is in it. */
-void aorta_temporary_remove(struct aorta_temporary *directory);
-
-/* ---- locked directories ----
- * One job at a time writes into a directory. The lock is the system's (flock) on the file ".aorta.lock", which names
- * its holder; it ends with the process, however that ends. File systems without locks have none, and no error.
- * A program that the holder runs is part of its job, and takes no lock. */
-
-struct aorta_directory_lock;
-/* Makes the directory where it does not exist. AORTA_CONFIG names `key` and the holder; AORTA_IO; AORTA_MEMORY. *lock
- * is NULL where the file system has no locks, or a parent has this one. */
-AORTA_MUST_USE aorta_status aorta_directory_lock(const char *directory, const char *key,
-                                                 struct aorta_directory_lock **lock);
-/* Removes the file, and a directory that was made for it and is still empty. NULL is fine. */
-void aorta_directory_unlock(struct aorta_directory_lock *lock);
 
 #endif

@@ -1,4 +1,5 @@
 /* aorta hwq run-priority: all workloads of a group, one after the other. */
+#include "base/directories.h"
 #include "base/files.h"
 #include "base/sort.h"
 #include "cli/hwq.h"

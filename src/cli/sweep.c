@@ -1,5 +1,6 @@
 /* aorta sweep: trials of train, hwq or any command over the values of knobs. */
 #include "sweep/sweep.h"
+#include "base/directories.h"
 #include "base/files.h"
 #include "cli/cli.h"
 #include "device/inventory.h"

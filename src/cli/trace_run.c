@@ -1,5 +1,6 @@
 /* aorta trace run: an unmodified program, recorded and analysed. */
 #include "cli/trace_run.h"
+#include "base/directories.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/lines.h"

@@ -1,5 +1,6 @@
 /* aorta train: the FSDP2/DDP benchmark of overlap. */
 #include "train/train.h"
+#include "base/directories.h"
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/train_finish.h"

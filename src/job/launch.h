@@ -5,7 +5,7 @@
 #ifndef AORTA_JOB_LAUNCH_H
 #define AORTA_JOB_LAUNCH_H
 
-#include "base/files.h"
+#include "base/directories.h"
 #include "base/status.h"
 
 #include <limits.h>

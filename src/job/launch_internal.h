@@ -2,7 +2,7 @@
 #ifndef AORTA_JOB_LAUNCH_INTERNAL_H
 #define AORTA_JOB_LAUNCH_INTERNAL_H
 
-#include "base/files.h"
+#include "base/directories.h"
 #include "job/beacon.h"
 #include "job/launch.h"
 

@@ -219,15 +219,22 @@ void aorta_cupti_buffers_init(struct aorta_cupti_buffers *buffers, size_t bytes,
 /* Buffers still lent to CUPTI are left to it: it may write into them. */
 void aorta_cupti_buffers_free(struct aorta_cupti_buffers *buffers);
 
-/* An empty buffer, or the oldest filled one when all are full (*overwritten: its records are lost; count them before
- * CUPTI writes), or NULL. */
-struct aorta_cupti_buffer *aorta_cupti_buffers_lend(struct aorta_cupti_buffers *buffers, bool *overwritten);
+/* Where CUPTI may write so many bytes: an empty buffer, or the oldest filled one when all are full, whose records are
+ * added to *lost, or NULL. */
+uint8_t *aorta_cupti_buffers_lend(struct aorta_cupti_buffers *buffers, const struct aorta_cupti_api *api,
+                                  _Atomic int64_t *lost);
 void aorta_cupti_buffers_return(struct aorta_cupti_buffers *buffers, uint8_t *bytes, size_t valid);
 struct aorta_cupti_buffer *aorta_cupti_buffers_take(struct aorta_cupti_buffers *buffers); /* oldest filled, or NULL */
 int aorta_cupti_buffers_lent(struct aorta_cupti_buffers *buffers);
 void aorta_cupti_buffers_recycle(struct aorta_cupti_buffers *buffers, struct aorta_cupti_buffer *buffer);
 
-/* ---- advice ---- */
+/* ---- words ---- */
+
+/* "CUPTI 13.0.1", by the number of cuptiGetVersion. */
+struct aorta_cupti_version {
+    char text[40];
+};
+struct aorta_cupti_version aorta_cupti_version(uint32_t version);
 
 const char *aorta_cupti_advice(uint32_t result); /* NULL: nothing is known to help */
 

@@ -1,6 +1,8 @@
 #include "measure/cupti_abi.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,7 +125,8 @@ static struct aorta_cupti_buffer *pop_filled(struct aorta_cupti_buffers *buffers
     return buffer;
 }
 
-struct aorta_cupti_buffer *aorta_cupti_buffers_lend(struct aorta_cupti_buffers *buffers, bool *overwritten) {
+/* An empty one, or the oldest filled one when all are full, or NULL. */
+static struct aorta_cupti_buffer *lend(struct aorta_cupti_buffers *buffers, bool *overwritten) {
     *overwritten = false;
     pthread_mutex_lock(&buffers->lock);
     struct aorta_cupti_buffer *buffer = buffers->empty;
@@ -136,6 +139,16 @@ struct aorta_cupti_buffer *aorta_cupti_buffers_lend(struct aorta_cupti_buffers *
     buffers->lent += buffer != NULL;
     pthread_mutex_unlock(&buffers->lock);
     return buffer;
+}
+
+uint8_t *aorta_cupti_buffers_lend(struct aorta_cupti_buffers *buffers, const struct aorta_cupti_api *api,
+                                  _Atomic int64_t *lost) {
+    bool overwritten;
+    struct aorta_cupti_buffer *buffer = lend(buffers, &overwritten);
+    struct aorta_cupti_activity *record = NULL;
+    while (overwritten && api->next_record(buffer->bytes, buffer->valid, &record) == AORTA_CUPTI_SUCCESS)
+        atomic_fetch_add(lost, 1);
+    return buffer ? buffer->bytes : NULL;
 }
 
 void aorta_cupti_buffers_return(struct aorta_cupti_buffers *buffers, uint8_t *bytes, size_t valid) {
@@ -175,7 +188,16 @@ int aorta_cupti_buffers_lent(struct aorta_cupti_buffers *buffers) {
     return lent;
 }
 
-/* ---- advice ---- */
+/* ---- words ---- */
+
+struct aorta_cupti_version aorta_cupti_version(uint32_t version) {
+    struct aorta_cupti_version name;
+    if (version >= 100000) /* since CUDA 13 the number is major, minor, patch */
+        snprintf(name.text, sizeof name.text, "CUPTI %u.%u.%u", version / 10000, version / 100 % 100, version % 100);
+    else
+        snprintf(name.text, sizeof name.text, "CUPTI 12 (interface %u)", version);
+    return name;
+}
 
 static const struct {
     uint32_t result;

@@ -1,98 +1,50 @@
 #include "measure/step_traces.h"
 
 #include "base/files.h"
-#include "base/thread.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { WAITING = 16 }; /* steps that may wait for the thread */
-
 /* ---- the schedule ---- */
 
+static int64_t length_of(const struct aorta_profiler_schedule *schedule) {
+    return schedule->wait + schedule->warmup + schedule->active;
+}
+
 bool aorta_profiler_schedule_active(const struct aorta_profiler_schedule *schedule, int64_t step, int64_t *cycle) {
-    int64_t length = schedule->wait + schedule->warmup + schedule->active;
+    const int64_t length = length_of(schedule);
     *cycle = step / length;
     if (schedule->repeat && *cycle >= schedule->repeat) return false;
     return step % length >= schedule->wait + schedule->warmup;
 }
 
 bool aorta_profiler_schedule_tracing(const struct aorta_profiler_schedule *schedule, int64_t step) {
-    int64_t length = schedule->wait + schedule->warmup + schedule->active;
-    return !aorta_profiler_schedule_over(schedule, step) && step % length >= schedule->wait;
+    return !aorta_profiler_schedule_over(schedule, step) && step % length_of(schedule) >= schedule->wait;
 }
 
 bool aorta_profiler_schedule_over(const struct aorta_profiler_schedule *schedule, int64_t step) {
-    int64_t length = schedule->wait + schedule->warmup + schedule->active;
-    return schedule->repeat && step / length >= schedule->repeat;
+    return schedule->repeat && step / length_of(schedule) >= schedule->repeat;
 }
 
 int64_t aorta_profiler_schedule_first_step(const struct aorta_profiler_schedule *schedule, int64_t cycle) {
-    int64_t length = schedule->wait + schedule->warmup + schedule->active;
-    return cycle * length + schedule->wait + schedule->warmup;
+    return cycle * length_of(schedule) + schedule->wait + schedule->warmup;
 }
 
-/* ---- the steps that wait ---- */
-
-/* A copy of what a file needs of a step. */
-struct item {
-    int64_t step, cycle;
-    bool traced, measured; /* has kernels; has memory */
-    struct aorta_profile ranges, kernels;
-    struct aorta_activity_record *records;
-    size_t count;
-    struct aorta_memory_info memory;
-    struct aorta_device_reading device;
-};
+/* ---- files ---- */
 
 struct aorta_step_traces {
     struct aorta_step_traces_settings settings; /* with strings of its own */
     char *directory, *chrome;
-    pthread_t thread;
-    struct aorta_kineto *file; /* the thread's; NULL: none is open */
+    struct aorta_kineto *file; /* NULL: none is open */
     int64_t cycle;             /* that the file is of */
     char *path;                /* of the file; the first of two */
     char *chrome_path;         /* the second name, where both are asked for */
-
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    struct item items[WAITING]; /* a ring; the first is the thread's while it works on it */
-    int first, count;
-    bool finish, ending; /* the file is to be ended; the thread is to end */
-    bool failed;         /* nothing is written any more */
-    aorta_status status; /* the failure, until it is returned */
+    bool failed;               /* nothing is written any more */
     int64_t written;
     char *last; /* path of the file written last */
 };
-
-static void free_item(struct item *item) {
-    aorta_profile_free(&item->ranges);
-    aorta_profile_free(&item->kernels);
-    free(item->records);
-    memset(item, 0, sizeof *item);
-}
-
-static aorta_status fill_item(struct item *item, const struct aorta_step_metrics *metrics,
-                              const struct aorta_activity_record *records, size_t count) {
-    if (metrics->memory) item->memory = *metrics->memory;
-    item->measured = metrics->memory != NULL;
-    item->device = metrics->device_metrics.wanted ? metrics->device_metrics : metrics->rocm_smi_output;
-    item->traced = metrics->kernel_profile != NULL;
-    AORTA_TRY(aorta_profile_copy(metrics->profile, &item->ranges));
-    if (!item->traced) return NULL;
-    AORTA_TRY(aorta_profile_copy(metrics->kernel_profile, &item->kernels));
-    item->records = malloc((count + 1) * sizeof *records);
-    if (!item->records) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernel records of a trace", count);
-    if (count) memcpy(item->records, records, count * sizeof *records);
-    item->count = count;
-    return NULL;
-}
-
-/* ---- files; on the thread ---- */
 
 /* "trace.json", or "trace_step5.json" for one cycle of several. */
 static char *chrome_name(const struct aorta_step_traces *traces) {
@@ -138,71 +90,34 @@ static aorta_status end_file(struct aorta_step_traces *traces) {
     if (!status && traces->chrome_path) status = give_second_name(traces->path, traces->chrome_path);
     free(traces->chrome_path);
     traces->chrome_path = NULL;
-    pthread_mutex_lock(&traces->lock);
     if (!status) {
         free(traces->last);
         traces->last = traces->path;
         traces->path = NULL;
         traces->written++;
     }
-    pthread_mutex_unlock(&traces->lock);
     free(traces->path);
     traces->path = NULL;
     return status;
 }
 
-static aorta_status write_item(struct aorta_step_traces *traces, const struct item *item) {
-    if (traces->file && item->cycle != traces->cycle) AORTA_TRY(end_file(traces));
-    if (!traces->file) AORTA_TRY(begin_file(traces, item->cycle));
-    struct aorta_kineto_step step = {
-        .number = item->step,
-        .ranges = &item->ranges,
-        .kernels = item->traced ? &item->kernels : NULL,
-        .records = item->traced ? item->records : NULL,
-        .record_count = item->count,
-        .memory = item->measured ? &item->memory : NULL,
-        .device = &item->device,
+static aorta_status write_step(struct aorta_step_traces *traces, const struct aorta_step_metrics *metrics,
+                               int64_t cycle, const struct aorta_activity_record *records, size_t count) {
+    if (traces->file && cycle != traces->cycle) AORTA_TRY(end_file(traces));
+    if (!traces->file) AORTA_TRY(begin_file(traces, cycle));
+    const struct aorta_kineto_step step = {
+        .number = metrics->global_step,
+        .ranges = metrics->profile,
+        .kernels = metrics->kernel_profile,
+        .records = records,
+        .record_count = count,
+        .memory = metrics->memory,
+        .device = metrics->device_metrics.wanted ? &metrics->device_metrics : &metrics->rocm_smi_output,
     };
     AORTA_TRY(aorta_kineto_add(traces->file, &step));
     const struct aorta_profiler_schedule *schedule = &traces->settings.schedule;
-    bool last = item->step + 1 == aorta_profiler_schedule_first_step(schedule, item->cycle) + schedule->active;
+    const bool last = step.number + 1 == aorta_profiler_schedule_first_step(schedule, cycle) + schedule->active;
     return last ? end_file(traces) : NULL;
-}
-
-/* ---- the thread ---- */
-
-static void drop_first(struct aorta_step_traces *traces) {
-    free_item(&traces->items[traces->first]);
-    traces->first = (traces->first + 1) % WAITING;
-    traces->count--;
-}
-
-static bool has_work(const struct aorta_step_traces *traces) {
-    return !traces->failed && (traces->count || traces->finish);
-}
-
-static void *run(void *argument) {
-    struct aorta_step_traces *traces = argument;
-    pthread_mutex_lock(&traces->lock);
-    while (!traces->ending) {
-        if (!has_work(traces)) {
-            pthread_cond_wait(&traces->changed, &traces->lock);
-            continue;
-        }
-        bool item = traces->count > 0;
-        pthread_mutex_unlock(&traces->lock);
-        aorta_status status = item ? write_item(traces, &traces->items[traces->first]) : end_file(traces);
-        pthread_mutex_lock(&traces->lock);
-        traces->status = status;
-        traces->failed = status != NULL;
-        if (item)
-            drop_first(traces);
-        else
-            traces->finish = false;
-        pthread_cond_broadcast(&traces->changed);
-    }
-    pthread_mutex_unlock(&traces->lock);
-    return NULL;
 }
 
 /* ---- the caller's side ---- */
@@ -231,11 +146,7 @@ static aorta_status prepare(struct aorta_step_traces *traces, const struct aorta
 }
 
 static void free_all(struct aorta_step_traces *traces) {
-    while (traces->count) drop_first(traces);
     aorta_kineto_abandon(traces->file);
-    aorta_status_free(traces->status);
-    pthread_cond_destroy(&traces->changed);
-    pthread_mutex_destroy(&traces->lock);
     free(traces->directory);
     free(traces->chrome);
     free(traces->path);
@@ -249,11 +160,7 @@ aorta_status aorta_step_traces_open(const struct aorta_step_traces_settings *set
     *traces = NULL;
     struct aorta_step_traces *made = calloc(1, sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for trace files");
-    pthread_mutex_init(&made->lock, NULL);
-    pthread_cond_init(&made->changed, NULL);
     aorta_status status = prepare(made, settings);
-    int error = status ? 0 : aorta_thread_start(&made->thread, run, made);
-    if (error) status = AORTA_ERROR(AORTA_MEMORY, "no thread for trace files: %s", strerror(error));
     if (status) {
         free_all(made);
         return status;
@@ -262,64 +169,29 @@ aorta_status aorta_step_traces_open(const struct aorta_step_traces_settings *set
     return NULL;
 }
 
-/* The thread's failure, returned once; called with the lock. What waits after it is dropped. */
-static aorta_status failure_of(struct aorta_step_traces *traces) {
-    aorta_status status = traces->status;
-    while (traces->failed && traces->count) drop_first(traces);
-    traces->status = NULL;
+static aorta_status keep_failure(struct aorta_step_traces *traces, aorta_status status) {
+    traces->failed |= status != NULL;
     return aorta_annotate(status, "profiling");
 }
 
 aorta_status aorta_step_traces_add(struct aorta_step_traces *traces, const struct aorta_step_metrics *metrics,
                                    const struct aorta_activity_record *records, size_t count) {
     int64_t cycle;
-    if (!metrics->profile || !aorta_profiler_schedule_active(&traces->settings.schedule, metrics->global_step, &cycle))
+    if (traces->failed || !metrics->profile ||
+        !aorta_profiler_schedule_active(&traces->settings.schedule, metrics->global_step, &cycle))
         return NULL;
-    struct item item = {.step = metrics->global_step, .cycle = cycle};
-    aorta_status status = fill_item(&item, metrics, records, count);
-    if (status) {
-        free_item(&item);
-        return status;
-    }
-    pthread_mutex_lock(&traces->lock);
-    while (traces->count == WAITING && !traces->failed) pthread_cond_wait(&traces->changed, &traces->lock);
-    status = failure_of(traces);
-    if (traces->failed) {
-        free_item(&item);
-    } else {
-        traces->items[(traces->first + traces->count) % WAITING] = item;
-        traces->count++;
-        pthread_cond_broadcast(&traces->changed);
-    }
-    pthread_mutex_unlock(&traces->lock);
-    return status;
+    return keep_failure(traces, write_step(traces, metrics, cycle, records, count));
 }
 
 aorta_status aorta_step_traces_finish(struct aorta_step_traces *traces) {
-    pthread_mutex_lock(&traces->lock);
-    traces->finish = true;
-    pthread_cond_broadcast(&traces->changed);
-    while (traces->finish && !traces->failed) pthread_cond_wait(&traces->changed, &traces->lock);
-    traces->finish = false;
-    aorta_status status = failure_of(traces);
-    pthread_mutex_unlock(&traces->lock);
-    return status;
+    return traces->failed ? NULL : keep_failure(traces, end_file(traces));
 }
 
-int64_t aorta_step_traces_written(struct aorta_step_traces *traces, const char **last) {
-    pthread_mutex_lock(&traces->lock);
-    int64_t written = traces->written;
+int64_t aorta_step_traces_written(const struct aorta_step_traces *traces, const char **last) {
     *last = traces->last ? traces->last : "";
-    pthread_mutex_unlock(&traces->lock);
-    return written;
+    return traces->written;
 }
 
 void aorta_step_traces_close(struct aorta_step_traces *traces) {
-    if (!traces) return;
-    pthread_mutex_lock(&traces->lock);
-    traces->ending = true;
-    pthread_cond_broadcast(&traces->changed);
-    pthread_mutex_unlock(&traces->lock);
-    pthread_join(traces->thread, NULL);
-    free_all(traces);
+    if (traces) free_all(traces);
 }

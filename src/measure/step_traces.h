@@ -1,5 +1,4 @@
-/* Trace files of a run, by a schedule: which steps go into a file, and a thread that writes them, so that the one that
- * launches the next step does not wait for a disk. Steps outside the schedule cost one comparison. */
+/* Trace files of a run, by a schedule: which steps go into a file. Steps outside the schedule cost one comparison. */
 #ifndef AORTA_MEASURE_STEP_TRACES_H
 #define AORTA_MEASURE_STEP_TRACES_H
 
@@ -31,16 +30,16 @@ struct aorta_step_traces;
 /* Makes the folders. AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_step_traces_open(const struct aorta_step_traces_settings *settings,
                                                    struct aorta_step_traces **traces);
-/* Takes a copy of what it needs of a step that the schedule asks for; else returns at once. Steps come in order, from
- * one thread. Waits only when the writing lags far behind. A failure is that of an earlier step; nothing is written
- * after it. */
+/* Writes a step that the schedule asks for; else returns at once. Steps come in order. After a failure nothing is
+ * written. Where kernels are traced, the thread of the metrics lines calls it, so that the one that launches the next
+ * step does not wait for a disk. */
 AORTA_MUST_USE aorta_status aorta_step_traces_add(struct aorta_step_traces *traces,
                                                   const struct aorta_step_metrics *metrics,
                                                   const struct aorta_activity_record *records, size_t count);
-/* Writes what is left and ends the file, also in the middle of a cycle. */
+/* Ends the file, also in the middle of a cycle. */
 AORTA_MUST_USE aorta_status aorta_step_traces_finish(struct aorta_step_traces *traces);
 /* Files written so far, whole; the path of the last one lives until close ("": none). */
-int64_t aorta_step_traces_written(struct aorta_step_traces *traces, const char **last);
+int64_t aorta_step_traces_written(const struct aorta_step_traces *traces, const char **last);
 /* What finish has not written is lost. NULL is fine. */
 void aorta_step_traces_close(struct aorta_step_traces *traces);
 

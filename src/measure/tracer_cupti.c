@@ -34,7 +34,7 @@ struct cupti {
     bool nodes_sorted;
     struct aorta_cupti_buffers buffers;
     _Atomic int64_t dropped;
-    char version[32]; /* "CUPTI 13.0.1" */
+    struct aorta_cupti_version version;
 };
 
 /* CUPTI's callbacks carry no argument of ours, and it serves one client in a process: the one place where the program
@@ -91,24 +91,11 @@ static aorta_status check(const struct cupti *cupti, const char *call, uint32_t 
 
 /* ---- callbacks, on any thread ---- */
 
-static int64_t records_in(const struct cupti *cupti, struct aorta_cupti_buffer *buffer) {
-    int64_t count = 0;
-    struct aorta_cupti_activity *record = NULL;
-    while (cupti->api.next_record(buffer->bytes, buffer->valid, &record) == AORTA_CUPTI_SUCCESS) count++;
-    return count;
-}
-
 static void request_buffer(uint8_t **bytes, size_t *size, size_t *record_limit) {
-    *bytes = NULL;
-    *size = *record_limit = 0;
+    *record_limit = 0;
     pthread_mutex_lock(&active_lock);
-    bool overwritten = false;
-    struct aorta_cupti_buffer *buffer = active ? aorta_cupti_buffers_lend(&active->buffers, &overwritten) : NULL;
-    if (overwritten) atomic_fetch_add(&active->dropped, records_in(active, buffer));
-    if (buffer) {
-        *bytes = buffer->bytes;
-        *size = active->buffers.bytes;
-    }
+    *bytes = active ? aorta_cupti_buffers_lend(&active->buffers, &active->api, &active->dropped) : NULL;
+    *size = *bytes ? active->buffers.bytes : 0;
     pthread_mutex_unlock(&active_lock);
 }
 
@@ -273,11 +260,7 @@ static aorta_status check_version(struct cupti *cupti) {
         return AORTA_ERROR(AORTA_UNSUPPORTED,
                            "kernel tracing: %s is too old (interface %u); CUPTI of CUDA 12.0 or later is needed (%s)",
                            cupti->library.path, version, aorta_cupti_library.install);
-    if (version >= 100000) /* since CUDA 13 the number is major, minor, patch */
-        snprintf(cupti->version, sizeof cupti->version, "CUPTI %u.%u.%u", version / 10000, version / 100 % 100,
-                 version % 100);
-    else
-        snprintf(cupti->version, sizeof cupti->version, "CUPTI 12 (interface %u)", version);
+    cupti->version = aorta_cupti_version(version);
     return NULL;
 }
 
@@ -352,7 +335,7 @@ static aorta_status cupti_open(const struct aorta_tracer_call *call, void **stat
         cupti_close(cupti);
         return status;
     }
-    facts->library = cupti->version;
+    facts->library = cupti->version.text;
     facts->path = cupti->library.path;
     *state = cupti;
     return NULL;

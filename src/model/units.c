@@ -162,7 +162,9 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
                                                    .dbias = g[LINEAR2_BIAS],
                                                    .accumulate = pass->accumulate};
     AORTA_TRY(norm_backward((struct op){pass, t->norm2, layer}, &norm2));
+    AORTA_TRY(aorta_op_ready(model, pass, layer, NORM2_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_weight(linear2, s.linear2, m->g, doutput, g[LINEAR2_WEIGHT], NULL));
+    AORTA_TRY(aorta_op_ready(model, pass, layer, LINEAR2_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_input(linear2, s.linear2, doutput, w[LINEAR2_WEIGHT], model->dhidden, false));
     const struct aorta_gelu_args gelu = {.shape = aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP),
                                          .x = m->h,
@@ -172,6 +174,7 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
                                          .accumulate = pass->accumulate};
     AORTA_TRY(gelu_backward((struct op){pass, t->gelu, layer}, model, &gelu));
     AORTA_TRY(aorta_op_linear_weight(linear1, s.linear1, m->y1, model->dhidden, g[LINEAR1_WEIGHT], NULL));
+    AORTA_TRY(aorta_op_ready(model, pass, layer, LINEAR1_WEIGHT, 2));
     return aorta_op_linear_input(linear1, s.linear1, model->dhidden, w[LINEAR1_WEIGHT], model->dsum, true);
 }
 
@@ -202,7 +205,9 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
         .dbias = g[OUT_PROJ_BIAS],
         .accumulate = pass->accumulate};
     AORTA_TRY(norm_backward((struct op){pass, t->norm1, layer}, &norm1));
+    AORTA_TRY(aorta_op_ready(model, pass, layer, NORM1_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_weight(out_proj, s.out_proj, m->context, doutput, g[OUT_PROJ_WEIGHT], NULL));
+    AORTA_TRY(aorta_op_ready(model, pass, layer, OUT_PROJ_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_input(out_proj, s.out_proj, doutput, w[OUT_PROJ_WEIGHT], model->dcontext, false));
     int range;
     AORTA_TRY(aorta_op_begin(attention, "attention_backward", attention_work(model, true), &range));
@@ -220,26 +225,15 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
     const void *input = model->x0;
     if (layer > 0) AORTA_TRY(aorta_op_output(model, pass, layer - 1, &input));
     AORTA_TRY(aorta_op_linear_weight(in_proj, s.in_proj, input, model->dqkv, g[IN_PROJ_WEIGHT], NULL));
+    AORTA_TRY(aorta_op_ready(model, pass, layer, IN_PROJ_WEIGHT, 2));
     return aorta_op_linear_input(in_proj, s.in_proj, model->dqkv, w[IN_PROJ_WEIGHT], dinput, true);
-}
-
-/* In the order in which they were made, when the last of them is: sums over rows wait for the end. */
-static aorta_status all_ready(struct aorta_model *model, const struct aorta_pass *pass, int layer) {
-    static const int slots[] = {NORM2_WEIGHT, LINEAR2_WEIGHT,  LINEAR1_WEIGHT,
-                                NORM1_WEIGHT, OUT_PROJ_WEIGHT, IN_PROJ_WEIGHT};
-    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
-        AORTA_TRY(aorta_op_ready(model, pass, layer, slots[i], 2)); /* a weight and its bias */
-    return NULL;
 }
 
 /* model->dy holds the gradient of this layer's output on entry and of its input on return. */
 aorta_status aorta_model_layer_backward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
                                         const struct aorta_unit_view *view) {
-    AORTA_TRY(aorta_sums_gather(pass->stream));
-    aorta_status status = mlp_backward(model, pass, layer, view, model->dy);
-    if (!status) status = attention_backward(model, pass, layer, view, model->dsum, model->dy);
-    AORTA_TRY(aorta_status_join(status, aorta_sums_finish(pass->stream)));
-    return all_ready(model, pass, layer);
+    AORTA_TRY(mlp_backward(model, pass, layer, view, model->dy));
+    return attention_backward(model, pass, layer, view, model->dsum, model->dy);
 }
 
 /* ---- the root unit ----

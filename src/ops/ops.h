@@ -171,11 +171,6 @@ AORTA_MUST_USE aorta_status aorta_attention_backward(struct aorta_stream *stream
 
 /* ---- residual + dropout + LayerNorm, in one pass over memory ---- */
 
-/* Defers sums over rows (dgamma, dbeta, dbias) until aorta_sums_finish, which must follow even after an operation has
- * failed. A GPU then makes up to four sums in one kernel. Not nested. */
-AORTA_MUST_USE aorta_status aorta_sums_gather(struct aorta_stream *stream);
-AORTA_MUST_USE aorta_status aorta_sums_finish(struct aorta_stream *stream);
-
 /* sum = residual + dropout(x); y = (sum − mean)·rstd·gamma + beta.
  * residual NULL: sum = dropout(x). sum [rows, width] is read by backward and may be x itself; NULL is allowed when
  * residual is NULL and dropout is 0 (backward then takes x as sum). mean, rstd [rows] fp32. gamma, beta [width] dtype.

@@ -199,11 +199,7 @@ static void put_command(const struct aorta_spool_facts *facts, struct aorta_text
 }
 
 static void put_version(const struct aorta_spool_process *process, struct aorta_text *out) {
-    uint32_t version = process->cupti;
-    if (version >= 100000) /* since CUDA 13 the number is major, minor, patch */
-        aorta_text_printf(out, "CUPTI %u.%u.%u", version / 10000, version / 100 % 100, version % 100);
-    else
-        aorta_text_printf(out, "CUPTI 12 (interface %u)", version);
+    aorta_text_puts(out, aorta_cupti_version(process->cupti).text);
     if (process->driver)
         aorta_text_printf(out, ", driver for CUDA %u.%u", process->driver / 1000, process->driver % 1000 / 10);
 }

@@ -77,25 +77,6 @@ void aorta_profile_free(struct aorta_profile *profile) {
     memset(profile, 0, sizeof *profile);
 }
 
-/* *copy is NULL where there is nothing to copy; false: no memory. */
-static bool copy_items(const void *items, size_t bytes, void **copy) {
-    *copy = items ? malloc(bytes ? bytes : 1) : NULL;
-    if (*copy) memcpy(*copy, items, bytes);
-    return *copy || !items;
-}
-
-aorta_status aorta_profile_copy(const struct aorta_profile *profile, struct aorta_profile *copy) {
-    *copy = *profile;
-    void *ranges, *host, *markers;
-    bool made = copy_items(profile->ranges, profile->range_count * sizeof *profile->ranges, &ranges);
-    made &= copy_items(profile->host, profile->host_count * sizeof *profile->host, &host);
-    made &= copy_items(profile->markers, profile->marker_count * sizeof *profile->markers, &markers);
-    copy->ranges = ranges, copy->host = host, copy->markers = markers;
-    if (made) return NULL;
-    aorta_profile_free(copy);
-    return AORTA_ERROR(AORTA_MEMORY, "no memory for the profile of iteration %lld", (long long)profile->index);
-}
-
 int64_t aorta_range_launched_by(const struct aorta_profile *profile, size_t range) {
     int64_t from = profile->ranges[range].enqueue_ns;
     if (profile->ranges[range].graph) return from; /* one launch for all of it */

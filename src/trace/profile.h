@@ -124,8 +124,6 @@ struct aorta_profile {
     size_t marker_count;
 };
 void aorta_profile_free(struct aorta_profile *profile);
-/* All of it; names are still borrowed. AORTA_MEMORY leaves *copy empty. */
-AORTA_MUST_USE aorta_status aorta_profile_copy(const struct aorta_profile *profile, struct aorta_profile *copy);
 
 /* When the host had launched all of a range at the latest: when it came to the next one, or turned to waiting. Its own
  * launch, where that says nothing (the last range; a graph). */

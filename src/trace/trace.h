@@ -9,8 +9,8 @@
 #ifndef AORTA_TRACE_TRACE_H
 #define AORTA_TRACE_TRACE_H
 
+#include "base/directories.h"
 #include "base/dtype.h"
-#include "base/files.h"
 #include "base/status.h"
 #include "trace/kernel_names.h"
 #include "trace/operations.h"

@@ -1,6 +1,6 @@
 /* The loop. Two steps are in flight: while the device runs one, the host queues the next and reads the one before. */
 #include "base/clock.h"
-#include "base/files.h"
+#include "base/directories.h"
 #include "base/thread.h"
 #include "device/gpu.h"
 #include "train/train_internal.h"
@@ -60,7 +60,6 @@ static aorta_status collect(struct trainer *t) {
     AORTA_TRY(trainer_notice_removal(t));
     trainer_print_step(t, step, step_ms);
     if (flight->result->stop > 0) t->stopping = true;
-    t->outcome->last_loss = (double)flight->result->state.loss;
     t->outcome->steps = ++t->collected;
     return NULL;
 }
@@ -561,7 +560,7 @@ static void end_signals(struct trainer *t) {
 }
 
 aorta_status aorta_train(const struct aorta_train_run *run, struct aorta_train_outcome *outcome) {
-    *outcome = (struct aorta_train_outcome){.last_loss = NAN};
+    *outcome = (struct aorta_train_outcome){0};
     struct trainer *t = calloc(1, sizeof *t);
     if (!t) return AORTA_ERROR(AORTA_MEMORY, "the trainer did not fit in memory");
     t->run = run, t->outcome = outcome;

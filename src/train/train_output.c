@@ -1,5 +1,6 @@
 /* The output of a run: its directory, the configuration, a line of metrics for each step, and messages. */
 #include "base/clock.h"
+#include "base/directories.h"
 #include "base/files.h"
 #include "device/inventory.h"
 #include "measure/machine.h"

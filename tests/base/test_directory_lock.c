@@ -1,5 +1,5 @@
 /* One job at a time in a directory: another process is refused with the holder's name, until that ends in any way. */
-#include "base/files.h"
+#include "base/directories.h"
 #include "check.h"
 
 #include <signal.h>

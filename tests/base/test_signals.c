@@ -1,4 +1,5 @@
 /* A child works without a look at anything, as in a long call of a library; signals reach it all the same. */
+#include "base/directories.h"
 #include "base/files.h"
 #include "base/signals.h"
 #include "check.h"

@@ -61,29 +61,18 @@ struct aorta_ops_limits aorta_ops_limits(const struct aorta_device *device) {
 
 enum { LEAST_BYTES = 1 << 20 }; /* so that most operations find one there */
 
-/* One per stream and number and, when more was needed, per size: graphs may still use the smaller one. */
+/* One per stream and, when more was needed, per size: graphs may still use the smaller one. */
 struct piece {
     const struct aorta_stream *stream;
-    int number;
     struct aorta_ops_workspace workspace;
     struct piece *next;
-};
-
-/* Sums of one stream that are gathered. */
-struct gathering {
-    struct gathering *next;
-    const struct aorta_stream *stream;
-    bool on;
-    int count; /* sums that wait; the partial sums of number i are in the stream's workspace i + 1 */
-    struct aorta_gpu_column_sums sums[AORTA_FINISH_MOST];
 };
 
 /* Scratch memory of a device. */
 struct scratch {
     struct aorta_device *device;
-    pthread_mutex_t lock; /* of the lists; a gathering is used only by the thread that queues on its stream */
+    pthread_mutex_t lock; /* of the list */
     struct piece *pieces; /* newest first */
-    struct gathering *gatherings;
 };
 
 static aorta_status scratch_create(struct aorta_device *device, void **state) {
@@ -108,11 +97,6 @@ static void scratch_destroy(void *state) {
         scratch->pieces = piece->next;
         piece_destroy(scratch->device, piece);
     }
-    while (scratch->gatherings) {
-        struct gathering *gathering = scratch->gatherings;
-        scratch->gatherings = gathering->next;
-        free(gathering);
-    }
     pthread_mutex_destroy(&scratch->lock);
     free(scratch);
 }
@@ -127,12 +111,11 @@ static aorta_status scratch_of(struct aorta_stream *stream, struct scratch **scr
     return NULL;
 }
 
-static aorta_status piece_create(struct aorta_device *device, const struct aorta_stream *stream, int number,
-                                 size_t bytes, struct piece **created) {
+static aorta_status piece_create(struct aorta_device *device, const struct aorta_stream *stream, size_t bytes,
+                                 struct piece **created) {
     struct piece *piece = calloc(1, sizeof *piece);
     if (!piece) return AORTA_ERROR(AORTA_MEMORY, "no memory for a workspace's description");
     piece->stream = stream;
-    piece->number = number;
     piece->workspace.bytes = bytes;
     void *fault = NULL;
     aorta_status status = aorta_device_alloc(device, bytes, "workspace of operations", &piece->workspace.memory);
@@ -147,21 +130,21 @@ static aorta_status piece_create(struct aorta_device *device, const struct aorta
     return NULL;
 }
 
-static bool serves(const struct piece *piece, const struct aorta_stream *stream, int number, size_t bytes) {
-    return piece->stream == stream && piece->number == number && piece->workspace.bytes >= bytes;
+static bool serves(const struct piece *piece, const struct aorta_stream *stream, size_t bytes) {
+    return piece->stream == stream && piece->workspace.bytes >= bytes;
 }
 
-static aorta_status find_or_create(struct scratch *scratch, const struct aorta_stream *stream, int number, size_t bytes,
+static aorta_status find_or_create(struct scratch *scratch, const struct aorta_stream *stream, size_t bytes,
                                    struct aorta_ops_workspace *workspace) {
     struct piece *piece = scratch->pieces;
-    while (piece && !serves(piece, stream, number, bytes)) piece = piece->next;
+    while (piece && !serves(piece, stream, bytes)) piece = piece->next;
     if (!piece) {
         if (aorta_stream_capturing(stream))
             return AORTA_ERROR(AORTA_DEVICE,
                                "stream %s has no workspace of %zu bytes, and none can be allocated inside a capture: "
                                "run the operation once before, or call aorta_ops_prepare",
                                aorta_stream_name(stream), bytes);
-        AORTA_TRY(piece_create(scratch->device, stream, number, bytes, &piece));
+        AORTA_TRY(piece_create(scratch->device, stream, bytes, &piece));
         piece->next = scratch->pieces;
         scratch->pieces = piece;
     }
@@ -169,19 +152,12 @@ static aorta_status find_or_create(struct scratch *scratch, const struct aorta_s
     return NULL;
 }
 
-/* Workspace `number` of the stream; 0 is the one of aorta_ops_workspace. Other numbers' contents outlast the next
- * operation. */
-static aorta_status numbered_workspace(struct aorta_stream *stream, int number, size_t bytes,
-                                       struct aorta_ops_workspace *workspace) {
+aorta_status aorta_ops_workspace(struct aorta_stream *stream, size_t bytes, struct aorta_ops_workspace *workspace) {
     struct scratch *scratch;
     AORTA_TRY(scratch_of(stream, &scratch));
-    aorta_status status = find_or_create(scratch, stream, number, bytes < LEAST_BYTES ? LEAST_BYTES : bytes, workspace);
+    aorta_status status = find_or_create(scratch, stream, bytes < LEAST_BYTES ? LEAST_BYTES : bytes, workspace);
     pthread_mutex_unlock(&scratch->lock);
     return status;
-}
-
-aorta_status aorta_ops_workspace(struct aorta_stream *stream, size_t bytes, struct aorta_ops_workspace *workspace) {
-    return numbered_workspace(stream, 0, bytes, workspace);
 }
 
 bool aorta_ops_take_fault(struct aorta_gpu_fault *fault, struct aorta_gpu_fault *met) {
@@ -194,99 +170,18 @@ bool aorta_ops_take_fault(struct aorta_gpu_fault *fault, struct aorta_gpu_fault 
 
 /* ---- column sums ---- */
 
-static struct gathering *sums_find_or_create(struct scratch *scratch, const struct aorta_stream *stream) {
-    struct gathering *gathering = scratch->gatherings;
-    while (gathering && gathering->stream != stream) gathering = gathering->next;
-    if (gathering) return gathering;
-    gathering = calloc(1, sizeof *gathering);
-    if (!gathering) return NULL;
-    gathering->stream = stream;
-    gathering->next = scratch->gatherings;
-    return scratch->gatherings = gathering;
-}
-
-static aorta_status of_stream(struct aorta_stream *stream, struct gathering **gathering) {
-    struct scratch *scratch;
-    AORTA_TRY(scratch_of(stream, &scratch));
-    *gathering = sums_find_or_create(scratch, stream);
-    pthread_mutex_unlock(&scratch->lock);
-    return *gathering ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a stream's gathered sums");
-}
-
-static aorta_status launch(struct aorta_stream *stream, const struct aorta_gpu_column_sums *sums, int count) {
-    struct aorta_gpu_column_finish_args args = {0};
-    uint32_t end = 0;
-    for (int i = 0; i < count; i++) {
-        args.sums[i] = sums[i];
-        args.ends[i] = end += aorta_ops_blocks(sums[i].columns, AORTA_FINISH_LANES);
-    }
-    const struct aorta_gpu_grid grid = {.blocks = {end}, .threads = {AORTA_FINISH_LANES, AORTA_FINISH_ROWS}};
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_column_finish, grid, &args, sizeof args);
-}
-
-static aorta_status launch_gathered(struct aorta_stream *stream, struct gathering *gathering) {
-    const int count = gathering->count;
-    gathering->count = 0;
-    return count ? launch(stream, gathering->sums, count) : NULL;
-}
-
-/* A full table is launched when one more comes: so the last launch comes after all operations that are gathered. */
 aorta_status aorta_ops_gpu_partial(struct aorta_stream *stream, size_t bytes, float **partial) {
-    struct gathering *gathering;
     struct aorta_ops_workspace workspace;
-    AORTA_TRY(of_stream(stream, &gathering));
-    if (gathering->count == AORTA_FINISH_MOST) AORTA_TRY(launch_gathered(stream, gathering));
-    AORTA_TRY(numbered_workspace(stream, gathering->on ? gathering->count + 1 : 0, bytes, &workspace));
+    AORTA_TRY(aorta_ops_workspace(stream, bytes, &workspace));
     *partial = workspace.memory;
     return NULL;
 }
 
-/* Whether one launch may not make both: they add to the same memory. */
-static bool meets(const struct gathering *gathering, const struct aorta_gpu_column_sums *sums) {
-    for (int i = 0; i < gathering->count; i++)
-        for (int own = 0; own < 3; own++)
-            for (int other = 0; other < 3; other++)
-                if (sums->sums[own] && sums->sums[own] == gathering->sums[i].sums[other]) return true;
-    return false;
-}
-
 aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *stream, const struct aorta_gpu_column_sums *sums) {
-    struct gathering *gathering;
-    AORTA_TRY(of_stream(stream, &gathering));
-    if (!gathering->on) return launch(stream, sums, 1);
-    if (meets(gathering, sums)) { /* its own partial sums stay where they are: nothing is asked for in between */
-        AORTA_TRY(launch_gathered(stream, gathering));
-        return launch(stream, sums, 1);
-    }
-    gathering->sums[gathering->count++] = *sums;
-    return NULL;
+    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(sums->columns, AORTA_FINISH_LANES)},
+                                        .threads = {AORTA_FINISH_LANES, AORTA_FINISH_ROWS}};
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_column_finish, grid, sums, sizeof *sums);
 }
-
-aorta_status aorta_sums_gather(struct aorta_stream *stream) {
-    if (!aorta_device_is_gpu(aorta_stream_device(stream))) return NULL;
-    struct gathering *gathering;
-    AORTA_TRY(of_stream(stream, &gathering));
-    gathering->on = true;
-    gathering->count = 0; /* left by an operation that failed */
-    return NULL;
-}
-
-static aorta_status sums_finish_gpu(struct aorta_stream *stream, const void *none) {
-    struct gathering *gathering;
-    (void)none;
-    AORTA_TRY(of_stream(stream, &gathering));
-    gathering->on = false;
-    return launch_gathered(stream, gathering);
-}
-
-/* Queued on GPUs only. */
-static const struct aorta_kernel finish_kernel = {"sums_finish", NULL, sums_finish_gpu};
-
-aorta_status aorta_sums_finish(struct aorta_stream *stream) {
-    return aorta_device_is_gpu(aorta_stream_device(stream)) ? aorta_launch(stream, &finish_kernel, NULL, 0) : NULL;
-}
-
-/* ---- both stages ---- */
 
 /* As many blocks as run at once, none with less than a few rows for each thread. */
 struct aorta_ops_columns aorta_ops_gpu_share_columns(struct aorta_device *device, int64_t rows, int64_t columns) {

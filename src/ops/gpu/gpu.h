@@ -70,8 +70,8 @@ struct aorta_ops_columns aorta_ops_gpu_share_columns(struct aorta_device *device
  * The other members of `wanted` are not read. */
 AORTA_MUST_USE aorta_status aorta_ops_gpu_column_sums(struct aorta_stream *stream, enum aorta_dtype dtype,
                                                       const void *dy, const struct aorta_gpu_column_sums *wanted);
-/* The second stage alone (gpu.c). Memory for its partial sums is requested right before the first stage is queued: the
- * stream's workspace, or other memory while sums are gathered (aorta_sums_gather). */
+/* The second stage alone (gpu.c). Memory for its partial sums, the stream's workspace, is requested right before the
+ * first stage is queued. */
 AORTA_MUST_USE aorta_status aorta_ops_gpu_partial(struct aorta_stream *stream, size_t bytes, float **partial);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *stream,
                                                         const struct aorta_gpu_column_sums *sums);

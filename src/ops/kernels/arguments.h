@@ -20,7 +20,6 @@ enum {
     AORTA_COLUMN_RESIDENT = 4, /* such blocks on a multiprocessor */
     AORTA_FINISH_LANES = 8,    /* the same in the second stage, a column each: so few columns make many blocks */
     AORTA_FINISH_ROWS = 64,
-    AORTA_FINISH_MOST = 4,    /* sums of one launch: those of a transformer layer */
     AORTA_SORT_THREADS = 256, /* one for each digit, too */
     AORTA_SORT_ITEMS = 8,     /* of one thread */
     AORTA_SORT_DIGITS = 256,
@@ -88,12 +87,6 @@ struct aorta_gpu_column_sums {
     float *sums[3];
     int64_t zero_from, zero_to;
     bool accumulate;
-};
-
-/* Several at once; `ends`: the number after each one's last block. */
-struct aorta_gpu_column_finish_args {
-    struct aorta_gpu_column_sums sums[AORTA_FINISH_MOST];
-    uint32_t ends[AORTA_FINISH_MOST];
 };
 
 struct aorta_gpu_norm_backward_args {

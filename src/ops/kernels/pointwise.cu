@@ -239,28 +239,24 @@ TYPED_KERNELS(AORTA_COLUMN_LANES *AORTA_COLUMN_ROWS, column_sums, aorta_gpu_colu
 
 /* Each thread sums some rows of a column, 32 threads join theirs by exchange, and those of the block by way of shared
  * memory. */
-KERNEL(AORTA_FINISH_LANES *AORTA_FINISH_ROWS, column_finish, aorta_gpu_column_finish_args) {
+KERNEL(AORTA_FINISH_LANES *AORTA_FINISH_ROWS, column_finish, aorta_gpu_column_sums) {
     enum { GROUPS = AORTA_FINISH_LANES * AORTA_FINISH_ROWS / 32 };
     __shared__ float sums[GROUPS][AORTA_FINISH_LANES];
-    int which = 0;
-    while (blockIdx.x >= a.ends[which]) which++;
-    const aorta_gpu_column_sums &s = a.sums[which];
-    const int64_t block = (int64_t)blockIdx.x - (which ? a.ends[which - 1] : 0);
-    const int64_t column = block * AORTA_FINISH_LANES + threadIdx.x;
-    const bool zero = column >= s.zero_from && column < s.zero_to;
-    const int64_t end = column < s.columns && !zero ? s.rows : 0;
+    const int64_t column = (int64_t)blockIdx.x * AORTA_FINISH_LANES + threadIdx.x;
+    const bool zero = column >= a.zero_from && column < a.zero_to;
+    const int64_t end = column < a.columns && !zero ? a.rows : 0;
     const int t = thread_index();
     float sum = 0.0f;
 #pragma unroll 8
-    for (int64_t row = threadIdx.y; row < end; row += AORTA_FINISH_ROWS) sum += s.partial[row * s.columns + column];
+    for (int64_t row = threadIdx.y; row < end; row += AORTA_FINISH_ROWS) sum += a.partial[row * a.columns + column];
     for (int mask = AORTA_FINISH_LANES; mask < 32; mask *= 2) sum += shuffle_xor(sum, mask);
     if (t % 32 < AORTA_FINISH_LANES) sums[t / 32][threadIdx.x] = sum;
     __syncthreads();
-    if (t >= AORTA_FINISH_LANES || column >= s.columns) return;
+    if (t >= AORTA_FINISH_LANES || column >= a.columns) return;
     sum = 0.0f;
 #pragma unroll
     for (int group = 0; group < GROUPS; group++) sum += sums[group][t];
-    const int64_t part = column / s.split;
-    float *to = (part == 0 ? s.sums[0] : part == 1 ? s.sums[1] : s.sums[2]) + (column - part * s.split);
-    *to = s.accumulate ? *to + sum : sum;
+    const int64_t part = column / a.split;
+    float *to = (part == 0 ? a.sums[0] : part == 1 ? a.sums[1] : a.sums[2]) + (column - part * a.split);
+    *to = a.accumulate ? *to + sum : sum;
 }

@@ -86,23 +86,12 @@ static struct {
 
 /* ---- CUPTI's callbacks: on any thread, often one of the program's that is launching ---- */
 
-static int64_t records_in(struct aorta_cupti_buffer *buffer) {
-    int64_t count = 0;
-    struct aorta_cupti_activity *record = NULL;
-    while (inject.cupti.api.next_record(buffer->bytes, buffer->valid, &record) == AORTA_CUPTI_SUCCESS) count++;
-    return count;
-}
-
 static void request_buffer(uint8_t **bytes, size_t *size, size_t *record_limit) {
     *bytes = NULL;
     *size = *record_limit = 0;
     if (atomic_load(&inject.state) != RUNNING) return;
-    bool overwritten;
-    struct aorta_cupti_buffer *buffer = aorta_cupti_buffers_lend(&inject.buffers, &overwritten);
-    if (overwritten) atomic_fetch_add(&inject.lost, records_in(buffer));
-    if (!buffer) return;
-    *bytes = buffer->bytes;
-    *size = inject.buffers.bytes;
+    *bytes = aorta_cupti_buffers_lend(&inject.buffers, &inject.cupti.api, &inject.lost);
+    if (*bytes) *size = inject.buffers.bytes;
 }
 
 static void complete_buffer(void *context, uint32_t stream, uint8_t *bytes, size_t size, size_t valid) {
