@@ -1,6 +1,5 @@
 /* One clock for all ranks: which collectives of several ranks are the same, and by how much the clocks differ. */
 #include "analysis/align.h"
-#include "analysis/rank_clocks.h"
 #include "base/interval.h"
 #include "base/statistics.h"
 #include "base/table.h"

@@ -1,7 +1,7 @@
 /* Aligns the clocks of the ranks, and finds which rank was late.
  *
  * A collective ends on all its ranks at nearly the same moment, whenever they began it. So the ends of shared
- * collectives show how the clocks differ (rank_clocks.h). The difference that remains after the alignment is the
+ * collectives show how the clocks differ (rank_clocks.c). The difference that remains after the alignment is the
  * residual. Broadcasts are not used, because they end at different times on different ranks. Sends and receives end at
  * nearly the same time; they are used where ranks share nothing else.
  *
@@ -83,5 +83,32 @@ int aorta_alignment_straggler(const struct aorta_alignment *alignment);
 
 /* The clock of `trace` − that of `reference`, from the times of day when they began; 0 unless both know theirs. */
 int64_t aorta_align_wall_shift(const struct aorta_trace *trace, const struct aorta_trace *reference);
+
+/* ---- how the clocks of ranks differ (rank_clocks.c) ---- */
+
+/* The end of a collective on one rank, by its own clock. */
+struct aorta_rank_end {
+    uint32_t rank; /* index */
+    int64_t end_ns;
+};
+
+/* Collective c has the ends ends[first[c] .. first[c + 1]). Borrowed. */
+struct aorta_rank_ends {
+    const struct aorta_rank_end *ends;
+    const size_t *first; /* one more than there are collectives */
+    size_t collectives, ranks;
+};
+
+/* shift_ns[r]: clock of rank r − common clock, which is the clock of rank 0. On entry it holds a first guess, which
+ * stays for ranks that share no collective. root[r]: the first rank that r is linked with, directly or through further
+ * ranks. */
+void aorta_clock_shifts(const struct aorta_rank_ends *ends, struct aorta_arena *memory, int64_t *shift_ns,
+                        uint32_t *root);
+
+/* Why a rank was late to a collective. The last rank to start is late by its device if that was busy for most of the
+ * time since the first start; otherwise its host was late. */
+static inline bool aorta_late_by_device(int64_t late_ns, int64_t busy_ns) {
+    return busy_ns > late_ns - busy_ns;
+}
 
 #endif

@@ -2,7 +2,6 @@
 #include "analysis/phases.h"
 #include "base/table.h"
 #include "base/text.h"
-#include "trace/nest.h"
 
 #include <math.h>
 #include <stdlib.h>

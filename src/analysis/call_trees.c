@@ -4,7 +4,6 @@
 #include "analysis/phases.h"
 #include "base/array.h"
 #include "base/table.h"
-#include "trace/nest.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -3,7 +3,6 @@
 
 #include "base/sort.h"
 #include "base/table.h"
-#include "trace/nest.h"
 
 #include <stdlib.h>
 #include <string.h>

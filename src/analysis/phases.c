@@ -1,7 +1,6 @@
 /* Parts of a step (forward, backward, optimizer, prefill, decode), and which collectives can be of gradients. */
 #include "analysis/phases.h"
 #include "base/sort.h"
-#include "trace/nest.h"
 
 #include <ctype.h>
 #include <stdlib.h>

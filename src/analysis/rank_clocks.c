@@ -1,4 +1,10 @@
-#include "analysis/rank_clocks.h"
+/* How the clocks of ranks differ, from the ends of the collectives that they share. (Device clock rates:
+ * measure/clocks.h.)
+ *
+ * Rank r's clock shows e(r,c) at the end of collective c; the shifts o(r) and the moments T(c) are those that make
+ * |e(r,c) - o(r) - T(c)| small, by alternating medians (the robust form of least squares with one constant per rank and
+ * one per collective), beginning with the medians of pairs of ranks. */
+#include "analysis/align.h"
 #include "base/statistics.h"
 
 struct work {

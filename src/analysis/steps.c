@@ -1,6 +1,6 @@
 /* Steps of all ranks: neighbors of a range, the ranks of a collective, and slow transfers. */
 #include "analysis/steps.h"
-#include "analysis/rank_clocks.h"
+#include "analysis/align.h"
 #include "base/sort.h"
 #include "base/statistics.h"
 

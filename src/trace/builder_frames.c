@@ -4,7 +4,6 @@
 
 #include "base/array.h"
 #include "base/sort.h"
-#include "trace/nest.h"
 
 #include <ctype.h>
 #include <stdlib.h>

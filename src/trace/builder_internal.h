@@ -4,7 +4,6 @@
 
 #include "base/table.h"
 #include "trace/builder.h"
-#include "trace/nest.h"
 
 /* A growing array of rows of one size. */
 struct trace_rows {

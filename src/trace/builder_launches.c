@@ -2,7 +2,6 @@
 #include "base/sort.h"
 #include "trace/builder_internal.h"
 #include "trace/kernel_names.h"
-#include "trace/nest.h"
 #include "trace/trace.h"
 
 #include <stddef.h>

@@ -4,7 +4,6 @@
 #include "base/array.h"
 #include "base/sort.h"
 #include "base/table.h"
-#include "trace/nest.h"
 
 #include <stdlib.h>
 #include <string.h>

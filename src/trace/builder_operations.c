@@ -2,7 +2,6 @@
 #include "base/array.h"
 #include "base/sort.h"
 #include "trace/builder_internal.h"
-#include "trace/nest.h"
 #include "trace/operation_inputs.h"
 #include "trace/operations.h"
 

@@ -1,4 +1,4 @@
-#include "trace/framework.h"
+#include "trace/trace.h"
 
 #include <string.h>
 

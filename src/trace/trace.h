@@ -488,4 +488,40 @@ double aorta_trace_missing_share(const struct aorta_trace *trace);
 /* Whether too much is missing to say what limits a step: then there is no verdict, but what to record instead. */
 bool aorta_trace_is_too_thin(const struct aorta_trace *trace);
 
+/* ---- nested ranges of a thread: the innermost one around a moment ---- */
+
+struct aorta_nest_range {
+    int64_t start_ns, end_ns;
+    uint32_t thread;
+    uint32_t number; /* the caller's */
+    uint32_t parent; /* index of the range around this one; NONE (made by aorta_nest_parents) */
+};
+enum { AORTA_NEST_NONE = UINT32_MAX };
+
+/* Sorts the ranges in place, by thread, then start, longer first, and finds their parents. */
+void aorta_nest_make(struct aorta_nest_range *ranges, size_t count);
+/* Nests annotations; the number of each range is that of the annotation's name. */
+struct aorta_nest_range *aorta_nest_of(const struct aorta_trace_annotation *frames, size_t count,
+                                       struct aorta_arena *memory);
+/* The parents of items in this order. They have `size` bytes and begin with the members of struct aorta_nest_range. */
+void aorta_nest_parents(void *items, size_t count, size_t size);
+/* Finds the innermost of such items on the thread with start <= time <= end; NONE. */
+uint32_t aorta_nest_find(const void *items, size_t count, size_t size, uint32_t thread, int64_t time_ns);
+
+/* ---- who made a trace's kernels, as far as their names say (framework.c) ---- */
+
+enum aorta_framework {
+    AORTA_FRAMEWORK_OTHER, /* C, C++, Fortran, or not known */
+    AORTA_FRAMEWORK_XLA,   /* JAX: kernels are named after what was fused, and some are XLA's own */
+    AORTA_FRAMEWORK_CUPY,
+    AORTA_FRAMEWORK_TRITON,   /* many kernels are functions of @triton.jit, by their plain names, which the driver
+                                 launches */
+    AORTA_FRAMEWORK_COMPILED, /* PyTorch, some of it by torch.compile: its kernels say what they fuse */
+    AORTA_FRAMEWORK_TORCH
+};
+
+/* The program has PyTorch's functions, and its profiler can record it. */
+bool aorta_framework_is_torch(enum aorta_framework framework);
+enum aorta_framework aorta_trace_framework(const struct aorta_trace *trace);
+
 #endif

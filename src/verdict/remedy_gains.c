@@ -8,8 +8,6 @@
 #include "replay/trace_graph.h"
 #include "verdict/remedies.h"
 
-#include "trace/framework.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

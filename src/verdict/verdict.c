@@ -10,7 +10,6 @@
 #include "base/parallel.h"
 #include "base/sort.h"
 #include "base/statistics.h"
-#include "trace/framework.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
 /* The worst place of each cause in a recording, as facts. */
-#include "trace/framework.h"
 #include "trace/trace.h"
 #include "verdict/causes.h"
 #include "verdict/verdict_internal.h"

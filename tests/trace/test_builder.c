@@ -1,7 +1,6 @@
 /* Rows in any order become a trace in order; names of calls; shapes of products; ranges within ranges. */
 #include "check.h"
 #include "trace/builder.h"
-#include "trace/nest.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,6 @@
  *     device                        [kernel]            [kernel]   */
 #include "check.h"
 #include "samples/dump.h"
-#include "trace/framework.h"
 #include "trace/open.h"
 #include "verdict/remedies.h"
 
