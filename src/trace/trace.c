@@ -1,10 +1,7 @@
 #include "trace/trace.h"
 #include "base/array.h"
-<<<<<<< HEAD
-#include "trace/execution_trace.h"
-=======
 #include "base/sort.h"
->>>>>>> h-D
+#include "trace/execution_trace.h"
 #include "trace/texts.h"
 
 #include <math.h>

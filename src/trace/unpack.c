@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-=======
-#include "base/array.h"
 #include "base/directories.h"
->>>>>>> h-C
 #include "base/files.h"
 #include "base/printable.h"
 #include "base/sort.h"
