@@ -168,7 +168,8 @@ static bool of_limits(const struct aorta_verdict *verdict, const struct aorta_fi
                              "replays them");
         return true;
     }
-    if (named->cause == AORTA_CAUSE_HOST_LAUNCH && verdict->replay.unrecorded_reason && !verdict->idle_unexplained) {
+    const bool waits = named->cause == AORTA_CAUSE_HOST_LAUNCH && named->share >= BOUND;
+    if (waits && verdict->replay.unrecorded_reason && !verdict->idle_unexplained) {
         aorta_text_printf(out, "unknown: the GPU waits for its host in %.0f%% of the recorded %s, but %s",
                           100 * named->share, unit, verdict->replay.unrecorded_reason);
         return true;

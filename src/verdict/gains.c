@@ -169,6 +169,8 @@ static bool belongs_together(double joint_ms, double partner_ms) {
 static void pair(const struct gains *gains, uint32_t removed, enum aorta_removal partner,
                  struct aorta_finding *finding) {
     struct aorta_replay replay = {0};
+    const bool unsure = finding->cause == AORTA_CAUSE_HOST_LAUNCH && gains->verdict->replay.unrecorded_reason;
+    if (unsure && finding->cost_ms < BOUND * step_ms(gains)) return; /* its launches may be the profiler's cost */
     aorta_replay_run(gains->graph, removed | aorta_removal_bit(partner), &replay);
     const double joint_ms = (gains->found.replayed_ns - replay.step_ns) / 1e6;
     const double partner_ms = gains->found.gain_ns[partner] / 1e6;
