@@ -178,6 +178,8 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_COPY, TORCH | COMPILED | SERVING | TRITON,
      .text = "pin_memory=True and .to(device, non_blocking=True) on a separate stream, one step ahead"},
     {AORTA_CAUSE_COPY, OTHERS, .text = "asynchronous copies from pinned memory on a separate stream, one step ahead"},
+    {AORTA_CAUSE_PIPELINE_BUBBLE, ANY, .when = {AORTA_FACT_SPLIT_BACKWARD},
+     .text = "more, smaller micro-batches per step", .also = "or a longer warm-up (ZB-H2), which needs more memory"},
     {AORTA_CAUSE_PIPELINE_BUBBLE, ANY, .when = {AORTA_FACT_MODEL_PARTS}, .text = "more, smaller micro-batches per step",
      .also = "or a zero-bubble schedule, or more parts on each rank"},
     {AORTA_CAUSE_PIPELINE_BUBBLE, ANY, .text = "more, smaller micro-batches per step",

@@ -7,17 +7,95 @@
  * leave one k-th of it. (Huang et al., GPipe, 2019.) The stage that computes longest waits for nothing else. More
  * waiting of the other stages comes from unequal stages and stays with the straggler.
  *
+ * In a zero-bubble schedule the backward of the weights (W) is computed apart and fills waits, so warm-up and drain
+ * leave (p - 1) (F + B - W). More micro-batches leave the same part of it. (Qi et al., Zero Bubble Pipeline
+ * Parallelism, 2024.)
+ *
  * In an interleaved schedule each rank has v parts of the model, and the last rank sends to the first one, too: v - 1
  * times for each micro-batch, where neighbours exchange v times. (Narayanan et al., Megatron-LM, 2021.) */
+#include "base/sort.h"
 #include "verdict/verdict_internal.h"
 
 #include <math.h>
+#include <string.h>
 
 /* An iteration of a rank: its compute before the first exchange, and the number of exchanges. */
 struct begin {
     int64_t compute_ns;
     size_t exchanges;
 };
+
+/* Whom it exchanges with; NULL: it is no send or receive with a known peer. */
+static const struct aorta_trace_collective *exchange_of(const struct aorta_trace_rank *rank,
+                                                        const struct aorta_trace_work *work) {
+    if (work->collective == AORTA_TRACE_NONE) return NULL;
+    const struct aorta_trace_collective *facts = &rank->trace->collectives[work->collective];
+    return facts->peer >= 0 ? facts : NULL;
+}
+
+/* ---- zero-bubble schedules ---- */
+
+struct launched {
+    int64_t at_ns, compute_ns;
+    bool sends, receives;
+};
+
+/* Kernels and exchanges in the order of their launches. */
+static struct launched *order_launches(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
+    struct launched *rows = aorta_arena_raw(memory, (rank->work_count + 1) * sizeof *rows);
+    for (size_t i = 0; rows && i < rank->work_count; i++) {
+        const struct aorta_trace_work *work = &rank->work[i];
+        const struct aorta_trace_collective *exchange = exchange_of(rank, work);
+        const bool receives = exchange && strstr(aorta_trace_text(rank->trace, exchange->name), "recv");
+        rows[i] = (struct launched){.at_ns = work->call == AORTA_TRACE_NONE ? work->start_ns
+                                                                            : rank->trace->calls[work->call].start_ns,
+                                    .compute_ns = aorta_trace_is_collective(work) ? 0 : work->end_ns - work->start_ns,
+                                    .sends = exchange && !receives,
+                                    .receives = receives};
+    }
+    if (rows) aorta_sort_rows(rows, rank->work_count, sizeof *rows, aorta_by_int64);
+    return rows;
+}
+
+/* Weight gradients need nothing and send nothing: compute between a send and a receive, besides the pieces that need
+ * what was received. Small pieces do not count, and one in a step is the optimizer. *first: the stage sends before it
+ * receives, and nothing is seen of it. */
+static bool has_weight_gradients(const struct launched *rows, size_t count, size_t steps, bool *first) {
+    enum { SMALL = 10, PART = 4 };
+    int64_t least_ns = 0, piece_ns = 0;
+    size_t exchanges = 0, receives = 0, pieces = 0, alone = 0;
+    bool sent = false;
+    for (size_t i = 0; i < count; i++) {
+        least_ns += rows[i].compute_ns;
+        receives += rows[i].receives;
+        if ((rows[i].receives || rows[i].sends) && !exchanges++) *first = rows[i].sends;
+    }
+    least_ns /= SMALL * (int64_t)(receives + 1);
+    for (size_t i = 0; i < count; i++) {
+        piece_ns += rows[i].compute_ns;
+        if (!rows[i].sends && !rows[i].receives) continue;
+        pieces += piece_ns > least_ns;
+        alone += piece_ns > least_ns && sent && rows[i].receives;
+        sent = rows[i].sends;
+        piece_ns = 0;
+    }
+    return alone > steps && PART * alone >= receives && PART * pieces >= (PART + 1) * receives;
+}
+
+bool aorta_verdict_splits_backward(const struct aorta_trace_analysis *analysis) {
+    bool every = analysis->sends, any = false;
+    for (size_t i = 0; every && i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        struct aorta_arena memory = {0};
+        bool first = false;
+        const struct launched *rows = order_launches(rank, &memory);
+        const bool seen = rows && has_weight_gradients(rows, rank->work_count, rank->steps, &first);
+        every = first || seen;
+        any |= !first && seen;
+        aorta_arena_free(&memory);
+    }
+    return every && any;
+}
 
 /* ---- interleaved schedules ---- */
 
@@ -26,9 +104,9 @@ static double least_share(const struct aorta_trace_rank *rank) {
     int32_t peers[2] = {-1, -1};
     double counts[2] = {0};
     for (size_t i = 0; i < rank->work_count; i++) {
-        const uint32_t facts = rank->work[i].collective;
-        const int32_t peer = facts == AORTA_TRACE_NONE ? -1 : rank->trace->collectives[facts].peer;
-        if (peer < 0) continue;
+        const struct aorta_trace_collective *exchange = exchange_of(rank, &rank->work[i]);
+        if (!exchange) continue;
+        const int32_t peer = exchange->peer;
         const int at = peers[0] == peer || peers[0] < 0 ? 0 : 1;
         if (peers[at] >= 0 && peers[at] != peer) return 0;
         peers[at] = peer;
@@ -152,6 +230,7 @@ void aorta_fill_bubble(struct aorta_fill *fill) {
     aorta_facts_set(facts, AORTA_FACT_STAGE_COUNT, (double)fill->verdict->rank_count);
     aorta_facts_set(facts, AORTA_FACT_MICRO_BATCHES, fill->sums->micro_batches);
     if (fill->verdict->model_parts > 1) aorta_facts_set(facts, AORTA_FACT_MODEL_PARTS, fill->verdict->model_parts);
+    if (fill->verdict->splits_backward) aorta_facts_set(facts, AORTA_FACT_SPLIT_BACKWARD, 1);
     aorta_facts_set(facts, AORTA_FACT_GAIN_OF_TWICE, bubble_ms * (1 - 1.0 / 2));
     aorta_facts_set(facts, AORTA_FACT_GAIN_OF_FOUR_TIMES, bubble_ms * (1 - 1.0 / 4));
     fill->finding->rank = -1;

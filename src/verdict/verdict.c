@@ -438,6 +438,7 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
         .ranks_missing = missing_ranks(analysis),
         .sends = analysis->sends,
         .model_parts = aorta_verdict_model_parts(analysis),
+        .splits_backward = aorta_verdict_splits_backward(analysis),
         .program = program_of(analysis)};
     AORTA_TRY(make_arena(verdict));
     aorta_status status = make(analysis, verdict);

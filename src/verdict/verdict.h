@@ -132,10 +132,11 @@ struct aorta_verdict {
     } host_collectives; /* of a recording without a device: what they ran, and without an operation of the program */
     unsigned program;   /* enum aorta_program */
     struct aorta_arena *arena; /* of all this */
-    double host_alone;  /* of a recording without a device: share of the time in which its collectives ran alone */
-    int ranks_missing;  /* of a recording: ranks of its largest process group that were not given */
-    double model_parts; /* of an interleaved pipeline, on each rank; 1: none is known */
-    bool sends;         /* what is called all-to-all are sends and receives, as far as the file says */
+    double host_alone;    /* of a recording without a device: share of the time in which its collectives ran alone */
+    int ranks_missing;    /* of a recording: ranks of its largest process group that were not given */
+    bool splits_backward; /* its pipeline computes weight gradients apart */
+    double model_parts;   /* of an interleaved pipeline, on each rank; 1: none is known */
+    bool sends;           /* what is called all-to-all are sends and receives, as far as the file says */
     bool simulated, common_clock;
     bool on_cpu;     /* the device is the CPU */
     bool incomplete; /* more of the device's work is missing than recorded: no cause can be named */

@@ -47,6 +47,9 @@ double aorta_verdict_find_bubble(const struct aorta_rank_step *items, size_t cou
 /* How many parts of the model each rank of an interleaved pipeline has; 1: it is none, or peers are not known
  * (pipeline.c). */
 double aorta_verdict_model_parts(const struct aorta_trace_analysis *analysis);
+/* Whether every stage launches more pieces of compute than forwards and backwards, as a zero-bubble schedule does;
+ * false, too, where sends and receives are not known (pipeline.c). */
+bool aorta_verdict_splits_backward(const struct aorta_trace_analysis *analysis);
 void aorta_fill_bubble(struct aorta_fill *fill);
 /* The verdict's lost_usually, from its rooflines. (lost_overlap.c) */
 double aorta_verdict_lost_overlap(const struct aorta_trace_analysis *analysis, const struct aorta_verdict *verdict);

@@ -173,14 +173,167 @@ static void an_interleaved_schedule_is_known_by_the_last_ranks_sends(void **stat
     assert_true(fabs(value(bubble, AORTA_FACT_MODEL_PARTS) - PARTS) < 1e-9);
     assert_true(fabs(value(bubble, AORTA_FACT_MICRO_BATCHES) - MICROS) < 1e-9);
     assert_non_null(strstr(bubble->fixes[0].row->also, "more parts"));
+    assert_null(aorta_facts_find(&bubble->facts, AORTA_FACT_SPLIT_BACKWARD));
     aorta_verdict_free(&verdict);
     aorta_trace_analysis_free(&analysis);
     aorta_trace_list_free(&list);
 }
 
+/* ---- zero-bubble ---- */
+
+/* Three stages, six micro-batches; F: forward; B: backward, of the inputs alone where W is that of the weights; sends
+ * do not block. The whole backward, 1F1B, and the split one (ZB-H1: the last stage is two backwards ahead of its
+ * weights):
+ *
+ *   stage 0   |F F F . . . . B B F B B F B B F B B . B B . B B|     |F F F . . B W F B W F B W F B W B W B W|
+ *   stage 1   |. F F . . B B F B B F B B F B B F B B . B B    |     |. F F . B F B W F B W F B W F B W B W W|
+ *   stage 2   |. . F B B F B B F B B F B B F B B F B B        |     |. . F B F B F B W F B W F B W F B W W W|
+ *
+ * Each stage waits for (p - 1) (F + B + W) = 6 ms, or for (p - 1) (F + B - W) = 2 ms. Twice as many micro-batches of
+ * half the size leave half of it. */
+enum { MOST_MICROS = 12, MOST_OPERATIONS = 3 * MOST_MICROS };
+
+struct schedule {
+    bool split, first; /* the backward; all forwards come first */
+    int micros;
+    double part_us;
+};
+
+struct message {
+    double at, launch; /* the send is ready, and was launched; 0: not yet */
+};
+
+struct planned {
+    char kinds[MOST_OPERATIONS + 1]; /* F, B, W */
+    int next, forward, backward;     /* operations that ran; micro-batches begun */
+    double waited;
+};
+
+static void plan(struct planned *planned, int stage, const struct schedule *schedule) {
+    int forward = 0, weights = 0;
+    char *at = planned->kinds;
+    for (; forward < (schedule->first ? schedule->micros : RANKS - stage); forward++) *at++ = 'F';
+    for (int backward = 1; backward <= schedule->micros; backward++) {
+        *at++ = 'B';
+        if (schedule->split && backward - weights > stage) {
+            weights++;
+            *at++ = 'W';
+        }
+        if (forward++ < schedule->micros) *at++ = 'F';
+    }
+    for (; schedule->split && weights < schedule->micros; weights++) *at++ = 'W';
+    *at = '\0';
+    planned->next = planned->forward = planned->backward = 0;
+}
+
+static void put_exchange(struct stage *stage, const char *name, int from, int to, double launch, double start,
+                         double end) {
+    char facts[256];
+    snprintf(facts, sizeof facts,
+             "\"Collective name\": \"%s\", \"Src Rank\": %d, \"Dst Rank\": %d, \"Group size\": %d, \"In msg nelems\": "
+             "1000, \"Out msg nelems\": 1000, \"dtype\": \"Float\"",
+             name, from, to, RANKS);
+    sample_kineto_kernel(&stage->sample, "ncclDevKernel_SendRecv", name[0] == 's' ? 8 + (from < to) : 10 + (from < to),
+                         launch, start, end - start, facts);
+}
+
+static void receive(struct stage *stages, struct planned *planned, int from, int to, const struct message *message) {
+    struct stage *stage = &stages[to];
+    const double end = fmax(message->at, stage->at) + SEND_US;
+    put_exchange(&stages[from], "send", from, to, message->launch, message->at, end);
+    put_exchange(stage, "recv", from, to, stage->launch += 4, stage->at, end);
+    planned->waited += end - SEND_US - stage->at;
+    stage->at = end + 2;
+}
+
+/* Runs the next operation of the stage if what it needs was sent. */
+static bool advance(struct stage *stages, struct planned *planned, int i, const struct schedule *schedule,
+                    struct message sent[2][RANKS][MOST_MICROS]) {
+    struct planned *own = &planned[i];
+    const char kind = own->kinds[own->next];
+    const bool forward = kind == 'F';
+    const int from = forward ? i - 1 : i + 1, micro = forward ? own->forward : own->backward;
+    const bool needs = kind != 'W' && from >= 0 && from < RANKS;
+    if (!kind || (needs && sent[forward][from][micro].launch <= 0)) return false;
+    if (needs) receive(stages, own, from, i, &sent[forward][from][micro]);
+    compute(&stages[i], kind == 'B' && !schedule->split ? 2 * schedule->part_us : schedule->part_us);
+    if (kind != 'W' && (forward ? i < RANKS - 1 : i > 0))
+        sent[forward][i][micro] = (struct message){stages[i].at, stages[i].launch += 4};
+    own->forward += kind == 'F';
+    own->backward += kind == 'B';
+    own->next++;
+    return true;
+}
+
+/* Returns what a stage waits for at least, in a step. */
+static double run_schedule(struct stage *stages, const struct schedule *schedule) {
+    struct planned planned[RANKS] = {0};
+    char name[32];
+    for (int step = 0; step < STEPS; step++) {
+        struct message sent[2][RANKS][MOST_MICROS] = {0};
+        double launch[RANKS];
+        for (int i = 0; i < RANKS; i++) {
+            plan(&planned[i], i, schedule);
+            launch[i] = stages[i].launch;
+        }
+        for (bool more = true; more;) {
+            more = false;
+            for (int i = 0; i < RANKS; i++) more |= advance(stages, planned, i, schedule, sent);
+        }
+        snprintf(name, sizeof name, "ProfilerStep#%d", step);
+        for (int i = 0; i < RANKS; i++) {
+            assert_int_equal(planned[i].kinds[planned[i].next], 0);
+            sample_kineto_event(&stages[i].sample, "user_annotation", name, 1, launch[i] + 1,
+                                stages[i].launch - launch[i], "");
+        }
+    }
+    return fmin(fmin(planned[0].waited, planned[1].waited), planned[2].waited) / STEPS;
+}
+
+/* Sets what each stage waits for at least, and the verdict. */
+static double analyze_schedule(const struct schedule *schedule, struct aorta_verdict *verdict) {
+    struct stage stages[RANKS];
+    struct aorta_trace_list list = {0};
+    struct aorta_trace_analysis analysis;
+    for (int i = 0; i < RANKS; i++) {
+        stages[i] = (struct stage){.at = 10000, .launch = 1000, .longer = 1};
+        sample_kineto_begin(&stages[i].sample, i, RANKS);
+    }
+    const double waited_us = run_schedule(stages, schedule);
+    for (int i = 0; i < RANKS; i++) sample_kineto_open(&stages[i].sample, &list);
+    check_ok(aorta_trace_analyze(&list, NULL, &analysis));
+    check_ok(aorta_verdict_make(&analysis, verdict));
+    aorta_trace_analysis_free(&analysis);
+    aorta_trace_list_free(&list);
+    return waited_us / 1e3;
+}
+
+static void a_zero_bubble_schedule_waits_for_less(void **state) {
+    (void)state;
+    static const double drawn_ms[] = {6, 2, 6}; /* without the overlap of steps */
+    for (int way = 0; way < 3; way++) {
+        const bool split = way == 1;
+        const struct schedule schedule = {split, way == 2, MOST_MICROS / 2, 1000},
+                              finer = {split, way == 2, MOST_MICROS, 500};
+        struct aorta_verdict verdict, other;
+        const double waited_ms = analyze_schedule(&schedule, &verdict), left_ms = analyze_schedule(&finer, &other);
+        const struct aorta_finding *bubble = find(&verdict, AORTA_CAUSE_PIPELINE_BUBBLE);
+        assert_non_null(bubble);
+        assert_true(fabs(bubble->cost_ms - waited_ms) < 0.05 * waited_ms);
+        assert_true(fabs(bubble->cost_ms - drawn_ms[way]) < 0.15 * drawn_ms[way]);
+        assert_true(fabs(bubble->gain_ms - (waited_ms - left_ms)) < 0.1 * bubble->gain_ms);
+        assert_true(fabs(value(bubble, AORTA_FACT_MICRO_BATCHES) - schedule.micros) < 1e-9);
+        assert_int_equal(aorta_facts_find(&bubble->facts, AORTA_FACT_SPLIT_BACKWARD) != NULL, split);
+        assert_int_equal(strstr(bubble->fixes[0].row->also, "or a longer warm-up") != NULL, split);
+        aorta_verdict_free(&verdict);
+        aorta_verdict_free(&other);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(equal_stages_wait_for_one_micro_batch),
                                        cmocka_unit_test(an_interleaved_schedule_is_known_by_the_last_ranks_sends),
+                                       cmocka_unit_test(a_zero_bubble_schedule_waits_for_less),
                                        cmocka_unit_test(unequal_stages_are_stragglers_too)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
