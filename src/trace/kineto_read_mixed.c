@@ -57,6 +57,7 @@ static size_t find_number(const struct kineto_mixed *mixed, uint64_t number, siz
 /* The rank that launched work with this number: the only one that had launched it before, or the last one where
  * launches and work alternate. */
 static size_t launcher_of(const struct kineto_mixed *mixed, uint64_t number, int64_t start_ns) {
+    if (!mixed->count) return NO_RANK;
     const struct numbered *launch = mixed->numbered + find_number(mixed, number, 0);
     const struct numbered *work = mixed->numbered + find_number(mixed, number, WORK);
     const size_t count = (size_t)(work - launch), end = find_number(mixed, number + 1, 0);

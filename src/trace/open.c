@@ -159,7 +159,7 @@ static aorta_status read_stream(struct json_reading *r);
 static aorta_status read_again(const struct json_reading *r, struct aorta_trace *whole, bool by_place) {
     struct json_reading again = {.options = r->options, .list = r->list, .whole = whole, .by_place = by_place};
     const int file = aorta_file_open_regular(aorta_json_stream_name(r->stream));
-    if (file < 0) return NULL; /* nothing can be read twice from a pipe */
+    if (file < 0) return NULL; /* a stream from memory */
     close(file);
     AORTA_TRY(aorta_json_stream_open(aorta_json_stream_name(r->stream), &again.stream));
     aorta_status status = read_stream(&again);
