@@ -252,9 +252,7 @@ struct frames {
 /* If it holds a wait. */
 static bool add_holder(const struct aorta_nest_range *frame, const struct waits *waits, struct frames *frames) {
     if (frame->end_ns - frame->start_ns < SHORTEST_NS || !holds_wait(waits, frame)) return true;
-    if (!aorta_array_fit(&frames->nest, &frames->capacity, frames->count + 1, sizeof *frames->nest)) return false;
-    frames->nest[frames->count++] = *frame;
-    return true;
+    return aorta_array_append(&frames->nest, &frames->capacity, &frames->count, frame, sizeof *frame);
 }
 
 static bool add_annotations(const struct trace_rows *rows, const struct waits *waits, struct frames *frames) {
