@@ -202,23 +202,13 @@ static const struct kind {
     const char *table;
     aorta_trace_sqlite_reader *read;
 } kinds[] = {
-#define READER(symbol, suffix, names)
-#define JSON(key, suffix, names, read)
 #define SQLITE(table, suffix, names, read) {table, read},
 #include "trace/formats.def"
-#undef READER
-#undef JSON
-#undef SQLITE
 };
 
 static const char table_names[] =
-#define READER(symbol, suffix, names)
-#define JSON(key, suffix, names, read)
 #define SQLITE(table, suffix, names, read) " " table "… (" names ")"
 #include "trace/formats.def"
-#undef READER
-#undef JSON
-#undef SQLITE
     ;
 
 static const struct kind *kind_of(const struct aorta_sqlite *db) {
