@@ -236,9 +236,8 @@ uint32_t aorta_trace_add_inputs_row(struct aorta_trace_builder *builder, const s
     const uint32_t number = aorta_trace_add_key(builder, &builder->input_keys, two(inputs->dims, inputs->types),
                                                 two(inputs->strides, inputs->values), 0);
     if (number != builder->inputs.count) return number;
-    struct aorta_trace_inputs *row = aorta_trace_rows_add(builder, &builder->inputs, sizeof *row);
-    if (row) *row = *inputs;
-    return row ? number : AORTA_TRACE_NONE;
+    aorta_trace_rows_put(builder, &builder->inputs, inputs, sizeof *inputs);
+    return builder->failed ? AORTA_TRACE_NONE : number;
 }
 
 uint32_t aorta_trace_add_inputs(struct aorta_trace_builder *builder, const struct aorta_operation *operation,
