@@ -21,6 +21,17 @@ void *aorta_trace_rows_add(struct aorta_trace_builder *builder, struct trace_row
     return memset((char *)rows->items + rows->count++ * row_bytes, 0, row_bytes);
 }
 
+void aorta_trace_rows_put(struct aorta_trace_builder *builder, struct trace_rows *rows, const void *row,
+                          size_t row_bytes) {
+    builder->failed =
+        builder->failed || !aorta_array_append(&rows->items, &rows->capacity, &rows->count, row, row_bytes);
+}
+
+uint32_t aorta_trace_add_facts(struct aorta_trace_builder *builder, const struct aorta_trace_collective *facts) {
+    aorta_trace_rows_put(builder, &builder->collectives, facts, sizeof *facts);
+    return builder->failed ? AORTA_TRACE_NONE : (uint32_t)builder->collectives.count - 1;
+}
+
 void aorta_trace_rows_free(struct trace_rows *rows) {
     free(rows->items);
     *rows = (struct trace_rows){0};
@@ -156,14 +167,21 @@ static struct trace_meaning *meaning_of(struct aorta_trace_builder *builder, uin
     return &builder->meanings[text];
 }
 
-struct aorta_kernel_kind aorta_trace_kernel_kind(struct aorta_trace_builder *builder, uint32_t name) {
+/* NULL: not known, or (and failed) memory is exhausted. */
+static const struct trace_meaning *kernel_meaning(struct aorta_trace_builder *builder, uint32_t name) {
     struct trace_meaning *meaning = name == AORTA_TRACE_NONE ? NULL : meaning_of(builder, name);
-    if (!meaning) return (struct aorta_kernel_kind){AORTA_KERNEL_COMPUTE, AORTA_COLLECTIVE_OTHER, false};
-    if (!meaning->kernel_known) {
-        meaning->kernel = aorta_kernel_classify(aorta_trace_text(builder->trace, name), builder->patterns);
-        meaning->kernel_known = true;
-    }
-    return meaning->kernel;
+    if (!meaning || meaning->kernel_known) return meaning;
+    const char *text = aorta_trace_text(builder->trace, name);
+    meaning->kernel = aorta_kernel_classify(text, builder->patterns);
+    meaning->work_class = (uint8_t)aorta_kernel_work_class(text);
+    meaning->product = aorta_kernel_is_gemm(text);
+    meaning->kernel_known = true;
+    return meaning;
+}
+
+struct aorta_kernel_kind aorta_trace_kernel_kind(struct aorta_trace_builder *builder, uint32_t name) {
+    const struct trace_meaning *meaning = kernel_meaning(builder, name);
+    return meaning ? meaning->kernel : (struct aorta_kernel_kind){AORTA_KERNEL_COMPUTE, AORTA_COLLECTIVE_OTHER, false};
 }
 
 bool aorta_trace_builder_keeps_functions(const struct aorta_trace_builder *builder) {
@@ -171,13 +189,8 @@ bool aorta_trace_builder_keeps_functions(const struct aorta_trace_builder *build
 }
 
 enum aorta_work_class aorta_trace_work_class(struct aorta_trace_builder *builder, uint32_t name) {
-    struct trace_meaning *meaning = name == AORTA_TRACE_NONE ? NULL : meaning_of(builder, name);
-    if (!meaning) return AORTA_WORK_OTHER;
-    if (!meaning->class_known) {
-        meaning->work_class = (uint8_t)aorta_kernel_work_class(aorta_trace_text(builder->trace, name));
-        meaning->class_known = true;
-    }
-    return (enum aorta_work_class)meaning->work_class;
+    const struct trace_meaning *meaning = kernel_meaning(builder, name);
+    return meaning ? (enum aorta_work_class)meaning->work_class : AORTA_WORK_OTHER;
 }
 
 uint32_t aorta_trace_builder_stream(struct aorta_trace_builder *builder, int64_t device, int64_t context, int64_t id) {
@@ -193,10 +206,8 @@ uint32_t aorta_trace_builder_thread(struct aorta_trace_builder *builder, int64_t
 }
 
 void aorta_trace_builder_thread_name(struct aorta_trace_builder *builder, uint32_t thread, uint32_t name) {
-    uint32_t *row = aorta_trace_rows_add(builder, &builder->thread_names, 2 * sizeof *row);
-    if (!row) return;
-    row[0] = thread;
-    row[1] = name;
+    const uint32_t row[] = {thread, name};
+    aorta_trace_rows_put(builder, &builder->thread_names, row, sizeof row);
 }
 
 /* The same number for the same ranks; 0 for none, -1 where they are not known. */
@@ -244,12 +255,10 @@ void aorta_trace_builder_work(struct aorta_trace_builder *builder, const struct 
         row->work.end_ns = row->work.start_ns;
     }
     if (!collective) return;
-    struct aorta_trace_collective *facts = aorta_trace_rows_add(builder, &builder->collectives, sizeof *facts);
-    if (!facts) return;
-    *facts = *collective;
-    facts->annotation = AORTA_TRACE_NONE;
-    aorta_trace_collective_complete(builder->trace, facts);
-    row->work.collective = (uint32_t)builder->collectives.count - 1;
+    struct aorta_trace_collective facts = *collective;
+    facts.annotation = AORTA_TRACE_NONE;
+    aorta_trace_collective_complete(builder->trace, &facts);
+    row->work.collective = aorta_trace_add_facts(builder, &facts);
 }
 
 struct trace_meaning *aorta_trace_operation_meaning(struct aorta_trace_builder *builder, uint32_t name,
@@ -265,23 +274,14 @@ struct trace_meaning *aorta_trace_operation_meaning(struct aorta_trace_builder *
     return meaning;
 }
 
-static bool is_product(struct aorta_trace_builder *builder, uint32_t name) {
-    struct trace_meaning *meaning = meaning_of(builder, name);
-    if (!meaning) return false;
-    if (!meaning->product_known) {
-        meaning->product = aorta_kernel_is_gemm(aorta_trace_text(builder->trace, name));
-        meaning->product_known = true;
-    }
-    return meaning->product;
-}
-
 void aorta_trace_builder_geometry(struct aorta_trace_builder *builder, const int64_t blocks[3],
                                   const int64_t threads[3]) {
     if (builder->failed || !builder->pending.count) return;
     struct trace_pending *row = (struct trace_pending *)builder->pending.items + builder->pending.count - 1;
     for (int axis = 0; axis < 3; axis++)
         if (blocks[axis] <= 0 || threads[axis] <= 0) return;
-    if (row->work.name == AORTA_TRACE_NONE || !is_product(builder, row->work.name)) return;
+    const struct trace_meaning *meaning = kernel_meaning(builder, row->work.name);
+    if (!meaning || !meaning->product) return;
     char text[128];
     int length = snprintf(text, sizeof text, "%" PRId64 "x%" PRId64 "x%" PRId64 " of %" PRId64 "x%" PRId64 "x%" PRId64,
                           blocks[0], blocks[1], blocks[2], threads[0], threads[1], threads[2]);
@@ -294,13 +294,13 @@ bool aorta_trace_builder_captures(const struct aorta_trace_builder *builder) {
 
 void aorta_trace_builder_launch(struct aorta_trace_builder *builder, uint64_t correlation, uint32_t kernel,
                                 int64_t operation) {
-    struct trace_launch *row = aorta_trace_rows_add(builder, &builder->launches, sizeof *row);
-    if (row) *row = (struct trace_launch){correlation, operation, kernel};
+    const struct trace_launch row = {correlation, operation, kernel};
+    aorta_trace_rows_put(builder, &builder->launches, &row, sizeof row);
 }
 
 static void mark_capture(struct aorta_trace_builder *builder, const struct aorta_trace_call *call, bool begins) {
-    struct trace_capture_mark *row = aorta_trace_rows_add(builder, &builder->capture_marks, sizeof *row);
-    if (row) *row = (struct trace_capture_mark){call->start_ns, call->end_ns, call->thread, begins};
+    const struct trace_capture_mark row = {call->start_ns, call->end_ns, call->thread, begins};
+    aorta_trace_rows_put(builder, &builder->capture_marks, &row, sizeof row);
 }
 
 static void classify_call(const char *name, struct trace_meaning *meaning) {
@@ -332,13 +332,12 @@ bool aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct 
 
 void aorta_trace_builder_request(struct aorta_trace_builder *builder, int64_t start_ns, int64_t end_ns, uint32_t thread,
                                  const struct aorta_trace_collective *collective) {
-    struct aorta_trace_collective *facts = aorta_trace_rows_add(builder, &builder->request_facts, sizeof *facts);
-    struct trace_request *row = aorta_trace_rows_add(builder, &builder->requests, sizeof *row);
-    if (!facts || !row) return;
-    *facts = *collective;
-    facts->annotation = AORTA_TRACE_NONE;
-    aorta_trace_collective_complete(builder->trace, facts);
-    *row = (struct trace_request){start_ns, end_ns, thread, (uint32_t)builder->request_facts.count - 1};
+    const struct trace_request row = {start_ns, end_ns, thread, (uint32_t)builder->request_facts.count};
+    struct aorta_trace_collective facts = *collective;
+    facts.annotation = AORTA_TRACE_NONE;
+    aorta_trace_collective_complete(builder->trace, &facts);
+    aorta_trace_rows_put(builder, &builder->request_facts, &facts, sizeof facts);
+    aorta_trace_rows_put(builder, &builder->requests, &row, sizeof row);
 }
 
 /* ---- what the program marked ---- */
@@ -411,15 +410,11 @@ void aorta_trace_builder_annotation(struct aorta_trace_builder *builder,
         return;
     }
     const bool waits = waits_for_data(name);
-    if (waits || communicates(name)) {
-        struct aorta_trace_call *call = aorta_trace_rows_add(builder, &builder->calls, sizeof *call);
-        if (call)
-            *call = (struct aorta_trace_call){
-                annotation->start_ns, annotation->end_ns, 0,
-                annotation->name,     annotation->thread, waits ? AORTA_CALL_DATA_WAIT : AORTA_CALL_COLLECTIVE};
-    }
-    struct aorta_trace_annotation *row = aorta_trace_rows_add(builder, &builder->annotations, sizeof *row);
-    if (row) *row = *annotation;
+    const struct aorta_trace_call call = {
+        annotation->start_ns, annotation->end_ns, 0,
+        annotation->name,     annotation->thread, waits ? AORTA_CALL_DATA_WAIT : AORTA_CALL_COLLECTIVE};
+    if (waits || communicates(name)) aorta_trace_rows_put(builder, &builder->calls, &call, sizeof call);
+    aorta_trace_rows_put(builder, &builder->annotations, annotation, sizeof *annotation);
 }
 
 void aorta_trace_builder_device_annotation(struct aorta_trace_builder *builder, uint32_t name, int64_t start_ns,
@@ -431,14 +426,12 @@ void aorta_trace_builder_device_annotation(struct aorta_trace_builder *builder, 
 }
 
 void aorta_trace_builder_device(struct aorta_trace_builder *builder, const struct aorta_trace_device *device) {
-    struct aorta_trace_device *row = aorta_trace_rows_add(builder, &builder->devices, sizeof *row);
-    if (row) *row = *device;
+    aorta_trace_rows_put(builder, &builder->devices, device, sizeof *device);
 }
 
 void aorta_trace_builder_allocation(struct aorta_trace_builder *builder,
                                     const struct aorta_trace_allocation *allocation) {
-    struct aorta_trace_allocation *row = aorta_trace_rows_add(builder, &builder->allocations, sizeof *row);
-    if (row) *row = *allocation;
+    aorta_trace_rows_put(builder, &builder->allocations, allocation, sizeof *allocation);
 }
 
 /* ---- the end ---- */

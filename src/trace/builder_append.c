@@ -34,10 +34,7 @@ static uint32_t number_of(const struct appending *a, int kind, uint32_t number) 
 
 static void add_number(struct appending *a, enum trace_map kind, uint32_t number) {
     struct trace_numbers *map = &a->part->maps[kind];
-    if (!aorta_array_fit(&map->items, &map->capacity, map->count + 1, sizeof *map->items))
-        a->whole->failed = true;
-    else
-        map->items[map->count++] = number;
+    a->whole->failed |= !aorta_array_append(&map->items, &map->capacity, &map->count, &number, sizeof number);
 }
 
 static void map_texts(struct appending *a) {

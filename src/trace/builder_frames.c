@@ -41,9 +41,8 @@ uint32_t aorta_trace_add_shape_row(struct aorta_trace_builder *builder, const st
     const int64_t op_and_types = (int64_t)((uint64_t)shape->op << 32 | shape->types);
     const uint32_t number = aorta_trace_add_key(builder, &builder->shape_keys, op_and_types, shape->dims, values);
     if (number != builder->shapes.count) return number;
-    struct aorta_trace_shape *row = aorta_trace_rows_add(builder, &builder->shapes, sizeof *row);
-    if (row) *row = *shape;
-    return row ? number : AORTA_TRACE_NONE;
+    aorta_trace_rows_put(builder, &builder->shapes, shape, sizeof *shape);
+    return builder->failed ? AORTA_TRACE_NONE : number;
 }
 
 /* Equal operations are counted once. */
@@ -62,8 +61,7 @@ static uint32_t add_shape(struct aorta_trace_builder *builder, uint32_t name, co
 static void add_frame(struct aorta_trace_builder *builder, struct trace_rows *rows,
                       const struct aorta_trace_annotation *frame) {
     if (frame->end_ns - frame->start_ns < SHORTEST_NS && !builder->keeps_functions) return;
-    struct aorta_trace_annotation *row = aorta_trace_rows_add(builder, rows, sizeof *row);
-    if (row) *row = *frame;
+    aorta_trace_rows_put(builder, rows, frame, sizeof *frame);
 }
 
 void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,
@@ -89,8 +87,8 @@ void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const st
     const struct aorta_trace_inputs *rows = builder->inputs.items;
     const uint32_t shape = add_shape(builder, frame->name, operation, &rows[inputs], meaning.reads_values);
     if (shape == AORTA_TRACE_NONE) return;
-    struct trace_operation *row = aorta_trace_rows_add(builder, &builder->operations, sizeof *row);
-    if (row) *row = (struct trace_operation){number, (uint32_t)builder->runs.count - 1, shape, false};
+    const struct trace_operation row = {number, (uint32_t)builder->runs.count - 1, shape, false};
+    aorta_trace_rows_put(builder, &builder->operations, &row, sizeof row);
 }
 
 void aorta_trace_builder_function(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame) {
@@ -103,11 +101,9 @@ void aorta_trace_builder_module(struct aorta_trace_builder *builder, const struc
 
 void aorta_trace_builder_frame(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,
                                enum aorta_trace_frame_kind kind) {
-    if (frame->thread > UINT16_MAX) return;
-    struct aorta_trace_frame *row = aorta_trace_rows_add(builder, &builder->frames, sizeof *row);
-    if (row)
-        *row = (struct aorta_trace_frame){frame->start_ns, frame->end_ns, frame->name, (uint16_t)frame->thread,
+    const struct aorta_trace_frame row = {frame->start_ns, frame->end_ns, frame->name, (uint16_t)frame->thread,
                                           (uint8_t)kind};
+    if (frame->thread <= UINT16_MAX) aorta_trace_rows_put(builder, &builder->frames, &row, sizeof row);
 }
 
 /* ---- shapes ---- */
@@ -252,9 +248,7 @@ struct frames {
 /* If it holds a wait. */
 static bool add_holder(const struct aorta_nest_range *frame, const struct waits *waits, struct frames *frames) {
     if (frame->end_ns - frame->start_ns < SHORTEST_NS || !holds_wait(waits, frame)) return true;
-    if (!aorta_array_fit(&frames->nest, &frames->capacity, frames->count + 1, sizeof *frames->nest)) return false;
-    frames->nest[frames->count++] = *frame;
-    return true;
+    return aorta_array_append(&frames->nest, &frames->capacity, &frames->count, frame, sizeof *frame);
 }
 
 static bool add_annotations(const struct trace_rows *rows, const struct waits *waits, struct frames *frames) {

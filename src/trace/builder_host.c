@@ -111,8 +111,8 @@ static bool communicates(const struct thread *thread) {
 
 static void add_call(struct aorta_trace_builder *builder, int64_t start_ns, int64_t end_ns, uint32_t name,
                      uint32_t thread) {
-    struct aorta_trace_call *call = aorta_trace_rows_add(builder, &builder->calls, sizeof *call);
-    if (call) *call = (struct aorta_trace_call){start_ns, end_ns, 0, name, thread, AORTA_CALL_COLLECTIVE};
+    const struct aorta_trace_call call = {start_ns, end_ns, 0, name, thread, AORTA_CALL_COLLECTIVE};
+    aorta_trace_rows_put(builder, &builder->calls, &call, sizeof call);
 }
 
 static bool is_collective_range(const struct aorta_trace_builder *builder, const struct aorta_trace_annotation *range) {
@@ -276,8 +276,7 @@ void aorta_trace_add_host_work(struct aorta_trace_builder *builder) {
 /* Waits for events and streams: the calls that ask for them, and what the file says about what is waited for. */
 
 void aorta_trace_builder_wait(struct aorta_trace_builder *builder, const struct aorta_trace_wait_facts *facts) {
-    struct aorta_trace_wait_facts *row = aorta_trace_rows_add(builder, &builder->wait_facts, sizeof *row);
-    if (row) *row = *facts;
+    aorta_trace_rows_put(builder, &builder->wait_facts, facts, sizeof *facts);
 }
 
 /* ---- calls by their correlation ---- */

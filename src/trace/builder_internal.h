@@ -46,7 +46,7 @@ struct trace_capture_mark {
 
 /* What a text means, found out once: as the name of a kernel, of a call and of an operation. */
 struct trace_meaning {
-    bool kernel_known, call_known, call_matters, product_known, product, class_known, event_wait;
+    bool kernel_known, product, call_known, call_matters, event_wait;
     bool capture_begins, capture_ends;
     bool operation_known, counted, reads_values, keeps_values;
     uint8_t work_class; /* enum aorta_work_class */
@@ -101,6 +101,11 @@ struct aorta_trace_builder {
 
 /* Memory for one more row, zeroed; NULL (and failed) when memory is exhausted. */
 void *aorta_trace_rows_add(struct aorta_trace_builder *builder, struct trace_rows *rows, size_t row_bytes);
+/* A copy of the row becomes the last one, unless the builder has failed. */
+void aorta_trace_rows_put(struct aorta_trace_builder *builder, struct trace_rows *rows, const void *row,
+                          size_t row_bytes);
+/* The number of a new row of collectives. NONE (and failed): memory is exhausted. */
+uint32_t aorta_trace_add_facts(struct aorta_trace_builder *builder, const struct aorta_trace_collective *facts);
 void aorta_trace_rows_free(struct trace_rows *rows);
 /* Files are mostly in order already. */
 void aorta_trace_rows_sort(struct trace_rows *rows, size_t size, int (*order)(const void *, const void *));

@@ -286,10 +286,7 @@ static uint32_t collective_of(struct copying *copying, const struct aorta_trace_
     if (!purpose || facts.group_size == 1 || (direction == AORTA_COPIED_WITHIN && purpose->kernels))
         return AORTA_TRACE_NONE;
     if (purpose->collective != AORTA_TRACE_NONE) return purpose->collective;
-    struct aorta_trace_collective *row = aorta_trace_rows_add(builder, &builder->collectives, sizeof *row);
-    if (!row) return AORTA_TRACE_NONE;
-    *row = facts;
-    return purpose->collective = (uint32_t)builder->collectives.count - 1;
+    return purpose->collective = aorta_trace_add_facts(builder, &facts);
 }
 
 /* True: the copy went into the piece before it on its stream. */

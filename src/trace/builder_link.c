@@ -106,12 +106,9 @@ static void adopt_other_calls(struct aorta_trace_builder *builder) {
         if (find_call(&known, correlation) != AORTA_TRACE_NONE) continue;
         uint32_t number = find_call(&other, correlation);
         if (number == AORTA_TRACE_NONE || others[number].kind == AORTA_CALL_KIND_COUNT) continue;
-        struct aorta_trace_call call = others[number];
+        aorta_trace_rows_put(builder, &builder->calls, &others[number], sizeof *others);
         others[number].kind = AORTA_CALL_KIND_COUNT; /* taken */
-        struct aorta_trace_call *row = aorta_trace_rows_add(builder, &builder->calls, sizeof *row);
-        known.calls = builder->calls.items; /* they may have moved */
-        if (!row) break;
-        *row = call;
+        known.calls = builder->calls.items;          /* they may have moved */
     }
     aorta_table_free(&known.table);
     aorta_table_free(&other.table);
@@ -226,20 +223,14 @@ static void borrow_facts(struct aorta_trace_builder *builder, const struct aorta
     const uint32_t request =
         aorta_nest_find(requests, builder->requests.count, sizeof *requests, call->thread, call->start_ns);
     if (request == AORTA_NEST_NONE) return;
-    struct aorta_trace_collective *facts = aorta_trace_rows_add(builder, &builder->collectives, sizeof *facts);
-    if (!facts) return;
-    *facts = ((const struct aorta_trace_collective *)builder->request_facts.items)[requests[request].number];
-    work->collective = (uint32_t)builder->collectives.count - 1;
+    const struct aorta_trace_collective *facts = builder->request_facts.items;
+    work->collective = aorta_trace_add_facts(builder, &facts[requests[request].number]);
 }
 
 static void size_by_operation(struct aorta_trace_builder *builder, struct aorta_trace_work *work) {
     struct aorta_trace_collective facts;
-    if (work->operation == AORTA_TRACE_NONE || !aorta_trace_collective_of_operation(builder, work->operation, &facts))
-        return;
-    struct aorta_trace_collective *row = aorta_trace_rows_add(builder, &builder->collectives, sizeof *row);
-    if (!row) return;
-    *row = facts;
-    work->collective = (uint32_t)builder->collectives.count - 1;
+    if (work->operation != AORTA_TRACE_NONE && aorta_trace_collective_of_operation(builder, work->operation, &facts))
+        work->collective = aorta_trace_add_facts(builder, &facts);
 }
 
 /* "send 0->1", "recv 1<-0": the other rank; -1: none. */
@@ -270,9 +261,8 @@ static void name_by_backend(struct aorta_trace_builder *builder, const struct tr
         facts->kind = named.named ? named.kind : facts->kind;
         facts->named |= named.named;
         if (facts->peer < 0) facts->peer = named.peer;
-    } else if ((facts = aorta_trace_rows_add(builder, &builder->collectives, sizeof *facts)) != NULL) {
-        *facts = named;
-        work->collective = (uint32_t)builder->collectives.count - 1;
+    } else {
+        work->collective = aorta_trace_add_facts(builder, &named);
     }
 }
 
@@ -406,10 +396,8 @@ static void move_keys(struct aorta_trace_builder *builder) {
 static void keep_functions(struct aorta_trace_builder *builder) {
     const struct aorta_trace_annotation *modules = builder->modules.items;
     if (!builder->keeps_functions) return;
-    for (size_t i = 0; i < builder->modules.count; i++) {
-        struct aorta_trace_annotation *row = aorta_trace_rows_add(builder, &builder->functions, sizeof *row);
-        if (row) *row = modules[i];
-    }
+    for (size_t i = 0; i < builder->modules.count; i++)
+        aorta_trace_rows_put(builder, &builder->functions, &modules[i], sizeof *modules);
     builder->trace->functions =
         take(&builder->functions, &builder->trace->function_count, sizeof *builder->trace->functions);
 }

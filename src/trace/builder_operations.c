@@ -5,41 +5,11 @@
 #include "trace/operation_inputs.h"
 #include "trace/operations.h"
 
-#include <ctype.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- what the names and sizes in a file say about collectives ---- */
-
-/* ---- collectives ---- */
-
-/* PyTorch's names ("_allgather_base", "all_to_allv", "allreduce_coalesced") and NCCL's ("ncclAllGather"), without case,
- * underscores and what stands before them. */
-static const struct {
-    const char *begin;
-    enum aorta_collective kind;
-} collective_names[] = {
-    {"allreduce", AORTA_ALL_REDUCE}, {"reducescatter", AORTA_REDUCE_SCATTER}, {"allgather", AORTA_ALL_GATHER},
-    {"broadcast", AORTA_BROADCAST},  {"alltoall", AORTA_ALL_TO_ALL},          {"barrier", AORTA_BARRIER},
-};
-
-static bool kind_by_name(const char *name, enum aorta_collective *kind) {
-    static const char *const before[] = {"c10d::", "nccl", "rccl"};
-    char plain[24];
-    size_t length = 0;
-    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
-        if (!strncmp(name, before[i], strlen(before[i]))) name += strlen(before[i]);
-    for (; *name && length < sizeof plain - 1; name++)
-        if (*name != '_') plain[length++] = (char)tolower((unsigned char)*name);
-    plain[length] = 0;
-    for (size_t i = 0; i < sizeof collective_names / sizeof *collective_names; i++) {
-        if (strncmp(plain, collective_names[i].begin, strlen(collective_names[i].begin)) != 0) continue;
-        *kind = collective_names[i].kind;
-        return true;
-    }
-    return false;
-}
 
 /* Element sizes by PyTorch's names (c10/core/ScalarType.h) that are not also ours. */
 static const struct {
@@ -82,8 +52,9 @@ static int64_t element_bytes(const char *name) {
 
 void aorta_trace_collective_complete(const struct aorta_trace *trace, struct aorta_trace_collective *collective) {
     if (!collective->named) {
-        collective->kind = AORTA_COLLECTIVE_OTHER;
-        collective->named = kind_by_name(aorta_trace_text(trace, collective->name), &collective->kind);
+        const char *name = aorta_trace_text(trace, collective->name);
+        collective->kind = strcasestr(name, "barrier") ? AORTA_BARRIER : AORTA_COLLECTIVE_OTHER;
+        collective->named = collective->kind == AORTA_BARRIER || aorta_collective_in(name, &collective->kind);
     }
     if (collective->bytes >= 0) return;
     int64_t elements =
@@ -236,9 +207,8 @@ uint32_t aorta_trace_add_inputs_row(struct aorta_trace_builder *builder, const s
     const uint32_t number = aorta_trace_add_key(builder, &builder->input_keys, two(inputs->dims, inputs->types),
                                                 two(inputs->strides, inputs->values), 0);
     if (number != builder->inputs.count) return number;
-    struct aorta_trace_inputs *row = aorta_trace_rows_add(builder, &builder->inputs, sizeof *row);
-    if (row) *row = *inputs;
-    return row ? number : AORTA_TRACE_NONE;
+    aorta_trace_rows_put(builder, &builder->inputs, inputs, sizeof *inputs);
+    return builder->failed ? AORTA_TRACE_NONE : number;
 }
 
 uint32_t aorta_trace_add_inputs(struct aorta_trace_builder *builder, const struct aorta_operation *operation,

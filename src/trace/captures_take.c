@@ -140,12 +140,10 @@ static uint32_t take_place(struct taking *taking, struct source *source, int64_t
                            uint32_t *known) {
     struct aorta_trace *trace = taking->trace;
     if (*known != AORTA_TRACE_NONE) return *known;
-    taking->memory.failed |= !aorta_array_fit(&trace->captured_places, &taking->place_capacity, taking->place_count + 1,
-                                              sizeof *trace->captured_places);
-    if (taking->memory.failed) return AORTA_TRACE_NONE;
-    trace->captured_places[taking->place_count] =
-        (struct aorta_trace_place){at_ns, take_thread(taking, source, thread)};
-    return *known = (uint32_t)taking->place_count++;
+    const struct aorta_trace_place place = {at_ns, take_thread(taking, source, thread)};
+    taking->memory.failed |= !aorta_array_append(&trace->captured_places, &taking->place_capacity, &taking->place_count,
+                                                 &place, sizeof place);
+    return taking->memory.failed ? AORTA_TRACE_NONE : (*known = (uint32_t)taking->place_count - 1);
 }
 
 /* ---- one launch ---- */
@@ -188,10 +186,8 @@ static uint32_t add_run(struct taking *taking, const struct replaying *at, uint3
     size_t depth = 0;
     for (uint32_t row = operation; row != AORTA_TRACE_NONE && source->stamp[row] != at->number;
          row = source->trace->operations[row].parent) {
-        taking->memory.failed |=
-            !aorta_array_fit(&taking->chain, &taking->chain_capacity, depth + 1, sizeof *taking->chain);
+        taking->memory.failed |= !aorta_array_append(&taking->chain, &taking->chain_capacity, &depth, &row, sizeof row);
         if (taking->memory.failed) return 0;
-        taking->chain[depth++] = row;
     }
     taking->memory.failed |=
         !aorta_array_fit(&taking->runs, &taking->run_capacity, taking->run_count + depth + 1, sizeof *taking->runs);
@@ -208,9 +204,6 @@ static void take_facts(struct taking *taking, struct source *source, uint32_t ro
     const struct aorta_trace_work *work = &taking->trace->work[row];
     if (work->collective != AORTA_TRACE_NONE || collective == AORTA_TRACE_NONE || !aorta_trace_is_collective(work))
         return;
-    taking->memory.failed |=
-        !aorta_array_fit(&taking->facts, &taking->facts_capacity, taking->facts_count + 1, sizeof *taking->facts);
-    if (taking->memory.failed) return;
     struct aorta_trace_collective facts = source->trace->collectives[collective];
     facts.name = take_text(taking, source, facts.name);
     facts.dtype = take_text(taking, source, facts.dtype);
@@ -220,8 +213,9 @@ static void take_facts(struct taking *taking, struct source *source, uint32_t ro
     facts.group = take_group(taking, source, facts.group);
     facts.annotation = AORTA_TRACE_NONE;
     facts.sequence = -1; /* that of the capture */
-    taking->facts[taking->facts_count] = facts;
-    taking->facts_of_work[row] = (uint32_t)taking->facts_count++;
+    taking->facts_of_work[row] = (uint32_t)taking->facts_count;
+    taking->memory.failed |=
+        !aorta_array_append(&taking->facts, &taking->facts_capacity, &taking->facts_count, &facts, sizeof facts);
     taking->trace->warnings[AORTA_REASON_NO_COLLECTIVE].count--;
 }
 
@@ -389,8 +383,7 @@ static void take_functions(struct taking *taking, struct source *source, const s
         frame.name = take_text(taking, source, frame.name);
         frame.thread = take_thread(taking, source, frame.thread);
         taking->memory.failed |=
-            !aorta_array_fit(&trace->functions, &capacity, trace->function_count + 1, sizeof frame);
-        if (!taking->memory.failed) trace->functions[trace->function_count++] = frame;
+            !aorta_array_append(&trace->functions, &capacity, &trace->function_count, &frame, sizeof frame);
     }
 }
 

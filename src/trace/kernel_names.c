@@ -2,6 +2,7 @@
 #include "trace/kernel_names.h"
 #include "base/array.h"
 
+#include <ctype.h>
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,24 +160,47 @@ static const struct {
     {"rocshmem", AORTA_KERNEL_COLLECTIVE, NULL},
 };
 
-/* Looked for in the name of a collective kernel, in this order. Point-to-point kernels are what all-to-all is made of.
- */
+/* Looked for in the name of a collective kernel, in this order, whatever the case and underscores. Point-to-point
+ * kernels are what all-to-all is made of. */
 static const struct {
-    const char *part;
+    const char *word;
     enum aorta_collective collective;
 } operations[] = {
-    {"ReduceScatter", AORTA_REDUCE_SCATTER}, {"reduce_scatter", AORTA_REDUCE_SCATTER},
-    {"AllReduce", AORTA_ALL_REDUCE},         {"all_reduce", AORTA_ALL_REDUCE},
-    {"allreduce", AORTA_ALL_REDUCE},         {"AllGather", AORTA_ALL_GATHER},
-    {"all_gather", AORTA_ALL_GATHER},        {"allgather", AORTA_ALL_GATHER},
-    {"Broadcast", AORTA_BROADCAST},          {"broadcast", AORTA_BROADCAST},
-    {"all_to_all", AORTA_ALL_TO_ALL},        {"collective_barrier", AORTA_BARRIER},
-    {"SendRecv", AORTA_ALL_TO_ALL},          {"AlltoAll", AORTA_ALL_TO_ALL},
-    {"sendrecv", AORTA_ALL_TO_ALL},          {"alltoall", AORTA_ALL_TO_ALL},
-    {"reducescatter", AORTA_REDUCE_SCATTER}, {"bcast", AORTA_BROADCAST},
-    {"AllToAll", AORTA_ALL_TO_ALL},          {"inplace_gpu_rw_ag", AORTA_ALL_GATHER},
-    {"inplace_gpu_rr_ag", AORTA_ALL_GATHER}, {"inplace_gpu_rr_rs", AORTA_REDUCE_SCATTER},
+    {"reduce_scatter", AORTA_REDUCE_SCATTER},
+    {"all_reduce", AORTA_ALL_REDUCE},
+    {"all_gather", AORTA_ALL_GATHER},
+    {"broadcast", AORTA_BROADCAST},
+    {"all_to_all", AORTA_ALL_TO_ALL},
+    {"collective_barrier", AORTA_BARRIER},
+    {"send_recv", AORTA_ALL_TO_ALL},
+    {"bcast", AORTA_BROADCAST},
+    {"inplace_gpu_rw_ag", AORTA_ALL_GATHER},
+    {"inplace_gpu_rr_ag", AORTA_ALL_GATHER},
+    {"inplace_gpu_rr_rs", AORTA_REDUCE_SCATTER},
 };
+
+static bool begins_with(const char *text, size_t length, const char *word) {
+    for (size_t i = 0; *word; word++) {
+        if (*word == '_') continue;
+        while (i < length && text[i] == '_') i++;
+        if (i == length || tolower((unsigned char)text[i++]) != *word) return false;
+    }
+    return true;
+}
+
+static bool find_operation(const char *text, size_t length, enum aorta_collective *kind) {
+    for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++)
+        for (size_t at = 0; at < length; at++)
+            if (begins_with(text + at, length - at, operations[i].word)) {
+                *kind = operations[i].collective;
+                return true;
+            }
+    return false;
+}
+
+bool aorta_collective_in(const char *text, enum aorta_collective *kind) {
+    return find_operation(text, strlen(text), kind);
+}
 
 /* ---- a user's own ---- */
 
@@ -214,15 +238,6 @@ void aorta_kernel_patterns_free(struct aorta_kernel_patterns *patterns) {
 bool aorta_kernel_patterns_match(const struct aorta_kernel_patterns *patterns, const char *name) {
     for (size_t i = 0; patterns && i < patterns->count; i++)
         if (regexec(&patterns->items[i], name, 0, NULL, 0) == 0) return true;
-    return false;
-}
-
-bool aorta_collective_in(const char *text, enum aorta_collective *kind) {
-    for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
-        if (!strstr(text, operations[i].part)) continue;
-        *kind = operations[i].collective;
-        return true;
-    }
     return false;
 }
 
@@ -279,11 +294,7 @@ static bool contains_word(const char *head, size_t length, const char *word) {
 
 static struct aorta_kernel_kind collective_by(const char *text, size_t length) {
     struct aorta_kernel_kind kind = {.class = AORTA_KERNEL_COLLECTIVE};
-    for (size_t i = 0; i < sizeof operations / sizeof operations[0] && !kind.named; i++) {
-        if (!memmem(text, length, operations[i].part, strlen(operations[i].part))) continue;
-        kind.named = true;
-        kind.collective = operations[i].collective;
-    }
+    kind.named = find_operation(text, length, &kind.collective);
     return kind;
 }
 

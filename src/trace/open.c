@@ -20,23 +20,13 @@ static const struct json_row {
     const char *key;
     aorta_trace_json_reader *read; /* NULL: Kineto's */
 } json_rows[] = {
-#define READER(symbol, suffix, names)
-#define SQLITE(table, suffix, names, read)
 #define JSON(key, suffix, names, read) {key, read},
 #include "trace/formats.def"
-#undef READER
-#undef JSON
-#undef SQLITE
 };
 
 static const char json_formats[] =
-#define READER(symbol, suffix, names)
-#define SQLITE(table, suffix, names, read)
 #define JSON(key, suffix, names, read) " " key " (" names ")"
 #include "trace/formats.def"
-#undef READER
-#undef JSON
-#undef SQLITE
     ;
 
 static const struct json_row *row_of(struct aorta_json_value key) {
@@ -253,9 +243,6 @@ static const struct row {
 #define JSON(key, suffix, names, read) {suffix, NULL},
 #define SQLITE(table, suffix, names, read) {suffix, &aorta_trace_reader_sqlite},
 #include "trace/formats.def"
-#undef READER
-#undef JSON
-#undef SQLITE
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
@@ -264,9 +251,6 @@ const char *const aorta_trace_formats =
 #define JSON(key, suffix, names, read) "JSON with " key " (" suffix "; " names "), "
 #define SQLITE(table, suffix, names, read) names " (" suffix "), "
 #include "trace/formats.def"
-#undef READER
-#undef JSON
-#undef SQLITE
     "each plain, packed with gzip, zstd, xz, bzip2 or lz4, or in a zip or tar";
 
 /* ---- by content ---- */

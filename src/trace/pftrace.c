@@ -50,7 +50,7 @@ struct slice { /* of the file */
 
 /* Texts by their number; the latest of a number counts. */
 struct texts {
-    struct {
+    struct numbered {
         uint64_t number;
         struct slice text;
     } * items;
@@ -68,9 +68,11 @@ struct sequence {
 struct track {
     uint64_t uuid;
     struct slice name;
-    struct aorta_rocprof_record *open; /* begun, the innermost last */
-    enum aorta_rocprof_domain *domains;
-    size_t depth, capacity, domain_capacity;
+    struct begun {
+        enum aorta_rocprof_domain domain; /* COUNT: none that is read */
+        struct aorta_rocprof_record record;
+    } * open; /* the innermost last */
+    size_t depth, capacity;
 };
 
 struct pftrace {
@@ -102,12 +104,8 @@ static aorta_status broken(const struct pftrace *p, const char *at, const char *
 static void add_text(struct pftrace *p, struct texts *texts, struct aorta_proto entry) {
     struct aorta_proto_field number, text;
     if (!aorta_proto_find(entry, 1, &number) || !aorta_proto_find(entry, 2, &text) || !text.bytes.at) return;
-    if (!aorta_array_fit(&texts->items, &texts->capacity, texts->count + 1, sizeof *texts->items)) {
-        p->failed = true;
-        return;
-    }
-    texts->items[texts->count].number = number.value;
-    texts->items[texts->count++].text = slice_of(text.bytes);
+    const struct numbered row = {number.value, slice_of(text.bytes)};
+    p->failed |= !aorta_array_append(&texts->items, &texts->capacity, &texts->count, &row, sizeof row);
 }
 
 /* Numbers mostly count from 1 in the order of the entries. */
@@ -134,25 +132,19 @@ static void read_interned(struct pftrace *p, struct sequence *sequence, struct a
 static struct sequence *sequence_of(struct pftrace *p, uint64_t id) {
     for (size_t i = p->sequence_count; i > 0; i--)
         if (p->sequences[i - 1].id == id) return &p->sequences[i - 1];
-    if (!aorta_array_fit(&p->sequences, &p->sequence_capacity, p->sequence_count + 1, sizeof *p->sequences)) {
-        p->failed = true;
-        return NULL;
-    }
-    p->sequences[p->sequence_count] = (struct sequence){.id = id, .clock = BOOT_CLOCK, .unit_ns = 1};
-    return &p->sequences[p->sequence_count++];
+    const struct sequence row = {.id = id, .clock = BOOT_CLOCK, .unit_ns = 1};
+    p->failed |= !aorta_array_append(&p->sequences, &p->sequence_capacity, &p->sequence_count, &row, sizeof row);
+    return p->failed ? NULL : &p->sequences[p->sequence_count - 1];
 }
 
 static struct track *track_of(struct pftrace *p, uint64_t uuid) {
     if (p->track_count && p->tracks[p->last_track].uuid == uuid) return &p->tracks[p->last_track];
     size_t i = 0;
     while (i < p->track_count && p->tracks[i].uuid != uuid) i++;
-    if (i == p->track_count) {
-        if (!aorta_array_fit(&p->tracks, &p->track_capacity, p->track_count + 1, sizeof *p->tracks)) {
-            p->failed = true;
-            return NULL;
-        }
-        p->tracks[p->track_count++] = (struct track){.uuid = uuid};
-    }
+    const struct track row = {.uuid = uuid};
+    if (i == p->track_count)
+        p->failed |= !aorta_array_append(&p->tracks, &p->track_capacity, &p->track_count, &row, sizeof row);
+    if (p->failed) return NULL;
     p->last_track = i;
     return &p->tracks[i];
 }
@@ -251,21 +243,18 @@ static void take_argument(struct aorta_rocprof_record *record, const struct argu
             *rows[i].into = argument->text.length ? number_in(argument->text) : argument->number;
 }
 
-/* GPUs are numbered as the file does; what copies from or to is no GPU unless a row of the file says so. */
-static void add_agent(struct pftrace *p, struct slice track, int64_t key) {
-    const bool gpu = memmem(track.text, track.length, "GPU", 3) != NULL;
-    const struct aorta_rocprof_agent agent = {.key = key, .device = key, .gpu = gpu, .multiprocessors = -1};
-    if (key >= 0) aorta_rocprof_add_agent(p->rocprof, &agent);
-}
-
+/* GPUs are numbered as the file does; what copies from or to is no GPU unless a dispatch ran there. */
 static void complete_work(struct pftrace *p, const struct track *track, enum aorta_rocprof_domain domain,
                           struct aorta_rocprof_record *record) {
     const int64_t in_track = track->name.length ? number_behind(track->name, "AGENT") : -1;
     const int64_t agent = in_track < 0 && track->name.length ? number_in(track->name) : in_track;
     record->stream = track->name.length ? number_behind(track->name, "STREAM") : -1;
-    if (domain == AORTA_ROCPROF_DISPATCH && record->agent < 0) record->agent = agent;
-    if (domain == AORTA_ROCPROF_DISPATCH) add_agent(p, (struct slice){"GPU", 3}, record->agent);
     if (domain == AORTA_ROCPROF_COPY && record->destination < 0) record->destination = agent;
+    if (domain == AORTA_ROCPROF_COPY) return;
+    if (record->agent < 0) record->agent = agent;
+    const struct aorta_rocprof_agent gpu = {
+        .key = record->agent, .device = record->agent, .gpu = true, .multiprocessors = -1};
+    if (record->agent >= 0) aorta_rocprof_add_agent(p->rocprof, &gpu);
 }
 
 static void begin_event(struct pftrace *p, const struct sequence *sequence, const struct event *event,
@@ -277,37 +266,32 @@ static void begin_event(struct pftrace *p, const struct sequence *sequence, cons
                                                                        [AORTA_ROCPROF_RCCL] = "rccl_api",
                                                                        [AORTA_ROCPROF_MARKER] = "marker_api"};
     struct track *track = track_of(p, event->track);
-    struct aorta_rocprof_record record = aorta_rocprof_nothing;
+    struct begun begun = {.record = aorta_rocprof_nothing};
+    struct aorta_rocprof_record *record = &begun.record;
     struct aorta_proto_field field;
     int domain = 0;
+    if (!track) return;
     while (domain < AORTA_ROCPROF_DOMAIN_COUNT && !is(event->category, categories[domain])) domain++;
-    if (!track || !aorta_array_fit(&track->open, &track->capacity, track->depth + 1, sizeof *track->open) ||
-        !aorta_array_fit(&track->domains, &track->domain_capacity, track->depth + 1, sizeof *track->domains)) {
-        p->failed = true;
-        return;
-    }
+    begun.domain = (enum aorta_rocprof_domain)domain;
     while (domain < AORTA_ROCPROF_DOMAIN_COUNT && aorta_proto_next(&message, &field)) {
         if (field.number != EVENT_ANNOTATION || !field.bytes.at) continue;
         const struct argument argument = read_argument(sequence, field.bytes);
-        take_argument(&record, &argument);
+        take_argument(record, &argument);
     }
-    record.start_ns = event->at_ns;
-    record.name = event->name.text;
-    record.name_length = event->name.length;
-    record.offset = event->offset;
-    if (domain == AORTA_ROCPROF_DISPATCH || domain == AORTA_ROCPROF_COPY)
-        complete_work(p, track, (enum aorta_rocprof_domain)domain, &record);
-    track->domains[track->depth] = (enum aorta_rocprof_domain)domain;
-    track->open[track->depth++] = record;
+    record->start_ns = event->at_ns;
+    record->name = event->name.text;
+    record->name_length = event->name.length;
+    record->offset = event->offset;
+    if (domain == AORTA_ROCPROF_DISPATCH || domain == AORTA_ROCPROF_COPY) complete_work(p, track, begun.domain, record);
+    p->failed |= !aorta_array_append(&track->open, &track->capacity, &track->depth, &begun, sizeof begun);
 }
 
 static void end_event(struct pftrace *p, const struct event *event) {
     struct track *track = track_of(p, event->track);
     if (!track || !track->depth) return; /* its begin is not in the file */
-    struct aorta_rocprof_record *record = &track->open[--track->depth];
-    record->end_ns = event->at_ns;
-    if (track->domains[track->depth] < AORTA_ROCPROF_DOMAIN_COUNT)
-        aorta_rocprof_add(p->rocprof, track->domains[track->depth], record);
+    struct begun *begun = &track->open[--track->depth];
+    begun->record.end_ns = event->at_ns;
+    if (begun->domain < AORTA_ROCPROF_DOMAIN_COUNT) aorta_rocprof_add(p->rocprof, begun->domain, &begun->record);
 }
 
 static void read_event(struct pftrace *p, struct sequence *sequence, struct aorta_proto message, int64_t at_ns) {
@@ -382,10 +366,7 @@ static aorta_status read_packets(struct pftrace *p, bool recover) {
 static void free_pftrace(struct pftrace *p) {
     for (size_t i = 0; i < p->sequence_count; i++)
         for (int k = 0; k < TABLES; k++) free(p->sequences[i].tables[k].items);
-    for (size_t i = 0; i < p->track_count; i++) {
-        free(p->tracks[i].open);
-        free(p->tracks[i].domains);
-    }
+    for (size_t i = 0; i < p->track_count; i++) free(p->tracks[i].open);
     free(p->sequences);
     free(p->tracks);
 }

@@ -25,11 +25,7 @@ typedef aorta_status aorta_trace_json_reader(struct aorta_json_stream *stream,
 
 #define READER(symbol, suffix, names) extern const struct aorta_trace_reader aorta_trace_reader_##symbol;
 #define JSON(key, suffix, names, read) aorta_trace_json_reader read;
-#define SQLITE(table, suffix, names, read)
 #include "trace/formats.def"
-#undef READER
-#undef JSON
-#undef SQLITE
 extern const struct aorta_trace_reader aorta_trace_reader_sqlite; /* of all rows SQLITE */
 
 /* Whether a file yields to other files by its name; and whether it has any of the rows' suffixes, packed or not. */

@@ -149,8 +149,7 @@ static void take_event(void *context, sqlite3_stmt *row) {
     const char *message = text_member(db, aorta_sqlite_text(row, 3), "message");
     if (message) event.message = aorta_arena_strdup(&db->strings.arena, message);
     db->failed |= (message && !event.message) ||
-                  !aorta_array_fit(&db->events, &db->event_capacity, db->event_count + 1, sizeof event);
-    if (!db->failed) db->events[db->event_count++] = event;
+                  !aorta_array_append(&db->events, &db->event_capacity, &db->event_count, &event, sizeof event);
 }
 
 #define FIELD(member) offsetof(struct aorta_rocprof_record, member)
@@ -195,10 +194,7 @@ static void take_track(void *context, sqlite3_stmt *row) {
     struct track track = {.record = aorta_rocprof_nothing};
     if (!aorta_sqlite_number(row, 0, &track.id)) return;
     take_fields(db, row, 1, &track.record);
-    if (!aorta_array_fit(&db->tracks, &db->track_capacity, db->track_count + 1, sizeof track))
-        db->failed = true;
-    else
-        db->tracks[db->track_count++] = track;
+    db->failed |= !aorta_array_append(&db->tracks, &db->track_capacity, &db->track_count, &track, sizeof track);
 }
 
 /* Adds the fields' columns after the first `before` columns. Returns how many there are. */

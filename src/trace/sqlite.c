@@ -171,9 +171,9 @@ static void take_text(void *context, sqlite3_stmt *row) {
     const char *text = aorta_sqlite_text(row, 1);
     int64_t number;
     if (texts->failed || !text || !aorta_sqlite_number(row, 0, &number)) return;
-    const char *copy = aorta_arena_strdup(&texts->arena, text);
-    texts->failed = !copy || !aorta_array_fit(&texts->items, &texts->capacity, texts->count + 1, sizeof *texts->items);
-    if (!texts->failed) texts->items[texts->count++] = (struct aorta_sqlite_numbered){number, copy};
+    const struct aorta_sqlite_numbered item = {number, aorta_arena_strdup(&texts->arena, text)};
+    texts->failed =
+        !item.text || !aorta_array_append(&texts->items, &texts->capacity, &texts->count, &item, sizeof item);
 }
 
 aorta_status aorta_sqlite_read_texts(struct aorta_sqlite *db, const char *table, const char *suffix, const char *number,
@@ -202,23 +202,13 @@ static const struct kind {
     const char *table;
     aorta_trace_sqlite_reader *read;
 } kinds[] = {
-#define READER(symbol, suffix, names)
-#define JSON(key, suffix, names, read)
 #define SQLITE(table, suffix, names, read) {table, read},
 #include "trace/formats.def"
-#undef READER
-#undef JSON
-#undef SQLITE
 };
 
 static const char table_names[] =
-#define READER(symbol, suffix, names)
-#define JSON(key, suffix, names, read)
 #define SQLITE(table, suffix, names, read) " " table "… (" names ")"
 #include "trace/formats.def"
-#undef READER
-#undef JSON
-#undef SQLITE
     ;
 
 static const struct kind *kind_of(const struct aorta_sqlite *db) {

@@ -27,13 +27,8 @@ struct aorta_sqlite {
 
 /* Reads an open file whose tables are the reader's, and appends to the list. */
 typedef aorta_status aorta_trace_sqlite_reader(struct aorta_sqlite *db, struct aorta_trace_list *list);
-#define READER(symbol, suffix, names)
-#define JSON(key, suffix, names, read)
 #define SQLITE(table, suffix, names, read) aorta_trace_sqlite_reader read;
 #include "trace/formats.def"
-#undef READER
-#undef JSON
-#undef SQLITE
 
 /* Hands each row of the table to `take`, with the values of `columns` (at most 64) in their order, NULL for a column
  * that the table does not have. The name is in two parts. A table that is not there has no rows. AORTA_FORMAT: a view,

@@ -89,9 +89,6 @@ static const char *const rows[][2] = {
 #define JSON(key, suffix, names, read) {#key, suffix},
 #define SQLITE(table, suffix, names, read) {#table, suffix},
 #include "trace/formats.def"
-#undef READER
-#undef JSON
-#undef SQLITE
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
