@@ -134,7 +134,7 @@ static aorta_status run_one(struct hwq_session *session, struct hwq_values *valu
     }
     /* What ran before a failure counts. */
     if (session->ranks.rank == 0) status = aorta_status_join(status, write_results(values, results, good));
-    print_on(session, hwq_session_print(session));
+    print_on(session, hwq_print(values, &session->reports));
     const bool ended = !done || results[done - 1].verified;
     for (size_t i = 0; i < done; i++) aorta_hwq_result_free(&results[i]);
     free(results);
@@ -180,7 +180,7 @@ static aorta_status each_of_group(struct hwq_session *session, struct hwq_values
         tally.ran++;
         count(&tally, session, w, act(session, values, w));
     }
-    if (!values->quiet && session->ranks.rank == 0)
+    if (session->ranks.rank == 0)
         aorta_text_printf(summary, "%zu of %s %s well\n", tally.ran - tally.failed,
                           aorta_counted((long long)tally.ran, "workload").text, past);
     if (!tally.failed) return NULL;
@@ -198,15 +198,15 @@ static aorta_status run_group(struct hwq_session *session, struct hwq_values *va
     aorta_status status = each_of_group(session, values, group, run_one, "ran", &summary);
     if (session->ranks.rank == 0) status = aorta_status_join(status, write_page(values, &results));
     status = aorta_status_join(status, aorta_hwq_csv_write(&csv, session->ranks.rank == 0 ? values->csv : NULL));
-    if (!values->quiet && session->ranks.rank == 0) print_on(session, aorta_cli_print(table.data));
-    print_on(session, aorta_cli_print_text(&summary));
+    if (!values->quiet && session->ranks.rank == 0) print_on(session, hwq_print(values, &table));
+    print_on(session, hwq_print(values, &summary));
     aorta_text_free(&table);
     aorta_text_free(&results);
     session->table = session->results = NULL;
     session->csv = NULL;
     if (!values->profile) return aorta_status_join(status, session->unprinted);
     aorta_status recorded = each_of_group(session, values, group, record_one, "were recorded", &recorded_summary);
-    print_on(session, aorta_cli_print_text(&recorded_summary));
+    print_on(session, hwq_print(values, &recorded_summary));
     status = aorta_status_join(status, aorta_annotate(recorded, "--profile"));
     return aorta_status_join(status, session->unprinted);
 }

@@ -28,7 +28,7 @@ static const struct aorta_range_limits at_least_one = {1, INFINITY, false, false
 #define AT(field) offsetof(struct analyze_arguments, field)
 static const struct aorta_option rows[] = {
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all figures and tables as JSON"},
-    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print the verdict only"},
+    AORTA_CLI_QUIET_OPTION(AT(quiet)),
     {"markdown", AORTA_OPTION_BOOL, AT(markdown), "false",
      .help = "print the verdict as GitHub's Markdown, for pull requests"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
@@ -227,6 +227,7 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     report.machine = recorded.is_run ? &recorded.run.machine : &recorded.machine;
     struct aorta_verdict_style style = aorta_cli_style(line, stdout);
     style.view.all = arguments->all;
+    style.answer = arguments->quiet;
     style.color = style.color && !arguments->json && !arguments->markdown;
     if (!status) status = print(&report, &recorded, arguments, &style);
     aorta_critical_path_free(&path);
@@ -237,8 +238,6 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
 static aorta_status run(const struct aorta_cli_line *line, void *values) {
     const struct analyze_arguments *arguments = values;
     if (!line->operand_count) return AORTA_ERROR(AORTA_USAGE, "no trace is named; usage: %s", syntax.usage);
-    if (arguments->json && arguments->quiet)
-        return AORTA_ERROR(AORTA_USAGE, "--json prints all figures and --quiet the verdict alone: give one of them");
     if (arguments->markdown && (arguments->json || arguments->quiet || arguments->by.count))
         return AORTA_ERROR(AORTA_USAGE, "--markdown is a form of the verdict: give it without %s",
                            arguments->json    ? "--json"

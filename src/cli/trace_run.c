@@ -44,7 +44,7 @@ static const struct aorta_option rows[] = {
              "aorta trace analyze DIR reads it again"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false",
      .help = "print the analysis as JSON on standard output; the program's own output goes to standard error"},
-    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print the verdict only"},
+    AORTA_CLI_QUIET_OPTION(AT(quiet)),
     {"whole", AORTA_OPTION_BOOL, AT(whole), "false",
      .help = "analyze the whole recording, start and end included, instead of its steps"},
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
@@ -194,7 +194,7 @@ static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool 
         const struct aorta_trace_report report = {.analysis = &analysis, .verdict = &verdict, .machine = &machine};
         status = aorta_recorded_machine_read(outcome->machine, &analysis, &machine);
         if (!status) status = aorta_recorded_machine_report(&machine, &verdict);
-        const struct aorta_verdict_style style = {.width = aorta_terminal_width(stderr)};
+        const struct aorta_verdict_style style = {.width = aorta_terminal_width(stderr), .answer = arguments->quiet};
         if (arguments->quiet)
             aorta_trace_report_verdict(&report, &style, text);
         else

@@ -332,9 +332,10 @@ static void say_assumed(void *user, const char *sentence) {
     assumed->name = "";
 }
 
-void whatif_text(const struct whatif_page *page, bool assumptions, struct aorta_text *out) {
+void whatif_text(const struct whatif_page *page, bool answer, struct aorta_text *out) {
     struct assumed assumed = {out, "assumed"};
     text_headline(page, out);
+    if (answer) return;
     put_fact(page, "limit", text_limit, out);
     put_fact(page, "exposed", text_exposed, out);
     put_fact(page, "recorded", text_recorded, out);
@@ -347,7 +348,6 @@ void whatif_text(const struct whatif_page *page, bool assumptions, struct aorta_
     aorta_text_puts(out, "\n");
     aorta_table_text(&asked_steps, page, &(struct aorta_table_view){.most = SIZE_MAX}, out);
     text_curve(page, out);
-    if (!assumptions) return;
     aorta_text_puts(out, "\n");
     assume(page, say_assumed, &assumed);
 }

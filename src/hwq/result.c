@@ -439,7 +439,7 @@ void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_j
     aorta_json_key_double(json, "machine_pressure", result->pressure);
     aorta_rows_object("memory", memory_rows, &memory, 0, json);
     write_figures(result, json);
-    aorta_hwq_findings_json(result, json);
+    aorta_hwq_result_findings_json(result, json);
     aorta_json_key_bool(json, "simulated", result->simulated);
     aorta_json_key_string(json, "verified", result->verified);
     write_metadata(result, json);

@@ -444,7 +444,7 @@ static void say_limits(const struct aorta_hwq_result *results, size_t count, int
 }
 
 void aorta_hwq_sweep_text(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
-                          struct aorta_text *out) {
+                          bool answer, struct aorta_text *out) {
     const double peak = peak_of(results, count);
     aorta_text_printf(out, "%s: highest throughput with %s; ", results[0].workload_name,
                       aorta_counted(scaling->peak_streams, "stream").text);
@@ -453,6 +453,8 @@ void aorta_hwq_sweep_text(const struct aorta_hwq_result *results, size_t count, 
                           scaling->inflection_point);
     else
         aorta_text_puts(out, "throughput per stream never falls by a fifth\n");
+    if (answer) return;
+    aorta_text_puts(out, "\n");
     say_limits(results, count, scaling->peak_streams, out);
     aorta_text_printf(out, "\n%7s %12s %10s %10s %10s %11s  %-9s  throughput\n", "streams", results[0].throughput_unit,
                       "p50 ms", "p99 ms", "efficiency", "switch us", "limit");

@@ -197,12 +197,14 @@ static void say_setup(const struct aorta_hwq_run *run, const struct aorta_hwq_re
     aorta_text_free(&text);
 }
 
-void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result,
+void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, bool answer,
                         struct aorta_text *out) {
     struct aorta_text text = {0};
     aorta_hwq_headline(result, &text);
     aorta_text_lines(out, text.data, &(struct aorta_lines){0});
-    aorta_text_clear(&text);
+    out->failed |= text.failed;
+    aorta_text_free(&text);
+    if (answer) return;
     aorta_text_puts(out, "\n");
     say_setup(run, result, out);
     say_findings(result, out);

@@ -323,15 +323,23 @@ static void say_queue(struct aorta_text *text, const struct aorta_queue_usage *q
                       queue->transfers, queue->streams, queue->changes, share);
 }
 
+void aorta_queue_usage_answer(const struct aorta_queue_usage *queues, const char *name, struct aorta_text *text) {
+    aorta_text_printf(text, "Queues: %s used ", aorta_counted((long long)queues->stream_count, "stream").text);
+    if (queues->count)
+        aorta_text_puts(text, aorta_counted((long long)queues->count, name).text);
+    else
+        aorta_text_printf(text, "an unknown number of %ss", name);
+    aorta_text_printf(text, ", busy %.1f%% of %s ms\n",
+                      queues->span_ns > 0 ? 100 * (double)queues->busy_ns / (double)queues->span_ns : 0.0,
+                      aorta_brief((double)queues->span_ns * 1e-6).text);
+}
+
 void aorta_queue_usage_text(const struct aorta_queue_usage *queues, const char *name, struct aorta_text *text) {
-    aorta_text_printf(text, "%s and %zu copies and fills of %s over %.3f ms, %.1f%% of it busy\n",
-                      aorta_counted((long long)queues->kernels, "kernel").text, queues->transfers,
-                      aorta_counted((long long)queues->stream_count, "stream").text, (double)queues->span_ns * 1e-6,
-                      queues->span_ns > 0 ? 100 * (double)queues->busy_ns / (double)queues->span_ns : 0.0);
+    aorta_text_printf(text, "  work        %s and %zu copies and fills\n",
+                      aorta_counted((long long)queues->kernels, "kernel").text, queues->transfers);
     if (queues->count) {
-        aorta_text_printf(text, "Hardware queues used: %zu\n\n", queues->count);
-        aorta_text_printf(text, "  %-*s %8s %8s %8s %8s %10s\n", 9 + (int)sizeof "queue" - 1, name, "kernels", "copies",
-                          "streams", "changes", "busy");
+        aorta_text_printf(text, "\n  %-*s %8s %8s %8s %8s %10s\n", 9 + (int)sizeof "queue" - 1, name, "kernels",
+                          "copies", "streams", "changes", "busy");
         for (size_t i = 0; i < queues->count; i++) say_queue(text, queues, &queues->items[i], name);
     }
     if (queues->unqueued)

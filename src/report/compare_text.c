@@ -277,7 +277,7 @@ static void put_threshold(const struct aorta_trace_comparison *c, size_t side, d
 }
 
 void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, const struct aorta_differences *differences,
-                                 double threshold, bool tables, const struct aorta_verdict_style *style,
+                                 double threshold, bool answer, const struct aorta_verdict_style *style,
                                  struct aorta_text *out) {
     struct aorta_text text = {0};
     for (size_t side = 1; side < c->side_count; side++) {
@@ -285,6 +285,7 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, const s
         aorta_text_colored(out, style->color ? AORTA_BOLD : AORTA_PLAIN, text.length ? text.data : "");
         aorta_text_puts(out, "\n");
         aorta_text_clear(&text);
+        if (answer) continue;
         aorta_differences_list(&differences[side], &text);
         aorta_text_fact(out, "different", &text);
         for (size_t i = 0; i < FACTS; i++) {
@@ -295,7 +296,7 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, const s
         aorta_text_fact(out, "threshold", &text);
     }
     aorta_text_free(&text);
-    if (tables) put_tables(c, style, out);
+    if (!answer) put_tables(c, style, out);
 }
 
 /* ---- Markdown ---- */

@@ -318,7 +318,7 @@ static void test_launches_are_counted(void **state) {
 
 static void check_text(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, const char *part) {
     struct aorta_text text = {0};
-    aorta_hwq_run_text(run, result, &text);
+    aorta_hwq_run_text(run, result, false, &text);
     check_ok(aorta_text_check(&text));
     if (!text_has(text.data, part)) fail_msg("\"%s\" is not in:\n%s", part, text.data);
     aorta_text_free(&text);
@@ -336,7 +336,7 @@ static void test_compute_alone(void **state) {
     check_ok(aorta_hwq_run_execute(&rig.run, &result));
     assert_int_equal(result.stream_count, 4);
     assert_false(result.simulated);
-    aorta_hwq_run_text(&rig.run, &result, &text);
+    aorta_hwq_run_text(&rig.run, &result, false, &text);
     check_ok(aorta_text_check(&text));
     if (!strstr(text.data, "4 streams of ") || strstr(text.data, "ollectives share") || strstr(text.data, "simulated"))
         fail_msg("%s", text.data);
