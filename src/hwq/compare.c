@@ -372,10 +372,6 @@ static const struct aorta_row pair_rows[] = {
     {0}};
 #undef AT
 
-static size_t pair_count(const void *of) {
-    return ((const struct aorta_hwq_comparison *)of)->pair_count;
-}
-
 static struct side_values side_of(const struct aorta_hwq_compared *pair, int side) {
     const struct aorta_hwq_measurement *measurement = side ? pair->test : pair->baseline;
     return (struct side_values){.file = measurement->file,
@@ -386,7 +382,8 @@ static struct side_values side_of(const struct aorta_hwq_compared *pair, int sid
                                 .p95_ms = pair->p95.value[side]};
 }
 
-static bool fill_pair(const void *of, size_t index, void *values) {
+static enum aorta_line fill_pair(const void *of, size_t index, void *values) {
+    if (index >= ((const struct aorta_hwq_comparison *)of)->pair_count) return AORTA_LINE_END;
     const struct aorta_hwq_compared *pair = &((const struct aorta_hwq_comparison *)of)->pairs[index];
     *(struct pair_values *)values =
         (struct pair_values){.workload = pair->baseline->workload,
@@ -402,11 +399,11 @@ static bool fill_pair(const void *of, size_t index, void *values) {
                              .mean = aorta_hwq_ratio(&pair->mean),
                              .p95 = aorta_hwq_ratio(&pair->p95),
                              .sides = {side_of(pair, 0), side_of(pair, 1)}};
-    return true;
+    return AORTA_LINE;
 }
 
-static const struct aorta_result_table pairs = {
-    .key = "pairs", .rows = pair_rows, .size = sizeof(struct pair_values), .count = pair_count, .fill = fill_pair};
+static const struct aorta_result_table pairs = {"pairs", .rows = pair_rows, .size = sizeof(struct pair_values),
+                                                .fill = fill_pair};
 
 aorta_status aorta_hwq_comparison_csv(const struct aorta_hwq_comparison *comparison, const char *folder) {
     return aorta_table_csv(&pairs, comparison, folder);

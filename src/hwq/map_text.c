@@ -73,21 +73,17 @@ static struct part part_of(const struct aorta_map *map, enum aorta_map_role role
     return part;
 }
 
-static size_t part_count(const void *of) {
-    (void)of;
-    return (size_t)AORTA_MAP_ROLE_COUNT * 3;
-}
-
 /* High priorities come first. */
-static bool fill_part(const void *of, size_t index, void *values) {
+static enum aorta_line fill_part(const void *of, size_t index, void *values) {
+    if (index >= (size_t)AORTA_MAP_ROLE_COUNT * 3) return AORTA_LINE_END;
     const struct part part =
         part_of(of, (enum aorta_map_role)(index / 3), (enum aorta_priority)(AORTA_PRIORITY_HIGH - (int)(index % 3)));
     *(struct part *)values = part;
-    return part.streams > 0;
+    return part.streams ? AORTA_LINE : AORTA_LINE_SKIP;
 }
 
-static const struct aorta_result_table parts = {
-    .key = "parts", .rows = part_rows, .size = sizeof(struct part), .count = part_count, .fill = fill_part};
+static const struct aorta_result_table parts = {"parts", .rows = part_rows, .size = sizeof(struct part),
+                                                .fill = fill_part};
 
 /* ---- findings ---- */
 
@@ -106,8 +102,9 @@ static void find_parts(const struct aorta_map *map, struct aorta_hwq_findings *f
     static const enum aorta_hwq_finding findings[AORTA_MAP_ROLE_COUNT] = {AORTA_HWQ_MAP_COMPUTE, AORTA_HWQ_MAP_COPIES,
                                                                           AORTA_HWQ_MAP_COLLECTIVES};
     struct part part;
-    for (size_t i = 0; i < part_count(map); i++) {
-        if (!fill_part(map, i, &part)) continue;
+    enum aorta_line line;
+    for (size_t i = 0; (line = fill_part(map, i, &part)) != AORTA_LINE_END; i++) {
+        if (line == AORTA_LINE_SKIP) continue;
         HWQ_FIND(found, findings[part.role], hwq_count("streams", part.streams),
                  hwq_text("priority", priority_name(part.priority)), hwq_count("queues", part.queues),
                  hwq_count("most_streams", part.most_streams > 1 ? part.most_streams : NAN));
@@ -154,8 +151,7 @@ aorta_status aorta_map_find(const struct aorta_map *map, const struct aorta_devi
     HWQ_FIND(found, AORTA_HWQ_MAP_PROBES, hwq_count("rounds", map->rounds),
              hwq_value("kernel", (double)map->hold_ns * 1e-6, "ms"), hwq_count("pairs_alone", map->pairs_alone));
     if (shared && !on_cpu)
-        aorta_hwq_add(found, device->kind == AORTA_DEVICE_CUDA ? AORTA_HWQ_MAP_TRY_CUDA : AORTA_HWQ_MAP_TRY_HIP,
-                      NULL);
+        aorta_hwq_add(found, device->kind == AORTA_DEVICE_CUDA ? AORTA_HWQ_MAP_TRY_CUDA : AORTA_HWQ_MAP_TRY_HIP, NULL);
     return aorta_arena_check(&found->arena, "the map of queues");
 }
 
@@ -239,15 +235,12 @@ static const struct aorta_row stream_rows[] = {
     {0}};
 #undef AT
 
-static size_t stream_count(const void *of) {
-    return (size_t)((const struct aorta_map *)of)->count;
-}
-
-static bool fill_stream(const void *of, size_t index, void *values) {
+static enum aorta_line fill_stream(const void *of, size_t index, void *values) {
+    if (index >= (size_t)((const struct aorta_map *)of)->count) return AORTA_LINE_END;
     const struct aorta_map_stream *stream = &((const struct aorta_map *)of)->streams[index];
     *(struct stream_values *)values = (struct stream_values){stream->name, aorta_map_role_name(stream->role),
                                                              aorta_map_priority_name(stream->priority), stream->group};
-    return true;
+    return AORTA_LINE;
 }
 
 struct copy_values {
@@ -268,12 +261,8 @@ static const struct aorta_row copy_rows[] = {
     {0}};
 #undef AT
 
-static size_t copy_count(const void *of) {
-    (void)of;
-    return AORTA_MAP_COPY_PAIRS;
-}
-
-static bool fill_copy(const void *of, size_t index, void *values) {
+static enum aorta_line fill_copy(const void *of, size_t index, void *values) {
+    if (index >= AORTA_MAP_COPY_PAIRS) return AORTA_LINE_END;
     const struct aorta_map_copy_pair *pair = &((const struct aorta_map_copies *)of)->pairs[index];
     *(struct copy_values *)values = (struct copy_values){aorta_map_copy_name(pair->kinds[0]),
                                                          aorta_map_copy_name(pair->kinds[1]),
@@ -282,21 +271,13 @@ static bool fill_copy(const void *of, size_t index, void *values) {
                                                          pair->alone_ms[1],
                                                          pair->together_ms,
                                                          pair->first_end_ms};
-    return true;
+    return AORTA_LINE;
 }
 
-static const struct aorta_result_table streams = {.key = "streams",
-                                                  .title = "Streams",
-                                                  .rows = stream_rows,
-                                                  .size = sizeof(struct stream_values),
-                                                  .count = stream_count,
-                                                  .fill = fill_stream};
-static const struct aorta_result_table of_copies = {.key = "copies",
-                                                    .title = "Copies",
-                                                    .rows = copy_rows,
-                                                    .size = sizeof(struct copy_values),
-                                                    .count = copy_count,
-                                                    .fill = fill_copy};
+static const struct aorta_result_table streams = {"streams", "Streams", .rows = stream_rows,
+                                                  .size = sizeof(struct stream_values), .fill = fill_stream};
+static const struct aorta_result_table of_copies = {"copies", "Copies", .rows = copy_rows,
+                                                    .size = sizeof(struct copy_values), .fill = fill_copy};
 const struct aorta_result_table *const aorta_map_tables[] = {&streams, &of_copies, NULL};
 
 aorta_status aorta_map_csv(const struct aorta_map *map, const struct aorta_map_copies *copies, const char *folder) {

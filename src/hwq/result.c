@@ -278,12 +278,8 @@ static const struct aorta_row named_figure_rows[] = {
     {0}};
 #undef AT
 
-static size_t one_result(const void *of) {
-    (void)of;
-    return 1;
-}
-
-static bool fill_result(const void *of, size_t index, void *values) {
+static enum aorta_line fill_result(const void *of, size_t index, void *values) {
+    if (index >= 1) return AORTA_LINE_END;
     const struct aorta_hwq_result *result = of;
     (void)index;
     *(struct result_values *)values = (struct result_values){.head = head_of(result),
@@ -295,31 +291,21 @@ static bool fill_result(const void *of, size_t index, void *values) {
                                                              .verified = result->verified,
                                                              .timestamp = result->timestamp,
                                                              .simulated = result->simulated};
-    return true;
+    return AORTA_LINE;
 }
 
-static size_t figure_count(const void *of) {
-    return ((const struct aorta_hwq_result *)of)->figure_count;
-}
-
-static bool fill_figure(const void *of, size_t index, void *values) {
+static enum aorta_line fill_figure(const void *of, size_t index, void *values) {
+    if (index >= ((const struct aorta_hwq_result *)of)->figure_count) return AORTA_LINE_END;
     const struct aorta_hwq_result *result = of;
     const struct aorta_hwq_figure *figure = &result->figures[index];
     *(struct figure_values *)values = (struct figure_values){head_of(result), figure->name, *figure};
-    return true;
+    return AORTA_LINE;
 }
 
-static const struct aorta_result_table results = {.key = "results",
-                                                  .title = "Results",
-                                                  .rows = result_rows,
-                                                  .size = sizeof(struct result_values),
-                                                  .count = one_result,
-                                                  .fill = fill_result};
-static const struct aorta_result_table figures = {.key = "figures",
-                                                  .rows = named_figure_rows,
-                                                  .size = sizeof(struct figure_values),
-                                                  .count = figure_count,
-                                                  .fill = fill_figure};
+static const struct aorta_result_table results = {"results", "Results", .rows = result_rows,
+                                                  .size = sizeof(struct result_values), .fill = fill_result};
+static const struct aorta_result_table figures = {"figures", .rows = named_figure_rows,
+                                                  .size = sizeof(struct figure_values), .fill = fill_figure};
 
 const struct aorta_result_table *const aorta_hwq_result_tables[] = {&results, NULL};
 

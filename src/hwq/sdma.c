@@ -453,12 +453,8 @@ static const struct aorta_row run_rows[] = {
 
 enum { GEMM_TOGETHER = AORTA_SDMA_MODE_COUNT, COPY_TOGETHER, RUN_COUNT };
 
-static size_t run_count(const void *of) {
-    (void)of;
-    return RUN_COUNT;
-}
-
-static bool fill_run(const void *of, size_t index, void *values) {
+static enum aorta_line fill_run(const void *of, size_t index, void *values) {
+    if (index >= RUN_COUNT) return AORTA_LINE_END;
     static const char *const keys[RUN_COUNT] = {"gemm_alone_ms", "copy_alone_ms",    "serial_ms",
                                                 "together_ms",   "gemm_together_ms", "copy_together_ms"};
     const struct aorta_sdma *result = of;
@@ -467,18 +463,14 @@ static bool fill_run(const void *of, size_t index, void *values) {
     if (index < AORTA_SDMA_MODE_COUNT) {
         out->times = result->times[index];
         out->samples = result->samples_ms[index];
-        return true;
+        return AORTA_LINE;
     }
     out->times = index == GEMM_TOGETHER ? result->gemm_together : result->copy_together;
     out->samples = index == GEMM_TOGETHER ? result->gemm_together_ms : result->copy_together_ms;
-    return true;
+    return AORTA_LINE;
 }
 
-static const struct aorta_result_table times = {.key = "times",
-                                                .title = "Times",
-                                                .rows = run_rows,
-                                                .size = sizeof(struct times_values),
-                                                .count = run_count,
+static const struct aorta_result_table times = {"times", "Times", .rows = run_rows, .size = sizeof(struct times_values),
                                                 .fill = fill_run};
 const struct aorta_result_table *const aorta_sdma_tables[] = {&times, NULL};
 

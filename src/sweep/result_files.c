@@ -314,11 +314,8 @@ static const struct aorta_row point_rows[] = {{"point", AORTA_ROW_TEXT, AT(point
                                               {0}};
 #undef AT
 
-static size_t point_count(const void *of) {
-    return ((const struct points_of *)of)->result->count;
-}
-
-static bool fill_point(const void *of, size_t index, void *values) {
+static enum aorta_line fill_point(const void *of, size_t index, void *values) {
+    if (index >= ((const struct points_of *)of)->result->count) return AORTA_LINE_END;
     const struct points_of *points = of;
     const struct aorta_sweep_point *point = &points->result->points[index];
     struct point_values *out = values;
@@ -327,15 +324,12 @@ static bool fill_point(const void *of, size_t index, void *values) {
     out->steps = point->steps;
     out->runs = point->runs;
     memcpy(out->figures, point->figures, sizeof out->figures);
-    return true;
+    return AORTA_LINE;
 }
 
 aorta_status aorta_sweep_result_csv(const struct aorta_sweep_plan *plan, const struct aorta_sweep_result *result,
                                     const char *folder) {
-    static const struct aorta_result_table points = {.key = "points",
-                                                     .rows = point_rows,
-                                                     .size = sizeof(struct point_values),
-                                                     .count = point_count,
+    static const struct aorta_result_table points = {"points", .rows = point_rows, .size = sizeof(struct point_values),
                                                      .fill = fill_point};
     return aorta_table_csv(&points, &(struct points_of){plan, result}, folder);
 }
