@@ -1,5 +1,4 @@
 /* aorta hwq compare: two results, sweeps or groups side by side. */
-#include "base/files.h"
 #include "cli/hwq.h"
 #include "hwq/compare.h"
 #include "report/page.h"

@@ -1,6 +1,5 @@
 /* aorta hwq profile: which hardware queues a workload used. The workload runs as a child under the recorder of its
  * vendor (CUDA: our library with CUPTI; ROCm: rocprofv3), and this command reads the recording. */
-#include "base/files.h"
 #include "base/json.h"
 #include "base/rows.h"
 #include "cli/cli.h"

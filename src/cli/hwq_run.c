@@ -1,5 +1,4 @@
 /* aorta hwq list, info, run, sweep. */
-#include "base/files.h"
 #include "base/sort.h"
 #include "cli/hwq.h"
 #include "config/config.h"

@@ -1,7 +1,6 @@
 /* aorta report: figures, pictures and verdict of finished runs. */
 #include "report/report.h"
 #include "base/files.h"
-#include "base/lines.h"
 #include "cli/cli.h"
 #include "report/page.h"
 

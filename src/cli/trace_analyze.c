@@ -2,15 +2,12 @@
 #include "analysis/breakdown.h"
 #include "analysis/phases.h"
 #include "base/files.h"
-#include "base/lines.h"
 #include "cli/cli.h"
 #include "replay/critical_path.h"
 #include "report/page.h"
 #include "report/page_recordings.h"
 #include "report/trace_report.h"
 #include "trace/infer.h"
-#include "trace/open.h"
-#include "verdict/verdict.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,11 +1,9 @@
 /* aorta trace compare: recordings side by side. */
 #include "base/files.h"
-#include "base/lines.h"
 #include "cli/cli.h"
 #include "report/page_recordings.h"
 #include "report/recorded.h"
 #include "report/trace_report.h"
-#include "trace/open.h"
 
 #include <math.h>
 #include <stdio.h>

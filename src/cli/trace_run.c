@@ -13,7 +13,6 @@
 #include "verdict/verdict.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

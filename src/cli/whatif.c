@@ -1,12 +1,10 @@
 /* aorta whatif: the recorded step with other resources. */
 #include "cli/whatif.h"
-#include "base/lines.h"
 #include "base/sort.h"
 #include "cli/cli.h"
 #include "replay/unrecorded.h"
 #include "report/page.h"
 #include "report/recorded.h"
-#include "trace/open.h"
 #include "verdict/gains.h"
 
 #include <math.h>

@@ -1,11 +1,9 @@
 /* Pairs results, finds the changes, and renders them as text, JSON and CSV. */
 #include "hwq/compare.h"
-#include "base/lines.h"
 #include "base/result_table.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { FEWEST_WANTED = 30 }; /* iterations, when there are too few for an estimate */

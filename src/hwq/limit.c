@@ -8,7 +8,6 @@
 #include "hwq/result.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* From these shares of an iteration on, queueing or the kernels limit. */

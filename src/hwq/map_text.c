@@ -1,9 +1,7 @@
 /* What the map shows: its findings, text with the matrix in characters, JSON, and tables for CSV and the page. */
-#include "base/lines.h"
 #include "base/result_table.h"
 #include "hwq/map.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* The report of a run for a terminal: the answer, facts, tables of figures. */
 #include "base/lines.h"
-#include "hwq/limit.h"
 #include "hwq/run.h"
 
 #include <math.h>

@@ -5,7 +5,6 @@
 #include "report/verdict_text.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The parts of summary.json that readers of the original Python toolkit's look for: means over all iterations of all

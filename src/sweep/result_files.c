@@ -5,7 +5,6 @@
 #include "sweep/result.h"
 
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

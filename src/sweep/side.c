@@ -1,10 +1,8 @@
 #include "base/array.h"
 #include "base/files.h"
 #include "base/parallel.h"
-#include "config/option.h"
 #include "sweep/compare.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <limits.h>
 #include <math.h>

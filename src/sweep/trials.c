@@ -1,7 +1,6 @@
 /* trials.jsonl: a line that says what is swept, and one for each trial that has ended. */
 #include "base/array.h"
 #include "base/files.h"
-#include "config/option.h"
 #include "sweep/sweep.h"
 
 #include <jansson.h>
