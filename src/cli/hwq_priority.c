@@ -60,12 +60,10 @@ static aorta_status write_results(const struct hwq_values *values, const struct 
         snprintf(name, sizeof name, "%s_streams%d.json", results->workload_name, results->stream_count);
     else
         snprintf(name, sizeof name, "%s_sweep.json", results->workload_name);
-    char *path = aorta_path_join(values->output, name);
-    if (!path) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a path");
-    aorta_status status = values->streams.count == 1 ? aorta_hwq_result_write(results, path)
-                                                     : aorta_hwq_sweep_write(results, count, path);
-    free(path);
-    return status;
+    char path[PATH_MAX];
+    AORTA_TRY(aorta_path_of(values->output, name, path));
+    return values->streams.count == 1 ? aorta_hwq_result_write(results, path)
+                                      : aorta_hwq_sweep_write(results, count, path);
 }
 
 /* If a rank fails before its workload has ended, other ranks may wait for it in a collective, and would take its next

@@ -217,14 +217,6 @@ static void put_lines(const char *lines) {
     }
 }
 
-static aorta_status write_analysis(const char *directory, const struct aorta_text *json) {
-    char *path = aorta_path_join(directory, "analysis.json");
-    aorta_status status =
-        path ? aorta_file_replace(path, json->data, json->length) : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    free(path);
-    return status;
-}
-
 static aorta_status show(const struct aorta_trace_run_arguments *arguments, struct aorta_trace_run_outcome *outcome) {
     struct aorta_text text = {0}, json = {0};
     bool steps;
@@ -232,7 +224,7 @@ static aorta_status show(const struct aorta_trace_run_arguments *arguments, stru
         aorta_trace_run_steps(&outcome->traces, arguments->step_range, arguments->whole, &outcome->words, &steps);
     if (outcome->words.data && !(arguments->quiet && outcome->traces.count)) put_lines(outcome->words.data);
     if (!status) status = analyze(outcome, steps, arguments, &text, &json);
-    if (!status && arguments->output) status = write_analysis(arguments->output, &json);
+    if (!status && arguments->output) status = aorta_file_put(arguments->output, "analysis.json", &json);
     if (!status && arguments->output) status = aorta_environment_of_host_save(arguments->output);
     /* What could not be written is printed all the same. */
     if (arguments->json && json.data) {

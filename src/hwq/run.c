@@ -498,8 +498,7 @@ aorta_status aorta_hwq_sweep_write(const struct aorta_hwq_result *results, size_
     aorta_json_begin(&json, &text, 2);
     aorta_hwq_sweep_json(results, count, &scaling, &json);
     aorta_text_puts(&text, "\n");
-    aorta_status status = aorta_text_check(&text);
-    if (!status) status = aorta_file_replace(path, text.data, text.length);
+    aorta_status status = aorta_file_put(NULL, path, &text);
     aorta_text_free(&text);
     aorta_hwq_scaling_free(&scaling);
     return status;

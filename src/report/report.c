@@ -109,12 +109,11 @@ static void print_label(const struct aorta_label *label, bool several, const str
 /* ---- the report ---- */
 
 static aorta_status write_summary(const char *directory, const struct aorta_text *json, struct aorta_text *files) {
-    char *path = aorta_path_join(directory, "summary.json");
-    if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    aorta_status status = aorta_file_replace(path, json->data, json->length);
-    if (!status) aorta_text_printf(files, "%s\n", path);
-    free(path);
-    return status;
+    char path[PATH_MAX];
+    AORTA_TRY(aorta_path_of(directory, "summary.json", path));
+    AORTA_TRY(aorta_file_put(NULL, path, json));
+    aorta_text_printf(files, "%s\n", path);
+    return NULL;
 }
 
 /* Each label against the reference, or the first. */

@@ -4,7 +4,6 @@
 #include "sparse/options.h"
 #include "sweep/result.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,11 +195,7 @@ static aorta_status best_config(const struct aorta_sweep_job *job, const char *c
 }
 
 static aorta_status write_text(const char *directory, const char *name, aorta_status status, struct aorta_text *text) {
-    char *path = aorta_path_join(directory, name);
-    if (!status && !path) status = AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    if (!status) status = aorta_text_check(text);
-    if (!status) status = aorta_file_replace(path, text->data, text->length);
-    free(path);
+    if (!status) status = aorta_file_put(directory, name, text);
     aorta_text_free(text);
     return status;
 }
@@ -255,10 +250,9 @@ static aorta_status write_environment(const struct aorta_sweep_job *job, const s
 static aorta_status remove_best(const char *directory) {
     static const char *const names[] = {"best.yaml", "best.env"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = aorta_path_join(directory, names[i]);
-        if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+        char path[PATH_MAX];
+        AORTA_TRY(aorta_path_of(directory, names[i], path));
         unlink(path);
-        free(path);
     }
     return NULL;
 }

@@ -3,7 +3,6 @@
 #include "base/files.h"
 #include "sweep/sweep.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
