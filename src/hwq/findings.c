@@ -13,30 +13,11 @@
 #define TOGETHER "product {product_change}, copy {copy_change} when together"
 #define PART "{streams:stream} of {priority} priority: {queues:queue}[, up to {most_streams} streams on one]"
 #define LARGEST "{workload} on {streams:stream} {before} -> {after} ({change}, 95%: {low} to {high})"
-static const struct {
-    enum aorta_hwq_finding_kind kind;
-    const char *key, *advice, *template;
-} table[AORTA_HWQ_FINDINGS] = {
+const struct aorta_hwq_finding_row aorta_hwq_finding_rows[] = {
 #define FINDING(name, kind, key, advice, template) [AORTA_HWQ_##name] = {kind, key, advice, template},
 #include "hwq/findings.def"
 #undef FINDING
 };
-
-enum aorta_hwq_finding_kind aorta_hwq_finding_kind(enum aorta_hwq_finding finding) {
-    return table[finding].kind;
-}
-
-const char *aorta_hwq_finding_key(enum aorta_hwq_finding finding) {
-    return table[finding].key;
-}
-
-const char *aorta_hwq_finding_advice(enum aorta_hwq_finding finding) {
-    return table[finding].advice;
-}
-
-const char *aorta_hwq_finding_template(enum aorta_hwq_finding finding) {
-    return table[finding].template;
-}
 
 /* ---- a fact ---- */
 
@@ -106,7 +87,7 @@ static const struct aorta_row fact_rows[] = {
 #undef AT
 
 void aorta_hwq_fact_json(enum aorta_hwq_finding finding, const struct aorta_hwq_fact *fact, struct aorta_json *json) {
-    struct fact_values values = {table[finding].key, *fact};
+    struct fact_values values = {aorta_hwq_finding_rows[finding].key, *fact};
     if (!fact->unit) values.fact.unit = "";
     aorta_json_object(json);
     aorta_rows_json(fact_rows, &values, 0, json);
@@ -143,7 +124,7 @@ void aorta_hwq_add(struct aorta_hwq_findings *findings, enum aorta_hwq_finding f
     struct aorta_arena *arena = &findings->arena;
     size_t count = 0;
     if (!facts) facts = none;
-    if (table[finding].kind == WARNING && is_known(findings, finding, facts)) return;
+    if (aorta_hwq_finding_rows[finding].kind == WARNING && is_known(findings, finding, facts)) return;
     while (facts[count].key) count++;
     struct aorta_hwq_fact *own = aorta_arena_alloc(arena, (count + 1) * sizeof *own);
     struct aorta_hwq_found *items =
@@ -169,12 +150,13 @@ static bool put_word(const void *user, const char *word, size_t length, struct a
 }
 
 void aorta_hwq_found_text(const struct aorta_hwq_found *found, struct aorta_text *out) {
-    (void)aorta_text_template(out, table[found->finding].template, put_word, found->facts);
+    (void)aorta_text_template(out, aorta_hwq_finding_rows[found->finding].template, put_word, found->facts);
 }
 
 static void put_answer(const struct aorta_hwq_findings *findings, struct aorta_text *out) {
     for (size_t i = 0; i < findings->count && !out->length; i++)
-        if (table[findings->items[i].finding].kind == ANSWER) aorta_hwq_found_text(&findings->items[i], out);
+        if (aorta_hwq_finding_rows[findings->items[i].finding].kind == ANSWER)
+            aorta_hwq_found_text(&findings->items[i], out);
 }
 
 void aorta_hwq_answer_text(const struct aorta_hwq_findings *findings, struct aorta_text *out) {
@@ -192,9 +174,11 @@ void aorta_hwq_findings_text(const struct aorta_hwq_findings *findings, struct a
     aorta_text_puts(out, "\n");
     for (size_t i = 0; i < findings->count; i++) {
         const struct aorta_hwq_found *found = &findings->items[i];
-        const char *key = table[found->finding].kind == WARNING ? "warning" : table[found->finding].key;
+        const char *key = aorta_hwq_finding_rows[found->finding].kind == WARNING
+                              ? "warning"
+                              : aorta_hwq_finding_rows[found->finding].key;
         char label[32];
-        if (table[found->finding].kind == ANSWER) continue;
+        if (aorta_hwq_finding_rows[found->finding].kind == ANSWER) continue;
         snprintf(label, sizeof label, "%s", strcmp(key, before) == 0 ? "" : key);
         for (char *at = label; *at; at++)
             if (*at == '_') *at = ' ';
@@ -217,7 +201,7 @@ void aorta_hwq_warnings_json(const struct aorta_hwq_findings *findings, struct a
     struct aorta_text text = {0};
     aorta_json_key_array(json, "warnings");
     for (size_t i = 0; i < findings->count; i++) {
-        if (table[findings->items[i].finding].kind != WARNING) continue;
+        if (aorta_hwq_finding_rows[findings->items[i].finding].kind != WARNING) continue;
         aorta_text_clear(&text);
         aorta_hwq_found_text(&findings->items[i], &text);
         aorta_json_string(json, text.data);

@@ -25,10 +25,12 @@ enum aorta_hwq_finding_kind {
     AORTA_HWQ_WARNING
 };
 
-enum aorta_hwq_finding_kind aorta_hwq_finding_kind(enum aorta_hwq_finding finding);
-const char *aorta_hwq_finding_key(enum aorta_hwq_finding finding);    /* "launches"; NULL for an unknown limit */
-const char *aorta_hwq_finding_advice(enum aorta_hwq_finding finding); /* NULL: none */
-const char *aorta_hwq_finding_template(enum aorta_hwq_finding finding);
+extern const struct aorta_hwq_finding_row {
+    enum aorta_hwq_finding_kind kind;
+    const char *key;    /* "launches"; NULL for an unknown limit */
+    const char *advice; /* NULL: none */
+    const char *template;
+} aorta_hwq_finding_rows[AORTA_HWQ_FINDINGS];
 
 struct aorta_hwq_fact {
     const char *key;

@@ -140,7 +140,7 @@ void aorta_hwq_limit_json(const struct aorta_hwq_result *result, struct aorta_js
     struct aorta_text text = {0};
     (void)aorta_hwq_finding_text(result, result->limit.by, &text);
     aorta_json_object(json);
-    aorta_json_key_string(json, "by", aorta_hwq_finding_key(result->limit.by));
+    aorta_json_key_string(json, "by", aorta_hwq_finding_rows[result->limit.by].key);
     aorta_json_key_string(json, "text", text.data);
     aorta_rows_json(aorta_hwq_limit_rows, &result->limit, 0, json);
     aorta_json_object_end(json);
@@ -381,14 +381,14 @@ static bool put_word(const void *user, const char *word, size_t length, struct a
 
 bool aorta_hwq_finding_text(const struct aorta_hwq_result *result, enum aorta_hwq_finding finding,
                             struct aorta_text *out) {
-    return aorta_text_template(out, aorta_hwq_finding_template(finding), put_word, result);
+    return aorta_text_template(out, aorta_hwq_finding_rows[finding].template, put_word, result);
 }
 
 /* The first answer in the order of the table. */
 enum aorta_hwq_finding aorta_hwq_answer(const struct aorta_hwq_result *result) {
     enum aorta_hwq_finding answer = AORTA_HWQ_FINDINGS;
     for (size_t i = 0; i < result->finding_count; i++)
-        if (aorta_hwq_finding_kind(result->findings[i]) == AORTA_HWQ_ANSWER && result->findings[i] < answer)
+        if (aorta_hwq_finding_rows[result->findings[i]].kind == AORTA_HWQ_ANSWER && result->findings[i] < answer)
             answer = result->findings[i];
     return answer < AORTA_HWQ_FINDINGS ? answer : result->limit.by;
 }
@@ -396,8 +396,8 @@ enum aorta_hwq_finding aorta_hwq_answer(const struct aorta_hwq_result *result) {
 void aorta_hwq_headline(const struct aorta_hwq_result *result, struct aorta_text *out) {
     const enum aorta_hwq_finding answer = aorta_hwq_answer(result);
     aorta_text_printf(out, "%s: ", result->workload_name);
-    if (aorta_hwq_finding_kind(answer) == AORTA_HWQ_LIMIT)
-        aorta_text_puts(out, aorta_hwq_finding_key(answer) ? "limited by " : "limit ");
+    if (aorta_hwq_finding_rows[answer].kind == AORTA_HWQ_LIMIT)
+        aorta_text_puts(out, aorta_hwq_finding_rows[answer].key ? "limited by " : "limit ");
     (void)aorta_hwq_finding_text(result, answer, out);
 }
 
@@ -431,7 +431,7 @@ void aorta_hwq_result_findings_json(const struct aorta_hwq_result *result, struc
     for (size_t i = 0; i < result->finding_count; i++) {
         const struct writer writer = {result, result->findings[i], json};
         aorta_text_clear(&text);
-        (void)aorta_text_template(&text, aorta_hwq_finding_template(result->findings[i]), write_fact, &writer);
+        (void)aorta_text_template(&text, aorta_hwq_finding_rows[result->findings[i]].template, write_fact, &writer);
     }
     aorta_json_array_end(json);
     aorta_text_free(&text);

@@ -287,7 +287,7 @@ static enum aorta_line fill_result(const void *of, size_t index, void *values) {
                                                              .total_time_ms = result->total_time_ms,
                                                              .switches = switch_of(result),
                                                              .memory = memory_of(result),
-                                                             .limit = aorta_hwq_finding_key(result->limit.by),
+                                                             .limit = aorta_hwq_finding_rows[result->limit.by].key,
                                                              .verified = result->verified,
                                                              .timestamp = result->timestamp,
                                                              .simulated = result->simulated};

@@ -414,7 +414,7 @@ static double peak_of(const struct aorta_hwq_result *results, size_t count) {
 
 static void say_row(const struct aorta_hwq_result *result, double efficiency, double peak, struct aorta_text *out) {
     char bar[BAR + 1];
-    const char *limit = aorta_hwq_finding_key(result->limit.by);
+    const char *limit = aorta_hwq_finding_rows[result->limit.by].key;
     const double share = result->throughput / peak;
     const int filled = share > 0.0 ? (int)lround(share * BAR) : 0;
     memset(bar, '#', (size_t)filled);

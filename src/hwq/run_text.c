@@ -73,7 +73,7 @@ static void say_time(const struct aorta_hwq_result *result, struct aorta_text *o
         double share;
     } parts[] = {{"busy", limit->busy_share}, {"host work", limit->host_share}, {"waiting", limit->waiting_share}};
     struct aorta_text text = {0};
-    if (!aorta_hwq_finding_key(limit->by)) return;
+    if (!aorta_hwq_finding_rows[limit->by].key) return;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         aorta_text_printf(&text, "%s%s ", i ? ", " : "", parts[i].name);
         aorta_hwq_value_text(parts[i].share, "share", &text);
@@ -103,8 +103,8 @@ static void say_findings(const struct aorta_hwq_result *result, struct aorta_tex
 static void say_try(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, struct aorta_text *out) {
     const struct aorta_hwq_workload *workload = run->workload;
     const enum aorta_hwq_finding answer = aorta_hwq_answer(result), by = result->limit.by;
-    const char *all[] = {answer == by ? NULL : aorta_hwq_finding_advice(answer),
-                         run->graph && by != AORTA_HWQ_LIMIT_GAPS ? NULL : aorta_hwq_finding_advice(by),
+    const char *all[] = {answer == by ? NULL : aorta_hwq_finding_rows[answer].advice,
+                         run->graph && by != AORTA_HWQ_LIMIT_GAPS ? NULL : aorta_hwq_finding_rows[by].advice,
                          workload->try_of ? workload->try_of(run, result) : workload->try_next,
                          "aorta hwq sweep shows how the workload scales"};
     struct aorta_text text = {0};

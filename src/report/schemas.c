@@ -146,7 +146,7 @@ static const struct aorta_result_table *const coverage[] = {&aorta_summary_cover
                                                                                                 &aorta_clocks_limits,
                                                                                                 NULL};
 
-/* What stands for a line "{{NAME}}" of formats.md. */
+/* A line "{{NAME}}" of formats.md becomes these tables. */
 static const struct part {
     const char *name;
     const struct aorta_row *rows;
