@@ -132,11 +132,10 @@ AORTA_MUST_USE aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *re
 int64_t aorta_hwq_result_iterations(const struct aorta_hwq_result *result, double ms, int64_t most);
 const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_result *result, const char *name);
 
-/* Add one entry of the metadata. */
-AORTA_MUST_USE aorta_status aorta_hwq_metadata_string(struct aorta_hwq_result *result, const char *section,
-                                                      const char *key, const char *value); /* NULL: null */
-AORTA_MUST_USE aorta_status aorta_hwq_metadata_number(struct aorta_hwq_result *result, const char *section,
-                                                      const char *key, double value);
+/* Add one entry of the metadata; NULL: null. The arena keeps a failure. */
+void aorta_hwq_metadata_string(struct aorta_hwq_result *result, const char *section, const char *key,
+                               const char *value);
+void aorta_hwq_metadata_number(struct aorta_hwq_result *result, const char *section, const char *key, double value);
 
 /* One result as an object (the file of `run --output`). */
 void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_json *json);
