@@ -421,7 +421,7 @@ void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, st
         aorta_json_key_int(json, name_of_change((int)change), (int64_t)comparison->changes[change]);
     aorta_json_object_end(json);
     aorta_table_json(&pairs, comparison, json);
-    aorta_hwq_warnings_json(&comparison->found, json);
+    aorta_hwq_sentences_json("warnings", &comparison->found, true, json);
     aorta_hwq_facts_json(&comparison->found, json);
     aorta_json_object_end(json);
 }

@@ -197,11 +197,12 @@ void aorta_hwq_answer_json(const char *key, const struct aorta_hwq_findings *fin
     aorta_text_free(&text);
 }
 
-void aorta_hwq_warnings_json(const struct aorta_hwq_findings *findings, struct aorta_json *json) {
+void aorta_hwq_sentences_json(const char *key, const struct aorta_hwq_findings *findings, bool warnings,
+                              struct aorta_json *json) {
     struct aorta_text text = {0};
-    aorta_json_key_array(json, "warnings");
+    aorta_json_key_array(json, key);
     for (size_t i = 0; i < findings->count; i++) {
-        if (aorta_hwq_finding_rows[findings->items[i].finding].kind != WARNING) continue;
+        if (warnings && aorta_hwq_finding_rows[findings->items[i].finding].kind != WARNING) continue;
         aorta_text_clear(&text);
         aorta_hwq_found_text(&findings->items[i], &text);
         aorta_json_string(json, text.data);

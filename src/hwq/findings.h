@@ -84,9 +84,10 @@ void aorta_hwq_found_text(const struct aorta_hwq_found *found, struct aorta_text
 void aorta_hwq_answer_text(const struct aorta_hwq_findings *findings, struct aorta_text *out);
 /* Line 1, an empty line, the rows and the warnings. */
 void aorta_hwq_findings_text(const struct aorta_hwq_findings *findings, struct aorta_text *out);
-/* Keys with the answer's sentence, the warnings' sentences, and all facts. */
+/* Keys with the answer's sentence, the sentences of all findings or of warnings, and all facts. */
 void aorta_hwq_answer_json(const char *key, const struct aorta_hwq_findings *findings, struct aorta_json *json);
-void aorta_hwq_warnings_json(const struct aorta_hwq_findings *findings, struct aorta_json *json);
+void aorta_hwq_sentences_json(const char *key, const struct aorta_hwq_findings *findings, bool warnings,
+                              struct aorta_json *json);
 void aorta_hwq_facts_json(const struct aorta_hwq_findings *findings, struct aorta_json *json);
 
 #endif

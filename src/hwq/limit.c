@@ -360,36 +360,72 @@ static bool find_fact(const struct aorta_hwq_result *result, const char *word, s
     return isfinite(fact->value);
 }
 
-/* ---- sentences ---- */
+struct gathered {
+    const struct aorta_hwq_result *result;
+    struct aorta_hwq_fact facts[8]; /* ends with a NULL key */
+    size_t count;
+    struct aorta_arena texts;
+};
 
-static bool put_word(const void *user, const char *word, size_t length, struct aorta_text *out) {
-    const struct aorta_hwq_result *result = user;
-    struct aorta_hwq_fact fact;
-    if (aorta_hwq_word_is(word, length, "clock_limits")) return aorta_clocks_why(&result->clocks, out);
-    if (aorta_hwq_word_is(word, length, "clocks")) {
-        aorta_clocks_sentence(&result->clocks, out);
-        return true;
-    }
-    if (aorta_hwq_word_is(word, length, "wrong_value")) {
-        if (!result->worst_at) return false;
-        aorta_text_printf(out, "%s is %.9g, expected %.9g", result->worst_at, result->worst_got,
+/* A fact that is a text; false: it is no such fact, or it is not known. */
+static bool find_text(const struct aorta_hwq_result *result, const char *word, size_t length, const char **key,
+                      struct aorta_text *text) {
+    static const char *const keys[] = {"clock_limits", "clocks", "wrong_value"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (aorta_hwq_word_is(word, length, keys[i])) *key = keys[i];
+    if (*key == keys[0]) return aorta_clocks_why(&result->clocks, text);
+    if (*key == keys[1]) aorta_clocks_sentence(&result->clocks, text);
+    if (*key == keys[2] && result->worst_at)
+        aorta_text_printf(text, "%s is %.9g, expected %.9g", result->worst_at, result->worst_got,
                           result->worst_expected);
-        return true;
-    }
-    return find_fact(result, word, length, &fact) && aorta_hwq_fact_text(&fact, word, length, out);
+    return text->length;
+}
+
+static bool gather_word(const void *user, const char *word, size_t length, struct aorta_text *out) {
+    struct gathered *all = (struct gathered *)user;
+    struct aorta_hwq_fact fact;
+    struct aorta_text text = {0};
+    const char *key = NULL;
+    (void)out;
+    if (find_text(all->result, word, length, &key, &text))
+        fact = hwq_text(key, aorta_arena_strdup(&all->texts, text.data));
+    aorta_text_free(&text);
+    if (key ? !fact.text : !find_fact(all->result, word, length, &fact)) return false;
+    all->facts[all->count++] = fact;
+    return true;
+}
+
+/* False: a fact that the finding needs is not known. */
+static bool gather(struct gathered *all, enum aorta_hwq_finding finding) {
+    struct aorta_text none = {0};
+    const bool known = aorta_text_template(&none, aorta_hwq_finding_rows[finding].template, gather_word, all);
+    aorta_text_free(&none);
+    return known;
 }
 
 bool aorta_hwq_finding_text(const struct aorta_hwq_result *result, enum aorta_hwq_finding finding,
                             struct aorta_text *out) {
-    return aorta_text_template(out, aorta_hwq_finding_rows[finding].template, put_word, result);
+    struct gathered all = {.result = result};
+    const bool known = gather(&all, finding);
+    if (known) aorta_hwq_found_text(&(struct aorta_hwq_found){finding, all.facts}, out);
+    aorta_arena_free(&all.texts);
+    return known;
+}
+
+aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, enum aorta_hwq_finding finding) {
+    struct gathered all = {.result = result};
+    if (gather(&all, finding)) aorta_hwq_add(&result->found, finding, all.facts);
+    aorta_arena_end(&all.texts, &result->found.arena);
+    return aorta_arena_check(&result->found.arena, "what was found");
 }
 
 /* The first answer in the order of the table. */
 enum aorta_hwq_finding aorta_hwq_answer(const struct aorta_hwq_result *result) {
     enum aorta_hwq_finding answer = AORTA_HWQ_FINDINGS;
-    for (size_t i = 0; i < result->finding_count; i++)
-        if (aorta_hwq_finding_rows[result->findings[i]].kind == AORTA_HWQ_ANSWER && result->findings[i] < answer)
-            answer = result->findings[i];
+    for (size_t i = 0; i < result->found.count; i++) {
+        const enum aorta_hwq_finding finding = result->found.items[i].finding;
+        if (aorta_hwq_finding_rows[finding].kind == AORTA_HWQ_ANSWER && finding < answer) answer = finding;
+    }
     return answer < AORTA_HWQ_FINDINGS ? answer : result->limit.by;
 }
 
@@ -403,36 +439,11 @@ void aorta_hwq_headline(const struct aorta_hwq_result *result, struct aorta_text
 
 /* ---- JSON ---- */
 
-struct writer {
-    const struct aorta_hwq_result *result;
-    enum aorta_hwq_finding finding;
-    struct aorta_json *json;
-};
-
-static bool write_fact(const void *user, const char *word, size_t length, struct aorta_text *out) {
-    const struct writer *writer = user;
-    struct aorta_hwq_fact fact;
-    (void)out;
-    if (find_fact(writer->result, word, length, &fact)) aorta_hwq_fact_json(writer->finding, &fact, writer->json);
-    return true;
-}
-
 void aorta_hwq_result_findings_json(const struct aorta_hwq_result *result, struct aorta_json *json) {
     struct aorta_text text = {0};
     aorta_hwq_headline(result, &text);
     aorta_json_key_string(json, "headline", text.data);
-    aorta_json_key_array(json, "findings");
-    for (size_t i = 0; i < result->finding_count; i++) {
-        aorta_text_clear(&text);
-        if (aorta_hwq_finding_text(result, result->findings[i], &text)) aorta_json_string(json, text.data);
-    }
-    aorta_json_array_end(json);
-    aorta_json_key_array(json, "facts");
-    for (size_t i = 0; i < result->finding_count; i++) {
-        const struct writer writer = {result, result->findings[i], json};
-        aorta_text_clear(&text);
-        (void)aorta_text_template(&text, aorta_hwq_finding_rows[result->findings[i]].template, write_fact, &writer);
-    }
-    aorta_json_array_end(json);
     aorta_text_free(&text);
+    aorta_hwq_sentences_json("findings", &result->found, false, json);
+    aorta_hwq_facts_json(&result->found, json);
 }

@@ -13,6 +13,7 @@
 
 void aorta_hwq_result_free(struct aorta_hwq_result *result) {
     aorta_arena_free(&result->arena);
+    aorta_hwq_findings_free(&result->found);
     *result = (struct aorta_hwq_result){0};
 }
 
@@ -39,19 +40,6 @@ aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *result, const char
                                       .reason = isnan(value) ? aorta_arena_strdup(arena, reason) : NULL};
     if (!figure.name || !figure.unit || (isnan(value) && !figure.reason)) return no_memory();
     result->figures[result->figure_count++] = figure;
-    return NULL;
-}
-
-aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, enum aorta_hwq_finding finding) {
-    struct aorta_text text = {0};
-    const bool known = aorta_hwq_finding_text(result, finding, &text);
-    aorta_text_free(&text);
-    if (!known) return NULL;
-    enum aorta_hwq_finding *findings = aorta_arena_grow(&result->arena, result->findings, result->finding_count,
-                                                        &result->finding_capacity, sizeof *findings);
-    if (!findings) return no_memory();
-    result->findings = findings;
-    result->findings[result->finding_count++] = finding;
     return NULL;
 }
 

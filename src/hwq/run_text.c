@@ -91,9 +91,9 @@ static void say_findings(const struct aorta_hwq_result *result, struct aorta_tex
     if (answer != result->limit.by) (void)aorta_hwq_finding_text(result, result->limit.by, &text);
     aorta_text_fact(out, "limit", &text);
     say_time(result, out);
-    for (size_t i = 0; i < result->finding_count; i++) {
-        if (result->findings[i] == answer) continue;
-        (void)aorta_hwq_finding_text(result, result->findings[i], &text);
+    for (size_t i = 0; i < result->found.count; i++) {
+        if (result->found.items[i].finding == answer) continue;
+        aorta_hwq_found_text(&result->found.items[i], &text);
         aorta_text_fact(out, head, &text);
         head = "";
     }
