@@ -25,6 +25,17 @@ function(aorta_embed module name input)
   target_sources(aorta_${module} PRIVATE ${output})
 endfunction()
 
+# aorta_text(MODULE NAME FILE): the text of a file becomes a C string of the module, aorta_text_NAME.
+function(aorta_text module name input)
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/${name}.text.c)
+  add_custom_command(
+    OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -DINPUT=${input} -DNAME=aorta_text_${name} -DOUTPUT=${output} -P ${CMAKE_SOURCE_DIR}/cmake/text.cmake
+    DEPENDS ${input} ${CMAKE_SOURCE_DIR}/cmake/text.cmake
+    VERBATIM)
+  target_sources(aorta_${module} PRIVATE ${output})
+endfunction()
+
 # aorta_tests(MODULE [USES module...] [LIBS library...]): every test_*.c of this folder is a cmocka program and a CTest test
 # MODULE.NAME; the other .c files are helpers linked into each, as FOLDER_test_helpers (with _ for / in the folder).
 function(aorta_tests module)

@@ -20,6 +20,14 @@ char *aorta_path_join(const char *directory, const char *name) {
     return asprintf(&path, "%s%s%s", directory, slash, name) < 0 ? NULL : path;
 }
 
+aorta_status aorta_path_of(const char *directory, const char *name, char path[PATH_MAX]) {
+    const size_t length = strlen(directory);
+    const char *slash = length == 0 || directory[length - 1] == '/' ? "" : "/";
+    if (snprintf(path, PATH_MAX, "%s%s%s", directory, slash, name) < PATH_MAX) return NULL;
+    return AORTA_ERROR(AORTA_CONFIG, "%s: the path of %s in it is too long; name a folder with a shorter path",
+                       directory, name);
+}
+
 static aorta_status no_memory(const char *path) {
     return AORTA_ERROR(AORTA_MEMORY, "out of memory while working on %s", path);
 }
@@ -196,6 +204,13 @@ aorta_status aorta_file_replace(const char *path, const char *bytes, size_t leng
     if (!status) return aorta_file_commit(writer);
     aorta_file_discard(writer);
     return status;
+}
+
+aorta_status aorta_file_put(const char *directory, const char *name, const struct aorta_text *text) {
+    char path[PATH_MAX];
+    AORTA_TRY(aorta_text_check(text));
+    if (directory) AORTA_TRY(aorta_path_of(directory, name, path));
+    return aorta_file_replace(directory ? path : name, text->data, text->length);
 }
 
 static const char *why_not(int error) {

@@ -11,12 +11,19 @@ enum { VALUES_MOST = 4096, NAME_SIZE = 512 };
 
 /* The next line that is one, from *index on. False: there is none. */
 static bool next_line(const struct aorta_result_table *table, const void *of, size_t *index, void *values) {
-    const size_t count = table->count(of);
-    while (*index < count) {
+    enum aorta_line line = AORTA_LINE_SKIP;
+    while (line == AORTA_LINE_SKIP) {
         memset(values, 0, table->size);
-        if (table->fill(of, (*index)++, values)) return true;
+        line = table->fill(of, (*index)++, values);
     }
-    return false;
+    return line == AORTA_LINE;
+}
+
+size_t aorta_table_count(const struct aorta_result_table *table, const void *of) {
+    alignas(16) char values[VALUES_MOST];
+    size_t index = 0;
+    while (next_line(table, of, &index, values)) continue;
+    return index - 1;
 }
 
 /* Tables have few rows, so a column is found by a search for its key, also in parts whose members are listed in place.
@@ -123,7 +130,7 @@ void aorta_table_text(const struct aorta_result_table *table, const void *of, co
 void aorta_table_json_some(const struct aorta_result_table *table, const void *of, size_t most,
                            struct aorta_json *json) {
     alignas(16) char values[VALUES_MOST];
-    const size_t every = most ? (table->count(of) + most - 1) / most : 1;
+    const size_t every = most ? (aorta_table_count(table, of) + most - 1) / most : 1;
     size_t index = 0;
     aorta_json_key_array(json, table->key);
     for (size_t line = 0; next_line(table, of, &index, values); line++) {
@@ -274,11 +281,7 @@ aorta_status aorta_csv_write(const char *folder, const char *key, const struct a
     snprintf(name, sizeof name, "%s.csv", key);
     AORTA_TRY(aorta_text_check(csv));
     AORTA_TRY(aorta_directory_make(folder));
-    char *path = aorta_path_join(folder, name);
-    aorta_status status = path ? aorta_file_replace(path, csv->data, csv->length)
-                               : AORTA_ERROR(AORTA_MEMORY, "no memory for the name of %s", name);
-    free(path);
-    return status;
+    return aorta_file_put(folder, name, csv);
 }
 
 aorta_status aorta_table_csv(const struct aorta_result_table *table, const void *of, const char *folder) {

@@ -12,15 +12,16 @@ struct aorta_column {
     bool microseconds; /* of times */
 };
 
+enum aorta_line { AORTA_LINE_END, AORTA_LINE, AORTA_LINE_SKIP };
+
 /* `of`: the data of the table, as its functions expect it. */
 struct aorta_result_table {
     const char *key, *title, *help;
     const char *section; /* section of the page; NULL: the page shows the table in its own way */
     const struct aorta_row *rows;
     size_t size; /* of the struct */
-    size_t (*count)(const void *of);
-    /* Fills the struct, zeroed before; false: this is no line of the table. */
-    bool (*fill)(const void *of, size_t index, void *values);
+    /* Fills the struct, zeroed before. AORTA_LINE_END: there are fewer lines; AORTA_LINE_SKIP: this is none. */
+    enum aorta_line (*fill)(const void *of, size_t index, void *values);
     const struct aorta_column *columns; /* of the text; NULL: it has none */
     bool whole; /* of all that was recorded, where other tables are of a part of it: the title says so */
 };
@@ -35,6 +36,8 @@ struct aorta_table_view {
     bool whole; /* other tables are of a part of the recording */
 };
 
+/* Lines, those that are none included. */
+size_t aorta_table_count(const struct aorta_result_table *table, const void *of);
 /* Nothing where the table has no lines. Failed allocations: aorta_text_check of `out`, as below. */
 void aorta_table_text(const struct aorta_result_table *table, const void *of, const struct aorta_table_view *view,
                       struct aorta_text *out);

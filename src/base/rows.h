@@ -97,7 +97,8 @@ AORTA_MUST_USE aorta_status aorta_rows_keep(struct aorta_rows_reader *reader, st
 void aorta_rows_markdown(const struct aorta_row *rows, struct aorta_text *out);
 /* The members of "properties" in a JSON Schema: a type that may be null, the unit and the help as "description". */
 void aorta_rows_schema(const struct aorta_row *rows, struct aorta_json *json);
-/* A key with the schema of an object of these rows. Other keys are allowed. */
+/* A key with the schema of an object of these rows, or of an array of such objects. Other keys are allowed. */
 void aorta_rows_schema_object(const char *key, const struct aorta_row *rows, struct aorta_json *json);
+void aorta_rows_schema_array(const char *key, const struct aorta_row *rows, struct aorta_json *json);
 
 #endif

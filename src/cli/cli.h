@@ -145,10 +145,10 @@ AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax
         .argument = "DIR", .path = AORTA_PATH_FOLDER, .files = aorta_cli_csv_files,                                    \
         .help = "directory for a CSV file of each table, created if needed"                                            \
     }
-#define AORTA_CLI_QUIET_OPTION(place, words)                                                                           \
+#define AORTA_CLI_QUIET_OPTION(place)                                                                                  \
     {                                                                                                                  \
         .key = "quiet", .type = AORTA_OPTION_BOOL, .offset = (place), .fallback = "false", .letter = 'q',              \
-        .help = (words)                                                                                                \
+        .help = "print the answer only: no details, tables or progress"                                                \
     }
 #define AORTA_CLI_ALL_OPTION(place)                                                                                    \
     {                                                                                                                  \

@@ -1,6 +1,9 @@
 #include "cli/cli.h"
 #include "config/config.h"
 #include "device/inventory.h"
+#include "hwq/compare.h"
+#include "hwq/map.h"
+#include "hwq/sdma.h"
 #include "report/schemas.h"
 #include "sparse/options.h"
 #include "sweep/compare.h"
@@ -24,7 +27,7 @@ static const struct aorta_option options[] = {
     {"words", AORTA_OPTION_BOOL, AT(words), "false",
      .help = "print what may follow a command, one word per line, for completions of shells"},
     {"schema", AORTA_OPTION_STRING, AT(schema), "null", .nullable = true, .argument = "NAME",
-     .help = "with formats: the JSON Schema of trace_analyze, summary, metrics or sweep_comparison (docs/schema)"},
+     .help = "with formats: the JSON Schema of an output; docs/schema has all"},
 };
 #undef AT
 
@@ -112,20 +115,35 @@ static aorta_status help_on_cause(enum aorta_cause cause) {
     return aorta_cli_print_text(&text);
 }
 
+static const struct aorta_schema own_schemas[] = {
+    {"hwq_run", "a result of aorta hwq run", aorta_hwq_facts_schema},
+    {"hwq_compare", "aorta hwq compare --json", aorta_hwq_comparison_schema},
+    {"hwq_map", "aorta hwq map --json", aorta_map_schema},
+    {"sdma", "aorta sdma --json", aorta_sdma_schema},
+    {0}};
+
+/* NULL: there is none of that name. `names` gets all names. */
+static const struct aorta_schema *find_schema(const char *name, struct aorta_text *names) {
+    const struct aorta_schema *const tables[] = {&aorta_sweep_schema, aorta_report_schemas, own_schemas}, *found = NULL;
+    for (size_t i = 0; i < 3; i++)
+        for (const struct aorta_schema *schema = tables[i]; schema->name; schema++) {
+            aorta_text_printf(names, "%s%s", names->length ? ", " : "", schema->name);
+            if (strcmp(schema->name, name) == 0) found = schema;
+            if (schema == &aorta_sweep_schema) break;
+        }
+    return found;
+}
+
 static aorta_status help_on_schema(const struct topic *topic, const char *name) {
-    const struct aorta_schema *wanted = strcmp(aorta_sweep_schema.name, name) == 0 ? &aorta_sweep_schema : NULL;
     struct aorta_text text = {0};
     if (!topic || strcmp(topic->name, "formats") != 0)
         return AORTA_ERROR(AORTA_USAGE, "--schema goes with formats: aorta help formats --schema %s", name);
-    for (const struct aorta_schema *schema = aorta_report_schemas; schema->name; schema++)
-        if (strcmp(schema->name, name) == 0) wanted = schema;
+    const struct aorta_schema *wanted = find_schema(name, &text);
     if (wanted) {
+        aorta_text_clear(&text);
         aorta_schema_write(wanted, &text);
         return aorta_cli_print_text(&text);
     }
-    aorta_text_puts(&text, aorta_sweep_schema.name);
-    for (const struct aorta_schema *schema = aorta_report_schemas; schema->name; schema++)
-        aorta_text_printf(&text, ", %s", schema->name);
     aorta_status status = AORTA_ERROR(AORTA_USAGE, "--schema %s: there is no such schema; there are %s", name,
                                       text.data ? text.data : "");
     aorta_text_free(&text);

@@ -41,7 +41,7 @@ struct hwq_session {
     struct aorta_hwq_csv *csv;  /* of run-priority, for --csv */
     aorta_status unprinted;     /* of run-priority: why something could not be printed; the run goes on */
     bool brief;                 /* no report of each run: a table of all follows */
-    struct aorta_text reports;  /* of runs, to be printed when their results are written; hwq_session_print */
+    struct aorta_text reports;  /* of runs, to be printed when their results are written; hwq_print */
 };
 
 /* The names of workloads, for the completion of shells. */
@@ -71,15 +71,14 @@ AORTA_MUST_USE aorta_status hwq_session_open(const struct hwq_values *values, st
 /* After a failure of one of several ranks, which other ranks may wait for in a collective: prints its message, ends
  * every rank with its exit code, and does not return. */
 void hwq_session_close(struct hwq_session *session, aorta_status failure);
-/* Runs one workload on `streams` streams (0: recommended), and adds its report to session->reports unless quiet or
- * brief. Free *result in
- * any case. AORTA_DEVICE when a verification failed. */
+/* Runs one workload on `streams` streams (0: recommended), and adds its report to session->reports (quiet: its answer)
+ * unless brief. Free *result in any case. AORTA_DEVICE when a verification failed. */
 AORTA_MUST_USE aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *values,
                                         const struct aorta_hwq_workload *workload, int64_t streams,
                                         struct aorta_hwq_result *result);
-/* Prints the reports so far. Files are written first: the reader of the standard output may end, or its disk be
- * full. */
-AORTA_MUST_USE aorta_status hwq_session_print(struct hwq_session *session);
+/* Prints and empties the text; to the standard error where a file goes to the standard output. Files are written first:
+ * the reader of the standard output may end, or its disk be full. */
+AORTA_MUST_USE aorta_status hwq_print(const struct hwq_values *values, struct aorta_text *text);
 /* Writes the trace file of --profile below --profile-dir, in its folder `name` (NULL: there itself), and prints its
  * path. After all measurements. Every rank calls it. AORTA_DEVICE when nothing could be recorded. */
 AORTA_MUST_USE aorta_status hwq_record_one(struct hwq_session *session, const struct hwq_values *values,

@@ -1,5 +1,4 @@
 /* aorta hwq compare: two results, sweeps or groups side by side. */
-#include "base/files.h"
 #include "cli/hwq.h"
 #include "hwq/compare.h"
 #include "report/page.h"
@@ -28,7 +27,7 @@ static const struct aorta_option rows[] = {
      .limits = &threshold_limits, .argument = "X",
      .help = "relative standard deviation between equal runs, if none was repeated; default: by device "
              "and variation of the iterations"},
-    AORTA_CLI_QUIET_OPTION(AT(quiet), "print what changed in sentences alone, without the table"),
+    AORTA_CLI_QUIET_OPTION(AT(quiet)),
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "write a page for a browser to this file"},
@@ -52,7 +51,10 @@ static aorta_status show(const struct aorta_hwq_comparison *comparison, const st
     aorta_json_begin(&json, &object, 2);
     aorta_hwq_comparison_json(comparison, &json);
     aorta_text_puts(&object, "\n");
-    aorta_hwq_comparison_text(comparison, !arguments->quiet, &text);
+    if (arguments->quiet)
+        aorta_hwq_answer_text(&comparison->found, &text);
+    else
+        aorta_hwq_comparison_text(comparison, &text);
     for (int i = 0; i < 2; i++) {
         aorta_json_begin(&json, &parts[i], 0);
         aorta_hwq_measurements_json(sides[i], &json);
@@ -81,8 +83,6 @@ static aorta_status compare(const struct aorta_cli_line *line, void *values) {
                                                          .between_runs = between < 0 ? NAN : between};
     struct aorta_hwq_measurements baseline, test;
     struct aorta_hwq_comparison comparison;
-    if (arguments->quiet && arguments->to.json)
-        return AORTA_ERROR(AORTA_USAGE, "--quiet prints sentences alone: give it without --json");
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
     AORTA_TRY(aorta_annotate(aorta_hwq_measurements_open(arguments->baseline, &baseline), "--baseline"));
     aorta_status status = aorta_annotate(aorta_hwq_measurements_open(arguments->test, &test), "--test");

@@ -48,7 +48,7 @@ static const struct aorta_option rows[] = {
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print one JSON object instead of text"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
      .path = AORTA_PATH_FILE, .help = "also write the JSON object to this file"},
-    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print the result and errors only"},
+    AORTA_CLI_QUIET_OPTION(AT(quiet)),
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "write a page for a browser to this file"},
@@ -70,12 +70,16 @@ static const struct aorta_cli_syntax syntax = {
 /* ---- output ---- */
 
 static aorta_status emit(const struct map_arguments *arguments, const struct aorta_map *map,
-                         const struct aorta_map_copies *copies, const struct aorta_device_info *device) {
+                         const struct aorta_hwq_findings *found, const struct aorta_map_copies *copies,
+                         const struct aorta_device_info *device) {
     struct aorta_text words = {0}, object = {0};
     struct aorta_json json;
     aorta_json_begin(&json, &object, 2);
-    aorta_map_text(map, copies, device, &words);
-    aorta_map_json(map, copies, device, &json);
+    if (arguments->quiet)
+        aorta_hwq_answer_text(found, &words);
+    else
+        aorta_map_text(map, found, copies, &words);
+    aorta_map_json(map, found, copies, device, &json);
     aorta_text_puts(&object, "\n");
     aorta_status status = aorta_status_join(aorta_text_check(&words), aorta_text_check(&object));
     if (!status && arguments->output) status = aorta_file_replace(arguments->output, object.data, object.length);
@@ -114,12 +118,15 @@ static aorta_status measure(const struct map_arguments *arguments, struct aorta_
     };
     struct aorta_map map;
     struct aorta_map_copies copies;
+    struct aorta_hwq_findings found;
     AORTA_TRY(aorta_map_run(&options, &map));
-    aorta_status status = NULL;
-    if (arguments->copy_mb)
+    aorta_status status = aorta_map_find(&map, aorta_device_get_info(device), &found);
+    if (!status && arguments->copy_mb)
         status =
             aorta_map_copies_measure(device, (size_t)arguments->copy_mb << 20, (int)arguments->repeats + 2, &copies);
-    if (!status) status = emit(arguments, &map, arguments->copy_mb ? &copies : NULL, aorta_device_get_info(device));
+    if (!status)
+        status = emit(arguments, &map, &found, arguments->copy_mb ? &copies : NULL, aorta_device_get_info(device));
+    aorta_hwq_findings_free(&found);
     aorta_map_free(&map);
     return status;
 }

@@ -60,12 +60,10 @@ static aorta_status write_results(const struct hwq_values *values, const struct 
         snprintf(name, sizeof name, "%s_streams%d.json", results->workload_name, results->stream_count);
     else
         snprintf(name, sizeof name, "%s_sweep.json", results->workload_name);
-    char *path = aorta_path_join(values->output, name);
-    if (!path) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a path");
-    aorta_status status = values->streams.count == 1 ? aorta_hwq_result_write(results, path)
-                                                     : aorta_hwq_sweep_write(results, count, path);
-    free(path);
-    return status;
+    char path[PATH_MAX];
+    AORTA_TRY(aorta_path_of(values->output, name, path));
+    return values->streams.count == 1 ? aorta_hwq_result_write(results, path)
+                                      : aorta_hwq_sweep_write(results, count, path);
 }
 
 /* If a rank fails before its workload has ended, other ranks may wait for it in a collective, and would take its next
@@ -81,7 +79,7 @@ static aorta_status end_if_others_wait(struct hwq_session *session, const struct
 }
 
 static void add_row(struct aorta_text *table, const struct aorta_hwq_result *result) {
-    const char *limit = aorta_hwq_finding_key(result->limit.by);
+    const char *limit = aorta_hwq_finding_rows[result->limit.by].key;
     const struct aorta_hwq_switch *found = &result->switch_latency;
     if (!table->length)
         aorta_text_printf(table, "\n%-21s %7s %10s %10s %12s %-10s %9s  %-9s %s\n", "workload", "streams", "p50 ms",
@@ -134,7 +132,7 @@ static aorta_status run_one(struct hwq_session *session, struct hwq_values *valu
     }
     /* What ran before a failure counts. */
     if (session->ranks.rank == 0) status = aorta_status_join(status, write_results(values, results, good));
-    print_on(session, hwq_session_print(session));
+    print_on(session, hwq_print(values, &session->reports));
     const bool ended = !done || results[done - 1].verified;
     for (size_t i = 0; i < done; i++) aorta_hwq_result_free(&results[i]);
     free(results);
@@ -180,7 +178,7 @@ static aorta_status each_of_group(struct hwq_session *session, struct hwq_values
         tally.ran++;
         count(&tally, session, w, act(session, values, w));
     }
-    if (!values->quiet && session->ranks.rank == 0)
+    if (session->ranks.rank == 0)
         aorta_text_printf(summary, "%zu of %s %s well\n", tally.ran - tally.failed,
                           aorta_counted((long long)tally.ran, "workload").text, past);
     if (!tally.failed) return NULL;
@@ -198,15 +196,15 @@ static aorta_status run_group(struct hwq_session *session, struct hwq_values *va
     aorta_status status = each_of_group(session, values, group, run_one, "ran", &summary);
     if (session->ranks.rank == 0) status = aorta_status_join(status, write_page(values, &results));
     status = aorta_status_join(status, aorta_hwq_csv_write(&csv, session->ranks.rank == 0 ? values->csv : NULL));
-    if (!values->quiet && session->ranks.rank == 0) print_on(session, aorta_cli_print(table.data));
-    print_on(session, aorta_cli_print_text(&summary));
+    if (!values->quiet && session->ranks.rank == 0) print_on(session, hwq_print(values, &table));
+    print_on(session, hwq_print(values, &summary));
     aorta_text_free(&table);
     aorta_text_free(&results);
     session->table = session->results = NULL;
     session->csv = NULL;
     if (!values->profile) return aorta_status_join(status, session->unprinted);
     aorta_status recorded = each_of_group(session, values, group, record_one, "were recorded", &recorded_summary);
-    print_on(session, aorta_cli_print_text(&recorded_summary));
+    print_on(session, hwq_print(values, &recorded_summary));
     status = aorta_status_join(status, aorta_annotate(recorded, "--profile"));
     return aorta_status_join(status, session->unprinted);
 }

@@ -1,6 +1,5 @@
 /* aorta hwq profile: which hardware queues a workload used. The workload runs as a child under the recorder of its
  * vendor (CUDA: our library with CUPTI; ROCm: rocprofv3), and this command reads the recording. */
-#include "base/files.h"
 #include "base/json.h"
 #include "base/rows.h"
 #include "cli/cli.h"
@@ -40,7 +39,7 @@ static const struct aorta_option rows[] = {
     AORTA_CLI_CSV_OPTION(AT(csv)),
     {"json", AORTA_OPTION_BOOL, AT(json), "false",
      .help = "print one JSON object; what the workload prints goes to standard error"},
-    AORTA_CLI_QUIET_OPTION(AT(quiet), "print the result and errors only: the workload prints nothing"),
+    AORTA_CLI_QUIET_OPTION(AT(quiet)),
     {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false", .help = "print the command and run nothing"},
 };
 #undef AT
@@ -59,7 +58,7 @@ static const struct aorta_cli_syntax syntax = {
 /* ---- queues of a recording ---- */
 
 struct output {
-    bool as_json;
+    bool as_json, quiet;
     struct aorta_text text;
     struct aorta_json json;
     struct aorta_queue_usage_csv csv;
@@ -103,12 +102,15 @@ static void write_json(const struct aorta_trace *trace, int32_t device, const st
 }
 
 static void write_text(const struct aorta_trace *trace, int32_t device, const struct aorta_queue_usage *queues,
-                       size_t left_out, struct aorta_text *text) {
-    const bool channels = trace->format == AORTA_TRACE_SPOOL || trace->format == AORTA_TRACE_LIVE;
-    if (text->length) aorta_text_puts(text, "\n");
-    if (trace->rank >= 0) aorta_text_printf(text, "Rank %d, ", trace->rank);
+                       size_t left_out, bool quiet, struct aorta_text *text) {
+    const char *name = trace->format == AORTA_TRACE_SPOOL || trace->format == AORTA_TRACE_LIVE ? "channel" : "queue";
+    if (text->length && !quiet) aorta_text_puts(text, "\n");
+    aorta_queue_usage_answer(queues, name, text);
+    if (quiet) return;
+    aorta_text_puts(text, "\n  device      ");
+    if (trace->rank >= 0) aorta_text_printf(text, "rank %d, ", trace->rank);
     aorta_text_printf(text, "device %d, %s\n", device, aorta_trace_format_name(trace->format));
-    aorta_queue_usage_text(queues, channels ? "channel" : "queue", text);
+    aorta_queue_usage_text(queues, name, text);
     if (left_out)
         aorta_text_printf(text, "Left out: %s of the harness itself (timestamps, clock, gates).\n",
                           aorta_counted((long long)left_out, "kernel").text);
@@ -122,7 +124,7 @@ static aorta_status show_device(struct output *output, const struct aorta_trace 
     if (output->as_json)
         write_json(trace, device, &queues, left_out, &output->json);
     else
-        write_text(trace, device, &queues, left_out, &output->text);
+        write_text(trace, device, &queues, left_out, output->quiet, &output->text);
     const struct aorta_queue_usage_of of = {trace->path, trace->rank < 0 ? AORTA_ROW_UNKNOWN : trace->rank, device,
                                             &queues};
     aorta_queue_usage_csv_add(&output->csv, &of);
@@ -173,7 +175,7 @@ static aorta_status show_all(const struct arguments *arguments, const struct aor
 }
 
 static aorta_status show(const struct arguments *arguments, const struct aorta_trace_list *traces) {
-    struct output output = {.as_json = arguments->json};
+    struct output output = {.as_json = arguments->json, .quiet = arguments->quiet};
     aorta_status status = show_all(arguments, traces, &output);
     status = aorta_status_join(status, aorta_queue_usage_csv_write(&output.csv, status ? NULL : arguments->csv));
     if (!status) return aorta_cli_print_text(&output.text);
@@ -232,7 +234,7 @@ static aorta_status record(const struct arguments *arguments, const char *direct
     const struct aorta_trace_run_arguments run = {.tool = AORTA_TRACE_RUN_AUTO,
                                                   .format = AORTA_TRACE_RUN_FORMAT_AUTO,
                                                   .limit_mb = AORTA_TRACE_RUN_LIMIT_MB,
-                                                  .json = arguments->json,
+                                                  .json = arguments->json || arguments->quiet,
                                                   .dry_run = arguments->dry_run,
                                                   .command = command};
     const struct aorta_trace_options options = {.recover = true};
@@ -258,7 +260,8 @@ static aorta_status run_in(const struct arguments *arguments, const char *direct
     aorta_status status = command ? record(arguments, directory, command, &outcome)
                                   : AORTA_ERROR(AORTA_MEMORY, "no memory for a command");
     if (!status && !arguments->dry_run) status = show(arguments, &outcome.traces);
-    if (!status && arguments->output && !arguments->json && !arguments->dry_run) printf("Recording: %s\n", directory);
+    if (!status && arguments->output && !arguments->json && !arguments->quiet && !arguments->dry_run)
+        printf("Recording: %s\n", directory);
     aorta_trace_run_outcome_free(&outcome);
     free(command);
     return status;
@@ -284,7 +287,7 @@ static aorta_status read_recording(const struct arguments *arguments) {
 }
 
 static aorta_status profile_or_read(const struct aorta_cli_line *line, void *values) {
-    static const char *const with_trace[] = {"trace", "json", "csv", NULL};
+    static const char *const with_trace[] = {"trace", "json", "csv", "quiet", NULL};
     struct arguments *arguments = values;
     const char *name = line->operands[0];
     const struct aorta_hwq_workload *workload;

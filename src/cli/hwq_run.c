@@ -1,5 +1,4 @@
 /* aorta hwq list, info, run, sweep. */
-#include "base/files.h"
 #include "base/sort.h"
 #include "cli/hwq.h"
 #include "config/config.h"
@@ -213,11 +212,11 @@ static aorta_status conclude(const struct hwq_values *values, const struct aorta
         return values->html ? write_page(results, 1, NULL, values->html) : NULL;
     }
     AORTA_TRY(aorta_hwq_scaling_make(results, count, &scaling));
-    aorta_hwq_sweep_text(results, count, &scaling, &text);
-    aorta_status status = aorta_text_check(&text);
-    if (!status && values->output) status = aorta_hwq_sweep_write(results, count, values->output);
+    aorta_hwq_sweep_text(results, count, &scaling, values->quiet, &text);
+    aorta_status status = NULL;
+    if (values->output) status = aorta_hwq_sweep_write(results, count, values->output);
     if (!status && values->html) status = write_page(results, count, &scaling, values->html);
-    if (!status && !values->quiet) status = aorta_cli_print(text.data);
+    if (!status) status = hwq_print(values, &text);
     aorta_text_free(&text);
     aorta_hwq_scaling_free(&scaling);
     return status;
@@ -272,7 +271,7 @@ static aorta_status run_counts(struct hwq_values *values, const struct aorta_hwq
     /* A sweep keeps the results before a failure. */
     if (session.ranks.rank == 0 && (!status || (sweep && good)))
         status = aorta_status_join(status, conclude(values, results, good, sweep));
-    status = aorta_status_join(status, hwq_session_print(&session));
+    status = aorta_status_join(status, hwq_print(values, &session.reports));
     if (!status && values->profile) status = record_counts(&session, values, w, counts, count, sweep);
     for (size_t i = 0; i < done; i++) aorta_hwq_result_free(&results[i]);
     free(results);

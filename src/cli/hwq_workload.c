@@ -58,7 +58,7 @@ static const struct aorta_option common[] = {
      .help = "backend of collectives: auto, local, mpi, gloo or nccl"},
     {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "180", .limits = &timeout_limits,
      .help = "longest time that a collective waits for other ranks"},
-    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print errors only"},
+    AORTA_CLI_QUIET_OPTION(AT(quiet)),
 };
 /* Options of run-priority: the first replaces the common --output, the next ones follow the common ones. */
 static const struct aorta_option many_output = {
@@ -264,10 +264,6 @@ aorta_status hwq_check(const struct hwq_values *values, const char *command, con
         return AORTA_ERROR(AORTA_USAGE, "--backend %s: %s has no collectives", values->backend, what);
     if (!values->profile && values->profile_dir)
         return AORTA_ERROR(AORTA_USAGE, "--profile-dir %s: nothing is recorded without --profile", values->profile_dir);
-    if (values->output && aorta_file_is_standard_output(values->output) && !values->quiet)
-        return AORTA_ERROR(AORTA_USAGE, "--output %s: the table goes there too; add --quiet", values->output);
-    if (values->html && aorta_file_is_standard_output(values->html) && !values->quiet)
-        return AORTA_ERROR(AORTA_USAGE, "--html %s: the table goes there too; add --quiet", values->html);
     AORTA_TRY(check_set(values));
     if (values->profile) AORTA_TRY(aorta_directory_check_writable(profile_directory(values), "--profile-dir"));
     AORTA_TRY(aorta_page_prepare(values->html));
@@ -326,9 +322,12 @@ static void update_progress(void *user, int64_t done) {
     aorta_progress_update(user, done, NULL);
 }
 
-aorta_status hwq_session_print(struct hwq_session *session) {
-    if (!session->reports.length && !session->reports.failed) return NULL;
-    return aorta_cli_print_text(&session->reports);
+aorta_status hwq_print(const struct hwq_values *values, struct aorta_text *text) {
+    const bool page = values->html && aorta_file_is_standard_output(values->html);
+    aorta_status status = aorta_text_check(text);
+    if (!status) status = aorta_cli_print_beside(page ? values->html : values->output, text->data);
+    aorta_text_free(text);
+    return status;
 }
 
 static struct aorta_hwq_run describe_run(const struct hwq_session *session, const struct hwq_values *values,
@@ -370,7 +369,8 @@ aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *v
     if (!status && values->stamps && session->ranks.rank == 0)
         status = aorta_hwq_stamps_file_write(&stamps_file, values->stamps);
     aorta_hwq_stamps_file_free(&stamps_file);
-    if (!status && show && !session->brief) aorta_hwq_run_text(&run, result, &session->reports);
+    if (!status && session->ranks.rank == 0 && !session->brief)
+        aorta_hwq_run_text(&run, result, values->quiet, &session->reports);
     if (status || !result->verified || strcmp(result->verified, "passed") == 0) return status;
     if (!result->worst_at)
         return AORTA_ERROR(AORTA_DEVICE, "%s: --verify failed: nothing was compared", workload->name);

@@ -1,5 +1,5 @@
 /* What this machine and this build offer: devices, libraries, tools, environment, and what is missing. */
-#include "base/json.h"
+#include "base/rows.h"
 #include "cli/cli.h"
 #include "comm/comm.h"
 #include "device/device.h"
@@ -150,49 +150,6 @@ static void info_gpu_print_software(const struct info_gpu *gpu) {
     for (int i = 0; i < INFO_GPU_KINDS; i++) print_kind(i, &gpu->kinds[i]);
 }
 
-/* ---- software that a GPU lacks ---- */
-
-struct missing {
-    const char *name, *cost, *get, *searched;
-};
-
-/* The next one from *at on; false when there is none. */
-static bool next_missing(int index, const struct info_gpu_kind *kind, int *at, struct missing *missing) {
-    const struct aorta_gpu_inventory *inventory = &kind->inventory;
-    const struct missing own[] = {
-        {inventory->compiler_path[0] ? NULL : "kernel compiler", "the GPU cannot be used", inventory->compiler_problem,
-         ""},
-        {inventory->management_path[0] ? NULL : "management library",
-         "temperature, power and clocks are not measured, links not known", inventory->management_problem, ""},
-    };
-    enum { OWN = sizeof own / sizeof *own };
-    if (kind->failure) return false;
-    while (*at < OWN + INFO_GPU_LIBRARIES) {
-        int i = (*at)++;
-        if (i < OWN && own[i].name) {
-            *missing = own[i];
-            return true;
-        }
-        if (i < OWN || kind->libraries[i - OWN].path[0]) continue;
-        const struct gpu_library *library = &libraries[index][i - OWN];
-        const aorta_status problem = kind->libraries[i - OWN].problem;
-        *missing = (struct missing){library->name, library->without, aorta_status_message(problem),
-                                    aorta_status_detail(problem)};
-        return true;
-    }
-    return false;
-}
-
-static int info_gpu_print_missing(const struct info_gpu *gpu) {
-    int count = 0;
-    for (int i = 0; i < INFO_GPU_KINDS; i++) {
-        struct missing missing;
-        for (int at = 0; next_missing(i, &gpu->kinds[i], &at, &missing); count++)
-            printf("  %-16s %s; %s\n", missing.name, missing.cost, missing.get);
-    }
-    return count;
-}
-
 /* ---- as JSON ---- */
 
 static void info_gpu_write_devices(const struct info_gpu *gpu, struct aorta_json *json) {
@@ -258,20 +215,6 @@ static void info_gpu_write_software(const struct info_gpu *gpu, struct aorta_jso
     aorta_json_object_end(json);
 }
 
-static void info_gpu_write_missing(const struct info_gpu *gpu, struct aorta_json *json) {
-    for (int i = 0; i < INFO_GPU_KINDS; i++) {
-        struct missing missing;
-        for (int at = 0; next_missing(i, &gpu->kinds[i], &at, &missing);) {
-            aorta_json_object(json);
-            aorta_json_key_string(json, "name", missing.name);
-            aorta_json_key_string(json, "cost", missing.cost);
-            aorta_json_key_string(json, "get", missing.get);
-            if (*missing.searched) aorta_json_key_string(json, "searched", missing.searched);
-            aorta_json_object_end(json);
-        }
-    }
-}
-
 /* ---- programs that are looked for ---- */
 
 static bool find_page(char path[PATH_MAX]) {
@@ -310,6 +253,20 @@ struct library {
     char version[256];
 };
 
+struct missing {
+    const char *name, *cost, *get, *searched;
+    bool program; /* `get` is a command */
+};
+
+#define AT(member) offsetof(struct missing, member)
+static const struct aorta_row missing_rows[] = {
+    {"name", AORTA_ROW_TEXT, AT(name), .help = "of what is missing"},
+    {"cost", AORTA_ROW_TEXT, AT(cost), .help = "what cannot be done without it"},
+    {"get", AORTA_ROW_TEXT, AT(get), .help = "how to get it"},
+    {"searched", AORTA_ROW_TEXT, AT(searched), .help = "where it was looked for", .omit = true},
+    {0}};
+#undef AT
+
 struct information {
     struct aorta_device_info cpu;
     aorta_status cpu_failure; /* NULL when it works */
@@ -319,6 +276,8 @@ struct information {
         char path[PATH_MAX];
     } parts[PART_COUNT];
     struct info_gpu gpu;
+    struct missing missing[PART_COUNT + INFO_GPU_KINDS * (2 + INFO_GPU_LIBRARIES)];
+    int missing_count;
     struct aorta_ranks ranks;
     aorta_status ranks_failure;
 };
@@ -327,6 +286,33 @@ static void set_library(struct library *library, const char *name, const char *p
     library->name = name;
     library->purpose = purpose;
     snprintf(library->version, sizeof library->version, "%s", version);
+}
+
+static void miss(struct information *info, bool found, struct missing missing) {
+    if (!found) info->missing[info->missing_count++] = missing;
+}
+
+/* Programs, then the software that a GPU lacks. */
+static void find_missing(struct information *info) {
+    for (int i = 0; i < PART_COUNT; i++)
+        miss(info, info->parts[i].found, (struct missing){parts[i].name, parts[i].without, parts[i].get, NULL, true});
+    for (int i = 0; i < INFO_GPU_KINDS; i++) {
+        const struct info_gpu_kind *kind = &info->gpu.kinds[i];
+        const struct aorta_gpu_inventory *inventory = &kind->inventory;
+        if (kind->failure) continue;
+        miss(info, *inventory->compiler_path,
+             (struct missing){"kernel compiler", "the GPU cannot be used", inventory->compiler_problem, NULL, false});
+        miss(info, *inventory->management_path,
+             (struct missing){"management library", "temperature, power and clocks are not measured, links not known",
+                              inventory->management_problem, NULL, false});
+        for (int j = 0; j < INFO_GPU_LIBRARIES; j++) {
+            const aorta_status problem = kind->libraries[j].problem;
+            const char *searched = aorta_status_detail(problem);
+            miss(info, *kind->libraries[j].path,
+                 (struct missing){libraries[i][j].name, libraries[i][j].without, aorta_status_message(problem),
+                                  *searched ? searched : NULL, false});
+        }
+    }
 }
 
 static void gather(struct information *info) {
@@ -346,6 +332,7 @@ static void gather(struct information *info) {
             parts[i].find ? parts[i].find(info->parts[i].path) : aorta_program_find(parts[i].name, info->parts[i].path);
     }
     info_gpu_gather(&info->gpu);
+    find_missing(info);
     info->ranks_failure = aorta_ranks_detect(&info->ranks);
 }
 
@@ -409,14 +396,10 @@ static void print_ranks(const struct information *info) {
 }
 
 static void print_missing(const struct information *info) {
-    int count = 0;
-    printf("Missing\n");
-    for (int i = 0; i < PART_COUNT; i++) {
-        if (info->parts[i].found) continue;
-        printf("  %-16s %s; to get it: %s\n", parts[i].name, parts[i].without, parts[i].get);
-        count++;
-    }
-    if (count + info_gpu_print_missing(&info->gpu) == 0) printf("  nothing\n");
+    printf("Missing\n%s", info->missing_count ? "" : "  nothing\n");
+    for (int i = 0; i < info->missing_count; i++)
+        printf("  %-16s %s; %s%s\n", info->missing[i].name, info->missing[i].cost,
+               info->missing[i].program ? "to get it: " : "", info->missing[i].get);
 }
 
 /* The devices that can run work. */
@@ -512,15 +495,11 @@ static void write_ranks(const struct information *info, struct aorta_json *json)
 
 static void write_missing(const struct information *info, struct aorta_json *json) {
     aorta_json_key_array(json, "missing");
-    for (int i = 0; i < PART_COUNT; i++) {
-        if (info->parts[i].found) continue;
+    for (int i = 0; i < info->missing_count; i++) {
         aorta_json_object(json);
-        aorta_json_key_string(json, "name", parts[i].name);
-        aorta_json_key_string(json, "cost", parts[i].without);
-        aorta_json_key_string(json, "get", parts[i].get);
+        aorta_rows_json(missing_rows, &info->missing[i], 0, json);
         aorta_json_object_end(json);
     }
-    info_gpu_write_missing(&info->gpu, json);
     aorta_json_array_end(json);
 }
 

@@ -1,7 +1,6 @@
 /* aorta report: figures, pictures and verdict of finished runs. */
 #include "report/report.h"
 #include "base/files.h"
-#include "base/lines.h"
 #include "cli/cli.h"
 #include "report/page.h"
 
@@ -45,7 +44,7 @@ static const struct aorta_option rows[] = {
     {"read-every", AORTA_OPTION_INT, AT(read_every), "null", .nullable = true, .limits = &at_least_one, .argument = "N",
      .help = "read the ranges of every Nth recorded iteration; default: as many as fit 1 GiB of memory"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print summary.json instead of the verdict"},
-    AORTA_CLI_QUIET_OPTION(AT(quiet), "print errors only; the files have the report"),
+    AORTA_CLI_QUIET_OPTION(AT(quiet)),
     AORTA_CLI_ALL_OPTION(AT(all)),
     {"no-pictures", AORTA_OPTION_BOOL, AT(no_pictures), "false", .help = "draw no pictures"},
 };
@@ -96,9 +95,8 @@ static aorta_status report(const struct aorta_cli_line *line, const struct repor
                            struct aorta_report_input *inputs) {
     struct aorta_verdict_style style = aorta_cli_style(line, stdout);
     style.view.all = arguments->all;
+    style.answer = arguments->quiet;
     const struct aorta_log log = {.level = arguments->quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1};
-    if (arguments->quiet && arguments->to.json)
-        return AORTA_ERROR(AORTA_USAGE, "--json prints all figures and --quiet nothing: give one of them");
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
     AORTA_TRY(make_inputs(arguments, inputs));
     AORTA_TRY(check_output(arguments));
@@ -114,11 +112,12 @@ static aorta_status report(const struct aorta_cli_line *line, const struct repor
         .pictures = !arguments->no_pictures,
         .warmup = (int)arguments->warmup,
         .read_every = arguments->read_every,
+        .quiet = arguments->quiet,
         .style = style,
     };
     struct aorta_text text = {0}, json = {0};
     aorta_status status = aorta_report_make(&options, &log, &text, &json);
-    if (text.length && !arguments->quiet)
+    if (text.length)
         status = aorta_status_join(
             status, aorta_cli_print_styled(arguments->to.json ? &json : &text, style.color && !arguments->to.json));
     aorta_text_free(&text);

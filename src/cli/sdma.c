@@ -44,7 +44,7 @@ static const struct aorta_option rows[] = {
      .help = "p2p: number of the other device; default: the next one"},
     {"dtype", AORTA_OPTION_CHOICE, AT(dtype), "fp32", .choices = types, .argument = "TYPE",
      .help = "element type of the matrices"},
-    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print no progress"},
+    AORTA_CLI_QUIET_OPTION(AT(quiet)),
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "write a page for a browser to this file"},
@@ -87,7 +87,10 @@ static aorta_status print(const struct aorta_sdma *result, const struct sdma_arg
     aorta_json_begin(&json, &object, 2);
     aorta_sdma_json(result, &json);
     aorta_text_puts(&object, "\n");
-    aorta_sdma_text(result, &text);
+    if (arguments->quiet)
+        aorta_hwq_answer_text(&result->found, &text);
+    else
+        aorta_sdma_text(result, &text);
     const struct aorta_page_results page = {.kind = "sdma", .title = "AORTA: sdma", .tables = aorta_sdma_tables};
     return aorta_cli_show(&arguments->to, page, &text, &object,
                           arguments->to.csv ? aorta_sdma_csv(result, arguments->to.csv) : NULL);

@@ -105,7 +105,7 @@ static const struct aorta_option options[] = {
      .help = "with --compare and one directory: compare its trials with two values of a knob, point by point"},
     {"read", AORTA_OPTION_STRING, AT(read), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_READ,
      .help = "print the summary of the sweep in a directory; run nothing"},
-    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print no progress"},
+    AORTA_CLI_QUIET_OPTION(AT(quiet)),
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "the page's file; default: index.html in --output, none with --compare and --read"},
@@ -263,8 +263,8 @@ static aorta_status conclude(const struct aorta_sweep_job *job, const struct aor
     if (!status) status = aorta_text_check(&target);
     if (!status) {
         aorta_sweep_result_json(&job->plan, target.data, &result, trials, &json);
-        aorta_sweep_result_text(&job->plan, target.data, &result, &text);
-        aorta_text_printf(&text, "  %-11s %s\n", "files", job->output);
+        aorta_sweep_result_text(&job->plan, target.data, &result, values->quiet, &text);
+        if (!values->quiet) aorta_text_printf(&text, "  %-11s %s\n", "files", job->output);
         status = aorta_text_check(values->to.json ? &json : &text);
         if (!status) status = write_own_page(values, job->output, &json);
         if (!status && values->to.csv) status = aorta_sweep_result_csv(&job->plan, &result, values->to.csv);
@@ -305,7 +305,7 @@ static aorta_status read_sweep(const struct sweep_values *values) {
     aorta_status status = aorta_sweep_side_open(values->read, values->read, &side);
     if (!status) {
         aorta_sweep_result_json(&side.plan, side.target, &side.result, &side.trials, &json);
-        aorta_sweep_result_text(&side.plan, side.target, &side.result, &text);
+        aorta_sweep_result_text(&side.plan, side.target, &side.result, values->quiet, &text);
         if (values->to.csv) status = aorta_sweep_result_csv(&side.plan, &side.result, values->to.csv);
     }
     status = aorta_cli_show(&values->to, page_of_sweep(), &text, &json, status);
@@ -319,7 +319,7 @@ static aorta_status write_comparison(const struct sweep_values *values,
     const struct aorta_page_results page = {
         .kind = "sweep_comparison", .title = "AORTA: sweeps", .parts = parts, .part_count = comparison->side_count};
     aorta_sweep_compare_json(comparison, &json);
-    aorta_sweep_compare_text(comparison, &text);
+    aorta_sweep_compare_text(comparison, values->quiet, &text);
     for (size_t s = 0; values->to.html && s < comparison->side_count; s++)
         aorta_sweep_compare_part(comparison, s, values->to.html, &parts[s]);
     aorta_status status = values->to.csv ? aorta_sweep_compare_csv(comparison, values->to.csv) : NULL;
@@ -383,7 +383,7 @@ static aorta_status run(const struct sweep_values *values, char **command) {
 
 /* --compare and --read run nothing. */
 static aorta_status read_only(const struct sweep_values *values, const struct aorta_cli_line *line) {
-    static const char *const allowed[] = {"compare", "label", "by", "read", "csv", "html", "json", NULL};
+    static const char *const allowed[] = {"compare", "label", "by", "read", "csv", "html", "json", "quiet", NULL};
     AORTA_TRY(aorta_cli_only(&syntax, line, values->read ? "--read" : "--compare", allowed));
     return values->compare.count ? compare(values) : read_sweep(values);
 }

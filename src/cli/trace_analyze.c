@@ -2,15 +2,12 @@
 #include "analysis/breakdown.h"
 #include "analysis/phases.h"
 #include "base/files.h"
-#include "base/lines.h"
 #include "cli/cli.h"
 #include "replay/critical_path.h"
 #include "report/page.h"
 #include "report/page_recordings.h"
 #include "report/trace_report.h"
 #include "trace/infer.h"
-#include "trace/open.h"
-#include "verdict/verdict.h"
 
 #include <errno.h>
 #include <math.h>
@@ -28,7 +25,7 @@ static const struct aorta_range_limits at_least_one = {1, INFINITY, false, false
 #define AT(field) offsetof(struct analyze_arguments, field)
 static const struct aorta_option rows[] = {
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all figures and tables as JSON"},
-    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print the verdict only"},
+    AORTA_CLI_QUIET_OPTION(AT(quiet)),
     {"markdown", AORTA_OPTION_BOOL, AT(markdown), "false",
      .help = "print the verdict as GitHub's Markdown, for pull requests"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
@@ -159,8 +156,7 @@ static aorta_status shown(const struct aorta_trace_report *report, const struct 
 static aorta_status write_json(const struct aorta_trace_report *report, const char *path) {
     struct aorta_text text = {0};
     aorta_trace_report_json(report, 2, &text);
-    aorta_status status = aorta_text_check(&text);
-    if (!status) status = aorta_file_replace(path, text.data, text.length);
+    aorta_status status = aorta_file_put(NULL, path, &text);
     aorta_text_free(&text);
     return status;
 }
@@ -227,6 +223,7 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     report.machine = recorded.is_run ? &recorded.run.machine : &recorded.machine;
     struct aorta_verdict_style style = aorta_cli_style(line, stdout);
     style.view.all = arguments->all;
+    style.answer = arguments->quiet;
     style.color = style.color && !arguments->json && !arguments->markdown;
     if (!status) status = print(&report, &recorded, arguments, &style);
     aorta_critical_path_free(&path);
@@ -237,8 +234,6 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
 static aorta_status run(const struct aorta_cli_line *line, void *values) {
     const struct analyze_arguments *arguments = values;
     if (!line->operand_count) return AORTA_ERROR(AORTA_USAGE, "no trace is named; usage: %s", syntax.usage);
-    if (arguments->json && arguments->quiet)
-        return AORTA_ERROR(AORTA_USAGE, "--json prints all figures and --quiet the verdict alone: give one of them");
     if (arguments->markdown && (arguments->json || arguments->quiet || arguments->by.count))
         return AORTA_ERROR(AORTA_USAGE, "--markdown is a form of the verdict: give it without %s",
                            arguments->json    ? "--json"

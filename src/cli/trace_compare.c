@@ -1,11 +1,9 @@
 /* aorta trace compare: recordings side by side. */
 #include "base/files.h"
-#include "base/lines.h"
 #include "cli/cli.h"
 #include "report/page_recordings.h"
 #include "report/recorded.h"
 #include "report/trace_report.h"
-#include "trace/open.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +32,7 @@ static const struct aorta_option rows[] = {
      .help = "write a page for a browser to this file"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print all rows as JSON"},
     {"markdown", AORTA_OPTION_BOOL, AT(markdown), "false", .help = "print GitHub's Markdown, for pull requests"},
-    AORTA_CLI_QUIET_OPTION(AT(quiet), "print the sentences only, without tables"),
+    AORTA_CLI_QUIET_OPTION(AT(quiet)),
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
@@ -161,7 +159,7 @@ static aorta_status show(const struct compare_arguments *arguments, struct recor
     if (arguments->markdown)
         aorta_trace_comparison_markdown(&comparison, r->differences, threshold, &text);
     else if (!arguments->to.json)
-        aorta_trace_comparison_text(&comparison, r->differences, threshold, !arguments->quiet, style, &text);
+        aorta_trace_comparison_text(&comparison, r->differences, threshold, arguments->quiet, style, &text);
     aorta_status status = aorta_status_join(aorta_text_check(&text), aorta_text_check(&json));
     if (!status && arguments->to.html) status = write_page(r, &json, arguments->to.html);
     if (!status && arguments->to.csv) status = aorta_trace_comparison_csv(&comparison, arguments->to.csv);
@@ -183,9 +181,8 @@ static aorta_status compare(const struct aorta_cli_line *line, void *values) {
     if (count < 2) return AORTA_ERROR(AORTA_USAGE, "give a base and at least one test to compare with it");
     if (arguments->to.json && arguments->markdown)
         return AORTA_ERROR(AORTA_USAGE, "--json and --markdown are two forms of the same: give one of them");
-    if (arguments->quiet && (arguments->to.json || arguments->markdown))
-        return AORTA_ERROR(AORTA_USAGE, "--quiet prints sentences alone: give it without %s",
-                           arguments->to.json ? "--json" : "--markdown");
+    if (arguments->quiet && arguments->markdown)
+        return AORTA_ERROR(AORTA_USAGE, "--quiet prints the answer alone: give it without --markdown");
     const char *const *paths = (const char *const *)line->operands;
     AORTA_TRY(check_labels(&arguments->labels, paths, count));
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));

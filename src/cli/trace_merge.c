@@ -163,7 +163,7 @@ static const struct aorta_option rows[] = {
     {"perfetto", AORTA_OPTION_BOOL, AT(perfetto), "false",
      .help = "print a link that opens the file in Perfetto, and wait until a browser on this machine "
              "follows it; the file goes only to that browser"},
-    AORTA_CLI_QUIET_OPTION(AT(quiet), "print errors only"),
+    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print errors only"},
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };

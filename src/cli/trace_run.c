@@ -13,7 +13,6 @@
 #include "verdict/verdict.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -44,7 +43,7 @@ static const struct aorta_option rows[] = {
              "aorta trace analyze DIR reads it again"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false",
      .help = "print the analysis as JSON on standard output; the program's own output goes to standard error"},
-    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print the verdict only"},
+    AORTA_CLI_QUIET_OPTION(AT(quiet)),
     {"whole", AORTA_OPTION_BOOL, AT(whole), "false",
      .help = "analyze the whole recording, start and end included, instead of its steps"},
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
@@ -194,7 +193,7 @@ static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool 
         const struct aorta_trace_report report = {.analysis = &analysis, .verdict = &verdict, .machine = &machine};
         status = aorta_recorded_machine_read(outcome->machine, &analysis, &machine);
         if (!status) status = aorta_recorded_machine_report(&machine, &verdict);
-        const struct aorta_verdict_style style = {.width = aorta_terminal_width(stderr)};
+        const struct aorta_verdict_style style = {.width = aorta_terminal_width(stderr), .answer = arguments->quiet};
         if (arguments->quiet)
             aorta_trace_report_verdict(&report, &style, text);
         else
@@ -218,14 +217,6 @@ static void put_lines(const char *lines) {
     }
 }
 
-static aorta_status write_analysis(const char *directory, const struct aorta_text *json) {
-    char *path = aorta_path_join(directory, "analysis.json");
-    aorta_status status =
-        path ? aorta_file_replace(path, json->data, json->length) : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    free(path);
-    return status;
-}
-
 static aorta_status show(const struct aorta_trace_run_arguments *arguments, struct aorta_trace_run_outcome *outcome) {
     struct aorta_text text = {0}, json = {0};
     bool steps;
@@ -233,7 +224,7 @@ static aorta_status show(const struct aorta_trace_run_arguments *arguments, stru
         aorta_trace_run_steps(&outcome->traces, arguments->step_range, arguments->whole, &outcome->words, &steps);
     if (outcome->words.data && !(arguments->quiet && outcome->traces.count)) put_lines(outcome->words.data);
     if (!status) status = analyze(outcome, steps, arguments, &text, &json);
-    if (!status && arguments->output) status = write_analysis(arguments->output, &json);
+    if (!status && arguments->output) status = aorta_file_put(arguments->output, "analysis.json", &json);
     if (!status && arguments->output) status = aorta_environment_of_host_save(arguments->output);
     /* What could not be written is printed all the same. */
     if (arguments->json && json.data) {

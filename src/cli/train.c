@@ -43,8 +43,7 @@ static const struct aorta_option options[] = {
      .help = "record nothing and write no report, to measure what recording costs"},
     {"no-report", AORTA_OPTION_BOOL, AT(no_report), "false",
      .help = "write no summary and no pictures; aorta report can write them later"},
-    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q',
-     .help = "print warnings, errors and the verdict only"},
+    AORTA_CLI_QUIET_OPTION(AT(quiet)),
 };
 #undef AT
 
@@ -151,7 +150,8 @@ static aorta_status train(const struct train_values *values, const struct aorta_
                                               .ranks = ranks,
                                               .timeout_s = o->distributed.timeout_s,
                                               .rank_0 = ranks->rank == 0,
-                                              .report = with_report && ranks->rank == 0};
+                                              .report = with_report && ranks->rank == 0,
+                                              .quiet = values->quiet};
     aorta_status ended = aorta_train_finish(&finish);
     if (status && ended) aorta_log(&log, AORTA_LOG_ERROR, "%s", aorta_status_message(ended));
     status = aorta_status_join(status, ended);

@@ -14,6 +14,7 @@ struct aorta_train_finish {
     const struct aorta_ranks *ranks;
     double timeout_s;
     bool rank_0, report; /* this rank says what happens; it makes the report */
+    bool quiet;          /* of the report, the answer alone */
 };
 
 /* From now on SIGINT and SIGTERM wait in this thread, and those that it starts, for who asks for them. A broken pipe is

@@ -1,12 +1,10 @@
 /* aorta whatif: the recorded step with other resources. */
 #include "cli/whatif.h"
-#include "base/lines.h"
 #include "base/sort.h"
 #include "cli/cli.h"
 #include "replay/unrecorded.h"
 #include "report/page.h"
 #include "report/recorded.h"
-#include "trace/open.h"
 #include "verdict/gains.h"
 
 #include <math.h>
@@ -48,7 +46,7 @@ static const struct aorta_option rows[] = {
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "write a page for a browser to this file"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print all figures as JSON"},
-    AORTA_CLI_QUIET_OPTION(AT(quiet), "print the steps only, without the assumptions"),
+    AORTA_CLI_QUIET_OPTION(AT(quiet)),
 };
 #undef AT
 
@@ -296,7 +294,7 @@ static aorta_status print(const struct whatif_page *page, const struct whatif_ar
     const struct aorta_page_results shown = {.kind = "whatif", .title = "AORTA: whatif", .tables = whatif_tables};
     struct aorta_text text = {0}, json = {0};
     whatif_json(page, &json);
-    whatif_text(page, !arguments->quiet, &text);
+    whatif_text(page, arguments->quiet, &text);
     return aorta_cli_show(&arguments->to, shown, &text, &json,
                           arguments->to.csv ? whatif_csv(page, arguments->to.csv) : NULL);
 }
@@ -368,8 +366,6 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
     const struct whatif_arguments *arguments = values;
     if (!line->operand_count)
         return AORTA_ERROR(AORTA_USAGE, "no trace and no run directory is named; usage: %s", syntax.usage);
-    if (arguments->quiet && arguments->to.json)
-        return AORTA_ERROR(AORTA_USAGE, "--quiet prints the steps alone: give it without --json");
     struct request request = {0};
     struct task task = {arguments, &request};
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));

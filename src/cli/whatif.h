@@ -39,7 +39,8 @@ struct whatif_page {
     struct aorta_whatif_limit limit; /* there */
 };
 
-void whatif_text(const struct whatif_page *page, bool assumptions, struct aorta_text *out);
+/* `answer`: line 1 alone. */
+void whatif_text(const struct whatif_page *page, bool answer, struct aorta_text *out);
 void whatif_json(const struct whatif_page *page, struct aorta_text *out);
 extern const struct aorta_result_table *const whatif_tables[]; /* of the page; ends with NULL */
 /* Each table as a file of the folder. AORTA_IO. */

@@ -225,11 +225,8 @@ static const struct aorta_row step_rows[] = {
     {0}};
 #undef AT
 
-static size_t step_count(const void *of) {
-    return ((const struct whatif_page *)of)->row_count;
-}
-
-static bool fill_step(const void *of, size_t index, void *values) {
+static enum aorta_line fill_step(const void *of, size_t index, void *values) {
+    if (index >= ((const struct whatif_page *)of)->row_count) return AORTA_LINE_END;
     const struct whatif_page *page = of;
     const struct whatif_row *row = &page->rows[index];
     *(struct step_values *)values = (struct step_values){.ranks = row->ranks,
@@ -239,19 +236,19 @@ static bool fill_step(const void *of, size_t index, void *values) {
                                                          .efficiency = row->efficiency,
                                                          .of_replayed = row->step.step_ns / page->replayed_ns,
                                                          .asked = row->asked};
-    return true;
+    return AORTA_LINE;
 }
 
-static bool fill_asked(const void *of, size_t index, void *values) {
-    return ((const struct whatif_page *)of)->rows[index].asked && fill_step(of, index, values);
+static enum aorta_line fill_asked(const void *of, size_t index, void *values) {
+    if (index >= ((const struct whatif_page *)of)->row_count) return AORTA_LINE_END;
+    return ((const struct whatif_page *)of)->rows[index].asked ? fill_step(of, index, values) : AORTA_LINE_SKIP;
 }
 
-static const struct aorta_result_table steps = {.key = "steps",
-                                                .title = "Steps",
+static const struct aorta_result_table steps = {"steps",
+                                                "Steps",
                                                 .help = "the step on so many ranks",
                                                 .rows = step_rows,
                                                 .size = sizeof(struct step_values),
-                                                .count = step_count,
                                                 .fill = fill_step};
 static const struct aorta_column asked_columns[] = {{"ranks", "ranks", .width = 8},
                                                     {"step_ms", "step ms", 12, .decimals = 3},
@@ -259,12 +256,8 @@ static const struct aorta_column asked_columns[] = {{"ranks", "ranks", .width = 
                                                     {"efficiency", "efficiency", 11, .decimals = 1},
                                                     {"of_replayed", "of replayed", 13, .decimals = 1},
                                                     {0}};
-static const struct aorta_result_table asked_steps = {.key = "steps",
-                                                      .rows = step_rows,
-                                                      .size = sizeof(struct step_values),
-                                                      .count = step_count,
-                                                      .fill = fill_asked,
-                                                      .columns = asked_columns};
+static const struct aorta_result_table asked_steps = {"steps", .rows = step_rows, .size = sizeof(struct step_values),
+                                                      .fill = fill_asked, .columns = asked_columns};
 
 const struct aorta_result_table *const whatif_tables[] = {&steps, NULL};
 
@@ -332,9 +325,10 @@ static void say_assumed(void *user, const char *sentence) {
     assumed->name = "";
 }
 
-void whatif_text(const struct whatif_page *page, bool assumptions, struct aorta_text *out) {
+void whatif_text(const struct whatif_page *page, bool answer, struct aorta_text *out) {
     struct assumed assumed = {out, "assumed"};
     text_headline(page, out);
+    if (answer) return;
     put_fact(page, "limit", text_limit, out);
     put_fact(page, "exposed", text_exposed, out);
     put_fact(page, "recorded", text_recorded, out);
@@ -347,7 +341,6 @@ void whatif_text(const struct whatif_page *page, bool assumptions, struct aorta_
     aorta_text_puts(out, "\n");
     aorta_table_text(&asked_steps, page, &(struct aorta_table_view){.most = SIZE_MAX}, out);
     text_curve(page, out);
-    if (!assumptions) return;
     aorta_text_puts(out, "\n");
     assume(page, say_assumed, &assumed);
 }

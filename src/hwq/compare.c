@@ -1,11 +1,9 @@
 /* Pairs results, finds the changes, and renders them as text, JSON and CSV. */
 #include "hwq/compare.h"
-#include "base/lines.h"
 #include "base/result_table.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { FEWEST_WANTED = 30 }; /* iterations, when there are too few for an estimate */
@@ -103,92 +101,149 @@ static aorta_status nothing_to_pair(const struct aorta_hwq_measurements *baselin
     return status;
 }
 
-/* ---- warnings ---- */
+/* ---- findings ---- */
 
-/* Once each. */
-static aorta_status warn(struct aorta_hwq_comparison *comparison, const char *text) {
-    for (size_t i = 0; text && i < comparison->warning_count; i++)
-        if (strcmp(comparison->warnings[i], text) == 0) return NULL;
-    const char **warnings = aorta_arena_grow(&comparison->arena, comparison->warnings, comparison->warning_count,
-                                             &comparison->warning_capacity, sizeof *warnings);
-    if (!text || !warnings) return AORTA_ERROR(AORTA_MEMORY, "no memory for the comparison");
-    comparison->warnings = warnings;
-    warnings[comparison->warning_count++] = text;
-    return NULL;
+static bool differs(const struct aorta_hwq_compared *pair) {
+    return pair->change == AORTA_HWQ_REGRESSION || pair->change == AORTA_HWQ_IMPROVEMENT;
+}
+
+static void find_largest(struct aorta_hwq_comparison *comparison) {
+    const struct aorta_hwq_compared *largest = NULL;
+    for (size_t i = 0; i < comparison->pair_count; i++) {
+        const struct aorta_hwq_compared *pair = &comparison->pairs[i];
+        if (!differs(pair)) continue;
+        if (!largest || aorta_compared_ratio(&pair->p50) > aorta_compared_ratio(&largest->p50)) largest = pair;
+    }
+    const struct aorta_hwq_fact test = hwq_text("test", comparison->test->path),
+                                baseline = hwq_text("baseline", comparison->baseline->path);
+    if (!largest) {
+        HWQ_FIND(&comparison->found, AORTA_HWQ_COMPARE_SAME, test, baseline,
+                 hwq_value("threshold", comparison->options.threshold, "share"));
+        return;
+    }
+    const struct aorta_ratio ratio = aorta_hwq_ratio(&largest->p50);
+    HWQ_FIND(&comparison->found, largest->p50.delta > 0 ? AORTA_HWQ_COMPARE_SLOWER : AORTA_HWQ_COMPARE_FASTER, test,
+             baseline, hwq_text("workload", largest->baseline->workload),
+             hwq_count("streams", (double)largest->baseline->streams), hwq_value("before", largest->p50.value[0], "ms"),
+             hwq_value("after", largest->p50.value[1], "ms"), hwq_value("change", ratio.value - 1, "change"),
+             hwq_value("low", ratio.low - 1, "change"), hwq_value("high", ratio.high - 1, "change"));
+}
+
+static double count_of(const struct aorta_hwq_comparison *comparison, enum aorta_hwq_change change) {
+    return comparison->changes[change] ? (double)comparison->changes[change] : NAN;
+}
+
+static void find_counts(struct aorta_hwq_comparison *comparison) {
+    HWQ_FIND(&comparison->found, AORTA_HWQ_COMPARE_PAIRS, hwq_count("pairs", (double)comparison->pair_count),
+             hwq_count("regressions", count_of(comparison, AORTA_HWQ_REGRESSION)),
+             hwq_count("improvements", count_of(comparison, AORTA_HWQ_IMPROVEMENT)),
+             hwq_count("unchanged", count_of(comparison, AORTA_HWQ_UNCHANGED)),
+             hwq_count("uncertain", count_of(comparison, AORTA_HWQ_UNCERTAIN)),
+             hwq_value("threshold", comparison->options.threshold, "share"));
+}
+
+/* By the pair whose runs differ most. */
+static void find_noise(struct aorta_hwq_comparison *comparison) {
+    static const double busy = 0.1;
+    const struct aorta_comparison *most = &comparison->pairs->p50;
+    for (size_t i = 1; i < comparison->pair_count; i++)
+        if (comparison->pairs[i].p50.between > most->between) most = &comparison->pairs[i].p50;
+    if (!(most->between > 0)) return;
+    HWQ_FIND(&comparison->found, most->assumed ? AORTA_HWQ_COMPARE_ASSUMED : AORTA_HWQ_COMPARE_REPEATED,
+             hwq_value("between_runs", most->between, "share"), hwq_count("repeats", (double)most->repeats),
+             hwq_value("pressure", most->pressure > busy ? most->pressure : NAN, "share"));
+}
+
+/* Pairs without a decision, and what would decide them. */
+static void find_uncertain(struct aorta_hwq_comparison *comparison) {
+    size_t few = 0, long_enough = 0, repeat = 0, iterations = 0;
+    for (size_t i = 0; i < comparison->pair_count; i++) {
+        const struct aorta_hwq_compared *pair = &comparison->pairs[i];
+        const struct aorta_ratio tail = aorta_hwq_ratio(&pair->p95);
+        few += pair->reason != NULL;
+        long_enough += pair->wanted > 0;
+        repeat += pair->change == AORTA_HWQ_UNCERTAIN && !pair->wanted;
+        if (pair->wanted > iterations) iterations = pair->wanted;
+        if (pair->slower_tail)
+            HWQ_FIND(&comparison->found, AORTA_HWQ_COMPARE_TAIL, hwq_text("workload", pair->baseline->workload),
+                     hwq_count("streams", (double)pair->baseline->streams),
+                     hwq_value("change", tail.value - 1, "change"), hwq_value("low", tail.low - 1, "change"),
+                     hwq_value("high", tail.high - 1, "change"));
+    }
+    if (few) HWQ_FIND(&comparison->found, AORTA_HWQ_COMPARE_FEW, hwq_count("pairs", (double)few));
+    if (long_enough)
+        HWQ_FIND(&comparison->found, AORTA_HWQ_COMPARE_ITERATIONS, hwq_count("iterations", (double)iterations),
+                 hwq_count("pairs", (double)long_enough));
+    if (repeat) HWQ_FIND(&comparison->found, AORTA_HWQ_COMPARE_REPEAT, hwq_count("pairs", (double)repeat));
 }
 
 static aorta_status warn_of_settings(struct aorta_hwq_comparison *comparison, const struct aorta_hwq_compared *pair) {
     const struct aorta_hwq_measurement *a = pair->baseline, *b = pair->test;
-    struct aorta_arena *arena = &comparison->arena;
     struct aorta_differences differences;
     aorta_status status = aorta_hwq_differences(a, b, &differences);
     for (size_t i = 0; !status && i < differences.count; i++) {
         const struct aorta_setting_difference *d = &differences.items[i];
-        status = warn(comparison,
-                      aorta_arena_printf(arena, "%s differs: %s in the baseline, %s in the test", d->key,
-                                         d->reference ? d->reference : "null", d->candidate ? d->candidate : "null"));
+        HWQ_FIND(&comparison->found, AORTA_HWQ_COMPARE_SETTING, hwq_text("setting", d->key),
+                 hwq_text("baseline", d->reference ? d->reference : "null"),
+                 hwq_text("test", d->candidate ? d->candidate : "null"));
     }
     aorta_differences_free(&differences);
-    if (status || a->simulated == b->simulated) return status;
-    return warn(comparison, aorta_arena_printf(arena, "%s: collectives were simulated in the %s only", a->workload,
-                                               a->simulated ? "baseline" : "test"));
+    if (a->simulated != b->simulated)
+        HWQ_FIND(&comparison->found, AORTA_HWQ_COMPARE_SIMULATED, hwq_text("workload", a->workload),
+                 hwq_text("side", a->simulated ? "baseline" : "test"));
+    return status;
 }
 
 /* The interval of one run's iterations cannot contain disturbances longer than the run (other work, clocks). */
-static aorta_status warn_of_short_runs(struct aorta_hwq_comparison *comparison, const struct aorta_hwq_compared *pair) {
+static void warn_of_short_runs(struct aorta_hwq_comparison *comparison, const struct aorta_hwq_compared *pair) {
     static const double enough_ms = 500.0;
     double shortest = INFINITY;
     const struct aorta_hwq_measurement *sides[2] = {pair->baseline, pair->test};
-    if (pair->change != AORTA_HWQ_REGRESSION && pair->change != AORTA_HWQ_IMPROVEMENT) return NULL;
+    if (!differs(pair)) return;
     for (int i = 0; i < 2; i++) {
         double sum = 0.0;
         for (size_t k = 0; k < sides[i]->count; k++) sum += sides[i]->times_ms[k];
         if (sides[i]->runs == 1) shortest = fmin(shortest, sum);
     }
-    if (shortest >= enough_ms) return NULL;
-    return warn(comparison,
-                aorta_arena_printf(&comparison->arena,
-                                   "%s on %s: a side is one run of %.2g s; a longer disturbance of the machine "
-                                   "looks like a change: repeat the runs, or raise --iterations",
-                                   pair->baseline->workload, aorta_counted(pair->baseline->streams, "stream").text,
-                                   shortest * 1e-3));
+    if (shortest >= enough_ms) return;
+    HWQ_FIND(&comparison->found, AORTA_HWQ_COMPARE_SHORT, hwq_text("workload", pair->baseline->workload),
+             hwq_count("streams", (double)pair->baseline->streams), hwq_value("seconds", shortest * 1e-3, "s"));
 }
 
 /* Times at different clocks differ even if the program is unchanged. */
-static aorta_status warn_of_clocks(struct aorta_hwq_comparison *comparison, const struct aorta_hwq_compared *pair) {
+static void warn_of_clocks(struct aorta_hwq_comparison *comparison, const struct aorta_hwq_compared *pair) {
     static const double alike = 0.03;
     const double baseline = pair->baseline->clock_mhz, test = pair->test->clock_mhz;
-    if (!(fabs(test / baseline - 1.0) > alike)) return NULL; /* also when a clock is not known */
-    return warn(comparison, aorta_arena_printf(&comparison->arena,
-                                               "%s on %s: the device's clock was %.0f MHz in the baseline, %.0f MHz in "
-                                               "the test: the time of kernels depends on it",
-                                               pair->baseline->workload,
-                                               aorta_counted(pair->baseline->streams, "stream").text, baseline, test));
+    if (!(fabs(test / baseline - 1.0) > alike)) return; /* also when a clock is not known */
+    HWQ_FIND(&comparison->found, AORTA_HWQ_COMPARE_CLOCKS, hwq_text("workload", pair->baseline->workload),
+             hwq_count("streams", (double)pair->baseline->streams), hwq_value("baseline", baseline, "MHz"),
+             hwq_value("test", test, "MHz"));
 }
 
-static aorta_status warn_of_single(struct aorta_hwq_comparison *comparison, const struct aorta_hwq_measurements *one,
-                                   const struct aorta_hwq_measurements *other, const char *where) {
-    for (size_t i = 0; i < one->count; i++) {
-        if (find(other, &one->items[i])) continue;
-        AORTA_TRY(warn(comparison,
-                       aorta_arena_printf(&comparison->arena, "%s on %s is only in the %s", one->items[i].workload,
-                                          aorta_counted(one->items[i].streams, "stream").text, where)));
-    }
-    for (size_t i = 0; i < one->note_count; i++) AORTA_TRY(warn(comparison, one->notes[i]));
-    return NULL;
+static void warn_of_single(struct aorta_hwq_comparison *comparison, const struct aorta_hwq_measurements *one,
+                           const struct aorta_hwq_measurements *other, const char *side) {
+    for (size_t i = 0; i < one->count; i++)
+        if (!find(other, &one->items[i]))
+            HWQ_FIND(&comparison->found, AORTA_HWQ_COMPARE_SINGLE, hwq_text("workload", one->items[i].workload),
+                     hwq_count("streams", (double)one->items[i].streams), hwq_text("side", side));
+    for (size_t i = 0; i < one->notes.count; i++)
+        aorta_hwq_add(&comparison->found, one->notes.items[i].finding, one->notes.items[i].facts);
 }
 
-static aorta_status collect_warnings(struct aorta_hwq_comparison *comparison) {
+static aorta_status find_all(struct aorta_hwq_comparison *comparison) {
+    find_largest(comparison);
+    find_counts(comparison);
+    find_noise(comparison);
+    find_uncertain(comparison);
     for (size_t i = 0; i < comparison->pair_count; i++) {
         AORTA_TRY(warn_of_settings(comparison, &comparison->pairs[i]));
-        AORTA_TRY(warn_of_short_runs(comparison, &comparison->pairs[i]));
-        AORTA_TRY(warn_of_clocks(comparison, &comparison->pairs[i]));
+        warn_of_short_runs(comparison, &comparison->pairs[i]);
+        warn_of_clocks(comparison, &comparison->pairs[i]);
     }
-    AORTA_TRY(warn_of_single(comparison, comparison->baseline, comparison->test, "baseline"));
-    return warn_of_single(comparison, comparison->test, comparison->baseline, "test");
+    warn_of_single(comparison, comparison->baseline, comparison->test, "baseline");
+    warn_of_single(comparison, comparison->test, comparison->baseline, "test");
+    return aorta_arena_check(&comparison->found.arena, "the comparison");
 }
-
-/* ---- the comparison ---- */
 
 static aorta_status make(struct aorta_hwq_comparison *comparison) {
     comparison->pairs =
@@ -205,7 +260,7 @@ static aorta_status make(struct aorta_hwq_comparison *comparison) {
         comparison->changes[pair->change]++;
     }
     if (!comparison->pair_count) return nothing_to_pair(comparison->baseline, comparison->test);
-    return collect_warnings(comparison);
+    return find_all(comparison);
 }
 
 aorta_status aorta_hwq_comparison_make(const struct aorta_hwq_measurements *baseline,
@@ -220,6 +275,7 @@ aorta_status aorta_hwq_comparison_make(const struct aorta_hwq_measurements *base
 
 void aorta_hwq_comparison_free(struct aorta_hwq_comparison *comparison) {
     aorta_arena_free(&comparison->arena);
+    aorta_hwq_findings_free(&comparison->found);
     *comparison = (struct aorta_hwq_comparison){0};
 }
 
@@ -231,51 +287,12 @@ static double percent(double ratio) {
 
 static void say_pair(const struct aorta_hwq_compared *pair, int width, struct aorta_text *text) {
     static const char *const names[AORTA_HWQ_CHANGE_COUNT] = {"unchanged", "REGRESSION", "improvement", "uncertain"};
-    const struct aorta_ratio ratio = aorta_hwq_ratio(&pair->p50), tail = aorta_hwq_ratio(&pair->p95);
+    const struct aorta_ratio ratio = aorta_hwq_ratio(&pair->p50);
     char interval[48];
     snprintf(interval, sizeof interval, "[%+.1f, %+.1f]", percent(ratio.low), percent(ratio.high));
-    aorta_text_printf(text, "%-*s %7lld  %11.4f  %11.4f  %+7.1f%%  %-18s %s", width, pair->baseline->workload,
+    aorta_text_printf(text, "%-*s %7lld  %11.4f  %11.4f  %+7.1f%%  %-18s %s\n", width, pair->baseline->workload,
                       (long long)pair->baseline->streams, pair->p50.value[0], pair->p50.value[1], percent(ratio.value),
                       pair->reason ? "" : interval, names[pair->change]);
-    if (pair->reason) aorta_text_printf(text, ": %s", pair->reason);
-    if (pair->wanted)
-        aorta_text_printf(text, "; try --iterations %zu", pair->wanted);
-    else if (pair->change == AORTA_HWQ_UNCERTAIN)
-        aorta_text_puts(text, "; repeat both runs, and compare the directories");
-    if (pair->slower_tail)
-        aorta_text_printf(text, "; slower tail: p95 %+.1f%% [%+.1f, %+.1f]", percent(tail.value), percent(tail.low),
-                          percent(tail.high));
-    aorta_text_puts(text, "\n");
-}
-
-/* The pair that changed most for sure: "t.json is slower than b.json: hetero_kernels on 4 streams 1.2 -> 1.5 ms (+25%)"
- */
-static void say_headline(const struct aorta_hwq_comparison *comparison, struct aorta_text *text) {
-    const struct aorta_hwq_compared *largest = NULL;
-    for (size_t i = 0; i < comparison->pair_count; i++) {
-        const struct aorta_hwq_compared *pair = &comparison->pairs[i];
-        if (pair->change != AORTA_HWQ_REGRESSION && pair->change != AORTA_HWQ_IMPROVEMENT) continue;
-        if (!largest || aorta_compared_ratio(&pair->p50) > aorta_compared_ratio(&largest->p50)) largest = pair;
-    }
-    const char *baseline = comparison->baseline->path, *test = comparison->test->path;
-    if (!largest) {
-        aorta_text_printf(text, "%s against %s: no median iteration time differs by more than %g%% for sure", test,
-                          baseline, 100 * comparison->options.threshold);
-        return;
-    }
-    char figure[256];
-    snprintf(figure, sizeof figure, "%.120s on %s", largest->baseline->workload,
-             aorta_counted(largest->baseline->streams, "stream").text);
-    const struct aorta_compared row = {.figure = figure, .unit = "ms", .counts = true, .of = largest->p50};
-    aorta_compared_headline(&row, baseline, test, true, text);
-}
-
-/* The pair whose runs differ most: its note holds for all pairs. */
-static const struct aorta_comparison *least_sure(const struct aorta_hwq_comparison *comparison) {
-    const struct aorta_comparison *found = &comparison->pairs->p50;
-    for (size_t i = 1; i < comparison->pair_count; i++)
-        if (comparison->pairs[i].p50.between > found->between) found = &comparison->pairs[i].p50;
-    return found;
 }
 
 static void say_table(const struct aorta_hwq_comparison *comparison, struct aorta_text *text) {
@@ -289,29 +306,9 @@ static void say_table(const struct aorta_hwq_comparison *comparison, struct aort
     for (size_t i = 0; i < comparison->pair_count; i++) say_pair(&comparison->pairs[i], width, text);
 }
 
-static void say_changes(const struct aorta_hwq_comparison *comparison, struct aorta_text *text) {
-    const size_t *changes = comparison->changes;
-    aorta_text_printf(text, "%zu: %s, %s, %zu unchanged, %zu uncertain (threshold %g%%, 95%% intervals)",
-                      comparison->pair_count,
-                      aorta_counted((long long)changes[AORTA_HWQ_REGRESSION], "regression").text,
-                      aorta_counted((long long)changes[AORTA_HWQ_IMPROVEMENT], "improvement").text,
-                      changes[AORTA_HWQ_UNCHANGED], changes[AORTA_HWQ_UNCERTAIN], 100 * comparison->options.threshold);
-}
-
-void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, bool table, struct aorta_text *text) {
-    struct aorta_text fact = {0};
-    say_headline(comparison, text);
-    aorta_text_puts(text, "\n");
-    say_changes(comparison, &fact);
-    aorta_text_fact(text, "compared", &fact);
-    aorta_compare_between(least_sure(comparison), "results on a side, in a directory,", &fact);
-    aorta_text_fact(text, "noise", &fact);
-    for (size_t i = 0; i < comparison->warning_count; i++) {
-        aorta_text_puts(&fact, comparison->warnings[i]);
-        aorta_text_fact(text, i ? "" : "warning", &fact);
-    }
-    aorta_text_free(&fact);
-    if (table) say_table(comparison, text);
+void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, struct aorta_text *text) {
+    aorta_hwq_findings_text(&comparison->found, text);
+    say_table(comparison, text);
 }
 
 /* ---- JSON ---- */
@@ -373,10 +370,6 @@ static const struct aorta_row pair_rows[] = {
     {0}};
 #undef AT
 
-static size_t pair_count(const void *of) {
-    return ((const struct aorta_hwq_comparison *)of)->pair_count;
-}
-
 static struct side_values side_of(const struct aorta_hwq_compared *pair, int side) {
     const struct aorta_hwq_measurement *measurement = side ? pair->test : pair->baseline;
     return (struct side_values){.file = measurement->file,
@@ -387,7 +380,8 @@ static struct side_values side_of(const struct aorta_hwq_compared *pair, int sid
                                 .p95_ms = pair->p95.value[side]};
 }
 
-static bool fill_pair(const void *of, size_t index, void *values) {
+static enum aorta_line fill_pair(const void *of, size_t index, void *values) {
+    if (index >= ((const struct aorta_hwq_comparison *)of)->pair_count) return AORTA_LINE_END;
     const struct aorta_hwq_compared *pair = &((const struct aorta_hwq_comparison *)of)->pairs[index];
     *(struct pair_values *)values =
         (struct pair_values){.workload = pair->baseline->workload,
@@ -403,11 +397,11 @@ static bool fill_pair(const void *of, size_t index, void *values) {
                              .mean = aorta_hwq_ratio(&pair->mean),
                              .p95 = aorta_hwq_ratio(&pair->p95),
                              .sides = {side_of(pair, 0), side_of(pair, 1)}};
-    return true;
+    return AORTA_LINE;
 }
 
-static const struct aorta_result_table pairs = {
-    .key = "pairs", .rows = pair_rows, .size = sizeof(struct pair_values), .count = pair_count, .fill = fill_pair};
+static const struct aorta_result_table pairs = {"pairs", .rows = pair_rows, .size = sizeof(struct pair_values),
+                                                .fill = fill_pair};
 
 aorta_status aorta_hwq_comparison_csv(const struct aorta_hwq_comparison *comparison, const char *folder) {
     return aorta_table_csv(&pairs, comparison, folder);
@@ -419,11 +413,7 @@ void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, st
     aorta_json_key_string(json, "kind", "hwq_comparison");
     aorta_json_key_string(json, "baseline", comparison->baseline->path);
     aorta_json_key_string(json, "test", comparison->test->path);
-    struct aorta_text largest = {0};
-    say_headline(comparison, &largest);
-    aorta_json_key_string(json, "largest_change", largest.data);
-    json->out->failed |= largest.failed;
-    aorta_text_free(&largest);
+    aorta_hwq_answer_json("largest_change", &comparison->found, json);
     aorta_json_key_double(json, "threshold", comparison->options.threshold);
     aorta_json_key_double(json, "between_runs", comparison->options.between_runs);
     aorta_json_key_object(json, "changes");
@@ -431,10 +421,14 @@ void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, st
         aorta_json_key_int(json, name_of_change((int)change), (int64_t)comparison->changes[change]);
     aorta_json_object_end(json);
     aorta_table_json(&pairs, comparison, json);
-    aorta_json_key_array(json, "warnings");
-    for (size_t i = 0; i < comparison->warning_count; i++) aorta_json_string(json, comparison->warnings[i]);
-    aorta_json_array_end(json);
+    aorta_hwq_sentences_json("warnings", &comparison->found, true, json);
+    aorta_hwq_facts_json(&comparison->found, json);
     aorta_json_object_end(json);
+}
+
+void aorta_hwq_comparison_schema(struct aorta_json *json) {
+    aorta_hwq_facts_schema(json);
+    aorta_rows_schema_array("pairs", pair_rows, json);
 }
 
 void aorta_hwq_measurements_json(const struct aorta_hwq_measurements *measurements, struct aorta_json *json) {

@@ -8,6 +8,7 @@
 
 #include "base/compare.h"
 #include "base/settings.h"
+#include "hwq/findings.h"
 
 #include <stdbool.h>
 
@@ -30,8 +31,7 @@ struct aorta_hwq_measurements {
     const char *path;
     struct aorta_hwq_measurement *items; /* by workload, then streams */
     size_t count;
-    const char **notes; /* lines: skipped results and the reasons */
-    size_t note_count;
+    struct aorta_hwq_findings notes; /* skipped results and the reasons */
 };
 
 /* Reads results of `run`, `sweep` and `run-priority`, ours and the original Python toolkit's: a file with one or many
@@ -79,8 +79,7 @@ struct aorta_hwq_comparison {
     struct aorta_hwq_compared *pairs;
     size_t pair_count;
     size_t changes[AORTA_HWQ_CHANGE_COUNT];
-    const char **warnings; /* settings that differ, results without a partner */
-    size_t warning_count, warning_capacity;
+    struct aorta_hwq_findings found; /* the largest change, counts, warnings: settings that differ, missing partners */
 };
 
 /* AORTA_USAGE when there is nothing to pair. */
@@ -90,8 +89,9 @@ AORTA_MUST_USE aorta_status aorta_hwq_comparison_make(const struct aorta_hwq_mea
                                                       struct aorta_hwq_comparison *comparison);
 void aorta_hwq_comparison_free(struct aorta_hwq_comparison *comparison);
 
-void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, bool table, struct aorta_text *text);
+void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, struct aorta_text *text);
 void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, struct aorta_json *json);
+void aorta_hwq_comparison_schema(struct aorta_json *json);
 /* The pairs as a file of the folder. AORTA_IO, AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_hwq_comparison_csv(const struct aorta_hwq_comparison *comparison, const char *folder);
 /* An array: workload, streams, file, runs, raw times and settings of each. */

@@ -17,22 +17,13 @@ enum { MOST_DEPTH = 12, MOST_SETTINGS = 4096, LARGEST_FILE = 256 << 20 };
 struct reader {
     struct aorta_hwq_measurements *measurements;
     const char *file; /* being read */
-    size_t item_capacity, note_capacity;
+    size_t item_capacity;
     size_t found; /* results in this file */
 };
 
-static aorta_status no_memory(const char *path) {
-    return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its results", path);
-}
-
-static aorta_status add_note(struct reader *reader, const char *what, const char *why) {
-    struct aorta_hwq_measurements *measurements = reader->measurements;
-    const char **notes = aorta_arena_grow(&measurements->arena, measurements->notes, measurements->note_count,
-                                          &reader->note_capacity, sizeof *measurements->notes);
-    if (!notes) return no_memory(measurements->path);
-    measurements->notes = notes;
-    notes[measurements->note_count] = aorta_arena_printf(&measurements->arena, "%s: %s: %s", reader->file, what, why);
-    return notes[measurements->note_count++] ? NULL : no_memory(measurements->path);
+static aorta_status check_memory(const struct reader *reader) {
+    AORTA_TRY(aorta_arena_check(&reader->measurements->notes.arena, "the notes about results"));
+    return aorta_arena_check(&reader->measurements->arena, "results");
 }
 
 /* ---- settings: every scalar of the metadata, with its path ---- */
@@ -60,11 +51,12 @@ struct settings {
     struct aorta_arena *arena;
     struct aorta_settings list;
     size_t capacity;
-    bool failed, too_many;
+    bool too_many;
 };
 
+/* NULL for NULL. */
 static const char *copy_printable(struct aorta_arena *arena, const char *text) {
-    char *copy = aorta_arena_strdup(arena, text);
+    char *copy = text ? aorta_arena_strdup(arena, text) : NULL;
     if (copy) aorta_make_printable(copy, strlen(copy), false);
     return copy;
 }
@@ -84,17 +76,15 @@ static void add_setting(struct settings *settings, const char *key, const json_t
     struct aorta_settings *list = &settings->list;
     settings->too_many |= list->count == MOST_SETTINGS; /* comparing them takes time with their square */
     if (settings->too_many) return;
-    char *text = text_of(value);
     struct aorta_setting *items =
         aorta_arena_grow(settings->arena, list->items, list->count, &settings->capacity, sizeof *list->items);
-    if (items) list->items = items;
-    const struct aorta_setting setting = {copy_printable(settings->arena, key),
-                                          text ? copy_printable(settings->arena, text) : NULL};
+    if (!items) return;
+    char *text = text_of(value);
+    settings->arena->failed |= !text;
+    list->items = items;
+    items[list->count++] =
+        (struct aorta_setting){copy_printable(settings->arena, key), copy_printable(settings->arena, text)};
     free(text);
-    if (items && setting.key && setting.value)
-        items[list->count++] = setting;
-    else
-        settings->failed = true;
 }
 
 static void collect(struct settings *settings, const char *prefix, json_t *object, int depth) {
@@ -159,13 +149,11 @@ static struct aorta_hwq_measurement *find_measurement(struct aorta_hwq_measureme
 
 /* ---- repeated runs ---- */
 
-static aorta_status note_setting(struct reader *reader, const char *file, const char *key, const char *first,
-                                 const char *found) {
-    struct aorta_arena *arena = &reader->measurements->arena;
-    const char *what = aorta_arena_printf(arena, "%s differs", key);
-    const char *why = aorta_arena_printf(arena, "%s, but %s in %s, which is pooled with it", found ? found : "null",
-                                         first ? first : "null", file);
-    return what && why ? add_note(reader, what, why) : no_memory(reader->measurements->path);
+static void note_setting(struct reader *reader, const char *file, const char *key, const char *first,
+                         const char *found) {
+    HWQ_FIND(&reader->measurements->notes, AORTA_HWQ_COMPARE_POOLED, hwq_text("file", reader->file),
+             hwq_text("setting", key), hwq_text("value", found ? found : "null"),
+             hwq_text("pooled", first ? first : "null"), hwq_text("pooled_file", file));
 }
 
 /* Pooled runs are compared as one, so differing settings (such as the GPU) need a warning. */
@@ -175,12 +163,22 @@ static aorta_status note_settings(struct reader *reader, const struct aorta_hwq_
     aorta_status status = aorta_hwq_differences(measurement, found, &differences);
     for (size_t i = 0; !status && i < differences.count; i++) {
         const struct aorta_setting_difference *d = &differences.items[i];
-        status = note_setting(reader, measurement->file, d->key, d->reference, d->candidate);
+        note_setting(reader, measurement->file, d->key, d->reference, d->candidate);
     }
     aorta_differences_free(&differences);
-    if (status || measurement->simulated == found->simulated) return status;
-    return note_setting(reader, measurement->file, "simulated", measurement->simulated ? "true" : "false",
-                        found->simulated ? "true" : "false");
+    if (measurement->simulated != found->simulated)
+        note_setting(reader, measurement->file, "simulated", measurement->simulated ? "true" : "false",
+                     found->simulated ? "true" : "false");
+    return status;
+}
+
+static void *joined(struct aorta_arena *arena, const void *first, size_t first_count, const void *second,
+                    size_t second_count, size_t size) {
+    char *all = aorta_arena_raw(arena, (first_count + second_count) * size);
+    if (!all) return NULL;
+    memcpy(all, first, first_count * size);
+    memcpy(all + first_count * size, second, second_count * size);
+    return all;
 }
 
 /* Appends the times of another run of the same workload and number of streams. */
@@ -188,19 +186,13 @@ static aorta_status append(struct reader *reader, struct aorta_hwq_measurement *
                            const struct aorta_hwq_measurement *found) {
     AORTA_TRY(note_settings(reader, measurement, found));
     struct aorta_arena *arena = &reader->measurements->arena;
-    double *all = aorta_arena_alloc(arena, (measurement->count + found->count) * sizeof *all);
-    size_t *lengths = aorta_arena_alloc(arena, (measurement->runs + 1) * sizeof *lengths);
-    double *pressures = aorta_arena_alloc(arena, (measurement->runs + 1) * sizeof *pressures);
-    if (!all || !lengths || !pressures) return no_memory(reader->measurements->path);
-    memcpy(pressures, measurement->pressures, measurement->runs * sizeof *pressures);
-    pressures[measurement->runs] = *found->pressures;
-    measurement->pressures = pressures;
-    memcpy(lengths, measurement->lengths, measurement->runs * sizeof *lengths);
-    lengths[measurement->runs] = found->count;
-    measurement->lengths = lengths;
-    memcpy(all, measurement->times_ms, measurement->count * sizeof *all);
-    memcpy(all + measurement->count, found->times_ms, found->count * sizeof *all);
-    measurement->times_ms = all;
+    measurement->times_ms = joined(arena, measurement->times_ms, measurement->count, found->times_ms, found->count,
+                                   sizeof *measurement->times_ms);
+    measurement->lengths =
+        joined(arena, measurement->lengths, measurement->runs, found->lengths, 1, sizeof *measurement->lengths);
+    measurement->pressures =
+        joined(arena, measurement->pressures, measurement->runs, found->pressures, 1, sizeof *measurement->pressures);
+    AORTA_TRY(check_memory(reader));
     measurement->count += found->count;
     measurement->clock_mhz += (found->clock_mhz - measurement->clock_mhz) / (double)++measurement->runs;
     return NULL;
@@ -213,7 +205,7 @@ static aorta_status add_measurement(struct reader *reader, const struct aorta_hw
     struct aorta_hwq_measurement *items =
         aorta_arena_grow(&measurements->arena, measurements->items, measurements->count, &reader->item_capacity,
                          sizeof *measurements->items);
-    if (!items) return no_memory(measurements->path);
+    if (!items) return check_memory(reader);
     measurements->items = items;
     items[measurements->count++] = *found;
     return NULL;
@@ -234,14 +226,17 @@ static aorta_status read_result(struct reader *reader, const json_t *object, con
     if (!name) name = workload;
     if (!name) return wrong(reader, "a result", "it has no workload_name");
     name = copy_printable(arena, name);
-    if (!name) return AORTA_ERROR(AORTA_MEMORY, "no memory for the name of a workload");
+    AORTA_TRY(check_memory(reader));
     if (!json_is_integer(streams) || json_integer_value(streams) < 1)
         return wrong(reader, name, "stream_count is missing or not a number of streams");
     char what[192];
     snprintf(what, sizeof what, "%.100s on %s", name, aorta_counted(json_integer_value(streams), "stream").text);
     reader->found++;
-    if (!json_is_array(times) || !json_array_size(times))
-        return add_note(reader, what, "skipped: it has no raw iterations (iteration_times_ms)");
+    if (!json_is_array(times) || !json_array_size(times)) {
+        HWQ_FIND(&reader->measurements->notes, AORTA_HWQ_COMPARE_NO_TIMES, hwq_text("file", reader->file),
+                 hwq_text("workload", name), hwq_count("streams", (double)json_integer_value(streams)));
+        return NULL;
+    }
     struct aorta_hwq_measurement measurement = {.workload = name,
                                                 .streams = json_integer_value(streams),
                                                 .file = reader->file,
@@ -252,8 +247,7 @@ static aorta_status read_result(struct reader *reader, const json_t *object, con
     measurement.times_ms = aorta_arena_alloc(arena, measurement.count * sizeof *measurement.times_ms);
     measurement.lengths = aorta_arena_alloc(arena, sizeof *measurement.lengths);
     measurement.pressures = aorta_arena_alloc(arena, sizeof *measurement.pressures);
-    if (!measurement.times_ms || !measurement.lengths || !measurement.pressures)
-        return no_memory(reader->measurements->path);
+    AORTA_TRY(check_memory(reader));
     const json_t *pressure = json_object_get(object, "machine_pressure");
     *measurement.pressures = json_is_number(pressure) ? json_number_value(pressure) : NAN;
     *measurement.lengths = measurement.count;
@@ -261,7 +255,7 @@ static aorta_status read_result(struct reader *reader, const json_t *object, con
     struct settings settings = {.arena = arena};
     collect(&settings, "", json_object_get(object, "metadata"), 0);
     collect(&settings, "file_environment", environment, 0);
-    if (settings.failed) return no_memory(reader->measurements->path);
+    AORTA_TRY(check_memory(reader));
     if (settings.too_many) return wrong(reader, what, "its metadata holds more than 4096 values");
     measurement.settings = settings.list;
     return add_measurement(reader, &measurement);
@@ -357,13 +351,15 @@ static aorta_status read_file(struct reader *reader, const char *path, bool is_o
     json_t *root = NULL;
     reader->file = aorta_arena_strdup(&reader->measurements->arena, path);
     reader->found = 0;
-    status = reader->file ? parse(path, bytes, length, &root) : no_memory(path);
+    status = check_memory(reader);
+    if (!status) status = parse(path, bytes, length, &root);
     free(bytes);
     if (!status) status = check_version(path, root);
     if (!status) status = search(reader, root, NULL, NULL, 0);
-    if (!status && !reader->found)
-        status =
-            is_one_of_many ? add_note(reader, "skipped", "no result of a workload in it") : nothing_found(path, root);
+    if (!status && !reader->found && is_one_of_many)
+        HWQ_FIND(&reader->measurements->notes, AORTA_HWQ_COMPARE_NO_RESULT, hwq_text("file", path));
+    else if (!status && !reader->found)
+        status = nothing_found(path, root);
     json_decref(root);
     return status;
 }
@@ -388,12 +384,9 @@ static aorta_status list_directory(struct reader *reader, const char *path, char
         if (!is_json(entry->d_name)) continue;
         char **grown = aorta_arena_grow(&reader->measurements->arena, *paths, *count, &capacity, sizeof **paths);
         char *file = aorta_arena_printf(&reader->measurements->arena, "%s/%s", path, entry->d_name);
-        if (!grown || !file) {
-            status = no_memory(path);
-            continue;
-        }
-        *paths = grown;
-        grown[(*count)++] = file;
+        if (grown) grown[(*count)++] = file;
+        if (grown) *paths = grown;
+        status = check_memory(reader);
     }
     closedir(directory);
     if (!status && *count) qsort(*paths, *count, sizeof **paths, by_name);
@@ -415,6 +408,14 @@ static int by_workload(const void *left, const void *right) {
     return names ? names : (a->streams > b->streams) - (a->streams < b->streams);
 }
 
+static aorta_status no_results(const struct aorta_hwq_measurements *measurements, const char *path) {
+    struct aorta_text why = {0};
+    if (measurements->notes.count) aorta_hwq_found_text(measurements->notes.items, &why);
+    aorta_status status = AORTA_ERROR(AORTA_USAGE, "%s: %s", path, why.data ? why.data : "no results in it");
+    aorta_text_free(&why);
+    return status;
+}
+
 static aorta_status read_all(struct reader *reader, const char *path) {
     struct stat about;
     if (stat(path, &about) != 0) return AORTA_ERROR(AORTA_USAGE, "%s: cannot be read: %s", path, strerror(errno));
@@ -422,17 +423,15 @@ static aorta_status read_all(struct reader *reader, const char *path) {
         AORTA_TRY(read_directory(reader, path));
     else
         AORTA_TRY(read_file(reader, path, false));
-    if (!reader->measurements->count)
-        return AORTA_ERROR(AORTA_USAGE, "%s: %s", path,
-                           reader->measurements->note_count ? reader->measurements->notes[0] : "no results in it");
-    return NULL;
+    return reader->measurements->count ? NULL : no_results(reader->measurements, path);
 }
 
 aorta_status aorta_hwq_measurements_open(const char *path, struct aorta_hwq_measurements *measurements) {
     *measurements = (struct aorta_hwq_measurements){0};
     struct reader reader = {.measurements = measurements};
     measurements->path = aorta_arena_strdup(&measurements->arena, path);
-    aorta_status status = measurements->path ? read_all(&reader, path) : no_memory(path);
+    aorta_status status = read_all(&reader, path);
+    if (!status) status = check_memory(&reader);
     if (status)
         aorta_hwq_measurements_close(measurements);
     else
@@ -442,5 +441,6 @@ aorta_status aorta_hwq_measurements_open(const char *path, struct aorta_hwq_meas
 
 void aorta_hwq_measurements_close(struct aorta_hwq_measurements *measurements) {
     aorta_arena_free(&measurements->arena);
+    aorta_hwq_findings_free(&measurements->notes);
     *measurements = (struct aorta_hwq_measurements){0};
 }

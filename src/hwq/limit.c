@@ -8,7 +8,6 @@
 #include "hwq/result.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* From these shares of an iteration on, queueing or the kernels limit. */
@@ -141,7 +140,7 @@ void aorta_hwq_limit_json(const struct aorta_hwq_result *result, struct aorta_js
     struct aorta_text text = {0};
     (void)aorta_hwq_finding_text(result, result->limit.by, &text);
     aorta_json_object(json);
-    aorta_json_key_string(json, "by", aorta_hwq_finding_key(result->limit.by));
+    aorta_json_key_string(json, "by", aorta_hwq_finding_rows[result->limit.by].key);
     aorta_json_key_string(json, "text", text.data);
     aorta_rows_json(aorta_hwq_limit_rows, &result->limit, 0, json);
     aorta_json_object_end(json);
@@ -319,27 +318,6 @@ aorta_status aorta_hwq_probe_run(struct aorta_hwq *given, const enum aorta_prior
     return aorta_annotate(status, "the overhead of a switch to another stream");
 }
 
-enum kind { LIMIT, ANSWER, NOTE };
-
-#define DRIFT "iterations become "
-#define QUARTERS ": {first_quarter} in the first quarter, {last_quarter} in the last ({drift})"
-static const struct {
-    enum kind kind;
-    const char *key, *advice, *template;
-} table[AORTA_HWQ_FINDINGS] = {
-#define FINDING(name, kind, key, advice, template) [AORTA_HWQ_##name] = {kind, key, advice, template},
-#include "hwq/findings.def"
-#undef FINDING
-};
-
-const char *aorta_hwq_finding_key(enum aorta_hwq_finding finding) {
-    return table[finding].key;
-}
-
-const char *aorta_hwq_finding_advice(enum aorta_hwq_finding finding) {
-    return table[finding].advice;
-}
-
 /* ---- facts ---- */
 
 /* Facts that are no figures, in addition to those of the limit. */
@@ -355,135 +333,117 @@ static const struct aorta_row rows[] = {
     {0}};
 #undef AT
 
-static bool is_word(const char *key, const char *word, size_t length) {
-    return strlen(key) == length && strncmp(key, word, length) == 0;
-}
-
 static bool find_row(const struct aorta_row *row, const void *values, const char *word, size_t length,
-                     struct aorta_hwq_figure *fact) {
-    while (row->key && !is_word(row->key, word, length)) row++;
+                     struct aorta_hwq_fact *fact) {
+    while (row->key && !aorta_hwq_word_is(word, length, row->key)) row++;
     if (!row->key) return false;
-    *fact = (struct aorta_hwq_figure){row->key, row->unit ? row->unit : "", .value = NAN};
+    *fact = hwq_value(row->key, NAN, row->unit);
     memcpy(&fact->value, (const char *)values + row->offset, sizeof fact->value);
     return true;
 }
 
 static bool find_fact(const struct aorta_hwq_result *result, const char *word, size_t length,
-                      struct aorta_hwq_figure *fact) {
-    if (is_word("streams", word, length))
-        *fact =
-            (struct aorta_hwq_figure){"streams", "", .value = result->stream_count > 1 ? result->stream_count : NAN};
-    else if (is_word("drift", word, length))
-        *fact = (struct aorta_hwq_figure){"drift", "change",
-                                          .value = result->last_quarter_ms / result->first_quarter_ms - 1.0};
+                      struct aorta_hwq_fact *fact) {
+    *fact = (struct aorta_hwq_fact){.value = NAN};
+    if (aorta_hwq_word_is(word, length, "streams"))
+        *fact = hwq_count("streams", result->stream_count > 1 ? result->stream_count : NAN);
+    else if (aorta_hwq_word_is(word, length, "drift"))
+        *fact = hwq_value("drift", result->last_quarter_ms / result->first_quarter_ms - 1.0, "change");
     else if (!find_row(aorta_hwq_limit_rows, &result->limit, word, length, fact) &&
              !find_row(rows, result, word, length, fact)) {
-        for (size_t i = 0; i < result->figure_count; i++)
-            if (is_word(result->figures[i].name, word, length)) *fact = result->figures[i];
+        for (size_t i = 0; i < result->figure_count; i++) {
+            const struct aorta_hwq_figure *figure = &result->figures[i];
+            if (aorta_hwq_word_is(word, length, figure->name))
+                *fact = (struct aorta_hwq_fact){figure->name, figure->value, figure->unit, NULL, figure->group};
+        }
     }
     return isfinite(fact->value);
 }
 
-/* ---- sentences ---- */
+struct gathered {
+    const struct aorta_hwq_result *result;
+    struct aorta_hwq_fact facts[8]; /* ends with a NULL key */
+    size_t count;
+    struct aorta_arena texts;
+};
 
-static void put_percent(double value, struct aorta_text *out) {
-    aorta_text_printf(out, fabs(value) < 0.0995 && value != 0.0 ? "%.1f%%" : "%.0f%%", 100 * value);
-}
-
-void aorta_hwq_value_text(double value, const char *unit, struct aorta_text *out) {
-    if (strcmp(unit, "share") == 0)
-        put_percent(value, out);
-    else if (strcmp(unit, "change") == 0)
-        aorta_text_printf(out, "%+.0f%%", 100 * value);
-    else if (strncmp(unit, "of ", 3) == 0) {
-        put_percent(value, out);
-        aorta_text_printf(out, " %s", unit);
-    } else if (strcmp(unit, "ms") == 0 && fabs(value) < 0.1)
-        aorta_text_printf(out, "%s us", aorta_brief(1e3 * value).text);
-    else
-        aorta_text_printf(out, "%s%s%s", aorta_brief(value).text, *unit && strcmp(unit, "x") != 0 ? " " : "", unit);
-}
-
-static bool put_word(const void *user, const char *word, size_t length, struct aorta_text *out) {
-    const struct aorta_hwq_result *result = user;
-    const bool percent = word[length - 1] == '%';
-    struct aorta_hwq_figure fact = {.value = NAN};
-    if (is_word("clock_limits", word, length)) return aorta_clocks_why(&result->clocks, out);
-    if (is_word("clocks", word, length)) {
-        aorta_clocks_sentence(&result->clocks, out);
-        return true;
-    }
-    if (is_word("wrong_value", word, length)) {
-        if (!result->worst_at) return false;
-        aorta_text_printf(out, "%s is %.9g, expected %.9g", result->worst_at, result->worst_got,
+/* A fact that is a text; false: it is no such fact, or it is not known. */
+static bool find_text(const struct aorta_hwq_result *result, const char *word, size_t length, const char **key,
+                      struct aorta_text *text) {
+    static const char *const keys[] = {"clock_limits", "clocks", "wrong_value"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (aorta_hwq_word_is(word, length, keys[i])) *key = keys[i];
+    if (*key == keys[0]) return aorta_clocks_why(&result->clocks, text);
+    if (*key == keys[1]) aorta_clocks_sentence(&result->clocks, text);
+    if (*key == keys[2] && result->worst_at)
+        aorta_text_printf(text, "%s is %.9g, expected %.9g", result->worst_at, result->worst_got,
                           result->worst_expected);
-        return true;
-    }
-    if (!find_fact(result, word, length - percent, &fact)) return false;
-    aorta_hwq_value_text(fact.value, percent ? "share" : fact.unit, out);
+    return text->length;
+}
+
+static bool gather_word(const void *user, const char *word, size_t length, struct aorta_text *out) {
+    struct gathered *all = (struct gathered *)user;
+    struct aorta_hwq_fact fact;
+    struct aorta_text text = {0};
+    const char *key = NULL;
+    (void)out;
+    if (find_text(all->result, word, length, &key, &text))
+        fact = hwq_text(key, aorta_arena_strdup(&all->texts, text.data));
+    aorta_text_free(&text);
+    if (key ? !fact.text : !find_fact(all->result, word, length, &fact)) return false;
+    all->facts[all->count++] = fact;
     return true;
+}
+
+/* False: a fact that the finding needs is not known. */
+static bool gather(struct gathered *all, enum aorta_hwq_finding finding) {
+    struct aorta_text none = {0};
+    const bool known = aorta_text_template(&none, aorta_hwq_finding_rows[finding].template, gather_word, all);
+    aorta_text_free(&none);
+    return known;
 }
 
 bool aorta_hwq_finding_text(const struct aorta_hwq_result *result, enum aorta_hwq_finding finding,
                             struct aorta_text *out) {
-    return aorta_text_template(out, table[finding].template, put_word, result);
+    struct gathered all = {.result = result};
+    const bool known = gather(&all, finding);
+    if (known) aorta_hwq_found_text(&(struct aorta_hwq_found){finding, all.facts}, out);
+    aorta_arena_free(&all.texts);
+    return known;
+}
+
+aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, enum aorta_hwq_finding finding) {
+    struct gathered all = {.result = result};
+    if (gather(&all, finding)) aorta_hwq_add(&result->found, finding, all.facts);
+    aorta_arena_end(&all.texts, &result->found.arena);
+    return aorta_arena_check(&result->found.arena, "what was found");
 }
 
 /* The first answer in the order of the table. */
 enum aorta_hwq_finding aorta_hwq_answer(const struct aorta_hwq_result *result) {
     enum aorta_hwq_finding answer = AORTA_HWQ_FINDINGS;
-    for (size_t i = 0; i < result->finding_count; i++)
-        if (table[result->findings[i]].kind == ANSWER && result->findings[i] < answer) answer = result->findings[i];
+    for (size_t i = 0; i < result->found.count; i++) {
+        const enum aorta_hwq_finding finding = result->found.items[i].finding;
+        if (aorta_hwq_finding_rows[finding].kind == AORTA_HWQ_ANSWER && finding < answer) answer = finding;
+    }
     return answer < AORTA_HWQ_FINDINGS ? answer : result->limit.by;
 }
 
 void aorta_hwq_headline(const struct aorta_hwq_result *result, struct aorta_text *out) {
     const enum aorta_hwq_finding answer = aorta_hwq_answer(result);
     aorta_text_printf(out, "%s: ", result->workload_name);
-    if (table[answer].kind == LIMIT) aorta_text_puts(out, table[answer].key ? "limited by " : "limit ");
+    if (aorta_hwq_finding_rows[answer].kind == AORTA_HWQ_LIMIT)
+        aorta_text_puts(out, aorta_hwq_finding_rows[answer].key ? "limited by " : "limit ");
     (void)aorta_hwq_finding_text(result, answer, out);
 }
 
 /* ---- JSON ---- */
 
-struct writer {
-    const struct aorta_hwq_result *result;
-    const char *finding;
-    struct aorta_json *json;
-};
-
-static bool write_fact(const void *user, const char *word, size_t length, struct aorta_text *out) {
-    const struct writer *writer = user;
-    struct aorta_json *json = writer->json;
-    struct aorta_hwq_figure fact = {.value = NAN};
-    (void)out;
-    if (!find_fact(writer->result, word, length - (word[length - 1] == '%'), &fact)) return true;
-    aorta_json_object(json);
-    aorta_json_key_string(json, "finding", writer->finding);
-    aorta_json_key_string(json, "key", fact.name);
-    aorta_json_key_double(json, "value", fact.value);
-    aorta_json_key_string(json, "unit", fact.unit);
-    aorta_json_key_string(json, "place", fact.group);
-    aorta_json_object_end(json);
-    return true;
-}
-
-void aorta_hwq_findings_json(const struct aorta_hwq_result *result, struct aorta_json *json) {
+void aorta_hwq_result_findings_json(const struct aorta_hwq_result *result, struct aorta_json *json) {
     struct aorta_text text = {0};
     aorta_hwq_headline(result, &text);
     aorta_json_key_string(json, "headline", text.data);
-    aorta_json_key_array(json, "findings");
-    for (size_t i = 0; i < result->finding_count; i++) {
-        aorta_text_clear(&text);
-        if (aorta_hwq_finding_text(result, result->findings[i], &text)) aorta_json_string(json, text.data);
-    }
-    aorta_json_array_end(json);
-    aorta_json_key_array(json, "facts");
-    for (size_t i = 0; i < result->finding_count; i++) {
-        const struct writer writer = {result, table[result->findings[i]].key, json};
-        aorta_text_clear(&text);
-        (void)aorta_text_template(&text, table[result->findings[i]].template, write_fact, &writer);
-    }
-    aorta_json_array_end(json);
     aorta_text_free(&text);
+    aorta_hwq_sentences_json("findings", &result->found, false, json);
+    aorta_hwq_facts_json(&result->found, json);
 }

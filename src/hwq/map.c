@@ -7,7 +7,6 @@
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {

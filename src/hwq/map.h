@@ -15,10 +15,9 @@
 #ifndef AORTA_HWQ_MAP_H
 #define AORTA_HWQ_MAP_H
 
-#include "base/arena.h"
-#include "base/json.h"
 #include "comm/comm.h"
 #include "device/device.h"
+#include "hwq/findings.h"
 
 enum { AORTA_MAP_STREAMS = 256 };
 
@@ -144,11 +143,16 @@ enum aorta_map_copies_verdict aorta_map_copies_decide(const struct aorta_map_cop
 
 /* ---- results ---- */
 
-/* For a terminal: groups, counts, the matrix, their meaning. `copies` may be NULL. */
-void aorta_map_text(const struct aorta_map *map, const struct aorta_map_copies *copies,
-                    const struct aorta_device_info *device, struct aorta_text *text);
-void aorta_map_json(const struct aorta_map *map, const struct aorta_map_copies *copies,
-                    const struct aorta_device_info *device, struct aorta_json *json);
+/* The answer and its facts. AORTA_MEMORY; free them in any case. */
+AORTA_MUST_USE aorta_status aorta_map_find(const struct aorta_map *map, const struct aorta_device_info *device,
+                                           struct aorta_hwq_findings *found);
+/* For a terminal: what was found, the groups, the matrix. `copies` may be NULL. */
+void aorta_map_text(const struct aorta_map *map, const struct aorta_hwq_findings *found,
+                    const struct aorta_map_copies *copies, struct aorta_text *text);
+void aorta_map_json(const struct aorta_map *map, const struct aorta_hwq_findings *found,
+                    const struct aorta_map_copies *copies, const struct aorta_device_info *device,
+                    struct aorta_json *json);
+void aorta_map_schema(struct aorta_json *json);
 
 extern const struct aorta_result_table *const aorta_map_tables[]; /* of the page; ends with NULL */
 /* streams.csv and, where `copies` is not NULL, copies.csv in the folder. AORTA_IO, AORTA_MEMORY. */

@@ -2,7 +2,6 @@
 #include "hwq/map.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum {
     MOST_ROUNDS = 60, /* per blocker; with few repeats most pairs settle long before */

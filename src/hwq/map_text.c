@@ -1,9 +1,7 @@
-/* The map as text, with its matrix in characters, as JSON, and as tables for CSV and the page. */
-#include "base/lines.h"
+/* What the map shows: its findings, text with the matrix in characters, JSON, and tables for CSV and the page. */
 #include "base/result_table.h"
 #include "hwq/map.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,50 +31,129 @@ static int group_size(const struct aorta_map *map, int group) {
     return size;
 }
 
-/* ---- counting by role and level ---- */
+/* ---- streams of one role and level ---- */
 
-struct part { /* streams of one role and level */
-    enum aorta_map_role role;
-    enum aorta_priority priority;
-    int streams, queues, largest;
+struct part {
+    int role, priority;
+    int streams, queues, most_streams;
 };
 
-static struct part count_part(const struct aorta_map *map, enum aorta_map_role role, enum aorta_priority priority) {
-    struct part part = {role, priority, 0, 0, 0};
+static const char *role_name(int role) {
+    return aorta_map_role_name((enum aorta_map_role)role);
+}
+
+static const char *priority_name(int priority) {
+    return aorta_map_priority_name((enum aorta_priority)priority);
+}
+
+#define AT(member) offsetof(struct part, member)
+static const struct aorta_row part_rows[] = {
+    {"role", AORTA_ROW_CHOICE, AT(role), .help = "what the streams are for", .name = role_name,
+     .names = AORTA_MAP_ROLE_COUNT},
+    {"priority", AORTA_ROW_CHOICE, AT(priority), .help = "their level", .name = priority_name, .names = 3},
+    {"streams", AORTA_ROW_INT32, AT(streams), .help = "their number"},
+    {"queues", AORTA_ROW_INT32, AT(queues), .help = "that they use"},
+    {"most_streams_on_one", AORTA_ROW_INT32, AT(most_streams), .help = "on one queue"},
+    {0}};
+#undef AT
+
+static struct part part_of(const struct aorta_map *map, enum aorta_map_role role, enum aorta_priority priority) {
+    struct part part = {.role = (int)role, .priority = (int)priority};
     int members[AORTA_MAP_STREAMS] = {0};
     for (int i = 0; i < map->count; i++) {
         const struct aorta_map_stream *stream = &map->streams[i];
         if (stream->role != role || stream->priority != priority) continue;
-        int size = ++members[stream->group];
+        const int size = ++members[stream->group];
         part.streams++;
         part.queues += size == 1;
-        if (size > part.largest) part.largest = size;
+        if (size > part.most_streams) part.most_streams = size;
     }
     return part;
 }
 
-typedef void (*part_visitor)(const struct part *part, void *user);
+/* High priorities come first. */
+static enum aorta_line fill_part(const void *of, size_t index, void *values) {
+    if (index >= (size_t)AORTA_MAP_ROLE_COUNT * 3) return AORTA_LINE_END;
+    const struct part part =
+        part_of(of, (enum aorta_map_role)(index / 3), (enum aorta_priority)(AORTA_PRIORITY_HIGH - (int)(index % 3)));
+    *(struct part *)values = part;
+    return part.streams ? AORTA_LINE : AORTA_LINE_SKIP;
+}
 
-static void for_each_part(const struct aorta_map *map, part_visitor visit, void *user) {
-    for (enum aorta_map_role role = 0; role < AORTA_MAP_ROLE_COUNT; role++) {
-        for (int priority = AORTA_PRIORITY_HIGH; priority >= AORTA_PRIORITY_LOW; priority--) {
-            struct part part = count_part(map, role, (enum aorta_priority)priority);
-            if (part.streams) visit(&part, user);
-        }
+static const struct aorta_result_table parts = {"parts", .rows = part_rows, .size = sizeof(struct part),
+                                                .fill = fill_part};
+
+/* ---- findings ---- */
+
+static void find_answer(const struct aorta_map *map, bool on_cpu, struct aorta_hwq_findings *found) {
+    int most = 0;
+    for (int group = 0; group < map->group_count; group++)
+        if (group_size(map, group) > most) most = group_size(map, group);
+    const enum aorta_hwq_finding answer = map->group_count < map->count ? AORTA_HWQ_MAP_SHARED
+                                          : on_cpu                      ? AORTA_HWQ_MAP_THREADS
+                                                                        : AORTA_HWQ_MAP_SEPARATE;
+    HWQ_FIND(found, answer, hwq_count("streams", map->count), hwq_count("queues", map->group_count),
+             hwq_count("most_streams", most));
+}
+
+static void find_parts(const struct aorta_map *map, struct aorta_hwq_findings *found) {
+    static const enum aorta_hwq_finding findings[AORTA_MAP_ROLE_COUNT] = {AORTA_HWQ_MAP_COMPUTE, AORTA_HWQ_MAP_COPIES,
+                                                                          AORTA_HWQ_MAP_COLLECTIVES};
+    struct part part;
+    enum aorta_line line;
+    for (size_t i = 0; (line = fill_part(map, i, &part)) != AORTA_LINE_END; i++) {
+        if (line == AORTA_LINE_SKIP) continue;
+        HWQ_FIND(found, findings[part.role], hwq_count("streams", part.streams),
+                 hwq_text("priority", priority_name(part.priority)), hwq_count("queues", part.queues),
+                 hwq_count("most_streams", part.most_streams > 1 ? part.most_streams : NAN));
     }
 }
 
-/* ---- text ---- */
-
-static void say_part(const struct part *part, void *user) {
-    static const char *const names[AORTA_MAP_ROLE_COUNT] = {"compute", "copies", "collectives"};
-    struct aorta_text text = {0};
-    aorta_text_printf(&text, "%s of %s priority: %s", aorta_counted(part->streams, "stream").text,
-                      aorta_map_priority_name(part->priority), aorta_counted(part->queues, "queue").text);
-    if (part->largest > 1) aorta_text_printf(&text, ", up to %d streams on one", part->largest);
-    aorta_text_fact(user, names[part->role], &text);
-    aorta_text_free(&text);
+static void find_doubts(const struct aorta_map *map, struct aorta_hwq_findings *found) {
+    if (map->unsettled)
+        HWQ_FIND(found, AORTA_HWQ_MAP_UNSTABLE, hwq_count("unsettled_pairs", map->unsettled),
+                 hwq_count("directed_pairs", map->count * (map->count - 1)));
+    if (map->busy_only)
+        HWQ_FIND(found, AORTA_HWQ_MAP_BUSY, hwq_count("busy_pairs", map->busy_only),
+                 hwq_count("busy_queues", map->busy_queues));
+    if (map->corrected > map->busy_only)
+        HWQ_FIND(found, AORTA_HWQ_MAP_CORRECTED, hwq_count("corrected_pairs", map->corrected - map->busy_only));
+    if (map->one_sided) HWQ_FIND(found, AORTA_HWQ_MAP_ONE_SIDED, hwq_count("one_sided_pairs", map->one_sided));
+    if (!map->transitive) aorta_hwq_add(found, AORTA_HWQ_MAP_GROUPS, NULL);
 }
+
+static void find_variables(struct aorta_hwq_findings *found) {
+    const size_t before = found->count;
+    for (const char *const *name = variables; *name; name++)
+        if (getenv(*name))
+            HWQ_FIND(found, AORTA_HWQ_MAP_VARIABLE, hwq_text("name", *name), hwq_text("value", getenv(*name)));
+    if (found->count == before) aorta_hwq_add(found, AORTA_HWQ_MAP_DEFAULTS, NULL);
+}
+
+aorta_status aorta_map_find(const struct aorta_map *map, const struct aorta_device_info *device,
+                            struct aorta_hwq_findings *found) {
+    static const enum aorta_hwq_finding blocking[] = {[AORTA_MAP_BLOCKING_WAITING] = AORTA_HWQ_MAP_WAITING,
+                                                      [AORTA_MAP_BLOCKING_RUNNING] = AORTA_HWQ_MAP_RUNNING,
+                                                      [AORTA_MAP_BLOCKING_MIXED] = AORTA_HWQ_MAP_MIXED};
+    const bool on_cpu = device->kind == AORTA_DEVICE_CPU, shared = map->group_count < map->count || map->busy_only;
+    *found = (struct aorta_hwq_findings){0};
+    find_answer(map, on_cpu, found);
+    HWQ_FIND(found, AORTA_HWQ_MAP_DEVICE, hwq_text("name", device->name),
+             hwq_text("kind", aorta_device_kind_name(device->kind)), hwq_count("index", device->index));
+    find_parts(map, found);
+    if (map->comm_backend && strcmp(map->comm_backend, "nccl") != 0)
+        aorta_hwq_add(found, AORTA_HWQ_MAP_SIMULATED, NULL);
+    if (map->blocking) aorta_hwq_add(found, blocking[map->blocking], NULL);
+    find_doubts(map, found);
+    find_variables(found);
+    HWQ_FIND(found, AORTA_HWQ_MAP_PROBES, hwq_count("rounds", map->rounds),
+             hwq_value("kernel", (double)map->hold_ns * 1e-6, "ms"), hwq_count("pairs_alone", map->pairs_alone));
+    if (shared && !on_cpu)
+        aorta_hwq_add(found, device->kind == AORTA_DEVICE_CUDA ? AORTA_HWQ_MAP_TRY_CUDA : AORTA_HWQ_MAP_TRY_HIP, NULL);
+    return aorta_arena_check(&found->arena, "the map of queues");
+}
+
+/* ---- text ---- */
 
 /* Queues of several streams. */
 static void say_groups(const struct aorta_map *map, struct aorta_text *text) {
@@ -120,59 +197,6 @@ static void draw(const struct aorta_map *map, struct aorta_text *text) {
     aorta_text_printf(text, "  # blocked   . not blocked%s\n", unsure ? "   ~ late once, not blocked" : "");
 }
 
-static void say_blocking(const struct aorta_map *map, struct aorta_text *text) {
-    static const char *const sentences[] = {
-        [AORTA_MAP_BLOCKING_UNKNOWN] = "",
-        [AORTA_MAP_BLOCKING_WAITING] =
-            "kernels of several streams run at once; a command that waits for its own stream blocks the queue",
-        [AORTA_MAP_BLOCKING_RUNNING] = "a queue runs one kernel at a time, which blocks all other streams on the queue",
-        [AORTA_MAP_BLOCKING_MIXED] = "any running kernel blocks some queues, only a waiting command the other queues"};
-    aorta_text_puts(text, sentences[map->blocking]);
-}
-
-static void say_warnings(const struct aorta_map *map, struct aorta_text *out) {
-    struct aorta_text text = {0};
-    if (map->unsettled)
-        aorta_text_printf(&text,
-                          "results of %d of %d directed pairs change: other programs use the device, or it assigns "
-                          "queues while streams run",
-                          map->unsettled, map->count * (map->count - 1));
-    aorta_text_fact(out, "not stable", &text);
-    if (map->busy_only)
-        aorta_text_printf(&text,
-                          "%s blocked only while all streams have work: the device assigns about %s to streams while "
-                          "they run; the matrix is for two streams at a time",
-                          aorta_counted(map->busy_only, "pair").text, aorta_counted(map->busy_queues, "queue").text);
-    aorta_text_fact(out, "while busy", &text);
-    if (map->corrected > map->busy_only)
-        aorta_text_printf(&text, "%s gave another result alone; those results count",
-                          aorta_counted(map->corrected - map->busy_only, "pair").text);
-    aorta_text_fact(out, "corrected", &text);
-    if (map->one_sided)
-        aorta_text_printf(&text, "%s blocked in one direction only, counted as separate queues",
-                          aorta_counted(map->one_sided, "pair").text);
-    aorta_text_fact(out, "one-sided", &text);
-    if (!map->transitive)
-        aorta_text_puts(&text, "a stream shares with some streams of its group only: streams use several queues");
-    aorta_text_fact(out, "groups", &text);
-    aorta_text_free(&text);
-}
-
-static void say_variables(struct aorta_text *text) {
-    for (const char *const *name = variables; *name; name++) {
-        const char *value = getenv(*name);
-        if (value) aorta_text_printf(text, "%s%s=%s", text->length ? ", " : "", *name, value);
-    }
-    if (!text->length) aorta_text_puts(text, "no variable about queues is set: the driver's defaults apply");
-}
-
-static void say_advice(const struct aorta_map *map, const struct aorta_device_info *device, struct aorta_text *text) {
-    if (device->kind == AORTA_DEVICE_CPU || (map->group_count == map->count && !map->busy_only)) return;
-    aorta_text_printf(text, "fewer streams, or more queues: set %s before the program starts",
-                      device->kind == AORTA_DEVICE_CUDA ? "CUDA_DEVICE_MAX_CONNECTIONS (1 to 32)"
-                                                        : "GPU_MAX_HW_QUEUES (default: 4 for each priority)");
-}
-
 static void say_copies(const struct aorta_map_copies *copies, struct aorta_text *text) {
     aorta_text_printf(text, "\nCopies of %.0f MiB on two streams at once (medians of %d)\n",
                       (double)copies->bytes / 1048576.0, copies->samples);
@@ -185,41 +209,9 @@ static void say_copies(const struct aorta_map_copies *copies, struct aorta_text 
     }
 }
 
-static void say_answer(const struct aorta_map *map, const struct aorta_device_info *device, struct aorta_text *text) {
-    int most = 0;
-    for (int group = 0; group < map->group_count; group++)
-        if (group_size(map, group) > most) most = group_size(map, group);
-    if (map->group_count < map->count)
-        aorta_text_printf(text, "Queues: %d streams share %s, up to %d streams on one\n", map->count,
-                          aorta_counted(map->group_count, "queue").text, most);
-    else
-        aorta_text_printf(text, "Queues: no two of %d streams share one%s\n", map->count,
-                          device->kind == AORTA_DEVICE_CPU ? ": on the CPU device each stream is a thread" : "");
-}
-
-void aorta_map_text(const struct aorta_map *map, const struct aorta_map_copies *copies,
-                    const struct aorta_device_info *device, struct aorta_text *text) {
-    struct aorta_text fact = {0};
-    say_answer(map, device, text);
-    aorta_text_puts(text, "\n");
-    aorta_text_printf(&fact, "%s (%s:%d)", device->name, aorta_device_kind_name(device->kind), device->index);
-    aorta_text_fact(text, "device", &fact);
-    for_each_part(map, say_part, text);
-    if (map->comm_backend && strcmp(map->comm_backend, "nccl") != 0)
-        aorta_text_puts(&fact, "the collectives are copies on one rank, as NCCL is not used");
-    aorta_text_fact(text, "simulated", &fact);
-    say_blocking(map, &fact);
-    aorta_text_fact(text, "blocking", &fact);
-    say_warnings(map, text);
-    say_variables(&fact);
-    aorta_text_fact(text, "environment", &fact);
-    aorta_text_printf(&fact, "%s with kernels of %.1f ms; %s confirmed separately",
-                      aorta_counted(map->rounds, "round").text, (double)map->hold_ns * 1e-6,
-                      aorta_counted(map->pairs_alone, "pair").text);
-    aorta_text_fact(text, "probes", &fact);
-    say_advice(map, device, &fact);
-    aorta_text_fact(text, "try", &fact);
-    aorta_text_free(&fact);
+void aorta_map_text(const struct aorta_map *map, const struct aorta_hwq_findings *found,
+                    const struct aorta_map_copies *copies, struct aorta_text *text) {
+    aorta_hwq_findings_text(found, text);
     say_groups(map, text);
     draw(map, text);
     if (copies) say_copies(copies, text);
@@ -241,15 +233,12 @@ static const struct aorta_row stream_rows[] = {
     {0}};
 #undef AT
 
-static size_t stream_count(const void *of) {
-    return (size_t)((const struct aorta_map *)of)->count;
-}
-
-static bool fill_stream(const void *of, size_t index, void *values) {
+static enum aorta_line fill_stream(const void *of, size_t index, void *values) {
+    if (index >= (size_t)((const struct aorta_map *)of)->count) return AORTA_LINE_END;
     const struct aorta_map_stream *stream = &((const struct aorta_map *)of)->streams[index];
     *(struct stream_values *)values = (struct stream_values){stream->name, aorta_map_role_name(stream->role),
                                                              aorta_map_priority_name(stream->priority), stream->group};
-    return true;
+    return AORTA_LINE;
 }
 
 struct copy_values {
@@ -270,12 +259,8 @@ static const struct aorta_row copy_rows[] = {
     {0}};
 #undef AT
 
-static size_t copy_count(const void *of) {
-    (void)of;
-    return AORTA_MAP_COPY_PAIRS;
-}
-
-static bool fill_copy(const void *of, size_t index, void *values) {
+static enum aorta_line fill_copy(const void *of, size_t index, void *values) {
+    if (index >= AORTA_MAP_COPY_PAIRS) return AORTA_LINE_END;
     const struct aorta_map_copy_pair *pair = &((const struct aorta_map_copies *)of)->pairs[index];
     *(struct copy_values *)values = (struct copy_values){aorta_map_copy_name(pair->kinds[0]),
                                                          aorta_map_copy_name(pair->kinds[1]),
@@ -284,21 +269,13 @@ static bool fill_copy(const void *of, size_t index, void *values) {
                                                          pair->alone_ms[1],
                                                          pair->together_ms,
                                                          pair->first_end_ms};
-    return true;
+    return AORTA_LINE;
 }
 
-static const struct aorta_result_table streams = {.key = "streams",
-                                                  .title = "Streams",
-                                                  .rows = stream_rows,
-                                                  .size = sizeof(struct stream_values),
-                                                  .count = stream_count,
-                                                  .fill = fill_stream};
-static const struct aorta_result_table of_copies = {.key = "copies",
-                                                    .title = "Copies",
-                                                    .rows = copy_rows,
-                                                    .size = sizeof(struct copy_values),
-                                                    .count = copy_count,
-                                                    .fill = fill_copy};
+static const struct aorta_result_table streams = {"streams", "Streams", .rows = stream_rows,
+                                                  .size = sizeof(struct stream_values), .fill = fill_stream};
+static const struct aorta_result_table of_copies = {"copies", "Copies", .rows = copy_rows,
+                                                    .size = sizeof(struct copy_values), .fill = fill_copy};
 const struct aorta_result_table *const aorta_map_tables[] = {&streams, &of_copies, NULL};
 
 aorta_status aorta_map_csv(const struct aorta_map *map, const struct aorta_map_copies *copies, const char *folder) {
@@ -317,17 +294,6 @@ static void write_device(const struct aorta_device_info *device, struct aorta_js
     aorta_json_object_end(json);
     aorta_json_key_object(json, "environment");
     for (const char *const *name = variables; *name; name++) aorta_json_key_string(json, *name, getenv(*name));
-    aorta_json_object_end(json);
-}
-
-static void write_part(const struct part *part, void *user) {
-    struct aorta_json *json = user;
-    aorta_json_object(json);
-    aorta_json_key_string(json, "role", aorta_map_role_name(part->role));
-    aorta_json_key_string(json, "priority", aorta_map_priority_name(part->priority));
-    aorta_json_key_int(json, "streams", part->streams);
-    aorta_json_key_int(json, "queues", part->queues);
-    aorta_json_key_int(json, "most_streams_on_one", part->largest);
     aorta_json_object_end(json);
 }
 
@@ -398,35 +364,47 @@ static void write_copies(const struct aorta_map_copies *copies, struct aorta_jso
     aorta_json_object_end(json);
 }
 
-void aorta_map_json(const struct aorta_map *map, const struct aorta_map_copies *copies,
-                    const struct aorta_device_info *device, struct aorta_json *json) {
+#define AT(member) offsetof(struct aorta_map, member)
+static const struct aorta_row map_rows[] = {
+    {"stream_count", AORTA_ROW_INT32, AT(count), .help = "streams"},
+    {"queue_count", AORTA_ROW_INT32, AT(group_count), .help = "queues that they use"},
+    {"comm_backend", AORTA_ROW_TEXT, AT(comm_backend), .help = "of the communication streams"},
+    {"unsettled_pairs", AORTA_ROW_INT32, AT(unsettled), .help = "whose results never repeated often enough"},
+    {"corrected_pairs", AORTA_ROW_INT32, AT(corrected), .help = "with another result alone"},
+    {"busy_only_pairs", AORTA_ROW_INT32, AT(busy_only), .help = "of these, blocked only while all streams have work"},
+    {"one_sided_pairs", AORTA_ROW_INT32, AT(one_sided), .help = "blocked in one direction only"},
+    {"transitive", AORTA_ROW_BOOL, AT(transitive), .help = "a stream shares with all streams of its group"},
+    {"rounds", AORTA_ROW_INT32, AT(rounds), .help = "of probes"},
+    {"pairs_asked_alone", AORTA_ROW_INT32, AT(pairs_alone), .help = "directed pairs that were probed alone"},
+    {"hold_ms", AORTA_ROW_NS, AT(hold_ns), .help = "length of the long kernel"},
+    {0}};
+#undef AT
+
+void aorta_map_json(const struct aorta_map *map, const struct aorta_hwq_findings *found,
+                    const struct aorta_map_copies *copies, const struct aorta_device_info *device,
+                    struct aorta_json *json) {
     aorta_json_object(json);
     aorta_json_key_int(json, "schema_version", 1);
     aorta_json_key_string(json, "kind", "hwq_map");
+    aorta_hwq_answer_json("headline", found, json);
+    aorta_hwq_facts_json(found, json);
     write_device(device, json);
-    aorta_json_key_int(json, "stream_count", map->count);
-    aorta_json_key_int(json, "queue_count", map->group_count);
-    aorta_json_key_array(json, "parts");
-    for_each_part(map, write_part, json);
-    aorta_json_array_end(json);
-    aorta_json_key_string(json, "comm_backend", map->comm_backend);
+    aorta_rows_json(map_rows, map, 0, json);
     aorta_json_key_string(json, "blocking", blocking_names[map->blocking]);
     aorta_json_key_bool(json, "stable", !map->unsettled && !map->corrected);
-    aorta_json_key_int(json, "unsettled_pairs", map->unsettled);
-    aorta_json_key_int(json, "corrected_pairs", map->corrected);
-    aorta_json_key_int(json, "busy_only_pairs", map->busy_only);
-    aorta_json_key(json, "busy_queue_count");
     if (map->busy_only)
-        aorta_json_int(json, map->busy_queues);
+        aorta_json_key_int(json, "busy_queue_count", map->busy_queues);
     else
-        aorta_json_null(json);
-    aorta_json_key_int(json, "one_sided_pairs", map->one_sided);
-    aorta_json_key_bool(json, "transitive", map->transitive);
-    aorta_json_key_int(json, "rounds", map->rounds);
-    aorta_json_key_int(json, "pairs_asked_alone", map->pairs_alone);
-    aorta_json_key_fixed(json, "hold_ms", (double)map->hold_ns * 1e-6, 3);
+        aorta_json_key_null(json, "busy_queue_count");
+    aorta_table_json(&parts, map, json);
     write_streams(map, json);
     write_matrix(map, json);
     write_copies(copies, json);
     aorta_json_object_end(json);
+}
+
+void aorta_map_schema(struct aorta_json *json) {
+    aorta_hwq_facts_schema(json);
+    aorta_rows_schema(map_rows, json);
+    aorta_rows_schema_array("parts", part_rows, json);
 }

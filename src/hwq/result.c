@@ -13,6 +13,7 @@
 
 void aorta_hwq_result_free(struct aorta_hwq_result *result) {
     aorta_arena_free(&result->arena);
+    aorta_hwq_findings_free(&result->found);
     *result = (struct aorta_hwq_result){0};
 }
 
@@ -42,19 +43,6 @@ aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *result, const char
     return NULL;
 }
 
-aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, enum aorta_hwq_finding finding) {
-    struct aorta_text text = {0};
-    const bool known = aorta_hwq_finding_text(result, finding, &text);
-    aorta_text_free(&text);
-    if (!known) return NULL;
-    enum aorta_hwq_finding *findings = aorta_arena_grow(&result->arena, result->findings, result->finding_count,
-                                                        &result->finding_capacity, sizeof *findings);
-    if (!findings) return no_memory();
-    result->findings = findings;
-    result->findings[result->finding_count++] = finding;
-    return NULL;
-}
-
 int64_t aorta_hwq_result_iterations(const struct aorta_hwq_result *result, double ms, int64_t most) {
     const double fit = ms / (result->pace_ms > 0.0 ? result->pace_ms : result->latency_ms.p50);
     if (!(fit < (double)most)) return most;
@@ -67,57 +55,44 @@ const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_resu
     return NULL;
 }
 
-static aorta_status keep_fact(struct aorta_hwq_result *result, const char *section, const char *key,
-                              const struct aorta_text *json) {
+/* Frees the text. */
+static void add_fact(struct aorta_hwq_result *result, const char *section, const char *key, struct aorta_text *json) {
     struct aorta_arena *arena = &result->arena;
-    AORTA_TRY(aorta_text_check(json));
     struct aorta_hwq_metadata *facts =
         aorta_arena_grow(arena, result->facts, result->fact_count, &result->fact_capacity, sizeof *facts);
-    if (!facts) return no_memory();
-    result->facts = facts;
-    struct aorta_hwq_metadata fact = {aorta_arena_strdup(arena, section), aorta_arena_strdup(arena, key),
-                                      aorta_arena_strdup(arena, json->data)};
-    if (!fact.section || !fact.key || !fact.json) return no_memory();
-    result->facts[result->fact_count++] = fact;
-    return NULL;
-}
-
-/* Frees the text. */
-static aorta_status add_fact(struct aorta_hwq_result *result, const char *section, const char *key,
-                             struct aorta_text *json) {
-    aorta_status status = keep_fact(result, section, key, json);
+    if (facts) {
+        result->facts = facts;
+        facts[result->fact_count++] =
+            (struct aorta_hwq_metadata){aorta_arena_strdup(arena, section), aorta_arena_strdup(arena, key),
+                                        aorta_arena_strdup(arena, json->data ? json->data : "")};
+    }
+    arena->failed |= json->failed != 0;
     aorta_text_free(json);
-    return status;
 }
 
-aorta_status aorta_hwq_metadata_string(struct aorta_hwq_result *result, const char *section, const char *key,
-                                       const char *value) {
+void aorta_hwq_metadata_string(struct aorta_hwq_result *result, const char *section, const char *key,
+                               const char *value) {
     struct aorta_text text = {0};
-    struct aorta_json json;
-    aorta_json_begin(&json, &text, 0);
-    aorta_json_string(&json, value);
-    return add_fact(result, section, key, &text);
+    aorta_json_string(&(struct aorta_json){.out = &text}, value);
+    add_fact(result, section, key, &text);
 }
 
-aorta_status aorta_hwq_metadata_number(struct aorta_hwq_result *result, const char *section, const char *key,
-                                       double value) {
+void aorta_hwq_metadata_number(struct aorta_hwq_result *result, const char *section, const char *key, double value) {
     struct aorta_text text = {0};
-    struct aorta_json json;
-    aorta_json_begin(&json, &text, 0);
-    aorta_json_double(&json, value);
-    return add_fact(result, section, key, &text);
+    aorta_json_double(&(struct aorta_json){.out = &text}, value);
+    add_fact(result, section, key, &text);
 }
 
-static aorta_status metadata_int(struct aorta_hwq_result *result, const char *section, const char *key, int64_t value) {
+static void metadata_int(struct aorta_hwq_result *result, const char *section, const char *key, int64_t value) {
     struct aorta_text text = {0};
     aorta_text_printf(&text, "%lld", (long long)value);
-    return add_fact(result, section, key, &text);
+    add_fact(result, section, key, &text);
 }
 
-static aorta_status metadata_bool(struct aorta_hwq_result *result, const char *section, const char *key, bool value) {
+static void metadata_bool(struct aorta_hwq_result *result, const char *section, const char *key, bool value) {
     struct aorta_text text = {0};
     aorta_text_puts(&text, value ? "true" : "false");
-    return add_fact(result, section, key, &text);
+    add_fact(result, section, key, &text);
 }
 
 /* ---- rows ---- */
@@ -278,12 +253,8 @@ static const struct aorta_row named_figure_rows[] = {
     {0}};
 #undef AT
 
-static size_t one_result(const void *of) {
-    (void)of;
-    return 1;
-}
-
-static bool fill_result(const void *of, size_t index, void *values) {
+static enum aorta_line fill_result(const void *of, size_t index, void *values) {
+    if (index >= 1) return AORTA_LINE_END;
     const struct aorta_hwq_result *result = of;
     (void)index;
     *(struct result_values *)values = (struct result_values){.head = head_of(result),
@@ -291,35 +262,25 @@ static bool fill_result(const void *of, size_t index, void *values) {
                                                              .total_time_ms = result->total_time_ms,
                                                              .switches = switch_of(result),
                                                              .memory = memory_of(result),
-                                                             .limit = aorta_hwq_finding_key(result->limit.by),
+                                                             .limit = aorta_hwq_finding_rows[result->limit.by].key,
                                                              .verified = result->verified,
                                                              .timestamp = result->timestamp,
                                                              .simulated = result->simulated};
-    return true;
+    return AORTA_LINE;
 }
 
-static size_t figure_count(const void *of) {
-    return ((const struct aorta_hwq_result *)of)->figure_count;
-}
-
-static bool fill_figure(const void *of, size_t index, void *values) {
+static enum aorta_line fill_figure(const void *of, size_t index, void *values) {
+    if (index >= ((const struct aorta_hwq_result *)of)->figure_count) return AORTA_LINE_END;
     const struct aorta_hwq_result *result = of;
     const struct aorta_hwq_figure *figure = &result->figures[index];
     *(struct figure_values *)values = (struct figure_values){head_of(result), figure->name, *figure};
-    return true;
+    return AORTA_LINE;
 }
 
-static const struct aorta_result_table results = {.key = "results",
-                                                  .title = "Results",
-                                                  .rows = result_rows,
-                                                  .size = sizeof(struct result_values),
-                                                  .count = one_result,
-                                                  .fill = fill_result};
-static const struct aorta_result_table figures = {.key = "figures",
-                                                  .rows = named_figure_rows,
-                                                  .size = sizeof(struct figure_values),
-                                                  .count = figure_count,
-                                                  .fill = fill_figure};
+static const struct aorta_result_table results = {"results", "Results", .rows = result_rows,
+                                                  .size = sizeof(struct result_values), .fill = fill_result};
+static const struct aorta_result_table figures = {"figures", .rows = named_figure_rows,
+                                                  .size = sizeof(struct figure_values), .fill = fill_figure};
 
 const struct aorta_result_table *const aorta_hwq_result_tables[] = {&results, NULL};
 
@@ -439,7 +400,7 @@ void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_j
     aorta_json_key_double(json, "machine_pressure", result->pressure);
     aorta_rows_object("memory", memory_rows, &memory, 0, json);
     write_figures(result, json);
-    aorta_hwq_findings_json(result, json);
+    aorta_hwq_result_findings_json(result, json);
     aorta_json_key_bool(json, "simulated", result->simulated);
     aorta_json_key_string(json, "verified", result->verified);
     write_metadata(result, json);
@@ -453,52 +414,45 @@ aorta_status aorta_hwq_result_write(const struct aorta_hwq_result *result, const
     aorta_json_begin(&json, &text, 2);
     aorta_hwq_result_json(result, &json);
     aorta_text_puts(&text, "\n");
-    aorta_status status = aorta_text_check(&text);
-    if (!status) status = aorta_file_replace(path, text.data, text.length);
+    aorta_status status = aorta_file_put(NULL, path, &text);
     aorta_text_free(&text);
     return status;
 }
 
 /* ---- metadata: settings, device, environment, the workload's own options ---- */
 
-static aorta_status add_config(const struct aorta_hwq_run *run, const struct aorta_hwq *hwq,
-                               struct aorta_hwq_result *result) {
+static void add_config(const struct aorta_hwq_run *run, const struct aorta_hwq *hwq, struct aorta_hwq_result *result) {
     const struct aorta_device_info *info = aorta_device_get_info(hwq->device);
     char device[64];
     snprintf(device, sizeof device, "%s:%d", aorta_device_kind_name(info->kind), info->index);
-    AORTA_TRY(metadata_int(result, "config", "stream_count", hwq->stream_count));
-    AORTA_TRY(metadata_int(result, "config", "warmup_iterations", run->warmup));
-    AORTA_TRY(metadata_int(result, "config", "measurement_iterations", run->iterations));
-    AORTA_TRY(aorta_hwq_metadata_string(result, "config", "sync_mode", aorta_hwq_sync_name(run->sync)));
-    AORTA_TRY(aorta_hwq_metadata_string(result, "config", "device", device));
-    AORTA_TRY(metadata_bool(result, "config", "graph", run->graph));
-    AORTA_TRY(metadata_bool(result, "config", "gate", run->gate));
-    AORTA_TRY(metadata_int(result, "config", "seed", run->seed));
-    AORTA_TRY(metadata_int(result, "config", "world_size", run->ranks.world_size));
-    if (!run->world) return NULL;
-    return aorta_hwq_metadata_string(result, "config", "backend", aorta_comm_backend(run->world));
+    metadata_int(result, "config", "stream_count", hwq->stream_count);
+    metadata_int(result, "config", "warmup_iterations", run->warmup);
+    metadata_int(result, "config", "measurement_iterations", run->iterations);
+    aorta_hwq_metadata_string(result, "config", "sync_mode", aorta_hwq_sync_name(run->sync));
+    aorta_hwq_metadata_string(result, "config", "device", device);
+    metadata_bool(result, "config", "graph", run->graph);
+    metadata_bool(result, "config", "gate", run->gate);
+    metadata_int(result, "config", "seed", run->seed);
+    metadata_int(result, "config", "world_size", run->ranks.world_size);
+    if (run->world) aorta_hwq_metadata_string(result, "config", "backend", aorta_comm_backend(run->world));
 }
 
-static aorta_status add_device(const struct aorta_hwq *hwq, struct aorta_hwq_result *result) {
+static void add_device(const struct aorta_hwq *hwq, struct aorta_hwq_result *result) {
     const struct aorta_device_info *info = aorta_device_get_info(hwq->device);
-    AORTA_TRY(aorta_hwq_metadata_string(result, "device_info", "name", info->name));
-    AORTA_TRY(aorta_hwq_metadata_string(result, "device_info", "isa", info->isa));
-    AORTA_TRY(metadata_int(result, "device_info", "device_index", info->index));
-    AORTA_TRY(
-        aorta_hwq_metadata_number(result, "device_info", "total_memory_gb", (double)info->memory_bytes / (1 << 30)));
-    AORTA_TRY(metadata_int(result, "device_info", "multi_processor_count", info->multiprocessors));
-    AORTA_TRY(metadata_bool(result, "device_info", "is_rocm", info->kind == AORTA_DEVICE_HIP));
-    AORTA_TRY(metadata_int(result, "device_info", "timestamp_tick_ns", info->timestamp_tick));
-    if (!aorta_device_is_gpu(hwq->device)) return NULL;
+    aorta_hwq_metadata_string(result, "device_info", "name", info->name);
+    aorta_hwq_metadata_string(result, "device_info", "isa", info->isa);
+    metadata_int(result, "device_info", "device_index", info->index);
+    aorta_hwq_metadata_number(result, "device_info", "total_memory_gb", (double)info->memory_bytes / (1 << 30));
+    metadata_int(result, "device_info", "multi_processor_count", info->multiprocessors);
+    metadata_bool(result, "device_info", "is_rocm", info->kind == AORTA_DEVICE_HIP);
+    metadata_int(result, "device_info", "timestamp_tick_ns", info->timestamp_tick);
+    if (!aorta_device_is_gpu(hwq->device)) return;
     struct aorta_gpu_inventory inventory;
     aorta_status none = aorta_gpu_inventory_take(info->kind, &inventory);
-    if (none) { /* the device works without a known driver version */
-        aorta_status_free(none);
-        return aorta_hwq_metadata_string(result, "device_info", "driver_version", NULL);
-    }
-    aorta_status status = aorta_hwq_metadata_string(result, "device_info", "driver_version", inventory.driver_version);
-    aorta_gpu_inventory_free(&inventory);
-    return status;
+    /* The device works without a known driver version. */
+    aorta_hwq_metadata_string(result, "device_info", "driver_version", none ? NULL : inventory.driver_version);
+    if (!none) aorta_gpu_inventory_free(&inventory);
+    aorta_status_free(none);
 }
 
 static aorta_status add_environment(const struct aorta_hwq_run *run, const struct aorta_hwq *hwq,
@@ -513,34 +467,43 @@ static aorta_status add_environment(const struct aorta_hwq_run *run, const struc
     for (size_t i = 0; !status && i < environment.count; i++) {
         const struct aorta_environment_item *item = &environment.items[i];
         if (strcmp(item->section, "device") != 0) /* device_info has it */
-            status = aorta_hwq_metadata_string(result, item->section, item->key, item->value);
+            aorta_hwq_metadata_string(result, item->section, item->key, item->value);
     }
     aorta_environment_free(&environment);
     return status;
 }
 
 static aorta_status add_option(struct aorta_hwq_result *result, const struct aorta_option *option, const char *values) {
+    static const char section[] = "workload_config";
     const void *value = values + option->offset;
-    const char *section = "workload_config";
-    if (option->type == AORTA_OPTION_BOOL) return metadata_bool(result, section, option->key, *(const bool *)value);
-    if (option->type == AORTA_OPTION_DOUBLE)
-        return aorta_hwq_metadata_number(result, section, option->key, *(const double *)value);
-    if (option->type == AORTA_OPTION_INT) return metadata_int(result, section, option->key, *(const int64_t *)value);
-    if (option->type == AORTA_OPTION_STRING)
-        return aorta_hwq_metadata_string(result, section, option->key, *(const char *const *)value);
-    if (option->type != AORTA_OPTION_CHOICE)
+    const struct aorta_choice *choice = option->choices;
+    switch (option->type) {
+    case AORTA_OPTION_BOOL:
+        metadata_bool(result, section, option->key, *(const bool *)value);
+        return NULL;
+    case AORTA_OPTION_DOUBLE:
+        aorta_hwq_metadata_number(result, section, option->key, *(const double *)value);
+        return NULL;
+    case AORTA_OPTION_INT:
+        metadata_int(result, section, option->key, *(const int64_t *)value);
+        return NULL;
+    case AORTA_OPTION_STRING:
+        aorta_hwq_metadata_string(result, section, option->key, *(const char *const *)value);
+        return NULL;
+    case AORTA_OPTION_CHOICE:
+        while (choice->name && choice->value != *(const int *)value) choice++;
+        aorta_hwq_metadata_string(result, section, option->key, choice->name);
+        return NULL;
+    default:
         return AORTA_ERROR(AORTA_INTERNAL, "option %s has a type that results cannot store", option->key);
-    for (const struct aorta_choice *choice = option->choices; choice->name; choice++)
-        if (choice->value == *(const int *)value)
-            return aorta_hwq_metadata_string(result, section, option->key, choice->name);
-    return metadata_int(result, section, option->key, *(const int *)value);
+    }
 }
 
 aorta_status aorta_hwq_metadata_fill(const struct aorta_hwq_run *run, const struct aorta_hwq *hwq,
                                      struct aorta_hwq_result *result) {
     const struct aorta_hwq_workload *w = run->workload;
-    AORTA_TRY(add_config(run, hwq, result));
-    AORTA_TRY(add_device(hwq, result));
+    add_config(run, hwq, result);
+    add_device(hwq, result);
     AORTA_TRY(add_environment(run, hwq, result));
     for (size_t i = 0; i < w->option_count; i++) AORTA_TRY(add_option(result, &w->options[i], run->options));
     for (int s = 0; s < hwq->stream_count; s++) {
@@ -548,7 +511,7 @@ aorta_status aorta_hwq_metadata_fill(const struct aorta_hwq_run *run, const stru
         char key[32];
         if (!role) break;
         snprintf(key, sizeof key, "stream_%d", s);
-        AORTA_TRY(aorta_hwq_metadata_string(result, "stream_roles", key, role));
+        aorta_hwq_metadata_string(result, "stream_roles", key, role);
     }
-    return NULL;
+    return aorta_arena_check(&result->arena, "a result");
 }

@@ -5,40 +5,24 @@
 #ifndef AORTA_HWQ_RESULT_H
 #define AORTA_HWQ_RESULT_H
 
-#include "base/arena.h"
-#include "base/json.h"
 #include "base/statistics.h"
 #include "base/status.h"
-#include "base/text.h"
+#include "hwq/findings.h"
 #include "measure/clocks.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ---- the findings of a run: facts in the result, sentences in findings.def ---- */
-
 struct aorta_hwq_result;
 
-enum aorta_hwq_finding {
-#define FINDING(name, kind, key, advice, template) AORTA_HWQ_##name,
-#include "hwq/findings.def"
-#undef FINDING
-    AORTA_HWQ_FINDINGS
-};
-
-const char *aorta_hwq_finding_key(enum aorta_hwq_finding finding);    /* "launches"; NULL for an unknown limit */
-const char *aorta_hwq_finding_advice(enum aorta_hwq_finding finding); /* NULL: none */
-
-/* Its sentence, without a full stop. False: a fact is not known, and nothing is written. */
+/* A finding's sentence, without a full stop. False: a fact is not known, and nothing is written. */
 bool aorta_hwq_finding_text(const struct aorta_hwq_result *result, enum aorta_hwq_finding finding,
                             struct aorta_text *out);
 /* A wrong result, else the answer to the workload's question, else the limit. */
 enum aorta_hwq_finding aorta_hwq_answer(const struct aorta_hwq_result *result);
 void aorta_hwq_headline(const struct aorta_hwq_result *result, struct aorta_text *out);
-/* "0.411 us", "97%", "not known: one rank" */
-void aorta_hwq_value_text(double value, const char *unit, struct aorta_text *out);
-/* The keys headline, findings (sentences) and facts (of each finding: key, value, unit, place). */
-void aorta_hwq_findings_json(const struct aorta_hwq_result *result, struct aorta_json *json);
+/* The keys headline, findings (sentences) and facts. */
+void aorta_hwq_result_findings_json(const struct aorta_hwq_result *result, struct aorta_json *json);
 
 enum { AORTA_HWQ_SCHEMA_VERSION = 1 };
 
@@ -124,8 +108,7 @@ struct aorta_hwq_result {
     struct aorta_hwq_figure *figures; /* "launches_per_second" and the workload's own */
     size_t figure_count, figure_capacity;
     const char *figure_group; /* of the figures to come; static */
-    enum aorta_hwq_finding *findings;
-    size_t finding_count, finding_capacity;
+    struct aorta_hwq_findings found;
     double first_quarter_ms, last_quarter_ms; /* medians of these iterations; 0: too few iterations */
     struct aorta_hwq_metadata *facts;
     size_t fact_count, fact_capacity;
@@ -148,11 +131,10 @@ AORTA_MUST_USE aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *re
 int64_t aorta_hwq_result_iterations(const struct aorta_hwq_result *result, double ms, int64_t most);
 const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_result *result, const char *name);
 
-/* Add one entry of the metadata. */
-AORTA_MUST_USE aorta_status aorta_hwq_metadata_string(struct aorta_hwq_result *result, const char *section,
-                                                      const char *key, const char *value); /* NULL: null */
-AORTA_MUST_USE aorta_status aorta_hwq_metadata_number(struct aorta_hwq_result *result, const char *section,
-                                                      const char *key, double value);
+/* Add one entry of the metadata; NULL: null. The arena keeps a failure. */
+void aorta_hwq_metadata_string(struct aorta_hwq_result *result, const char *section, const char *key,
+                               const char *value);
+void aorta_hwq_metadata_number(struct aorta_hwq_result *result, const char *section, const char *key, double value);
 
 /* One result as an object (the file of `run --output`). */
 void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_json *json);

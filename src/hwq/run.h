@@ -39,8 +39,9 @@ AORTA_MUST_USE aorta_status aorta_hwq_run_with(const struct aorta_hwq_run *run, 
 AORTA_MUST_USE aorta_status aorta_hwq_run_record(const struct aorta_hwq_run *run, const char *directory, char **path);
 const char *aorta_hwq_sync_name(enum aorta_hwq_sync sync); /* "per_iteration" */
 
-/* The report of a run for a terminal. (run_text.c) */
-void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, struct aorta_text *out);
+/* The report of a run for a terminal; `answer`: line 1 alone. (run_text.c) */
+void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, bool answer,
+                        struct aorta_text *out);
 
 /* The metadata: settings, device, environment, the workload's own options. */
 AORTA_MUST_USE aorta_status aorta_hwq_metadata_fill(const struct aorta_hwq_run *run, const struct aorta_hwq *hwq,
@@ -58,8 +59,9 @@ struct aorta_hwq_scaling {
 AORTA_MUST_USE aorta_status aorta_hwq_scaling_make(const struct aorta_hwq_result *results, size_t count,
                                                    struct aorta_hwq_scaling *scaling);
 void aorta_hwq_scaling_free(struct aorta_hwq_scaling *scaling);
+/* `answer`: line 1 alone. */
 void aorta_hwq_sweep_text(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
-                          struct aorta_text *out);
+                          bool answer, struct aorta_text *out);
 void aorta_hwq_sweep_json(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
                           struct aorta_json *json);
 /* Writes the JSON into a file. */

@@ -1,6 +1,5 @@
 /* The report of a run for a terminal: the answer, facts, tables of figures. */
 #include "base/lines.h"
-#include "hwq/limit.h"
 #include "hwq/run.h"
 
 #include <math.h>
@@ -74,7 +73,7 @@ static void say_time(const struct aorta_hwq_result *result, struct aorta_text *o
         double share;
     } parts[] = {{"busy", limit->busy_share}, {"host work", limit->host_share}, {"waiting", limit->waiting_share}};
     struct aorta_text text = {0};
-    if (!aorta_hwq_finding_key(limit->by)) return;
+    if (!aorta_hwq_finding_rows[limit->by].key) return;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         aorta_text_printf(&text, "%s%s ", i ? ", " : "", parts[i].name);
         aorta_hwq_value_text(parts[i].share, "share", &text);
@@ -92,9 +91,9 @@ static void say_findings(const struct aorta_hwq_result *result, struct aorta_tex
     if (answer != result->limit.by) (void)aorta_hwq_finding_text(result, result->limit.by, &text);
     aorta_text_fact(out, "limit", &text);
     say_time(result, out);
-    for (size_t i = 0; i < result->finding_count; i++) {
-        if (result->findings[i] == answer) continue;
-        (void)aorta_hwq_finding_text(result, result->findings[i], &text);
+    for (size_t i = 0; i < result->found.count; i++) {
+        if (result->found.items[i].finding == answer) continue;
+        aorta_hwq_found_text(&result->found.items[i], &text);
         aorta_text_fact(out, head, &text);
         head = "";
     }
@@ -104,8 +103,8 @@ static void say_findings(const struct aorta_hwq_result *result, struct aorta_tex
 static void say_try(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, struct aorta_text *out) {
     const struct aorta_hwq_workload *workload = run->workload;
     const enum aorta_hwq_finding answer = aorta_hwq_answer(result), by = result->limit.by;
-    const char *all[] = {answer == by ? NULL : aorta_hwq_finding_advice(answer),
-                         run->graph && by != AORTA_HWQ_LIMIT_GAPS ? NULL : aorta_hwq_finding_advice(by),
+    const char *all[] = {answer == by ? NULL : aorta_hwq_finding_rows[answer].advice,
+                         run->graph && by != AORTA_HWQ_LIMIT_GAPS ? NULL : aorta_hwq_finding_rows[by].advice,
                          workload->try_of ? workload->try_of(run, result) : workload->try_next,
                          "aorta hwq sweep shows how the workload scales"};
     struct aorta_text text = {0};
@@ -197,12 +196,14 @@ static void say_setup(const struct aorta_hwq_run *run, const struct aorta_hwq_re
     aorta_text_free(&text);
 }
 
-void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result,
+void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, bool answer,
                         struct aorta_text *out) {
     struct aorta_text text = {0};
     aorta_hwq_headline(result, &text);
     aorta_text_lines(out, text.data, &(struct aorta_lines){0});
-    aorta_text_clear(&text);
+    out->failed |= text.failed;
+    aorta_text_free(&text);
+    if (answer) return;
     aorta_text_puts(out, "\n");
     say_setup(run, result, out);
     say_findings(result, out);

@@ -1,6 +1,5 @@
-/* Runs product and copy in the four ways, verifies both, and renders the figures as text, JSON and CSV. */
+/* Runs product and copy in the four ways, verifies both, and finds what overlaps. */
 #include "hwq/sdma.h"
-#include "base/lines.h"
 #include "base/random.h"
 #include "base/result_table.h"
 #include "device/gpu.h"
@@ -320,15 +319,14 @@ aorta_status aorta_sdma_run(const struct aorta_sdma_options *options, struct aor
     if (!status) status = open_bench(&bench);
     if (!status) status = measure(&bench);
     close_bench(&bench);
-    if (status)
-        aorta_sdma_free(result);
-    else
-        aorta_sdma_evaluate(result);
+    if (!status) status = aorta_sdma_evaluate(result);
+    if (status) aorta_sdma_free(result);
     return status;
 }
 
 void aorta_sdma_free(struct aorta_sdma *result) {
     aorta_arena_free(&result->arena);
+    aorta_hwq_findings_free(&result->found);
     *result = (struct aorta_sdma){0};
 }
 
@@ -345,7 +343,47 @@ static const char *direction_text(enum aorta_sdma_direction direction) {
     return texts[direction];
 }
 
-void aorta_sdma_evaluate(struct aorta_sdma *result) {
+static void find_overlap(struct aorta_sdma *result) {
+    const bool copy_is_longer = result->times[AORTA_SDMA_COPY].p50 > result->times[AORTA_SDMA_GEMM].p50;
+    const struct aorta_hwq_fact shorter = hwq_text("shorter", copy_is_longer ? "product" : "copy"),
+                                longer = hwq_text("longer", copy_is_longer ? "copy" : "product");
+    HWQ_FIND(&result->found, result->hidden > 0.1 ? AORTA_HWQ_SDMA_OVERLAP : AORTA_HWQ_SDMA_NO_OVERLAP,
+             hwq_value("serial", result->times[AORTA_SDMA_SERIAL].p50, "ms"),
+             hwq_value("alone", result->times[AORTA_SDMA_GEMM].p50 + result->times[AORTA_SDMA_COPY].p50, "ms"),
+             hwq_value("together", result->times[AORTA_SDMA_TOGETHER].p50, "ms"),
+             hwq_value("saved", result->saved, "share"), hwq_value("hidden", fmin(result->hidden, 1), "share"),
+             shorter);
+    HWQ_FIND(&result->found, AORTA_HWQ_SDMA_IDEAL, hwq_value("ideal", result->ideal_ms, "ms"), longer,
+             hwq_value("share_of_ideal", result->share_of_ideal, "share"));
+}
+
+static void find_slower(struct aorta_sdma *result) {
+    const double gemm = result->gemm_together.p50 / result->times[AORTA_SDMA_GEMM].p50 - 1,
+                 copy = result->copy_together.p50 / result->times[AORTA_SDMA_COPY].p50 - 1;
+    const bool on_cpu = aorta_device_get_info(result->options.device)->kind == AORTA_DEVICE_CPU,
+               inside = result->options.direction == AORTA_SDMA_D2D;
+    const enum aorta_hwq_finding why = fmax(gemm, copy) < 0.05 ? AORTA_HWQ_SDMA_EQUAL
+                                       : on_cpu                ? AORTA_HWQ_SDMA_THREADS
+                                       : inside                ? AORTA_HWQ_SDMA_INSIDE
+                                                               : AORTA_HWQ_SDMA_BANDWIDTH;
+    HWQ_FIND(&result->found, why, hwq_value("product_change", gemm, "change"),
+             hwq_value("copy_change", copy, "change"));
+}
+
+static void find_setup(struct aorta_sdma *result) {
+    const struct aorta_sdma_options *options = &result->options;
+    if (options->direction == AORTA_SDMA_P2P)
+        aorta_hwq_add(&result->found, result->direct ? AORTA_HWQ_SDMA_DIRECT : AORTA_HWQ_SDMA_THROUGH_HOST, NULL);
+    HWQ_FIND(&result->found, AORTA_HWQ_SDMA_MEASURED, hwq_text("dtype", aorta_dtype_name(options->dtype)),
+             hwq_count("matrix_size", (double)options->matrix_size),
+             hwq_value("copy", (double)options->copy_bytes / 1048576, "MiB"),
+             hwq_text("direction", direction_text(options->direction)),
+             hwq_text("device", aorta_device_get_info(options->device)->name),
+             hwq_count("iterations", options->iterations));
+    HWQ_FIND(&result->found, AORTA_HWQ_SDMA_VERIFIED, hwq_count("bytes", (double)result->verified));
+}
+
+aorta_status aorta_sdma_evaluate(struct aorta_sdma *result) {
     const size_t count = (size_t)result->options.iterations;
     for (enum aorta_sdma_mode mode = 0; mode < AORTA_SDMA_MODE_COUNT; mode++)
         result->times[mode] = aorta_summarise(result->samples_ms[mode], count);
@@ -361,6 +399,10 @@ void aorta_sdma_evaluate(struct aorta_sdma *result) {
     result->gemm_tflops = flop / gemm * 1e-9;
     result->copy_alone_gbps = bytes / copy * 1e-6;
     result->copy_together_gbps = bytes / result->copy_together.p50 * 1e-6;
+    find_overlap(result);
+    find_slower(result);
+    find_setup(result);
+    return aorta_arena_check(&result->found.arena, "what was found");
 }
 
 /* ---- text ---- */
@@ -372,66 +414,15 @@ static void say_row(struct aorta_text *text, const char *what, const struct aort
     aorta_text_puts(text, "\n");
 }
 
-static double slower(double together, double alone) {
-    return 100 * (together / alone - 1);
-}
-
-static void say_headline(const struct aorta_sdma *result, struct aorta_text *text) {
-    const bool copy_is_longer = result->times[AORTA_SDMA_COPY].p50 > result->times[AORTA_SDMA_GEMM].p50;
-    const char *longer = copy_is_longer ? "copy" : "product", *shorter = copy_is_longer ? "product" : "copy";
-    if (result->hidden > 0.1)
-        aorta_text_printf(text, "The %s hides %s%.0f%% of the %s", longer, result->hidden > 0.9 ? "" : "only ",
-                          100 * fmin(result->hidden, 1), shorter);
-    else
-        aorta_text_puts(text, "Nothing is hidden");
-    aorta_text_printf(text, ": %.3f ms together, %.3f one after the other, %.3f at best",
-                      result->times[AORTA_SDMA_TOGETHER].p50, result->times[AORTA_SDMA_SERIAL].p50, result->ideal_ms);
-}
-
-static void say_slower(const struct aorta_sdma *result, struct aorta_text *text) {
-    const double gemm = slower(result->gemm_together.p50, result->times[AORTA_SDMA_GEMM].p50);
-    const double copy = slower(result->copy_together.p50, result->times[AORTA_SDMA_COPY].p50);
-    aorta_text_printf(text, "product %+.1f%%, copy %+.1f%% when together", gemm, copy);
-    if (fmax(gemm, copy) < 5)
-        aorta_text_puts(text, ": they do not disturb each other");
-    else if (result->options.device && aorta_device_get_info(result->options.device)->kind == AORTA_DEVICE_CPU)
-        aorta_text_puts(text, ": on the CPU device both are threads that share processors and memory");
-    else if (result->options.direction == AORTA_SDMA_D2D)
-        aorta_text_puts(text, ": copies inside the device may be kernels, and share its memory's bandwidth");
-    else
-        aorta_text_puts(text, ": they share memory bandwidth, or the copy runs as a kernel and not on a copy engine");
-}
-
 void aorta_sdma_text(const struct aorta_sdma *result, struct aorta_text *out) {
-    const struct aorta_sdma_options *options = &result->options;
-    struct aorta_text text = {0};
-    say_headline(result, out);
-    aorta_text_puts(out, "\n");
-    aorta_text_printf(&text, "%.1f%% of the time one after the other; %.1f%% of the ideal", 100 * result->saved,
-                      100 * result->share_of_ideal);
-    aorta_text_fact(out, "saved", &text);
-    say_slower(result, &text);
-    aorta_text_fact(out, "slower", &text);
-    if (options->direction == AORTA_SDMA_P2P)
-        aorta_text_puts(&text, result->direct ? "direct, between the memories of both devices"
-                                              : "through the host: the two devices have no direct path");
-    aorta_text_fact(out, "path", &text);
-    aorta_text_printf(&text, "%s product of %lld x %lld during copies of %.4g MiB, %s, on %s (%s)",
-                      aorta_dtype_name(options->dtype), (long long)options->matrix_size,
-                      (long long)options->matrix_size, (double)options->copy_bytes / 1048576,
-                      direction_text(options->direction), aorta_device_get_info(options->device)->name,
-                      aorta_counted(options->iterations, "iteration").text);
-    aorta_text_fact(out, "measured", &text);
-    aorta_text_printf(&text, "all %zu bytes of the copy in every kind of run, and the product", result->verified);
-    aorta_text_fact(out, "verified", &text);
-    aorta_text_free(&text);
-    aorta_text_printf(out, "\n  %-22s %9s  %9s  %9s   (ms)\n", "", "median", "min", "p95");
+    aorta_hwq_findings_text(&result->found, out);
+    aorta_text_printf(out, "\nTimes, ms\n  %-22s %9s  %9s  %9s\n", "", "median", "min", "p95");
     say_row(out, "product alone", &result->times[AORTA_SDMA_GEMM], result->gemm_tflops, "TFLOP/s");
     say_row(out, "copy alone", &result->times[AORTA_SDMA_COPY], result->copy_alone_gbps, "GB/s");
-    say_row(out, "one after the other", &result->times[AORTA_SDMA_SERIAL], NAN, "");
+    say_row(out, "serial", &result->times[AORTA_SDMA_SERIAL], NAN, "");
     say_row(out, "together", &result->times[AORTA_SDMA_TOGETHER], NAN, "");
-    say_row(out, "  the product then", &result->gemm_together, NAN, "");
-    say_row(out, "  the copy then", &result->copy_together, result->copy_together_gbps,
+    say_row(out, "  its product", &result->gemm_together, NAN, "");
+    say_row(out, "  its copy", &result->copy_together, result->copy_together_gbps,
             result->polled ? "GB/s (its end polled by the host)" : "GB/s");
 }
 
@@ -462,12 +453,8 @@ static const struct aorta_row run_rows[] = {
 
 enum { GEMM_TOGETHER = AORTA_SDMA_MODE_COUNT, COPY_TOGETHER, RUN_COUNT };
 
-static size_t run_count(const void *of) {
-    (void)of;
-    return RUN_COUNT;
-}
-
-static bool fill_run(const void *of, size_t index, void *values) {
+static enum aorta_line fill_run(const void *of, size_t index, void *values) {
+    if (index >= RUN_COUNT) return AORTA_LINE_END;
     static const char *const keys[RUN_COUNT] = {"gemm_alone_ms", "copy_alone_ms",    "serial_ms",
                                                 "together_ms",   "gemm_together_ms", "copy_together_ms"};
     const struct aorta_sdma *result = of;
@@ -476,18 +463,14 @@ static bool fill_run(const void *of, size_t index, void *values) {
     if (index < AORTA_SDMA_MODE_COUNT) {
         out->times = result->times[index];
         out->samples = result->samples_ms[index];
-        return true;
+        return AORTA_LINE;
     }
     out->times = index == GEMM_TOGETHER ? result->gemm_together : result->copy_together;
     out->samples = index == GEMM_TOGETHER ? result->gemm_together_ms : result->copy_together_ms;
-    return true;
+    return AORTA_LINE;
 }
 
-static const struct aorta_result_table times = {.key = "times",
-                                                .title = "Times",
-                                                .rows = run_rows,
-                                                .size = sizeof(struct times_values),
-                                                .count = run_count,
+static const struct aorta_result_table times = {"times", "Times", .rows = run_rows, .size = sizeof(struct times_values),
                                                 .fill = fill_run};
 const struct aorta_result_table *const aorta_sdma_tables[] = {&times, NULL};
 
@@ -510,12 +493,38 @@ static void write_times(const struct aorta_sdma *result, struct aorta_json *json
     }
 }
 
+#define AT(member) offsetof(struct aorta_sdma_options, member)
+static const struct aorta_row option_rows[] = {
+    {"matrix_size", AORTA_ROW_INT, AT(matrix_size), .help = "rows and columns of each matrix"},
+    {"copy_bytes", AORTA_ROW_INT, AT(copy_bytes), "bytes", .help = "of a copy"},
+    {"iterations", AORTA_ROW_INT32, AT(iterations), .help = "measured runs of each kind"},
+    {"warmup", AORTA_ROW_INT32, AT(warmup), .help = "runs before the measured ones"},
+    {0}};
+#undef AT
+
+#define AT(member) offsetof(struct aorta_sdma, member)
+static const struct aorta_row figure_rows[] = {
+    {"sequential_ms", AORTA_ROW_NUMBER, AT(times[AORTA_SDMA_SERIAL].p50), "ms", .help = "median of product, then copy"},
+    {"overlapped_ms", AORTA_ROW_NUMBER, AT(times[AORTA_SDMA_TOGETHER].p50), "ms", .help = "median of both together"},
+    {"ideal_ms", AORTA_ROW_NUMBER, AT(ideal_ms), "ms", .help = "the longer of product and copy alone"},
+    {"share_of_ideal", AORTA_ROW_NUMBER, AT(share_of_ideal), "share", .help = "ideal / together"},
+    {"hidden_share", AORTA_ROW_NUMBER, AT(hidden), "share", .help = "of the shorter one, during the longer one"},
+    {"gemm_tflops", AORTA_ROW_NUMBER, AT(gemm_tflops), "TFLOP/s", .help = "of the product alone"},
+    {"copy_alone_gbps", AORTA_ROW_NUMBER, AT(copy_alone_gbps), "GB/s", .help = "of the copy alone"},
+    {"copy_together_gbps", AORTA_ROW_NUMBER, AT(copy_together_gbps), "GB/s", .help = "of the copy during a product"},
+    {"verified_bytes", AORTA_ROW_INT, AT(verified), "bytes", .help = "of the copy that were compared"},
+    {"gemm_error_of_allowed", AORTA_ROW_NUMBER, AT(gemm_error), .help = "largest error / the allowed one"},
+    {0}};
+#undef AT
+
 void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json) {
     const struct aorta_sdma_options *options = &result->options;
     const struct aorta_device_info *info = aorta_device_get_info(options->device);
     aorta_json_object(json);
     aorta_json_key_int(json, "schema_version", 1);
     aorta_json_key_string(json, "kind", "sdma");
+    aorta_hwq_answer_json("verdict", &result->found, json);
+    aorta_hwq_facts_json(&result->found, json);
     aorta_json_key_string(json, "device", aorta_device_kind_name(info->kind));
     aorta_json_key_int(json, "device_index", info->index);
     aorta_json_key_string(json, "device_name", info->name);
@@ -526,34 +535,25 @@ void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json) {
         aorta_json_null(json);
     aorta_json_key_string(json, "direction", direction_name(options->direction));
     aorta_json_key_string(json, "dtype", aorta_dtype_name(options->dtype));
-    aorta_json_key_int(json, "matrix_size", options->matrix_size);
-    aorta_json_key_int(json, "copy_bytes", (int64_t)options->copy_bytes);
-    aorta_json_key_int(json, "iterations", options->iterations);
-    aorta_json_key_int(json, "warmup", options->warmup);
+    aorta_rows_json(option_rows, options, 0, json);
     write_times(result, json);
     aorta_json_key_string(json, "copy_together_source", result->polled ? "host polling an event" : "timestamp");
-    aorta_json_key_double(json, "sequential_ms", result->times[AORTA_SDMA_SERIAL].p50);
-    aorta_json_key_double(json, "overlapped_ms", result->times[AORTA_SDMA_TOGETHER].p50);
-    aorta_json_key_double(json, "ideal_ms", result->ideal_ms);
     aorta_json_key_double(json, "savings_percent", 100 * result->saved);
-    aorta_json_key_double(json, "share_of_ideal", result->share_of_ideal);
-    aorta_json_key_double(json, "hidden_share", result->hidden);
-    aorta_json_key_double(json, "gemm_tflops", result->gemm_tflops);
-    aorta_json_key_double(json, "copy_alone_gbps", result->copy_alone_gbps);
-    aorta_json_key_double(json, "copy_together_gbps", result->copy_together_gbps);
+    aorta_rows_json(figure_rows, result, 0, json);
     aorta_json_key(json, "peer_direct");
     if (options->direction == AORTA_SDMA_P2P)
         aorta_json_bool(json, result->direct);
     else
         aorta_json_null(json);
-    struct aorta_text verdict = {0};
-    say_headline(result, &verdict);
-    aorta_text_puts(&verdict, "; ");
-    say_slower(result, &verdict);
-    aorta_json_key_string(json, "verdict", verdict.data);
-    json->out->failed |= verdict.failed;
-    aorta_text_free(&verdict);
-    aorta_json_key_int(json, "verified_bytes", (int64_t)result->verified);
-    aorta_json_key_double(json, "gemm_error_of_allowed", result->gemm_error);
     aorta_json_object_end(json);
+}
+
+void aorta_sdma_schema(struct aorta_json *json) {
+    struct times_values run;
+    struct aorta_sdma none = {0};
+    aorta_hwq_facts_schema(json);
+    aorta_rows_schema(option_rows, json);
+    aorta_rows_schema(figure_rows, json);
+    for (size_t i = 0; i < RUN_COUNT && fill_run(&none, i, &run); i++)
+        aorta_rows_schema_object(run.run, times_rows, json);
 }

@@ -10,12 +10,11 @@
 #ifndef AORTA_HWQ_SDMA_H
 #define AORTA_HWQ_SDMA_H
 
-#include "base/arena.h"
 #include "base/dtype.h"
-#include "base/json.h"
 #include "base/progress.h"
 #include "base/statistics.h"
 #include "device/device.h"
+#include "hwq/findings.h"
 
 enum aorta_sdma_direction {
     AORTA_SDMA_D2H,
@@ -61,6 +60,7 @@ struct aorta_sdma {
     double hidden;         /* share of the shorter one during the longer one: 1 is all */
     double gemm_tflops;
     double copy_alone_gbps, copy_together_gbps; /* 10^9 bytes/s */
+    struct aorta_hwq_findings found;
 };
 
 /* AORTA_USAGE for sizes out of range and p2p without a peer; AORTA_DEVICE when the copied bytes or the product are
@@ -71,11 +71,13 @@ void aorta_sdma_free(struct aorta_sdma *result);
 
 void aorta_sdma_text(const struct aorta_sdma *result, struct aorta_text *text);
 void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json);
+void aorta_sdma_schema(struct aorta_json *json);
 /* The times as a file of the folder. AORTA_IO, AORTA_MEMORY. */
 extern const struct aorta_result_table *const aorta_sdma_tables[]; /* of the page; ends with NULL */
 AORTA_MUST_USE aorta_status aorta_sdma_csv(const struct aorta_sdma *result, const char *folder);
 
-/* Fills the figures from the samples; iterations, direction, sizes and samples are given. */
-void aorta_sdma_evaluate(struct aorta_sdma *result);
+/* Fills the figures and findings from the samples; device, iterations, direction, sizes and samples are given.
+ * AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_sdma_evaluate(struct aorta_sdma *result);
 
 #endif

@@ -323,15 +323,23 @@ static void say_queue(struct aorta_text *text, const struct aorta_queue_usage *q
                       queue->transfers, queue->streams, queue->changes, share);
 }
 
+void aorta_queue_usage_answer(const struct aorta_queue_usage *queues, const char *name, struct aorta_text *text) {
+    aorta_text_printf(text, "Queues: %s used ", aorta_counted((long long)queues->stream_count, "stream").text);
+    if (queues->count)
+        aorta_text_puts(text, aorta_counted((long long)queues->count, name).text);
+    else
+        aorta_text_printf(text, "an unknown number of %ss", name);
+    aorta_text_printf(text, ", busy %.1f%% of %s ms\n",
+                      queues->span_ns > 0 ? 100 * (double)queues->busy_ns / (double)queues->span_ns : 0.0,
+                      aorta_brief((double)queues->span_ns * 1e-6).text);
+}
+
 void aorta_queue_usage_text(const struct aorta_queue_usage *queues, const char *name, struct aorta_text *text) {
-    aorta_text_printf(text, "%s and %zu copies and fills of %s over %.3f ms, %.1f%% of it busy\n",
-                      aorta_counted((long long)queues->kernels, "kernel").text, queues->transfers,
-                      aorta_counted((long long)queues->stream_count, "stream").text, (double)queues->span_ns * 1e-6,
-                      queues->span_ns > 0 ? 100 * (double)queues->busy_ns / (double)queues->span_ns : 0.0);
+    aorta_text_printf(text, "  work        %s and %zu copies and fills\n",
+                      aorta_counted((long long)queues->kernels, "kernel").text, queues->transfers);
     if (queues->count) {
-        aorta_text_printf(text, "Hardware queues used: %zu\n\n", queues->count);
-        aorta_text_printf(text, "  %-*s %8s %8s %8s %8s %10s\n", 9 + (int)sizeof "queue" - 1, name, "kernels", "copies",
-                          "streams", "changes", "busy");
+        aorta_text_printf(text, "\n  %-*s %8s %8s %8s %8s %10s\n", 9 + (int)sizeof "queue" - 1, name, "kernels",
+                          "copies", "streams", "changes", "busy");
         for (size_t i = 0; i < queues->count; i++) say_queue(text, queues, &queues->items[i], name);
     }
     if (queues->unqueued)
@@ -423,11 +431,8 @@ static struct gap_values gap_of(const struct aorta_gap_summary *gap) {
                                gap->ns.mean};
 }
 
-static size_t queue_count(const void *of) {
-    return ((const struct aorta_queue_usage_of *)of)->usage->count;
-}
-
-static bool fill_queue(const void *of, size_t index, void *values) {
+static enum aorta_line fill_queue(const void *of, size_t index, void *values) {
+    if (index >= ((const struct aorta_queue_usage_of *)of)->usage->count) return AORTA_LINE_END;
     const struct aorta_queue_usage_of *recorded = of;
     const struct aorta_queue *queue = &recorded->usage->items[index];
     *(struct queue_values *)values = (struct queue_values){.path = recorded->path,
@@ -441,17 +446,13 @@ static bool fill_queue(const void *of, size_t index, void *values) {
                                                            .busy_ns = queue->busy_ns,
                                                            .stay = gap_of(&queue->same_stream),
                                                            .go = gap_of(&queue->other_stream)};
-    return true;
+    return AORTA_LINE;
 }
 
 enum { GAP_COUNT = 4 };
 
-static size_t gap_count(const void *of) {
-    (void)of;
-    return GAP_COUNT;
-}
-
-static bool fill_gap(const void *of, size_t index, void *values) {
+static enum aorta_line fill_gap(const void *of, size_t index, void *values) {
+    if (index >= GAP_COUNT) return AORTA_LINE_END;
     const struct aorta_queue_usage_of *recorded = of;
     const struct aorta_queue_usage *usage = recorded->usage;
     const struct {
@@ -463,19 +464,13 @@ static bool fill_gap(const void *of, size_t index, void *values) {
                          {"queue_go", &usage->other_stream}};
     *(struct named_gap_values *)values = (struct named_gap_values){recorded->path, gaps[index].key, recorded->rank,
                                                                    recorded->device, gap_of(gaps[index].gap)};
-    return true;
+    return AORTA_LINE;
 }
 
-static const struct aorta_result_table queues_table = {.key = "queues",
-                                                       .rows = named_queue_rows,
-                                                       .size = sizeof(struct queue_values),
-                                                       .count = queue_count,
-                                                       .fill = fill_queue};
-static const struct aorta_result_table gaps_table = {.key = "gaps",
-                                                     .rows = named_gap_rows,
-                                                     .size = sizeof(struct named_gap_values),
-                                                     .count = gap_count,
-                                                     .fill = fill_gap};
+static const struct aorta_result_table queues_table = {"queues", .rows = named_queue_rows,
+                                                       .size = sizeof(struct queue_values), .fill = fill_queue};
+static const struct aorta_result_table gaps_table = {"gaps", .rows = named_gap_rows,
+                                                     .size = sizeof(struct named_gap_values), .fill = fill_gap};
 
 void aorta_queue_usage_csv_add(struct aorta_queue_usage_csv *csv, const struct aorta_queue_usage_of *of) {
     if (!csv->queues.length) {

@@ -79,7 +79,8 @@ void aorta_queue_usage_free(struct aorta_queue_usage *queues);
 
 /* ---- queues of a device (hwq/spans.h) as text and as JSON (aorta hwq profile) ---- */
 
-/* `queue_name`: the source's word for a queue ("channel", "queue"). */
+/* `queue_name`: the source's word for a queue ("channel", "queue"). The answer is line 1. */
+void aorta_queue_usage_answer(const struct aorta_queue_usage *queues, const char *queue_name, struct aorta_text *text);
 void aorta_queue_usage_text(const struct aorta_queue_usage *queues, const char *queue_name, struct aorta_text *text);
 /* An object. */
 void aorta_queue_usage_json(const struct aorta_queue_usage *queues, struct aorta_json *json);

@@ -262,23 +262,16 @@ static const struct aorta_row limit_rows[] = {
     {0}};
 #undef AT
 
-static size_t limit_count(const void *of) {
-    (void)of;
-    return AORTA_CLOCK_LIMITS;
-}
-
-static bool fill_limit(const void *of, size_t index, void *values) {
+static enum aorta_line fill_limit(const void *of, size_t index, void *values) {
+    if (index >= AORTA_CLOCK_LIMITS) return AORTA_LINE_END;
     const struct cause cause = cause_of(of, (enum aorta_clock_limit)index);
     *(struct limit_values *)values =
         (struct limit_values){limits[index].name, cause.counted ? "time" : "readings", cause.share};
-    return cause.share > 0;
+    return cause.share > 0 ? AORTA_LINE : AORTA_LINE_SKIP;
 }
 
-const struct aorta_result_table aorta_clocks_limits = {.key = "limited_by",
-                                                       .help = "why the clock was no higher",
-                                                       .rows = limit_rows,
-                                                       .size = sizeof(struct limit_values),
-                                                       .count = limit_count,
+const struct aorta_result_table aorta_clocks_limits = {"limited_by", .help = "why the clock was no higher",
+                                                       .rows = limit_rows, .size = sizeof(struct limit_values),
                                                        .fill = fill_limit};
 
 static void write_text(const struct aorta_clocks *clocks, struct aorta_json *json) {

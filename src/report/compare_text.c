@@ -277,7 +277,7 @@ static void put_threshold(const struct aorta_trace_comparison *c, size_t side, d
 }
 
 void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, const struct aorta_differences *differences,
-                                 double threshold, bool tables, const struct aorta_verdict_style *style,
+                                 double threshold, bool answer, const struct aorta_verdict_style *style,
                                  struct aorta_text *out) {
     struct aorta_text text = {0};
     for (size_t side = 1; side < c->side_count; side++) {
@@ -285,6 +285,7 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, const s
         aorta_text_colored(out, style->color ? AORTA_BOLD : AORTA_PLAIN, text.length ? text.data : "");
         aorta_text_puts(out, "\n");
         aorta_text_clear(&text);
+        if (answer) continue;
         aorta_differences_list(&differences[side], &text);
         aorta_text_fact(out, "different", &text);
         for (size_t i = 0; i < FACTS; i++) {
@@ -295,7 +296,7 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, const s
         aorta_text_fact(out, "threshold", &text);
     }
     aorta_text_free(&text);
-    if (tables) put_tables(c, style, out);
+    if (!answer) put_tables(c, style, out);
 }
 
 /* ---- Markdown ---- */
@@ -425,29 +426,22 @@ static const struct aorta_row pair_rows[] = {
     {0}};
 #undef AT
 
-static size_t pair_count(const void *of) {
-    const struct aorta_trace_comparison *c = ((const struct pair_of *)of)->comparison;
-    return c->row_count * (c->side_count - 1);
-}
-
-static bool fill_pair(const void *of, size_t index, void *values) {
+static enum aorta_line fill_pair(const void *of, size_t index, void *values) {
     const struct pair_of *pair = of;
     const size_t tests = pair->comparison->side_count - 1, test = 1 + index % tests;
+    if (index >= pair->comparison->row_count * tests) return AORTA_LINE_END;
     const struct aorta_trace_compare_row *row = &pair->comparison->rows[index / tests];
-    if (row->section != pair->section) return false;
+    if (row->section != pair->section) return AORTA_LINE_SKIP;
     *(struct pair_values *)values =
         (struct pair_values){row->name, label_of(pair->comparison, test), row->values[0], row->values[test]};
-    return true;
+    return AORTA_LINE;
 }
 
 aorta_status aorta_trace_comparison_csv(const struct aorta_trace_comparison *comparison, const char *folder) {
     for (int section = 0; section < AORTA_SECTION_COUNT; section++) {
         const struct pair_of pairs = {comparison, (enum aorta_trace_section)section};
-        const struct aorta_result_table table = {.key = aorta_trace_section_name(pairs.section),
-                                                 .rows = pair_rows,
-                                                 .size = sizeof(struct pair_values),
-                                                 .count = pair_count,
-                                                 .fill = fill_pair};
+        const struct aorta_result_table table = {aorta_trace_section_name(pairs.section), .rows = pair_rows,
+                                                 .size = sizeof(struct pair_values), .fill = fill_pair};
         AORTA_TRY(aorta_table_csv(&table, &pairs, folder));
     }
     return NULL;

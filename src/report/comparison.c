@@ -2,7 +2,6 @@
 #include "base/lines.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- samples ---- */
@@ -208,14 +207,14 @@ static const struct fact {
              {"noise", "between_runs", put_between}};
 enum { FACTS = sizeof facts / sizeof *facts };
 
-void aorta_label_comparison_text(const struct aorta_label *reference, const struct aorta_label *candidate,
+void aorta_label_comparison_text(const struct aorta_label *reference, const struct aorta_label *candidate, bool answer,
                                  struct aorta_text *out) {
     struct figures figures;
     struct aorta_text text = {0};
     compare_all(reference, candidate, &figures);
     put_headline(&figures, out);
     aorta_text_puts(out, "\n");
-    for (size_t i = 0; i < FACTS; i++) {
+    for (size_t i = 0; !answer && i < FACTS; i++) {
         facts[i].put(&figures, &text);
         aorta_text_fact(out, facts[i].name, &text);
     }

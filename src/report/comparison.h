@@ -19,8 +19,8 @@ struct aorta_comparison aorta_run_compare(const struct aorta_labelled *run, cons
 void aorta_labelled_differences(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
                                 struct aorta_differences *differences);
 
-/* Prints a headline and its facts. */
-void aorta_label_comparison_text(const struct aorta_label *reference, const struct aorta_label *candidate,
+/* Prints a headline and its facts; `answer`: the headline alone. */
+void aorta_label_comparison_text(const struct aorta_label *reference, const struct aorta_label *candidate, bool answer,
                                  struct aorta_text *out);
 /* One object: all figures of two labels, and the sentence. */
 void aorta_label_comparison_json(const struct aorta_label *reference, const struct aorta_label *candidate,

@@ -5,7 +5,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>

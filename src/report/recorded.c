@@ -218,12 +218,10 @@ static aorta_status read_settings(const char *path, struct aorta_arena *arena, s
 /* Nothing where the directory has no such file. */
 static aorta_status read_from(const char *directory, const char *name, struct aorta_arena *arena,
                               struct aorta_settings *settings) {
+    char path[PATH_MAX];
     *settings = (struct aorta_settings){0};
-    char *path = aorta_path_join(directory, name);
-    if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a file name");
-    aorta_status status = access(path, F_OK) == 0 ? read_settings(path, arena, settings) : NULL;
-    free(path);
-    return status;
+    AORTA_TRY(aorta_path_of(directory, name, path));
+    return access(path, F_OK) == 0 ? read_settings(path, arena, settings) : NULL;
 }
 
 aorta_status aorta_settings_read(const char *directory, const char *device, struct aorta_arena *arena,

@@ -83,6 +83,7 @@ static void print_verdict(const struct aorta_labelled *labelled, const struct ao
                           struct aorta_text *text) {
     struct aorta_text lost = {0}, recording = {0};
     aorta_verdict_text(&labelled->verdict, style, text);
+    if (style->answer) return;
     if (labelled->records.dropped)
         aorta_text_printf(&lost, "%lld kernel records were lost: the figures of kernels are too low",
                           (long long)labelled->records.dropped);
@@ -102,18 +103,17 @@ static void print_label(const struct aorta_label *label, bool several, const str
         print_verdict(labelled, style, text);
     else
         aorta_text_printf(text, "no verdict: %s holds no ranges (recording was off)\n", labelled->run.directory);
-    if (several) aorta_text_puts(text, "\n");
+    if (several && !style->answer) aorta_text_puts(text, "\n");
 }
 
 /* ---- the report ---- */
 
 static aorta_status write_summary(const char *directory, const struct aorta_text *json, struct aorta_text *files) {
-    char *path = aorta_path_join(directory, "summary.json");
-    if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    aorta_status status = aorta_file_replace(path, json->data, json->length);
-    if (!status) aorta_text_printf(files, "%s\n", path);
-    free(path);
-    return status;
+    char path[PATH_MAX];
+    AORTA_TRY(aorta_path_of(directory, "summary.json", path));
+    AORTA_TRY(aorta_file_put(NULL, path, json));
+    aorta_text_printf(files, "%s\n", path);
+    return NULL;
 }
 
 /* Each label against the reference, or the first. */
@@ -186,7 +186,8 @@ static void print_files(const struct aorta_text *files, struct aorta_text *text)
 static void print(const struct aorta_report_options *options, const struct labels *labels, struct aorta_text *text) {
     const bool several = options->input_count > 1;
     for (size_t i = 0; i < labels->count; i++) print_label(&labels->items[i], several, &options->style, text);
-    if (labels->reference) aorta_label_comparison_text(labels->reference, labels->candidate, text);
+    if (labels->reference)
+        aorta_label_comparison_text(labels->reference, labels->candidate, options->style.answer, text);
 }
 
 static aorta_status write_report(const struct aorta_report_options *options, const struct labels *labels,

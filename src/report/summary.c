@@ -5,7 +5,6 @@
 #include "report/verdict_text.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The parts of summary.json that readers of the original Python toolkit's look for: means over all iterations of all
@@ -217,12 +216,13 @@ static struct collectives_of sum_collectives(const struct aorta_labelled *labell
 }
 
 /* Means per iteration and rank. The bandwidths are those of the time in the collective, waiting included. */
-static bool fill_collective(const void *of, size_t kind, void *values) {
+static enum aorta_line fill_collective(const void *of, size_t kind, void *values) {
+    if (kind >= AORTA_COLLECTIVE_COUNT) return AORTA_LINE_END;
     const struct collectives_of *all = of;
     const double steps = all->steps;
     const struct collective_sums *sum = &all->sums[kind];
     const bool sized = sum->bytes > 0 && sum->time_ns > 0;
-    if (!sum->count) return false;
+    if (!sum->count) return AORTA_LINE_SKIP;
     *(struct collective_values *)values =
         (struct collective_values){.label = all->labelled->run.label,
                                    .kind = aorta_collective_name((enum aorta_collective)kind),
@@ -235,7 +235,7 @@ static bool fill_collective(const void *of, size_t kind, void *values) {
                                    .exposed_ms = (double)sum->exposed_ns / 1e6 / steps,
                                    .algbw_gbps = sized ? (double)sum->bytes / (double)sum->time_ns : NAN,
                                    .busbw_gbps = sized ? sum->bus_bytes / (double)sum->time_ns : NAN};
-    return true;
+    return AORTA_LINE;
 }
 
 static void write_collectives(struct aorta_json *json, const struct aorta_labelled *labelled) {
@@ -243,7 +243,7 @@ static void write_collectives(struct aorta_json *json, const struct aorta_labell
     aorta_json_key_object(json, "collectives");
     for (size_t kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
         struct collective_values values;
-        if (fill_collective(&all, kind, &values))
+        if (fill_collective(&all, kind, &values) == AORTA_LINE)
             aorta_rows_object(values.kind, aorta_summary_collective_rows, &values, 0, json);
     }
     aorta_json_object_end(json);
@@ -348,22 +348,16 @@ static const struct aorta_row coverage_rows[] = {
     {0}};
 #undef AT
 
-static size_t rank_count(const void *of) {
-    return ((const struct aorta_run *)of)->rank_count;
-}
-
-static bool fill_coverage(const void *of, size_t index, void *values) {
+static enum aorta_line fill_coverage(const void *of, size_t index, void *values) {
+    if (index >= ((const struct aorta_run *)of)->rank_count) return AORTA_LINE_END;
     const struct aorta_run *run = of;
     *(struct coverage_values *)values = (struct coverage_values){run->ranks[index], aorta_run_coverage(run, index)};
-    return true;
+    return AORTA_LINE;
 }
 
-const struct aorta_result_table aorta_summary_coverage = {.key = "iterations_by_rank",
-                                                          .help = "what the file of each rank holds",
-                                                          .rows = coverage_rows,
-                                                          .size = sizeof(struct coverage_values),
-                                                          .count = rank_count,
-                                                          .fill = fill_coverage};
+const struct aorta_result_table aorta_summary_coverage = {
+    "iterations_by_rank", .help = "what the file of each rank holds", .rows = coverage_rows,
+    .size = sizeof(struct coverage_values), .fill = fill_coverage};
 
 /* ---- a run ---- */
 
@@ -503,12 +497,9 @@ static size_t metric_count(void) {
     return count;
 }
 
-/* One row per metric over all ranks, then one row per metric of each rank. */
-static size_t figure_count(const void *of) {
-    return metric_count() * (1 + ((const struct figures_of *)of)->labelled->run.rank_count);
-}
-
-static bool fill_figure(const void *of, size_t index, void *values) {
+static enum aorta_line fill_figure(const void *of, size_t index, void *values) {
+    if (index >= metric_count() * (1 + ((const struct figures_of *)of)->labelled->run.rank_count))
+        return AORTA_LINE_END;
     const struct figures_of *figures = of;
     const struct aorta_run *run = &figures->labelled->run;
     const struct aorta_metric *metric = &aorta_metrics[index % metric_count()];
@@ -520,24 +511,13 @@ static bool fill_figure(const void *of, size_t index, void *values) {
                                .unit = metric->unit,
                                .rank = group ? rank : AORTA_ROW_UNKNOWN,
                                .statistics = summarise_metric(figures->labelled, metric, rank, figures->samples)};
-    return true;
+    return AORTA_LINE;
 }
 
-static size_t kind_count(const void *of) {
-    (void)of;
-    return AORTA_COLLECTIVE_COUNT;
-}
-
-static const struct aorta_result_table figures_table = {.key = "figures",
-                                                        .rows = figure_rows,
-                                                        .size = sizeof(struct figure_values),
-                                                        .count = figure_count,
-                                                        .fill = fill_figure};
-static const struct aorta_result_table collectives_table = {.key = "collectives",
-                                                            .rows = named_collective_rows,
-                                                            .size = sizeof(struct collective_values),
-                                                            .count = kind_count,
-                                                            .fill = fill_collective};
+static const struct aorta_result_table figures_table = {"figures", .rows = figure_rows,
+                                                        .size = sizeof(struct figure_values), .fill = fill_figure};
+static const struct aorta_result_table collectives_table = {
+    "collectives", .rows = named_collective_rows, .size = sizeof(struct collective_values), .fill = fill_collective};
 
 static void add_figures(const struct aorta_labelled *labelled, struct aorta_text *csv) {
     struct aorta_arena scratch = {0};

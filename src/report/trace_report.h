@@ -39,10 +39,10 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
 /* Each table as a file of the folder, which is made where it is missing. AORTA_IO, AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_report_csv(const struct aorta_trace_report *report, const char *folder);
 
-/* `threshold`: NaN where none was asked for. `tables`: below the facts. `differences`: of each side from the first, of
- * which there are none. */
+/* `threshold`: NaN where none was asked for. `answer`: the headlines alone. `differences`: of each side from the first,
+ * of which there are none. */
 void aorta_trace_comparison_text(const struct aorta_trace_comparison *comparison,
-                                 const struct aorta_differences *differences, double threshold, bool tables,
+                                 const struct aorta_differences *differences, double threshold, bool answer,
                                  const struct aorta_verdict_style *style, struct aorta_text *out);
 /* As GitHub's Markdown: headline and facts, the figures of the timeline, and the other sections folded. */
 void aorta_trace_comparison_markdown(const struct aorta_trace_comparison *comparison,

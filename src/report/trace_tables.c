@@ -108,14 +108,11 @@ static const struct aorta_row rank_rows[] = {{"rank", AORTA_ROW_INT, AT(rank), .
                                              {0}};
 #undef AT
 
-static size_t rank_count(const void *of) {
-    return trace_analysis_of(of)->rank_count;
-}
-
-static bool fill_rank(const void *of, size_t index, void *values) {
+static enum aorta_line fill_rank(const void *of, size_t index, void *values) {
+    if (index >= trace_analysis_of(of)->rank_count) return AORTA_LINE_END;
     const struct aorta_trace_rank *rank = &trace_analysis_of(of)->ranks[index];
     *(struct rank_values *)values = (struct rank_values){rank->rank, rank->figures, idle_of(rank->trace, &rank->idle)};
-    return true;
+    return AORTA_LINE;
 }
 
 static const struct aorta_column rank_columns[] = {{"rank", "rank", .width = 4},
@@ -129,12 +126,11 @@ static const struct aorta_column rank_columns[] = {{"rank", "rank", .width = 4},
                                                    {"exposed_comm_ms", "exposed", 9, .decimals = 3},
                                                    {"overlap_ratio", "hidden", 7, .decimals = 1},
                                                    {0}};
-const struct aorta_result_table aorta_table_ranks = {.key = "ranks",
-                                                     .title = "ranks",
+const struct aorta_result_table aorta_table_ranks = {"ranks",
+                                                     "ranks",
                                                      .help = "what each rank's device did",
                                                      .rows = rank_rows,
                                                      .size = sizeof(struct rank_values),
-                                                     .count = rank_count,
                                                      .fill = fill_rank,
                                                      .columns = rank_columns};
 
@@ -168,25 +164,21 @@ static const struct aorta_row step_rows[] = {
     {0}};
 #undef AT
 
-static size_t window_count(const void *of) {
-    return trace_rank_of(of)->window_count;
-}
-
-static bool fill_step(const void *of, size_t index, void *values) {
+static enum aorta_line fill_step(const void *of, size_t index, void *values) {
+    if (index >= trace_rank_of(of)->window_count) return AORTA_LINE_END;
     const struct aorta_trace_rank *rank = trace_rank_of(of);
     const struct aorta_trace_window *window = &rank->windows[index];
-    if (window->number == INT64_MIN) return false;
+    if (window->number == INT64_MIN) return AORTA_LINE_SKIP;
     *(struct step_values *)values = (struct step_values){window->number, window->start_ns - rank->figures.start_ns,
                                                          window->overlap, idle_of(rank->trace, &window->overlap.idle)};
-    return true;
+    return AORTA_LINE;
 }
 
-static const struct aorta_result_table steps = {.key = "steps",
-                                                .title = "steps",
+static const struct aorta_result_table steps = {"steps",
+                                                "steps",
                                                 .help = "the figures of each step",
                                                 .rows = step_rows,
                                                 .size = sizeof(struct step_values),
-                                                .count = window_count,
                                                 .fill = fill_step};
 
 /* ---- streams and queues ---- */
@@ -225,19 +217,12 @@ static const struct aorta_row queue_rows[] = {
     {0}};
 #undef AT
 
-static size_t stream_count(const void *of) {
-    return trace_rank_of(of)->stream_count;
-}
-
-static size_t queue_count(const void *of) {
-    return trace_rank_of(of)->queue_count;
-}
-
 static double part_of_span(const struct aorta_trace_rank *rank, const struct aorta_trace_lane_row *lane) {
     return rank->figures.span_ns ? (double)lane->busy_ns / (double)rank->figures.span_ns : NAN;
 }
 
-static bool fill_stream(const void *of, size_t index, void *values) {
+static enum aorta_line fill_stream(const void *of, size_t index, void *values) {
+    if (index >= trace_rank_of(of)->stream_count) return AORTA_LINE_END;
     const struct aorta_trace_rank *rank = trace_rank_of(of);
     const struct aorta_trace_lane_row *lane = &rank->streams[index];
     *(struct lane_values *)values =
@@ -246,10 +231,11 @@ static bool fill_stream(const void *of, size_t index, void *values) {
                              .others = rank->queue_count ? (int64_t)lane->others : AORTA_ROW_UNKNOWN,
                              .lane = *lane,
                              .utilization = part_of_span(rank, lane)};
-    return true;
+    return AORTA_LINE;
 }
 
-static bool fill_queue(const void *of, size_t index, void *values) {
+static enum aorta_line fill_queue(const void *of, size_t index, void *values) {
+    if (index >= trace_rank_of(of)->queue_count) return AORTA_LINE_END;
     const struct aorta_trace_rank *rank = trace_rank_of(of);
     const struct aorta_trace_lane_row *lane = &rank->queues[index];
     *(struct lane_values *)values =
@@ -258,25 +244,19 @@ static bool fill_queue(const void *of, size_t index, void *values) {
                              .others = (int64_t)lane->others,
                              .lane = *lane,
                              .utilization = part_of_span(rank, lane)};
-    return true;
+    return AORTA_LINE;
 }
 
-const struct aorta_result_table trace_table_streams = {.key = "streams",
-                                                       .title = "Streams",
-                                                       .help = "what ran on each stream",
-                                                       .section = "queues",
-                                                       .rows = stream_rows,
-                                                       .size = sizeof(struct lane_values),
-                                                       .count = stream_count,
-                                                       .whole = true,
-                                                       .fill = fill_stream};
-const struct aorta_result_table trace_table_queues = {.key = "queues",
-                                                      .title = "Hardware queues",
+const struct aorta_result_table trace_table_streams = {
+    "streams",           "Streams",           .help = "what ran on each stream",
+    .section = "queues", .rows = stream_rows, .size = sizeof(struct lane_values),
+    .whole = true,       .fill = fill_stream};
+const struct aorta_result_table trace_table_queues = {"queues",
+                                                      "Hardware queues",
                                                       .help = "what ran on each queue, where the file names them",
                                                       .section = "queues",
                                                       .rows = queue_rows,
                                                       .size = sizeof(struct lane_values),
-                                                      .count = queue_count,
                                                       .whole = true,
                                                       .fill = fill_queue};
 
@@ -304,11 +284,8 @@ static const struct aorta_row gap_rows[] = {
     {0}};
 #undef AT
 
-static size_t gap_count(const void *of) {
-    return trace_rank_of(of)->gap_count;
-}
-
-static bool fill_gap(const void *of, size_t index, void *values) {
+static enum aorta_line fill_gap(const void *of, size_t index, void *values) {
+    if (index >= trace_rank_of(of)->gap_count) return AORTA_LINE_END;
     const struct aorta_trace_rank *rank = trace_rank_of(of);
     const struct aorta_trace *trace = rank->trace;
     const struct aorta_trace_gap *gap = &rank->gaps[index];
@@ -324,16 +301,15 @@ static bool fill_gap(const void *of, size_t index, void *values) {
         .next = trace_text_of(trace, next->name),
         .call = called ? trace_text_of(trace, trace->calls[gap->call].name) : NULL,
         .range = marked ? trace_text_of(trace, trace->annotations[gap->annotation].name) : NULL};
-    return true;
+    return AORTA_LINE;
 }
 
-const struct aorta_result_table trace_table_gaps = {.key = "gaps",
-                                                    .title = "Longest gaps",
+const struct aorta_result_table trace_table_gaps = {"gaps",
+                                                    "Longest gaps",
                                                     .help = "the ten longest stretches in which nothing ran",
                                                     .section = "causes",
                                                     .rows = gap_rows,
                                                     .size = sizeof(struct gap_values),
-                                                    .count = gap_count,
                                                     .whole = true,
                                                     .fill = fill_gap};
 
@@ -354,28 +330,23 @@ static const struct aorta_row warning_rows[] = {
     {0}};
 #undef AT
 
-static size_t reason_count(const void *of) {
-    (void)of;
-    return AORTA_REASON_COUNT;
-}
-
-static bool fill_warning(const void *of, size_t index, void *values) {
+static enum aorta_line fill_warning(const void *of, size_t index, void *values) {
+    if (index >= AORTA_REASON_COUNT) return AORTA_LINE_END;
     const struct aorta_trace_warning *warning = &trace_rank_of(of)->trace->warnings[index];
     const enum aorta_trace_reason reason = (enum aorta_trace_reason)index;
-    if (!warning->count) return false;
+    if (!warning->count) return AORTA_LINE_SKIP;
     *(struct warning_values *)values = (struct warning_values){
         aorta_trace_reason_key(reason), aorta_trace_warning_text(trace_rank_of(of)->trace, reason), warning->about,
         warning->count, trace_known(warning->offset)};
-    return true;
+    return AORTA_LINE;
 }
 
-const struct aorta_result_table trace_table_warnings = {.key = "warnings",
-                                                        .title = "Notes of the reader",
+const struct aorta_result_table trace_table_warnings = {"warnings",
+                                                        "Notes of the reader",
                                                         .help = "what is odd in the file",
                                                         .section = "configuration",
                                                         .rows = warning_rows,
                                                         .size = sizeof(struct warning_values),
-                                                        .count = reason_count,
                                                         .fill = fill_warning};
 
 /* ---- all of them ---- */

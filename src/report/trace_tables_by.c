@@ -40,11 +40,8 @@ static const struct aorta_memory *memory_of(const void *of) {
     return ((const struct aorta_trace_of *)of)->made;
 }
 
-static size_t memory_count(const void *of) {
-    return memory_of(of)->count;
-}
-
-static bool fill_memory(const void *of, size_t index, void *values) {
+static enum aorta_line fill_memory(const void *of, size_t index, void *values) {
+    if (index >= memory_of(of)->count) return AORTA_LINE_END;
     const struct aorta_trace *trace = trace_rank_of(of)->trace;
     const struct aorta_memory *memory = memory_of(of);
     const struct aorta_memory_row *row = &memory->rows[index];
@@ -61,19 +58,18 @@ static bool fill_memory(const void *of, size_t index, void *values) {
              out->operation ? out->operation : "", out->module ? " in " : "", out->module ? out->module : "",
              out->function ? " at " : "", out->function ? out->function : "");
     out->label = out->text;
-    return true;
+    return AORTA_LINE;
 }
 
 static const struct aorta_column memory_columns[] = {
     {"mb", "MB", 10, .decimals = 3}, {"share", "share", 7, .decimals = 1}, {"blocks", "blocks", .width = 7}, {0}};
 const struct aorta_result_table trace_table_by_memory = {
-    .key = "by_memory",
-    .title = "At the peak of memory",
+    "by_memory",
+    "At the peak of memory",
     .help = "what stood in the device's memory when most of it was allocated, by use and by what allocated it",
     .section = "memory",
     .rows = memory_rows,
     .size = sizeof(struct memory_values),
-    .count = memory_count,
     .fill = fill_memory,
     .columns = memory_columns};
 
@@ -209,10 +205,6 @@ static const struct aorta_breakdown *breakdown_of(const void *of) {
     return ((const struct aorta_trace_of *)of)->made;
 }
 
-static size_t row_count(const void *of) {
-    return breakdown_of(of)->count;
-}
-
 static double share_of(int64_t ns, int64_t all_ns) {
     return all_ns ? (double)ns / (double)all_ns : NAN;
 }
@@ -238,7 +230,8 @@ static void fill_rates(const struct aorta_trace_of *of, const struct aorta_break
     out->bound = of_arithmetic >= of_memory ? "arithmetic" : "memory";
 }
 
-static bool fill(const void *of, size_t index, void *values) {
+static enum aorta_line fill(const void *of, size_t index, void *values) {
+    if (index >= breakdown_of(of)->count) return AORTA_LINE_END;
     const struct aorta_breakdown *breakdown = breakdown_of(of);
     const struct aorta_trace *trace = trace_rank_of(of)->trace;
     const struct aorta_breakdown_row *row = &breakdown->rows[index];
@@ -254,22 +247,21 @@ static bool fill(const void *of, size_t index, void *values) {
     out->share_within = share_of(row->ns_within, breakdown->total_ns);
     out->label = row->name ? row->name : "(not known)";
     fill_rates(of, row, out);
-    if (row->inputs == AORTA_TRACE_NONE) return true;
+    if (row->inputs == AORTA_TRACE_NONE) return AORTA_LINE;
     out->dims = trace_text_of(trace, trace->inputs[row->inputs].dims);
     out->types = trace_text_of(trace, trace->inputs[row->inputs].types);
     snprintf(out->text, sizeof out->text, "%s %s", out->label, out->dims ? out->dims : "");
     out->label = out->text;
-    return true;
+    return AORTA_LINE;
 }
 
 #define TABLE(id, title_, help_, rows_, columns_)                                                                      \
-    static const struct aorta_result_table id = {.key = #id,                                                           \
-                                                 .title = (title_),                                                    \
+    static const struct aorta_result_table id = {#id,                                                                  \
+                                                 (title_),                                                             \
                                                  .help = (help_),                                                      \
                                                  .section = "kernels",                                                 \
                                                  .rows = (rows_),                                                      \
                                                  .size = sizeof(struct by_values),                                     \
-                                                 .count = row_count,                                                   \
                                                  .fill = fill,                                                         \
                                                  .whole = true,                                                        \
                                                  .columns = (columns_)}
@@ -412,7 +404,7 @@ aorta_status aorta_trace_by_text(const struct aorta_trace_of *of, enum aorta_by 
     const struct aorta_result_table *table = aorta_by_tables[by];
     const struct aorta_trace_of whole = {of->analysis, of->rank, &made};
     const char *reason = reason_of(of->analysis, by, &made);
-    const size_t count = table->count(&whole);
+    const size_t count = aorta_table_count(table, &whole);
     if (reason) aorta_text_printf(out, "%s: %s\n", table->title, reason);
     if (by == AORTA_BY_MEMORY) put_peak_text(of->rank, &made.memory, out);
     if (!reason || by == AORTA_BY_TIME) aorta_table_text(table, &whole, view, out);

@@ -152,39 +152,35 @@ static void fill_collective_row(const struct aorta_trace_of *of, const struct ao
     values->link_share = link_gbps > 0 ? row->transfer_busbw_gbps / link_gbps : NAN;
 }
 
-static bool fill_collective(const void *of, size_t index, void *values) {
+static enum aorta_line fill_collective(const void *of, size_t index, void *values) {
+    if (index >= trace_rank_of(of)->collective_count) return AORTA_LINE_END;
     const struct aorta_trace_collective_row *row = &trace_rank_of(of)->collectives[index];
     struct collective_values *out = values;
     fill_collective_row(of, row, out);
     out->mb_each = row->bytes >= 0 ? (double)row->bytes / 1e6 / (double)row->times.count : NAN;
     name_collective(trace_analysis_of(of), row, false, out);
-    return true;
+    return AORTA_LINE;
 }
 
-static bool fill_size(const void *of, size_t index, void *values) {
+static enum aorta_line fill_size(const void *of, size_t index, void *values) {
+    if (index >= trace_rank_of(of)->collective_size_count) return AORTA_LINE_END;
     const struct aorta_trace_collective_row *row = &trace_rank_of(of)->collective_sizes[index];
     struct collective_values *out = values;
     fill_collective_row(of, row, out);
     out->mb_each = row->bytes_each >= 0 ? (double)row->bytes_each / 1e6 : NAN;
     out->best_busbw_gbps = row->busbw_gbps / row->algbw_gbps * (double)row->bytes_each / (double)row->times.min_ns;
     name_collective(trace_analysis_of(of), row, true, out);
-    return true;
+    return AORTA_LINE;
 }
 
-static bool fill_collective_by_step(const void *of, size_t index, void *values) {
-    return trace_rank_of(of)->collectives[index].steps.count && fill_collective(of, index, values);
+static enum aorta_line fill_collective_by_step(const void *of, size_t index, void *values) {
+    if (index >= trace_rank_of(of)->collective_count) return AORTA_LINE_END;
+    return trace_rank_of(of)->collectives[index].steps.count ? fill_collective(of, index, values) : AORTA_LINE_SKIP;
 }
 
-static bool fill_size_by_step(const void *of, size_t index, void *values) {
-    return trace_rank_of(of)->collective_sizes[index].steps.count && fill_size(of, index, values);
-}
-
-static size_t collective_count(const void *of) {
-    return trace_rank_of(of)->collective_count;
-}
-
-static size_t size_count(const void *of) {
-    return trace_rank_of(of)->collective_size_count;
+static enum aorta_line fill_size_by_step(const void *of, size_t index, void *values) {
+    if (index >= trace_rank_of(of)->collective_size_count) return AORTA_LINE_END;
+    return trace_rank_of(of)->collective_sizes[index].steps.count ? fill_size(of, index, values) : AORTA_LINE_SKIP;
 }
 
 static const struct aorta_column collective_columns[] = {{"count", "count", .width = 7},
@@ -194,13 +190,12 @@ static const struct aorta_column collective_columns[] = {{"count", "count", .wid
                                                          {"wait_ms", "waited", 9, .decimals = 3},
                                                          {"either_busbw_gbps", "GB/s bus", 9, .decimals = 2},
                                                          {0}};
-const struct aorta_result_table aorta_table_collectives = {.key = "collectives",
-                                                           .title = "collectives",
+const struct aorta_result_table aorta_table_collectives = {"collectives",
+                                                           "collectives",
                                                            .help = "collectives by kind and process group",
                                                            .section = "collectives",
                                                            .rows = collective_rows,
                                                            .size = sizeof(struct collective_values),
-                                                           .count = collective_count,
                                                            .whole = true,
                                                            .fill = fill_collective,
                                                            .columns = collective_columns};
@@ -211,11 +206,10 @@ static const struct aorta_column collective_step_columns[] = {{"count_per_step",
                                                               {"wait_ms_per_step", "waited", 9, .decimals = 3},
                                                               {"either_busbw_gbps", "GB/s bus", 9, .decimals = 2},
                                                               {0}};
-const struct aorta_result_table aorta_table_collectives_by_step = {.key = "collectives",
-                                                                   .title = "collectives per step",
+const struct aorta_result_table aorta_table_collectives_by_step = {"collectives",
+                                                                   "collectives per step",
                                                                    .rows = collective_rows,
                                                                    .size = sizeof(struct collective_values),
-                                                                   .count = collective_count,
                                                                    .fill = fill_collective_by_step,
                                                                    .columns = collective_step_columns};
 static const struct aorta_column size_columns[] = {{"count", "count", .width = 7},
@@ -226,13 +220,12 @@ static const struct aorta_column size_columns[] = {{"count", "count", .width = 7
                                                    {"link_share", "of link", 9, .decimals = 1},
                                                    {0}};
 const struct aorta_result_table aorta_table_collective_sizes = {
-    .key = "collective_sizes",
-    .title = "collectives by size",
+    "collective_sizes",
+    "collectives by size",
     .help = "collectives by kind, process group, size, type and channels",
     .section = "collectives",
     .rows = size_rows,
     .size = sizeof(struct collective_values),
-    .count = size_count,
     .whole = true,
     .fill = fill_size,
     .columns = size_columns};
@@ -244,13 +237,10 @@ static const struct aorta_column size_step_columns[] = {{"count_per_step", "coun
                                                         {"transfer_busbw_gbps", "GB/s bus", 9, .decimals = 2},
                                                         {"link_share", "of link", 9, .decimals = 1},
                                                         {0}};
-const struct aorta_result_table aorta_table_collective_sizes_by_step = {.key = "collective_sizes",
-                                                                        .title = "collectives by size, per step",
-                                                                        .rows = size_rows,
-                                                                        .size = sizeof(struct collective_values),
-                                                                        .count = size_count,
-                                                                        .fill = fill_size_by_step,
-                                                                        .columns = size_step_columns};
+const struct aorta_result_table aorta_table_collective_sizes_by_step = {
+    "collective_sizes",        "collectives by size, per step",
+    .rows = size_rows,         .size = sizeof(struct collective_values),
+    .fill = fill_size_by_step, .columns = size_step_columns};
 
 /* ---- of several ranks ---- */
 
@@ -281,16 +271,13 @@ static const struct aorta_row shared_rows[] = {
     {0}};
 #undef AT
 
-static size_t shared_count(const void *of) {
-    return trace_analysis_of(of)->alignment.shared_count;
-}
-
-static bool fill_shared(const void *of, size_t index, void *values) {
+static enum aorta_line fill_shared(const void *of, size_t index, void *values) {
+    if (index >= trace_analysis_of(of)->alignment.shared_count) return AORTA_LINE_END;
     const struct aorta_trace_analysis *analysis = trace_analysis_of(of);
     const struct aorta_align_shared *shared = &analysis->alignment.shared[index];
     const struct aorta_shared_collective *collective = &analysis->shared_collectives[index];
     int64_t last_start_ns = INT64_MIN, last_end_ns = INT64_MIN;
-    if (!collective->chosen) return false;
+    if (!collective->chosen) return AORTA_LINE_SKIP;
     for (size_t i = 0; i < shared->part_count; i++) {
         if (shared->parts[i].start_ns > last_start_ns) last_start_ns = shared->parts[i].start_ns;
         if (shared->parts[i].end_ns > last_end_ns) last_end_ns = shared->parts[i].end_ns;
@@ -316,16 +303,15 @@ static bool fill_shared(const void *of, size_t index, void *values) {
                                                              : "host",
                                .algbw_gbps = algbw,
                                .busbw_gbps = factor > 0 ? algbw * factor : NAN};
-    return true;
+    return AORTA_LINE;
 }
 
 const struct aorta_result_table trace_table_shared_collectives = {
-    .key = "shared_collectives",
-    .title = "Collectives of several ranks",
+    "shared_collectives",
+    "Collectives of several ranks",
     .help = "every collective that two ranks or more recorded",
     .rows = shared_rows,
     .size = sizeof(struct shared_values),
-    .count = shared_count,
     .fill = fill_shared};
 
 struct difference_values {
@@ -348,18 +334,15 @@ static const struct aorta_row difference_rows[] = {
     {0}};
 #undef AT
 
-static size_t difference_count(const void *of) {
-    return trace_analysis_of(of)->difference_count;
-}
-
-static bool fill_difference(const void *of, size_t index, void *values) {
+static enum aorta_line fill_difference(const void *of, size_t index, void *values) {
+    if (index >= trace_analysis_of(of)->difference_count) return AORTA_LINE_END;
     const struct aorta_trace_difference *row = &trace_analysis_of(of)->differences[index];
     *(struct difference_values *)values =
         (struct difference_values){row->name,         trace_analysis_of(of)->ranks[row->rank].rank,
                                    row->count,        row->ns,
                                    row->others_count, row->others_ns,
                                    row->excess_ns};
-    return true;
+    return AORTA_LINE;
 }
 
 static const struct aorta_column difference_columns[] = {{"rank", "rank", .width = 7},
@@ -369,14 +352,13 @@ static const struct aorta_column difference_columns[] = {{"rank", "rank", .width
                                                          {"others_ms_per_step", "ms", 9, .decimals = 3},
                                                          {0}};
 const struct aorta_result_table aorta_table_differences = {
-    .key = "kernel_differences",
-    .title = "Kernels that differ between ranks",
+    "kernel_differences",
+    "Kernels that differ between ranks",
     .help = "kernels that take longer on one rank than on the other ranks, "
             "or that only this rank runs",
     .section = "ranks",
     .rows = difference_rows,
     .size = sizeof(struct difference_values),
-    .count = difference_count,
     .fill = fill_difference,
     .columns = difference_columns};
 
@@ -407,14 +389,11 @@ static const struct aorta_row straggler_rows[] = {
     {0}};
 #undef AT
 
-static size_t straggler_count(const void *of) {
-    return trace_analysis_of(of)->arrival_count;
-}
-
-static bool fill_straggler(const void *of, size_t index, void *values) {
+static enum aorta_line fill_straggler(const void *of, size_t index, void *values) {
+    if (index >= trace_analysis_of(of)->arrival_count) return AORTA_LINE_END;
     const struct aorta_trace_arrivals *row = &trace_analysis_of(of)->arrivals[index];
     const double count = (double)row->collectives;
-    if (!row->collectives) return false;
+    if (!row->collectives) return AORTA_LINE_SKIP;
     *(struct straggler_values *)values = (struct straggler_values){.rank = trace_analysis_of(of)->ranks[row->rank].rank,
                                                                    .collectives = (int64_t)row->collectives,
                                                                    .first = (int64_t)row->first,
@@ -425,17 +404,13 @@ static bool fill_straggler(const void *of, size_t index, void *values) {
                                                                    .ns = row->ns,
                                                                    .after_ns = (double)row->after_first_ns / count,
                                                                    .last_share = (double)row->last / count};
-    return true;
+    return AORTA_LINE;
 }
 
-const struct aorta_result_table trace_table_stragglers = {.key = "stragglers",
-                                                          .title = "How ranks come to collectives",
-                                                          .help = "ranks by how long other ranks waited for them",
-                                                          .section = "ranks",
-                                                          .rows = straggler_rows,
-                                                          .size = sizeof(struct straggler_values),
-                                                          .count = straggler_count,
-                                                          .fill = fill_straggler};
+const struct aorta_result_table trace_table_stragglers = {
+    "stragglers",          "How ranks come to collectives", .help = "ranks by how long other ranks waited for them",
+    .section = "ranks",    .rows = straggler_rows,          .size = sizeof(struct straggler_values),
+    .fill = fill_straggler};
 
 /* ---- unequal parts ---- */
 
@@ -460,11 +435,8 @@ static const struct aorta_row uneven_rows[] = {
     {0}};
 #undef AT
 
-static size_t uneven_count(const void *of) {
-    return trace_analysis_of(of)->uneven_count;
-}
-
-static bool fill_uneven(const void *of, size_t index, void *values) {
+static enum aorta_line fill_uneven(const void *of, size_t index, void *values) {
+    if (index >= trace_analysis_of(of)->uneven_count) return AORTA_LINE_END;
     const struct aorta_trace_uneven *row = &trace_analysis_of(of)->uneven[index];
     const struct aorta_trace_rank *rank = &trace_analysis_of(of)->ranks[row->rank];
     const struct aorta_trace_work *work = &rank->work[row->work];
@@ -480,17 +452,16 @@ static bool fill_uneven(const void *of, size_t index, void *values) {
                                .received = trace_known(row->received),
                                .imbalance = row->imbalance,
                                .gbps = row->sent >= 0 && ns > 0 ? (double)row->sent / (double)ns : NAN};
-    return true;
+    return AORTA_LINE;
 }
 
 const struct aorta_result_table trace_table_uneven = {
-    .key = "uneven_collectives",
-    .title = "All-to-alls with unequal parts",
+    "uneven_collectives",
+    "All-to-alls with unequal parts",
     .help = "each all-to-all whose parts are not equal, of each rank (torch.profiler names the parts: In split size)",
     .section = "collectives",
     .rows = uneven_rows,
     .size = sizeof(struct uneven_values),
-    .count = uneven_count,
     .fill = fill_uneven};
 
 struct pair_values {
@@ -506,23 +477,19 @@ static const struct aorta_row pair_rows[] = {
     {0}};
 #undef AT
 
-static size_t pair_count(const void *of) {
-    return trace_analysis_of(of)->pair_count;
-}
-
-static bool fill_pair(const void *of, size_t index, void *values) {
+static enum aorta_line fill_pair(const void *of, size_t index, void *values) {
+    if (index >= trace_analysis_of(of)->pair_count) return AORTA_LINE_END;
     const struct aorta_trace_pair *row = &trace_analysis_of(of)->pairs[index];
     *(struct pair_values *)values = (struct pair_values){row->from, row->to, (int64_t)row->count, row->bytes};
-    return true;
+    return AORTA_LINE;
 }
 
-const struct aorta_result_table trace_table_pairs = {.key = "rank_pairs",
-                                                     .title = "Bytes from rank to rank",
+const struct aorta_result_table trace_table_pairs = {"rank_pairs",
+                                                     "Bytes from rank to rank",
                                                      .help = "what these move from which rank to which",
                                                      .section = "collectives",
                                                      .rows = pair_rows,
                                                      .size = sizeof(struct pair_values),
-                                                     .count = pair_count,
                                                      .fill = fill_pair};
 
 /* ---- a rank's arrivals ---- */
@@ -556,7 +523,8 @@ static const struct aorta_align_part *part_of(const struct aorta_align_shared *s
     return NULL;
 }
 
-static bool fill_arrival(const void *of, size_t index, void *values) {
+static enum aorta_line fill_arrival(const void *of, size_t index, void *values) {
+    if (index >= trace_analysis_of(of)->alignment.shared_count) return AORTA_LINE_END;
     const struct aorta_trace_analysis *analysis = trace_analysis_of(of);
     const struct aorta_trace_rank *rank = trace_rank_of(of);
     const struct aorta_align_shared *shared = &analysis->alignment.shared[index];
@@ -564,7 +532,7 @@ static bool fill_arrival(const void *of, size_t index, void *values) {
     const uint32_t place = (uint32_t)(rank - analysis->ranks);
     const struct aorta_align_part *part = part_of(shared, place);
     const struct aorta_align_part *first = part_of(shared, shared->first_rank);
-    if (!part || !first || !collective->chosen) return false;
+    if (!part || !first || !collective->chosen) return AORTA_LINE_SKIP;
     *(struct arrival_values *)values = (struct arrival_values){
         .kind = (int)collective->kind,
         .group = group_of(analysis, collective->group),
@@ -576,7 +544,7 @@ static bool fill_arrival(const void *of, size_t index, void *values) {
         .wait_ns = shared->skew_ns - (part->start_ns - first->start_ns),
         .ns = part->end_ns - part->start_ns,
         .last = shared->last_rank == place};
-    return true;
+    return AORTA_LINE;
 }
 
 static const struct aorta_column arrival_columns[] = {{"kind", "collective", .width = 14},
@@ -588,12 +556,11 @@ static const struct aorta_column arrival_columns[] = {{"kind", "collective", .wi
                                                       {"ms", "us", 11, 2, true},
                                                       {0}};
 const struct aorta_result_table trace_table_by_arrival = {
-    .key = "by_arrival",
-    .title = "Arrival at collectives",
+    "by_arrival",
+    "Arrival at collectives",
     .help = "when the rank came to each collective that it shares with other ranks, and how long it waited",
     .section = "ranks",
     .rows = arrival_rows,
     .size = sizeof(struct arrival_values),
-    .count = shared_count,
     .fill = fill_arrival,
     .columns = arrival_columns};

@@ -35,16 +35,13 @@ static const struct aorta_sequences *sequences_of(const void *of) {
     return ((const struct aorta_trace_of *)of)->made;
 }
 
-static size_t sequence_count(const void *of) {
-    return sequences_of(of)->count;
-}
-
 static void add_name(char *names, size_t size, const char *name) {
     const size_t length = strlen(names);
     snprintf(names + length, size - length, "%s%s", length ? " | " : "", name);
 }
 
-static bool fill_sequence(const void *of, size_t index, void *values) {
+static enum aorta_line fill_sequence(const void *of, size_t index, void *values) {
+    if (index >= sequences_of(of)->count) return AORTA_LINE_END;
     const struct aorta_trace *trace = trace_rank_of(of)->trace;
     const struct aorta_sequence *row = &sequences_of(of)->rows[index];
     struct sequence_values *out = values;
@@ -61,22 +58,21 @@ static bool fill_sequence(const void *of, size_t index, void *values) {
     out->ns = row->ns;
     out->mean_ns = (double)row->ns / (double)row->runs / (double)row->length;
     out->gap_ns = row->span_ns > row->ns ? (double)(row->span_ns - row->ns) / (double)row->runs : 0;
-    return true;
+    return AORTA_LINE;
 }
 
 static const struct aorta_column sequence_columns[] = {
     {"runs", "runs", .width = 7},       {"length", "kernels", .width = 8},      {"ms", "ms", 10, .decimals = 3},
     {"mean_ms", "mean us", 9, 2, true}, {"gap_mean_ms", "gaps us", 9, 2, true}, {0}};
 const struct aorta_result_table trace_table_by_sequence = {
-    .key = "by_sequence",
-    .title = "Kernel sequences that repeat",
+    "by_sequence",
+    "Kernel sequences that repeat",
     .help =
         "what runs of the framework's operations launch, two to twelve kernels one after the other, that came twice "
         "or more; most kernels in all first",
     .section = "kernels",
     .rows = sequence_rows,
     .size = sizeof(struct sequence_values),
-    .count = sequence_count,
     .whole = true,
     .fill = fill_sequence,
     .columns = sequence_columns};
@@ -130,15 +126,12 @@ static const struct aorta_series *series_of(const void *of) {
     return ((const struct aorta_trace_of *)of)->made;
 }
 
-static size_t part_count(const void *of) {
-    return series_of(of)->count;
-}
-
 static double share_of(int64_t ns, double length_ns) {
     return length_ns > 0 ? (double)ns / length_ns : NAN;
 }
 
-static bool fill_part(const void *of, size_t index, void *values) {
+static enum aorta_line fill_part(const void *of, size_t index, void *values) {
+    if (index >= series_of(of)->count) return AORTA_LINE_END;
     const struct aorta_series *series = series_of(of);
     const struct aorta_series_part *part = &series->parts[index];
     const double length_ns = (double)(part->end_ns - part->start_ns);
@@ -164,7 +157,7 @@ static bool fill_part(const void *of, size_t index, void *values) {
     for (int i = 0; i < AORTA_MEMORY_USE_COUNT; i++)
         out->use[i] = series->memory ? series->memory[index].use[i] : AORTA_ROW_UNKNOWN;
     out->allocated = series->memory ? series->memory[index].bytes : AORTA_ROW_UNKNOWN;
-    return true;
+    return AORTA_LINE;
 }
 
 static const struct aorta_column part_columns[] = {
@@ -175,15 +168,14 @@ static const struct aorta_column part_columns[] = {
     {"delay_mean_ms", "delay us", 9, 1, true}, {"comm_gbps", "GB/s comm", 10, .decimals = 2},
     {"copy_gbps", "copied", 8, .decimals = 2}, {0}};
 const struct aorta_result_table trace_table_by_time = {
-    .key = "by_time",
-    .title = "Over time",
+    "by_time",
+    "Over time",
     .help =
         "equal parts of the rank's time (100, in the text as many as --top says): busy with what, queue of launched "
         "work, delay of launches, bytes a second",
     .section = "time",
     .rows = part_rows,
     .size = sizeof(struct part_values),
-    .count = part_count,
     .fill = fill_part,
     .columns = part_columns};
 
@@ -217,11 +209,8 @@ static const struct aorta_row stream_rows[] = {
     {0}};
 #undef AT
 
-static size_t stream_count(const void *of) {
-    return series_of(of)->stream_count;
-}
-
-static bool fill_stream(const void *of, size_t index, void *values) {
+static enum aorta_line fill_stream(const void *of, size_t index, void *values) {
+    if (index >= series_of(of)->stream_count) return AORTA_LINE_END;
     const struct aorta_series_stream *row = &series_of(of)->streams[index];
     struct stream_values *out = values;
     out->stream = trace_rank_of(of)->trace->streams[row->stream].id;
@@ -231,7 +220,7 @@ static bool fill_stream(const void *of, size_t index, void *values) {
     out->delay = row->delay;
     snprintf(out->name, sizeof out->name, "stream %lld", (long long)out->stream);
     out->label = out->name;
-    return true;
+    return AORTA_LINE;
 }
 
 static const struct aorta_column stream_columns[] = {
@@ -240,13 +229,12 @@ static const struct aorta_column stream_columns[] = {
     {"delay_p50_ms", "p50 us", 10, 2, true},  {"delay_p95_ms", "p95 us", 10, 2, true},
     {"delay_max_ms", "most us", 10, 2, true}, {0}};
 const struct aorta_result_table trace_table_by_stream = {
-    .key = "by_stream",
-    .title = "Queues of streams",
+    "by_stream",
+    "Queues of streams",
     .help = "how much was launched on each stream and had not started, and how long it waited",
     .section = "queues",
     .rows = stream_rows,
     .size = sizeof(struct stream_values),
-    .count = stream_count,
     .whole = true,
     .fill = fill_stream,
     .columns = stream_columns};
@@ -279,11 +267,8 @@ static const struct aorta_path_rows *path_of(const void *of) {
     return ((const struct aorta_trace_of *)of)->made;
 }
 
-static size_t path_count(const void *of) {
-    return path_of(of)->count;
-}
-
-static bool fill_path(const void *of, size_t index, void *values) {
+static enum aorta_line fill_path(const void *of, size_t index, void *values) {
+    if (index >= path_of(of)->count) return AORTA_LINE_END;
     static const char *const words[AORTA_PATH_KIND_COUNT] = {
         [AORTA_PATH_KERNEL] = "kernel",
         [AORTA_PATH_COLLECTIVE] = "collective, all have arrived",
@@ -310,21 +295,20 @@ static bool fill_path(const void *of, size_t index, void *values) {
     snprintf(out->text, sizeof out->text, "%s%s%s", words[row->kind], row->name ? ": " : "",
              row->name ? aorta_kernel_short_name(row->name, name, sizeof name) : "");
     out->label = out->text;
-    return true;
+    return AORTA_LINE;
 }
 
 static const struct aorta_column path_columns[] = {
     {"on_rank", "rank", .width = 5},      {"count", "count", .width = 7},     {"ms", "ms", 10, .decimals = 3},
     {"share", "share", 6, .decimals = 1}, {"mean_ms", "mean us", 9, 2, true}, {0}};
 const struct aorta_result_table trace_table_by_path = {
-    .key = "by_path",
-    .title = "Critical path",
+    "by_path",
+    "Critical path",
     .help =
         "what lies on the critical path of all ranks, the part of this rank: what each next piece of work or call had "
         "to wait for, back from the last end",
     .section = "causes",
     .rows = path_rows,
     .size = sizeof(struct path_values),
-    .count = path_count,
     .fill = fill_path,
     .columns = path_columns};

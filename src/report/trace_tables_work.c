@@ -63,11 +63,8 @@ static const struct aorta_row copy_rows[] = {
     {0}};
 #undef AT
 
-static size_t kernel_count(const void *of) {
-    return trace_rank_of(of)->kernel_count;
-}
-
-static bool fill_work(const void *of, size_t index, void *values) {
+static enum aorta_line fill_work(const void *of, size_t index, void *values) {
+    if (index >= trace_rank_of(of)->kernel_count) return AORTA_LINE_END;
     const struct aorta_trace_rank *rank = trace_rank_of(of);
     const struct aorta_trace_kernel_row *row = &rank->kernels[index];
     const double steps = trace_analysis_of(of)->stepped ? (double)rank->steps : NAN;
@@ -84,47 +81,49 @@ static bool fill_work(const void *of, size_t index, void *values) {
                                .step_p50_ns = row->step_count ? row->step_p50_ns : NAN,
                                .step_p95_ns = row->step_count ? row->step_p95_ns : NAN,
                                .bytes = trace_known(row->bytes)};
-    return true;
+    return AORTA_LINE;
 }
 
-static bool fill_work_by_step(const void *of, size_t index, void *values) {
-    return trace_rank_of(of)->kernels[index].step_ns > 0 && fill_work(of, index, values);
+static enum aorta_line fill_work_by_step(const void *of, size_t index, void *values) {
+    if (index >= trace_rank_of(of)->kernel_count) return AORTA_LINE_END;
+    return trace_rank_of(of)->kernels[index].step_ns > 0 ? fill_work(of, index, values) : AORTA_LINE_SKIP;
 }
 
-static bool fill_kernel(const void *of, size_t index, void *values) {
-    return trace_rank_of(of)->kernels[index].kind == AORTA_TRACE_KERNEL && fill_work(of, index, values);
+static enum aorta_line fill_kernel(const void *of, size_t index, void *values) {
+    if (index >= trace_rank_of(of)->kernel_count) return AORTA_LINE_END;
+    return trace_rank_of(of)->kernels[index].kind == AORTA_TRACE_KERNEL ? fill_work(of, index, values)
+                                                                        : AORTA_LINE_SKIP;
 }
 
-static bool fill_copy(const void *of, size_t index, void *values) {
-    return trace_rank_of(of)->kernels[index].kind != AORTA_TRACE_KERNEL && fill_work(of, index, values);
+static enum aorta_line fill_copy(const void *of, size_t index, void *values) {
+    if (index >= trace_rank_of(of)->kernel_count) return AORTA_LINE_END;
+    return trace_rank_of(of)->kernels[index].kind != AORTA_TRACE_KERNEL ? fill_work(of, index, values)
+                                                                        : AORTA_LINE_SKIP;
 }
 
 static const struct aorta_column kernel_columns[] = {
     {"count", "count", .width = 7},   {"total_ms", "total ms", 9, .decimals = 3}, {"share", "share", 6, .decimals = 1},
     {"p50_ms", "p50 us", 9, 2, true}, {"p95_ms", "p95 us", 9, 2, true},           {0}};
-const struct aorta_result_table trace_table_kernels = {.key = "kernels",
-                                                       .title = "Kernels",
+const struct aorta_result_table trace_table_kernels = {"kernels",
+                                                       "Kernels",
                                                        .help = "kernels by name",
                                                        .section = "kernels",
                                                        .rows = kernel_rows,
                                                        .size = sizeof(struct kernel_values),
-                                                       .count = kernel_count,
                                                        .whole = true,
                                                        .fill = fill_kernel};
-const struct aorta_result_table trace_table_copies = {.key = "copies",
-                                                      .title = "Copies",
+const struct aorta_result_table trace_table_copies = {"copies",
+                                                      "Copies",
                                                       .help = "copies and fills by kind",
                                                       .section = "kernels",
                                                       .rows = copy_rows,
                                                       .size = sizeof(struct kernel_values),
-                                                      .count = kernel_count,
                                                       .whole = true,
                                                       .fill = fill_copy};
-const struct aorta_result_table aorta_table_work = {.key = "work",
-                                                    .title = "kernels and copies",
+const struct aorta_result_table aorta_table_work = {"work",
+                                                    "kernels and copies",
                                                     .rows = kernel_rows,
                                                     .size = sizeof(struct kernel_values),
-                                                    .count = kernel_count,
                                                     .fill = fill_work,
                                                     .columns = kernel_columns};
 
@@ -132,11 +131,10 @@ static const struct aorta_column step_columns[] = {
     {"count_per_step", "count", 7, .decimals = 1}, {"ms_per_step", "ms", 9, .decimals = 3},
     {"step_share", "share", 6, .decimals = 1},     {"step_p50_ms", "p50 us", 9, 2, true},
     {"step_p95_ms", "p95 us", 9, 2, true},         {0}};
-const struct aorta_result_table aorta_table_work_by_step = {.key = "work",
-                                                            .title = "kernels and copies per step",
+const struct aorta_result_table aorta_table_work_by_step = {"work",
+                                                            "kernels and copies per step",
                                                             .rows = kernel_rows,
                                                             .size = sizeof(struct kernel_values),
-                                                            .count = kernel_count,
                                                             .fill = fill_work_by_step,
                                                             .columns = step_columns};
 
@@ -173,11 +171,8 @@ static const struct aorta_row gemm_rows[] = {
     {0}};
 #undef AT
 
-static size_t gemm_count(const void *of) {
-    return trace_rank_of(of)->gemm_count;
-}
-
-static bool fill_gemm(const void *of, size_t index, void *values) {
+static enum aorta_line fill_gemm(const void *of, size_t index, void *values) {
+    if (index >= trace_rank_of(of)->gemm_count) return AORTA_LINE_END;
     static const struct aorta_trace_shape none = {
         .op = AORTA_TRACE_NONE, .dims = AORTA_TRACE_NONE, .types = AORTA_TRACE_NONE, .product = {-1, -1, -1, -1}};
     const struct aorta_trace_rank *rank = trace_rank_of(of);
@@ -201,16 +196,15 @@ static bool fill_gemm(const void *of, size_t index, void *values) {
                                                          .alone_p50_ns = row->alone_p50_ns,
                                                          .beside_p50_ns = row->beside_p50_ns,
                                                          .slowdown = row->slowdown};
-    return true;
+    return AORTA_LINE;
 }
 
-const struct aorta_result_table trace_table_gemms = {.key = "gemms",
-                                                     .title = "GEMMs",
+const struct aorta_result_table trace_table_gemms = {"gemms",
+                                                     "GEMMs",
                                                      .help = "matrix products by kernel and shape",
                                                      .section = "gemms",
                                                      .rows = gemm_rows,
                                                      .size = sizeof(struct gemm_values),
-                                                     .count = gemm_count,
                                                      .whole = true,
                                                      .fill = fill_gemm};
 
@@ -237,11 +231,8 @@ static const struct aorta_row sync_rows[] = {
     {0}};
 #undef AT
 
-static size_t sync_count(const void *of) {
-    return trace_rank_of(of)->sync_count;
-}
-
-static bool fill_sync(const void *of, size_t index, void *values) {
+static enum aorta_line fill_sync(const void *of, size_t index, void *values) {
+    if (index >= trace_rank_of(of)->sync_count) return AORTA_LINE_END;
     const struct aorta_trace_rank *rank = trace_rank_of(of);
     const struct aorta_trace_sync_row *row = &rank->syncs[index];
     struct sync_values *out = values;
@@ -254,22 +245,17 @@ static bool fill_sync(const void *of, size_t index, void *values) {
     out->count_per_step = (double)row->times.count / steps_seen;
     out->ms_per_step = (double)row->times.total_ns / 1e6 / steps_seen;
     out->label = aorta_trace_sync_name(rank->trace, row, out->name, sizeof out->name);
-    return true;
+    return AORTA_LINE;
 }
 
 static const struct aorta_column sync_columns[] = {{"count_per_step", "count", 7, .decimals = 1},
                                                    {"ms_per_step", "ms", 9, .decimals = 3},
                                                    {"p95_ms", "p95 us", 9, 2, true},
                                                    {0}};
-const struct aorta_result_table aorta_table_synchronisations = {.key = "synchronisations",
-                                                                .title = "Synchronisations",
-                                                                .help = "calls that wait for the device",
-                                                                .section = "kernels",
-                                                                .rows = sync_rows,
-                                                                .size = sizeof(struct sync_values),
-                                                                .count = sync_count,
-                                                                .fill = fill_sync,
-                                                                .columns = sync_columns};
+const struct aorta_result_table aorta_table_synchronisations = {
+    "synchronisations",   "Synchronisations",     .help = "calls that wait for the device",
+    .section = "kernels", .rows = sync_rows,      .size = sizeof(struct sync_values),
+    .fill = fill_sync,    .columns = sync_columns};
 
 /* ---- kernels shorter than their launch ---- */
 
@@ -290,27 +276,27 @@ static const struct aorta_row short_rows[] = {
     {0}};
 #undef AT
 
-static bool fill_short(const void *of, size_t index, void *values) {
+static enum aorta_line fill_short(const void *of, size_t index, void *values) {
+    if (index >= trace_rank_of(of)->kernel_count) return AORTA_LINE_END;
     const struct aorta_trace_rank *rank = trace_rank_of(of);
     const struct aorta_trace_kernel_row *row = &rank->kernels[index];
-    if (2 * row->shorter <= row->launched) return false; /* most are */
+    if (2 * row->shorter <= row->launched) return AORTA_LINE_SKIP; /* most are */
     *(struct short_values *)values = (struct short_values){.kernel = trace_text_of(rank->trace, row->name),
                                                            .launched = (int64_t)row->launched,
                                                            .shorter = (int64_t)row->shorter,
                                                            .mean_ns = row->times.mean_ns,
                                                            .launch_ns = (double)row->launch_ns / (double)row->launched,
                                                            .share = (double)row->shorter / (double)row->launched};
-    return true;
+    return AORTA_LINE;
 }
 
 static const struct aorta_result_table short_kernels = {
-    .key = "short_kernels",
-    .title = "Kernels shorter than their launch",
+    "short_kernels",
+    "Kernels shorter than their launch",
     .help = "kernels of which most take less time than their launch by the host: fusing or capturing them helps",
     .section = "kernels",
     .rows = short_rows,
     .size = sizeof(struct short_values),
-    .count = kernel_count,
     .whole = true,
     .fill = fill_short};
 
@@ -333,21 +319,23 @@ static const struct aorta_row possible_rows[] = {
     {0}};
 #undef AT
 
-static bool fill_possible(const void *of, size_t index, void *values) {
+static enum aorta_line fill_possible(const void *of, size_t index, void *values) {
+    if (index >= trace_rank_of(of)->kernel_count) return AORTA_LINE_END;
     static const double least = 0.01;
     const struct aorta_trace_rank *rank = trace_rank_of(of);
     const struct aorta_trace_kernel_row *row = &rank->kernels[index];
     struct possible_values *out = values;
     const char *name = aorta_trace_text(rank->trace, row->name);
-    if (row->class != AORTA_KERNEL_COMPUTE || row->kind != AORTA_TRACE_KERNEL || row->share < least) return false;
-    if (!aorta_kernel_may_communicate(name)) return false;
+    if (row->class != AORTA_KERNEL_COMPUTE || row->kind != AORTA_TRACE_KERNEL || row->share < least)
+        return AORTA_LINE_SKIP;
+    if (!aorta_kernel_may_communicate(name)) return AORTA_LINE_SKIP;
     aorta_kernel_pattern_of(name, out->text, sizeof out->text);
     out->kernel = name;
     out->pattern = out->text;
     out->count = (int64_t)row->times.count;
     out->total_ns = row->times.total_ns;
     out->share = row->share;
-    return true;
+    return AORTA_LINE;
 }
 
 /* Distinct patterns, the one of most time first. */
@@ -362,7 +350,7 @@ static void find_all_possible(const struct aorta_trace_rank *rank, struct possib
     for (size_t i = 0; i < rank->kernel_count; i++) {
         struct possible_values values = {0};
         size_t known = 0;
-        if (!fill_possible(&of, i, &values)) continue;
+        if (fill_possible(&of, i, &values) != AORTA_LINE) continue;
         while (known < all->count && strcmp(all->patterns[known], values.text) != 0) known++;
         if (known == sizeof all->patterns / sizeof *all->patterns) continue;
         if (known == all->count) memcpy(all->patterns[all->count++], values.text, sizeof values.text);
@@ -412,13 +400,12 @@ bool aorta_trace_possible_collectives(const struct aorta_trace_rank *rank, struc
 }
 
 static const struct aorta_result_table possible_collectives = {
-    .key = "possible_collectives",
-    .title = "Kernels that may be communication",
+    "possible_collectives",
+    "Kernels that may be communication",
     .help = "kernels of a hundredth of the work and more that are called as communication is, and that no table knows",
     .section = "kernels",
     .rows = possible_rows,
     .size = sizeof(struct possible_values),
-    .count = kernel_count,
     .fill = fill_possible};
 
 /* ---- all tables of a rank after its roofline: a new table joins at the end ---- */

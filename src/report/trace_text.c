@@ -342,7 +342,7 @@ void aorta_trace_report_verdict(const struct aorta_trace_report *report, const s
     const struct page page = page_of(report, style, out);
     aorta_verdict_text(report->verdict, style, out);
     const size_t end = out->length;
-    put_possible(&page);
+    if (!style || !style->answer) put_possible(&page);
     clean(out, end);
 }
 

@@ -92,6 +92,24 @@ static void put_block(const struct writer *writer, const struct aorta_view_block
     for (int i = 0; i < block->fix_count; i++) put_labelled(writer, i ? "" : "fix", AORTA_GREEN, block->fix[i]);
 }
 
+static void put_details(const struct writer *writer, const struct aorta_verdict_style *style,
+                        const struct aorta_verdict_view *view) {
+    if (view->row_count) aorta_text_puts(writer->out, "\n");
+    put_rows(writer, view);
+    if (view->block_count)
+        aorta_text_printf(writer->out, "\n  share of step      %10s\n", view->blocks[0].gains ? "gain alone" : "cost");
+    for (int i = 0; i < view->block_count; i++)
+        put_block(writer, &view->blocks[i], view->blocks[0].gains && !view->blocks[i].gains);
+    if (*view->minor) aorta_text_puts(writer->out, "\n  ");
+    if (*view->minor) {
+        struct aorta_text minor = {0};
+        const char *hint = strncmp(view->minor, "1 ", 2) == 0 ? " (--all shows it)" : " (--all shows them)";
+        aorta_text_printf(&minor, "%s%s", view->minor, style->view.all ? "" : hint);
+        put_lines(writer, AORTA_PLAIN, minor.data ? minor.data : "", 2, 2);
+        aorta_text_free(&minor);
+    }
+}
+
 void aorta_verdict_text(const struct aorta_verdict *verdict, const struct aorta_verdict_style *style,
                         struct aorta_text *out) {
     static const struct aorta_verdict_style plain = {0};
@@ -106,20 +124,7 @@ void aorta_verdict_text(const struct aorta_verdict *verdict, const struct aorta_
     const struct writer writer = {out, width < NARROWEST ? NARROWEST : width > WIDEST ? WIDEST : width, style->color};
     aorta_text_printf(&headline, "Verdict: %s", view.headline);
     put_lines(&writer, AORTA_BOLD, headline.data ? headline.data : "", 0, 2);
-    if (view.row_count) aorta_text_puts(out, "\n");
-    put_rows(&writer, &view);
-    if (view.block_count)
-        aorta_text_printf(out, "\n  share of step      %10s\n", view.blocks[0].gains ? "gain alone" : "cost");
-    for (int i = 0; i < view.block_count; i++)
-        put_block(&writer, &view.blocks[i], view.blocks[0].gains && !view.blocks[i].gains);
-    if (*view.minor) aorta_text_puts(out, "\n  ");
-    if (*view.minor) {
-        struct aorta_text minor = {0};
-        const char *hint = strncmp(view.minor, "1 ", 2) == 0 ? " (--all shows it)" : " (--all shows them)";
-        aorta_text_printf(&minor, "%s%s", view.minor, style->view.all ? "" : hint);
-        put_lines(&writer, AORTA_PLAIN, minor.data ? minor.data : "", 2, 2);
-        aorta_text_free(&minor);
-    }
+    if (!style->answer) put_details(&writer, style, &view);
     out->failed |= headline.failed;
     aorta_text_free(&headline);
     aorta_verdict_view_free(&view);

@@ -6,8 +6,9 @@
 #include "report/verdict_view.h"
 
 struct aorta_verdict_style {
-    int width;  /* of the terminal; lines have 80 to 100 columns; 0: not known, 100 */
-    bool color; /* escapes of a terminal */
+    int width;   /* of the terminal; lines have 80 to 100 columns; 0: not known, 100 */
+    bool color;  /* escapes of a terminal */
+    bool answer; /* line 1 alone */
     struct aorta_view_options view;
 };
 

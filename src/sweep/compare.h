@@ -92,7 +92,7 @@ size_t *aorta_sweep_trials_of(const struct aorta_sweep_side *side, const struct 
                               size_t *count);
 
 /* compare_text.c */
-void aorta_sweep_compare_text(const struct aorta_sweep_comparison *comparison, struct aorta_text *text);
+void aorta_sweep_compare_text(const struct aorta_sweep_comparison *comparison, bool answer, struct aorta_text *text);
 void aorta_sweep_compare_json(const struct aorta_sweep_comparison *comparison, struct aorta_text *text);
 extern const struct aorta_schema aorta_sweep_schema; /* of that JSON */
 

@@ -142,16 +142,12 @@ static const struct aorta_row row_rows[] = {
     {0}};
 #undef AT
 
-static size_t row_count(const void *of) {
+static enum aorta_line fill_row(const void *of, size_t index, void *values) {
     const struct aorta_sweep_comparison *c = of;
-    return c->count ? (c->side_count - 1) * (c->count + 1) * c->figure_count : 0;
-}
-
-static bool fill_row(const void *of, size_t index, void *values) {
-    const struct aorta_sweep_comparison *c = of;
+    if (!c->count || index >= (c->side_count - 1) * (c->count + 1) * c->figure_count) return AORTA_LINE_END;
     const size_t rows = (c->count + 1) * c->figure_count, side = 1 + index / rows;
     const struct aorta_compared *row = &c->against[side].rows[index % rows];
-    if (isnan(row->of.value[0]) || isnan(row->of.value[1])) return false;
+    if (isnan(row->of.value[0]) || isnan(row->of.value[1])) return AORTA_LINE_SKIP;
     *(struct row_values *)values = (struct row_values){.candidate = c->sides[side].label,
                                                        .point = row->group,
                                                        .figure = row->figure,
@@ -161,11 +157,11 @@ static bool fill_row(const void *of, size_t index, void *values) {
                                                        .p = row->of.p_value,
                                                        .corrected = row->p,
                                                        .counts = row->counts};
-    return true;
+    return AORTA_LINE;
 }
 
 aorta_status aorta_sweep_compare_csv(const struct aorta_sweep_comparison *comparison, const char *folder) {
-    static const struct aorta_result_table points = {
-        .key = "points", .rows = row_rows, .size = sizeof(struct row_values), .count = row_count, .fill = fill_row};
+    static const struct aorta_result_table points = {"points", .rows = row_rows, .size = sizeof(struct row_values),
+                                                     .fill = fill_row};
     return aorta_table_csv(&points, comparison, folder);
 }

@@ -4,7 +4,6 @@
 #include "sweep/compare.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -240,7 +239,7 @@ static void put_chance(const struct aorta_sweep_comparison *c, size_t side, stru
     aorta_text_fact(out, "chance", text);
 }
 
-void aorta_sweep_compare_text(const struct aorta_sweep_comparison *c, struct aorta_text *out) {
+void aorta_sweep_compare_text(const struct aorta_sweep_comparison *c, bool answer, struct aorta_text *out) {
     struct aorta_text text = {0};
     for (size_t s = 1; s < c->side_count; s++) {
         if (c->count)
@@ -249,12 +248,14 @@ void aorta_sweep_compare_text(const struct aorta_sweep_comparison *c, struct aor
             aorta_text_printf(out, "%s and %s have no point in common: nothing to compare", label_of(c, 0),
                               label_of(c, s));
         aorta_text_puts(out, "\n");
+        if (answer) continue;
         aorta_differences_list(&c->against[s].differences, &text);
         aorta_text_fact(out, "different", &text);
         if (!c->count) continue;
         put_chance(c, s, &text, out);
         put_changes(c, s, &text, out);
     }
+    if (answer) return;
     for (size_t s = 0; s < c->side_count; s++) put_best(c, s, &text, out);
     put_importance(c, &text, out);
     for (size_t s = 0; s < c->side_count; s++) put_unread(&c->sides[s], &text, out);
@@ -457,9 +458,7 @@ static void put_comparisons(struct aorta_json *json) {
     aorta_schema_list("comparisons", json);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) aorta_schema_put(json, texts[i], a_text);
     aorta_schema_put(json, "p_value", a_number);
-    aorta_schema_list("differences", json);
-    aorta_rows_schema(aorta_difference_rows, json);
-    aorta_schema_list_end(json);
+    aorta_rows_schema_array("differences", aorta_difference_rows, json);
     aorta_schema_list("rows", json);
     put_place(json);
     aorta_compared_schema(json);
@@ -481,9 +480,7 @@ static void put_members(struct aorta_json *json) {
     aorta_schema_put(json, "higher_is_better", a_bool);
     aorta_schema_list("sweeps", json);
     aorta_rows_schema(side_rows, json);
-    aorta_schema_list("knobs", json);
-    aorta_rows_schema(knob_rows, json);
-    aorta_schema_list_end(json);
+    aorta_rows_schema_array("knobs", knob_rows, json);
     aorta_schema_put(json, "best", an_object);
     aorta_schema_list_end(json);
     aorta_schema_list("figures", json);

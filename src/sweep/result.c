@@ -296,10 +296,11 @@ static void put_headline(const struct aorta_sweep_plan *plan, const char *target
 }
 
 void aorta_sweep_result_text(const struct aorta_sweep_plan *plan, const char *target,
-                             const struct aorta_sweep_result *result, struct aorta_text *out) {
+                             const struct aorta_sweep_result *result, bool answer, struct aorta_text *out) {
     struct aorta_text text = {0};
     put_headline(plan, target, result, out);
     aorta_text_puts(out, "\n");
+    if (answer) return;
     put_trials(plan, target, result, &text);
     aorta_text_fact(out, "trials", &text);
     if (!result->best) {

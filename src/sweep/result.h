@@ -73,9 +73,9 @@ AORTA_MUST_USE aorta_status aorta_sweep_result_make(const struct aorta_sweep_pla
                                                     struct aorta_sweep_result *result);
 void aorta_sweep_result_free(struct aorta_sweep_result *result);
 
-/* At most ten lines. */
+/* At most ten lines; `answer`: the first one alone. */
 void aorta_sweep_result_text(const struct aorta_sweep_plan *plan, const char *target,
-                             const struct aorta_sweep_result *result, struct aorta_text *text);
+                             const struct aorta_sweep_result *result, bool answer, struct aorta_text *text);
 /* sweep.json */
 void aorta_sweep_result_json(const struct aorta_sweep_plan *plan, const char *target,
                              const struct aorta_sweep_result *result, const struct aorta_trials *trials,

@@ -4,8 +4,6 @@
 #include "sparse/options.h"
 #include "sweep/result.h"
 
-#include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,11 +195,7 @@ static aorta_status best_config(const struct aorta_sweep_job *job, const char *c
 }
 
 static aorta_status write_text(const char *directory, const char *name, aorta_status status, struct aorta_text *text) {
-    char *path = aorta_path_join(directory, name);
-    if (!status && !path) status = AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    if (!status) status = aorta_text_check(text);
-    if (!status) status = aorta_file_replace(path, text->data, text->length);
-    free(path);
+    if (!status) status = aorta_file_put(directory, name, text);
     aorta_text_free(text);
     return status;
 }
@@ -256,10 +250,9 @@ static aorta_status write_environment(const struct aorta_sweep_job *job, const s
 static aorta_status remove_best(const char *directory) {
     static const char *const names[] = {"best.yaml", "best.env"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = aorta_path_join(directory, names[i]);
-        if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+        char path[PATH_MAX];
+        AORTA_TRY(aorta_path_of(directory, names[i], path));
         unlink(path);
-        free(path);
     }
     return NULL;
 }
@@ -314,11 +307,8 @@ static const struct aorta_row point_rows[] = {{"point", AORTA_ROW_TEXT, AT(point
                                               {0}};
 #undef AT
 
-static size_t point_count(const void *of) {
-    return ((const struct points_of *)of)->result->count;
-}
-
-static bool fill_point(const void *of, size_t index, void *values) {
+static enum aorta_line fill_point(const void *of, size_t index, void *values) {
+    if (index >= ((const struct points_of *)of)->result->count) return AORTA_LINE_END;
     const struct points_of *points = of;
     const struct aorta_sweep_point *point = &points->result->points[index];
     struct point_values *out = values;
@@ -327,15 +317,12 @@ static bool fill_point(const void *of, size_t index, void *values) {
     out->steps = point->steps;
     out->runs = point->runs;
     memcpy(out->figures, point->figures, sizeof out->figures);
-    return true;
+    return AORTA_LINE;
 }
 
 aorta_status aorta_sweep_result_csv(const struct aorta_sweep_plan *plan, const struct aorta_sweep_result *result,
                                     const char *folder) {
-    static const struct aorta_result_table points = {.key = "points",
-                                                     .rows = point_rows,
-                                                     .size = sizeof(struct point_values),
-                                                     .count = point_count,
+    static const struct aorta_result_table points = {"points", .rows = point_rows, .size = sizeof(struct point_values),
                                                      .fill = fill_point};
     return aorta_table_csv(&points, &(struct points_of){plan, result}, folder);
 }

@@ -87,8 +87,8 @@ static aorta_status begin_lines(struct session *session) {
 }
 
 static aorta_status open_lines(struct session *session) {
-    char *path = aorta_path_join(session->directory, "trials.jsonl");
-    if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+    char path[PATH_MAX];
+    AORTA_TRY(aorta_path_of(session->directory, "trials.jsonl", path));
     session->lines = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     const off_t length = session->lines < 0 ? -1 : lseek(session->lines, 0, SEEK_END);
     aorta_status status = NULL;
@@ -99,7 +99,6 @@ static aorta_status open_lines(struct session *session) {
     else
         status = length > 0 ? check_same(session, path) : begin_lines(session);
     session->resumed = session->trials->count;
-    free(path);
     return status;
 }
 

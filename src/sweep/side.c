@@ -1,10 +1,8 @@
 #include "base/array.h"
 #include "base/files.h"
 #include "base/parallel.h"
-#include "config/option.h"
 #include "sweep/compare.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <limits.h>
 #include <math.h>
@@ -276,11 +274,9 @@ static aorta_status open_folder(struct aorta_sweep_side *side) {
 
 aorta_status aorta_sweep_side_open(const char *directory, const char *label, struct aorta_sweep_side *side) {
     *side = (struct aorta_sweep_side){.directory = directory, .label = label, .target = ""};
-    char *path = aorta_path_join(directory, "trials.jsonl");
-    if (!path) return no_memory(directory);
-    aorta_status status = access(path, F_OK) == 0 ? open_sweep(path, side) : open_folder(side);
-    free(path);
-    return status;
+    char path[PATH_MAX];
+    AORTA_TRY(aorta_path_of(directory, "trials.jsonl", path));
+    return access(path, F_OK) == 0 ? open_sweep(path, side) : open_folder(side);
 }
 
 /* ---- what the trials recorded ---- */

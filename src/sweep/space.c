@@ -4,7 +4,6 @@
 #include "report/summary.h"
 #include "sweep/sweep.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -204,23 +203,23 @@ static aorta_status add_causes(json_t *verdict, const char *device, const char *
     }
 }
 
+aorta_status aorta_sweep_json_read(const char *path, size_t most, json_t **root) {
+    char *bytes;
+    size_t length;
+    json_error_t error;
+    AORTA_TRY(aorta_file_read_regular(path, most, &bytes, &length));
+    *root = json_loadb(bytes, length, 0, &error);
+    free(bytes);
+    return *root ? NULL : AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, error.line, error.text);
+}
+
 static aorta_status read_json(const char *directory, json_t **root) {
     static const char *const names[] = {"summary.json", "out/summary.json", "analysis.json"};
     enum { MOST_BYTES = 1 << 30 };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = aorta_path_join(directory, names[i]), *bytes;
-        size_t length;
-        json_error_t error;
-        if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-        const bool exists = !access(path, F_OK);
-        aorta_status status = exists ? aorta_file_read_regular(path, MOST_BYTES, &bytes, &length) : NULL;
-        if (exists && !status) {
-            *root = json_loadb(bytes, length, 0, &error);
-            free(bytes);
-            if (!*root) status = AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, error.line, error.text);
-        }
-        free(path);
-        if (exists) return status;
+        char path[PATH_MAX];
+        AORTA_TRY(aorta_path_of(directory, names[i], path));
+        if (!access(path, F_OK)) return aorta_sweep_json_read(path, MOST_BYTES, root);
     }
     return AORTA_ERROR(
         AORTA_USAGE,

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -150,10 +149,10 @@ static void free_scripts(struct scripts *scripts) {
 
 /* A file of at most `most` bytes; NULL where it is missing or larger. The caller frees it. */
 static char *read_small(const char *directory, const char *name, size_t most, size_t *length) {
-    char *path = aorta_path_join(directory, name), *bytes = NULL;
+    char path[PATH_MAX], *bytes = NULL;
     *length = 0;
-    aorta_status_free(path ? aorta_file_read_regular(path, most, &bytes, length) : NULL);
-    free(path);
+    aorta_status status = aorta_path_of(directory, name, path);
+    aorta_status_free(status ? status : aorta_file_read_regular(path, most, &bytes, length));
     return bytes;
 }
 
@@ -163,15 +162,6 @@ static bool same_file(const char *directory, const char *name, const struct aort
     const bool same = bytes && length == text->length && memcmp(bytes, text->data, length) == 0;
     free(bytes);
     return same;
-}
-
-static aorta_status write_file(const char *directory, const char *name, const struct aorta_text *text) {
-    AORTA_TRY(aorta_text_check(text));
-    char *path = aorta_path_join(directory, name);
-    aorta_status status =
-        path ? aorta_file_replace(path, text->data, text->length) : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    free(path);
-    return status;
 }
 
 /* The number that a sweep of before has written. */
@@ -201,7 +191,7 @@ static aorta_status send(struct aorta_sweep_submission *job) {
     if (!status) {
         snprintf(job->id, sizeof job->id, "%.*s", (int)digits, last);
         const struct aorta_text id = {.data = job->id, .length = digits};
-        status = write_file(job->directory, "id", &id);
+        status = aorta_file_put(job->directory, "id", &id);
     }
     aorta_text_free(&line);
     aorta_text_free(&answer);
@@ -220,9 +210,9 @@ static aorta_status submit(const struct scripts *scripts, const struct aorta_swe
     if (former) AORTA_TRY(aorta_sweep_submissions_cancel(&job, 1, signals));
     aorta_directory_remove(job->directory);
     AORTA_TRY(aorta_directory_make(job->directory));
-    AORTA_TRY(write_file(job->directory, "command.sh", &scripts->command));
-    AORTA_TRY(write_file(job->directory, "job.sh", &scripts->job));
-    AORTA_TRY(write_file(job->directory, "aorta-sweep", &scripts->wrapper));
+    AORTA_TRY(aorta_file_put(job->directory, "command.sh", &scripts->command));
+    AORTA_TRY(aorta_file_put(job->directory, "job.sh", &scripts->job));
+    AORTA_TRY(aorta_file_put(job->directory, "aorta-sweep", &scripts->wrapper));
     return send(job);
 }
 

@@ -5,7 +5,6 @@
 #include "sweep/run.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,13 +91,8 @@ static aorta_status read_figure_file(const char *path, enum aorta_sweep_source s
                                                                                      from_hwq, from_result};
     /* Values take many times the bytes of their text: a trial must not fill the memory. */
     const size_t most = source == AORTA_SWEEP_FROM_RESULT ? 1 << 20 : 64 << 20;
-    char *bytes;
-    size_t length;
-    json_error_t error;
-    AORTA_TRY(aorta_file_read_regular(path, most, &bytes, &length));
-    json_t *root = json_loadb(bytes, length, 0, &error);
-    free(bytes);
-    if (!root) return AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, error.line, error.text);
+    json_t *root;
+    AORTA_TRY(aorta_sweep_json_read(path, most, &root));
     readers[source](root, out);
     json_decref(root);
     return check_ranges(path, out->figures);
@@ -111,10 +105,9 @@ struct tail {
 };
 
 static aorta_status read_tail(const char *directory, struct tail *tail) {
-    char *log = aorta_path_join(directory, "log");
-    if (!log) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    const int file = aorta_file_open_regular(log);
-    free(log);
+    char path[PATH_MAX];
+    AORTA_TRY(aorta_path_of(directory, "log", path));
+    const int file = aorta_file_open_regular(path);
     tail->length = 0;
     if (file >= 0) {
         const off_t length = lseek(file, 0, SEEK_END), most = sizeof tail->text - 1;
@@ -164,34 +157,29 @@ struct reading {
 /* Reads a file where it exists. */
 static aorta_status read_figures(const char *directory, const char *name, enum aorta_sweep_source source,
                                  struct reading *reading) {
-    char *path = aorta_path_join(directory, name);
-    if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    aorta_status status = access(path, F_OK) ? NULL : read_figure_file(path, source, &reading->measured);
-    free(path);
-    return status;
+    char path[PATH_MAX];
+    AORTA_TRY(aorta_path_of(directory, name, path));
+    return access(path, F_OK) ? NULL : read_figure_file(path, source, &reading->measured);
 }
 
 static aorta_status summarise_run(const char *directory) {
     const struct aorta_log log = {.level = AORTA_LOG_ERROR, .rank = -1};
-    char *out = aorta_path_join(directory, "out");
-    if (!out) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+    char out[PATH_MAX];
+    AORTA_TRY(aorta_path_of(directory, "out", out));
     const struct aorta_report_input input = {.directory = out, .label = "run"};
     const struct aorta_report_options options = {.inputs = &input, .input_count = 1, .output = out, .warmup = -1};
-    aorta_status status = aorta_report_make(&options, &log, NULL, NULL);
-    free(out);
-    return status;
+    return aorta_report_make(&options, &log, NULL, NULL);
 }
 
 /* What the machine did beside a run, from the file that lies with it. */
 static aorta_status read_pressure(const char *directory, const char *folder, struct reading *reading) {
     struct aorta_recorded_machine machine;
-    char *path = aorta_path_join(directory, folder);
-    if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    aorta_status status = aorta_recorded_machine_read(path, NULL, &machine);
-    if (!status && machine.known) reading->measured.pressure = aorta_machine_pressure(&machine.summary);
-    if (!status) aorta_recorded_machine_free(&machine);
-    free(path);
-    return status;
+    char path[PATH_MAX];
+    AORTA_TRY(aorta_path_of(directory, folder, path));
+    AORTA_TRY(aorta_recorded_machine_read(path, NULL, &machine));
+    if (machine.known) reading->measured.pressure = aorta_machine_pressure(&machine.summary);
+    aorta_recorded_machine_free(&machine);
+    return NULL;
 }
 
 static aorta_status measure(struct reading *reading) {

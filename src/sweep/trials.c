@@ -1,10 +1,8 @@
 /* trials.jsonl: a line that says what is swept, and one for each trial that has ended. */
 #include "base/array.h"
 #include "base/files.h"
-#include "config/option.h"
 #include "sweep/sweep.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

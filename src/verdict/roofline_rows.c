@@ -114,22 +114,18 @@ static const struct aorta_row named_class_rows[] = {{"class", AORTA_ROW_CHOICE, 
                                                     {0}};
 #undef AT
 
-static size_t class_count(const void *of) {
-    (void)of;
-    return AORTA_WORK_CLASS_COUNT;
-}
-
 static const char *class_reason(const struct aorta_roofline *roofline, const struct aorta_roofline_class *class) {
     if (!class->covered_ns) return "the recording has no shapes of these kernels";
     if (!aorta_roofline_rated(class)) return "the recording has the shapes of less than a fifth of their time";
     return roofline->peaks.reason;
 }
 
-static bool fill_class(const void *of, size_t index, void *values) {
+static enum aorta_line fill_class(const void *of, size_t index, void *values) {
+    if (index >= AORTA_WORK_CLASS_COUNT) return AORTA_LINE_END;
     const struct aorta_roofline *roofline = of;
     const struct aorta_roofline_class *class = &roofline->classes[index];
     const bool rated = aorta_roofline_rated(class);
-    if (!class->kernels) return false;
+    if (!class->kernels) return AORTA_LINE_SKIP;
     *(struct class_values *)values =
         (struct class_values){.class = (int)index,
                               .kernels = (double)class->kernels / (double)roofline->steps,
@@ -141,7 +137,7 @@ static bool fill_class(const void *of, size_t index, void *values) {
                               .bound_ms = rated ? ms_a_step(roofline, class->bound_ns) : NAN,
                               .covered = aorta_roofline_covered(class),
                               .reason = class_reason(roofline, class)};
-    return true;
+    return AORTA_LINE;
 }
 
 /* ---- operations ---- */
@@ -170,15 +166,12 @@ static const struct aorta_row loss_rows[] = {
     {0}};
 #undef AT
 
-static size_t loss_count(const void *of) {
-    return ((const struct aorta_roofline *)of)->row_count;
-}
-
 static double rate(double amount, int64_t ns) {
     return ns && amount > 0 ? amount / (double)ns : NAN;
 }
 
-static bool fill_loss(const void *of, size_t index, void *values) {
+static enum aorta_line fill_loss(const void *of, size_t index, void *values) {
+    if (index >= ((const struct aorta_roofline *)of)->row_count) return AORTA_LINE_END;
     const struct aorta_roofline *roofline = of;
     const struct aorta_roofline_row *row = &roofline->rows[index];
     const bool typed = row->arithmetic != AORTA_ARITHMETIC_UNKNOWN;
@@ -195,22 +188,17 @@ static bool fill_loss(const void *of, size_t index, void *values) {
                              .gbytes_per_s = rate(row->bytes, row->ns),
                              .share = rate(row->bound_ns, row->ns),
                              .lost_ms = ms_a_step(roofline, (double)row->ns - row->bound_ns)};
-    return true;
+    return AORTA_LINE;
 }
 
-static const struct aorta_result_table classes = {.key = "roofline_classes",
-                                                  .title = "Compute by class of kernel",
-                                                  .help = "kernels by what they do",
-                                                  .rows = named_class_rows,
-                                                  .size = sizeof(struct class_values),
-                                                  .count = class_count,
-                                                  .fill = fill_class};
-static const struct aorta_result_table losses = {.key = "largest_losses",
-                                                 .title = "Operations that lose most against their bound",
+static const struct aorta_result_table classes = {
+    "roofline_classes",       "Compute by class of kernel",        .help = "kernels by what they do",
+    .rows = named_class_rows, .size = sizeof(struct class_values), .fill = fill_class};
+static const struct aorta_result_table losses = {"largest_losses",
+                                                 "Operations that lose most against their bound",
                                                  .help = "the ten operations and shapes that lose most",
                                                  .rows = loss_rows,
                                                  .size = sizeof(struct loss_values),
-                                                 .count = loss_count,
                                                  .fill = fill_loss};
 const struct aorta_result_table *const aorta_roofline_tables[] = {&classes, &losses, NULL};
 
@@ -228,7 +216,7 @@ void aorta_roofline_write(const struct aorta_roofline *roofline, struct aorta_js
     aorta_json_key_object(json, "classes");
     for (size_t i = 0; i < AORTA_WORK_CLASS_COUNT; i++) {
         struct class_values values;
-        if (fill_class(roofline, i, &values))
+        if (fill_class(roofline, i, &values) == AORTA_LINE)
             aorta_rows_object(class_name((int)i), aorta_roofline_class_rows, &values, 0, json);
     }
     aorta_json_object_end(json);

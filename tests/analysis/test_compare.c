@@ -307,7 +307,7 @@ static void recordings_are_samples(void **state) {
     check_near(test->change_ms, 4 * 0.030);
     assert_true(!c.stepped && !c.unsure && test->of.p_value < 0.01 && test->of.low > 0.05 && test->of.high < 0.19);
     struct aorta_text text = {0};
-    aorta_trace_comparison_text(&c, none, NAN, true, &plain, &text);
+    aorta_trace_comparison_text(&c, none, NAN, false, &plain, &text);
     assert_non_null(strstr(text.data, "  chance      significant (p = "));
     assert_non_null(strstr(text.data, "significant (p = "));
     aorta_text_free(&text);
@@ -357,7 +357,7 @@ static void runs_of_a_side(void **state) {
     assert_true(values[1].of.repeats == 2 && !values[1].of.assumed);
     assert_true(values[1].of.p_value > 0.5);
     struct aorta_text text = {0}, json = {0};
-    aorta_trace_comparison_text(&c, none, NAN, true, &plain, &text);
+    aorta_trace_comparison_text(&c, none, NAN, false, &plain, &text);
     assert_non_null(strstr(text.data, "  base        base: 1 rank, 15 steps in 2 recordings\n"));
     assert_non_null(strstr(text.data, " (2 repeats)."));
     aorta_trace_comparison_json(&c, none, NAN, &json);
@@ -388,7 +388,7 @@ static void operations_of_little_work_say_little(void **state) {
     assert_string_equal(c.comparison.sides[1].longer->name, "gemm");
     assert_null(c.comparison.sides[1].shorter);
     struct aorta_text text = {0};
-    aorta_trace_comparison_text(&c.comparison, none, NAN, true, &plain, &text);
+    aorta_trace_comparison_text(&c.comparison, none, NAN, false, &plain, &text);
     assert_non_null(strstr(text.data, ", mostly gemm 0.3"));
     assert_null(strstr(text.data, "  category ")); /* it would say the same again */
     aorta_text_free(&text);
@@ -402,7 +402,7 @@ static void text_and_json(void **state) {
     struct compared c;
     compare(&usual, &other, &c);
     struct aorta_text text = {0}, json = {0};
-    aorta_trace_comparison_text(&c.comparison, none, 0.05, true, &plain, &text);
+    aorta_trace_comparison_text(&c.comparison, none, 0.05, false, &plain, &text);
     assert_non_null(strstr(text.data, "  base        base: 2 ranks, 6 steps\n"));
     assert_non_null(strstr(text.data, "\nPer step and rank, ms "));
     assert_non_null(strstr(text.data, "+0.060   +60.0%  p<0.001"));
@@ -468,7 +468,7 @@ static void other_kernels_line_up(void **state) {
     check_near(row_of(&c.comparison, AORTA_SECTION_CATEGORY, "gemm")->values[1].change_ms, 0.030);
     check_near(row_of(&c.comparison, AORTA_SECTION_CATEGORY, "convolution")->values[1].change_ms, -0.020);
     struct aorta_text text = {0};
-    aorta_trace_comparison_text(&c.comparison, none, NAN, true, &plain, &text);
+    aorta_trace_comparison_text(&c.comparison, none, NAN, false, &plain, &text);
     assert_non_null(strstr(text.data, "  opposite    mm 0.02 -> 0.05 ms (+150%)\n"));
     assert_non_null(strstr(text.data, "  category    gemm 0.02 -> 0.05 ms (+150%)\n"));
     aorta_text_free(&text);

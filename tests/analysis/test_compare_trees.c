@@ -158,7 +158,7 @@ static void the_first_line_names_what_changed_most(void **state) {
     memset(none, 0, sizeof none);
     compare(true, &c);
     assert_string_equal(c.comparison.sides[1].shorter->name, "RMSNorm (module)");
-    aorta_trace_comparison_text(&c.comparison, none, NAN, true, &(struct aorta_verdict_style){0}, &text);
+    aorta_trace_comparison_text(&c.comparison, none, NAN, false, &(struct aorta_verdict_style){0}, &text);
     assert_non_null(strstr(text.data, " ms (-23%), mostly RMSNorm (module) 0.01 -> 0.005 ms (-50%)\n"));
     assert_non_null(strstr(text.data, "        eager: aten::mul, aten::pow\n        fused: fused::rms_norm\n"));
     aorta_trace_comparison_json(&c.comparison, none, NAN, &json);

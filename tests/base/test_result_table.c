@@ -37,14 +37,10 @@ static const struct line lines[] = {{"gemm<float>", 2, 3000000, 0.75, 1.5e6, {1,
                                     {NULL, 0, 0, 0, 0, {0}},
                                     {"copy, \"quick\"", 1, AORTA_ROW_UNKNOWN, NAN, NAN, {3, AORTA_ROW_UNKNOWN}}};
 
-static size_t count(const void *of) {
-    return *(const size_t *)of;
-}
-
-static bool fill(const void *of, size_t index, void *values) {
-    (void)of;
+static enum aorta_line fill(const void *of, size_t index, void *values) {
+    if (index >= *(const size_t *)of) return AORTA_LINE_END;
     *(struct line *)values = lines[index];
-    return lines[index].name != NULL;
+    return lines[index].name ? AORTA_LINE : AORTA_LINE_SKIP;
 }
 
 static const struct aorta_column columns[] = {{"count", "count", .width = 7},
@@ -52,8 +48,8 @@ static const struct aorta_column columns[] = {{"count", "count", .width = 7},
                                               {"share", "share", 7, .decimals = 1},
                                               {"p50_per_run", "p50 us", 9, 2, true},
                                               {0}};
-static const struct aorta_result_table table = {"kernels",           "kernels", "what ran", "work",  rows,
-                                                sizeof(struct line), count,     fill,       columns, true};
+static const struct aorta_result_table table = {"kernels",           "kernels", "what ran", "work", rows,
+                                                sizeof(struct line), fill,      columns,    true};
 
 static const char *shorten(const char *kernel, char *name, size_t size) {
     snprintf(name, size, "%.4s", kernel);

@@ -104,7 +104,7 @@ static void plant(void) {
 static void queues_of_a_run(void **state) {
     (void)state;
     plant();
-    expect("--device hip tiny_kernel_stress --streams 2 --iterations 10", 0, "Hardware queues used: 2\n");
+    expect("--device hip tiny_kernel_stress --streams 2 --iterations 10", 0, "streams used 2 queues, busy ");
     assert_non_null(strstr(output, "queue 3              20        0        1"));
     assert_non_null(strstr(output, "Left out: 20 kernels of the harness itself"));
     char path[128], arguments[2048] = "";
@@ -124,7 +124,7 @@ static void a_directory_is_used_once(void **state) {
     snprintf(words, sizeof words, "moe --device hip -s 4 --output=%s/recording --iterations 3", folder);
     snprintf(message, sizeof message, "\nRecording: %s/recording\n", folder);
     expect(words, 0, message);
-    assert_non_null(strstr(output, "Hardware queues used: 2\n"));
+    assert_non_null(strstr(output, "streams used 2 queues, busy "));
     snprintf(words, sizeof words, "--device hip --output %s/recording moe", folder);
     snprintf(message, sizeof message,
              "--output %s/recording: holds the recording of another run (host/1_kernel_trace.csv); remove it", folder);
@@ -153,11 +153,13 @@ static void recordings_are_read(void **state) {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char words[512];
         snprintf(words, sizeof words, "--trace %s/%s", TRACE_DATA, files[i]);
-        expect(words, 0, "30 kernels and 3 copies and fills of 4 streams");
-        assert_non_null(strstr(output, "Hardware queues used: 3"));
+        expect(words, 0, "30 kernels and 3 copies and fills");
+        assert_non_null(strstr(output, "Queues: 4 streams used 3 queues, busy "));
         assert_non_null(strstr(output, "queue 19             15        0        1"));
     }
     expect("--trace " TRACE_DATA "/fsdp2_rank0.json", 0, "does not say which queue");
+    expect("--trace " TRACE_DATA "/rocprof_results.json -q", 0, "Queues: ");
+    assert_null(strstr(output, "gaps, us"));
 }
 
 static void mistakes(void **state) {

@@ -38,7 +38,7 @@ static void compare(const struct aorta_hwq_measurements *baseline, const struct 
     struct aorta_text text = {0}, document = {0};
     struct aorta_json json;
     check_pairs(&comparison);
-    aorta_hwq_comparison_text(&comparison, true, &text);
+    aorta_hwq_comparison_text(&comparison, &text);
     aorta_json_begin(&json, &document, 2);
     aorta_hwq_comparison_json(&comparison, &json);
     fuzz_require_json(document.data);

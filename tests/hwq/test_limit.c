@@ -42,8 +42,8 @@ static void check_limit(struct plant *plant, bool gate, enum aorta_hwq_finding b
 
 static void check_finding(const struct aorta_hwq_result *result, size_t at, const char *part) {
     struct aorta_text text = {0};
-    assert_true(at < result->finding_count);
-    assert_true(aorta_hwq_finding_text(result, result->findings[at], &text));
+    assert_true(at < result->found.count);
+    assert_true(aorta_hwq_finding_text(result, result->found.items[at].finding, &text));
     check_ok(aorta_text_check(&text));
     if (!strstr(text.data, part)) fail_msg("\"%s\" is not in: %s", part, text.data);
     aorta_text_free(&text);
@@ -154,17 +154,17 @@ static void test_drift(void **state) {
     (void)state;
     for (int i = 0; i < 40; i++) times[i] = i < 30 ? 10.0 : 10.4;
     check_ok(aorta_hwq_find_drift(&result));
-    assert_int_equal(result.finding_count, 0);
+    assert_int_equal(result.found.count, 0);
     for (int i = 25; i < 40; i++) times[i] = 11.5;
     check_ok(aorta_hwq_find_drift(&result));
-    assert_int_equal(result.finding_count, 1);
+    assert_int_equal(result.found.count, 1);
     check_finding(&result, 0, "slower: 10 ms in the first quarter, 11.5 ms in the last (+15%)");
     result.iteration_count = 19; /* too few for a finding */
     check_ok(aorta_hwq_find_drift(&result));
     for (int i = 0; i < 10; i++) times[i] = 20.0;
     result.iteration_count = 20;
     check_ok(aorta_hwq_find_drift(&result));
-    assert_int_equal(result.finding_count, 2);
+    assert_int_equal(result.found.count, 2);
     check_finding(&result, 1, "faster");
     aorta_hwq_result_free(&result);
 }
@@ -200,10 +200,10 @@ static void test_drift_by_the_clock(void **state) {
         }
         check_ok(aorta_clocks_make(samples, count, &result.clocks));
         check_ok(aorta_hwq_find_low_clocks(&result));
-        assert_int_equal(result.finding_count, rows[i].low);
+        assert_int_equal(result.found.count, rows[i].low);
         if (rows[i].low) check_finding(&result, 0, "the device's clock was low, 1");
         check_ok(aorta_hwq_find_drift(&result));
-        check_finding(&result, result.finding_count - 1, rows[i].why);
+        check_finding(&result, result.found.count - 1, rows[i].why);
         aorta_hwq_result_free(&result);
     }
 }

@@ -85,11 +85,20 @@ static void counts_are_in_the_json(void **state) {
     (void)state;
     struct aorta_map map = find_pairs(&planted, 3, 2, false);
     aorta_json_begin(&json, &text, 0);
-    aorta_map_json(&map, NULL, &(struct aorta_device_info){.name = "x", .kind = AORTA_DEVICE_CUDA}, &json);
+    const struct aorta_device_info device = {.name = "x", .kind = AORTA_DEVICE_CUDA};
+    struct aorta_hwq_findings found;
+    check_ok(aorta_map_find(&map, &device, &found));
+    aorta_map_json(&map, &found, NULL, &device, &json);
+    aorta_hwq_findings_free(&found);
     json_t *root = json_loads(text.data, 0, NULL);
     assert_non_null(root);
     const json_t *asked = json_object_get(root, "asked"), *blocked = json_object_get(root, "held");
     const json_t *matrix = json_object_get(root, "matrix");
+    const json_t *fact = json_array_get(json_object_get(root, "facts"), 1);
+    assert_string_equal(json_string_value(json_object_get(root, "headline")),
+                        "Queues: 3 streams share 2 queues, up to 2 streams on one");
+    assert_string_equal(json_string_value(json_object_get(fact, "key")), "queues");
+    assert_int_equal(json_number_value(json_object_get(fact, "value")), 2);
     assert_string_equal(json_string_value(json_array_get(matrix, 0)), "\\#.");
     assert_string_equal(json_string_value(json_array_get(matrix, 2)), "..\\");
     assert_int_equal(json_integer_value(json_array_get(json_array_get(asked, 0), 1)), 2);
@@ -151,6 +160,13 @@ static void many_repeats_settle(void **state) {
     }
 }
 
+static void say(const struct aorta_map *map, const struct aorta_device_info *device, struct aorta_text *text) {
+    struct aorta_hwq_findings found;
+    check_ok(aorta_map_find(map, device, &found));
+    aorta_map_text(map, &found, NULL, text);
+    aorta_hwq_findings_free(&found);
+}
+
 static void an_unstable_map_is_reported(void **state) {
     (void)state;
     struct planted planted = {.accidents = 0.5, .accidents_later = 0.5, .random = 7};
@@ -158,7 +174,7 @@ static void an_unstable_map_is_reported(void **state) {
     struct aorta_map map = find_pairs(&planted, 8, 12, false);
     assert_true(map.unsettled > 0);
     struct aorta_text text = {0};
-    aorta_map_text(&map, NULL, &(struct aorta_device_info){.name = "x"}, &text);
+    say(&map, &(struct aorta_device_info){.name = "x"}, &text);
     check_ok(aorta_text_check(&text));
     assert_non_null(strstr(text.data, "  not stable  results of "));
     aorta_text_free(&text);
@@ -189,7 +205,7 @@ static void pairs_alone_correct_rounds(void **state) {
     assert_true(map.busy_only == map.corrected && map.busy_queues >= 1 && map.busy_queues < 6);
     assert_true(map.pairs_alone >= 6 * 5);
     struct aorta_text text = {0};
-    aorta_map_text(&map, NULL, &(struct aorta_device_info){.name = "x", .kind = AORTA_DEVICE_CUDA}, &text);
+    say(&map, &(struct aorta_device_info){.name = "x", .kind = AORTA_DEVICE_CUDA}, &text);
     check_ok(aorta_text_check(&text));
     assert_non_null(strstr(text.data, "blocked only while all streams have work"));
     assert_null(strstr(text.data, "gave another result"));

@@ -48,9 +48,10 @@ static void planted_work(void **state) {
     assert_true(queues.inter.ns.p50 == 100);
     assert_true(fabs(queues.parallel - (1000 + 800 + 500 + 150 + 2500) / 3000.0) < 1e-12);
     struct aorta_text text = {0};
+    aorta_queue_usage_answer(&queues, "channel", &text);
     aorta_queue_usage_text(&queues, "channel", &text);
     check_ok(aorta_text_check(&text));
-    assert_non_null(strstr(text.data, "Hardware queues used: 3\n"));
+    assert_non_null(strstr(text.data, "Queues: 3 streams used 3 channels, busy "));
     assert_non_null(strstr(text.data, "channel 100 "));
     assert_non_null(strstr(text.data, "1 of 3 streams used more than one channel"));
     aorta_text_free(&text);

@@ -318,7 +318,7 @@ static void test_launches_are_counted(void **state) {
 
 static void check_text(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, const char *part) {
     struct aorta_text text = {0};
-    aorta_hwq_run_text(run, result, &text);
+    aorta_hwq_run_text(run, result, false, &text);
     check_ok(aorta_text_check(&text));
     if (!text_has(text.data, part)) fail_msg("\"%s\" is not in:\n%s", part, text.data);
     aorta_text_free(&text);
@@ -336,7 +336,7 @@ static void test_compute_alone(void **state) {
     check_ok(aorta_hwq_run_execute(&rig.run, &result));
     assert_int_equal(result.stream_count, 4);
     assert_false(result.simulated);
-    aorta_hwq_run_text(&rig.run, &result, &text);
+    aorta_hwq_run_text(&rig.run, &result, false, &text);
     check_ok(aorta_text_check(&text));
     if (!strstr(text.data, "4 streams of ") || strstr(text.data, "ollectives share") || strstr(text.data, "simulated"))
         fail_msg("%s", text.data);
@@ -427,8 +427,8 @@ static void test_overlap_says_who_pays(void **state) {
     open_rig(&rig, "comms_compute_overlap", settings);
     rig.run.streams = 4;
     check_ok(aorta_hwq_run_execute(&rig.run, &result));
-    assert_int_equal(result.finding_count, 1); /* one rank: copies hide nothing */
-    assert_true(result.findings[0] > AORTA_HWQ_OVERLAP_UNCLEAR);
+    assert_int_equal(result.found.count, 1); /* one rank: copies hide nothing */
+    assert_true(result.found.items[0].finding > AORTA_HWQ_OVERLAP_UNCLEAR);
     assert_true(isnan(aorta_hwq_result_find(&result, "gain")->value));
     assert_true(isnan(aorta_hwq_result_find(&result, "hidden")->value));
     check_text(&rig.run, &result, "hidden                          not known: one rank: copies replace");
@@ -469,14 +469,14 @@ static void test_convoys_are_reported_or_denied(void **state) {
     check_ok(aorta_hwq_run_execute(&rig.run, &result));
     const double alone = aorta_hwq_result_find(&result, "tiny_alone_p50")->value;
     const double during = aorta_hwq_result_find(&result, "tiny_beside_gemm_p50")->value;
-    assert_int_equal(result.finding_count, 1);
+    assert_int_equal(result.found.count, 1);
     assert_true(aorta_hwq_result_find(&result, "tiny_samples")->value < 1000); /* too few for the p99 */
     /* A difference of a few tenths of a microsecond is the core's clock rate, and a kernel shorter than a microsecond
      * waits as long for its core: of neither a convoy is claimed. */
     const bool longer = during >= 1.2 * alone && during - alone >= 0.5;
-    assert_int_equal(result.findings[0], !longer      ? AORTA_HWQ_NO_CONVOY
-                                         : alone >= 1 ? AORTA_HWQ_CONVOY
-                                                      : AORTA_HWQ_CONVOY_UNCLEAR);
+    assert_int_equal(result.found.items[0].finding, !longer      ? AORTA_HWQ_NO_CONVOY
+                                                    : alone >= 1 ? AORTA_HWQ_CONVOY
+                                                                 : AORTA_HWQ_CONVOY_UNCLEAR);
     /* Factor and answer have the same percentile. */
     assert_true(fabs(aorta_hwq_result_find(&result, "convoy_factor")->value - during / alone) < 1e-9);
     check_text(&rig.run, &result, "hetero_kernels: ");

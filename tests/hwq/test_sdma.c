@@ -94,7 +94,7 @@ static void figures_follow_from_samples(void **state) {
         .samples_ms = {gemm, copy, serial, together},
         .gemm_together_ms = gemm_together,
         .copy_together_ms = copy_together};
-    aorta_sdma_evaluate(&result);
+    check_ok(aorta_sdma_evaluate(&result));
     assert_true(fabs(result.ideal_ms - 2) < 1e-12);
     assert_true(fabs(result.saved - 0.5 / 3) < 1e-12);
     assert_true(fabs(result.share_of_ideal - 0.8) < 1e-12);
@@ -105,11 +105,9 @@ static void figures_follow_from_samples(void **state) {
     struct aorta_text text = {0};
     aorta_sdma_text(&result, &text);
     check_ok(aorta_text_check(&text));
-    assert_non_null(strstr(text.data, "  saved       16.7% of the time one after the other; 80.0% of the ideal\n"));
-    assert_non_null(strstr(
-        text.data,
-        "The product hides only 50% of the copy: 2.500 ms together, 3.000 one after the other, 2.000 at best\n"));
-    assert_non_null(strstr(text.data, "  slower      product +20.0%, copy +25.0% when together"));
+    assert_non_null(strstr(text.data, "Overlap: 3 ms serial -> 2.5 ms together (-17%), 50% of the copy hidden\n\n"));
+    assert_non_null(strstr(text.data, "  ideal       2 ms, the product alone; 80% of this speed reached\n"));
+    assert_non_null(strstr(text.data, "  slower      product +20%, copy +25% when together"));
     aorta_text_free(&text);
     struct aorta_json json;
     aorta_json_begin(&json, &text, 0);
@@ -118,7 +116,12 @@ static void figures_follow_from_samples(void **state) {
     assert_true(fabs(json_real_value(json_object_get(root, "savings_percent")) - 50.0 / 3) < 1e-9);
     assert_int_equal(json_array_size(json_object_get(json_object_get(root, "together_ms"), "samples")), 3);
     assert_true(json_is_null(json_object_get(root, "peer_direct")));
+    const json_t *fact = json_array_get(json_object_get(root, "facts"), 0);
+    assert_string_equal(json_string_value(json_object_get(fact, "finding")), "overlap");
+    assert_string_equal(json_string_value(json_object_get(fact, "key")), "serial");
+    assert_true(json_real_value(json_object_get(fact, "value")) == 3);
     json_decref(root);
+    aorta_hwq_findings_free(&result.found);
     aorta_text_free(&text);
 }
 

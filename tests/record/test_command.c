@@ -131,7 +131,7 @@ static void a_disturbed_machine_is_said_first(void **state) {
                      "\"processor_s\": 10, \"idle_s\": 1, \"stolen_s\": 2, \"own_s\": 1}' "
                      "'{\"schema_version\": 1, \"at_ns\": 9000000000, \"processor_s\": 42, \"idle_s\": 18, "
                      "\"stolen_s\": 5.84, \"own_s\": 8}' >calm/machine.jsonl && "
-                     "$A trace analyze --json calm >a.json && $A trace analyze -q calm");
+                     "$A trace analyze --json calm >a.json && $A trace analyze calm");
     shell_expect(shell, 0, "disturbed: 12% of processor time stolen (node7, 8 s)", "");
     assert_non_null(strstr(strstr(shell->output, "Verdict: "), "\n  machine    disturbed: "));
     char *json = shell_read(shell, "a.json");

@@ -78,6 +78,22 @@ if unknown or not compared["comparisons"][0]["rows"]:
 compared["comparisons"][0]["rows"][0]["delta"] = "1"
 refuses("sweep_comparison", compared)
 
+with tempfile.TemporaryDirectory() as out:
+    result = f"{out}/run.json"
+    subprocess.run([aorta, "hwq", "run", "hetero_kernels", "-d", "cpu", "-s", "2", "-i", "20", "-w", "0", "-q", "--size", "16", "-o", result],
+                   stdout=subprocess.DEVNULL, check=True)
+    check("hwq_run", json.loads(pathlib.Path(result).read_text()))
+    commands = {"hwq_compare": ["hwq", "compare", "-b", result, "-t", result],
+                "hwq_map": ["hwq", "map", "-d", "cpu", "--streams", "2", "--copy-streams", "0", "--comm-streams", "0", "--copy-mb", "1"],
+                "sdma": ["sdma", "-q", "-d", "cpu", "--matrix-size", "32", "--copy-mb", "1", "--iterations", "3"]}
+    for name, command in commands.items():
+        document = json.loads(subprocess.run([aorta, *command, "--json"], capture_output=True, check=True).stdout)
+        check(name, document)
+        if not document["facts"]:
+            sys.exit(f"{name}: no facts")
+        document["facts"][0]["value"] = "1"
+        refuses(name, document)
+
 broken = analyze(data / "h100_qwen.json")
 del broken["verdict"][0]["facts"]
 refuses("trace_analyze", broken)
