@@ -12,7 +12,7 @@
 #define QUARTERS ": {first_quarter} in the first quarter, {last_quarter} in the last ({drift})"
 #define TOGETHER "product {product_change}, copy {copy_change} when together"
 #define PART "{streams:stream} of {priority} priority: {queues:queue}[, up to {most_streams} streams on one]"
-#define LARGEST "{workload} on {streams:stream} {before} -> {after} ({change}, 95%: {low} to {high})"
+#define LARGEST "{workload} on {streams:stream} {before} -> {after} ({change})"
 const struct aorta_hwq_finding_row aorta_hwq_finding_rows[] = {
 #define FINDING(name, kind, key, advice, template) [AORTA_HWQ_##name] = {kind, key, advice, template},
 #include "hwq/findings.def"
@@ -162,7 +162,7 @@ static void put_answer(const struct aorta_hwq_findings *findings, struct aorta_t
 void aorta_hwq_answer_text(const struct aorta_hwq_findings *findings, struct aorta_text *out) {
     struct aorta_text text = {0};
     put_answer(findings, &text);
-    if (text.data) aorta_text_lines(out, text.data, &(struct aorta_lines){0});
+    if (text.data) aorta_text_lines(out, text.data, &(struct aorta_lines){.indent = 2});
     out->failed |= text.failed;
     aorta_text_free(&text);
 }

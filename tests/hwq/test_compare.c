@@ -265,6 +265,8 @@ static void runs_and_settings(void **state) {
     assert_int_equal(sides.comparison.pair_count, 1);
     assert_int_equal(sides.comparison.changes[AORTA_HWQ_REGRESSION], 1);
     assert_true(says(&sides, "REGRESSION"));
+    assert_true(says(&sides, "b.json is slower than "));
+    assert_int_equal(sides.comparison.found.items->finding, AORTA_HWQ_COMPARE_SLOWER);
     assert_true(says(&sides, "warning     device_info.name differs: H100 in the baseline, H200 in the test"));
     assert_true(says(&sides, "environment.CUDA_DEVICE_MAX_CONNECTIONS differs: null in the baseline, 1 in the test"));
     assert_true(says(&sides, "moe on 8 streams: a side is one run of 0.2 s; a longer disturbance"));
