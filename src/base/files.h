@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -61,7 +62,12 @@ AORTA_MUST_USE int aorta_directory_try(const char *path, size_t bytes);
  * anything to lose. NULL: no file is wanted. AORTA_CONFIG if not. */
 AORTA_MUST_USE aorta_status aorta_file_prepare(const char *path, const char *key);
 
-/* "a/b" from "a" and "b"; the caller frees it; NULL when memory is exhausted. */
-char *aorta_path_join(const char *directory, const char *name);
+/* "a/b" from "a" and what the format makes. Nothing needs to be checked: a path that is longer than the system takes is
+ * cut to a length that no call takes (ENAMETOOLONG). */
+struct aorta_file_path {
+    char text[PATH_MAX + 1];
+};
+struct aorta_file_path aorta_path_in(const char *directory, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -219,11 +219,7 @@ static void put_lines(const char *lines) {
 }
 
 static aorta_status write_analysis(const char *directory, const struct aorta_text *json) {
-    char *path = aorta_path_join(directory, "analysis.json");
-    aorta_status status =
-        path ? aorta_file_replace(path, json->data, json->length) : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    free(path);
-    return status;
+    return aorta_file_replace(aorta_path_in(directory, "analysis.json").text, json->data, json->length);
 }
 
 static aorta_status show(const struct aorta_trace_run_arguments *arguments, struct aorta_trace_run_outcome *outcome) {

@@ -208,19 +208,15 @@ static aorta_status read_json(const char *directory, json_t **root) {
     static const char *const names[] = {"summary.json", "out/summary.json", "analysis.json"};
     enum { MOST_BYTES = 1 << 30 };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = aorta_path_join(directory, names[i]), *bytes;
+        const struct aorta_file_path path = aorta_path_in(directory, "%s", names[i]);
+        char *bytes;
         size_t length;
         json_error_t error;
-        if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-        const bool exists = !access(path, F_OK);
-        aorta_status status = exists ? aorta_file_read_regular(path, MOST_BYTES, &bytes, &length) : NULL;
-        if (exists && !status) {
-            *root = json_loadb(bytes, length, 0, &error);
-            free(bytes);
-            if (!*root) status = AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, error.line, error.text);
-        }
-        free(path);
-        if (exists) return status;
+        if (access(path.text, F_OK)) continue;
+        AORTA_TRY(aorta_file_read_regular(path.text, MOST_BYTES, &bytes, &length));
+        *root = json_loadb(bytes, length, 0, &error);
+        free(bytes);
+        return *root ? NULL : AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path.text, error.line, error.text);
     }
     return AORTA_ERROR(
         AORTA_USAGE,

@@ -150,10 +150,9 @@ static void free_scripts(struct scripts *scripts) {
 
 /* A file of at most `most` bytes; NULL where it is missing or larger. The caller frees it. */
 static char *read_small(const char *directory, const char *name, size_t most, size_t *length) {
-    char *path = aorta_path_join(directory, name), *bytes = NULL;
+    char *bytes = NULL;
     *length = 0;
-    aorta_status_free(path ? aorta_file_read_regular(path, most, &bytes, length) : NULL);
-    free(path);
+    aorta_status_free(aorta_file_read_regular(aorta_path_in(directory, "%s", name).text, most, &bytes, length));
     return bytes;
 }
 
@@ -167,11 +166,7 @@ static bool same_file(const char *directory, const char *name, const struct aort
 
 static aorta_status write_file(const char *directory, const char *name, const struct aorta_text *text) {
     AORTA_TRY(aorta_text_check(text));
-    char *path = aorta_path_join(directory, name);
-    aorta_status status =
-        path ? aorta_file_replace(path, text->data, text->length) : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    free(path);
-    return status;
+    return aorta_file_replace(aorta_path_in(directory, "%s", name).text, text->data, text->length);
 }
 
 /* The number that a sweep of before has written. */
@@ -361,9 +356,7 @@ aorta_status aorta_sweep_submissions_cancel(struct aorta_sweep_submission *const
     int code = 0;
     aorta_text_puts(&line, "scancel");
     for (size_t i = 0; i < count; i++) {
-        char *path = aorta_path_join(jobs[i]->directory, "id");
-        if (path) unlink(path);
-        free(path);
+        unlink(aorta_path_in(jobs[i]->directory, "id").text);
         aorta_text_printf(&line, " %s", jobs[i]->id);
     }
     aorta_text_puts(&line, " 2>&1");

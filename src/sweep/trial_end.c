@@ -110,11 +110,8 @@ struct tail {
     size_t length;
 };
 
-static aorta_status read_tail(const char *directory, struct tail *tail) {
-    char *log = aorta_path_join(directory, "log");
-    if (!log) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    const int file = aorta_file_open_regular(log);
-    free(log);
+static void read_tail(const char *directory, struct tail *tail) {
+    const int file = aorta_file_open_regular(aorta_path_in(directory, "log").text);
     tail->length = 0;
     if (file >= 0) {
         const off_t length = lseek(file, 0, SEEK_END), most = sizeof tail->text - 1;
@@ -123,7 +120,6 @@ static aorta_status read_tail(const char *directory, struct tail *tail) {
         if (got > 0) tail->length = (size_t)got;
     }
     tail->text[tail->length] = '\0';
-    return NULL;
 }
 
 /* The last line of a text that ends at *end: where it begins, and without the blanks behind it. */
@@ -164,34 +160,25 @@ struct reading {
 /* Reads a file where it exists. */
 static aorta_status read_figures(const char *directory, const char *name, enum aorta_sweep_source source,
                                  struct reading *reading) {
-    char *path = aorta_path_join(directory, name);
-    if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    aorta_status status = access(path, F_OK) ? NULL : read_figure_file(path, source, &reading->measured);
-    free(path);
-    return status;
+    const struct aorta_file_path path = aorta_path_in(directory, "%s", name);
+    return access(path.text, F_OK) ? NULL : read_figure_file(path.text, source, &reading->measured);
 }
 
 static aorta_status summarise_run(const char *directory) {
     const struct aorta_log log = {.level = AORTA_LOG_ERROR, .rank = -1};
-    char *out = aorta_path_join(directory, "out");
-    if (!out) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    const struct aorta_report_input input = {.directory = out, .label = "run"};
-    const struct aorta_report_options options = {.inputs = &input, .input_count = 1, .output = out, .warmup = -1};
-    aorta_status status = aorta_report_make(&options, &log, NULL, NULL);
-    free(out);
-    return status;
+    const struct aorta_file_path out = aorta_path_in(directory, "out");
+    const struct aorta_report_input input = {.directory = out.text, .label = "run"};
+    const struct aorta_report_options options = {.inputs = &input, .input_count = 1, .output = out.text, .warmup = -1};
+    return aorta_report_make(&options, &log, NULL, NULL);
 }
 
 /* What the machine did beside a run, from the file that lies with it. */
 static aorta_status read_pressure(const char *directory, const char *folder, struct reading *reading) {
     struct aorta_recorded_machine machine;
-    char *path = aorta_path_join(directory, folder);
-    if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    aorta_status status = aorta_recorded_machine_read(path, NULL, &machine);
-    if (!status && machine.known) reading->measured.pressure = aorta_machine_pressure(&machine.summary);
-    if (!status) aorta_recorded_machine_free(&machine);
-    free(path);
-    return status;
+    AORTA_TRY(aorta_recorded_machine_read(aorta_path_in(directory, "%s", folder).text, NULL, &machine));
+    if (machine.known) reading->measured.pressure = aorta_machine_pressure(&machine.summary);
+    aorta_recorded_machine_free(&machine);
+    return NULL;
 }
 
 static aorta_status measure(struct reading *reading) {
@@ -300,7 +287,7 @@ aorta_status aorta_sweep_conclude(const struct aorta_sweep_ended *ended, struct 
                    : trial->signal || *end->by ? AORTA_TRIAL_CRASHED
                    : end->exit_code            ? AORTA_TRIAL_FAILED
                                                : AORTA_TRIAL_DONE;
-    AORTA_TRY(read_tail(ended->directory, &tail));
+    read_tail(ended->directory, &tail);
     if (trial->state == AORTA_TRIAL_DONE) AORTA_TRY(read_trial(ended, trial, interrupted));
     if (trial->state == AORTA_TRIAL_DONE || *interrupted) return NULL;
     if (trial->state != AORTA_TRIAL_NO_FIGURE) say_end(ended, &tail, trial);

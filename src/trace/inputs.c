@@ -267,10 +267,7 @@ static aorta_status add_folder(struct paths *paths, const char *folder, int dept
     if (count < 0) return AORTA_ERROR(AORTA_IO, "cannot read the folder %s: %s", folder, strerror(errno));
     aorta_status status = NULL;
     for (int i = 0; i < count; i++) {
-        char *path = status ? NULL : aorta_path_join(folder, entries[i]->d_name);
-        if (!status && !path) status = AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-        if (!status) status = add_entry(paths, path, depth);
-        free(path);
+        if (!status) status = add_entry(paths, aorta_path_in(folder, "%s", entries[i]->d_name).text, depth);
         free(entries[i]);
     }
     free(entries);

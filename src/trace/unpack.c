@@ -181,10 +181,7 @@ static aorta_status write_member(struct members *members, const char *path) {
     if (members->files++ == MOST_FILES)
         return AORTA_ERROR(AORTA_FORMAT, "%s: holds more than %d files; unpack what you need", members->origin.shown,
                            MOST_FILES);
-    char *place = aorta_path_join(members->folder, path);
-    aorta_status status = place ? aorta_unpack_write(&members->origin, place) : no_memory();
-    free(place);
-    return status;
+    return aorta_unpack_write(&members->origin, aorta_path_in(members->folder, "%s", path).text);
 }
 
 static aorta_status take_member(struct members *members, const struct aorta_archive_member *member, const char *path) {
@@ -221,31 +218,17 @@ static const char *follow(const struct links *links, const struct link *link) {
 
 /* A second name of an unpacked file; a file of that name stays. */
 static aorta_status link_file(const struct members *members, const char *target, const char *path) {
-    char *from = aorta_path_join(members->folder, target), *to = from ? aorta_path_join(members->folder, path) : NULL;
-    if (!to) {
-        free(from);
-        return no_memory();
-    }
-    aorta_status status = NULL;
-    char *slash = strrchr(to, '/');
-    if (slash) {
-        *slash = '\0';
-        status = aorta_directory_make(to);
-        *slash = '/';
-    }
-    if (!status && link(from, to) && errno != EEXIST)
-        status = AORTA_ERROR(AORTA_IO, "%s: cannot be unpacked to %s: %s", members->origin.shown, to, strerror(errno));
-    free(from);
-    free(to);
-    return status;
+    const struct aorta_file_path from = aorta_path_in(members->folder, "%s", target);
+    const struct aorta_file_path to = aorta_path_in(members->folder, "%s", path);
+    const char *slash = strrchr(to.text, '/');
+    if (slash) AORTA_TRY(aorta_directory_make(aorta_path_in("", "%.*s", (int)(slash - to.text), to.text).text));
+    if (!link(from.text, to.text) || errno == EEXIST) return NULL;
+    return AORTA_ERROR(AORTA_IO, "%s: cannot be unpacked to %s: %s", members->origin.shown, to.text, strerror(errno));
 }
 
 static bool is_unpacked(const struct members *members, const char *path) {
-    char *place = aorta_path_join(members->folder, path);
     struct stat facts;
-    const bool found = place && !lstat(place, &facts) && S_ISREG(facts.st_mode);
-    free(place);
-    return found;
+    return !lstat(aorta_path_in(members->folder, "%s", path).text, &facts) && S_ISREG(facts.st_mode);
 }
 
 /* Links to unpacked files become files, and links to other files become wanted. */
@@ -464,7 +447,7 @@ static aorta_status take_input(struct aorta_unpacking *unpacking, char **place) 
         return AORTA_ERROR(AORTA_USAGE, "-: the standard input is a terminal; pipe a trace into the command");
     AORTA_TRY(check_input(&input, shown));
     AORTA_TRY(new_folder(unpacking, &folder));
-    *place = aorta_path_join(folder, "stdin");
+    *place = strdup(aorta_path_in(folder, "stdin").text);
     free(folder);
     aorta_status status = *place ? aorta_unpack_write(&origin, *place) : no_memory();
     if (!status) status = remember(unpacking, *place, shown);
