@@ -118,7 +118,7 @@ enum { MOST_HOLDER = 512, MOST_HOST = 128 };
 
 struct aorta_directory_lock {
     int file;
-    char *path;
+    struct aorta_file_path path;
     char *made; /* the directory, where it was made for the lock; else NULL */
 };
 
@@ -211,7 +211,6 @@ static aorta_status take(const char *directory, const char *key, const char *pat
 }
 
 static void release(struct aorta_directory_lock *lock) {
-    free(lock->path);
     free(lock->made);
     free(lock);
 }
@@ -223,10 +222,9 @@ aorta_status aorta_directory_lock(const char *directory, const char *key, struct
     AORTA_TRY(aorta_annotate(aorta_directory_make(directory), "%s", key));
     struct aorta_directory_lock *lock = calloc(1, sizeof *lock);
     if (!lock) return AORTA_ERROR(AORTA_MEMORY, "no memory to lock %s", directory);
-    lock->path = aorta_path_join(directory, ".aorta.lock");
+    lock->path = aorta_path_in(directory, ".aorta.lock");
     lock->made = existed ? NULL : strdup(directory);
-    aorta_status status = lock->path ? take(directory, key, lock->path, &lock->file)
-                                     : AORTA_ERROR(AORTA_MEMORY, "no memory to lock %s", directory);
+    aorta_status status = take(directory, key, lock->path.text, &lock->file);
     if (status || lock->file < 0) {
         release(lock);
         return status;
@@ -238,7 +236,7 @@ aorta_status aorta_directory_lock(const char *directory, const char *key, struct
 
 void aorta_directory_unlock(struct aorta_directory_lock *lock) {
     if (!lock) return;
-    if (is_current(lock->path, lock->file)) unlink(lock->path);
+    if (is_current(lock->path.text, lock->file)) unlink(lock->path.text);
     if (lock->made) rmdir(lock->made); /* not where anything was written into it */
     close(lock->file);
     release(lock);

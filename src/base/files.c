@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,19 +14,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-char *aorta_path_join(const char *directory, const char *name) {
-    size_t length = strlen(directory);
-    const char *slash = length == 0 || directory[length - 1] == '/' ? "" : "/";
-    char *path;
-    return asprintf(&path, "%s%s%s", directory, slash, name) < 0 ? NULL : path;
-}
-
-aorta_status aorta_path_of(const char *directory, const char *name, char path[PATH_MAX]) {
+struct aorta_file_path aorta_path_in(const char *directory, const char *format, ...) {
+    struct aorta_file_path path;
     const size_t length = strlen(directory);
     const char *slash = length == 0 || directory[length - 1] == '/' ? "" : "/";
-    if (snprintf(path, PATH_MAX, "%s%s%s", directory, slash, name) < PATH_MAX) return NULL;
-    return AORTA_ERROR(AORTA_CONFIG, "%s: the path of %s in it is too long; name a folder with a shorter path",
-                       directory, name);
+    const int begun = snprintf(path.text, sizeof path.text, "%s%s", directory, slash);
+    va_list arguments;
+    va_start(arguments, format);
+    if ((size_t)begun < sizeof path.text)
+        vsnprintf(path.text + begun, sizeof path.text - (size_t)begun, format, arguments);
+    va_end(arguments);
+    return path;
 }
 
 static aorta_status no_memory(const char *path) {
@@ -206,11 +205,9 @@ aorta_status aorta_file_replace(const char *path, const char *bytes, size_t leng
     return status;
 }
 
-aorta_status aorta_file_put(const char *directory, const char *name, const struct aorta_text *text) {
-    char path[PATH_MAX];
+aorta_status aorta_file_put(const char *path, const struct aorta_text *text) {
     AORTA_TRY(aorta_text_check(text));
-    if (directory) AORTA_TRY(aorta_path_of(directory, name, path));
-    return aorta_file_replace(directory ? path : name, text->data, text->length);
+    return aorta_file_replace(path, text->data, text->length);
 }
 
 static const char *why_not(int error) {
@@ -347,17 +344,15 @@ void aorta_directory_remove(const char *path) {
 
 int aorta_directory_try(const char *path, size_t bytes) {
     static const char zeros[4096];
-    char *probe = aorta_path_join(path, ".aorta_XXXXXX.tmp");
-    if (!probe) return ENOMEM;
-    const int file = take_name(probe, NULL);
+    struct aorta_file_path probe = aorta_path_in(path, ".aorta_XXXXXX.tmp");
+    const int file = take_name(probe.text, NULL);
     int error = file < 0 ? errno : 0;
     for (; !error && bytes; bytes -= bytes < sizeof zeros ? bytes : sizeof zeros)
         error = aorta_write_all(file, zeros, bytes < sizeof zeros ? bytes : sizeof zeros);
     if (file >= 0) {
-        unlink(probe);
+        unlink(probe.text);
         if (close(file) && !error) error = errno;
     }
-    free(probe);
     return error;
 }
 

@@ -18,8 +18,8 @@ bool aorta_file_is_direct(const char *path); /* any of these */
 /* Replaces `path` with `length` bytes, atomically (same directory, fsync, rename). AORTA_IO names path and reason. */
 AORTA_MUST_USE aorta_status aorta_file_replace(const char *path, const char *bytes, size_t length);
 
-/* The same with the text; `directory` NULL: `name` is the whole path. AORTA_MEMORY where the text has failed. */
-AORTA_MUST_USE aorta_status aorta_file_put(const char *directory, const char *name, const struct aorta_text *text);
+/* The same with the text. AORTA_MEMORY where it has failed. */
+AORTA_MUST_USE aorta_status aorta_file_put(const char *path, const struct aorta_text *text);
 
 /* For a file that grows: begin, any number of appends, then commit (fsync, rename; on failure the file is
  * removed) or discard, which end the writer. A file that is begun and never ended is gone with the process; on file
@@ -66,9 +66,12 @@ AORTA_MUST_USE int aorta_directory_try(const char *path, size_t bytes);
  * anything to lose. NULL: no file is wanted. AORTA_CONFIG if not. */
 AORTA_MUST_USE aorta_status aorta_file_prepare(const char *path, const char *key);
 
-/* "a/b" into `path`. AORTA_CONFIG where it is longer than paths are. */
-AORTA_MUST_USE aorta_status aorta_path_of(const char *directory, const char *name, char path[PATH_MAX]);
-/* "a/b" from "a" and "b"; the caller frees it; NULL when memory is exhausted. */
-char *aorta_path_join(const char *directory, const char *name);
+/* "a/b" from "a" and what the format makes. Nothing needs to be checked: a path that is longer than the system takes is
+ * cut to a length that no call takes (ENAMETOOLONG). */
+struct aorta_file_path {
+    char text[PATH_MAX + 1];
+};
+struct aorta_file_path aorta_path_in(const char *directory, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

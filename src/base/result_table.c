@@ -277,11 +277,9 @@ void aorta_table_csv_lines(const struct aorta_result_table *table, const void *o
 }
 
 aorta_status aorta_csv_write(const char *folder, const char *key, const struct aorta_text *csv) {
-    char name[128];
-    snprintf(name, sizeof name, "%s.csv", key);
     AORTA_TRY(aorta_text_check(csv));
     AORTA_TRY(aorta_directory_make(folder));
-    return aorta_file_put(folder, name, csv);
+    return aorta_file_replace(aorta_path_in(folder, "%s.csv", key).text, csv->data, csv->length);
 }
 
 aorta_status aorta_table_csv(const struct aorta_result_table *table, const void *of, const char *folder) {

@@ -157,6 +157,17 @@ void aorta_rows_object(const char *key, const struct aorta_row *rows, const void
     aorta_json_object_end(json);
 }
 
+void aorta_rows_array(const char *key, const struct aorta_row *rows, const void *items, size_t count, size_t size,
+                      int64_t origin_ns, struct aorta_json *json) {
+    aorta_json_key_array(json, key);
+    for (size_t i = 0; i < count; i++) {
+        aorta_json_object(json);
+        aorta_rows_json(rows, (const char *)items + i * size, origin_ns, json);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
 /* ---- docs ---- */
 
 const char *aorta_row_unit(const struct aorta_row *row) {

@@ -69,11 +69,6 @@ const struct aorta_row aorta_difference_rows[] = {
 #undef AT
 
 void aorta_differences_json(const struct aorta_differences *differences, struct aorta_json *json) {
-    aorta_json_key_array(json, "differences");
-    for (size_t i = 0; i < differences->count; i++) {
-        aorta_json_object(json);
-        aorta_rows_json(aorta_difference_rows, &differences->items[i], 0, json);
-        aorta_json_object_end(json);
-    }
-    aorta_json_array_end(json);
+    aorta_rows_array("differences", aorta_difference_rows, differences->items, differences->count,
+                     sizeof *differences->items, 0, json);
 }

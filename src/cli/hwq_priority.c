@@ -54,16 +54,12 @@ static struct counts counts_for(const struct hwq_values *values, const struct ao
 /* One count: its result. Several: a sweep. */
 static aorta_status write_results(const struct hwq_values *values, const struct aorta_hwq_result *results,
                                   size_t count) {
-    char name[96];
+    const char *name = results->workload_name;
     if (!values->output || !count) return NULL;
-    if (values->streams.count == 1)
-        snprintf(name, sizeof name, "%s_streams%d.json", results->workload_name, results->stream_count);
-    else
-        snprintf(name, sizeof name, "%s_sweep.json", results->workload_name);
-    char path[PATH_MAX];
-    AORTA_TRY(aorta_path_of(values->output, name, path));
-    return values->streams.count == 1 ? aorta_hwq_result_write(results, path)
-                                      : aorta_hwq_sweep_write(results, count, path);
+    if (values->streams.count != 1)
+        return aorta_hwq_sweep_write(results, count, aorta_path_in(values->output, "%s_sweep.json", name).text);
+    return aorta_hwq_result_write(results,
+                                  aorta_path_in(values->output, "%s_streams%d.json", name, results->stream_count).text);
 }
 
 /* If a rank fails before its workload has ended, other ranks may wait for it in a collective, and would take its next

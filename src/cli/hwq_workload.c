@@ -382,12 +382,11 @@ aorta_status hwq_record_one(struct hwq_session *session, const struct hwq_values
                             const struct aorta_hwq_workload *workload, int64_t streams, const char *name) {
     const struct aorta_hwq_run run = describe_run(session, values, workload, streams);
     const char *directory = profile_directory(values);
-    char *path = NULL, *below = name ? aorta_path_join(directory, name) : NULL;
-    if (name && !below) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a path");
-    aorta_status status = aorta_hwq_run_record(&run, below ? below : directory, &path);
+    char *path = NULL;
+    aorta_status status =
+        aorta_hwq_run_record(&run, name ? aorta_path_in(directory, "%s", name).text : directory, &path);
     if (!status && !values->quiet) printf("Trace file: %s\n", path);
     free(path);
-    free(below);
     if (!status) return NULL;
     aorta_status failed = AORTA_ERROR(AORTA_DEVICE, "%s", aorta_status_message(status));
     aorta_status_free(status);

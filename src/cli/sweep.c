@@ -245,12 +245,9 @@ static struct aorta_page_results page_of_sweep(void) {
 static aorta_status write_own_page(const struct sweep_values *values, const char *output,
                                    const struct aorta_text *results) {
     if (!values->to.html && !aorta_page_available()) return NULL;
-    char *path = values->to.html ? strdup(values->to.html) : aorta_path_join(output, "index.html");
     struct aorta_page_results page = page_of_sweep();
     page.results = results;
-    aorta_status status = path ? aorta_page_write(&page, path) : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    free(path);
-    return status;
+    return aorta_page_write(&page, values->to.html ? values->to.html : aorta_path_in(output, "index.html").text);
 }
 
 static aorta_status conclude(const struct aorta_sweep_job *job, const struct aorta_trials *trials,

@@ -156,7 +156,7 @@ static aorta_status shown(const struct aorta_trace_report *report, const struct 
 static aorta_status write_json(const struct aorta_trace_report *report, const char *path) {
     struct aorta_text text = {0};
     aorta_trace_report_json(report, 2, &text);
-    aorta_status status = aorta_file_put(NULL, path, &text);
+    aorta_status status = aorta_file_put(path, &text);
     aorta_text_free(&text);
     return status;
 }

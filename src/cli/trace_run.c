@@ -224,7 +224,8 @@ static aorta_status show(const struct aorta_trace_run_arguments *arguments, stru
         aorta_trace_run_steps(&outcome->traces, arguments->step_range, arguments->whole, &outcome->words, &steps);
     if (outcome->words.data && !(arguments->quiet && outcome->traces.count)) put_lines(outcome->words.data);
     if (!status) status = analyze(outcome, steps, arguments, &text, &json);
-    if (!status && arguments->output) status = aorta_file_put(arguments->output, "analysis.json", &json);
+    if (!status && arguments->output)
+        status = aorta_file_put(aorta_path_in(arguments->output, "analysis.json").text, &json);
     if (!status && arguments->output) status = aorta_environment_of_host_save(arguments->output);
     /* What could not be written is printed all the same. */
     if (arguments->json && json.data) {

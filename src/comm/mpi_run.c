@@ -426,13 +426,9 @@ static aorta_status control_open(const struct aorta_control_options *options, vo
 }
 
 static aorta_status control_split(void *parent, const int *ranks, int count, void **group) {
-    struct aorta_comm *made = malloc(sizeof *made);
-    if (!made) return AORTA_ERROR(AORTA_MEMORY, "out of memory for a group of ranks");
-    *made = *(struct aorta_comm *)parent;
-    made->state = NULL;
-    aorta_status status = aorta_comm_mpi.split(parent, ranks, count, made);
-    *group = status || count == 0 ? NULL : made;
-    if (!*group) free(made);
+    struct aorta_comm *made;
+    aorta_status status = aorta_comm_split(parent, ranks, count, &made);
+    *group = made;
     return status;
 }
 
@@ -443,8 +439,7 @@ static aorta_status control_share(void *group, void *data, size_t bytes) {
 }
 
 static void control_close(void *group) {
-    aorta_comm_mpi.close(group);
-    free(group);
+    aorta_comm_close(group);
 }
 
 /* mpirun itself ends the job when a rank dies. */

@@ -68,35 +68,12 @@ static void put_cell(struct aorta_text *text, const char *string) {
     }
 }
 
-/* "fused (also aot_eager)" */
-static void put_aliases(struct aorta_text *text, const struct aorta_choice *first) {
-    const char *before = " (also ";
-    for (const struct aorta_choice *choice = first + 1; choice->name; choice++) {
-        if (choice->value != first->value) continue;
-        aorta_text_printf(text, "%s`%s`", before, choice->name);
-        before = ", ";
-    }
-    if (before[0] == ',') aorta_text_puts(text, ")");
-}
-
-static bool is_alias(const struct aorta_option *row, const struct aorta_choice *choice) {
-    for (const struct aorta_choice *earlier = row->choices; earlier < choice; earlier++)
-        if (earlier->value == choice->value) return true;
-    return false;
-}
-
 static void put_values(struct aorta_text *text, const struct aorta_option *row) {
     if (!row->choices) {
         aorta_option_describe(row, text);
         return;
     }
-    const char *comma = "";
-    for (const struct aorta_choice *choice = row->choices; choice->name; choice++) {
-        if (is_alias(row, choice)) continue;
-        aorta_text_printf(text, "%s`%s`", comma, choice->name);
-        put_aliases(text, choice);
-        comma = ", ";
-    }
+    aorta_option_list_choices(row, "also", "`", text);
     if (row->nullable) aorta_text_puts(text, ", or null");
 }
 
@@ -118,97 +95,67 @@ void aorta_options_markdown(const struct aorta_option_table *table, struct aorta
 
 /* ---- effective values ---- */
 
-static void write_bool(const struct aorta_option *row, const void *place, struct aorta_json *json) {
-    bool value;
-    memcpy(&value, place, sizeof value);
-    aorta_json_bool(json, value);
-    (void)row;
-}
-
-static void write_int(const struct aorta_option *row, const void *place, struct aorta_json *json) {
-    int64_t value;
-    memcpy(&value, place, sizeof value);
-    if (row->nullable && value == row->when_null)
+static void write_list(const struct aorta_option *row, const void *place, struct aorta_json *json) {
+    const struct aorta_int_list *numbers = place;
+    const struct aorta_string_list *texts = place;
+    if (!numbers->items) {
         aorta_json_null(json);
-    else
-        aorta_json_int(json, value);
+        return;
+    }
+    aorta_json_array(json);
+    for (size_t i = 0; i < numbers->count; i++)
+        if (row->type == AORTA_OPTION_INT_LIST)
+            aorta_json_int(json, numbers->items[i]);
+        else
+            aorta_json_string(json, texts->items[i]);
+    aorta_json_array_end(json);
 }
 
-static void write_double(const struct aorta_option *row, const void *place, struct aorta_json *json) {
-    double value;
-    memcpy(&value, place, sizeof value);
-    aorta_json_double(json, value);
-    (void)row;
-}
-
-static void write_string(const struct aorta_option *row, const void *place, struct aorta_json *json) {
-    const char *value;
-    memcpy(&value, place, sizeof value);
-    aorta_json_string(json, value);
-    (void)row;
-}
-
-static void write_choice(const struct aorta_option *row, const void *place, struct aorta_json *json) {
-    int value;
-    memcpy(&value, place, sizeof value);
+static void write_choice(const struct aorta_option *row, int value, struct aorta_json *json) {
     const struct aorta_choice *choice = row->choices;
     while (choice->name && choice->value != value) choice++;
     aorta_json_string(json, choice->name); /* NULL, which becomes null, when null stores a value of its own */
 }
 
-static void write_doubles_2(const struct aorta_option *row, const void *place, struct aorta_json *json) {
-    double values[2];
-    memcpy(values, place, sizeof values);
-    aorta_json_array(json);
-    for (int i = 0; i < 2; i++) aorta_json_double(json, values[i]);
-    aorta_json_array_end(json);
-    (void)row;
-}
-
-static void write_int_list(const struct aorta_option *row, const void *place, struct aorta_json *json) {
-    struct aorta_int_list list;
-    memcpy(&list, place, sizeof list);
-    (void)row;
-    if (!list.items) {
-        aorta_json_null(json);
+static void write_value(const struct aorta_option *row, const void *place, struct aorta_json *json) {
+    const int64_t *number = place;
+    const double *real = place;
+    const char *const *text = place;
+    switch (row->type) {
+    case AORTA_OPTION_BOOL:
+        aorta_json_bool(json, *(const bool *)place);
+        return;
+    case AORTA_OPTION_INT:
+        if (row->nullable && *number == row->when_null)
+            aorta_json_null(json);
+        else
+            aorta_json_int(json, *number);
+        return;
+    case AORTA_OPTION_DOUBLE:
+        aorta_json_double(json, *real);
+        return;
+    case AORTA_OPTION_CHOICE:
+        write_choice(row, *(const int *)place, json);
+        return;
+    case AORTA_OPTION_DOUBLES_2:
+        aorta_json_array(json);
+        aorta_json_double(json, real[0]);
+        aorta_json_double(json, real[1]);
+        aorta_json_array_end(json);
+        return;
+    case AORTA_OPTION_INT_LIST:
+    case AORTA_OPTION_STRING_LIST:
+        write_list(row, place, json);
+        return;
+    case AORTA_OPTION_TREE:
+    case AORTA_OPTION_MAP:
+        aorta_json_text(json, *text ? *text : "null");
+        return;
+    default:
+        aorta_json_string(json, *text);
         return;
     }
-    aorta_json_array(json);
-    for (size_t i = 0; i < list.count; i++) aorta_json_int(json, list.items[i]);
-    aorta_json_array_end(json);
 }
-
-static void write_string_list(const struct aorta_option *row, const void *place, struct aorta_json *json) {
-    struct aorta_string_list list;
-    memcpy(&list, place, sizeof list);
-    (void)row;
-    if (!list.items) {
-        aorta_json_null(json);
-        return;
-    }
-    aorta_json_array(json);
-    for (size_t i = 0; i < list.count; i++) aorta_json_string(json, list.items[i]);
-    aorta_json_array_end(json);
-}
-
-static void write_tree(const struct aorta_option *row, const void *place, struct aorta_json *json) {
-    const char *value;
-    memcpy(&value, place, sizeof value);
-    if (value)
-        aorta_json_text(json, value);
-    else
-        aorta_json_null(json);
-    (void)row;
-}
-
-static void (*const writers[AORTA_OPTION_TYPE_COUNT])(const struct aorta_option *row, const void *place,
-                                                      struct aorta_json *json) = {
-    [AORTA_OPTION_BOOL] = write_bool,         [AORTA_OPTION_INT] = write_int,
-    [AORTA_OPTION_DOUBLE] = write_double,     [AORTA_OPTION_STRING] = write_string,
-    [AORTA_OPTION_CHOICE] = write_choice,     [AORTA_OPTION_DOUBLES_2] = write_doubles_2,
-    [AORTA_OPTION_INT_LIST] = write_int_list, [AORTA_OPTION_STRING_LIST] = write_string_list,
-    [AORTA_OPTION_TREE] = write_tree,         [AORTA_OPTION_MAP] = write_tree,
-};
 
 enum { LONGEST_SECTION = 128 };
 
@@ -238,7 +185,7 @@ void aorta_config_write_json(const struct aorta_config *config, struct aorta_jso
         const struct aorta_option *row = &config->table->rows[i];
         enter_section(json, open, row->key);
         aorta_json_key(json, leaf(row->key));
-        writers[row->type](row, (const char *)config->values + row->offset, json);
+        write_value(row, (const char *)config->values + row->offset, json);
     }
     enter_section(json, open, ".");
     aorta_json_object_end(json);
@@ -263,7 +210,7 @@ static bool asks_for_nothing(const struct aorta_config *config, const struct aor
     struct aorta_text value = {0};
     struct aorta_json json;
     aorta_json_begin(&json, &value, 0);
-    writers[row->type](row, (const char *)config->values + row->offset, &json);
+    write_value(row, (const char *)config->values + row->offset, &json);
     const bool nothing = is_nothing(row->fallback) && value.data && is_nothing(value.data);
     aorta_text_free(&value);
     return nothing;

@@ -224,67 +224,49 @@ static bool store_tree(const struct target *target) {
     return true;
 }
 
-static void null_bool(const struct aorta_option *option, void *place) {
-    bool value = option->when_null != 0;
-    memcpy(place, &value, sizeof value);
-}
-
-static void null_int(const struct aorta_option *option, void *place) {
-    memcpy(place, &option->when_null, sizeof option->when_null);
-}
-
-static void null_double(const struct aorta_option *option, void *place) {
-    double value = (double)option->when_null;
-    memcpy(place, &value, sizeof value);
-}
-
-static void null_choice(const struct aorta_option *option, void *place) {
-    int value = (int)option->when_null;
-    memcpy(place, &value, sizeof value);
-}
-
-static void null_string(const struct aorta_option *option, void *place) {
-    (void)option;
-    memcpy(place, &(const char *){NULL}, sizeof(const char *));
-}
-
-static void null_list(const struct aorta_option *option, void *place) {
-    (void)option;
-    memcpy(place, &(struct aorta_int_list){0}, sizeof(struct aorta_int_list));
-}
-
-static void null_nothing(const struct aorta_option *option, void *place) {
-    (void)option;
-    (void)place;
-}
-
-_Static_assert(sizeof(struct aorta_int_list) == sizeof(struct aorta_string_list), "null_list serves both");
+_Static_assert(sizeof(struct aorta_int_list) == sizeof(struct aorta_string_list), "null is the same of both");
 _Static_assert(sizeof(enum aorta_option_type) == sizeof(int), "choices are stored as int");
 
-static const struct {
-    bool (*store)(const struct target *target);
-    void (*store_null)(const struct aorta_option *option, void *place);
-} types[AORTA_OPTION_TYPE_COUNT] = {
-    [AORTA_OPTION_BOOL] = {store_bool, null_bool},
-    [AORTA_OPTION_INT] = {store_int, null_int},
-    [AORTA_OPTION_DOUBLE] = {store_double, null_double},
-    [AORTA_OPTION_STRING] = {store_string, null_string},
-    [AORTA_OPTION_CHOICE] = {store_choice, null_choice},
-    [AORTA_OPTION_DOUBLES_2] = {store_doubles_2, null_nothing}, /* never nullable */
-    [AORTA_OPTION_INT_LIST] = {store_int_list, null_list},
-    [AORTA_OPTION_STRING_LIST] = {store_string_list, null_list},
-    [AORTA_OPTION_TREE] = {store_tree, null_string},
-    [AORTA_OPTION_MAP] = {store_tree, null_string},
+static void store_null(const struct aorta_option *option, void *place) {
+    switch (option->type) {
+    case AORTA_OPTION_BOOL:
+        *(bool *)place = option->when_null != 0;
+        return;
+    case AORTA_OPTION_INT:
+        *(int64_t *)place = option->when_null;
+        return;
+    case AORTA_OPTION_DOUBLE:
+        *(double *)place = (double)option->when_null;
+        return;
+    case AORTA_OPTION_CHOICE:
+        *(int *)place = (int)option->when_null;
+        return;
+    case AORTA_OPTION_INT_LIST:
+    case AORTA_OPTION_STRING_LIST:
+        *(struct aorta_int_list *)place = (struct aorta_int_list){0};
+        return;
+    default: /* two numbers are never nullable */
+        *(const char **)place = NULL;
+        return;
+    }
+}
+
+static bool (*const stores[AORTA_OPTION_TYPE_COUNT])(const struct target *target) = {
+    [AORTA_OPTION_BOOL] = store_bool,         [AORTA_OPTION_INT] = store_int,
+    [AORTA_OPTION_DOUBLE] = store_double,     [AORTA_OPTION_STRING] = store_string,
+    [AORTA_OPTION_CHOICE] = store_choice,     [AORTA_OPTION_DOUBLES_2] = store_doubles_2,
+    [AORTA_OPTION_INT_LIST] = store_int_list, [AORTA_OPTION_STRING_LIST] = store_string_list,
+    [AORTA_OPTION_TREE] = store_tree,         [AORTA_OPTION_MAP] = store_tree,
 };
 
 bool aorta_option_store(const struct aorta_option *option, const struct aorta_scalar *scalars, size_t count, bool list,
                         void *values, struct aorta_arena *arena, aorta_status *status) {
     struct target target = {option, scalars, count, list, (char *)values + option->offset, arena, status};
     if (option->nullable && is_single(&target) && !scalars[0].quoted && aorta_scalar_is_null(scalars[0].text)) {
-        types[option->type].store_null(option, target.place);
+        store_null(option, target.place);
         return true;
     }
-    return types[option->type].store(&target);
+    return stores[option->type](&target);
 }
 
 /* ---- describing ---- */
@@ -306,23 +288,28 @@ static void describe_limits(const struct aorta_range_limits *limits, struct aort
 }
 
 /* " (or inductor)": the names that mean the same. */
-static void describe_other_names(const struct aorta_choice *first, struct aorta_text *text) {
-    const char *before = " (or ";
+static void describe_other_names(const struct aorta_choice *first, const char *word, const char *quote,
+                                 struct aorta_text *text) {
+    bool any = false;
     for (const struct aorta_choice *choice = first + 1; choice->name; choice++) {
         if (choice->value != first->value) continue;
-        aorta_text_printf(text, "%s%s", before, choice->name);
-        before = ", ";
+        if (any)
+            aorta_text_puts(text, ", ");
+        else
+            aorta_text_printf(text, " (%s ", word);
+        aorta_text_printf(text, "%s%s%s", quote, choice->name, quote);
+        any = true;
     }
-    if (*before == ',') aorta_text_puts(text, ")");
+    if (any) aorta_text_puts(text, ")");
 }
 
-static void describe_choices(const struct aorta_option *option, struct aorta_text *text) {
-    aorta_text_puts(text, "one of ");
+void aorta_option_list_choices(const struct aorta_option *option, const char *word, const char *quote,
+                               struct aorta_text *text) {
     const char *comma = "";
     for (const struct aorta_choice *choice = option->choices; choice->name; choice++) {
         if (canonical_name(option, choice->value) != choice->name) continue;
-        aorta_text_printf(text, "%s%s", comma, choice->name);
-        describe_other_names(choice, text);
+        aorta_text_printf(text, "%s%s%s%s", comma, quote, choice->name, quote);
+        describe_other_names(choice, word, quote, text);
         comma = ", ";
     }
 }
@@ -334,7 +321,8 @@ static void describe_number(const struct aorta_option *option, const char *noun,
 
 static void describe_type(const struct aorta_option *option, struct aorta_text *text) {
     if (option->choices) {
-        describe_choices(option, text);
+        aorta_text_puts(text, "one of ");
+        aorta_option_list_choices(option, "or", "", text);
         return;
     }
     switch (option->type) {

@@ -102,6 +102,9 @@ bool aorta_option_store(const struct aorta_option *option, const struct aorta_sc
 AORTA_MUST_USE aorta_status aorta_option_store_default(const struct aorta_option *option, void *values,
                                                        struct aorta_arena *arena);
 
+/* Its names: "bf16, fp16 (or float16)" with the word "or"; `quote` before and after each. */
+void aorta_option_list_choices(const struct aorta_option *option, const char *word, const char *quote,
+                               struct aorta_text *text);
 /* "an integer of at least 1", "one of bf16, fp16, none", "a list of two numbers in [0, 1), or null" */
 void aorta_option_describe(const struct aorta_option *option, struct aorta_text *text);
 

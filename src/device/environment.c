@@ -183,12 +183,10 @@ aorta_status aorta_environment_save(const struct aorta_environment *e, const cha
         if (is_first(e, i)) write_section(e, e->items[i].section, &json);
     aorta_json_object_end(&json);
     aorta_text_puts(&text, "\n");
-    char *path = aorta_path_join(directory, aorta_environment_file);
     aorta_status status = aorta_arena_check(&e->arena, "the environment of a result");
     if (!status) status = aorta_text_check(&text);
-    if (!status && !path) status = AORTA_ERROR(AORTA_MEMORY, "no memory for a file name");
-    if (!status) status = aorta_file_replace(path, text.data, text.length);
-    free(path);
+    const struct aorta_file_path path = aorta_path_in(directory, "%s", aorta_environment_file);
+    if (!status) status = aorta_file_replace(path.text, text.data, text.length);
     aorta_text_free(&text);
     return status;
 }

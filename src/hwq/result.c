@@ -414,7 +414,7 @@ aorta_status aorta_hwq_result_write(const struct aorta_hwq_result *result, const
     aorta_json_begin(&json, &text, 2);
     aorta_hwq_result_json(result, &json);
     aorta_text_puts(&text, "\n");
-    aorta_status status = aorta_file_put(NULL, path, &text);
+    aorta_status status = aorta_file_put(path, &text);
     aorta_text_free(&text);
     return status;
 }

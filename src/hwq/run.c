@@ -498,7 +498,7 @@ aorta_status aorta_hwq_sweep_write(const struct aorta_hwq_result *results, size_
     aorta_json_begin(&json, &text, 2);
     aorta_hwq_sweep_json(results, count, &scaling, &json);
     aorta_text_puts(&text, "\n");
-    aorta_status status = aorta_file_put(NULL, path, &text);
+    aorta_status status = aorta_file_put(path, &text);
     aorta_text_free(&text);
     aorta_hwq_scaling_free(&scaling);
     return status;

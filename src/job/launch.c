@@ -219,7 +219,7 @@ aorta_status aorta_launch_rank(char *const *command, int *exit_code) {
     if (getpgrp() != getpid()) setpgid(0, 0);
     aorta_status status = run_and_wait(command, beacon, &wait_status);
     aorta_beacon_close(beacon);
-    *exit_code = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+    *exit_code = job_exit_code(wait_status);
     /* Our launcher reads the beacon and ends the job; mpirun would only add its own words about it. */
     if (under_mpirun) *exit_code = 0;
     return status;

@@ -44,19 +44,16 @@ const char *aorta_kineto_collective(enum aorta_collective kind) {
 
 aorta_status aorta_kineto_path(const char *directory, int rank, char **path) {
     *path = NULL;
-    char host[128] = "host", folder[32], name[256];
+    char host[128] = "host";
     if (gethostname(host, sizeof host - 1) != 0) strcpy(host, "host");
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    snprintf(folder, sizeof folder, "rank%d", rank);
-    snprintf(name, sizeof name, "%s_%ld.%" PRId64 ".pt.trace.json", host, (long)getpid(),
-             (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
-    char *place = aorta_path_join(directory, folder);
-    aorta_status status = place ? aorta_directory_make(place) : NULL;
-    if (place && !status) *path = aorta_path_join(place, name);
-    free(place);
-    if (!status && !*path) status = AORTA_ERROR(AORTA_MEMORY, "the name of a trace file did not fit in memory");
-    return status;
+    const struct aorta_file_path place = aorta_path_in(directory, "rank%d", rank);
+    AORTA_TRY(aorta_directory_make(place.text));
+    *path = strdup(aorta_path_in(place.text, "%s_%ld.%" PRId64 ".pt.trace.json", host, (long)getpid(),
+                                 (int64_t)now.tv_sec * 1000000000 + now.tv_nsec)
+                       .text);
+    return *path ? NULL : AORTA_ERROR(AORTA_MEMORY, "the name of a trace file did not fit in memory");
 }
 
 /* ---- events ---- */

@@ -169,19 +169,13 @@ void aorta_machine_markdown(struct aorta_text *out) {
 
 static void write_processes(const struct aorta_machine_gpu *gpu, struct aorta_json *json,
                             struct aorta_reasons *reasons) {
-    aorta_json_key(json, "processes");
-    if (!gpu->processes_known) {
-        aorta_json_null(json);
-        aorta_reasons_add(reasons, "processes", "the driver does not list them");
+    if (gpu->processes_known) {
+        aorta_rows_array("processes", process_rows, gpu->processes, gpu->process_count, sizeof *gpu->processes, 0,
+                         json);
         return;
     }
-    aorta_json_array(json);
-    for (size_t i = 0; i < gpu->process_count; i++) {
-        aorta_json_object(json);
-        aorta_rows_json(process_rows, &gpu->processes[i], 0, json);
-        aorta_json_object_end(json);
-    }
-    aorta_json_array_end(json);
+    aorta_json_key_null(json, "processes");
+    aorta_reasons_add(reasons, "processes", "the driver does not list them");
 }
 
 static void write_gpu(const struct aorta_machine_gpu *gpu, struct aorta_json *json) {

@@ -237,26 +237,25 @@ bool aorta_machine_disturbed(const struct aorta_machine_summary *summary, struct
 
 /* ---- JSON ---- */
 
+#define AT(member) offsetof(struct aorta_machine_other, member)
+static const struct aorta_row other_rows[] = {
+    {"pid", AORTA_ROW_INT, AT(pid), .help = "of a process of another program"},
+    {"gpu", AORTA_ROW_INT, AT(gpu), .help = "that it uses"},
+    {"sm_share", AORTA_ROW_NUMBER, AT(sm_share), "share", .help = "of its multiprocessors' time, at most"},
+    {"memory_bytes", AORTA_ROW_NUMBER, AT(memory_bytes), "bytes", .help = "of its memory, at most"},
+    {0}};
+#undef AT
+
 static void write_others(const struct aorta_machine_summary *summary, struct aorta_json *json) {
-    aorta_json_key(json, "other_processes");
-    if (!summary->gpus_known) {
-        const char *why = summary->machine->gpu_reason;
-        aorta_json_null(json);
-        aorta_json_key_string(json, "other_processes_reason",
-                              *why ? why : "the driver does not list the processes on a GPU");
+    const char *why = summary->machine->gpu_reason;
+    if (summary->gpus_known) {
+        aorta_rows_array("other_processes", other_rows, summary->others, summary->other_count, sizeof *summary->others,
+                         0, json);
         return;
     }
-    aorta_json_array(json);
-    for (size_t i = 0; i < summary->other_count; i++) {
-        const struct aorta_machine_other *other = &summary->others[i];
-        aorta_json_object(json);
-        aorta_json_key_int(json, "pid", other->pid);
-        aorta_json_key_int(json, "gpu", (int64_t)other->gpu);
-        aorta_json_key_double(json, "sm_share", other->sm_share);
-        aorta_json_key_double(json, "memory_bytes", other->memory_bytes);
-        aorta_json_object_end(json);
-    }
-    aorta_json_array_end(json);
+    aorta_json_key_null(json, "other_processes");
+    aorta_json_key_string(json, "other_processes_reason",
+                          *why ? why : "the driver does not list the processes on a GPU");
 }
 
 void aorta_machine_json(const struct aorta_machine_summary *summary, struct aorta_json *json) {

@@ -18,7 +18,8 @@
 struct aorta_metrics_writer {
     int file;
     off_t length; /* of the whole lines written so far */
-    char *directory, *path;
+    char *directory;
+    struct aorta_file_path path;
     char name[64];
     _Atomic(char *) moved;  /* where the file was made again; NULL: it was not removed */
     struct aorta_text line; /* reused for each line, so that memory is taken once */
@@ -47,7 +48,6 @@ static const char *why_not(int error) {
 
 static void release(struct aorta_metrics_writer *writer) {
     free(writer->directory);
-    free(writer->path);
     free(atomic_load(&writer->moved));
     aorta_text_free(&writer->line);
     free(writer);
@@ -59,15 +59,15 @@ aorta_status aorta_metrics_open(const char *directory, int rank, struct aorta_me
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for the lines of rank %d", rank);
     snprintf(made->name, sizeof made->name, "rank_%02d_metrics.jsonl", rank);
     made->directory = strdup(directory);
-    made->path = aorta_path_join(directory, made->name);
-    if (!made->directory || !made->path) {
+    made->path = aorta_path_in(directory, "%s", made->name);
+    if (!made->directory) {
         release(made);
         return AORTA_ERROR(AORTA_MEMORY, "no memory for the lines of rank %d", rank);
     }
-    made->file = open_lines(made->path);
+    made->file = open_lines(made->path.text);
     if (made->file < 0) {
         aorta_status status = AORTA_ERROR(AORTA_IO, "cannot write %s: %s; remove it, or choose another directory",
-                                          made->path, why_not(errno));
+                                          made->path.text, why_not(errno));
         release(made);
         return status;
     }
@@ -98,20 +98,19 @@ static int copy_lines(int from, off_t length, int to) {
 
 /* A new file with the lines so far in this directory; 0, or errno: it cannot be there. */
 static int make_again(struct aorta_metrics_writer *writer, const char *directory) {
-    char *path = aorta_path_join(directory, writer->name), *moved = strdup(directory);
-    int file = path && moved ? open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644) : -1;
+    const struct aorta_file_path path = aorta_path_in(directory, "%s", writer->name);
+    char *moved = strdup(directory);
+    int file = moved ? open(path.text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644) : -1;
     int error = file < 0 ? errno : copy_lines(writer->file, writer->length, file);
     if (error) {
         if (file >= 0) {
-            unlink(path);
+            unlink(path.text);
             close(file);
         }
-        free(path);
         free(moved);
         return error;
     }
     close(writer->file);
-    free(writer->path);
     writer->file = file;
     writer->path = path;
     if (atomic_load(&writer->moved))
@@ -133,25 +132,15 @@ static bool make_again_in_place(struct aorta_metrics_writer *writer) {
     return error == 0;
 }
 
-static char *temporary_directory(void) {
-    const char *parent = getenv("TMPDIR");
-    char *path;
-    if (asprintf(&path, "%s/aorta-rescued-XXXXXX", parent && *parent ? parent : "/tmp") < 0) return NULL;
-    if (mkdtemp(path)) return path;
-    free(path);
-    return NULL;
-}
-
 /* Where nothing can be made again the lines go on into the open file, and are lost with it: an error. */
 static aorta_status rescue(struct aorta_metrics_writer *writer) {
     if (make_again_in_place(writer)) return NULL;
-    char *elsewhere = temporary_directory();
-    bool made = elsewhere && make_again(writer, elsewhere) == 0;
-    free(elsewhere);
-    if (made) return NULL;
+    const char *parent = getenv("TMPDIR");
+    struct aorta_file_path elsewhere = aorta_path_in(parent && *parent ? parent : "/tmp", "aorta-rescued-XXXXXX");
+    if (mkdtemp(elsewhere.text) && make_again(writer, elsewhere.text) == 0) return NULL;
     return AORTA_ERROR(AORTA_IO,
                        "%s was removed, and could not be made again, neither there nor in the temporary directory",
-                       writer->path);
+                       writer->path.text);
 }
 
 const char *aorta_metrics_moved(struct aorta_metrics_writer *writer) {
@@ -171,13 +160,14 @@ aorta_status aorta_metrics_write(struct aorta_metrics_writer *writer, const stru
     /* Half a line is worth nothing: what was written before stays valid without it. */
     int cut = ftruncate(writer->file, writer->length);
     return AORTA_ERROR(AORTA_IO, "cannot write iteration %lld to %s: %s%s", (long long)metrics->global_step,
-                       writer->path, strerror(error), cut ? " (its last line is incomplete)" : "");
+                       writer->path.text, strerror(error), cut ? " (its last line is incomplete)" : "");
 }
 
 aorta_status aorta_metrics_close(struct aorta_metrics_writer *writer) {
     if (!writer) return NULL;
     aorta_status status = NULL;
-    if (close(writer->file) != 0) status = AORTA_ERROR(AORTA_IO, "cannot finish %s: %s", writer->path, strerror(errno));
+    if (close(writer->file) != 0)
+        status = AORTA_ERROR(AORTA_IO, "cannot finish %s: %s", writer->path.text, strerror(errno));
     release(writer);
     return status;
 }

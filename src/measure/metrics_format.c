@@ -421,16 +421,6 @@ static void write_markers(struct aorta_json *json, const struct aorta_profile *p
     aorta_json_array_end(json);
 }
 
-static void write_host(struct aorta_json *json, const struct aorta_profile *profile) {
-    aorta_json_key_array(json, "host_ranges");
-    for (size_t i = 0; i < profile->host_count; i++) {
-        aorta_json_object(json);
-        aorta_rows_json(aorta_host_rows, &profile->host[i], profile->start_ns, json);
-        aorta_json_object_end(json);
-    }
-    aorta_json_array_end(json);
-}
-
 /* ---- overlap ---- */
 
 static void write_segments(struct aorta_json *json, const struct aorta_overlap *overlap, int64_t origin_ns) {
@@ -488,7 +478,8 @@ static void write_profile(struct aorta_json *json, const char *key, const struct
     aorta_json_key_int(json, "origin_ns", profile->start_ns);
     write_ranges(json, profile);
     write_markers(json, profile);
-    write_host(json, profile);
+    aorta_rows_array("host_ranges", aorta_host_rows, profile->host, profile->host_count, sizeof *profile->host,
+                     profile->start_ns, json);
     write_overlap(json, overlap, profile->start_ns);
     aorta_json_object_end(json);
 }

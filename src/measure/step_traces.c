@@ -35,38 +35,32 @@ int64_t aorta_profiler_schedule_first_step(const struct aorta_profiler_schedule 
 /* ---- files ---- */
 
 struct aorta_step_traces {
-    struct aorta_step_traces_settings settings; /* with strings of its own */
-    char *directory, *chrome;
-    struct aorta_kineto *file; /* NULL: none is open */
-    int64_t cycle;             /* that the file is of */
-    char *path;                /* of the file; the first of two */
-    char *chrome_path;         /* the second name, where both are asked for */
-    bool failed;               /* nothing is written any more */
+    struct aorta_step_traces_settings settings; /* but for its strings */
+    struct aorta_file_path directory, chrome;   /* theirs; empty: none */
+    struct aorta_kineto *file;                  /* NULL: none is open */
+    int64_t cycle;                              /* that the file is of */
+    char *path;                                 /* of the file; the first of two */
+    bool failed;                                /* nothing is written any more */
     int64_t written;
     char *last; /* path of the file written last */
 };
 
 /* "trace.json", or "trace_step5.json" for one cycle of several. */
-static char *chrome_name(const struct aorta_step_traces *traces) {
-    char *name;
-    if (traces->settings.schedule.repeat == 1) return strdup(traces->chrome);
-    const char *slash = strrchr(traces->chrome, '/'), *dot = strrchr(traces->chrome, '.');
-    size_t stem = dot && (!slash || dot > slash + 1) ? (size_t)(dot - traces->chrome) : strlen(traces->chrome);
+static struct aorta_file_path chrome_name(const struct aorta_step_traces *traces) {
+    const char *chrome = traces->chrome.text, *slash = strrchr(chrome, '/'), *dot = strrchr(chrome, '.');
+    if (traces->settings.schedule.repeat == 1) return traces->chrome;
+    size_t stem = dot && (!slash || dot > slash + 1) ? (size_t)(dot - chrome) : strlen(chrome);
     long long step = (long long)aorta_profiler_schedule_first_step(&traces->settings.schedule, traces->cycle);
-    int made = asprintf(&name, "%.*s_step%lld%s", (int)stem, traces->chrome, step, traces->chrome + stem);
-    return made < 0 ? NULL : name;
+    return aorta_path_in("", "%.*s_step%lld%s", (int)stem, chrome, step, chrome + stem);
 }
 
 static aorta_status begin_file(struct aorta_step_traces *traces, int64_t cycle) {
     traces->cycle = cycle;
-    char *chrome = traces->chrome ? chrome_name(traces) : NULL;
-    if (traces->chrome && !chrome) return AORTA_ERROR(AORTA_MEMORY, "no memory for the name of a trace file");
-    if (!traces->directory) {
-        traces->path = chrome;
-    } else {
-        traces->chrome_path = chrome;
-        AORTA_TRY(aorta_kineto_path(traces->directory, traces->settings.about.rank, &traces->path));
-    }
+    if (*traces->directory.text)
+        AORTA_TRY(aorta_kineto_path(traces->directory.text, traces->settings.about.rank, &traces->path));
+    else
+        traces->path = strdup(chrome_name(traces).text);
+    if (!traces->path) return AORTA_ERROR(AORTA_MEMORY, "no memory for the name of a trace file");
     return aorta_kineto_open(traces->path, &traces->settings.about, &traces->file);
 }
 
@@ -87,9 +81,8 @@ static aorta_status end_file(struct aorta_step_traces *traces) {
     struct aorta_kineto *file = traces->file;
     traces->file = NULL;
     aorta_status status = aorta_kineto_close(file);
-    if (!status && traces->chrome_path) status = give_second_name(traces->path, traces->chrome_path);
-    free(traces->chrome_path);
-    traces->chrome_path = NULL;
+    if (!status && *traces->directory.text && *traces->chrome.text)
+        status = give_second_name(traces->path, chrome_name(traces).text);
     if (!status) {
         free(traces->last);
         traces->last = traces->path;
@@ -123,34 +116,24 @@ static aorta_status write_step(struct aorta_step_traces *traces, const struct ao
 /* ---- the caller's side ---- */
 
 static aorta_status make_folder_of(const char *path) {
-    char *folder = strdup(path);
-    if (!folder) return AORTA_ERROR(AORTA_MEMORY, "no memory to make the folder of %s", path);
-    char *slash = strrchr(folder, '/');
-    if (slash) *slash = '\0';
-    aorta_status status = slash && *folder ? aorta_directory_make(folder) : NULL;
-    free(folder);
-    return status;
+    const char *slash = strrchr(path, '/');
+    if (!slash || slash == path) return NULL;
+    return aorta_directory_make(aorta_path_in("", "%.*s", (int)(slash - path), path).text);
 }
 
 static aorta_status prepare(struct aorta_step_traces *traces, const struct aorta_step_traces_settings *settings) {
     traces->settings = *settings;
     if (!traces->settings.about.thread) traces->settings.about.thread = gettid();
     if (!traces->settings.about.clock_offset_ns) traces->settings.about.clock_offset_ns = aorta_kineto_clock_offset();
-    traces->directory = settings->directory ? strdup(settings->directory) : NULL;
-    traces->chrome = settings->chrome ? strdup(settings->chrome) : NULL;
-    if ((settings->directory && !traces->directory) || (settings->chrome && !traces->chrome))
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for the names of trace files");
-    if (traces->directory) AORTA_TRY(aorta_directory_make(traces->directory));
-    if (traces->chrome) AORTA_TRY(make_folder_of(traces->chrome));
-    return NULL;
+    if (settings->directory) traces->directory = aorta_path_in("", "%s", settings->directory);
+    if (settings->chrome) traces->chrome = aorta_path_in("", "%s", settings->chrome);
+    if (settings->directory) AORTA_TRY(aorta_directory_make(settings->directory));
+    return settings->chrome ? make_folder_of(settings->chrome) : NULL;
 }
 
 static void free_all(struct aorta_step_traces *traces) {
     aorta_kineto_abandon(traces->file);
-    free(traces->directory);
-    free(traces->chrome);
     free(traces->path);
-    free(traces->chrome_path);
     free(traces->last);
     free(traces);
 }

@@ -67,7 +67,7 @@ static bool read_name(const char *name, struct aorta_window *window) {
 static aorta_status add(const char *directory, const char *name, struct aorta_window window,
                         struct aorta_window_list *list, size_t *capacity) {
     bool fits = aorta_array_fit(&list->items, capacity, list->count + 1, sizeof *list->items);
-    window.path = fits ? aorta_path_join(directory, name) : NULL;
+    window.path = fits ? strdup(aorta_path_in(directory, "%s", name).text) : NULL;
     if (!window.path) return AORTA_ERROR(AORTA_MEMORY, "no memory for the windows in %s", directory);
     list->items[list->count++] = window;
     return NULL;

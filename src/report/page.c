@@ -33,11 +33,7 @@ aorta_status aorta_folder_check_free(const char *path, const char *key, unsigned
                 {AORTA_FOLDER_REPORT, "summary.json", "a report"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (!(kinds & rows[i].kind)) continue;
-        char *file = aorta_path_join(path, rows[i].file);
-        if (!file) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-        const bool found = access(file, F_OK) == 0;
-        free(file);
-        if (found)
+        if (access(aorta_path_in(path, "%s", rows[i].file).text, F_OK) == 0)
             return AORTA_ERROR(AORTA_USAGE,
                                "%s: %s holds %s (%s), whose page would be replaced; name another directory", key, path,
                                rows[i].what, rows[i].file);
@@ -279,12 +275,11 @@ static void write_text(const char *key, const struct aorta_text *text, struct ao
 /* As the run wrote it; null where it did not. */
 static void write_configuration(const struct aorta_run *run, struct aorta_json *json) {
     enum { MOST_BYTES = 1 << 20 };
-    char *path = aorta_path_join(run->directory, "config.json"), *text = NULL;
+    const struct aorta_file_path path = aorta_path_in(run->directory, "config.json");
+    char *text = NULL;
     size_t length;
-    aorta_status status = path ? aorta_file_read_regular(path, MOST_BYTES, &text, &length) : NULL;
-    aorta_status_free(status);
+    aorta_status_free(aorta_file_read_regular(path.text, MOST_BYTES, &text, &length));
     aorta_json_key_string(json, "configuration", text);
-    free(path);
     free(text);
 }
 

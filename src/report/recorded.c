@@ -218,10 +218,9 @@ static aorta_status read_settings(const char *path, struct aorta_arena *arena, s
 /* Nothing where the directory has no such file. */
 static aorta_status read_from(const char *directory, const char *name, struct aorta_arena *arena,
                               struct aorta_settings *settings) {
-    char path[PATH_MAX];
     *settings = (struct aorta_settings){0};
-    AORTA_TRY(aorta_path_of(directory, name, path));
-    return access(path, F_OK) == 0 ? read_settings(path, arena, settings) : NULL;
+    const struct aorta_file_path path = aorta_path_in(directory, "%s", name);
+    return access(path.text, F_OK) == 0 ? read_settings(path.text, arena, settings) : NULL;
 }
 
 aorta_status aorta_settings_read(const char *directory, const char *device, struct aorta_arena *arena,
@@ -253,15 +252,13 @@ bool aorta_setting_changes_work(const char *key) {
     return false;
 }
 
-/* "FOLDER/machine*.jsonl"; the caller frees it. */
-static char *pattern_of(const char *path) {
+/* "FOLDER/machine*.jsonl" */
+static struct aorta_file_path pattern_of(const char *path) {
     struct stat info;
     const char *slash = strrchr(path, '/');
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return aorta_path_join(path, AORTA_MACHINE_PATTERN);
-    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    char *pattern = folder ? aorta_path_join(folder, AORTA_MACHINE_PATTERN) : NULL;
-    free(folder);
-    return pattern;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return aorta_path_in(path, AORTA_MACHINE_PATTERN);
+    if (!slash) return aorta_path_in(".", AORTA_MACHINE_PATTERN);
+    return aorta_path_in("", "%.*s/" AORTA_MACHINE_PATTERN, (int)(slash - path), path);
 }
 
 /* From the first to the last step that is analysed; else everything. */
@@ -311,11 +308,7 @@ aorta_status aorta_recorded_machine_read(const char *path, const struct aorta_tr
     int64_t from_ns, until_ns;
     glob_t found;
     *machine = (struct aorta_recorded_machine){0};
-    char *pattern = pattern_of(path);
-    if (!pattern) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    const bool any = glob(pattern, 0, NULL, &found) == 0;
-    free(pattern);
-    if (!any) return NULL;
+    if (glob(pattern_of(path).text, 0, NULL, &found) != 0) return NULL;
     analysed_time(analysis, &from_ns, &until_ns);
     aorta_status status = NULL;
     for (size_t i = 0; !status && i < found.gl_pathc; i++) {

@@ -109,10 +109,9 @@ static void print_label(const struct aorta_label *label, bool several, const str
 /* ---- the report ---- */
 
 static aorta_status write_summary(const char *directory, const struct aorta_text *json, struct aorta_text *files) {
-    char path[PATH_MAX];
-    AORTA_TRY(aorta_path_of(directory, "summary.json", path));
-    AORTA_TRY(aorta_file_put(NULL, path, json));
-    aorta_text_printf(files, "%s\n", path);
+    const struct aorta_file_path path = aorta_path_in(directory, "summary.json");
+    AORTA_TRY(aorta_file_put(path.text, json));
+    aorta_text_printf(files, "%s\n", path.text);
     return NULL;
 }
 
@@ -155,12 +154,11 @@ static aorta_status write_page(const struct aorta_report_options *options, const
         return NULL;
     }
     struct aorta_text page = {0};
-    char *path = options->page ? strdup(options->page) : aorta_path_join(options->output, "index.html");
-    aorta_status status = path ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    if (!status) status = make_page(labels, options->input_count, &page);
+    const struct aorta_file_path own = aorta_path_in(options->output, "index.html");
+    const char *path = options->page ? options->page : own.text;
+    aorta_status status = make_page(labels, options->input_count, &page);
     if (!status) status = aorta_file_replace(path, page.data, page.length);
     if (!status) aorta_text_printf(files, "%s\n", path);
-    free(path);
     aorta_text_free(&page);
     return status;
 }

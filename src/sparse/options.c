@@ -273,7 +273,7 @@ static aorta_status choose_output(struct aorta_sparse_options *options) {
     if (!*name || strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         return aorta_config_error(&options->train.config, "RunOptions.name",
                                   "the name of a folder is needed, without \"/\"");
-    options->output_dir = aorta_path_join(options->run.profile_dir, options->run.name);
+    options->output_dir = strdup(aorta_path_in(options->run.profile_dir, "%s", options->run.name).text);
     if (!options->output_dir) return AORTA_ERROR(AORTA_MEMORY, "a file name did not fit in memory");
     options->train.training.output_dir = options->output_dir;
     return NULL;

@@ -195,7 +195,7 @@ static aorta_status best_config(const struct aorta_sweep_job *job, const char *c
 }
 
 static aorta_status write_text(const char *directory, const char *name, aorta_status status, struct aorta_text *text) {
-    if (!status) status = aorta_file_put(directory, name, text);
+    if (!status) status = aorta_file_put(aorta_path_in(directory, "%s", name).text, text);
     aorta_text_free(text);
     return status;
 }
@@ -247,14 +247,9 @@ static aorta_status write_environment(const struct aorta_sweep_job *job, const s
 }
 
 /* Removes the files of an earlier part of the sweep. */
-static aorta_status remove_best(const char *directory) {
-    static const char *const names[] = {"best.yaml", "best.env"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[PATH_MAX];
-        AORTA_TRY(aorta_path_of(directory, names[i], path));
-        unlink(path);
-    }
-    return NULL;
+static void remove_best(const char *directory) {
+    unlink(aorta_path_in(directory, "best.yaml").text);
+    unlink(aorta_path_in(directory, "best.env").text);
 }
 
 aorta_status aorta_sweep_result_write(const struct aorta_sweep_job *job, const struct aorta_sweep_result *result,
@@ -265,7 +260,10 @@ aorta_status aorta_sweep_result_write(const struct aorta_sweep_job *job, const s
     if (!status) aorta_sweep_result_json(&job->plan, target.data, result, trials, &text);
     aorta_text_free(&target);
     AORTA_TRY(write_text(job->output, "sweep.json", status, &text));
-    if (!result->wins) return remove_best(job->output);
+    if (!result->wins) {
+        remove_best(job->output);
+        return NULL;
+    }
     if (job->target == AORTA_SWEEP_TRAIN) AORTA_TRY(write_config(job, result));
     return write_environment(job, result);
 }

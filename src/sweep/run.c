@@ -87,17 +87,16 @@ static aorta_status begin_lines(struct session *session) {
 }
 
 static aorta_status open_lines(struct session *session) {
-    char path[PATH_MAX];
-    AORTA_TRY(aorta_path_of(session->directory, "trials.jsonl", path));
-    session->lines = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    const struct aorta_file_path path = aorta_path_in(session->directory, "trials.jsonl");
+    session->lines = open(path.text, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     const off_t length = session->lines < 0 ? -1 : lseek(session->lines, 0, SEEK_END);
     aorta_status status = NULL;
     if (length < 0)
-        status = AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno));
+        status = AORTA_ERROR(AORTA_IO, "%s: %s", path.text, strerror(errno));
     else if (length > 0 && !session->job->resume)
         status = AORTA_ERROR(AORTA_USAGE, "%s has a sweep; --resume goes on with it", session->job->output);
     else
-        status = length > 0 ? check_same(session, path) : begin_lines(session);
+        status = length > 0 ? check_same(session, path.text) : begin_lines(session);
     session->resumed = session->trials->count;
     return status;
 }

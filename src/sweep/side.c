@@ -42,9 +42,9 @@ static aorta_status find_runs(const char *directory, int depth, struct paths *pa
     aorta_status status = NULL;
     for (struct dirent *entry; entries && !status && (entry = readdir(entries));) {
         struct stat facts;
-        char *path = *entry->d_name == '.' ? NULL : aorta_path_join(directory, entry->d_name);
-        if (path && lstat(path, &facts) == 0 && S_ISDIR(facts.st_mode)) status = find_runs(path, depth + 1, paths);
-        free(path);
+        const struct aorta_file_path path = aorta_path_in(directory, "%s", entry->d_name);
+        if (*entry->d_name != '.' && lstat(path.text, &facts) == 0 && S_ISDIR(facts.st_mode))
+            status = find_runs(path.text, depth + 1, paths);
     }
     if (entries) closedir(entries);
     return status;
@@ -274,9 +274,8 @@ static aorta_status open_folder(struct aorta_sweep_side *side) {
 
 aorta_status aorta_sweep_side_open(const char *directory, const char *label, struct aorta_sweep_side *side) {
     *side = (struct aorta_sweep_side){.directory = directory, .label = label, .target = ""};
-    char path[PATH_MAX];
-    AORTA_TRY(aorta_path_of(directory, "trials.jsonl", path));
-    return access(path, F_OK) == 0 ? open_sweep(path, side) : open_folder(side);
+    const struct aorta_file_path path = aorta_path_in(directory, "trials.jsonl");
+    return access(path.text, F_OK) == 0 ? open_sweep(path.text, side) : open_folder(side);
 }
 
 /* ---- what the trials recorded ---- */

@@ -217,9 +217,8 @@ static aorta_status read_json(const char *directory, json_t **root) {
     static const char *const names[] = {"summary.json", "out/summary.json", "analysis.json"};
     enum { MOST_BYTES = 1 << 30 };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[PATH_MAX];
-        AORTA_TRY(aorta_path_of(directory, names[i], path));
-        if (!access(path, F_OK)) return aorta_sweep_json_read(path, MOST_BYTES, root);
+        const struct aorta_file_path path = aorta_path_in(directory, "%s", names[i]);
+        if (!access(path.text, F_OK)) return aorta_sweep_json_read(path.text, MOST_BYTES, root);
     }
     return AORTA_ERROR(
         AORTA_USAGE,

@@ -149,10 +149,9 @@ static void free_scripts(struct scripts *scripts) {
 
 /* A file of at most `most` bytes; NULL where it is missing or larger. The caller frees it. */
 static char *read_small(const char *directory, const char *name, size_t most, size_t *length) {
-    char path[PATH_MAX], *bytes = NULL;
+    char *bytes = NULL;
     *length = 0;
-    aorta_status status = aorta_path_of(directory, name, path);
-    aorta_status_free(status ? status : aorta_file_read_regular(path, most, &bytes, length));
+    aorta_status_free(aorta_file_read_regular(aorta_path_in(directory, "%s", name).text, most, &bytes, length));
     return bytes;
 }
 
@@ -191,7 +190,7 @@ static aorta_status send(struct aorta_sweep_submission *job) {
     if (!status) {
         snprintf(job->id, sizeof job->id, "%.*s", (int)digits, last);
         const struct aorta_text id = {.data = job->id, .length = digits};
-        status = aorta_file_put(job->directory, "id", &id);
+        status = aorta_file_put(aorta_path_in(job->directory, "id").text, &id);
     }
     aorta_text_free(&line);
     aorta_text_free(&answer);
@@ -210,9 +209,9 @@ static aorta_status submit(const struct scripts *scripts, const struct aorta_swe
     if (former) AORTA_TRY(aorta_sweep_submissions_cancel(&job, 1, signals));
     aorta_directory_remove(job->directory);
     AORTA_TRY(aorta_directory_make(job->directory));
-    AORTA_TRY(aorta_file_put(job->directory, "command.sh", &scripts->command));
-    AORTA_TRY(aorta_file_put(job->directory, "job.sh", &scripts->job));
-    AORTA_TRY(aorta_file_put(job->directory, "aorta-sweep", &scripts->wrapper));
+    AORTA_TRY(aorta_file_put(aorta_path_in(job->directory, "command.sh").text, &scripts->command));
+    AORTA_TRY(aorta_file_put(aorta_path_in(job->directory, "job.sh").text, &scripts->job));
+    AORTA_TRY(aorta_file_put(aorta_path_in(job->directory, "aorta-sweep").text, &scripts->wrapper));
     return send(job);
 }
 
@@ -351,9 +350,7 @@ aorta_status aorta_sweep_submissions_cancel(struct aorta_sweep_submission *const
     int code = 0;
     aorta_text_puts(&line, "scancel");
     for (size_t i = 0; i < count; i++) {
-        char *path = aorta_path_join(jobs[i]->directory, "id");
-        if (path) unlink(path);
-        free(path);
+        unlink(aorta_path_in(jobs[i]->directory, "id").text);
         aorta_text_printf(&line, " %s", jobs[i]->id);
     }
     aorta_text_puts(&line, " 2>&1");

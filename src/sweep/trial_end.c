@@ -104,10 +104,8 @@ struct tail {
     size_t length;
 };
 
-static aorta_status read_tail(const char *directory, struct tail *tail) {
-    char path[PATH_MAX];
-    AORTA_TRY(aorta_path_of(directory, "log", path));
-    const int file = aorta_file_open_regular(path);
+static void read_tail(const char *directory, struct tail *tail) {
+    const int file = aorta_file_open_regular(aorta_path_in(directory, "log").text);
     tail->length = 0;
     if (file >= 0) {
         const off_t length = lseek(file, 0, SEEK_END), most = sizeof tail->text - 1;
@@ -116,7 +114,6 @@ static aorta_status read_tail(const char *directory, struct tail *tail) {
         if (got > 0) tail->length = (size_t)got;
     }
     tail->text[tail->length] = '\0';
-    return NULL;
 }
 
 /* The last line of a text that ends at *end: where it begins, and without the blanks behind it. */
@@ -157,26 +154,22 @@ struct reading {
 /* Reads a file where it exists. */
 static aorta_status read_figures(const char *directory, const char *name, enum aorta_sweep_source source,
                                  struct reading *reading) {
-    char path[PATH_MAX];
-    AORTA_TRY(aorta_path_of(directory, name, path));
-    return access(path, F_OK) ? NULL : read_figure_file(path, source, &reading->measured);
+    const struct aorta_file_path path = aorta_path_in(directory, "%s", name);
+    return access(path.text, F_OK) ? NULL : read_figure_file(path.text, source, &reading->measured);
 }
 
 static aorta_status summarise_run(const char *directory) {
     const struct aorta_log log = {.level = AORTA_LOG_ERROR, .rank = -1};
-    char out[PATH_MAX];
-    AORTA_TRY(aorta_path_of(directory, "out", out));
-    const struct aorta_report_input input = {.directory = out, .label = "run"};
-    const struct aorta_report_options options = {.inputs = &input, .input_count = 1, .output = out, .warmup = -1};
+    const struct aorta_file_path out = aorta_path_in(directory, "out");
+    const struct aorta_report_input input = {.directory = out.text, .label = "run"};
+    const struct aorta_report_options options = {.inputs = &input, .input_count = 1, .output = out.text, .warmup = -1};
     return aorta_report_make(&options, &log, NULL, NULL);
 }
 
 /* What the machine did beside a run, from the file that lies with it. */
 static aorta_status read_pressure(const char *directory, const char *folder, struct reading *reading) {
     struct aorta_recorded_machine machine;
-    char path[PATH_MAX];
-    AORTA_TRY(aorta_path_of(directory, folder, path));
-    AORTA_TRY(aorta_recorded_machine_read(path, NULL, &machine));
+    AORTA_TRY(aorta_recorded_machine_read(aorta_path_in(directory, "%s", folder).text, NULL, &machine));
     if (machine.known) reading->measured.pressure = aorta_machine_pressure(&machine.summary);
     aorta_recorded_machine_free(&machine);
     return NULL;
@@ -288,7 +281,7 @@ aorta_status aorta_sweep_conclude(const struct aorta_sweep_ended *ended, struct 
                    : trial->signal || *end->by ? AORTA_TRIAL_CRASHED
                    : end->exit_code            ? AORTA_TRIAL_FAILED
                                                : AORTA_TRIAL_DONE;
-    AORTA_TRY(read_tail(ended->directory, &tail));
+    read_tail(ended->directory, &tail);
     if (trial->state == AORTA_TRIAL_DONE) AORTA_TRY(read_trial(ended, trial, interrupted));
     if (trial->state == AORTA_TRIAL_DONE || *interrupted) return NULL;
     if (trial->state != AORTA_TRIAL_NO_FIGURE) say_end(ended, &tail, trial);

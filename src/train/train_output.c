@@ -25,11 +25,8 @@ static aorta_status write_config(const struct trainer *t, const char *directory)
     aorta_json_begin(&json, &text, 2);
     aorta_config_write_json(&trainer_options(t)->config, &json);
     aorta_text_puts(&text, "\n");
-    char *path = aorta_path_join(directory, "config.json");
     aorta_status status = aorta_text_check(&text);
-    if (!status && !path) status = AORTA_ERROR(AORTA_MEMORY, "a file name did not fit in memory");
-    if (!status) status = aorta_file_replace(path, text.data, text.length);
-    free(path);
+    if (!status) status = aorta_file_replace(aorta_path_in(directory, "config.json").text, text.data, text.length);
     aorta_text_free(&text);
     return status;
 }
@@ -117,14 +114,11 @@ static int rename_traces(const char *folder, const char *ending) {
 /* Whether there is a folder of the rank. */
 static bool rename_traces_of_rank(const struct aorta_train_context *context, const char *folder, int rank,
                                   const char *ending) {
-    char name[64];
-    snprintf(name, sizeof name, "%s/rank%d", folder, rank);
-    char *path = aorta_path_join(context->options->training.output_dir, name);
-    const int moved = path ? rename_traces(path, ending) : -1;
+    const struct aorta_file_path path = aorta_path_in(context->options->training.output_dir, "%s/rank%d", folder, rank);
+    const int moved = rename_traces(path.text, ending);
     if (moved > 0)
         aorta_log(context->log, AORTA_LOG_INFO, "profiling: %s of earlier runs in %s %s now named …%s.old",
-                  aorta_counted(moved, "trace").text, path, moved == 1 ? "is" : "are", strrchr(ending, '.'));
-    free(path);
+                  aorta_counted(moved, "trace").text, path.text, moved == 1 ? "is" : "are", strrchr(ending, '.'));
     return moved >= 0;
 }
 
@@ -146,26 +140,19 @@ static aorta_status tracing_open(const struct aorta_train_context *context, stru
     const struct aorta_profiling_options *o = &context->options->profiling;
     *traces = NULL;
     if (!o->enabled || (!o->tensorboard && !o->chrome_trace)) return NULL;
-    char chrome[64];
-    snprintf(chrome, sizeof chrome, "chrome_trace/rank%d", context->ranks.rank);
+    const char *output = context->options->training.output_dir;
+    const struct aorta_file_path folder = aorta_path_in(output, "torch_profiler");
+    const struct aorta_file_path chrome =
+        aorta_path_in(output, "chrome_trace/rank%d/%s", context->ranks.rank, o->trace_filename);
     struct aorta_step_traces_settings settings = {.schedule = aorta_tracing_schedule(context->options),
                                                   .about = describe(context, tracer)};
-    char *folder = aorta_path_join(context->options->training.output_dir, "torch_profiler");
-    char *chrome_folder = aorta_path_join(context->options->training.output_dir, chrome);
-    char *chrome_file = chrome_folder ? aorta_path_join(chrome_folder, o->trace_filename) : NULL;
     const char *ending = strrchr(o->trace_filename, '.');
     rename_earlier_traces(context, "torch_profiler", ".pt.trace.json");
     rename_earlier_traces(context, "chrome_trace", ending ? ending : ".json");
-    settings.directory = o->tensorboard ? folder : NULL;
-    settings.chrome = o->chrome_trace ? chrome_file : NULL;
-    aorta_status status = folder && chrome_file
-                              ? aorta_step_traces_open(&settings, traces)
-                              : AORTA_ERROR(AORTA_MEMORY, "the names of trace files did not fit in memory");
-    free(folder);
-    free(chrome_folder);
-    free(chrome_file);
+    settings.directory = o->tensorboard ? folder.text : NULL;
+    settings.chrome = o->chrome_trace ? chrome.text : NULL;
     warn_when_late(context, &settings.schedule, steps);
-    return status;
+    return aorta_step_traces_open(&settings, traces);
 }
 
 static aorta_status take_step(void *user, const struct aorta_step_metrics *metrics,
@@ -207,15 +194,11 @@ aorta_status trainer_notice_removal(struct trainer *t) {
 #define MACHINE_OF_RANK "machine_%02d.jsonl"
 
 static bool rename_old(const struct trainer *t, const char *name) {
-    char renamed[80];
-    snprintf(renamed, sizeof renamed, "%s.old", name);
-    char *from = aorta_path_join(trainer_options(t)->training.output_dir, name);
-    char *to = aorta_path_join(trainer_options(t)->training.output_dir, renamed);
-    bool moved = from && to && rename(from, to) == 0;
-    if (moved) aorta_log(t->run->log, AORTA_LOG_INFO, "%s is of an earlier run with more ranks: now %s", from, to);
-    free(from);
-    free(to);
-    return moved;
+    const struct aorta_file_path from = aorta_path_in(trainer_options(t)->training.output_dir, "%s", name);
+    const struct aorta_file_path to = aorta_path_in(trainer_options(t)->training.output_dir, "%s.old", name);
+    if (rename(from.text, to.text) != 0) return false;
+    aorta_log(t->run->log, AORTA_LOG_INFO, "%s is of an earlier run with more ranks: now %s", from.text, to.text);
+    return true;
 }
 
 /* Files of ranks that this run does not have, left by an earlier one, would be taken for its own: they are renamed. */
@@ -232,31 +215,27 @@ static void rename_other_ranks(const struct trainer *t) {
 /* Before this rank opens its own. */
 static void say_earlier_results(const struct trainer *t) {
     const char *directory = trainer_options(t)->training.output_dir;
-    char *path = aorta_path_join(directory, "rank_00_metrics.jsonl");
     struct stat info;
-    if (path && stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size)
+    if (stat(aorta_path_in(directory, "rank_00_metrics.jsonl").text, &info) == 0 && S_ISREG(info.st_mode) &&
+        info.st_size)
         aorta_log(
             t->run->log, AORTA_LOG_INFO,
             "%s holds results of an earlier run: its metrics are replaced now, its report when this run makes one",
             directory);
-    free(path);
 }
 
 /* One rank of each host watches it; the launcher's processes are all the job's. A machine that cannot be watched is no
  * reason not to train. */
 static void watch_machine(struct trainer *t) {
     const struct aorta_ranks *ranks = &t->context.ranks;
-    char name[64];
     if (ranks->local_rank != 0 || !t->run->record) return;
-    snprintf(name, sizeof name, MACHINE_OF_RANK, ranks->rank);
-    char *path = aorta_path_join(trainer_options(t)->training.output_dir, name);
+    const struct aorta_file_path path =
+        aorta_path_in(trainer_options(t)->training.output_dir, MACHINE_OF_RANK, ranks->rank);
     const pid_t root = ranks->local_world_size > 1 ? getppid() : getpid();
-    aorta_status status = path ? aorta_machine_watch_open(path, root, false, &t->machine)
-                               : AORTA_ERROR(AORTA_MEMORY, "a file name did not fit in memory");
+    aorta_status status = aorta_machine_watch_open(path.text, root, false, &t->machine);
     if (!status) status = aorta_machine_watch_start(t->machine);
     if (status) aorta_log(t->run->log, AORTA_LOG_INFO, "the machine is not watched: %s", aorta_status_message(status));
     aorta_status_free(status);
-    free(path);
 }
 
 aorta_status trainer_open_output(struct trainer *t) {

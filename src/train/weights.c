@@ -331,19 +331,11 @@ bool aorta_dump_wanted(const struct aorta_train_options *options, int64_t step) 
     return false;
 }
 
-static aorta_status dump_path(const struct aorta_train_context *context, const char *name, char **path) {
-    AORTA_TRY(aorta_directory_make(context->options->training.dump_dir));
-    *path = aorta_path_join(context->options->training.dump_dir, name);
-    return *path ? NULL : AORTA_ERROR(AORTA_MEMORY, "a file name did not fit in memory");
-}
-
 static aorta_status write_dump(const struct aorta_train_context *context, const char *name,
                                const struct aorta_tensor *tensors, size_t count) {
-    char *path = NULL;
-    AORTA_TRY(dump_path(context, name, &path));
-    aorta_status status = aorta_safetensors_write(path, tensors, count);
-    free(path);
-    return status;
+    const char *directory = context->options->training.dump_dir;
+    AORTA_TRY(aorta_directory_make(directory));
+    return aorta_safetensors_write(aorta_path_in(directory, "%s", name).text, tensors, count);
 }
 
 /* All parameters or gradients of all units, in host memory: one block, and a tensor for each parameter. */

@@ -3,6 +3,7 @@
 #include "folder.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -227,10 +228,12 @@ static void test_join(void **state) {
         const char *directory, *name, *path;
     } cases[] = {{"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"/", "b", "/b"}, {"", "b", "b"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *path = aorta_path_join(cases[i].directory, cases[i].name);
-        assert_string_equal(path, cases[i].path);
-        free(path);
+        const struct aorta_file_path path = aorta_path_in(cases[i].directory, "%s", cases[i].name);
+        assert_string_equal(path.text, cases[i].path);
     }
+    const struct aorta_file_path longer = aorta_path_in("a", "%0*d", 2 * PATH_MAX, 1);
+    assert_int_equal(open(longer.text, O_RDONLY), -1);
+    assert_int_equal(errno, ENAMETOOLONG);
 }
 
 #define in_new_directory(test) cmocka_unit_test_setup_teardown(test, enter_new_directory, remove_directory)

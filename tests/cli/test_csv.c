@@ -41,11 +41,10 @@ static size_t count_files(const char *folder) {
     assert_non_null(directory);
     for (const struct dirent *entry; (entry = readdir(directory));) {
         if (entry->d_name[0] == '.') continue;
-        char *path = aorta_path_join(folder, entry->d_name);
+        const struct aorta_file_path path = aorta_path_in(folder, "%s", entry->d_name);
         assert_string_equal(strrchr(entry->d_name, '.'), ".csv");
-        (void)lines_of(path);
-        unlink(path);
-        free(path);
+        (void)lines_of(path.text);
+        unlink(path.text);
         files++;
     }
     closedir(directory);

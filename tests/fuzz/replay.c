@@ -35,9 +35,7 @@ static aorta_status run_folder(const char *folder, size_t *count) {
     const struct dirent *entry;
     while (!status && (entry = readdir(directory))) {
         if (entry->d_name[0] == '.') continue;
-        char *path = aorta_path_join(folder, entry->d_name);
-        status = path ? run_file(path) : AORTA_ERROR(AORTA_MEMORY, "%s: no host memory for its files", folder);
-        free(path);
+        status = run_file(aorta_path_in(folder, "%s", entry->d_name).text);
         (*count)++;
     }
     closedir(directory);

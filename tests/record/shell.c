@@ -56,9 +56,8 @@ pid_t shell_start(struct shell *shell, const char *words) {
 
 char *shell_read(const struct shell *shell, const char *name) {
     size_t length;
-    char *text, *path = aorta_path_join(shell->directory, name);
-    check_ok(aorta_file_read(path, &text, &length));
-    free(path);
+    char *text;
+    check_ok(aorta_file_read(aorta_path_in(shell->directory, "%s", name).text, &text, &length));
     return text;
 }
 

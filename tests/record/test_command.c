@@ -240,9 +240,7 @@ static void signals_reach_the_program(void **state) {
         snprintf(said, sizeof said, "caught %d", signals[i]);
         assert_non_null(strstr(text, said));
         free(text);
-        char *path = aorta_path_join(shell->directory, "said");
-        unlink(path);
-        free(path);
+        unlink(aorta_path_in(shell->directory, "said").text);
     }
 }
 

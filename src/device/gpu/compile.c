@@ -23,36 +23,32 @@ struct header {
     uint64_t key_bytes, code_bytes, code_hash;
 };
 
-static char *file_of(const char *folder, const struct gpu_cache_key *key) {
-    char name[128];
-    snprintf(name, sizeof name, "%.64s-%016llx.bin", key->name,
-             (unsigned long long)aorta_hash_bytes(key->text, key->length));
-    return aorta_path_join(folder, name);
+static struct aorta_file_path file_of(const char *folder, const struct gpu_cache_key *key) {
+    return aorta_path_in(folder, "%.64s-%016llx.bin", key->name,
+                         (unsigned long long)aorta_hash_bytes(key->text, key->length));
 }
 
-/* $AORTA_CACHE_DIR, or aorta in $XDG_CACHE_HOME or ~/.cache (XDG Base Directory Specification). NULL: none is named. */
-static char *wanted_folder(void) {
+/* $AORTA_CACHE_DIR, or aorta in $XDG_CACHE_HOME or ~/.cache (XDG Base Directory Specification). Empty: none is
+ * named. */
+static struct aorta_file_path wanted_folder(void) {
     const char *own = getenv("AORTA_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    char *path = NULL;
-    if (own && *own) return strdup(own);
-    if (xdg && *xdg == '/') return aorta_path_join(xdg, "aorta");
-    if (home && *home && asprintf(&path, "%s/.cache/aorta", home) < 0) return NULL;
-    return path;
+    if (own && *own) return aorta_path_in("", "%s", own);
+    if (xdg && *xdg == '/') return aorta_path_in(xdg, "aorta");
+    return home && *home ? aorta_path_in(home, ".cache/aorta") : (struct aorta_file_path){""};
 }
 
 char *aorta_gpu_cache_folder(char *note, size_t note_size) {
-    char *folder = wanted_folder();
-    if (!folder) {
+    const struct aorta_file_path folder = wanted_folder();
+    if (!*folder.text) {
         snprintf(note, note_size, "compiled kernels are not cached: HOME is not set; AORTA_CACHE_DIR names a folder");
         return NULL;
     }
-    aorta_status status = aorta_directory_make(folder);
-    if (!status && access(folder, W_OK | X_OK) == 0) return folder;
+    aorta_status status = aorta_directory_make(folder.text);
+    if (!status && access(folder.text, W_OK | X_OK) == 0) return strdup(folder.text);
     snprintf(note, note_size, "compiled kernels are not cached: %s; AORTA_CACHE_DIR names another folder",
-             status ? aorta_status_message(status) : folder);
-    if (!status) snprintf(note, note_size, "compiled kernels are not cached: %s cannot be written to", folder);
+             status ? aorta_status_message(status) : folder.text);
+    if (!status) snprintf(note, note_size, "compiled kernels are not cached: %s cannot be written to", folder.text);
     aorta_status_free(status);
-    free(folder);
     return NULL;
 }
 
@@ -72,11 +68,10 @@ static const char *code_in(const char *bytes, size_t length, const struct gpu_ca
 }
 
 static bool load_cached(const char *folder, const struct gpu_cache_key *key, char **code, size_t *code_bytes) {
-    char *path = file_of(folder, key), *bytes = NULL;
+    char *bytes = NULL;
     size_t length;
-    aorta_status status = path ? aorta_file_read_regular(path, SIZE_MAX, &bytes, &length) : NULL;
-    free(path);
-    if (status || !bytes) { /* not there yet */
+    aorta_status status = aorta_file_read_regular(file_of(folder, key).text, SIZE_MAX, &bytes, &length);
+    if (status) { /* not there yet */
         aorta_status_free(status);
         return false;
     }
@@ -96,18 +91,13 @@ static aorta_status store_cached(const char *folder, const struct gpu_cache_key 
         .key_bytes = key->length, .code_bytes = code_bytes, .code_hash = aorta_hash_bytes(code, code_bytes)};
     memcpy(header.magic, magic, sizeof magic);
     size_t length = sizeof header + key->length + code_bytes;
-    char *path = file_of(folder, key), *bytes = malloc(length);
-    aorta_status status = NULL;
-    if (path && bytes) {
-        memcpy(bytes, &header, sizeof header);
-        memcpy(bytes + sizeof header, key->text, key->length);
-        memcpy(bytes + sizeof header + key->length, code, code_bytes);
-        status = aorta_file_replace(path, bytes, length);
-    } else {
-        status = AORTA_ERROR(AORTA_MEMORY, "no host memory to keep %s", key->name);
-    }
+    char *bytes = malloc(length);
+    if (!bytes) return AORTA_ERROR(AORTA_MEMORY, "no host memory to keep %s", key->name);
+    memcpy(bytes, &header, sizeof header);
+    memcpy(bytes + sizeof header, key->text, key->length);
+    memcpy(bytes + sizeof header + key->length, code, code_bytes);
+    aorta_status status = aorta_file_replace(file_of(folder, key).text, bytes, length);
     free(bytes);
-    free(path);
     return status;
 }
 
