@@ -72,14 +72,8 @@ static struct aorta_comparison compare_with_base(const struct aorta_trace_compar
 
 static void compare_row(struct aorta_trace_comparison *c, const struct compare_samples_row *from,
                         struct aorta_trace_compare_row *row) {
-    *row =
-        (struct aorta_trace_compare_row){.section = from->section,
-                                         .name = from->name,
-                                         .communicates = from->communicates,
-                                         .part = from->part,
-                                         .good = from->good,
-                                         .below = from->below,
-                                         .values = aorta_arena_alloc(&c->arena, c->side_count * sizeof *row->values)};
+    *row = from->row;
+    row->values = aorta_arena_alloc(&c->arena, c->side_count * sizeof *row->values);
     struct aorta_arena scratch = {0};
     const double *base = per_rank(c->sides, from, &scratch);
     for (size_t i = 0; row->values && i < c->side_count; i++) {

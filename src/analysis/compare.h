@@ -70,7 +70,7 @@ struct aorta_trace_compare_row {
     bool communicates;                   /* it has collectives */
     bool part;                           /* of the step: idle time of a cause, exposed time of a collective */
     enum aorta_good good;
-    const struct aorta_trace_below *below; /* of subtrees that differ, for each side; else NULL */
+    struct aorta_trace_below *below; /* of subtrees that differ, for each side; else NULL */
 };
 
 struct aorta_trace_comparison {
@@ -105,14 +105,9 @@ struct compare_series {
 };
 
 struct compare_samples_row {
-    enum aorta_trace_section section;
-    const char *name;
-    struct compare_series *series; /* one for each input */
-    bool counted;                  /* things that can be counted: kernels, not stretches of time */
-    bool communicates;             /* it has collectives */
-    bool part;                     /* as in aorta_trace_compare_row, and: */
-    enum aorta_good good;
-    struct aorta_trace_below *below; /* of sides */
+    struct aorta_trace_compare_row row; /* without values */
+    struct compare_series *series;      /* one for each input */
+    bool counted;                       /* things that can be counted: kernels, not stretches of time */
 };
 
 struct compare_samples {

@@ -23,13 +23,14 @@ static uint64_t hash_of_name(enum aorta_trace_section section, const char *name)
 
 static uint64_t hash_of(const void *of, uint32_t number) {
     const struct compare_samples *s = of;
-    return hash_of_name(s->rows[number].section, s->rows[number].name);
+    return hash_of_name(s->rows[number].row.section, s->rows[number].row.name);
 }
 
 static bool is_row(const void *of, uint32_t number, const void *key) {
     const struct compare_samples *s = of;
     const struct row_key *wanted = key;
-    return s->rows[number].section == wanted->section && strcmp(s->rows[number].name, wanted->name) == 0;
+    const struct aorta_trace_compare_row *row = &s->rows[number].row;
+    return row->section == wanted->section && strcmp(row->name, wanted->name) == 0;
 }
 
 static struct compare_samples_row *find_row(struct compare_samples *s, enum aorta_trace_section section,
@@ -41,8 +42,7 @@ static struct compare_samples_row *find_row(struct compare_samples *s, enum aort
     if (*slot) return &s->rows[*slot - 1];
     struct compare_samples_row *rows = aorta_arena_grow(s->arena, s->rows, s->count, &s->capacity, sizeof *rows);
     const struct compare_samples_row row = {
-        .section = section,
-        .name = aorta_arena_strdup(s->arena, name),
+        .row = {.section = section, .name = aorta_arena_strdup(s->arena, name)},
         .series = aorta_arena_alloc(s->arena, s->inputs * sizeof *row.series),
     };
     if (s->arena->failed) return NULL;
@@ -96,7 +96,7 @@ static void add_named(struct collecting *c, enum aorta_trace_section section, co
 static void add_named_work(struct collecting *c, enum aorta_trace_section section, const char *name,
                            const struct aorta_trace_work *work, size_t step, int64_t ns, bool counted) {
     struct compare_samples_row *row = find_row(c->samples, section, name);
-    if (row) row->communicates |= aorta_trace_is_collective(work);
+    if (row) row->row.communicates |= aorta_trace_is_collective(work);
     add(c, row, step, ns, counted);
 }
 
@@ -104,7 +104,7 @@ static void add_named_work(struct collecting *c, enum aorta_trace_section sectio
 static void add_part(struct collecting *c, enum aorta_trace_section section, const char *name, size_t step,
                      int64_t ns) {
     struct compare_samples_row *row = find_row(c->samples, section, name);
-    if (row) row->part = true;
+    if (row) row->row.part = true;
     add(c, row, step, ns, false);
 }
 
@@ -129,7 +129,7 @@ static void add_classes(struct collecting *c, const struct aorta_overlap *overla
         int64_t ns;
         memcpy(&ns, (const char *)overlap + classes[i].offset, sizeof ns);
         struct compare_samples_row *row = find_row(c->samples, AORTA_SECTION_TIMELINE, classes[i].name);
-        if (row) row->good = classes[i].good;
+        if (row) row->row.good = classes[i].good;
         add(c, row, step, ns, false);
     }
 }
@@ -291,7 +291,7 @@ static int largest_first(const void *left, const void *right) {
 
 /* The operations of one row and side. */
 static void describe(struct compare_samples *s, struct below *items, size_t count) {
-    struct compare_samples_row *row = &s->rows[items[0].row];
+    struct aorta_trace_compare_row *row = &s->rows[items[0].row].row;
     size_t names = 0;
     for (size_t i = 0; i < count; i++)
         if (names && !strcmp(items[names - 1].name, items[i].name))

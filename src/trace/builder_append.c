@@ -201,11 +201,8 @@ static void append_frames(struct appending *a) {
 
 static void append_head(struct appending *a) {
     struct aorta_trace *to = a->whole->trace, *from = a->part->trace;
-    for (int i = 0; i < AORTA_REASON_COUNT; i++) {
-        if (!to->warnings[i].count) to->warnings[i].offset = from->warnings[i].offset;
-        to->warnings[i].count += from->warnings[i].count;
-        from->warnings[i] = (struct aorta_trace_warning){.offset = -1};
-    }
+    aorta_trace_warnings_add(to->warnings, from->warnings);
+    for (int i = 0; i < AORTA_REASON_COUNT; i++) from->warnings[i] = (struct aorta_trace_warning){.offset = -1};
     if (to->process < 0) to->process = from->process;
     to->events += from->events;
     from->events = 0;

@@ -571,9 +571,7 @@ static void add_head(const struct aorta_rocprof *rocprof, const struct part *fir
     head->bytes_read = bytes;
     head->events = rocprof->events;
     head->warnings[AORTA_REASON_LOST_DISPATCHES].count = head->coverage.lost;
-    for (int reason = 0; reason < AORTA_REASON_COUNT; reason++)
-        for (int64_t i = 0; i < rocprof->warnings[reason].count; i++)
-            aorta_trace_builder_warn(first->builder, (enum aorta_trace_reason)reason, rocprof->warnings[reason].offset);
+    aorta_trace_warnings_add(head->warnings, rocprof->warnings);
 }
 
 static aorta_status create_parts(struct building *b) {

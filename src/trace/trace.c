@@ -85,6 +85,13 @@ const char *aorta_trace_reason_text(enum aorta_trace_reason reason) {
     return reasons[reason].text;
 }
 
+void aorta_trace_warnings_add(struct aorta_trace_warning *warnings, const struct aorta_trace_warning *more) {
+    for (int i = 0; i < AORTA_REASON_COUNT; i++) {
+        if (!warnings[i].count && more[i].count) warnings[i].offset = more[i].offset;
+        warnings[i].count += more[i].count;
+    }
+}
+
 void aorta_trace_warn_of_file(struct aorta_trace *trace, enum aorta_trace_reason reason, const char *path) {
     struct aorta_trace_warning *warning = &trace->warnings[reason];
     const uint32_t text = aorta_trace_texts_add(trace->texts, path, strlen(path));

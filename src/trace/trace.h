@@ -438,6 +438,9 @@ const struct aorta_trace_device *aorta_trace_device_of(const struct aorta_trace 
 /* Arithmetic of a matrix product, 2·batch·m·n·k; NaN: no product, or its sizes are not known. */
 double aorta_trace_flops(const struct aorta_trace *trace, uint32_t shape);
 
+/* Counts what `more` has too; the first offset stays. Both have AORTA_REASON_COUNT. */
+void aorta_trace_warnings_add(struct aorta_trace_warning *warnings, const struct aorta_trace_warning *more);
+
 /* Counts the reason, which is about another file. */
 void aorta_trace_warn_of_file(struct aorta_trace *trace, enum aorta_trace_reason reason, const char *path);
 
