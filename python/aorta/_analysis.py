@@ -127,12 +127,11 @@ def load(*paths: str | os.PathLike[str], options: str | Sequence[str] = (), time
     words = shlex.split(options) if isinstance(options, str) else map(str, options or ())
     with tempfile.TemporaryDirectory(prefix="aorta-") as folder:
         output, csv_folder = os.path.join(folder, "analysis.json"), os.path.join(folder, "csv")
-        text = run("trace", "analyze", "-q", "-o", output, "--csv", csv_folder, *words, "--", *map(os.fspath, paths),
-                   timeout=timeout)
+        run("trace", "analyze", "-q", "-o", output, "--csv", csv_folder, *words, "--", *map(os.fspath, paths), timeout=timeout)
         if not os.path.isfile(output) or not os.path.isdir(csv_folder):
             raise Failed("the program wrote no analysis: -o, --csv and --help are not for `options`")
         with open(output, encoding="utf-8", errors="replace") as stream:
             data = json.load(stream)
         files = sorted(os.listdir(csv_folder))
         tables = [read_table(os.path.join(csv_folder, file)) for file in files if file.endswith(".csv")]
-    return Analysis(text.strip("\n"), data, {table.name: table for table in tables})
+    return Analysis(data["verdict_view"]["text"].strip("\n"), data, {table.name: table for table in tables})

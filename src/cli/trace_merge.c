@@ -163,7 +163,7 @@ static const struct aorta_option rows[] = {
     {"perfetto", AORTA_OPTION_BOOL, AT(perfetto), "false",
      .help = "print a link that opens the file in Perfetto, and wait until a browser on this machine "
              "follows it; the file goes only to that browser"},
-    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print errors only"},
+    AORTA_CLI_QUIET_OPTION(AT(quiet)),
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
@@ -231,7 +231,9 @@ static aorta_status merge(const struct aorta_cli_line *line, void *values) {
     else if (!status)
         status = aorta_trace_merge((const char *const *)line->operands, (size_t)line->operand_count, arguments->output,
                                    &options, NULL, &report);
-    if (!status && !arguments->quiet) status = aorta_cli_print_beside(arguments->output, report.data);
+    char *details = !status && arguments->quiet ? strchr(report.data, '\n') : NULL;
+    if (details) details[1] = '\0'; /* the answer is line 1 */
+    if (!status) status = aorta_cli_print_beside(arguments->output, report.data);
     if (!status && arguments->perfetto) status = show_in_perfetto(arguments->output);
     aorta_text_free(&report);
     aorta_kernel_patterns_free(patterns);

@@ -397,6 +397,12 @@ static void describe_rank(const struct merging *m, size_t i, struct aorta_text *
 }
 
 static void write_report(const struct merging *m, const char *output, struct aorta_text *out) {
+    if (m->alignment.residual_ns >= 0)
+        aorta_text_printf(out, "%zu ranks on one clock, residual %.3f us; written to %s\n", m->count,
+                          us(m->alignment.residual_ns), output);
+    else
+        aorta_text_printf(out, "%s, no shared collectives; written to %s\n",
+                          aorta_counted((long long)m->count, "rank").text, output);
     for (size_t i = 0; i < m->count; i++) describe_rank(m, i, out);
     for (size_t i = 0; i < m->count; i++)
         if (m->ranks[i].trace->skipped) aorta_text_printf(out, "note: %s\n", m->ranks[i].trace->skipped);
@@ -411,12 +417,6 @@ static void write_report(const struct merging *m, const char *output, struct aor
                           m->ranks[late].rank, clock->late, m->alignment.shared_count, (double)clock->late_ns / 1e6,
                           device ? "device, which was still busy" : "host, which launched late");
     }
-    if (m->alignment.residual_ns >= 0)
-        aorta_text_printf(out, "%zu ranks on one clock, residual %.3f us; written to %s\n", m->count,
-                          us(m->alignment.residual_ns), output);
-    else
-        aorta_text_printf(out, "%s, no shared collectives; written to %s\n",
-                          aorta_counted((long long)m->count, "rank").text, output);
 }
 
 aorta_status aorta_trace_merge(const char *const *paths, size_t count, const char *output,

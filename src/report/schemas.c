@@ -40,13 +40,14 @@ static const char verdict[] =
     "[\"cause\", "
     "\"ms\"]}}}}}";
 static const char verdict_view[] =
-    "{\"type\": \"object\", \"required\": [\"headline\", \"rows\", \"blocks\", \"minor\"], \"properties\": "
+    "{\"type\": \"object\", \"required\": [\"headline\", \"rows\", \"blocks\", \"minor\", \"text\"], \"properties\": "
     "{\"headline\": "
     "{\"type\": \"string\"}, \"rows\": {\"type\": \"array\", \"items\": {\"type\": \"object\", \"required\": "
     "[\"name\", \"text\"]}}, "
     "\"blocks\": {\"type\": \"array\", \"items\": {\"type\": \"object\", \"required\": [\"finding\", \"cause\", "
     "\"name\", \"gains\", \"share\", "
-    "\"figure\", \"suffix\", \"mark\", \"measured\", \"worst\", \"fix\"]}}, \"minor\": {\"type\": \"string\"}}}";
+    "\"figure\", \"suffix\", \"mark\", \"measured\", \"worst\", \"fix\"]}}, \"minor\": {\"type\": \"string\"}, "
+    "\"text\": {\"type\": \"string\"}}}";
 static const char replay[] =
     "{\"type\": \"object\", \"required\": [\"measured_ms\", \"replayed_ms\", \"unrecorded_ms\", \"inferred_share\", "
     "\"unexplained_share\", \"reason\"]}";

@@ -197,6 +197,7 @@ static void write_block(const struct aorta_verdict *verdict, const struct aorta_
 
 static void write_view(const struct aorta_verdict *verdict, struct aorta_json *json) {
     struct aorta_verdict_view view;
+    struct aorta_text text = {0};
     aorta_status status = aorta_verdict_view_make(verdict, NULL, &view);
     json->out->failed |= status != NULL;
     aorta_status_free(status);
@@ -216,7 +217,11 @@ static void write_view(const struct aorta_verdict *verdict, struct aorta_json *j
     for (int i = 0; i < view.block_count; i++) write_block(verdict, &view.blocks[i], json);
     aorta_json_array_end(json);
     aorta_json_key_string(json, "minor", view.minor);
+    aorta_verdict_text(verdict, NULL, &text);
+    aorta_json_key_string(json, "text", text.data ? text.data : "");
     aorta_json_object_end(json);
+    json->out->failed |= text.failed;
+    aorta_text_free(&text);
     aorta_verdict_view_free(&view);
 }
 
