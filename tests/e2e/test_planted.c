@@ -14,7 +14,7 @@
 #define SLOW_GATHERS "\"slow_collective:kind=all_gather,ms=9,every=1\""
 #define NO_PREFETCH "fsdp.forward_prefetch=false fsdp.backward_prefetch=NONE"
 
-enum { STEPS = 16, RANKS = 2, ATTEMPTS = 8, ANY_RANK = -2 };
+enum { STEPS = 16, RANKS = 2, ATTEMPTS = 4, ANY_RANK = -2 };
 static const double close_to = 0.2, nothing = 0.1; /* of the truth; of the step */
 
 /* What a run says of itself. */
