@@ -234,11 +234,11 @@ static void add_batch(struct host *host, uint32_t call, uint32_t point) {
     const int64_t waited_ns = row->end_ns - row->start_ns;
     host->batches++;
     if (waited_ns < BATCH_NS) return;
-    const bool first = host->batch == AORTA_GRAPH_NONE;
-    if (!first && waited_ns * BATCH_SHARE < graph->time_ns[point] - graph->time_ns[host->batch]) return;
-    if (host->batch != AORTA_GRAPH_NONE && host->batches <= BATCHES)
-        aorta_graph_edge(graph, host->batch, point, graph->time_ns[point] - graph->time_ns[host->batch],
-                         AORTA_EDGE_BATCH, true);
+    if (host->batch != AORTA_GRAPH_NONE) {
+        const int64_t since_ns = graph->time_ns[point] - graph->time_ns[host->batch];
+        if (waited_ns * BATCH_SHARE < since_ns) return;
+        if (host->batches <= BATCHES) aorta_graph_edge(graph, host->batch, point, since_ns, AORTA_EDGE_BATCH, true);
+    }
     host->batch = point;
     host->batches = 0;
 }
