@@ -193,14 +193,9 @@ for kind, communicate in communication:
         if not RANK:
             print(f"{kind:20} {alone_ms:6.3f}  {row['calls']:3} x {name:26} {row['compute_ms']:6.3f}  lost free {row['free']:5.2f}"
                   f"  ahead {row['ahead']:5.2f}", flush=True)
-if not RANK:
-    print(f"{time.monotonic() - START:.0f} s", flush=True)
-    os.makedirs(OUT, exist_ok=True)
-    with open(os.path.join(OUT, "contention.json"), "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=1)
-dist.barrier()
 result["kernels"] = {**kernels(compute), **kernels(communication)}
 if not RANK:
+    os.makedirs(OUT, exist_ok=True)
     with open(os.path.join(OUT, "contention.json"), "w", encoding="utf-8") as file:
         json.dump(result, file, indent=1)
     for name, kernel in result["kernels"].items():
