@@ -179,17 +179,17 @@ static void pair(const struct gains *gains, uint32_t removed, enum aorta_removal
         finding->joint_ms = joint_ms - lost_again(gains, finding->cause) * (joint_ms - partner_ms);
 }
 
-/* Whether the removal at order[later] alone gains most of what that at order[place] does, and nothing after it. */
+/* Whether the removal at order[later] alone gains most of what that at order[place] does, and no gain after it. */
 static bool is_instead(const struct gains *gains, size_t place, size_t later) {
     static const double MOST = 0.5;
     const struct aorta_gains *found = &gains->found;
     const double alone_ns = found->gain_ns[found->order[later]];
     return alone_ns / 1e6 >= GAINS * step_ms(gains) && alone_ns >= MOST * found->beyond_ns[found->order[place]] &&
-           found->beyond_ns[found->order[later]] / 1e6 < MATTERS * step_ms(gains);
+           found->beyond_ns[found->order[later]] / 1e6 < GAINS * step_ms(gains);
 }
 
-/* A cause that has no finding, as it saves the same time: a wait for the GPU that uses up the host's lead before it
- * stalls. */
+/* A cause whose own gain is not shown, as it saves the same time: a wait for the GPU that uses up the host's lead
+ * before it stalls. */
 static void find_instead(const struct gains *gains, enum aorta_removal removal, struct aorta_finding *finding) {
     const size_t place = place_of(gains, removal);
     for (size_t i = place + 1; i < AORTA_REMOVAL_COUNT && !finding->share_count; i++) {

@@ -875,6 +875,40 @@ static void a_pause_comes_first_with_its_rank_and_gain(void **state) {
     end(&made);
 }
 
+/* The host waits for the device, which it learns 80 us late, and then stalls for 5 ms:
+ *
+ *     host    [launches][ wait ................ ]--- 5 ms ---[launches][ wait ...
+ *     device    KKKKKKKKKKKKKKKKKKKKKKKK  80 us                KKKKKKKK
+ *
+ * Without the stall a step is 5 ms shorter, without the wait 4.6 ms. The 80 us that only the wait costs are too few to
+ * be shown, but the wait is named. */
+static void a_wait_that_saves_the_same_is_named(void **state) {
+    (void)state;
+    struct made made = {0};
+    int64_t at = 1000000;
+    begin(&made, 0);
+    for (int step = 0; step < STEPS; step++) {
+        char name[32];
+        snprintf(name, sizeof name, "ProfilerStep#%d", step);
+        for (int64_t i = 0; i < KERNELS; i++)
+            kernel(&made, "gemm", 7, at + i * 10000, at + 10000 + i * 101000, at + 110000 + i * 101000, -1, NULL);
+        const int64_t idle = at + 9000 + KERNELS * 101000;
+        call(&made, "cudaDeviceSynchronize", 1, at + KERNELS * 10000, idle + 80000, false);
+        const struct aorta_trace_annotation one = {.start_ns = at, .end_ns = idle + 5079000, .name = text(&made, name)};
+        aorta_trace_builder_annotation(made.builder, &one);
+        at = idle + 5080000;
+    }
+    add(&made);
+    analyze(&made);
+    const struct aorta_finding *first = &made.verdict.findings[0];
+    assert_int_equal(first->cause, AORTA_CAUSE_HOST_PAUSE);
+    said_near(first->gain_ms, 5, 0.1);
+    assert_int_equal(first->share_count, 1);
+    assert_int_equal(first->shares[0].cause, AORTA_CAUSE_HOST_SYNC);
+    said_near(first->shares[0].ms, 4.6, 0.1);
+    end(&made);
+}
+
 /* The same where the file says nothing of collectives but their names, as of recorded programs: they are those of all
  * ranks, and none of the wait for the rank that pauses is left without the pause. */
 static void collectives_of_all_ranks_wait_for_the_last(void **state) {
@@ -1143,6 +1177,7 @@ int main(void) {
         cmocka_unit_test(each_device_is_a_rank),
         cmocka_unit_test(a_pause_comes_first_with_its_rank_and_gain),
         cmocka_unit_test(a_pause_that_is_hidden_is_no_finding),
+        cmocka_unit_test(a_wait_that_saves_the_same_is_named),
         cmocka_unit_test(collectives_of_all_ranks_wait_for_the_last),
         cmocka_unit_test(ranks_wait_for_each_others_work),
         cmocka_unit_test(compute_says_what_it_is_made_of),
