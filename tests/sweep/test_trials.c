@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -99,6 +100,14 @@ static void wait_for_lines(int lines) {
     assert_true(lines_of("out/trials.jsonl") >= lines);
 }
 
+/* A child that its parent forked just before it was killed holds the lock until it runs its program. */
+static void wait_for_lock(void) {
+    const int file = open("out/.aorta.lock", O_RDWR | O_CLOEXEC);
+    assert_true(file >= 0);
+    assert_int_equal(flock(file, LOCK_EX), 0);
+    close(file);
+}
+
 static const json_t *get(const json_t *root, const char *key) {
     const json_t *value = json_object_get(root, key);
     if (!value) fail_msg("no %s", key);
@@ -138,6 +147,7 @@ static void test_killed_and_resumed(void **state) {
     wait_for_lines(1 + 4);
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
+    wait_for_lock();
     /* As if it had died within a line. */
     FILE *lines = fopen("out/trials.jsonl", "a");
     assert_non_null(lines);

@@ -15,47 +15,34 @@
 #include "trace/open.h"
 #include "verdict/verdict.h"
 
-static const char trace[] =
-#define EVENT(category, name, thread, ts, dur, args)                                                                   \
-    "{\"ph\":\"X\",\"cat\":\"" category "\",\"name\":\"" name "\",\"pid\":1,\"tid\":" #thread ",\"ts\":" #ts           \
-    ",\"dur\":" #dur ",\"args\":{" args "}}"
-    "{\"traceEvents\":[" EVENT("user_annotation", "ProfilerStep#3", 1, 0, 100, "") "," EVENT(
-        "python_function", "nn.Module: Linear_0", 1, 5, 50,
-        "") "," EVENT("cpu_op", "aten::linear", 1, 10, 40,
-                      "\"Sequence number\":7") "," EVENT("cpu_op", "aten::addmm", 1, 15, 25,
-                                                         "\"Sequence number\":7,\"Input Dims\":[[4,8]],\"Input "
-                                                         "type\":[\"float\"]") "," EVENT("cpu_op", "aten::empty", 1, 20,
-                                                                                         5,
-                                                                                         "") "," EVENT("user_"
-                                                                                                       "annotation",
-                                                                                                       "load", 1, 60,
-                                                                                                       30,
-                                                                                                       "") "," EVENT("c"
-                                                                                                                     "p"
-                                                                                                                     "u"
-                                                                                                                     "_"
-                                                                                                                     "o"
-                                                                                                                     "p",
-                                                                                                                     "a"
-                                                                                                                     "t"
-                                                                                                                     "e"
-                                                                                                                     "n"
-                                                                                                                     ":"
-                                                                                                                     ":"
-                                                                                                                     "c"
-                                                                                                                     "o"
-                                                                                                                     "p"
-                                                                                                                     "y"
-                                                                                                                     "_",
-                                                                                                                     1,
-                                                                                                                     70,
-                                                                                                                     10,
-                                                                                                                     "") "," EVENT("cpu_op",
-                                                                                                                                   "AddmmBackward0",
-                                                                                                                                   2,
-                                                                                                                                   75,
-                                                                                                                                   20,
-                                                                                                                                   "\"Sequence number\":7,\"Fwd thread id\":1") "]}";
+static const struct event {
+    const char *category, *name;
+    int thread, start_us, length_us;
+    const char *args;
+} events[] = {
+    {"user_annotation", "ProfilerStep#3", 1, 0, 100, ""},
+    {"python_function", "nn.Module: Linear_0", 1, 5, 50, ""},
+    {"cpu_op", "aten::linear", 1, 10, 40, "\"Sequence number\":7"},
+    {"cpu_op", "aten::addmm", 1, 15, 25, "\"Sequence number\":7,\"Input Dims\":[[4,8]],\"Input type\":[\"float\"]"},
+    {"cpu_op", "aten::empty", 1, 20, 5, ""},
+    {"user_annotation", "load", 1, 60, 30, ""},
+    {"cpu_op", "aten::copy_", 1, 70, 10, ""},
+    {"cpu_op", "AddmmBackward0", 2, 75, 20, "\"Sequence number\":7,\"Fwd thread id\":1"},
+};
+
+static void write_trace(const char *path) {
+    struct aorta_text text = {0};
+    aorta_text_puts(&text, "{\"traceEvents\":[{}");
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        aorta_text_printf(&text,
+                          ",{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"%s\",\"pid\":1,\"tid\":%d,\"ts\":%d,"
+                          "\"dur\":%d,\"args\":{%s}}",
+                          events[i].category, events[i].name, events[i].thread, events[i].start_us, events[i].length_us,
+                          events[i].args);
+    aorta_text_puts(&text, "]}");
+    check_ok(aorta_file_put(path, &text));
+    aorta_text_free(&text);
+}
 
 struct scene {
     struct aorta_trace_list list;
@@ -67,7 +54,7 @@ static void read_scene(struct scene *scene) {
     char folder[FOLDER_PATH], path[64];
     folder_make(folder, "host");
     snprintf(path, sizeof path, "%s/host.json", folder);
-    check_ok(aorta_file_replace(path, trace, sizeof trace - 1));
+    write_trace(path);
     const char *const paths[] = {path};
     *scene = (struct scene){0};
     check_ok(aorta_trace_open_inputs(paths, 1, &options, &scene->list));
