@@ -2,6 +2,7 @@
 #include "base/arena.h"
 #include "base/array.h"
 #include "base/sort.h"
+#include "replay/replay.h"
 #include "replay/trace_graph.h"
 
 #include <stdlib.h>

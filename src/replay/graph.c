@@ -1,5 +1,7 @@
 #include "replay/graph.h"
 
+#include "base/arena.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,58 +91,32 @@ void aorta_graph_change(struct aorta_graph *graph, uint32_t edge, uint32_t cause
 
 /* ---- order ---- */
 
-/* Edges by the point that they lead to, before points are numbered anew. */
-struct by_target {
-    uint32_t *first; /* of each point, one more than there are */
-    uint32_t *edges;
-};
-
-static bool sort_by_target(const struct aorta_graph *graph, struct by_target *in) {
-    in->first = calloc((size_t)graph->point_count + 2, sizeof *in->first);
-    in->edges = malloc(((size_t)graph->edge_count + 1) * sizeof *in->edges);
-    if (!in->first || !in->edges) return false;
-    for (uint32_t i = 0; i < graph->edge_count; i++) in->first[graph->to[i] + 2]++;
-    for (uint32_t i = 2; i < graph->point_count + 2; i++) in->first[i] += in->first[i - 1];
-    for (uint32_t i = 0; i < graph->edge_count; i++) in->edges[in->first[graph->to[i] + 1]++] = i;
-    return true;
-}
-
 enum state { UNSEEN, OPEN, DONE };
 
 struct walk {
-    struct by_target in;
+    struct aorta_arena memory;
+    uint32_t
+        *first; /* of the edges that lead to each point, before points are numbered anew; one more than there are */
+    uint32_t *edges;
     uint32_t *cursor;
     uint8_t *state;
     uint32_t *order; /* old numbers, in the new order; behind them, from the end on, points that are open */
     uint32_t done;
+    uint32_t *rows; /* edges in order of the points' new numbers, without those that were dropped */
 };
 
-static bool walk_make(const struct aorta_graph *graph, struct walk *walk) {
-    size_t count = (size_t)graph->point_count + 1;
-    *walk = (struct walk){.cursor = malloc(count * sizeof *walk->cursor),
-                          .state = calloc(count, sizeof *walk->state),
-                          .order = calloc(count, sizeof *walk->order)};
-    return sort_by_target(graph, &walk->in) && walk->cursor && walk->state && walk->order;
-}
-
-/* Frees what only the ordering needs: a graph of millions of points needs the memory. */
-static void walk_settle(struct walk *walk) {
-    free(walk->cursor);
-    free(walk->state);
-    walk->cursor = NULL;
-    walk->state = NULL;
-}
-
-static void by_target_free(struct by_target *in) {
-    free(in->first);
-    free(in->edges);
-    *in = (struct by_target){0};
-}
-
-static void walk_free(struct walk *walk) {
-    walk_settle(walk);
-    by_target_free(&walk->in);
-    free(walk->order);
+static void walk_make(const struct aorta_graph *graph, struct walk *walk) {
+    const size_t points = (size_t)graph->point_count + 2, edges = (size_t)graph->edge_count + 1;
+    walk->first = aorta_arena_alloc(&walk->memory, points * sizeof *walk->first);
+    walk->edges = aorta_arena_raw(&walk->memory, edges * sizeof *walk->edges);
+    walk->cursor = aorta_arena_raw(&walk->memory, points * sizeof *walk->cursor);
+    walk->state = aorta_arena_alloc(&walk->memory, points * sizeof *walk->state);
+    walk->order = aorta_arena_alloc(&walk->memory, points * sizeof *walk->order);
+    if (walk->memory.failed) return;
+    for (uint32_t i = 0; i < graph->edge_count; i++) walk->first[graph->to[i] + 2]++;
+    for (uint32_t i = 2; i < graph->point_count + 2; i++) walk->first[i] += walk->first[i - 1];
+    for (uint32_t i = 0; i < graph->edge_count; i++) walk->edges[walk->first[graph->to[i] + 1]++] = i;
+    walk->rows = graph->to; /* which is not needed any more */
 }
 
 /* Everything that a point depends on goes before it. An edge that would close a circle is dropped: it gets no source.
@@ -148,23 +124,23 @@ static void walk_free(struct walk *walk) {
 static void visit_from(struct aorta_graph *graph, struct walk *walk, uint32_t point) {
     uint32_t *const end = walk->order + graph->point_count, *open = end;
     *--open = point;
-    walk->cursor[point] = walk->in.first[point];
+    walk->cursor[point] = walk->first[point];
     walk->state[point] = OPEN;
     while (open < end) {
         const uint32_t top = *open;
-        if (walk->cursor[top] == walk->in.first[top + 1]) {
+        if (walk->cursor[top] == walk->first[top + 1]) {
             walk->state[top] = DONE;
             open++;
             walk->order[walk->done++] = top;
             continue;
         }
-        uint32_t edge = walk->in.edges[walk->cursor[top]++], from = graph->from[edge];
+        uint32_t edge = walk->edges[walk->cursor[top]++], from = graph->from[edge];
         if (walk->state[from] == OPEN) {
             graph->from[edge] = AORTA_GRAPH_NONE;
             graph->dropped++;
         } else if (walk->state[from] == UNSEEN) {
             walk->state[from] = OPEN;
-            walk->cursor[from] = walk->in.first[from];
+            walk->cursor[from] = walk->first[from];
             *--open = from;
         }
     }
@@ -196,12 +172,10 @@ static int change_order(const void *left, const void *right) {
     return (a->cause > b->cause) - (a->cause < b->cause);
 }
 
-/* rows: the edges in their new order. */
-static bool move_changes(struct aorta_graph *graph, const uint32_t *rows) {
-    uint32_t *places = malloc(((size_t)graph->edge_count + 1) * sizeof *places), used = 0; /* the edges' new numbers */
-    if (!places) return false;
+static void move_changes(struct aorta_graph *graph, struct walk *walk) {
+    uint32_t *places = walk->edges, used = 0; /* the edges' new numbers */
     for (uint32_t i = 0; i < graph->edge_count; i++) places[i] = AORTA_GRAPH_NONE;
-    for (uint32_t i = 0; i < graph->first_edge[graph->point_count]; i++) places[rows[i]] = i;
+    for (uint32_t i = 0; i < graph->first_edge[graph->point_count]; i++) places[walk->rows[i]] = i;
     for (uint32_t i = 0; i < graph->change_count; i++) {
         struct aorta_graph_change change = graph->changes[i];
         change.edge = places[change.edge];
@@ -209,40 +183,33 @@ static bool move_changes(struct aorta_graph *graph, const uint32_t *rows) {
     }
     graph->change_count = used;
     if (used) qsort(graph->changes, used, sizeof *graph->changes, change_order);
-    free(places);
-    return true;
 }
 
-/* rows: the edges in order of the points' new numbers, without those that were dropped. */
-static void number_edges(struct aorta_graph *graph, const struct walk *walk, uint32_t *rows) {
+static void number_edges(struct aorta_graph *graph, const struct walk *walk) {
     uint32_t used = 0;
     for (uint32_t i = 0; i < graph->point_count; i++) {
         uint32_t old = walk->order[i];
         graph->first_edge[i] = used;
-        for (uint32_t j = walk->in.first[old]; j < walk->in.first[old + 1]; j++) {
-            uint32_t edge = walk->in.edges[j];
-            if (graph->from[edge] != AORTA_GRAPH_NONE) rows[used++] = edge;
+        for (uint32_t j = walk->first[old]; j < walk->first[old + 1]; j++) {
+            uint32_t edge = walk->edges[j];
+            if (graph->from[edge] != AORTA_GRAPH_NONE) walk->rows[used++] = edge;
         }
     }
     graph->first_edge[graph->point_count] = used;
 }
 
 /* Where edges and marks lead, in the points' new numbers. */
-static bool name_points(struct aorta_graph *graph, const uint32_t *order) {
-    uint32_t *number = calloc((size_t)graph->point_count + 1, sizeof *number);
-    if (!number) return false;
-    for (uint32_t i = 0; i < graph->point_count; i++) number[order[i]] = i;
+static void name_points(struct aorta_graph *graph, struct walk *walk) {
+    uint32_t *number = walk->cursor;
+    for (uint32_t i = 0; i < graph->point_count; i++) number[walk->order[i]] = i;
     for (uint32_t i = 0; i < graph->edge_count; i++)
         if (graph->from[i] != AORTA_GRAPH_NONE) graph->from[i] = number[graph->from[i]];
     for (uint32_t i = 0; i < graph->rank_count; i++)
         if (graph->ranks[i].mark != AORTA_GRAPH_NONE) graph->ranks[i].mark = number[graph->ranks[i].mark];
-    free(number);
-    return true;
 }
 
 static bool order_edges(struct aorta_graph *graph, const uint32_t *rows) {
-    const uint32_t used = graph->first_edge[graph->point_count];
-    graph->edge_count = used;
+    const uint32_t used = graph->edge_count = graph->first_edge[graph->point_count];
     /* The widest array goes first: the space that it frees is large enough for the next ones. */
     return reorder((void **)&graph->lag_ns, sizeof *graph->lag_ns, rows, used) &&
            reorder((void **)&graph->from, sizeof *graph->from, rows, used) &&
@@ -251,14 +218,10 @@ static bool order_edges(struct aorta_graph *graph, const uint32_t *rows) {
 }
 
 static bool renumber(struct aorta_graph *graph, struct walk *walk) {
-    uint32_t *rows = calloc((size_t)graph->edge_count + 1, sizeof *rows);
-    graph->first_edge = malloc(((size_t)graph->point_count + 1) * sizeof *graph->first_edge);
-    bool done = rows && graph->first_edge;
-    if (done) number_edges(graph, walk, rows);
-    by_target_free(&walk->in);
-    done = done && move_changes(graph, rows) && name_points(graph, walk->order) && order_edges(graph, rows);
-    free(rows);
-    return done && order_points(graph, walk->order);
+    number_edges(graph, walk);
+    move_changes(graph, walk);
+    name_points(graph, walk);
+    return order_edges(graph, walk->rows) && order_points(graph, walk->order);
 }
 
 /* ---- residuals ---- */
@@ -274,18 +237,17 @@ static int64_t explained(const struct aorta_graph *graph, uint32_t point) {
 
 aorta_status aorta_graph_finish(struct aorta_graph *graph) {
     struct walk walk = {0};
-    bool done = !graph->failed && walk_make(graph, &walk);
-    if (done) {
-        for (uint32_t i = 0; i < graph->point_count; i++)
-            if (walk.state[i] == UNSEEN) visit_from(graph, &walk, i);
-        walk_settle(&walk);
-        free(graph->to);
-        graph->to = NULL;
-        done = renumber(graph, &walk);
-    }
-    walk_free(&walk);
-    if (done) graph->residual_ns = malloc(((size_t)graph->point_count + 1) * sizeof *graph->residual_ns);
-    if (!done || !graph->residual_ns)
+    walk_make(graph, &walk);
+    graph->first_edge = malloc(((size_t)graph->point_count + 1) * sizeof *graph->first_edge);
+    graph->residual_ns = malloc(((size_t)graph->point_count + 1) * sizeof *graph->residual_ns);
+    graph->failed |= walk.memory.failed || !graph->first_edge || !graph->residual_ns;
+    for (uint32_t i = 0; !graph->failed && i < graph->point_count; i++)
+        if (walk.state[i] == UNSEEN) visit_from(graph, &walk, i);
+    if (!graph->failed) graph->failed = !renumber(graph, &walk);
+    aorta_arena_free(&walk.memory);
+    free(graph->to);
+    graph->to = NULL;
+    if (graph->failed)
         return AORTA_ERROR(AORTA_MEMORY, "no memory for a graph of %u points and %u edges", graph->point_count,
                            graph->edge_count);
     for (uint32_t i = 0; i < graph->point_count; i++) graph->residual_ns[i] = graph->time_ns[i] - explained(graph, i);
@@ -307,78 +269,4 @@ void aorta_graph_free(struct aorta_graph *graph) {
     free(graph->inferred);
     free(graph->changes);
     *graph = (struct aorta_graph){0};
-}
-
-/* ---- the critical path ---- */
-
-/* Whether the point is in the measured part of its rank. Earlier points are replayed at most. */
-static bool measured(const struct aorta_graph *graph, uint32_t point) {
-    return graph->time_ns[point] > graph->ranks[graph->rank[point]].from_ns;
-}
-
-static uint32_t last_end(const struct aorta_graph *graph) {
-    uint32_t last = AORTA_GRAPH_NONE;
-    for (uint32_t i = 0; i < graph->point_count; i++) {
-        if (!graph->ends[i] || !measured(graph, i) || graph->time_ns[i] > graph->ranks[graph->rank[i]].end_ns) continue;
-        if (last == AORTA_GRAPH_NONE || graph->time_ns[i] > graph->time_ns[last]) last = i;
-    }
-    return last;
-}
-
-static uint32_t deciding_edge(const struct aorta_graph *graph, uint32_t point) {
-    uint32_t best = AORTA_GRAPH_NONE;
-    int64_t latest_ns = INT64_MIN;
-    for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++) {
-        if (aorta_edge_is_alternative((enum aorta_edge_kind)graph->kind[i])) continue;
-        int64_t at_ns = graph->time_ns[graph->from[i]] + graph->lag_ns[i];
-        if (at_ns <= latest_ns) continue;
-        latest_ns = at_ns;
-        best = i;
-    }
-    return best;
-}
-
-void aorta_graph_walk(const struct aorta_graph *graph, aorta_graph_visit visit, void *user) {
-    uint32_t point = last_end(graph);
-    while (point != AORTA_GRAPH_NONE && measured(graph, point)) {
-        uint32_t edge = deciding_edge(graph, point);
-        if (edge == AORTA_GRAPH_NONE) return;
-        visit(user, point, edge, graph->lag_ns[edge], graph->residual_ns[point]);
-        point = graph->from[edge];
-    }
-}
-
-struct measure {
-    const struct aorta_graph *graph;
-    struct aorta_graph_path path;
-    int64_t pending_ns; /* spans whose beginning the next edge explains */
-};
-
-/* Within a span: why it is where it is, an edge further back says. */
-static bool within_span(enum aorta_edge_kind kind) {
-    return kind == AORTA_EDGE_KERNEL || kind == AORTA_EDGE_COPY || kind == AORTA_EDGE_TRANSFER ||
-           kind == AORTA_EDGE_ARRIVAL || kind == AORTA_EDGE_READY;
-}
-
-static void measure_edge(void *user, uint32_t point, uint32_t edge, int64_t lag_ns, int64_t residual_ns) {
-    struct measure *measure = user;
-    enum aorta_edge_kind kind = (enum aorta_edge_kind)measure->graph->kind[edge];
-    (void)point;
-    measure->path.length_ns += lag_ns + residual_ns;
-    measure->path.unexplained_ns += residual_ns;
-    measure->path.kind_ns[kind] += lag_ns;
-    measure->pending_ns += lag_ns;
-    if (within_span(kind)) return;
-    if (measure->graph->inferred[edge])
-        measure->path.inferred_ns += measure->pending_ns;
-    else
-        measure->path.recorded_ns += measure->pending_ns;
-    measure->pending_ns = 0;
-}
-
-struct aorta_graph_path aorta_graph_critical(const struct aorta_graph *graph) {
-    struct measure measure = {.graph = graph};
-    aorta_graph_walk(graph, measure_edge, &measure);
-    measure.path.recorded_ns += measure.pending_ns;
-    return measure.path;
 }

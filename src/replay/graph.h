@@ -126,18 +126,4 @@ static inline bool aorta_graph_measured(const struct aorta_graph *graph, uint32_
     return graph->ends[point] && graph->time_ns[point] > rank->start_ns && graph->time_ns[point] <= rank->end_ns;
 }
 
-/* The critical path: from the last end of any rank back along the edges that decided, to where measuring begins. */
-struct aorta_graph_path {
-    int64_t length_ns;
-    int64_t recorded_ns;    /* of it: follows from what the files say, */
-    int64_t inferred_ns;    /* … from a dependency that was concluded: that edge, and the span that it let begin */
-    int64_t unexplained_ns; /* lag without an explanation */
-    int64_t kind_ns[AORTA_EDGE_KIND_COUNT]; /* without the residuals */
-};
-struct aorta_graph_path aorta_graph_critical(const struct aorta_graph *graph);
-
-/* Walks the critical path, latest first. `lag_ns`: the edge's part; `residual_ns`: that of the point it leads to. */
-typedef void (*aorta_graph_visit)(void *user, uint32_t point, uint32_t edge, int64_t lag_ns, int64_t residual_ns);
-void aorta_graph_walk(const struct aorta_graph *graph, aorta_graph_visit visit, void *user);
-
 #endif

@@ -52,7 +52,7 @@ struct spread {
 struct lane { /* stamps of one thread, ascending */
     struct stamp *stamps;
     size_t count;
-    size_t near; /* what was asked for last: next it is a moment near by */
+    size_t near; /* what was asked for last */
 };
 
 struct aorta_recording_cost {
@@ -396,22 +396,13 @@ static double cost_of_stamps(const struct aorta_recording_cost *cost, const stru
     return left_ns + (stamp->what < AORTA_STAMPED_COUNT ? of[stamp->what].enter_ns : 0);
 }
 
-/* The first stamp at or after the moment; the number of stamps: there is none. The search starts at `near`, the
- * previous answer. */
-static size_t stamp_from(const struct lane *lane, int64_t time_ns, size_t near) {
-    size_t low = 0, high = lane->count, step = 1;
-    if (!high) return 0; /* there is no array either */
-    if (near < high && lane->stamps[near].time_ns < time_ns) {
-        for (low = near + 1; low + step < high && lane->stamps[low + step - 1].time_ns < time_ns; step *= 2)
-            low += step;
-        if (low + step < high) high = low + step;
-    } else {
-        for (high = near < high ? near : high; high > step && lane->stamps[high - step].time_ns >= time_ns; step *= 2)
-            high -= step;
-        if (high > step) low = high - step;
-    }
-    return low + aorta_count_before(lane->stamps + low, high - low, sizeof *lane->stamps,
-                                    offsetof(struct stamp, time_ns), time_ns);
+/* The first stamp at or after the moment; the number of stamps: there is none. Moments are asked for almost in order.
+ */
+static size_t stamp_from(struct lane *lane, int64_t time_ns) {
+    size_t at = lane->near;
+    while (at < lane->count && lane->stamps[at].time_ns < time_ns) at++;
+    while (at > 0 && lane->stamps[at - 1].time_ns >= time_ns) at--;
+    return lane->near = at;
 }
 
 /* A thread that is silent while another one works waits for it: its own time begins with the other's last stamp. */
@@ -422,7 +413,7 @@ static void find_waits(struct aorta_recording_cost *cost, size_t number) {
         if (stamp->length_ns < IDLE_NS) continue;
         for (size_t j = 0; j < cost->lane_count; j++) {
             struct lane *other = &cost->lanes[j];
-            const size_t after = j == number ? 0 : (other->near = stamp_from(other, stamp->time_ns, other->near));
+            const size_t after = j == number ? 0 : stamp_from(other, stamp->time_ns);
             if (after && other->stamps[after - 1].time_ns > stamp->time_ns - stamp->length_ns)
                 stamp->length_ns = length_until(other->stamps[after - 1].time_ns, stamp->time_ns);
         }
@@ -567,7 +558,7 @@ void aorta_recording_cost_sum(struct aorta_recording_cost *cost, struct aorta_re
 
 /* Until a moment; within an interval in proportion. */
 static double sum_until(struct lane *lane, int64_t time_ns) {
-    const size_t at = lane->near = stamp_from(lane, time_ns, lane->near);
+    const size_t at = stamp_from(lane, time_ns);
     const double before_ns = at ? lane->stamps[at - 1].sum_ns : 0;
     if (at == lane->count) return before_ns;
     const struct stamp *stamp = &lane->stamps[at];

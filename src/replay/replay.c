@@ -1,5 +1,8 @@
 #include "replay/replay.h"
 
+#include "base/parallel.h"
+#include "base/sort.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,43 +41,16 @@ const char *aorta_removal_description(enum aorta_removal removal) {
     return removals[removal].description;
 }
 
-/* Several at once. */
-static struct removal combine(uint32_t removed) {
-    struct removal all = {0};
-    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
-        if (!(removed & aorta_removal_bit((enum aorta_removal)i))) continue;
-        all.free |= removals[i].free;
-        all.off |= removals[i].off;
-        all.on |= removals[i].on;
-    }
-    return all;
-}
-
-/* What a removal leaves of edges of a kind that have no changes. */
+/* What a set of removals leaves of edges of a kind that have no changes. */
 struct effect {
     int64_t holds; /* -1: the edge holds; 0 */
     int64_t takes; /* -1: it takes its time; 0: none */
 };
 
-static struct effect effect_of(enum aorta_edge_kind kind, const struct removal *removal) {
-    const uint32_t bit = UINT32_C(1) << kind;
-    const bool gone = removal->off & bit || (aorta_edge_is_alternative(kind) && !(removal->on & bit));
-    return (struct effect){gone ? 0 : -1, removal->free & bit ? 0 : -1};
-}
-
-static inline int64_t left_of(int64_t lag_ns, struct effect effect) {
-    return lag_ns > 0 ? lag_ns & effect.takes : lag_ns;
-}
-
-/* The smallest of the lag and of the changes of the edge's that belong to what is removed. `change`: the first of the
- * edge's changes, or what follows. */
-static int64_t changed_lag(const struct aorta_graph *graph, uint32_t edge, uint32_t change, uint32_t removed,
-                           int64_t lag_ns) {
-    for (; change < graph->change_count && graph->changes[change].edge == edge; change++)
-        if (removed & UINT32_C(1) << graph->changes[change].cause && graph->changes[change].lag_ns < lag_ns)
-            lag_ns = graph->changes[change].lag_ns;
-    return lag_ns;
-}
+struct effects {
+    uint32_t removed; /* with waiting */
+    struct effect of[AORTA_EDGE_KIND_COUNT];
+};
 
 /* Who waits for a late rank has a collective that waits beside its kernels. Without what made that rank late they would
  * be as fast as alone; while the rank is still waited for, that changes nothing. */
@@ -85,99 +61,57 @@ static uint32_t with_waiting(uint32_t removed) {
     return removed;
 }
 
+static struct effects effects_of(uint32_t removed) {
+    struct removal all = {0};
+    struct effects effects = {.removed = with_waiting(removed)};
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
+        if (!(removed & aorta_removal_bit((enum aorta_removal)i))) continue;
+        all.free |= removals[i].free;
+        all.off |= removals[i].off;
+        all.on |= removals[i].on;
+    }
+    for (int kind = 0; kind < AORTA_EDGE_KIND_COUNT; kind++) {
+        const uint32_t bit = UINT32_C(1) << kind;
+        const bool alternative = aorta_edge_is_alternative((enum aorta_edge_kind)kind);
+        effects.of[kind].holds = all.off & bit || (alternative && !(all.on & bit)) ? 0 : -1;
+        effects.of[kind].takes = all.free & bit ? 0 : -1;
+    }
+    return effects;
+}
+
+/* What is left of the edge's lag: the smallest of the lag and of the edge's changes that belong to what is removed.
+ * `change`: the first of the edge's changes, or what follows; becomes what follows. */
+static inline int64_t left_of(const struct aorta_graph *graph, const struct effects *effects, uint32_t edge,
+                              uint32_t *change) {
+    int64_t lag_ns = graph->lag_ns[edge];
+    if (lag_ns > 0) lag_ns &= effects->of[graph->kind[edge]].takes;
+    for (; *change < graph->change_count && graph->changes[*change].edge == edge; ++*change)
+        if (effects->removed & UINT32_C(1) << graph->changes[*change].cause && graph->changes[*change].lag_ns < lag_ns)
+            lag_ns = graph->changes[*change].lag_ns;
+    return lag_ns;
+}
+
+static uint32_t first_change(const struct aorta_graph *graph, uint32_t edge) {
+    const struct aorta_graph_change key = {.edge = edge};
+    return (uint32_t)aorta_count_below(graph->changes, graph->change_count, sizeof key, &key, aorta_by_uint32);
+}
+
 /* ---- replaying ---- */
 
-/* Removals that are evaluated together: each point and edge is read once for all of them. */
-enum { LANES = 4 };
-
-struct together {
-    uint32_t removed[LANES]; /* with waiting */
-    struct effect effects[AORTA_EDGE_KIND_COUNT][LANES];
-};
-
-static void put_together(const uint32_t *removed, int lanes, struct together *together) {
-    for (int lane = 0; lane < lanes; lane++) {
-        together->removed[lane] = with_waiting(removed[lane]);
-        const struct removal all = combine(together->removed[lane]);
-        for (int kind = 0; kind < AORTA_EDGE_KIND_COUNT; kind++)
-            together->effects[kind][lane] = effect_of((enum aorta_edge_kind)kind, &all);
-    }
-}
-
-/* The points' times, of each lane, in pieces: one array of a large graph fits into no place that was used before. */
-enum { PIECE_BITS = 14, PIECE_POINTS = 1 << PIECE_BITS };
-
-static inline int64_t *lanes_of(int64_t *const *pieces, uint32_t point, int lanes) {
-    return pieces[point >> PIECE_BITS] + (size_t)(point & (PIECE_POINTS - 1)) * (size_t)lanes;
-}
-
 /* A point whose edges are all gone stays where it was. */
-static inline __attribute__((always_inline)) void
-evaluate(const struct aorta_graph *graph, const struct together *together, const int lanes, int64_t *const *pieces) {
-    uint32_t change = 0, next_changed = graph->change_count ? graph->changes[0].edge : AORTA_GRAPH_NONE;
+static void evaluate(const struct aorta_graph *graph, uint32_t removed, int64_t *restrict point_ns) {
+    const struct effects effects = effects_of(removed);
+    uint32_t change = 0;
     for (uint32_t i = 0; i < graph->point_count; i++) {
-        int64_t latest_ns[LANES] = {INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN};
+        int64_t latest_ns = INT64_MIN;
         for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++) {
-            const struct effect *effects = together->effects[graph->kind[j]];
-            const int64_t *from_ns = lanes_of(pieces, graph->from[j], lanes);
-            int64_t lag_ns[LANES];
-            for (int lane = 0; lane < lanes; lane++) lag_ns[lane] = left_of(graph->lag_ns[j], effects[lane]);
-            if (j == next_changed) {
-                for (int lane = 0; lane < lanes; lane++)
-                    lag_ns[lane] = changed_lag(graph, j, change, together->removed[lane], lag_ns[lane]);
-                while (change < graph->change_count && graph->changes[change].edge == j) change++;
-                next_changed = change < graph->change_count ? graph->changes[change].edge : AORTA_GRAPH_NONE;
-            }
-            for (int lane = 0; lane < lanes; lane++) {
-                const int64_t holds = effects[lane].holds;
-                const int64_t at_ns = ((from_ns[lane] + lag_ns[lane]) & holds) | (INT64_MIN & ~holds);
-                latest_ns[lane] = at_ns > latest_ns[lane] ? at_ns : latest_ns[lane];
-            }
+            const int64_t lag_ns = left_of(graph, &effects, j, &change), holds = effects.of[graph->kind[j]].holds;
+            const int64_t at_ns = ((point_ns[graph->from[j]] + lag_ns) & holds) | (INT64_MIN & ~holds);
+            latest_ns = at_ns > latest_ns ? at_ns : latest_ns;
         }
-        const int64_t time_ns = graph->time_ns[i], residual_ns = graph->residual_ns[i];
-        const bool stays = aorta_graph_pinned(graph, i);
-        int64_t *point_ns = lanes_of(pieces, i, lanes);
-        for (int lane = 0; lane < lanes; lane++)
-            point_ns[lane] = stays || latest_ns[lane] == INT64_MIN ? time_ns : latest_ns[lane] + residual_ns;
+        const bool stays = aorta_graph_pinned(graph, i) || latest_ns == INT64_MIN;
+        point_ns[i] = stays ? graph->time_ns[i] : latest_ns + graph->residual_ns[i];
     }
-}
-
-static void evaluate_plain(const struct aorta_graph *graph, const struct together *together, int64_t *const *pieces) {
-    evaluate(graph, together, LANES, pieces);
-}
-
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) static void evaluate_avx2(const struct aorta_graph *graph,
-                                                          const struct together *together, int64_t *const *pieces) {
-    evaluate(graph, together, LANES, pieces);
-}
-#endif
-
-static void evaluate_lanes(const struct aorta_graph *graph, const struct together *together, int64_t *const *pieces) {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) {
-        evaluate_avx2(graph, together, pieces);
-        return;
-    }
-#endif
-    evaluate_plain(graph, together, pieces);
-}
-
-static size_t piece_count(const struct aorta_graph *graph) {
-    return (graph->point_count >> PIECE_BITS) + (size_t)1;
-}
-
-/* False: no memory, also for the graph. */
-static bool prepare(const struct aorta_graph *graph, struct aorta_replay *replay) {
-    struct aorta_arena *memory = &replay->memory;
-    memory->failed |= graph->failed;
-    if (replay->pieces || memory->failed) return !memory->failed;
-    replay->point_ns = aorta_arena_raw(memory, ((size_t)graph->point_count + 1) * sizeof *replay->point_ns);
-    replay->rank_ns = aorta_arena_alloc(memory, ((size_t)graph->rank_count + 1) * sizeof *replay->rank_ns);
-    replay->pieces = aorta_arena_alloc(memory, piece_count(graph) * sizeof *replay->pieces);
-    for (size_t i = 0; !memory->failed && i < piece_count(graph); i++)
-        replay->pieces[i] = replay->point_ns + (i << PIECE_BITS);
-    return !memory->failed;
 }
 
 int64_t aorta_replay_begin(const struct aorta_graph *graph, const int64_t *point_ns, uint32_t rank) {
@@ -185,68 +119,83 @@ int64_t aorta_replay_begin(const struct aorta_graph *graph, const int64_t *point
     return mark == AORTA_GRAPH_NONE ? graph->ranks[rank].start_ns : point_ns[mark];
 }
 
-/* Mean over ranks of a step's time, from the longest time of each rank. */
-static double mean_step(const struct aorta_graph *graph, const int64_t *rank_ns, size_t stride) {
+/* Sets the time of each rank, up to the last of the points that end within its time in the recording. Returns a step's,
+ * mean over ranks. */
+static double measure_ranks(const struct aorta_graph *graph, const int64_t *point_ns, int64_t *rank_ns) {
     double step_ns = 0;
+    memset(rank_ns, 0, graph->rank_count * sizeof *rank_ns);
+    for (uint32_t i = 0; i < graph->point_count; i++) {
+        if (!aorta_graph_measured(graph, i)) continue;
+        const int64_t length_ns = point_ns[i] - aorta_replay_begin(graph, point_ns, graph->rank[i]);
+        if (length_ns > rank_ns[graph->rank[i]]) rank_ns[graph->rank[i]] = length_ns;
+    }
     for (uint32_t i = 0; i < graph->rank_count; i++)
-        step_ns += (double)rank_ns[i * stride] / (graph->ranks[i].steps ? graph->ranks[i].steps : 1);
+        step_ns += (double)rank_ns[i] / (graph->ranks[i].steps ? graph->ranks[i].steps : 1);
     return graph->rank_count ? step_ns * graph->longer / graph->rank_count : step_ns;
 }
 
-/* The points are those that end within the rank's time in the recording. */
-static inline __attribute__((always_inline)) void longest(const struct aorta_graph *graph, const int lanes,
-                                                          int64_t *const *pieces, int64_t *restrict rank_ns) {
-    memset(rank_ns, 0, (size_t)graph->rank_count * (size_t)lanes * sizeof *rank_ns);
-    for (uint32_t i = 0; i < graph->point_count; i++) {
-        if (!aorta_graph_measured(graph, i)) continue;
-        const struct aorta_graph_rank *rank = &graph->ranks[graph->rank[i]];
-        const int64_t *mark_ns = rank->mark == AORTA_GRAPH_NONE ? NULL : lanes_of(pieces, rank->mark, lanes);
-        const int64_t *point_ns = lanes_of(pieces, i, lanes);
-        int64_t *most_ns = &rank_ns[(size_t)graph->rank[i] * (size_t)lanes];
-        for (int lane = 0; lane < lanes; lane++) {
-            const int64_t length_ns = point_ns[lane] - (mark_ns ? mark_ns[lane] : rank->start_ns);
-            most_ns[lane] = length_ns > most_ns[lane] ? length_ns : most_ns[lane];
-        }
-    }
-}
-
-static void measure_ranks(const struct aorta_graph *graph, struct aorta_replay *replay) {
-    longest(graph, 1, replay->pieces, replay->rank_ns);
-    replay->step_ns = mean_step(graph, replay->rank_ns, 1);
-}
-
 void aorta_replay_run(const struct aorta_graph *graph, uint32_t removed, struct aorta_replay *replay) {
-    struct together together;
-    if (!prepare(graph, replay)) return;
-    replay->removed = removed;
-    put_together(&removed, 1, &together);
-    evaluate(graph, &together, 1, replay->pieces);
-    measure_ranks(graph, replay);
+    struct aorta_arena *memory = &replay->memory;
+    memory->failed |= graph->failed;
+    if (!replay->point_ns) {
+        replay->point_ns = aorta_arena_raw(memory, ((size_t)graph->point_count + 1) * sizeof *replay->point_ns);
+        replay->rank_ns = aorta_arena_alloc(memory, ((size_t)graph->rank_count + 1) * sizeof *replay->rank_ns);
+    }
+    if (memory->failed) return;
+    evaluate(graph, removed, replay->point_ns);
+    replay->step_ns = measure_ranks(graph, replay->point_ns, replay->rank_ns);
 }
 
-static uint32_t first_change(const struct aorta_graph *graph, uint32_t edge) {
-    uint32_t low = 0, high = graph->change_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (graph->changes[middle].edge < edge)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+double aorta_replay_recorded(const struct aorta_graph *graph, struct aorta_arena *memory) {
+    int64_t *rank_ns = aorta_arena_alloc(memory, ((size_t)graph->rank_count + 1) * sizeof *rank_ns);
+    return rank_ns ? measure_ranks(graph, graph->time_ns, rank_ns) : 0;
 }
+
+void aorta_replay_free(struct aorta_replay *replay) {
+    aorta_arena_free(&replay->memory);
+    *replay = (struct aorta_replay){0};
+}
+
+/* Sets of removals, each for one removal, and the step without each set. */
+struct sets {
+    const struct aorta_graph *graph;
+    uint32_t removed[AORTA_REMOVAL_COUNT + 1];
+    enum aorta_removal of[AORTA_REMOVAL_COUNT + 1];
+    double step_ns[AORTA_REMOVAL_COUNT + 1];
+    size_t count;
+};
+
+static void add_set(struct sets *sets, uint32_t removed, enum aorta_removal of) {
+    sets->removed[sets->count] = removed;
+    sets->of[sets->count++] = of;
+}
+
+static aorta_status replay_set(void *user, size_t set) {
+    struct sets *sets = user;
+    struct aorta_replay replay = {0};
+    aorta_replay_run(sets->graph, sets->removed[set], &replay);
+    aorta_status status = aorta_arena_check(&replay.memory, "a replay");
+    sets->step_ns[set] = replay.step_ns;
+    aorta_replay_free(&replay);
+    return status;
+}
+
+static void replay_each(struct sets *sets, struct aorta_arena *memory) {
+    aorta_status status = aorta_parallel(sets->count, replay_set, sets);
+    memory->failed |= status != NULL;
+    aorta_status_free(status);
+}
+
+/* ---- paths ---- */
 
 /* The edge that decides when the point is, and what is left of its lag; NONE: the point stays where it was. */
-static uint32_t deciding_edge(const struct aorta_graph *graph, const struct together *together, const int64_t *point_ns,
+static uint32_t deciding_edge(const struct aorta_graph *graph, const struct effects *effects, const int64_t *point_ns,
                               uint32_t point, int64_t *lag_ns) {
-    uint32_t best = AORTA_GRAPH_NONE;
+    uint32_t best = AORTA_GRAPH_NONE, change = first_change(graph, graph->first_edge[point]);
     int64_t latest_ns = INT64_MIN;
     for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++) {
-        const struct effect effect = together->effects[graph->kind[i]][0];
-        if (!effect.holds) continue;
-        const int64_t left_ns =
-            changed_lag(graph, i, first_change(graph, i), together->removed[0], left_of(graph->lag_ns[i], effect));
-        if (point_ns[graph->from[i]] + left_ns <= latest_ns) continue;
+        const int64_t left_ns = left_of(graph, effects, i, &change);
+        if (!effects->of[graph->kind[i]].holds || point_ns[graph->from[i]] + left_ns <= latest_ns) continue;
         latest_ns = point_ns[graph->from[i]] + left_ns;
         *lag_ns = left_ns;
         best = i;
@@ -254,60 +203,66 @@ static uint32_t deciding_edge(const struct aorta_graph *graph, const struct toge
     return best;
 }
 
-void aorta_replay_walk(const struct aorta_graph *graph, uint32_t removed, aorta_graph_visit visit, void *user,
-                       struct aorta_arena *memory) {
-    struct aorta_replay replay = {0};
-    struct together together;
+static void walk(const struct aorta_graph *graph, uint32_t removed, const int64_t *point_ns, aorta_graph_visit visit,
+                 void *user) {
+    const struct effects effects = effects_of(removed);
     uint32_t point = AORTA_GRAPH_NONE;
-    aorta_replay_run(graph, removed, &replay);
-    put_together(&removed, 1, &together);
-    for (uint32_t i = 0; !replay.memory.failed && i < graph->point_count; i++)
-        if (aorta_graph_measured(graph, i) &&
-            (point == AORTA_GRAPH_NONE || replay.point_ns[i] > replay.point_ns[point]))
-            point = i;
+    for (uint32_t i = 0; i < graph->point_count; i++)
+        if (aorta_graph_measured(graph, i) && (point == AORTA_GRAPH_NONE || point_ns[i] > point_ns[point])) point = i;
     while (point != AORTA_GRAPH_NONE && graph->time_ns[point] > graph->ranks[graph->rank[point]].from_ns) {
         int64_t lag_ns = 0;
-        const uint32_t edge = deciding_edge(graph, &together, replay.point_ns, point, &lag_ns);
-        if (edge == AORTA_GRAPH_NONE) break;
+        const uint32_t edge = deciding_edge(graph, &effects, point_ns, point, &lag_ns);
+        if (edge == AORTA_GRAPH_NONE) return;
         visit(user, point, edge, lag_ns, graph->residual_ns[point]);
         point = graph->from[edge];
     }
+}
+
+void aorta_replay_walk(const struct aorta_graph *graph, uint32_t removed, aorta_graph_visit visit, void *user,
+                       struct aorta_arena *memory) {
+    struct aorta_replay replay = {0};
+    aorta_replay_run(graph, removed, &replay);
+    if (!replay.memory.failed) walk(graph, removed, replay.point_ns, visit, user);
     aorta_arena_end(&replay.memory, memory);
 }
 
-/* The step without each of several sets of removals. */
-static void replay_each(const struct aorta_graph *graph, const uint32_t *removed, int count, double *step_ns,
-                        struct aorta_arena *memory) {
-    struct aorta_arena scratch = {0};
-    int64_t **pieces = aorta_arena_alloc(&scratch, piece_count(graph) * sizeof *pieces);
-    int64_t *rank_ns = aorta_arena_alloc(&scratch, ((size_t)graph->rank_count + 1) * LANES * sizeof *rank_ns);
-    for (size_t i = 0; pieces && i < piece_count(graph); i++) {
-        const size_t left = graph->point_count - (i << PIECE_BITS), points = left < PIECE_POINTS ? left : PIECE_POINTS;
-        pieces[i] = aorta_arena_raw(&scratch, (points + 1) * LANES * sizeof *pieces[i]);
-    }
-    for (int first = 0; !scratch.failed && first < count; first += LANES) {
-        uint32_t sets[LANES] = {0};
-        struct together together;
-        for (int lane = 0; lane < LANES && first + lane < count; lane++) sets[lane] = removed[first + lane];
-        put_together(sets, LANES, &together);
-        evaluate_lanes(graph, &together, pieces);
-        longest(graph, LANES, pieces, rank_ns);
-        for (int lane = 0; lane < LANES && first + lane < count; lane++)
-            step_ns[first + lane] = mean_step(graph, rank_ns + lane, LANES);
-    }
-    aorta_arena_end(&scratch, memory);
+void aorta_graph_walk(const struct aorta_graph *graph, aorta_graph_visit visit, void *user) {
+    walk(graph, 0, graph->time_ns, visit, user);
 }
 
-void aorta_replay_recorded(const struct aorta_graph *graph, struct aorta_replay *replay) {
-    if (!prepare(graph, replay)) return;
-    replay->removed = 0;
-    if (graph->point_count) memcpy(replay->point_ns, graph->time_ns, graph->point_count * sizeof *graph->time_ns);
-    measure_ranks(graph, replay);
+struct measure {
+    const struct aorta_graph *graph;
+    struct aorta_graph_path path;
+    int64_t pending_ns; /* spans whose beginning the next edge explains */
+};
+
+/* Within a span: why it is where it is, an edge further back says. */
+static bool within_span(enum aorta_edge_kind kind) {
+    return kind == AORTA_EDGE_KERNEL || kind == AORTA_EDGE_COPY || kind == AORTA_EDGE_TRANSFER ||
+           kind == AORTA_EDGE_ARRIVAL || kind == AORTA_EDGE_READY;
 }
 
-void aorta_replay_free(struct aorta_replay *replay) {
-    aorta_arena_free(&replay->memory);
-    *replay = (struct aorta_replay){0};
+static void measure_edge(void *user, uint32_t point, uint32_t edge, int64_t lag_ns, int64_t residual_ns) {
+    struct measure *measure = user;
+    enum aorta_edge_kind kind = (enum aorta_edge_kind)measure->graph->kind[edge];
+    (void)point;
+    measure->path.length_ns += lag_ns + residual_ns;
+    measure->path.unexplained_ns += residual_ns;
+    measure->path.kind_ns[kind] += lag_ns;
+    measure->pending_ns += lag_ns;
+    if (within_span(kind)) return;
+    if (measure->graph->inferred[edge])
+        measure->path.inferred_ns += measure->pending_ns;
+    else
+        measure->path.recorded_ns += measure->pending_ns;
+    measure->pending_ns = 0;
+}
+
+struct aorta_graph_path aorta_graph_critical(const struct aorta_graph *graph) {
+    struct measure measure = {.graph = graph};
+    aorta_graph_walk(graph, measure_edge, &measure);
+    measure.path.recorded_ns += measure.pending_ns;
+    return measure.path;
 }
 
 /* ---- gains ---- */
@@ -370,51 +325,35 @@ static uint32_t effective(const struct aorta_graph *graph) {
     return found;
 }
 
-/* Sets of removals, each for one removal. */
-struct sets {
-    uint32_t removed[AORTA_REMOVAL_COUNT + 1];
-    enum aorta_removal of[AORTA_REMOVAL_COUNT + 1];
-    int count;
-};
-
-static void add_set(struct sets *sets, uint32_t removed, enum aorta_removal of) {
-    sets->removed[sets->count] = removed;
-    sets->of[sets->count++] = of;
-}
-
 /* What gains nothing alone may gain with what was removed before it: where the host waits for a copy, one stays as long
  * as the other does. */
 static void measure_gains(const struct aorta_graph *graph, struct aorta_gains *gains, struct aorta_arena *memory) {
     const uint32_t possible = effective(graph);
-    double step_ns[AORTA_REMOVAL_COUNT + 1] = {0};
-    struct sets alone = {.count = 1}, after = {0}; /* the first of `alone`: nothing is removed */
+    struct sets alone = {.graph = graph, .count = 1}, after = {.graph = graph}; /* alone[0]: nothing is removed */
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
         const uint32_t bit = aorta_removal_bit((enum aorta_removal)i);
         if (with_waiting(bit) & possible) add_set(&alone, bit, (enum aorta_removal)i);
     }
-    replay_each(graph, alone.removed, alone.count, step_ns, memory);
-    gains->replayed_ns = gains->floor_ns = step_ns[0];
-    for (int i = 1; i < alone.count; i++) gains->gain_ns[alone.of[i]] = gain(gains->replayed_ns, step_ns[i]);
+    replay_each(&alone, memory);
+    gains->replayed_ns = gains->floor_ns = alone.step_ns[0];
+    for (size_t i = 1; i < alone.count; i++) gains->gain_ns[alone.of[i]] = gain(alone.step_ns[0], alone.step_ns[i]);
     order_gains(gains);
     uint32_t removed = 0;
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
         removed |= aorta_removal_bit(gains->order[i]);
         if (possible & aorta_removal_bit(gains->order[i])) add_set(&after, removed, gains->order[i]);
     }
-    replay_each(graph, after.removed, after.count, step_ns, memory);
-    for (int i = 0; i < after.count; i++) {
-        gains->beyond_ns[after.of[i]] = gain(gains->floor_ns, step_ns[i]);
+    replay_each(&after, memory);
+    for (size_t i = 0; i < after.count; i++) {
+        gains->beyond_ns[after.of[i]] = gain(gains->floor_ns, after.step_ns[i]);
         gains->floor_ns -= gains->beyond_ns[after.of[i]];
     }
 }
 
 void aorta_gains_measure(const struct aorta_graph *graph, struct aorta_gains *gains, struct aorta_arena *memory) {
-    struct aorta_replay replay = {0};
     *gains = (struct aorta_gains){0};
     measure_gains(graph, gains, memory);
-    aorta_replay_recorded(graph, &replay);
-    gains->measured_ns = replay.step_ns;
-    aorta_arena_end(&replay.memory, memory);
+    gains->measured_ns = aorta_replay_recorded(graph, memory);
     gains->path = aorta_graph_critical(graph);
     if (gains->path.length_ns > 0) {
         gains->inferred_share = (double)gains->path.inferred_ns / (double)gains->path.length_ns;
@@ -426,7 +365,7 @@ void aorta_gains_measure(const struct aorta_graph *graph, struct aorta_gains *ga
 
 struct search {
     const struct aorta_graph *graph;
-    enum aorta_removal removal;
+    struct effects effects;
     int64_t *rank_ns;
     int64_t last_ns; /* of the points visited so far */
     struct aorta_origin origin;
@@ -436,12 +375,10 @@ struct search {
 static int64_t taken_from(const struct search *search, uint32_t edge) {
     const struct aorta_graph *graph = search->graph;
     const enum aorta_edge_kind kind = (enum aorta_edge_kind)graph->kind[edge];
-    const int64_t lag_ns = graph->lag_ns[edge];
+    uint32_t change = first_change(graph, edge);
     if (aorta_edge_is_alternative(kind)) return 0;
-    const struct effect effect = effect_of(kind, &removals[search->removal]);
-    const int64_t left_ns = changed_lag(graph, edge, first_change(graph, edge), aorta_removal_bit(search->removal),
-                                        left_of(lag_ns, effect));
-    const int64_t gone_ns = effect.holds ? lag_ns - left_ns : lag_ns;
+    const int64_t left_ns = search->effects.of[kind].holds ? left_of(graph, &search->effects, edge, &change) : 0;
+    const int64_t gone_ns = graph->lag_ns[edge] - left_ns;
     return gone_ns > 0 ? gone_ns : 0;
 }
 
@@ -496,8 +433,10 @@ static uint32_t rank_that_stands_out(const struct search *search) {
 
 void aorta_replay_origin(const struct aorta_graph *graph, enum aorta_removal removal, struct aorta_origin *origin,
                          struct aorta_arena *memory) {
-    struct search search = {
-        .graph = graph, .removal = removal, .origin = {.point = AORTA_GRAPH_NONE, .from = AORTA_GRAPH_NONE}};
+    struct search search = {.graph = graph,
+                            .effects = effects_of(aorta_removal_bit(removal)),
+                            .origin = {.point = AORTA_GRAPH_NONE, .from = AORTA_GRAPH_NONE}};
+    search.effects.removed = aorta_removal_bit(removal); /* without waiting */
     search.rank_ns = aorta_arena_alloc(memory, ((size_t)graph->rank_count + 1) * sizeof *search.rank_ns);
     *origin = search.origin;
     if (!search.rank_ns) return;

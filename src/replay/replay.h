@@ -35,23 +35,32 @@ static inline uint32_t aorta_removal_bit(enum aorta_removal removal) {
 /* Times of one replay. Zero-initialise; end with aorta_replay_free or aorta_arena_end. */
 struct aorta_replay {
     struct aorta_arena memory; /* of the arrays; where it has failed there are no times */
-    uint32_t removed;          /* aorta_removal_bit of each cause that is left out */
     int64_t *point_ns;         /* of each point */
     int64_t *rank_ns;          /* of each rank: from its mark to the last end of a span */
-    int64_t **pieces;          /* for replay.c: places in point_ns */
     double step_ns;            /* mean over ranks of rank_ns / steps */
 };
 
-/* Evaluates the finished graph without these causes; 0: as it was recorded. A replay can be used again, for the same
- * graph. */
+/* Evaluates the finished graph without these causes (aorta_removal_bit of each); 0: as it was recorded. A replay can be
+ * used again, for the same graph. */
 void aorta_replay_run(const struct aorta_graph *graph, uint32_t removed, struct aorta_replay *replay);
-/* The recorded times in the form of a replay. */
-void aorta_replay_recorded(const struct aorta_graph *graph, struct aorta_replay *replay);
+/* A step of the recorded times, ns. */
+double aorta_replay_recorded(const struct aorta_graph *graph, struct aorta_arena *memory);
 void aorta_replay_free(struct aorta_replay *replay);
 
-/* Walks the path that decides how long the graph takes without these causes, latest first: from the last measured end
- * of any rank back to where measuring begins. `lag_ns`: what is left of the edge's. `memory` fails where it is
- * exhausted. */
+/* The critical path: from the last end of any rank back along the edges that decided, to where measuring begins. */
+struct aorta_graph_path {
+    int64_t length_ns;
+    int64_t recorded_ns;    /* of it: follows from what the files say, */
+    int64_t inferred_ns;    /* … from a dependency that was concluded: that edge, and the span that it let begin */
+    int64_t unexplained_ns; /* lag without an explanation */
+    int64_t kind_ns[AORTA_EDGE_KIND_COUNT]; /* without the residuals */
+};
+struct aorta_graph_path aorta_graph_critical(const struct aorta_graph *graph);
+
+/* Walks the critical path, latest first. `lag_ns`: the edge's part; `residual_ns`: that of the point it leads to. */
+typedef void (*aorta_graph_visit)(void *user, uint32_t point, uint32_t edge, int64_t lag_ns, int64_t residual_ns);
+void aorta_graph_walk(const struct aorta_graph *graph, aorta_graph_visit visit, void *user);
+/* The same without these causes. `memory` fails where it is exhausted. */
 void aorta_replay_walk(const struct aorta_graph *graph, uint32_t removed, aorta_graph_visit visit, void *user,
                        struct aorta_arena *memory);
 

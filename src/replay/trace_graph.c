@@ -507,7 +507,7 @@ static aorta_status build_ranks(struct build *build) {
 /* Sets how long a step of all measured ones is, relative to the replayed ones: only the last measured steps are
  * replayed, but a step is the mean of all of them everywhere. */
 static aorta_status set_longer(const struct aorta_trace_analysis *analysis, struct aorta_graph *graph) {
-    struct aorta_replay recorded = {0};
+    struct aorta_arena scratch = {0};
     double all_ns = 0;
     if (!analysis->measured) return NULL;
     for (size_t i = 0; i < analysis->rank_count; i++) {
@@ -521,10 +521,10 @@ static aorta_status set_longer(const struct aorta_trace_analysis *analysis, stru
         }
         if (steps) all_ns += rank_ns / (double)steps / (double)analysis->rank_count;
     }
-    aorta_replay_recorded(graph, &recorded);
-    if (recorded.step_ns > 0 && all_ns > 0) graph->longer = all_ns / recorded.step_ns;
-    aorta_status status = aorta_arena_check(&recorded.memory, "the recorded times");
-    aorta_replay_free(&recorded);
+    const double recorded_ns = aorta_replay_recorded(graph, &scratch);
+    if (recorded_ns > 0 && all_ns > 0) graph->longer = all_ns / recorded_ns;
+    aorta_status status = aorta_arena_check(&scratch, "the recorded times");
+    aorta_arena_free(&scratch);
     return status;
 }
 

@@ -85,25 +85,23 @@ struct places {
 
 static void add_event(struct places *places, int64_t start_ns, int64_t end_ns, uint32_t name, uint32_t thread,
                       uint8_t stamped) {
-    struct aorta_stamped_event *event = &places->events[places->next[thread]++];
-    *event = (struct aorta_stamped_event){.start_ns = start_ns,
-                                          .end_ns = end_ns,
-                                          .name = name & AORTA_STAMPED_TEXTS,
-                                          .parent = AORTA_TRACE_NONE,
-                                          .only = AORTA_TRACE_NONE,
-                                          .stamped = stamped & 15};
+    if (!places->wanted[thread]) return;
+    const size_t place = places->next[thread]++;
+    if (places->events)
+        places->events[place] = (struct aorta_stamped_event){.start_ns = start_ns,
+                                                             .end_ns = end_ns,
+                                                             .name = name & AORTA_STAMPED_TEXTS,
+                                                             .parent = AORTA_TRACE_NONE,
+                                                             .only = AORTA_TRACE_NONE,
+                                                             .stamped = stamped & 15};
 }
 
 static void add_operations(struct places *places) {
     const struct aorta_trace *trace = places->trace;
     for (size_t i = 0; i < trace->operation_count; i++) {
         const struct aorta_trace_operation *row = &trace->operations[i];
-        if (!places->wanted[row->thread]) continue;
-        if (!places->events)
-            places->next[row->thread]++;
-        else
-            add_event(places, row->start_ns, row->end_ns, row->name, row->thread,
-                      row->range ? AORTA_STAMPED_RANGE : meaning_of(places->meanings, row->name, false));
+        add_event(places, row->start_ns, row->end_ns, row->name, row->thread,
+                  row->range ? AORTA_STAMPED_RANGE : meaning_of(places->meanings, row->name, false));
     }
 }
 
@@ -113,10 +111,7 @@ static void add_frames(struct places *places, bool ranges) {
     const struct aorta_trace *trace = places->trace;
     for (size_t i = 0; i < trace->frame_count; i++) {
         const struct aorta_trace_frame *frame = &trace->frames[i];
-        if (!places->wanted[frame->thread] || (frame->kind == AORTA_FRAME_RANGE) != ranges) continue;
-        if (!places->events)
-            places->next[frame->thread]++;
-        else
+        if ((frame->kind == AORTA_FRAME_RANGE) == ranges)
             add_event(places, frame->start_ns, frame->end_ns, frame->name, frame->thread,
                       stamped_frame(places->meanings, frame));
     }
@@ -132,10 +127,7 @@ static void add_calls(struct places *places) {
     const struct aorta_trace *trace = places->trace;
     for (size_t i = 0; i < trace->call_count; i++) {
         const struct aorta_trace_call *call = &trace->calls[i];
-        if (!places->wanted[call->thread] || !is_own_call(trace, call)) continue;
-        if (!places->events)
-            places->next[call->thread]++;
-        else
+        if (is_own_call(trace, call))
             add_event(places, call->start_ns, call->end_ns, call->name, call->thread,
                       meaning_of(places->meanings, call->name, true));
     }
@@ -223,15 +215,11 @@ static const struct aorta_recording_weight weights[WEIGHTS] = {
     [SHORTEST] = {1.4, 0.92}, [LONGEST] = {0.6, 1.1}, [FOUND] = {1, 1}};
 static const double DEVICE_VARIES = 0.02; /* of a step that the device limits */
 
-/* Recording lengthens edges from calls. Their lags for each weight are stored by host, then in the order of the points
- * that the edges lead to. */
+/* Recording lengthens edges from calls. */
 struct unrecording {
     struct aorta_trace_graph *built;
     struct aorta_arena memory;
-    uint32_t *points;  /* that such edges lead to, by their host */
-    size_t host_count; /* of the next two, where each host's begin; one more than there are hosts */
-    size_t *first_point, *first_lag;
-    int64_t *lags[WEIGHTS];
+    int64_t *lags[WEIGHTS]; /* of all edges, with each weight */
     struct aorta_replay replay;
 };
 
@@ -301,89 +289,32 @@ static aorta_status shorten_host(void *user, size_t number) {
     struct shortening host = {.work = work};
     AORTA_TRY(aorta_recording_cost_make(built->sources[built->hosts[number]].trace, &host.cost));
     for (int w = 0; w < WEIGHTS; w++) {
-        int64_t *lag_ns = work->lags[w] + work->first_lag[number];
         aorta_recording_cost_sum(host.cost, weights[w]);
-        for (size_t i = work->first_point[number]; i < work->first_point[number + 1]; i++) {
-            const uint32_t point = work->points[i];
-            for (uint32_t j = graph->first_edge[point]; j < graph->first_edge[point + 1]; j++)
-                if (is_from_call(graph, j)) *lag_ns++ = lag_without(&host, j, point, weights[w]);
+        for (uint32_t i = 0; i < graph->point_count; i++) {
+            if (built->sources[graph->rank[i]].host != number) continue;
+            for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++)
+                if (is_from_call(graph, j)) work->lags[w][j] = lag_without(&host, j, i, weights[w]);
         }
     }
     aorta_recording_cost_free(host.cost);
     return NULL;
 }
 
-/* ---- which edges ---- */
-
-static uint32_t count_from_calls(const struct aorta_graph *graph, uint32_t point) {
-    uint32_t count = 0;
-    for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++) count += is_from_call(graph, i);
-    return count;
-}
-
-/* first[i + 1] has how many host i has, and gets where the host's end. */
-static void sum_up(size_t *first, size_t count) {
-    for (size_t i = 0; i < count; i++) first[i + 1] += first[i];
-}
-
-/* Points in their order, by host. `next`: scratch, one for each host. */
-static void place_points(struct unrecording *work, size_t *next) {
-    const struct aorta_graph *graph = &work->built->graph;
-    memcpy(next, work->first_point, work->host_count * sizeof *next);
-    for (uint32_t i = 0; i < graph->point_count; i++)
-        if (count_from_calls(graph, i)) work->points[next[source_of(work, i)->host]++] = i;
-}
-
-static void find_edges(struct unrecording *work) {
-    const struct aorta_trace_graph *built = work->built;
-    const struct aorta_graph *graph = &built->graph;
-    for (size_t i = 0; i < built->source_count; i++)
-        if (built->sources[i].host >= work->host_count) work->host_count = built->sources[i].host + 1;
-    work->first_point = aorta_arena_alloc(&work->memory, (work->host_count + 1) * sizeof *work->first_point);
-    work->first_lag = aorta_arena_alloc(&work->memory, (work->host_count + 1) * sizeof *work->first_lag);
-    size_t *next = aorta_arena_alloc(&work->memory, (work->host_count + 1) * sizeof *next);
-    if (work->memory.failed) return;
-    for (uint32_t i = 0; i < graph->point_count; i++) {
-        const uint32_t host = source_of(work, i)->host, edges = count_from_calls(graph, i);
-        work->first_point[host + 1] += edges > 0;
-        work->first_lag[host + 1] += edges;
-    }
-    sum_up(work->first_point, work->host_count);
-    sum_up(work->first_lag, work->host_count);
-    work->points = aorta_arena_raw(&work->memory, (work->first_point[work->host_count] + 1) * sizeof *work->points);
-    for (int w = 0; w < WEIGHTS; w++)
-        work->lags[w] = aorta_arena_raw(&work->memory, (work->first_lag[work->host_count] + 1) * sizeof *work->lags[w]);
-    if (!work->memory.failed) place_points(work, next);
-}
-
 /* ---- replaying ---- */
 
-/* The graph gets the lags of the weight, and the weight's place those of the graph. */
-static void exchange_lags(struct unrecording *work, int weight) {
-    struct aorta_graph *graph = &work->built->graph;
-    int64_t *lag_ns = work->lags[weight];
-    for (size_t i = 0; i < work->first_point[work->host_count]; i++) {
-        const uint32_t point = work->points[i];
-        for (uint32_t j = graph->first_edge[point]; j < graph->first_edge[point + 1]; j++) {
-            if (!is_from_call(graph, j)) continue;
-            const int64_t other_ns = graph->lag_ns[j];
-            graph->lag_ns[j] = *lag_ns;
-            *lag_ns++ = other_ns;
-        }
-    }
-}
-
 static double replay_without(struct unrecording *work, int weight) {
-    exchange_lags(work, weight);
-    aorta_replay_run(&work->built->graph, 0, &work->replay);
+    struct aorta_graph graph = work->built->graph;
+    graph.lag_ns = work->lags[weight];
+    aorta_replay_run(&graph, 0, &work->replay);
     return work->replay.step_ns;
 }
 
-/* The graph, whose lags are those that were found, gets the replay's times. Ends that are not measured stay so,
+/* The graph gets the lags that were found, and the replay's times. Ends that are not measured stay so,
  * wherever they come to lie. */
 static void adopt(struct unrecording *work) {
     struct aorta_graph *graph = &work->built->graph;
     int64_t *end_ns = work->replay.rank_ns; /* not needed any more */
+    if (graph->edge_count) memcpy(graph->lag_ns, work->lags[FOUND], graph->edge_count * sizeof *graph->lag_ns);
     for (uint32_t i = 0; i < graph->rank_count; i++) end_ns[i] = INT64_MIN;
     for (uint32_t i = 0; i < graph->point_count; i++) {
         const uint32_t rank = graph->rank[i];
@@ -415,16 +346,22 @@ static bool loads_beside(const struct unrecording *work) {
 }
 
 static aorta_status unrecord(struct unrecording *work, struct aorta_unrecorded *unrecorded) {
-    find_edges(work);
+    const struct aorta_trace_graph *built = work->built;
+    const size_t bytes = built->graph.edge_count * sizeof *built->graph.lag_ns;
+    size_t hosts = 0;
+    for (size_t i = 0; i < built->source_count; i++)
+        if (built->sources[i].host >= hosts) hosts = built->sources[i].host + 1;
+    for (int w = 0; w < WEIGHTS; w++) {
+        work->lags[w] = aorta_arena_raw(&work->memory, bytes + 1);
+        if (work->lags[w] && bytes) memcpy(work->lags[w], built->graph.lag_ns, bytes);
+    }
     AORTA_TRY(aorta_arena_check(&work->memory, "the edges of hosts"));
-    AORTA_TRY(aorta_parallel(work->host_count, shorten_host, work));
+    AORTA_TRY(aorta_parallel(hosts, shorten_host, work));
     aorta_replay_run(&work->built->graph, 0, &work->replay);
     AORTA_TRY(aorta_arena_check(&work->replay.memory, "the times of a replay")); /* which later replays use again */
     unrecorded->recorded_ns = work->replay.step_ns;
     unrecorded->range_ns[0] = replay_without(work, SHORTEST);
-    exchange_lags(work, SHORTEST);
     unrecorded->range_ns[1] = replay_without(work, LONGEST);
-    exchange_lags(work, LONGEST);
     unrecorded->step_ns = replay_without(work, FOUND);
     const double least_ns = (1 - DEVICE_VARIES) * unrecorded->step_ns,
                  most_ns = (1 + DEVICE_VARIES) * unrecorded->step_ns;

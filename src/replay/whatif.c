@@ -307,14 +307,13 @@ static aorta_status fit(struct aorta_whatif *whatif, int ranks_per_node, double 
 
 aorta_status aorta_whatif_begin(const struct aorta_graph *graph, const struct aorta_whatif_collectives *collectives,
                                 int ranks_per_node, double latency_ns, struct aorta_whatif *whatif) {
-    struct aorta_replay recorded = {0};
+    struct aorta_arena scratch = {0};
     *whatif = (struct aorta_whatif){.graph = graph, .collectives = collectives};
     for (uint32_t i = 0; i < collectives->count; i++)
         whatif->subgroups |= collectives->items[i].ranks < collectives->ranks;
     aorta_status status = fit(whatif, ranks_per_node, latency_ns);
-    aorta_replay_recorded(graph, &recorded);
-    whatif->measured_ns = recorded.step_ns;
-    if (!status) status = aorta_arena_check(&recorded.memory, "the recorded times");
-    aorta_replay_free(&recorded);
+    whatif->measured_ns = aorta_replay_recorded(graph, &scratch);
+    if (!status) status = aorta_arena_check(&scratch, "the recorded times");
+    aorta_arena_free(&scratch);
     return status;
 }
