@@ -10,6 +10,7 @@
 static const double SHOWN = 0.02; /* of the step: a finding with a block */
 static const double LEAST = 0.01; /* of the step: a finding that is counted */
 static const double PART = 0.05;  /* of exposed communication: a part that is named */
+static const double MUCH = 0.1;   /* of the step: a part with unknown gains that is named */
 static const double WIDE = 0.15;  /* of a gain: a range that is wider is shown */
 
 struct build {
@@ -213,12 +214,25 @@ static void add_text(struct build *build, const char *name, const char *words) {
     add_row(build, name, &text);
 }
 
+/* Without peaks no finding says that kernels are slow. */
+static void add_missing_peaks(struct build *build) {
+    const struct aorta_verdict *verdict = build->verdict;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        const struct aorta_finding *finding = &verdict->findings[i];
+        const struct aorta_fact *why = aorta_facts_find(&finding->facts, AORTA_FACT_NO_PEAKS);
+        struct aorta_text text = {0};
+        if (!why || finding->share < MUCH) continue;
+        aorta_text_printf(&text, "peak rates (%s): gains of compute are unknown", why->text);
+        add_row(build, "missing", &text);
+    }
+}
+
 static void add_missing(struct build *build) {
-    static const double much = 0.1; /* of the step */
     const struct aorta_verdict *verdict = build->verdict;
     struct aorta_text text = {0};
     if (verdict->host_only) add_text(build, "missing", "the GPU; if the program uses one: ProfilerActivity.CUDA");
-    if (!verdict->ranks_missing || verdict->exposed_ms < much * verdict->step_ms_mean) return;
+    add_missing_peaks(build);
+    if (!verdict->ranks_missing || verdict->exposed_ms < MUCH * verdict->step_ms_mean) return;
     aorta_text_printf(&text, "files of %d of %zu ranks; exposed collectives may wait for these ranks",
                       verdict->ranks_missing, verdict->rank_count + (size_t)verdict->ranks_missing);
     add_row(build, "missing", &text);

@@ -321,6 +321,9 @@ static void compute_bound_without_fixes(void **state) {
            "  next       softmax, 9.50 ms (10%)\n");
     expect_not("share of step");
     expect_not("minor finding"); /* below 1% nothing is counted */
+    expect_not("missing");
+    set(compute, AORTA_FACT_NO_PEAKS, 1, NULL)->text = "the device is not in the table";
+    expect("\n  missing    peak rates (the device is not in the table): gains of compute are unknown\n");
     compute->share = 0.75, compute->cost_ms = 75;
     (void)add(AORTA_CAUSE_LAUNCH_LATENCY, 0, 21);
     expect_headline("compute-bound: 75% of the step is compute, 21% launch latency; no fix above 2% found");

@@ -45,6 +45,12 @@ static void real_names_are_found(void **state) {
         {"NVIDIA B300 SXM6 AC", 287000000000, 148, 10, 3, "NVIDIA B300", 2250, 8000},
         {"NVIDIA L40S", 47800000000, 142, 8, 9, "NVIDIA L40S", 362.1, 864},
         {"NVIDIA A10", 23600000000, 72, 8, 6, "NVIDIA A10", 125, 600},
+        {"NVIDIA L4", 23600000000, 58, 8, 9, "NVIDIA L4", 121, 300},
+        {"NVIDIA GeForce RTX 4090", 25393692672, 128, 8, 9, "NVIDIA GeForce RTX 4090", 165.2, 1008},
+        {"NVIDIA A30", 25200000000, 56, 8, 0, "NVIDIA A30", 165, 933},
+        {"NVIDIA A40", 47600000000, 84, 8, 6, "NVIDIA A40", 149.7, 696},
+        {"NVIDIA RTX A6000", 50900000000, 84, 8, 6, "NVIDIA RTX A6000", 154.8, 768},
+        {"NVIDIA GeForce RTX 3090", 25400000000, 82, 8, 6, "NVIDIA GeForce RTX 3090", 71, 936},
         {"AMD Instinct MI300A", 137438953472, 228, 9, 4, "AMD MI300A", 980.6, 5300},
         {"AMD Instinct MI308X", 206141652992, 80, 9, 4, "AMD MI308X", 344.1, 5300},
         {"AMD Instinct MI300X VF", 205571227648, 304, 9, 4, "AMD MI300X", 1307.4, 5300},
@@ -73,7 +79,8 @@ static void what_is_not_certain_is_not_known(void **state) {
         const char *reason;
     } rows[] = {
         {NULL, -1, -1, -1, -1, "does not name"},
-        {"NVIDIA GeForce RTX 4090", 25393692672, 128, 8, 9, "not in the table"},
+        {"NVIDIA GeForce RTX 2060", 6225000000, 30, 7, 5, "not in the table"},
+        {"NVIDIA GeForce RTX 4090 Laptop GPU", 17000000000, 76, 8, 9, "not in the table"},
         {"NVIDIA GH200 480GB", 101000000000, 132, 9, 0, "not in the table"},
         {"NVIDIA A10G", 23600000000, 80, 8, 6, "not in the table"},
         {"", 206141652992, -1, 9, 4, "not in the table"},
@@ -97,22 +104,24 @@ static void what_is_not_certain_is_not_known(void **state) {
     }
 }
 
-/* Volta has no bf16. */
+/* Volta and Turing have no bf16. */
 static void cards_without_a_type_have_no_rate_of_it(void **state) {
     (void)state;
     static const struct {
         const char *name, *device;
         int64_t memory;
         double fp16;
+        int units, minor;
     } rows[] = {
-        {"Tesla V100-SXM2-32GB", "NVIDIA V100 SXM2 32 GB", 34079899648, 125},
-        {"Tesla V100-SXM2-16GB", "NVIDIA V100 SXM2 16 GB", 16945512448, 125},
-        {"Tesla V100-DGXS-32GB", "NVIDIA V100 of a DGX Station", 34084028416, 125},
-        {"Tesla V100-PCIE-32GB", "NVIDIA V100 PCIe 32 GB", 34089730048, 112},
-        {"Tesla V100S-PCIE-32GB", "NVIDIA V100S PCIe", 34089730048, 130},
+        {"Tesla V100-SXM2-32GB", "NVIDIA V100 SXM2 32 GB", 34079899648, 125, 80, 0},
+        {"Tesla V100-SXM2-16GB", "NVIDIA V100 SXM2 16 GB", 16945512448, 125, 80, 0},
+        {"Tesla V100-DGXS-32GB", "NVIDIA V100 of a DGX Station", 34084028416, 125, 80, 0},
+        {"Tesla V100-PCIE-32GB", "NVIDIA V100 PCIe 32 GB", 34089730048, 112, 80, 0},
+        {"Tesla V100S-PCIE-32GB", "NVIDIA V100S PCIe", 34089730048, 130, 80, 0},
+        {"Tesla T4", "NVIDIA T4", 15835398144, 65, 40, 5},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const struct aorta_peaks peaks = find(rows[i].name, rows[i].memory, 80, 7, 0);
+        const struct aorta_peaks peaks = find(rows[i].name, rows[i].memory, rows[i].units, 7, rows[i].minor);
         if (peaks.reason) fail_msg("%s: %s", rows[i].name, peaks.reason);
         assert_string_equal(peaks.device, rows[i].device);
         assert_true(isnan(peaks.tflops[AORTA_IN_BF16]) && isnan(peaks.tflops[AORTA_IN_TF32]));
@@ -128,12 +137,23 @@ static void rates_are_whole_operations_a_clock(void **state) {
         int units;
         double mhz, bf16_a_clock;
     } rows[] = {
-        {"NVIDIA A100-SXM4-40GB", 108, 1410, 2048}, {"NVIDIA H100 80GB HBM3", 132, 1830, 4096},
-        {"NVIDIA H100 PCIe", 114, 1620, 4096},      {"NVIDIA H800", 132, 1830, 4096},
-        {"NVIDIA L40S", 142, 2490, 1024},           {"NVIDIA A10", 72, 1695, 1024},
-        {"AMD Instinct MI300A", 228, 2100, 2048},   {"AMD Instinct MI308X", 80, 2100, 2048},
-        {"AMD Instinct MI250X", 110, 1700, 1024},   {"AMD Instinct MI300X", 304, 2100, 2048},
-        {"AMD Instinct MI350X", 256, 2200, 4096},   {"AMD Instinct MI355X", 256, 2400, 4096},
+        {"NVIDIA A100-SXM4-40GB", 108, 1410, 2048},
+        {"NVIDIA H100 80GB HBM3", 132, 1830, 4096},
+        {"NVIDIA H100 PCIe", 114, 1620, 4096},
+        {"NVIDIA H800", 132, 1830, 4096},
+        {"NVIDIA L40S", 142, 2490, 1024},
+        {"NVIDIA A10", 72, 1695, 1024},
+        {"NVIDIA GeForce RTX 4090", 128, 2520, 512},
+        {"NVIDIA L4", 58, 2040, 1024},
+        {"NVIDIA A30", 56, 1440, 2048},
+        {"NVIDIA A40", 84, 1740, 1024},
+        {"NVIDIA RTX A6000", 84, 1800, 1024},
+        {"AMD Instinct MI300A", 228, 2100, 2048},
+        {"AMD Instinct MI308X", 80, 2100, 2048},
+        {"AMD Instinct MI250X", 110, 1700, 1024},
+        {"AMD Instinct MI300X", 304, 2100, 2048},
+        {"AMD Instinct MI350X", 256, 2200, 4096},
+        {"AMD Instinct MI355X", 256, 2400, 4096},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct aorta_peaks peaks = find(rows[i].name, -1, rows[i].units, -1, -1);
