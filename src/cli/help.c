@@ -116,7 +116,7 @@ static aorta_status help_on_cause(enum aorta_cause cause) {
 }
 
 static const struct aorta_schema own_schemas[] = {
-    {"hwq_run", "a result of aorta hwq run", aorta_hwq_facts_schema},
+    {"hwq_run", "a result of aorta hwq run", aorta_found_schema},
     {"hwq_compare", "aorta hwq compare --json", aorta_hwq_comparison_schema},
     {"hwq_map", "aorta hwq map --json", aorta_map_schema},
     {"sdma", "aorta sdma --json", aorta_sdma_schema},

@@ -52,7 +52,7 @@ static aorta_status show(const struct aorta_hwq_comparison *comparison, const st
     aorta_hwq_comparison_json(comparison, &json);
     aorta_text_puts(&object, "\n");
     if (arguments->quiet)
-        aorta_hwq_answer_text(&comparison->found, &text);
+        aorta_found_answer_text(&comparison->found, &text);
     else
         aorta_hwq_comparison_text(comparison, &text);
     for (int i = 0; i < 2; i++) {

@@ -70,13 +70,13 @@ static const struct aorta_cli_syntax syntax = {
 /* ---- output ---- */
 
 static aorta_status emit(const struct map_arguments *arguments, const struct aorta_map *map,
-                         const struct aorta_hwq_findings *found, const struct aorta_map_copies *copies,
+                         const struct aorta_found_list *found, const struct aorta_map_copies *copies,
                          const struct aorta_device_info *device) {
     struct aorta_text words = {0}, object = {0};
     struct aorta_json json;
     aorta_json_begin(&json, &object, 2);
     if (arguments->quiet)
-        aorta_hwq_answer_text(found, &words);
+        aorta_found_answer_text(found, &words);
     else
         aorta_map_text(map, found, copies, &words);
     aorta_map_json(map, found, copies, device, &json);
@@ -118,7 +118,7 @@ static aorta_status measure(const struct map_arguments *arguments, struct aorta_
     };
     struct aorta_map map;
     struct aorta_map_copies copies;
-    struct aorta_hwq_findings found;
+    struct aorta_found_list found;
     AORTA_TRY(aorta_map_run(&options, &map));
     aorta_status status = aorta_map_find(&map, aorta_device_get_info(device), &found);
     if (!status && arguments->copy_mb)
@@ -126,7 +126,7 @@ static aorta_status measure(const struct map_arguments *arguments, struct aorta_
             aorta_map_copies_measure(device, (size_t)arguments->copy_mb << 20, (int)arguments->repeats + 2, &copies);
     if (!status)
         status = emit(arguments, &map, &found, arguments->copy_mb ? &copies : NULL, aorta_device_get_info(device));
-    aorta_hwq_findings_free(&found);
+    aorta_found_free(&found);
     aorta_map_free(&map);
     return status;
 }

@@ -88,7 +88,7 @@ static aorta_status print(const struct aorta_sdma *result, const struct sdma_arg
     aorta_sdma_json(result, &json);
     aorta_text_puts(&object, "\n");
     if (arguments->quiet)
-        aorta_hwq_answer_text(&result->found, &text);
+        aorta_found_answer_text(&result->found, &text);
     else
         aorta_sdma_text(result, &text);
     const struct aorta_page_results page = {.kind = "sdma", .title = "AORTA: sdma", .tables = aorta_sdma_tables};

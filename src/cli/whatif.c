@@ -1,11 +1,8 @@
 /* aorta whatif: the recorded step with other resources. */
-#include "cli/whatif.h"
+#include "report/whatif.h"
 #include "base/sort.h"
 #include "cli/cli.h"
-#include "replay/unrecorded.h"
-#include "report/page.h"
 #include "report/recorded.h"
-#include "verdict/gains.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -228,98 +225,104 @@ static struct aorta_whatif_resources resources_of(const struct aorta_whatif *wha
 /* ---- replays ---- */
 
 /* Then the step is no longer either, though the first one's end, from which the replay counts, comes sooner too. */
-static bool nothing_is_slower(const struct whatif_page *page, int ranks) {
-    return ranks == page->whatif->collectives->ranks && !page->bandwidth_given && !page->latency_given &&
-           page->resources.compute >= 1 && page->resources.copies >= 1;
+static bool nothing_is_slower(const struct aorta_whatif_result *result, int ranks) {
+    return ranks == result->whatif->collectives->ranks && !result->bandwidth_given && !result->latency_given &&
+           result->resources.compute >= 1 && result->resources.copies >= 1;
 }
 
-static aorta_status add_row(struct whatif_page *page, int ranks, bool asked) {
-    struct whatif_row row = {.ranks = ranks, .asked = asked};
-    struct aorta_whatif_resources resources = page->resources;
+static aorta_status add_row(struct aorta_whatif_result *result, int ranks, bool asked) {
+    struct aorta_whatif_row row = {.ranks = ranks, .asked = asked};
+    struct aorta_whatif_resources resources = result->resources;
     resources.ranks = ranks;
-    size_t place = page->row_count;
-    for (size_t i = 0; i < page->row_count; i++) {
-        page->rows[i].asked |= page->rows[i].ranks == ranks && asked;
-        if (page->rows[i].ranks == ranks) return NULL;
+    size_t place = result->row_count;
+    for (size_t i = 0; i < result->row_count; i++) {
+        result->rows[i].asked |= result->rows[i].ranks == ranks && asked;
+        if (result->rows[i].ranks == ranks) return NULL;
     }
-    AORTA_TRY(aorta_whatif_run(page->whatif, &resources, &row.step));
-    if (nothing_is_slower(page, ranks)) row.step.step_ns = fmin(row.step.step_ns, page->replayed_ns);
-    for (; place && page->rows[place - 1].ranks > ranks; place--) page->rows[place] = page->rows[place - 1];
-    page->rows[place] = row;
-    page->row_count++;
+    AORTA_TRY(aorta_whatif_run(result->whatif, &resources, &row.step));
+    if (nothing_is_slower(result, ranks)) row.step.step_ns = fmin(row.step.step_ns, result->replayed_ns);
+    for (; place && result->rows[place - 1].ranks > ranks; place--) result->rows[place] = result->rows[place - 1];
+    result->rows[place] = row;
+    result->row_count++;
     return NULL;
 }
 
-static const struct whatif_row *row_of(const struct whatif_page *page, int ranks) {
-    for (size_t i = 0; i < page->row_count; i++)
-        if (page->rows[i].ranks == ranks) return &page->rows[i];
+static const struct aorta_whatif_row *row_of(const struct aorta_whatif_result *result, int ranks) {
+    for (size_t i = 0; i < result->row_count; i++)
+        if (result->rows[i].ranks == ranks) return &result->rows[i];
     return NULL;
 }
 
-static aorta_status find_stop(struct whatif_page *page) {
-    const int recorded = page->whatif->collectives->ranks;
-    const double base_ns = row_of(page, recorded)->step.step_ns;
-    for (size_t i = 0; i < page->row_count; i++) {
-        struct whatif_row *row = &page->rows[i];
+static aorta_status find_stop(struct aorta_whatif_result *result) {
+    const int recorded = result->whatif->collectives->ranks;
+    const double base_ns = row_of(result, recorded)->step.step_ns;
+    for (size_t i = 0; i < result->row_count; i++) {
+        struct aorta_whatif_row *row = &result->rows[i];
         row->efficiency = row->step.step_ns > 0 ? base_ns / row->step.step_ns : NAN;
-        bool stops = row->ranks > recorded && row->efficiency < WHATIF_SCALES;
-        if (!page->stop && (stops || i + 1 == page->row_count)) page->stop = row;
+        bool stops = row->ranks > recorded && row->efficiency < AORTA_WHATIF_SCALES;
+        if (!result->stop && (stops || i + 1 == result->row_count)) result->stop = row;
     }
-    struct aorta_whatif_resources resources = page->resources;
-    resources.ranks = page->stop->ranks;
-    return aorta_whatif_find_limit(page->whatif, &resources, &page->limit);
+    struct aorta_whatif_resources resources = result->resources;
+    resources.ranks = result->stop->ranks;
+    return aorta_whatif_find_limit(result->whatif, &resources, &result->limit);
 }
 
-static aorta_status fill(struct whatif_page *page, const struct request *request) {
-    const int recorded = page->whatif->collectives->ranks;
+static aorta_status fill(struct aorta_whatif_result *result, const struct request *request) {
+    const int recorded = result->whatif->collectives->ranks;
     const struct aorta_whatif_resources unchanged = {
-        .ranks = recorded, .network = page->whatif->recorded, .compute = 1, .copies = 1};
+        .ranks = recorded, .network = result->whatif->recorded, .compute = 1, .copies = 1};
     struct aorta_whatif_step step;
-    AORTA_TRY(aorta_whatif_run(page->whatif, &unchanged, &step));
-    page->replayed_ns = page->remedies.set ? page->remedies.worth.before_ns : step.step_ns;
+    AORTA_TRY(aorta_whatif_run(result->whatif, &unchanged, &step));
+    result->replayed_ns = result->remedies.set ? result->remedies.worth.before_ns : step.step_ns;
     int most = request->rank_count ? request->ranks[request->rank_count - 1] : recorded;
-    if (page->changes_nothing && recorded > 1) most = 64 * recorded + 1; /* what would more ranks bring? */
-    AORTA_TRY(add_row(page, recorded, true));
-    for (size_t i = 0; i < request->rank_count; i++) AORTA_TRY(add_row(page, request->ranks[i], true));
+    if (result->changes_nothing && recorded > 1) most = 64 * recorded + 1; /* what would more ranks bring? */
+    AORTA_TRY(add_row(result, recorded, true));
+    for (size_t i = 0; i < request->rank_count; i++) AORTA_TRY(add_row(result, request->ranks[i], true));
     for (int64_t ranks = 2 * (int64_t)recorded; ranks < most; ranks *= 2)
-        AORTA_TRY(add_row(page, (int)ranks, !request->rank_count));
-    struct aorta_whatif_resources resources = page->resources;
-    resources.ranks = page->rows[page->row_count - 1].ranks;
-    page->exposed.kind = AORTA_COLLECTIVE_COUNT;
-    if (page->remedies.set) AORTA_TRY(aorta_whatif_find_exposed(page->whatif, &resources, &page->exposed));
-    return find_stop(page);
+        AORTA_TRY(add_row(result, (int)ranks, !request->rank_count));
+    struct aorta_whatif_resources resources = result->resources;
+    resources.ranks = result->rows[result->row_count - 1].ranks;
+    result->exposed.kind = AORTA_COLLECTIVE_COUNT;
+    if (result->remedies.set) AORTA_TRY(aorta_whatif_find_exposed(result->whatif, &resources, &result->exposed));
+    return find_stop(result);
 }
 
-static aorta_status print(const struct whatif_page *page, const struct whatif_arguments *arguments) {
-    const struct aorta_page_results shown = {.kind = "whatif", .title = "AORTA: whatif", .tables = whatif_tables};
+static aorta_status print(const struct aorta_whatif_result *result, const struct whatif_arguments *arguments) {
+    const struct aorta_page_results shown = {.kind = "whatif", .title = "AORTA: whatif", .tables = aorta_whatif_tables};
+    struct aorta_found_list found = aorta_whatif_find(result);
     struct aorta_text text = {0}, json = {0};
-    whatif_json(page, &json);
-    whatif_text(page, arguments->quiet, &text);
-    return aorta_cli_show(&arguments->to, shown, &text, &json,
-                          arguments->to.csv ? whatif_csv(page, arguments->to.csv) : NULL);
+    aorta_whatif_json(result, &found, &json);
+    if (arguments->quiet)
+        aorta_found_answer_text(&found, &text);
+    else
+        aorta_whatif_text(result, &found, &text);
+    aorta_status status = aorta_arena_check(&found.arena, "what was found");
+    aorta_found_free(&found);
+    if (!status && arguments->to.csv) status = aorta_table_csv(aorta_whatif_tables[0], result, arguments->to.csv);
+    return aorta_cli_show(&arguments->to, shown, &text, &json, status);
 }
 
-/* Fills the page's remedies, the cost of the recording and, with remedies, the step without them. */
+/* Fills the result's remedies, the cost of the recording and, with remedies, the step without them. */
 static aorta_status replay(const struct aorta_graph *graph, const struct aorta_whatif_collectives *collectives,
                            const struct whatif_arguments *arguments, const struct request *request,
-                           struct whatif_page *page) {
+                           struct aorta_whatif_result *result) {
     enum { DOUBLINGS = 32 };
     struct aorta_whatif whatif;
     AORTA_TRY(aorta_whatif_begin(graph, collectives, (int)arguments->ranks_per_node, request->latency_ns, &whatif));
     AORTA_TRY(check_link(&whatif, request));
-    page->resources = resources_of(&whatif, request);
-    page->path = aorta_graph_critical(graph);
-    page->bandwidth_given = request->ns_per_byte >= 0;
-    page->latency_given = request->latency_ns >= 0;
-    page->changes_nothing = !request->rank_count && !page->bandwidth_given && !page->latency_given &&
-                            !request->removed && !request->remedies && whatif.fit.samples;
-    page->rows = calloc(request->rank_count + DOUBLINGS, sizeof *page->rows);
-    if (!page->rows) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu rows", request->rank_count);
-    page->whatif = &whatif;
-    aorta_status status = fill(page, request);
-    if (!status) status = print(page, arguments);
-    page->whatif = NULL;
-    free(page->rows);
+    result->resources = resources_of(&whatif, request);
+    result->path = aorta_graph_critical(graph);
+    result->bandwidth_given = request->ns_per_byte >= 0;
+    result->latency_given = request->latency_ns >= 0;
+    result->changes_nothing = !request->rank_count && !result->bandwidth_given && !result->latency_given &&
+                              !request->removed && !request->remedies && whatif.fit.samples;
+    result->rows = calloc(request->rank_count + DOUBLINGS, sizeof *result->rows);
+    if (!result->rows) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu rows", request->rank_count);
+    result->whatif = &whatif;
+    aorta_status status = fill(result, request);
+    if (!status) status = print(result, arguments);
+    result->whatif = NULL;
+    free(result->rows);
     return status;
 }
 
@@ -333,14 +336,14 @@ struct task {
 static aorta_status replay_trace(const struct aorta_trace_analysis *analysis, const struct task *task) {
     struct aorta_trace_graph built;
     struct aorta_whatif_collectives collectives;
-    struct whatif_page page = {.remedies = {.set = task->request->remedies}};
+    struct aorta_whatif_result result = {.remedies = {.set = task->request->remedies}};
     AORTA_TRY(aorta_trace_graph_make(analysis, &built));
     aorta_status status = aorta_whatif_of_trace(analysis, &built, &collectives);
     if (!status) {
-        status = aorta_trace_graph_unrecord(&built, &page.unrecorded); /* as the verdict's gains */
-        if (!status && page.remedies.set)
-            status = aorta_verdict_apply_remedies(analysis, &built, page.remedies.set, &page.remedies.worth);
-        if (!status) status = replay(&built.graph, &collectives, task->arguments, task->request, &page);
+        status = aorta_trace_graph_unrecord(&built, &result.unrecorded); /* as the verdict's gains */
+        if (!status && result.remedies.set)
+            status = aorta_verdict_apply_remedies(analysis, &built, result.remedies.set, &result.remedies.worth);
+        if (!status) status = replay(&built.graph, &collectives, task->arguments, task->request, &result);
         aorta_whatif_collectives_free(&collectives);
     }
     aorta_trace_graph_free(&built);

@@ -114,8 +114,8 @@ static void find_largest(struct aorta_hwq_comparison *comparison) {
         if (!differs(pair)) continue;
         if (!largest || aorta_compared_ratio(&pair->p50) > aorta_compared_ratio(&largest->p50)) largest = pair;
     }
-    const struct aorta_hwq_fact test = hwq_text("test", comparison->test->path),
-                                baseline = hwq_text("baseline", comparison->baseline->path);
+    const struct aorta_found_fact test = hwq_text("test", comparison->test->path),
+                                  baseline = hwq_text("baseline", comparison->baseline->path);
     if (!largest) {
         HWQ_FIND(&comparison->found, AORTA_HWQ_COMPARE_SAME, test, baseline,
                  hwq_value("threshold", comparison->options.threshold, "share"));
@@ -275,7 +275,7 @@ aorta_status aorta_hwq_comparison_make(const struct aorta_hwq_measurements *base
 
 void aorta_hwq_comparison_free(struct aorta_hwq_comparison *comparison) {
     aorta_arena_free(&comparison->arena);
-    aorta_hwq_findings_free(&comparison->found);
+    aorta_found_free(&comparison->found);
     *comparison = (struct aorta_hwq_comparison){0};
 }
 
@@ -307,7 +307,7 @@ static void say_table(const struct aorta_hwq_comparison *comparison, struct aort
 }
 
 void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, struct aorta_text *text) {
-    aorta_hwq_findings_text(&comparison->found, text);
+    aorta_found_text(&comparison->found, text);
     say_table(comparison, text);
 }
 
@@ -413,7 +413,7 @@ void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, st
     aorta_json_key_string(json, "kind", "hwq_comparison");
     aorta_json_key_string(json, "baseline", comparison->baseline->path);
     aorta_json_key_string(json, "test", comparison->test->path);
-    aorta_hwq_answer_json("largest_change", &comparison->found, json);
+    aorta_found_answer_json("largest_change", &comparison->found, json);
     aorta_json_key_double(json, "threshold", comparison->options.threshold);
     aorta_json_key_double(json, "between_runs", comparison->options.between_runs);
     aorta_json_key_object(json, "changes");
@@ -421,13 +421,13 @@ void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, st
         aorta_json_key_int(json, name_of_change((int)change), (int64_t)comparison->changes[change]);
     aorta_json_object_end(json);
     aorta_table_json(&pairs, comparison, json);
-    aorta_hwq_sentences_json("warnings", &comparison->found, true, json);
-    aorta_hwq_facts_json(&comparison->found, json);
+    aorta_found_sentences_json("warnings", &comparison->found, AORTA_FOUND_WARNING, json);
+    aorta_found_facts_json(&comparison->found, json);
     aorta_json_object_end(json);
 }
 
 void aorta_hwq_comparison_schema(struct aorta_json *json) {
-    aorta_hwq_facts_schema(json);
+    aorta_found_schema(json);
     aorta_rows_schema_array("pairs", pair_rows, json);
 }
 

@@ -31,7 +31,7 @@ struct aorta_hwq_measurements {
     const char *path;
     struct aorta_hwq_measurement *items; /* by workload, then streams */
     size_t count;
-    struct aorta_hwq_findings notes; /* skipped results and the reasons */
+    struct aorta_found_list notes; /* skipped results and the reasons */
 };
 
 /* Reads results of `run`, `sweep` and `run-priority`, ours and the original Python toolkit's: a file with one or many
@@ -79,7 +79,7 @@ struct aorta_hwq_comparison {
     struct aorta_hwq_compared *pairs;
     size_t pair_count;
     size_t changes[AORTA_HWQ_CHANGE_COUNT];
-    struct aorta_hwq_findings found; /* the largest change, counts, warnings: settings that differ, missing partners */
+    struct aorta_found_list found; /* the largest change, counts, warnings: settings that differ, missing partners */
 };
 
 /* AORTA_USAGE when there is nothing to pair. */

@@ -410,7 +410,7 @@ static int by_workload(const void *left, const void *right) {
 
 static aorta_status no_results(const struct aorta_hwq_measurements *measurements, const char *path) {
     struct aorta_text why = {0};
-    if (measurements->notes.count) aorta_hwq_found_text(measurements->notes.items, &why);
+    if (measurements->notes.count) aorta_found_sentence(measurements->notes.items, &why);
     aorta_status status = AORTA_ERROR(AORTA_USAGE, "%s: %s", path, why.data ? why.data : "no results in it");
     aorta_text_free(&why);
     return status;
@@ -441,6 +441,6 @@ aorta_status aorta_hwq_measurements_open(const char *path, struct aorta_hwq_meas
 
 void aorta_hwq_measurements_close(struct aorta_hwq_measurements *measurements) {
     aorta_arena_free(&measurements->arena);
-    aorta_hwq_findings_free(&measurements->notes);
+    aorta_found_free(&measurements->notes);
     *measurements = (struct aorta_hwq_measurements){0};
 }

@@ -334,8 +334,8 @@ static const struct aorta_row rows[] = {
 #undef AT
 
 static bool find_row(const struct aorta_row *row, const void *values, const char *word, size_t length,
-                     struct aorta_hwq_fact *fact) {
-    while (row->key && !aorta_hwq_word_is(word, length, row->key)) row++;
+                     struct aorta_found_fact *fact) {
+    while (row->key && !aorta_found_word_is(word, length, row->key)) row++;
     if (!row->key) return false;
     *fact = hwq_value(row->key, NAN, row->unit);
     memcpy(&fact->value, (const char *)values + row->offset, sizeof fact->value);
@@ -343,18 +343,18 @@ static bool find_row(const struct aorta_row *row, const void *values, const char
 }
 
 static bool find_fact(const struct aorta_hwq_result *result, const char *word, size_t length,
-                      struct aorta_hwq_fact *fact) {
-    *fact = (struct aorta_hwq_fact){.value = NAN};
-    if (aorta_hwq_word_is(word, length, "streams"))
+                      struct aorta_found_fact *fact) {
+    *fact = (struct aorta_found_fact){.value = NAN};
+    if (aorta_found_word_is(word, length, "streams"))
         *fact = hwq_count("streams", result->stream_count > 1 ? result->stream_count : NAN);
-    else if (aorta_hwq_word_is(word, length, "drift"))
+    else if (aorta_found_word_is(word, length, "drift"))
         *fact = hwq_value("drift", result->last_quarter_ms / result->first_quarter_ms - 1.0, "change");
     else if (!find_row(aorta_hwq_limit_rows, &result->limit, word, length, fact) &&
              !find_row(rows, result, word, length, fact)) {
         for (size_t i = 0; i < result->figure_count; i++) {
             const struct aorta_hwq_figure *figure = &result->figures[i];
-            if (aorta_hwq_word_is(word, length, figure->name))
-                *fact = (struct aorta_hwq_fact){figure->name, figure->value, figure->unit, NULL, figure->group};
+            if (aorta_found_word_is(word, length, figure->name))
+                *fact = (struct aorta_found_fact){figure->name, figure->value, figure->unit, NULL, figure->group};
         }
     }
     return isfinite(fact->value);
@@ -362,7 +362,7 @@ static bool find_fact(const struct aorta_hwq_result *result, const char *word, s
 
 struct gathered {
     const struct aorta_hwq_result *result;
-    struct aorta_hwq_fact facts[8]; /* ends with a NULL key */
+    struct aorta_found_fact facts[8]; /* ends with a NULL key */
     size_t count;
     struct aorta_arena texts;
 };
@@ -372,7 +372,7 @@ static bool find_text(const struct aorta_hwq_result *result, const char *word, s
                       struct aorta_text *text) {
     static const char *const keys[] = {"clock_limits", "clocks", "wrong_value"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (aorta_hwq_word_is(word, length, keys[i])) *key = keys[i];
+        if (aorta_found_word_is(word, length, keys[i])) *key = keys[i];
     if (*key == keys[0]) return aorta_clocks_why(&result->clocks, text);
     if (*key == keys[1]) aorta_clocks_sentence(&result->clocks, text);
     if (*key == keys[2] && result->worst_at)
@@ -383,7 +383,7 @@ static bool find_text(const struct aorta_hwq_result *result, const char *word, s
 
 static bool gather_word(const void *user, const char *word, size_t length, struct aorta_text *out) {
     struct gathered *all = (struct gathered *)user;
-    struct aorta_hwq_fact fact;
+    struct aorta_found_fact fact;
     struct aorta_text text = {0};
     const char *key = NULL;
     (void)out;
@@ -407,7 +407,7 @@ bool aorta_hwq_finding_text(const struct aorta_hwq_result *result, enum aorta_hw
                             struct aorta_text *out) {
     struct gathered all = {.result = result};
     const bool known = gather(&all, finding);
-    if (known) aorta_hwq_found_text(&(struct aorta_hwq_found){finding, all.facts}, out);
+    if (known) aorta_found_sentence(&(struct aorta_found){finding, &aorta_hwq_finding_rows[finding], all.facts}, out);
     aorta_arena_free(&all.texts);
     return known;
 }
@@ -424,7 +424,7 @@ enum aorta_hwq_finding aorta_hwq_answer(const struct aorta_hwq_result *result) {
     enum aorta_hwq_finding answer = AORTA_HWQ_FINDINGS;
     for (size_t i = 0; i < result->found.count; i++) {
         const enum aorta_hwq_finding finding = result->found.items[i].finding;
-        if (aorta_hwq_finding_rows[finding].kind == AORTA_HWQ_ANSWER && finding < answer) answer = finding;
+        if (aorta_hwq_finding_rows[finding].kind == AORTA_FOUND_ANSWER && finding < answer) answer = finding;
     }
     return answer < AORTA_HWQ_FINDINGS ? answer : result->limit.by;
 }
@@ -432,7 +432,7 @@ enum aorta_hwq_finding aorta_hwq_answer(const struct aorta_hwq_result *result) {
 void aorta_hwq_headline(const struct aorta_hwq_result *result, struct aorta_text *out) {
     const enum aorta_hwq_finding answer = aorta_hwq_answer(result);
     aorta_text_printf(out, "%s: ", result->workload_name);
-    if (aorta_hwq_finding_rows[answer].kind == AORTA_HWQ_LIMIT)
+    if (aorta_hwq_finding_rows[answer].kind == AORTA_FOUND_LIMIT)
         aorta_text_puts(out, aorta_hwq_finding_rows[answer].key ? "limited by " : "limit ");
     (void)aorta_hwq_finding_text(result, answer, out);
 }
@@ -444,6 +444,6 @@ void aorta_hwq_result_findings_json(const struct aorta_hwq_result *result, struc
     aorta_hwq_headline(result, &text);
     aorta_json_key_string(json, "headline", text.data);
     aorta_text_free(&text);
-    aorta_hwq_sentences_json("findings", &result->found, false, json);
-    aorta_hwq_facts_json(&result->found, json);
+    aorta_found_sentences_json("findings", &result->found, AORTA_FOUND_KINDS, json);
+    aorta_found_facts_json(&result->found, json);
 }

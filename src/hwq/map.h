@@ -145,11 +145,11 @@ enum aorta_map_copies_verdict aorta_map_copies_decide(const struct aorta_map_cop
 
 /* The answer and its facts. AORTA_MEMORY; free them in any case. */
 AORTA_MUST_USE aorta_status aorta_map_find(const struct aorta_map *map, const struct aorta_device_info *device,
-                                           struct aorta_hwq_findings *found);
+                                           struct aorta_found_list *found);
 /* For a terminal: what was found, the groups, the matrix. `copies` may be NULL. */
-void aorta_map_text(const struct aorta_map *map, const struct aorta_hwq_findings *found,
+void aorta_map_text(const struct aorta_map *map, const struct aorta_found_list *found,
                     const struct aorta_map_copies *copies, struct aorta_text *text);
-void aorta_map_json(const struct aorta_map *map, const struct aorta_hwq_findings *found,
+void aorta_map_json(const struct aorta_map *map, const struct aorta_found_list *found,
                     const struct aorta_map_copies *copies, const struct aorta_device_info *device,
                     struct aorta_json *json);
 void aorta_map_schema(struct aorta_json *json);

@@ -85,7 +85,7 @@ static const struct aorta_result_table parts = {"parts", .rows = part_rows, .siz
 
 /* ---- findings ---- */
 
-static void find_answer(const struct aorta_map *map, bool on_cpu, struct aorta_hwq_findings *found) {
+static void find_answer(const struct aorta_map *map, bool on_cpu, struct aorta_found_list *found) {
     int most = 0;
     for (int group = 0; group < map->group_count; group++)
         if (group_size(map, group) > most) most = group_size(map, group);
@@ -96,7 +96,7 @@ static void find_answer(const struct aorta_map *map, bool on_cpu, struct aorta_h
              hwq_count("most_streams", most));
 }
 
-static void find_parts(const struct aorta_map *map, struct aorta_hwq_findings *found) {
+static void find_parts(const struct aorta_map *map, struct aorta_found_list *found) {
     static const enum aorta_hwq_finding findings[AORTA_MAP_ROLE_COUNT] = {AORTA_HWQ_MAP_COMPUTE, AORTA_HWQ_MAP_COPIES,
                                                                           AORTA_HWQ_MAP_COLLECTIVES};
     struct part part;
@@ -109,7 +109,7 @@ static void find_parts(const struct aorta_map *map, struct aorta_hwq_findings *f
     }
 }
 
-static void find_doubts(const struct aorta_map *map, struct aorta_hwq_findings *found) {
+static void find_doubts(const struct aorta_map *map, struct aorta_found_list *found) {
     if (map->unsettled)
         HWQ_FIND(found, AORTA_HWQ_MAP_UNSTABLE, hwq_count("unsettled_pairs", map->unsettled),
                  hwq_count("directed_pairs", map->count * (map->count - 1)));
@@ -122,7 +122,7 @@ static void find_doubts(const struct aorta_map *map, struct aorta_hwq_findings *
     if (!map->transitive) aorta_hwq_add(found, AORTA_HWQ_MAP_GROUPS, NULL);
 }
 
-static void find_variables(struct aorta_hwq_findings *found) {
+static void find_variables(struct aorta_found_list *found) {
     const size_t before = found->count;
     for (const char *const *name = variables; *name; name++)
         if (getenv(*name))
@@ -131,12 +131,12 @@ static void find_variables(struct aorta_hwq_findings *found) {
 }
 
 aorta_status aorta_map_find(const struct aorta_map *map, const struct aorta_device_info *device,
-                            struct aorta_hwq_findings *found) {
+                            struct aorta_found_list *found) {
     static const enum aorta_hwq_finding blocking[] = {[AORTA_MAP_BLOCKING_WAITING] = AORTA_HWQ_MAP_WAITING,
                                                       [AORTA_MAP_BLOCKING_RUNNING] = AORTA_HWQ_MAP_RUNNING,
                                                       [AORTA_MAP_BLOCKING_MIXED] = AORTA_HWQ_MAP_MIXED};
     const bool on_cpu = device->kind == AORTA_DEVICE_CPU, shared = map->group_count < map->count || map->busy_only;
-    *found = (struct aorta_hwq_findings){0};
+    *found = (struct aorta_found_list){0};
     find_answer(map, on_cpu, found);
     HWQ_FIND(found, AORTA_HWQ_MAP_DEVICE, hwq_text("name", device->name),
              hwq_text("kind", aorta_device_kind_name(device->kind)), hwq_count("index", device->index));
@@ -209,9 +209,9 @@ static void say_copies(const struct aorta_map_copies *copies, struct aorta_text 
     }
 }
 
-void aorta_map_text(const struct aorta_map *map, const struct aorta_hwq_findings *found,
+void aorta_map_text(const struct aorta_map *map, const struct aorta_found_list *found,
                     const struct aorta_map_copies *copies, struct aorta_text *text) {
-    aorta_hwq_findings_text(found, text);
+    aorta_found_text(found, text);
     say_groups(map, text);
     draw(map, text);
     if (copies) say_copies(copies, text);
@@ -380,14 +380,14 @@ static const struct aorta_row map_rows[] = {
     {0}};
 #undef AT
 
-void aorta_map_json(const struct aorta_map *map, const struct aorta_hwq_findings *found,
+void aorta_map_json(const struct aorta_map *map, const struct aorta_found_list *found,
                     const struct aorta_map_copies *copies, const struct aorta_device_info *device,
                     struct aorta_json *json) {
     aorta_json_object(json);
     aorta_json_key_int(json, "schema_version", 1);
     aorta_json_key_string(json, "kind", "hwq_map");
-    aorta_hwq_answer_json("headline", found, json);
-    aorta_hwq_facts_json(found, json);
+    aorta_found_answer_json("headline", found, json);
+    aorta_found_facts_json(found, json);
     write_device(device, json);
     aorta_rows_json(map_rows, map, 0, json);
     aorta_json_key_string(json, "blocking", blocking_names[map->blocking]);
@@ -404,7 +404,7 @@ void aorta_map_json(const struct aorta_map *map, const struct aorta_hwq_findings
 }
 
 void aorta_map_schema(struct aorta_json *json) {
-    aorta_hwq_facts_schema(json);
+    aorta_found_schema(json);
     aorta_rows_schema(map_rows, json);
     aorta_rows_schema_array("parts", part_rows, json);
 }

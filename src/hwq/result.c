@@ -13,7 +13,7 @@
 
 void aorta_hwq_result_free(struct aorta_hwq_result *result) {
     aorta_arena_free(&result->arena);
-    aorta_hwq_findings_free(&result->found);
+    aorta_found_free(&result->found);
     *result = (struct aorta_hwq_result){0};
 }
 

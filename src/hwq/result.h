@@ -108,7 +108,7 @@ struct aorta_hwq_result {
     struct aorta_hwq_figure *figures; /* "launches_per_second" and the workload's own */
     size_t figure_count, figure_capacity;
     const char *figure_group; /* of the figures to come; static */
-    struct aorta_hwq_findings found;
+    struct aorta_found_list found;
     double first_quarter_ms, last_quarter_ms; /* medians of these iterations; 0: too few iterations */
     struct aorta_hwq_metadata *facts;
     size_t fact_count, fact_capacity;

@@ -76,7 +76,7 @@ static void say_time(const struct aorta_hwq_result *result, struct aorta_text *o
     if (!aorta_hwq_finding_rows[limit->by].key) return;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         aorta_text_printf(&text, "%s%s ", i ? ", " : "", parts[i].name);
-        aorta_hwq_value_text(parts[i].share, "share", &text);
+        aorta_found_value_text(parts[i].share, "share", &text);
     }
     aorta_text_puts(&text, " of the iteration");
     aorta_text_fact(out, "device", &text);
@@ -93,7 +93,7 @@ static void say_findings(const struct aorta_hwq_result *result, struct aorta_tex
     say_time(result, out);
     for (size_t i = 0; i < result->found.count; i++) {
         if (result->found.items[i].finding == answer) continue;
-        aorta_hwq_found_text(&result->found.items[i], &text);
+        aorta_found_sentence(&result->found.items[i], &text);
         aorta_text_fact(out, head, &text);
         head = "";
     }
@@ -147,7 +147,7 @@ static void say_figures(const struct aorta_hwq_result *result, struct aorta_text
         if (isnan(figure->value))
             aorta_text_printf(out, "not known: %s", figure->reason);
         else
-            aorta_hwq_value_text(figure->value, figure->unit, out);
+            aorta_found_value_text(figure->value, figure->unit, out);
         aorta_text_puts(out, "\n");
     }
 }

@@ -326,7 +326,7 @@ aorta_status aorta_sdma_run(const struct aorta_sdma_options *options, struct aor
 
 void aorta_sdma_free(struct aorta_sdma *result) {
     aorta_arena_free(&result->arena);
-    aorta_hwq_findings_free(&result->found);
+    aorta_found_free(&result->found);
     *result = (struct aorta_sdma){0};
 }
 
@@ -345,8 +345,8 @@ static const char *direction_text(enum aorta_sdma_direction direction) {
 
 static void find_overlap(struct aorta_sdma *result) {
     const bool copy_is_longer = result->times[AORTA_SDMA_COPY].p50 > result->times[AORTA_SDMA_GEMM].p50;
-    const struct aorta_hwq_fact shorter = hwq_text("shorter", copy_is_longer ? "product" : "copy"),
-                                longer = hwq_text("longer", copy_is_longer ? "copy" : "product");
+    const struct aorta_found_fact shorter = hwq_text("shorter", copy_is_longer ? "product" : "copy"),
+                                  longer = hwq_text("longer", copy_is_longer ? "copy" : "product");
     HWQ_FIND(&result->found, result->hidden > 0.1 ? AORTA_HWQ_SDMA_OVERLAP : AORTA_HWQ_SDMA_NO_OVERLAP,
              hwq_value("serial", result->times[AORTA_SDMA_SERIAL].p50, "ms"),
              hwq_value("alone", result->times[AORTA_SDMA_GEMM].p50 + result->times[AORTA_SDMA_COPY].p50, "ms"),
@@ -415,7 +415,7 @@ static void say_row(struct aorta_text *text, const char *what, const struct aort
 }
 
 void aorta_sdma_text(const struct aorta_sdma *result, struct aorta_text *out) {
-    aorta_hwq_findings_text(&result->found, out);
+    aorta_found_text(&result->found, out);
     aorta_text_printf(out, "\nTimes, ms\n  %-22s %9s  %9s  %9s\n", "", "median", "min", "p95");
     say_row(out, "product alone", &result->times[AORTA_SDMA_GEMM], result->gemm_tflops, "TFLOP/s");
     say_row(out, "copy alone", &result->times[AORTA_SDMA_COPY], result->copy_alone_gbps, "GB/s");
@@ -523,8 +523,8 @@ void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json) {
     aorta_json_object(json);
     aorta_json_key_int(json, "schema_version", 1);
     aorta_json_key_string(json, "kind", "sdma");
-    aorta_hwq_answer_json("verdict", &result->found, json);
-    aorta_hwq_facts_json(&result->found, json);
+    aorta_found_answer_json("verdict", &result->found, json);
+    aorta_found_facts_json(&result->found, json);
     aorta_json_key_string(json, "device", aorta_device_kind_name(info->kind));
     aorta_json_key_int(json, "device_index", info->index);
     aorta_json_key_string(json, "device_name", info->name);
@@ -551,7 +551,7 @@ void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json) {
 void aorta_sdma_schema(struct aorta_json *json) {
     struct times_values run;
     struct aorta_sdma none = {0};
-    aorta_hwq_facts_schema(json);
+    aorta_found_schema(json);
     aorta_rows_schema(option_rows, json);
     aorta_rows_schema(figure_rows, json);
     for (size_t i = 0; i < RUN_COUNT && fill_run(&none, i, &run); i++)

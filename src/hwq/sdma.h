@@ -60,7 +60,7 @@ struct aorta_sdma {
     double hidden;         /* share of the shorter one during the longer one: 1 is all */
     double gemm_tflops;
     double copy_alone_gbps, copy_together_gbps; /* 10^9 bytes/s */
-    struct aorta_hwq_findings found;
+    struct aorta_found_list found;
 };
 
 /* AORTA_USAGE for sizes out of range and p2p without a peer; AORTA_DEVICE when the copied bytes or the product are

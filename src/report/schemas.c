@@ -6,6 +6,7 @@
 #include "measure/metrics.h"
 #include "report/summary.h"
 #include "report/trace_tables.h"
+#include "report/whatif.h"
 #include "verdict/advice.h"
 #include "verdict/causes.h"
 #include "verdict/roofline.h"
@@ -116,6 +117,7 @@ static void put_summary(struct aorta_json *json) {
 const struct aorta_schema aorta_report_schemas[] = {
     {"trace_analyze", "aorta trace analyze --json", put_trace},
     {"summary", "summary.json of aorta train and aorta report", put_summary},
+    {"whatif", "aorta whatif --json", aorta_whatif_schema},
     {"metrics", "a line of rank_RR_metrics.jsonl", aorta_metrics_schema},
     {0}};
 

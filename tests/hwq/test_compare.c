@@ -243,7 +243,7 @@ static void compare(struct sides *sides, const char *baseline, const char *test)
     aorta_hwq_comparison_text(&sides->comparison, &sides->text);
     sides->warnings = 0;
     for (size_t i = 0; i < sides->comparison.found.count; i++)
-        sides->warnings += aorta_hwq_finding_rows[sides->comparison.found.items[i].finding].kind == AORTA_HWQ_WARNING;
+        sides->warnings += aorta_hwq_finding_rows[sides->comparison.found.items[i].finding].kind == AORTA_FOUND_WARNING;
     check_ok(aorta_text_check(&sides->text));
 }
 

@@ -86,10 +86,10 @@ static void counts_are_in_the_json(void **state) {
     struct aorta_map map = find_pairs(&planted, 3, 2, false);
     aorta_json_begin(&json, &text, 0);
     const struct aorta_device_info device = {.name = "x", .kind = AORTA_DEVICE_CUDA};
-    struct aorta_hwq_findings found;
+    struct aorta_found_list found;
     check_ok(aorta_map_find(&map, &device, &found));
     aorta_map_json(&map, &found, NULL, &device, &json);
-    aorta_hwq_findings_free(&found);
+    aorta_found_free(&found);
     json_t *root = json_loads(text.data, 0, NULL);
     assert_non_null(root);
     const json_t *asked = json_object_get(root, "asked"), *blocked = json_object_get(root, "held");
@@ -161,10 +161,10 @@ static void many_repeats_settle(void **state) {
 }
 
 static void say(const struct aorta_map *map, const struct aorta_device_info *device, struct aorta_text *text) {
-    struct aorta_hwq_findings found;
+    struct aorta_found_list found;
     check_ok(aorta_map_find(map, device, &found));
     aorta_map_text(map, &found, NULL, text);
-    aorta_hwq_findings_free(&found);
+    aorta_found_free(&found);
 }
 
 static void an_unstable_map_is_reported(void **state) {

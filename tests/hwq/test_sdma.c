@@ -121,7 +121,7 @@ static void figures_follow_from_samples(void **state) {
     assert_string_equal(json_string_value(json_object_get(fact, "key")), "serial");
     assert_true(json_real_value(json_object_get(fact, "value")) == 3);
     json_decref(root);
-    aorta_hwq_findings_free(&result.found);
+    aorta_found_free(&result.found);
     aorta_text_free(&text);
 }
 

@@ -85,6 +85,7 @@ with tempfile.TemporaryDirectory() as out:
     check("hwq_run", json.loads(pathlib.Path(result).read_text()))
     commands = {"hwq_compare": ["hwq", "compare", "-b", result, "-t", result],
                 "hwq_map": ["hwq", "map", "-d", "cpu", "--streams", "2", "--copy-streams", "0", "--comm-streams", "0", "--copy-mb", "1"],
+                "whatif": ["whatif", *(str(data / f"fsdp2_rank{rank}.json") for rank in (0, 1)), "--ranks", "8", "--remedy", "fusion"],
                 "sdma": ["sdma", "-q", "-d", "cpu", "--matrix-size", "32", "--copy-mb", "1", "--iterations", "3"]}
     for name, command in commands.items():
         document = json.loads(subprocess.run([aorta, *command, "--json"], capture_output=True, check=True).stdout)

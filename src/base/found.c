@@ -1,0 +1,213 @@
+#include "base/found.h"
+#include "base/lines.h"
+#include "base/rows.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- a fact ---- */
+
+static void put_percent(double value, struct aorta_text *out) {
+    aorta_text_printf(out, fabs(value) < 0.0995 ? "%.2g%%" : "%.0f%%", 100 * value);
+}
+
+void aorta_found_value_text(double value, const char *unit, struct aorta_text *out) {
+    if (strcmp(unit, "share") == 0)
+        put_percent(value, out);
+    else if (strcmp(unit, "change") == 0)
+        aorta_text_printf(out, "%+.*f%%", fabs(value) < 0.0995, 100 * value);
+    else if (strncmp(unit, "of ", 3) == 0) {
+        put_percent(value, out);
+        aorta_text_printf(out, " %s", unit);
+    } else if (strcmp(unit, "ms") == 0 && fabs(value) < 0.1)
+        aorta_text_printf(out, "%s us", aorta_brief(1e3 * value).text);
+    else
+        aorta_text_printf(out, "%s%s%s", aorta_brief(value).text, *unit && strcmp(unit, "x") != 0 ? " " : "", unit);
+}
+
+/* Bytes of a word's key: what follows says how it is written. */
+static size_t key_length(const char *word, size_t length) {
+    const char *colon = memchr(word, ':', length);
+    if (colon) return (size_t)(colon - word);
+    return length - (length && strchr("%#", word[length - 1]));
+}
+
+bool aorta_found_word_is(const char *word, size_t length, const char *key) {
+    const size_t bytes = key_length(word, length);
+    return strlen(key) == bytes && strncmp(key, word, bytes) == 0;
+}
+
+static bool put_fact(const struct aorta_found_fact *fact, const char *word, size_t length, struct aorta_text *out) {
+    const size_t key = key_length(word, length);
+    char noun[32];
+    if (fact->text) {
+        aorta_text_puts(out, fact->text);
+        return true;
+    }
+    if (!isfinite(fact->value)) return false;
+    if (key + 1 < length && word[key] == ':') {
+        snprintf(noun, sizeof noun, "%.*s", (int)(length - key - 1), word + key + 1);
+        aorta_text_puts(out, aorta_counted((long long)fact->value, noun).text);
+        return true;
+    }
+    const char *unit = key < length ? word[key] == '%' ? "share" : "" : fact->unit;
+    aorta_found_value_text(fact->value, unit ? unit : "", out);
+    return true;
+}
+
+/* ---- JSON ---- */
+
+struct fact_values {
+    const char *finding;
+    struct aorta_found_fact fact;
+};
+
+#define AT(member) offsetof(struct fact_values, member)
+static const struct aorta_row fact_rows[] = {
+    {"finding", AORTA_ROW_TEXT, AT(finding), .help = "key of the finding that has the fact"},
+    {"key", AORTA_ROW_TEXT, AT(fact.key), .help = "its name"},
+    {"value", AORTA_ROW_NUMBER, AT(fact.value), .help = "in the unit; null: see text"},
+    {"unit", AORTA_ROW_TEXT, AT(fact.unit), .help = "ms, share (0 to 1), change (share of the first value)"},
+    {"text", AORTA_ROW_TEXT, AT(fact.text), .help = "what the value is if it is no number"},
+    {"place", AORTA_ROW_TEXT, AT(fact.place), .help = "where it was measured"},
+    {0}};
+#undef AT
+
+static void write_fact(const struct aorta_found *found, const struct aorta_found_fact *fact, struct aorta_json *json) {
+    struct fact_values values = {found->row->key, *fact};
+    if (!fact->unit) values.fact.unit = "";
+    aorta_json_object(json);
+    aorta_rows_json(fact_rows, &values, 0, json);
+    aorta_json_object_end(json);
+}
+
+void aorta_found_schema(struct aorta_json *json) {
+    aorta_rows_schema_array("facts", fact_rows, json);
+}
+
+/* ---- findings with their own facts ---- */
+
+static bool is_same(const char *a, const char *b) {
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool has_facts(const struct aorta_found *found, const struct aorta_found_fact *facts) {
+    const struct aorta_found_fact *own = found->facts;
+    for (; own->key && facts->key; own++, facts++)
+        if (!is_same(own->text, facts->text) || (!facts->text && own->value != facts->value)) return false;
+    return !own->key && !facts->key;
+}
+
+static bool is_known(const struct aorta_found_list *list, const struct aorta_found_row *row,
+                     const struct aorta_found_fact *facts) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].row == row && has_facts(&list->items[i], facts)) return true;
+    return false;
+}
+
+void aorta_found_add(struct aorta_found_list *list, const struct aorta_found_row *table, unsigned finding,
+                     const struct aorta_found_fact *facts) {
+    static const struct aorta_found_fact none[] = {{0}};
+    struct aorta_arena *arena = &list->arena;
+    size_t count = 0;
+    if (!facts) facts = none;
+    if (table[finding].kind == AORTA_FOUND_WARNING && is_known(list, &table[finding], facts)) return;
+    while (facts[count].key) count++;
+    struct aorta_found_fact *own = aorta_arena_alloc(arena, (count + 1) * sizeof *own);
+    struct aorta_found *items = aorta_arena_grow(arena, list->items, list->count, &list->capacity, sizeof *items);
+    if (!own || !items) return;
+    for (size_t i = 0; i < count; i++) {
+        own[i] = facts[i];
+        if (facts[i].text) own[i].text = aorta_arena_strdup(arena, facts[i].text);
+    }
+    list->items = items;
+    items[list->count++] = (struct aorta_found){finding, &table[finding], own};
+}
+
+void aorta_found_free(struct aorta_found_list *list) {
+    aorta_arena_free(&list->arena);
+    *list = (struct aorta_found_list){0};
+}
+
+static bool put_word(const void *user, const char *word, size_t length, struct aorta_text *out) {
+    for (const struct aorta_found_fact *fact = user; fact->key; fact++)
+        if (aorta_found_word_is(word, length, fact->key)) return put_fact(fact, word, length, out);
+    return false;
+}
+
+void aorta_found_sentence(const struct aorta_found *found, struct aorta_text *out) {
+    (void)aorta_text_template(out, found->row->template, put_word, found->facts);
+}
+
+static void put_answer(const struct aorta_found_list *list, struct aorta_text *out) {
+    for (size_t i = 0; i < list->count && !out->length; i++)
+        if (list->items[i].row->kind == AORTA_FOUND_ANSWER) aorta_found_sentence(&list->items[i], out);
+}
+
+void aorta_found_answer_text(const struct aorta_found_list *list, struct aorta_text *out) {
+    struct aorta_text text = {0};
+    put_answer(list, &text);
+    if (text.data) aorta_text_lines(out, text.data, &(struct aorta_lines){.indent = 2});
+    out->failed |= text.failed;
+    aorta_text_free(&text);
+}
+
+static void put_rows(const struct aorta_found_list *list, bool notes, struct aorta_text *out) {
+    struct aorta_text text = {0};
+    const char *before = "";
+    for (size_t i = 0; i < list->count; i++) {
+        const struct aorta_found_row *row = list->items[i].row;
+        const char *key = row->kind == AORTA_FOUND_WARNING ? "warning" : row->key;
+        char label[32];
+        if (row->kind == AORTA_FOUND_ANSWER || (row->kind == AORTA_FOUND_NOTE) != notes) continue;
+        snprintf(label, sizeof label, "%s", strcmp(key, before) == 0 ? "" : key);
+        for (char *at = label; *at; at++)
+            if (*at == '_') *at = ' ';
+        aorta_found_sentence(&list->items[i], &text);
+        aorta_text_fact(out, label, &text);
+        before = key;
+    }
+    aorta_text_free(&text);
+}
+
+void aorta_found_text(const struct aorta_found_list *list, struct aorta_text *out) {
+    aorta_found_answer_text(list, out);
+    aorta_text_puts(out, "\n");
+    put_rows(list, false, out);
+}
+
+void aorta_found_notes_text(const struct aorta_found_list *list, struct aorta_text *out) {
+    put_rows(list, true, out);
+}
+
+void aorta_found_answer_json(const char *key, const struct aorta_found_list *list, struct aorta_json *json) {
+    struct aorta_text text = {0};
+    put_answer(list, &text);
+    aorta_json_key_string(json, key, text.data);
+    json->out->failed |= text.failed;
+    aorta_text_free(&text);
+}
+
+void aorta_found_sentences_json(const char *key, const struct aorta_found_list *list, enum aorta_found_kind kind,
+                                struct aorta_json *json) {
+    struct aorta_text text = {0};
+    aorta_json_key_array(json, key);
+    for (size_t i = 0; i < list->count; i++) {
+        if (kind != AORTA_FOUND_KINDS && list->items[i].row->kind != kind) continue;
+        aorta_text_clear(&text);
+        aorta_found_sentence(&list->items[i], &text);
+        aorta_json_string(json, text.data);
+    }
+    aorta_json_array_end(json);
+    json->out->failed |= text.failed;
+    aorta_text_free(&text);
+}
+
+void aorta_found_facts_json(const struct aorta_found_list *list, struct aorta_json *json) {
+    aorta_json_key_array(json, "facts");
+    for (size_t i = 0; i < list->count; i++)
+        for (const struct aorta_found_fact *fact = list->items[i].facts; fact->key; fact++)
+            write_fact(&list->items[i], fact, json);
+    aorta_json_array_end(json);
+}
