@@ -79,7 +79,7 @@ static struct effects effects_of(uint32_t removed) {
     return effects;
 }
 
-/* What is left of the edge's lag: the smallest of the lag and of the edge's changes that belong to what is removed.
+/* The edge's lag without the removed causes: the smallest of the lag and of the changes of these causes.
  * `change`: the first of the edge's changes, or what follows; becomes what follows. */
 static inline int64_t left_of(const struct aorta_graph *graph, const struct effects *effects, uint32_t edge,
                               uint32_t *change) {
