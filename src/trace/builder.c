@@ -13,9 +13,9 @@
 /* ---- memory ---- */
 
 void *aorta_trace_rows_add(struct aorta_trace_builder *builder, struct trace_rows *rows, size_t row_bytes) {
-    if (builder->failed) return NULL;
+    if (builder->memory.failed) return NULL;
     if (!aorta_array_fit(&rows->items, &rows->capacity, rows->count + 1, row_bytes)) {
-        builder->failed = true;
+        builder->memory.failed = true;
         return NULL;
     }
     return memset((char *)rows->items + rows->count++ * row_bytes, 0, row_bytes);
@@ -23,13 +23,13 @@ void *aorta_trace_rows_add(struct aorta_trace_builder *builder, struct trace_row
 
 void aorta_trace_rows_put(struct aorta_trace_builder *builder, struct trace_rows *rows, const void *row,
                           size_t row_bytes) {
-    builder->failed =
-        builder->failed || !aorta_array_append(&rows->items, &rows->capacity, &rows->count, row, row_bytes);
+    builder->memory.failed =
+        builder->memory.failed || !aorta_array_append(&rows->items, &rows->capacity, &rows->count, row, row_bytes);
 }
 
 uint32_t aorta_trace_add_facts(struct aorta_trace_builder *builder, const struct aorta_trace_collective *facts) {
     aorta_trace_rows_put(builder, &builder->collectives, facts, sizeof *facts);
-    return builder->failed ? AORTA_TRACE_NONE : (uint32_t)builder->collectives.count - 1;
+    return builder->memory.failed ? AORTA_TRACE_NONE : (uint32_t)builder->collectives.count - 1;
 }
 
 void aorta_trace_rows_free(struct trace_rows *rows) {
@@ -51,10 +51,10 @@ uint32_t aorta_trace_add_key(struct aorta_trace_builder *builder, struct trace_k
                              int64_t c) {
     const int64_t key[3] = {a, b, c};
     if (set->count && is_key(set, (uint32_t)set->count - 1, key)) return (uint32_t)set->count - 1;
-    if (builder->failed) return AORTA_TRACE_NONE;
+    if (builder->memory.failed) return AORTA_TRACE_NONE;
     if (!aorta_array_fit(&set->keys, &set->capacity, set->count + 1, sizeof set->keys[0]) ||
         !aorta_table_reserve(&set->table, set->count + 1, hash_of_key, set)) {
-        builder->failed = true;
+        builder->memory.failed = true;
         return AORTA_TRACE_NONE;
     }
     uint32_t *slot = aorta_table_slot(&set->table, aorta_hash_bytes(key, sizeof key), is_key, set, key);
@@ -106,13 +106,12 @@ void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {
     const struct aorta_trace_group *groups = builder->groups.items;
     for (size_t i = 0; i < builder->groups.count; i++) free(groups[i].ranks);
     struct trace_rows *rows[] = {
-        &builder->pending,     &builder->calls,         &builder->other_calls,  &builder->annotations,
-        &builder->steps,       &builder->operations,    &builder->runs,         &builder->event_waits,
-        &builder->wait_facts,  &builder->functions,     &builder->modules,      &builder->requests,
-        &builder->collectives, &builder->request_facts, &builder->shapes,       &builder->inputs,
-        &builder->groups,      &builder->devices,       &builder->thread_names, &builder->frames,
-        &builder->allocations, &builder->capture_marks, &builder->launches,     &builder->graphs,
-        &builder->captured};
+        &builder->pending,    &builder->calls,       &builder->annotations,   &builder->steps,
+        &builder->operations, &builder->runs,        &builder->wait_facts,    &builder->functions,
+        &builder->requests,   &builder->collectives, &builder->request_facts, &builder->shapes,
+        &builder->inputs,     &builder->groups,      &builder->devices,       &builder->thread_names,
+        &builder->frames,     &builder->allocations, &builder->capture_marks, &builder->launches,
+        &builder->graphs,     &builder->captured};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) free(rows[i]->items);
     free_keys(&builder->streams);
     free_keys(&builder->queues);
@@ -141,7 +140,7 @@ bool aorta_trace_times_fit(int64_t start_ns, int64_t end_ns) {
 }
 
 void aorta_trace_builder_fail(struct aorta_trace_builder *builder) {
-    builder->failed = true;
+    builder->memory.failed = true;
 }
 
 void aorta_trace_builder_warn(struct aorta_trace_builder *builder, enum aorta_trace_reason reason, int64_t offset) {
@@ -152,16 +151,17 @@ void aorta_trace_builder_warn(struct aorta_trace_builder *builder, enum aorta_tr
 /* ---- what is stored once ---- */
 
 uint32_t aorta_trace_builder_text(struct aorta_trace_builder *builder, const char *text, size_t length) {
-    uint32_t number = builder->failed ? AORTA_TRACE_NONE : aorta_trace_texts_add(builder->trace->texts, text, length);
-    if (number == AORTA_TRACE_NONE) builder->failed = true;
+    uint32_t number =
+        builder->memory.failed ? AORTA_TRACE_NONE : aorta_trace_texts_add(builder->trace->texts, text, length);
+    if (number == AORTA_TRACE_NONE) builder->memory.failed = true;
     return number;
 }
 
 /* NULL (and failed) when memory is exhausted. Valid until the next text is added. */
 static struct trace_meaning *meaning_of(struct aorta_trace_builder *builder, uint32_t text) {
-    if (builder->failed) return NULL;
+    if (builder->memory.failed) return NULL;
     if (!aorta_array_extend(&builder->meanings, &builder->meaning_count, (size_t)text + 1, sizeof *builder->meanings)) {
-        builder->failed = true;
+        builder->memory.failed = true;
         return NULL;
     }
     return &builder->meanings[text];
@@ -182,10 +182,6 @@ static const struct trace_meaning *kernel_meaning(struct aorta_trace_builder *bu
 struct aorta_kernel_kind aorta_trace_kernel_kind(struct aorta_trace_builder *builder, uint32_t name) {
     const struct trace_meaning *meaning = kernel_meaning(builder, name);
     return meaning ? meaning->kernel : (struct aorta_kernel_kind){AORTA_KERNEL_COMPUTE, AORTA_COLLECTIVE_OTHER, false};
-}
-
-bool aorta_trace_builder_keeps_functions(const struct aorta_trace_builder *builder) {
-    return builder->keeps_functions;
 }
 
 enum aorta_work_class aorta_trace_work_class(struct aorta_trace_builder *builder, uint32_t name) {
@@ -224,7 +220,7 @@ uint32_t aorta_trace_builder_group(struct aorta_trace_builder *builder, uint32_t
     if (ranks) {
         copy = malloc((rank_count + 1) * sizeof *copy);
         if (!copy) {
-            builder->failed = true;
+            builder->memory.failed = true;
             return AORTA_TRACE_NONE;
         }
         memcpy(copy, ranks, rank_count * sizeof *copy);
@@ -238,7 +234,7 @@ uint32_t aorta_trace_builder_group(struct aorta_trace_builder *builder, uint32_t
         *group = (struct aorta_trace_group){name, description, size, copy, copy ? rank_count : 0};
     else
         free(copy);
-    return builder->failed ? AORTA_TRACE_NONE : number;
+    return builder->memory.failed ? AORTA_TRACE_NONE : number;
 }
 
 /* ---- rows ---- */
@@ -276,7 +272,7 @@ struct trace_meaning *aorta_trace_operation_meaning(struct aorta_trace_builder *
 
 void aorta_trace_builder_geometry(struct aorta_trace_builder *builder, const int64_t blocks[3],
                                   const int64_t threads[3]) {
-    if (builder->failed || !builder->pending.count) return;
+    if (builder->memory.failed || !builder->pending.count) return;
     struct trace_pending *row = (struct trace_pending *)builder->pending.items + builder->pending.count - 1;
     for (int axis = 0; axis < 3; axis++)
         if (blocks[axis] <= 0 || threads[axis] <= 0) return;
@@ -305,34 +301,28 @@ static void mark_capture(struct aorta_trace_builder *builder, const struct aorta
 
 static void classify_call(const char *name, struct trace_meaning *meaning) {
     enum aorta_trace_call_kind kind = AORTA_CALL_OTHER;
-    meaning->call_matters = aorta_trace_call_classify(name, &kind);
-    meaning->call_kind = (uint8_t)kind;
-    meaning->event_wait = strstr(name, "StreamWaitEvent") != NULL;
+    meaning->call_kind = aorta_trace_call_classify(name, &kind) ? (uint8_t)kind : (uint8_t)TRACE_CALL_UNNAMED;
+    if (strstr(name, "StreamWaitEvent")) meaning->call_kind = TRACE_CALL_EVENT_WAIT;
     meaning->capture_begins = strstr(name, "StreamBeginCapture") != NULL;
     meaning->capture_ends = strstr(name, "StreamEndCapture") != NULL;
     meaning->call_known = true;
 }
 
-/* Calls of no known kind are stored separately: the end adds those that launched something. */
 bool aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct aorta_trace_call *call) {
     struct trace_meaning *meaning = meaning_of(builder, call->name);
+    struct aorta_trace_call row = *call;
     if (!meaning) return false;
     if (!meaning->call_known) classify_call(aorta_trace_text(builder->trace, call->name), meaning);
     if (meaning->capture_begins || meaning->capture_ends) mark_capture(builder, call, meaning->capture_begins);
-    if (!meaning->call_matters && !meaning->event_wait && !call->correlation) return false;
-    struct trace_rows *rows = meaning->event_wait     ? &builder->event_waits
-                              : meaning->call_matters ? &builder->calls
-                                                      : &builder->other_calls;
-    struct aorta_trace_call *row = aorta_trace_rows_add(builder, rows, sizeof *row);
-    if (!row) return false;
-    *row = *call;
-    row->kind = meaning->call_kind;
-    return rows == &builder->calls;
+    row.kind = meaning->call_kind;
+    if (row.kind != TRACE_CALL_UNNAMED || row.correlation)
+        aorta_trace_rows_put(builder, &builder->calls, &row, sizeof row);
+    return aorta_trace_call_is_known(&row) && !builder->memory.failed;
 }
 
 void aorta_trace_builder_request(struct aorta_trace_builder *builder, int64_t start_ns, int64_t end_ns, uint32_t thread,
                                  const struct aorta_trace_collective *collective) {
-    const struct trace_request row = {start_ns, end_ns, thread, (uint32_t)builder->request_facts.count};
+    const struct trace_request row = {start_ns, end_ns, thread};
     struct aorta_trace_collective facts = *collective;
     facts.annotation = AORTA_TRACE_NONE;
     aorta_trace_collective_complete(builder->trace, &facts);
@@ -400,7 +390,7 @@ void aorta_trace_add_step(struct aorta_trace_builder *builder, const struct aort
 
 void aorta_trace_builder_annotation(struct aorta_trace_builder *builder,
                                     const struct aorta_trace_annotation *annotation) {
-    if (builder->failed) return;
+    if (builder->memory.failed) return;
     const char *name = aorta_trace_text(builder->trace, annotation->name);
     int64_t number = step_number(name);
     if (number >= 0) {
@@ -419,7 +409,7 @@ void aorta_trace_builder_annotation(struct aorta_trace_builder *builder,
 
 void aorta_trace_builder_device_annotation(struct aorta_trace_builder *builder, uint32_t name, int64_t start_ns,
                                            int64_t end_ns) {
-    if (builder->failed) return;
+    if (builder->memory.failed) return;
     int64_t number = step_number(aorta_trace_text(builder->trace, name));
     struct aorta_trace_step *step = number >= 0 ? find_step(builder, number) : NULL;
     if (step) widen(&step->device_start_ns, &step->device_end_ns, start_ns, end_ns);
@@ -437,8 +427,8 @@ void aorta_trace_builder_allocation(struct aorta_trace_builder *builder,
 /* ---- the end ---- */
 
 aorta_status aorta_trace_builder_finish(struct aorta_trace_builder *builder, struct aorta_trace **trace) {
-    if (!builder->failed) aorta_trace_builder_link(builder);
-    if (builder->failed) {
+    if (!builder->memory.failed) aorta_trace_builder_link(builder);
+    if (builder->memory.failed) {
         aorta_status status = AORTA_ERROR(AORTA_MEMORY, "no memory for the events of %s", builder->trace->path);
         aorta_trace_builder_destroy(builder);
         return status;

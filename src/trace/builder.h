@@ -72,11 +72,9 @@ void aorta_trace_builder_launch(struct aorta_trace_builder *builder, uint64_t co
 void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,
                                    int64_t number, const struct aorta_operation *operation);
 
-/* A function of the program, "train.py(45): step", and one of PyTorch's modules, "nn.Module: Linear_3": the latter only
- * where the trace keeps functions. */
+/* A function of the program, "train.py(45): step", or, where options->functions, one of PyTorch's modules,
+ * "nn.Module: Linear_3". */
 void aorta_trace_builder_function(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame);
-void aorta_trace_builder_module(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame);
-bool aorta_trace_builder_keeps_functions(const struct aorta_trace_builder *builder); /* options->functions */
 
 /* Memory that the framework's allocator handed out or took back. */
 void aorta_trace_builder_allocation(struct aorta_trace_builder *builder,

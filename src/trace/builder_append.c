@@ -20,7 +20,7 @@ void aorta_trace_builder_part_begins(const struct aorta_trace_builder *whole, st
 /* ---- numbers ---- */
 
 /* Rows without a map: their numbers shift by the number of such rows in the whole. */
-enum shift { SHIFT_COLLECTIVES = TRACE_MAP_COUNT, SHIFT_REQUESTS, SHIFT_RUNS, NUMBER_KINDS };
+enum shift { SHIFT_COLLECTIVES = TRACE_MAP_COUNT, SHIFT_RUNS, NUMBER_KINDS };
 
 struct appending {
     struct aorta_trace_builder *whole, *part;
@@ -34,18 +34,18 @@ static uint32_t number_of(const struct appending *a, int kind, uint32_t number) 
 
 static void add_number(struct appending *a, enum trace_map kind, uint32_t number) {
     struct trace_numbers *map = &a->part->maps[kind];
-    a->whole->failed |= !aorta_array_append(&map->items, &map->capacity, &map->count, &number, sizeof number);
+    a->whole->memory.failed |= !aorta_array_append(&map->items, &map->capacity, &map->count, &number, sizeof number);
 }
 
 static void map_texts(struct appending *a) {
     const struct aorta_trace_texts *texts = a->part->trace->texts;
-    for (size_t i = a->part->maps[TRACE_MAP_TEXT].count; i < texts->count && !a->whole->failed; i++)
+    for (size_t i = a->part->maps[TRACE_MAP_TEXT].count; i < texts->count && !a->whole->memory.failed; i++)
         add_number(a, TRACE_MAP_TEXT,
                    aorta_trace_builder_text(a->whole, texts->entries[i].raw, texts->entries[i].length));
 }
 
 static void map_keys(struct appending *a, enum trace_map kind, const struct trace_keys *from, struct trace_keys *to) {
-    for (size_t i = a->part->maps[kind].count; i < from->count && !a->whole->failed; i++) {
+    for (size_t i = a->part->maps[kind].count; i < from->count && !a->whole->memory.failed; i++) {
         const int64_t *key = from->keys[i];
         const int64_t last = kind == TRACE_MAP_QUEUE ? number_of(a, TRACE_MAP_TEXT, (uint32_t)key[2]) : key[2];
         add_number(a, kind, aorta_trace_add_key(a->whole, to, key[0], key[1], last));
@@ -54,7 +54,7 @@ static void map_keys(struct appending *a, enum trace_map kind, const struct trac
 
 static void map_groups(struct appending *a) {
     const struct aorta_trace_group *groups = a->part->groups.items;
-    for (size_t i = a->part->maps[TRACE_MAP_GROUP].count; i < a->part->groups.count && !a->whole->failed; i++)
+    for (size_t i = a->part->maps[TRACE_MAP_GROUP].count; i < a->part->groups.count && !a->whole->memory.failed; i++)
         add_number(a, TRACE_MAP_GROUP,
                    aorta_trace_builder_group(a->whole, number_of(a, TRACE_MAP_TEXT, groups[i].name),
                                              number_of(a, TRACE_MAP_TEXT, groups[i].description), groups[i].size,
@@ -63,7 +63,7 @@ static void map_groups(struct appending *a) {
 
 static void map_inputs(struct appending *a) {
     const struct aorta_trace_inputs *rows = a->part->inputs.items;
-    for (size_t i = a->part->maps[TRACE_MAP_INPUTS].count; i < a->part->inputs.count && !a->whole->failed; i++) {
+    for (size_t i = a->part->maps[TRACE_MAP_INPUTS].count; i < a->part->inputs.count && !a->whole->memory.failed; i++) {
         const struct aorta_trace_inputs inputs = {.dims = number_of(a, TRACE_MAP_TEXT, rows[i].dims),
                                                   .types = number_of(a, TRACE_MAP_TEXT, rows[i].types),
                                                   .strides = number_of(a, TRACE_MAP_TEXT, rows[i].strides),
@@ -74,7 +74,7 @@ static void map_inputs(struct appending *a) {
 
 static void map_shapes(struct appending *a) {
     const struct aorta_trace_shape *rows = a->part->shapes.items;
-    for (size_t i = a->part->maps[TRACE_MAP_SHAPE].count; i < a->part->shapes.count && !a->whole->failed; i++) {
+    for (size_t i = a->part->maps[TRACE_MAP_SHAPE].count; i < a->part->shapes.count && !a->whole->memory.failed; i++) {
         struct aorta_trace_shape shape = rows[i];
         shape.op = number_of(a, TRACE_MAP_TEXT, shape.op);
         shape.dims = number_of(a, TRACE_MAP_TEXT, shape.dims);
@@ -94,7 +94,6 @@ static void map_all(struct appending *a) {
     map_inputs(a);
     map_shapes(a);
     a->shift[SHIFT_COLLECTIVES] = (uint32_t)whole->collectives.count;
-    a->shift[SHIFT_REQUESTS] = (uint32_t)whole->request_facts.count;
     a->shift[SHIFT_RUNS] = (uint32_t)whole->runs.count;
 }
 
@@ -117,9 +116,6 @@ struct kind_of_rows {
             __VA_ARGS__                                                                                                \
         }                                                                                                              \
     }
-#define CALLS(member)                                                                                                  \
-    ROWS(member, struct aorta_trace_call, {offsetof(struct aorta_trace_call, name), TRACE_MAP_TEXT},                   \
-         {offsetof(struct aorta_trace_call, thread), TRACE_MAP_THREAD})
 #define RANGES(member)                                                                                                 \
     ROWS(member, struct aorta_trace_annotation, {offsetof(struct aorta_trace_annotation, name), TRACE_MAP_TEXT},       \
          {offsetof(struct aorta_trace_annotation, thread), TRACE_MAP_THREAD})
@@ -137,19 +133,16 @@ static const struct kind_of_rows arriving[] = {
          {offsetof(struct trace_pending, work.queue), TRACE_MAP_QUEUE},
          {offsetof(struct trace_pending, work.collective), SHIFT_COLLECTIVES},
          {offsetof(struct trace_pending, work.geometry), TRACE_MAP_TEXT}),
-    CALLS(calls),
-    CALLS(other_calls),
-    CALLS(event_waits),
+    ROWS(calls, struct aorta_trace_call, {offsetof(struct aorta_trace_call, name), TRACE_MAP_TEXT},
+         {offsetof(struct aorta_trace_call, thread), TRACE_MAP_THREAD}),
     RANGES(annotations),
     RANGES(functions),
-    RANGES(modules),
     ROWS(operations, struct trace_operation, {offsetof(struct trace_operation, run), SHIFT_RUNS},
          {offsetof(struct trace_operation, shape), TRACE_MAP_SHAPE}),
     ROWS(runs, struct aorta_trace_operation, {offsetof(struct aorta_trace_operation, name), TRACE_MAP_TEXT},
          {offsetof(struct aorta_trace_operation, thread), TRACE_MAP_THREAD},
          {offsetof(struct aorta_trace_operation, inputs), TRACE_MAP_INPUTS}),
-    ROWS(requests, struct trace_request, {offsetof(struct trace_request, thread), TRACE_MAP_THREAD},
-         {offsetof(struct trace_request, collective), SHIFT_REQUESTS}),
+    ROWS(requests, struct trace_request, {offsetof(struct trace_request, thread), TRACE_MAP_THREAD}),
     ROWS(allocations, struct aorta_trace_allocation,
          {offsetof(struct aorta_trace_allocation, thread), TRACE_MAP_THREAD}),
     ROWS(wait_facts, struct aorta_trace_wait_facts, {offsetof(struct aorta_trace_wait_facts, stream), TRACE_MAP_STREAM},
@@ -176,9 +169,9 @@ static void renumber(const struct appending *a, const struct kind_of_rows *kind,
 static void append_rows(struct appending *a, const struct kind_of_rows *kind) {
     struct trace_rows *from = (struct trace_rows *)((char *)a->part + kind->rows);
     struct trace_rows *to = (struct trace_rows *)((char *)a->whole + kind->rows);
-    if (!from->count || a->whole->failed) return;
+    if (!from->count || a->whole->memory.failed) return;
     if (!aorta_array_fit(&to->items, &to->capacity, to->count + from->count, kind->size)) {
-        a->whole->failed = true;
+        a->whole->memory.failed = true;
         return;
     }
     char *added = (char *)to->items + to->count * kind->size;
@@ -211,9 +204,9 @@ static void append_head(struct appending *a) {
 bool aorta_trace_builder_append(struct aorta_trace_builder *whole, struct aorta_trace_builder *part) {
     struct appending a = {.whole = whole, .part = part};
     if (aorta_trace_builder_captures(whole) != part->captures_before) return false;
-    whole->failed |= part->failed;
+    whole->memory.failed |= part->memory.failed;
     map_all(&a);
-    if (whole->failed) return true; /* the end says so */
+    if (whole->memory.failed) return true; /* the end says so */
     for (size_t i = 0; i < sizeof arriving / sizeof *arriving; i++) append_rows(&a, &arriving[i]);
     append_frames(&a);
     append_head(&a);

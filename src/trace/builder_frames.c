@@ -19,7 +19,7 @@ uint32_t aorta_trace_list_text(struct aorta_trace_builder *builder, struct aorta
     if (!memchr(list.text, '\n', list.length)) return aorta_trace_builder_text(builder, list.text, list.length);
     char *line = malloc(2 * list.length + 1);
     if (!line) {
-        builder->failed = true;
+        builder->memory.failed = true;
         return AORTA_TRACE_NONE;
     }
     size_t length = 0;
@@ -42,7 +42,7 @@ uint32_t aorta_trace_add_shape_row(struct aorta_trace_builder *builder, const st
     const uint32_t number = aorta_trace_add_key(builder, &builder->shape_keys, op_and_types, shape->dims, values);
     if (number != builder->shapes.count) return number;
     aorta_trace_rows_put(builder, &builder->shapes, shape, sizeof *shape);
-    return builder->failed ? AORTA_TRACE_NONE : number;
+    return builder->memory.failed ? AORTA_TRACE_NONE : number;
 }
 
 /* Equal operations are counted once. */
@@ -58,15 +58,9 @@ static uint32_t add_shape(struct aorta_trace_builder *builder, uint32_t name, co
     return number;
 }
 
-static void add_frame(struct aorta_trace_builder *builder, struct trace_rows *rows,
-                      const struct aorta_trace_annotation *frame) {
-    if (frame->end_ns - frame->start_ns < SHORTEST_NS && !builder->keeps_functions) return;
-    aorta_trace_rows_put(builder, rows, frame, sizeof *frame);
-}
-
 void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,
                                    int64_t number, const struct aorta_operation *operation) {
-    if (builder->failed) return;
+    if (builder->memory.failed) return;
     const bool has_inputs = operation->dims.length;
     const struct trace_meaning *known = aorta_trace_operation_meaning(builder, frame->name, operation);
     if (!known) return;
@@ -92,11 +86,8 @@ void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const st
 }
 
 void aorta_trace_builder_function(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame) {
-    add_frame(builder, &builder->functions, frame);
-}
-
-void aorta_trace_builder_module(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame) {
-    add_frame(builder, &builder->modules, frame);
+    if (frame->end_ns - frame->start_ns >= SHORTEST_NS || builder->keeps_functions)
+        aorta_trace_rows_put(builder, &builder->functions, frame, sizeof *frame);
 }
 
 void aorta_trace_builder_frame(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,
@@ -117,21 +108,18 @@ static const struct aorta_trace_operation *run_of(const struct aorta_trace_build
 struct shaped {
     struct aorta_nest_range *nest; /* `number` is the operation's row */
     size_t count;
+    struct aorta_arena memory;
 };
 
-static void nest_shaped(struct aorta_trace_builder *builder, struct shaped *shaped) {
+static void nest_shaped(const struct aorta_trace_builder *builder, struct shaped *shaped) {
     const struct trace_operation *operations = builder->operations.items;
     shaped->count = builder->operations.count;
-    shaped->nest = malloc((shaped->count + 1) * sizeof *shaped->nest);
-    if (!shaped->nest) {
-        builder->failed = true;
-        return;
-    }
-    for (size_t i = 0; i < shaped->count; i++) {
+    shaped->nest = aorta_arena_raw(&shaped->memory, shaped->count * sizeof *shaped->nest);
+    for (size_t i = 0; shaped->nest && i < shaped->count; i++) {
         const struct aorta_trace_operation *frame = run_of(builder, &operations[i]);
         shaped->nest[i] = (struct aorta_nest_range){frame->start_ns, frame->end_ns, frame->thread, (uint32_t)i, 0};
     }
-    aorta_nest_make(shaped->nest, shaped->count);
+    if (shaped->nest) aorta_nest_make(shaped->nest, shaped->count);
 }
 
 /* The innermost operation with a shape around the launch, if it does what the kernel does by its name. */
@@ -186,150 +174,66 @@ void aorta_trace_link_shapes(struct aorta_trace_builder *builder) {
     if (!builder->operations.count) return;
     aorta_trace_rows_sort(&builder->operations, sizeof(struct trace_operation), aorta_by_int64);
     for (size_t k = 0; k < 2; k++)
-        for (size_t i = 0; i < both[k]->count && !builder->failed; i++)
+        for (size_t i = 0; i < both[k]->count && !shaped.memory.failed; i++)
             link_shape(builder, (struct trace_pending *)both[k]->items + i, &shaped);
-    free(shaped.nest);
+    aorta_arena_end(&shaped.memory, &builder->memory);
     aorta_trace_rows_free(&builder->operations);
 }
 
 /* ---- callers ---- */
 
-/* A call that waits for the device. */
-struct wait {
-    int64_t start_ns, end_ns;
-    uint32_t thread, call;
-};
-
-static int wait_order(const void *left, const void *right) {
-    const struct wait *a = left, *b = right;
-    if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return (a->call > b->call) - (a->call < b->call);
-}
-
-struct waits {
-    struct wait *items; /* by thread, then time */
-    size_t count;
-};
-
-static bool collect_waits(const struct aorta_trace_builder *builder, struct waits *waits) {
-    const struct aorta_trace_call *calls = builder->calls.items;
-    size_t count = 0;
-    for (size_t i = 0; i < builder->calls.count; i++) count += aorta_trace_call_waits(builder->trace, &calls[i]);
-    waits->items = malloc((count + 1) * sizeof *waits->items);
-    if (!waits->items) return false;
-    for (size_t i = 0; i < builder->calls.count; i++)
-        if (aorta_trace_call_waits(builder->trace, &calls[i]))
-            waits->items[waits->count++] =
-                (struct wait){calls[i].start_ns, calls[i].end_ns, calls[i].thread, (uint32_t)i};
-    if (count) qsort(waits->items, count, sizeof *waits->items, wait_order);
-    return true;
-}
-
-/* Whether the first wait that begins within the frame ends within it. */
-static bool holds_wait(const struct waits *waits, const struct aorta_nest_range *frame) {
-    size_t low = 0, high = waits->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct wait *wait = &waits->items[middle];
-        if (wait->thread < frame->thread || (wait->thread == frame->thread && wait->start_ns < frame->start_ns))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < waits->count && waits->items[low].thread == frame->thread && waits->items[low].end_ns <= frame->end_ns;
-}
-
-struct frames {
-    struct aorta_nest_range *nest; /* `number` is the name */
-    size_t count, capacity;
-};
-
-/* If it holds a wait. */
-static bool add_holder(const struct aorta_nest_range *frame, const struct waits *waits, struct frames *frames) {
-    if (frame->end_ns - frame->start_ns < SHORTEST_NS || !holds_wait(waits, frame)) return true;
-    return aorta_array_append(&frames->nest, &frames->capacity, &frames->count, frame, sizeof *frame);
-}
-
-static bool add_annotations(const struct trace_rows *rows, const struct waits *waits, struct frames *frames) {
-    const struct aorta_trace_annotation *row = rows->items;
-    for (size_t i = 0; i < rows->count; i++, row++) {
-        const struct aorta_nest_range frame = {row->start_ns, row->end_ns, row->thread, row->name, 0};
-        if (!add_holder(&frame, waits, frames)) return false;
-    }
-    return true;
-}
-
-static bool add_operations(const struct aorta_trace *trace, const struct waits *waits, struct frames *frames) {
-    for (size_t i = 0; i < trace->operation_count; i++) {
-        const struct aorta_trace_operation *row = &trace->operations[i];
-        const struct aorta_nest_range frame = {row->start_ns, row->end_ns, row->thread, row->name, 0};
-        if (!row->range && !add_holder(&frame, waits, frames)) return false;
-    }
-    return true;
-}
-
-static bool is_torch(const struct aorta_trace_builder *builder, uint32_t name) {
-    return !strncmp(aorta_trace_text(builder->trace, name), "aten::", 6);
+/* Whether it can be what made the call, which may last as long. */
+static bool is_around(int64_t start_ns, int64_t end_ns, const struct aorta_trace_call *call) {
+    return end_ns - start_ns >= SHORTEST_NS && end_ns >= call->end_ns;
 }
 
 /* aten::item is around aten::_local_scalar_dense, which synchronises: the program knows the outer one. */
-static uint32_t operation_around(const struct aorta_trace_builder *builder, const struct frames *frames,
-                                 const struct wait *wait) {
-    const struct aorta_nest_range *nest = frames->nest;
-    uint32_t found = aorta_nest_find(nest, frames->count, sizeof *nest, wait->thread, wait->start_ns);
-    if (found == AORTA_NEST_NONE) return AORTA_TRACE_NONE;
-    for (uint32_t around = nest[found].parent; around != AORTA_NEST_NONE; around = nest[found].parent) {
-        if (!is_torch(builder, nest[around].number) || nest[around].end_ns < wait->end_ns) break;
-        found = around;
+static uint32_t operation_around(const struct aorta_trace *trace, const struct aorta_trace_call *call) {
+    const struct aorta_trace_operation *operations = trace->operations;
+    uint32_t name = AORTA_TRACE_NONE;
+    uint32_t at = aorta_nest_find(operations, trace->operation_count, sizeof *operations, call->thread, call->start_ns);
+    for (; at != AORTA_NEST_NONE; at = operations[at].parent) {
+        if (operations[at].range || !is_around(operations[at].start_ns, operations[at].end_ns, call)) continue;
+        if (name != AORTA_TRACE_NONE && strncmp(aorta_trace_text(trace, operations[at].name), "aten::", 6) != 0) break;
+        name = operations[at].name;
     }
-    return nest[found].number;
+    return name;
 }
 
-static uint32_t name_around(const struct frames *frames, const struct wait *wait) {
-    const uint32_t found =
-        aorta_nest_find(frames->nest, frames->count, sizeof *frames->nest, wait->thread, wait->start_ns);
-    return found == AORTA_NEST_NONE ? AORTA_TRACE_NONE : frames->nest[found].number;
-}
-
-/* Nested frames around waits. */
-struct around {
-    struct frames operations, functions, ranges;
+struct nest {
+    struct aorta_nest_range *items; /* `number` is the name */
+    size_t count;
 };
 
-static void fill_callers(struct aorta_trace_builder *builder, const struct waits *waits, const struct around *around) {
-    struct aorta_trace *trace = builder->trace;
-    trace->callers = malloc((waits->count + 1) * sizeof *trace->callers);
-    if (!trace->callers) {
-        builder->failed = true;
-        return;
-    }
-    for (size_t i = 0; i < waits->count; i++) {
-        const struct wait *wait = &waits->items[i];
-        trace->callers[trace->caller_count++] =
-            (struct aorta_trace_caller){wait->call, operation_around(builder, &around->operations, wait),
-                                        name_around(&around->functions, wait), name_around(&around->ranges, wait)};
-    }
-    qsort(trace->callers, trace->caller_count, sizeof *trace->callers, aorta_by_uint32);
+static struct nest nest_rows(const struct trace_rows *rows, struct aorta_arena *memory) {
+    return (struct nest){aorta_nest_of(rows->items, rows->count, memory), rows->count};
+}
+
+/* Modules are no functions. */
+static uint32_t name_around(const struct aorta_trace *trace, const struct nest *nest,
+                            const struct aorta_trace_call *call) {
+    const struct aorta_nest_range *items = nest->items;
+    uint32_t at = aorta_nest_find(items, nest->count, sizeof *items, call->thread, call->start_ns);
+    while (at != AORTA_NEST_NONE && (!is_around(items[at].start_ns, items[at].end_ns, call) ||
+                                     !strncmp(aorta_trace_text(trace, items[at].number), "nn.Module: ", 11)))
+        at = items[at].parent;
+    return at == AORTA_NEST_NONE ? AORTA_TRACE_NONE : items[at].number;
 }
 
 void aorta_trace_link_callers(struct aorta_trace_builder *builder) {
-    struct waits waits = {0};
-    struct around around = {0};
-    bool made = collect_waits(builder, &waits);
-    if (made && waits.count)
-        made = add_operations(builder->trace, &waits, &around.operations) &&
-               add_annotations(&builder->functions, &waits, &around.functions) &&
-               add_annotations(&builder->annotations, &waits, &around.ranges);
-    if (!made) builder->failed = true;
-    if (made && around.operations.count + around.functions.count + around.ranges.count) {
-        aorta_nest_make(around.operations.nest, around.operations.count);
-        aorta_nest_make(around.functions.nest, around.functions.count);
-        aorta_nest_make(around.ranges.nest, around.ranges.count);
-        fill_callers(builder, &waits, &around);
+    struct aorta_trace *trace = builder->trace;
+    struct aorta_arena scratch = {0};
+    const struct aorta_trace_call *calls = builder->calls.items;
+    const struct nest functions = nest_rows(&builder->functions, &scratch),
+                      ranges = nest_rows(&builder->annotations, &scratch);
+    size_t capacity = 0;
+    for (size_t i = 0; !scratch.failed && i < builder->calls.count; i++) {
+        if (!aorta_trace_call_waits(trace, &calls[i])) continue;
+        const struct aorta_trace_caller row = {(uint32_t)i, operation_around(trace, &calls[i]),
+                                               name_around(trace, &functions, &calls[i]),
+                                               name_around(trace, &ranges, &calls[i])};
+        if (row.operation != AORTA_TRACE_NONE || row.function != AORTA_TRACE_NONE || row.range != AORTA_TRACE_NONE)
+            scratch.failed |= !aorta_array_append(&trace->callers, &capacity, &trace->caller_count, &row, sizeof row);
     }
-    free(waits.items);
-    free(around.operations.nest);
-    free(around.functions.nest);
-    free(around.ranges.nest);
+    aorta_arena_end(&scratch, &builder->memory);
 }

@@ -44,12 +44,11 @@ static int by_launch(const void *left, const void *right) {
     return (a->launched_ns > b->launched_ns) - (a->launched_ns < b->launched_ns);
 }
 
-static bool collect(const struct aorta_trace_builder *builder, struct copies *copies) {
+static void collect(const struct aorta_trace_builder *builder, struct copies *copies, struct aorta_arena *memory) {
     const struct trace_pending *rows = builder->pending.items;
     bool to_host = false, from_host = false;
-    copies->items = malloc((builder->pending.count + 1) * sizeof *copies->items);
-    if (!copies->items) return false;
-    for (size_t i = 0; i < builder->pending.count; i++) {
+    copies->items = aorta_arena_raw(memory, builder->pending.count * sizeof *copies->items);
+    for (size_t i = 0; copies->items && i < builder->pending.count; i++) {
         const struct aorta_trace_work *work = &rows[i].work;
         if (work->kind != AORTA_TRACE_COPY || work->bytes < SMALLEST_BYTES || !work->correlation) continue;
         const enum aorta_copied how = aorta_copied_how(aorta_trace_text(builder->trace, work->name));
@@ -65,7 +64,6 @@ static bool collect(const struct aorta_trace_builder *builder, struct copies *co
         copies->items[copies->count++] = copy;
     }
     if (!to_host || !from_host) copies->count = 0;
-    return true;
 }
 
 /* The threads of the copies' calls, and which threads launch other work. */
@@ -131,13 +129,13 @@ static const struct aorta_trace_annotation *range_around(const struct aorta_trac
 }
 
 /* From the thread's call before, which waited for the copy to the host, to the copy back. */
-static void add_between_calls(struct aorta_trace_builder *builder, const struct thread *threads, uint32_t plain) {
+static void add_between_calls(struct aorta_trace_builder *builder, const struct thread *threads, uint32_t plain,
+                              struct aorta_arena *memory) {
     const size_t count = builder->calls.count;
-    int64_t *since_ns = malloc((builder->threads.count + 1) * sizeof *since_ns);
-    if (!since_ns) builder->failed = true;
-    for (size_t i = 0; since_ns && i < builder->threads.count; i++) since_ns[i] = INT64_MIN;
-    for (size_t i = 0; since_ns && i < count && !builder->failed; i++) {
+    int64_t *since_ns = aorta_trace_times_new(builder->threads.count, INT64_MIN, memory);
+    for (size_t i = 0; since_ns && i < count && !builder->memory.failed; i++) {
         const struct aorta_trace_call call = ((const struct aorta_trace_call *)builder->calls.items)[i];
+        if (!aorta_trace_call_is_known(&call)) continue;
         int64_t start_ns = since_ns[call.thread];
         since_ns[call.thread] = call.end_ns;
         if (!communicates(&threads[call.thread]) || call.kind != AORTA_CALL_COPY) continue;
@@ -146,7 +144,6 @@ static void add_between_calls(struct aorta_trace_builder *builder, const struct 
         if (start_ns == INT64_MIN || start_ns >= call.start_ns) continue;
         add_call(builder, start_ns, call.start_ns, range ? range->name : plain, call.thread);
     }
-    free(since_ns);
 }
 
 /* When the collective that the thread waited for from `from_ns` to `to_ns` ended; INT64_MIN: it did not wait for one.
@@ -162,18 +159,18 @@ static int64_t awaited_end(const struct aorta_intervals *ran, int64_t from_ns, i
 }
 
 /* Threads that launch work, between two calls. */
-static void add_waits(struct aorta_trace_builder *builder, const struct thread *threads, size_t count, uint32_t name) {
+static void add_waits(struct aorta_trace_builder *builder, const struct thread *threads, size_t count, uint32_t name,
+                      struct aorta_arena *memory) {
     struct aorta_intervals ran = {0};
-    int64_t *since_ns = malloc((builder->threads.count + 1) * sizeof *since_ns);
+    int64_t *since_ns = aorta_trace_times_new(builder->threads.count, INT64_MAX, memory);
     for (size_t i = count; i < builder->calls.count; i++) {
         const struct aorta_trace_call *call = (const struct aorta_trace_call *)builder->calls.items + i;
         aorta_intervals_add(&ran, call->start_ns, call->end_ns);
     }
-    builder->failed |= ran.failed || !since_ns;
     aorta_intervals_normalise(&ran);
-    for (size_t i = 0; since_ns && i < builder->threads.count; i++) since_ns[i] = INT64_MAX;
-    for (size_t i = 0; i < count && !builder->failed; i++) {
+    for (size_t i = 0; since_ns && i < count && !builder->memory.failed; i++) {
         const struct aorta_trace_call call = ((const struct aorta_trace_call *)builder->calls.items)[i];
+        if (!aorta_trace_call_is_known(&call)) continue;
         const int64_t from_ns = since_ns[call.thread];
         since_ns[call.thread] = call.end_ns;
         if (!threads[call.thread].launches_work || call.start_ns < from_ns || call.start_ns - from_ns < LONG_NS)
@@ -181,16 +178,16 @@ static void add_waits(struct aorta_trace_builder *builder, const struct thread *
         const int64_t end_ns = awaited_end(&ran, from_ns, call.start_ns);
         if (end_ns != INT64_MIN) add_call(builder, from_ns, end_ns, name, call.thread);
     }
-    free(since_ns);
-    aorta_intervals_free(&ran);
+    aorta_intervals_end(&ran, memory);
 }
 
 void aorta_trace_add_host_collectives(struct aorta_trace_builder *builder) {
+    struct aorta_arena scratch = {0};
     struct copies copies = {0};
-    struct thread *threads = calloc(builder->threads.count + 1, sizeof *threads);
+    struct thread *threads = aorta_arena_alloc(&scratch, builder->threads.count * sizeof *threads);
     bool any = false;
-    if (!threads || !collect(builder, &copies)) builder->failed = true;
-    if (!builder->failed && copies.count) {
+    collect(builder, &copies, &scratch);
+    if (!scratch.failed && copies.count) {
         find_threads(builder, &copies, threads);
         match(&copies, threads);
         for (size_t i = 0; i < builder->threads.count; i++) any |= communicates(&threads[i]);
@@ -199,11 +196,10 @@ void aorta_trace_add_host_collectives(struct aorta_trace_builder *builder) {
         const uint32_t plain = aorta_trace_builder_text(builder, plain_name, sizeof plain_name - 1);
         aorta_trace_rows_sort(&builder->calls, sizeof(struct aorta_trace_call), aorta_by_int64);
         const size_t count = builder->calls.count;
-        add_between_calls(builder, threads, plain);
-        if (!builder->failed) add_waits(builder, threads, count, plain);
+        add_between_calls(builder, threads, plain, &scratch);
+        add_waits(builder, threads, count, plain, &scratch);
     }
-    free(copies.items);
-    free(threads);
+    aorta_arena_end(&scratch, &builder->memory);
 }
 
 /* Files of programs without a device, or recorded without it: the time that each operation of the host took itself,
@@ -211,14 +207,16 @@ void aorta_trace_add_host_collectives(struct aorta_trace_builder *builder) {
 
 struct sweep {
     struct aorta_trace_builder *builder;
-    uint32_t *open; /* operations around each other, the innermost last */
-    int64_t *ends;  /* of these, none beyond that of the one around it */
-    size_t depth, capacity, end_capacity;
+    struct open {       /* operations around each other, the innermost last */
+        int64_t end_ns; /* not beyond that of the one around it */
+        uint32_t row;
+    } * open;
+    size_t depth, capacity;
     int64_t at_ns; /* until here all is given away */
 };
 
 static void add_until(struct sweep *sweep, int64_t until_ns) {
-    const uint32_t row = sweep->open[sweep->depth - 1];
+    const uint32_t row = sweep->open[sweep->depth - 1].row;
     const struct aorta_trace *trace = sweep->builder->trace;
     const struct aorta_trace_operation *operation = &trace->operations[row];
     const int64_t from_ns = sweep->at_ns;
@@ -239,133 +237,32 @@ static void add_until(struct sweep *sweep, int64_t until_ns) {
 }
 
 static void close_until(struct sweep *sweep, int64_t until_ns) {
-    while (sweep->depth && sweep->ends[sweep->depth - 1] <= until_ns) {
-        add_until(sweep, sweep->ends[sweep->depth - 1]);
+    while (sweep->depth && sweep->open[sweep->depth - 1].end_ns <= until_ns) {
+        add_until(sweep, sweep->open[sweep->depth - 1].end_ns);
         sweep->depth--;
     }
 }
 
-static bool open_one(struct sweep *sweep, uint32_t row) {
+static void open_one(struct sweep *sweep, uint32_t row) {
     const struct aorta_trace_operation *operation = &sweep->builder->trace->operations[row];
     if (sweep->depth && operation->start_ns > sweep->at_ns) add_until(sweep, operation->start_ns);
     if (operation->start_ns > sweep->at_ns || !sweep->depth) sweep->at_ns = operation->start_ns;
-    if (!aorta_array_fit(&sweep->open, &sweep->capacity, sweep->depth + 1, sizeof *sweep->open) ||
-        !aorta_array_fit(&sweep->ends, &sweep->end_capacity, sweep->depth + 1, sizeof *sweep->ends))
-        return false;
-    const int64_t around_ns = sweep->depth ? sweep->ends[sweep->depth - 1] : INT64_MAX;
-    sweep->ends[sweep->depth] = operation->end_ns < around_ns ? operation->end_ns : around_ns;
-    sweep->open[sweep->depth++] = row;
-    return true;
+    const int64_t around_ns = sweep->depth ? sweep->open[sweep->depth - 1].end_ns : INT64_MAX;
+    const struct open open = {operation->end_ns < around_ns ? operation->end_ns : around_ns, row};
+    sweep->builder->memory.failed |=
+        !aorta_array_append(&sweep->open, &sweep->capacity, &sweep->depth, &open, sizeof open);
 }
 
 void aorta_trace_add_host_work(struct aorta_trace_builder *builder) {
     const struct aorta_trace *trace = builder->trace;
     struct sweep sweep = {.builder = builder};
-    if (builder->pending.count || builder->captured.count || builder->failed) return;
-    for (size_t i = 0; i < trace->operation_count && !builder->failed; i++) {
+    if (builder->pending.count || builder->captured.count || builder->memory.failed) return;
+    for (size_t i = 0; i < trace->operation_count && !builder->memory.failed; i++) {
         const bool same = i > 0 && trace->operations[i - 1].thread == trace->operations[i].thread;
         close_until(&sweep, same ? trace->operations[i].start_ns : INT64_MAX);
-        builder->failed |= !open_one(&sweep, (uint32_t)i);
+        open_one(&sweep, (uint32_t)i);
     }
     close_until(&sweep, INT64_MAX);
     builder->trace->host_only = builder->pending.count > 0;
     free(sweep.open);
-    free(sweep.ends);
-}
-
-/* Waits for events and streams: the calls that ask for them, and what the file says about what is waited for. */
-
-void aorta_trace_builder_wait(struct aorta_trace_builder *builder, const struct aorta_trace_wait_facts *facts) {
-    aorta_trace_rows_put(builder, &builder->wait_facts, facts, sizeof *facts);
-}
-
-/* ---- calls by their correlation ---- */
-
-struct asked {
-    uint64_t correlation;
-    int64_t start_ns;
-    uint32_t call; /* row of calls[]; NONE */
-};
-
-struct index {
-    struct asked *items;
-    size_t count;
-};
-
-static void add_calls(struct index *index, const struct trace_rows *rows, bool known) {
-    const struct aorta_trace_call *calls = rows->items;
-    for (size_t i = 0; i < rows->count; i++)
-        index->items[index->count++] =
-            (struct asked){calls[i].correlation, calls[i].start_ns, known ? (uint32_t)i : AORTA_TRACE_NONE};
-}
-
-static bool make_index(const struct aorta_trace_builder *builder, struct index *index) {
-    size_t limit = builder->calls.count + builder->other_calls.count + builder->event_waits.count;
-    index->items = malloc((limit + 1) * sizeof *index->items);
-    if (!index->items) return false;
-    add_calls(index, &builder->calls, true);
-    add_calls(index, &builder->other_calls, false);
-    add_calls(index, &builder->event_waits, false);
-    if (index->count) qsort(index->items, index->count, sizeof *index->items, aorta_by_uint64);
-    return true;
-}
-
-/* Not 0, which many share. */
-static const struct asked *find_call(const struct index *index, uint64_t correlation) {
-    const struct asked key = {.correlation = correlation};
-    if (!correlation || !index->count) return NULL;
-    return bsearch(&key, index->items, index->count, sizeof key, aorta_by_uint64);
-}
-
-/* ---- what is known of each wait ---- */
-
-static struct aorta_trace_wait wait_of(const struct index *index, const struct aorta_trace_wait_facts *facts) {
-    const struct asked *asked = find_call(index, facts->correlation);
-    const struct asked *recorded = find_call(index, facts->record_correlation);
-    return (struct aorta_trace_wait){
-        .asked_ns = asked ? asked->start_ns : facts->start_ns,
-        .recorded_ns = recorded ? recorded->start_ns : INT64_MIN,
-        .stream = facts->stream,
-        .on = facts->on,
-        .call = facts->stream == AORTA_TRACE_NONE && asked ? asked->call : AORTA_TRACE_NONE,
-    };
-}
-
-/* Calls without facts: some stream waits for some event. */
-static void add_unknown(const struct aorta_trace_builder *builder, struct aorta_trace *trace) {
-    const struct aorta_trace_call *calls = builder->event_waits.items;
-    for (size_t i = 0; i < builder->event_waits.count; i++) {
-        const struct aorta_trace_wait_facts key = {.correlation = calls[i].correlation};
-        if (builder->wait_facts.count && bsearch(&key, builder->wait_facts.items, builder->wait_facts.count,
-                                                 sizeof(struct aorta_trace_wait_facts), aorta_by_uint64))
-            continue;
-        trace->waits[trace->wait_count++] = (struct aorta_trace_wait){calls[i].start_ns, INT64_MIN, AORTA_TRACE_NONE,
-                                                                      AORTA_TRACE_NONE, AORTA_TRACE_NONE};
-    }
-}
-
-static bool add_known(const struct aorta_trace_builder *builder, struct aorta_trace *trace) {
-    struct index index = {0};
-    if (!make_index(builder, &index)) return false;
-    const struct aorta_trace_wait_facts *facts = builder->wait_facts.items;
-    for (size_t i = 0; i < builder->wait_facts.count; i++) {
-        struct aorta_trace_wait wait = wait_of(&index, &facts[i]);
-        if (wait.stream != AORTA_TRACE_NONE || wait.call != AORTA_TRACE_NONE) trace->waits[trace->wait_count++] = wait;
-    }
-    free(index.items);
-    return true;
-}
-
-void aorta_trace_link_waits(struct aorta_trace_builder *builder) {
-    struct aorta_trace *trace = builder->trace;
-    size_t limit = builder->event_waits.count + builder->wait_facts.count;
-    if (!limit) return;
-    trace->waits = malloc(limit * sizeof *trace->waits);
-    aorta_trace_rows_sort(&builder->wait_facts, sizeof(struct aorta_trace_wait_facts), aorta_by_uint64);
-    if (!trace->waits || (builder->wait_facts.count && !add_known(builder, trace))) {
-        builder->failed = true;
-        return;
-    }
-    add_unknown(builder, trace);
-    qsort(trace->waits, trace->wait_count, sizeof *trace->waits, aorta_by_int64);
 }

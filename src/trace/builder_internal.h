@@ -28,10 +28,19 @@ struct trace_operation { /* one whose shapes are stored */
     uint32_t shape;
     bool seen; /* its first kernel is linked */
 };
-struct trace_request {
+struct trace_request { /* its facts are the row of the same number */
     int64_t start_ns, end_ns;
-    uint32_t thread, collective; /* row of request_facts */
+    uint32_t thread;
 };
+
+/* Calls whose kind `enum aorta_trace_call_kind` does not know, until launches are linked. */
+enum {
+    TRACE_CALL_UNNAMED = AORTA_CALL_KIND_COUNT, /* dropped unless it launched something */
+    TRACE_CALL_EVENT_WAIT                       /* of a stream for an event */
+};
+static inline bool aorta_trace_call_is_known(const struct aorta_trace_call *call) {
+    return call->kind < AORTA_CALL_KIND_COUNT;
+}
 
 struct trace_launch { /* what the file says of a launch beside its call */
     uint64_t correlation;
@@ -46,11 +55,11 @@ struct trace_capture_mark {
 
 /* What a text means, found out once: as the name of a kernel, of a call and of an operation. */
 struct trace_meaning {
-    bool kernel_known, product, call_known, call_matters, event_wait;
+    bool kernel_known, product, call_known;
     bool capture_begins, capture_ends;
     bool operation_known, counted, reads_values, keeps_values;
     uint8_t work_class; /* enum aorta_work_class */
-    uint8_t call_kind;
+    uint8_t call_kind;  /* enum aorta_trace_call_kind, or of no kind that it knows */
     struct aorta_kernel_kind kernel;
 };
 
@@ -74,15 +83,13 @@ struct trace_numbers { /* in the whole, by number in the part */
 struct aorta_trace_builder {
     struct aorta_trace *trace;
     const struct aorta_kernel_patterns *patterns;
-    bool failed; /* memory ran out */
+    struct aorta_arena memory; /* that has failed where memory ran out */
     bool keeps_functions;
-    struct trace_rows pending, calls, other_calls, annotations, steps, operations, requests;
+    struct trace_rows pending, calls, annotations, steps, operations, requests;
     struct trace_rows runs;        /* struct aorta_trace_operation: of all operations */
-    struct trace_rows functions;   /* struct aorta_trace_annotation */
-    struct trace_rows modules;     /* likewise */
+    struct trace_rows functions;   /* struct aorta_trace_annotation: with options->functions also modules */
     struct trace_rows frames;      /* struct aorta_trace_frame */
     struct trace_rows allocations; /* struct aorta_trace_allocation */
-    struct trace_rows event_waits; /* struct aorta_trace_call: of streams for events */
     struct trace_rows wait_facts;
     struct trace_rows capture_marks; /* struct trace_capture_mark */
     struct trace_rows launches;      /* struct trace_launch; from the first mark on */
@@ -107,6 +114,8 @@ void aorta_trace_rows_put(struct aorta_trace_builder *builder, struct trace_rows
 /* The number of a new row of collectives. NONE (and failed): memory is exhausted. */
 uint32_t aorta_trace_add_facts(struct aorta_trace_builder *builder, const struct aorta_trace_collective *facts);
 void aorta_trace_rows_free(struct trace_rows *rows);
+/* Hands over the memory of the rows, which are none then. */
+void *aorta_trace_rows_take(struct trace_rows *rows, size_t *count, size_t size);
 /* Files are mostly in order already. */
 void aorta_trace_rows_sort(struct trace_rows *rows, size_t size, int (*order)(const void *, const void *));
 /* The number of a key, which is added when it is new; NONE (and failed) when memory is exhausted. */
@@ -128,6 +137,9 @@ void aorta_trace_add_step(struct aorta_trace_builder *builder, const struct aort
 
 /* builder_link.c: sorts and links all rows of a builder that has not failed. */
 void aorta_trace_builder_link(struct aorta_trace_builder *builder);
+
+/* So many times of this value. */
+int64_t *aorta_trace_times_new(size_t count, int64_t value, struct aorta_arena *memory);
 
 /* builder_frames.c: the shapes of launched kernels, and the callers of calls that wait; after launches are linked. */
 void aorta_trace_link_shapes(struct aorta_trace_builder *builder);
@@ -163,9 +175,6 @@ void aorta_trace_take_copies(struct aorta_trace_builder *builder, const struct t
 
 /* builder_host.c; after operations are linked: if nothing ran on a device, adds the host's operations as work. */
 void aorta_trace_add_host_work(struct aorta_trace_builder *builder);
-
-/* builder_host.c; after the calls are sorted. */
-void aorta_trace_link_waits(struct aorta_trace_builder *builder);
 
 /* builder_operations.c: sizes and type of a collective that the file does not describe, from the largest input of the
  * operation that launched it. False: not recorded. */

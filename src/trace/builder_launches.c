@@ -19,12 +19,10 @@ static bool launches(const struct aorta_trace_call *call) {
 }
 
 /* A launch within another is its part in a lower interface. */
-static void count_unanswered(struct aorta_trace_builder *builder, const uint8_t *answers) {
+static void count_unanswered(struct aorta_trace_builder *builder, const uint8_t *answers, struct aorta_arena *memory) {
     struct aorta_trace_coverage *coverage = &builder->trace->coverage;
     const struct aorta_trace_call *calls = builder->calls.items;
-    int64_t *until_ns = malloc((builder->threads.count + 1) * sizeof *until_ns); /* of the thread's last launch */
-    if (!until_ns) builder->failed = true;
-    for (size_t i = 0; until_ns && i < builder->threads.count; i++) until_ns[i] = INT64_MIN;
+    int64_t *until_ns = aorta_trace_times_new(builder->threads.count, INT64_MIN, memory); /* of its last launch */
     for (size_t i = 0; until_ns && i < builder->calls.count; i++) {
         if (!launches(&calls[i]) || answers[i] == TRACE_CAPTURED || calls[i].end_ns <= until_ns[calls[i].thread])
             continue;
@@ -34,7 +32,6 @@ static void count_unanswered(struct aorta_trace_builder *builder, const uint8_t 
         coverage->unanswered++;
         aorta_trace_builder_warn(builder, AORTA_REASON_NO_WORK, -1);
     }
-    free(until_ns);
 }
 
 /* ---- work that cannot have taken so long ---- */
@@ -79,8 +76,8 @@ static bool is_impossible(const struct open_work *open, const struct trace_pendi
 
 void aorta_trace_cut_impossible(struct aorta_trace_builder *builder) {
     struct trace_pending *rows = builder->pending.items;
-    struct open_work *open = calloc(builder->streams.count + 1, sizeof *open);
-    if (!open) builder->failed = true;
+    struct aorta_arena scratch = {0};
+    struct open_work *open = aorta_arena_alloc(&scratch, builder->streams.count * sizeof *open);
     const bool of_streams = builder->trace->format != AORTA_TRACE_METRICS; /* ranges of a role are not */
     for (size_t i = 0; open && of_streams && i < builder->pending.count; i++) {
         const struct aorta_trace_work *work = &rows[i].work;
@@ -96,7 +93,7 @@ void aorta_trace_cut_impossible(struct aorta_trace_builder *builder) {
         }
         *of = (struct open_work){&rows[i], INT64_MAX, 0};
     }
-    free(open);
+    aorta_arena_end(&scratch, &builder->memory);
 }
 
 /* Graphs that the program captured: launches between the begin and the end of a capture run nothing. They are linked
@@ -108,10 +105,10 @@ static int mark_order(const void *left, const void *right) {
     return aorta_order_int64(a->start_ns, b->start_ns);
 }
 
-/* By call: whether it launched something that ran. NULL: no memory. */
-static uint8_t *find_ran(const struct aorta_trace_builder *builder) {
+/* By call: whether it launched something that ran. */
+static uint8_t *find_ran(const struct aorta_trace_builder *builder, struct aorta_arena *memory) {
     const struct trace_pending *pending = builder->pending.items;
-    uint8_t *ran = calloc(builder->calls.count + 1, sizeof *ran);
+    uint8_t *ran = aorta_arena_alloc(memory, builder->calls.count * sizeof *ran);
     for (size_t i = 0; ran && i < builder->pending.count; i++)
         if (pending[i].work.call != AORTA_TRACE_NONE) ran[pending[i].work.call] = TRACE_ANSWERED;
     return ran;
@@ -164,7 +161,7 @@ static void add_graph(struct aorta_trace_builder *builder, const struct trace_ca
         if (kinds[calls[i].kind]) add_captured(builder, (uint32_t)i, (enum aorta_trace_kind)(kinds[calls[i].kind] - 1));
     }
     if (nested) builder->captured.count = first;
-    if (builder->failed || builder->captured.count == first) return;
+    if (builder->memory.failed || builder->captured.count == first) return;
     struct aorta_captured_graph *graph = aorta_trace_rows_add(builder, &builder->graphs, sizeof *graph);
     if (graph)
         *graph = (struct aorta_captured_graph){begin->start_ns, end->end_ns, (uint32_t)first,
@@ -173,21 +170,17 @@ static void add_graph(struct aorta_trace_builder *builder, const struct trace_ca
 
 void aorta_trace_find_captures(struct aorta_trace_builder *builder) {
     const struct trace_rows *marks = &builder->capture_marks;
-    if (builder->failed) return;
-    uint8_t *ran = find_ran(builder);
-    if (!ran) {
-        builder->failed = true;
-        return;
-    }
+    struct aorta_arena scratch = {0};
+    uint8_t *ran = find_ran(builder, &scratch);
     aorta_trace_rows_sort(&builder->capture_marks, sizeof(struct trace_capture_mark), mark_order);
     aorta_trace_rows_sort(&builder->launches, sizeof(struct trace_launch), aorta_by_uint64);
     const struct trace_capture_mark *mark = marks->items, *open = NULL;
-    for (size_t i = 0; i < marks->count && !builder->failed; i++, mark++) {
+    for (size_t i = 0; ran && i < marks->count; i++, mark++) {
         if (open && open->thread == mark->thread && !mark->begins) add_graph(builder, open, mark, ran);
         open = mark->begins ? mark : NULL;
     }
-    if (!builder->trace->no_launches) count_unanswered(builder, ran);
-    free(ran);
+    if (ran && !builder->trace->no_launches) count_unanswered(builder, ran, &scratch);
+    aorta_arena_end(&scratch, &builder->memory);
 }
 
 /* Collectives that copy engines carry out: NCCL without CTAs, symmetric memory, XLA. What shows of them are copies
@@ -308,17 +301,17 @@ static void take_copies(struct copying *copying) {
     struct trace_rows *pending = &copying->builder->pending;
     struct trace_pending *rows = pending->items;
     size_t count = 0;
-    for (size_t i = 0; i < pending->count && !copying->builder->failed; i++) {
+    for (size_t i = 0; i < pending->count && !copying->builder->memory.failed; i++) {
         rows[count] = rows[i];
         if (rows[count].work.kind == AORTA_TRACE_COPY && take_copy(copying, rows, count)) continue;
         copying->last[rows[count].work.stream] = count + 1;
         count++;
     }
-    if (!copying->builder->failed) pending->count = count;
+    if (!copying->builder->memory.failed) pending->count = count;
 }
 
-static struct purpose *make_purposes(size_t count) {
-    struct purpose *purposes = malloc((count + 1) * sizeof *purposes);
+static struct purpose *make_purposes(size_t count, struct aorta_arena *memory) {
+    struct purpose *purposes = aorta_arena_raw(memory, count * sizeof *purposes);
     for (size_t i = 0; purposes && i < count; i++) purposes[i] = (struct purpose){AORTA_TRACE_NONE, false};
     return purposes;
 }
@@ -332,21 +325,17 @@ static bool has_copies(const struct aorta_trace_builder *builder) {
 }
 
 void aorta_trace_take_copies(struct aorta_trace_builder *builder, const struct trace_surroundings *around) {
+    struct aorta_arena scratch = {0};
     if (!has_copies(builder)) return;
     struct copying copying = {.builder = builder,
                               .around = around,
-                              .requests = make_purposes(builder->requests.count),
-                              .backend = make_purposes(around->backend_count),
-                              .operations = make_purposes(builder->trace->operation_count),
-                              .last = calloc(builder->streams.count + 1, sizeof *copying.last)};
-    if (copying.requests && copying.backend && copying.operations && copying.last) {
+                              .requests = make_purposes(builder->requests.count, &scratch),
+                              .backend = make_purposes(around->backend_count, &scratch),
+                              .operations = make_purposes(builder->trace->operation_count, &scratch),
+                              .last = aorta_arena_alloc(&scratch, builder->streams.count * sizeof *copying.last)};
+    if (!scratch.failed) {
         mark_kernels(&copying);
         take_copies(&copying);
-    } else {
-        builder->failed = true;
     }
-    free(copying.requests);
-    free(copying.backend);
-    free(copying.operations);
-    free(copying.last);
+    aorta_arena_end(&scratch, &builder->memory);
 }

@@ -47,10 +47,10 @@ void aorta_trace_rows_sort(struct trace_rows *rows, size_t size, int (*order)(co
 
 /* ---- launches ---- */
 
-/* Calls by their correlation. */
+/* Calls by their correlation: of several the first of a known kind, else the first. */
 struct call_index {
     struct aorta_table table;
-    const struct aorta_trace_call *calls;
+    struct aorta_trace_call *calls;
     size_t repeated; /* whose number an earlier one had, which had ended */
 };
 
@@ -69,14 +69,21 @@ static uint32_t *call_slot(const struct call_index *index, uint64_t correlation)
     return aorta_table_slot(&index->table, aorta_hash_add(0, correlation), is_of_call, index, &correlation);
 }
 
+/* Known kinds come first. */
+static int precedence(const struct aorta_trace_call *call) {
+    return aorta_trace_call_is_known(call) ? 0 : call->kind;
+}
+
 static bool index_calls(struct call_index *index, const struct trace_rows *calls) {
     *index = (struct call_index){.calls = calls->items};
     if (!aorta_table_reserve(&index->table, calls->count, hash_of_call, index)) return false;
     for (size_t i = 0; i < calls->count; i++) {
-        if (!index->calls[i].correlation) continue;
-        uint32_t *slot = call_slot(index, index->calls[i].correlation);
-        index->repeated += *slot && index->calls[*slot - 1].end_ns <= index->calls[i].start_ns;
-        if (!*slot) *slot = (uint32_t)i + 1; /* the first, if several share the number */
+        const struct aorta_trace_call *call = &index->calls[i];
+        if (!call->correlation) continue;
+        uint32_t *slot = call_slot(index, call->correlation);
+        const struct aorta_trace_call *first = *slot ? &index->calls[*slot - 1] : NULL;
+        if (first && !precedence(first) && !precedence(call)) index->repeated += first->end_ns <= call->start_ns;
+        if (!first || precedence(call) < precedence(first)) *slot = (uint32_t)i + 1;
     }
     return true;
 }
@@ -86,60 +93,101 @@ static uint32_t find_call(const struct call_index *index, uint64_t correlation) 
     return found ? found - 1 : AORTA_TRACE_NONE;
 }
 
-/* Calls that launched work become launch rows, even if their names are not known as launches. */
-static void adopt_other_calls(struct aorta_trace_builder *builder) {
-    struct call_index known, other;
-    if (!builder->other_calls.count || !builder->pending.count) return;
-    if (!index_calls(&known, &builder->calls)) {
-        builder->failed = true;
-        return;
+static void link_launch(struct aorta_trace_builder *builder, const struct call_index *index,
+                        struct trace_pending *pending) {
+    struct aorta_trace_work *work = &pending->work;
+    const uint32_t found = find_call(index, work->correlation);
+    struct aorta_trace_call *call = found == AORTA_TRACE_NONE ? NULL : &index->calls[found];
+    if (call && call->kind == TRACE_CALL_UNNAMED) call->kind = AORTA_CALL_OTHER; /* it launches, whatever its name */
+    if (call && !aorta_trace_call_is_known(call)) call = NULL;
+    work->call = call ? found : AORTA_TRACE_NONE;
+    if (!work->correlation) {
+        aorta_trace_builder_warn(builder, AORTA_REASON_NO_CORRELATION, pending->offset);
+    } else if (!call) {
+        if (!builder->trace->no_launches) aorta_trace_builder_warn(builder, AORTA_REASON_NO_LAUNCH, pending->offset);
+    } else {
+        work->graph |= call->kind == AORTA_CALL_GRAPH_LAUNCH;
+        if (work->start_ns < call->start_ns)
+            aorta_trace_builder_warn(builder, AORTA_REASON_LAUNCH_AFTER_START, pending->offset);
     }
-    if (!index_calls(&other, &builder->other_calls)) {
-        aorta_table_free(&known.table);
-        builder->failed = true;
-        return;
-    }
-    const struct trace_pending *pending = builder->pending.items;
-    struct aorta_trace_call *others = builder->other_calls.items;
-    for (size_t i = 0; i < builder->pending.count; i++) {
-        uint64_t correlation = pending[i].work.correlation;
-        if (find_call(&known, correlation) != AORTA_TRACE_NONE) continue;
-        uint32_t number = find_call(&other, correlation);
-        if (number == AORTA_TRACE_NONE || others[number].kind == AORTA_CALL_KIND_COUNT) continue;
-        aorta_trace_rows_put(builder, &builder->calls, &others[number], sizeof *others);
-        others[number].kind = AORTA_CALL_KIND_COUNT; /* taken */
-        known.calls = builder->calls.items;          /* they may have moved */
-    }
-    aorta_table_free(&known.table);
-    aorta_table_free(&other.table);
 }
 
-static void link_launches(struct aorta_trace_builder *builder) {
-    adopt_other_calls(builder);
-    aorta_trace_rows_sort(&builder->calls, sizeof(struct aorta_trace_call), call_order);
-    struct call_index index;
-    if (builder->failed || !index_calls(&index, &builder->calls)) {
-        builder->failed = true;
-        return;
+/* ---- waits for events and streams: the calls that ask for them, and what the file says about what is waited for ----
+ */
+
+void aorta_trace_builder_wait(struct aorta_trace_builder *builder, const struct aorta_trace_wait_facts *facts) {
+    aorta_trace_rows_put(builder, &builder->wait_facts, facts, sizeof *facts);
+}
+
+static struct aorta_trace_wait wait_of(const struct call_index *index, const struct aorta_trace_wait_facts *facts) {
+    const uint32_t asked = find_call(index, facts->correlation), recorded = find_call(index, facts->record_correlation);
+    const bool waits = facts->stream == AORTA_TRACE_NONE && asked != AORTA_TRACE_NONE;
+    return (struct aorta_trace_wait){
+        .asked_ns = asked == AORTA_TRACE_NONE ? facts->start_ns : index->calls[asked].start_ns,
+        .recorded_ns = recorded == AORTA_TRACE_NONE ? INT64_MIN : index->calls[recorded].start_ns,
+        .stream = facts->stream,
+        .on = facts->on,
+        .call = waits && aorta_trace_call_is_known(&index->calls[asked]) ? asked : AORTA_TRACE_NONE,
+    };
+}
+
+/* A call without facts: some stream waits for some event. */
+static void link_waits(struct aorta_trace_builder *builder, const struct call_index *index) {
+    struct aorta_trace *trace = builder->trace;
+    struct trace_rows waits = {0};
+    aorta_trace_rows_sort(&builder->wait_facts, sizeof(struct aorta_trace_wait_facts), aorta_by_uint64);
+    const struct aorta_trace_wait_facts *facts = builder->wait_facts.items;
+    for (size_t i = 0; i < builder->wait_facts.count; i++) {
+        const struct aorta_trace_wait wait = wait_of(index, &facts[i]);
+        if (wait.stream != AORTA_TRACE_NONE || wait.call != AORTA_TRACE_NONE)
+            aorta_trace_rows_put(builder, &waits, &wait, sizeof wait);
     }
-    builder->trace->repeated = index.repeated;
+    for (size_t i = 0; i < builder->calls.count; i++) {
+        const struct aorta_trace_call *call = &index->calls[i];
+        const struct aorta_trace_wait wait = {call->start_ns, INT64_MIN, AORTA_TRACE_NONE, AORTA_TRACE_NONE,
+                                              AORTA_TRACE_NONE};
+        if (call->kind == TRACE_CALL_EVENT_WAIT &&
+            !(facts && bsearch(&call->correlation, facts, builder->wait_facts.count, sizeof *facts, aorta_by_uint64)))
+            aorta_trace_rows_put(builder, &waits, &wait, sizeof wait);
+    }
+    trace->waits = waits.items;
+    trace->wait_count = waits.count;
+    if (waits.count) qsort(trace->waits, trace->wait_count, sizeof *trace->waits, aorta_by_int64);
+}
+
+/* ---- the calls that stay ---- */
+
+/* Drops those of no known kind, and gives work and waits the new numbers of theirs. */
+static void drop_calls(struct aorta_trace_builder *builder) {
+    struct aorta_arena scratch = {0};
+    struct aorta_trace_call *calls = builder->calls.items;
     struct trace_pending *pending = builder->pending.items;
-    for (size_t i = 0; i < builder->pending.count; i++) {
-        struct aorta_trace_work *work = &pending[i].work;
-        work->call = find_call(&index, work->correlation);
-        if (!work->correlation) {
-            aorta_trace_builder_warn(builder, AORTA_REASON_NO_CORRELATION, pending[i].offset);
-        } else if (work->call == AORTA_TRACE_NONE) {
-            if (!builder->trace->no_launches)
-                aorta_trace_builder_warn(builder, AORTA_REASON_NO_LAUNCH, pending[i].offset);
-        } else {
-            const struct aorta_trace_call *call = &index.calls[work->call];
-            work->graph |= call->kind == AORTA_CALL_GRAPH_LAUNCH;
-            if (work->start_ns < call->start_ns)
-                aorta_trace_builder_warn(builder, AORTA_REASON_LAUNCH_AFTER_START, pending[i].offset);
-        }
+    struct aorta_trace_wait *waits = builder->trace->waits;
+    uint32_t *numbers = aorta_arena_raw(&scratch, builder->calls.count * sizeof *numbers);
+    size_t used = 0;
+    for (size_t i = 0; numbers && i < builder->calls.count; i++) {
+        numbers[i] = (uint32_t)used;
+        if (aorta_trace_call_is_known(&calls[i])) calls[used++] = calls[i];
     }
+    for (size_t i = 0; numbers && i < builder->pending.count; i++)
+        if (pending[i].work.call != AORTA_TRACE_NONE) pending[i].work.call = numbers[pending[i].work.call];
+    for (size_t i = 0; numbers && i < builder->trace->wait_count; i++)
+        if (waits[i].call != AORTA_TRACE_NONE) waits[i].call = numbers[waits[i].call];
+    builder->calls.count = used;
+    aorta_arena_end(&scratch, &builder->memory);
+}
+
+static void link_calls(struct aorta_trace_builder *builder) {
+    struct call_index index;
+    struct trace_pending *pending = builder->pending.items;
+    aorta_trace_rows_sort(&builder->calls, sizeof(struct aorta_trace_call), call_order);
+    builder->memory.failed |= !index_calls(&index, &builder->calls);
+    if (builder->memory.failed) return;
+    builder->trace->repeated = index.repeated;
+    for (size_t i = 0; i < builder->pending.count; i++) link_launch(builder, &index, &pending[i]);
+    link_waits(builder, &index);
     aorta_table_free(&index.table);
+    drop_calls(builder);
 }
 
 /* ---- device work ---- */
@@ -166,15 +214,17 @@ static void drop_duplicates(struct aorta_trace_builder *builder) {
     builder->pending.count = count;
 }
 
+int64_t *aorta_trace_times_new(size_t count, int64_t value, struct aorta_arena *memory) {
+    int64_t *times = aorta_arena_raw(memory, count * sizeof *times);
+    for (size_t i = 0; times && i < count; i++) times[i] = value;
+    return times;
+}
+
 static void count_overlaps(struct aorta_trace_builder *builder) {
-    int64_t *ends = malloc((builder->streams.count + 1) * sizeof *ends);
-    if (!ends) {
-        builder->failed = true;
-        return;
-    }
-    for (size_t i = 0; i < builder->streams.count; i++) ends[i] = INT64_MIN;
+    struct aorta_arena scratch = {0};
+    int64_t *ends = aorta_trace_times_new(builder->streams.count, INT64_MIN, &scratch);
     const struct trace_pending *rows = builder->pending.items;
-    for (size_t i = 0; i < builder->pending.count; i++) {
+    for (size_t i = 0; ends && i < builder->pending.count; i++) {
         const struct aorta_trace_work *work = &rows[i].work;
         if (work->start_ns == work->end_ns)
             aorta_trace_builder_warn(builder, AORTA_REASON_ZERO_DURATION, rows[i].offset);
@@ -182,17 +232,17 @@ static void count_overlaps(struct aorta_trace_builder *builder) {
             aorta_trace_builder_warn(builder, AORTA_REASON_SAME_STREAM_OVERLAP, rows[i].offset);
         if (work->end_ns > ends[work->stream]) ends[work->stream] = work->end_ns;
     }
-    free(ends);
+    aorta_arena_end(&scratch, &builder->memory);
 }
 
 /* ---- collectives ---- */
 
-static struct aorta_nest_range *nest_requests(const struct trace_rows *rows) {
-    struct aorta_nest_range *nest = malloc((rows->count + 1) * sizeof *nest);
+static struct aorta_nest_range *nest_requests(const struct trace_rows *rows, struct aorta_arena *memory) {
+    struct aorta_nest_range *nest = aorta_arena_raw(memory, rows->count * sizeof *nest);
     const struct trace_request *requests = rows->items;
     for (size_t i = 0; nest && i < rows->count; i++)
-        nest[i] = (struct aorta_nest_range){requests[i].start_ns, requests[i].end_ns, requests[i].thread,
-                                            requests[i].collective, 0};
+        nest[i] =
+            (struct aorta_nest_range){requests[i].start_ns, requests[i].end_ns, requests[i].thread, (uint32_t)i, 0};
     if (nest) aorta_nest_make(nest, rows->count);
     return nest;
 }
@@ -204,8 +254,8 @@ static bool is_of_backend(const char *name) {
 
 /* Nests the annotations of the backend, or all other annotations. */
 static struct aorta_nest_range *nest_annotations(const struct aorta_trace *trace, const struct trace_rows *rows,
-                                                 bool of_backend, size_t *count) {
-    struct aorta_nest_range *nest = malloc((rows->count + 1) * sizeof *nest);
+                                                 bool of_backend, size_t *count, struct aorta_arena *memory) {
+    struct aorta_nest_range *nest = aorta_arena_raw(memory, rows->count * sizeof *nest);
     const struct aorta_trace_annotation *annotations = rows->items;
     *count = 0;
     for (size_t i = 0; nest && i < rows->count; i++) {
@@ -298,23 +348,23 @@ static void classify_work(struct aorta_trace_builder *builder, struct trace_pend
 }
 
 static void link_collectives(struct aorta_trace_builder *builder) {
-    struct trace_surroundings around = {.requests = nest_requests(&builder->requests)};
-    around.annotations = nest_annotations(builder->trace, &builder->annotations, false, &around.annotation_count);
-    around.backend = nest_annotations(builder->trace, &builder->annotations, true, &around.backend_count);
-    if (!around.requests || !around.annotations || !around.backend) builder->failed = true;
-    if (!builder->failed) aorta_trace_take_copies(builder, &around);
+    struct aorta_arena scratch = {0};
+    struct trace_surroundings around = {.requests = nest_requests(&builder->requests, &scratch)};
     struct trace_rows *const both[] = {&builder->pending, &builder->captured};
+    around.annotations =
+        nest_annotations(builder->trace, &builder->annotations, false, &around.annotation_count, &scratch);
+    around.backend = nest_annotations(builder->trace, &builder->annotations, true, &around.backend_count, &scratch);
+    builder->memory.failed |= scratch.failed;
+    if (!builder->memory.failed) aorta_trace_take_copies(builder, &around);
     for (size_t k = 0; k < 2; k++)
-        for (size_t i = 0; !builder->failed && i < both[k]->count; i++)
+        for (size_t i = 0; !builder->memory.failed && i < both[k]->count; i++)
             classify_work(builder, (struct trace_pending *)both[k]->items + i, &around);
-    free(around.requests);
-    free(around.annotations);
-    free(around.backend);
+    aorta_arena_free(&scratch);
 }
 
 /* ---- into the trace ---- */
 
-static void *take(struct trace_rows *rows, size_t *count, size_t size) {
+void *aorta_trace_rows_take(struct trace_rows *rows, size_t *count, size_t size) {
     void *items = rows->items;
     *count = rows->count;
     aorta_array_trim(&items, rows->count, size);
@@ -322,47 +372,15 @@ static void *take(struct trace_rows *rows, size_t *count, size_t size) {
     return items;
 }
 
-/* Stores the work in the memory of the pending rows, which are larger. Collectives get the order of their work;
- * collectives of duplicates are dropped. `numbers`: new numbers of the collectives. */
-static struct aorta_trace_work *take_work(struct aorta_trace_builder *builder, struct trace_rows *pending,
-                                          uint32_t *numbers) {
-    struct aorta_trace *trace = builder->trace;
-    const struct aorta_trace_collective *facts = builder->collectives.items;
-    char *rows = pending->items;
-    const size_t count = pending->count;
-    for (size_t i = 0; i < count; i++) {
-        struct aorta_trace_work work = ((const struct trace_pending *)pending->items)[i].work;
-        if (work.collective != AORTA_TRACE_NONE) {
-            uint32_t *number = &numbers[work.collective];
-            if (*number == AORTA_TRACE_NONE) {
-                *number = (uint32_t)trace->collective_count;
-                trace->collectives[trace->collective_count++] = facts[work.collective];
-            }
-            work.collective = *number;
-        }
-        memcpy(rows + i * sizeof work, &work, sizeof work);
+/* Stores the work in the memory of the pending rows, which are larger. */
+static struct aorta_trace_work *take_work(struct trace_rows *pending, size_t *count) {
+    const struct trace_pending *rows = pending->items;
+    char *to = pending->items;
+    for (size_t i = 0; i < pending->count; i++) {
+        const struct aorta_trace_work work = rows[i].work;
+        memcpy(to + i * sizeof work, &work, sizeof work);
     }
-    *pending = (struct trace_rows){0};
-    void *shorter = realloc(rows, (count + 1) * sizeof(struct aorta_trace_work));
-    return shorter ? shorter : (void *)rows; /* else as large as it was */
-}
-
-static void move_work(struct aorta_trace_builder *builder) {
-    struct aorta_trace *trace = builder->trace;
-    const size_t facts_count = builder->collectives.count;
-    uint32_t *numbers = malloc((facts_count + 1) * sizeof *numbers);
-    trace->collectives = malloc((facts_count + 1) * sizeof *trace->collectives);
-    if (!numbers || !trace->collectives) {
-        builder->failed = true;
-        free(numbers);
-        return;
-    }
-    for (size_t i = 0; i < facts_count; i++) numbers[i] = AORTA_TRACE_NONE;
-    trace->work_count = builder->pending.count;
-    trace->work = take_work(builder, &builder->pending, numbers);
-    trace->captured_count = builder->captured.count;
-    trace->captured = take_work(builder, &builder->captured, numbers);
-    free(numbers);
+    return aorta_trace_rows_take(pending, count, sizeof(struct aorta_trace_work));
 }
 
 /* The three tables whose rows are keys. */
@@ -372,7 +390,7 @@ static void move_keys(struct aorta_trace_builder *builder) {
     trace->queues = malloc((builder->queues.count + 1) * sizeof *trace->queues);
     trace->threads = malloc((builder->threads.count + 1) * sizeof *trace->threads);
     if (!trace->streams || !trace->queues || !trace->threads) {
-        builder->failed = true;
+        builder->memory.failed = true;
         return;
     }
     for (; trace->stream_count < builder->streams.count; trace->stream_count++) {
@@ -392,24 +410,14 @@ static void move_keys(struct aorta_trace_builder *builder) {
         if (names[i][0] < trace->thread_count) trace->threads[names[i][0]].name = names[i][1];
 }
 
-/* Modules behind the functions: both are sorted where they are asked for. */
-static void keep_functions(struct aorta_trace_builder *builder) {
-    const struct aorta_trace_annotation *modules = builder->modules.items;
-    if (!builder->keeps_functions) return;
-    for (size_t i = 0; i < builder->modules.count; i++)
-        aorta_trace_rows_put(builder, &builder->functions, &modules[i], sizeof *modules);
-    builder->trace->functions =
-        take(&builder->functions, &builder->trace->function_count, sizeof *builder->trace->functions);
-}
-
 void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     struct aorta_trace *trace = builder->trace;
     aorta_trace_rows_sort(&builder->pending, sizeof(struct trace_pending), by_start);
     aorta_trace_rows_sort(&builder->annotations, sizeof(struct aorta_trace_annotation), annotation_order);
     aorta_trace_rows_sort(&builder->steps, sizeof(struct aorta_trace_step), step_order);
     aorta_trace_add_host_collectives(builder);
-    link_launches(builder);
-    if (builder->failed) return;
+    link_calls(builder);
+    if (builder->memory.failed) return;
     drop_duplicates(builder);
     aorta_trace_cut_impossible(builder);
     aorta_trace_find_captures(builder);
@@ -418,22 +426,27 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     aorta_trace_add_host_work(builder);
     aorta_trace_rows_sort(&builder->pending, sizeof(struct trace_pending), by_start);
     aorta_trace_link_callers(builder);
-    aorta_trace_link_waits(builder);
     link_collectives(builder);
     count_overlaps(builder);
-    if (builder->failed) return;
-    move_work(builder);
+    if (builder->memory.failed) return;
+    trace->work = take_work(&builder->pending, &trace->work_count);
+    trace->captured = take_work(&builder->captured, &trace->captured_count);
+    trace->collectives =
+        aorta_trace_rows_take(&builder->collectives, &trace->collective_count, sizeof *trace->collectives);
     move_keys(builder);
-    trace->calls = take(&builder->calls, &trace->call_count, sizeof *trace->calls);
-    trace->annotations = take(&builder->annotations, &trace->annotation_count, sizeof *trace->annotations);
-    keep_functions(builder);
-    trace->frames = take(&builder->frames, &trace->frame_count, sizeof *trace->frames);
+    trace->calls = aorta_trace_rows_take(&builder->calls, &trace->call_count, sizeof *trace->calls);
+    trace->annotations =
+        aorta_trace_rows_take(&builder->annotations, &trace->annotation_count, sizeof *trace->annotations);
+    if (builder->keeps_functions)
+        trace->functions = aorta_trace_rows_take(&builder->functions, &trace->function_count, sizeof *trace->functions);
+    trace->frames = aorta_trace_rows_take(&builder->frames, &trace->frame_count, sizeof *trace->frames);
     aorta_trace_rows_sort(&builder->allocations, sizeof(struct aorta_trace_allocation), aorta_by_int64);
-    trace->allocations = take(&builder->allocations, &trace->allocation_count, sizeof *trace->allocations);
-    trace->steps = take(&builder->steps, &trace->step_count, sizeof *trace->steps);
-    trace->groups = take(&builder->groups, &trace->group_count, sizeof *trace->groups);
-    trace->shapes = take(&builder->shapes, &trace->shape_count, sizeof *trace->shapes);
-    trace->inputs = take(&builder->inputs, &trace->input_count, sizeof *trace->inputs);
-    trace->graphs = take(&builder->graphs, &trace->graph_count, sizeof *trace->graphs);
-    trace->devices = take(&builder->devices, &trace->device_count, sizeof *trace->devices);
+    trace->allocations =
+        aorta_trace_rows_take(&builder->allocations, &trace->allocation_count, sizeof *trace->allocations);
+    trace->steps = aorta_trace_rows_take(&builder->steps, &trace->step_count, sizeof *trace->steps);
+    trace->groups = aorta_trace_rows_take(&builder->groups, &trace->group_count, sizeof *trace->groups);
+    trace->shapes = aorta_trace_rows_take(&builder->shapes, &trace->shape_count, sizeof *trace->shapes);
+    trace->inputs = aorta_trace_rows_take(&builder->inputs, &trace->input_count, sizeof *trace->inputs);
+    trace->graphs = aorta_trace_rows_take(&builder->graphs, &trace->graph_count, sizeof *trace->graphs);
+    trace->devices = aorta_trace_rows_take(&builder->devices, &trace->device_count, sizeof *trace->devices);
 }

@@ -208,7 +208,7 @@ uint32_t aorta_trace_add_inputs_row(struct aorta_trace_builder *builder, const s
                                                 two(inputs->strides, inputs->values), 0);
     if (number != builder->inputs.count) return number;
     aorta_trace_rows_put(builder, &builder->inputs, inputs, sizeof *inputs);
-    return builder->failed ? AORTA_TRACE_NONE : number;
+    return builder->memory.failed ? AORTA_TRACE_NONE : number;
 }
 
 uint32_t aorta_trace_add_inputs(struct aorta_trace_builder *builder, const struct aorta_operation *operation,
@@ -237,30 +237,19 @@ static int outer_first(const void *left, const void *right) {
     return (a->end_ns < b->end_ns) - (a->end_ns > b->end_ns);
 }
 
-static struct aorta_trace_operation *ranges_of(const struct aorta_trace_builder *builder) {
+static void add_ranges(struct aorta_trace_builder *builder) {
     const struct aorta_trace_annotation *annotations = builder->annotations.items;
-    const size_t count = builder->annotations.count;
-    struct aorta_trace_operation *ranges = malloc((count + 1) * sizeof *ranges);
-    for (size_t i = 0; ranges && i < count; i++)
-        ranges[i] = (struct aorta_trace_operation){.start_ns = annotations[i].start_ns,
-                                                   .end_ns = annotations[i].end_ns,
-                                                   .thread = annotations[i].thread,
-                                                   .name = annotations[i].name,
-                                                   .inputs = AORTA_TRACE_NONE,
-                                                   .sequence = -1,
-                                                   .range = true,
-                                                   .captured = AORTA_TRACE_NONE};
-    if (ranges) aorta_sort_rows(ranges, count, sizeof *ranges, outer_first);
-    return ranges;
-}
-
-/* Merges ranges into the operations, which have space for them at the end. Among equal ones the operation is first. */
-static void merge_ranges(struct aorta_trace_operation *operations, size_t count,
-                         const struct aorta_trace_operation *ranges, size_t range_count) {
-    for (size_t place = count + range_count; range_count; place--)
-        operations[place - 1] = count && outer_first(&operations[count - 1], &ranges[range_count - 1]) > 0
-                                    ? operations[--count]
-                                    : ranges[--range_count];
+    for (size_t i = 0; i < builder->annotations.count; i++) {
+        const struct aorta_trace_operation range = {.start_ns = annotations[i].start_ns,
+                                                    .end_ns = annotations[i].end_ns,
+                                                    .thread = annotations[i].thread,
+                                                    .name = annotations[i].name,
+                                                    .inputs = AORTA_TRACE_NONE,
+                                                    .sequence = -1,
+                                                    .range = true,
+                                                    .captured = AORTA_TRACE_NONE};
+        aorta_trace_rows_put(builder, &builder->runs, &range, sizeof range);
+    }
 }
 
 static void link_work(const struct aorta_trace_builder *builder, const struct trace_rows *of) {
@@ -276,25 +265,13 @@ static void link_work(const struct aorta_trace_builder *builder, const struct tr
     }
 }
 
+/* Among equal ones the operation is before the range. */
 void aorta_trace_link_operations(struct aorta_trace_builder *builder) {
     struct aorta_trace *trace = builder->trace;
-    struct trace_rows *runs = &builder->runs;
-    const size_t count = runs->count, range_count = builder->annotations.count;
-    if (!count) return;
-    struct aorta_trace_operation *ranges = ranges_of(builder);
-    if (!ranges ||
-        !aorta_array_fit(&runs->items, &runs->capacity, count + range_count, sizeof(struct aorta_trace_operation))) {
-        builder->failed = true;
-        free(ranges);
-        return;
-    }
-    aorta_sort_rows(runs->items, count, sizeof(struct aorta_trace_operation), outer_first);
-    trace->operations = runs->items;
-    trace->operation_count = count + range_count;
-    *runs = (struct trace_rows){0};
-    merge_ranges(trace->operations, count, ranges, range_count);
-    free(ranges);
-    aorta_array_trim(&trace->operations, trace->operation_count, sizeof *trace->operations);
+    if (!builder->runs.count) return;
+    add_ranges(builder);
+    aorta_trace_rows_sort(&builder->runs, sizeof(struct aorta_trace_operation), outer_first);
+    trace->operations = aorta_trace_rows_take(&builder->runs, &trace->operation_count, sizeof *trace->operations);
     aorta_nest_parents(trace->operations, trace->operation_count, sizeof *trace->operations);
     link_work(builder, &builder->pending);
     link_work(builder, &builder->captured);

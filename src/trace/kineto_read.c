@@ -126,7 +126,6 @@ aorta_status aorta_trace_kineto_create(struct aorta_json_stream *stream, struct 
     self->stream = stream;
     self->builder = self->whole = builder;
     self->options = options;
-    self->modules = aorta_trace_builder_keeps_functions(builder);
     make_keys(&self->fields, field_rows, COUNT(field_rows));
     make_keys(&self->arguments, argument_rows, COUNT(argument_rows));
     make_keys(&self->categories, category_rows, COUNT(category_rows));

@@ -290,10 +290,11 @@ static bool is_of_program(struct aorta_json_value name) {
 void aorta_trace_kineto_add_function(struct trace_kineto *kineto, const struct kineto_event *event) {
     struct aorta_trace_annotation frame = {event->start_ns, event->end_ns, AORTA_TRACE_NONE, get_thread(kineto, event)};
     aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_FUNCTION);
-    const bool module = kineto->modules && begins(event->field[FIELD_NAME], "\"nn.Module: ");
-    if (!module && !is_of_program(event->field[FIELD_NAME])) return;
+    const bool modules = kineto->options && kineto->options->functions;
+    if (!is_of_program(event->field[FIELD_NAME]) && !(modules && begins(event->field[FIELD_NAME], "\"nn.Module: ")))
+        return;
     frame.name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]);
-    (module ? aorta_trace_builder_module : aorta_trace_builder_function)(kineto->builder, &frame);
+    aorta_trace_builder_function(kineto->builder, &frame);
 }
 
 /* Our own files mark operations on GPUs as ranges, "linear_forward (encoder.layers.0.linear1)". */

@@ -70,7 +70,6 @@ struct trace_kineto {
     const struct aorta_trace_options *options;
     struct aorta_text scratch; /* texts with escapes, until the next event */
     struct keys fields, arguments, categories;
-    bool modules;               /* are read */
     struct kineto_xla *xla;     /* NULL: no process of XLA's profiler was named */
     struct kineto_spans *spans; /* NULL: none were read yet */
     struct kineto_mixed *mixed; /* what separates processes without labels; NULL: there are none */

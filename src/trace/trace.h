@@ -371,7 +371,7 @@ struct aorta_trace {
     size_t queue_count;
     struct aorta_trace_thread *threads;
     size_t thread_count;
-    struct aorta_trace_collective *collectives; /* in order of the work */
+    struct aorta_trace_collective *collectives;
     size_t collective_count;
     struct aorta_trace_group *groups;
     size_t group_count;
