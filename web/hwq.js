@@ -27,14 +27,12 @@ const nameOf = (results) => {
 function verdict(data, results) {
   const [one] = results;
   if (isSweep(data)) {
-    const { analysis } = data, peak = results.find((row) => row.stream_count === analysis.peak_stream_count) ?? one;
-    return [element("p", { class: "headline" }, `Highest throughput with ${streamsOf(analysis.peak_stream_count)}: ${brief(peak.throughput)} ${peak.throughput_unit}. ` +
-      (known(analysis.inflection_point) ? `From ${streamsOf(analysis.inflection_point)} on, throughput per stream falls by a fifth or more.` : "Throughput per stream falls by less than a fifth at every count.")),
-    note(`Limit with ${streamsOf(peak.stream_count)}: ${peak.limit.text ?? "not known"}.`)];
+    const peak = results.find((row) => row.stream_count === data.analysis.peak_stream_count) ?? one;
+    return [element("p", { class: "headline" }, `${data.headline}.`), note(`Limit with ${streamsOf(peak.stream_count)}: ${peak.limit.text ?? "not known"}.`)];
   }
   if (results.length > 1) {
-    const failed = results.filter((row) => row.verified === "failed").length;
-    return [element("p", { class: "headline" }, `${results.length} workloads ran${failed ? `; ${failed} failed verification` : ""}. Most frequent limit: ${spaced(mostOften(results.map((row) => row.limit.by ?? "nothing known")))}.`)];
+    const limits = data.facts.filter(({ finding, text }) => finding === "limits" && text);
+    return [element("p", { class: "headline" }, `${data.headline}.`), limits.length ? note(`Limits, most frequent first: ${limits.map(({ text }) => spaced(text)).join(", ")}.`) : null];
   }
   return [element("p", { class: "headline" }, `${one.headline}.`),
     figures([["iteration, median", ms(one.latency_ms.p50)], ["iteration, p95", ms(one.latency_ms.p95)], ["iteration, p99", ms(one.latency_ms.p99)],
@@ -42,8 +40,6 @@ function verdict(data, results) {
       ["switch to another stream", us(one.switch_latency.estimated_switch_overhead_ms)], ["busy", percent(one.limit.busy_share)], ["verification", one.verified ?? "–"]]),
     ...one.findings.filter((text) => !one.headline.endsWith(text)).map((text) => note(`${text}.`))];
 }
-
-const mostOften = (values) => [...new Set(values)].sort((a, b) => values.filter((one) => one === b).length - values.filter((one) => one === a).length)[0];
 
 const summaryTable = (data, results) => dataTable(tableNamed(data, "results"), results, [], [{ title: "iterations", value: (row) => row.iteration_times_ms.length },
   { title: "limit", value: (row) => row.limit.by && spaced(row.limit.by) }, { title: "simulated", value: (row) => (row.simulated ? "yes" : "") }]);
@@ -174,12 +170,10 @@ export function hwqMapPage(data) {
   const letter = (column, row) => results.matrix[names.indexOf(row)][names.indexOf(column)];
   const matrix = heat({ xs: names, ys: names, names: ["a kernel on", "a long kernel runs on"], value: cell, colours: ["#56b4e9", "#e69f00", "#d55e00"],
     show: (_, column, row) => ({ "#": "waits", "~": "late once" })[letter(column, row)] ?? "" });
-  const shared = results.groups.filter((group) => group.length > 1);
   return {
     title: `${streamsOf(results.stream_count)} on ${counted(results.queue_count, "queue")}`, subtitle: `hwq map of ${results.device_info.name}`,
     sections: [
-      section("verdict", "Verdict", element("p", { class: "headline" }, shared.length ? `${streamsOf(results.stream_count)} share ${counted(results.queue_count, "queue")}, at most ${Math.max(...shared.map((group) => group.length))} on one.`
-        : `Each of the ${streamsOf(results.stream_count)} has its own queue.`),
+      section("verdict", "Verdict", element("p", { class: "headline" }, `${results.headline}.`),
       note(results.blocking ? `A queue is blocked ${spaced(results.blocking)}.` : "No queue blocks another stream."), results.stable ? null : note(`${counted(results.unsettled_pairs, "pair")} gave no stable result.`),
       figures([["queues", String(results.queue_count)], ["streams", String(results.stream_count)], ["rounds of probes", String(results.rounds)], ["pairs probed separately", String(results.pairs_asked_alone)]])),
       section("map", "Streams that share a queue", chart("Short kernel on one stream (x) while a long kernel runs on another (y): red waits, blue does not", () => ({ ...matrix, tooltip: { trigger: "item",

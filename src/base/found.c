@@ -77,6 +77,7 @@ static const struct aorta_row fact_rows[] = {
 static void write_fact(const struct aorta_found *found, const struct aorta_found_fact *fact, struct aorta_json *json) {
     struct fact_values values = {found->row->key, *fact};
     if (!fact->unit) values.fact.unit = "";
+    if (!fact->place) values.fact.place = found->place;
     aorta_json_object(json);
     aorta_rows_json(fact_rows, &values, 0, json);
     aorta_json_object_end(json);
@@ -122,7 +123,7 @@ void aorta_found_add(struct aorta_found_list *list, const struct aorta_found_row
         if (facts[i].text) own[i].text = aorta_arena_strdup(arena, facts[i].text);
     }
     list->items = items;
-    items[list->count++] = (struct aorta_found){finding, &table[finding], own};
+    items[list->count++] = (struct aorta_found){finding, &table[finding], own, list->place};
 }
 
 void aorta_found_free(struct aorta_found_list *list) {
@@ -137,6 +138,7 @@ static bool put_word(const void *user, const char *word, size_t length, struct a
 }
 
 void aorta_found_sentence(const struct aorta_found *found, struct aorta_text *out) {
+    if (found->place) aorta_text_printf(out, "%s: ", found->place);
     (void)aorta_text_template(out, found->row->template, put_word, found->facts);
 }
 
@@ -154,11 +156,13 @@ void aorta_found_answer_text(const struct aorta_found_list *list, struct aorta_t
 }
 
 static void put_rows(const struct aorta_found_list *list, bool notes, struct aorta_text *out) {
+    static const char *const labels[AORTA_FOUND_KINDS] = {
+        [AORTA_FOUND_LIMIT] = "limit", [AORTA_FOUND_WARNING] = "warning"};
     struct aorta_text text = {0};
     const char *before = "";
     for (size_t i = 0; i < list->count; i++) {
         const struct aorta_found_row *row = list->items[i].row;
-        const char *key = row->kind == AORTA_FOUND_WARNING ? "warning" : row->key;
+        const char *key = labels[row->kind] ? labels[row->kind] : row->key;
         char label[32];
         if (row->kind == AORTA_FOUND_ANSWER || (row->kind == AORTA_FOUND_NOTE) != notes) continue;
         snprintf(label, sizeof label, "%s", strcmp(key, before) == 0 ? "" : key);

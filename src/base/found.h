@@ -42,8 +42,10 @@ struct aorta_found_list { /* zero-initialise */
         unsigned finding; /* place in the table */
         const struct aorta_found_row *row;
         const struct aorta_found_fact *facts; /* ends with a NULL key */
+        const char *place;                    /* of facts without one: "8 streams"; NULL: none */
     } * items;
     size_t count, capacity;
+    const char *place; /* of the findings to come; it lives as long as they do */
 };
 
 /* Adds a finding of the table. Copies the facts, up to a NULL key; NULL: none. A warning is added once. Out of memory:
@@ -52,7 +54,7 @@ void aorta_found_add(struct aorta_found_list *list, const struct aorta_found_row
                      const struct aorta_found_fact *facts);
 void aorta_found_free(struct aorta_found_list *list);
 
-/* Without a full stop. */
+/* Without a full stop, after its place. */
 void aorta_found_sentence(const struct aorta_found *found, struct aorta_text *out);
 /* Line 1: the first finding of the kind ANSWER. */
 void aorta_found_answer_text(const struct aorta_found_list *list, struct aorta_text *out);

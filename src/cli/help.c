@@ -1,4 +1,5 @@
 #include "cli/cli.h"
+#include "cli/hwq.h"
 #include "config/config.h"
 #include "device/inventory.h"
 #include "hwq/compare.h"
@@ -116,7 +117,10 @@ static aorta_status help_on_cause(enum aorta_cause cause) {
 }
 
 static const struct aorta_schema own_schemas[] = {
-    {"hwq_run", "a result of aorta hwq run", aorta_found_schema},
+    {"hwq_run", "a result of aorta hwq run", aorta_hwq_result_schema},
+    {"hwq_sweep", "a result of aorta hwq sweep", aorta_hwq_sweep_schema},
+    {"hwq_run_priority", "run_priority.json of aorta hwq run-priority", aorta_found_schema},
+    {"hwq_profile", "aorta hwq profile --json", hwq_profile_schema},
     {"hwq_compare", "aorta hwq compare --json", aorta_hwq_comparison_schema},
     {"hwq_map", "aorta hwq map --json", aorta_map_schema},
     {"sdma", "aorta sdma --json", aorta_sdma_schema},

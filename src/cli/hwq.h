@@ -14,6 +14,9 @@ aorta_status aorta_cli_hwq_run_priority(int argc, char **argv);
 aorta_status aorta_cli_hwq_map(int argc, char **argv);
 aorta_status aorta_cli_hwq_profile(int argc, char **argv);
 
+/* The schema of what profile writes (docs/schema). */
+void hwq_profile_schema(struct aorta_json *json);
+
 /* What the commands that run workloads share: their options, and the device and ranks they run on. */
 
 enum { HWQ_MOST_OWN = 32 };
@@ -35,13 +38,9 @@ struct hwq_session {
     struct aorta_ranks ranks;
     struct aorta_comm *world; /* opened when the first workload wants it */
     struct aorta_log log;
-    double timeout_s;           /* how long ranks wait for each other */
-    struct aorta_text *table;   /* of run-priority, a row for each workload; else NULL */
-    struct aorta_text *results; /* of run-priority, for the page */
-    struct aorta_hwq_csv *csv;  /* of run-priority, for --csv */
-    aorta_status unprinted;     /* of run-priority: why something could not be printed; the run goes on */
-    bool brief;                 /* no report of each run: a table of all follows */
-    struct aorta_text reports;  /* of runs, to be printed when their results are written; hwq_print */
+    double timeout_s;          /* how long ranks wait for each other */
+    bool brief;                /* no report of each run: a table of all follows */
+    struct aorta_text reports; /* of runs, to be printed when their results are written; hwq_print */
 };
 
 /* The names of workloads, for the completion of shells. */

@@ -1,6 +1,7 @@
 /* aorta hwq run-priority: all workloads of a group, one after the other. */
 #include "base/directories.h"
 #include "base/files.h"
+#include "base/lines.h"
 #include "base/sort.h"
 #include "cli/hwq.h"
 #include "hwq/run.h"
@@ -51,15 +52,38 @@ static struct counts counts_for(const struct hwq_values *values, const struct ao
     return counts;
 }
 
+struct tally {
+    size_t ran, failed;
+    char names[512]; /* of those that failed */
+};
+
+struct group_run {
+    struct hwq_session session;
+    struct hwq_values *values;
+    int group;
+    struct tally ran, recorded;
+    size_t limits[AORTA_HWQ_FINDINGS], result_count; /* results with each limit */
+    struct aorta_text table, results;                /* a row for each result; the results as an array of JSON */
+    struct aorta_hwq_csv csv;
+    struct aorta_found_list found;
+    aorta_status unprinted; /* why something could not be printed; the run goes on */
+};
+
 /* One count: its result. Several: a sweep. */
 static aorta_status write_results(const struct hwq_values *values, const struct aorta_hwq_result *results,
                                   size_t count) {
     const char *name = results->workload_name;
+    struct aorta_hwq_scaling scaling;
     if (!values->output || !count) return NULL;
-    if (values->streams.count != 1)
-        return aorta_hwq_sweep_write(results, count, aorta_path_in(values->output, "%s_sweep.json", name).text);
-    return aorta_hwq_result_write(results,
-                                  aorta_path_in(values->output, "%s_streams%d.json", name, results->stream_count).text);
+    if (values->streams.count == 1)
+        return aorta_hwq_result_write(
+            results, aorta_path_in(values->output, "%s_streams%d.json", name, results->stream_count).text);
+    aorta_status status = aorta_hwq_scaling_make(results, count, &scaling);
+    if (!status)
+        status =
+            aorta_hwq_sweep_write(results, count, &scaling, aorta_path_in(values->output, "%s_sweep.json", name).text);
+    aorta_hwq_scaling_free(&scaling);
+    return status;
 }
 
 /* If a rank fails before its workload has ended, other ranks may wait for it in a collective, and would take its next
@@ -86,49 +110,39 @@ static void add_row(struct aorta_text *table, const struct aorta_hwq_result *res
                       result->verified ? result->verified : "-");
 }
 
-/* One more of the page's. */
-static void add_result(struct aorta_text *results, const struct aorta_hwq_result *result) {
+static void add_result(struct group_run *run, const struct aorta_hwq_result *result) {
     struct aorta_json json;
-    aorta_text_puts(results, results->length ? "," : "{\"results\":[");
-    aorta_json_begin(&json, results, 0);
+    aorta_text_puts(&run->results, run->results.length ? "," : "[");
+    aorta_json_begin(&json, &run->results, 0);
     aorta_hwq_result_json(result, &json);
-}
-
-static aorta_status write_page(const struct hwq_values *values, struct aorta_text *results) {
-    if (!values->html || !results->length) return NULL;
-    aorta_text_puts(results, "]}");
-    return aorta_page_write(
-        &(struct aorta_page_results){
-            .kind = "hwq", .title = "AORTA: hwq run-priority", .results = results, .tables = aorta_hwq_result_tables},
-        values->html);
+    add_row(&run->table, result);
+    aorta_hwq_csv_add(&run->csv, result);
+    run->limits[result->limit.by]++;
+    run->result_count++;
 }
 
 /* The next workloads run, and their results are written, also when nobody reads what is printed. */
-static void print_on(struct hwq_session *session, aorta_status status) {
-    session->unprinted = aorta_status_join(session->unprinted, status);
+static void print_on(struct group_run *run, struct aorta_text *text) {
+    run->unprinted = aorta_status_join(run->unprinted, hwq_print(run->values, text));
 }
 
-static aorta_status run_one(struct hwq_session *session, struct hwq_values *values,
-                            const struct aorta_hwq_workload *w) {
-    const struct counts counts = counts_for(values, w);
+static aorta_status run_one(struct group_run *run, const struct aorta_hwq_workload *w) {
+    struct hwq_session *session = &run->session;
+    const struct counts counts = counts_for(run->values, w);
     struct aorta_arena arena = {0};
     struct aorta_hwq_result *results = calloc(counts.count, sizeof *results);
     if (!results) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu results", counts.count);
     size_t done = 0, good = 0;
-    aorta_status status = hwq_values_default(session, w, values, &arena);
+    aorta_status status = hwq_values_default(session, w, run->values, &arena);
     while (!status && done < counts.count) {
-        status = hwq_run_one(session, values, w, counts.items[done], &results[done]);
+        status = hwq_run_one(session, run->values, w, counts.items[done], &results[done]);
         done++;
         if (!status) good = done;
     }
-    for (size_t i = 0; i < good; i++) {
-        add_row(session->table, &results[i]);
-        add_result(session->results, &results[i]);
-        aorta_hwq_csv_add(session->csv, &results[i]);
-    }
+    for (size_t i = 0; i < good; i++) add_result(run, &results[i]);
     /* What ran before a failure counts. */
-    if (session->ranks.rank == 0) status = aorta_status_join(status, write_results(values, results, good));
-    print_on(session, hwq_print(values, &session->reports));
+    if (session->ranks.rank == 0) status = aorta_status_join(status, write_results(run->values, results, good));
+    print_on(run, &session->reports);
     const bool ended = !done || results[done - 1].verified;
     for (size_t i = 0; i < done; i++) aorta_hwq_result_free(&results[i]);
     free(results);
@@ -137,79 +151,145 @@ static aorta_status run_one(struct hwq_session *session, struct hwq_values *valu
 }
 
 /* On one count: that of --streams, else the recommended one. */
-static aorta_status record_one(struct hwq_session *session, struct hwq_values *values,
-                               const struct aorta_hwq_workload *w) {
+static aorta_status record_one(struct group_run *run, const struct aorta_hwq_workload *w) {
+    const struct hwq_values *values = run->values;
     const int64_t streams = values->streams.count == 1 ? counts_for(values, w).items[0] : w->streams.recommended;
     struct aorta_arena arena = {0};
-    aorta_status status = hwq_values_default(session, w, values, &arena);
-    if (!status) status = hwq_record_one(session, values, w, streams, w->name);
+    aorta_status status = hwq_values_default(&run->session, w, run->values, &arena);
+    if (!status) status = hwq_record_one(&run->session, values, w, streams, w->name);
     aorta_arena_free(&arena);
-    return end_if_others_wait(session, w, status, false);
+    return end_if_others_wait(&run->session, w, status, false);
 }
-
-struct tally {
-    size_t ran, failed;
-    char names[512]; /* of those that failed */
-};
 
 static void count(struct tally *tally, const struct hwq_session *session, const struct aorta_hwq_workload *w,
                   aorta_status status) {
     const size_t used = strlen(tally->names);
+    tally->ran++;
     if (!status) return;
     snprintf(tally->names + used, sizeof tally->names - used, "%s%s", tally->failed++ ? ", " : "", w->name);
     aorta_log(&session->log, AORTA_LOG_ERROR, "%s; continuing with the next workload", aorta_status_message(status));
     aorta_status_free(status);
 }
 
-typedef aorta_status (*action)(struct hwq_session *session, struct hwq_values *values,
-                               const struct aorta_hwq_workload *w);
-
 /* The next workloads run after a failure. */
-static aorta_status each_of_group(struct hwq_session *session, struct hwq_values *values, int group, action act,
-                                  const char *past, struct aorta_text *summary) {
-    struct tally tally = {0};
+static aorta_status each_of_group(struct group_run *run, struct tally *tally,
+                                  aorta_status (*act)(struct group_run *run, const struct aorta_hwq_workload *w)) {
     for (size_t i = 0; aorta_hwq_workloads[i]; i++) {
         const struct aorta_hwq_workload *w = aorta_hwq_workloads[i];
-        if (!is_in_group(w, group)) continue;
-        tally.ran++;
-        count(&tally, session, w, act(session, values, w));
+        if (is_in_group(w, run->group)) count(tally, &run->session, w, act(run, w));
     }
-    if (session->ranks.rank == 0)
-        aorta_text_printf(summary, "%zu of %s %s well\n", tally.ran - tally.failed,
-                          aorta_counted((long long)tally.ran, "workload").text, past);
-    if (!tally.failed) return NULL;
-    return AORTA_ERROR(AORTA_DEVICE, "%zu of %zu workloads failed: %s", tally.failed, tally.ran, tally.names);
+    if (!tally->failed) return NULL;
+    return AORTA_ERROR(AORTA_DEVICE, "%zu of %zu workloads failed: %s", tally->failed, tally->ran, tally->names);
+}
+
+/* ---- what was found ---- */
+
+static void find_tally(struct group_run *run, const struct tally *tally, enum aorta_hwq_finding finding) {
+    HWQ_FIND(&run->found, finding, hwq_count("well", (double)(tally->ran - tally->failed)),
+             hwq_count("workloads", (double)tally->ran), hwq_text("failed", tally->failed ? tally->names : NULL));
+}
+
+/* The most frequent limit first. */
+static void find_limits(struct group_run *run) {
+    for (size_t most = run->result_count; most; most--)
+        for (size_t by = 0; by < AORTA_HWQ_FINDINGS; by++) {
+            const char *key = aorta_hwq_finding_rows[by].key;
+            if (run->limits[by] != most) continue;
+            HWQ_FIND(&run->found, AORTA_HWQ_GROUP_LIMIT, hwq_text("limit", key ? key : "not known"),
+                     hwq_count("limited", (double)most), hwq_count("results", (double)run->result_count));
+        }
+}
+
+static void write_members(const struct group_run *run, struct aorta_json *json) {
+    aorta_json_key_int(json, "schema_version", AORTA_HWQ_SCHEMA_VERSION);
+    aorta_json_key_string(json, "kind", "hwq_run_priority");
+    aorta_found_answer_json("headline", &run->found, json);
+    aorta_found_facts_json(&run->found, json);
+}
+
+static aorta_status write_page(struct group_run *run) {
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    const struct aorta_page_results page = {
+        .kind = "hwq", .title = "AORTA: hwq run-priority", .results = &text, .tables = aorta_hwq_result_tables};
+    if (!run->values->html || !run->result_count) return NULL;
+    aorta_text_puts(&run->results, "]");
+    aorta_json_begin(&json, &text, 0);
+    aorta_json_object(&json);
+    write_members(run, &json);
+    aorta_json_key(&json, "results");
+    aorta_json_text(&json, run->results.data);
+    aorta_json_object_end(&json);
+    text.failed |= run->results.failed;
+    aorta_status status = aorta_page_write(&page, run->values->html);
+    aorta_text_free(&text);
+    return status;
+}
+
+static aorta_status write_summary(const struct group_run *run) {
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    if (!run->values->output) return NULL;
+    aorta_json_begin(&json, &text, 2);
+    aorta_json_object(&json);
+    write_members(run, &json);
+    aorta_json_object_end(&json);
+    aorta_text_puts(&text, "\n");
+    aorta_status status = aorta_file_put(aorta_path_in(run->values->output, "run_priority.json").text, &text);
+    aorta_text_free(&text);
+    return status;
+}
+
+static void print_found(struct group_run *run) {
+    struct aorta_text text = {0};
+    if (run->values->quiet) {
+        aorta_found_answer_text(&run->found, &text);
+    } else {
+        aorta_found_text(&run->found, &text);
+        aorta_text_puts(&text, run->table.data ? run->table.data : "");
+        text.failed |= run->table.failed;
+    }
+    print_on(run, &text);
 }
 
 /* Recordings come after all measurements: a tracer's library stays in the process. */
-static aorta_status run_group(struct hwq_session *session, struct hwq_values *values, int group) {
-    struct aorta_text table = {0}, results = {0}, summary = {0}, recorded_summary = {0};
-    struct aorta_hwq_csv csv = {0};
-    session->table = &table;
-    session->csv = &csv;
-    session->brief = values->streams.count != 1;
-    session->results = &results;
-    aorta_status status = each_of_group(session, values, group, run_one, "ran", &summary);
-    if (session->ranks.rank == 0) status = aorta_status_join(status, write_page(values, &results));
-    status = aorta_status_join(status, aorta_hwq_csv_write(&csv, session->ranks.rank == 0 ? values->csv : NULL));
-    if (!values->quiet && session->ranks.rank == 0) print_on(session, hwq_print(values, &table));
-    print_on(session, hwq_print(values, &summary));
-    aorta_text_free(&table);
-    aorta_text_free(&results);
-    session->table = session->results = NULL;
-    session->csv = NULL;
-    if (!values->profile) return aorta_status_join(status, session->unprinted);
-    aorta_status recorded = each_of_group(session, values, group, record_one, "were recorded", &recorded_summary);
-    print_on(session, hwq_print(values, &recorded_summary));
-    status = aorta_status_join(status, aorta_annotate(recorded, "--profile"));
-    return aorta_status_join(status, session->unprinted);
+static aorta_status record_group(struct group_run *run) {
+    struct aorta_text text = {0}, row = {0};
+    aorta_status status = aorta_annotate(each_of_group(run, &run->recorded, record_one), "--profile");
+    if (run->session.ranks.rank != 0) return status;
+    find_tally(run, &run->recorded, AORTA_HWQ_GROUP_RECORDED);
+    if (run->values->quiet || run->found.arena.failed) return status;
+    aorta_found_sentence(&run->found.items[run->found.count - 1], &row);
+    aorta_text_fact(&text, "recorded", &row);
+    aorta_text_free(&row);
+    print_on(run, &text);
+    return status;
+}
+
+static aorta_status run_group(struct group_run *run) {
+    const struct hwq_values *values = run->values;
+    const bool first = run->session.ranks.rank == 0;
+    run->session.brief = values->quiet || values->streams.count != 1;
+    aorta_status status = each_of_group(run, &run->ran, run_one);
+    find_tally(run, &run->ran, run->ran.failed ? AORTA_HWQ_GROUP_FAILED : AORTA_HWQ_GROUP_WELL);
+    find_limits(run);
+    status = aorta_status_join(status, aorta_arena_check(&run->found.arena, "what was found"));
+    if (first) status = aorta_status_join(status, write_page(run));
+    status = aorta_status_join(status, aorta_hwq_csv_write(&run->csv, first ? values->csv : NULL));
+    if (first) print_found(run);
+    if (values->profile) status = aorta_status_join(status, record_group(run));
+    if (first) status = aorta_status_join(status, write_summary(run));
+    return aorta_status_join(status, run->unprinted);
 }
 
 static aorta_status open_and_run(struct hwq_values *values, int group) {
-    struct hwq_session session;
-    AORTA_TRY(hwq_session_open(values, &session));
-    aorta_status status = run_group(&session, values, group);
-    hwq_session_close(&session, NULL); /* failures are printed already, and no rank waits for another */
+    struct group_run run = {.values = values, .group = group};
+    AORTA_TRY(hwq_session_open(values, &run.session));
+    aorta_status status = run_group(&run);
+    aorta_text_free(&run.table);
+    aorta_text_free(&run.results);
+    aorta_found_free(&run.found);
+    hwq_session_close(&run.session, NULL); /* failures are printed already, and no rank waits for another */
     return status;
 }
 

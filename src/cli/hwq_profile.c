@@ -8,10 +8,12 @@
 #include "device/gpu.h"
 #include "hwq/spans.h"
 #include "hwq/workload.h"
+#include "report/schemas.h"
 #include "trace/kernel_names.h"
 #include "trace/open.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -88,48 +90,85 @@ static size_t select_work(const struct aorta_trace *trace, int32_t device, struc
     return count;
 }
 
-static void write_json(const struct aorta_trace *trace, int32_t device, const struct aorta_queue_usage *queues,
-                       size_t left_out, struct aorta_json *json) {
+/* The queues of one device. */
+struct recorded {
+    const char *path, *format;
+    int64_t rank, device, left_out;
+    struct aorta_queue_usage queues;
+    struct aorta_found_list found;
+};
+
+#define AT(member) offsetof(struct recorded, member)
+static const struct aorta_row recorded_rows[] = {
+    {"path", AORTA_ROW_TEXT, AT(path), .help = "of the recording"},
+    {"format", AORTA_ROW_TEXT, AT(format), .help = "its format"},
+    {"rank", AORTA_ROW_INT, AT(rank), .help = "of the job; -1: not known"},
+    {"device", AORTA_ROW_INT, AT(device), .help = "its number in the recording"},
+    {"kernels_left_out", AORTA_ROW_INT, AT(left_out), .help = "of the harness itself"},
+    {0}};
+#undef AT
+
+static void find(struct recorded *recorded, const char *name) {
+    HWQ_FIND(&recorded->found, AORTA_HWQ_PROFILE_DEVICE,
+             hwq_count("rank", recorded->rank < 0 ? NAN : (double)recorded->rank),
+             hwq_count("device", (double)recorded->device), hwq_text("format", recorded->format));
+    aorta_queue_usage_find(&recorded->queues, name, &recorded->found);
+    if (recorded->left_out)
+        HWQ_FIND(&recorded->found, AORTA_HWQ_PROFILE_LEFT_OUT, hwq_count("left_out", (double)recorded->left_out));
+}
+
+static void write_json(const struct recorded *recorded, struct aorta_json *json) {
     aorta_json_object(json);
-    aorta_json_key_string(json, "path", trace->path);
-    aorta_json_key_string(json, "format", aorta_trace_format_name(trace->format));
-    aorta_json_key_int(json, "rank", trace->rank);
-    aorta_json_key_int(json, "device", device);
-    aorta_json_key_int(json, "kernels_left_out", (int64_t)left_out);
+    aorta_rows_json(recorded_rows, recorded, 0, json);
+    aorta_found_answer_json("headline", &recorded->found, json);
+    aorta_found_facts_json(&recorded->found, json);
     aorta_json_key(json, "profile");
-    aorta_queue_usage_json(queues, json);
+    aorta_queue_usage_json(&recorded->queues, json);
     aorta_json_object_end(json);
 }
 
-static void write_text(const struct aorta_trace *trace, int32_t device, const struct aorta_queue_usage *queues,
-                       size_t left_out, bool quiet, struct aorta_text *text) {
-    const char *name = trace->format == AORTA_TRACE_SPOOL || trace->format == AORTA_TRACE_LIVE ? "channel" : "queue";
-    if (text->length && !quiet) aorta_text_puts(text, "\n");
-    aorta_queue_usage_answer(queues, name, text);
-    if (quiet) return;
-    aorta_text_puts(text, "\n  device      ");
-    if (trace->rank >= 0) aorta_text_printf(text, "rank %d, ", trace->rank);
-    aorta_text_printf(text, "device %d, %s\n", device, aorta_trace_format_name(trace->format));
-    aorta_queue_usage_text(queues, name, text);
-    if (left_out)
-        aorta_text_printf(text, "Left out: %s of the harness itself (timestamps, clock, gates).\n",
-                          aorta_counted((long long)left_out, "kernel").text);
+void hwq_profile_schema(struct aorta_json *json) {
+    aorta_schema_list("recordings", json);
+    aorta_rows_schema(recorded_rows, json);
+    aorta_found_schema(json);
+    aorta_json_key_object(json, "profile");
+    aorta_json_key_object(json, "properties");
+    aorta_queue_usage_schema(json);
+    aorta_json_object_end(json);
+    aorta_json_object_end(json);
+    aorta_schema_list_end(json);
+}
+
+static void write_text(const struct recorded *recorded, const char *name, bool quiet, struct aorta_text *text) {
+    if (quiet) {
+        aorta_found_answer_text(&recorded->found, text);
+        return;
+    }
+    if (text->length) aorta_text_puts(text, "\n");
+    aorta_found_text(&recorded->found, text);
+    aorta_queue_usage_text(&recorded->queues, name, text);
 }
 
 static aorta_status show_device(struct output *output, const struct aorta_trace *trace, int32_t device,
                                 struct aorta_span *work) {
-    struct aorta_queue_usage queues;
+    const char *name = trace->format == AORTA_TRACE_SPOOL || trace->format == AORTA_TRACE_LIVE ? "channel" : "queue";
+    struct recorded recorded = {
+        .path = trace->path, .format = aorta_trace_format_name(trace->format), .rank = trace->rank, .device = device};
     size_t left_out;
-    AORTA_TRY(aorta_queue_usage_measure(work, select_work(trace, device, work, &left_out), &queues));
+    AORTA_TRY(aorta_queue_usage_measure(work, select_work(trace, device, work, &left_out), &recorded.queues));
+    recorded.left_out = (int64_t)left_out;
+    find(&recorded, name);
     if (output->as_json)
-        write_json(trace, device, &queues, left_out, &output->json);
+        write_json(&recorded, &output->json);
     else
-        write_text(trace, device, &queues, left_out, output->quiet, &output->text);
+        write_text(&recorded, name, output->quiet, &output->text);
     const struct aorta_queue_usage_of of = {trace->path, trace->rank < 0 ? AORTA_ROW_UNKNOWN : trace->rank, device,
-                                            &queues};
+                                            &recorded.queues};
     aorta_queue_usage_csv_add(&output->csv, &of);
-    aorta_queue_usage_free(&queues);
-    return NULL;
+    aorta_status status = aorta_arena_check(&recorded.found.arena, "what was found");
+    aorta_found_free(&recorded.found);
+    aorta_queue_usage_free(&recorded.queues);
+    return status;
 }
 
 static aorta_status show_trace(struct output *output, const struct aorta_trace *trace) {

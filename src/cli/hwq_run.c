@@ -211,10 +211,12 @@ static aorta_status conclude(const struct hwq_values *values, const struct aorta
         if (values->output) AORTA_TRY(aorta_hwq_result_write(results, values->output));
         return values->html ? write_page(results, 1, NULL, values->html) : NULL;
     }
-    AORTA_TRY(aorta_hwq_scaling_make(results, count, &scaling));
-    aorta_hwq_sweep_text(results, count, &scaling, values->quiet, &text);
-    aorta_status status = NULL;
-    if (values->output) status = aorta_hwq_sweep_write(results, count, values->output);
+    aorta_status status = aorta_hwq_scaling_make(results, count, &scaling);
+    if (!status && values->quiet)
+        aorta_found_answer_text(&scaling.found, &text);
+    else if (!status)
+        aorta_hwq_sweep_text(results, count, &scaling, &text);
+    if (!status && values->output) status = aorta_hwq_sweep_write(results, count, &scaling, values->output);
     if (!status && values->html) status = write_page(results, count, &scaling, values->html);
     if (!status) status = hwq_print(values, &text);
     aorta_text_free(&text);

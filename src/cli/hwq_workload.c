@@ -17,7 +17,7 @@ static const struct aorta_range_limits timeout_limits = {.min = 1, .max = 86400}
 static const struct aorta_choice sync_modes[] = {
     {"per_iteration", AORTA_HWQ_PER_ITERATION}, {"end_only", AORTA_HWQ_END_ONLY}, {"none", AORTA_HWQ_NONE}, {0}};
 static const char *const traces[] = {"*.pt.trace.json", NULL};
-static const char *const results[] = {"*_sweep.json", "*_streams*.json", NULL};
+static const char *const results[] = {"*_sweep.json", "*_streams*.json", "run_priority.json", NULL};
 static const struct aorta_option common[] = {
     {"streams", AORTA_OPTION_INT_LIST, AT(streams), "null", .nullable = true, .limits = &stream_limits, .letter = 's',
      .argument = "N[,N…]",

@@ -317,6 +317,12 @@ static aorta_status parse(const char *path, const char *bytes, size_t length, js
                        cut ? "the file is cut off: was its run still writing, or the disk full?" : "it is not JSON");
 }
 
+/* The file of run-priority beside those of its workloads. */
+static bool is_summary(const json_t *root) {
+    const char *kind = json_string_value(json_object_get(root, "kind"));
+    return kind && strcmp(kind, "hwq_run_priority") == 0;
+}
+
 static aorta_status nothing_found(const char *path, const json_t *root) {
     const char *kind = json_string_value(json_object_get(root, "kind"));
     const char *looks = kind                                   ? kind
@@ -356,9 +362,9 @@ static aorta_status read_file(struct reader *reader, const char *path, bool is_o
     free(bytes);
     if (!status) status = check_version(path, root);
     if (!status) status = search(reader, root, NULL, NULL, 0);
-    if (!status && !reader->found && is_one_of_many)
+    if (!status && !reader->found && is_one_of_many && !is_summary(root))
         HWQ_FIND(&reader->measurements->notes, AORTA_HWQ_COMPARE_NO_RESULT, hwq_text("file", path));
-    else if (!status && !reader->found)
+    else if (!status && !reader->found && !is_one_of_many)
         status = nothing_found(path, root);
     json_decref(root);
     return status;

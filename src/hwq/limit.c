@@ -407,15 +407,21 @@ bool aorta_hwq_finding_text(const struct aorta_hwq_result *result, enum aorta_hw
                             struct aorta_text *out) {
     struct gathered all = {.result = result};
     const bool known = gather(&all, finding);
-    if (known) aorta_found_sentence(&(struct aorta_found){finding, &aorta_hwq_finding_rows[finding], all.facts}, out);
+    if (known)
+        aorta_found_sentence(&(struct aorta_found){.row = &aorta_hwq_finding_rows[finding], .facts = all.facts}, out);
     aorta_arena_free(&all.texts);
     return known;
 }
 
-aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, enum aorta_hwq_finding finding) {
+void aorta_hwq_result_add(const struct aorta_hwq_result *result, enum aorta_hwq_finding finding,
+                          struct aorta_found_list *found) {
     struct gathered all = {.result = result};
-    if (gather(&all, finding)) aorta_hwq_add(&result->found, finding, all.facts);
-    aorta_arena_end(&all.texts, &result->found.arena);
+    if (gather(&all, finding)) aorta_hwq_add(found, finding, all.facts);
+    aorta_arena_end(&all.texts, &found->arena);
+}
+
+aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, enum aorta_hwq_finding finding) {
+    aorta_hwq_result_add(result, finding, &result->found);
     return aorta_arena_check(&result->found.arena, "what was found");
 }
 

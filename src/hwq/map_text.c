@@ -219,63 +219,69 @@ void aorta_map_text(const struct aorta_map *map, const struct aorta_found_list *
 
 /* ---- tables ---- */
 
+#define AT(member) offsetof(struct aorta_map_stream, member)
+static const struct aorta_row use_rows[] = {
+    {"role", AORTA_ROW_CHOICE, AT(role), .heading = "role", .help = "what it is for", .name = role_name,
+     .names = AORTA_MAP_ROLE_COUNT},
+    {"priority", AORTA_ROW_CHOICE, AT(priority), .heading = "priority", .help = "its level", .name = priority_name,
+     .names = 3},
+    {"queue", AORTA_ROW_INT32, AT(group), .heading = "queue", .help = "streams with one number share a queue"},
+    {0}};
+#undef AT
+
 struct stream_values {
-    const char *stream, *role, *priority;
-    int queue;
+    const char *name;
+    struct aorta_map_stream stream;
 };
 
 #define AT(member) offsetof(struct stream_values, member)
 static const struct aorta_row stream_rows[] = {
-    {"stream", AORTA_ROW_TEXT, AT(stream), .heading = "stream", .help = "its name"},
-    {"role", AORTA_ROW_TEXT, AT(role), .heading = "role", .help = "what it is for"},
-    {"priority", AORTA_ROW_TEXT, AT(priority), .heading = "priority", .help = "its level"},
-    {"queue", AORTA_ROW_INT32, AT(queue), .heading = "queue", .help = "streams with one number share a queue"},
+    {"stream", AORTA_ROW_TEXT, AT(name), .heading = "stream", .help = "its name"},
+    {NULL, AORTA_ROW_PART, AT(stream), .part = use_rows},
     {0}};
 #undef AT
 
 static enum aorta_line fill_stream(const void *of, size_t index, void *values) {
-    if (index >= (size_t)((const struct aorta_map *)of)->count) return AORTA_LINE_END;
-    const struct aorta_map_stream *stream = &((const struct aorta_map *)of)->streams[index];
-    *(struct stream_values *)values = (struct stream_values){stream->name, aorta_map_role_name(stream->role),
-                                                             aorta_map_priority_name(stream->priority), stream->group};
+    const struct aorta_map *map = of;
+    if (index >= (size_t)map->count) return AORTA_LINE_END;
+    *(struct stream_values *)values = (struct stream_values){map->streams[index].name, map->streams[index]};
     return AORTA_LINE;
 }
 
-struct copy_values {
-    const char *first, *second, *verdict;
-    double first_ms, second_ms, together_ms, first_end_ms;
-};
+static const char *copy_name(int kind) {
+    return aorta_map_copy_name((enum aorta_map_copy)kind);
+}
 
-#define AT(member) offsetof(struct copy_values, member)
+static const char *verdict_name(int verdict) {
+    return aorta_map_copies_verdict_name((enum aorta_map_copies_verdict)verdict);
+}
+
+#define AT(member) offsetof(struct aorta_map_copy_pair, member)
 static const struct aorta_row copy_rows[] = {
-    {"first", AORTA_ROW_TEXT, AT(first), .heading = "first", .help = "kind of copy on one stream"},
-    {"second", AORTA_ROW_TEXT, AT(second), .heading = "second", .help = "and on the other"},
-    {"first_alone_ms", AORTA_ROW_NUMBER, AT(first_ms), "ms", 6, .heading = "first alone ms", .help = "median"},
-    {"second_alone_ms", AORTA_ROW_NUMBER, AT(second_ms), "ms", 6, .heading = "second alone ms", .help = "median"},
+    {"first", AORTA_ROW_CHOICE, AT(kinds[0]), .heading = "first", .help = "kind of copy on one stream",
+     .name = copy_name, .names = AORTA_MAP_COPY_COUNT},
+    {"second", AORTA_ROW_CHOICE, AT(kinds[1]), .heading = "second", .help = "and on the other", .name = copy_name,
+     .names = AORTA_MAP_COPY_COUNT},
+    {"first_alone_ms", AORTA_ROW_NUMBER, AT(alone_ms[0]), "ms", 6, .heading = "first alone ms", .help = "median"},
+    {"second_alone_ms", AORTA_ROW_NUMBER, AT(alone_ms[1]), "ms", 6, .heading = "second alone ms", .help = "median"},
     {"together_ms", AORTA_ROW_NUMBER, AT(together_ms), "ms", 6, .heading = "concurrent ms",
      .help = "median of both at once"},
     {"first_end_ms", AORTA_ROW_NUMBER, AT(first_end_ms), "ms", 6, .help = "median of the earlier end of both at once"},
-    {"verdict", AORTA_ROW_TEXT, AT(verdict), .heading = "result", .help = "whether they run at once"},
+    {"verdict", AORTA_ROW_CHOICE, AT(verdict), .heading = "result", .help = "whether they run at once",
+     .name = verdict_name, .names = AORTA_MAP_COPIES_VARY + 1},
     {0}};
 #undef AT
 
 static enum aorta_line fill_copy(const void *of, size_t index, void *values) {
     if (index >= AORTA_MAP_COPY_PAIRS) return AORTA_LINE_END;
-    const struct aorta_map_copy_pair *pair = &((const struct aorta_map_copies *)of)->pairs[index];
-    *(struct copy_values *)values = (struct copy_values){aorta_map_copy_name(pair->kinds[0]),
-                                                         aorta_map_copy_name(pair->kinds[1]),
-                                                         aorta_map_copies_verdict_name(pair->verdict),
-                                                         pair->alone_ms[0],
-                                                         pair->alone_ms[1],
-                                                         pair->together_ms,
-                                                         pair->first_end_ms};
+    *(struct aorta_map_copy_pair *)values = ((const struct aorta_map_copies *)of)->pairs[index];
     return AORTA_LINE;
 }
 
 static const struct aorta_result_table streams = {"streams", "Streams", .rows = stream_rows,
                                                   .size = sizeof(struct stream_values), .fill = fill_stream};
 static const struct aorta_result_table of_copies = {"copies", "Copies", .rows = copy_rows,
-                                                    .size = sizeof(struct copy_values), .fill = fill_copy};
+                                                    .size = sizeof(struct aorta_map_copy_pair), .fill = fill_copy};
 const struct aorta_result_table *const aorta_map_tables[] = {&streams, &of_copies, NULL};
 
 aorta_status aorta_map_csv(const struct aorta_map *map, const struct aorta_map_copies *copies, const char *folder) {
@@ -300,12 +306,9 @@ static void write_device(const struct aorta_device_info *device, struct aorta_js
 static void write_streams(const struct aorta_map *map, struct aorta_json *json) {
     aorta_json_key_array(json, "streams");
     for (int i = 0; i < map->count; i++) {
-        const struct aorta_map_stream *stream = &map->streams[i];
         aorta_json_object(json);
-        aorta_json_key_string(json, "name", stream->name);
-        aorta_json_key_string(json, "role", aorta_map_role_name(stream->role));
-        aorta_json_key_string(json, "priority", aorta_map_priority_name(stream->priority));
-        aorta_json_key_int(json, "queue", stream->group);
+        aorta_json_key_string(json, "name", map->streams[i].name);
+        aorta_rows_json(use_rows, &map->streams[i], 0, json);
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);
@@ -352,15 +355,7 @@ static void write_copies(const struct aorta_map_copies *copies, struct aorta_jso
     aorta_json_object(json);
     aorta_json_key_int(json, "bytes", (int64_t)copies->bytes);
     aorta_json_key_int(json, "samples", copies->samples);
-    aorta_json_key_array(json, "pairs");
-    for (size_t i = 0; i < AORTA_MAP_COPY_PAIRS; i++) {
-        struct copy_values values;
-        fill_copy(copies, i, &values);
-        aorta_json_object(json);
-        aorta_rows_json(copy_rows, &values, 0, json);
-        aorta_json_object_end(json);
-    }
-    aorta_json_array_end(json);
+    aorta_rows_array("pairs", copy_rows, copies->pairs, AORTA_MAP_COPY_PAIRS, sizeof *copies->pairs, 0, json);
     aorta_json_object_end(json);
 }
 

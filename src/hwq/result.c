@@ -408,6 +408,15 @@ void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_j
     aorta_json_object_end(json);
 }
 
+void aorta_hwq_result_schema(struct aorta_json *json) {
+    aorta_rows_schema(head_rows + 1, json);
+    aorta_rows_schema_object("latency_ms", latency_rows, json);
+    aorta_rows_schema_object("switch_latency", switch_rows, json);
+    aorta_rows_schema_object("limit", aorta_hwq_limit_rows, json);
+    aorta_rows_schema_object("memory", memory_rows, json);
+    aorta_found_schema(json);
+}
+
 aorta_status aorta_hwq_result_write(const struct aorta_hwq_result *result, const char *path) {
     struct aorta_text text = {0};
     struct aorta_json json;

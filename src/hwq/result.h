@@ -124,7 +124,9 @@ void aorta_hwq_result_free(struct aorta_hwq_result *result);
 /* `name`, `unit` and `reason` are copied. A value of NaN needs a reason. */
 AORTA_MUST_USE aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *result, const char *name, const char *unit,
                                                     double value, const char *reason);
-/* Adds a finding, unless a fact that it needs is not known. */
+/* Adds a finding of the result, unless a fact that it needs is not known. */
+void aorta_hwq_result_add(const struct aorta_hwq_result *result, enum aorta_hwq_finding finding,
+                          struct aorta_found_list *found);
 AORTA_MUST_USE aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, enum aorta_hwq_finding finding);
 /* The number of iterations that fill `ms`, by the median of the timed ones: at least 3, at most `most`, and equal on
  * all ranks, whose collectives wait for each other. */
@@ -138,6 +140,7 @@ void aorta_hwq_metadata_number(struct aorta_hwq_result *result, const char *sect
 
 /* One result as an object (the file of `run --output`). */
 void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_json *json);
+void aorta_hwq_result_schema(struct aorta_json *json);
 AORTA_MUST_USE aorta_status aorta_hwq_result_write(const struct aorta_hwq_result *result, const char *path);
 
 extern const struct aorta_result_table *const aorta_hwq_result_tables[]; /* of the page; ends with NULL */

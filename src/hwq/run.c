@@ -1,6 +1,5 @@
 #include "hwq/run.h"
 #include "base/files.h"
-#include "base/lines.h"
 #include "hwq/graph.h"
 #include "hwq/iterations.h"
 #include "hwq/limit.h"
@@ -380,30 +379,58 @@ aorta_status aorta_hwq_run_execute(const struct aorta_hwq_run *run, struct aorta
 enum { BAR = 30 };
 static const double inflection = 0.8;
 
+static void find_answer(const struct aorta_hwq_result *results, size_t count, double peak,
+                        struct aorta_hwq_scaling *scaling) {
+    const bool falls = scaling->inflection_point != AORTA_ROW_UNKNOWN;
+    const enum aorta_hwq_finding answer = isnan(peak) ? AORTA_HWQ_SWEEP_UNKNOWN
+                                          : falls     ? AORTA_HWQ_SWEEP_FALLS
+                                          : count > 1 ? AORTA_HWQ_SWEEP_SCALES
+                                                      : AORTA_HWQ_SWEEP_ONE;
+    HWQ_FIND(&scaling->found, answer, hwq_text("workload", results->workload_name),
+             hwq_count("peak_streams", isnan(peak) ? NAN : (double)scaling->peak_streams),
+             hwq_value("throughput", peak, results->throughput_unit),
+             hwq_count("inflection_point", falls ? (double)scaling->inflection_point : NAN));
+}
+
+/* The limits are those of the best count and the largest one. */
+static void find_sweep(const struct aorta_hwq_result *results, size_t count, double peak,
+                       struct aorta_hwq_scaling *scaling) {
+    struct aorta_found_list *found = &scaling->found;
+    find_answer(results, count, peak, scaling);
+    for (size_t i = 0; i < count; i++) {
+        if (results[i].stream_count != scaling->peak_streams && i + 1 < count) continue;
+        found->place = aorta_arena_strdup(&found->arena, aorta_counted(results[i].stream_count, "stream").text);
+        aorta_hwq_result_add(&results[i], results[i].limit.by, found);
+    }
+    found->place = NULL;
+    if (results->simulated) aorta_hwq_add(found, AORTA_HWQ_SWEEP_SIMULATED, NULL);
+    HWQ_FIND(found, AORTA_HWQ_SWEEP_TRY, hwq_text("workload", results->workload_name));
+}
+
 aorta_status aorta_hwq_scaling_make(const struct aorta_hwq_result *results, size_t count,
                                     struct aorta_hwq_scaling *scaling) {
-    *scaling = (struct aorta_hwq_scaling){.efficiencies = malloc(count * sizeof(double))};
-    if (!scaling->efficiencies) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu efficiencies", count);
-    double first = NAN, before = NAN, peak = 0.0;
-    for (size_t i = 0; i < count; i++) {
+    double first = NAN, before = NAN, peak = NAN;
+    *scaling = (struct aorta_hwq_scaling){.inflection_point = AORTA_ROW_UNKNOWN, .peak_streams = AORTA_ROW_UNKNOWN};
+    scaling->efficiencies = aorta_arena_alloc(&scaling->found.arena, count * sizeof(double));
+    for (size_t i = 0; scaling->efficiencies && i < count; i++) {
         const double throughput = results[i].throughput, each = throughput / results[i].stream_count;
         const bool known = isfinite(throughput) && throughput > 0.0;
         if (known && isnan(first)) first = each;
         scaling->efficiencies[i] = known ? each / first : NAN;
         if (!known) continue;
-        if (!scaling->inflection_point && scaling->efficiencies[i] <= inflection * before)
+        if (scaling->inflection_point == AORTA_ROW_UNKNOWN && scaling->efficiencies[i] <= inflection * before)
             scaling->inflection_point = results[i].stream_count;
         before = scaling->efficiencies[i];
         if (throughput <= peak) continue;
         peak = throughput;
         scaling->peak_streams = results[i].stream_count;
     }
-    return NULL;
+    find_sweep(results, count, peak, scaling);
+    return aorta_arena_check(&scaling->found.arena, "how a workload scales");
 }
 
 void aorta_hwq_scaling_free(struct aorta_hwq_scaling *scaling) {
-    free(scaling->efficiencies);
-    *scaling = (struct aorta_hwq_scaling){0};
+    aorta_found_free(&scaling->found);
 }
 
 static double peak_of(const struct aorta_hwq_result *results, size_t count) {
@@ -424,42 +451,23 @@ static void say_row(const struct aorta_hwq_result *result, double efficiency, do
                       1e3 * result->switch_latency.overhead_ms, limit ? limit : "-", bar);
 }
 
-/* For the best count and the largest one. */
-static void say_limits(const struct aorta_hwq_result *results, size_t count, int peak_streams, struct aorta_text *out) {
-    struct aorta_text text = {0};
-    const char *head = "limit";
-    for (size_t i = 0; i < count; i++) {
-        if (results[i].stream_count != peak_streams && i + 1 < count) continue;
-        aorta_text_printf(&text, "%s: ", aorta_counted(results[i].stream_count, "stream").text);
-        (void)aorta_hwq_finding_text(&results[i], results[i].limit.by, &text);
-        aorta_text_fact(out, head, &text);
-        head = "";
-    }
-    if (results[0].simulated) aorta_text_puts(&text, "collectives were copies on one rank, not transfers on a link");
-    aorta_text_fact(out, "simulated", &text);
-    aorta_text_printf(&text, "aorta hwq run %s --streams N shows the gaps and figures of one count",
-                      results[0].workload_name);
-    aorta_text_fact(out, "try", &text);
-    aorta_text_free(&text);
-}
-
 void aorta_hwq_sweep_text(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
-                          bool answer, struct aorta_text *out) {
+                          struct aorta_text *out) {
     const double peak = peak_of(results, count);
-    aorta_text_printf(out, "%s: highest throughput with %s; ", results[0].workload_name,
-                      aorta_counted(scaling->peak_streams, "stream").text);
-    if (scaling->inflection_point)
-        aorta_text_printf(out, "throughput per stream falls by a fifth or more from %d streams on\n",
-                          scaling->inflection_point);
-    else
-        aorta_text_puts(out, "throughput per stream never falls by a fifth\n");
-    if (answer) return;
-    aorta_text_puts(out, "\n");
-    say_limits(results, count, scaling->peak_streams, out);
+    aorta_found_text(&scaling->found, out);
     aorta_text_printf(out, "\n%7s %12s %10s %10s %10s %11s  %-9s  throughput\n", "streams", results[0].throughput_unit,
                       "p50 ms", "p99 ms", "efficiency", "switch us", "limit");
     for (size_t i = 0; i < count; i++) say_row(&results[i], scaling->efficiencies[i], peak, out);
 }
+
+#define AT(member) offsetof(struct aorta_hwq_scaling, member)
+static const struct aorta_row scaling_rows[] = {
+    {"inflection_point", AORTA_ROW_INT, AT(inflection_point),
+     .help = "first number of streams with an efficiency a "
+             "fifth or more below the previous one"},
+    {"peak_stream_count", AORTA_ROW_INT, AT(peak_streams), .help = "streams with the highest throughput"},
+    {0}};
+#undef AT
 
 void aorta_hwq_sweep_json(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
                           struct aorta_json *json) {
@@ -467,6 +475,8 @@ void aorta_hwq_sweep_json(const struct aorta_hwq_result *results, size_t count, 
     aorta_json_key_int(json, "schema_version", AORTA_HWQ_SCHEMA_VERSION);
     aorta_json_key_string(json, "timestamp", results[count - 1].timestamp);
     aorta_json_key_string(json, "workload", results[0].workload_name);
+    aorta_found_answer_json("headline", &scaling->found, json);
+    aorta_found_facts_json(&scaling->found, json);
     aorta_json_key_array(json, "results");
     for (size_t i = 0; i < count; i++) aorta_hwq_result_json(&results[i], json);
     aorta_json_array_end(json);
@@ -480,26 +490,24 @@ void aorta_hwq_sweep_json(const struct aorta_hwq_result *results, size_t count, 
     aorta_json_key_array(json, "efficiencies");
     for (size_t i = 0; i < count; i++) aorta_json_double(json, scaling->efficiencies[i]);
     aorta_json_array_end(json);
-    aorta_json_key(json, "inflection_point");
-    if (scaling->inflection_point)
-        aorta_json_int(json, scaling->inflection_point);
-    else
-        aorta_json_null(json);
-    aorta_json_key_int(json, "peak_stream_count", scaling->peak_streams);
+    aorta_rows_json(scaling_rows, scaling, 0, json);
     aorta_json_object_end(json);
     aorta_json_object_end(json);
 }
 
-aorta_status aorta_hwq_sweep_write(const struct aorta_hwq_result *results, size_t count, const char *path) {
-    struct aorta_hwq_scaling scaling;
+void aorta_hwq_sweep_schema(struct aorta_json *json) {
+    aorta_found_schema(json);
+    aorta_rows_schema_object("analysis", scaling_rows, json);
+}
+
+aorta_status aorta_hwq_sweep_write(const struct aorta_hwq_result *results, size_t count,
+                                   const struct aorta_hwq_scaling *scaling, const char *path) {
     struct aorta_text text = {0};
     struct aorta_json json;
-    AORTA_TRY(aorta_hwq_scaling_make(results, count, &scaling));
     aorta_json_begin(&json, &text, 2);
-    aorta_hwq_sweep_json(results, count, &scaling, &json);
+    aorta_hwq_sweep_json(results, count, scaling, &json);
     aorta_text_puts(&text, "\n");
     aorta_status status = aorta_file_put(path, &text);
     aorta_text_free(&text);
-    aorta_hwq_scaling_free(&scaling);
     return status;
 }

@@ -49,23 +49,24 @@ AORTA_MUST_USE aorta_status aorta_hwq_metadata_fill(const struct aorta_hwq_run *
 
 /* ---- how a workload scales with the number of streams ---- */
 
-struct aorta_hwq_scaling {
-    double *efficiencies; /* per-stream throughput over that of the first count; owned */
-    int inflection_point; /* first count whose efficiency is at least 20% below the previous; 0: none */
-    int peak_streams;     /* with the highest throughput */
+struct aorta_hwq_scaling {         /* the arena of `found` has everything */
+    struct aorta_found_list found; /* the answer, and the limits of the best and the largest count */
+    double *efficiencies;          /* per-stream throughput over that of the first count */
+    int64_t inflection_point; /* first count whose efficiency is at least 20% below the previous; AORTA_ROW_UNKNOWN */
+    int64_t peak_streams;     /* with the highest throughput; AORTA_ROW_UNKNOWN: no throughput is known */
 };
 /* `results` in the order of their stream counts, at least one. A throughput that is not positive has efficiency NaN
- * and is ignored. */
+ * and is ignored. Free *scaling in any case. */
 AORTA_MUST_USE aorta_status aorta_hwq_scaling_make(const struct aorta_hwq_result *results, size_t count,
                                                    struct aorta_hwq_scaling *scaling);
 void aorta_hwq_scaling_free(struct aorta_hwq_scaling *scaling);
-/* `answer`: line 1 alone. */
 void aorta_hwq_sweep_text(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
-                          bool answer, struct aorta_text *out);
+                          struct aorta_text *out);
 void aorta_hwq_sweep_json(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
                           struct aorta_json *json);
+void aorta_hwq_sweep_schema(struct aorta_json *json);
 /* Writes the JSON into a file. */
 AORTA_MUST_USE aorta_status aorta_hwq_sweep_write(const struct aorta_hwq_result *results, size_t count,
-                                                  const char *path);
+                                                  const struct aorta_hwq_scaling *scaling, const char *path);
 
 #endif

@@ -98,8 +98,8 @@ static aorta_status sample(struct bench *bench, int iteration) {
         AORTA_TRY(run_once(bench, mode));
         result->samples_ms[mode][iteration] = since_open_ms(bench, STAMP_ALL);
     }
-    result->gemm_together_ms[iteration] = since_open_ms(bench, STAMP_GEMM);
-    result->copy_together_ms[iteration] = since_open_ms(bench, STAMP_COPY);
+    result->samples_ms[AORTA_SDMA_GEMM_TOGETHER][iteration] = since_open_ms(bench, STAMP_GEMM);
+    result->samples_ms[AORTA_SDMA_COPY_TOGETHER][iteration] = since_open_ms(bench, STAMP_COPY);
     return NULL;
 }
 
@@ -289,14 +289,9 @@ static aorta_status check_options(const struct aorta_sdma_options *options) {
 }
 
 static aorta_status allocate(struct aorta_sdma *result) {
-    const size_t bytes = (size_t)result->options.iterations * sizeof(double);
-    double **const series[] = {&result->samples_ms[0], &result->samples_ms[1],    &result->samples_ms[2],
-                               &result->samples_ms[3], &result->gemm_together_ms, &result->copy_together_ms};
-    for (size_t i = 0; i < sizeof series / sizeof *series; i++) {
-        *series[i] = aorta_arena_alloc(&result->arena, bytes);
-        if (!*series[i]) return AORTA_ERROR(AORTA_MEMORY, "no memory for %d samples", result->options.iterations);
-    }
-    return NULL;
+    for (size_t i = 0; i < AORTA_SDMA_TIME_COUNT; i++)
+        result->samples_ms[i] = aorta_arena_alloc(&result->arena, (size_t)result->options.iterations * sizeof(double));
+    return aorta_arena_check(&result->arena, "samples");
 }
 
 static aorta_status measure(struct bench *bench) {
@@ -358,8 +353,8 @@ static void find_overlap(struct aorta_sdma *result) {
 }
 
 static void find_slower(struct aorta_sdma *result) {
-    const double gemm = result->gemm_together.p50 / result->times[AORTA_SDMA_GEMM].p50 - 1,
-                 copy = result->copy_together.p50 / result->times[AORTA_SDMA_COPY].p50 - 1;
+    const double gemm = result->times[AORTA_SDMA_GEMM_TOGETHER].p50 / result->times[AORTA_SDMA_GEMM].p50 - 1,
+                 copy = result->times[AORTA_SDMA_COPY_TOGETHER].p50 / result->times[AORTA_SDMA_COPY].p50 - 1;
     const bool on_cpu = aorta_device_get_info(result->options.device)->kind == AORTA_DEVICE_CPU,
                inside = result->options.direction == AORTA_SDMA_D2D;
     const enum aorta_hwq_finding why = fmax(gemm, copy) < 0.05 ? AORTA_HWQ_SDMA_EQUAL
@@ -385,10 +380,7 @@ static void find_setup(struct aorta_sdma *result) {
 
 aorta_status aorta_sdma_evaluate(struct aorta_sdma *result) {
     const size_t count = (size_t)result->options.iterations;
-    for (enum aorta_sdma_mode mode = 0; mode < AORTA_SDMA_MODE_COUNT; mode++)
-        result->times[mode] = aorta_summarise(result->samples_ms[mode], count);
-    result->gemm_together = aorta_summarise(result->gemm_together_ms, count);
-    result->copy_together = aorta_summarise(result->copy_together_ms, count);
+    for (int i = 0; i < AORTA_SDMA_TIME_COUNT; i++) result->times[i] = aorta_summarise(result->samples_ms[i], count);
     double gemm = result->times[AORTA_SDMA_GEMM].p50, copy = result->times[AORTA_SDMA_COPY].p50;
     double serial = result->times[AORTA_SDMA_SERIAL].p50, together = result->times[AORTA_SDMA_TOGETHER].p50;
     double flop = 2 * pow((double)result->options.matrix_size, 3), bytes = (double)result->options.copy_bytes;
@@ -398,7 +390,7 @@ aorta_status aorta_sdma_evaluate(struct aorta_sdma *result) {
     result->hidden = (gemm + copy - together) / fmin(gemm, copy);
     result->gemm_tflops = flop / gemm * 1e-9;
     result->copy_alone_gbps = bytes / copy * 1e-6;
-    result->copy_together_gbps = bytes / result->copy_together.p50 * 1e-6;
+    result->copy_together_gbps = bytes / result->times[AORTA_SDMA_COPY_TOGETHER].p50 * 1e-6;
     find_overlap(result);
     find_slower(result);
     find_setup(result);
@@ -421,8 +413,8 @@ void aorta_sdma_text(const struct aorta_sdma *result, struct aorta_text *out) {
     say_row(out, "copy alone", &result->times[AORTA_SDMA_COPY], result->copy_alone_gbps, "GB/s");
     say_row(out, "serial", &result->times[AORTA_SDMA_SERIAL], NAN, "");
     say_row(out, "together", &result->times[AORTA_SDMA_TOGETHER], NAN, "");
-    say_row(out, "  its product", &result->gemm_together, NAN, "");
-    say_row(out, "  its copy", &result->copy_together, result->copy_together_gbps,
+    say_row(out, "  its product", &result->times[AORTA_SDMA_GEMM_TOGETHER], NAN, "");
+    say_row(out, "  its copy", &result->times[AORTA_SDMA_COPY_TOGETHER], result->copy_together_gbps,
             result->polled ? "GB/s (its end polled by the host)" : "GB/s");
 }
 
@@ -437,11 +429,12 @@ static const struct aorta_row times_rows[] = {
     {0}};
 #undef AT
 
-/* Each kind of run, and the two parts of the last one: key in the JSON, times and samples. */
+static const char *const time_keys[AORTA_SDMA_TIME_COUNT] = {"gemm_alone_ms", "copy_alone_ms",    "serial_ms",
+                                                             "together_ms",   "gemm_together_ms", "copy_together_ms"};
+
 struct times_values {
     const char *run;
     struct aorta_summary times;
-    const double *samples;
 };
 
 #define AT(member) offsetof(struct times_values, member)
@@ -451,22 +444,10 @@ static const struct aorta_row run_rows[] = {
     {0}};
 #undef AT
 
-enum { GEMM_TOGETHER = AORTA_SDMA_MODE_COUNT, COPY_TOGETHER, RUN_COUNT };
-
 static enum aorta_line fill_run(const void *of, size_t index, void *values) {
-    if (index >= RUN_COUNT) return AORTA_LINE_END;
-    static const char *const keys[RUN_COUNT] = {"gemm_alone_ms", "copy_alone_ms",    "serial_ms",
-                                                "together_ms",   "gemm_together_ms", "copy_together_ms"};
-    const struct aorta_sdma *result = of;
-    struct times_values *out = values;
-    out->run = keys[index];
-    if (index < AORTA_SDMA_MODE_COUNT) {
-        out->times = result->times[index];
-        out->samples = result->samples_ms[index];
-        return AORTA_LINE;
-    }
-    out->times = index == GEMM_TOGETHER ? result->gemm_together : result->copy_together;
-    out->samples = index == GEMM_TOGETHER ? result->gemm_together_ms : result->copy_together_ms;
+    if (index >= AORTA_SDMA_TIME_COUNT) return AORTA_LINE_END;
+    *(struct times_values *)values =
+        (struct times_values){time_keys[index], ((const struct aorta_sdma *)of)->times[index]};
     return AORTA_LINE;
 }
 
@@ -481,13 +462,11 @@ aorta_status aorta_sdma_csv(const struct aorta_sdma *result, const char *folder)
 /* ---- JSON ---- */
 
 static void write_times(const struct aorta_sdma *result, struct aorta_json *json) {
-    for (size_t i = 0; i < RUN_COUNT; i++) {
-        struct times_values run;
-        (void)fill_run(result, i, &run);
-        aorta_json_key_object(json, run.run);
-        aorta_rows_json(times_rows, &run.times, 0, json);
+    for (size_t i = 0; i < AORTA_SDMA_TIME_COUNT; i++) {
+        aorta_json_key_object(json, time_keys[i]);
+        aorta_rows_json(times_rows, &result->times[i], 0, json);
         aorta_json_key_array(json, "samples");
-        for (size_t j = 0; j < run.times.count; j++) aorta_json_double(json, run.samples[j]);
+        for (size_t j = 0; j < result->times[i].count; j++) aorta_json_double(json, result->samples_ms[i][j]);
         aorta_json_array_end(json);
         aorta_json_object_end(json);
     }
@@ -549,11 +528,8 @@ void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json) {
 }
 
 void aorta_sdma_schema(struct aorta_json *json) {
-    struct times_values run;
-    struct aorta_sdma none = {0};
     aorta_found_schema(json);
     aorta_rows_schema(option_rows, json);
     aorta_rows_schema(figure_rows, json);
-    for (size_t i = 0; i < RUN_COUNT && fill_run(&none, i, &run); i++)
-        aorta_rows_schema_object(run.run, times_rows, json);
+    for (size_t i = 0; i < AORTA_SDMA_TIME_COUNT; i++) aorta_rows_schema_object(time_keys[i], times_rows, json);
 }

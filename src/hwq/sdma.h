@@ -40,17 +40,20 @@ enum aorta_sdma_mode {
     AORTA_SDMA_COPY,
     AORTA_SDMA_SERIAL,
     AORTA_SDMA_TOGETHER,
-    AORTA_SDMA_MODE_COUNT
+    AORTA_SDMA_MODE_COUNT,
+    /* The two parts of the last one. */
+    AORTA_SDMA_GEMM_TOGETHER = AORTA_SDMA_MODE_COUNT,
+    AORTA_SDMA_COPY_TOGETHER,
+    AORTA_SDMA_TIME_COUNT
 };
 
 struct aorta_sdma {
     struct aorta_arena arena;
     struct aorta_sdma_options options;
-    double *samples_ms[AORTA_SDMA_MODE_COUNT]; /* raw, [iterations] */
-    double *gemm_together_ms, *copy_together_ms;
-    struct aorta_summary times[AORTA_SDMA_MODE_COUNT], gemm_together, copy_together; /* of the samples, ms */
-    bool polled;       /* copy_together comes from the host's polling */
-    bool direct;       /* p2p: not through the host */
+    double *samples_ms[AORTA_SDMA_TIME_COUNT];         /* raw, [iterations] */
+    struct aorta_summary times[AORTA_SDMA_TIME_COUNT]; /* of the samples, ms */
+    bool polled;                                       /* the copy's time together comes from the host's polling */
+    bool direct;                                       /* p2p: not through the host */
     size_t verified;   /* bytes of the copy that were compared after each kind of run; all equal */
     double gemm_error; /* largest error of the product's checked elements, relative to the allowed one */
     /* From medians. */

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- gaps ---- */
 
@@ -323,75 +324,65 @@ static void say_queue(struct aorta_text *text, const struct aorta_queue_usage *q
                       queue->transfers, queue->streams, queue->changes, share);
 }
 
-void aorta_queue_usage_answer(const struct aorta_queue_usage *queues, const char *name, struct aorta_text *text) {
-    aorta_text_printf(text, "Queues: %s used ", aorta_counted((long long)queues->stream_count, "stream").text);
-    if (queues->count)
-        aorta_text_puts(text, aorta_counted((long long)queues->count, name).text);
-    else
-        aorta_text_printf(text, "an unknown number of %ss", name);
-    aorta_text_printf(text, ", busy %.1f%% of %s ms\n",
-                      queues->span_ns > 0 ? 100 * (double)queues->busy_ns / (double)queues->span_ns : 0.0,
-                      aorta_brief((double)queues->span_ns * 1e-6).text);
-}
-
 void aorta_queue_usage_text(const struct aorta_queue_usage *queues, const char *name, struct aorta_text *text) {
-    aorta_text_printf(text, "  work        %s and %zu copies and fills\n",
-                      aorta_counted((long long)queues->kernels, "kernel").text, queues->transfers);
     if (queues->count) {
         aorta_text_printf(text, "\n  %-*s %8s %8s %8s %8s %10s\n", 9 + (int)sizeof "queue" - 1, name, "kernels",
                           "copies", "streams", "changes", "busy");
         for (size_t i = 0; i < queues->count; i++) say_queue(text, queues, &queues->items[i], name);
     }
-    if (queues->unqueued)
-        aorta_text_printf(text, "The recording does not say which %s ran %zu of the kernels.\n", name,
-                          queues->unqueued);
     aorta_text_printf(text, "\n  %-44s%9s %9s\n", "gaps, us", "median", "p95");
     say_gap(text, "to the next kernel of the same stream", &queues->intra);
     say_gap(text, "from the last to end, of another stream", &queues->inter);
-    if (queues->count) {
-        say_gap(text, "within a queue, same stream", &queues->same_stream);
-        say_gap(text, "within a queue, another stream", &queues->other_stream);
-    }
-    aorta_text_puts(text, "\n");
+    if (!queues->count) return;
+    say_gap(text, "within a queue, same stream", &queues->same_stream);
+    say_gap(text, "within a queue, another stream", &queues->other_stream);
+}
+
+/* ---- findings ---- */
+
+static void find_answer(const struct aorta_queue_usage *queues, const char *name, struct aorta_found_list *found) {
+    const enum aorta_hwq_finding answer = !queues->count                 ? AORTA_HWQ_PROFILE_UNKNOWN
+                                          : strcmp(name, "channel") == 0 ? AORTA_HWQ_PROFILE_CHANNELS
+                                                                         : AORTA_HWQ_PROFILE_QUEUES;
+    const double span_ns = (double)queues->span_ns;
+    HWQ_FIND(found, answer, hwq_count("streams", (double)queues->stream_count),
+             hwq_count("queues", queues->count ? (double)queues->count : NAN), hwq_text("name", name),
+             hwq_value("busy", span_ns > 0 ? (double)queues->busy_ns / span_ns : 0.0, "share"),
+             hwq_value("span", span_ns * 1e-6, "ms"));
+}
+
+void aorta_queue_usage_find(const struct aorta_queue_usage *queues, const char *queue_name,
+                            struct aorta_found_list *found) {
+    const struct aorta_found_fact name = hwq_text("name", queue_name);
+    const double same = queues->same_stream.ns.p50, other = queues->other_stream.ns.p50;
+    find_answer(queues, queue_name, found);
+    HWQ_FIND(found, AORTA_HWQ_PROFILE_WORK, hwq_count("kernels", (double)queues->kernels),
+             hwq_count("transfers", (double)queues->transfers));
+    if (queues->unqueued)
+        HWQ_FIND(found, AORTA_HWQ_PROFILE_UNQUEUED, name, hwq_count("unqueued", (double)queues->unqueued));
+    if (!isnan(queues->parallel)) HWQ_FIND(found, AORTA_HWQ_PROFILE_AT_ONCE, hwq_count("at_once", queues->parallel));
     if (queues->same_stream.ns.count && queues->other_stream.ns.count)
-        aorta_text_printf(
-            text,
-            "A queue's gap before a kernel of another stream is %+.2f us longer than before one of the same (late "
-            "launches included).\n",
-            (queues->other_stream.ns.p50 - queues->same_stream.ns.p50) * 1e-3);
-    if (!isnan(queues->parallel))
-        aorta_text_printf(text, "While any kernel ran, %.2f ran at once on average.\n", queues->parallel);
+        HWQ_FIND(found, AORTA_HWQ_PROFILE_SWITCH, name, hwq_value("switch", (other - same) * 1e-6, "ms"),
+                 hwq_value("other_stream", other * 1e-6, "ms"), hwq_value("same_stream", same * 1e-6, "ms"));
     if (queues->streams_on_several)
-        aorta_text_printf(text, "%zu of %s used more than one %s.\n", queues->streams_on_several,
-                          aorta_counted((long long)queues->stream_count, "stream").text, name);
-    if (queues->count && queues->stream_count > queues->count)
-        aorta_text_puts(text, "Fewer queues than streams: some streams share a queue. aorta hwq map shows which.\n");
+        HWQ_FIND(found, AORTA_HWQ_PROFILE_SEVERAL, name, hwq_count("several", (double)queues->streams_on_several),
+                 hwq_count("streams", (double)queues->stream_count));
+    if (queues->count && queues->stream_count > queues->count) HWQ_FIND(found, AORTA_HWQ_PROFILE_SHARED, name);
 }
 
 /* ---- rows ---- */
 
-struct gap_values {
-    int64_t samples, overlapping;
-    double p50_ns, p95_ns, mean_ns;
-};
-
-#define AT(member) offsetof(struct gap_values, member)
+#define AT(member) offsetof(struct aorta_gap_summary, member)
 static const struct aorta_row gap_rows[] = {
-    {"samples", AORTA_ROW_INT, AT(samples), .help = "gaps"},
-    {"p50_ns", AORTA_ROW_NUMBER, AT(p50_ns), "ns", .help = "the median"},
-    {"p95_ns", AORTA_ROW_NUMBER, AT(p95_ns), "ns", .help = "95% are no longer"},
-    {"mean_ns", AORTA_ROW_NUMBER, AT(mean_ns), "ns", .help = "the mean"},
+    {"samples", AORTA_ROW_INT, AT(ns.count), .help = "gaps"},
+    {"p50_ns", AORTA_ROW_NUMBER, AT(ns.p50), "ns", .help = "the median"},
+    {"p95_ns", AORTA_ROW_NUMBER, AT(ns.p95), "ns", .help = "95% are no longer"},
+    {"mean_ns", AORTA_ROW_NUMBER, AT(ns.mean), "ns", .help = "the mean"},
     {"overlapping", AORTA_ROW_INT, AT(overlapping), .help = "kernels that began before the one before them ended"},
     {0}};
 #undef AT
 
-struct queue_values {
-    const char *path;
-    int64_t rank, device, id, kernels, transfers, streams, changes, busy_ns;
-    struct gap_values stay, go;
-};
-
-#define AT(member) offsetof(struct queue_values, member)
+#define AT(member) offsetof(struct aorta_queue, member)
 static const struct aorta_row queue_rows[] = {
     {"id", AORTA_ROW_INT, AT(id), .help = "of the recording"},
     {"kernels", AORTA_ROW_INT, AT(kernels), .help = "that it ran"},
@@ -399,78 +390,80 @@ static const struct aorta_row queue_rows[] = {
     {"streams", AORTA_ROW_INT, AT(streams), .help = "whose work it ran"},
     {"changes", AORTA_ROW_INT, AT(changes), .help = "from a stream to another"},
     {"busy_ns", AORTA_ROW_INT, AT(busy_ns), "ns", .help = "anything ran on it"},
-    {"stay", AORTA_ROW_PART, AT(stay), .part = gap_rows},
-    {"go", AORTA_ROW_PART, AT(go), .part = gap_rows},
-    {0}};
-static const struct aorta_row named_queue_rows[] = {
-    {"path", AORTA_ROW_TEXT, AT(path), .help = "of the recording"},
-    {"rank", AORTA_ROW_INT, AT(rank), .help = "of the job"},
-    {"device", AORTA_ROW_INT, AT(device), .help = "its number in the recording"},
-    {NULL, AORTA_ROW_PART, 0, .part = queue_rows},
+    {"stay", AORTA_ROW_PART, AT(same_stream), .part = gap_rows},
+    {"go", AORTA_ROW_PART, AT(other_stream), .part = gap_rows},
     {0}};
 #undef AT
 
-struct named_gap_values {
+#define AT(member) offsetof(struct aorta_queue_usage, member)
+static const struct aorta_row usage_rows[] = {
+    {"kernels", AORTA_ROW_INT, AT(kernels), .help = "of the device"},
+    {"transfers", AORTA_ROW_INT, AT(transfers), .help = "copies and fills"},
+    {"kernels_of_unknown_queue", AORTA_ROW_INT, AT(unqueued), .help = "whose queue is not recorded"},
+    {"stream_count", AORTA_ROW_INT, AT(stream_count), .help = "streams"},
+    {"streams_on_several_queues", AORTA_ROW_INT, AT(streams_on_several), .help = "of these"},
+    {"queue_count", AORTA_ROW_INT, AT(count), .help = "queues that were used"},
+    {"span_ns", AORTA_ROW_INT, AT(span_ns), "ns", .help = "first start to last end"},
+    {"busy_ns", AORTA_ROW_INT, AT(busy_ns), "ns", .help = "anything ran"},
+    {"kernels_at_once", AORTA_ROW_NUMBER, AT(parallel), .help = "on average, while any ran"},
+    {0}};
+enum { GAP_COUNT = 4 };
+static const struct aorta_row gaps_rows[GAP_COUNT + 1] = {
+    {"intra_stream", AORTA_ROW_PART, AT(intra), .part = gap_rows},
+    {"inter_stream", AORTA_ROW_PART, AT(inter), .part = gap_rows},
+    {"queue_stay", AORTA_ROW_PART, AT(same_stream), .part = gap_rows},
+    {"queue_go", AORTA_ROW_PART, AT(other_stream), .part = gap_rows},
+    {0}};
+#undef AT
+
+/* Lines of the two tables. */
+struct line_values {
     const char *path, *gap;
     int64_t rank, device;
-    struct gap_values values;
+    union {
+        struct aorta_queue queue;
+        struct aorta_gap_summary summary;
+    };
 };
 
-#define AT(member) offsetof(struct named_gap_values, member)
-static const struct aorta_row named_gap_rows[] = {
+#define AT(member) offsetof(struct line_values, member)
+static const struct aorta_row place_rows[] = {
     {"path", AORTA_ROW_TEXT, AT(path), .help = "of the recording"},
     {"rank", AORTA_ROW_INT, AT(rank), .help = "of the job"},
     {"device", AORTA_ROW_INT, AT(device), .help = "its number in the recording"},
+    {0}};
+static const struct aorta_row named_queue_rows[] = {
+    {NULL, AORTA_ROW_PART, 0, .part = place_rows}, {NULL, AORTA_ROW_PART, AT(queue), .part = queue_rows}, {0}};
+static const struct aorta_row named_gap_rows[] = {
+    {NULL, AORTA_ROW_PART, 0, .part = place_rows},
     {"gap", AORTA_ROW_TEXT, AT(gap), .help = "between which kernels, as its key in the JSON"},
-    {NULL, AORTA_ROW_PART, AT(values), .part = gap_rows},
+    {NULL, AORTA_ROW_PART, AT(summary), .part = gap_rows},
     {0}};
 #undef AT
 
-static struct gap_values gap_of(const struct aorta_gap_summary *gap) {
-    return (struct gap_values){(int64_t)gap->ns.count, (int64_t)gap->overlapping, gap->ns.p50, gap->ns.p95,
-                               gap->ns.mean};
-}
-
 static enum aorta_line fill_queue(const void *of, size_t index, void *values) {
-    if (index >= ((const struct aorta_queue_usage_of *)of)->usage->count) return AORTA_LINE_END;
     const struct aorta_queue_usage_of *recorded = of;
-    const struct aorta_queue *queue = &recorded->usage->items[index];
-    *(struct queue_values *)values = (struct queue_values){.path = recorded->path,
-                                                           .rank = recorded->rank,
-                                                           .device = recorded->device,
-                                                           .id = queue->id,
-                                                           .kernels = (int64_t)queue->kernels,
-                                                           .transfers = (int64_t)queue->transfers,
-                                                           .streams = (int64_t)queue->streams,
-                                                           .changes = (int64_t)queue->changes,
-                                                           .busy_ns = queue->busy_ns,
-                                                           .stay = gap_of(&queue->same_stream),
-                                                           .go = gap_of(&queue->other_stream)};
+    if (index >= recorded->usage->count) return AORTA_LINE_END;
+    *(struct line_values *)values = (struct line_values){.path = recorded->path,
+                                                         .rank = recorded->rank,
+                                                         .device = recorded->device,
+                                                         .queue = recorded->usage->items[index]};
     return AORTA_LINE;
 }
 
-enum { GAP_COUNT = 4 };
-
 static enum aorta_line fill_gap(const void *of, size_t index, void *values) {
-    if (index >= GAP_COUNT) return AORTA_LINE_END;
     const struct aorta_queue_usage_of *recorded = of;
-    const struct aorta_queue_usage *usage = recorded->usage;
-    const struct {
-        const char *key;
-        const struct aorta_gap_summary *gap;
-    } gaps[GAP_COUNT] = {{"intra_stream", &usage->intra},
-                         {"inter_stream", &usage->inter},
-                         {"queue_stay", &usage->same_stream},
-                         {"queue_go", &usage->other_stream}};
-    *(struct named_gap_values *)values = (struct named_gap_values){recorded->path, gaps[index].key, recorded->rank,
-                                                                   recorded->device, gap_of(gaps[index].gap)};
+    if (index >= GAP_COUNT) return AORTA_LINE_END;
+    struct line_values *line = values;
+    *line = (struct line_values){recorded->path, gaps_rows[index].key, recorded->rank, recorded->device, {{0}}};
+    memcpy(&line->summary, (const char *)recorded->usage + gaps_rows[index].offset, sizeof line->summary);
     return AORTA_LINE;
 }
 
 static const struct aorta_result_table queues_table = {"queues", .rows = named_queue_rows,
-                                                       .size = sizeof(struct queue_values), .fill = fill_queue};
-static const struct aorta_result_table gaps_table = {"gaps", .rows = named_gap_rows,
-                                                     .size = sizeof(struct named_gap_values), .fill = fill_gap};
+                                                       .size = sizeof(struct line_values), .fill = fill_queue};
+static const struct aorta_result_table gaps_table = {"gaps", .rows = named_gap_rows, .size = sizeof(struct line_values),
+                                                     .fill = fill_gap};
 
 void aorta_queue_usage_csv_add(struct aorta_queue_usage_csv *csv, const struct aorta_queue_usage_of *of) {
     if (!csv->queues.length) {
@@ -492,53 +485,16 @@ aorta_status aorta_queue_usage_csv_write(struct aorta_queue_usage_csv *csv, cons
 
 /* ---- JSON ---- */
 
-struct usage_values {
-    int64_t kernels, transfers, unqueued, streams, on_several, queues, span_ns, busy_ns;
-    double parallel;
-};
-
-#define AT(member) offsetof(struct usage_values, member)
-static const struct aorta_row usage_rows[] = {
-    {"kernels", AORTA_ROW_INT, AT(kernels), .help = "of the device"},
-    {"transfers", AORTA_ROW_INT, AT(transfers), .help = "copies and fills"},
-    {"kernels_of_unknown_queue", AORTA_ROW_INT, AT(unqueued), .help = "whose queue is not recorded"},
-    {"stream_count", AORTA_ROW_INT, AT(streams), .help = "streams"},
-    {"streams_on_several_queues", AORTA_ROW_INT, AT(on_several), .help = "of these"},
-    {"queue_count", AORTA_ROW_INT, AT(queues), .help = "queues that were used"},
-    {"span_ns", AORTA_ROW_INT, AT(span_ns), "ns", .help = "first start to last end"},
-    {"busy_ns", AORTA_ROW_INT, AT(busy_ns), "ns", .help = "anything ran"},
-    {"kernels_at_once", AORTA_ROW_NUMBER, AT(parallel), .help = "on average, while any ran"},
-    {0}};
-#undef AT
-
 void aorta_queue_usage_json(const struct aorta_queue_usage *queues, struct aorta_json *json) {
-    const struct aorta_queue_usage_of of = {.usage = queues};
-    const struct usage_values values = {(int64_t)queues->kernels,
-                                        (int64_t)queues->transfers,
-                                        (int64_t)queues->unqueued,
-                                        (int64_t)queues->stream_count,
-                                        (int64_t)queues->streams_on_several,
-                                        (int64_t)queues->count,
-                                        queues->span_ns,
-                                        queues->busy_ns,
-                                        queues->parallel};
     aorta_json_object(json);
-    aorta_rows_json(usage_rows, &values, 0, json);
-    aorta_json_key_array(json, "queues");
-    for (size_t i = 0; i < queues->count; i++) {
-        struct queue_values queue;
-        (void)fill_queue(&of, i, &queue);
-        aorta_json_object(json);
-        aorta_rows_json(queue_rows, &queue, 0, json);
-        aorta_json_object_end(json);
-    }
-    aorta_json_array_end(json);
-    aorta_json_key_object(json, "gaps");
-    for (size_t i = 0; i < GAP_COUNT; i++) {
-        struct named_gap_values gap;
-        (void)fill_gap(&of, i, &gap);
-        aorta_rows_object(gap.gap, gap_rows, &gap.values, 0, json);
-    }
+    aorta_rows_json(usage_rows, queues, 0, json);
+    aorta_rows_array("queues", queue_rows, queues->items, queues->count, sizeof *queues->items, 0, json);
+    aorta_rows_object("gaps", gaps_rows, queues, 0, json);
     aorta_json_object_end(json);
-    aorta_json_object_end(json);
+}
+
+void aorta_queue_usage_schema(struct aorta_json *json) {
+    aorta_rows_schema(usage_rows, json);
+    aorta_rows_schema_array("queues", queue_rows, json);
+    aorta_rows_schema_object("gaps", gaps_rows, json);
 }

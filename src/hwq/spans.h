@@ -2,10 +2,9 @@
 #ifndef AORTA_HWQ_SPANS_H
 #define AORTA_HWQ_SPANS_H
 
-#include "base/arena.h"
-#include "base/json.h"
 #include "base/statistics.h"
 #include "base/status.h"
+#include "hwq/findings.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -79,11 +78,14 @@ void aorta_queue_usage_free(struct aorta_queue_usage *queues);
 
 /* ---- queues of a device (hwq/spans.h) as text and as JSON (aorta hwq profile) ---- */
 
-/* `queue_name`: the source's word for a queue ("channel", "queue"). The answer is line 1. */
-void aorta_queue_usage_answer(const struct aorta_queue_usage *queues, const char *queue_name, struct aorta_text *text);
+/* `queue_name`: the source's word for a queue ("channel", "queue"). */
+void aorta_queue_usage_find(const struct aorta_queue_usage *queues, const char *queue_name,
+                            struct aorta_found_list *found);
+/* The tables. */
 void aorta_queue_usage_text(const struct aorta_queue_usage *queues, const char *queue_name, struct aorta_text *text);
 /* An object. */
 void aorta_queue_usage_json(const struct aorta_queue_usage *queues, struct aorta_json *json);
+void aorta_queue_usage_schema(struct aorta_json *json);
 
 /* As CSV: queues.csv, a line for each queue, and gaps.csv, of all recordings one after the other. */
 struct aorta_queue_usage_of { /* borrowed */

@@ -106,7 +106,7 @@ static void queues_of_a_run(void **state) {
     plant();
     expect("--device hip tiny_kernel_stress --streams 2 --iterations 10", 0, "streams used 2 queues, busy ");
     assert_non_null(strstr(output, "queue 3              20        0        1"));
-    assert_non_null(strstr(output, "Left out: 20 kernels of the harness itself"));
+    assert_non_null(strstr(output, "  left out    20 kernels of the harness itself"));
     char path[128], arguments[2048] = "";
     snprintf(path, sizeof path, "%s/arguments", folder);
     FILE *file = fopen(path, "r");
@@ -144,6 +144,8 @@ static void json_of_a_run(void **state) {
     assert_int_equal(json_integer_value(json_object_get(profile, "kernels")), 30);
     assert_int_equal(json_integer_value(json_object_get(intra, "samples")), 10 + 9 + 9); /* and between iterations */
     assert_true(json_number_value(json_object_get(inter, "p50_ns")) == 5000);
+    assert_non_null(strstr(json_string_value(json_object_get(recording, "headline")), "streams used 2 queues, busy "));
+    assert_true(json_array_size(json_object_get(recording, "facts")) > 0);
     json_decref(root);
 }
 

@@ -34,6 +34,7 @@ static const struct {
     {"hwq run tiny_kernel_stress -d cpu -i 3 -w 0 -o out.json", "out.json", "\"iteration_times_ms\"", false},
     {"hwq sweep tiny_kernel_stress -d cpu -s 1,2 -i 3 -w 0 -o out.json", "out.json", "\"analysis\"", false},
     {"hwq run-priority P2 -d cpu -s 4 -i 1 -w 0 -o out", "out/graph_subgraphs_streams4.json", "\"latency_ms\"", false},
+    {"hwq run-priority P3 -d cpu -s 4 -i 1 -w 0 -o out", "out/run_priority.json", "\"facts\"", false},
     {"hwq map -d cpu --streams 2 --copy-streams 0 --comm-streams 0 --copy-mb 0 -o out.json", "out.json",
      "\"queue_count\"", false},
     {"hwq compare -b h.json -t h.json --html out.html", "out.html", "</html>", true},
@@ -292,6 +293,8 @@ static void test_quiet(void **state) {
         {"hwq sweep tiny_kernel_stress -d cpu -i 3 -w 0 --streams 1,2", "tiny_kernel_stress: highest throughput with "},
         {"hwq map -d cpu --streams 2 --copy-streams 0 --comm-streams 0 --copy-mb 1", "Queues: no two of 2 streams"},
         {"hwq run-priority P3 -d cpu -i 2 -w 0 --streams 2,4", " ran well"},
+        {"hwq run-priority P3 -d cpu -i 2 -w 0 --streams 4", " ran well"},
+        {"hwq profile --trace " ZERO, "Queues: 4 streams used an unknown number of queues, busy "},
         {"sdma -d cpu --matrix-size 64 --copy-mb 1 --iterations 3", "verlap: "},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -352,7 +352,7 @@ static void partners_that_are_missing(void **state) {
     aorta_hwq_measurements_close(&b);
 }
 
-/* The files of run-priority: a sweep for each workload, and a file about the machine. */
+/* The files of run-priority: a sweep for each workload, its summary, and the original's file about the machine. */
 static void directories(void **state) {
     (void)state;
     struct sides sides;
@@ -361,6 +361,7 @@ static void directories(void **state) {
     write_sweep("one/moe_results.json", "moe", 1, 10);
     write_sweep("one/fsdp_tp_results.json", "fsdp_tp", 1, 20);
     write_text("one/environment_info.json", "{\"hostname\": \"vm\"}");
+    write_text("one/run_priority.json", "{\"schema_version\": 1, \"kind\": \"hwq_run_priority\"}");
     write_sweep("two/moe_results.json", "moe", 1, 30);
     write_sweep("two/fsdp_tp_results.json", "fsdp_tp", 1, 40);
     write_sweep("two/fsdp_tp_again.json", "fsdp_tp", 1, 60);
@@ -370,6 +371,7 @@ static void directories(void **state) {
     assert_int_equal(sides.comparison.pairs[0].test->runs, 2);
     assert_int_equal(sides.comparison.pairs[0].test->count, 200);
     assert_true(says(&sides, "environment_info.json: skipped: no result of a workload in it"));
+    assert_false(says(&sides, "run_priority.json"));
     finish(&sides);
 }
 

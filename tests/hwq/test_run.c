@@ -104,21 +104,46 @@ static void test_a_span_without_length_does_not_precede_itself(void **state) {
 
 /* ---- scaling ---- */
 
+/* How the results scale is in the answer, and the limits of the best and the largest count are in the rows. */
+static void expect_scaling(const struct aorta_hwq_result *results, size_t count, struct aorta_hwq_scaling *scaling,
+                           const char *words) {
+    struct aorta_text text = {0};
+    check_ok(aorta_hwq_scaling_make(results, count, scaling));
+    aorta_found_text(&scaling->found, &text);
+    check_ok(aorta_text_check(&text));
+    if (strncmp(text.data, words, strlen(words)) != 0) fail_msg("%s", text.data);
+    aorta_text_free(&text);
+}
+
 static void test_scaling_finds_peak_and_inflection(void **state) {
+    const struct aorta_hwq_limit limit = {.by = AORTA_HWQ_LIMIT_UNSTAMPED};
     const struct aorta_hwq_result results[] = {
-        {.stream_count = 1, .throughput = 10},
-        {.stream_count = 2, .throughput = 19},
-        {.stream_count = 4, .throughput = 30.4}, /* 0.76 against 0.95: exactly a fifth */
-        {.stream_count = 8, .throughput = 29}};
+        {.workload_name = "moe", .throughput_unit = "steps/s", .stream_count = 1, .throughput = 10, .limit = limit},
+        {.workload_name = "moe", .stream_count = 2, .throughput = 19, .limit = limit},
+        {.workload_name = "moe", .stream_count = 4, .throughput = 30.4}, /* 0.76 against 0.95: exactly a fifth */
+        {.workload_name = "moe", .stream_count = 8, .throughput = 29}};
+    const struct aorta_hwq_result unknown = {.workload_name = "moe", .stream_count = 2, .throughput = NAN};
     struct aorta_hwq_scaling scaling;
     (void)state;
-    check_ok(aorta_hwq_scaling_make(results, 4, &scaling));
+    expect_scaling(
+        results, 4, &scaling,
+        "moe: highest throughput with 4 streams, 30.4 steps/s; throughput per stream falls by a fifth or more\n"
+        "  from 4 streams on\n\n"
+        "  limit       4 streams: not known: no kernel has timestamps\n"
+        "              8 streams: not known: no kernel has timestamps\n"
+        "  try         aorta hwq run moe --streams N");
     assert_true(fabs(scaling.efficiencies[1] - 0.95) < 1e-12);
     assert_int_equal(scaling.inflection_point, 4);
     assert_int_equal(scaling.peak_streams, 4);
     aorta_hwq_scaling_free(&scaling);
-    check_ok(aorta_hwq_scaling_make(results, 2, &scaling));
-    assert_int_equal(scaling.inflection_point, 0);
+    expect_scaling(results, 2, &scaling,
+                   "moe: highest throughput with 2 streams, 19 steps/s; throughput per stream never falls by a fifth");
+    assert_int_equal(scaling.inflection_point, AORTA_ROW_UNKNOWN);
+    aorta_hwq_scaling_free(&scaling);
+    expect_scaling(results, 1, &scaling, "moe: 10 steps/s with 1 stream; one count shows no scaling\n");
+    aorta_hwq_scaling_free(&scaling);
+    expect_scaling(&unknown, 1, &scaling, "moe: throughput not known with any number of streams\n");
+    assert_int_equal(scaling.peak_streams, AORTA_ROW_UNKNOWN);
     aorta_hwq_scaling_free(&scaling);
 }
 

@@ -62,6 +62,15 @@ def refuses(name, document):
     sys.exit(f"{name}: a damaged document fits the schema")
 
 
+def refuses_wrong_facts(name, document, part):
+    """`part` of the document has facts and a headline; the schema sees a wrong fact."""
+    check(name, document)
+    if not part["facts"] or not (part.get("headline") or part.get("largest_change") or part.get("verdict")):
+        sys.exit(f"{name}: no facts or no answer")
+    part["facts"][0]["value"] = "1"
+    refuses(name, document)
+
+
 with tempfile.TemporaryDirectory() as out:
     for side in "ab":
         for threads in 256, 512:
@@ -83,17 +92,25 @@ with tempfile.TemporaryDirectory() as out:
     subprocess.run([aorta, "hwq", "run", "hetero_kernels", "-d", "cpu", "-s", "2", "-i", "20", "-w", "0", "-q", "--size", "16", "-o", result],
                    stdout=subprocess.DEVNULL, check=True)
     check("hwq_run", json.loads(pathlib.Path(result).read_text()))
+    small = ["-d", "cpu", "-s", "1,2", "-i", "3", "-w", "0", "-q"]
+    subprocess.run([aorta, "hwq", "sweep", "tiny_kernel_stress", *small, "-o", f"{out}/sweep.json"], stdout=subprocess.DEVNULL, check=True)
+    swept = json.loads(pathlib.Path(out, "sweep.json").read_text())
+    for one in swept["results"]:
+        check("hwq_run", one)
+    subprocess.run([aorta, "hwq", "run-priority", "P3", *small, "-o", out], stdout=subprocess.DEVNULL, check=True)
+    files = {"hwq_sweep": swept, "hwq_run_priority": json.loads(pathlib.Path(out, "run_priority.json").read_text())}
+    for name, document in files.items():
+        refuses_wrong_facts(name, document, document)
+    command = [aorta, "hwq", "profile", "--json", "--trace", str(data / "rocprof_results.json")]
+    profile = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    refuses_wrong_facts("hwq_profile", profile, profile["recordings"][0])
     commands = {"hwq_compare": ["hwq", "compare", "-b", result, "-t", result],
                 "hwq_map": ["hwq", "map", "-d", "cpu", "--streams", "2", "--copy-streams", "0", "--comm-streams", "0", "--copy-mb", "1"],
                 "whatif": ["whatif", *(str(data / f"fsdp2_rank{rank}.json") for rank in (0, 1)), "--ranks", "8", "--remedy", "fusion"],
                 "sdma": ["sdma", "-q", "-d", "cpu", "--matrix-size", "32", "--copy-mb", "1", "--iterations", "3"]}
     for name, command in commands.items():
         document = json.loads(subprocess.run([aorta, *command, "--json"], capture_output=True, check=True).stdout)
-        check(name, document)
-        if not document["facts"]:
-            sys.exit(f"{name}: no facts")
-        document["facts"][0]["value"] = "1"
-        refuses(name, document)
+        refuses_wrong_facts(name, document, document)
 
 broken = analyze(data / "h100_qwen.json")
 del broken["verdict"][0]["facts"]
