@@ -67,8 +67,9 @@ static uint32_t bits_of_tensile(const char *name) {
     }
 }
 
-uint32_t aorta_remedy_find_kernel_bits(struct remedy_model *model, uint32_t text) {
+uint32_t aorta_remedy_kernel_bits(struct remedy_model *model, uint32_t text) {
     uint32_t *bits = &model->kernel_bits[text];
+    if (*bits & AORTA_NAME_KNOWN) return *bits;
     const char *name = aorta_trace_text(model->trace, text);
     *bits = AORTA_NAME_KNOWN | marks_of(name, kernel_marks) | bits_of_tensile(name);
     if (aorta_kernel_uses_tf32(name)) *bits |= AORTA_KERNEL_TF32;
@@ -111,8 +112,9 @@ static const struct mark op_marks[] = {
     {0, {0}},
 };
 
-uint32_t aorta_remedy_find_op_bits(struct remedy_model *model, uint32_t text) {
+uint32_t aorta_remedy_op_bits(struct remedy_model *model, uint32_t text) {
     uint32_t *bits = &model->op_bits[text];
+    if (*bits & AORTA_NAME_KNOWN) return *bits;
     const char *name = aorta_trace_text(model->trace, text);
     const size_t length = strlen(name);
     *bits = AORTA_NAME_KNOWN | marks_of(name, op_marks);
