@@ -348,8 +348,8 @@ static void reserve(struct remedy_model *model) {
     const struct aorta_trace *trace = model->trace;
     const size_t texts = aorta_trace_text_count(trace) + 1;
     model->next_work = aorta_arena_alloc(model->memory, (trace->work_count + 1) * sizeof *model->next_work);
-    model->inputs = aorta_arena_alloc(model->memory, (trace->input_count + 1) * sizeof(struct aorta_inputs *));
-    model->shape_inputs = aorta_arena_alloc(model->memory, (trace->shape_count + 1) * sizeof(struct aorta_inputs *));
+    model->inputs = aorta_arena_alloc(model->memory, ((model->own ? trace->shape_count : trace->input_count) + 1) *
+                                                         sizeof(struct aorta_inputs *));
     model->op_bits = aorta_arena_alloc(model->memory, texts * sizeof *model->op_bits);
     model->kernel_bits = aorta_arena_alloc(model->memory, texts * sizeof *model->kernel_bits);
 }

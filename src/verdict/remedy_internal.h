@@ -109,14 +109,13 @@ struct remedy_model {
     double steps, row_kernels_ns; /* the step's kernels */
     struct leaf *leaves;          /* by thread, in the order of the host */
     size_t leaf_count;
-    struct aorta_arena *memory;         /* of all this */
-    uint32_t *next_work;                /* by row of the trace's work[] */
-    struct aorta_inputs **inputs;       /* by row of the trace's inputs[]; NULL: not read yet */
-    bool own;                           /* a recorder of ours measured it */
-    struct aorta_inputs **shape_inputs; /* … by row of its shapes[] */
-    uint32_t *op_bits, *kernel_bits;    /* by text */
-    bool shapes, operations;            /* the file has them */
-    size_t *by_backward;                /* leaves of gradients, by the number of their operation */
+    struct aorta_arena *memory;      /* of all this */
+    uint32_t *next_work;             /* by row of the trace's work[] */
+    bool own;                        /* a recorder of ours measured it */
+    struct aorta_inputs **inputs;    /* by row of the trace's inputs[], own: of its shapes[]; NULL: not read yet */
+    uint32_t *op_bits, *kernel_bits; /* by text */
+    bool shapes, operations;         /* the file has them */
+    size_t *by_backward;             /* leaves of gradients, by the number of their operation */
     size_t by_backward_count;
     bool amd;
 
@@ -166,6 +165,7 @@ static inline bool aorta_leaves_together(const struct leaf *a, const struct leaf
 }
 
 /* ---- tensors ---- */
+struct aorta_inputs *aorta_remedy_read_inputs(struct remedy_model *model, const struct aorta_trace_inputs *texts);
 double aorta_remedy_elements(const struct aorta_input *input); /* without axes of stride 0 */
 double aorta_remedy_bytes(const struct aorta_input *input);
 const struct aorta_input *aorta_remedy_tensor(const struct leaf *leaf, int number); /* the number-th tensor; NULL */
