@@ -100,18 +100,12 @@ static enum aorta_path_kind kind_of(enum aorta_edge_kind kind) {
 
 static const char *name_of(const struct walking *w, uint32_t point) {
     const struct aorta_graph *graph = &w->built->graph;
-    const uint32_t row = aorta_subject_row(graph->subject[point]);
-    const struct aorta_replay_source *source = &w->built->sources[graph->rank[point]];
-    switch (aorta_subject_kind(graph->subject[point])) {
-    case AORTA_SUBJECT_CALL:
-        source = &w->built->sources[w->built->hosts[source->host]];
-        return aorta_trace_text(source->trace, source->trace->calls[source->calls[row]].name);
-    case AORTA_SUBJECT_SPAN:
-        return aorta_trace_text(source->trace, source->trace->work[source->works[row]].name);
-    case AORTA_SUBJECT_ARRIVAL:
-        break;
-    }
-    return aorta_trace_kind_name(w->analysis, w->analysis->shared_collectives[row].kind);
+    const struct aorta_trace_call *call = aorta_trace_graph_call(w->built, point);
+    const struct aorta_trace_work *work = aorta_trace_graph_work(w->built, point);
+    if (call) return aorta_trace_text(aorta_trace_graph_host(w->built, point)->trace, call->name);
+    if (work) return aorta_trace_text(w->built->sources[graph->rank[point]].trace, work->name);
+    const uint32_t collective = aorta_subject_row(graph->subject[point]);
+    return aorta_trace_kind_name(w->analysis, w->analysis->shared_collectives[collective].kind);
 }
 
 static void add(struct walking *w, uint32_t point, enum aorta_path_kind kind, int64_t start_ns, int64_t end_ns) {

@@ -541,6 +541,20 @@ aorta_status aorta_trace_graph_make(const struct aorta_trace_analysis *analysis,
     return status;
 }
 
+const struct aorta_trace_call *aorta_trace_graph_call(const struct aorta_trace_graph *built, uint32_t point) {
+    const uint32_t subject = point == AORTA_GRAPH_NONE ? AORTA_SUBJECT_ARRIVAL : built->graph.subject[point];
+    if (aorta_subject_kind(subject) != AORTA_SUBJECT_CALL) return NULL;
+    const struct aorta_replay_source *source = aorta_trace_graph_host(built, point);
+    return &source->trace->calls[source->calls[aorta_subject_row(subject)]];
+}
+
+const struct aorta_trace_work *aorta_trace_graph_work(const struct aorta_trace_graph *built, uint32_t point) {
+    const uint32_t subject = point == AORTA_GRAPH_NONE ? AORTA_SUBJECT_ARRIVAL : built->graph.subject[point];
+    if (aorta_subject_kind(subject) != AORTA_SUBJECT_SPAN) return NULL;
+    const struct aorta_replay_source *source = &built->sources[built->graph.rank[point]];
+    return &source->trace->work[source->works[aorta_subject_row(subject)]];
+}
+
 void aorta_trace_graph_free(struct aorta_trace_graph *built) {
     aorta_arena_free(&built->memory);
     aorta_graph_free(&built->graph);

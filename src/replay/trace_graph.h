@@ -32,6 +32,15 @@ AORTA_MUST_USE aorta_status aorta_trace_graph_make(const struct aorta_trace_anal
                                                    struct aorta_trace_graph *built);
 void aorta_trace_graph_free(struct aorta_trace_graph *built);
 
+/* The source that has the calls of the point's host. */
+static inline const struct aorta_replay_source *aorta_trace_graph_host(const struct aorta_trace_graph *built,
+                                                                       uint32_t point) {
+    return &built->sources[built->hosts[built->sources[built->graph.rank[point]].host]];
+}
+/* The call, or the work, that the point is a moment of. NULL: of none, or the point is NONE. */
+const struct aorta_trace_call *aorta_trace_graph_call(const struct aorta_trace_graph *built, uint32_t point);
+const struct aorta_trace_work *aorta_trace_graph_work(const struct aorta_trace_graph *built, uint32_t point);
+
 /* Whether the rank is the only one of its trace. */
 bool aorta_trace_graph_is_only_rank(const struct aorta_trace_graph *built, size_t rank);
 

@@ -223,80 +223,60 @@ struct unrecording {
     struct aorta_replay replay;
 };
 
-/* A host at a time on each processor, so that the stamps of few are in memory and not those of all. */
-struct shortening {
-    const struct unrecording *work;
-    struct aorta_recording_cost *cost;
-};
+/* ---- shorter edges ---- */
 
-static const struct aorta_replay_source *source_of(const struct unrecording *work, uint32_t point) {
-    const struct aorta_trace_graph *built = work->built;
-    return &built->sources[built->hosts[built->sources[built->graph.rank[point]].host]];
+/* Between two calls of the host, of one thread or of one that goes on after the other. */
+static int64_t cost_between(const struct aorta_trace_graph *built, struct aorta_recording_cost *cost, uint32_t from,
+                            uint32_t to) {
+    const int64_t shift_ns = aorta_trace_graph_host(built, to)->shift_ns;
+    const int64_t from_ns = built->graph.time_ns[from] + shift_ns, to_ns = built->graph.time_ns[to] + shift_ns;
+    const uint32_t thread = aorta_trace_graph_call(built, to)->thread,
+                   before = aorta_trace_graph_call(built, from)->thread;
+    int64_t sum_ns = aorta_recording_cost_between(cost, thread, from_ns, to_ns);
+    if (before != thread) sum_ns += aorta_recording_cost_between(cost, before, from_ns, to_ns);
+    return sum_ns;
 }
 
 static bool is_call(const struct aorta_graph *graph, uint32_t point) {
     return aorta_subject_kind(graph->subject[point]) == AORTA_SUBJECT_CALL;
 }
 
-static const struct aorta_trace_call *call_of(const struct unrecording *work, uint32_t point) {
-    const struct aorta_replay_source *source = source_of(work, point);
-    return &source->trace->calls[source->calls[aorta_subject_row(work->built->graph.subject[point])]];
-}
-
-/* ---- shorter edges ---- */
-
-/* Between two calls of the host, of one thread or of one that goes on after the other. */
-static int64_t cost_between(const struct shortening *host, uint32_t from, uint32_t to) {
-    const struct unrecording *work = host->work;
-    const struct aorta_graph *graph = &work->built->graph;
-    const struct aorta_replay_source *source = source_of(work, to);
-    const int64_t from_ns = graph->time_ns[from] + source->shift_ns, to_ns = graph->time_ns[to] + source->shift_ns;
-    const uint32_t thread = call_of(work, to)->thread, before = call_of(work, from)->thread;
-    int64_t sum_ns = aorta_recording_cost_between(host->cost, thread, from_ns, to_ns);
-    if (before != thread) sum_ns += aorta_recording_cost_between(host->cost, before, from_ns, to_ns);
-    return sum_ns;
-}
-
-/* The edge comes from a call that is replayed. */
-static bool is_from_call(const struct aorta_graph *graph, uint32_t edge) {
-    return is_call(graph, graph->from[edge]) && !aorta_graph_pinned(graph, graph->from[edge]);
-}
-
 /* The lag of an edge from a call without the cost of recording: for an edge between two calls without all of that cost,
  * for a launch without CUPTI's part. Loaders take as long for a batch as before. */
-static int64_t lag_without(const struct shortening *host, uint32_t edge, uint32_t to,
-                           struct aorta_recording_weight weight) {
-    const struct unrecording *work = host->work;
-    const struct aorta_graph *graph = &work->built->graph;
+static int64_t lag_without(const struct aorta_trace_graph *built, struct aorta_recording_cost *cost, uint32_t edge,
+                           uint32_t to, struct aorta_recording_weight weight) {
+    const struct aorta_graph *graph = &built->graph;
     const uint32_t from = graph->from[edge];
     const int64_t lag_ns = graph->lag_ns[edge];
     if (lag_ns <= 0) return lag_ns;
     if (graph->kind[edge] == AORTA_EDGE_BATCH) return (int64_t)(weight.own * (double)lag_ns);
     if (graph->kind[edge] == AORTA_EDGE_LAUNCH) {
-        const int64_t own_ns = (int64_t)(weight.cost * aorta_recording_costs(host->cost)->within_ns);
+        const int64_t own_ns = (int64_t)(weight.cost * aorta_recording_costs(cost)->within_ns);
         return own_ns < lag_ns / 2 ? lag_ns - own_ns : lag_ns - lag_ns / 2;
     }
-    if (!is_call(graph, to) || source_of(work, from)->host != source_of(work, to)->host) return lag_ns;
-    const int64_t distance_ns = graph->time_ns[to] - graph->time_ns[from], own_ns = cost_between(host, from, to);
+    if (!is_call(graph, to) || aorta_trace_graph_host(built, from) != aorta_trace_graph_host(built, to)) return lag_ns;
+    const int64_t distance_ns = graph->time_ns[to] - graph->time_ns[from], own_ns = cost_between(built, cost, from, to);
     if (distance_ns <= lag_ns || own_ns <= 0) return lag_ns - own_ns > 0 ? lag_ns - own_ns : 0;
     return lag_ns > own_ns ? lag_ns - own_ns : lag_ns / 2; /* the rest of it waits for the device */
 }
 
+/* A host at a time on each processor, so that the stamps of few are in memory and not those of all. */
 static aorta_status shorten_host(void *user, size_t number) {
     const struct unrecording *work = user;
     const struct aorta_trace_graph *built = work->built;
     const struct aorta_graph *graph = &built->graph;
-    struct shortening host = {.work = work};
-    AORTA_TRY(aorta_recording_cost_make(built->sources[built->hosts[number]].trace, &host.cost));
+    struct aorta_recording_cost *cost;
+    AORTA_TRY(aorta_recording_cost_make(built->sources[built->hosts[number]].trace, &cost));
     for (int w = 0; w < WEIGHTS; w++) {
-        aorta_recording_cost_sum(host.cost, weights[w]);
+        aorta_recording_cost_sum(cost, weights[w]);
         for (uint32_t i = 0; i < graph->point_count; i++) {
             if (built->sources[graph->rank[i]].host != number) continue;
             for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++)
-                if (is_from_call(graph, j)) work->lags[w][j] = lag_without(&host, j, i, weights[w]);
+                if (is_call(graph, graph->from[j]) && !aorta_graph_pinned(graph, graph->from[j]))
+                    work->lags[w][j] = lag_without(built, cost, j, i, weights[w]);
         }
     }
-    aorta_recording_cost_free(host.cost);
+    aorta_recording_cost_free(cost);
     return NULL;
 }
 
@@ -332,16 +312,13 @@ static void adopt(struct unrecording *work) {
     }
 }
 
-static bool brings_batch(const struct unrecording *work, uint32_t point) {
-    const struct aorta_trace_call *call = call_of(work, point);
-    return call->kind == AORTA_CALL_DATA_WAIT &&
-           strstr(aorta_trace_text(source_of(work, point)->trace, call->name), "MultiProcessing");
-}
-
-static bool loads_beside(const struct unrecording *work) {
-    const struct aorta_graph *graph = &work->built->graph;
-    for (uint32_t i = 0; i < graph->point_count; i++)
-        if (is_call(graph, i) && brings_batch(work, i)) return true;
+static bool loads_beside(const struct aorta_trace_graph *built) {
+    for (uint32_t i = 0; i < built->graph.point_count; i++) {
+        const struct aorta_trace_call *call = aorta_trace_graph_call(built, i);
+        if (call && call->kind == AORTA_CALL_DATA_WAIT &&
+            strstr(aorta_trace_text(aorta_trace_graph_host(built, i)->trace, call->name), "MultiProcessing"))
+            return true;
+    }
     return false;
 }
 
@@ -367,7 +344,7 @@ static aorta_status unrecord(struct unrecording *work, struct aorta_unrecorded *
                  most_ns = (1 + DEVICE_VARIES) * unrecorded->step_ns;
     if (unrecorded->range_ns[0] > least_ns) unrecorded->range_ns[0] = least_ns;
     if (unrecorded->range_ns[1] < most_ns) unrecorded->range_ns[1] = most_ns;
-    if (loads_beside(work) && unrecorded->range_ns[1] < unrecorded->recorded_ns)
+    if (loads_beside(built) && unrecorded->range_ns[1] < unrecorded->recorded_ns)
         unrecorded->range_ns[1] = unrecorded->recorded_ns; /* loaders may be no faster than that */
     adopt(work);
     unrecorded->known = true;

@@ -38,19 +38,10 @@ static const char *value_of(const struct aorta_settings *environment, const char
     return NULL;
 }
 
-static struct aorta_finding *largest(struct aorta_verdict *verdict, enum aorta_cause cause) {
-    struct aorta_finding *found = NULL;
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        struct aorta_finding *finding = &verdict->findings[i];
-        if (finding->cause == cause && (!found || finding->cost_ms > found->cost_ms)) found = finding;
-    }
-    return found;
-}
-
 void aorta_verdict_environment(struct aorta_verdict *verdict, const struct aorta_settings *environment) {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const char *value = value_of(environment, words[i].variable);
-        struct aorta_finding *finding = largest(verdict, words[i].cause);
+        struct aorta_finding *finding = aorta_verdict_find(verdict, words[i].cause);
         if (!value || !finding || (words[i].value && strcmp(value, words[i].value) != 0)) continue;
         char setting[256];
         snprintf(setting, sizeof setting, "%s=%s", words[i].variable, value);

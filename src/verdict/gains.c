@@ -1,5 +1,6 @@
 #include "replay/unrecorded.h"
 #include "verdict/advice.h"
+#include "verdict/causes.h"
 #include "verdict/verdict_internal.h"
 
 #include <math.h>
@@ -18,8 +19,8 @@ static double step_ms(const struct gains *gains) {
 
 /* ---- findings ---- */
 
-static struct aorta_finding *find(struct aorta_verdict *verdict, enum aorta_cause cause) {
-    struct aorta_finding *best = NULL; /* of several kinds of collectives the one that costs most */
+struct aorta_finding *aorta_verdict_find(const struct aorta_verdict *verdict, enum aorta_cause cause) {
+    struct aorta_finding *best = NULL;
     for (size_t i = 0; i < verdict->finding_count; i++)
         if (verdict->findings[i].cause == cause && (!best || verdict->findings[i].cost_ms > best->cost_ms))
             best = &verdict->findings[i];
@@ -110,13 +111,8 @@ bool aorta_verdict_steps_differ(const struct aorta_verdict *verdict) {
 
 /* ---- gains that several findings have ---- */
 
-static bool cause_of(enum aorta_removal removal, enum aorta_cause *cause) {
-    for (int i = 0; i < AORTA_CAUSE_COUNT; i++) {
-        if (strcmp(aorta_cause_name((enum aorta_cause)i), aorta_removal_cause(removal)) != 0) continue;
-        *cause = (enum aorta_cause)i;
-        return true;
-    }
-    return false;
+static enum aorta_cause cause_of(enum aorta_removal removal) {
+    return aorta_cause_named(aorta_removal_cause(removal));
 }
 
 static size_t place_of(const struct gains *gains, enum aorta_removal removal) {
@@ -125,35 +121,17 @@ static size_t place_of(const struct gains *gains, enum aorta_removal removal) {
     return place;
 }
 
-/* The one of another cause before it that gains most; false: there is none. */
-static bool largest_before(const struct gains *gains, size_t place, enum aorta_cause own, enum aorta_removal *largest,
-                           enum aorta_cause *of) {
-    double most_ns = -1;
+/* The one of another cause before it that gains most, of those that gain no more than so much alone; COUNT: none. */
+static enum aorta_removal largest_before(const struct gains *gains, size_t place, enum aorta_cause own,
+                                         double alone_ms) {
+    enum aorta_removal largest = AORTA_REMOVAL_COUNT;
     for (size_t i = 0; i < place; i++) {
-        enum aorta_cause cause;
         const enum aorta_removal before = gains->found.order[i];
-        if (gains->found.beyond_ns[before] <= most_ns || !cause_of(before, &cause) || cause == own) continue;
-        most_ns = gains->found.beyond_ns[before];
-        *largest = before;
-        *of = cause;
+        if (gains->found.gain_ns[before] / 1e6 > alone_ms || cause_of(before) == own) continue;
+        if (largest == AORTA_REMOVAL_COUNT || gains->found.beyond_ns[before] > gains->found.beyond_ns[largest])
+            largest = before;
     }
-    return most_ns >= 0;
-}
-
-/* A specific cause that is removed first although it gains less alone (replay.c), and has the most of this gain. */
-static bool displacing(const struct gains *gains, size_t place, const struct aorta_finding *finding,
-                       enum aorta_cause *cause) {
-    double most_ns = 0;
-    for (size_t i = 0; i < place; i++) {
-        enum aorta_cause of;
-        const enum aorta_removal before = gains->found.order[i];
-        if (gains->found.gain_ns[before] / 1e6 > finding->alone_ms || gains->found.beyond_ns[before] <= most_ns)
-            continue;
-        if (!cause_of(before, &of) || of == finding->cause) continue;
-        most_ns = gains->found.beyond_ns[before];
-        *cause = of;
-    }
-    return most_ns > 0;
+    return largest;
 }
 
 static void share(struct aorta_finding *finding, enum aorta_cause cause, double ms) {
@@ -193,9 +171,8 @@ static bool is_instead(const struct gains *gains, size_t place, size_t later) {
 static void find_instead(const struct gains *gains, enum aorta_removal removal, struct aorta_finding *finding) {
     const size_t place = place_of(gains, removal);
     for (size_t i = place + 1; i < AORTA_REMOVAL_COUNT && !finding->share_count; i++) {
-        enum aorta_cause cause;
-        if (!cause_of(gains->found.order[i], &cause) || cause == AORTA_CAUSE_HOST_PAUSE || aorta_cause_has_kind(cause))
-            continue;
+        const enum aorta_cause cause = cause_of(gains->found.order[i]);
+        if (cause == AORTA_CAUSE_HOST_PAUSE || aorta_cause_has_kind(cause)) continue;
         if (is_instead(gains, place, i))
             share(finding, cause, fmin(alone_of(gains, gains->found.order[i], cause), finding->gain_ms));
     }
@@ -206,16 +183,17 @@ static void relate(const struct gains *gains, enum aorta_removal removal, uint32
                    struct aorta_finding *finding) {
     const size_t place = place_of(gains, removal);
     const double least_ms = GAINS * step_ms(gains), gain_ms = finding->gain_ms, alone_ms = finding->alone_ms;
-    enum aorta_cause cause = AORTA_CAUSE_COUNT;
-    enum aorta_removal before = AORTA_REMOVAL_COUNT;
+    const enum aorta_removal before = largest_before(gains, place, finding->cause, INFINITY);
     finding->share_count = 0;
-    if (!largest_before(gains, place, finding->cause, &before, &cause)) return;
+    if (before == AORTA_REMOVAL_COUNT) return;
     if (alone_ms > ABOVE * gain_ms + least_ms) {
-        finding->displaced = displacing(gains, place, finding, &cause);
-        share(finding, cause, alone_ms - gain_ms);
+        /* A specific cause that is removed first although it gains less alone (replay.c) has the most of this gain. */
+        const enum aorta_removal specific = largest_before(gains, place, finding->cause, alone_ms);
+        finding->displaced = specific != AORTA_REMOVAL_COUNT && gains->found.beyond_ns[specific] > 0;
+        share(finding, cause_of(finding->displaced ? specific : before), alone_ms - gain_ms);
     } else if (gain_ms > ABOVE * alone_ms + least_ms) {
         finding->only_after = true;
-        finding->partner = cause;
+        finding->partner = cause_of(before);
         pair(gains, removed, before, finding);
     }
 }
@@ -264,7 +242,7 @@ static void add_origin(struct gains *gains, struct aorta_finding *finding, enum 
 }
 
 static void add_gain(struct gains *gains, enum aorta_removal removal, enum aorta_cause cause) {
-    struct aorta_finding *finding = find(gains->verdict, cause);
+    struct aorta_finding *finding = aorta_verdict_find(gains->verdict, cause);
     const double gain_ms = gain_of(gains, removal, cause);
     const bool matters = gain_ms >= MATTERS * step_ms(gains) && gain_ms > 0;
     if (!finding && !matters) return;
@@ -308,7 +286,7 @@ static void add_pauses(struct gains *gains) {
     add_origin(gains, finding, largest);
     const bool input =
         aorta_facts_has(&finding->facts, AORTA_FACT_PAUSE_INPUT) && gains->found.beyond_ns[largest] >= MOSTLY * gain_ns;
-    if (input && !find(gains->verdict, AORTA_CAUSE_DATA_WAIT)) finding->cause = AORTA_CAUSE_DATA_WAIT;
+    if (input && !aorta_verdict_find(gains->verdict, AORTA_CAUSE_DATA_WAIT)) finding->cause = AORTA_CAUSE_DATA_WAIT;
 }
 
 static int by_shown_gain(const void *left, const void *right) {
@@ -325,15 +303,15 @@ void aorta_findings_order(struct aorta_finding *findings, size_t count) {
 
 /* Ranges may hide gaps between launches. */
 static void clear_launches(struct aorta_verdict *verdict) {
-    struct aorta_finding *compute = find(verdict, AORTA_CAUSE_COMPUTE);
-    const struct aorta_finding *launches = find(verdict, AORTA_CAUSE_HOST_LAUNCH);
+    struct aorta_finding *compute = aorta_verdict_find(verdict, AORTA_CAUSE_COMPUTE);
+    const struct aorta_finding *launches = aorta_verdict_find(verdict, AORTA_CAUSE_HOST_LAUNCH);
     bool cost = verdict->gaps || verdict->coarse || (launches && aorta_finding_gains(launches));
     if (compute && !cost) aorta_facts_remove(&compute->facts, AORTA_FACT_LAUNCHES_COST);
 }
 
 /* The replay cannot split micro-batches: the gain is that of twice as many, from the formula. */
 static void add_bubble(struct gains *gains) {
-    struct aorta_finding *finding = find(gains->verdict, AORTA_CAUSE_PIPELINE_BUBBLE);
+    struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_PIPELINE_BUBBLE);
     const struct aorta_fact *twice = finding ? aorta_facts_find(&finding->facts, AORTA_FACT_GAIN_OF_TWICE) : NULL;
     if (twice) set_gain(gains, finding, twice->value, twice->value, false);
 }
@@ -360,7 +338,7 @@ static void add_reducing_once(struct gains *gains) {
  * the finding has a cost and no gain. */
 static void add_own_work(struct gains *gains) {
     static const double MUCH = 0.05;
-    struct aorta_finding *finding = find(gains->verdict, AORTA_CAUSE_STRAGGLER);
+    struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_STRAGGLER);
     const double alone_ms = gains->verdict->replay.left.alone_ms;
     if (!finding || alone_ms < MUCH * step_ms(gains) || finding->cost_ms < MUCH * step_ms(gains)) return;
     if (aorta_finding_gains(finding)) return;
@@ -418,9 +396,8 @@ static void bound_floor(struct aorta_verdict *verdict) {
 static void add_gains(struct gains *gains) {
     struct aorta_verdict *verdict = gains->verdict;
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
-        enum aorta_cause cause;
-        if (cause_of(gains->found.order[i], &cause) && cause != AORTA_CAUSE_HOST_PAUSE)
-            add_gain(gains, gains->found.order[i], cause);
+        const enum aorta_cause cause = cause_of(gains->found.order[i]);
+        if (cause != AORTA_CAUSE_HOST_PAUSE) add_gain(gains, gains->found.order[i], cause);
     }
     add_pauses(gains);
     aorta_verdict_walk_left(gains->built, gains->graph, verdict->replay.floor_ms, &verdict->replay.left,
@@ -452,7 +429,7 @@ static void take_recording_out(struct aorta_verdict *verdict) {
     if (!(replay->unrecorded_ms > 0) || replay->unrecorded_ms >= replay->replayed_ms) return;
     double left_ms = verdict->step_ms_mean - replay->unrecorded_ms; /* so that costs add up to that step */
     for (size_t i = 0; i < sizeof waits / sizeof *waits && left_ms > 0; i++) {
-        struct aorta_finding *finding = find(verdict, waits[i]);
+        struct aorta_finding *finding = aorta_verdict_find(verdict, waits[i]);
         if (!finding) continue;
         const double taken_ms = finding->cost_ms < left_ms ? finding->cost_ms : left_ms;
         finding->cost_ms -= taken_ms;
@@ -473,10 +450,8 @@ static void measure(struct gains *gains, const struct aorta_unrecorded *unrecord
     struct aorta_verdict *verdict = gains->verdict;
     struct aorta_verdict_replay *replay = &verdict->replay;
     double again_ns = 0; /* what hidden collectives cost compute */
-    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
-        enum aorta_cause cause;
-        if (cause_of((enum aorta_removal)i, &cause)) again_ns += found->beyond_ns[i] * lost_again(gains, cause);
-    }
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++)
+        again_ns += found->beyond_ns[i] * lost_again(gains, cause_of((enum aorta_removal)i));
     *replay = (struct aorta_verdict_replay){
         .known = found->unexplained_share <= AORTA_UNEXPLAINED_LIMIT && found->path.length_ns > 0,
         .measured_ms = (unrecorded->known ? unrecorded->recorded_ns : found->measured_ns) / 1e6,

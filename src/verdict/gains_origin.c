@@ -10,12 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The source with the calls of the host that the point belongs to. */
-static const struct aorta_replay_source *host_of(const struct gains *gains, uint32_t point) {
-    const struct aorta_trace_graph *built = gains->built;
-    return &built->sources[built->hosts[built->sources[gains->graph->rank[point]].host]];
-}
-
 static double steps_of(const struct gains *gains) {
     return gains->graph->rank_count && gains->graph->ranks[0].steps ? gains->graph->ranks[0].steps : 1;
 }
@@ -28,38 +22,27 @@ static const char *launched_by(const struct aorta_trace *trace, uint32_t row) {
 }
 
 /* The name of the work that a call launched, else the name of the call. Calls of our own recorder have no names: they
- * take the name of the next launch. */
-static const char *name_of_call(const struct aorta_replay_source *source, uint32_t row) {
-    const struct aorta_trace *trace = source->trace;
+ * take the name of the next launch, or with `before` that of the launch before it; NULL: none. */
+static const char *name_of_call(const struct aorta_trace *trace, const struct aorta_trace_call *call, bool before) {
+    uint32_t row = (uint32_t)(call - trace->calls);
     const char *name = launched_by(trace, row);
-    if (!trace->measured) return name ? name : aorta_trace_text(trace, trace->calls[row].name);
-    for (size_t i = row + 1; !name && i < trace->call_count; i++) name = launched_by(trace, (uint32_t)i);
+    if (!trace->measured) return name ? name : aorta_trace_text(trace, call->name);
+    if (before) {
+        while (!name && row-- > 0) name = launched_by(trace, row);
+        return name;
+    }
+    while (!name && ++row < trace->call_count) name = launched_by(trace, row);
     return name ? name : "the end";
-}
-
-/* As name_of_call, but a call of our own recorder that launched nothing takes the name of the launch before it. */
-static const char *name_of_call_before(const struct aorta_replay_source *source, uint32_t row) {
-    const struct aorta_trace *trace = source->trace;
-    const char *name = launched_by(trace, row);
-    if (!trace->measured) return name_of_call(source, row);
-    while (!name && row-- > 0) name = launched_by(trace, row);
-    return name;
 }
 
 static const char *name_of_point(const struct gains *gains, uint32_t point) {
     const struct aorta_graph *graph = gains->graph;
-    const struct aorta_replay_source *source = &gains->built->sources[graph->rank[point]];
-    const uint32_t row = aorta_subject_row(graph->subject[point]);
-    switch (aorta_subject_kind(graph->subject[point])) {
-    case AORTA_SUBJECT_CALL:
-        source = host_of(gains, point);
-        return name_of_call(source, source->calls[row]);
-    case AORTA_SUBJECT_SPAN:
-        return aorta_trace_text(source->trace, source->trace->work[source->works[row]].name);
-    case AORTA_SUBJECT_ARRIVAL:
-        break;
-    }
-    return aorta_verdict_kind_name(gains->verdict, gains->analysis->shared_collectives[row].kind);
+    const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, point);
+    const struct aorta_trace_work *work = aorta_trace_graph_work(gains->built, point);
+    if (call) return name_of_call(aorta_trace_graph_host(gains->built, point)->trace, call, false);
+    if (work) return aorta_trace_text(gains->built->sources[graph->rank[point]].trace, work->name);
+    const uint32_t collective = aorta_subject_row(graph->subject[point]);
+    return aorta_verdict_kind_name(gains->verdict, gains->analysis->shared_collectives[collective].kind);
 }
 
 /* How long collectives ran on the hosts in the steps that count, and how long they ran without compute at the same
@@ -113,27 +96,16 @@ static void add_host_collectives(const struct gains *gains, struct aorta_finding
 
 /* What the thread called before the pause that ends at the origin's point; NULL: not known. */
 static const char *name_before(const struct gains *gains, const struct aorta_origin *origin) {
-    const struct aorta_graph *graph = gains->graph;
-    if (origin->from == AORTA_GRAPH_NONE || aorta_subject_kind(graph->subject[origin->from]) != AORTA_SUBJECT_CALL)
-        return NULL;
-    const struct aorta_replay_source *source = host_of(gains, origin->from);
-    return name_of_call_before(source, source->calls[aorta_subject_row(graph->subject[origin->from])]);
-}
-
-/* The call that ends the pause; NULL: it ends otherwise. */
-static const struct aorta_trace_call *call_after(const struct gains *gains, const struct aorta_origin *origin) {
-    const struct aorta_graph *graph = gains->graph;
-    if (aorta_subject_kind(graph->subject[origin->point]) != AORTA_SUBJECT_CALL) return NULL;
-    const struct aorta_replay_source *source = host_of(gains, origin->point);
-    return &source->trace->calls[source->calls[aorta_subject_row(graph->subject[origin->point])]];
+    const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->from);
+    return call ? name_of_call(aorta_trace_graph_host(gains->built, origin->from)->trace, call, true) : NULL;
 }
 
 /* The innermost range that the program had marked around the pause, if it is not the whole step; NULL: none. */
 static const char *range_around(const struct gains *gains, const struct aorta_origin *origin) {
-    const struct aorta_trace_call *call = call_after(gains, origin);
+    const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
     const char *inner = NULL;
     if (!call) return NULL;
-    const struct aorta_trace *trace = host_of(gains, origin->point)->trace;
+    const struct aorta_trace *trace = aorta_trace_graph_host(gains->built, origin->point)->trace;
     for (size_t i = 0; i < trace->annotation_count && trace->annotations[i].start_ns < call->start_ns; i++) {
         const struct aorta_trace_annotation *range = &trace->annotations[i];
         if (range->thread == call->thread && range->end_ns > call->start_ns &&
@@ -145,9 +117,9 @@ static const char *range_around(const struct gains *gains, const struct aorta_or
 
 /* The outermost operation that ran on the host for half of the pause or more, as aten::randn on the CPU; NULL: none. */
 static const char *operation_within(const struct gains *gains, const struct aorta_origin *origin) {
-    const struct aorta_trace_call *call = call_after(gains, origin);
+    const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
     if (!call) return NULL;
-    const struct aorta_trace *trace = host_of(gains, origin->point)->trace;
+    const struct aorta_trace *trace = aorta_trace_graph_host(gains->built, origin->point)->trace;
     const int64_t half_ns = origin->largest_ns / 2, since_ns = call->start_ns - origin->largest_ns;
     for (size_t i = 0; i < trace->operation_count; i++) {
         const struct aorta_trace_operation *operation = &trace->operations[i];
@@ -235,19 +207,12 @@ static bool begins_call(const struct aorta_graph *graph, uint32_t point) {
     return true;
 }
 
-/* The call whose point ends a wait for work of the device; NULL: it is no such wait. */
-static const struct aorta_trace_call *call_waiting(const struct gains *gains, const struct aorta_origin *origin) {
-    const struct aorta_graph *graph = gains->graph;
-    if (origin->from == AORTA_GRAPH_NONE || aorta_subject_kind(graph->subject[origin->from]) != AORTA_SUBJECT_SPAN)
-        return NULL;
-    return call_after(gains, origin);
-}
-
 /* Where no call shows the wait, it ends before a call that does not wait. */
 static void add_wait(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                      const char *where) {
-    const struct aorta_trace_call *call = call_waiting(gains, origin);
-    const bool unseen = call && call->kind != AORTA_CALL_SYNC && begins_call(gains->graph, origin->point);
+    const bool waits = aorta_trace_graph_work(gains->built, origin->from) != NULL; /* for the device */
+    const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
+    const bool unseen = waits && call && call->kind != AORTA_CALL_SYNC && begins_call(gains->graph, origin->point);
     if (gains->analysis->measured || unseen) (void)set_named(finding, AORTA_FACT_WAIT_BEFORE, 1, where);
 }
 
@@ -290,13 +255,6 @@ struct walk {
     struct aorta_verdict_left sums; /* ns */
 };
 
-static const struct aorta_trace_work *work_at(const struct walk *walk, uint32_t point) {
-    const struct aorta_graph *graph = walk->graph;
-    const struct aorta_replay_source *source = &walk->built->sources[graph->rank[point]];
-    if (aorta_subject_kind(graph->subject[point]) != AORTA_SUBJECT_SPAN) return NULL;
-    return &source->trace->work[source->works[aorta_subject_row(graph->subject[point])]];
-}
-
 static enum aorta_collective kind_of(const struct walk *walk, uint32_t point, const struct aorta_trace_work *work) {
     return aorta_trace_collective_kind(walk->built->sources[walk->graph->rank[point]].trace, work);
 }
@@ -306,7 +264,7 @@ static double *sum_of(struct walk *walk, uint32_t point, uint32_t edge) {
     /* Up to a start within its predecessor it is that which runs. */
     const bool within = aorta_graph_begins_within(walk->graph, edge);
     const uint32_t runs = within ? walk->graph->from[edge] : point;
-    const struct aorta_trace_work *work = work_at(walk, runs);
+    const struct aorta_trace_work *work = aorta_trace_graph_work(walk->built, runs);
     const bool copies = work && work->kind != AORTA_TRACE_KERNEL;
     switch (within ? (copies ? AORTA_EDGE_COPY : AORTA_EDGE_KERNEL) : (enum aorta_edge_kind)walk->graph->kind[edge]) {
     case AORTA_EDGE_KERNEL:
@@ -342,7 +300,8 @@ static double own_compute_ns(const struct walk *walk) {
     double sum_ns = 0;
     for (uint32_t i = 0; i < graph->point_count; i++) {
         const bool first = graph->time_ns[i] <= graph->ranks[graph->rank[i]].from_ns; /* replayed, not measured */
-        const struct aorta_trace_work *work = aorta_graph_measured(graph, i) && !first ? work_at(walk, i) : NULL;
+        const struct aorta_trace_work *work =
+            aorta_graph_measured(graph, i) && !first ? aorta_trace_graph_work(walk->built, i) : NULL;
         if (!work || work->kind != AORTA_TRACE_KERNEL || aorta_trace_is_collective(work)) continue;
         for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++)
             if (graph->kind[j] == AORTA_EDGE_KERNEL && graph->lag_ns[j] > 0) sum_ns += (double)graph->lag_ns[j];

@@ -76,6 +76,17 @@ void aorta_remedy_claim(struct remedy_model *model, size_t number, double new_ns
     model->row->gone += gone;
 }
 
+void aorta_remedy_claim_together(struct remedy_model *model, const size_t *leaves, size_t count, double ns,
+                                 uint32_t stay) {
+    double now_ns = 0;
+    for (size_t i = 0; i < count; i++) now_ns += model->now_ns[leaves[i]];
+    for (size_t i = 0; i < count && ns < now_ns; i++) {
+        const uint32_t work = aorta_leaf_work(&model->leaves[leaves[i]]);
+        const uint32_t stays = i ? 0 : stay < work ? stay : work;
+        aorta_remedy_claim(model, leaves[i], model->now_ns[leaves[i]] * ns / now_ns, work - stays);
+    }
+}
+
 void aorta_remedy_cost(struct remedy_model *model, size_t number, double more_ns) {
     model->now_ns[number] += more_ns;
     model->gained_ns[number] -= more_ns;
@@ -140,21 +151,27 @@ struct alike {
     double ns, gained_ns, runs;
 };
 
-static int by_likeness(const struct remedy_model *model, size_t left, size_t right) {
+int aorta_remedy_compare(const struct remedy_model *model, size_t left, size_t right) {
     const struct leaf *a = &model->leaves[left], *b = &model->leaves[right];
     const int names = a->name == b->name ? 0 : strcmp(a->name, b->name);
     if (names) return names;
     return (a->inputs > b->inputs) - (a->inputs < b->inputs);
 }
 
-static int by_likeness_of(const void *left, const void *right, void *user) {
-    return by_likeness(user, *(const size_t *)left, *(const size_t *)right);
+static int by_likeness(const void *left, const void *right, void *user) {
+    const size_t a = *(const size_t *)left, b = *(const size_t *)right;
+    const int order = aorta_remedy_compare(user, a, b);
+    return order ? order : (a > b) - (a < b);
+}
+
+void aorta_remedy_order_alike(const struct remedy_model *model, size_t *leaves, size_t count) {
+    qsort_r(leaves, count, sizeof *leaves, by_likeness, (void *)(uintptr_t)model);
 }
 
 static struct alike largest_group(const struct remedy_model *model, const size_t *order, size_t count) {
     struct alike best = {0}, own = {0};
     for (size_t i = 0; i < count; i++) {
-        if (i == 0 || by_likeness(model, order[i - 1], order[i]) != 0) own = (struct alike){.leaf = order[i]};
+        if (i == 0 || aorta_remedy_compare(model, order[i - 1], order[i])) own = (struct alike){.leaf = order[i]};
         own.ns += model->leaves[order[i]].ns;
         own.gained_ns += model->gained_ns[order[i]];
         own.runs++;
@@ -175,7 +192,7 @@ static void find_largest(const struct remedy_model *model, struct aorta_remedy_r
     size_t *order = model->order, count = 0;
     for (size_t i = 0; i < model->leaf_count; i++)
         if (model->gained_ns[i] > 0 && model->leaves[i].counted) order[count++] = i;
-    qsort_r(order, count, sizeof *order, by_likeness_of, (void *)(uintptr_t)model);
+    aorta_remedy_order_alike(model, order, count);
     if (!count) return;
     const struct alike largest = largest_group(model, order, count);
     row->largest.name = model->leaves[largest.leaf].name;
@@ -331,8 +348,8 @@ static void reserve(struct remedy_model *model) {
     const struct aorta_trace *trace = model->trace;
     const size_t texts = aorta_trace_text_count(trace) + 1;
     model->next_work = aorta_arena_alloc(model->memory, (trace->work_count + 1) * sizeof *model->next_work);
-    model->inputs = aorta_arena_alloc(model->memory, (trace->input_count + 1) * sizeof(struct aorta_inputs *));
-    model->shape_inputs = aorta_arena_alloc(model->memory, (trace->shape_count + 1) * sizeof(struct aorta_inputs *));
+    model->inputs = aorta_arena_alloc(model->memory, ((model->own ? trace->shape_count : trace->input_count) + 1) *
+                                                         sizeof(struct aorta_inputs *));
     model->op_bits = aorta_arena_alloc(model->memory, texts * sizeof *model->op_bits);
     model->kernel_bits = aorta_arena_alloc(model->memory, texts * sizeof *model->kernel_bits);
 }

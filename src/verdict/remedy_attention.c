@@ -193,28 +193,14 @@ static bool find_region(const struct remedy_model *model, size_t soft, struct re
     return true;
 }
 
-static void claim_forward(struct remedy_model *model, const struct region *region, double ns) {
-    double now_ns = 0;
-    for (size_t i = region->first; i <= region->last; i++) now_ns += model->now_ns[i];
-    if (!(ns < now_ns)) return;
-    for (size_t i = region->first; i <= region->last; i++) {
-        const struct leaf *leaf = &model->leaves[i];
-        aorta_remedy_claim(model, i, model->now_ns[i] * ns / now_ns, i == region->first ? 0 : aorta_leaf_work(leaf));
-    }
-}
-
-static void claim_backward(struct remedy_model *model, const struct region *region, double ns) {
-    size_t from, end;
-    double now_ns = 0;
+static void claim_region(struct remedy_model *model, const struct region *region) {
+    size_t count = 0, from, end;
+    for (size_t i = region->first; i <= region->last; i++) model->order[count++] = i;
+    aorta_remedy_claim_together(model, model->order, count, fused_ns(model, &region->attention, false), UINT32_MAX);
     if (region->from < 0) return;
     aorta_remedy_backward(model, region->from, region->to, region->last, &from, &end);
-    for (size_t i = from; i < end; i++) now_ns += model->now_ns[model->by_backward[i]];
-    if (!(ns < now_ns)) return;
-    for (size_t i = from; i < end; i++) {
-        const size_t number = model->by_backward[i];
-        const struct leaf *leaf = &model->leaves[number];
-        aorta_remedy_claim(model, number, model->now_ns[number] * ns / now_ns, i == from ? 0 : aorta_leaf_work(leaf));
-    }
+    aorta_remedy_claim_together(model, model->by_backward + from, end - from, fused_ns(model, &region->attention, true),
+                                UINT32_MAX);
 }
 
 /* `half`: with operands in 16 bits, whatever they were. */
@@ -230,16 +216,53 @@ static void fuse_attention(struct remedy_model *model, bool half) {
             region.attention.half = true;
             region.attention.bytes /= 2;
         }
-        claim_forward(model, &region, fused_ns(model, &region.attention, false));
-        claim_backward(model, &region, fused_ns(model, &region.attention, true));
+        claim_region(model, &region);
     }
 }
+
+/* ---- without shapes ---- */
+
+/* The softmax of attention scores, or its gradient. */
+static bool is_softmax(const struct leaf *leaf) {
+    return leaf->op ? (leaf->op & AORTA_OP_SOFTMAX) != 0 : (leaf->kernels_any & AORTA_KERNEL_SOFTMAX) != 0;
+}
+
+/* The next batched product in 16 bits, with nothing between but what moves; SIZE_MAX: none. Where operations are not
+ * known any product may be batched. In fp32 fused attention gains little. */
+static size_t product_beside(const struct remedy_model *model, size_t soft, int step) {
+    enum { REACH = 14 };
+    for (size_t i = soft, far = 0; far < REACH; far++) {
+        if (step < 0 ? i == 0 : i + 1 >= model->leaf_count) break;
+        const size_t next = step < 0 ? i - 1 : i + 1;
+        const struct leaf *leaf = &model->leaves[next];
+        if (!aorta_leaf_follows(model, next, i)) break;
+        if (leaf->kind == LEAF_PRODUCT) {
+            const bool batched = leaf->operation == AORTA_TRACE_NONE || strstr(leaf->name, "bmm");
+            return batched && leaf->math == MATH_HALF ? next : SIZE_MAX;
+        }
+        if (!aorta_leaf_moves(leaf) && leaf->ns > AORTA_SMALL_NS) break;
+        i = next;
+    }
+    return SIZE_MAX;
+}
+
+/* The products keep their time, though a fused kernel computes them faster, too. */
+static void unsized_attention(struct remedy_model *model) {
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        if (!is_softmax(&model->leaves[i]) || !aorta_leaf_moves(&model->leaves[i])) continue;
+        const size_t before = product_beside(model, i, -1), after = product_beside(model, i, 1);
+        if (before == SIZE_MAX || after == SIZE_MAX) continue;
+        for (size_t j = before + 1; j < after; j++) aorta_remedy_claim(model, j, 0, aorta_leaf_work(&model->leaves[j]));
+    }
+}
+
+/* ---- the rule ---- */
 
 void aorta_remedy_attention(struct remedy_model *model) {
     if (model->own)
         aorta_remedy_own_attention(model);
     else if (aorta_remedy_unsized(model))
-        aorta_remedy_unsized_attention(model);
+        unsized_attention(model);
     else
         fuse_attention(model, false);
     model->attention_fused = true;

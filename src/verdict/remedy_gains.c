@@ -259,12 +259,6 @@ static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_reme
     if (measured->ranks[0].no_bf16) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);
 }
 
-static struct aorta_finding *find_compute(struct aorta_verdict *verdict) {
-    for (size_t i = 0; i < verdict->finding_count; i++)
-        if (verdict->findings[i].cause == AORTA_CAUSE_COMPUTE) return &verdict->findings[i];
-    return NULL;
-}
-
 /* Why no remedy can be computed, or what the file would need for more. */
 static void add_lacks(const struct aorta_remedy_gains *measured, const struct aorta_verdict *verdict,
                       struct aorta_finding *compute) {
@@ -381,7 +375,7 @@ void aorta_remedy_gains_add(struct aorta_remedy_gains *gains, const struct aorta
     measure_steps(gains);
     verdict->arena->failed |= gains->memory.failed || gains->replay.memory.failed;
     add_findings(gains, verdict);
-    struct aorta_finding *compute = find_compute(verdict);
+    struct aorta_finding *compute = aorta_verdict_find(verdict, AORTA_CAUSE_COMPUTE);
     if (compute && !gains->analysis->measured) add_lacks(gains, verdict, compute);
     if (compute) add_bounds(gains, compute);
     if (compute) mark_narrow(gains, compute);

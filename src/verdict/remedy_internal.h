@@ -109,14 +109,13 @@ struct remedy_model {
     double steps, row_kernels_ns; /* the step's kernels */
     struct leaf *leaves;          /* by thread, in the order of the host */
     size_t leaf_count;
-    struct aorta_arena *memory;         /* of all this */
-    uint32_t *next_work;                /* by row of the trace's work[] */
-    struct aorta_inputs **inputs;       /* by row of the trace's inputs[]; NULL: not read yet */
-    bool own;                           /* a recorder of ours measured it */
-    struct aorta_inputs **shape_inputs; /* … by row of its shapes[] */
-    uint32_t *op_bits, *kernel_bits;    /* by text */
-    bool shapes, operations;            /* the file has them */
-    size_t *by_backward;                /* leaves of gradients, by the number of their operation */
+    struct aorta_arena *memory;      /* of all this */
+    uint32_t *next_work;             /* by row of the trace's work[] */
+    bool own;                        /* a recorder of ours measured it */
+    struct aorta_inputs **inputs;    /* by row of the trace's inputs[], own: of its shapes[]; NULL: not read yet */
+    uint32_t *op_bits, *kernel_bits; /* by text */
+    bool shapes, operations;         /* the file has them */
+    size_t *by_backward;             /* leaves of gradients, by the number of their operation */
     size_t by_backward_count;
     bool amd;
 
@@ -137,23 +136,18 @@ struct remedy_model {
     bool *stays;                  /* in fp32, whatever the products around it */
     uint8_t *added;               /* launches that come before it */
     double *gained_ns;            /* of the remedy that runs */
-    size_t *order;                /* of its leaves */
-    struct chain *chain;          /* of fusion */
+    size_t *order;                /* of its leaves, for any use within a function */
     struct aorta_remedy_row *row; /* of the remedy that runs */
 };
 
 /* ---- leaves (remedy_leaves.c) ---- */
 void aorta_remedy_leaves(struct remedy_model *model, const struct aorta_trace_analysis *analysis);
 /* What a name says, found out once for each text. (remedy_names.c) */
-uint32_t aorta_remedy_find_op_bits(struct remedy_model *model, uint32_t text);
-uint32_t aorta_remedy_find_kernel_bits(struct remedy_model *model, uint32_t text);
-static inline uint32_t aorta_remedy_op_bits(struct remedy_model *model, uint32_t text) {
-    const uint32_t bits = model->op_bits[text];
-    return bits & AORTA_NAME_KNOWN ? bits : aorta_remedy_find_op_bits(model, text);
-}
-static inline uint32_t aorta_remedy_kernel_bits(struct remedy_model *model, uint32_t text) {
-    const uint32_t bits = model->kernel_bits[text];
-    return bits & AORTA_NAME_KNOWN ? bits : aorta_remedy_find_kernel_bits(model, text);
+uint32_t aorta_remedy_op_bits(struct remedy_model *model, uint32_t text);
+uint32_t aorta_remedy_kernel_bits(struct remedy_model *model, uint32_t text);
+
+static inline bool aorta_leaf_moves(const struct leaf *leaf) {
+    return leaf->kind == LEAF_STREAM || leaf->kind == LEAF_COPY;
 }
 
 /* How many rows of work are linked: every walk ends after so many. */
@@ -161,12 +155,17 @@ static inline uint32_t aorta_leaf_work(const struct leaf *leaf) {
     return leaf->kernels + leaf->fills;
 }
 
+/* Orders by name and inputs: 0 for leaves alike. (remedies.c) */
+int aorta_remedy_compare(const struct remedy_model *model, size_t left, size_t right);
+void aorta_remedy_order_alike(const struct remedy_model *model, size_t *leaves, size_t count); /* … then by number */
+
 /* Both leaves belong to the same thread and step. */
 static inline bool aorta_leaves_together(const struct leaf *a, const struct leaf *b) {
     return a->thread == b->thread && a->step == b->step;
 }
 
 /* ---- tensors ---- */
+struct aorta_inputs *aorta_remedy_read_inputs(struct remedy_model *model, const struct aorta_trace_inputs *texts);
 double aorta_remedy_elements(const struct aorta_input *input); /* without axes of stride 0 */
 double aorta_remedy_bytes(const struct aorta_input *input);
 const struct aorta_input *aorta_remedy_tensor(const struct leaf *leaf, int number); /* the number-th tensor; NULL */
@@ -208,19 +207,32 @@ void aorta_remedy_own_attention(struct remedy_model *model);
 void aorta_remedy_own_gathers(const struct remedy_model *model, struct aorta_work_scale *scales);
 bool aorta_remedy_own_bf16(struct remedy_model *model, size_t leaf);
 
-/* ---- recordings without shapes (remedy_unsized.c) ---- */
+/* ---- recordings without shapes ----
+ * What names, order and times say of recomputation, attention, chains, layout and optimizers. Where a rule with sizes
+ * computes from bytes, one without compares kernels with each other, and what it finds is an upper bound. */
+
+static const double AORTA_SMALL_NS = 4e3; /* what is shorter costs its launch, not its bytes */
 /* True: such a recording, and what is claimed from here on is rough. */
-bool aorta_remedy_unsized(struct remedy_model *model);
+static inline bool aorta_remedy_unsized(struct remedy_model *model) {
+    model->rough = !model->shapes && !model->own;
+    return model->rough;
+}
+/* Both leaves belong to the same thread, step and stream. */
+static inline bool aorta_leaf_follows(const struct remedy_model *model, size_t leaf, size_t before) {
+    const struct leaf *a = &model->leaves[leaf], *b = &model->leaves[before];
+    const struct aorta_trace_work *work = model->trace->work;
+    return aorta_leaves_together(a, b) && work[a->first_work].stream == work[b->first_work].stream;
+}
 void aorta_remedy_unsized_mark_optimizer(struct remedy_model *model);
 void aorta_remedy_unsized_mark_recomputed(struct remedy_model *model);
-void aorta_remedy_unsized_attention(struct remedy_model *model);
-void aorta_remedy_unsized_layout(struct remedy_model *model);
-void aorta_remedy_unsized_optimizer(struct remedy_model *model);
-void aorta_remedy_unsized_fusion(struct remedy_model *model);
 
 /* ---- the ledger (remedies.c) ---- */
 /* Sets the leaf's time to new_ns, if that is less, and removes `gone` of its kernels. */
 void aorta_remedy_claim(struct remedy_model *model, size_t leaf, double new_ns, uint32_t gone);
+/* Gives leaves that are done together so much time, if that is less, each in proportion to its own. No kernels stay but
+ * so many of the first leaf. */
+void aorta_remedy_claim_together(struct remedy_model *model, const size_t *leaves, size_t count, double ns,
+                                 uint32_t stay);
 /* Adds a cost of the remedy to the leaf's time. A remedy that costs more than it saves is undone. */
 void aorta_remedy_cost(struct remedy_model *model, size_t leaf, double more_ns);
 double aorta_remedy_least(const struct remedy_model *model, double flops, enum leaf_math math, double bytes);

@@ -33,19 +33,21 @@ static struct aorta_json_value value_of(const struct aorta_trace *trace, uint32_
     return (struct aorta_json_value){string, strlen(string)};
 }
 
-static const struct aorta_inputs *inputs_of(struct remedy_model *model, const struct aorta_trace_operation *operation) {
-    if (!operation || operation->inputs == AORTA_TRACE_NONE) return &nothing;
-    struct aorta_inputs **inputs = &model->inputs[operation->inputs];
-    if (*inputs) return *inputs;
-    const struct aorta_trace_inputs *texts = &model->trace->inputs[operation->inputs];
+struct aorta_inputs *aorta_remedy_read_inputs(struct remedy_model *model, const struct aorta_trace_inputs *texts) {
     const struct aorta_operation described = {.dims = value_of(model->trace, texts->dims),
                                               .types = value_of(model->trace, texts->types),
                                               .values = value_of(model->trace, texts->values),
                                               .strides = value_of(model->trace, texts->strides)};
-    *inputs = aorta_arena_alloc(model->memory, sizeof **inputs);
-    if (!*inputs) return &nothing;
-    aorta_inputs_read(&described, *inputs);
-    return *inputs;
+    struct aorta_inputs *inputs = aorta_arena_alloc(model->memory, sizeof *inputs);
+    if (inputs) aorta_inputs_read(&described, inputs);
+    return inputs;
+}
+
+static const struct aorta_inputs *inputs_of(struct remedy_model *model, const struct aorta_trace_operation *operation) {
+    if (!operation || operation->inputs == AORTA_TRACE_NONE) return &nothing;
+    struct aorta_inputs **inputs = &model->inputs[operation->inputs];
+    if (!*inputs) *inputs = aorta_remedy_read_inputs(model, &model->trace->inputs[operation->inputs]);
+    return *inputs ? *inputs : &nothing;
 }
 
 /* ---- outputs ---- */

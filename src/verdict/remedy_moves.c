@@ -231,9 +231,25 @@ static double interpolation_ns(const struct leaf *leaf) {
     return fmax(elements * each_ns, LEAST * leaf->ns);
 }
 
+/* PyTorch's group norm would copy its input there and back, which takes about as long as its own kernels twice. */
+static void unsized_layout(struct remedy_model *model) {
+    double converting_ns = 0, copies_ns = 0;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        converting_ns += leaf->convert_ns;
+        if (leaf->kernels_any & AORTA_KERNEL_GROUP_NORM) copies_ns += 2 * leaf->ns;
+    }
+    for (size_t i = 0; i < model->leaf_count && converting_ns > copies_ns; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        const bool alone = leaf->convert_ns >= leaf->ns;
+        if (leaf->convert_ns > 0)
+            aorta_remedy_claim(model, i, model->now_ns[i] - leaf->convert_ns, alone ? leaf->kernels : 0);
+    }
+}
+
 void aorta_remedy_layout(struct remedy_model *model) {
     if (aorta_remedy_unsized(model)) {
-        aorta_remedy_unsized_layout(model);
+        unsized_layout(model);
         return;
     }
     if (!worth_nhwc(model)) return;
@@ -302,14 +318,13 @@ static void pass(struct chain *chain, const struct leaf *leaf, double size) {
 
 /* Leaves [from, end) of the chain are of one size: one pass over what comes from outside and what goes there. */
 static void claim_chain(struct remedy_model *model, struct chain *chain, size_t from, size_t end, double size) {
-    double now_ns = 0, bytes = 0, again = 0;
+    double bytes = 0, again = 0;
     uint32_t kernels = 0;
     bool computes = false, turns = false;
     chain->kind_count = 0;
     for (size_t i = from; i < end; i++) {
         const struct leaf *leaf = &model->leaves[chain->leaves[i]];
         const struct aorta_input *first = aorta_remedy_tensor(leaf, 0);
-        now_ns += model->now_ns[chain->leaves[i]];
         kernels += leaf->kernels;
         computes |= !is_plain_copy(leaf);
         turns |= aorta_remedy_turns(leaf);
@@ -323,12 +338,8 @@ static void claim_chain(struct remedy_model *model, struct chain *chain, size_t 
     const struct leaf *last = &model->leaves[chain->leaves[end - 1]];
     for (int i = 0; i < last->output_count; i++)
         if (last->outputs[i].elements * 8 >= size) bytes += last->outputs[i].elements * last->outputs[i].bytes;
-    const double ns = (bytes + again) / (model->fused * (again > 0 ? 0.75 : 1) * (turns ? 0.75 : 1));
-    for (size_t i = from; i < end && ns < now_ns; i++) {
-        const struct leaf *leaf = &model->leaves[chain->leaves[i]];
-        aorta_remedy_claim(model, chain->leaves[i], model->now_ns[chain->leaves[i]] * ns / now_ns,
-                           aorta_leaf_work(leaf) - (i == from));
-    }
+    aorta_remedy_claim_together(model, &chain->leaves[from], end - from,
+                                (bytes + again) / (model->fused * (again > 0 ? 0.75 : 1) * (turns ? 0.75 : 1)), 1);
 }
 
 struct sized {
@@ -372,7 +383,7 @@ static bool has_given_output(const struct leaf *leaf) {
 }
 
 static bool can_fuse(const struct leaf *leaf) {
-    return (leaf->kind == LEAF_STREAM || leaf->kind == LEAF_COPY) && !has_given_output(leaf);
+    return aorta_leaf_moves(leaf) && !has_given_output(leaf);
 }
 
 /* A small operation does not end a chain, unless it is a product or its size is unknown. */
@@ -380,20 +391,62 @@ static bool ends_chain(const struct leaf *leaf) {
     return !can_fuse(leaf) && (leaf->largest >= SMALL || leaf->flops > 0 || leaf->largest <= 0);
 }
 
-void aorta_remedy_fusion(struct remedy_model *model) {
-    if (aorta_remedy_unsized(model)) {
-        aorta_remedy_unsized_fusion(model);
-        return;
+/* ---- chains without shapes ---- */
+
+enum { LONGEST_UNSIZED = 64 };
+
+struct unsized_chain {
+    size_t leaves[LONGEST_UNSIZED];
+    size_t count;
+    bool overflown; /* a loop over parameters rather than a part of a model */
+};
+
+/* One pass takes at least as long as the longest kernel of its size moves bytes, at the rate of generated kernels, and
+ * longer where a batch norm reads its input twice. What takes much less time is of another size. */
+static void claim_unsized(struct remedy_model *model, struct unsized_chain *chain) {
+    static const double ONE_SIZE = 0.2, READ_TWICE = 0.75;
+    double longest_ns = 0;
+    size_t count = 0;
+    uint32_t kernels = 0;
+    for (size_t i = 0; i < chain->count; i++) longest_ns = fmax(longest_ns, model->now_ns[chain->leaves[i]]);
+    for (size_t i = 0; i < chain->count; i++) {
+        if (model->now_ns[chain->leaves[i]] < ONE_SIZE * longest_ns) continue;
+        kernels |= model->leaves[chain->leaves[i]].kernels_any;
+        chain->leaves[count++] = chain->leaves[i];
     }
-    if (!model->chain) model->chain = aorta_arena_alloc(model->memory, sizeof *model->chain);
-    struct chain *chain = model->chain;
-    if (!chain) return;
+    const double rate = kernels & AORTA_KERNEL_BATCH_NORM ? READ_TWICE : 1;
+    const double left_ns = longest_ns * model->stream / (rate * model->fused);
+    if (count > 1 && !chain->overflown) aorta_remedy_claim_together(model, chain->leaves, count, left_ns, 1);
+    *chain = (struct unsized_chain){.count = 0};
+}
+
+static void unsized_fusion(struct remedy_model *model) {
+    struct unsized_chain chain = {.count = 0};
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
-        if (i > 0 && !aorta_leaves_together(leaf, &model->leaves[i - 1])) fuse_chain(model, chain);
+        if (i > 0 && !aorta_leaf_follows(model, i, i - 1)) claim_unsized(model, &chain);
         if (model->now_ns[i] <= 0) continue;
-        if (ends_chain(leaf) || chain->count == LONGEST_CHAIN) fuse_chain(model, chain);
-        if (can_fuse(leaf)) chain->leaves[chain->count++] = i;
+        if (!aorta_leaf_moves(leaf) && (leaf->ns > AORTA_SMALL_NS || leaf->kind == LEAF_PRODUCT))
+            claim_unsized(model, &chain);
+        if (!aorta_leaf_moves(leaf) || leaf->ns <= AORTA_SMALL_NS) continue;
+        chain.overflown |= chain.count == LONGEST_UNSIZED;
+        if (!chain.overflown) chain.leaves[chain.count++] = i;
     }
-    fuse_chain(model, chain);
+    claim_unsized(model, &chain);
+}
+
+void aorta_remedy_fusion(struct remedy_model *model) {
+    if (aorta_remedy_unsized(model)) {
+        unsized_fusion(model);
+        return;
+    }
+    struct chain chain = {.count = 0};
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (i > 0 && !aorta_leaves_together(leaf, &model->leaves[i - 1])) fuse_chain(model, &chain);
+        if (model->now_ns[i] <= 0) continue;
+        if (ends_chain(leaf) || chain.count == LONGEST_CHAIN) fuse_chain(model, &chain);
+        if (can_fuse(leaf)) chain.leaves[chain.count++] = i;
+    }
+    fuse_chain(model, &chain);
 }

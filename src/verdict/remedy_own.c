@@ -37,14 +37,11 @@ static const struct aorta_inputs *inputs_of(struct remedy_model *model, const ch
     static const struct aorta_inputs nothing;
     const struct aorta_trace_shape *known = &model->trace->shapes[shape];
     if (known->dims == AORTA_TRACE_NONE) return &nothing;
-    struct aorta_inputs **inputs = &model->shape_inputs[shape];
+    struct aorta_inputs **inputs = &model->inputs[shape];
     if (*inputs) return *inputs;
-    const char *dims = aorta_trace_text(model->trace, known->dims),
-               *types = aorta_trace_text(model->trace, known->types);
-    const struct aorta_operation described = {.dims = {dims, strlen(dims)}, .types = {types, strlen(types)}};
-    *inputs = aorta_arena_alloc(model->memory, sizeof **inputs);
+    const struct aorta_trace_inputs texts = {known->dims, known->types, AORTA_TRACE_NONE, AORTA_TRACE_NONE};
+    *inputs = aorta_remedy_read_inputs(model, &texts);
     if (!*inputs) return &nothing;
-    aorta_inputs_read(&described, *inputs);
     const bool product = (*inputs)->count == 2 && (*inputs)->items[0].rank == 2;
     if (product && strstr(function, "backward_weight")) turn_first(*inputs);
     return *inputs;

@@ -244,7 +244,7 @@ static void halve_between(struct remedy_model *model) {
     const struct residual residual = find_residual(model);
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
-        if ((leaf->kind != LEAF_STREAM && leaf->kind != LEAF_COPY) || !(leaf->largest > 1e6)) continue;
+        if (!aorta_leaf_moves(leaf) || !(leaf->largest > 1e6)) continue;
         if (!in_fp32(leaf) && !(leaf->op & AORTA_OP_TWO_PASSES && first_in_fp32(leaf))) continue;
         if (model->stays[i] || stays_fp32(leaf) || in_written_norm(&residual, leaf)) continue;
         double left_ns = half_ns(model, i);
@@ -387,7 +387,7 @@ struct loop {
 
 static bool alike(const struct remedy_model *model, size_t a, size_t b) {
     const struct leaf *x = &model->leaves[a], *y = &model->leaves[b];
-    return aorta_leaves_together(x, y) && x->inputs == y->inputs && !strcmp(x->name, y->name);
+    return aorta_leaves_together(x, y) && !aorta_remedy_compare(model, a, b);
 }
 
 static struct loop loop_before(const struct remedy_model *model, size_t end) {
@@ -405,50 +405,29 @@ static struct loop loop_before(const struct remedy_model *model, size_t end) {
     return best;
 }
 
-struct same {
-    size_t leaf;
-    const struct aorta_inputs *inputs;
-    const char *name;
-};
-
-static int same_order(const void *left, const void *right) {
-    const struct same *a = left, *b = right;
-    const int names = a->name == b->name ? 0 : strcmp(a->name, b->name);
-    if (names) return names;
-    if (a->inputs != b->inputs) return a->inputs < b->inputs ? -1 : 1;
-    return (a->leaf > b->leaf) - (a->leaf < b->leaf);
-}
-
 /* Leaves alike become one with all their work. */
-static void batch(struct remedy_model *model, struct same *items, size_t count) {
-    qsort(items, count, sizeof *items, same_order);
+static void batch(struct remedy_model *model, size_t *leaves, size_t count) {
+    aorta_remedy_order_alike(model, leaves, count);
     for (size_t i = 0, end; i < count; i = end) {
-        double ns = 0, flops = 0, bytes = 0;
-        for (end = i; end < count && items[end].inputs == items[i].inputs && items[end].name == items[i].name; end++) {
-            const struct leaf *leaf = &model->leaves[items[end].leaf];
-            ns += model->now_ns[items[end].leaf];
+        double flops = 0, bytes = 0;
+        for (end = i; end < count && !aorta_remedy_compare(model, leaves[i], leaves[end]); end++) {
+            const struct leaf *leaf = &model->leaves[leaves[end]];
             flops += isnan(leaf->flops) ? 0 : leaf->flops;
             bytes += isnan(leaf->bytes) ? 0 : leaf->bytes;
         }
-        const enum leaf_math math = model->leaves[items[i].leaf].math;
+        const enum leaf_math math = model->leaves[leaves[i]].math;
         const double products = flops > 0 && math != MATH_NONE ? flops / (0.7 * model->best[math]) : 0;
-        const double left = fmax(products, bytes / model->stream) + 2e3;
-        for (size_t j = i; j < end && left < ns; j++) {
-            const struct leaf *leaf = &model->leaves[items[j].leaf];
-            aorta_remedy_claim(model, items[j].leaf, model->now_ns[items[j].leaf] * left / ns,
-                               aorta_leaf_work(leaf) - (j == i));
-        }
+        aorta_remedy_claim_together(model, &leaves[i], end - i, fmax(products, bytes / model->stream) + 2e3, 1);
     }
 }
 
-static size_t add_backward(const struct remedy_model *model, int64_t from, int64_t to, size_t after, struct same *items,
+static size_t add_backward(const struct remedy_model *model, int64_t from, int64_t to, size_t after, size_t *leaves,
                            size_t count, size_t capacity) {
     size_t at, end;
     aorta_remedy_backward(model, from, to, after, &at, &end);
     for (; at < end && count < capacity; at++) {
         const struct leaf *leaf = &model->leaves[model->by_backward[at]];
-        if (leaf->kind == LEAF_TRANSFER || leaf->in_optimizer) continue;
-        items[count++] = (struct same){model->by_backward[at], leaf->inputs, leaf->name};
+        if (leaf->kind != LEAF_TRANSFER && !leaf->in_optimizer) leaves[count++] = model->by_backward[at];
     }
     return count;
 }
@@ -461,19 +440,19 @@ void aorta_remedy_batching(struct remedy_model *model) {
         if (loop.repeats < FEWEST) continue;
         const size_t first = loop.first;
         const size_t capacity = 16 * (i - first) + 64;
-        struct same *items = malloc(capacity * sizeof *items);
-        model->memory->failed |= !items;
-        if (!items) return;
+        size_t *leaves = malloc(capacity * sizeof *leaves);
+        model->memory->failed |= !leaves;
+        if (!leaves) return;
         size_t count = 0;
         int64_t from = INT64_MAX, to = -1;
         for (size_t j = first; j < i; j++) {
             const struct leaf *leaf = &model->leaves[j];
-            items[count++] = (struct same){j, leaf->inputs, leaf->name};
+            leaves[count++] = j;
             if (leaf->forward >= 0 && leaf->forward < from) from = leaf->forward;
             if (leaf->forward > to) to = leaf->forward;
         }
-        if (to >= 0) count = add_backward(model, from, to, i, items, count, capacity);
-        batch(model, items, count);
-        free(items);
+        if (to >= 0) count = add_backward(model, from, to, i, leaves, count, capacity);
+        batch(model, leaves, count);
+        free(leaves);
     }
 }

@@ -1,7 +1,9 @@
 /* What training does beside its products: computes again, updates parameters, makes gradients of whole tables. */
+#include "base/table.h"
 #include "verdict/remedy_internal.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- recomputation ---- */
@@ -15,6 +17,99 @@ void aorta_remedy_recompute(struct remedy_model *model) {
         for (int j = 0; j < leaf->output_count; j++) /* which then stay until the backward pass */
             model->row->memory_bytes += leaf->outputs[j].elements * leaf->outputs[j].bytes;
     }
+}
+
+/* ---- recomputation without operations ---- */
+
+/* So many kernels in the order of another thread are a part of the forward pass. */
+enum { RUN = 8 };
+static const double MOST_AGAIN = 0.6; /* of a thread's kernels: a backward pass computes more than the forward pass */
+
+struct run {
+    uint64_t hash; /* of the names and the step */
+    size_t leaf;
+};
+
+static uint32_t name_of(const struct remedy_model *model, size_t leaf) {
+    return model->trace->work[model->leaves[leaf].first_work].name;
+}
+
+static int by_hash(const void *left, const void *right) {
+    const struct run *a = left, *b = right;
+    if (a->hash != b->hash) return a->hash < b->hash ? -1 : 1;
+    return (a->leaf > b->leaf) - (a->leaf < b->leaf);
+}
+
+static size_t collect_runs(const struct remedy_model *model, struct run *runs) {
+    size_t count = 0;
+    for (size_t i = 0; i + RUN <= model->leaf_count; i++) {
+        const struct leaf *first = &model->leaves[i];
+        if (!first->step || !aorta_leaves_together(first, &model->leaves[i + RUN - 1])) continue;
+        uint64_t hash = first->step;
+        for (size_t j = i; j < i + RUN; j++) hash = aorta_hash_add(hash, name_of(model, j));
+        runs[count++] = (struct run){hash, i};
+    }
+    qsort(runs, count, sizeof *runs, by_hash);
+    return count;
+}
+
+/* Runs that two threads launch in the same step. */
+static void mark_runs(struct remedy_model *model, const struct run *runs, size_t count) {
+    for (size_t i = 0, end; i < count; i = end) {
+        bool threads = false;
+        for (end = i; end < count && runs[end].hash == runs[i].hash; end++)
+            threads |= model->leaves[runs[end].leaf].thread != model->leaves[runs[i].leaf].thread;
+        for (size_t j = i; threads && j < end; j++)
+            for (size_t k = 0; k < RUN; k++) model->leaves[runs[j].leaf + k].recomputed = true;
+    }
+}
+
+static bool computes(const struct leaf *leaf) {
+    return leaf->kind == LEAF_PRODUCT || leaf->kind == LEAF_CONVOLUTION || leaf->kind == LEAF_ATTENTION;
+}
+
+static void unmark_stretches_without_products(struct remedy_model *model) {
+    for (size_t i = 0, end; i < model->leaf_count; i = end) {
+        bool product = false;
+        for (end = i; end < model->leaf_count && model->leaves[end].recomputed; end++)
+            product |= computes(&model->leaves[end]);
+        for (size_t j = i; j < end; j++) model->leaves[j].recomputed = product;
+        end += end == i;
+    }
+}
+
+/* A thread that launches little else does not recompute: it has the forward pass, or is one of a server's. */
+static void unmark_threads(struct remedy_model *model, struct aorta_arena *memory) {
+    struct of_thread {
+        size_t marked, count;
+    } *threads = aorta_arena_alloc(memory, (model->trace->thread_count + 1) * sizeof *threads);
+    if (!threads) return;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (leaf->thread == AORTA_TRACE_NONE || !leaf->step) continue;
+        threads[leaf->thread].marked += leaf->recomputed;
+        threads[leaf->thread].count++;
+    }
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        struct leaf *leaf = &model->leaves[i];
+        if (!leaf->recomputed) continue;
+        const struct of_thread *own = leaf->thread == AORTA_TRACE_NONE ? NULL : &threads[leaf->thread];
+        leaf->recomputed = own && (double)own->marked <= MOST_AGAIN * (double)own->count;
+    }
+}
+
+/* Autograd launches the backward pass on a thread of its own. The forward pass's kernels, in their order, are there a
+ * second time where activations are checkpointed. */
+void aorta_remedy_unsized_mark_recomputed(struct remedy_model *model) {
+    struct aorta_arena scratch = {0};
+    if (model->operations || model->own) return;
+    struct run *runs = aorta_arena_raw(&scratch, (model->leaf_count + 1) * sizeof *runs);
+    if (runs) {
+        mark_runs(model, runs, collect_runs(model, runs));
+        unmark_stretches_without_products(model);
+        unmark_threads(model, &scratch);
+    }
+    aorta_arena_end(&scratch, model->memory);
 }
 
 /* ---- optimizer ---- */
@@ -78,10 +173,50 @@ static double optimizer_ns(const struct remedy_model *model, const struct optimi
     return elements * 4 * each / (MULTI_TENSOR * model->stream);
 }
 
+static bool divides(const struct leaf *leaf) {
+    return strstr(leaf->kernel, "addcdiv") || (strstr(leaf->kernel, "PointwiseOp") && strstr(leaf->kernel, "divides"));
+}
+
+/* Where operations are not known: kernels over lists of tensors, and what a loop launches for each parameter, which
+ * ends by adding a quotient (Adam). Norms of gradients are none. */
+void aorta_remedy_unsized_mark_optimizer(struct remedy_model *model) {
+    enum { EACH = 8 };
+    if (model->operations || model->own) return;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        struct leaf *leaf = &model->leaves[i];
+        if (leaf->kernels_any & AORTA_KERNEL_FOREACH && !strstr(leaf->kernel, "Norm")) leaf->kind = LEAF_OPTIMIZER;
+        if (leaf->kind != LEAF_STREAM || !strstr(leaf->kernel, "addcdiv")) continue;
+        for (size_t j = 0; j < EACH && j <= i && model->leaves[i - j].kind == LEAF_STREAM; j++)
+            if (aorta_leaf_follows(model, i - j, i)) model->leaves[i - j].kind = LEAF_OPTIMIZER;
+    }
+}
+
+/* Adam once over its tensors takes seven passes, of which the kernel that adds the quotient takes four. Momentum and
+ * SGD have none to compare with. */
+static void unsized_optimizer(struct remedy_model *model) {
+    static const double PASSES = 7.0 / 4, WORTH = 0.8;
+    double now_ns = 0, quotient_ns = 0;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (leaf->kind != LEAF_OPTIMIZER) continue;
+        if (strstr(leaf->kernel, "Fused")) return;
+        now_ns += model->now_ns[i];
+        quotient_ns += divides(leaf) ? model->now_ns[i] : 0;
+    }
+    const double left = PASSES * quotient_ns / now_ns;
+    if (!(quotient_ns > 0) || left > WORTH) return;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (leaf->kind != LEAF_OPTIMIZER) continue;
+        const uint32_t stays = i == 0 || model->leaves[i - 1].kind != LEAF_OPTIMIZER;
+        aorta_remedy_claim(model, i, model->now_ns[i] * left, aorta_leaf_work(leaf) - stays);
+    }
+}
+
 void aorta_remedy_optimizer(struct remedy_model *model) {
     static const double WORTH = 0.8;
     if (!model->operations && aorta_remedy_unsized(model)) {
-        aorta_remedy_unsized_optimizer(model);
+        unsized_optimizer(model);
         return;
     }
     const struct optimizer found = find_optimizer(model);

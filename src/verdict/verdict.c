@@ -355,9 +355,8 @@ static aorta_status add_rooflines(const struct aorta_trace_analysis *analysis, s
     verdict->roofline_count = analysis->rank_count;
     struct aorta_roofline joined;
     aorta_roofline_join(rooflines.items, analysis->rank_count, &joined);
-    for (size_t i = 0; i < verdict->finding_count; i++)
-        if (verdict->findings[i].cause == AORTA_CAUSE_COMPUTE && joined.steps && moves_data(&joined))
-            aorta_facts_flag(&verdict->findings[i].facts, AORTA_FACT_MOVES_DATA);
+    struct aorta_finding *compute = aorta_verdict_find(verdict, AORTA_CAUSE_COMPUTE);
+    if (compute && joined.steps && moves_data(&joined)) aorta_facts_flag(&compute->facts, AORTA_FACT_MOVES_DATA);
     return status;
 }
 
@@ -482,15 +481,9 @@ enum { LAUNCH_NS = 3500 };
 static const double least_share = 0.05; /* of a step: a smaller loss gets no note */
 static const double least_part = 0.10;  /* of the late launches */
 
-static double cost_of(const struct aorta_verdict *verdict, enum aorta_cause cause) {
-    double cost_ms = 0.0;
-    for (size_t i = 0; i < verdict->finding_count; i++)
-        if (verdict->findings[i].cause == cause) cost_ms += verdict->findings[i].cost_ms;
-    return cost_ms;
-}
-
 double aorta_recording_share(const struct aorta_verdict *verdict, double launches) {
-    const double late_ms = cost_of(verdict, AORTA_CAUSE_HOST_LAUNCH), own_ms = launches * LAUNCH_NS * 1e-6;
+    const struct aorta_finding *late = aorta_verdict_find(verdict, AORTA_CAUSE_HOST_LAUNCH);
+    const double late_ms = late ? late->cost_ms : 0, own_ms = launches * LAUNCH_NS * 1e-6;
     if (verdict->idle_unexplained || late_ms < least_share * verdict->step_ms_mean) return 0;
     if (own_ms < least_part * late_ms) return 0;
     return own_ms < late_ms ? own_ms : late_ms;

@@ -181,6 +181,8 @@ double aorta_finding_shown_ms(const struct aorta_finding *finding);
 void aorta_finding_shown_range(const struct aorta_finding *finding, double range_ms[2]);
 /* All gains together are a twentieth of the step or more. (gains.c) */
 bool aorta_verdict_gains_matter(const struct aorta_verdict *verdict);
+/* The finding of a cause; of several kinds of collectives the one that costs most. NULL: there is none. (gains.c) */
+struct aorta_finding *aorta_verdict_find(const struct aorta_verdict *verdict, enum aorta_cause cause);
 /* The finding with the largest cost. NULL: there are no findings. (gains.c) */
 const struct aorta_finding *aorta_verdict_costliest(const struct aorta_verdict *verdict);
 /* Whether the steps of a recording take so different times that one must know. (gains.c) */
