@@ -114,15 +114,13 @@ void aorta_trace_waits_make(struct aorta_trace_rank *rank, struct aorta_host_wai
 
 /* ---- gaps ---- */
 
-static int64_t launch_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
-    return work->call == AORTA_TRACE_NONE ? INT64_MIN : trace->calls[work->call].start_ns;
-}
-
 /* The work that was launched first among the work that starts where the gap ends. `from`: first row with that start. */
 static size_t first_launched(const struct aorta_trace_rank *rank, size_t from) {
     size_t best = from;
     for (size_t i = from + 1; i < rank->work_count && rank->work[i].start_ns == rank->work[from].start_ns; i++)
-        if (launch_of(rank->trace, &rank->work[i]) < launch_of(rank->trace, &rank->work[best])) best = i;
+        if (aorta_trace_launched_ns(rank->trace, &rank->work[i]) <
+            aorta_trace_launched_ns(rank->trace, &rank->work[best]))
+            best = i;
     return best;
 }
 
@@ -177,7 +175,7 @@ void aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct aorta_hos
         if (work->end_ns > busy_until_ns) busy_until_ns = work->end_ns;
         if (gap.end_ns <= gap.start_ns || aorta_intervals_within(&rank->holes, gap.start_ns, gap.end_ns)) continue;
         gap.next = first_launched(rank, i);
-        gap.launch_ns = launch_of(rank->trace, &rank->work[gap.next]);
+        gap.launch_ns = aorta_trace_launched_ns(rank->trace, &rank->work[gap.next]);
         gap.idle = aorta_idle_of_gap(waits, gap.start_ns, gap.end_ns, gap.launch_ns);
         aorta_idle_add(&rank->idle, &gap.idle);
         keep_longest(rank, &gap, keep);
@@ -246,7 +244,7 @@ static struct aorta_range range_of(const struct filling *filling, uint32_t row,
         .start_ns = start_ns - filling->shift_ns,
         .end_ns = end_ns - filling->shift_ns,
         .enqueue_ns =
-            work->call == AORTA_TRACE_NONE ? INT64_MIN : trace->calls[work->call].start_ns - filling->shift_ns,
+            work->call == AORTA_TRACE_NONE ? INT64_MIN : aorta_trace_launched_ns(trace, work) - filling->shift_ns,
         .stream = (int)work->stream,
     };
     if (work->kind != AORTA_TRACE_KERNEL) {

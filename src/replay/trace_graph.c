@@ -108,7 +108,8 @@ static void add_calls(struct build *build, uint32_t host, size_t rank) {
                                                     call->thread,
                                                     call->name,
                                                     (uint8_t)kind_of_call(trace, call),
-                                                    0};
+                                                    0,
+                                                    false};
     }
     mark_reads(trace, sources, calls, count, &build->memory);
     build->hosts[host] = (struct aorta_replay_host){calls, count, (uint32_t)trace->thread_count, (uint32_t)rank};
@@ -346,13 +347,18 @@ static void mark_work(const struct build *build, const struct aorta_trace_rank *
     }
 }
 
+static void hold_launch(struct aorta_replay_call *call, const struct aorta_replay_span *span) {
+    call->held = true;
+    if (call->end_ns > span->start_ns) call->end_ns = span->start_ns;
+}
+
 /* All of the device's work, also what only measured: it takes its place on a stream. */
 static void add_spans(struct build *build, size_t rank) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
     const struct aorta_trace *trace = one->trace;
     struct aorta_arena scratch = {0};
     struct aorta_replay_span *spans = aorta_arena_raw(&build->memory, (trace->work_count + 1) * sizeof *spans);
-    uint32_t *sources = build->out->sources[rank].works, count = 0;
+    uint32_t *sources = build->out->sources[rank].works, host = build->out->sources[rank].host, count = 0;
     uint32_t *span_of_row = aorta_arena_raw(&scratch, (trace->work_count + 1) * sizeof *span_of_row);
     bool *marked = aorta_arena_raw(&scratch, trace->work_count + 1);
     build->spans[rank] = spans;
@@ -366,16 +372,18 @@ static void add_spans(struct build *build, size_t rank) {
         if (!marked[i]) continue;
         span_of_row[i] = count;
         sources[count] = (uint32_t)i;
-        spans[count++] = span_of(build, rank, &trace->work[i]);
+        spans[count] = span_of(build, rank, &trace->work[i]);
+        if (spans[count].launch != AORTA_GRAPH_NONE && aorta_trace_launch_held(trace, &trace->work[i]))
+            hold_launch(&build->calls[host][spans[count].launch], &spans[count]);
+        count++;
     }
     add_facts(build, rank, span_of_row);
     aorta_arena_free(&scratch);
     build->ranks[rank].spans = spans;
     build->ranks[rank].span_count = count;
     build->ranks[rank].stream_count = (uint32_t)trace->stream_count;
-    build->ranks[rank].host = build->out->sources[rank].host;
+    build->ranks[rank].host = host;
     set_alone(build, rank);
-    uint32_t host = build->ranks[rank].host;
     aorta_recorded_waits_make(trace, shift_of(build, build->hosts[host].rank), &build->hosts[host],
                               aorta_trace_graph_is_only_rank(build->out, rank), build->call_rows[host],
                               build->calls[host], &build->ranks[rank], &build->memory);

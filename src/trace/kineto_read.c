@@ -1,5 +1,6 @@
 #include "base/array.h"
 #include "trace/kineto_read_internal.h"
+#include "trace/reader.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -183,6 +184,7 @@ static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_eve
             thread = aorta_trace_kineto_id(event->field[FIELD_THREAD]);
     uint32_t text = aorta_trace_kineto_text(kineto, called);
     if (of_process) {
+        AORTA_TRY(aorta_trace_check_foreign(called.text, called.length, aorta_json_stream_name(kineto->stream)));
         AORTA_TRY(aorta_trace_kineto_name_process(kineto, process,
                                                   aorta_trace_text(aorta_trace_builder_head(kineto->builder), text),
                                                   event->argument[ARGUMENT_RANK]));

@@ -298,15 +298,17 @@ static const struct unread *find_unread(const char *path, const struct head *hea
     return NULL;
 }
 
-/* JSON of other tools, by two words at its beginning. */
+/* Files of other tools, by two words at their beginning or in the name of a process. */
 static const struct foreign {
-    const char *words[2], *is;
+    const char *words[2], *is, *instead; /* instead NULL: what is read */
 } foreign[] = {
-    {{"\"Ascend Hardware\"", "\"process_name\""}, "a trace of Ascend's profiler"},
-    {{"\"pg_config\"", "\"entries\""}, "a dump of PyTorch's flight recorder, which holds collectives alone"},
-    {{"\"coll_perf\"", "\"header\""}, "a file of NCCL's inspector, which holds bandwidths alone"},
-    {{"\"GROUP_API\"", "\"ph\""}, "a trace of NCCL's profiler plugin, which holds collectives alone"},
-    {{"\"PROXY\"", "\"COLL\""}, "a trace of NCCL's profiler plugin, which holds collectives alone"},
+    {{"\"Ascend Hardware\"", ""}, "a trace of Ascend's profiler", "AORTA reads recordings of NVIDIA's and AMD's GPUs"},
+    {{"\"CPU HIP API\"", ""}, "a trace of rocprof", "record the program with rocprofv3 --sys-trace"},
+    {{"KernelName", "BeginNs"}, "a table of rocprof", "record the program with rocprofv3 --sys-trace"},
+    {{"\"pg_config\"", "\"entries\""}, "a dump of PyTorch's flight recorder, which holds collectives alone", NULL},
+    {{"\"coll_perf\"", "\"header\""}, "a file of NCCL's inspector, which holds bandwidths alone", NULL},
+    {{"\"GROUP_API\"", "\"ph\""}, "a trace of NCCL's profiler plugin, which holds collectives alone", NULL},
+    {{"\"PROXY\"", "\"COLL\""}, "a trace of NCCL's profiler plugin, which holds collectives alone", NULL},
 };
 
 static const struct foreign *find_foreign(const char *bytes, size_t length) {
@@ -319,15 +321,13 @@ static const struct foreign *find_foreign(const char *bytes, size_t length) {
     return NULL;
 }
 
-static aorta_status check_foreign(const struct aorta_json_stream *stream, const char *path) {
-    size_t length;
-    const char *bytes = aorta_json_stream_window(stream, &length);
+aorta_status aorta_trace_check_foreign(const char *bytes, size_t length, const char *path) {
     const struct foreign *found = find_foreign(bytes, length);
     if (!found) return NULL;
-    return AORTA_ERROR(AORTA_USAGE,
-                       "%s is %s, and is not read; record the program with torch.profiler, nsys, rocprofv3 or `aorta "
-                       "trace run -- COMMAND`",
-                       path, found->is);
+    return AORTA_ERROR(AORTA_USAGE, "%s is %s, and is not read; %s", path, found->is,
+                       found->instead ? found->instead
+                                      : "record the program with torch.profiler, nsys, rocprofv3 or `aorta trace run "
+                                        "-- COMMAND`");
 }
 
 static aorta_status open_other(const char *path, const struct aorta_trace_options *options,
@@ -354,8 +354,10 @@ aorta_status aorta_trace_open(const char *path, const struct aorta_trace_options
     struct aorta_json_stream *stream;
     AORTA_TRY(aorta_json_stream_open(path, &stream));
     char letter;
+    size_t length;
     aorta_status status = aorta_json_stream_peek(stream, &letter);
-    if (!status) status = check_foreign(stream, path);
+    const char *bytes = aorta_json_stream_window(stream, &length);
+    if (!status) status = aorta_trace_check_foreign(bytes, length, path);
     bool json = !status && is_json(stream, letter);
     if (json) status = aorta_trace_read_json(stream, options, list);
     aorta_json_stream_close(stream);

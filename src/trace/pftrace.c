@@ -389,8 +389,16 @@ static aorta_status read_file(const char *path, const struct aorta_trace_options
 }
 
 /* The first packet says which sequence or user wrote it; both are numbers. */
+/* JSON that begins with a line end reads like the key of a packet. */
+static bool is_text(const char *head, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)head[i] < ' ' && !aorta_json_space(head[i])) return false;
+    return true;
+}
+
 static bool recognises(const char *head, size_t length) {
     enum { PACKET_USER = 3 };
+    if (is_text(head, length)) return false;
     struct aorta_proto file = {head, head + length};
     uint64_t key, size;
     if (!aorta_proto_varint(&file, &key) || key != (PACKETS << 3 | 2) || !aorta_proto_varint(&file, &size))

@@ -38,6 +38,9 @@ bool aorta_trace_needs_plain(const char *bytes, size_t length);
  * recognises. */
 bool aorta_trace_may_be(const char *bytes, size_t length);
 
+/* AORTA_USAGE where the bytes, a file's first or the name of a process in it, are of a tool that is not read. */
+AORTA_MUST_USE aorta_status aorta_trace_check_foreign(const char *bytes, size_t length, const char *path);
+
 /* The names of what is read, for messages. */
 extern const char *const aorta_trace_formats;
 

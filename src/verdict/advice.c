@@ -100,6 +100,9 @@ static const struct aorta_advice_row rows[] = {
      .text = "take synchronize calls and blocking copies out of the step; use events between streams"},
     {AORTA_CAUSE_HOST_PAUSE, OURS | SPARSE,
      .text = "find what the host does: files, sockets, locks, other processes on its cores"},
+    {AORTA_CAUSE_HOST_PAUSE, ANY, .when = {AORTA_FACT_PAUSE_LOAD},
+     .text = "record after warm-up steps, in which all kernels run once",
+     .also = "or load kernels at the start: CUDA_MODULE_LOADING=EAGER, HIP_ENABLE_DEFERRED_LOADING=0"},
     {AORTA_CAUSE_HOST_PAUSE, TORCH | COMPILED, .when = {AORTA_FACT_PAUSE_SAVE},
      .text =
          "save checkpoints in the background (torch.distributed.checkpoint.async_save, Lightning's AsyncCheckpointIO)",

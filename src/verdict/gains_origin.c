@@ -182,13 +182,41 @@ static bool changes_memory(const char *call) {
            strncmp(call, "hipFree", 7) == 0;
 }
 
+/* Whether the pause is within one call. */
+static bool is_within(const struct aorta_graph *graph, const struct aorta_origin *origin) {
+    return origin->from != AORTA_GRAPH_NONE && graph->subject[origin->from] == graph->subject[origin->point] &&
+           graph->rank[origin->from] == graph->rank[origin->point];
+}
+
+/* Whether the call launches the first work of that name. */
+static bool launches_first(const struct aorta_trace *trace, const struct aorta_trace_call *call) {
+    const struct aorta_trace_work *launched = NULL;
+    for (size_t i = 0; i < trace->work_count && !launched; i++)
+        if (trace->work[i].call == (uint32_t)(call - trace->calls)) launched = &trace->work[i];
+    for (const struct aorta_trace_work *work = trace->work; work < launched; work++)
+        if (work->name == launched->name) return false;
+    return launched;
+}
+
+static void add_held(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
+                     struct aorta_fact *pause) {
+    const struct aorta_trace *trace = host_of(gains, origin->point)->trace;
+    const struct aorta_trace_call *call = call_after(gains, origin);
+    pause->place.host = aorta_facts_text(&finding->facts, aorta_trace_text(trace, call->name));
+    if (launches_first(trace, call)) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_LOAD);
+}
+
 static void add_pause(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                       const char *where) {
     const char *range = range_around(gains, origin), *operation = operation_within(gains, origin);
     struct aorta_fact *fact = set_named(finding, AORTA_FACT_PAUSE, (double)origin->largest_ns / 1e6, where);
+    fact->place.rank = finding->rank;
+    if (is_within(gains->graph, origin)) {
+        add_held(gains, finding, origin, fact);
+        return;
+    }
     fact->place.after = aorta_facts_text(&finding->facts, name_before(gains, origin));
     fact->place.host = aorta_facts_text(&finding->facts, operation ? operation : range);
-    fact->place.rank = finding->rank;
     if (changes_memory(where)) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_MEMORY);
     if (range) return;
     const bool copies = strncmp(where, "Memcpy", 6) == 0 && aorta_copied_how(where) <= AORTA_COPIED_TO_HOST;

@@ -291,9 +291,13 @@ static uint32_t record_calls(const struct sim *sim, int rank, struct aorta_repla
         if (!has_call(op)) continue;
         call_of[i] = count;
         if ((uint32_t)op->thread >= threads) threads = (uint32_t)op->thread + 1;
-        calls[count++] =
-            (struct aorta_replay_call){sim->call_start[rank][i], sim->call_end[rank][i], (uint32_t)op->thread,
-                                       (uint32_t)op->place,      call_kind(op),          0};
+        calls[count++] = (struct aorta_replay_call){sim->call_start[rank][i],
+                                                    sim->call_end[rank][i],
+                                                    (uint32_t)op->thread,
+                                                    (uint32_t)op->place,
+                                                    call_kind(op),
+                                                    0,
+                                                    false};
     }
     *host = (struct aorta_replay_host){calls, count, threads, (uint32_t)rank};
     return count;

@@ -139,6 +139,10 @@ static int64_t work_both_ways(const char *name, const char *bytes, size_t length
 #define ASCEND                                                                                                         \
     "[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":2147,\"args\":{\"name\":\"Ascend Hardware\"}},\n"                \
     "{\"name\":\"MatMulV3\",\"pid\":2147,\"tid\":2,\"ts\":\"1.1\",\"dur\":5.0,\"ph\":\"X\"}]"
+#define AFTER "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":2},\n"
+#define OLD_ROCPROF                                                                                                    \
+    "{ \"traceEvents\":[{}\n,{\"args\":{\"name\":\"CPU HIP API\"},\"ph\":\"M\",\"pid\":2,\"name\":\"process_name\"}]}"
+#define OLD_TABLE "Index,KernelName,gpu-id,queue-id,BeginNs,EndNs\n0,\"add(int*)\",0,0,1,2\n"
 #define FLIGHT "{\"version\":\"2.10\",\"pg_config\":{},\"entries\":[{\"profiling_name\":\"nccl:all_reduce\"}]}"
 #define INSPECTOR                                                                                                      \
     "{\"header\":{\"rank\":0},\"coll_perf\":{\"coll\":\"AllReduce\"}}\n{\"header\":{\"rank\":0},\"coll_perf\":{}}\n"
@@ -165,7 +169,9 @@ static void what_is_not_read_is_named(void **state) {
         {"a.tar", tar, sizeof tar, "is a tar archive, which is not read; unpack it, and name the folder"},
         {"a.json", "neither", 7, "is no trace; AORTA reads"},
         {"trace_view.json", FOREIGN(ASCEND),
-         "is a trace of Ascend's profiler, and is not read; record the program with"},
+         "is a trace of Ascend's profiler, and is not read; AORTA reads recordings of"},
+        {"results.json", FOREIGN(OLD_ROCPROF), "is a trace of rocprof, and is not read; record the program with"},
+        {"results.csv", FOREIGN(OLD_TABLE), "is a table of rocprof, and is not read; record the program with"},
         {"flight.json", FOREIGN(FLIGHT), "is a dump of PyTorch's flight recorder"},
         {"rank0.jsonl", FOREIGN(INSPECTOR), "is a file of NCCL's inspector"},
         {"plugin.json", FOREIGN(PLUGIN), "is a trace of NCCL's profiler plugin"},
@@ -226,6 +232,29 @@ static void white_space_before_an_array_of_events(void **state) {
     assert_int_equal(work_both_ways("c.JSON", text, sizeof text - 1, false), 1);
 }
 
+/* Letters that read like a packet of a pftrace: key and length, a field of 32 bytes, then the number of a sequence. */
+static void a_line_end_before_an_object_is_no_packet(void **state) {
+    (void)state;
+    static const char text[] = "\n{\n \"other\":\"xxxxxxxxxxxxxxxxxxxxxxxP\",\"traceEvents\":[" EVENT "]}";
+    assert_int_equal(work_both_ways("d.json", text, sizeof text - 1, false), 1);
+}
+
+/* More than the beginning of a file is before the name of Ascend's process. */
+static void a_foreign_process_is_named_wherever_it_is(void **state) {
+    (void)state;
+    enum { EVENTS = 100 };
+    static char text[EVENTS * sizeof AFTER + sizeof ASCEND];
+    char path[512];
+    struct aorta_trace_list list = {0};
+    char *end = text + sprintf(text, "[");
+    for (int i = 0; i < EVENTS; i++) end += sprintf(end, "%s", AFTER);
+    end += sprintf(end, "%s", &ASCEND[1]);
+    put("trace_view.json", text, (size_t)(end - text), false);
+    snprintf(path, sizeof path, "%s/trace_view.json", folder);
+    check_fails(aorta_trace_open(path, NULL, &list), AORTA_USAGE, "is a trace of Ascend's profiler");
+    take_away("trace_view.json", false);
+}
+
 static void what_is_no_trace_is_passed_over(void **state) {
     (void)state;
     static const struct {
@@ -281,6 +310,8 @@ int main(void) {
         cmocka_unit_test(what_is_not_read_is_named),
         cmocka_unit_test(a_key_stands_anywhere),
         cmocka_unit_test(white_space_before_an_array_of_events),
+        cmocka_unit_test(a_line_end_before_an_object_is_no_packet),
+        cmocka_unit_test(a_foreign_process_is_named_wherever_it_is),
         cmocka_unit_test(what_is_no_trace_is_passed_over),
         cmocka_unit_test(a_set_of_tables_is_one_trace),
     };

@@ -541,6 +541,61 @@ static void sends_are_no_all_to_all(void **state) {
     }
 }
 
+/* ---- launches that hold the host ---- */
+
+/* A second kernel is launched by a call of 5 ms, and a third by the next call; in us:
+ *
+ *     host    [a]  [ launch of `second`          5000][c]
+ *     device    [a 100]                               [100][c 100]        ends as the kernel begins: held
+ *             or  [a 100][ 4000 ]                          [c 100]        the kernel runs within the call: not held */
+static void hold(struct run *run, const char *second, double begins_us, double lasts_us) {
+    struct sample_kineto sample;
+    sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_kernel(&sample, "first", 7, 0, 10, 100, "");
+    sample_kineto_event(&sample, "cuda_runtime", "cudaLaunchKernel", 1, 200, 5000, "\"correlation\":900");
+    sample_kineto_event(&sample, "kernel", second, 7, begins_us, lasts_us,
+                        "\"device\":0,\"stream\":7,\"correlation\":900");
+    sample_kineto_kernel(&sample, "third", 7, 5210, 5400, 100, "");
+    *run = (struct run){0};
+    sample_kineto_open(&sample, &run->list);
+    analyze(run);
+}
+
+static void a_launch_that_holds_the_host_is_a_stall(void **state) {
+    (void)state;
+    for (int again = 0; again < 2; again++) {
+        struct run run;
+        struct aorta_verdict verdict;
+        hold(&run, again ? "first" : "second", 5203, 100);
+        assert_int_equal(run.analysis.ranks[0].idle.ns[AORTA_IDLE_HOST_LAUNCH], (5200 - 110) * 1000);
+        assert_int_equal(run.analysis.ranks[0].idle.ns[AORTA_IDLE_LAUNCH_LATENCY], (3 + 97) * 1000);
+        said_make(&run.analysis, &verdict);
+        const struct aorta_finding *stall = said_finding(&verdict, AORTA_CAUSE_HOST_PAUSE);
+        said_near(said_value(stall, AORTA_FACT_PAUSE), 4.9, 0.11);
+        assert_string_equal(said_place(stall, AORTA_FACT_PAUSE), again ? "first" : "second");
+        assert_string_equal(said_fact(stall, AORTA_FACT_PAUSE)->place.host, "cudaLaunchKernel");
+        assert_true(stall->gain_ms > 4.8);
+        assert_int_equal(said_has(stall, AORTA_FACT_PAUSE_LOAD), !again);
+        assert_int_equal(strstr(said_advice(stall), "warm-up") != NULL, !again);
+        aorta_verdict_free(&verdict);
+        end(&run);
+    }
+}
+
+/* As with CUDA_LAUNCH_BLOCKING=1. */
+static void a_launch_that_waits_for_its_kernel_is_none(void **state) {
+    (void)state;
+    struct run run;
+    struct aorta_verdict verdict;
+    hold(&run, "second", 210, 4000);
+    assert_int_equal(run.analysis.ranks[0].idle.ns[AORTA_IDLE_HOST_LAUNCH], (90 + 1000) * 1000);
+    said_make(&run.analysis, &verdict);
+    const struct aorta_finding *stall = said_finding(&verdict, AORTA_CAUSE_HOST_PAUSE);
+    assert_true(!stall || !said_has(stall, AORTA_FACT_PAUSE_LOAD));
+    aorta_verdict_free(&verdict);
+    end(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_are_named_by_what_made_them),
@@ -556,6 +611,8 @@ int main(void) {
         cmocka_unit_test(cells_of_recurrent_networks_are_seen),
         cmocka_unit_test(late_launches_are_counted_with_the_work_they_launch),
         cmocka_unit_test(sends_are_no_all_to_all),
+        cmocka_unit_test(a_launch_that_holds_the_host_is_a_stall),
+        cmocka_unit_test(a_launch_that_waits_for_its_kernel_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
