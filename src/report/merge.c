@@ -396,13 +396,14 @@ static void describe_rank(const struct merging *m, size_t i, struct aorta_text *
     aorta_text_puts(out, "\n");
 }
 
-static void write_report(const struct merging *m, const char *output, struct aorta_text *out) {
+static void write_report(const struct merging *m, const char *output, bool answer, struct aorta_text *out) {
     if (m->alignment.residual_ns >= 0)
         aorta_text_printf(out, "%zu ranks on one clock, residual %.3f us; written to %s\n", m->count,
                           us(m->alignment.residual_ns), output);
     else
         aorta_text_printf(out, "%s, no shared collectives; written to %s\n",
                           aorta_counted((long long)m->count, "rank").text, output);
+    if (answer) return;
     for (size_t i = 0; i < m->count; i++) describe_rank(m, i, out);
     for (size_t i = 0; i < m->count; i++)
         if (m->ranks[i].trace->skipped) aorta_text_printf(out, "note: %s\n", m->ranks[i].trace->skipped);
@@ -421,12 +422,12 @@ static void write_report(const struct merging *m, const char *output, struct aor
 
 aorta_status aorta_trace_merge(const char *const *paths, size_t count, const char *output,
                                const struct aorta_trace_options *options, const struct aorta_merge_tracks *tracks,
-                               struct aorta_text *report) {
+                               bool answer, struct aorta_text *report) {
     struct merging m = {.list = tracks ? tracks->traces : NULL};
     aorta_status status = read_all(&m, paths, count, options);
     if (!status) status = write_all(&m, output, options, tracks);
     if (!status) {
-        write_report(&m, output, report);
+        write_report(&m, output, answer, report);
         status = aorta_text_check(report);
     }
     for (size_t i = 0; i < m.count && m.written; i++) {

@@ -35,11 +35,12 @@ struct aorta_merge_tracks {
 
 /* Reads the files, or those of folders (open.h), aligns the ranks (align.h), writes `output`: packed if its name ends
  * in .gz, under a temporary name until it is whole. `report` gets the offsets, the residual and who was late, as lines
- * of text. Traces that do not know their rank get the lowest numbers free, in order. `tracks`: NULL: none. AORTA_USAGE:
- * two files of one rank, or `output` is one of the files. */
+ * of text; `answer`: line 1 alone. Traces that do not know their rank get the lowest numbers free, in order. `tracks`:
+ * NULL: none. AORTA_USAGE: two files of one rank, or `output` is one of the files. */
 AORTA_MUST_USE aorta_status aorta_trace_merge(const char *const *paths, size_t count, const char *output,
                                               const struct aorta_trace_options *options,
-                                              const struct aorta_merge_tracks *tracks, struct aorta_text *report);
+                                              const struct aorta_merge_tracks *tracks, bool answer,
+                                              struct aorta_text *report);
 
 /* Inside `aorta trace merge`: merge.c (the whole, and the file), merge_events.c (Kineto files, event by event),
  * merge_model.c (other traces). */
