@@ -16,14 +16,6 @@ int aorta_columns(const char *text);
 /* The text in exactly `width` columns: padded on the right, or cut with an ellipsis at its end. */
 void aorta_text_column(struct aorta_text *out, const char *text, int width);
 
-/* A sentence wrapped at spaces into lines of at most `width` columns; 0: no terminal, lines of 100 columns, in which
- * longer words stay whole. The first line starts after `taken` columns that the caller has written, later lines after
- * `indent` spaces. Ends with a newline. */
-struct aorta_lines {
-    int width, taken, indent;
-};
-void aorta_text_lines(struct aorta_text *out, const char *text, const struct aorta_lines *lines);
-
 /* Escapes of a terminal. AORTA_PLAIN ends a color. */
 enum aorta_color {
     AORTA_PLAIN,
@@ -37,6 +29,15 @@ enum aorta_color {
 };
 extern const char *const aorta_escapes[AORTA_COLOR_COUNT];
 void aorta_text_colored(struct aorta_text *out, enum aorta_color color, const char *text);
+
+/* A sentence wrapped at spaces into lines of at most `width` columns; 0: no terminal, lines of 100 columns, in which
+ * longer words stay whole. The first line starts after `taken` columns that the caller has written, later lines after
+ * `indent` spaces. Ends with a newline. */
+struct aorta_lines {
+    int width, taken, indent;
+    enum aorta_color color; /* of each line, but for the indent */
+};
+void aorta_text_lines(struct aorta_text *out, const char *text, const struct aorta_lines *lines);
 
 /* "  noise       16%, from 32 repeats": one fact below a headline, wrapped behind its name. Empties `text`, and writes
  * nothing where it is empty. */

@@ -290,21 +290,23 @@ static int width_left(const struct aorta_lines *lines, bool first) {
     return width < 8 ? 8 : width;
 }
 
+const char *const aorta_escapes[AORTA_COLOR_COUNT] = {
+    [AORTA_PLAIN] = "\033[0m",   [AORTA_BOLD] = "\033[1m",  [AORTA_DIM] = "\033[2m",   [AORTA_RED] = "\033[31m",
+    [AORTA_YELLOW] = "\033[33m", [AORTA_CYAN] = "\033[36m", [AORTA_GREEN] = "\033[32m"};
+
 void aorta_text_lines(struct aorta_text *out, const char *text, const struct aorta_lines *lines) {
     for (bool first = true;; first = false) {
         size_t bytes = line_bytes(text, width_left(lines, first), !lines->width);
         if (!first) aorta_text_printf(out, "%*s", lines->indent, "");
+        if (lines->color) aorta_text_puts(out, aorta_escapes[lines->color]);
         aorta_text_append(out, text, bytes);
+        aorta_text_puts(out, lines->color ? aorta_escapes[AORTA_PLAIN] : "");
         aorta_text_puts(out, "\n");
         text += bytes;
         while (*text == ' ') text++;
         if (!*text) return;
     }
 }
-
-const char *const aorta_escapes[AORTA_COLOR_COUNT] = {
-    [AORTA_PLAIN] = "\033[0m",   [AORTA_BOLD] = "\033[1m",  [AORTA_DIM] = "\033[2m",   [AORTA_RED] = "\033[31m",
-    [AORTA_YELLOW] = "\033[33m", [AORTA_CYAN] = "\033[36m", [AORTA_GREEN] = "\033[32m"};
 
 void aorta_text_colored(struct aorta_text *out, enum aorta_color color, const char *text) {
     if (color == AORTA_PLAIN)
@@ -318,7 +320,7 @@ void aorta_text_fact(struct aorta_text *out, const char *name, struct aorta_text
     out->failed |= text->failed;
     if (!text->length) return;
     aorta_text_printf(out, "  %-*s ", NAME, name);
-    aorta_text_lines(out, text->data, &(struct aorta_lines){0, INDENT, INDENT});
+    aorta_text_lines(out, text->data, &(struct aorta_lines){.taken = INDENT, .indent = INDENT});
     aorta_text_clear(text);
 }
 

@@ -194,7 +194,7 @@ static aorta_status make_tracks(const struct aorta_trace_analysis *analysis, str
 }
 
 /* With the tracks of an analysis of the same files. */
-static aorta_status merge_with_tracks(const struct aorta_cli_line *line, const char *output,
+static aorta_status merge_with_tracks(const struct aorta_cli_line *line, const struct merge_arguments *arguments,
                                       const struct aorta_trace_options *options, struct aorta_text *report) {
     const char *const *paths = (const char *const *)line->operands;
     const struct aorta_trace_analysis_options whole = {0};
@@ -208,8 +208,10 @@ static aorta_status merge_with_tracks(const struct aorta_cli_line *line, const c
         status = AORTA_ERROR(AORTA_USAGE, "--tracks is for traces; %s is a run: name its traces (DIR/torch_profiler)",
                              paths[0]);
     if (!status) status = make_tracks(recorded.analysis, &path, &memory, &tracks);
-    if (!status) status = aorta_trace_merge(paths, (size_t)line->operand_count, output, options, &tracks, report);
-    if (!status && path.reason) aorta_text_printf(report, "no critical path: %s\n", path.reason);
+    if (!status)
+        status = aorta_trace_merge(paths, (size_t)line->operand_count, arguments->output, options, &tracks,
+                                   arguments->quiet, report);
+    if (!status && path.reason && !arguments->quiet) aorta_text_printf(report, "no critical path: %s\n", path.reason);
     aorta_arena_free(&memory);
     aorta_critical_path_free(&path);
     aorta_recorded_free(&recorded);
@@ -227,12 +229,10 @@ static aorta_status merge(const struct aorta_cli_line *line, void *values) {
     const struct aorta_trace_options options = {.recover = arguments->recover, .guarded = true, .patterns = patterns};
     struct aorta_text report = {0};
     if (!status && arguments->tracks)
-        status = merge_with_tracks(line, arguments->output, &options, &report);
+        status = merge_with_tracks(line, arguments, &options, &report);
     else if (!status)
         status = aorta_trace_merge((const char *const *)line->operands, (size_t)line->operand_count, arguments->output,
-                                   &options, NULL, &report);
-    char *details = !status && arguments->quiet ? strchr(report.data, '\n') : NULL;
-    if (details) details[1] = '\0'; /* the answer is line 1 */
+                                   &options, NULL, arguments->quiet, &report);
     if (!status) status = aorta_cli_print_beside(arguments->output, report.data);
     if (!status && arguments->perfetto) status = show_in_perfetto(arguments->output);
     aorta_text_free(&report);

@@ -66,7 +66,7 @@ static aorta_status take_clocks(struct aorta_labelled *labelled) {
     struct aorta_text text = {0};
     note(labelled, &text);
     aorta_status status = aorta_text_check(&text);
-    if (!status) status = aorta_verdict_note(&labelled->verdict, "clocks", text.data);
+    if (!status) status = aorta_verdict_clocks(&labelled->verdict, text.data);
     if (aorta_clocks_at_power_limit(&labelled->clocks[labelled->lowest_clock]))
         for (size_t i = 0; i < labelled->verdict.finding_count; i++)
             if (labelled->verdict.findings[i].cause == AORTA_CAUSE_CONTENTION)

@@ -16,89 +16,53 @@
 
 enum { ENOUGH = 1 << 18, PACKED = 1 << 16 };
 
-struct aorta_merge_sink {
-    struct aorta_file_writer *file;
-    struct aorta_text text;
-    bool packs, begun;
-    z_stream packer;
-    unsigned char packed[PACKED];
-};
-
 static bool ends_with(const char *text, const char *end) {
     size_t length = strlen(text), wanted = strlen(end);
     return length >= wanted && strcmp(text + length - wanted, end) == 0;
 }
 
-static void free_sink(struct aorta_merge_sink *sink) {
-    if (sink->begun) deflateEnd(&sink->packer);
-    aorta_text_free(&sink->text);
-    free(sink);
-}
-
-static void discard_sink(struct aorta_merge_sink *sink) {
-    if (!sink) return;
-    aorta_file_discard(sink->file);
-    free_sink(sink);
-}
-
-static aorta_status open_sink(const char *path, struct aorta_merge_sink **out) {
+static aorta_status open_sink(const char *path, z_stream *packer, struct aorta_merge_sink *sink) {
     enum { GZIP = 15 + 16 }; /* window bits, and gzip's frame instead of zlib's */
-    struct aorta_merge_sink *sink = calloc(1, sizeof *sink);
-    if (!sink) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory to write it", path);
-    sink->packs = ends_with(path, ".gz");
-    aorta_status status = aorta_file_begin(path, &sink->file);
-    if (!status && sink->packs) {
-        int code = deflateInit2(&sink->packer, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, 8, Z_DEFAULT_STRATEGY);
-        sink->begun = code == Z_OK;
-        if (!sink->begun) status = AORTA_ERROR(AORTA_MEMORY, "%s: no memory to pack it", path);
-    }
-    if (status) {
-        discard_sink(sink);
-        return status;
-    }
-    *out = sink;
-    return NULL;
-}
-
-struct aorta_text *aorta_merge_sink_text(struct aorta_merge_sink *sink) {
-    return &sink->text;
+    AORTA_TRY(aorta_file_begin(path, &sink->file));
+    if (!ends_with(path, ".gz")) return NULL;
+    if (deflateInit2(packer, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, 8, Z_DEFAULT_STRATEGY) == Z_OK)
+        sink->packer = packer;
+    return sink->packer ? NULL : AORTA_ERROR(AORTA_MEMORY, "%s: no memory to pack it", path);
 }
 
 static aorta_status pack(struct aorta_merge_sink *sink, int flush) {
-    sink->packer.next_in = (unsigned char *)sink->text.data;
-    sink->packer.avail_in = (unsigned)sink->text.length;
+    unsigned char packed[PACKED];
+    sink->packer->next_in = (unsigned char *)sink->text.data;
+    sink->packer->avail_in = (unsigned)sink->text.length;
     do {
-        sink->packer.next_out = sink->packed;
-        sink->packer.avail_out = PACKED;
-        deflate(&sink->packer, flush); /* cannot fail with space in both buffers */
-        AORTA_TRY(aorta_file_append(sink->file, (const char *)sink->packed, PACKED - sink->packer.avail_out));
-    } while (sink->packer.avail_out == 0);
+        sink->packer->next_out = packed;
+        sink->packer->avail_out = PACKED;
+        deflate(sink->packer, flush); /* cannot fail with space in both buffers */
+        AORTA_TRY(aorta_file_append(sink->file, (const char *)packed, PACKED - sink->packer->avail_out));
+    } while (sink->packer->avail_out == 0);
     return NULL;
 }
 
-static aorta_status write_out(struct aorta_merge_sink *sink, int flush) {
-    AORTA_TRY(aorta_text_check(&sink->text));
-    if (sink->packs)
-        AORTA_TRY(pack(sink, flush));
-    else
-        AORTA_TRY(aorta_file_append(sink->file, sink->text.data, sink->text.length));
+static void write_out(struct aorta_merge_sink *sink, int flush) {
+    if (!sink->failure) sink->failure = aorta_text_check(&sink->text);
+    if (!sink->failure)
+        sink->failure =
+            sink->packer ? pack(sink, flush) : aorta_file_append(sink->file, sink->text.data, sink->text.length);
     aorta_text_clear(&sink->text);
-    return NULL;
 }
 
-aorta_status aorta_merge_sink_flush(struct aorta_merge_sink *sink) {
-    return sink->text.length < ENOUGH ? aorta_text_check(&sink->text) : write_out(sink, Z_NO_FLUSH);
+void aorta_merge_flush(struct aorta_merge_sink *sink) {
+    if (sink->text.length >= ENOUGH || sink->text.failed) write_out(sink, Z_NO_FLUSH);
 }
 
-/* Ends the sink, also when it fails; the file is then in its place, or not there. */
-static aorta_status commit_sink(struct aorta_merge_sink *sink) {
-    aorta_status status = write_out(sink, Z_FINISH);
-    if (status) {
-        discard_sink(sink);
-        return status;
-    }
-    status = aorta_file_commit(sink->file);
-    free_sink(sink);
+/* The file is then in its place, or not there. */
+static aorta_status close_sink(struct aorta_merge_sink *sink, aorta_status status) {
+    if (!status) write_out(sink, Z_FINISH);
+    status = aorta_status_join(status, sink->failure);
+    if (sink->packer) deflateEnd(sink->packer);
+    aorta_text_free(&sink->text);
+    if (!status) return aorta_file_commit(sink->file);
+    aorta_file_discard(sink->file);
     return status;
 }
 
@@ -107,15 +71,14 @@ static aorta_status commit_sink(struct aorta_merge_sink *sink) {
 enum { PATH_KEY = 0x70617468 }; /* of a thread that no file has: "path" */
 
 static void put_piece(struct merge_rank *rank, const struct aorta_path_piece *piece, int64_t thread) {
-    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
     const char *kind = aorta_path_kind_name(piece->kind);
     const uint64_t length = (uint64_t)piece->end_ns - (uint64_t)piece->start_ns;
     struct aorta_json json;
     aorta_merge_begin(rank, &json, "X", "critical_path", piece->name ? piece->name : kind);
     aorta_json_key_int(&json, "tid", thread);
-    aorta_text_puts(out, ",\"ts\":");
+    aorta_text_puts(rank->out, ",\"ts\":");
     aorta_merge_time(rank, piece->start_ns);
-    aorta_text_printf(out, ",\"dur\":%" PRIu64 ".%03u", length / 1000, (unsigned)(length % 1000));
+    aorta_text_printf(rank->out, ",\"dur\":%" PRIu64 ".%03u", length / 1000, (unsigned)(length % 1000));
     aorta_json_key_object(&json, "args");
     aorta_json_key_string(&json, "kind", kind);
     aorta_json_object_end(&json);
@@ -124,23 +87,21 @@ static void put_piece(struct merge_rank *rank, const struct aorta_path_piece *pi
 
 /* An arrow from the piece before to this one, where that is of another rank: `number` is this one's in the path. */
 static void put_flow(struct merge_rank *rank, size_t number, bool begins, int64_t at_ns, int64_t thread) {
-    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
     struct aorta_json json;
     aorta_merge_begin(rank, &json, begins ? "s" : "f", "critical_path", "critical path");
     if (!begins) aorta_json_key_string(&json, "bp", "e");
     aorta_json_key_int(&json, "id", (int64_t)number);
     aorta_json_key_int(&json, "tid", thread);
-    aorta_text_puts(out, ",\"ts\":");
+    aorta_text_puts(rank->out, ",\"ts\":");
     aorta_merge_time(rank, at_ns);
     aorta_json_object_end(&json);
 }
 
-static aorta_status put_path(struct merge_rank *rank, const struct aorta_critical_path *path, uint32_t place) {
-    int64_t thread;
+static void put_path(struct merge_rank *rank, const struct aorta_critical_path *path, uint32_t place) {
     bool added, any = false;
     for (size_t i = 0; i < path->count && !any; i++) any = path->pieces[i].rank == place;
-    if (!any) return NULL;
-    AORTA_TRY(aorta_merge_thread(&rank->threads, PATH_KEY, 0, &thread, &added));
+    if (!any) return;
+    const int64_t thread = aorta_merge_thread(rank, PATH_KEY, 0, &added);
     aorta_merge_thread_name(rank, thread, "critical path");
     for (size_t i = 0; i < path->count; i++) {
         if (path->pieces[i].rank != place) continue;
@@ -148,16 +109,13 @@ static aorta_status put_path(struct merge_rank *rank, const struct aorta_critica
         put_piece(rank, piece, thread);
         if (i && piece[-1].rank != place) put_flow(rank, i, false, piece->start_ns, thread);
         if (i + 1 < path->count && piece[1].rank != place) put_flow(rank, i + 1, true, piece->end_ns - 1, thread);
-        AORTA_TRY(aorta_merge_sink_flush(rank->sink));
     }
-    return NULL;
 }
 
 static void put_value(struct merge_rank *rank, int kind, const struct aorta_counter_point *point) {
-    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
     struct aorta_json json;
     aorta_merge_begin(rank, &json, "C", NULL, aorta_counter_name(kind));
-    aorta_text_puts(out, ",\"ts\":");
+    aorta_text_puts(rank->out, ",\"ts\":");
     aorta_merge_time(rank, point->at_ns);
     aorta_json_key_object(&json, "args");
     aorta_json_key_fixed(&json, "value", point->value, 6);
@@ -165,18 +123,14 @@ static void put_value(struct merge_rank *rank, int kind, const struct aorta_coun
     aorta_json_object_end(&json);
 }
 
-static aorta_status add_tracks(struct merge_rank *rank, const struct aorta_merge_tracks *tracks) {
+static void add_tracks(struct merge_rank *rank, const struct aorta_merge_tracks *tracks) {
     for (size_t i = 0; i < tracks->count; i++) {
         const struct aorta_counters *counters = &tracks->counters[i];
         if (counters->rank != rank->source->rank) continue;
-        AORTA_TRY(put_path(rank, tracks->path, (uint32_t)i));
+        put_path(rank, tracks->path, (uint32_t)i);
         for (int kind = 0; kind < AORTA_COUNTER_COUNT; kind++)
-            for (size_t p = 0; p < counters->of[kind].count; p++) {
-                put_value(rank, kind, &counters->of[kind].points[p]);
-                AORTA_TRY(aorta_merge_sink_flush(rank->sink));
-            }
+            for (size_t p = 0; p < counters->of[kind].count; p++) put_value(rank, kind, &counters->of[kind].points[p]);
     }
-    return NULL;
 }
 
 struct merging {
@@ -328,33 +282,33 @@ static void put_tail(const struct merging *m, struct aorta_text *out) {
 }
 
 static aorta_status put_ranks(struct merging *m, const struct aorta_trace_options *options,
-                              const struct aorta_merge_tracks *tracks, struct aorta_merge_sink *sink, bool *first) {
+                              const struct aorta_merge_tracks *tracks, struct aorta_merge_sink *sink) {
+    bool first = true;
     for (size_t i = 0; i < m->count; i++) {
         struct merge_rank *rank = &m->written[i];
         *rank = (struct merge_rank){
-            .source = &m->sources[i], .index = i, .count = m->count, .options = options, .sink = sink, .first = first};
+            .source = &m->sources[i], .index = i, .count = m->count, .options = options, .sink = sink, .first = &first};
+        rank->out = &sink->text;
         rank->executed = m->list->executed;
         main_device(m->sources[i].trace, &rank->several_devices);
-        bool kineto = m->sources[i].trace->format == AORTA_TRACE_KINETO;
-        AORTA_TRY(kineto ? aorta_merge_kineto(rank) : aorta_merge_model(rank));
-        if (tracks) AORTA_TRY(add_tracks(rank, tracks));
+        if (m->sources[i].trace->format == AORTA_TRACE_KINETO)
+            AORTA_TRY(aorta_merge_kineto(rank));
+        else
+            aorta_merge_model(rank);
+        if (tracks) add_tracks(rank, tracks);
     }
     return NULL;
 }
 
 static aorta_status write_all(struct merging *m, const char *output, const struct aorta_trace_options *options,
                               const struct aorta_merge_tracks *tracks) {
-    struct aorta_merge_sink *sink;
-    bool first = true;
-    AORTA_TRY(open_sink(output, &sink));
-    put_head(m, aorta_merge_sink_text(sink));
-    aorta_status status = put_ranks(m, options, tracks, sink, &first);
-    if (status) {
-        discard_sink(sink);
-        return status;
-    }
-    put_tail(m, aorta_merge_sink_text(sink));
-    return commit_sink(sink);
+    struct aorta_merge_sink sink = {0};
+    z_stream packer = {0};
+    aorta_status status = open_sink(output, &packer, &sink);
+    if (!status) put_head(m, &sink.text);
+    if (!status) status = put_ranks(m, options, tracks, &sink);
+    if (!status) put_tail(m, &sink.text);
+    return close_sink(&sink, status);
 }
 
 /* ---- the report ---- */
@@ -396,13 +350,14 @@ static void describe_rank(const struct merging *m, size_t i, struct aorta_text *
     aorta_text_puts(out, "\n");
 }
 
-static void write_report(const struct merging *m, const char *output, struct aorta_text *out) {
+static void write_report(const struct merging *m, const char *output, bool answer, struct aorta_text *out) {
     if (m->alignment.residual_ns >= 0)
         aorta_text_printf(out, "%zu ranks on one clock, residual %.3f us; written to %s\n", m->count,
                           us(m->alignment.residual_ns), output);
     else
         aorta_text_printf(out, "%s, no shared collectives; written to %s\n",
                           aorta_counted((long long)m->count, "rank").text, output);
+    if (answer) return;
     for (size_t i = 0; i < m->count; i++) describe_rank(m, i, out);
     for (size_t i = 0; i < m->count; i++)
         if (m->ranks[i].trace->skipped) aorta_text_printf(out, "note: %s\n", m->ranks[i].trace->skipped);
@@ -421,12 +376,12 @@ static void write_report(const struct merging *m, const char *output, struct aor
 
 aorta_status aorta_trace_merge(const char *const *paths, size_t count, const char *output,
                                const struct aorta_trace_options *options, const struct aorta_merge_tracks *tracks,
-                               struct aorta_text *report) {
+                               bool answer, struct aorta_text *report) {
     struct merging m = {.list = tracks ? tracks->traces : NULL};
     aorta_status status = read_all(&m, paths, count, options);
     if (!status) status = write_all(&m, output, options, tracks);
     if (!status) {
-        write_report(&m, output, report);
+        write_report(&m, output, answer, report);
         status = aorta_text_check(report);
     }
     for (size_t i = 0; i < m.count && m.written; i++) {

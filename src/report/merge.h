@@ -35,21 +35,25 @@ struct aorta_merge_tracks {
 
 /* Reads the files, or those of folders (open.h), aligns the ranks (align.h), writes `output`: packed if its name ends
  * in .gz, under a temporary name until it is whole. `report` gets the offsets, the residual and who was late, as lines
- * of text. Traces that do not know their rank get the lowest numbers free, in order. `tracks`: NULL: none. AORTA_USAGE:
- * two files of one rank, or `output` is one of the files. */
+ * of text; `answer`: line 1 alone. Traces that do not know their rank get the lowest numbers free, in order. `tracks`:
+ * NULL: none. AORTA_USAGE: two files of one rank, or `output` is one of the files. */
 AORTA_MUST_USE aorta_status aorta_trace_merge(const char *const *paths, size_t count, const char *output,
                                               const struct aorta_trace_options *options,
-                                              const struct aorta_merge_tracks *tracks, struct aorta_text *report);
+                                              const struct aorta_merge_tracks *tracks, bool answer,
+                                              struct aorta_text *report);
 
 /* Inside `aorta trace merge`: merge.c (the whole, and the file), merge_events.c (Kineto files, event by event),
  * merge_model.c (other traces). */
 
 /* ---- the file that is written ---- */
-struct aorta_merge_sink;
-/* Append text here; the next flush writes it. */
-struct aorta_text *aorta_merge_sink_text(struct aorta_merge_sink *sink);
-/* Call it after every event: writes when enough has gathered. */
-AORTA_MUST_USE aorta_status aorta_merge_sink_flush(struct aorta_merge_sink *sink);
+struct aorta_merge_sink {
+    struct aorta_file_writer *file;
+    struct z_stream_s *packer; /* NULL: it is not packed */
+    struct aorta_text text;    /* what comes next */
+    aorta_status failure;      /* the first one; then nothing more is written. Its owner's to return */
+};
+/* To be called between events: writes when enough has gathered. */
+void aorta_merge_flush(struct aorta_merge_sink *sink);
 
 /* ---- threads of a rank ----
  * A rank's processes (host, GPU 0, …) become one: their threads get numbers that differ. A thread keeps its number
@@ -60,9 +64,6 @@ struct merge_threads {                    /* zero-initialise */
     size_t count, capacity;
     int64_t highest;
 };
-/* `key`: a hash of process and thread. `wanted` <= 0: no wish. *added: it was not known before. */
-AORTA_MUST_USE aorta_status aorta_merge_thread(struct merge_threads *threads, uint64_t key, int64_t wanted,
-                                               int64_t *number, bool *added);
 void aorta_merge_threads_free(struct merge_threads *threads);
 
 /* ---- values ----
@@ -77,15 +78,16 @@ struct merge_rank {
     const struct aorta_trace_options *options;
     struct aorta_execution_traces *executed; /* what says shapes that the events do not; or NULL */
     struct aorta_merge_sink *sink;
-    bool *first; /* no event has been written yet: no comma before the next */
+    struct aorta_text *out; /* the sink's; fails where memory is exhausted */
+    bool *first;            /* no event has been written yet: no comma before the next */
     struct merge_threads threads;
     struct aorta_text members; /* of the file's outermost object, beside the events: "key": value, … */
     struct aorta_text scratch;
     int64_t events, odd, lost; /* written; without a readable time; not readable after the break */
 };
 
-/* Begins an event: a comma where one is due. */
-void aorta_merge_event(struct merge_rank *rank);
+/* `key`: a hash of process and thread. `wanted` <= 0: no wish. *added: it was not known before. */
+int64_t aorta_merge_thread(struct merge_rank *rank, uint64_t key, int64_t wanted, bool *added);
 /* An event of the rank, as an open object; `category` may be NULL. */
 void aorta_merge_begin(struct merge_rank *rank, struct aorta_json *json, const char *phase, const char *category,
                        const char *name);
@@ -98,6 +100,6 @@ void aorta_merge_time(struct merge_rank *rank, int64_t own_ns);
 void aorta_merge_id(struct merge_rank *rank, int64_t id);
 
 AORTA_MUST_USE aorta_status aorta_merge_kineto(struct merge_rank *rank);
-AORTA_MUST_USE aorta_status aorta_merge_model(struct merge_rank *rank);
+void aorta_merge_model(struct merge_rank *rank);
 
 #endif

@@ -179,41 +179,31 @@ static const int64_t exact_in_double = INT64_C(1) << 53; /* viewers keep numbers
 
 /* ---- shared with merge_model.c ---- */
 
-static aorta_status no_memory(const struct merge_threads *threads) {
-    return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu threads", threads->count + 1);
-}
-
 /* Its own where that is positive and free, else the next above all that were given out. */
-static aorta_status choose_number(struct merge_threads *threads, int64_t wanted, int64_t *number) {
+static int64_t choose_number(struct merge_rank *rank, int64_t wanted) {
     enum { FIRST = 1000000 }; /* above those of streams */
+    struct merge_threads *threads = &rank->threads;
     const size_t before = threads->taken.count;
+    int64_t number = wanted;
     if (threads->highest < FIRST) threads->highest = FIRST;
-    *number = wanted;
-    if (wanted > 0 && aorta_trace_texts_add(&threads->taken, (const char *)&wanted, sizeof wanted) == UINT32_MAX)
-        return no_memory(threads);
+    if (wanted > 0) (void)aorta_trace_texts_add(&threads->taken, (const char *)&wanted, sizeof wanted);
     if (threads->taken.count == before) {
-        *number = threads->highest < INT64_MAX ? threads->highest + 1 : (int64_t)threads->count;
-        if (aorta_trace_texts_add(&threads->taken, (const char *)number, sizeof *number) == UINT32_MAX)
-            return no_memory(threads);
+        number = threads->highest < INT64_MAX ? threads->highest + 1 : (int64_t)threads->count;
+        rank->out->failed |= aorta_trace_texts_add(&threads->taken, (const char *)&number, sizeof number) == UINT32_MAX;
     }
-    if (*number > threads->highest) threads->highest = *number;
-    return NULL;
+    if (number > threads->highest) threads->highest = number;
+    return number;
 }
 
-aorta_status aorta_merge_thread(struct merge_threads *threads, uint64_t key, int64_t wanted, int64_t *number,
-                                bool *added) {
+int64_t aorta_merge_thread(struct merge_rank *rank, uint64_t key, int64_t wanted, bool *added) {
+    struct merge_threads *threads = &rank->threads;
     const uint32_t place = aorta_trace_texts_add(&threads->keys, (const char *)&key, sizeof key);
-    if (place == UINT32_MAX) return no_memory(threads);
     *added = place == threads->count;
-    if (!*added) {
-        *number = threads->numbers[place];
-        return NULL;
-    }
-    if (!aorta_array_fit(&threads->numbers, &threads->capacity, threads->count + 1, sizeof *threads->numbers))
-        return no_memory(threads);
-    AORTA_TRY(choose_number(threads, wanted, number));
-    threads->numbers[threads->count++] = *number;
-    return NULL;
+    if (place < threads->count) return threads->numbers[place];
+    rank->out->failed |= !*added || !aorta_array_fit(&threads->numbers, &threads->capacity, threads->count + 1,
+                                                     sizeof *threads->numbers);
+    if (rank->out->failed) return 0;
+    return threads->numbers[threads->count++] = choose_number(rank, wanted);
 }
 
 void aorta_merge_threads_free(struct merge_threads *threads) {
@@ -222,15 +212,17 @@ void aorta_merge_threads_free(struct merge_threads *threads) {
     free(threads->numbers);
 }
 
-void aorta_merge_event(struct merge_rank *rank) {
-    aorta_text_puts(aorta_merge_sink_text(rank->sink), *rank->first ? "\n" : ",\n");
+/* Begins an event: a comma where one is due. */
+static void begin_event(struct merge_rank *rank) {
+    aorta_text_puts(rank->out, *rank->first ? "\n" : ",\n");
     *rank->first = false;
 }
 
 void aorta_merge_begin(struct merge_rank *rank, struct aorta_json *json, const char *phase, const char *category,
                        const char *name) {
-    aorta_merge_event(rank);
-    aorta_json_begin(json, aorta_merge_sink_text(rank->sink), 0);
+    aorta_merge_flush(rank->sink);
+    begin_event(rank);
+    aorta_json_begin(json, rank->out, 0);
     aorta_json_object(json);
     aorta_json_key_string(json, "ph", phase);
     if (category) aorta_json_key_string(json, "cat", category);
@@ -240,10 +232,9 @@ void aorta_merge_begin(struct merge_rank *rank, struct aorta_json *json, const c
 }
 
 static void process_fact(struct merge_rank *rank, const char *name, const char *key, const char *value) {
-    aorta_merge_event(rank);
-    aorta_text_printf(aorta_merge_sink_text(rank->sink),
-                      "{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %d, \"tid\": 0, \"args\": {\"%s\": %s}}", name,
-                      rank->source->rank, key, value);
+    begin_event(rank);
+    aorta_text_printf(rank->out, "{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %d, \"tid\": 0, \"args\": {\"%s\": %s}}",
+                      name, rank->source->rank, key, value);
 }
 
 void aorta_merge_process(struct merge_rank *rank) {
@@ -255,8 +246,8 @@ void aorta_merge_process(struct merge_rank *rank) {
 }
 
 void aorta_merge_thread_name(struct merge_rank *rank, int64_t thread, const char *name) {
-    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
-    aorta_merge_event(rank);
+    struct aorta_text *out = rank->out;
+    begin_event(rank);
     aorta_text_printf(out,
                       "{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, \"tid\": %" PRId64
                       ", \"args\": {\"name\": \"%s\"}}",
@@ -267,12 +258,11 @@ void aorta_merge_time(struct merge_rank *rank, int64_t own_ns) {
     int64_t ns;
     if (__builtin_sub_overflow(own_ns, rank->source->clock->shift_ns, &ns)) ns = own_ns; /* no time at all */
     uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
-    aorta_text_printf(aorta_merge_sink_text(rank->sink), "%s%" PRIu64 ".%03u", ns < 0 ? "-" : "", size / 1000,
-                      (unsigned)(size % 1000));
+    aorta_text_printf(rank->out, "%s%" PRIu64 ".%03u", ns < 0 ? "-" : "", size / 1000, (unsigned)(size % 1000));
 }
 
 void aorta_merge_id(struct merge_rank *rank, int64_t id) {
-    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    struct aorta_text *out = rank->out;
     int64_t count = (int64_t)rank->count, index = (int64_t)rank->index;
     if (id >= 0 && id < exact_in_double / count)
         aorta_text_printf(out, "%" PRId64, id * count + index);
@@ -307,7 +297,7 @@ static const char *content_of(struct merge_rank *rank, struct aorta_json_value t
 }
 
 static bool put_id(struct merge_rank *rank, const char *key, struct aorta_json_value value) {
-    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    struct aorta_text *out = rank->out;
     int64_t number;
     if (!value.length) return true;
     aorta_text_printf(out, ", \"%s\": ", key);
@@ -330,19 +320,18 @@ static uint64_t thread_key(const struct event *event) {
 }
 
 /* Threads that are named, not numbered ("tid": "PyTorch Profiler"), keep the name: *name_it. */
-static aorta_status put_thread(struct merge_rank *rank, const struct event *event, bool *name_it, int64_t *number) {
+static int64_t put_thread(struct merge_rank *rank, const struct event *event, bool *name_it) {
     int64_t wanted = 0;
     bool numbered = !aorta_json_is_string(event->thread) && aorta_json_get_int(event->thread, &wanted), added;
-    *name_it = false;
-    if (!event->thread.length) return NULL;
-    AORTA_TRY(aorta_merge_thread(&rank->threads, thread_key(event), numbered ? wanted : 0, number, &added));
+    if (!event->thread.length) return 0;
+    const int64_t number = aorta_merge_thread(rank, thread_key(event), numbered ? wanted : 0, &added);
     *name_it = added && aorta_json_is_string(event->thread) && event->thread.length > 2;
-    aorta_text_printf(aorta_merge_sink_text(rank->sink), ", \"tid\": %" PRId64, *number);
-    return NULL;
+    aorta_text_printf(rank->out, ", \"tid\": %" PRId64, number);
+    return number;
 }
 
 static bool put_time(struct merge_rank *rank, const struct event *event) {
-    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    struct aorta_text *out = rank->out;
     int64_t ns;
     if (!event->time.length) return true;
     aorta_text_puts(out, ", \"ts\": ");
@@ -369,7 +358,7 @@ static bool is_device_work(const struct event *event) {
 
 /* Where only the process and thread of device work say on which device and stream it ran, which are written anew. */
 static void put_place(struct merge_rank *rank, const struct event *event, const char *comma) {
-    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    struct aorta_text *out = rank->out;
     const struct {
         const char *name;
         struct aorta_json_value value;
@@ -393,7 +382,7 @@ static void put_list(struct aorta_text *out, const char *name, struct aorta_json
 /* What only the execution trace of the process says of an operation. */
 static void put_inputs(struct merge_rank *rank, const struct event *event) {
     struct aorta_operation operation = {.name = event->name.text + 1, .name_length = event->name.length - 2};
-    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    struct aorta_text *out = rank->out;
     int64_t process;
     if (!aorta_json_is_string(event->name) || aorta_json_find(event->args, "Input Dims").length ||
         !aorta_json_get_int(event->process, &process))
@@ -407,7 +396,7 @@ static void put_inputs(struct merge_rank *rank, const struct event *event) {
 }
 
 static bool copy_args(struct merge_rank *rank, const struct event *event) {
-    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    struct aorta_text *out = rank->out;
     const bool good = aorta_merge_copy(out, event->args);
     if (!good || out->failed || out->data[out->length - 1] != '}') return good;
     out->length--; /* the bracket that closes them */
@@ -419,7 +408,7 @@ static bool copy_args(struct merge_rank *rank, const struct event *event) {
 
 /* Names of streams on several devices: {"name": "stream 7"} becomes {"name": "GPU 1 stream 7"}. */
 static bool put_args(struct merge_rank *rank, const struct event *event) {
-    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    struct aorta_text *out = rank->out;
     int64_t device;
     if (!event->args.length) return true;
     aorta_text_puts(out, ", \"args\": ");
@@ -440,7 +429,7 @@ static bool put_args(struct merge_rank *rank, const struct event *event) {
 
 /* Writes the members that stay as they are, each followed by a comma; *event gets the other members. */
 static bool put_members(struct merge_rank *rank, struct aorta_json_value value, struct event *event) {
-    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    struct aorta_text *out = rank->out;
     struct aorta_json_value key, member;
     struct aorta_json_cursor cursor = aorta_json_members(value);
     if (value.text[0] != '{') return false;
@@ -461,50 +450,51 @@ static bool put_members(struct merge_rank *rank, struct aorta_json_value value, 
     return aorta_json_well_formed(&cursor);
 }
 
-/* *readable: it is an event; else nothing was written. */
-static aorta_status put_event(struct merge_rank *rank, struct aorta_json_value value, bool *readable) {
-    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
-    size_t mark = out->length;
-    bool was_first = *rank->first, name_it = false;
+/* False: it is no event, and nothing was written. */
+static bool put_event(struct merge_rank *rank, struct aorta_json_value value) {
+    struct aorta_text *out = rank->out;
+    const size_t mark = out->length;
+    const bool was_first = *rank->first;
+    bool name_it = false;
     int64_t thread = 0;
     struct event event = {0};
-    aorta_merge_event(rank);
+    begin_event(rank);
     aorta_text_puts(out, "{");
-    *readable = put_members(rank, value, &event);
-    bool wanted = *readable && !is_metadata_of_process(&event);
+    bool readable = put_members(rank, value, &event);
+    const bool wanted = readable && !is_metadata_of_process(&event);
     if (wanted) {
         aorta_text_printf(out, "\"pid\": %d", rank->source->rank);
-        AORTA_TRY(put_thread(rank, &event, &name_it, &thread));
-        *readable = put_time(rank, &event) && put_id(rank, "id", event.id) && put_id(rank, "bind_id", event.bound) &&
-                    put_args(rank, &event);
+        thread = put_thread(rank, &event, &name_it);
+        readable = put_time(rank, &event) && put_id(rank, "id", event.id) && put_id(rank, "bind_id", event.bound) &&
+                   put_args(rank, &event);
         aorta_text_puts(out, "}");
     }
-    if (!wanted || !*readable) {
+    if (!wanted || !readable) {
         if (!out->failed) out->length = mark;
         *rank->first = was_first;
-        return NULL;
+        return readable;
     }
     rank->events++;
     const char *name = name_it ? content_of(rank, event.thread) : NULL;
     if (name) aorta_merge_thread_name(rank, thread, name);
-    return NULL;
+    return true;
 }
 
 /* ---- the file ---- */
 
 static aorta_status put_events(struct merge_rank *rank, struct aorta_json_stream *stream) {
     struct aorta_json_value value;
-    bool more, readable;
+    bool more;
     AORTA_TRY(aorta_json_stream_enter(stream, '['));
-    for (;;) {
+    while (!rank->sink->failure) {
         AORTA_TRY(aorta_json_stream_element(stream, &value, &more));
         if (!more) return NULL;
-        AORTA_TRY(put_event(rank, value, &readable));
-        if (!readable)
+        if (!put_event(rank, value))
             return AORTA_ERROR(AORTA_FORMAT, "%s: byte %lld: an event that is no valid JSON object", rank->source->path,
                                (long long)aorta_json_stream_offset(stream));
-        AORTA_TRY(aorta_merge_sink_flush(rank->sink));
+        aorta_merge_flush(rank->sink);
     }
+    return NULL;
 }
 
 /* Facts about the rank are copied; what is too long for one (all stack frames, say) is named as left out. */
@@ -536,11 +526,12 @@ static aorta_status put_file(struct merge_rank *rank, struct aorta_json_stream *
     struct aorta_json_value key;
     bool more;
     AORTA_TRY(aorta_json_stream_enter(stream, '{'));
-    for (;;) {
+    while (!rank->sink->failure) {
         AORTA_TRY(aorta_json_stream_member(stream, &key, &more));
         if (!more) return NULL;
         AORTA_TRY(aorta_json_key_is(key, "traceEvents") ? put_events(rank, stream) : keep_member(rank, stream, key));
     }
+    return NULL;
 }
 
 aorta_status aorta_merge_kineto(struct merge_rank *rank) {

@@ -11,7 +11,6 @@
 struct writing {
     struct merge_rank *rank;
     const struct aorta_trace *trace;
-    struct aorta_text *out;
     struct aorta_json json;
     int64_t *threads;   /* numbers of the rows of the trace within the rank's process */
     struct lane *lanes; /* the first of each stream has the stream's row; further ones are chained to it */
@@ -40,20 +39,20 @@ static void begin(struct writing *w, const char *phase, const char *category, co
 
 static void put_start(struct writing *w, int64_t thread, int64_t start_ns) {
     aorta_json_key_int(&w->json, "tid", thread);
-    aorta_text_puts(w->out, ",\"ts\":");
+    aorta_text_puts(w->rank->out, ",\"ts\":");
     aorta_merge_time(w->rank, start_ns);
 }
 
 static void put_range(struct writing *w, int64_t thread, int64_t start_ns, int64_t end_ns) {
     uint64_t length = (uint64_t)end_ns - (uint64_t)start_ns; /* end is not before start */
     put_start(w, thread, start_ns);
-    aorta_text_printf(w->out, ",\"dur\":%" PRIu64 ".%03u", length / 1000, (unsigned)(length % 1000));
+    aorta_text_printf(w->rank->out, ",\"dur\":%" PRIu64 ".%03u", length / 1000, (unsigned)(length % 1000));
 }
 
 static void put_flow(struct writing *w, const char *phase, int64_t thread, int64_t time_ns, uint64_t id) {
     begin(w, phase, "ac2g", "ac2g");
     put_start(w, thread, time_ns);
-    aorta_text_puts(w->out, ",\"id\":");
+    aorta_text_puts(w->rank->out, ",\"id\":");
     aorta_merge_id(w->rank, id > INT64_MAX ? INT64_MAX : (int64_t)id);
     if (phase[0] == 'f') aorta_json_key_string(&w->json, "bp", "e");
     aorta_json_object_end(&w->json);
@@ -63,72 +62,61 @@ static void put_flow(struct writing *w, const char *phase, int64_t thread, int64
 
 enum { STREAM_KEYS = 1, THREAD_KEYS = 2, MARK_KEYS = 3, FURTHER_KEYS = 4, KEYS };
 
-static aorta_status name_lane(struct writing *w, size_t lane, size_t stream_row, int nth) {
+static void name_lane(struct writing *w, size_t lane, size_t stream_row, int nth) {
     const struct aorta_trace_stream *stream = &w->trace->streams[stream_row];
     bool added;
     char name[96] = "", *end = name;
     uint64_t key = lane < w->trace->stream_count ? lane * KEYS + STREAM_KEYS : lane * KEYS + FURTHER_KEYS;
-    AORTA_TRY(aorta_merge_thread(&w->rank->threads, key, nth == 1 ? stream->id : 0, &w->lanes[lane].number, &added));
+    w->lanes[lane].number = aorta_merge_thread(w->rank, key, nth == 1 ? stream->id : 0, &added);
     if (w->rank->several_devices) end += snprintf(end, 32, "GPU %" PRId64 " ", stream->device);
     end += snprintf(end, 32, "stream %" PRId64, stream->id);
     if (nth > 1) snprintf(end, 24, " (%d)", nth);
     aorta_merge_thread_name(w->rank, w->lanes[lane].number, name);
-    return NULL;
 }
 
-static aorta_status grow_lanes(struct writing *w) {
-    return aorta_array_reserve(&w->lanes, &w->lane_capacity, w->lane_count + 1, sizeof *w->lanes, "rows of a trace");
-}
-
-static aorta_status make_lanes(struct writing *w) {
-    for (size_t row = 0; row < w->trace->stream_count; row++) {
-        AORTA_TRY(grow_lanes(w));
-        w->lanes[w->lane_count++] = (struct lane){.free_ns = INT64_MIN};
-        AORTA_TRY(name_lane(w, row, row, 1));
+/* Its place; 0 where memory is exhausted. */
+static size_t add_lane(struct writing *w, size_t stream_row, int nth) {
+    if (!aorta_array_fit(&w->lanes, &w->lane_capacity, w->lane_count + 1, sizeof *w->lanes)) {
+        w->rank->out->failed = 1;
+        return 0;
     }
-    return NULL;
+    w->lanes[w->lane_count] = (struct lane){.free_ns = INT64_MIN};
+    name_lane(w, w->lane_count, stream_row, nth);
+    return w->lane_count++;
 }
 
-/* The stream's first row that is free when the work starts. */
-static aorta_status take_lane(struct writing *w, const struct aorta_trace_work *work, int64_t *number) {
+/* The number of the stream's first row that is free when the work starts. */
+static int64_t take_lane(struct writing *w, const struct aorta_trace_work *work) {
     size_t lane = work->stream;
     int nth = 1;
-    if (lane >= w->lane_count)
-        return AORTA_ERROR(AORTA_INTERNAL, "%s: work on stream %zu of %zu", w->trace->path, lane, w->lane_count);
     for (; w->lanes[lane].free_ns > work->start_ns && w->lanes[lane].next; lane = w->lanes[lane].next) nth++;
     if (w->lanes[lane].free_ns > work->start_ns) {
-        AORTA_TRY(grow_lanes(w));
-        size_t added = w->lane_count++;
+        const size_t added = add_lane(w, work->stream, nth + 1);
         w->lanes[lane].next = added;
-        w->lanes[added] = (struct lane){.free_ns = INT64_MIN};
-        AORTA_TRY(name_lane(w, added, work->stream, nth + 1));
         lane = added;
     }
     w->lanes[lane].free_ns = work->end_ns;
-    *number = w->lanes[lane].number;
-    return NULL;
+    return w->lanes[lane].number;
 }
 
-static aorta_status name_thread(struct writing *w, size_t row) {
+static void name_thread(struct writing *w, size_t row) {
     const struct aorta_trace_thread *thread = &w->trace->threads[row];
     bool added;
     char name[48];
-    AORTA_TRY(aorta_merge_thread(&w->rank->threads, row * KEYS + THREAD_KEYS, thread->id, &w->threads[row], &added));
+    w->threads[row] = aorta_merge_thread(w->rank, row * KEYS + THREAD_KEYS, thread->id, &added);
     snprintf(name, sizeof name, "thread %" PRId64, thread->id);
     aorta_merge_thread_name(w->rank, w->threads[row], name);
-    return NULL;
 }
 
 /* Named only where it is used. */
-static aorta_status name_marks(struct writing *w) {
+static void name_marks(struct writing *w) {
     bool added, used = w->trace->wait_count > 0;
     for (size_t i = 0; i < w->trace->step_count; i++) used |= w->trace->steps[i].start_ns != INT64_MIN;
     for (size_t i = 0; i < w->trace->annotation_count; i++)
         used |= w->trace->annotations[i].thread >= w->trace->thread_count;
-    if (!used) return NULL;
-    AORTA_TRY(aorta_merge_thread(&w->rank->threads, MARK_KEYS, 0, &w->marks, &added));
+    if (!used) return;
+    w->marks = aorta_merge_thread(w->rank, MARK_KEYS, 0, &added);
     aorta_merge_thread_name(w->rank, w->marks, "steps");
-    return NULL;
 }
 
 /* ---- device work ---- */
@@ -168,10 +156,16 @@ static void put_stream(struct writing *w, const char *key, const struct aorta_tr
     aorta_json_key_int(&w->json, key, stream->id);
 }
 
-static aorta_status put_work(struct writing *w, const struct aorta_trace_work *work) {
+static void put_work(struct writing *w, const struct aorta_trace_work *work) {
     const struct aorta_trace *trace = w->trace;
-    int64_t lane;
-    AORTA_TRY(take_lane(w, work, &lane));
+    struct aorta_merge_sink *sink = w->rank->sink;
+    if (work->stream >= w->lane_count) {
+        if (!sink->text.failed && !sink->failure)
+            sink->failure = AORTA_ERROR(AORTA_INTERNAL, "%s: work on stream %u of %zu", trace->path, work->stream,
+                                        trace->stream_count);
+        return;
+    }
+    const int64_t lane = take_lane(w, work);
     begin(w, "X", kinds[work->kind].category, aorta_trace_text(trace, work->name));
     put_range(w, lane, work->start_ns, work->end_ns);
     aorta_json_key_object(&w->json, "args");
@@ -186,11 +180,10 @@ static aorta_status put_work(struct writing *w, const struct aorta_trace_work *w
     if (work->collective != AORTA_TRACE_NONE) put_collective(w, &trace->collectives[work->collective]);
     aorta_json_object_end(&w->json);
     aorta_json_object_end(&w->json);
-    if (work->call == AORTA_TRACE_NONE) return NULL;
+    if (work->call == AORTA_TRACE_NONE) return;
     const struct aorta_trace_call *call = &trace->calls[work->call];
     put_flow(w, "s", w->threads[call->thread], call->start_ns, work->correlation);
     put_flow(w, "f", lane, work->start_ns, work->correlation);
-    return NULL;
 }
 
 /* ---- the host ---- */
@@ -212,7 +205,7 @@ static void put_list(struct writing *w, const char *key, uint32_t text) {
     struct aorta_text copy = {0};
     if (aorta_merge_copy(&copy, (struct aorta_json_value){list, strlen(list)})) {
         aorta_json_key(&w->json, key);
-        aorta_text_append(w->out, copy.data, copy.length);
+        aorta_text_append(w->rank->out, copy.data, copy.length);
     }
     aorta_text_free(&copy);
 }
@@ -296,36 +289,22 @@ static void put_step(struct writing *w, const struct aorta_trace_step *step) {
     put_annotation(w, name, AORTA_TRACE_NONE, step->start_ns, step->end_ns);
 }
 
-static aorta_status put_all(struct writing *w) {
+static void put_all(struct writing *w) {
     const struct aorta_trace *trace = w->trace;
     aorta_merge_process(w->rank);
-    AORTA_TRY(make_lanes(w));
-    for (size_t i = 0; i < trace->thread_count; i++) AORTA_TRY(name_thread(w, i));
-    AORTA_TRY(name_marks(w));
+    for (size_t i = 0; i < trace->stream_count; i++) add_lane(w, i, 1);
+    for (size_t i = 0; i < trace->thread_count; i++) name_thread(w, i);
+    name_marks(w);
     for (size_t i = 0; i < trace->step_count; i++) put_step(w, &trace->steps[i]);
     for (size_t i = 0; i < trace->annotation_count; i++) {
         const struct aorta_trace_annotation *a = &trace->annotations[i];
         put_annotation(w, aorta_trace_text(trace, a->name), a->thread, a->start_ns, a->end_ns);
-        AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
     }
-    for (size_t i = 0; i < trace->operation_count; i++) {
-        put_operation(w, &trace->operations[i]);
-        AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
-    }
-    for (size_t i = 0; i < trace->wait_count; i++) {
-        put_wait(w, &trace->waits[i], i);
-        AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
-    }
-    for (size_t i = 0; i < trace->call_count; i++) {
-        if (trace->calls[i].kind == AORTA_CALL_COLLECTIVE) continue; /* a reader finds it again */
-        put_call(w, &trace->calls[i]);
-        AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
-    }
-    for (size_t i = 0; i < trace->work_count; i++) {
-        AORTA_TRY(put_work(w, &trace->work[i]));
-        AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
-    }
-    return NULL;
+    for (size_t i = 0; i < trace->operation_count; i++) put_operation(w, &trace->operations[i]);
+    for (size_t i = 0; i < trace->wait_count; i++) put_wait(w, &trace->waits[i], i);
+    for (size_t i = 0; i < trace->call_count; i++)
+        if (trace->calls[i].kind != AORTA_CALL_COLLECTIVE) put_call(w, &trace->calls[i]); /* a reader finds it again */
+    for (size_t i = 0; i < trace->work_count; i++) put_work(w, &trace->work[i]);
 }
 
 static void put_devices(const struct aorta_trace *trace, struct aorta_text *out) {
@@ -349,19 +328,14 @@ static void put_devices(const struct aorta_trace *trace, struct aorta_text *out)
     aorta_json_array_end(&json);
 }
 
-aorta_status aorta_merge_model(struct merge_rank *rank) {
+void aorta_merge_model(struct merge_rank *rank) {
     const struct aorta_trace *trace = rank->source->trace;
-    struct writing w = {
-        .rank = rank,
-        .trace = trace,
-        .out = aorta_merge_sink_text(rank->sink),
-        .threads = calloc(trace->thread_count + 1, sizeof *w.threads),
-    };
-    aorta_status status = NULL;
-    if (!w.threads) status = AORTA_ERROR(AORTA_MEMORY, "%s: no memory to write it", trace->path);
-    if (!status) status = put_all(&w);
+    struct writing w = {.rank = rank, .trace = trace, .threads = calloc(trace->thread_count + 1, sizeof *w.threads)};
+    if (w.threads)
+        put_all(&w);
+    else
+        rank->out->failed = 1;
     put_devices(trace, &rank->members);
     free(w.lanes);
     free(w.threads);
-    return status;
 }

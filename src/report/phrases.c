@@ -305,13 +305,13 @@ static void put_advice(const struct aorta_finding *finding, const char *advice, 
     aorta_text_puts(out, at + strlen(mark));
 }
 
-void aorta_fix_text(const struct aorta_finding *finding, int index, const char *separator, struct aorta_text *out) {
+void aorta_fix_text(const struct aorta_finding *finding, int index, struct aorta_text *out, struct aorta_text *also) {
     const struct aorta_fix *fix = &finding->fixes[index];
     const struct aorta_advice_row *row = fix->row;
     if (!row->key) {
         put_advice(finding, row->text, out);
-        if (row->also) aorta_text_puts(out, separator);
-        if (row->also) put_advice(finding, row->also, out);
+        if (row->also && !also) aorta_text_puts(out, "; ");
+        if (row->also) put_advice(finding, row->also, also ? also : out);
         return;
     }
     const bool direction =
@@ -340,6 +340,6 @@ void aorta_finding_advice(const struct aorta_finding *finding, struct aorta_text
         aorta_text_puts(out, "each key that helps is set already: give each rank more work, or use a faster device");
     for (int i = 0; i < finding->fix_count; i++) {
         if (i) aorta_text_puts(out, "; or ");
-        aorta_fix_text(finding, i, "; ", out);
+        aorta_fix_text(finding, i, out, NULL);
     }
 }

@@ -37,8 +37,9 @@ void aorta_cause_display(const struct aorta_verdict *verdict, enum aorta_cause c
 /* "late kernel launches", "exposed all_gather", "straggler rank 3"; "A + B" of findings that gain only together. */
 void aorta_finding_name(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
                         struct aorta_text *out);
-/* The fix at `index`, on one line or two ("also" on the second): "fsdp.forward_prefetch=true (gather …)". */
-void aorta_fix_text(const struct aorta_finding *finding, int index, const char *separator, struct aorta_text *out);
+/* The fix at `index`: "fsdp.forward_prefetch=true (gather …)". `also`: for its second line; NULL: it follows in `out`.
+ */
+void aorta_fix_text(const struct aorta_finding *finding, int index, struct aorta_text *out, struct aorta_text *also);
 
 /* As `evidence` and `advice` of the JSON. */
 void aorta_finding_evidence(const struct aorta_verdict *verdict, const struct aorta_finding *finding,

@@ -283,7 +283,7 @@ static char *picture_stem(const char *label, char *const *earlier, size_t count)
 
 struct drawing {
     const char *directory;
-    struct aorta_text *files;  /* the paths of the pictures, a line each */
+    struct aorta_text *files;  /* the paths of the pictures, an indented line each */
     struct aorta_text missing; /* why the other pictures are missing */
     bool unsupported;          /* there is no gnuplot */
 };
@@ -294,7 +294,7 @@ static void draw(struct drawing *drawing, struct aorta_text *script, const char 
     aorta_text_printf(&path, "%s/%s%s", drawing->directory, stem, name);
     aorta_status status = aorta_text_check(&path);
     if (!status) status = aorta_plot_draw(script, path.data, AORTA_PLOT_LIMIT_S);
-    if (!status) aorta_text_printf(drawing->files, "%s\n", path.data);
+    if (!status) aorta_text_printf(drawing->files, "  %s\n", path.data);
     if (status) {
         drawing->unsupported |= aorta_status_code(status) == AORTA_UNSUPPORTED;
         aorta_text_printf(&drawing->missing, "%s%s", drawing->missing.length ? "; " : "", aorta_status_message(status));

@@ -111,7 +111,7 @@ static void print_label(const struct aorta_label *label, bool several, const str
 static aorta_status write_summary(const char *directory, const struct aorta_text *json, struct aorta_text *files) {
     const struct aorta_file_path path = aorta_path_in(directory, "summary.json");
     AORTA_TRY(aorta_file_put(path.text, json));
-    aorta_text_printf(files, "%s\n", path.text);
+    aorta_text_printf(files, "  %s\n", path.text);
     return NULL;
 }
 
@@ -158,7 +158,7 @@ static aorta_status write_page(const struct aorta_report_options *options, const
     const char *path = options->page ? options->page : own.text;
     aorta_status status = make_page(labels, options->input_count, &page);
     if (!status) status = aorta_file_replace(path, page.data, page.length);
-    if (!status) aorta_text_printf(files, "%s\n", path);
+    if (!status) aorta_text_printf(files, "  %s\n", path);
     aorta_text_free(&page);
     return status;
 }
@@ -170,15 +170,6 @@ static aorta_status draw_pictures(const struct aorta_labelled *runs, size_t coun
     aorta_log(log, AORTA_LOG_WARNING, "%s", aorta_status_message(status));
     aorta_status_free(status);
     return NULL;
-}
-
-static void print_files(const struct aorta_text *files, struct aorta_text *text) {
-    aorta_text_puts(text, "Written:\n");
-    for (const char *line = files->data; line && *line;) {
-        size_t length = strcspn(line, "\n");
-        aorta_text_printf(text, "  %.*s\n", (int)length, line);
-        line += length + (line[length] == '\n');
-    }
 }
 
 static void print(const struct aorta_report_options *options, const struct labels *labels, struct aorta_text *text) {
@@ -200,7 +191,7 @@ static aorta_status write_report(const struct aorta_report_options *options, con
     if (!status && options->csv) status = aorta_summary_csv(labels->runs, count, options->csv);
     if (!status && options->pictures) drawn = draw_pictures(labels->runs, count, options->output, log, &files);
     if (!status) print(options, labels, text);
-    if (!status && !options->quiet) print_files(&files, text);
+    if (!status && !options->quiet) aorta_text_printf(text, "Written:\n%s", files.data ? files.data : "");
     aorta_text_free(&files);
     if (status) aorta_text_clear(text);
     if (status) aorta_text_clear(json);

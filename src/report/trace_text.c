@@ -504,7 +504,7 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
     aorta_verdict_json(verdict, &json);
     aorta_json_key_int(&json, "ranks_missing", verdict->ranks_missing);
     aorta_json_key_int(&json, "ranks_outside", (int64_t)analysis->ranks_outside);
-    aorta_json_key_string(&json, "remark", verdict->note);
+    aorta_json_key_string(&json, "remark", verdict->clocks);
     if (report->machine) aorta_recorded_machine_json(report->machine, &json);
     aorta_json_object_end(&json);
     aorta_text_puts(out, "\n");

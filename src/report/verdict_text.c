@@ -19,21 +19,10 @@ static void put(const struct writer *writer, enum aorta_color color, const char 
     aorta_text_colored(writer->out, writer->color ? color : AORTA_PLAIN, text);
 }
 
-/* Wraps the text after `taken` columns that are written already; each line has the color. */
+/* Wraps the text after `taken` columns that are written already. */
 static void put_lines(const struct writer *writer, enum aorta_color color, const char *text, int taken, int indent) {
-    struct aorta_text lines = {0};
-    aorta_text_lines(&lines, text, &(struct aorta_lines){.width = writer->width, .taken = taken, .indent = indent});
-    for (char *line = lines.data, *next; line && *line; line = next) {
-        char *end = line + strcspn(line, "\n");
-        next = *end ? end + 1 : end;
-        *end = '\0';
-        const size_t blank = strspn(line, " ");
-        aorta_text_append(writer->out, line, blank);
-        put(writer, color, line + blank);
-        aorta_text_puts(writer->out, "\n");
-    }
-    writer->out->failed |= lines.failed;
-    aorta_text_free(&lines);
+    const struct aorta_lines lines = {writer->width, taken, indent, writer->color ? color : AORTA_PLAIN};
+    aorta_text_lines(writer->out, text, &lines);
 }
 
 static void put_rows(const struct writer *writer, const struct aorta_verdict_view *view) {
@@ -103,7 +92,7 @@ static void put_details(const struct writer *writer, const struct aorta_verdict_
     if (*view->minor) aorta_text_puts(writer->out, "\n  ");
     if (*view->minor) {
         struct aorta_text minor = {0};
-        const char *hint = strncmp(view->minor, "1 ", 2) == 0 ? " (--all shows it)" : " (--all shows them)";
+        const char *hint = view->minor_count == 1 ? " (--all shows it)" : " (--all shows them)";
         aorta_text_printf(&minor, "%s%s", view->minor, style->view.all ? "" : hint);
         put_lines(writer, AORTA_PLAIN, minor.data ? minor.data : "", 2, 2);
         aorta_text_free(&minor);

@@ -254,15 +254,6 @@ static void add_spread(struct build *build) {
     add_row(build, "spread", &text);
 }
 
-/* "clocks: SENTENCE" is a row of its own. */
-static void add_note(struct build *build) {
-    const char *note = build->verdict->note, *colon = note ? strstr(note, ": ") : NULL;
-    if (!colon) return;
-    char *name = aorta_arena_printf(&build->view->arena, "%.*s", (int)(colon - note), note);
-    build->view->failed |= !name;
-    if (name) add_text(build, name, colon + 2);
-}
-
 /* The largest kernels, where no fix is known. */
 static void add_kernels(struct build *build) {
     static const enum aorta_fact_key keys[] = {AORTA_FACT_KERNEL, AORTA_FACT_KERNEL_2, AORTA_FACT_KERNEL_3};
@@ -337,23 +328,24 @@ static const char *mark(struct build *build, const struct aorta_finding *finding
     return take(build, &text);
 }
 
+static void add_fix(struct build *build, struct aorta_view_block *block, struct aorta_text *text) {
+    if (text->length && block->fix_count < AORTA_VIEW_LINES) block->fix[block->fix_count++] = take(build, text);
+    build->view->failed |= text->failed;
+    aorta_text_free(text);
+}
+
 static void add_fixes(struct build *build, struct aorta_view_block *block) {
     const struct aorta_finding *finding = block->finding;
-    struct aorta_text text = {0};
     for (int i = 0; i < finding->fix_count; i++) {
-        if (text.length) aorta_text_puts(&text, "\nor ");
-        aorta_fix_text(finding, i, "\n", &text);
+        struct aorta_text text = {0}, also = {0};
+        if (i) aorta_text_puts(&text, "or ");
+        aorta_fix_text(finding, i, &text, &also);
+        add_fix(build, block, &text);
+        add_fix(build, block, &also);
     }
+    struct aorta_text text = {0};
     if (finding->all_set) aorta_finding_advice(finding, &text);
-    for (char *line = text.data, *next; line && *line && block->fix_count < AORTA_VIEW_LINES; line = next) {
-        char *end = line + strcspn(line, "\n");
-        next = *end ? end + 1 : end;
-        struct aorta_text one = {0};
-        aorta_text_append(&one, line, (size_t)(end - line));
-        block->fix[block->fix_count++] = take(build, &one);
-    }
-    build->view->failed |= text.failed;
-    aorta_text_free(&text);
+    add_fix(build, block, &text);
 }
 
 static const char *first_phrase(struct build *build, const struct aorta_finding *finding,
@@ -405,14 +397,14 @@ static bool is_alternative(const struct aorta_verdict *verdict, size_t index) {
 static void add_alternatives(struct build *build, struct aorta_view_block *block) {
     const struct aorta_verdict *verdict = build->verdict;
     if (block->finding->cause != AORTA_CAUSE_PRECISION || !block->finding->remedy) return;
-    for (size_t i = 0; i < verdict->finding_count && block->fix_count < AORTA_VIEW_LINES; i++) {
+    for (size_t i = 0; i < verdict->finding_count; i++) {
         const struct aorta_finding *other = &verdict->findings[i];
         struct aorta_text text = {0};
         if (other <= block->finding || !is_alternative(verdict, i) || !other->fix_count) continue;
         aorta_text_puts(&text, "or ");
-        aorta_fix_text(other, 0, "; ", &text);
+        aorta_fix_text(other, 0, &text, NULL);
         if (aorta_finding_gains(other)) aorta_text_printf(&text, " (%s ms)", figure(build, other, true));
-        block->fix[block->fix_count++] = take(build, &text);
+        add_fix(build, block, &text);
     }
 }
 
@@ -472,6 +464,7 @@ static void add_blocks(struct build *build) {
     build->view->failed |= names.failed;
     aorta_text_free(&names);
     build->view->minor = take(build, &line);
+    build->view->minor_count = count;
 }
 
 /* ---- all of it ---- */
@@ -491,7 +484,7 @@ aorta_status aorta_verdict_view_make(const struct aorta_verdict *verdict, const 
         add_missing(&build);
         add_spread(&build);
         add_text(&build, "machine", verdict->disturbed);
-        add_note(&build);
+        add_text(&build, "clocks", verdict->clocks);
     }
     if (!verdict->incomplete && !verdict->host_only) add_blocks(&build);
     if (!verdict->incomplete && !view->block_count) add_kernels(&build);

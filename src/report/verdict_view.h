@@ -38,6 +38,7 @@ struct aorta_verdict_view {
     struct aorta_view_block blocks[AORTA_VIEW_BLOCKS];
     int block_count;
     const char *minor; /* "1 minor finding below 2%: late kernel launches", "2 more findings: …"; "": none */
+    int minor_count;
 };
 
 /* The verdict is borrowed. `options` NULL: none. AORTA_MEMORY. */

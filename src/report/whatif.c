@@ -303,9 +303,6 @@ struct json_values {
     int recorded_ranks;
     double measured_ns, replayed_ns, unrecorded_ns, inferred, unexplained;
     const char *unrecorded_reason;
-    struct link_values link, between;
-    int64_t samples, sizes;
-    double error;
     struct {
         int ranks;
         bool scales;
@@ -321,8 +318,6 @@ struct json_values {
         double ns;
         int ranks;
     } exposed;
-    int ranks_per_node;
-    double compute, copies;
 };
 
 #define AT(member) offsetof(struct link_values, member)
@@ -331,6 +326,22 @@ static const struct aorta_row link_rows[] = {
     {"bandwidth_gbytes_per_s", AORTA_ROW_NUMBER, AT(gbytes_per_s), "GB/s", .help = "of a rank, per direction"},
     {0}};
 #undef AT
+#define AT(member) offsetof(struct aorta_link_fit, member)
+static const struct aorta_row fit_rows[] = {
+    {"collectives", AORTA_ROW_INT, AT(samples), .help = "that the link is fitted to"},
+    {"sizes", AORTA_ROW_INT, AT(sizes), .help = "different kinds and sizes among them"},
+    {"error", AORTA_ROW_NUMBER, AT(error), "share", .help = "median over the sizes"},
+    {0}};
+#undef AT
+#define AT(member) offsetof(struct aorta_whatif_resources, member)
+static const struct aorta_row resource_rows[] = {
+    {"ranks_per_node", AORTA_ROW_INT32, AT(network.ranks_per_node), .help = "ranks with the recorded link"},
+    {"compute", AORTA_ROW_NUMBER, AT(compute), .help = "speed of kernels"},
+    {"copies", AORTA_ROW_NUMBER, AT(copies), .help = "speed of copies"},
+    {0}};
+#undef AT
+static const struct aorta_row documented_resources[] = {
+    {NULL, AORTA_ROW_PART, 0, .part = resource_rows}, {"between_nodes", AORTA_ROW_PART, 0, .part = link_rows}, {0}};
 #define AT(member) offsetof(struct json_values, member)
 static const struct aorta_row recording_rows[] = {
     {"recorded_ranks", AORTA_ROW_INT32, AT(recorded_ranks), .help = "of the largest group"},
@@ -340,17 +351,6 @@ static const struct aorta_row recording_rows[] = {
     {"replayed_ms", AORTA_ROW_MEAN_NS, AT(replayed_ns), .help = "the step with nothing changed"},
     {"inferred_share", AORTA_ROW_NUMBER, AT(inferred), "share", .help = "of the critical path, by inferred order"},
     {"unexplained_share", AORTA_ROW_NUMBER, AT(unexplained), "share", .help = "of the critical path"},
-    {0}};
-static const struct aorta_row fit_rows[] = {
-    {"collectives", AORTA_ROW_INT, AT(samples), .help = "that the link is fitted to"},
-    {"sizes", AORTA_ROW_INT, AT(sizes), .help = "different kinds and sizes among them"},
-    {"error", AORTA_ROW_NUMBER, AT(error), "share", .help = "median over the sizes"},
-    {0}};
-static const struct aorta_row resource_rows[] = {
-    {"ranks_per_node", AORTA_ROW_INT32, AT(ranks_per_node), .help = "ranks with the recorded link"},
-    {"between_nodes", AORTA_ROW_PART, AT(between), .part = link_rows},
-    {"compute", AORTA_ROW_NUMBER, AT(compute), .help = "speed of kernels"},
-    {"copies", AORTA_ROW_NUMBER, AT(copies), .help = "speed of copies"},
     {0}};
 static const struct aorta_row limit_rows[] = {
     {"ranks", AORTA_ROW_INT32, AT(limit.ranks), .help = "the first that are not efficient, else the most"},
@@ -372,12 +372,7 @@ static const struct aorta_row exposed_rows[] = {
     {0}};
 #undef AT
 
-static struct link_values link_values(struct aorta_link link) {
-    return (struct link_values){link.latency_ns / 1e3, gbytes_per_s(link)};
-}
-
 static struct json_values values_of(const struct aorta_whatif_result *result) {
-    const struct aorta_link_fit *fit = &result->whatif->fit;
     const struct aorta_unrecorded *unrecorded = &result->unrecorded;
     const struct aorta_remedies_worth *worth = &result->remedies.worth;
     const char *limit = collective_name(result->limit.kind);
@@ -389,21 +384,13 @@ static struct json_values values_of(const struct aorta_whatif_result *result) {
         .unrecorded_reason = unrecorded->reason,
         .inferred = share(result->path.inferred_ns, result),
         .unexplained = share(result->path.unexplained_ns, result),
-        .link = link_values(fit->link),
-        .samples = (int64_t)fit->samples,
-        .sizes = (int64_t)fit->sizes,
-        .error = fit->error,
         .limit = {result->stop->ranks, result->stop->efficiency >= AORTA_WHATIF_SCALES, limit,
                   !limit                  ? NULL
                   : result->limit.latency ? "latency"
                                           : "bandwidth",
                   result->limit.more_ns},
         .worth = {worth->unknown ? NAN : worth->mean.saved_ns, worth->mean.gone, worth->mean.added, worth->unknown},
-        .exposed = {collective_name(result->exposed.kind), result->exposed.exposed_ns, last_row(result)->ranks},
-        .ranks_per_node = result->resources.network.ranks_per_node,
-        .between = link_values(result->resources.network.between),
-        .compute = result->resources.compute,
-        .copies = result->resources.copies};
+        .exposed = {collective_name(result->exposed.kind), result->exposed.exposed_ns, last_row(result)->ranks}};
 }
 
 static void write_causes(uint32_t removed, struct aorta_json *json) {
@@ -433,18 +420,14 @@ static void write_range(const struct aorta_unrecorded *unrecorded, struct aorta_
     aorta_json_array_end(json);
 }
 
-static void write_link(const struct json_values *values, struct aorta_json *json) {
-    if (!values->samples) {
-        aorta_json_key_null(json, "recorded_link");
-        return;
-    }
-    aorta_rows_object("recorded_link", link_rows, &values->link, 0, json);
-    aorta_rows_object("fit", fit_rows, values, 0, json);
+static void write_link(const char *key, struct aorta_link link, struct aorta_json *json) {
+    aorta_rows_object(key, link_rows, &(struct link_values){link.latency_ns / 1e3, gbytes_per_s(link)}, 0, json);
 }
 
 void aorta_whatif_json(const struct aorta_whatif_result *result, const struct aorta_found_list *found,
                        struct aorta_text *out) {
     const struct json_values values = values_of(result);
+    const struct aorta_link_fit *fit = &result->whatif->fit;
     struct aorta_reasons none = {0};
     struct aorta_json json;
     aorta_json_begin(&json, out, 2);
@@ -452,9 +435,12 @@ void aorta_whatif_json(const struct aorta_whatif_result *result, const struct ao
     aorta_json_key_int(&json, "schema_version", 1);
     aorta_rows_members(recording_rows, &values, 0, &json, &none);
     write_range(&result->unrecorded, &json);
-    write_link(&values, &json);
+    if (fit->samples) write_link("recorded_link", fit->link, &json);
+    if (fit->samples) aorta_rows_object("fit", fit_rows, fit, 0, &json);
+    if (!fit->samples) aorta_json_key_null(&json, "recorded_link");
     aorta_json_key_object(&json, "resources");
-    aorta_rows_members(resource_rows, &values, 0, &json, &none);
+    aorta_rows_members(resource_rows, &result->resources, 0, &json, &none);
+    write_link("between_nodes", result->resources.network.between, &json);
     write_causes(result->resources.removed, &json);
     aorta_json_object_end(&json);
     if (result->remedies.set) {
@@ -478,7 +464,7 @@ void aorta_whatif_schema(struct aorta_json *json) {
                      "{\"type\": \"array\", \"items\": {\"type\": [\"number\", \"null\"]}}");
     aorta_rows_schema_object("recorded_link", link_rows, json);
     aorta_rows_schema_object("fit", fit_rows, json);
-    aorta_rows_schema_object("resources", resource_rows, json);
+    aorta_rows_schema_object("resources", documented_resources, json);
     aorta_schema_put(json, "remedies", words);
     aorta_rows_schema(worth_rows, json);
     aorta_schema_put(json, "remedies_lacking", words);

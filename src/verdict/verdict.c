@@ -450,10 +450,10 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
     return status;
 }
 
-aorta_status aorta_verdict_note(struct aorta_verdict *verdict, const char *about, const char *sentence) {
+aorta_status aorta_verdict_clocks(struct aorta_verdict *verdict, const char *sentence) {
     AORTA_TRY(make_arena(verdict));
-    verdict->note = aorta_arena_printf(verdict->arena, "%s: %s", about, sentence);
-    return aorta_arena_check(verdict->arena, "the verdict's note");
+    verdict->clocks = aorta_arena_strdup(verdict->arena, sentence);
+    return aorta_arena_check(verdict->arena, "the clocks");
 }
 
 aorta_status aorta_verdict_machine(struct aorta_verdict *verdict, const char *disturbed) {

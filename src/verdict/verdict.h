@@ -123,9 +123,9 @@ struct aorta_verdict {
     struct aorta_roofline *rooflines; /* of each rank; NULL: none were made */
     size_t roofline_count;
     const char
-        *disturbed;   /* what disturbed the machine, a sentence without its full stop; NULL: nothing that is known */
-    bool undisturbed; /* the machine was watched, and nothing disturbed it */
-    const char *note; /* "clocks: ...", without a cost of its own; NULL: none */
+        *disturbed;     /* what disturbed the machine, a sentence without its full stop; NULL: nothing that is known */
+    bool undisturbed;   /* the machine was watched, and nothing disturbed it */
+    const char *clocks; /* why they were low, without a cost of its own; NULL: they were not */
     struct {
         const char *name; /* of one of the collectives; NULL: there are none */
         double ran_ms, alone_ms;
@@ -162,8 +162,7 @@ AORTA_MUST_USE aorta_status aorta_verdict_make(struct aorta_trace_analysis *anal
 /* How much of late launches may be the recording's own cost, which makes each launch longer (verdict.c): ms per
  * step; 0: too little for a note. */
 double aorta_recording_share(const struct aorta_verdict *verdict, double launches);
-/* Sets the note, "ABOUT: SENTENCE". */
-AORTA_MUST_USE aorta_status aorta_verdict_note(struct aorta_verdict *verdict, const char *about, const char *sentence);
+AORTA_MUST_USE aorta_status aorta_verdict_clocks(struct aorta_verdict *verdict, const char *sentence);
 /* Sets what disturbed the machine; NULL: nothing did. */
 AORTA_MUST_USE aorta_status aorta_verdict_machine(struct aorta_verdict *verdict, const char *disturbed);
 void aorta_verdict_free(struct aorta_verdict *verdict);

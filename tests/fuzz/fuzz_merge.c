@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const char *const paths[] = {first, second};
     const struct aorta_trace_options options = {.recover = data[0] & 1};
     struct aorta_text report = {0};
-    aorta_status status = aorta_trace_merge(paths, two ? 2 : 1, output, &options, NULL, &report);
+    aorta_status status = aorta_trace_merge(paths, two ? 2 : 1, output, &options, NULL, false, &report);
     bool there = access(output, F_OK) == 0;
     if (there != !status) abort();
     if (!status) check_output(output);

@@ -97,7 +97,7 @@ static const char *write_rank(const char *name, int rank, int64_t base_ns, int64
 static char *merge(const char *const *paths, size_t count, const char *output, bool recover) {
     const struct aorta_trace_options options = {.recover = recover};
     struct aorta_text report = {0};
-    check_ok(aorta_trace_merge(paths, count, output, &options, NULL, &report));
+    check_ok(aorta_trace_merge(paths, count, output, &options, NULL, false, &report));
     return report.data;
 }
 
@@ -240,7 +240,7 @@ static void the_critical_path_has_arrows(void **state) {
     struct aorta_text report = {0};
     check_ok(aorta_trace_open_inputs(paths, 2, NULL, &list));
     const struct aorta_merge_tracks tracks = {&list, &path, counters, 2};
-    check_ok(aorta_trace_merge(paths, 2, in_folder("arrows.json"), NULL, &tracks, &report));
+    check_ok(aorta_trace_merge(paths, 2, in_folder("arrows.json"), NULL, &tracks, false, &report));
     json_t *document = load(in_folder("arrows.json"));
     const struct {
         int rank;
@@ -383,7 +383,7 @@ static void check_refused(const char *const *paths, size_t count, const char *ou
                           const char *part) {
     struct aorta_text report = {0};
     size_t before = files_in_folder();
-    check_fails(aorta_trace_merge(paths, count, output, NULL, NULL, &report), code, part);
+    check_fails(aorta_trace_merge(paths, count, output, NULL, NULL, false, &report), code, part);
     assert_int_equal(files_in_folder(), before);
     aorta_text_free(&report);
 }
@@ -485,7 +485,7 @@ static void a_merged_file_is_analyzed_as_its_ranks(void **state) {
     struct aorta_trace_analysis analysis[2];
     free(merge(paths, 2, output, false));
     struct aorta_text report = {0};
-    check_fails(aorta_trace_merge(&output, 1, in_folder("again.json"), NULL, NULL, &report), AORTA_USAGE,
+    check_fails(aorta_trace_merge(&output, 1, in_folder("again.json"), NULL, NULL, false, &report), AORTA_USAGE,
                 "is merged already");
     aorta_text_free(&report);
     analyze(paths, 2, &list[0], &analysis[0]);

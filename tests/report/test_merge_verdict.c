@@ -58,7 +58,7 @@ static void check_merged(const char *path) {
     struct aorta_text report = {0};
     struct aorta_verdict own, merged;
     snprintf(output, sizeof output, "%s/merged.json", folder);
-    check_ok(aorta_trace_merge(&path, 1, output, NULL, NULL, &report));
+    check_ok(aorta_trace_merge(&path, 1, output, NULL, NULL, false, &report));
     aorta_text_free(&report);
     make_verdict(path, &own);
     make_verdict(output, &merged);
@@ -124,7 +124,7 @@ static void the_last_cycle_is_merged(void **state) {
     write_cycle("trace_step20.json", 20, 90);
     make_verdict(folder, &own);
     snprintf(output, sizeof output, "%s.json", folder);
-    check_ok(aorta_trace_merge(&(const char *){folder}, 1, output, NULL, NULL, &report));
+    check_ok(aorta_trace_merge(&(const char *){folder}, 1, output, NULL, NULL, false, &report));
     assert_non_null(strstr(report.data, "the last of 2 profiler cycles"));
     aorta_text_free(&report);
     make_verdict(output, &merged);

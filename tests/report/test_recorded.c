@@ -239,7 +239,7 @@ static void a_run_is_merged(void **state) {
     snprintf(merged, sizeof merged, "%s/merged.json", out.path);
     const struct aorta_trace_options reading = {0};
     struct aorta_text report = {0};
-    check_ok(aorta_trace_merge(&path, 1, merged, &reading, NULL, &report));
+    check_ok(aorta_trace_merge(&path, 1, merged, &reading, NULL, false, &report));
     assert_non_null(strstr(report.data, "2 ranks on one clock"));
     aorta_text_free(&report);
     struct aorta_trace_list list = opened((const char *const[]){merged}, 1);

@@ -415,7 +415,7 @@ static void rows_say_what_figures_are_of(void **state) {
     verdict.simulated = true;
     verdict.slowdown = (struct aorta_slowdown){.ratio = 1.456};
     verdict.disturbed = (char *)"another process used the GPU";
-    verdict.note = (char *)"clocks: 1545 of 1980 MHz";
+    verdict.clocks = (char *)"1545 of 1980 MHz";
     expect("\n  basis      8 steps of 2 ranks after 3 of warm-up, NVIDIA H100; simulated: collectives are copies\n"
            "             on one rank\n");
     expect("; GEMMs 46% slower during communication\n");

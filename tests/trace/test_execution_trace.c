@@ -110,7 +110,7 @@ static void merging_keeps_shapes(void **state) {
         struct aorta_trace_list list = {0};
         write_both(&both, formats[i][0], formats[i][1], 42);
         snprintf(merged, sizeof merged, "%s.json", both.folder);
-        check_ok(aorta_trace_merge(&(const char *){both.folder}, 1, merged, NULL, NULL, &report));
+        check_ok(aorta_trace_merge(&(const char *){both.folder}, 1, merged, NULL, NULL, false, &report));
         aorta_text_free(&report);
         check_ok(aorta_trace_open_inputs(&(const char *){merged}, 1, NULL, &list));
         check_shapes(&list);

@@ -437,7 +437,7 @@ static void archives_are_merged(void **state) {
     const char *const input = sample("two.zip");
     snprintf(output, sizeof output, "%s/merged.json", folder);
     struct aorta_text report = {0};
-    check_ok(aorta_trace_merge(&input, 1, output, NULL, NULL, &report));
+    check_ok(aorta_trace_merge(&input, 1, output, NULL, NULL, false, &report));
     aorta_text_free(&report);
     check_ok(aorta_file_read(output, &text, &length));
     assert_non_null(strstr(text, "two.zip/run/rank1.json"));

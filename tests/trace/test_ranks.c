@@ -324,7 +324,7 @@ static void our_own_merge_beside_a_rank(void **state) {
     write_parts();
     snprintf(merged, sizeof merged, "%s/merged.json", folder);
     snprintf(part, sizeof part, "%s/run-TP-1.trace.json", folder);
-    check_ok(aorta_trace_merge(&(const char *){folder}, 1, merged, NULL, NULL, &report));
+    check_ok(aorta_trace_merge(&(const char *){folder}, 1, merged, NULL, NULL, false, &report));
     aorta_text_free(&report);
     analyze(&read);
     check_ranks(&read);

@@ -571,11 +571,11 @@ static void text_is_whole_and_honest(void **state) {
     said_expect(said_words(&verdict), "9 steps of 1 rank after 3 of warm-up");
     said_expect(said_words(&verdict), "simulated: collectives are copies on one rank");
     said_expect(said_text(&verdict), "      fix    ");
-    /* A note replaces the one before, and is whole. */
-    check_ok(aorta_verdict_note(&verdict, "clocks", "first"));
-    check_ok(aorta_verdict_note(&verdict, "clocks",
-                                "1545 of 1980 MHz (78%): at the power limit (698 of 700 W) 96% of the time, and so on "
-                                "to the end of the second line, which is here"));
+    /* The text replaces the one before, and is whole. */
+    check_ok(aorta_verdict_clocks(&verdict, "first"));
+    check_ok(aorta_verdict_clocks(
+        &verdict, "1545 of 1980 MHz (78%): at the power limit (698 of 700 W) 96% of the time, and so on "
+                  "to the end of the second line, which is here"));
     said_whole(&verdict);
     said_expect(said_text(&verdict), "\n  clocks     1545 of");
     said_expect(said_text(&verdict), "which is here\n");
