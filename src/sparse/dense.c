@@ -16,22 +16,17 @@ static void add_layer(struct aorta_sparse_shape *shape, int64_t in, int64_t out)
 }
 
 aorta_status aorta_sparse_shape_make(const struct aorta_sparse_options *options, int64_t pooled_columns,
-                                     struct aorta_sparse_shape *shape) {
+                                     struct aorta_arena *arena, struct aorta_sparse_shape *shape) {
     const struct aorta_int_list *bottom = &options->model.dense_layers, *top = &options->model.over_layers;
     *shape = (struct aorta_sparse_shape){.bottom = (int)bottom->count, .top = (int)top->count + 1};
-    shape->layers = calloc(bottom->count + top->count + 2, sizeof *shape->layers);
-    if (!shape->layers) return AORTA_ERROR(AORTA_MEMORY, "the list of layers did not fit in memory");
+    shape->layers = aorta_arena_alloc(arena, (bottom->count + top->count + 2) * sizeof *shape->layers);
+    AORTA_TRY(aorta_arena_check(arena, "the list of layers"));
     int64_t in = options->model.num_float_features;
     for (size_t i = 0; i < bottom->count; i++, in = shape->width) add_layer(shape, in, shape->width = bottom->items[i]);
     add_layer(shape, pooled_columns, shape->width);
     for (size_t i = 0; i < top->count; i++, in = top->items[i - 1]) add_layer(shape, in, top->items[i]);
     add_layer(shape, in, 1);
     return NULL;
-}
-
-void aorta_sparse_shape_free(struct aorta_sparse_shape *shape) {
-    free(shape->layers);
-    *shape = (struct aorta_sparse_shape){0};
 }
 
 void aorta_sparse_shape_initialise(const struct aorta_sparse_shape *shape, uint64_t seed, float *values) {
@@ -50,8 +45,7 @@ void aorta_sparse_shape_initialise(const struct aorta_sparse_shape *shape, uint6
 /* ---- memory ---- */
 
 struct aorta_sparse_dense {
-    const struct aorta_train_context *context;
-    struct aorta_owned owned;
+    struct aorta_train_context *context;
     struct aorta_sparse_shape shape;
     float *parameters, *gradients, *square_sum, *ones;
     float **outputs;  /* of each layer, fp32; after the ReLU */
@@ -61,7 +55,7 @@ struct aorta_sparse_dense {
 };
 
 static aorta_status take(struct aorta_sparse_dense *d, int64_t count, const char *what, float **memory) {
-    return aorta_own_memory(&d->owned, (size_t)count * sizeof **memory, what, memory);
+    return aorta_own_memory(&d->context->owned, (size_t)count * sizeof **memory, what, memory);
 }
 
 static aorta_status send_start_values(struct aorta_sparse_dense *d) {
@@ -82,8 +76,8 @@ static aorta_status build(struct aorta_sparse_dense *d, int64_t samples) {
     AORTA_TRY(take(d, d->shape.parameters + 1, "dense gradients", &d->gradients));
     AORTA_TRY(take(d, 1, "gradient norm", &d->square_sum));
     AORTA_TRY(take(d, samples, "importance", &d->ones));
-    d->outputs = calloc((size_t)d->shape.count, sizeof *d->outputs);
-    if (!d->outputs) return AORTA_ERROR(AORTA_MEMORY, "the list of layers did not fit in memory");
+    d->outputs = aorta_arena_alloc(&d->context->arena, (size_t)d->shape.count * sizeof *d->outputs);
+    AORTA_TRY(aorta_arena_check(&d->context->arena, "the list of layers"));
     for (int i = 0; i < d->shape.count; i++) {
         const int64_t out = d->shape.layers[i].out;
         AORTA_TRY(take(d, samples * out, "layer output", &d->outputs[i]));
@@ -97,24 +91,13 @@ static aorta_status build(struct aorta_sparse_dense *d, int64_t samples) {
     return send_start_values(d);
 }
 
-aorta_status aorta_sparse_dense_create(const struct aorta_train_context *context,
-                                       const struct aorta_sparse_options *options, int64_t pooled_columns,
-                                       int64_t samples, struct aorta_sparse_dense **out) {
-    struct aorta_sparse_dense *dense = calloc(1, sizeof *dense);
-    *out = dense; /* destroyed by the caller, also on failure */
-    if (!dense) return AORTA_ERROR(AORTA_MEMORY, "the dense layers did not fit in memory");
+aorta_status aorta_sparse_dense_create(struct aorta_train_context *context, const struct aorta_sparse_options *options,
+                                       int64_t pooled_columns, int64_t samples, struct aorta_sparse_dense **out) {
+    struct aorta_sparse_dense *dense = *out = aorta_arena_alloc(&context->arena, sizeof *dense);
+    if (!dense) return aorta_arena_check(&context->arena, "the dense layers");
     dense->context = context;
-    dense->owned.device = context->device;
-    AORTA_TRY(aorta_sparse_shape_make(options, pooled_columns, &dense->shape));
+    AORTA_TRY(aorta_sparse_shape_make(options, pooled_columns, &context->arena, &dense->shape));
     return build(dense, samples);
-}
-
-void aorta_sparse_dense_destroy(struct aorta_sparse_dense *d) {
-    if (!d) return;
-    aorta_owned_free(&d->owned);
-    free(d->outputs);
-    aorta_sparse_shape_free(&d->shape);
-    free(d);
 }
 
 /* ---- passes ---- */

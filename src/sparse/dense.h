@@ -26,19 +26,17 @@ struct aorta_sparse_shape {
 };
 
 AORTA_MUST_USE aorta_status aorta_sparse_shape_make(const struct aorta_sparse_options *options, int64_t pooled_columns,
-                                                    struct aorta_sparse_shape *shape);
-void aorta_sparse_shape_free(struct aorta_sparse_shape *shape);
+                                                    struct aorta_arena *arena, struct aorta_sparse_shape *shape);
 /* Start values of all parameters; host memory. */
 void aorta_sparse_shape_initialise(const struct aorta_sparse_shape *shape, uint64_t seed, float *values);
 
 struct aorta_sparse_dense;
 
-/* For batches of up to `samples`. */
-AORTA_MUST_USE aorta_status aorta_sparse_dense_create(const struct aorta_train_context *context,
+/* For batches of up to `samples`; it ends with the context. */
+AORTA_MUST_USE aorta_status aorta_sparse_dense_create(struct aorta_train_context *context,
                                                       const struct aorta_sparse_options *options,
                                                       int64_t pooled_columns, int64_t samples,
                                                       struct aorta_sparse_dense **dense);
-void aorta_sparse_dense_destroy(struct aorta_sparse_dense *dense); /* NULL is fine */
 
 /* All on the compute stream. Loss into the context's state; the gradient is that of the mean over all ranks. */
 struct aorta_sparse_pass {

@@ -1,13 +1,18 @@
 /* An exchange from begin to end: lengths, ids, lookups and updates. */
 #include "sparse/exchange.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- memory ---- */
 
 aorta_status exchange_take(struct aorta_sparse_exchange *x, size_t count, size_t each, const char *what, void *place) {
-    return aorta_own_memory(&x->owned, count * each, what, place);
+    return aorta_own_memory(&x->s.context->owned, count * each, what, place);
+}
+
+aorta_status exchange_list(struct aorta_sparse_exchange *x, size_t count, size_t each, void *place) {
+    void *memory = aorta_arena_alloc(&x->s.context->arena, count * each);
+    memcpy(place, &memory, sizeof memory);
+    return aorta_arena_check(&x->s.context->arena, "the tables of an exchange");
 }
 
 struct aorta_stream *exchange_compute(const struct aorta_sparse_exchange *x) {
@@ -86,6 +91,7 @@ static aorta_status take_flight(struct aorta_sparse_exchange *x, struct exchange
     const size_t samples = (size_t)x->s.samples, owners = (size_t)x->owners;
     const size_t lists = (size_t)x->group->feature_count * samples, sent = (size_t)x->plan.part_count * samples;
     const size_t own = owners * (size_t)x->parts * samples;
+    struct aorta_owned *owned = &x->s.context->owned;
     if (own > UINT32_MAX)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "%zu lists of ids on one rank are more than 2^32; use smaller batches",
                            own);
@@ -94,12 +100,11 @@ static aorta_status take_flight(struct aorta_sparse_exchange *x, struct exchange
     AORTA_TRY(exchange_take(x, sent + 1, sizeof *f->sent_offsets, "offsets of lists to send", &f->sent_offsets));
     AORTA_TRY(exchange_take(x, own, sizeof *f->lengths, "lengths of lists", &f->lengths));
     AORTA_TRY(exchange_take(x, own + 1, sizeof *f->own_offsets, "offsets of lists", &f->own_offsets));
-    AORTA_TRY(aorta_own_pinned(&x->owned, (owners + 1) * sizeof *f->bounds, "numbers of ids", &f->bounds));
-    AORTA_TRY(aorta_own_pinned(&x->owned, (owners + 1) * sizeof *f->bounds, "numbers of ids", &f->sent_bounds));
-    f->counts = calloc(6 * owners, sizeof *f->counts);
-    if (!f->counts) return exchange_no_memory();
-    AORTA_TRY(aorta_own_event(&x->owned, &f->counted));
-    return aorta_own_event(&x->owned, &f->arrived);
+    AORTA_TRY(aorta_own_pinned(owned, (owners + 1) * sizeof *f->bounds, "numbers of ids", &f->bounds));
+    AORTA_TRY(aorta_own_pinned(owned, (owners + 1) * sizeof *f->bounds, "numbers of ids", &f->sent_bounds));
+    AORTA_TRY(exchange_list(x, 6 * owners, sizeof *f->counts, &f->counts));
+    AORTA_TRY(aorta_own_event(owned, &f->counted));
+    return aorta_own_event(owned, &f->arrived);
 }
 
 aorta_status aorta_sparse_exchange_reserve(struct aorta_sparse_exchange *x) {
@@ -137,8 +142,10 @@ static aorta_status take_rows(struct aorta_sparse_exchange *x) {
 static aorta_status build(struct aorta_sparse_exchange *x) {
     const struct aorta_sparse_run *run = &x->s.options->run;
     const struct aorta_ranks *ranks = &x->s.context->ranks;
+    struct aorta_event **events[] = {&x->looked_up, &x->filled, &x->collected, &x->ready, &x->returned};
     const int local = run->local_world_size ? (int)run->local_world_size : ranks->local_world_size;
-    AORTA_TRY(aorta_sparse_plan_make(x->group, run->sharding, ranks->world_size, local, &x->plan));
+    AORTA_TRY(
+        aorta_sparse_plan_make(x->group, run->sharding, ranks->world_size, local, &x->s.context->arena, &x->plan));
     const bool alone = run->sharding == AORTA_DATA_PARALLEL;
     x->comm = alone ? NULL : x->s.context->world, x->id_comm = alone ? NULL : x->s.id;
     x->owners = x->plan.owners, x->me = alone ? 0 : ranks->rank;
@@ -151,32 +158,19 @@ static aorta_status build(struct aorta_sparse_exchange *x) {
     AORTA_TRY(exchange_make_blocks(x));
     AORTA_TRY(take_rows(x));
     for (int i = 0; i < AORTA_SPARSE_SLOTS; i++) AORTA_TRY(take_flight(x, &x->flights[i]));
-    AORTA_TRY(aorta_own_event(&x->owned, &x->looked_up));
-    AORTA_TRY(aorta_own_event(&x->owned, &x->filled));
-    AORTA_TRY(aorta_own_event(&x->owned, &x->collected));
-    AORTA_TRY(aorta_own_event(&x->owned, &x->ready));
-    return aorta_own_event(&x->owned, &x->returned);
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        AORTA_TRY(aorta_own_event(&x->s.context->owned, events[i]));
+    return NULL;
 }
 
 aorta_status aorta_sparse_exchange_create(const struct aorta_sparse_exchange_settings *settings,
                                           struct aorta_sparse_exchange **out) {
-    struct aorta_sparse_exchange *x = calloc(1, sizeof *x);
-    *out = x;
-    if (!x) return exchange_no_memory();
+    struct aorta_sparse_exchange *x = *out = aorta_arena_alloc(&settings->context->arena, sizeof *x);
+    if (!x) return aorta_arena_check(&settings->context->arena, "an exchange");
     x->s = *settings;
-    x->owned.device = settings->context->device;
     x->group = &settings->tables->groups[settings->group];
     x->tag = x->group->weighted ? "weighted" : "unweighted";
     return build(x);
-}
-
-void aorta_sparse_exchange_destroy(struct aorta_sparse_exchange *x) {
-    if (!x) return;
-    aorta_owned_free(&x->owned);
-    for (int i = 0; i < AORTA_SPARSE_SLOTS; i++) free(x->flights[i].counts);
-    aorta_sparse_plan_free(&x->plan);
-    free(x->host_slots);
-    free(x);
 }
 
 /* ---- questions ---- */

@@ -17,7 +17,7 @@ enum { AORTA_SPARSE_SLOTS = 2 };
 struct aorta_sparse_exchange;
 
 struct aorta_sparse_exchange_settings {
-    const struct aorta_train_context *context;
+    struct aorta_train_context *context;
     const struct aorta_sparse_options *options;
     const struct aorta_sparse_tables *tables;
     int group;             /* of the tables */
@@ -25,11 +25,10 @@ struct aorta_sparse_exchange_settings {
     int64_t samples;       /* of the largest batch */
 };
 
-/* Makes the plan, the tables and their start values, and memory for what does not depend on the ids. *exchange is to be
- * destroyed on failure as well. */
+/* Makes the plan, the tables and their start values, and memory for what does not depend on the ids. It ends with the
+ * context. */
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_create(const struct aorta_sparse_exchange_settings *settings,
                                                          struct aorta_sparse_exchange **exchange);
-void aorta_sparse_exchange_destroy(struct aorta_sparse_exchange *exchange); /* NULL is fine */
 /* Memory for the ids of a batch such as those that were counted so far: call it after counting every batch. */
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_reserve(struct aorta_sparse_exchange *exchange);
 
@@ -95,7 +94,6 @@ struct exchange_flight {
 
 struct aorta_sparse_exchange {
     struct aorta_sparse_exchange_settings s;
-    struct aorta_owned owned;
     const struct aorta_sparse_group *group;
     struct aorta_sparse_plan plan;
     struct aorta_comm *comm, *id_comm; /* NULL: this rank owns all that it needs */
@@ -127,9 +125,8 @@ struct aorta_sparse_exchange {
 
 /* Device memory for `count` values of `each` bytes: see aorta_own_memory. */
 aorta_status exchange_take(struct aorta_sparse_exchange *x, size_t count, size_t each, const char *what, void *place);
-static inline aorta_status exchange_no_memory(void) {
-    return AORTA_ERROR(AORTA_MEMORY, "the tables of an exchange did not fit in host memory");
-}
+/* Host memory for `count` values of `each` bytes; `place` is a pointer to a pointer of any type. */
+aorta_status exchange_list(struct aorta_sparse_exchange *x, size_t count, size_t each, void *place);
 struct aorta_stream *exchange_compute(const struct aorta_sparse_exchange *x);
 bool exchange_coded(const struct aorta_sparse_exchange *x); /* rows are stored in 8 bits */
 bool exchange_has_cache(const struct aorta_sparse_exchange *x);

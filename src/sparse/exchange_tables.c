@@ -10,7 +10,7 @@
 /* In pinned host memory kernels of a GPU read and write rows over the link. */
 static aorta_status take_rows_of_tables(struct aorta_sparse_exchange *x) {
     const size_t bytes = (size_t)x->table_bytes;
-    return exchange_in_host_memory(x) ? aorta_own_pinned(&x->owned, bytes, "embedding tables", &x->table)
+    return exchange_in_host_memory(x) ? aorta_own_pinned(&x->s.context->owned, bytes, "embedding tables", &x->table)
                                       : exchange_take(x, bytes, 1, "embedding tables", &x->table);
 }
 
@@ -47,8 +47,7 @@ static int64_t aligned(int64_t bytes) {
 }
 
 static aorta_status place_tables(struct aorta_sparse_exchange *x) {
-    x->host_slots = calloc((size_t)x->parts + 1, sizeof *x->host_slots);
-    if (!x->host_slots) return exchange_no_memory();
+    AORTA_TRY(exchange_list(x, (size_t)x->parts, sizeof *x->host_slots, &x->host_slots));
     int64_t column = 0;
     for (int p = 0; p < x->parts; p++) {
         const struct aorta_sparse_part *part = &x->own[p];
@@ -166,7 +165,8 @@ static aorta_status start_part(struct aorta_sparse_exchange *x, int number, floa
 aorta_status exchange_start_tables(struct aorta_sparse_exchange *x) {
     float *values = malloc(PIECE * sizeof *values);
     unsigned char *rows = malloc((size_t)PIECE * 12); /* rows of one column take most */
-    aorta_status status = values && rows ? NULL : exchange_no_memory();
+    aorta_status status = NULL;
+    if (!values || !rows) status = AORTA_ERROR(AORTA_MEMORY, "start values of tables did not fit in host memory");
     for (int p = 0; p < x->parts && !status; p++)
         if (exchange_owner_of_table(x, p) == p) status = start_part(x, p, values, rows);
     free(values);
@@ -177,17 +177,14 @@ aorta_status exchange_start_tables(struct aorta_sparse_exchange *x) {
 /* ---- the lists that kernels read ---- */
 
 aorta_status exchange_make_split(struct aorta_sparse_exchange *x) {
-    struct aorta_jagged_part *split = calloc((size_t)x->plan.part_count + 1, sizeof *split);
-    if (!split) return exchange_no_memory();
+    struct aorta_jagged_part *split;
+    AORTA_TRY(exchange_list(x, (size_t)x->plan.part_count, sizeof *split, &split));
     for (int p = 0; p < x->plan.part_count; p++) {
         const struct aorta_sparse_part *part = &x->plan.parts[p];
         const struct aorta_sparse_table *table = &x->group->tables[x->group->features[part->feature].table];
         split[p] = (struct aorta_jagged_part){part->first_row, part->rows, part->feature, part->rows == table->rows};
     }
-    aorta_status status =
-        send_table(x, split, (size_t)x->plan.part_count, sizeof *split, "parts of features", &x->split);
-    free(split);
-    return status;
+    return send_table(x, split, (size_t)x->plan.part_count, sizeof *split, "parts of features", &x->split);
 }
 
 /* Pieces of one block are those of the same columns, by owner. */
@@ -233,20 +230,16 @@ static bool is_covered(const struct aorta_sparse_plan *plan, int part) {
 }
 
 aorta_status exchange_make_blocks(struct aorta_sparse_exchange *x) {
-    const size_t parts = (size_t)x->plan.part_count + 1;
-    struct block_maker m = {.blocks = calloc(parts, sizeof *m.blocks),
-                            .pieces = calloc(parts, sizeof *m.pieces),
-                            .before = calloc(parts, sizeof *m.before),
-                            .column = calloc(parts, sizeof *m.column)};
-    aorta_status status = m.blocks && m.pieces && m.before && m.column ? NULL : exchange_no_memory();
-    if (!status) {
-        place_parts(&x->plan, &m);
-        for (int p = 0; p < x->plan.part_count; p++)
-            if (!is_covered(&x->plan, p)) add_block(x, &m, p);
-        x->block_count = m.block_count;
-        status = send_table(x, m.blocks, (size_t)m.block_count, sizeof *m.blocks, "columns", &x->blocks);
-    }
-    if (!status) status = send_table(x, m.pieces, (size_t)m.piece_count, sizeof *m.pieces, "columns", &x->pieces);
-    free(m.blocks), free(m.pieces), free(m.before), free(m.column);
-    return status;
+    const size_t parts = (size_t)x->plan.part_count;
+    struct block_maker m = {0};
+    AORTA_TRY(exchange_list(x, parts, sizeof *m.blocks, &m.blocks));
+    AORTA_TRY(exchange_list(x, parts, sizeof *m.pieces, &m.pieces));
+    AORTA_TRY(exchange_list(x, parts, sizeof *m.before, &m.before));
+    AORTA_TRY(exchange_list(x, parts, sizeof *m.column, &m.column));
+    place_parts(&x->plan, &m);
+    for (int p = 0; p < x->plan.part_count; p++)
+        if (!is_covered(&x->plan, p)) add_block(x, &m, p);
+    x->block_count = m.block_count;
+    AORTA_TRY(send_table(x, m.blocks, (size_t)m.block_count, sizeof *m.blocks, "columns", &x->blocks));
+    return send_table(x, m.pieces, (size_t)m.piece_count, sizeof *m.pieces, "columns", &x->pieces);
 }

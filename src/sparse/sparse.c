@@ -30,8 +30,7 @@ struct sparse {
     struct aorta_ranks ranks;
     struct aorta_sparse_tables tables;
     struct aorta_sparse_maker maker;
-    const struct aorta_train_context *context; /* NULL: not open */
-    struct aorta_owned owned;
+    struct aorta_train_context *context;                          /* NULL: not open */
     struct aorta_comm *id;                                        /* all ranks, for ids */
     struct aorta_sparse_exchange *exchanges[AORTA_SPARSE_GROUPS]; /* NULL: the group has no features */
     struct aorta_sparse_dense *dense;
@@ -40,7 +39,7 @@ struct sparse {
     size_t *starts;                      /* of each, and the end of the last */
     char *inputs[INPUTS];                /* on the device */
     float *pooled, *pooled_gradient;
-    struct aorta_event *begun, *copied[INPUTS], *summed, *reduced, *joined[AORTA_ROLE_COUNT];
+    struct aorta_event *copied[INPUTS], *summed, *reduced;
     int64_t most_samples;
     int64_t copied_count, sent_count, looked_up_count; /* batches whose copy is queued; ids; rows */
     int64_t finished_count;
@@ -139,16 +138,12 @@ static size_t ranges_per_step(struct aorta_train_workload *workload) {
 
 /* ---- batches ---- */
 
-static aorta_status no_memory(void) {
-    return AORTA_ERROR(AORTA_MEMORY, "the sparse pipeline did not fit in host memory");
-}
-
 /* Layouts of all batches; *most: bytes of the largest. */
 static aorta_status make_layouts(struct sparse *s, size_t *most) {
     const int64_t count = s->options->run.num_batches;
-    s->layouts = calloc((size_t)count, sizeof *s->layouts);
-    s->starts = calloc((size_t)count + 1, sizeof *s->starts);
-    if (!s->layouts || !s->starts) return no_memory();
+    s->layouts = aorta_arena_alloc(&s->context->arena, (size_t)count * sizeof *s->layouts);
+    s->starts = aorta_arena_alloc(&s->context->arena, ((size_t)count + 1) * sizeof *s->starts);
+    AORTA_TRY(aorta_arena_check(&s->context->arena, "the layouts of batches"));
     for (int64_t i = 0; i < count; i++) {
         struct aorta_sparse_layout *layout = &s->layouts[i];
         AORTA_TRY(aorta_sparse_batch_layout(&s->maker, i, s->ranks.rank, layout));
@@ -167,13 +162,13 @@ static aorta_status make_batches(struct sparse *s) {
     if (s->ranks.rank == 0) /* before work that can take minutes */
         aorta_log(s->context->log, AORTA_LOG_INFO, "preparing %lld batch%s", (long long)count, count == 1 ? "" : "es");
     AORTA_TRY(aorta_annotate(make_layouts(s, &most), "preparing the batches"));
-    AORTA_TRY(aorta_annotate(aorta_own_pinned(&s->owned, s->starts[count], "batches", &s->batches),
+    AORTA_TRY(aorta_annotate(aorta_own_pinned(&s->context->owned, s->starts[count], "batches", &s->batches),
                              "RunOptions.num_batches=%lld", (long long)count));
     for (int64_t i = 0; i < count; i++)
         AORTA_TRY(aorta_annotate(
             aorta_sparse_batch_fill(&s->maker, i, s->ranks.rank, &s->layouts[i], s->batches + s->starts[i]),
             "preparing batch %lld of %lld", (long long)i, (long long)count));
-    for (int i = 0; i < INPUTS; i++) AORTA_TRY(aorta_own_memory(&s->owned, most, "a batch", &s->inputs[i]));
+    for (int i = 0; i < INPUTS; i++) AORTA_TRY(aorta_own_memory(&s->context->owned, most, "a batch", &s->inputs[i]));
     return NULL;
 }
 
@@ -224,11 +219,10 @@ static aorta_status count_batches(struct sparse *s) {
 }
 
 static aorta_status make_events(struct sparse *s) {
-    AORTA_TRY(aorta_own_event(&s->owned, &s->begun));
-    AORTA_TRY(aorta_own_event(&s->owned, &s->summed));
-    AORTA_TRY(aorta_own_event(&s->owned, &s->reduced));
-    for (int i = 0; i < INPUTS; i++) AORTA_TRY(aorta_own_event(&s->owned, &s->copied[i]));
-    for (int i = 0; i < AORTA_ROLE_COUNT; i++) AORTA_TRY(aorta_own_event(&s->owned, &s->joined[i]));
+    struct aorta_owned *owned = &s->context->owned;
+    AORTA_TRY(aorta_own_event(owned, &s->summed));
+    AORTA_TRY(aorta_own_event(owned, &s->reduced));
+    for (int i = 0; i < INPUTS; i++) AORTA_TRY(aorta_own_event(owned, &s->copied[i]));
     return NULL;
 }
 
@@ -244,8 +238,8 @@ static aorta_status make_exchanges(struct sparse *s) {
 
 static aorta_status take_rows(struct sparse *s) {
     const size_t bytes = (size_t)(s->most_samples * s->tables.columns) * sizeof(float);
-    AORTA_TRY(aorta_own_memory(&s->owned, bytes, "pooled features", &s->pooled));
-    return aorta_own_memory(&s->owned, bytes, "gradients of pooled features", &s->pooled_gradient);
+    AORTA_TRY(aorta_own_memory(&s->context->owned, bytes, "pooled features", &s->pooled));
+    return aorta_own_memory(&s->context->owned, bytes, "gradients of pooled features", &s->pooled_gradient);
 }
 
 static void report_sizes(const struct sparse *s) {
@@ -259,10 +253,9 @@ static void report_sizes(const struct sparse *s) {
               aorta_counted(s->most_samples, "sample").text);
 }
 
-static aorta_status open(struct aorta_train_workload *workload, const struct aorta_train_context *context) {
+static aorta_status open(struct aorta_train_workload *workload, struct aorta_train_context *context) {
     struct sparse *s = sparse_of(workload);
     s->context = context;
-    s->owned.device = context->device;
     AORTA_TRY(aorta_train_duplicate_world(context, &s->id));
     AORTA_TRY(make_events(s));
     AORTA_TRY(make_batches(s));
@@ -297,30 +290,11 @@ static aorta_status report_cache(struct sparse *s) {
 
 static void close(struct aorta_train_workload *workload) {
     struct sparse *s = sparse_of(workload);
-    if (s->context) {
-        if (s->finished_count && s->ranks.rank == 0) aorta_status_free(report_cache(s));
-        for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) aorta_sparse_exchange_destroy(s->exchanges[g]);
-        aorta_sparse_dense_destroy(s->dense);
-        aorta_owned_free(&s->owned);
-        aorta_comm_close(s->id);
-    }
-    free(s->starts), free(s->layouts);
+    if (s->context && s->finished_count && s->ranks.rank == 0) aorta_status_free(report_cache(s));
     aorta_sparse_tables_free(&s->tables);
-    s->context = NULL, s->batches = NULL, s->starts = NULL, s->layouts = NULL;
 }
 
 /* ---- a step ---- */
-
-static aorta_status begin(struct sparse *s) {
-    const struct aorta_train_context *c = s->context;
-    struct aorta_stream *compute = aorta_train_compute(c);
-    AORTA_TRY(aorta_step_begin(compute, c->state, (struct aorta_schedule){.lr = (float)s->options->run.dense_lr}));
-    AORTA_TRY(aorta_event_record(s->begun, compute));
-    for (int i = 0; i < AORTA_ROLE_COUNT; i++)
-        if (c->own_streams[i] && c->own_streams[i] != compute)
-            AORTA_TRY(aorta_stream_wait(c->own_streams[i], s->begun));
-    return NULL;
-}
 
 static int slot_of(int64_t step) {
     return (int)(step % AORTA_SPARSE_SLOTS);
@@ -435,13 +409,6 @@ static aorta_status update_dense(struct sparse *s, struct aorta_step_result *res
     return aorta_step_end(compute, c->state);
 }
 
-static aorta_status join(struct sparse *s) {
-    const struct aorta_train_context *c = s->context;
-    for (int i = 0; i < AORTA_ROLE_COUNT; i++)
-        if (c->own_streams[i]) AORTA_TRY(aorta_train_follow(aorta_train_compute(c), c->own_streams[i], s->joined[i]));
-    return NULL;
-}
-
 /* A batch that no step before has brought on its way. */
 static aorta_status bring(struct sparse *s, int64_t step) {
     if (s->copied_count <= step) AORTA_TRY(copy_batch(s, step));
@@ -522,11 +489,11 @@ static queue_function *const pipelines[] = {[AORTA_PIPELINE_BASE] = queue_base,
 static aorta_status queue(struct aorta_train_workload *workload, int64_t step, const float *stop,
                           struct aorta_step_result *result) {
     struct sparse *s = sparse_of(workload);
-    AORTA_TRY(begin(s));
+    AORTA_TRY(aorta_train_begin_step(s->context, (struct aorta_schedule){.lr = (float)s->options->run.dense_lr}));
     AORTA_TRY(aorta_inject_before_forward(s->context));
     AORTA_TRY(pipelines[s->options->pipeline](s, step, stop));
     AORTA_TRY(update_dense(s, result));
-    return join(s);
+    return aorta_train_join_streams(s->context);
 }
 
 static aorta_status finished(struct aorta_train_workload *workload, int64_t step,
@@ -569,7 +536,7 @@ aorta_status aorta_sparse_create(struct aorta_sparse_options *options, const str
     *workload = NULL;
     AORTA_TRY(check_hosts(options, ranks->world_size));
     struct sparse *s = calloc(1, sizeof *s);
-    if (!s) return no_memory();
+    if (!s) return AORTA_ERROR(AORTA_MEMORY, "the sparse pipeline did not fit in host memory");
     s->workload.table = &table;
     s->options = options, s->ranks = *ranks;
     *workload = &s->workload;

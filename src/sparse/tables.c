@@ -281,13 +281,7 @@ static struct aorta_sparse_part part_of(const struct planner *p, int feature, in
     return part;
 }
 
-static aorta_status list_parts(const struct planner *p, struct aorta_sparse_plan *plan) {
-    const size_t most = (size_t)plan->owners * (size_t)p->group->feature_count;
-    plan->parts = calloc(most ? most : 1, sizeof *plan->parts);
-    plan->first = calloc((size_t)plan->owners + 1, sizeof *plan->first);
-    plan->widths = calloc((size_t)plan->owners, sizeof *plan->widths);
-    if (!plan->parts || !plan->first || !plan->widths)
-        return AORTA_ERROR(AORTA_MEMORY, "the plan of tables did not fit in memory");
+static void list_parts(const struct planner *p, struct aorta_sparse_plan *plan) {
     for (int owner = 0; owner < plan->owners; owner++) {
         plan->first[owner] = plan->part_count;
         for (int f = 0; f < p->group->feature_count; f++) {
@@ -298,38 +292,28 @@ static aorta_status list_parts(const struct planner *p, struct aorta_sparse_plan
         }
     }
     plan->first[plan->owners] = plan->part_count;
-    return NULL;
-}
-
-static aorta_status plan_make(struct planner *p, struct aorta_sparse_plan *plan) {
-    const size_t tables = (size_t)p->group->table_count + 1;
-    p->places = calloc(tables, sizeof *p->places);
-    p->order = calloc(tables, sizeof *p->order);
-    p->weight = calloc(tables, sizeof *p->weight);
-    p->loads = calloc((size_t)p->ranks, sizeof *p->loads);
-    if (!p->places || !p->order || !p->weight || !p->loads)
-        return AORTA_ERROR(AORTA_MEMORY, "the plan of tables did not fit in memory");
-    const bool by_host = p->sharding == AORTA_TABLE_ROW_WISE || p->sharding == AORTA_TABLE_COLUMN_WISE;
-    place_tables(p, by_host ? p->hosts : p->ranks);
-    plan->owners = p->sharding == AORTA_DATA_PARALLEL ? 1 : p->ranks;
-    return list_parts(p, plan);
 }
 
 aorta_status aorta_sparse_plan_make(const struct aorta_sparse_group *group, enum aorta_sparse_sharding sharding,
-                                    int ranks, int local_ranks, struct aorta_sparse_plan *plan) {
+                                    int ranks, int local_ranks, struct aorta_arena *arena,
+                                    struct aorta_sparse_plan *plan) {
+    const bool by_host = sharding == AORTA_TABLE_ROW_WISE || sharding == AORTA_TABLE_COLUMN_WISE;
+    const size_t tables = (size_t)group->table_count, features = (size_t)group->feature_count;
     const int per_host = local_ranks > 0 && ranks % local_ranks == 0 ? local_ranks : ranks;
     struct planner p = {
         .group = group, .sharding = sharding, .ranks = ranks, .hosts = ranks / per_host, .per_host = per_host};
-    *plan = (struct aorta_sparse_plan){0};
-    aorta_status status = plan_make(&p, plan);
-    free(p.places), free(p.order), free(p.weight), free(p.loads);
-    if (status) aorta_sparse_plan_free(plan);
-    return status;
-}
-
-void aorta_sparse_plan_free(struct aorta_sparse_plan *plan) {
-    free(plan->parts), free(plan->first), free(plan->widths);
-    *plan = (struct aorta_sparse_plan){0};
+    p.places = aorta_arena_alloc(arena, tables * sizeof *p.places);
+    p.order = aorta_arena_alloc(arena, tables * sizeof *p.order);
+    p.weight = aorta_arena_alloc(arena, tables * sizeof *p.weight);
+    p.loads = aorta_arena_alloc(arena, (size_t)ranks * sizeof *p.loads);
+    *plan = (struct aorta_sparse_plan){.owners = sharding == AORTA_DATA_PARALLEL ? 1 : ranks};
+    plan->parts = aorta_arena_alloc(arena, (size_t)plan->owners * features * sizeof *plan->parts);
+    plan->first = aorta_arena_alloc(arena, ((size_t)plan->owners + 1) * sizeof *plan->first);
+    plan->widths = aorta_arena_alloc(arena, (size_t)plan->owners * sizeof *plan->widths);
+    AORTA_TRY(aorta_arena_check(arena, "the plan of tables"));
+    place_tables(&p, by_host ? p.hosts : ranks);
+    list_parts(&p, plan);
+    return NULL;
 }
 
 /* ---- batches ---- */
@@ -404,31 +388,17 @@ static size_t next_piece(size_t done, size_t count) {
     return count - done < PIECE ? count - done : PIECE;
 }
 
-static aorta_status fill_ids(const struct aorta_sparse_maker *m, const struct aorta_random *random, size_t count,
-                             uint32_t rows, int64_t *ids) {
+/* `values`: ids below `rows`, or fp32. */
+static aorta_status fill(const struct aorta_sparse_maker *m, const struct aorta_random *random, enum kind kind,
+                         size_t count, uint32_t rows, void *values) {
     for (size_t at = 0, piece; at < count; at += piece) {
         piece = next_piece(at, count);
-        aorta_random_below(random, at, piece, rows, ids + at);
-        AORTA_TRY(aorta_signals_check(m->signals));
-    }
-    return NULL;
-}
-
-static aorta_status fill_uniform(const struct aorta_sparse_maker *m, const struct aorta_random *random, size_t count,
-                                 float *values) {
-    for (size_t at = 0, piece; at < count; at += piece) {
-        piece = next_piece(at, count);
-        aorta_random_uniform(random, at, piece, 0, 1, values + at);
-        AORTA_TRY(aorta_signals_check(m->signals));
-    }
-    return NULL;
-}
-
-static aorta_status fill_normal(const struct aorta_sparse_maker *m, const struct aorta_random *random, size_t count,
-                                float *values) {
-    for (size_t at = 0, piece; at < count; at += piece) {
-        piece = next_piece(at, count);
-        aorta_random_normal(random, &m->normal, at, piece, values + at);
+        if (kind == KIND_IDS)
+            aorta_random_below(random, at, piece, rows, (int64_t *)values + at);
+        else if (kind == KIND_DENSE)
+            aorta_random_normal(random, &m->normal, at, piece, (float *)values + at);
+        else
+            aorta_random_uniform(random, at, piece, 0, 1, (float *)values + at);
         AORTA_TRY(aorta_signals_check(m->signals));
     }
     return NULL;
@@ -447,9 +417,9 @@ static aorta_status fill_group(const struct aorta_sparse_maker *m, int64_t numbe
         const int64_t count = fill_lengths(m, number, rank, feature->number, layout->samples,
                                            (float *)(memory + layout->dense), lengths + f * layout->samples);
         struct aorta_random random = random_of(m, number, rank, feature->number, KIND_IDS);
-        AORTA_TRY(fill_ids(m, &random, (size_t)count, (uint32_t)group->tables[feature->table].rows, ids + at));
+        AORTA_TRY(fill(m, &random, KIND_IDS, (size_t)count, (uint32_t)group->tables[feature->table].rows, ids + at));
         random = random_of(m, number, rank, feature->number, KIND_WEIGHTS);
-        if (group->weighted) AORTA_TRY(fill_uniform(m, &random, (size_t)count, weights + at));
+        if (group->weighted) AORTA_TRY(fill(m, &random, KIND_WEIGHTS, (size_t)count, 0, weights + at));
         at += count;
     }
     return NULL;
@@ -461,7 +431,7 @@ aorta_status aorta_sparse_batch_fill(const struct aorta_sparse_maker *m, int64_t
     for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) AORTA_TRY(fill_group(m, number, rank, g, layout, bytes));
     const struct aorta_random dense = random_of(m, number, rank, 0, KIND_DENSE);
     const struct aorta_random labels = random_of(m, number, rank, 0, KIND_LABELS);
-    AORTA_TRY(fill_normal(m, &dense, (size_t)(layout->samples * m->options->model.num_float_features),
-                          (float *)(bytes + layout->dense)));
-    return fill_uniform(m, &labels, (size_t)layout->samples, (float *)(bytes + layout->labels));
+    AORTA_TRY(fill(m, &dense, KIND_DENSE, (size_t)(layout->samples * m->options->model.num_float_features), 0,
+                   bytes + layout->dense));
+    return fill(m, &labels, KIND_LABELS, (size_t)layout->samples, 0, bytes + layout->labels);
 }

@@ -48,7 +48,7 @@ struct aorta_sparse_part {
     int64_t first_row, rows, first_column, columns;
 };
 
-/* Parts of a group by owner, features of an owner in order. */
+/* Parts of a group by owner, features of an owner in order; in an arena. */
 struct aorta_sparse_plan {
     struct aorta_sparse_part *parts;
     int part_count, owners;
@@ -60,8 +60,7 @@ struct aorta_sparse_plan {
  * multiples of 4 if there are enough. data_parallel: `rank` owns everything and is the only owner, 0. */
 AORTA_MUST_USE aorta_status aorta_sparse_plan_make(const struct aorta_sparse_group *group,
                                                    enum aorta_sparse_sharding sharding, int ranks, int local_ranks,
-                                                   struct aorta_sparse_plan *plan);
-void aorta_sparse_plan_free(struct aorta_sparse_plan *plan);
+                                                   struct aorta_arena *arena, struct aorta_sparse_plan *plan);
 
 /* ---- batches ----
  * Synthetic batches: dense features N(0, 1), labels in [0, 1), lists of |N(average, 1)| ids each (rounded down), ids

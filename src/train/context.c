@@ -6,7 +6,6 @@
 #include "train/train.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 static enum aorta_dtype dtype_of(enum aorta_precision precision) {
@@ -98,16 +97,22 @@ static enum aorta_priority priority_of(const struct aorta_train_options *options
     return highest;
 }
 
+aorta_status aorta_train_open_stream(struct aorta_train_context *context, const char *name,
+                                     enum aorta_priority priority, struct aorta_stream **stream) {
+    AORTA_TRY(aorta_stream_create(context->device, name, priority, stream));
+    context->opened[context->opened_count++] = *stream;
+    return NULL;
+}
+
 static aorta_status open_streams(struct aorta_train_context *context) {
     static const char *const priority_names[] = {"low", "normal", "high"};
     const struct aorta_streams_options *options = &context->options->streams;
     for (int role = 0; role < AORTA_ROLE_COUNT; role++) {
         int number = aorta_train_stream_of(context->options, (enum aorta_role)role);
-        if (!context->own_streams[number]) {
-            AORTA_TRY(aorta_stream_create(context->device, aorta_role_name((enum aorta_role)role),
-                                          priority_of(context->options, number), &context->own_streams[number]));
-            context->own_stream_count++;
-        }
+        if (!context->own_streams[number])
+            AORTA_TRY(aorta_train_open_stream(context, aorta_role_name((enum aorta_role)role),
+                                              priority_of(context->options, number), &context->own_streams[number]));
+        AORTA_TRY(aorta_own_event(&context->owned, &context->joined[role]));
         context->streams[role] = context->own_streams[number];
         aorta_train_explain(context, "streams: %s is stream %d, priority %s", aorta_role_name((enum aorta_role)role),
                             number, priority_names[priority_of(context->options, number)]);
@@ -122,16 +127,22 @@ static aorta_status open_streams(struct aorta_train_context *context) {
     context->flows[AORTA_FLOW_ALL_REDUCE] = assignment->all_reduce;
     context->flows[AORTA_FLOW_PREFETCH] = assignment->prefetch;
     context->flows[AORTA_FLOW_OPTIMIZER] = assignment->optimizer;
+    return aorta_own_event(&context->owned, &context->begun);
+}
+
+aorta_status aorta_train_split(struct aorta_train_context *context, const int *ranks, int count,
+                               struct aorta_comm **comm) {
+    AORTA_TRY(aorta_comm_split(context->world, ranks, count, comm));
+    context->groups[context->group_count++] = *comm;
     return NULL;
 }
 
-aorta_status aorta_train_duplicate_world(const struct aorta_train_context *context, struct aorta_comm **comm) {
-    int size = aorta_comm_size(context->world), *everyone = malloc((size_t)size * sizeof *everyone);
-    if (!everyone) return AORTA_ERROR(AORTA_MEMORY, "a list of %d ranks did not fit in memory", size);
+aorta_status aorta_train_duplicate_world(struct aorta_train_context *context, struct aorta_comm **comm) {
+    int size = aorta_comm_size(context->world);
+    int *everyone = aorta_arena_alloc(&context->arena, (size_t)size * sizeof *everyone);
+    if (!everyone) return aorta_arena_check(&context->arena, "a list of the ranks");
     for (int i = 0; i < size; i++) everyone[i] = i;
-    aorta_status status = aorta_comm_split(context->world, everyone, size, comm);
-    free(everyone);
-    return status;
+    return aorta_train_split(context, everyone, size, comm);
 }
 
 static aorta_status open_groups(struct aorta_train_context *context) {
@@ -177,9 +188,7 @@ static size_t ranges_per_step(const struct aorta_train_context *context) {
 }
 
 static aorta_status open_state(struct aorta_train_context *context) {
-    void *memory;
-    AORTA_TRY(aorta_device_alloc(context->device, sizeof *context->state, "step state", &memory));
-    context->state = memory;
+    AORTA_TRY(aorta_own_memory(&context->owned, sizeof *context->state, "step state", &context->state));
     struct aorta_step_state start = {
         .loss_scale = context->options->training.mixed_precision == AORTA_PRECISION_FP16 ? 65536.0f : 1.0f,
         .finite = 1,
@@ -191,6 +200,7 @@ static aorta_status open_state(struct aorta_train_context *context) {
 
 static aorta_status open_all(struct aorta_train_context *context) {
     AORTA_TRY(open_device(context));
+    context->owned.device = context->device;
     AORTA_TRY(open_streams(context));
     AORTA_TRY(aorta_ops_prepare(aorta_train_compute(context))); /* the stream of all matrix products */
     AORTA_TRY(open_groups(context));
@@ -209,15 +219,21 @@ aorta_status aorta_train_context_open(struct aorta_train_context *context, const
     return open_all(context);
 }
 
+void aorta_train_settle(const struct aorta_train_context *context) {
+    for (int i = 0; i < context->opened_count; i++)
+        aorta_status_free(aorta_stream_synchronize(context->opened[i])); /* reported when it happened */
+}
+
 void aorta_train_context_close(struct aorta_train_context *context) {
-    for (int i = 0; i < AORTA_ROLE_COUNT; i++) aorta_stream_destroy(context->own_streams[i]);
-    aorta_injections_close(context);
+    aorta_train_settle(context);
+    aorta_owned_free(&context->owned);
+    while (context->opened_count) aorta_stream_destroy(context->opened[--context->opened_count]);
     aorta_recorder_destroy(context->recorder);
     aorta_model_destroy(context->model);
-    if (context->device) aorta_device_free(context->device, context->state);
-    aorta_comm_close(context->control);
+    while (context->group_count) aorta_comm_close(context->groups[--context->group_count]);
     aorta_comm_close(context->world);
     aorta_device_close(context->device);
+    aorta_arena_free(&context->arena);
     memset(context, 0, sizeof *context);
 }
 
@@ -233,6 +249,23 @@ aorta_status aorta_train_follow(struct aorta_stream *stream, struct aorta_stream
     if (stream == other) return NULL;
     AORTA_TRY(aorta_event_record(event, other));
     return aorta_stream_wait(stream, event);
+}
+
+aorta_status aorta_train_begin_step(const struct aorta_train_context *context, struct aorta_schedule schedule) {
+    struct aorta_stream *compute = aorta_train_compute(context);
+    AORTA_TRY(aorta_step_begin(compute, context->state, schedule));
+    AORTA_TRY(aorta_event_record(context->begun, compute));
+    for (int i = 0; i < AORTA_ROLE_COUNT; i++)
+        if (context->own_streams[i] && context->own_streams[i] != compute)
+            AORTA_TRY(aorta_stream_wait(context->own_streams[i], context->begun));
+    return NULL;
+}
+
+aorta_status aorta_train_join_streams(const struct aorta_train_context *context) {
+    for (int i = 0; i < AORTA_ROLE_COUNT; i++)
+        if (context->own_streams[i])
+            AORTA_TRY(aorta_train_follow(aorta_train_compute(context), context->own_streams[i], context->joined[i]));
+    return NULL;
 }
 
 static aorta_status queue_collective(const struct aorta_train_collective *c, struct aorta_stream *stream) {

@@ -10,6 +10,8 @@
 #include "model/model.h"
 #include "train/options.h"
 
+enum { AORTA_TRAIN_MOST_GROUPS = 8, AORTA_TRAIN_MOST_STREAMS = 32 };
+
 /* Work concurrent with compute; streams.assignment chooses the role whose stream it runs on. */
 enum aorta_flow {
     AORTA_FLOW_ALL_GATHER,
@@ -28,7 +30,6 @@ struct aorta_train_context {
     struct aorta_device *device;
     enum aorta_dtype dtype; /* of weights and activations in use */
     struct aorta_stream *own_streams[AORTA_ROLE_COUNT];
-    int own_stream_count;
     struct aorta_stream *streams[AORTA_ROLE_COUNT]; /* by role; roles may share one */
     enum aorta_role flows[AORTA_FLOW_COUNT];
     struct aorta_comm *world;   /* all ranks: broadcasts, all-reduces of gradients */
@@ -38,6 +39,13 @@ struct aorta_train_context {
     struct aorta_step_state *state;        /* device memory */
     struct aorta_injected *injected;       /* what training.inject plants; NULL: nothing */
     struct aorta_train_workload *workload; /* trained instead of the transformer; NULL: none. Borrowed */
+    struct aorta_event *begun, *joined[AORTA_ROLE_COUNT];
+    /* What the parts of a run have in host memory and of the device; it ends with the context. */
+    struct aorta_arena arena;
+    struct aorta_owned owned;
+    struct aorta_comm *groups[AORTA_TRAIN_MOST_GROUPS]; /* without the world */
+    struct aorta_stream *opened[AORTA_TRAIN_MOST_STREAMS];
+    int group_count, opened_count;
 };
 
 /* Opens the device, the streams and the group of all ranks, and builds model, recorder and state; with a workload
@@ -46,11 +54,17 @@ AORTA_MUST_USE aorta_status aorta_train_context_open(struct aorta_train_context 
                                                      const struct aorta_train_options *options,
                                                      const struct aorta_ranks *ranks, const struct aorta_log *log,
                                                      struct aorta_train_workload *workload);
+/* Waits for all streams first: aorta_train_settle, whose failures were reported when they happened. */
 void aorta_train_context_close(struct aorta_train_context *context);
+void aorta_train_settle(const struct aorta_train_context *context);
 
-/* The group of all ranks again, with its own communicator. */
-AORTA_MUST_USE aorta_status aorta_train_duplicate_world(const struct aorta_train_context *context,
-                                                        struct aorta_comm **comm);
+/* A group of these ranks, which the context closes; and the group of all ranks again, with its own communicator. */
+AORTA_MUST_USE aorta_status aorta_train_split(struct aorta_train_context *context, const int *ranks, int count,
+                                              struct aorta_comm **comm);
+AORTA_MUST_USE aorta_status aorta_train_duplicate_world(struct aorta_train_context *context, struct aorta_comm **comm);
+/* A stream that the context closes. */
+AORTA_MUST_USE aorta_status aorta_train_open_stream(struct aorta_train_context *context, const char *name,
+                                                    enum aorta_priority priority, struct aorta_stream **stream);
 
 /* A line of rank 0 at logging.level DEBUG. */
 void aorta_train_explain(const struct aorta_train_context *context, const char *format, ...) AORTA_PRINTF(2, 3);
@@ -62,6 +76,11 @@ struct aorta_stream *aorta_train_stream(const struct aorta_train_context *contex
  * are one stream. */
 AORTA_MUST_USE aorta_status aorta_train_follow(struct aorta_stream *stream, struct aorta_stream *other,
                                                struct aorta_event *event);
+
+/* The step's state begins, and all streams wait for that; compute waits for all streams. */
+AORTA_MUST_USE aorta_status aorta_train_begin_step(const struct aorta_train_context *context,
+                                                   struct aorta_schedule schedule);
+AORTA_MUST_USE aorta_status aorta_train_join_streams(const struct aorta_train_context *context);
 
 /* A collective with its range. */
 struct aorta_train_collective {
@@ -112,9 +131,8 @@ AORTA_MUST_USE aorta_status aorta_injections_read(const struct aorta_train_optio
 /* AORTA_CONFIG: an item names a rank that the run does not have. */
 AORTA_MUST_USE aorta_status aorta_injections_check(const struct aorta_train_options *options, int world_size);
 
-/* Sets context->injected where this rank has something planted; needs the device. Close it on failure as well. */
+/* Sets context->injected where this rank has something planted; needs the device. */
 AORTA_MUST_USE aorta_status aorta_injections_open(struct aorta_train_context *context);
-void aorta_injections_close(struct aorta_train_context *context);
 
 /* Places of a step; each returns at once where nothing is planted. Step: outside of a captured graph. */
 AORTA_MUST_USE aorta_status aorta_inject_before_step(const struct aorta_train_context *context);

@@ -280,8 +280,7 @@ struct slot {
 };
 
 struct aorta_input {
-    struct aorta_owned owned;
-    const struct aorta_train_context *context;
+    struct aorta_train_context *context;
     const struct aorta_dataset *dataset;
     struct aorta_loader *loader; /* NULL: the device makes the batches, … */
     void *normals;               /* … from these quantiles in device memory */
@@ -304,15 +303,16 @@ static aorta_status open_streams(struct aorta_input *input) {
     for (int i = 0; i < (input->loader ? STREAMS : 1); i++) {
         char name[32];
         snprintf(name, sizeof name, "input %d", i);
-        AORTA_TRY(aorta_stream_create(input->context->device, name, AORTA_PRIORITY_LOW, &input->streams[i]));
+        AORTA_TRY(aorta_train_open_stream(input->context, name, AORTA_PRIORITY_LOW, &input->streams[i]));
     }
     return NULL;
 }
 
 static aorta_status make_slot(struct aorta_input *input, struct slot *slot) {
-    AORTA_TRY(aorta_own_memory(&input->owned, input->layout.bytes, "input batch", &slot->memory));
-    AORTA_TRY(aorta_own_event(&input->owned, &slot->ready));
-    for (int i = 1; i < STREAMS && input->streams[i]; i++) AORTA_TRY(aorta_own_event(&input->owned, &slot->parts[i]));
+    struct aorta_owned *owned = &input->context->owned;
+    AORTA_TRY(aorta_own_memory(owned, input->layout.bytes, "input batch", &slot->memory));
+    AORTA_TRY(aorta_own_event(owned, &slot->ready));
+    for (int i = 1; i < STREAMS && input->streams[i]; i++) AORTA_TRY(aorta_own_event(owned, &slot->parts[i]));
     return NULL;
 }
 
@@ -321,7 +321,7 @@ static aorta_status place_normals(struct aorta_input *input) {
     const struct aorta_train_context *c = input->context;
     const struct aorta_normal_table *normals = &input->dataset->normal;
     struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_PREFETCH);
-    AORTA_TRY(aorta_own_memory(&input->owned, sizeof *normals, "quantiles of batches", &input->normals));
+    AORTA_TRY(aorta_own_memory(&input->context->owned, sizeof *normals, "quantiles of batches", &input->normals));
     AORTA_TRY(aorta_copy(stream, input->normals, normals, sizeof *normals));
     return aorta_stream_synchronize(stream);
 }
@@ -341,21 +341,13 @@ static aorta_status build_input(struct aorta_input *input) {
     return NULL;
 }
 
-aorta_status aorta_input_create(const struct aorta_train_context *context, const struct aorta_dataset *dataset,
-                                int64_t steps, struct aorta_event *const done[AORTA_INPUT_SLOTS],
-                                struct aorta_input **out) {
-    *out = NULL;
-    struct aorta_input *input = calloc(1, sizeof *input);
-    if (!input) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the input of steps");
+aorta_status aorta_input_create(struct aorta_train_context *context, const struct aorta_dataset *dataset, int64_t steps,
+                                struct aorta_event *const done[AORTA_INPUT_SLOTS], struct aorta_input **out) {
+    struct aorta_input *input = *out = aorta_arena_alloc(&context->arena, sizeof *input);
+    if (!input) return aorta_arena_check(&context->arena, "the input of steps");
     input->context = context, input->dataset = dataset, input->done = done, input->steps = steps;
     input->layout = aorta_batch_layout(context->options);
-    input->owned.device = context->device;
-    aorta_status status = build_input(input);
-    if (status)
-        aorta_input_destroy(input);
-    else
-        *out = input;
-    return status;
+    return build_input(input);
 }
 
 static struct aorta_stream *first_stream(const struct aorta_input *input) {
@@ -369,13 +361,8 @@ aorta_status aorta_input_synchronize(struct aorta_input *input) {
     return status;
 }
 
-void aorta_input_destroy(struct aorta_input *input) {
-    if (!input) return;
-    aorta_status_free(aorta_input_synchronize(input)); /* a failure was reported when it happened */
-    aorta_loader_destroy(input->loader);
-    for (int i = 0; i < STREAMS; i++) aorta_stream_destroy(input->streams[i]);
-    aorta_owned_free(&input->owned);
-    free(input);
+void aorta_input_end(struct aorta_input *input) {
+    if (input) aorta_loader_destroy(input->loader);
 }
 
 /* ---- copies ---- */

@@ -52,11 +52,11 @@ enum { AORTA_INPUT_SLOTS = 2 };
 struct aorta_input;
 
 /* For `steps` steps. done: of the steps in each slot, recorded after them; borrowed, and read later than this call. */
-AORTA_MUST_USE aorta_status aorta_input_create(const struct aorta_train_context *context,
-                                               const struct aorta_dataset *dataset, int64_t steps,
-                                               struct aorta_event *const done[AORTA_INPUT_SLOTS],
+AORTA_MUST_USE aorta_status aorta_input_create(struct aorta_train_context *context, const struct aorta_dataset *dataset,
+                                               int64_t steps, struct aorta_event *const done[AORTA_INPUT_SLOTS],
                                                struct aorta_input **input);
-void aorta_input_destroy(struct aorta_input *input); /* waits for copies in flight; NULL is fine */
+/* Ends its threads; no copies are in flight. Its memory ends with the context. NULL is fine. */
+void aorta_input_end(struct aorta_input *input);
 AORTA_MUST_USE aorta_status aorta_input_synchronize(struct aorta_input *input);
 
 const struct aorta_batch_layout *aorta_input_layout(const struct aorta_input *input);

@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "train/context.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -208,22 +207,14 @@ aorta_status aorta_injections_check(const struct aorta_train_options *options, i
 
 aorta_status aorta_injections_open(struct aorta_train_context *context) {
     if (!context->options->training.inject.count) return NULL;
-    struct aorta_injected *injected = calloc(1, sizeof *injected);
-    if (!injected) return AORTA_ERROR(AORTA_MEMORY, "no memory for training.inject");
+    struct aorta_injected *injected = aorta_arena_alloc(&context->arena, sizeof *injected);
+    if (!injected) return aorta_arena_check(&context->arena, "training.inject");
     context->injected = injected;
     AORTA_TRY(aorta_injections_read(context->options, context->ranks.rank, injected));
     if (!injected->copy_bytes) return NULL;
-    AORTA_TRY(aorta_pinned_alloc(context->device, injected->copy_bytes, "training.inject", &injected->host));
+    AORTA_TRY(aorta_own_pinned(&context->owned, injected->copy_bytes, "training.inject", &injected->host));
     memset(injected->host, 0, injected->copy_bytes);
-    return aorta_device_alloc(context->device, injected->copy_bytes, "training.inject", &injected->device);
-}
-
-void aorta_injections_close(struct aorta_train_context *context) {
-    if (!context->injected) return;
-    aorta_pinned_free(context->device, context->injected->host);
-    aorta_device_free(context->device, context->injected->device);
-    free(context->injected);
-    context->injected = NULL;
+    return aorta_own_memory(&context->owned, injected->copy_bytes, "training.inject", &injected->device);
 }
 
 /* ---- in a step ---- */

@@ -6,8 +6,6 @@
  * in one order. Gradients, parameters and optimizer state are stored in bucket order. */
 #include "train/strategy.h"
 
-#include <stdlib.h>
-
 struct bucket {
     const char *tag, *scatter_tag; /* the second of the additional reduce-scatter */
     int layer;                     /* -1: more than one unit, or the root */
@@ -18,7 +16,7 @@ struct bucket {
 
 struct replicated {
     struct aorta_strategy base;
-    const struct aorta_train_context *context;
+    struct aorta_train_context *context;
     int parameter_count;
     int *order;       /* parameters in the order of their gradients in memory */
     int64_t *offsets; /* by parameter */
@@ -35,8 +33,6 @@ struct replicated {
     float *used_map; /* find_unused_parameters: which parameters have gradients; NULL without */
     bool used_map_sent;
     struct aorta_event *made, *cloned, *reduced, *now;
-    struct aorta_owned owned;
-    struct aorta_arena arena;
 };
 
 static struct replicated *self(struct aorta_strategy *strategy) {
@@ -78,14 +74,15 @@ static bool starts_bucket(const struct replicated *r, const struct bucket *open,
 }
 
 static aorta_status name_buckets(struct replicated *r) {
+    struct aorta_arena *arena = &r->context->arena;
     for (int i = 0; i < r->bucket_count; i++) {
         struct bucket *bucket = &r->buckets[i];
-        bucket->tag = is_ddp(r) ? aorta_arena_printf(&r->arena, "bucket %d", i)
+        bucket->tag = is_ddp(r) ? aorta_arena_printf(arena, "bucket %d", i)
                                 : aorta_model_unit_name(r->context->model, bucket->layer);
-        bucket->scatter_tag = aorta_arena_printf(&r->arena, "bucket %d, overlap_reduce_scatter", i);
+        bucket->scatter_tag = aorta_arena_printf(arena, "bucket %d, overlap_reduce_scatter", i);
         if (is_ddp(r) || bucket->layer == aorta_model_unit_count(r->context->model) - 1) bucket->layer = -1;
     }
-    return aorta_arena_check(&r->arena, "the names of buckets");
+    return aorta_arena_check(arena, "the names of buckets");
 }
 
 static aorta_status make_buckets(struct replicated *r) {
@@ -113,7 +110,7 @@ static aorta_status make_buckets(struct replicated *r) {
 /* Padding is summed and updated with the parameters and must stay zero. */
 static aorta_status take(struct replicated *r, const char *name, int64_t count, size_t size, void *place) {
     const size_t bytes = (size_t)count * size;
-    return bytes ? aorta_own_zeros(&r->owned, aorta_train_compute(r->context), bytes, name, place) : NULL;
+    return bytes ? aorta_own_zeros(&r->context->owned, aorta_train_compute(r->context), bytes, name, place) : NULL;
 }
 
 static aorta_status take_floats(struct replicated *r, const char *name, int64_t count, float **memory) {
@@ -337,17 +334,8 @@ static aorta_status finish(struct aorta_strategy *strategy) {
 
 /* ---- life ---- */
 
-static void destroy(struct aorta_strategy *strategy) {
-    struct replicated *r = self(strategy);
-    aorta_owned_free(&r->owned);
-    aorta_comm_close(r->stress_comm);
-    aorta_arena_free(&r->arena);
-    free(r);
-}
-
 static const struct aorta_strategy_table replicated_table = {
     .name = "replicated",
-    .destroy = destroy,
     .memory = memory,
     .owned = owned,
     .import = import,
@@ -362,17 +350,19 @@ static const struct aorta_strategy_table replicated_table = {
 };
 
 static aorta_status build(struct replicated *r) {
+    struct aorta_arena *arena = &r->context->arena;
     size_t count = (size_t)r->parameter_count;
-    r->order = aorta_arena_alloc(&r->arena, count * sizeof *r->order);
-    r->offsets = aorta_arena_alloc(&r->arena, count * sizeof *r->offsets);
-    r->bucket_of = aorta_arena_alloc(&r->arena, count * sizeof *r->bucket_of);
-    r->buckets = aorta_arena_alloc(&r->arena, count * sizeof *r->buckets);
-    AORTA_TRY(aorta_arena_check(&r->arena, "the tables of gradient buckets"));
+    r->order = aorta_arena_alloc(arena, count * sizeof *r->order);
+    r->offsets = aorta_arena_alloc(arena, count * sizeof *r->offsets);
+    r->bucket_of = aorta_arena_alloc(arena, count * sizeof *r->bucket_of);
+    r->buckets = aorta_arena_alloc(arena, count * sizeof *r->buckets);
+    AORTA_TRY(aorta_arena_check(arena, "the tables of gradient buckets"));
     make_order(r);
     AORTA_TRY(make_buckets(r));
     AORTA_TRY(take_memory(r));
     struct aorta_event **events[] = {&r->made, &r->cloned, &r->reduced, &r->now};
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++) AORTA_TRY(aorta_own_event(&r->owned, events[i]));
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        AORTA_TRY(aorta_own_event(&r->context->owned, events[i]));
     for (int i = 0; i < r->bucket_count; i++)
         aorta_train_explain(r->context, "%s: gradients of %s, %.2f MiB", r->buckets[i].tag,
                             aorta_counted(r->buckets[i].parameters, "parameter").text,
@@ -380,20 +370,12 @@ static aorta_status build(struct replicated *r) {
     return aorta_stream_synchronize(aorta_train_compute(r->context));
 }
 
-aorta_status aorta_replicated_create(const struct aorta_train_context *context, struct aorta_strategy **strategy) {
-    *strategy = NULL;
-    struct replicated *r = calloc(1, sizeof *r);
-    if (!r) return AORTA_ERROR(AORTA_MEMORY, "the replicated strategy did not fit in memory");
+aorta_status aorta_replicated_create(struct aorta_train_context *context, struct aorta_strategy **strategy) {
+    struct replicated *r = aorta_arena_alloc(&context->arena, sizeof *r);
+    if (!r) return aorta_arena_check(&context->arena, "the replicated strategy");
     r->base.table = &replicated_table;
     r->context = context;
-    r->owned.device = context->device;
     r->parameter_count = aorta_model_parameter_count(context->model);
-    aorta_status status = build(r);
-    if (status) {
-        aorta_status_free(aorta_stream_synchronize(aorta_train_compute(context))); /* fills may be running */
-        destroy(&r->base);
-        return aorta_annotate(status, "replicated parameters");
-    }
     *strategy = &r->base;
-    return NULL;
+    return aorta_annotate(build(r), "replicated parameters");
 }

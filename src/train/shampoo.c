@@ -2,8 +2,6 @@
 
 #include "ops/ops.h"
 
-#include <stdlib.h>
-
 enum { ALIGNMENT = 16 };
 
 /* This rank's part of a parameter, as a matrix; a vector has one column. */
@@ -17,8 +15,7 @@ struct matrix {
 };
 
 struct aorta_shampoo_state {
-    const struct aorta_train_context *context;
-    struct aorta_owned owned;
+    struct aorta_train_context *context;
     struct aorta_optimizer_memory memory;
     struct matrix *matrices;
     size_t count;
@@ -53,8 +50,8 @@ static void add_parameter(struct aorta_shampoo_state *s, const struct aorta_para
 static aorta_status find_matrices(struct aorta_shampoo_state *s, struct aorta_strategy *strategy) {
     const struct aorta_model *model = s->context->model;
     const int parameters = aorta_model_parameter_count(model);
-    s->matrices = calloc((size_t)parameters * 3 + 1, sizeof *s->matrices);
-    if (!s->matrices) return AORTA_ERROR(AORTA_MEMORY, "no memory for the matrices of %d parameters", parameters);
+    s->matrices = aorta_arena_alloc(&s->context->arena, ((size_t)parameters * 3 + 1) * sizeof *s->matrices);
+    AORTA_TRY(aorta_arena_check(&s->context->arena, "the matrices of parameters"));
     for (int i = 0; i < parameters; i++) {
         int64_t first, count, place;
         strategy->table->owned(strategy, i, &first, &count, &place);
@@ -65,8 +62,8 @@ static aorta_status find_matrices(struct aorta_shampoo_state *s, struct aorta_st
 
 /* Each goes to the rank with the fewest elements so far; all ranks find the same. */
 static aorta_status deal(struct aorta_shampoo_state *s) {
-    int64_t *loads = calloc((size_t)s->ranks, sizeof *loads);
-    if (!loads) return AORTA_ERROR(AORTA_MEMORY, "no memory for the loads of %d ranks", s->ranks);
+    int64_t *loads = aorta_arena_alloc(&s->context->arena, (size_t)s->ranks * sizeof *loads);
+    if (!loads) return aorta_arena_check(&s->context->arena, "the loads of ranks");
     for (size_t i = 0; i < s->count; i++) {
         struct matrix *matrix = &s->matrices[i];
         for (int rank = 1; rank < s->ranks; rank++)
@@ -77,7 +74,6 @@ static aorta_status deal(struct aorta_shampoo_state *s) {
     for (int rank = 0; rank < s->ranks; rank++)
         if (loads[rank] > s->share) s->share = loads[rank];
     for (size_t i = 0; i < s->count; i++) s->matrices[i].direction += s->matrices[i].owner * s->share;
-    free(loads);
     return NULL;
 }
 
@@ -93,13 +89,12 @@ static aorta_status take_memory(struct aorta_shampoo_state *s) {
         if (s->matrices[i].owner == own_rank(s))
             floats +=
                 2 * AORTA_SHAMPOO_FACTOR * (size_t)aorta_shampoo_blocks(s->matrices[i].rows, s->matrices[i].columns);
-    AORTA_TRY(aorta_own_zeros(&s->owned, aorta_train_compute(s->context), floats * sizeof *s->factors,
-                              "shampoo's factors", &s->factors));
-    AORTA_TRY(aorta_own_zeros(&s->owned, aorta_train_compute(s->context), floats * sizeof *s->roots, "shampoo's roots",
-                              &s->roots));
-    AORTA_TRY(aorta_own_zeros(&s->owned, aorta_train_compute(s->context),
-                              (size_t)(s->ranks * s->share) * sizeof *s->directions, "shampoo's directions",
-                              &s->directions));
+    struct aorta_owned *owned = &s->context->owned;
+    struct aorta_stream *compute = aorta_train_compute(s->context);
+    const size_t directions = (size_t)(s->ranks * s->share) * sizeof *s->directions;
+    AORTA_TRY(aorta_own_zeros(owned, compute, floats * sizeof *s->factors, "shampoo's factors", &s->factors));
+    AORTA_TRY(aorta_own_zeros(owned, compute, floats * sizeof *s->roots, "shampoo's roots", &s->roots));
+    AORTA_TRY(aorta_own_zeros(owned, compute, directions, "shampoo's directions", &s->directions));
     for (size_t i = 0; i < s->count; i++) {
         struct matrix *matrix = &s->matrices[i];
         if (matrix->owner != own_rank(s)) continue;
@@ -107,42 +102,22 @@ static aorta_status take_memory(struct aorta_shampoo_state *s) {
         matrix->roots = s->roots + at;
         at += 2 * AORTA_SHAMPOO_FACTOR * (size_t)aorta_shampoo_blocks(matrix->rows, matrix->columns);
     }
-    return aorta_stream_synchronize(aorta_train_compute(s->context));
+    return aorta_stream_synchronize(compute);
 }
 
 /* ---- life ---- */
 
-static aorta_status build(struct aorta_shampoo_state *s, struct aorta_strategy *strategy) {
+aorta_status aorta_shampoo_create(struct aorta_train_context *context, struct aorta_strategy *strategy,
+                                  struct aorta_shampoo_state **out) {
+    if (context->options->optimizer.name != AORTA_OPTIMIZER_SHAMPOO) return NULL;
+    struct aorta_shampoo_state *s = *out = aorta_arena_alloc(&context->arena, sizeof *s);
+    if (!s) return aorta_arena_check(&context->arena, "shampoo");
+    s->context = context;
     s->memory = strategy->table->memory(strategy);
-    s->ranks = s->memory.norm ? 1 : aorta_comm_size(s->context->control);
+    s->ranks = s->memory.norm ? 1 : aorta_comm_size(context->control);
     AORTA_TRY(find_matrices(s, strategy));
     AORTA_TRY(deal(s));
     return take_memory(s);
-}
-
-aorta_status aorta_shampoo_create(const struct aorta_train_context *context, struct aorta_strategy *strategy,
-                                  struct aorta_shampoo_state **out) {
-    *out = NULL;
-    if (context->options->optimizer.name != AORTA_OPTIMIZER_SHAMPOO) return NULL;
-    struct aorta_shampoo_state *s = calloc(1, sizeof *s);
-    if (!s) return AORTA_ERROR(AORTA_MEMORY, "no memory for shampoo");
-    s->context = context;
-    s->owned.device = context->device;
-    aorta_status status = build(s, strategy);
-    if (status) {
-        aorta_status_free(aorta_stream_synchronize(aorta_train_compute(context))); /* a fill may be running */
-        aorta_shampoo_destroy(s);
-        return status;
-    }
-    *out = s;
-    return NULL;
-}
-
-void aorta_shampoo_destroy(struct aorta_shampoo_state *s) {
-    if (!s) return;
-    aorta_owned_free(&s->owned);
-    free(s->matrices);
-    free(s);
 }
 
 /* ---- a step ---- */

@@ -9,7 +9,7 @@ static struct sharded *self(struct aorta_strategy *strategy) {
 }
 
 static void *table(struct sharded *s, size_t count, size_t size) {
-    return aorta_arena_alloc(&s->arena, count * size);
+    return aorta_arena_alloc(&s->context->arena, count * size);
 }
 
 static int largest(const int64_t *rows, const int64_t *columns, int count) {
@@ -79,9 +79,9 @@ static aorta_status take(struct sharded *s, bool shared, const char *name, size_
     struct aorta_comm *const comms[] = {s->gather_comm, s->reduce_comm};
     if (!bytes) return NULL;
     if (!shared || s->ranks == 1 || !s->context->options->fsdp.symmetric_memory)
-        return aorta_own_memory(&s->owned, bytes, name, memory);
+        return aorta_own_memory(&s->context->owned, bytes, name, memory);
     AORTA_TRY(aorta_annotate(aorta_comm_alloc(comms, 2, bytes, name, memory), "fsdp.symmetric_memory"));
-    return aorta_own_given(&s->owned, *memory);
+    return aorta_own_given(&s->context->owned, *memory);
 }
 
 /* Padding is summed and updated with the parameters and must stay zero. */
@@ -297,28 +297,28 @@ static aorta_status take_memory(struct sharded *s) {
 /* ---- groups ---- */
 
 static aorta_status make_groups(struct sharded *s) {
-    const struct aorta_train_context *c = s->context;
+    struct aorta_train_context *c = s->context;
     int world = aorta_comm_size(c->world), rank = aorta_comm_rank(c->world);
     int *list = table(s, (size_t)world, sizeof *list);
-    if (!list) return AORTA_ERROR(AORTA_MEMORY, "a list of %d ranks did not fit in memory", world);
+    if (!list) return aorta_arena_check(&c->arena, "a list of the ranks");
     s->group = rank / s->ranks * s->ranks;
     for (int i = 0; i < s->ranks; i++) list[i] = s->group + i;
-    AORTA_TRY(aorta_comm_split(c->world, list, s->ranks, &s->gather_comm));
-    AORTA_TRY(aorta_comm_split(c->world, list, s->ranks, &s->reduce_comm));
-    if (s->ranks > 1) AORTA_TRY(aorta_comm_split(c->world, list, s->ranks, &s->norm_comm));
+    AORTA_TRY(aorta_train_split(c, list, s->ranks, &s->gather_comm));
+    AORTA_TRY(aorta_train_split(c, list, s->ranks, &s->reduce_comm));
+    if (s->ranks > 1) AORTA_TRY(aorta_train_split(c, list, s->ranks, &s->norm_comm));
     if (s->ranks == world) return NULL;
     s->replicate_group = rank % s->ranks;
     int groups = world / s->ranks;
     for (int i = 0; i < groups; i++) list[i] = s->replicate_group + i * s->ranks;
-    return aorta_comm_split(c->world, list, groups, &s->replicate_comm);
+    return aorta_train_split(c, list, groups, &s->replicate_comm);
 }
 
 /* ---- schedule ---- */
 
 static aorta_status make_gather(struct sharded *s, struct gather *gather, int unit, int slot) {
     gather->unit = unit, gather->slot = slot;
-    AORTA_TRY(aorta_own_event(&s->owned, &gather->gathered));
-    return aorta_own_event(&s->owned, &gather->used);
+    AORTA_TRY(aorta_own_event(&s->context->owned, &gather->gathered));
+    return aorta_own_event(&s->context->owned, &gather->used);
 }
 
 static aorta_status make_schedule(struct sharded *s) {
@@ -332,7 +332,8 @@ static aorta_status make_schedule(struct sharded *s) {
     AORTA_TRY(make_gather(s, &s->root, s->layers, -1));
     struct aorta_event **events[] = {
         &s->made, &s->reduced, &s->layers_reduced, &s->now, &s->layer_gradients_free[0], &s->layer_gradients_free[1]};
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++) AORTA_TRY(aorta_own_event(&s->owned, events[i]));
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        AORTA_TRY(aorta_own_event(&s->context->owned, events[i]));
     return NULL;
 }
 
@@ -451,20 +452,8 @@ static struct aorta_optimizer_memory memory(struct aorta_strategy *strategy) {
 
 /* ---- life ---- */
 
-static void destroy(struct aorta_strategy *strategy) {
-    struct sharded *s = self(strategy);
-    aorta_owned_free(&s->owned);
-    aorta_comm_close(s->replicate_comm);
-    aorta_comm_close(s->norm_comm);
-    aorta_comm_close(s->reduce_comm);
-    aorta_comm_close(s->gather_comm);
-    aorta_arena_free(&s->arena);
-    free(s);
-}
-
 static const struct aorta_strategy_table sharded_table = {
     .name = "sharded",
-    .destroy = destroy,
     .memory = memory,
     .reuse = reuse,
     .owned = owned,
@@ -490,7 +479,7 @@ static aorta_status build(struct sharded *s) {
     s->slot_users = table(s, layers, sizeof *s->slot_users);
     s->gathers = table(s, 2 * layers, sizeof *s->gathers);
     s->reuse = table(s, units, sizeof *s->reuse);
-    AORTA_TRY(aorta_arena_check(&s->arena, "the tables of sharding"));
+    AORTA_TRY(aorta_arena_check(&s->context->arena, "the tables of sharding"));
     const struct aorta_train_options *o = s->context->options;
     s->root_ahead = o->distributed.enable_overlap && o->fsdp.forward_prefetch;
     make_layouts(s);
@@ -507,22 +496,14 @@ static aorta_status build(struct sharded *s) {
     return aorta_stream_synchronize(aorta_train_compute(s->context));
 }
 
-aorta_status aorta_sharded_create(const struct aorta_train_context *context, struct aorta_strategy **strategy) {
-    *strategy = NULL;
-    struct sharded *s = calloc(1, sizeof *s);
-    if (!s) return AORTA_ERROR(AORTA_MEMORY, "the sharded strategy did not fit in memory");
+aorta_status aorta_sharded_create(struct aorta_train_context *context, struct aorta_strategy **strategy) {
+    struct sharded *s = aorta_arena_alloc(&context->arena, sizeof *s);
+    if (!s) return aorta_arena_check(&context->arena, "the sharded strategy");
     s->base.table = &sharded_table;
     s->context = context;
-    s->owned.device = context->device;
     s->units = aorta_model_unit_count(context->model);
     s->layers = s->units - 1;
-    int ranks = s->ranks = aorta_train_shard_degree(context->options, aorta_comm_size(context->world));
-    aorta_status status = build(s);
-    if (status) {
-        aorta_status_free(aorta_stream_synchronize(aorta_train_compute(context))); /* fills may be running */
-        destroy(&s->base);
-        return aorta_annotate(status, "sharding over %d ranks", ranks);
-    }
+    s->ranks = aorta_train_shard_degree(context->options, aorta_comm_size(context->world));
     *strategy = &s->base;
-    return NULL;
+    return aorta_annotate(build(s), "sharding over %d ranks", s->ranks);
 }

@@ -16,7 +16,7 @@ struct gather {
 
 struct sharded {
     struct aorta_strategy base;
-    const struct aorta_train_context *context;
+    struct aorta_train_context *context;
     int layers, units; /* units = layers + 1 */
     int ranks;         /* of the shard group */
     int group;         /* lowest world rank of it */
@@ -55,8 +55,6 @@ struct sharded {
     struct aorta_event *made, *reduced, *layers_reduced, *now;
     int64_t micro_batch;
     struct aorta_place *reuse; /* by unit: for the model */
-    struct aorta_owned owned;
-    struct aorta_arena arena;
 };
 
 /* The pieces that gather a unit's parameters, in the context's dtype, into `full` memory; returns their number. */

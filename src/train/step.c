@@ -1,66 +1,41 @@
 /* One training step: see step.h. */
 #include "train/step.h"
 
-#include <stdlib.h>
-
 /* Summed over the ranks before the optimizer runs. */
 struct control {
     float square_sum, stop;
 };
 
 struct aorta_step {
-    const struct aorta_train_context *context;
+    struct aorta_train_context *context;
     struct aorta_strategy *strategy;
     struct aorta_optimizer_memory memory;
     struct aorta_copies *copies;         /* NULL: workload.async_wait is off */
     struct aorta_shampoo_state *shampoo; /* NULL: AdamW */
     struct aorta_stress *stress;         /* NULL: no additional work */
-    struct aorta_owned owned;
-    struct control *control;           /* device memory */
-    struct aorta_event *begin;         /* compute has set up the step */
-    struct aorta_event *state_updated; /* on the optimizer's stream: the step's state is final */
+    struct control *control;             /* device memory */
+    struct aorta_event *state_updated;   /* on the optimizer's stream: the step's state is final */
     struct aorta_event *root_updated, *layers_updated;
-    struct aorta_event *joined[AORTA_ROLE_COUNT];
 };
 
 static aorta_status build(struct aorta_step *step) {
-    struct aorta_owned *owned = &step->owned;
+    struct aorta_owned *owned = &step->context->owned;
     AORTA_TRY(aorta_own_memory(owned, sizeof *step->control, "norm and stop flag", &step->control));
     AORTA_TRY(aorta_copies_create(step->context, &step->copies));
     AORTA_TRY(aorta_stress_create(step->context, &step->stress));
     AORTA_TRY(aorta_shampoo_create(step->context, step->strategy, &step->shampoo));
-    AORTA_TRY(aorta_own_event(owned, &step->begin));
     AORTA_TRY(aorta_own_event(owned, &step->state_updated));
     AORTA_TRY(aorta_own_event(owned, &step->root_updated));
-    AORTA_TRY(aorta_own_event(owned, &step->layers_updated));
-    for (int i = 0; i < AORTA_ROLE_COUNT; i++) AORTA_TRY(aorta_own_event(owned, &step->joined[i]));
-    return NULL;
+    return aorta_own_event(owned, &step->layers_updated);
 }
 
-aorta_status aorta_step_create(const struct aorta_train_context *context, struct aorta_strategy *strategy,
+aorta_status aorta_step_create(struct aorta_train_context *context, struct aorta_strategy *strategy,
                                struct aorta_step **out) {
-    *out = NULL;
-    struct aorta_step *step = calloc(1, sizeof *step);
-    if (!step) return AORTA_ERROR(AORTA_MEMORY, "the training step did not fit in memory");
+    struct aorta_step *step = *out = aorta_arena_alloc(&context->arena, sizeof *step);
+    if (!step) return aorta_arena_check(&context->arena, "the training step");
     step->context = context, step->strategy = strategy;
-    step->owned.device = context->device;
     step->memory = strategy->table->memory(strategy);
-    aorta_status status = build(step);
-    if (status) {
-        aorta_step_destroy(step);
-        return status;
-    }
-    *out = step;
-    return NULL;
-}
-
-void aorta_step_destroy(struct aorta_step *step) {
-    if (!step) return;
-    aorta_copies_destroy(step->copies);
-    aorta_stress_destroy(step->stress);
-    aorta_shampoo_destroy(step->shampoo);
-    aorta_owned_free(&step->owned);
-    free(step);
+    return build(step);
 }
 
 /* ---- forward and backward ---- */
@@ -221,24 +196,14 @@ static aorta_status square_sums(struct aorta_step *step, const float *stop) {
 
 /* ---- gradients ---- */
 
-static aorta_status begin(struct aorta_step *step) {
-    const struct aorta_train_context *c = step->context;
-    struct aorta_stream *compute = aorta_train_compute(c);
-    struct aorta_schedule schedule = {.lr = (float)c->options->optimizer.lr,
-                                      .warmup_steps = c->options->scheduler.warmup_steps,
-                                      .total_steps = c->options->scheduler.total_steps};
-    AORTA_TRY(aorta_step_begin(compute, c->state, schedule));
-    AORTA_TRY(aorta_event_record(step->begin, compute));
-    for (int i = 0; i < AORTA_ROLE_COUNT; i++)
-        if (c->own_streams[i] && c->own_streams[i] != compute)
-            AORTA_TRY(aorta_stream_wait(c->own_streams[i], step->begin));
-    return NULL;
-}
-
 aorta_status aorta_step_gradients(struct aorta_step *step, const struct aorta_batch_layout *layout, const void *input,
                                   const float *stop, const struct aorta_step_hook *hook) {
     struct aorta_strategy *s = step->strategy;
-    AORTA_TRY(begin(step));
+    const struct aorta_train_options *o = step->context->options;
+    const struct aorta_schedule schedule = {.lr = (float)o->optimizer.lr,
+                                            .warmup_steps = o->scheduler.warmup_steps,
+                                            .total_steps = o->scheduler.total_steps};
+    AORTA_TRY(aorta_train_begin_step(step->context, schedule));
     AORTA_TRY(aorta_inject_before_forward(step->context));
     for (int64_t micro = 0; micro < layout->micro_batches; micro++) {
         struct aorta_pass pass = pass_of(step, micro);
@@ -402,14 +367,6 @@ static aorta_status update(struct aorta_step *step) {
     return aorta_train_follow(optimizer, c->streams[role], step->layers_updated);
 }
 
-static aorta_status join(struct aorta_step *step) {
-    const struct aorta_train_context *c = step->context;
-    for (int i = 0; i < AORTA_ROLE_COUNT; i++)
-        if (c->own_streams[i])
-            AORTA_TRY(aorta_train_follow(aorta_train_compute(c), c->own_streams[i], step->joined[i]));
-    return aorta_stress_join(step->stress);
-}
-
 /* The report is copied during the updates on a stream that has no more work in this step; else after them. */
 static struct aorta_stream *report_stream(const struct aorta_train_context *c) {
     struct aorta_stream *spare = aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE);
@@ -431,5 +388,6 @@ aorta_status aorta_step_optimize(struct aorta_step *step, struct aorta_step_resu
     AORTA_TRY(update(step));
     AORTA_TRY(aorta_stress_reduce(step->stress));
     AORTA_TRY(report(step, result));
-    return join(step);
+    AORTA_TRY(aorta_train_join_streams(step->context));
+    return aorta_stress_join(step->stress);
 }

@@ -20,9 +20,9 @@ struct aorta_step_hook {
 
 struct aorta_step;
 
-AORTA_MUST_USE aorta_status aorta_step_create(const struct aorta_train_context *context,
-                                              struct aorta_strategy *strategy, struct aorta_step **step);
-void aorta_step_destroy(struct aorta_step *step);
+/* It ends with the context, as do its parts below. */
+AORTA_MUST_USE aorta_status aorta_step_create(struct aorta_train_context *context, struct aorta_strategy *strategy,
+                                              struct aorta_step **step);
 
 /* Forward and backward over all micro-batches of `input` (device memory), gradients reduced and their squares summed;
  * the hook may be NULL. Reads the stop flag at *stop (pinned). */
@@ -40,9 +40,8 @@ AORTA_MUST_USE aorta_status aorta_step_optimize(struct aorta_step *step, struct 
 struct aorta_shampoo_state;
 
 /* NULL in *shampoo for other optimizers. Waits for its memory to be zeroed. */
-AORTA_MUST_USE aorta_status aorta_shampoo_create(const struct aorta_train_context *context,
-                                                 struct aorta_strategy *strategy, struct aorta_shampoo_state **shampoo);
-void aorta_shampoo_destroy(struct aorta_shampoo_state *shampoo); /* NULL is fine */
+AORTA_MUST_USE aorta_status aorta_shampoo_create(struct aorta_train_context *context, struct aorta_strategy *strategy,
+                                                 struct aorta_shampoo_state **shampoo);
 /* On the optimizer's stream, after the state's update: directions of all matrices. */
 AORTA_MUST_USE aorta_status aorta_shampoo_compute(struct aorta_shampoo_state *shampoo);
 AORTA_MUST_USE aorta_status aorta_shampoo_gather(struct aorta_shampoo_state *shampoo);
@@ -60,9 +59,7 @@ enum aorta_stress_wave { AORTA_WAVE_FORWARD, AORTA_WAVE_BACKWARD, AORTA_WAVE_RED
 struct aorta_stress;
 
 /* NULL in *stress where the configuration asks for none. */
-AORTA_MUST_USE aorta_status aorta_stress_create(const struct aorta_train_context *context,
-                                                struct aorta_stress **stress);
-void aorta_stress_destroy(struct aorta_stress *stress);                /* its streams are idle; NULL is fine */
+AORTA_MUST_USE aorta_status aorta_stress_create(struct aorta_train_context *context, struct aorta_stress **stress);
 size_t aorta_stress_ranges(const struct aorta_train_options *options); /* a step records at most so many of it */
 
 /* In this order within a step; each returns at once where nothing is to be done or `stress` is NULL. */
@@ -80,10 +77,8 @@ AORTA_MUST_USE aorta_status aorta_stress_join(struct aorta_stress *stress);
 
 struct aorta_copies;
 
-/* *copies is NULL when the option is off; then nothing is to be called but destroy. */
-AORTA_MUST_USE aorta_status aorta_copies_create(const struct aorta_train_context *context,
-                                                struct aorta_copies **copies);
-void aorta_copies_destroy(struct aorta_copies *copies);
+/* *copies is NULL when the option is off; then nothing else is to be called. */
+AORTA_MUST_USE aorta_status aorta_copies_create(struct aorta_train_context *context, struct aorta_copies **copies);
 /* The forward pass of the layer is queued: its output is copied on the prefetch flow's stream. */
 AORTA_MUST_USE aorta_status aorta_copies_begin(struct aorta_copies *copies, int layer);
 /* Compute work queued from now on finds the copy. Once for each begin. */

@@ -40,7 +40,6 @@ struct aorta_strategy {
 
 struct aorta_strategy_table {
     const char *name;
-    void (*destroy)(struct aorta_strategy *strategy);
     struct aorta_optimizer_memory (*memory)(struct aorta_strategy *strategy);
     /* The strategy's memory that the model may use too, by unit (aorta_model_take_memory). NULL: none. */
     const struct aorta_place *(*reuse)(struct aorta_strategy *strategy);
@@ -71,9 +70,9 @@ struct aorta_strategy_table {
     bool accumulates; /* gradients of later micro-batches are added where they are made, and reduced once */
 };
 
-AORTA_MUST_USE aorta_status aorta_sharded_create(const struct aorta_train_context *context,
-                                                 struct aorta_strategy **strategy);
-AORTA_MUST_USE aorta_status aorta_replicated_create(const struct aorta_train_context *context,
+/* They end with the context. */
+AORTA_MUST_USE aorta_status aorta_sharded_create(struct aorta_train_context *context, struct aorta_strategy **strategy);
+AORTA_MUST_USE aorta_status aorta_replicated_create(struct aorta_train_context *context,
                                                     struct aorta_strategy **strategy);
 
 /* The places of a unit's parameters when they are whole and when they are split over the ranks of a shard group.

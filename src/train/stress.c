@@ -15,8 +15,7 @@ struct beside {
 };
 
 struct aorta_stress {
-    const struct aorta_train_context *context;
-    struct aorta_owned owned;
+    struct aorta_train_context *context;
     struct beside *streams;
     int stream_count;
     struct aorta_event *launched; /* on compute */
@@ -37,7 +36,7 @@ size_t aorta_stress_ranges(const struct aorta_train_options *options) {
 /* ---- life ---- */
 
 static aorta_status alloc_floats(struct aorta_stress *stress, int64_t count, float **floats) {
-    return aorta_own_memory(&stress->owned, (size_t)count * sizeof **floats, "additional work", floats);
+    return aorta_own_memory(&stress->context->owned, (size_t)count * sizeof **floats, "additional work", floats);
 }
 
 /* Values that no product makes large; not zeros, which cost a GPU less power. */
@@ -54,21 +53,22 @@ static aorta_status fill_operands(struct aorta_stress *stress) {
 }
 
 static aorta_status build_stream(struct aorta_stress *stress, struct beside *beside) {
-    const struct aorta_train_context *c = stress->context;
+    struct aorta_train_context *c = stress->context;
     const int64_t size = options_of(stress)->lightweight_op_size;
-    AORTA_TRY(aorta_stream_create(c->device, "lightweight", c->options->streams.priorities[AORTA_ROLE_COMPUTE],
-                                  &beside->stream));
+    AORTA_TRY(
+        aorta_train_open_stream(c, "lightweight", c->options->streams.priorities[AORTA_ROLE_COMPUTE], &beside->stream));
     AORTA_TRY(aorta_ops_prepare(beside->stream));
-    AORTA_TRY(aorta_own_event(&stress->owned, &beside->joined));
+    AORTA_TRY(aorta_own_event(&c->owned, &beside->joined));
     return alloc_floats(stress, size * size, &beside->result);
 }
 
 static aorta_status build_streams(struct aorta_stress *stress) {
     const struct aorta_training_options *o = options_of(stress);
-    stress->streams = calloc((size_t)o->additional_compute_streams, sizeof *stress->streams);
-    if (!stress->streams) return AORTA_ERROR(AORTA_MEMORY, "no memory for more streams");
+    struct aorta_train_context *c = stress->context;
     stress->stream_count = (int)o->additional_compute_streams;
-    AORTA_TRY(aorta_own_event(&stress->owned, &stress->launched));
+    stress->streams = aorta_arena_alloc(&c->arena, (size_t)stress->stream_count * sizeof *stress->streams);
+    AORTA_TRY(aorta_arena_check(&c->arena, "more streams"));
+    AORTA_TRY(aorta_own_event(&c->owned, &stress->launched));
     AORTA_TRY(alloc_floats(stress, 2 * o->lightweight_op_size * o->lightweight_op_size, &stress->operands));
     AORTA_TRY(fill_operands(stress));
     for (int i = 0; i < stress->stream_count; i++) AORTA_TRY(build_stream(stress, &stress->streams[i]));
@@ -77,41 +77,21 @@ static aorta_status build_streams(struct aorta_stress *stress) {
 
 static aorta_status build_reduces(struct aorta_stress *stress) {
     struct aorta_stream *compute = aorta_train_compute(stress->context);
-    AORTA_TRY(aorta_own_pinned(&stress->owned, REDUCED * sizeof(float), "additional work", &stress->host));
+    AORTA_TRY(aorta_own_pinned(&stress->context->owned, REDUCED * sizeof(float), "additional work", &stress->host));
     AORTA_TRY(alloc_floats(stress, REDUCED, &stress->first));
     AORTA_TRY(alloc_floats(stress, REDUCED, &stress->second));
     AORTA_TRY(aorta_fill(compute, stress->first, AORTA_F32, REDUCED, 0)); /* sums of it stay as they are */
     return aorta_stream_synchronize(compute);
 }
 
-aorta_status aorta_stress_create(const struct aorta_train_context *context, struct aorta_stress **out) {
+aorta_status aorta_stress_create(struct aorta_train_context *context, struct aorta_stress **out) {
     const struct aorta_training_options *o = &context->options->training;
-    *out = NULL;
     if (!o->additional_compute_streams && !o->inject_allreduce_copies) return NULL;
-    struct aorta_stress *stress = calloc(1, sizeof *stress);
-    if (!stress) return AORTA_ERROR(AORTA_MEMORY, "no memory for additional work");
+    struct aorta_stress *stress = *out = aorta_arena_alloc(&context->arena, sizeof *stress);
+    if (!stress) return aorta_arena_check(&context->arena, "additional work");
     stress->context = context;
-    stress->owned.device = context->device;
-    aorta_status status = o->additional_compute_streams ? build_streams(stress) : NULL;
-    if (!status && o->inject_allreduce_copies) status = build_reduces(stress);
-    if (status) {
-        aorta_stress_destroy(stress);
-        return status;
-    }
-    *out = stress;
-    return NULL;
-}
-
-void aorta_stress_destroy(struct aorta_stress *stress) {
-    if (!stress) return;
-    for (int i = 0; i < stress->stream_count; i++) {
-        struct aorta_stream *stream = stress->streams[i].stream;
-        if (stream) aorta_status_free(aorta_stream_synchronize(stream)); /* reported when it happened */
-        aorta_stream_destroy(stream);
-    }
-    aorta_owned_free(&stress->owned);
-    free(stress->streams);
-    free(stress);
+    if (o->additional_compute_streams) AORTA_TRY(build_streams(stress));
+    return o->inject_allreduce_copies ? build_reduces(stress) : NULL;
 }
 
 /* ---- products on streams of their own ---- */
@@ -230,9 +210,7 @@ aorta_status aorta_stress_reduce(struct aorta_stress *stress) {
 /* ---- copies of layers' outputs ---- */
 
 struct aorta_copies {
-    const struct aorta_train_context *context;
-    struct aorta_owned owned;
-    int layers;
+    struct aorta_train_context *context;
     int32_t *flags;              /* by layer; device memory */
     struct aorta_event *made;    /* on compute: the output is made */
     struct aorta_event **copied; /* by layer; used in captures */
@@ -240,39 +218,22 @@ struct aorta_copies {
 
 static aorta_status build(struct aorta_copies *copies) {
     struct aorta_stream *compute = aorta_train_compute(copies->context);
-    size_t bytes = (size_t)copies->layers * sizeof *copies->flags;
-    AORTA_TRY(aorta_own_zeros(&copies->owned, compute, bytes, "flags of copies", &copies->flags));
-    copies->copied = calloc((size_t)copies->layers, sizeof *copies->copied);
-    if (!copies->copied) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the events of copies");
-    AORTA_TRY(aorta_own_event(&copies->owned, &copies->made));
-    for (int layer = 0; layer < copies->layers; layer++)
-        AORTA_TRY(aorta_own_event(&copies->owned, &copies->copied[layer]));
+    struct aorta_owned *owned = &copies->context->owned;
+    const size_t layers = (size_t)aorta_model_unit_count(copies->context->model) - 1;
+    AORTA_TRY(aorta_own_zeros(owned, compute, layers * sizeof *copies->flags, "flags of copies", &copies->flags));
+    copies->copied = aorta_arena_alloc(&copies->context->arena, layers * sizeof *copies->copied);
+    AORTA_TRY(aorta_arena_check(&copies->context->arena, "the events of copies"));
+    AORTA_TRY(aorta_own_event(owned, &copies->made));
+    for (size_t layer = 0; layer < layers; layer++) AORTA_TRY(aorta_own_event(owned, &copies->copied[layer]));
     return aorta_stream_synchronize(compute);
 }
 
-aorta_status aorta_copies_create(const struct aorta_train_context *context, struct aorta_copies **out) {
-    *out = NULL;
+aorta_status aorta_copies_create(struct aorta_train_context *context, struct aorta_copies **out) {
     if (!context->options->workload.async_wait) return NULL;
-    struct aorta_copies *copies = calloc(1, sizeof *copies);
-    if (!copies) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the table of copies");
+    struct aorta_copies *copies = *out = aorta_arena_alloc(&context->arena, sizeof *copies);
+    if (!copies) return aorta_arena_check(&context->arena, "the table of copies");
     copies->context = context;
-    copies->owned.device = context->device;
-    copies->layers = aorta_model_unit_count(context->model) - 1;
-    aorta_status status = build(copies);
-    if (status) {
-        aorta_status_free(aorta_stream_synchronize(aorta_train_compute(context))); /* a fill may be running */
-        aorta_copies_destroy(copies);
-        return status;
-    }
-    *out = copies;
-    return NULL;
-}
-
-void aorta_copies_destroy(struct aorta_copies *copies) {
-    if (!copies) return;
-    aorta_owned_free(&copies->owned);
-    free(copies->copied);
-    free(copies);
+    return build(copies);
 }
 
 /* A graph's branches may be run one after the other, in any order that its edges allow: there an event orders the wait

@@ -318,8 +318,8 @@ static aorta_status queue_step(struct trainer *t, int64_t step, enum trainer_pla
 
 static aorta_status make_flight(struct trainer *t, struct trainer_flight *flight) {
     AORTA_TRY(aorta_event_create(t->context.device, &flight->done));
-    AORTA_TRY(aorta_own_pinned(&t->owned, sizeof *flight->result, "step result", &flight->result));
-    AORTA_TRY(aorta_own_pinned(&t->owned, sizeof *flight->stop, "stop flag", &flight->stop));
+    AORTA_TRY(aorta_own_pinned(&t->context.owned, sizeof *flight->result, "step result", &flight->result));
+    AORTA_TRY(aorta_own_pinned(&t->context.owned, sizeof *flight->stop, "stop flag", &flight->stop));
     *flight->stop = 0;
     return NULL;
 }
@@ -335,10 +335,9 @@ static int64_t smaller(int64_t a, int64_t b) {
 
 /* Where a kernel writes the step's timestamp, the next step need not wait for it. */
 static aorta_status open_report(struct trainer *t) {
-    struct aorta_device *device = t->context.device;
-    if (aorta_device_get_info(device)->kind == AORTA_DEVICE_CPU) return NULL;
-    AORTA_TRY(aorta_own_event(&t->owned, &t->reached));
-    return aorta_stream_create(device, "end of the step", AORTA_PRIORITY_HIGH, &t->report);
+    if (!aorta_device_is_gpu(t->context.device)) return NULL;
+    AORTA_TRY(aorta_own_event(&t->context.owned, &t->reached));
+    return aorta_train_open_stream(&t->context, "end of the step", AORTA_PRIORITY_HIGH, &t->report);
 }
 
 /* A line for each reason. */
@@ -356,24 +355,10 @@ static void log_without_effect(const struct trainer *t) {
     aorta_text_free(&lines);
 }
 
-/* The one that the options ask for; the model gets its memory. */
-static aorta_status make_strategy(const struct aorta_train_context *context, struct aorta_strategy **strategy) {
+static aorta_status make_strategy(struct aorta_train_context *context, struct aorta_strategy **strategy) {
     const struct aorta_train_options *options = context->options;
     bool replicated = options->distributed.mode == AORTA_MODE_DDP || options->fsdp.sharding_strategy == AORTA_NO_SHARD;
     return replicated ? aorta_replicated_create(context, strategy) : aorta_sharded_create(context, strategy);
-}
-
-static aorta_status create_strategy(const struct aorta_train_context *context, struct aorta_strategy **out) {
-    *out = NULL;
-    struct aorta_strategy *strategy;
-    AORTA_TRY(make_strategy(context, &strategy));
-    const struct aorta_place *reuse = strategy->table->reuse ? strategy->table->reuse(strategy) : NULL;
-    aorta_status status = aorta_model_take_memory(context->model, reuse);
-    if (status)
-        strategy->table->destroy(strategy);
-    else
-        *out = strategy;
-    return status;
 }
 
 static aorta_status make_flights(struct trainer *t) {
@@ -386,7 +371,9 @@ static aorta_status make_flights(struct trainer *t) {
 
 static aorta_status open_transformer(struct trainer *t) {
     const struct aorta_train_options *o = trainer_options(t);
-    AORTA_TRY(create_strategy(&t->context, &t->strategy));
+    AORTA_TRY(make_strategy(&t->context, &t->strategy));
+    const struct aorta_strategy_table *table = t->strategy->table;
+    AORTA_TRY(aorta_model_take_memory(t->context.model, table->reuse ? table->reuse(t->strategy) : NULL));
     AORTA_TRY(aorta_weights_initialise(&t->context, t->strategy));
     AORTA_TRY(aorta_step_create(&t->context, t->strategy, &t->step));
     AORTA_TRY(aorta_dataset_create(o, t->run->ranks.rank, t->run->ranks.world_size, &t->dataset));
@@ -412,7 +399,6 @@ static aorta_status set_up(struct trainer *t) {
     AORTA_TRY(aorta_beacon_open(t->run->ranks.rank, &t->beacon)); /* first: it reports what fails from here on */
     if (may_record(t)) aorta_tracer_prepare();
     AORTA_TRY(aorta_train_context_open(&t->context, o, &t->run->ranks, t->run->log, t->run->workload));
-    t->owned.device = t->context.device;
     t->context.signals = t->signals;
     atomic_store(&t->phase, TRAINER_RUNS);
     log_without_effect(t);
@@ -428,17 +414,11 @@ static aorta_status set_up(struct trainer *t) {
 
 static aorta_status tear_down(struct trainer *t) {
     aorta_status status = trainer_close_output(t);
-    for (int i = 0; t->context.device && i < AORTA_ROLE_COUNT; i++)
-        if (t->context.own_streams[i])
-            aorta_status_free(aorta_stream_synchronize(t->context.own_streams[i])); /* reported when it happened */
-    aorta_stream_destroy(t->report);
-    aorta_input_destroy(t->input);
+    aorta_train_settle(&t->context);
+    aorta_input_end(t->input);
     aorta_dataset_destroy(t->dataset);
     if (t->context.device)
         for (int i = 0; i < TRAINER_SLOTS; i++) end_flight(&t->flights[i]);
-    aorta_owned_free(&t->owned);
-    aorta_step_destroy(t->step);
-    if (t->strategy) t->strategy->table->destroy(t->strategy);
     if (t->run->workload) t->run->workload->table->close(t->run->workload);
     aorta_readings_close(&t->readings);
     aorta_train_context_close(&t->context);

@@ -65,7 +65,7 @@ struct aorta_train_workload_table {
     /* More than a step ever records. */
     size_t (*ranges_per_step)(struct aorta_train_workload *workload);
     /* The context is open. */
-    aorta_status (*open)(struct aorta_train_workload *workload, const struct aorta_train_context *context);
+    aorta_status (*open)(struct aorta_train_workload *workload, struct aorta_train_context *context);
     void (*close)(struct aorta_train_workload *workload); /* also when it was never opened, or not to the end */
     int64_t (*steps)(const struct aorta_train_workload *workload);
     int64_t (*steps_per_epoch)(const struct aorta_train_workload *workload);

@@ -87,7 +87,6 @@ struct trainer {
     struct aorta_metrics_lines *lines;   /* they write the metrics, and show steps to the traces */
     struct aorta_step_traces *traces;    /* profiling.enabled; else NULL */
     struct aorta_progress progress;
-    struct aorta_owned owned;
     struct trainer_flight flights[TRAINER_SLOTS];
     struct aorta_event *done[TRAINER_SLOTS]; /* theirs */
     struct aorta_stream *report;             /* after each step, during the next: its timestamp; NULL: compute's */

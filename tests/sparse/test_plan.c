@@ -36,11 +36,13 @@ static void test_whole(void **state) {
     for (int sharding = AORTA_TABLE_WISE; sharding <= AORTA_DATA_PARALLEL; sharding++) {
         for (int ranks = 1; ranks <= 8; ranks++) {
             for (int local = 1; local <= ranks; local++) {
+                struct aorta_arena arena = {0};
                 struct aorta_sparse_plan plan;
                 if (ranks % local) continue;
-                check_ok(aorta_sparse_plan_make(&group, (enum aorta_sparse_sharding)sharding, ranks, local, &plan));
+                check_ok(
+                    aorta_sparse_plan_make(&group, (enum aorta_sparse_sharding)sharding, ranks, local, &arena, &plan));
                 expect_whole(&plan);
-                aorta_sparse_plan_free(&plan);
+                aorta_arena_free(&arena);
             }
         }
     }
@@ -48,15 +50,16 @@ static void test_whole(void **state) {
 
 /* Columns looked up for a sample: a 64, b 2 · 32, c 32, d 16, e 6. */
 static void test_table_wise(void **state) {
+    struct aorta_arena arena = {0};
     struct aorta_sparse_plan plan;
     (void)state;
-    check_ok(aorta_sparse_plan_make(&group, AORTA_TABLE_WISE, 2, 2, &plan));
+    check_ok(aorta_sparse_plan_make(&group, AORTA_TABLE_WISE, 2, 2, &arena, &plan));
     assert_int_equal(plan.owners, 2);
     assert_int_equal(plan.widths[0], 64 + 32);
     assert_int_equal(plan.widths[1], 2 * 32 + 16 + 6);
     for (int o = 0; o < 2; o++)
         for (int p = plan.first[o]; p < plan.first[o + 1]; p++) assert_int_equal(plan.parts[p].owner, o);
-    aorta_sparse_plan_free(&plan);
+    aorta_arena_free(&arena);
 }
 
 /* Tables stay on one host. */
@@ -64,30 +67,32 @@ static void test_hosts(void **state) {
     static const enum aorta_sparse_sharding shardings[] = {AORTA_TABLE_ROW_WISE, AORTA_TABLE_COLUMN_WISE};
     (void)state;
     for (int i = 0; i < 2; i++) {
+        struct aorta_arena arena = {0};
         struct aorta_sparse_plan plan;
         int host[5] = {-1, -1, -1, -1, -1};
-        check_ok(aorta_sparse_plan_make(&group, shardings[i], 4, 2, &plan));
+        check_ok(aorta_sparse_plan_make(&group, shardings[i], 4, 2, &arena, &plan));
         for (int p = 0; p < plan.part_count; p++) {
             const int table = features[plan.parts[p].feature].table;
             if (host[table] < 0) host[table] = plan.parts[p].owner / 2;
             assert_int_equal(plan.parts[p].owner / 2, host[table]);
         }
         assert_int_not_equal(host[0], host[1]);
-        aorta_sparse_plan_free(&plan);
+        aorta_arena_free(&arena);
     }
 }
 
 static void test_cuts(void **state) {
+    struct aorta_arena arena = {0};
     struct aorta_sparse_plan plan;
     (void)state;
-    check_ok(aorta_sparse_plan_make(&group, AORTA_COLUMN_WISE, 4, 4, &plan));
+    check_ok(aorta_sparse_plan_make(&group, AORTA_COLUMN_WISE, 4, 4, &arena, &plan));
     for (int p = 0; p < plan.part_count; p++)
         if (plan.parts[p].feature == 0) assert_int_equal(plan.parts[p].columns, 16);
     assert_int_equal(plan.first[4] - plan.first[3], 5); /* 6 columns are 2, 2, 2: none is left for the last */
-    aorta_sparse_plan_free(&plan);
-    check_ok(aorta_sparse_plan_make(&group, AORTA_ROW_WISE, 4, 4, &plan));
+    aorta_arena_free(&arena);
+    check_ok(aorta_sparse_plan_make(&group, AORTA_ROW_WISE, 4, 4, &arena, &plan));
     assert_int_equal(plan.first[4] - plan.first[3], 5); /* 3 rows leave none for the last, 7 leave one */
-    aorta_sparse_plan_free(&plan);
+    aorta_arena_free(&arena);
 }
 
 int main(void) {

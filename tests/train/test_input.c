@@ -37,7 +37,8 @@ static void set_up(struct fixture *f, enum aorta_device_kind kind, enum aorta_ba
     };
     f->context.options = &f->options;
     check_ok(aorta_device_open(kind, 0, &f->context.device));
-    check_ok(aorta_stream_create(f->context.device, "all", AORTA_PRIORITY_NORMAL, &f->context.own_streams[0]));
+    f->context.owned.device = f->context.device;
+    check_ok(aorta_train_open_stream(&f->context, "all", AORTA_PRIORITY_NORMAL, &f->context.own_streams[0]));
     for (int role = 0; role < AORTA_ROLE_COUNT; role++) f->context.streams[role] = f->context.own_streams[0];
     check_ok(aorta_recorder_create(f->context.device, AORTA_INPUT_SLOTS, 8, &f->context.recorder));
     check_ok(aorta_dataset_create(&f->options, 0, 1, &f->dataset));
@@ -48,12 +49,11 @@ static void set_up(struct fixture *f, enum aorta_device_kind kind, enum aorta_ba
 }
 
 static void tear_down(struct fixture *f) {
-    aorta_input_destroy(f->input);
+    aorta_train_settle(&f->context);
+    aorta_input_end(f->input);
     aorta_dataset_destroy(f->dataset);
     for (int i = 0; i < AORTA_INPUT_SLOTS; i++) aorta_event_destroy(f->done[i]);
-    aorta_recorder_destroy(f->context.recorder);
-    aorta_stream_destroy(f->context.own_streams[0]);
-    aorta_device_close(f->context.device);
+    aorta_train_context_close(&f->context);
     free(f->expected);
 }
 

@@ -123,8 +123,9 @@ static void find_cuts(const struct aorta_sparse_options *o, const struct aorta_s
                       int local_ranks, int64_t cuts[TABLES][MOST_CUTS]) {
     const int local = o->run.local_world_size ? (int)o->run.local_world_size : local_ranks;
     for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
+        struct aorta_arena arena = {0};
         struct aorta_sparse_plan plan;
-        check_ok(aorta_sparse_plan_make(&tables->groups[g], o->run.sharding, ranks, local, &plan));
+        check_ok(aorta_sparse_plan_make(&tables->groups[g], o->run.sharding, ranks, local, &arena, &plan));
         for (int t = 0; t < tables->groups[g].table_count; t++) {
             const struct aorta_sparse_table *table = &tables->groups[g].tables[t];
             int64_t *ends = cuts[table->number];
@@ -136,7 +137,7 @@ static void find_cuts(const struct aorta_sparse_options *o, const struct aorta_s
                 if (ends_here) ends[count++] = column;
             }
         }
-        aorta_sparse_plan_free(&plan);
+        aorta_arena_free(&arena);
     }
 }
 

@@ -16,6 +16,7 @@ struct reference {
     const struct aorta_sparse_tables *tables;
     int ranks;
     struct aorta_sparse_maker maker;
+    struct aorta_arena arena;
     struct aorta_sparse_shape shape;
     struct table *groups[AORTA_SPARSE_GROUPS];
     double *parameters, *gradient;
@@ -59,7 +60,7 @@ struct reference *reference_make(const struct aorta_sparse_options *options, con
     struct reference *r = calloc(1, sizeof *r);
     r->options = options, r->tables = tables, r->ranks = ranks;
     aorta_sparse_maker_begin(&r->maker, options, tables, ranks);
-    aorta_status_free(aorta_sparse_shape_make(options, tables->columns, &r->shape));
+    aorta_status_free(aorta_sparse_shape_make(options, tables->columns, &r->arena, &r->shape));
     r->parameters = zeros(r->shape.parameters), r->gradient = zeros(r->shape.parameters);
     float *values = malloc((size_t)r->shape.parameters * sizeof *values);
     aorta_sparse_shape_initialise(&r->shape, (uint64_t)options->train.training.seed, values);
@@ -82,7 +83,7 @@ void reference_free(struct reference *r) {
         }
         free(r->groups[g]);
     }
-    aorta_sparse_shape_free(&r->shape);
+    aorta_arena_free(&r->arena);
     free(r->parameters), free(r->gradient);
     free(r);
 }
