@@ -23,6 +23,9 @@ AORTA_MUST_USE bool aorta_array_append(void *array, size_t *capacity, size_t *co
 /* An array that is indexed by numbers, all of it in use: so many items at least, the new ones zero. */
 AORTA_MUST_USE bool aorta_array_extend(void *array, size_t *count, size_t wanted, size_t size);
 
+/* A copy to free; NULL where there is no memory. No items are a copy, too. */
+void *aorta_array_copy(const void *items, size_t count, size_t size);
+
 /* Gives back the memory after `count` items; 0: the pointer becomes NULL. */
 void aorta_array_trim(void *array, size_t count, size_t size);
 

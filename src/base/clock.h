@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
-int64_t aorta_clock_ns(void); /* CLOCK_MONOTONIC, ns: common to all processes of one host */
+int64_t aorta_clock_ns(void);  /* CLOCK_MONOTONIC, ns: common to all processes of one host */
+int64_t aorta_clock_day(void); /* CLOCK_REALTIME, ns since 1970 */
 
 #endif

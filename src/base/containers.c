@@ -135,6 +135,12 @@ bool aorta_array_extend(void *array, size_t *count, size_t wanted, size_t size) 
     return true;
 }
 
+void *aorta_array_copy(const void *items, size_t count, size_t size) {
+    void *copy = malloc(count ? count * size : 1);
+    if (copy && count) memcpy(copy, items, count * size);
+    return copy;
+}
+
 void aorta_array_trim(void *array, size_t count, size_t size) {
     void *items;
     memcpy(&items, array, sizeof items);

@@ -124,47 +124,23 @@ struct aorta_directory_lock {
 
 /* ---- the holder's name ---- */
 
-static void read_command(char *command, size_t size) {
-    int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-    ssize_t length = file < 0 ? 0 : read(file, command, size - 1);
-    if (file >= 0) close(file);
-    if (length < 0) length = 0;
-    while (length && !command[length - 1]) length--;
-    for (ssize_t i = 0; i < length; i++)
-        if (!command[i]) command[i] = ' ';
-    command[length] = '\0';
-}
-
 static void write_holder(int file) {
     char host[MOST_HOST] = "", since[64] = "", command[256], holder[MOST_HOLDER];
     time_t now = time(NULL);
     struct tm utc;
     if (gmtime_r(&now, &utc)) strftime(since, sizeof since, "%Y-%m-%d %H:%M:%S UTC", &utc);
     gethostname(host, sizeof host - 1);
-    read_command(command, sizeof command);
+    aorta_command_line(command, sizeof command);
     int length = snprintf(holder, sizeof holder, HOLDER " since %s: %s", (long)getpid(), host, since, command);
     /* A file without a name still locks. */
     if (ftruncate(file, 0) == 0 && length > 0 && aorta_write_all(file, holder, strlen(holder))) return;
-}
-
-/* 0: none. proc(5): it follows the name, which stands in parentheses and may hold some itself, and the state. */
-static long parent_of(long process) {
-    char path[64], line[512];
-    long parent;
-    snprintf(path, sizeof path, "/proc/%ld/stat", process);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = file < 0 ? 0 : read(file, line, sizeof line - 1);
-    if (file >= 0) close(file);
-    line[length > 0 ? length : 0] = '\0';
-    const char *name_end = strrchr(line, ')');
-    return name_end && sscanf(name_end + 1, " %*c %ld", &parent) == 1 ? parent : 0;
 }
 
 /* Its holder runs this process, as `aorta trace run` does: one job, whose parts write files of their own. */
 static bool is_within(const char *holder) {
     char host[MOST_HOST] = "", expected[MOST_HOLDER];
     gethostname(host, sizeof host - 1);
-    for (long process = getppid(); process > 1; process = parent_of(process)) {
+    for (long process = getppid(); process > 1; process = aorta_process_parent(process)) {
         int length = snprintf(expected, sizeof expected, HOLDER " ", process, host);
         if (length > 0 && strncmp(holder, expected, (size_t)length) == 0) return true;
     }

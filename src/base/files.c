@@ -136,17 +136,6 @@ aorta_status aorta_file_begin(const char *path, struct aorta_file_writer **out) 
     return NULL;
 }
 
-int aorta_write_all(int file, const char *bytes, size_t length) {
-    while (length > 0) {
-        ssize_t written = write(file, bytes, length);
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return errno;
-        bytes += written;
-        length -= (size_t)written;
-    }
-    return 0;
-}
-
 aorta_status aorta_file_append(struct aorta_file_writer *writer, const char *bytes, size_t length) {
     int error = aorta_write_all(writer->file, bytes, length);
     return error ? AORTA_ERROR(AORTA_IO, "cannot write %s: %s", writer->path, strerror(error)) : NULL;
@@ -279,6 +268,34 @@ int aorta_file_open_regular(const char *path) {
 
 aorta_status aorta_file_read_regular(const char *path, size_t most, char **bytes, size_t *length) {
     return read_opened(aorta_file_open_regular(path), path, most, bytes, length);
+}
+
+bool aorta_file_line(const char *path, const char *begin, char *value, size_t size) {
+    char line[512];
+    bool found = false;
+    FILE *file = fopen(path, "re");
+    while (file && !found && fgets(line, sizeof line, file)) {
+        const char *rest = line + strlen(begin);
+        found = strncmp(line, begin, strlen(begin)) == 0;
+        line[strcspn(line, "\n")] = '\0';
+        if (found) snprintf(value, size, "%s", rest + strspn(rest, " \t:"));
+    }
+    if (file) fclose(file);
+    return found;
+}
+
+const char *aorta_process_stat(long process, char text[1024]) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/stat", process);
+    aorta_file_peek(path, text, 1024);
+    const char *name_end = strrchr(text, ')'); /* a name may hold some itself */
+    return name_end ? name_end + 1 : "";
+}
+
+long aorta_process_parent(long process) {
+    char text[1024];
+    long parent;
+    return sscanf(aorta_process_stat(process, text), " %*c %ld", &parent) == 1 ? parent : 0;
 }
 
 size_t aorta_utf8_mark(const char *bytes, size_t length) {

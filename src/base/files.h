@@ -31,7 +31,7 @@ AORTA_MUST_USE aorta_status aorta_file_commit(struct aorta_file_writer *writer);
 void aorta_file_discard(struct aorta_file_writer *writer); /* NULL is fine */
 
 /* All bytes to an open file: 0, or errno. */
-AORTA_MUST_USE int aorta_write_all(int file, const char *bytes, size_t length);
+AORTA_MUST_USE int aorta_write_all(int file, const void *bytes, size_t length);
 
 /* The whole file, NUL-terminated; the caller frees *bytes. AORTA_IO when it cannot be read or is a device, which may
  * have no end. */
@@ -45,6 +45,17 @@ AORTA_MUST_USE aorta_status aorta_file_read_small(const char *path, size_t most,
 AORTA_MUST_USE aorta_status aorta_file_read_regular(const char *path, size_t most, char **bytes, size_t *length);
 /* Opens such a file: its descriptor, or -1 and errno. */
 AORTA_MUST_USE int aorta_file_open_regular(const char *path);
+
+/* The beginning of a file that has no length before it is read (/proc), NUL-terminated; empty: it is not there. Returns
+ * its length. */
+size_t aorta_file_peek(const char *path, char *text, size_t size);
+/* The command of this process, with blanks between its words: as aorta_file_peek. */
+size_t aorta_command_line(char *command, size_t size);
+/* What follows `begin`, and blanks or a colon, in the first line that begins so. False: there is none. */
+bool aorta_file_line(const char *path, const char *begin, char *value, size_t size);
+/* What /proc/PID/stat has after the process's name (proc(5)): " STATE PARENT …"; "": there is no such process. */
+const char *aorta_process_stat(long process, char text[1024]);
+long aorta_process_parent(long process); /* 0: none */
 
 /* Bytes of the mark that editors put before UTF-8, where the text begins with it; else 0. */
 size_t aorta_utf8_mark(const char *bytes, size_t length);

@@ -3,11 +3,19 @@
 
 #include <string.h>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#define HAVE_AVX2 1
-#else
-#define HAVE_AVX2 0
+#if defined(__SSE2__)
+#include <emmintrin.h>
+
+enum { AT_ONCE = 16 };
+
+/* One bit for each of the next 16 bytes. */
+static inline unsigned equal_to(__m128i bytes, char letter) {
+    return (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(letter)));
+}
+
+static inline __m128i next_bytes(const char *at) {
+    return _mm_loadu_si128((const __m128i *)(const void *)at);
+}
 #endif
 
 /* ---- where a value ends ----
@@ -64,8 +72,17 @@ static inline size_t advance(struct aorta_json_skip *state, struct masks m, size
     return 0;
 }
 
-static struct masks plain_masks(const char *bytes) {
+static inline struct masks masks_of(const char *bytes) {
     struct masks m = {0};
+#if defined(__SSE2__)
+    for (int i = 0; i < BLOCK; i += AT_ONCE) {
+        const __m128i some = next_bytes(bytes + i), folded = _mm_or_si128(some, _mm_set1_epi8(0x20)); /* [ becomes { */
+        m.quote |= (uint64_t)equal_to(some, '"') << i;
+        m.backslash |= (uint64_t)equal_to(some, '\\') << i;
+        m.open |= (uint64_t)equal_to(folded, '{') << i;
+        m.close |= (uint64_t)equal_to(folded, '}') << i;
+    }
+#else
     for (int i = 0; i < BLOCK; i++) {
         char c = bytes[i];
         m.quote |= (uint64_t)(c == '"') << i;
@@ -73,6 +90,7 @@ static struct masks plain_masks(const char *bytes) {
         m.open |= (uint64_t)(c == '{' || c == '[') << i;
         m.close |= (uint64_t)(c == '}' || c == ']') << i;
     }
+#endif
     return m;
 }
 
@@ -84,68 +102,30 @@ static size_t copy_rest(char block[BLOCK], const char *at, const char *end) {
     return rest;
 }
 
-const char *aorta_json_skip_nested_plain(struct aorta_json_skip *state, const char *at, const char *end) {
-    char block[BLOCK];
-    while (at < end) {
-        size_t valid = end - at < BLOCK ? copy_rest(block, at, end) : BLOCK;
-        size_t length = advance(state, plain_masks(valid < BLOCK ? block : at), valid);
-        if (length) return at + length;
-        at += valid;
-    }
-    return NULL;
-}
-
-#if HAVE_AVX2
-__attribute__((target("avx2"))) static inline uint64_t equal_mask(__m256i low, __m256i high, char letter) {
-    __m256i wanted = _mm256_set1_epi8(letter);
-    uint32_t first = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, wanted));
-    uint32_t second = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(high, wanted));
-    return first | (uint64_t)second << 32;
-}
-
-__attribute__((target("avx2,popcnt,bmi"))) static const char *skip_nested_avx2(struct aorta_json_skip *state,
-                                                                               const char *at, const char *end) {
-    const __m256i fold = _mm256_set1_epi8(0x20); /* [ and ] become { and } */
-    char block[BLOCK];
-    while (at < end) {
-        size_t valid = end - at < BLOCK ? copy_rest(block, at, end) : BLOCK;
-        const char *bytes = valid < BLOCK ? block : at;
-        __m256i low = _mm256_loadu_si256((const __m256i *)bytes);
-        __m256i high = _mm256_loadu_si256((const __m256i *)(bytes + 32));
-        __m256i folded_low = _mm256_or_si256(low, fold), folded_high = _mm256_or_si256(high, fold);
-        struct masks m = {equal_mask(low, high, '"'), equal_mask(low, high, '\\'),
-                          equal_mask(folded_low, folded_high, '{'), equal_mask(folded_low, folded_high, '}')};
-        size_t length = advance(state, m, valid);
-        if (length) return at + length;
-        at += valid;
-    }
-    return NULL;
-}
-#endif
-
 const char *aorta_json_skip_nested(struct aorta_json_skip *state, const char *at, const char *end) {
-#if HAVE_AVX2
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi")) return skip_nested_avx2(state, at, end);
-#endif
-    return aorta_json_skip_nested_plain(state, at, end);
+    char block[BLOCK];
+    while (at < end) {
+        size_t valid = end - at < BLOCK ? copy_rest(block, at, end) : BLOCK;
+        size_t length = advance(state, masks_of(valid < BLOCK ? block : at), valid);
+        if (length) return at + length;
+        at += valid;
+    }
+    return NULL;
 }
 
 /* Skips bytes that are neither quote nor backslash. */
 static inline const char *pass_plain_text(const char *at, const char *end) {
 #if defined(__SSE2__)
-    const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\');
-    for (; end - at >= 16; at += 16) {
-        __m128i bytes = _mm_loadu_si128((const __m128i *)at);
-        __m128i found = _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash));
-        int mask = _mm_movemask_epi8(found);
-        if (mask) return at + __builtin_ctz((unsigned)mask);
+    for (; end - at >= AT_ONCE; at += AT_ONCE) {
+        const unsigned found = equal_to(next_bytes(at), '"') | equal_to(next_bytes(at), '\\');
+        if (found) return at + __builtin_ctz(found);
     }
 #endif
     while (at < end && *at != '"' && *at != '\\') at++;
     return at;
 }
 
-const char *aorta_json_skip_string(struct aorta_json_skip *state, const char *at, const char *end) {
+static inline const char *skip_string(struct aorta_json_skip *state, const char *at, const char *end) {
     if (state->escaped && at < end) {
         state->escaped = false;
         at++;
@@ -162,54 +142,15 @@ const char *aorta_json_skip_string(struct aorta_json_skip *state, const char *at
     }
 }
 
+const char *aorta_json_skip_string(struct aorta_json_skip *state, const char *at, const char *end) {
+    return skip_string(state, at, end);
+}
+
 /* ---- values ---- */
 
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
-
-#if defined(__SSE2__)
-enum { AT_ONCE = 16 };
-
-/* One bit for each of the next 16 bytes. */
-static inline unsigned equal_to(__m128i bytes, char letter) {
-    return (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(letter)));
-}
-
-static inline __m128i next_bytes(const char *at) {
-    return _mm_loadu_si128((const __m128i *)(const void *)at);
-}
-#endif
-
-/* Most often there is one space, or a line break with an indentation after it. */
 static inline const char *pass_spaces(const char *at, const char *end) {
-    if (at == end || !aorta_json_space(*at)) return at;
-    at++;
-    if (at == end || !aorta_json_space(*at)) return at;
-#if defined(__SSE2__)
-    for (; end - at >= AT_ONCE; at += AT_ONCE) {
-        const __m128i bytes = next_bytes(at);
-        const unsigned spaces =
-            equal_to(bytes, ' ') | equal_to(bytes, '\n') | equal_to(bytes, '\r') | equal_to(bytes, '\t');
-        if (spaces != 0xffff) return at + __builtin_ctz(~spaces);
-    }
-#endif
     while (at < end && aorta_json_space(*at)) at++;
     return at;
-}
-
-/* The place after the closing quote, `at` being after the opening one; NULL: there is none. Most texts are short. */
-static inline const char *string_end(const char *at, const char *end) {
-    struct aorta_json_skip state = {0};
-#if defined(__SSE2__)
-    if (end - at >= AT_ONCE) {
-        const __m128i bytes = next_bytes(at);
-        const unsigned quotes = equal_to(bytes, '"'), found = quotes | equal_to(bytes, '\\');
-        if (found & quotes & -found) return at + __builtin_ctz(found) + 1;
-        if (!found) at += AT_ONCE;
-    }
-#endif
-    return aorta_json_skip_string(&state, at, end);
 }
 
 static inline bool ends_scalar(char c) {
@@ -244,7 +185,7 @@ static inline const char *scalar_end(const char *at, const char *end, bool *odd)
 static inline const char *value_end(const char *at, const char *end, bool *odd) {
     struct aorta_json_skip state = {0};
     *odd = false;
-    if (*at == '"') return string_end(at + 1, end);
+    if (*at == '"') return skip_string(&state, at + 1, end);
     if (*at == '{' || *at == '[') return aorta_json_skip_nested(&state, at, end);
     const char *behind = scalar_end(at, end, odd);
     return behind > at ? behind : NULL;
@@ -285,7 +226,8 @@ static inline bool take(struct aorta_json_cursor *cursor, const char *at, struct
 /* Takes the key and the colon after it, and returns the next place; NULL: they are missing. */
 static inline const char *take_key(const char *at, const char *end, struct aorta_json_value *key) {
     if (at >= end || *at != '"') return NULL;
-    const char *behind = string_end(at + 1, end);
+    struct aorta_json_skip state = {0};
+    const char *behind = skip_string(&state, at + 1, end);
     if (!behind) return NULL;
     *key = (struct aorta_json_value){at + 1, (size_t)(behind - at) - 2};
     at = pass_spaces(behind, end);

@@ -81,8 +81,6 @@ struct aorta_json_skip {
 /* The place after the bracket that closes the object or array which begins at the first piece's start; NULL: `state` is
  * ready for the next piece. Kinds of brackets are not compared. */
 const char *aorta_json_skip_nested(struct aorta_json_skip *state, const char *at, const char *end);
-/* Without vector instructions, for machines without them and for tests. */
-const char *aorta_json_skip_nested_plain(struct aorta_json_skip *state, const char *at, const char *end);
 /* The place after the closing quote; `at` is after the opening one. */
 const char *aorta_json_skip_string(struct aorta_json_skip *state, const char *at, const char *end);
 

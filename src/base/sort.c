@@ -92,51 +92,22 @@ static size_t row_length(const char *items, size_t count, size_t size, int (*ord
     return length;
 }
 
-/* How many of the items come before `item`; of equal ones all where `equal`. Most often nearly all do. */
-static size_t count_before(const struct rows *rows, const char *items, size_t count, const char *item, bool equal) {
-    const int limit = equal ? 1 : 0;
-    size_t high = count, step = 1; /* those from `high` on do not */
-    while (high >= step && rows->order(items + (high - step) * rows->size, item) >= limit) {
-        high -= step;
-        step *= 2;
-    }
-    for (size_t low = high < step ? 0 : high - step + 1; low < high;) {
-        const size_t middle = low + (high - low) / 2;
-        if (rows->order(items + middle * rows->size, item) < limit)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return high;
-}
-
-/* Merges the remaining parts of two rows from the end on; `right` is in other memory, and its place after `left` is
- * free. */
-static void merge_back(const struct rows *rows, char *left, size_t left_count, const char *right, size_t right_count) {
-    const size_t size = rows->size;
-    while (left_count && right_count) {
-        const size_t before = count_before(rows, left, left_count, right + (right_count - 1) * size, true);
-        memmove(left + (before + right_count) * size, left + before * size, (left_count - before) * size);
-        left_count = before;
-        if (!left_count) break;
-        const size_t first = count_before(rows, right, right_count, left + (left_count - 1) * size, false);
-        memcpy(left + (left_count + first) * size, right + first * size, (right_count - first) * size);
-        right_count = first;
-    }
-    memcpy(left, right, right_count * size); /* nothing where `left` has items */
-}
-
-/* Two adjacent rows become one. Only elements that change places are touched: unused memory costs more than the order.
- */
+/* Two adjacent rows become one, from the end on. Only elements that change places are touched: unused memory costs more
+ * than the order. */
 static bool merge_two(const struct rows *rows, size_t first, size_t middle, size_t end) {
-    char *left = rows->items + first * rows->size, *right = rows->items + middle * rows->size;
-    const size_t stay = count_before(rows, left, middle - first, right, true);
-    const size_t count = count_before(rows, right, end - middle, right - rows->size, false);
-    if (!count) return true;
-    char *scratch = malloc(count * rows->size);
-    if (!scratch) return false;
-    memcpy(scratch, right, count * rows->size);
-    merge_back(rows, left + stay * rows->size, middle - first - stay, scratch, count);
+    const size_t size = rows->size;
+    char *left = rows->items + middle * size, *to = rows->items + end * size;
+    const char *const begin = rows->items + first * size;
+    while (to > left && rows->order(left - size, to - size) <= 0) to -= size;
+    const size_t bytes = (size_t)(to - left);
+    char *scratch = bytes ? malloc(bytes) : NULL;
+    if (!bytes || !scratch) return !bytes;
+    memcpy(scratch, left, bytes);
+    for (const char *right = scratch + bytes; right > scratch;) {
+        const bool from_left = left > begin && rows->order(left - size, right - size) > 0;
+        const char *from = from_left ? (left -= size) : (right -= size);
+        memcpy(to -= size, from, size);
+    }
     free(scratch);
     return true;
 }

@@ -124,18 +124,6 @@ aorta_status aorta_text_check(const struct aorta_text *text) {
     return AORTA_ERROR(AORTA_MEMORY, "out of memory while composing %zu bytes of text", text->length);
 }
 
-aorta_status aorta_text_take(struct aorta_text *text, char **to) {
-    aorta_status status = aorta_text_check(text);
-    if (status) {
-        aorta_text_free(text);
-        return status;
-    }
-    free(*to);
-    *to = text->data;
-    *text = (struct aorta_text){0};
-    return NULL;
-}
-
 static size_t smallest(size_t a, size_t b, size_t c) {
     size_t least = a < b ? a : b;
     return least < c ? least : c;

@@ -22,8 +22,6 @@ void aorta_text_shell_word(struct aorta_text *text, const char *word); /* quoted
 void aorta_text_clear(struct aorta_text *text);                        /* empties it, keeps the memory */
 void aorta_text_free(struct aorta_text *text);
 AORTA_MUST_USE aorta_status aorta_text_check(const struct aorta_text *text); /* AORTA_MEMORY if an append failed */
-/* The text becomes *to, whose old text is freed. AORTA_MEMORY if an append failed: *to stays, the text is freed. */
-AORTA_MUST_USE aorta_status aorta_text_take(struct aorta_text *text, char **to);
 
 /* A template: `put` writes each {word} and returns false where its value is not known. A part in [brackets] with such a
  * word is omitted; outside of brackets the whole template is, which returns false and writes nothing. */

@@ -43,9 +43,7 @@ struct aorta_trace_windows {
 };
 
 static int64_t day_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return aorta_clock_day() / 1000000;
 }
 
 aorta_status aorta_trace_windows_open(const struct aorta_trace_windows_options *options,

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct aorta_memory;
-struct aorta_attachments;
+struct aorta_attachment;
 
 struct reach { /* zero-initialise; free `counts` */
     uint32_t *counts;
@@ -22,9 +22,10 @@ struct reach { /* zero-initialise; free `counts` */
 struct aorta_device {
     const struct aorta_backend *backend;
     struct aorta_device_info info;
-    struct aorta_memory *memory; /* set by device.c, and so are the attachments */
-    struct aorta_attachments *attachments;
-    _Atomic(aorta_status) failure; /* of the whole device; owned. These three are for watchdogs */
+    struct aorta_memory *memory; /* set by device.c, and so are the attachments, the last first */
+    struct aorta_attachment *attachments;
+    pthread_mutex_t attachments_lock; /* recursive: making one may need another */
+    _Atomic(aorta_status) failure;    /* of the whole device; owned. These three are for watchdogs */
     _Atomic uint64_t calls_begun, calls_ended;
 };
 
@@ -61,7 +62,7 @@ struct aorta_prepared {
 
 struct aorta_backend {
     enum aorta_device_kind kind;
-    aorta_status (*open)(int index, struct aorta_device **device); /* fills backend and info */
+    aorta_status (*open)(int index, struct aorta_device **device); /* fills backend and info; else zero */
     void (*close)(struct aorta_device *device);
     int64_t (*now_ns)(struct aorta_device *device);
     int64_t (*clock_error_ns)(struct aorta_device *device); /* NULL: none */

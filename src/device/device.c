@@ -12,16 +12,6 @@
 
 /* ---- for a watchdog ---- */
 
-static void open_watch(struct aorta_device *device) {
-    atomic_init(&device->failure, NULL);
-    atomic_init(&device->calls_begun, 0);
-    atomic_init(&device->calls_ended, 0);
-}
-
-static void close_watch(struct aorta_device *device) {
-    aorta_status_free(atomic_load(&device->failure));
-}
-
 void aorta_device_fail(struct aorta_device *device, aorta_status status) {
     aorta_status none = NULL;
     if (!atomic_compare_exchange_strong(&device->failure, &none, status)) aorta_status_free(status);
@@ -49,68 +39,37 @@ static aorta_status end_watch(struct aorta_device *device, aorta_status status) 
 
 /* ---- attachments ---- */
 
-struct attachment {
-    struct attachment *before;
+struct aorta_attachment {
+    struct aorta_attachment *before;
     const void *key;
     void *state;
     void (*end)(void *state);
 };
 
-struct aorta_attachments {
-    pthread_mutex_t lock; /* recursive: making one may need another */
-    struct attachment *last;
-};
-
-static aorta_status create_attachments(struct aorta_attachments **attachments) {
-    struct aorta_attachments *made = calloc(1, sizeof *made);
-    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory to describe the device");
-    pthread_mutexattr_t recursive;
-    pthread_mutexattr_init(&recursive);
-    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(&made->lock, &recursive);
-    pthread_mutexattr_destroy(&recursive);
-    *attachments = made;
-    return NULL;
-}
-
-/* ends them, last attached first */
-static void destroy_attachments(struct aorta_attachments *attachments) {
-    if (!attachments) return;
-    while (attachments->last) {
-        struct attachment *attachment = attachments->last;
-        attachments->last = attachment->before;
-        attachment->end(attachment->state);
-        free(attachment);
-    }
-    pthread_mutex_destroy(&attachments->lock);
-    free(attachments);
-}
-
 static aorta_status attach(struct aorta_device *device, const void *key,
                            aorta_status (*make)(struct aorta_device *device, void **state), void (*end)(void *state),
                            void **state) {
-    struct attachment *attachment = malloc(sizeof *attachment);
+    struct aorta_attachment *attachment = malloc(sizeof *attachment);
     if (!attachment) return AORTA_ERROR(AORTA_MEMORY, "no host memory to describe the device");
     aorta_status status = make(device, state);
     if (status) {
         free(attachment);
         return status;
     }
-    *attachment = (struct attachment){device->attachments->last, key, *state, end};
-    device->attachments->last = attachment;
+    *attachment = (struct aorta_attachment){device->attachments, key, *state, end};
+    device->attachments = attachment;
     return NULL;
 }
 
 aorta_status aorta_device_attachment(struct aorta_device *device, const void *key,
                                      aorta_status (*make)(struct aorta_device *device, void **state),
                                      void (*end)(void *state), void **state) {
-    struct aorta_attachments *attachments = device->attachments;
-    pthread_mutex_lock(&attachments->lock);
-    struct attachment *found = attachments->last;
+    pthread_mutex_lock(&device->attachments_lock);
+    struct aorta_attachment *found = device->attachments;
     while (found && found->key != key) found = found->before;
     if (found) *state = found->state;
     aorta_status status = found ? NULL : attach(device, key, make, end, state);
-    pthread_mutex_unlock(&attachments->lock);
+    pthread_mutex_unlock(&device->attachments_lock);
     return status;
 }
 
@@ -186,18 +145,21 @@ const char *aorta_device_kind_name(enum aorta_device_kind kind) {
 
 static void close_parts(struct aorta_device *device) {
     if (aorta_device_is_gpu(device)) aorta_status_free(aorta_gpu_make_current(device)); /* for the attachments' ends */
-    destroy_attachments(device->attachments);
+    for (struct aorta_attachment *last; (last = device->attachments); free(last)) {
+        device->attachments = last->before;
+        last->end(last->state);
+    }
+    pthread_mutex_destroy(&device->attachments_lock);
     if (device->memory) aorta_memory_destroy(device->memory);
-    close_watch(device);
+    aorta_status_free(atomic_load(&device->failure));
     device->backend->close(device);
 }
 
 aorta_status aorta_device_open(enum aorta_device_kind kind, int index, struct aorta_device **device) {
     struct aorta_device *opened;
     AORTA_TRY(backends[kind]->open(index, &opened));
-    open_watch(opened);
+    opened->attachments_lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
     aorta_status status = aorta_memory_create(opened, &opened->memory);
-    if (!status) status = create_attachments(&opened->attachments);
     if (status) {
         close_parts(opened);
         return status;

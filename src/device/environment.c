@@ -71,16 +71,8 @@ static void add_number(struct aorta_environment *e, const char *section, const c
 /* The first line of a file in /proc or /sys, after a prefix; nothing if there is none. */
 static void add_line(struct aorta_environment *e, const char *section, const char *key, const char *path,
                      const char *prefix) {
-    char line[256];
-    FILE *file = fopen(path, "r");
-    while (file && fgets(line, sizeof line, file)) {
-        if (strncmp(line, prefix, strlen(prefix)) != 0) continue;
-        line[strcspn(line, "\n")] = '\0';
-        const char *value = line + strlen(prefix);
-        aorta_environment_add(e, section, key, value + strspn(value, " \t:"));
-        break;
-    }
-    if (file) fclose(file);
+    char value[256];
+    if (aorta_file_line(path, prefix, value, sizeof value)) aorta_environment_add(e, section, key, value);
 }
 
 static void add_host(struct aorta_environment *e) {

@@ -46,7 +46,8 @@ struct aorta_memory {
     struct block *cached; /* freed blocks, oldest first */
     size_t cached_count, cached_size;
     uint64_t cached_bytes, most_cached; /* now, and the bound on it */
-    uint64_t allocated, peak, reserved, peak_reserved, pinned, limit;
+    struct aorta_memory_info info;      /* but for what is free */
+    uint64_t limit;
     struct aorta_memory_event *events; /* in order */
     size_t event_count, event_capacity;
     uint64_t system_free; /* free memory of the system when last read */
@@ -74,7 +75,7 @@ static struct block take_live(struct aorta_memory *memory, const void *address) 
 /* ---- cached blocks ---- */
 
 static void release(struct aorta_memory *memory, struct block block) {
-    memory->reserved -= block.bytes;
+    memory->info.reserved -= block.bytes;
     memory->device->backend->memory_put(memory->device, block.memory, block.bytes);
 }
 
@@ -145,7 +146,7 @@ static uint64_t system_free(struct aorta_memory *memory, int64_t age_ns) {
 static uint64_t left(struct aorta_memory *memory, int64_t age_ns) {
     uint64_t rest = system_free(memory, age_ns) + memory->cached_bytes;
     if (!memory->limit) return rest;
-    uint64_t allowed = memory->limit > memory->allocated ? memory->limit - memory->allocated : 0;
+    uint64_t allowed = memory->limit > memory->info.allocated ? memory->limit - memory->info.allocated : 0;
     return allowed < rest ? allowed : rest;
 }
 
@@ -154,7 +155,8 @@ static aorta_status full(struct aorta_memory *memory, const char *kind, const ch
     const struct aorta_device_info *info = &memory->device->info;
     return AORTA_ERROR(AORTA_MEMORY, "%s: %s of %s memory do not fit on %s:%d: %s free, %s in use", what,
                        readable(bytes, size, sizeof size), kind, aorta_device_kind_name(info->kind), info->index,
-                       readable(left(memory, 0), rest, sizeof rest), readable(memory->allocated, used, sizeof used));
+                       readable(left(memory, 0), rest, sizeof rest),
+                       readable(memory->info.allocated, used, sizeof used));
 }
 
 /* ---- the calls ---- */
@@ -190,8 +192,8 @@ void aorta_memory_destroy(struct aorta_memory *memory) {
 }
 
 static void add_reserved(struct aorta_memory *memory, size_t bytes) {
-    memory->reserved += bytes;
-    if (memory->reserved > memory->peak_reserved) memory->peak_reserved = memory->reserved;
+    memory->info.reserved += bytes;
+    if (memory->info.reserved > memory->info.peak_reserved) memory->info.peak_reserved = memory->info.reserved;
 }
 
 /* Records an event of device memory; dropped when the table is full. */
@@ -203,23 +205,23 @@ static void record_event(struct aorta_memory *memory, const struct block *block,
     memory->events[memory->event_count++] = (struct aorta_memory_event){.time_ns = aorta_clock_ns(),
                                                                         .bytes = bytes,
                                                                         .address = (uint64_t)(uintptr_t)block->memory,
-                                                                        .allocated = memory->allocated,
-                                                                        .reserved = memory->reserved};
+                                                                        .allocated = memory->info.allocated,
+                                                                        .reserved = memory->info.reserved};
 }
 
 static void add_live(struct aorta_memory *memory, struct block block) {
     memory->live[memory->live_count++] = block;
     if (block.pinned) {
-        memory->pinned += block.used;
+        memory->info.pinned += block.used;
         return;
     }
-    memory->allocated += block.used;
-    if (memory->allocated > memory->peak) memory->peak = memory->allocated;
+    memory->info.allocated += block.used;
+    if (memory->info.allocated > memory->info.peak) memory->info.peak = memory->info.allocated;
     record_event(memory, &block, (int64_t)block.used);
 }
 
 static bool within_limit(const struct aorta_memory *memory, size_t bytes) {
-    return !memory->limit || (bytes <= memory->limit && memory->allocated <= memory->limit - bytes);
+    return !memory->limit || (bytes <= memory->limit && memory->info.allocated <= memory->limit - bytes);
 }
 
 /* A block from the cache or from the system; its memory is NULL when neither has it. */
@@ -229,7 +231,7 @@ static aorta_status obtain(struct aorta_memory *memory, size_t bytes, struct blo
     *block = reuse(memory, bytes);
     if (block->memory) return NULL;
     if (memory->limit) /* cached blocks and blocks in use stay within the limit together */
-        trim(memory, memory->limit - memory->allocated - bytes);
+        trim(memory, memory->limit - memory->info.allocated - bytes);
     AORTA_TRY(device->backend->memory_get(device, bytes, &block->memory));
     if (!block->memory && memory->cached_count) {
         trim(memory, 0);
@@ -247,21 +249,33 @@ static size_t round_up(size_t bytes) {
     return bytes ? (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT;
 }
 
-aorta_status aorta_device_alloc(struct aorta_device *device, size_t bytes, const char *what, void **result) {
+static aorta_status allocate(struct aorta_device *device, bool pinned, size_t bytes, const char *what, void **result) {
     struct aorta_memory *memory = device->memory;
-    size_t rounded = round_up(bytes);
-    pthread_mutex_lock(&memory->lock);
-    struct block block = {0};
+    const size_t rounded = round_up(bytes);
+    struct block block = {.pinned = pinned};
     aorta_status status = NULL;
-    if (rounded && reserve_place(memory)) status = aorta_annotate(obtain(memory, rounded, &block), "%s", what);
-    if (!status && !block.memory) status = full(memory, "device", what, bytes);
+    pthread_mutex_lock(&memory->lock);
+    if (rounded && reserve_place(memory))
+        status = aorta_annotate(pinned ? device->backend->pinned_get(device, rounded, &block.memory)
+                                       : obtain(memory, rounded, &block),
+                                "%s", what);
+    if (!status && !block.memory) status = full(memory, pinned ? "page-locked" : "device", what, bytes);
     if (!status) {
         block.used = rounded;
+        if (pinned) block.bytes = rounded;
         add_live(memory, block);
         *result = block.memory;
     }
     pthread_mutex_unlock(&memory->lock);
     return status;
+}
+
+aorta_status aorta_device_alloc(struct aorta_device *device, size_t bytes, const char *what, void **result) {
+    return allocate(device, false, bytes, what, result);
+}
+
+aorta_status aorta_pinned_alloc(struct aorta_device *device, size_t bytes, const char *what, void **result) {
+    return allocate(device, true, bytes, what, result);
 }
 
 aorta_status aorta_device_adopt(struct aorta_device *device, void *adopted, size_t bytes, const char *what,
@@ -273,7 +287,7 @@ aorta_status aorta_device_adopt(struct aorta_device *device, void *adopted, size
     if (!adopted || !within_limit(memory, bytes) || !reserve_place(memory)) {
         status = full(memory, "device", what, bytes);
     } else {
-        if (memory->limit) trim(memory, memory->limit - memory->allocated - bytes);
+        if (memory->limit) trim(memory, memory->limit - memory->info.allocated - bytes);
         add_reserved(memory, bytes);
         add_live(memory, block);
     }
@@ -287,12 +301,12 @@ static void free_block(struct aorta_memory *memory, void *address) {
     pthread_mutex_lock(&memory->lock);
     struct block block = take_live(memory, address);
     if (block.memory && block.pinned) {
-        memory->pinned -= block.used;
+        memory->info.pinned -= block.used;
         memory->device->backend->pinned_put(memory->device, block.memory, block.bytes);
     } else if (block.memory) {
-        memory->allocated -= block.used;
+        memory->info.allocated -= block.used;
         if (block.put)
-            memory->reserved -= block.bytes;
+            memory->info.reserved -= block.bytes;
         else
             keep(memory, block);
         record_event(memory, &block, -(int64_t)block.used);
@@ -305,24 +319,6 @@ void aorta_device_free(struct aorta_device *device, void *address) {
     free_block(device->memory, address);
 }
 
-aorta_status aorta_pinned_alloc(struct aorta_device *device, size_t bytes, const char *what, void **result) {
-    struct aorta_memory *memory = device->memory;
-    size_t rounded = round_up(bytes);
-    pthread_mutex_lock(&memory->lock);
-    struct block block = {.pinned = true};
-    aorta_status status = NULL;
-    if (rounded && reserve_place(memory))
-        status = aorta_annotate(device->backend->pinned_get(device, rounded, &block.memory), "%s", what);
-    if (!status && !block.memory) status = full(memory, "page-locked", what, bytes);
-    if (!status) {
-        block.bytes = block.used = rounded;
-        add_live(memory, block);
-        *result = block.memory;
-    }
-    pthread_mutex_unlock(&memory->lock);
-    return status;
-}
-
 void aorta_pinned_free(struct aorta_device *device, void *address) {
     free_block(device->memory, address);
 }
@@ -330,14 +326,8 @@ void aorta_pinned_free(struct aorta_device *device, void *address) {
 struct aorta_memory_info aorta_device_memory(struct aorta_device *device) {
     struct aorta_memory *memory = device->memory;
     pthread_mutex_lock(&memory->lock);
-    struct aorta_memory_info info = {
-        .allocated = memory->allocated,
-        .peak = memory->peak,
-        .reserved = memory->reserved,
-        .peak_reserved = memory->peak_reserved,
-        .pinned = memory->pinned,
-        .free = left(memory, FREE_AGE_NS),
-    };
+    struct aorta_memory_info info = memory->info;
+    info.free = left(memory, FREE_AGE_NS);
     pthread_mutex_unlock(&memory->lock);
     return info;
 }
@@ -355,8 +345,8 @@ size_t aorta_device_memory_events(struct aorta_device *device, size_t from, stru
 
 void aorta_device_reset_peak(struct aorta_device *device) {
     pthread_mutex_lock(&device->memory->lock);
-    device->memory->peak = device->memory->allocated;
-    device->memory->peak_reserved = device->memory->reserved;
+    device->memory->info.peak = device->memory->info.allocated;
+    device->memory->info.peak_reserved = device->memory->info.reserved;
     pthread_mutex_unlock(&device->memory->lock);
 }
 
@@ -364,6 +354,6 @@ void aorta_device_limit_memory(struct aorta_device *device, uint64_t bytes) {
     struct aorta_memory *memory = device->memory;
     pthread_mutex_lock(&memory->lock);
     memory->limit = bytes;
-    if (bytes) trim(memory, bytes > memory->allocated ? bytes - memory->allocated : 0);
+    if (bytes) trim(memory, bytes > memory->info.allocated ? bytes - memory->info.allocated : 0);
     pthread_mutex_unlock(&memory->lock);
 }

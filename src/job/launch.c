@@ -1,6 +1,7 @@
 /* Preparations of a launcher's job, and the reports of its ranks. */
 #include "job/launch.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "job/beacon.h"
 #include "job/launch_internal.h"
 
@@ -317,18 +318,11 @@ static void signal_children(const struct job *job, int signal) {
         if (job->children[i]) kill(job->children[i], signal);
 }
 
-/* A letter, '\0' for no process. proc(5): the state follows the name, which stands in parentheses and may hold some
- * itself. */
+/* A letter, '\0' for no process. */
 static char process_state(pid_t pid) {
-    char path[64], line[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "r");
-    if (!file) return '\0';
-    size_t length = fread(line, 1, sizeof line - 1, file);
-    fclose(file);
-    line[length] = '\0';
-    const char *name_end = strrchr(line, ')');
-    return name_end && name_end[1] == ' ' ? name_end[2] : '\0';
+    char text[1024];
+    const char *found = aorta_process_stat(pid, text);
+    return *found ? found[1] : '\0';
 }
 
 static bool is_stopped(pid_t pid) {

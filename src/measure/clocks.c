@@ -39,16 +39,6 @@ static const struct {
     [AORTA_CLOCK_IDLE] = {"idle", "let down because little ran", "a busier device would be faster"},
 };
 
-const char *aorta_clock_limit_name(enum aorta_clock_limit limit) {
-    return limits[limit].name;
-}
-
-enum aorta_clock_limit aorta_clock_limit_find(const char *name) {
-    int i = 0;
-    while (i < AORTA_CLOCK_LIMITS && strcmp(limits[i].name, name) != 0) i++;
-    return (enum aorta_clock_limit)i;
-}
-
 void aorta_clock_limits_json(unsigned active, struct aorta_json *json) {
     aorta_json_array(json);
     for (int i = 0; i < AORTA_CLOCK_LIMITS; i++)
@@ -89,7 +79,8 @@ aorta_status aorta_clock_limits_read(struct aorta_rows_reader *reader, const str
     for (size_t i = 0; aorta_json_next_element(&cursor, &item); i++) {
         if (!aorta_json_is_string(item)) return AORTA_ERROR(AORTA_FORMAT, "%s[%zu] is not a string", where, i);
         AORTA_TRY(aorta_rows_keep(reader, item, where, &name));
-        const enum aorta_clock_limit limit = aorta_clock_limit_find(name);
+        int limit = 0;
+        while (limit < AORTA_CLOCK_LIMITS && strcmp(limits[limit].name, name) != 0) limit++;
         if (limit == AORTA_CLOCK_LIMITS)
             values->clock_limits_known = false;
         else
@@ -434,7 +425,7 @@ void aorta_sampler_close(struct aorta_sampler *sampler) {
     free(sampler);
 }
 
-static void ask(struct aorta_sampler *sampler, bool surely) {
+void aorta_sampler_ask(struct aorta_sampler *sampler, bool surely) {
     if (!sampler->running) return;
     pthread_mutex_lock(&sampler->lock);
     sampler->asked++;
@@ -443,14 +434,6 @@ static void ask(struct aorta_sampler *sampler, bool surely) {
         pthread_cond_broadcast(&sampler->changed);
     }
     pthread_mutex_unlock(&sampler->lock);
-}
-
-void aorta_sampler_ask(struct aorta_sampler *sampler) {
-    ask(sampler, false);
-}
-
-void aorta_sampler_ask_always(struct aorta_sampler *sampler) {
-    ask(sampler, true);
 }
 
 void aorta_sampler_drain(struct aorta_sampler *sampler) {

@@ -28,20 +28,15 @@ struct aorta_sampler;
 AORTA_MUST_USE aorta_status aorta_sampler_open(struct aorta_device *device, bool at_once, int64_t rarely,
                                                struct aorta_sampler **sampler);
 void aorta_sampler_close(struct aorta_sampler *sampler); /* NULL is fine */
-/* Asks for a reading that begins from now on; returns at once. */
-void aorta_sampler_ask(struct aorta_sampler *sampler);
-/* As aorta_sampler_ask, for any duration of readings. */
-void aorta_sampler_ask_always(struct aorta_sampler *sampler);
+/* Asks for a reading that begins from now on; returns at once. `surely`: for any duration of readings. */
+void aorta_sampler_ask(struct aorta_sampler *sampler, bool surely);
 /* Waits until nothing more is asked for, half a second at most. */
 void aorta_sampler_drain(struct aorta_sampler *sampler);
 /* The last one that is complete, with `wanted` set; at_ns 0: there is none. */
 struct aorta_device_reading aorta_sampler_latest(struct aorta_sampler *sampler);
 
-const char *aorta_clock_limit_name(enum aorta_clock_limit limit); /* "power_cap" */
 /* The names of the limits in `limits`, an array. */
 void aorta_clock_limits_json(unsigned limits, struct aorta_json *json);
-/* The limit of this name; AORTA_CLOCK_LIMITS: there is none. */
-enum aorta_clock_limit aorta_clock_limit_find(const char *name);
 
 /* The members of struct aorta_device_metrics that readings of clocks store in files, in addition to the array of
  * limits. */

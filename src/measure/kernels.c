@@ -1,4 +1,5 @@
 /* From records of the device to a profile, and from there to the ranges they belong to. */
+#include "base/array.h"
 #include "measure/tracer.h"
 
 #include <stdlib.h>
@@ -135,10 +136,8 @@ aorta_status aorta_kernels_profile(const struct aorta_activity_record *records, 
     size_t *sorted = malloc((count + 1) * sizeof *sorted);
     struct reading reading = {.streams.ids = malloc((count + 1) * sizeof *reading.streams.ids)};
     profile->ranges = malloc((count + 1) * sizeof *profile->ranges);
-    profile->host = malloc(sizeof *profile->host);
-    profile->markers = malloc(sizeof *profile->markers);
     aorta_status status = NULL;
-    if (!sorted || !reading.streams.ids || !profile->ranges || !profile->host || !profile->markers)
+    if (!sorted || !reading.streams.ids || !profile->ranges)
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for the view of %zu kernels", count);
     if (!status && count) {
         for (size_t i = 0; i < count; i++) sorted[i] = i;
@@ -376,22 +375,13 @@ static void apply(struct join *a, struct share *shares) {
 }
 
 static aorta_status copy_surroundings(struct aorta_profile *kernels, const struct aorta_profile *ranges) {
-    struct aorta_host_range *host = malloc((ranges->host_count + 1) * sizeof *host);
-    struct aorta_marker *markers = malloc((ranges->marker_count + 1) * sizeof *markers);
-    if (!host || !markers) {
-        free(host);
-        free(markers);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu host ranges", ranges->host_count);
-    }
-    if (ranges->host_count) memcpy(host, ranges->host, ranges->host_count * sizeof *host);
-    if (ranges->marker_count) memcpy(markers, ranges->markers, ranges->marker_count * sizeof *markers);
-    free(kernels->host);
-    free(kernels->markers);
-    kernels->host = host;
-    kernels->host_count = ranges->host_count;
-    kernels->markers = markers;
-    kernels->marker_count = ranges->marker_count;
     kernels->index = ranges->index;
+    kernels->host = aorta_array_copy(ranges->host, ranges->host_count, sizeof *ranges->host);
+    kernels->markers = aorta_array_copy(ranges->markers, ranges->marker_count, sizeof *ranges->markers);
+    if (!kernels->host || !kernels->markers)
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu host ranges", ranges->host_count);
+    kernels->host_count = ranges->host_count;
+    kernels->marker_count = ranges->marker_count;
     return NULL;
 }
 

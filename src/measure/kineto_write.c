@@ -20,13 +20,10 @@ static const int64_t quarter_ns = INT64_C(7889238) * 1000000000;
 int64_t aorta_kineto_clock_offset(void) {
     int64_t best = 0, shortest = INT64_MAX;
     for (int i = 0; i < 32; i++) {
-        struct timespec day;
-        int64_t before = aorta_clock_ns();
-        clock_gettime(CLOCK_REALTIME, &day);
-        int64_t after = aorta_clock_ns();
+        const int64_t before = aorta_clock_ns(), day = aorta_clock_day(), after = aorta_clock_ns();
         if (after - before >= shortest) continue;
         shortest = after - before;
-        best = (int64_t)day.tv_sec * 1000000000 + day.tv_nsec - (before + shortest / 2);
+        best = day - (before + shortest / 2);
     }
     return best;
 }
@@ -46,13 +43,10 @@ aorta_status aorta_kineto_path(const char *directory, int rank, char **path) {
     *path = NULL;
     char host[128] = "host";
     if (gethostname(host, sizeof host - 1) != 0) strcpy(host, "host");
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     const struct aorta_file_path place = aorta_path_in(directory, "rank%d", rank);
     AORTA_TRY(aorta_directory_make(place.text));
-    *path = strdup(aorta_path_in(place.text, "%s_%ld.%" PRId64 ".pt.trace.json", host, (long)getpid(),
-                                 (int64_t)now.tv_sec * 1000000000 + now.tv_nsec)
-                       .text);
+    *path = strdup(
+        aorta_path_in(place.text, "%s_%ld.%" PRId64 ".pt.trace.json", host, (long)getpid(), aorta_clock_day()).text);
     return *path ? NULL : AORTA_ERROR(AORTA_MEMORY, "the name of a trace file did not fit in memory");
 }
 

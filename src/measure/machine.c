@@ -14,16 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-/* A file of /proc, which has no length before it is read. Empty: it is not there. */
-static void read_small(const char *path, char *text, size_t size) {
-    FILE *file = fopen(path, "re");
-    size_t length = file ? fread(text, 1, size - 1, file) : 0;
-    if (file) fclose(file);
-    text[length] = '\0';
-}
 
 static double tick_s(void) {
     return 1.0 / (double)sysconf(_SC_CLK_TCK);
@@ -52,24 +43,21 @@ void aorta_machine_read_proc(const char *root, struct aorta_machine_reading *rea
     char path[4096], text[512], *end;
     reading->load = reading->total_s = reading->idle_s = reading->stolen_s = NAN;
     snprintf(path, sizeof path, "%s/stat", root);
-    read_small(path, text, sizeof text);
+    aorta_file_peek(path, text, sizeof text);
     read_times(text, reading);
     snprintf(path, sizeof path, "%s/loadavg", root);
-    read_small(path, text, sizeof text);
+    aorta_file_peek(path, text, sizeof text);
     double load = strtod(text, &end);
     if (end != text) reading->load = load;
 }
 
-/* PID (NAME) STATE PPID … UTIME STIME CUTIME CSTIME: fields 14 to 17; a name may hold spaces and brackets. */
+/* … UTIME STIME CUTIME CSTIME: fields 14 to 17. */
 static bool times_of(long pid, double *seconds) {
-    char path[64], text[1024];
+    char text[1024];
     unsigned long long user, system;
     long long children_user, children_system;
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    read_small(path, text, sizeof text);
-    const char *behind = strrchr(text, ')');
-    if (!behind || sscanf(behind + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %lld %lld", &user,
-                          &system, &children_user, &children_system) != 4)
+    if (sscanf(aorta_process_stat(pid, text), " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %lld %lld", &user,
+               &system, &children_user, &children_system) != 4)
         return false;
     *seconds = ((double)(user + system) + (double)(children_user + children_system)) * tick_s();
     return true;
@@ -79,7 +67,7 @@ static bool times_of(long pid, double *seconds) {
 static bool add_children_of(const char *path, int64_t *pids, size_t most, size_t *count) {
     char text[16384], *end;
     if (access(path, R_OK) != 0) return false;
-    read_small(path, text, sizeof text);
+    aorta_file_peek(path, text, sizeof text);
     for (const char *at = text;; at = end) {
         long long pid = strtoll(at, &end, 10);
         if (end == at) return true;
@@ -371,12 +359,6 @@ struct aorta_machine_watch {
     pthread_cond_t wake;
 };
 
-static int64_t time_of_day(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static bool is_own(const struct aorta_machine_watch *watch, int64_t pid) {
     for (size_t i = 0; i < watch->own_count; i++)
         if (watch->own[i] == pid) return true;
@@ -424,7 +406,7 @@ static void write_line(struct aorta_machine_watch *watch, const struct aorta_mac
 }
 
 static aorta_status take(struct aorta_machine_watch *watch, double ended_s) {
-    struct aorta_machine_reading reading = {.at_ns = time_of_day()};
+    struct aorta_machine_reading reading = {.at_ns = aorta_clock_day()};
     watch->looked_ns = aorta_clock_ns();
     aorta_machine_read_proc("/proc", &reading);
     double own_s = isnan(ended_s) ? aorta_machine_tree(watch->root, watch->own, OWN_MOST, &watch->own_count) : ended_s;

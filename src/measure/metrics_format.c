@@ -86,9 +86,9 @@ const struct aorta_row aorta_peaks_rows[] = {
     {0}};
 
 #undef AT
-#define AT(member) offsetof(struct aorta_line_memory, member)
+#define AT(member) offsetof(struct aorta_memory_info, member)
 
-const struct aorta_row aorta_memory_rows[] = {
+static const struct aorta_row memory_rows[] = {
     {"allocated_bytes", AORTA_ROW_INT, AT(allocated), "bytes", .help = "of the device, handed out now"},
     {"peak_bytes", AORTA_ROW_INT, AT(peak), "bytes", .help = "the most that was handed out at once"},
     {"reserved_bytes", AORTA_ROW_INT, AT(reserved), "bytes", .help = "taken from the system, in use or cached"},
@@ -99,7 +99,7 @@ const struct aorta_row aorta_memory_rows[] = {
 #define AT(member) offsetof(struct aorta_device_reading, member)
 #define MISSING .reason = "the driver does not report it of this device"
 
-const struct aorta_row aorta_reading_rows[] = {
+static const struct aorta_row reading_rows[] = {
     {"temperature_c", AORTA_ROW_NUMBER, AT(values.temperature_c), "°C", MISSING, .help = "of the device"},
     {"power_w", AORTA_ROW_NUMBER, AT(values.power_w), "W", MISSING, .help = "drawn now"},
     {"sm_clock_mhz", AORTA_ROW_NUMBER, AT(values.sm_clock_mhz), "MHz", MISSING, .help = "now"},
@@ -111,7 +111,7 @@ const struct aorta_row aorta_reading_rows[] = {
     {"power_limit_w", AORTA_ROW_NUMBER, AT(values.power_limit_w), "W", MISSING, .help = "the limit that is enforced"},
     {0}};
 
-const struct aorta_row aorta_reading_age_rows[] = {
+static const struct aorta_row reading_age_rows[] = {
     {"age_ms", AORTA_ROW_NUMBER, AT(age_ms), "ms", .help = "how old the reading was when the line was made"},
     {"read_ms", AORTA_ROW_NUMBER, AT(read_ms), "ms", .help = "what it took"},
     {0}};
@@ -126,13 +126,18 @@ const struct aorta_row aorta_clocks_at_rows[] = {
 /* ---- the profile ---- */
 
 #undef AT
-#define AT(member) offsetof(struct aorta_line_profile, member)
+#define AT(member) offsetof(struct aorta_profile, member)
 
 const struct aorta_row aorta_profile_rows[] = {
     {"index", AORTA_ROW_INT, AT(index), .help = "number of the iteration"},
-    {"total_ms", AORTA_ROW_NS, AT(total_ns), .help = "last end − first start", .written_only = true},
+    {"total_ms", AORTA_ROW_TIME, AT(end_ns), .help = "last end − first start", .written_only = true},
     {"source", AORTA_ROW_CHOICE, AT(source), .name = source_name, .names = 2, .written_only = true,
      .help = "what the ranges are"},
+    {0}};
+
+static const struct aorta_row kernel_profile_rows[] = {
+    {.type = AORTA_ROW_PART, .part = aorta_profile_rows},
+    {.type = AORTA_ROW_PART, .offset = AT(kernels), .part = aorta_kernel_facts_rows},
     {0}};
 
 #undef AT
@@ -221,11 +226,12 @@ const struct aorta_row aorta_host_rows[] = {
 
 /* ---- overlap ---- */
 
-const char *const aorta_overlap_keys[AORTA_COLLECTIVE_COUNT] = {
+/* The key of each collective under "overlap_ms". */
+static const char *const overlap_keys[AORTA_COLLECTIVE_COUNT] = {
     "compute_allreduce",  "compute_reducescatter", "compute_allgather", "compute_broadcast",
     "compute_all_to_all", "compute_barrier",       "compute_collective"};
 
-const struct aorta_row aorta_segment_rows[] = {
+static const struct aorta_row segment_rows[] = {
     {"start_ms", AORTA_ROW_TIME, offsetof(struct aorta_segment, start_ns), .help = "of a stretch of time"},
     {"end_ms", AORTA_ROW_TIME, offsetof(struct aorta_segment, end_ns), .help = "and its end"},
     {0}};
@@ -233,7 +239,7 @@ const struct aorta_row aorta_segment_rows[] = {
 #undef AT
 #define AT(member) offsetof(struct aorta_collective_overlap, member)
 
-const struct aorta_row aorta_kind_rows[] = {
+static const struct aorta_row kind_rows[] = {
     {"count", AORTA_ROW_INT, AT(count), .help = "collectives of the kind"},
     {"bytes", AORTA_ROW_INT, AT(bytes), "bytes", .help = "sum"},
     {"comm_ms", AORTA_ROW_NS, AT(comm_ns), .help = "union of their times"},
@@ -245,13 +251,13 @@ const struct aorta_row aorta_kind_rows[] = {
 #undef AT
 #define AT(member) offsetof(struct aorta_overlap, member)
 
-const struct aorta_row aorta_overlap_by_role_rows[] = {
+static const struct aorta_row overlap_by_role_rows[] = {
     {"per_stream_ms", AORTA_ROW_NS, AT(role_ns), .help = "by role", .name = role_name, .names = AORTA_ROLE_COUNT},
     {"utilization", AORTA_ROW_NUMBER, AT(utilization), "share", 9, .help = "by role", .name = role_name,
      .names = AORTA_ROLE_COUNT},
     {0}};
 
-const struct aorta_row aorta_overlap_rows[] = {
+static const struct aorta_row overlap_rows[] = {
     {"overlap_ratio", AORTA_ROW_NUMBER, AT(overlap_ratio), "share", .help = "overlap / communication",
      .reason = "no collective ran in this iteration"},
     {"compute_overlap_ratio", AORTA_ROW_NUMBER, AT(compute_overlap_ratio), "share", .help = "overlap / compute",
@@ -280,13 +286,13 @@ void aorta_metrics_markdown(struct aorta_text *out) {
         {NULL, aorta_step_rows},
         {"`device_info`, in a rank's first line", aorta_device_rows},
         {"`device_info.measured_peaks`, of the CPU device", aorta_peaks_rows},
-        {"`memory`", aorta_memory_rows},
+        {"`memory`", memory_rows},
         {"`device_metrics`, with `--device-metrics`, and on AMD GPUs `rocm_smi_output`, with `--enable-rocm-metrics`; "
          "read\non a thread of their own when the step begins, and every `training.log_interval` steps while a reading "
          "takes longer than 0.2 ms",
-         aorta_reading_rows},
+         reading_rows},
         {"Between these and the next two stands `clock_limited_by[]`, why the clock is below its highest",
-         aorta_reading_age_rows},
+         reading_age_rows},
         {"`clocks`, about once a second on GPUs; with `limited_by[]`", aorta_clocks_rows},
         {"and", aorta_clocks_at_rows},
         {"`profile`: the ranges of the iteration and their figures, `null` where the step was not recorded; "
@@ -300,27 +306,14 @@ void aorta_metrics_markdown(struct aorta_text *out) {
         {"`host_ranges[]`", aorta_host_rows},
         {"`overlap`, with `overlap_ms` (`compute_comm`, `compute_allreduce`, `compute_reducescatter`, "
          "`compute_allgather`, …, `idle`)",
-         aorta_overlap_by_role_rows},
-        {"and", aorta_overlap_rows},
-        {"`overlap.collectives.KIND`", aorta_kind_rows},
-        {"`overlap.active_segments[]`, with `active_streams[]`", aorta_segment_rows}};
+         overlap_by_role_rows},
+        {"and", overlap_rows},
+        {"`overlap.collectives.KIND`", kind_rows},
+        {"`overlap.active_segments[]`, with `active_streams[]`", segment_rows}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         aorta_text_printf(out, "\n%s%s", parts[i].head ? parts[i].head : "", parts[i].head ? ":\n\n" : "");
         aorta_rows_markdown(parts[i].rows, out);
     }
-}
-
-static void schema_of_profile(const char *key, bool kernels, struct aorta_json *json) {
-    aorta_json_key_object(json, key);
-    aorta_json_key_array(json, "type");
-    aorta_json_string(json, "object");
-    aorta_json_string(json, "null");
-    aorta_json_array_end(json);
-    aorta_json_key_object(json, "properties");
-    aorta_rows_schema(aorta_profile_rows, json);
-    if (kernels) aorta_rows_schema(aorta_kernel_facts_rows, json);
-    aorta_json_object_end(json);
-    aorta_json_object_end(json);
 }
 
 void aorta_metrics_schema(struct aorta_json *json) {
@@ -329,11 +322,11 @@ void aorta_metrics_schema(struct aorta_json *json) {
         if (!row->key || strcmp(row->key, "schema_version") != 0) aorta_rows_schema(one, json);
     }
     aorta_rows_schema_object("device_info", aorta_device_rows, json);
-    aorta_rows_schema_object("memory", aorta_memory_rows, json);
-    aorta_rows_schema_object("device_metrics", aorta_reading_rows, json);
+    aorta_rows_schema_object("memory", memory_rows, json);
+    aorta_rows_schema_object("device_metrics", reading_rows, json);
     aorta_rows_schema_object("clocks", aorta_clocks_rows, json);
-    schema_of_profile("profile", false, json);
-    schema_of_profile("kernel_profile", true, json);
+    aorta_rows_schema_object("profile", aorta_profile_rows, json);
+    aorta_rows_schema_object("kernel_profile", kernel_profile_rows, json);
 }
 
 /* ---- ranges ---- */
@@ -428,7 +421,7 @@ static void write_segments(struct aorta_json *json, const struct aorta_overlap *
     for (size_t i = 0; i < overlap->segment_count; i++) {
         const struct aorta_segment *segment = &overlap->segments[i];
         aorta_json_object(json);
-        aorta_rows_json(aorta_segment_rows, segment, origin_ns, json);
+        aorta_rows_json(segment_rows, segment, origin_ns, json);
         aorta_json_key_array(json, "active_streams");
         for (int role = 0; role < AORTA_ROLE_COUNT; role++)
             if (segment->roles >> role & 1) aorta_json_string(json, aorta_role_name((enum aorta_role)role));
@@ -442,8 +435,8 @@ static void write_collectives(struct aorta_json *json, const struct aorta_overla
     aorta_json_key_object(json, "collectives");
     for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++)
         if (overlap->kind[kind].count)
-            aorta_rows_object(aorta_collective_name((enum aorta_collective)kind), aorta_kind_rows, &overlap->kind[kind],
-                              0, json);
+            aorta_rows_object(aorta_collective_name((enum aorta_collective)kind), kind_rows, &overlap->kind[kind], 0,
+                              json);
     aorta_json_object_end(json);
 }
 
@@ -452,7 +445,7 @@ static void write_overlap_ms(struct aorta_json *json, const struct aorta_overlap
     aorta_json_key_ms(json, "compute_comm", overlap->overlap_ns);
     for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++)
         if (kind <= AORTA_ALL_GATHER || overlap->kind[kind].count)
-            aorta_json_key_ms(json, aorta_overlap_keys[kind], overlap->kind[kind].overlap_ns);
+            aorta_json_key_ms(json, overlap_keys[kind], overlap->kind[kind].overlap_ns);
     aorta_json_key_ms(json, "idle", overlap->idle_ns);
     aorta_json_object_end(json);
 }
@@ -460,9 +453,9 @@ static void write_overlap_ms(struct aorta_json *json, const struct aorta_overlap
 static void write_overlap(struct aorta_json *json, const struct aorta_overlap *overlap, int64_t origin_ns) {
     struct aorta_reasons reasons = {0};
     aorta_json_key_object(json, "overlap");
-    aorta_rows_json(aorta_overlap_by_role_rows, overlap, origin_ns, json);
+    aorta_rows_json(overlap_by_role_rows, overlap, origin_ns, json);
     write_overlap_ms(json, overlap);
-    aorta_rows_members(aorta_overlap_rows, overlap, origin_ns, json, &reasons);
+    aorta_rows_members(overlap_rows, overlap, origin_ns, json, &reasons);
     write_collectives(json, overlap);
     write_segments(json, overlap, origin_ns);
     aorta_reasons_json(&reasons, json);
@@ -471,10 +464,9 @@ static void write_overlap(struct aorta_json *json, const struct aorta_overlap *o
 
 static void write_profile(struct aorta_json *json, const char *key, const struct aorta_profile *profile,
                           const struct aorta_overlap *overlap) {
-    const struct aorta_line_profile line = {profile->index, profile->end_ns - profile->start_ns, (int)profile->source};
     aorta_json_key_object(json, key);
-    aorta_rows_json(aorta_profile_rows, &line, 0, json);
-    if (profile->source == AORTA_SOURCE_KERNEL) aorta_rows_json(aorta_kernel_facts_rows, &profile->kernels, 0, json);
+    aorta_rows_json(profile->source == AORTA_SOURCE_KERNEL ? kernel_profile_rows : aorta_profile_rows, profile,
+                    profile->start_ns, json);
     aorta_json_key_int(json, "origin_ns", profile->start_ns);
     write_ranges(json, profile);
     write_markers(json, profile);
@@ -485,12 +477,6 @@ static void write_profile(struct aorta_json *json, const char *key, const struct
 }
 
 /* ---- the device ---- */
-
-static void write_memory(struct aorta_json *json, const struct aorta_memory_info *memory) {
-    const struct aorta_line_memory line = {(int64_t)memory->allocated, (int64_t)memory->peak, (int64_t)memory->reserved,
-                                           (int64_t)memory->pinned};
-    aorta_rows_object("memory", aorta_memory_rows, &line, 0, json);
-}
 
 /* Why the clock is as low as it is; empty: for no reason that the driver knows. */
 static void write_clock_limits(struct aorta_json *json, struct aorta_reasons *reasons, const char *key,
@@ -552,10 +538,10 @@ aorta_status aorta_metrics_format(const struct aorta_step_metrics *metrics, stru
     aorta_json_object(&json);
     write_step(&json, metrics, &reasons);
     if (metrics->info) write_device(&json, metrics);
-    if (metrics->memory) write_memory(&json, metrics->memory);
-    write_reading(&json, &reasons, "device_metrics", aorta_reading_rows, "clock_limited_by", aorta_reading_age_rows,
+    if (metrics->memory) aorta_rows_object("memory", memory_rows, metrics->memory, 0, &json);
+    write_reading(&json, &reasons, "device_metrics", reading_rows, "clock_limited_by", reading_age_rows,
                   &metrics->device_metrics);
-    write_reading(&json, &reasons, "rocm_smi_output", aorta_reading_rows, "clock_limited_by", aorta_reading_age_rows,
+    write_reading(&json, &reasons, "rocm_smi_output", reading_rows, "clock_limited_by", reading_age_rows,
                   &metrics->rocm_smi_output);
     write_reading(&json, &reasons, "clocks", aorta_clocks_rows, "limited_by", aorta_clocks_at_rows, &metrics->clocks);
     if (metrics->profile) {

@@ -10,21 +10,10 @@ extern const struct aorta_row aorta_step_rows[]; /* of struct aorta_step_metrics
 
 extern const struct aorta_row aorta_device_rows[]; /* of struct aorta_metrics_device */
 extern const struct aorta_row aorta_peaks_rows[];  /* of struct aorta_measured_peaks */
-
-struct aorta_line_memory {
-    int64_t allocated, peak, reserved, pinned;
-};
-extern const struct aorta_row aorta_memory_rows[];
-
 /* Rows of struct aorta_device_reading, before and after the limits of the clock. */
-extern const struct aorta_row aorta_reading_rows[], aorta_reading_age_rows[];
 extern const struct aorta_row aorta_clocks_rows[], aorta_clocks_at_rows[];
 
-struct aorta_line_profile {
-    int64_t index, total_ns;
-    int source; /* enum aorta_profile_source */
-};
-extern const struct aorta_row aorta_profile_rows[];
+extern const struct aorta_row aorta_profile_rows[];      /* of struct aorta_profile */
 extern const struct aorta_row aorta_kernel_facts_rows[]; /* of struct aorta_kernel_facts */
 
 struct aorta_line_range {
@@ -39,13 +28,5 @@ extern const struct aorta_row aorta_range_rows[];
 
 extern const struct aorta_row aorta_marker_rows[]; /* of struct aorta_marker */
 extern const struct aorta_row aorta_host_rows[];   /* of struct aorta_host_range */
-extern const struct aorta_row aorta_kind_rows[];   /* of struct aorta_collective_overlap */
-extern const struct aorta_row aorta_segment_rows[];
-
-/* Rows of struct aorta_overlap, before and after the figures by kind of collective. */
-extern const struct aorta_row aorta_overlap_by_role_rows[], aorta_overlap_rows[];
-
-/* As docs/metrics-format.md has it: the key of each collective under "overlap_ms". */
-extern const char *const aorta_overlap_keys[AORTA_COLLECTIVE_COUNT];
 
 #endif

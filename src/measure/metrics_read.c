@@ -200,13 +200,11 @@ static aorta_status read_list(struct aorta_rows_reader *reader, const struct aor
 static aorta_status read_profile(struct aorta_rows_reader *reader, const struct aorta_fields *object,
                                  const struct aorta_step_metrics *step, struct aorta_profile *profile) {
     static const struct aorta_row origin_rows[] = {{"origin_ns", AORTA_ROW_INT, 0, .low = -2e18, .high = 2e18}, {0}};
-    struct aorta_line_profile line = {.index = step->global_step};
-    int64_t origin_ns = 0;
-    AORTA_TRY(aorta_rows_read(reader, object, "", aorta_profile_rows, &line));
-    AORTA_TRY(aorta_rows_read(reader, object, "", origin_rows, &origin_ns));
-    profile->index = line.index;
+    profile->index = step->global_step;
+    reader->origin_ns = 0;
+    AORTA_TRY(aorta_rows_read(reader, object, "", aorta_profile_rows, profile));
+    AORTA_TRY(aorta_rows_read(reader, object, "", origin_rows, &reader->origin_ns));
     profile->own_clock = !aorta_fields_get(object, "origin_ns");
-    reader->origin_ns = origin_ns;
     AORTA_TRY(read_ranges(reader, object, step->world_size, profile));
     AORTA_TRY(read_list(reader, object, "markers", aorta_marker_rows, sizeof *profile->markers,
                         (void **)&profile->markers, &profile->marker_count));

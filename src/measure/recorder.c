@@ -1,6 +1,7 @@
 /* Ranges are rows of a table that the host fills while it enqueues. Their times are timestamps, which the device writes
  * to pinned memory, or come later from the tracer's records. Nothing is allocated while a step is recorded. */
 #include "measure/recorder.h"
+#include "base/array.h"
 #include "measure/tracer.h"
 
 #include <stdlib.h>
@@ -274,21 +275,15 @@ static aorta_status read_ranges(const struct slot *slot, struct aorta_profile *p
     return NULL;
 }
 
-static void *copy_of(const void *items, size_t count, size_t size) {
-    void *copy = malloc(count ? count * size : 1);
-    if (copy && count) memcpy(copy, items, count * size);
-    return copy;
-}
-
 aorta_status aorta_recorder_collect(struct aorta_recorder *recorder, int slot_index, struct aorta_profile *profile) {
     const struct slot *slot = &recorder->slots[slot_index % recorder->slot_count];
     *profile = (struct aorta_profile){
         .index = slot->index,
-        .ranges = copy_of(slot->ranges, slot->range_count, sizeof *slot->ranges),
+        .ranges = aorta_array_copy(slot->ranges, slot->range_count, sizeof *slot->ranges),
         .range_count = slot->range_count,
-        .host = copy_of(slot->host, slot->host_count, sizeof *slot->host),
+        .host = aorta_array_copy(slot->host, slot->host_count, sizeof *slot->host),
         .host_count = slot->host_count,
-        .markers = copy_of(slot->markers, slot->marker_count, sizeof *slot->markers),
+        .markers = aorta_array_copy(slot->markers, slot->marker_count, sizeof *slot->markers),
         .marker_count = slot->marker_count,
     };
     aorta_status status = NULL;
@@ -304,10 +299,11 @@ aorta_status aorta_recorder_launches(const struct aorta_recorder *recorder, int 
     const struct slot *slot = &recorder->slots[slot_index % recorder->slot_count];
     *launches = (struct aorta_launches){0};
     if (!slot->tracer) return NULL;
-    *launches = (struct aorta_launches){.after = slot->after,
-                                        .until = slot->until,
-                                        .first_label = slot->first_label,
-                                        .ranges = copy_of(slot->launches, slot->range_count, sizeof *slot->launches)};
+    *launches =
+        (struct aorta_launches){.after = slot->after,
+                                .until = slot->until,
+                                .first_label = slot->first_label,
+                                .ranges = aorta_array_copy(slot->launches, slot->range_count, sizeof *slot->launches)};
     if (launches->ranges) return NULL;
     return AORTA_ERROR(AORTA_MEMORY, "no memory for the launches of iteration %lld", (long long)slot->index);
 }

@@ -1,6 +1,7 @@
 /* Runs a program with the recording library in it, and reads the spools of its processes. */
 #include "record/run.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "measure/cupti_abi.h"
 #include "measure/machine.h"
 #include "record/inject/settings.h"
@@ -25,18 +26,6 @@
 
 enum { FAMILY_MAX = 4096 };
 
-static pid_t parent_of(pid_t pid) {
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (!file) return -1;
-    size_t length = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[length] = '\0';
-    const char *behind_name = strrchr(text, ')'); /* then state and parent: proc(5) */
-    return behind_name && strlen(behind_name) > 4 ? (pid_t)strtol(behind_name + 4, NULL, 10) : -1;
-}
-
 static bool is_in(const pid_t *family, int count, pid_t pid) {
     for (int i = 0; i < count; i++)
         if (family[i] == pid) return true;
@@ -55,48 +44,40 @@ static int find_family(pid_t root, pid_t family[FAMILY_MAX]) {
         for (const struct dirent *entry; (entry = readdir(directory)) && count < FAMILY_MAX;) {
             if (!isdigit((unsigned char)entry->d_name[0])) continue;
             pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-            if (!is_in(family, count, pid) && is_in(family, count, parent_of(pid))) family[count++] = pid;
+            if (!is_in(family, count, pid) && is_in(family, count, (pid_t)aorta_process_parent(pid)))
+                family[count++] = pid;
         }
         closedir(directory);
     }
     return count;
 }
 
-static bool has_driver(pid_t pid) {
-    char path[64], *line = NULL;
+/* Whether a part of a file of the process in /proc, each up to `end`, holds this text, or begins with it. */
+static bool has_text(pid_t pid, const char *name, int end, const char *text, bool begins) {
+    char path[64], *part = NULL;
     size_t capacity = 0;
     bool found = false;
-    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
     FILE *file = fopen(path, "re");
-    while (file && !found && getline(&line, &capacity, file) > 0) found = strstr(line, "/libcuda.so") != NULL;
+    while (file && !found && getdelim(&part, &capacity, end, file) > 0) {
+        const char *at = strstr(part, text);
+        found = at && (at == part || !begins);
+    }
     if (file) fclose(file);
-    free(line);
+    free(part);
     return found;
 }
 
-static bool has_variable(pid_t pid, const char *variable) {
-    char path[64], *entry = NULL;
-    size_t capacity = 0, length = strlen(variable);
-    bool found = false;
-    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-    FILE *file = fopen(path, "re");
-    while (file && !found && getdelim(&entry, &capacity, '\0', file) > 0)
-        found = strncmp(entry, variable, length) == 0 && entry[length] == '=';
-    if (file) fclose(file);
-    free(entry);
-    return found;
-}
-
-/* Looks at `root` and its descendants (through /proc): whether one has libcuda.so.1, and this variable. Costs some
+/* Looks at `root` and its descendants (through /proc): whether one has libcuda.so.1, and our variable. Costs some
  * milliseconds at most. */
-static void look_for_cuda(struct aorta_cuda_search *search, pid_t root, const char *variable) {
+static void look_for_cuda(struct aorta_cuda_search *search, pid_t root) {
     pid_t family[FAMILY_MAX];
     int count = find_family(root, family);
     search->looks++;
     for (int i = 0; i < count && !search->driver_pid; i++) {
-        if (!has_driver(family[i])) continue;
+        if (!has_text(family[i], "maps", '\n', "/libcuda.so", false)) continue;
         search->driver_pid = family[i];
-        search->dropped = !has_variable(family[i], variable);
+        search->dropped = !has_text(family[i], "environ", '\0', AORTA_INJECT_DIRECTORY "=", true);
     }
 }
 
@@ -378,7 +359,7 @@ static void watch(const struct aorta_trace_run_options *options, pid_t child, in
                   struct aorta_cuda_search *search) {
     if (!options->spools || search->driver_pid) return;
     if (round > LOOKS_AT_FIRST && round % LOOK_EVERY) return;
-    if (!any_spool(options->spools)) look_for_cuda(search, child, AORTA_INJECT_DIRECTORY);
+    if (!any_spool(options->spools)) look_for_cuda(search, child);
 }
 
 static void pass_on(pid_t child, const siginfo_t *info) {

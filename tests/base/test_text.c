@@ -56,26 +56,6 @@ static void test_failure_is_remembered(void **state) {
     aorta_text_free(&text);
 }
 
-/* The old text is freed, and stays if the text has failed. */
-static void test_text_is_taken(void **state) {
-    (void)state;
-    char *sentence = NULL;
-    for (int i = 0; i < 2; i++) {
-        struct aorta_text text = {0};
-        aorta_text_printf(&text, "number %d", i);
-        check_ok(aorta_text_take(&text, &sentence));
-        assert_null(text.data);
-        assert_string_equal(sentence, i ? "number 1" : "number 0");
-    }
-    struct aorta_text failed = {0};
-    aorta_text_puts(&failed, "half of");
-    aorta_text_append(&failed, "x", SIZE_MAX / 2);
-    check_fails(aorta_text_take(&failed, &sentence), AORTA_MEMORY, "7 bytes");
-    assert_null(failed.data);
-    assert_string_equal(sentence, "number 1");
-    free(sentence);
-}
-
 static void test_edit_distance(void **state) {
     (void)state;
     static const struct {
@@ -178,11 +158,15 @@ static void test_brief(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_grows),      cmocka_unit_test(test_failure_is_remembered),
-        cmocka_unit_test(test_text_is_taken),   cmocka_unit_test(test_edit_distance),
-        cmocka_unit_test(test_nearest),         cmocka_unit_test(test_nearest_stays_within),
-        cmocka_unit_test(test_arena),           cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_arena_remembers), cmocka_unit_test(test_brief),
+        cmocka_unit_test(test_text_grows),
+        cmocka_unit_test(test_failure_is_remembered),
+        cmocka_unit_test(test_edit_distance),
+        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_nearest_stays_within),
+        cmocka_unit_test(test_arena),
+        cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_arena_remembers),
+        cmocka_unit_test(test_brief),
         cmocka_unit_test(test_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,9 +102,30 @@ static void every_limit_has_words(void **state) {
         struct aorta_clocks clocks = made_of(&plant);
         check_cause(&clocks, "1420 of 1980 MHz (72%)", rows[i].words);
     }
-    for (int i = 0; i < AORTA_CLOCK_LIMITS; i++)
-        assert_int_equal(aorta_clock_limit_find(aorta_clock_limit_name((enum aorta_clock_limit)i)), i);
-    assert_int_equal(aorta_clock_limit_find("boredom"), AORTA_CLOCK_LIMITS);
+}
+
+static void limits_are_read_as_they_are_written(void **state) {
+    (void)state;
+    struct aorta_intern strings = {0};
+    for (unsigned active = 0; active <= 1U << AORTA_CLOCK_LIMITS; active++) {
+        const bool other = active == 1U << AORTA_CLOCK_LIMITS;
+        struct aorta_device_metrics values = {0};
+        struct aorta_text text = {0};
+        struct aorta_json json;
+        aorta_json_begin(&json, &text, 0);
+        if (other)
+            aorta_text_puts(&text, "[\"boredom\"]");
+        else
+            aorta_clock_limits_json(active, &json);
+        const struct aorta_json_value list = {text.data, text.length};
+        struct aorta_rows_reader reader = {.line = text.data, .strings = &strings};
+        check_ok(aorta_clock_limits_read(&reader, &list, "limited_by", &values));
+        assert_int_equal(values.clock_limits_known, !other);
+        assert_int_equal(values.clock_limits, other ? 0 : active);
+        aorta_text_free(&reader.scratch);
+        aorta_text_free(&text);
+    }
+    aorta_intern_free(&strings);
 }
 
 /* The counters went on for 0.9 of 3 s and 0.6 of 3 s, for any single readings. */
@@ -218,10 +239,15 @@ static void a_long_path_leaves_the_reason(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_long_path_leaves_the_reason), cmocka_unit_test(the_clock_at_its_maximum),
-        cmocka_unit_test(every_limit_has_words),         cmocka_unit_test(counters_count_for_more_than_moments),
-        cmocka_unit_test(counters_that_do_not_change),   cmocka_unit_test(power_far_from_its_limit),
-        cmocka_unit_test(readings_beside_the_work),      cmocka_unit_test(drivers_that_report_less),
+        cmocka_unit_test(limits_are_read_as_they_are_written),
+        cmocka_unit_test(a_long_path_leaves_the_reason),
+        cmocka_unit_test(the_clock_at_its_maximum),
+        cmocka_unit_test(every_limit_has_words),
+        cmocka_unit_test(counters_count_for_more_than_moments),
+        cmocka_unit_test(counters_that_do_not_change),
+        cmocka_unit_test(power_far_from_its_limit),
+        cmocka_unit_test(readings_beside_the_work),
+        cmocka_unit_test(drivers_that_report_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,18 +18,17 @@ static void every_call_is_of_a_kind_that_counts(void **state) {
         if (!aorta_trace_call_classify(call->name, &kind)) fail_msg("%s is recorded, and nobody reads it", call->name);
         bool waits = kind == AORTA_CALL_SYNC || kind == AORTA_CALL_MEMORY;
         assert_int_equal(aorta_inject_call_part(call), waits ? AORTA_SPOOL_WAITS : AORTA_SPOOL_LAUNCHES);
-        bool runtime = strncmp(call->name, "cuda", 4) == 0;
-        assert_int_equal(call->kind, runtime ? AORTA_CUPTI_KIND_RUNTIME : AORTA_CUPTI_KIND_DRIVER);
-        for (uint32_t j = 0; j < i; j++)
-            if (aorta_inject_calls[j].kind == call->kind && aorta_inject_calls[j].id == call->id)
-                fail_msg("number %u is listed twice", call->id);
+        const bool runtime = strncmp(call->name, "cuda", 4) == 0;
+        for (const uint16_t *id = call->ids; *id; id++)
+            if (aorta_inject_call_of(runtime ? AORTA_CUPTI_KIND_RUNTIME : AORTA_CUPTI_KIND_DRIVER, *id) != call)
+                fail_msg("number %u is listed twice", *id);
     }
 }
 
 /* In NVIDIA's list: "PREFIXname_v7000 = 211,". */
-static void check_row(const char *list, const char *prefix, const struct aorta_inject_call *call) {
+static void check_row(const char *list, const char *prefix, const char *call, unsigned id) {
     char number[32], name[128] = "";
-    snprintf(number, sizeof number, "= %u,", call->id);
+    snprintf(number, sizeof number, "= %u,", id);
     for (const char *at = list; (at = strstr(at, prefix)); at++) {
         const char *equals = strchr(at, '=');
         if (!equals || strncmp(equals, number, strlen(number)) != 0) continue;
@@ -37,9 +36,9 @@ static void check_row(const char *list, const char *prefix, const struct aorta_i
         snprintf(name, sizeof name, "%.*s", (int)strcspn(at, " ="), at);
         break;
     }
-    size_t length = strlen(call->name);
-    bool same = strncmp(name, call->name, length) == 0 && (!name[length] || name[length] == '_');
-    if (!same) fail_msg("number %u is %s with us and %s with NVIDIA", call->id, call->name, name);
+    size_t length = strlen(call);
+    bool same = strncmp(name, call, length) == 0 && (!name[length] || name[length] == '_');
+    if (!same) fail_msg("number %u is %s with us and %s with NVIDIA", id, call, name);
 }
 
 static void numbers_are_those_of_nvidia(void **state) {
@@ -57,9 +56,11 @@ static void numbers_are_those_of_nvidia(void **state) {
         check_ok(aorta_file_read(path, &lists[i], &length));
     }
     for (uint32_t i = 0; i < aorta_inject_call_count; i++) {
-        bool driver = aorta_inject_calls[i].kind == AORTA_CUPTI_KIND_DRIVER;
-        check_row(lists[driver], driver ? "CUPTI_DRIVER_TRACE_CBID_" : "CUPTI_RUNTIME_TRACE_CBID_",
-                  &aorta_inject_calls[i]);
+        const struct aorta_inject_call *call = &aorta_inject_calls[i];
+        bool driver = strncmp(call->name, "cuda", 4) != 0;
+        for (const uint16_t *id = call->ids; *id; id++)
+            check_row(lists[driver], driver ? "CUPTI_DRIVER_TRACE_CBID_" : "CUPTI_RUNTIME_TRACE_CBID_", call->name,
+                      *id);
     }
     free(lists[0]);
     free(lists[1]);

@@ -22,9 +22,6 @@ struct gate {
 void aorta_cpu_gate_shut(struct gate *gate); /* only while nobody waits */
 void aorta_cpu_gate_open(struct gate *gate);
 void aorta_cpu_gate_wait(struct gate *gate);
-/* Linux futexes: sleep while *word is `value`; wake every sleeper. */
-void aorta_cpu_futex_sleep(_Atomic uint32_t *word, uint32_t value);
-void aorta_cpu_futex_wake(_Atomic uint32_t *word);
 
 /* ---- marks: one record of an event ----
  * An event may be recorded anew while older waits are pending, so each record is an object of its own: the event, the
@@ -35,19 +32,12 @@ struct mark {
     _Atomic int references;
     int64_t time_ns;
     aorta_status failure; /* owned: a copy of the stream's when the mark was reached */
-    struct mark *next;    /* in the pool */
 };
 
-struct mark_pool {
-    pthread_mutex_t lock;
-    struct mark *free;
-};
-void aorta_cpu_mark_pool_create(struct mark_pool *pool);
-void aorta_cpu_mark_pool_destroy(struct mark_pool *pool);
-struct mark *aorta_cpu_mark_take(struct mark_pool *pool); /* with one reference; NULL when memory is exhausted */
+struct mark *aorta_cpu_mark_make(void); /* with one reference; NULL when memory is exhausted */
 struct mark *aorta_cpu_mark_retain(struct mark *mark);
-void aorta_cpu_mark_release(struct mark_pool *pool, struct mark *mark); /* NULL is fine */
-void aorta_cpu_mark_reach(struct mark *mark, aorta_status failure);     /* copies the failure, stamps, opens */
+void aorta_cpu_mark_release(struct mark *mark);                     /* NULL is fine */
+void aorta_cpu_mark_reach(struct mark *mark, aorta_status failure); /* copies the failure, stamps, opens */
 
 /* ---- commands ---- */
 
@@ -92,9 +82,14 @@ struct command {
     } as;
 } __attribute__((aligned(16)));
 
-/* Bytes of a command with its arguments; 0 when they are too many to count. */
-size_t aorta_cpu_command_bytes(size_t argument_bytes);
-void aorta_cpu_command_write(void *place, const struct command *command, const void *arguments, size_t argument_bytes);
+/* Commands one after the other. Zero-initialise, free `commands`. */
+struct program {
+    char *commands;
+    size_t length, capacity;
+};
+/* False: no memory. */
+bool aorta_cpu_program_append(struct program *program, const struct command *command, const void *arguments,
+                              size_t bytes);
 
 /* Runs commands: a stream, or a graph's branch. Used by one thread at a time. */
 struct runner {
@@ -105,31 +100,24 @@ void aorta_cpu_run_command(struct runner *runner, const struct command *command)
 
 /* ---- queue.c: commands on their way from one producer to one consumer ---- */
 
-struct chunk;
 struct queue {
-    /* the producer's */
-    struct chunk *tail;
-    struct chunk *spare;
-    uint64_t pushed; /* commands ever queued */
-    uint64_t known;  /* of them, known to be finished */
-    /* the consumer's, on another cache line */
-    struct chunk *head __attribute__((aligned(64)));
-    size_t read;             /* offset in head */
-    _Atomic uint64_t popped; /* commands ever finished */
-    /* both's, rarely written */
-    _Atomic uint32_t asleep __attribute__((aligned(64))); /* 1: the consumer sleeps on this word */
-    _Atomic bool closed;
-    _Atomic(struct chunk *) returned; /* empty chunks from the consumer, for reuse */
-    _Atomic int idle_chunks;          /* spare and returned */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct program queued;
+    bool busy; /* the consumer has not run all of it */
+    bool closed;
+    struct program running; /* the consumer's */
+    size_t read;            /* offset of the next command in it */
 };
-aorta_status aorta_cpu_queue_create(struct queue *queue);
+void aorta_cpu_queue_create(struct queue *queue);
 void aorta_cpu_queue_destroy(struct queue *queue);
 aorta_status aorta_cpu_queue_push(struct queue *queue, const struct command *command, const void *arguments,
                                   size_t bytes);
-void aorta_cpu_queue_close(struct queue *queue);                 /* by the producer: nothing more will come */
-const struct command *aorta_cpu_queue_next(struct queue *queue); /* sleeps until there is one; NULL: closed */
-void aorta_cpu_queue_done(struct queue *queue, const struct command *command); /* the consumer has finished it */
-bool aorta_cpu_queue_idle(struct queue *queue);                                /* asked by the producer */
+void aorta_cpu_queue_close(struct queue *queue); /* by the producer: nothing more will come */
+/* The consumer has run the last one. Sleeps until there is another; NULL: closed. */
+const struct command *aorta_cpu_queue_next(struct queue *queue);
+bool aorta_cpu_queue_idle(struct queue *queue); /* asked by the producer */
+void aorta_cpu_queue_wait(struct queue *queue); /* by the producer, until it is idle */
 
 /* ---- threads (stream.c) ---- */
 
@@ -143,8 +131,7 @@ aorta_status aorta_cpu_thread_bind(pthread_t thread, double share, int part);
 
 struct branch { /* one stream's part of a graph */
     struct capture_branch base;
-    char *program; /* commands one after the other */
-    size_t length, capacity;
+    struct program program;
     /* replay */
     struct runner runner;
     pthread_t thread; /* of every branch but the first */
@@ -169,11 +156,6 @@ void aorta_cpu_graph_run(struct cpu_graph *graph, struct runner *runner); /* on 
 
 /* ---- the objects ---- */
 
-struct cpu_device {
-    struct aorta_device base;
-    struct mark_pool marks;
-};
-
 struct cpu_stream {
     struct aorta_stream base;
     pthread_t thread;
@@ -186,17 +168,11 @@ struct cpu_event {
     struct mark *latest; /* last record; NULL: never recorded */
 };
 
-static inline struct cpu_device *cpu_device(struct aorta_device *device) {
-    return (struct cpu_device *)device;
-}
 static inline struct cpu_stream *cpu_stream(struct aorta_stream *stream) {
     return (struct cpu_stream *)stream;
 }
 static inline struct cpu_event *cpu_event(struct aorta_event *event) {
     return (struct cpu_event *)event;
-}
-static inline struct mark_pool *marks_of(struct aorta_device *device) {
-    return &cpu_device(device)->marks;
 }
 
 /* ---- members of the table ---- */

@@ -1,5 +1,6 @@
 /* Opening the CPU device, its memory, and its table. */
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/parallel.h"
 #include "device/cpu/cpu.h"
 
@@ -13,33 +14,12 @@
 
 /* ---- this machine ---- */
 
-/* The text after "key<spaces>:" in a file of such lines (/proc/cpuinfo, /proc/meminfo); false when it is missing. */
-static bool find_value(const char *path, const char *key, char *value, size_t size) {
-    FILE *file = fopen(path, "re");
-    if (!file) return false;
-    char line[512];
-    bool found = false;
-    while (!found && fgets(line, sizeof line, file)) {
-        char *colon = strchr(line, ':');
-        if (!colon || strncmp(line, key, strlen(key)) != 0) continue;
-        colon++;
-        colon += strspn(colon, " \t");
-        colon[strcspn(colon, "\n")] = '\0';
-        snprintf(value, size, "%s", colon);
-        found = true;
-    }
-    fclose(file);
-    return found;
-}
-
-/* The number that a file consists of; `otherwise` when it is absent or says "max". */
-static uint64_t read_number(const char *path, uint64_t otherwise) {
-    FILE *file = fopen(path, "re");
-    if (!file) return otherwise;
-    unsigned long long number;
-    bool read = fscanf(file, "%llu", &number) == 1;
-    fclose(file);
-    return read ? number : otherwise;
+/* The number that a line holds after its beginning; `otherwise` where there is none ("max"). */
+static uint64_t read_number(const char *path, const char *begin, uint64_t otherwise) {
+    char text[64], *end;
+    if (!aorta_file_line(path, begin, text, sizeof text)) return otherwise;
+    const unsigned long long number = strtoull(text, &end, 10);
+    return end > text ? number : otherwise;
 }
 
 /* The path of this process in one hierarchy of control groups, from the line "number:controllers:path" of
@@ -72,18 +52,6 @@ static void narrow(struct memory_bounds *bounds, uint64_t limit, uint64_t used) 
     if (rest < bounds->free) bounds->free = rest;
 }
 
-/* The number after "key " in a file of such lines (memory.stat of a control group); 0 when it is missing. */
-static uint64_t read_counter(const char *path, const char *key) {
-    FILE *file = fopen(path, "re");
-    if (!file) return 0;
-    char name[64];
-    unsigned long long number, found = 0;
-    while (!found && fscanf(file, "%63s %llu", name, &number) == 2)
-        if (strcmp(name, key) == 0) found = number;
-    fclose(file);
-    return found;
-}
-
 /* A version of control groups: its path, and its names for the limit, the use, and the page cache that would be dropped
  * first, which counts as free. */
 struct cgroup_version {
@@ -98,12 +66,12 @@ static const struct cgroup_version cgroup_versions[] = {
 static void narrow_by_cgroup(struct memory_bounds *bounds, const struct cgroup_version *version, const char *group) {
     char path[1024];
     snprintf(path, sizeof path, "%s%s/%s", version->root, group, version->limit);
-    uint64_t limit = read_number(path, UINT64_MAX);
+    uint64_t limit = read_number(path, "", UINT64_MAX);
     if (limit == UINT64_MAX) return;
     snprintf(path, sizeof path, "%s%s/%s", version->root, group, version->use);
-    uint64_t used = read_number(path, 0);
+    uint64_t used = read_number(path, "", 0);
     snprintf(path, sizeof path, "%s%s/memory.stat", version->root, group);
-    uint64_t cache = read_counter(path, version->cache);
+    uint64_t cache = read_number(path, version->cache, 0);
     narrow(bounds, limit, used > cache ? used - cache : 0);
 }
 
@@ -121,9 +89,7 @@ static void narrow_by_cgroups(struct memory_bounds *bounds) {
 
 static struct memory_bounds memory_bounds(void) {
     uint64_t total = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    struct memory_bounds bounds = {total, total};
-    char text[64];
-    if (find_value("/proc/meminfo", "MemAvailable", text, sizeof text)) bounds.free = strtoull(text, NULL, 10) * 1024;
+    struct memory_bounds bounds = {total, read_number("/proc/meminfo", "MemAvailable", total / 1024) * 1024};
     narrow_by_cgroups(&bounds);
     return bounds;
 }
@@ -149,7 +115,7 @@ static void find_name(struct aorta_device_info *info) {
     uname(&machine);
     const char *isa = instruction_set();
     snprintf(info->isa, sizeof info->isa, "%.60s", isa ? isa : machine.machine);
-    if (!find_value("/proc/cpuinfo", "model name", info->name, sizeof info->name))
+    if (!aorta_file_line("/proc/cpuinfo", "model name", info->name, sizeof info->name))
         snprintf(info->name, sizeof info->name, "%.100s CPU", machine.machine);
 }
 
@@ -171,18 +137,15 @@ enum {
 
 static aorta_status cpu_open(int index, struct aorta_device **device) {
     if (index != 0) return AORTA_ERROR(AORTA_UNSUPPORTED, "no device cpu:%d: there is one cpu device, cpu:0", index);
-    struct cpu_device *made = calloc(1, sizeof *made);
-    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a device");
-    made->base.backend = &aorta_cpu_backend;
-    made->base.info.kind = AORTA_DEVICE_CPU;
-    describe_host(&made->base.info);
-    aorta_cpu_mark_pool_create(&made->marks);
-    *device = &made->base;
+    *device = calloc(1, sizeof **device);
+    if (!*device) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a device");
+    (*device)->backend = &aorta_cpu_backend;
+    (*device)->info.kind = AORTA_DEVICE_CPU;
+    describe_host(&(*device)->info);
     return NULL;
 }
 
 static void cpu_close(struct aorta_device *device) {
-    aorta_cpu_mark_pool_destroy(marks_of(device));
     free(device);
 }
 

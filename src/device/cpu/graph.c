@@ -22,8 +22,8 @@ struct cpu_graph {
 };
 
 static void run_program(struct branch *branch, struct runner *runner) {
-    for (size_t at = 0; at < branch->length;) {
-        const struct command *command = (const struct command *)(branch->program + at);
+    for (size_t at = 0; at < branch->program.length;) {
+        const struct command *command = (const struct command *)(branch->program.commands + at);
         aorta_cpu_run_command(runner, command);
         at += command->bytes;
     }
@@ -104,19 +104,18 @@ void aorta_cpu_graph_run(struct cpu_graph *graph, struct runner *runner) {
 aorta_status aorta_cpu_graph_launch(struct aorta_graph *base, struct aorta_stream *stream_base) {
     struct cpu_graph *graph = (struct cpu_graph *)base;
     struct cpu_stream *stream = cpu_stream(stream_base);
-    struct mark_pool *pool = marks_of(base->device);
-    struct mark *end = aorta_cpu_mark_take(pool);
+    struct mark *end = aorta_cpu_mark_make();
     if (!end) return AORTA_ERROR(AORTA_MEMORY, "no host memory to launch a graph on stream %s", stream_base->name);
     pthread_mutex_lock(&graph->lock);
     struct mark *before = graph->last ? aorta_cpu_mark_retain(graph->last) : NULL;
     struct command command = {.kind = COMMAND_REPLAY, .as.replay = {graph, before, aorta_cpu_mark_retain(end)}};
     aorta_status status = aorta_cpu_queue_push(&stream->queue, &command, NULL, 0);
     if (status) {
-        aorta_cpu_mark_release(pool, before);
-        aorta_cpu_mark_release(pool, end);
-        aorta_cpu_mark_release(pool, end);
+        aorta_cpu_mark_release(before);
+        aorta_cpu_mark_release(end);
+        aorta_cpu_mark_release(end);
     } else {
-        aorta_cpu_mark_release(pool, graph->last);
+        aorta_cpu_mark_release(graph->last);
         graph->last = end;
     }
     pthread_mutex_unlock(&graph->lock);
@@ -127,7 +126,7 @@ void aorta_cpu_graph_destroy(struct aorta_graph *base) {
     struct cpu_graph *graph = (struct cpu_graph *)base;
     if (graph->last) aorta_cpu_gate_wait(&graph->last->reached);
     stop_branches(base->capture);
-    aorta_cpu_mark_release(marks_of(base->device), graph->last);
+    aorta_cpu_mark_release(graph->last);
     pthread_mutex_destroy(&graph->lock);
     free(graph);
 }
@@ -136,15 +135,9 @@ void aorta_cpu_graph_destroy(struct aorta_graph *base) {
 
 void aorta_cpu_capture_free(struct capture_state *base) {
     struct capture *capture = cpu_capture(base);
-    for (size_t i = 0; i < base->branch_count; i++) free(branch_at(base, i)->program);
-    for (size_t i = 0; i < capture->mark_count; i++) aorta_cpu_mark_release(marks_of(base->device), capture->marks[i]);
+    for (size_t i = 0; i < base->branch_count; i++) free(branch_at(base, i)->program.commands);
+    for (size_t i = 0; i < capture->mark_count; i++) aorta_cpu_mark_release(capture->marks[i]);
     free(capture->marks);
-}
-
-static void *program_extend(struct branch *branch, size_t bytes) {
-    if (!aorta_array_fit(&branch->program, &branch->capacity, branch->length + bytes, 1)) return NULL;
-    branch->length += bytes;
-    return branch->program + branch->length - bytes;
 }
 
 static bool is_node(enum command_kind kind) {
@@ -154,13 +147,8 @@ static bool is_node(enum command_kind kind) {
 aorta_status aorta_cpu_capture_append(struct aorta_stream *stream, const struct command *command, const void *args,
                                       size_t bytes) {
     struct capture_branch *branch = stream->branch;
-    size_t needed = aorta_cpu_command_bytes(bytes);
-    if (!needed)
-        return aorta_capture_break(branch->capture,
-                                   AORTA_ERROR(AORTA_INTERNAL, "%zu bytes of kernel arguments are too many", bytes));
-    void *place = program_extend((struct branch *)branch, needed);
-    if (!place) return aorta_capture_break(branch->capture, aorta_capture_no_memory());
-    aorta_cpu_command_write(place, command, args, bytes);
+    if (!aorta_cpu_program_append(&((struct branch *)branch)->program, command, args, bytes))
+        return aorta_capture_break(branch->capture, aorta_capture_no_memory());
     if (is_node(command->kind)) {
         branch->reach.counts[branch->index]++;
         cpu_capture(branch->capture)->node_count++;
@@ -170,15 +158,14 @@ aorta_status aorta_cpu_capture_append(struct aorta_stream *stream, const struct 
 
 aorta_status aorta_cpu_capture_record(struct aorta_stream *stream, struct cpu_event *event) {
     struct capture *capture = cpu_capture(stream->branch->capture);
-    struct mark_pool *pool = marks_of(stream->device);
     if (!aorta_array_fit(&capture->marks, &capture->mark_capacity, capture->mark_count + 1, sizeof *capture->marks))
         return aorta_capture_no_memory();
-    struct mark *mark = aorta_cpu_mark_take(pool);
+    struct mark *mark = aorta_cpu_mark_make();
     if (!mark) return aorta_capture_no_memory();
     capture->marks[capture->mark_count++] = mark;
     const struct command command = {.kind = COMMAND_RECORD, .as.mark = mark};
     AORTA_TRY(aorta_cpu_capture_append(stream, &command, NULL, 0));
-    aorta_cpu_mark_release(pool, event->latest);
+    aorta_cpu_mark_release(event->latest);
     event->latest = aorta_cpu_mark_retain(mark);
     return NULL;
 }

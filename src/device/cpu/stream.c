@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
-#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,8 +51,6 @@ aorta_status aorta_cpu_thread_bind(pthread_t thread, double share, int part) {
     if (!error) return NULL;
     return AORTA_ERROR(AORTA_DEVICE, "its thread cannot be bound to %d processors: %s", count, strerror(error));
 }
-
-/* ---- streams ---- */
 
 /* ---- running commands ---- */
 
@@ -126,40 +123,35 @@ void aorta_cpu_run_command(struct runner *runner, const struct command *command)
     if (status) runner->failure = aorta_status_join(runner->failure, status);
 }
 
-static void release_command(struct mark_pool *pool, const struct command *command) {
-    if (command->kind == COMMAND_RECORD || command->kind == COMMAND_WAIT)
-        aorta_cpu_mark_release(pool, command->as.mark);
+static void release_command(const struct command *command) {
+    if (command->kind == COMMAND_RECORD || command->kind == COMMAND_WAIT) aorta_cpu_mark_release(command->as.mark);
     if (command->kind == COMMAND_REPLAY) {
-        aorta_cpu_mark_release(pool, command->as.replay.before);
-        aorta_cpu_mark_release(pool, command->as.replay.after);
+        aorta_cpu_mark_release(command->as.replay.before);
+        aorta_cpu_mark_release(command->as.replay.after);
     }
 }
 
 static void *work(void *user) {
     struct cpu_stream *stream = user;
-    struct mark_pool *pool = marks_of(stream->base.device);
     aorta_cpu_thread_configure(stream->base.name, stream->base.priority);
-    for (;;) {
-        const struct command *command = aorta_cpu_queue_next(&stream->queue);
-        if (!command) return NULL;
+    for (const struct command *command; (command = aorta_cpu_queue_next(&stream->queue));) {
         aorta_cpu_run_command(&stream->runner, command);
-        release_command(pool, command);
-        aorta_cpu_queue_done(&stream->queue, command);
+        release_command(command);
     }
+    return NULL;
 }
 
 /* ---- the stream ---- */
 
 aorta_status aorta_cpu_stream_create(struct aorta_device *device, const char *name, enum aorta_priority priority,
                                      struct aorta_stream **stream) {
-    struct cpu_stream *made = aligned_alloc(alignof(struct cpu_stream), sizeof *made);
+    struct cpu_stream *made = calloc(1, sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory for stream %s", name);
-    *made = (struct cpu_stream){0};
     made->base = (struct aorta_stream){.device = device, .priority = priority};
     snprintf(made->base.name, sizeof made->base.name, "%s", name);
     made->runner.name = made->base.name;
-    aorta_status status = aorta_cpu_queue_create(&made->queue);
-    if (!status) status = aorta_cpu_thread_start(&made->thread, work, made, name);
+    aorta_cpu_queue_create(&made->queue);
+    aorta_status status = aorta_cpu_thread_start(&made->thread, work, made, name);
     if (status) {
         aorta_cpu_queue_destroy(&made->queue);
         free(made);
@@ -188,21 +180,8 @@ bool aorta_cpu_stream_idle(struct aorta_stream *stream) {
 
 aorta_status aorta_cpu_stream_synchronize(struct aorta_stream *base) {
     struct cpu_stream *stream = cpu_stream(base);
-    if (aorta_cpu_queue_idle(&stream->queue)) return aorta_status_copy(stream->runner.failure);
-    struct mark_pool *pool = marks_of(base->device);
-    struct mark *end = aorta_cpu_mark_take(pool);
-    if (!end) return AORTA_ERROR(AORTA_MEMORY, "no host memory to synchronise stream %s", base->name);
-    struct command command = {.kind = COMMAND_RECORD, .as.mark = aorta_cpu_mark_retain(end)};
-    aorta_status status = aorta_cpu_queue_push(&stream->queue, &command, NULL, 0);
-    if (status) {
-        aorta_cpu_mark_release(pool, end);
-    } else {
-        aorta_cpu_gate_wait(&end->reached);
-        stream->queue.known = stream->queue.pushed; /* the worker may not have counted the record itself yet */
-        status = aorta_status_copy(end->failure);
-    }
-    aorta_cpu_mark_release(pool, end);
-    return status;
+    aorta_cpu_queue_wait(&stream->queue);
+    return aorta_status_copy(stream->runner.failure);
 }
 
 /* ---- work that can be queued or captured ---- */
@@ -217,6 +196,10 @@ aorta_status aorta_cpu_launch(struct aorta_stream *stream, const struct aorta_ke
     if (!kernel->cpu) {
         return AORTA_ERROR(AORTA_UNSUPPORTED, "stream %s: kernel %s has no version for the CPU", stream->name,
                            kernel->name);
+    }
+    if (bytes > UINT32_MAX / 2) {
+        aorta_status status = AORTA_ERROR(AORTA_INTERNAL, "%zu bytes of kernel arguments are too many", bytes);
+        return stream->branch ? aorta_capture_break(stream->branch->capture, status) : status;
     }
     struct command command = {.kind = COMMAND_KERNEL, .as.kernel = kernel};
     return submit(stream, &command, args, bytes);

@@ -120,8 +120,8 @@ static const char *reason_of(uint32_t result) {
 static bool enable_kind(uint32_t kind, bool needed) {
     uint32_t result = inject.cupti.api.enable(kind);
     if (result == AORTA_CUPTI_SUCCESS) return true;
-    aorta_spool_note(&inject.spool, aorta_inject_time_of_day(), "cuptiActivityEnable(%u): %s (%u)", kind,
-                     reason_of(result), result);
+    aorta_spool_note(&inject.spool, aorta_clock_day(), "cuptiActivityEnable(%u): %s (%u)", kind, reason_of(result),
+                     result);
     if (needed) aorta_spool_set_state(&inject.spool, AORTA_SPOOL_REFUSED, result);
     return false;
 }
@@ -159,7 +159,7 @@ static void disable_all(void) {
     if (!inject.enabled) return;
     inject.enabled = false;
     inject.over_ns = aorta_clock_ns();
-    inject.over_time = aorta_inject_time_of_day();
+    inject.over_time = aorta_clock_day();
     for (int i = KIND_COUNT; i-- > 0;) inject.cupti.api.disable(kinds[i].kind);
     inject.cupti.api.disable(AORTA_CUPTI_KIND_RUNTIME);
     inject.cupti.api.disable(AORTA_CUPTI_KIND_DRIVER);
@@ -169,7 +169,7 @@ static void disable_all(void) {
 static bool enable_all(void) {
     if (inject.stage < AORTA_INJECT_RECORDING) return true;
     inject.enabled = true;
-    inject.spool.head.begun_ns = aorta_inject_time_of_day();
+    inject.spool.head.begun_ns = aorta_clock_day();
     inject.arrived_ns = aorta_clock_ns();
     inject.end_ns = inject.duration_ns ? inject.arrived_ns + inject.duration_ns : 0;
     for (int i = 0; i < KIND_COUNT; i++) {
@@ -204,7 +204,7 @@ static bool drain(void) {
     inject.spool.head.lost = (uint64_t)atomic_load(&inject.lost);
     inject.spool.head.unfinished = inject.records.unfinished;
     if (!any) return false;
-    inject.spool.head.last_ns = inject.over_ns ? inject.over_time : aorta_inject_time_of_day();
+    inject.spool.head.last_ns = inject.over_ns ? inject.over_time : aorta_clock_day();
     inject.arrived_ns = aorta_clock_ns();
     inject.quiet_ns = QUIET_NS;
     return true;
@@ -213,7 +213,7 @@ static bool drain(void) {
 static void leave_cupti(const char *other) {
     atomic_store(&inject.state, TAKEN);
     inject.enabled = false;
-    aorta_spool_note(&inject.spool, aorta_inject_time_of_day(), "%s has CUPTI in this process%s",
+    aorta_spool_note(&inject.spool, aorta_clock_day(), "%s has CUPTI in this process%s",
                      *other ? other : "another profiler",
                      inject.spool.head.last_ns ? "; it took it over from the recording" : "");
     aorta_spool_set_state(&inject.spool, AORTA_SPOOL_TAKEN, AORTA_CUPTI_MULTIPLE_SUBSCRIBERS);
@@ -275,8 +275,8 @@ static bool attach(void) {
     give_each_thread_buffers();
     uint32_t result = inject.cupti.api.register_callbacks(request_buffer, complete_buffer);
     if (result == AORTA_CUPTI_SUCCESS) return enable_all();
-    aorta_spool_note(&inject.spool, aorta_inject_time_of_day(), "cuptiActivityRegisterCallbacks: %s (%u)",
-                     reason_of(result), result);
+    aorta_spool_note(&inject.spool, aorta_clock_day(), "cuptiActivityRegisterCallbacks: %s (%u)", reason_of(result),
+                     result);
     aorta_spool_set_state(&inject.spool, AORTA_SPOOL_REFUSED, result);
     return false;
 }
@@ -328,7 +328,7 @@ static void turn_window(void) {
     if (!error) error = aorta_spool_open(&inject.spool, folder, inject.limit);
     if (error) return;
     inject.spool.head.last_ns = last_ns;
-    inject.spool.head.begun_ns = begun_ns ? aorta_inject_time_of_day() : 0;
+    inject.spool.head.begun_ns = begun_ns ? aorta_clock_day() : 0;
     aorta_inject_put_process(&inject.spool, &inject.cupti, inject.records.parts);
 }
 
@@ -344,7 +344,7 @@ static void let_go(int64_t now_ns) {
     if (now_ns - inject.over_ns < SETTLE_NS || inject.settled) return;
     settle();
     if (!wish || strcmp(wish, "0") != 0) reason = aorta_inject_detach_ask(&inject.detach, &inject.cupti);
-    if (reason) aorta_spool_note(&inject.spool, aorta_inject_time_of_day(), "%s", reason);
+    if (reason) aorta_spool_note(&inject.spool, aorta_clock_day(), "%s", reason);
 }
 
 static void note_departure(void) {
@@ -352,8 +352,7 @@ static void note_departure(void) {
     atomic_store(&inject.state, GONE);
     uint32_t result = inject.detach.result; /* has no words: CUPTI is not to be called any more */
     if (result)
-        aorta_spool_note(&inject.spool, aorta_inject_time_of_day(), "CUPTI stays in the process: cuptiFinalize (%u)",
-                         result);
+        aorta_spool_note(&inject.spool, aorta_clock_day(), "CUPTI stays in the process: cuptiFinalize (%u)", result);
 }
 
 static void look(void) {
@@ -453,8 +452,7 @@ static bool start_thread(void) {
     aorta_cond_init(&inject.wake);
     int error = aorta_thread_start(&inject.thread, run, NULL);
     inject.threaded = error == 0;
-    if (error)
-        aorta_spool_note(&inject.spool, aorta_inject_time_of_day(), "no thread for the recording: %s", strerror(error));
+    if (error) aorta_spool_note(&inject.spool, aorta_clock_day(), "no thread for the recording: %s", strerror(error));
     if (error) aorta_spool_set_state(&inject.spool, AORTA_SPOOL_FAILED, (uint32_t)error);
     return error == 0;
 }
@@ -465,10 +463,10 @@ static bool open_cupti(void) {
     bool found = wanted && (inject.cupti.handle || aorta_inject_cupti_open(&inject.cupti, getenv(AORTA_INJECT_CUPTI)));
     aorta_inject_put_process(&inject.spool, &inject.cupti, inject.records.parts);
     if (inject.stage < AORTA_INJECT_RECORDING)
-        aorta_spool_note(&inject.spool, aorta_inject_time_of_day(), AORTA_INJECT_STAGE "=%s goes no further",
+        aorta_spool_note(&inject.spool, aorta_clock_day(), AORTA_INJECT_STAGE "=%s goes no further",
                          aorta_inject_stages[inject.stage]);
     if (found || !wanted) return true;
-    aorta_spool_note(&inject.spool, aorta_inject_time_of_day(), "%s", inject.cupti.tried);
+    aorta_spool_note(&inject.spool, aorta_clock_day(), "%s", inject.cupti.tried);
     aorta_spool_set_state(&inject.spool, AORTA_SPOOL_MISSING, 0);
     return false;
 }
@@ -499,7 +497,7 @@ static int start(const char *directory, bool windowed) {
     int64_t now_ns = aorta_clock_ns();
     char folder[AORTA_SPOOL_PATH];
     inject.limit = (uint64_t)aorta_inject_setting(AORTA_INJECT_LIMIT, 2048) << 20;
-    inject.day_ns = aorta_inject_time_of_day() - now_ns;
+    inject.day_ns = aorta_clock_day() - now_ns;
     inject.window_ms = windowed ? aorta_inject_setting(AORTA_INJECT_WINDOW, 0) : 0;
     inject.owner = getpid();
     inject.flush_ns = aorta_inject_setting(AORTA_INJECT_FLUSH, 200) * 1000000;

@@ -47,27 +47,17 @@ void aorta_spool_flush(struct aorta_spool *spool);
 void aorta_spool_set_state(struct aorta_spool *spool, enum aorta_spool_state state, uint32_t result);
 
 /* ---- names ----
- * Texts of a spool, each written once: bounded, so that a process that makes up names does not use unlimited memory.
- *
- * A text usually repeats at one address, so the last text at this address is compared first: hashing long kernel names
- * would take processor time from the program. */
+ * Texts of a spool, each written once: bounded, so that a process that makes up names does not use unlimited memory. */
 
 enum { AORTA_INJECT_NAME_SLOTS = 1 << 15, AORTA_INJECT_NAME_BYTES = 32 << 20, AORTA_INJECT_NAME_LONGEST = 16 << 10 };
-enum { AORTA_INJECT_NAME_PLACES = 1 << 12 };
 
 struct aorta_inject_name {
     char *text;
     uint32_t hash, id;
 };
 
-struct aorta_inject_name_place {
-    const char *place; /* only compared: the text there may have gone */
-    const struct aorta_inject_name *name;
-};
-
 struct aorta_inject_names { /* zero-initialise */
     struct aorta_inject_name slots[AORTA_INJECT_NAME_SLOTS];
-    struct aorta_inject_name_place places[AORTA_INJECT_NAME_PLACES];
     size_t count, bytes;
 };
 
@@ -95,15 +85,14 @@ void aorta_inject_record(struct aorta_inject_records *records, struct aorta_spoo
  * tests/record/test_calls.c compares them with the headers where these are installed. */
 
 struct aorta_inject_call {
-    uint32_t kind; /* AORTA_CUPTI_KIND_RUNTIME or _DRIVER */
-    uint32_t id;
-    const char *name; /* without the version after it in NVIDIA's list */
+    const char *name;      /* without the version after it in NVIDIA's list; "cuda…" are of the runtime */
+    const uint16_t ids[8]; /* up to the first 0 */
 };
 
 extern const struct aorta_inject_call aorta_inject_calls[];
 extern const uint32_t aorta_inject_call_count;
 
-/* NULL: none of them. */
+/* `kind`: AORTA_CUPTI_KIND_RUNTIME or _DRIVER. NULL: none of them. */
 const struct aorta_inject_call *aorta_inject_call_of(uint32_t kind, uint32_t id);
 /* Which part of a recording it is: enum aorta_spool_part. */
 uint32_t aorta_inject_call_part(const struct aorta_inject_call *call);
@@ -135,8 +124,6 @@ void *aorta_inject_driver_symbol(const char *name);
 bool aorta_inject_cupti_taken(const struct aorta_inject_cupti *cupti, char name[64]);
 
 /* ---- the environment ---- */
-
-int64_t aorta_inject_time_of_day(void); /* ns since 1970 */
 
 /* A whole number from 0 on in this variable of the environment; `fallback` without it. */
 int64_t aorta_inject_setting(const char *name, int64_t fallback);

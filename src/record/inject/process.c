@@ -1,3 +1,5 @@
+#include "base/clock.h"
+#include "base/files.h"
 #include "record/inject/inject.h"
 #include "record/inject/settings.h"
 
@@ -8,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* CUPTI of CUDA N works with drivers of N and later, so the driver's own number comes first. */
@@ -199,14 +200,6 @@ bool aorta_inject_cupti_taken(const struct aorta_inject_cupti *cupti, char name[
 
 /* ---- the environment ---- */
 
-int64_t aorta_inject_time_of_day(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-/* ---- settings ---- */
-
 int64_t aorta_inject_setting(const char *name, int64_t fallback) {
     const char *text = getenv(name);
     char *end = NULL;
@@ -238,16 +231,6 @@ static int32_t number_of(const char *const *names) {
     return -1;
 }
 
-static size_t read_command(char *text, size_t size) {
-    FILE *file = fopen("/proc/self/cmdline", "re");
-    if (!file) return 0;
-    size_t length = fread(text, 1, size, file);
-    fclose(file);
-    for (size_t i = 0; i < length; i++)
-        if (!text[i]) text[i] = ' ';
-    return length && text[length - 1] == ' ' ? length - 1 : length;
-}
-
 void aorta_inject_put_process(struct aorta_spool *spool, const struct aorta_inject_cupti *cupti, uint32_t parts) {
     static const char *const rank[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", NULL};
     static const char *const world[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL};
@@ -256,7 +239,7 @@ void aorta_inject_put_process(struct aorta_spool *spool, const struct aorta_inje
     char command[4096], host[256] = "";
     gethostname(host, sizeof host - 1);
     const char *const texts[] = {command, cupti->path, host};
-    const size_t lengths[] = {read_command(command, sizeof command), strlen(cupti->path), strlen(host)};
+    const size_t lengths[] = {aorta_command_line(command, sizeof command), strlen(cupti->path), strlen(host)};
     struct aorta_spool_process record = {
         .pid = (int32_t)getpid(),
         .parent = (int32_t)getppid(),
@@ -266,7 +249,7 @@ void aorta_inject_put_process(struct aorta_spool *spool, const struct aorta_inje
         .local_world = number_of(local_world),
         .cupti = cupti->version,
         .driver = cupti->driver,
-        .start_ns = aorta_inject_time_of_day(),
+        .start_ns = aorta_clock_day(),
         .command_length = (uint32_t)lengths[0],
         .library_length = (uint32_t)lengths[1],
         .host_length = (uint32_t)lengths[2],

@@ -1,3 +1,4 @@
+#include "base/files.h"
 #include "base/table.h"
 #include "record/inject/inject.h"
 
@@ -13,39 +14,29 @@
 #include <time.h>
 #include <unistd.h>
 
-static bool add(struct aorta_inject_names *names, struct aorta_inject_name *slot, struct aorta_spool *spool,
-                const char *text, size_t length, uint32_t hash) {
+/* 0: it is full. */
+static uint32_t add(struct aorta_inject_names *names, struct aorta_inject_name *slot, struct aorta_spool *spool,
+                    const char *text, size_t length, uint32_t hash) {
     bool full = names->count >= AORTA_INJECT_NAME_SLOTS / 2 || names->bytes + length > AORTA_INJECT_NAME_BYTES;
     char *copy = full ? NULL : strndup(text, length);
-    if (!copy) return false;
+    if (!copy) return 0;
     names->count++;
     names->bytes += length;
     *slot = (struct aorta_inject_name){copy, hash, (uint32_t)names->count};
     struct aorta_spool_text record = {.id = slot->id, .length = (uint32_t)length};
     aorta_spool_put_texts(spool, AORTA_SPOOL_TEXT, &record, sizeof record, &text, &length, 1);
-    return true;
-}
-
-/* The slot that has the text, made when it is new; NULL: it is full. */
-static const struct aorta_inject_name *find(struct aorta_inject_names *names, struct aorta_spool *spool,
-                                            const char *text) {
-    size_t length = strnlen(text, AORTA_INJECT_NAME_LONGEST);
-    uint32_t hash = (uint32_t)aorta_hash_bytes(text, length);
-    for (uint32_t i = hash;; i++) {
-        struct aorta_inject_name *slot = &names->slots[i % AORTA_INJECT_NAME_SLOTS];
-        if (!slot->text) return add(names, slot, spool, text, length, hash) ? slot : NULL;
-        if (slot->hash == hash && strncmp(slot->text, text, length) == 0 && !slot->text[length]) return slot;
-    }
+    return slot->id;
 }
 
 uint32_t aorta_inject_name(struct aorta_inject_names *names, struct aorta_spool *spool, const char *text) {
     if (!text) return 0;
-    uintptr_t address = (uintptr_t)text;
-    struct aorta_inject_name_place *seen = &names->places[(address ^ address >> 12) % AORTA_INJECT_NAME_PLACES];
-    if (seen->place == text && strcmp(seen->name->text, text) == 0) return seen->name->id;
-    const struct aorta_inject_name *name = find(names, spool, text);
-    if (name) *seen = (struct aorta_inject_name_place){text, name};
-    return name ? name->id : 0;
+    size_t length = strnlen(text, AORTA_INJECT_NAME_LONGEST);
+    uint32_t hash = (uint32_t)aorta_hash_bytes(text, length);
+    for (uint32_t i = hash;; i++) {
+        struct aorta_inject_name *slot = &names->slots[i % AORTA_INJECT_NAME_SLOTS];
+        if (!slot->text) return add(names, slot, spool, text, length, hash);
+        if (slot->hash == hash && strncmp(slot->text, text, length) == 0 && !slot->text[length]) return slot->id;
+    }
 }
 
 void aorta_inject_names_free(struct aorta_inject_names *names) {
@@ -65,17 +56,6 @@ _Static_assert(sizeof(struct aorta_spool_head) == 80 && sizeof(struct aorta_spoo
                "records are a file format: sizes are fixed, multiples of 8, without gaps");
 
 /* ---- the file ---- */
-
-static int write_all(int fd, const uint8_t *bytes, size_t length) {
-    while (length) {
-        ssize_t done = write(fd, bytes, length);
-        if (done < 0 && errno == EINTR) continue;
-        if (done < 0) return errno;
-        bytes += done;
-        length -= (size_t)done;
-    }
-    return 0;
-}
 
 static bool is_ours(const struct aorta_spool *spool) {
     struct stat info;
@@ -142,7 +122,7 @@ static void write_buffer(struct aorta_spool *spool) {
     if (spool->fd < 0 || !spool->used || !hold(spool)) return;
     sigset_t former;
     bool ours = hold_signal(&former);
-    int error = write_all(spool->fd, spool->buffer, spool->used);
+    int error = aorta_write_all(spool->fd, spool->buffer, spool->used);
     if (error && ftruncate(spool->fd, (off_t)(spool->head.bytes + spool->head.written)) == 0)
         lseek(spool->fd, 0, SEEK_END);
     release_signal(&former, ours);
@@ -182,7 +162,7 @@ int aorta_spool_open(struct aorta_spool *spool, const char *directory, uint64_t 
     int error = fstat(spool->fd, &info) ? errno : 0;
     spool->device = info.st_dev;
     spool->inode = info.st_ino;
-    if (!error) error = write_all(spool->fd, (const uint8_t *)&spool->head, sizeof spool->head);
+    if (!error) error = aorta_write_all(spool->fd, &spool->head, sizeof spool->head);
     move_up(spool);
     if (!error) return 0;
     unlink(spool->path);
