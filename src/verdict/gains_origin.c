@@ -200,8 +200,8 @@ static bool launches_first(const struct aorta_trace *trace, const struct aorta_t
 
 static void add_held(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                      struct aorta_fact *pause) {
-    const struct aorta_trace *trace = host_of(gains, origin->point)->trace;
-    const struct aorta_trace_call *call = call_after(gains, origin);
+    const struct aorta_trace *trace = aorta_trace_graph_host(gains->built, origin->point)->trace;
+    const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
     pause->place.host = aorta_facts_text(&finding->facts, aorta_trace_text(trace, call->name));
     if (launches_first(trace, call)) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_LOAD);
 }
