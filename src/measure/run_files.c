@@ -568,4 +568,4 @@ static bool recognises(const char *head, size_t length) {
            !contains(head, line, "\"traceEvents\"");
 }
 
-const struct aorta_trace_reader aorta_trace_reader_metrics = {recognises, read_trace, NULL, false, true};
+const struct aorta_trace_reader aorta_trace_reader_metrics = {recognises, read_trace, NULL, false, true, true};

@@ -6,6 +6,7 @@
 #include "measure/machine.h"
 #include "record/inject/settings.h"
 #include "trace/open.h"
+#include "trace/ranks.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -118,15 +118,6 @@ bool aorta_trace_times_fit(int64_t start_ns, int64_t end_ns);
 void aorta_trace_builder_fail(struct aorta_trace_builder *builder);
 void aorta_trace_builder_warn(struct aorta_trace_builder *builder, enum aorta_trace_reason reason, int64_t offset);
 
-/* A part of the file, read beside what stands before it by a builder of its own, which is destroyed or appended. Append
- * adds its rows behind those of the whole, as if one builder had read both, and empties it for a later part. False:
- * rows before it decide what is read of this part (captures), and nothing was added. */
-AORTA_MUST_USE aorta_status aorta_trace_builder_part(const struct aorta_trace_builder *whole,
-                                                     const struct aorta_trace_options *options,
-                                                     struct aorta_trace_builder **part);
-void aorta_trace_builder_part_begins(const struct aorta_trace_builder *whole, struct aorta_trace_builder *part);
-bool aorta_trace_builder_append(struct aorta_trace_builder *whole, struct aorta_trace_builder *part);
-
 /* Sorts, links, counts what is odd. Ends the builder, also when it fails. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_builder_finish(struct aorta_trace_builder *builder, struct aorta_trace **trace);
 /* The same, and appends the trace to the list. */

@@ -63,7 +63,7 @@ struct trace_meaning {
     struct aorta_kernel_kind kernel;
 };
 
-/* Kinds of numbers that differ between a part and the whole (builder_append.c). */
+/* Kinds of numbers that differ between a part and the whole (kineto_read_spans.c). */
 enum trace_map {
     TRACE_MAP_NONE,
     TRACE_MAP_TEXT,
@@ -141,7 +141,8 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder);
 /* So many times of this value. */
 int64_t *aorta_trace_times_new(size_t count, int64_t value, struct aorta_arena *memory);
 
-/* builder_frames.c: the shapes of launched kernels, and the callers of calls that wait; after launches are linked. */
+/* builder_operations.c: the shapes of launched kernels, and the callers of calls that wait; after launches are linked.
+ */
 void aorta_trace_link_shapes(struct aorta_trace_builder *builder);
 void aorta_trace_link_callers(struct aorta_trace_builder *builder);
 
@@ -150,10 +151,10 @@ uint32_t aorta_trace_add_inputs(struct aorta_trace_builder *builder, const struc
                                 bool keeps_values);
 /* After launches are linked. */
 void aorta_trace_link_operations(struct aorta_trace_builder *builder);
-/* A list in one line; NONE: it is empty. (builder_frames.c) */
+/* A list in one line; NONE: it is empty. */
 uint32_t aorta_trace_list_text(struct aorta_trace_builder *builder, struct aorta_json_value list);
 
-/* builder_host.c: adds calls for collectives on the host, before launches are linked. */
+/* builder_launches.c: adds calls for collectives on the host, before launches are linked. */
 void aorta_trace_add_host_collectives(struct aorta_trace_builder *builder);
 
 /* builder_launches.c; after launches are linked: fills `graphs` and `captured`, and counts launches without work. */
@@ -173,7 +174,7 @@ struct trace_surroundings {
 /* builder_launches.c; after operations are linked. */
 void aorta_trace_take_copies(struct aorta_trace_builder *builder, const struct trace_surroundings *around);
 
-/* builder_host.c; after operations are linked: if nothing ran on a device, adds the host's operations as work. */
+/* builder_operations.c; after operations are linked: if nothing ran on a device, adds the host's operations as work. */
 void aorta_trace_add_host_work(struct aorta_trace_builder *builder);
 
 /* builder_operations.c: sizes and type of a collective that the file does not describe, from the largest input of the

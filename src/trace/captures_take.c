@@ -32,9 +32,7 @@ struct taking {
     uint32_t *chain; /* operations around each other */
     size_t chain_capacity;
     uint32_t *run_of_work; /* NONE: as it was */
-    struct aorta_trace_collective *facts;
-    size_t facts_count, facts_capacity, place_count, place_capacity;
-    uint32_t *facts_of_work; /* NONE: as they were */
+    size_t collective_capacity, place_count, place_capacity;
     struct aorta_arena memory;
 };
 
@@ -200,8 +198,9 @@ static uint32_t add_run(struct taking *taking, const struct replaying *at, uint3
     return source->runs[operation];
 }
 
-static void take_facts(struct taking *taking, struct source *source, uint32_t row, uint32_t collective) {
-    const struct aorta_trace_work *work = &taking->trace->work[row];
+static void take_facts(struct taking *taking, struct source *source, struct aorta_trace_work *work,
+                       uint32_t collective) {
+    struct aorta_trace *trace = taking->trace;
     if (work->collective != AORTA_TRACE_NONE || collective == AORTA_TRACE_NONE || !aorta_trace_is_collective(work))
         return;
     struct aorta_trace_collective facts = source->trace->collectives[collective];
@@ -213,10 +212,10 @@ static void take_facts(struct taking *taking, struct source *source, uint32_t ro
     facts.group = take_group(taking, source, facts.group);
     facts.annotation = AORTA_TRACE_NONE;
     facts.sequence = -1; /* that of the capture */
-    taking->facts_of_work[row] = (uint32_t)taking->facts_count;
-    taking->memory.failed |=
-        !aorta_array_append(&taking->facts, &taking->facts_capacity, &taking->facts_count, &facts, sizeof facts);
-    taking->trace->warnings[AORTA_REASON_NO_COLLECTIVE].count--;
+    work->collective = (uint32_t)trace->collective_count;
+    taking->memory.failed |= !aorta_array_append(&trace->collectives, &taking->collective_capacity,
+                                                 &trace->collective_count, &facts, sizeof facts);
+    trace->warnings[AORTA_REASON_NO_COLLECTIVE].count--;
 }
 
 static void stand_at_launch(struct taking *taking, struct source *source, const struct aorta_trace_work *captured,
@@ -238,7 +237,7 @@ static void take_replay(struct taking *taking, const struct graph_replay *replay
         struct aorta_trace_work *work = &trace->work[row_of[i]];
         work->shape = take_shape(taking, source, captured->shape);
         work->leads = captured->leads;
-        take_facts(taking, source, row_of[i], captured->collective);
+        take_facts(taking, source, work, captured->collective);
         if (captured->operation == AORTA_TRACE_NONE) continue;
         const uint32_t added = taking->run_of_work[row_of[i]] = add_run(taking, &at, captured->operation);
         if (!taking->memory.failed) stand_at_launch(taking, source, captured, &taking->runs[added]);
@@ -330,44 +329,6 @@ static void put_runs(struct taking *taking) {
     trace->operation_count = count + runs;
 }
 
-/* In the order of the work, as they were. */
-static void put_facts(struct taking *taking) {
-    struct aorta_trace *trace = taking->trace;
-    const size_t most = trace->collective_count + taking->facts_count;
-    struct aorta_trace_collective *collectives = malloc((most + 1) * sizeof *collectives);
-    uint32_t *numbers = none(taking, trace->collective_count);
-    size_t count = 0;
-    taking->memory.failed |= !collectives;
-    for (size_t i = 0; !taking->memory.failed && i < trace->work_count; i++) {
-        uint32_t *row = &trace->work[i].collective;
-        const bool known = *row != AORTA_TRACE_NONE, taken = taking->facts_of_work[i] != AORTA_TRACE_NONE;
-        if (!known && !taken) continue;
-        if (known && numbers[*row] != AORTA_TRACE_NONE) {
-            *row = numbers[*row];
-            continue;
-        }
-        collectives[count] = known ? trace->collectives[*row] : taking->facts[taking->facts_of_work[i]];
-        if (known) numbers[*row] = (uint32_t)count;
-        *row = (uint32_t)count++;
-    }
-    for (size_t i = 0; !taking->memory.failed && i < trace->captured_count; i++) {
-        uint32_t *row = &trace->captured[i].collective;
-        if (*row == AORTA_TRACE_NONE) continue;
-        if (numbers[*row] == AORTA_TRACE_NONE) {
-            collectives[count] = trace->collectives[*row];
-            numbers[*row] = (uint32_t)count++;
-        }
-        *row = numbers[*row];
-    }
-    if (taking->memory.failed) {
-        free(collectives);
-        return;
-    }
-    free(trace->collectives);
-    trace->collectives = collectives;
-    trace->collective_count = count;
-}
-
 /* The modules and functions in which a graph was captured; the trace's own are there. */
 static void take_functions(struct taking *taking, struct source *source, const struct aorta_captured_graph *graph) {
     struct aorta_trace *trace = taking->trace;
@@ -411,7 +372,6 @@ static struct source *source_of(struct taking *taking, const struct aorta_trace 
 static void free_taking(struct taking *taking) {
     free(taking->runs);
     free(taking->chain);
-    free(taking->facts);
     aorta_arena_free(&taking->memory);
 }
 
@@ -425,17 +385,15 @@ static void take_all(struct taking *taking, const struct graph_replay *replays, 
         take_functions(taking, source, replays[i].graph);
     }
     if (!taking->memory.failed && taking->run_count) put_runs(taking);
-    if (!taking->memory.failed && taking->facts_count) put_facts(taking);
 }
 
 aorta_status aorta_trace_take_captures(struct aorta_trace *trace, const struct graph_replay *replays, size_t count) {
-    struct taking taking = {.trace = trace};
+    struct taking taking = {.trace = trace, .collective_capacity = trace->collective_count};
     size_t known = 0;
     for (size_t i = 0; i < count; i++) known += replays[i].source != NULL;
     if (!known) return NULL;
     taking.sources = aorta_arena_alloc(&taking.memory, known * sizeof *taking.sources);
     taking.run_of_work = none(&taking, trace->work_count);
-    taking.facts_of_work = none(&taking, trace->work_count);
     take_all(&taking, replays, count, none(&taking, trace->work_count));
     aorta_status status = aorta_arena_check(&taking.memory, "the captured operations");
     free_taking(&taking);

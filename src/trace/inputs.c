@@ -7,13 +7,14 @@
 #include "trace/execution_trace.h"
 #include "trace/infer.h"
 #include "trace/open.h"
+#include "trace/ranks.h"
 #include "trace/reader.h"
 #include "trace/requests.h"
-#include "trace/spool.h"
 #include "trace/texts.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

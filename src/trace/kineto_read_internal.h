@@ -104,7 +104,7 @@ void aorta_trace_kineto_add_annotation(struct trace_kineto *kineto, const struct
 void aorta_trace_kineto_add_allocation(struct trace_kineto *kineto, const struct kineto_event *event);
 void aorta_trace_kineto_add_wait(struct trace_kineto *kineto, const struct kineto_event *event);
 
-/* kineto_read_processes.c: merged files. */
+/* kineto_read_ranks.c: merged files. */
 /* Sets the builder of an event; a label before its process ("[TP03] 59814") is cut off. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_choose_rank(struct trace_kineto *kineto, struct kineto_event *event);
 /* Length of the rank's label in the text of a process, without what the rank's own file says; 0: there is no label. */
@@ -120,7 +120,7 @@ size_t aorta_trace_kineto_rank_of(const struct trace_kineto *kineto, int64_t pro
 struct aorta_trace_builder *aorta_trace_kineto_builder_of(const struct trace_kineto *kineto, int64_t process);
 void aorta_trace_kineto_ranks_free(struct trace_kineto *kineto);
 
-/* kineto_read_mixed.c, where kineto->mixed. */
+/* kineto_read_ranks.c, where kineto->mixed. */
 /* Sets the builder of an event with a duration, whose arguments are filled. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_place(struct trace_kineto *kineto, const struct kineto_event *event,
                                                      bool of_device);
@@ -131,7 +131,7 @@ uint32_t aorta_trace_kineto_text(struct trace_kineto *kineto, struct aorta_json_
 int64_t aorta_trace_kineto_int(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset);
 int32_t aorta_trace_kineto_small(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset);
 
-/* kineto_read_processes.c: names of processes and threads, and events without a category where kineto->xla.
+/* kineto_read_ranks.c: names of processes and threads, and events without a category where kineto->xla.
  * AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t process,
                                                            struct aorta_json_value name);

@@ -24,17 +24,16 @@ struct target {
 /* A launch whose work ran on this target, of a process with several; ascending. */
 struct launch {
     int64_t process, correlation;
-    size_t target;
+    const struct target *target;
 };
 
 /* When an event was recorded; ascending. */
 struct event {
-    size_t target;
+    const struct target *target;
     int64_t context, event, correlation, stream;
 };
 
 struct gpu {
-    int64_t id;
     struct aorta_trace_device facts;
     const char *name; /* NULL: not in the file */
 };
@@ -61,9 +60,6 @@ struct nsys {
     bool failed;               /* memory ran out */
     const struct table *table; /* that is read */
 };
-
-#define EACH(nsys, table, columns, take)                                                                               \
-    aorta_sqlite_each((nsys)->file, table, "", columns, sizeof(columns) / sizeof *(columns), take, nsys)
 
 /* The text whose number a column holds; NULL: none. */
 static const char *numbered_text(const struct nsys *nsys, sqlite3_stmt *row, int column) {
@@ -108,10 +104,6 @@ static struct target *target_of(const struct nsys *nsys, sqlite3_stmt *row) {
                                .device = aorta_sqlite_number_or(row, ROW_DEVICE, -1)};
     return nsys->target_count ? bsearch(&key, nsys->targets, nsys->target_count, sizeof key, aorta_by_int64_pair)
                               : NULL;
-}
-
-static size_t index_of(const struct nsys *nsys, const struct target *target) {
-    return (size_t)(target - nsys->targets);
 }
 
 enum { DEVICES = 64, MOST_COPIES = 1 << 20 };
@@ -199,12 +191,6 @@ static uint32_t work_name(const struct nsys *nsys, const struct target *target, 
     return text_of(target, name ? name : "(unknown)");
 }
 
-static void add_launch(struct nsys *nsys, const struct target *target, int64_t correlation) {
-    const struct launch launch = {target->process, correlation, index_of(nsys, target)};
-    nsys->failed |= target->shared && !aorta_array_append(&nsys->launches, &nsys->launch_capacity, &nsys->launch_count,
-                                                          &launch, sizeof launch);
-}
-
 static void add_work(struct nsys *nsys, const struct target *target, sqlite3_stmt *row, int64_t start_ns,
                      int64_t end_ns) {
     const int64_t correlation = aorta_sqlite_number_or(row, CORRELATION, 0),
@@ -228,7 +214,6 @@ static void add_work(struct nsys *nsys, const struct target *target, sqlite3_stm
     for (int i = 0; i < 3; i++) {
         blocks[i] = aorta_sqlite_number_or(row, GRID + i, -1);
         threads[i] = aorta_sqlite_number_or(row, BLOCK + i, -1);
-        if (blocks[i] < 1 || threads[i] < 1) return;
     }
     aorta_trace_builder_geometry(target->builder, blocks, threads);
 }
@@ -236,10 +221,14 @@ static void add_work(struct nsys *nsys, const struct target *target, sqlite3_stm
 static void take_work(void *context, sqlite3_stmt *row) {
     struct nsys *nsys = context;
     const struct target *target = target_of(nsys, row);
-    int64_t start_ns, end_ns, correlation;
+    struct launch launch = {.target = target};
+    int64_t start_ns, end_ns;
     if (!target) return;
+    launch.process = target->process;
     aorta_trace_builder_head(target->builder)->events++;
-    if (aorta_sqlite_number(row, CORRELATION, &correlation)) add_launch(nsys, target, correlation);
+    if (target->shared && aorta_sqlite_number(row, CORRELATION, &launch.correlation))
+        nsys->failed |=
+            !aorta_array_append(&nsys->launches, &nsys->launch_capacity, &nsys->launch_count, &launch, sizeof launch);
     if (!aorta_sqlite_number(row, START, &start_ns) || !aorta_sqlite_number(row, END, &end_ns) ||
         !aorta_trace_times_fit(start_ns, end_ns)) {
         warn(target, AORTA_REASON_BAD_EVENT);
@@ -249,10 +238,9 @@ static void take_work(void *context, sqlite3_stmt *row) {
 }
 
 static aorta_status read_work(struct nsys *nsys) {
-    for (size_t i = 0; i < TABLES; i++) {
-        nsys->table = &tables[i];
-        AORTA_TRY(EACH(nsys, tables[i].name, work_columns, take_work));
-    }
+    const int columns = sizeof work_columns / sizeof *work_columns;
+    for (nsys->table = tables; nsys->table < tables + TABLES; nsys->table++)
+        AORTA_TRY(aorta_sqlite_each(nsys->file, nsys->table->name, "", work_columns, columns, take_work, nsys));
     nsys->launch_count = aorta_sort_unique(nsys->launches, nsys->launch_count, sizeof *nsys->launches, by_launch);
     return NULL;
 }
@@ -268,7 +256,7 @@ static void take_event(void *context, sqlite3_stmt *row) {
         !aorta_sqlite_number(row, ROW_FIRST + 2, &event.correlation) ||
         !aorta_sqlite_number(row, ROW_FIRST + 3, &event.stream))
         return;
-    event.target = index_of(nsys, target);
+    event.target = target;
     nsys->failed |= !aorta_array_append(&nsys->events, &nsys->event_capacity, &nsys->event_count, &event, sizeof event);
 }
 
@@ -280,16 +268,9 @@ static int by_event(const void *left, const void *right) {
     return aorta_order_int64(a->correlation, b->correlation);
 }
 
-static aorta_status read_events(struct nsys *nsys) {
-    static const char *const columns[] = {"globalPid", "deviceId", "contextId", "eventId", "correlationId", "streamId"};
-    AORTA_TRY(EACH(nsys, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", columns, take_event));
-    if (nsys->event_count) aorta_sort_rows(nsys->events, nsys->event_count, sizeof *nsys->events, by_event);
-    return NULL;
-}
-
 /* How it was recorded last before this call; NULL: not in the file. */
-static const struct event *recorded_before(const struct nsys *nsys, size_t target, int64_t context, int64_t event,
-                                           int64_t correlation) {
+static const struct event *recorded_before(const struct nsys *nsys, const struct target *target, int64_t context,
+                                           int64_t event, int64_t correlation) {
     const struct event key = {target, context, event, correlation, 0};
     const size_t low = aorta_count_below(nsys->events, nsys->event_count, sizeof key, &key, by_event);
     const struct event *found = low ? &nsys->events[low - 1] : NULL;
@@ -315,8 +296,8 @@ static void take_wait(void *context, sqlite3_stmt *row) {
     if (type == SYNC_STREAM) {
         facts.on = aorta_trace_builder_stream(target->builder, target->device, where, stream);
     } else {
-        const struct event *event = recorded_before(nsys, index_of(nsys, target), where,
-                                                    aorta_sqlite_number_or(row, WAIT_EVENT, -1), correlation);
+        const struct event *event =
+            recorded_before(nsys, target, where, aorta_sqlite_number_or(row, WAIT_EVENT, -1), correlation);
         if (!event || event->correlation <= 0) return;
         facts.record_correlation = (uint64_t)event->correlation;
         facts.on = aorta_trace_builder_stream(target->builder, target->device, where, event->stream);
@@ -324,13 +305,6 @@ static void take_wait(void *context, sqlite3_stmt *row) {
             facts.stream = aorta_trace_builder_stream(target->builder, target->device, where, stream);
     }
     aorta_trace_builder_wait(target->builder, &facts);
-}
-
-static aorta_status read_waits(struct nsys *nsys) {
-    static const char *const columns[] = {"globalPid", "deviceId",      "start",    "contextId",
-                                          "streamId",  "correlationId", "syncType", "eventId"};
-    AORTA_TRY(read_events(nsys));
-    return EACH(nsys, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", columns, take_wait);
 }
 
 /* ---- the host: calls of CUDA, ranges of NVTX, names of threads ---- */
@@ -364,18 +338,13 @@ static void add_call(struct nsys *nsys, const struct target *target, sqlite3_stm
 /* In a process with several devices, a launch belongs to those whose work it launched. */
 static void take_call(void *context, sqlite3_stmt *row) {
     struct nsys *nsys = context;
-    const struct launch key = {process_of(row, HOST_THREAD), aorta_sqlite_number_or(row, HOST_CORRELATION, -1), 0};
+    const struct launch key = {process_of(row, HOST_THREAD), aorta_sqlite_number_or(row, HOST_CORRELATION, -1), NULL};
     const size_t first = aorta_count_below(nsys->launches, nsys->launch_count, sizeof key, &key, by_launch);
     size_t last = first;
     while (last < nsys->launch_count && nsys->launches[last].process == key.process &&
            nsys->launches[last].correlation == key.correlation && !is_too_much(nsys, last - first))
-        add_call(nsys, &nsys->targets[nsys->launches[last++].target], row);
+        add_call(nsys, nsys->launches[last++].target, row);
     if (last == first) add_to_process(nsys, key.process, row, add_call);
-}
-
-static aorta_status read_calls(struct nsys *nsys) {
-    static const char *const columns[] = {"globalTid", "start", "end", "nameId", "correlationId"};
-    return EACH(nsys, "CUPTI_ACTIVITY_KIND_RUNTIME", columns, take_call);
 }
 
 /* Types of ranges; rows of other types are marks, domains and categories. */
@@ -401,15 +370,6 @@ static void take_range(void *context, sqlite3_stmt *row) {
     add_to_process(context, process_of(row, HOST_THREAD), row, add_range);
 }
 
-static aorta_status read_ranges(struct nsys *nsys) {
-    static const char *const columns[] = {"globalTid", "start", "end", "textId", "eventType", "text"};
-    static const char *const range_tables[] = {"NVTX_EVENTS", "MPI_P2P_EVENTS", "MPI_COLLECTIVES_EVENTS",
-                                               "MPI_START_WAIT_EVENTS", "MPI_OTHER_EVENTS"}; /* --trace=mpi */
-    for (size_t i = 0; i < sizeof range_tables / sizeof *range_tables; i++)
-        AORTA_TRY(EACH(nsys, range_tables[i], columns, take_range));
-    return NULL;
-}
-
 static void add_thread(struct nsys *nsys, const struct target *target, sqlite3_stmt *row) {
     const char *name = numbered_text(nsys, row, 1);
     int64_t thread;
@@ -421,28 +381,23 @@ static void take_thread(void *context, sqlite3_stmt *row) {
     add_to_process(context, process_of(row, HOST_THREAD), row, add_thread);
 }
 
-static aorta_status read_threads(struct nsys *nsys) {
-    static const char *const columns[] = {"globalTid", "nameId"};
-    return EACH(nsys, "ThreadNames", columns, take_thread);
-}
-
 /* ---- devices, ranks, the start ---- */
+
+/* -1: below the least, or no such number. */
+static int32_t small(sqlite3_stmt *row, int column, int64_t least) {
+    const int64_t number = aorta_sqlite_number_or(row, column, -1);
+    return number >= least && number <= INT32_MAX ? (int32_t)number : -1;
+}
 
 static void take_gpu(void *context, sqlite3_stmt *row) {
     struct nsys *nsys = context;
-    int64_t id;
     const char *name = aorta_sqlite_text(row, 1);
-    const int64_t units = aorta_sqlite_number_or(row, 3, -1), major = aorta_sqlite_number_or(row, 4, -1),
-                  minor = aorta_sqlite_number_or(row, 5, -1);
-    if (!aorta_sqlite_number(row, 0, &id)) return;
-    const struct gpu gpu = {
-        .id = id,
-        .name = name ? aorta_arena_strdup(&nsys->texts.arena, name) : NULL,
-        .facts = {.memory_bytes = aorta_sqlite_number_or(row, 2, -1),
-                  .multiprocessors = units > 0 && units <= INT32_MAX ? (int32_t)units : -1,
-                  .major = major > 0 && major <= INT32_MAX ? (int32_t)major : -1,
-                  .minor = minor >= 0 && minor <= INT32_MAX ? (int32_t)minor : -1},
-    };
+    struct gpu gpu = {.name = name ? aorta_arena_strdup(&nsys->texts.arena, name) : NULL,
+                      .facts = {.memory_bytes = aorta_sqlite_number_or(row, 2, -1),
+                                .multiprocessors = small(row, 3, 1),
+                                .major = small(row, 4, 1),
+                                .minor = small(row, 5, 0)}};
+    if (!aorta_sqlite_number(row, 0, &gpu.facts.id)) return;
     nsys->failed |= (name && !gpu.name) ||
                     !aorta_array_append(&nsys->gpus, &nsys->gpu_capacity, &nsys->gpu_count, &gpu, sizeof gpu);
 }
@@ -463,32 +418,19 @@ static void add_device(const struct nsys *nsys, const struct target *target) {
     const struct called *called =
         nsys->called_count ? bsearch(&key, nsys->called, nsys->called_count, sizeof key, aorta_by_int64_pair) : NULL;
     const int64_t id = called ? called->gpu : target->device;
-    const size_t at = aorta_count_before(nsys->gpus, nsys->gpu_count, sizeof *nsys->gpus, offsetof(struct gpu, id), id);
-    if (at == nsys->gpu_count || nsys->gpus[at].id != id) return;
+    const size_t at = aorta_count_before(nsys->gpus, nsys->gpu_count, sizeof *nsys->gpus, 0, id);
+    if (at == nsys->gpu_count || nsys->gpus[at].facts.id != id) return;
     struct aorta_trace_device device = nsys->gpus[at].facts;
     device.id = target->device;
     device.name = nsys->gpus[at].name ? text_of(target, nsys->gpus[at].name) : AORTA_TRACE_NONE;
     aorta_trace_builder_device(target->builder, &device);
 }
 
-static aorta_status read_devices(struct nsys *nsys) {
-    static const char *const gpu[] = {"id", "name", "totalMemory", "smCount", "computeMajor", "computeMinor"},
-                             *const called[] = {"pid", "cudaId", "gpuId"};
-    AORTA_TRY(EACH(nsys, "TARGET_INFO_GPU", gpu, take_gpu));
-    AORTA_TRY(EACH(nsys, "TARGET_INFO_CUDA_DEVICE", called, take_called));
-    if (nsys->gpu_count) aorta_sort_rows(nsys->gpus, nsys->gpu_count, sizeof *nsys->gpus, aorta_by_int64);
-    if (nsys->called_count)
-        aorta_sort_rows(nsys->called, nsys->called_count, sizeof *nsys->called, aorta_by_int64_pair);
-    for (size_t i = 0; i < nsys->target_count; i++) add_device(nsys, &nsys->targets[i]);
-    return NULL;
-}
-
 /* The first rank of a process counts. */
 static void add_rank(struct nsys *nsys, const struct target *target, sqlite3_stmt *row) {
     (void)nsys;
-    const int64_t rank = aorta_sqlite_number_or(row, 1, -1);
     struct aorta_trace *head = aorta_trace_builder_head(target->builder);
-    if (rank >= 0 && rank <= INT32_MAX && head->rank < 0 && !target->shared) head->rank = (int32_t)rank;
+    if (head->rank < 0 && !target->shared) head->rank = small(row, 1, 0);
 }
 
 static void take_rank(void *context, sqlite3_stmt *row) {
@@ -506,10 +448,53 @@ static void take_base(void *context, sqlite3_stmt *row) {
     }
 }
 
-static aorta_status read_heads(struct nsys *nsys) {
-    static const char *const rank[] = {"globalTid", "rank"}, *const base[] = {"utcEpochNs"};
-    AORTA_TRY(EACH(nsys, "MPI_RANKS", rank, take_rank));
-    return EACH(nsys, "TARGET_INFO_SESSION_START_TIME", base, take_base);
+/* ---- the tables ---- */
+
+struct query {
+    const char *table;
+    void (*take)(void *context, sqlite3_stmt *row);
+    const char *columns[9]; /* NULL after the last */
+};
+
+#define RANGES "globalTid", "start", "end", "textId", "eventType", "text"
+/* What work and calls refer to. */
+static const struct query facts[] = {
+    {"MPI_RANKS", take_rank, {"globalTid", "rank"}},
+    {"TARGET_INFO_SESSION_START_TIME", take_base, {"utcEpochNs"}},
+    {"CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+     take_event,
+     {"globalPid", "deviceId", "contextId", "eventId", "correlationId", "streamId"}},
+    {"TARGET_INFO_GPU", take_gpu, {"id", "name", "totalMemory", "smCount", "computeMajor", "computeMinor"}},
+    {"TARGET_INFO_CUDA_DEVICE", take_called, {"pid", "cudaId", "gpuId"}},
+};
+/* What follows the work. MPI: --trace=mpi. */
+static const struct query of_host[] = {
+    {"CUPTI_ACTIVITY_KIND_RUNTIME", take_call, {"globalTid", "start", "end", "nameId", "correlationId"}},
+    {"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+     take_wait,
+     {"globalPid", "deviceId", "start", "contextId", "streamId", "correlationId", "syncType", "eventId"}},
+    {"NVTX_EVENTS", take_range, {RANGES}},
+    {"MPI_P2P_EVENTS", take_range, {RANGES}},
+    {"MPI_COLLECTIVES_EVENTS", take_range, {RANGES}},
+    {"MPI_START_WAIT_EVENTS", take_range, {RANGES}},
+    {"MPI_OTHER_EVENTS", take_range, {RANGES}},
+    {"ThreadNames", take_thread, {"globalTid", "nameId"}},
+};
+#undef RANGES
+
+static aorta_status ask(struct nsys *nsys, const struct query *queries, size_t count) {
+    for (; count; count--, queries++) {
+        int columns = 0;
+        while (queries->columns[columns]) columns++;
+        AORTA_TRY(aorta_sqlite_each(nsys->file, queries->table, "", queries->columns, columns, queries->take, nsys));
+    }
+    return NULL;
+}
+
+static void sort_facts(struct nsys *nsys) {
+    aorta_sort_rows(nsys->events, nsys->event_count, sizeof *nsys->events, by_event);
+    aorta_sort_rows(nsys->gpus, nsys->gpu_count, sizeof *nsys->gpus, aorta_by_int64);
+    aorta_sort_rows(nsys->called, nsys->called_count, sizeof *nsys->called, aorta_by_int64_pair);
 }
 
 /* ---- the file ---- */
@@ -529,7 +514,8 @@ static aorta_status no_memory(const struct nsys *nsys) {
 
 static aorta_status find_targets(struct nsys *nsys) {
     static const char *const columns[] = {"globalPid", "deviceId"};
-    for (size_t i = 0; i < TABLES; i++) AORTA_TRY(EACH(nsys, tables[i].name, columns, take_target));
+    for (size_t i = 0; i < TABLES; i++)
+        AORTA_TRY(aorta_sqlite_each(nsys->file, tables[i].name, "", columns, 2, take_target, nsys));
     if (nsys->failed) return no_memory(nsys);
     struct target *targets = nsys->targets;
     nsys->target_count = aorta_sort_unique(targets, nsys->target_count, sizeof *targets, aorta_by_int64_pair);
@@ -568,13 +554,11 @@ static aorta_status create_builders(struct nsys *nsys) {
 }
 
 static aorta_status fill(struct nsys *nsys) {
-    AORTA_TRY(read_heads(nsys));
+    AORTA_TRY(ask(nsys, facts, sizeof facts / sizeof *facts));
+    sort_facts(nsys);
     AORTA_TRY(read_work(nsys));
-    AORTA_TRY(read_calls(nsys));
-    AORTA_TRY(read_waits(nsys));
-    AORTA_TRY(read_ranges(nsys));
-    AORTA_TRY(read_threads(nsys));
-    AORTA_TRY(read_devices(nsys));
+    AORTA_TRY(ask(nsys, of_host, sizeof of_host / sizeof *of_host));
+    for (size_t i = 0; i < nsys->target_count; i++) add_device(nsys, &nsys->targets[i]);
     if (nsys->copies > MOST_COPIES)
         return AORTA_ERROR(AORTA_FORMAT,
                            "%s: too many calls and ranges for work on so many devices: each of %zu would "

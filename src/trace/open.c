@@ -264,9 +264,17 @@ static aorta_status read_head(const char *path, struct head *head) {
     return aorta_source_head(path, head->bytes, sizeof head->bytes, &head->length);
 }
 
+static bool begins_json(const char *bytes, size_t length) {
+    size_t at = aorta_utf8_mark(bytes, length);
+    while (at < length && aorta_json_space(bytes[at])) at++;
+    return at < length && (bytes[at] == '{' || bytes[at] == '[');
+}
+
 static const struct aorta_trace_reader *reader_of(const char *bytes, size_t length) {
+    const bool json = begins_json(bytes, length);
     for (size_t i = 0; i < ROWS; i++)
-        if (rows[i].reader && rows[i].reader->recognises(bytes, length)) return rows[i].reader;
+        if (rows[i].reader && rows[i].reader->json == json && rows[i].reader->recognises(bytes, length))
+            return rows[i].reader;
     return NULL;
 }
 
@@ -383,10 +391,8 @@ bool aorta_trace_needs_plain(const char *bytes, size_t length) {
 }
 
 bool aorta_trace_may_be(const char *bytes, size_t length) {
-    size_t at = aorta_utf8_mark(bytes, length);
-    while (at < length && aorta_json_space(bytes[at])) at++;
-    if (at < length && (bytes[at] == '{' || bytes[at] == '[')) return true;
-    return aorta_packing_of(bytes, length) != AORTA_PACKING_NONE || reader_of(bytes, length);
+    return begins_json(bytes, length) || aorta_packing_of(bytes, length) != AORTA_PACKING_NONE ||
+           reader_of(bytes, length);
 }
 
 /* An archive yields, as its files may be in the same folder, unpacked. */

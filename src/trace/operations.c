@@ -232,7 +232,9 @@ static void count_convolution(const struct row *row, const struct aorta_inputs *
 
 /* (gradient, input, weight, bias sizes, stride, padding, dilation, transposed, output padding, groups, mask): the mask
  * says whether the gradients of input, weight and bias are made. */
-static void count_convolution_backward(const struct aorta_inputs *inputs, struct aorta_work_amount *amount) {
+static void count_convolution_backward(const struct row *row, const struct aorta_inputs *inputs,
+                                       struct aorta_work_amount *amount) {
+    (void)row;
     enum { TRANSPOSED = 7, MASK = 10 };
     const struct aorta_input *dy = tensor_at(inputs, 0, 3), *x = tensor_at(inputs, 1, 3), *w = tensor_at(inputs, 2, 3);
     const struct aorta_input *transposed = input_at(inputs, TRANSPOSED), *mask = input_at(inputs, MASK);
@@ -385,7 +387,8 @@ static void count_lookup(const struct row *row, const struct aorta_inputs *input
     amount->bytes = bytes_of(indices) + elements_of(indices) * each * from->bytes;
 }
 
-static void count_cache(const struct aorta_inputs *inputs, struct aorta_work_amount *amount) {
+static void count_cache(const struct row *row, const struct aorta_inputs *inputs, struct aorta_work_amount *amount) {
+    (void)row;
     const struct aorta_input *key = tensor_at(inputs, 0, 1), *value = tensor_at(inputs, 1, 1);
     const struct aorta_input *keys = tensor_at(inputs, 2, 1), *values = tensor_at(inputs, 3, 1);
     const struct aorta_input *places = tensor_at(inputs, 4, 0);
@@ -396,7 +399,8 @@ static void count_cache(const struct aorta_inputs *inputs, struct aorta_work_amo
                     elements_of(value) * values->bytes;
 }
 
-static void count_rotary(const struct aorta_inputs *inputs, struct aorta_work_amount *amount) {
+static void count_rotary(const struct row *row, const struct aorta_inputs *inputs, struct aorta_work_amount *amount) {
+    (void)row;
     enum { LINES = 4 };
     const struct aorta_input *positions = tensor_at(inputs, 0, 1), *query = tensor_at(inputs, 1, 1);
     const struct aorta_input *key = tensor_at(inputs, 2, 0), *lines = tensor_at(inputs, LINES, 2);
@@ -409,57 +413,29 @@ static void count_rotary(const struct aorta_inputs *inputs, struct aorta_work_am
 
 /* ---- operations ---- */
 
-static void count_by_rule(const struct row *row, const struct aorta_inputs *inputs, struct aorta_product *product,
-                          struct aorta_work_amount *amount) {
-    switch (row->rule) {
-    case NOTHING:
-    case REQUESTS:
-        return;
-    case PLAIN:
-    case BATCHED:
-    case LINEAR:
-    case VECTOR:
-        count_product(row, inputs, product, amount);
-        return;
-    case GROUPED:
-        count_grouped(row, inputs, amount);
-        return;
-    case EXPERTS:
-        count_experts(row, inputs, amount);
-        return;
-    case CONVOLUTION_FORWARD:
-        count_convolution(row, inputs, amount);
-        return;
-    case CONVOLUTION_BACKWARD:
-        count_convolution_backward(inputs, amount);
-        return;
-    case ATTENTION_BHSD:
-    case ATTENTION_BSHD:
-    case ATTENTION_BACKWARD_BHSD:
-    case ATTENTION_BACKWARD_BSHD:
-        count_attention(row, inputs, amount);
-        return;
-    case ATTENTION_VARIABLE:
-        count_variable(row, inputs, amount);
-        return;
-    case MAP:
-    case TEST:
-    case INTO:
-    case READ:
-    case UPDATE:
-        count_moved(row, inputs, amount);
-        return;
-    case CACHE:
-        count_cache(inputs, amount);
-        return;
-    case ROTARY:
-        count_rotary(inputs, amount);
-        return;
-    case GATHER:
-    case INDEX_SELECT:
-        count_lookup(row, inputs, amount);
-    }
-}
+typedef void count_rule(const struct row *row, const struct aorta_inputs *inputs, struct aorta_work_amount *amount);
+
+static count_rule *const rules[] = {
+    /* a rule without one is of products, or counts nothing */
+    [GROUPED] = count_grouped,
+    [EXPERTS] = count_experts,
+    [CONVOLUTION_FORWARD] = count_convolution,
+    [CONVOLUTION_BACKWARD] = count_convolution_backward,
+    [ATTENTION_BHSD] = count_attention,
+    [ATTENTION_BSHD] = count_attention,
+    [ATTENTION_BACKWARD_BHSD] = count_attention,
+    [ATTENTION_BACKWARD_BSHD] = count_attention,
+    [ATTENTION_VARIABLE] = count_variable,
+    [MAP] = count_moved,
+    [TEST] = count_moved,
+    [INTO] = count_moved,
+    [READ] = count_moved,
+    [UPDATE] = count_moved,
+    [CACHE] = count_cache,
+    [ROTARY] = count_rotary,
+    [GATHER] = count_lookup,
+    [INDEX_SELECT] = count_lookup,
+};
 
 bool aorta_operation_is_view(const char *name, size_t length) {
     static const char views[][18] = {
@@ -527,7 +503,8 @@ bool aorta_operation_count(const struct aorta_operation *operation, struct aorta
     *amount = (struct aorta_work_amount){
         .class = row->class, .arithmetic = AORTA_ARITHMETIC_UNKNOWN, .flops = NAN, .bytes = NAN};
     aorta_inputs_read(operation, &inputs);
-    count_by_rule(row, &inputs, product, amount);
+    if (row->rule >= PLAIN && row->rule <= VECTOR) count_product(row, &inputs, product, amount);
+    if (rules[row->rule]) rules[row->rule](row, &inputs, amount);
     return true;
 }
 

@@ -410,4 +410,4 @@ static bool recognises(const char *head, size_t length) {
     return false;
 }
 
-const struct aorta_trace_reader aorta_trace_reader_pftrace = {recognises, read_file, NULL, false, false};
+const struct aorta_trace_reader aorta_trace_reader_pftrace = {recognises, read_file, NULL, false, false, false};

@@ -18,4 +18,8 @@ size_t aorta_trace_later_cycles(const struct aorta_trace_list *list, size_t trac
  * steadiest; the earlier ones are freed. Returns the largest number of cycles; 1: nothing was removed. */
 size_t aorta_trace_take_last_cycle(struct aorta_trace_list *list);
 
+/* Gives each spool of the list a rank of its own. Ranks that the environment named stay (if two processes have one
+ * rank, the one with more work keeps it); other spools follow in order of device and start. */
+void aorta_spool_number_ranks(struct aorta_trace_list *list);
+
 #endif

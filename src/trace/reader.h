@@ -15,6 +15,7 @@ struct aorta_trace_reader {
     bool (*leads)(const char *path, const char *head, size_t length);
     bool plain;  /* opens the file itself, which may not be packed */
     bool yields; /* in a folder only where nothing else is: traces of a run say more than its lines */
+    bool json;   /* its files begin as JSON does; the files of other readers do not */
 };
 
 /* JSON files say what they are by a key of the outermost object, which may stand anywhere in it. The stream stands

@@ -1,8 +1,8 @@
 #include "trace/requests.h"
-#include "trace/operation_inputs.h"
 
 #include "base/array.h"
 #include "base/sort.h"
+#include "trace/operation_inputs.h"
 #include "trace/operations.h"
 
 #include <ctype.h>

@@ -263,7 +263,6 @@ static aorta_status read_records(struct database *db, const char *table,
     return aorta_sqlite_each(db->file, table, db->suffix, columns, add_fields(columns, FIRST_FIELD), take, db);
 }
 
-/* Device work comes first, so that calls without work can be dropped as they come. */
 static aorta_status read_tables(struct database *db) {
     AORTA_TRY(read_process(db));
     AORTA_TRY(read_references(db));

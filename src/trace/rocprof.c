@@ -48,7 +48,6 @@ struct aorta_rocprof {
     struct rows work, calls, agents, symbols, operations, messages;
     bool operations_sorted;
     int64_t first_dispatch, last_dispatch, dispatches; /* lowest and highest number; how many have one */
-    struct rows launched;                              /* bits: correlation ids of the work so far */
     struct aorta_intern strings;
     struct aorta_trace_warning warnings[AORTA_REASON_COUNT];
 };
@@ -89,23 +88,16 @@ aorta_status aorta_rocprof_create(enum aorta_trace_format format, const char *pa
 
 void aorta_rocprof_destroy(struct aorta_rocprof *rocprof) {
     if (!rocprof) return;
-    struct rows *const rows[] = {&rocprof->work,       &rocprof->calls,    &rocprof->agents,  &rocprof->symbols,
-                                 &rocprof->operations, &rocprof->messages, &rocprof->launched};
+    struct rows *const rows[] = {&rocprof->work,    &rocprof->calls,      &rocprof->agents,
+                                 &rocprof->symbols, &rocprof->operations, &rocprof->messages};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) free(rows[i]->items);
     aorta_intern_free(&rocprof->strings);
     free(rocprof->path);
     free(rocprof);
 }
 
-/* Memory for one more, zeroed; NULL (and `failed`) when memory is exhausted. */
-static void *push(struct aorta_rocprof *rocprof, struct rows *rows, size_t size) {
-    if (!aorta_array_fit(&rows->items, &rows->capacity, rows->count + 1, size)) {
-        rocprof->failed = true;
-        return NULL;
-    }
-    void *row = (char *)rows->items + rows->count++ * size;
-    memset(row, 0, size);
-    return row;
+static void add(struct aorta_rocprof *rocprof, struct rows *rows, const void *row, size_t size) {
+    rocprof->failed |= !aorta_array_append(&rows->items, &rows->capacity, &rows->count, row, size);
 }
 
 static const char *keep(struct aorta_rocprof *rocprof, const char *text, size_t length) {
@@ -131,16 +123,15 @@ void aorta_rocprof_warn(struct aorta_rocprof *rocprof, enum aorta_trace_reason r
 /* ---- what records refer to ---- */
 
 void aorta_rocprof_add_agent(struct aorta_rocprof *rocprof, const struct aorta_rocprof_agent *agent) {
-    struct aorta_rocprof_agent *row = push(rocprof, &rocprof->agents, sizeof *row);
-    if (!row) return;
-    *row = *agent;
-    if (agent->name) row->name = keep(rocprof, agent->name, strlen(agent->name));
+    struct aorta_rocprof_agent row = *agent;
+    if (agent->name) row.name = keep(rocprof, agent->name, strlen(agent->name));
+    add(rocprof, &rocprof->agents, &row, sizeof row);
 }
 
 static void add_name(struct aorta_rocprof *rocprof, struct rows *rows, int64_t a, int64_t b, const char *name,
                      size_t length) {
-    struct name *row = push(rocprof, rows, sizeof *row);
-    if (row) *row = (struct name){a, b, keep(rocprof, name, length)};
+    const struct name row = {a, b, keep(rocprof, name, length)};
+    add(rocprof, rows, &row, sizeof row);
 }
 
 void aorta_rocprof_add_symbol(struct aorta_rocprof *rocprof, int64_t kernel, const char *name, size_t length) {
@@ -191,49 +182,19 @@ bool aorta_rocprof_domain_of(const char *kind, size_t length, enum aorta_rocprof
     return false;
 }
 
-/* One bit for each correlation id that device work bears. Ids count from 1; absurd ones are not remembered. */
-enum { HIGHEST_ID = 1 << 30 };
-
-static void remember_launch(struct aorta_rocprof *rocprof, int64_t correlation) {
-    if (correlation < 0 || correlation > HIGHEST_ID) return;
-    size_t byte = (size_t)correlation / 8;
-    struct rows *bits = &rocprof->launched;
-    rocprof->failed |= !aorta_array_extend(&bits->items, &bits->count, byte + 1, 1);
-    if (rocprof->failed) return;
-    ((unsigned char *)bits->items)[byte] |= (unsigned char)(1 << correlation % 8);
-}
-
-static bool launched_work(const struct aorta_rocprof *rocprof, int64_t correlation) {
-    size_t byte = (size_t)correlation / 8;
-    if (correlation < 0 || byte >= rocprof->launched.count) return correlation > HIGHEST_ID;
-    return ((const unsigned char *)rocprof->launched.items)[byte] >> correlation % 8 & 1;
-}
-
-/* Files list device work first, so that most calls (hipGetDevice, hipSetDevice, …) can be dropped as they come. */
-static bool matters(const struct aorta_rocprof *rocprof, const char *name, int64_t correlation) {
-    enum aorta_trace_call_kind kind;
-    if (!name || rocprof->work.count == 0) return true;
-    return aorta_trace_call_classify(name, &kind) || launched_work(rocprof, correlation);
-}
-
 static void add_call(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain domain,
                      const struct aorta_rocprof_record *record) {
-    const char *name = record->name ? keep(rocprof, record->name, record->name_length)
-                                    : operation_name(rocprof, record->kind, record->operation);
-    bool runtime = domain == AORTA_ROCPROF_HIP || domain == AORTA_ROCPROF_HSA;
-    if (runtime && !matters(rocprof, name, record->correlation)) return;
-    struct call *row = push(rocprof, &rocprof->calls, sizeof *row);
-    if (!row) return;
-    *row = (struct call){
+    const struct call row = {
         .start_ns = record->start_ns,
         .end_ns = record->end_ns,
         .correlation = record->correlation,
         .thread = record->thread,
-        .name = name,
+        .name = record->name ? keep(rocprof, record->name, record->name_length) : NULL,
         .kind = (int32_t)record->kind,
         .operation = (int32_t)record->operation,
         .domain = (uint8_t)domain,
     };
+    add(rocprof, &rocprof->calls, &row, sizeof row);
 }
 
 /* Thread blocks of a dispatch, whose grid is counted in threads. All 0 when its sizes make no sense. */
@@ -282,9 +243,7 @@ static void add_work(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain do
     if (copy && !name) name = operation_name(rocprof, record->kind, record->operation);
     /* Between two places of the host no device has a part in it. */
     if (copy && name && strstr(name, "HOST_TO_HOST")) return;
-    struct work *row = push(rocprof, &rocprof->work, sizeof *row);
-    if (!row) return;
-    *row = (struct work){
+    struct work row = {
         .start_ns = record->start_ns,
         .end_ns = record->end_ns,
         .correlation = record->correlation,
@@ -297,9 +256,9 @@ static void add_work(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain do
         .name = copy ? copy_name(rocprof, name) : name,
         .kind = copy ? AORTA_TRACE_COPY : AORTA_TRACE_KERNEL,
     };
-    if (!copy) add_geometry(record, row);
+    if (!copy) add_geometry(record, &row);
     if (!copy && record->dispatch >= 0) count_dispatch(rocprof, record->dispatch);
-    remember_launch(rocprof, record->correlation);
+    add(rocprof, &rocprof->work, &row, sizeof row);
 }
 
 void aorta_rocprof_add(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain domain,

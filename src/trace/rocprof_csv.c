@@ -14,7 +14,6 @@
 
 /* ---- the files of a set ---- */
 
-/* Device work comes before calls, so that calls without work can be dropped as they come. */
 static const char *const suffixes[] = {
     "_agent_info.csv",    "_kernel_trace.csv",   "_memory_copy_trace.csv", "_hip_api_trace.csv",
     "_hsa_api_trace.csv", "_rccl_api_trace.csv", "_marker_api_trace.csv",
@@ -284,4 +283,4 @@ static bool leads(const char *path, const char *head, size_t length) {
     return first;
 }
 
-const struct aorta_trace_reader aorta_trace_reader_csv = {recognises, read_csv, leads, false, false};
+const struct aorta_trace_reader aorta_trace_reader_csv = {recognises, read_csv, leads, false, false, false};

@@ -32,8 +32,4 @@ FILE *aorta_spool_stream(const char *path);
 AORTA_MUST_USE aorta_status aorta_spool_read(FILE *file, const char *path, const struct aorta_trace_options *options,
                                              struct aorta_spool_facts *facts, struct aorta_trace **trace);
 
-/* Gives each spool of the list a rank of its own. Ranks that the environment named stay (if two processes have one
- * rank, the one with more work keeps it); other spools follow in order of device and start. */
-void aorta_spool_number_ranks(struct aorta_trace_list *list);
-
 #endif

@@ -395,4 +395,4 @@ static bool leads(const char *path, const char *head, size_t length) {
     return ours;
 }
 
-const struct aorta_trace_reader aorta_trace_reader_sqlite = {recognises, read_file, leads, true, false};
+const struct aorta_trace_reader aorta_trace_reader_sqlite = {recognises, read_file, leads, true, false, false};

@@ -92,7 +92,7 @@ enum aorta_trace_call_kind {
     AORTA_CALL_SYNC,       /* waits for a device, stream or event */
     AORTA_CALL_MEMORY,     /* allocates or frees device memory: frees wait for the device */
     AORTA_CALL_DATA_WAIT,  /* the data loader's next batch */
-    AORTA_CALL_COLLECTIVE, /* communication on the host: a call of MPI, a thread of gloo (builder_host.c) */
+    AORTA_CALL_COLLECTIVE, /* communication on the host: a call of MPI, a thread of gloo (builder_launches.c) */
     AORTA_CALL_OTHER,      /* any other call that launched work, e.g. one without a known name */
     AORTA_CALL_KIND_COUNT
 };
@@ -516,7 +516,7 @@ void aorta_nest_parents(void *items, size_t count, size_t size);
 /* Finds the innermost of such items on the thread with start <= time <= end; NONE. */
 uint32_t aorta_nest_find(const void *items, size_t count, size_t size, uint32_t thread, int64_t time_ns);
 
-/* ---- who made a trace's kernels, as far as their names say (framework.c) ---- */
+/* ---- who made a trace's kernels, as far as their names say ---- */
 
 enum aorta_framework {
     AORTA_FRAMEWORK_OTHER, /* C, C++, Fortran, or not known */

@@ -451,4 +451,4 @@ static bool recognises(const char *head, size_t length) {
 }
 
 /* Yields to the JSON of the same run, which JAX writes into the same folder. */
-const struct aorta_trace_reader aorta_trace_reader_xplane = {recognises, read_file, NULL, false, true};
+const struct aorta_trace_reader aorta_trace_reader_xplane = {recognises, read_file, NULL, false, true, false};
