@@ -1,6 +1,7 @@
 /* One clock for all ranks: which collectives of several ranks are the same, and by how much the clocks differ. */
 #include "analysis/align.h"
 #include "base/interval.h"
+#include "base/sort.h"
 #include "base/statistics.h"
 #include "base/table.h"
 
@@ -276,10 +277,6 @@ struct work {
     struct aorta_alignment *out;
     const struct align_op *ops; /* in order of out->parts */
     size_t part_count;
-    int64_t *values; /* as many as there are parts, to take medians of */
-    int64_t *left;   /* per part: distance of its end from the median end of the collective; -1: none */
-    size_t *by_rank; /* indices of the parts, rank after rank; those of rank r from begins[r] on */
-    size_t *begins;
     struct aorta_arena memory;
 };
 
@@ -330,18 +327,6 @@ static size_t keep_shared(struct align_op *ops, size_t count, struct aorta_align
 
 /* ---- shifts ---- */
 
-static void prepare(struct work *w) {
-    const size_t parts = w->part_count, ranks = w->out->rank_count;
-    w->values = aorta_arena_raw(&w->memory, parts * sizeof *w->values);
-    w->left = aorta_arena_raw(&w->memory, parts * sizeof *w->left);
-    w->by_rank = aorta_arena_raw(&w->memory, parts * sizeof *w->by_rank);
-    w->begins = aorta_arena_alloc(&w->memory, (ranks + 2) * sizeof *w->begins);
-    if (w->memory.failed) return;
-    for (size_t i = 0; i < parts; i++) w->begins[w->ops[i].rank + 2]++;
-    for (size_t r = 2; r <= ranks; r++) w->begins[r] += w->begins[r - 1];
-    for (size_t i = 0; i < parts; i++) w->by_rank[w->begins[w->ops[i].rank + 1]++] = i;
-}
-
 static bool has_only_pairs(const struct aorta_alignment *out) {
     for (size_t c = 0; c < out->shared_count; c++)
         if (!out->shared[c].pair) return false;
@@ -386,40 +371,45 @@ static void find_shifts(struct work *w) {
 
 /* ---- what is left over ---- */
 
-static int64_t percentile_95(const int64_t *sorted, size_t count) {
-    return llround(aorta_percentile_int64(sorted, count, 95));
-}
+/* Distance of a part's end from the median end of its collective. */
+struct residual {
+    int64_t rank, ns;
+};
 
 /* Pairs (a send and its receive) get a residual only where ranks share nothing but pairs. */
-static void find_residuals(struct work *w) {
-    int64_t *left = w->left;
-    const bool pairs = has_only_pairs(w->out);
-    size_t used = 0;
-    for (size_t c = 0; c < w->out->shared_count; c++) {
-        const struct aorta_align_shared *shared = &w->out->shared[c];
-        size_t begin = (size_t)(shared->parts - w->out->parts);
-        for (size_t i = 0; i < shared->part_count; i++) left[begin + i] = -1;
+static size_t put_residuals(const struct aorta_alignment *out, struct residual *residuals, int64_t *values) {
+    const bool pairs = has_only_pairs(out);
+    size_t count = 0;
+    for (size_t c = 0; c < out->shared_count; c++) {
+        const struct aorta_align_shared *shared = &out->shared[c];
         if (shared->pair && !pairs) continue;
-        for (size_t i = 0; i < shared->part_count; i++) w->values[i] = shared->parts[i].end_ns;
-        int64_t moment = aorta_median_int64(w->values, shared->part_count);
-        for (size_t i = 0; i < shared->part_count; i++) {
-            int64_t distance = shared->parts[i].end_ns - moment;
-            left[begin + i] = distance < 0 ? -distance : distance;
-        }
+        for (size_t i = 0; i < shared->part_count; i++) values[i] = shared->parts[i].end_ns;
+        const int64_t moment = aorta_median_int64(values, shared->part_count);
+        for (size_t i = 0; i < shared->part_count; i++)
+            residuals[count++] = (struct residual){shared->parts[i].rank, llabs(shared->parts[i].end_ns - moment)};
     }
-    for (size_t r = 0; r < w->out->rank_count; r++) {
-        struct aorta_align_clock *clock = &w->out->clocks[r];
-        for (size_t i = w->begins[r]; i < w->begins[r + 1]; i++)
-            if (left[w->by_rank[i]] >= 0) w->values[clock->shared++] = left[w->by_rank[i]];
-        clock->residual_ns = clock->shared ? aorta_median_int64(w->values, clock->shared) : -1; /* sorts them */
-        clock->p95_ns = clock->shared ? percentile_95(w->values, clock->shared) : -1;
+    return count;
+}
+
+/* Values become sorted. -1 for none. */
+static void summarise(int64_t *values, size_t count, int64_t *median_ns, int64_t *p95_ns) {
+    *median_ns = count ? aorta_median_int64(values, count) : -1; /* sorts them */
+    *p95_ns = count ? llround(aorta_percentile_int64(values, count, 95)) : -1;
+}
+
+static void find_residuals(struct work *w) {
+    struct aorta_alignment *out = w->out;
+    struct residual *residuals = aorta_arena_raw(&w->memory, w->part_count * sizeof *residuals);
+    int64_t *values = aorta_arena_raw(&w->memory, w->part_count * sizeof *values);
+    const size_t count = w->memory.failed ? 0 : put_residuals(out, residuals, values);
+    aorta_sort_rows(residuals, count, sizeof *residuals, aorta_by_int64);
+    for (size_t r = 0, at = 0; r < out->rank_count; r++) {
+        struct aorta_align_clock *clock = &out->clocks[r];
+        for (; at < count && residuals[at].rank == (int64_t)r; at++) values[clock->shared++] = residuals[at].ns;
+        summarise(values, clock->shared, &clock->residual_ns, &clock->p95_ns);
     }
-    w->out->residual_ns = w->out->p95_ns = -1;
-    for (size_t i = 0; i < w->part_count; i++)
-        if (left[i] >= 0) left[used++] = left[i];
-    if (!used) return;
-    w->out->residual_ns = aorta_median_int64(left, used); /* sorts them */
-    w->out->p95_ns = percentile_95(left, used);
+    for (size_t i = 0; i < count; i++) values[i] = residuals[i].ns;
+    summarise(values, count, &out->residual_ns, &out->p95_ns);
 }
 
 /* One rank that lost records, and the order of collectives pairs each with another one from there on. The ends of one
@@ -471,6 +461,7 @@ static void find_last(struct work *w, struct aorta_align_shared *shared, const s
     }
     shared->first_rank = first->rank;
     shared->last_rank = last->rank;
+    shared->first_ns = first->start_ns;
     shared->skew_ns = last->start_ns - first->start_ns;
     if (shared->skew_ns <= w->out->p95_ns) return; /* within what the clocks can show */
     struct aorta_align_clock *clock = &w->out->clocks[last->rank];
@@ -485,13 +476,7 @@ static void find_last(struct work *w, struct aorta_align_shared *shared, const s
 
 static int by_first_start(const void *left, const void *right) {
     const struct aorta_align_shared *a = left, *b = right;
-    if (a->part_count == 0 || b->part_count == 0) return 0;
-    int64_t x = a->parts[0].start_ns, y = b->parts[0].start_ns;
-    for (size_t i = 1; i < a->part_count; i++)
-        if (a->parts[i].start_ns < x) x = a->parts[i].start_ns;
-    for (size_t i = 1; i < b->part_count; i++)
-        if (b->parts[i].start_ns < y) y = b->parts[i].start_ns;
-    return (x > y) - (x < y);
+    return aorta_order_int64(a->first_ns, b->first_ns);
 }
 
 static void find_late(struct work *w) {
@@ -515,7 +500,6 @@ void aorta_align(const struct aorta_align_rank *ranks, size_t count, enum aorta_
     struct align_op *ops = clocks == AORTA_CLOCKS_OF_STEPS ? NULL : align_match(ranks, count, &w.memory, &op_count);
     w.ops = ops;
     w.part_count = keep_shared(ops, op_count, alignment, memory);
-    prepare(&w);
     w.memory.failed |= memory->failed;
     for (size_t r = 0; r < count && !w.memory.failed && clocks != AORTA_CLOCKS_OF_TRACES; r++)
         alignment->clocks[r].linked = clocks == AORTA_CLOCKS_ONE || r == 0;

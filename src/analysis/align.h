@@ -1,7 +1,7 @@
 /* Aligns the clocks of the ranks, and finds which rank was late.
  *
  * A collective ends on all its ranks at nearly the same moment, whenever they began it. So the ends of shared
- * collectives show how the clocks differ (rank_clocks.c). The difference that remains after the alignment is the
+ * collectives show how the clocks differ (steps.c). The difference that remains after the alignment is the
  * residual. Broadcasts are not used, because they end at different times on different ranks. Sends and receives end at
  * nearly the same time; they are used where ranks share nothing else.
  *
@@ -37,7 +37,7 @@ struct aorta_align_shared {
     int64_t bytes;                  /* -1: not known */
     int64_t sequence;               /* the file's, -1: it has none */
     uint32_t first_rank, last_rank; /* indices: started first and last */
-    int64_t skew_ns;                /* last start − first start */
+    int64_t first_ns, skew_ns;      /* first start, and last start − first start */
     bool cause_known, device_late;  /* the last rank's device was still busy; else its host launched late */
 };
 
@@ -84,7 +84,7 @@ int aorta_alignment_straggler(const struct aorta_alignment *alignment);
 /* The clock of `trace` − that of `reference`, from the times of day when they began; 0 unless both know theirs. */
 int64_t aorta_align_wall_shift(const struct aorta_trace *trace, const struct aorta_trace *reference);
 
-/* ---- how the clocks of ranks differ (rank_clocks.c) ---- */
+/* ---- how the clocks of ranks differ (steps.c) ---- */
 
 /* The end of a collective on one rank, by its own clock. */
 struct aorta_rank_end {

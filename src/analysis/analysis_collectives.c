@@ -210,20 +210,16 @@ void aorta_trace_shared_finish(struct aorta_trace_analysis *analysis, struct aor
 
 /* ---- the tables of a rank's collectives: by kind and process group, and by their sizes as well ---- */
 
-static int compare(int64_t a, int64_t b) {
-    return (a > b) - (a < b);
-}
-
 static int row_order(const struct aorta_trace_part *a, const struct aorta_trace_part *b) {
-    int order = compare(a->kind, b->kind);
-    return order ? order : compare(a->group, b->group);
+    int order = aorta_order_int64(a->kind, b->kind);
+    return order ? order : aorta_order_int64(a->group, b->group);
 }
 
 static int size_order(const struct aorta_trace_part *a, const struct aorta_trace_part *b) {
     int order = row_order(a, b);
-    if (!order) order = compare(b->bytes, a->bytes);
-    if (!order) order = compare(a->dtype, b->dtype);
-    return order ? order : compare(a->channels, b->channels);
+    if (!order) order = aorta_order_int64(b->bytes, a->bytes);
+    if (!order) order = aorta_order_int64(a->dtype, b->dtype);
+    return order ? order : aorta_order_int64(a->channels, b->channels);
 }
 
 /* By row of the finer table, then by time. */
@@ -231,18 +227,18 @@ static int part_order(const void *left, const void *right) {
     const struct aorta_trace_part *a = *(const struct aorta_trace_part *const *)left;
     const struct aorta_trace_part *b = *(const struct aorta_trace_part *const *)right;
     int order = size_order(a, b);
-    return order ? order : compare(a->work, b->work);
+    return order ? order : aorta_order_int64(a->work, b->work);
 }
 
 static int longest_first(const void *left, const void *right) {
     const struct aorta_trace_collective_row *a = left, *b = right;
-    int order = compare(b->steps.ns, a->steps.ns);
-    if (!order) order = compare(b->times.total_ns, a->times.total_ns);
-    if (!order) order = compare(a->kind, b->kind);
-    if (!order) order = compare(a->group, b->group);
-    if (!order) order = compare(b->bytes_each, a->bytes_each);
-    if (!order) order = compare(a->dtype, b->dtype);
-    return order ? order : compare(a->channels, b->channels);
+    int order = aorta_order_int64(b->steps.ns, a->steps.ns);
+    if (!order) order = aorta_order_int64(b->times.total_ns, a->times.total_ns);
+    if (!order) order = aorta_order_int64(a->kind, b->kind);
+    if (!order) order = aorta_order_int64(a->group, b->group);
+    if (!order) order = aorta_order_int64(b->bytes_each, a->bytes_each);
+    if (!order) order = aorta_order_int64(a->dtype, b->dtype);
+    return order ? order : aorta_order_int64(a->channels, b->channels);
 }
 
 /* GB/s of 10^9 bytes: bytes per ns. */
@@ -376,9 +372,9 @@ const char *aorta_trace_kind_name(const struct aorta_trace_analysis *analysis, e
 
 /* ---- arrivals ---- */
 
-static void add_arrival(const struct aorta_align_shared *shared, const struct aorta_align_part *part, int64_t first_ns,
+static void add_arrival(const struct aorta_align_shared *shared, const struct aorta_align_part *part,
                         struct aorta_trace_arrivals *arrivals) {
-    const int64_t after_ns = part->start_ns - first_ns;
+    const int64_t after_ns = part->start_ns - shared->first_ns;
     arrivals->collectives++;
     arrivals->first += part->rank == shared->first_rank;
     arrivals->last += part->rank == shared->last_rank;
@@ -404,12 +400,9 @@ static void make_arrivals(struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count; i++) analysis->arrivals[i].rank = (uint32_t)i;
     for (size_t i = 0; i < alignment->shared_count; i++) {
         const struct aorta_align_shared *shared = &alignment->shared[i];
-        int64_t first_ns = INT64_MAX;
         if (!analysis->shared_collectives[i].chosen) continue;
         for (size_t p = 0; p < shared->part_count; p++)
-            if (shared->parts[p].start_ns < first_ns) first_ns = shared->parts[p].start_ns;
-        for (size_t p = 0; p < shared->part_count; p++)
-            add_arrival(shared, &shared->parts[p], first_ns, &analysis->arrivals[shared->parts[p].rank]);
+            add_arrival(shared, &shared->parts[p], &analysis->arrivals[shared->parts[p].rank]);
     }
     qsort(analysis->arrivals, analysis->arrival_count, sizeof *analysis->arrivals, latest_first);
 }

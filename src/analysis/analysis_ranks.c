@@ -15,13 +15,10 @@ enum { UNNUMBERED = -1, MOST_DEVICES = 1024 };
 
 /* Ascending, each once. Neighbours mostly share a device, so the list before sorting is short. */
 static size_t devices_of(const struct aorta_trace *trace, int32_t *found) {
-    size_t used = 0, different = 0;
+    size_t used = 0;
     for (size_t i = 0; i < trace->work_count; i++)
         if (!used || found[used - 1] != trace->work[i].device) found[used++] = trace->work[i].device;
-    aorta_sort_int32(found, used);
-    for (size_t i = 0; i < used; i++)
-        if (!different || found[different - 1] != found[i]) found[different++] = found[i];
-    return different;
+    return aorta_sort_unique(found, used, sizeof *found, aorta_by_int32);
 }
 
 static bool only_measures(const struct aorta_trace_work *work) {

@@ -186,7 +186,7 @@ static bool alike(const struct run *a, const struct run *b) {
 /* Memory for the times of as many runs. */
 struct scratch {
     int64_t *all;
-    double *apart; /* those alone, then those beside */
+    double *ordered; /* those alone, then those beside */
 };
 
 /* runs[0 .. count): one kernel and shape. */
@@ -195,13 +195,13 @@ static struct aorta_trace_gemm_row gemm_row(const struct aorta_trace *trace, con
     struct aorta_trace_gemm_row row = {.name = runs[0].name, .shape = runs[0].shape, .geometry = runs[0].geometry};
     for (size_t i = 0; i < count; i++) {
         scratch->all[i] = runs[i].ns;
-        if (runs[i].beside == AORTA_BESIDE_NEITHER) continue;
-        scratch->apart[row.alone + row.beside] = (double)runs[i].ns;
-        *(runs[i].beside == AORTA_BESIDE_COLLECTIVE ? &row.beside : &row.alone) += 1;
+        scratch->ordered[i] = (double)runs[i].ns;
+        row.alone += runs[i].beside == AORTA_BESIDE_ALONE;
+        row.beside += runs[i].beside == AORTA_BESIDE_COLLECTIVE;
     }
     row.flops = aorta_trace_flops(trace, row.shape);
     struct aorta_product_slowdown slowdown =
-        aorta_product_slowdown_of(scratch->apart, row.alone, scratch->apart + row.alone, row.beside, row.flops > 0);
+        aorta_product_slowdown_of(scratch->ordered, row.alone, scratch->ordered + row.alone, row.beside, row.flops > 0);
     row.alone_p50_ns = slowdown.alone_p50_ns;
     row.beside_p50_ns = slowdown.beside_p50_ns;
     row.slowdown = slowdown.ratio;
@@ -234,7 +234,7 @@ static void group_runs(struct aorta_trace_rank *rank, struct run *runs, size_t c
     size_t rows = 0;
     for (size_t i = 0; i < count; i++) rows += i == 0 || !alike(&runs[i], &runs[i - 1]);
     const struct scratch scratch = {aorta_arena_raw(memory, count * sizeof *scratch.all),
-                                    aorta_arena_raw(memory, count * sizeof *scratch.apart)};
+                                    aorta_arena_raw(memory, count * sizeof *scratch.ordered)};
     rank->gemms = aorta_arena_alloc(&rank->memory, rows * sizeof *rank->gemms);
     if (memory->failed || !rank->gemms) return;
     for (size_t i = 0, same; i < count; i += same) {
@@ -282,15 +282,11 @@ struct sync {
     int64_t ns;
 };
 
-static int compare(uint32_t a, uint32_t b) {
-    return (a > b) - (a < b);
-}
-
 static int place_order(const struct sync *a, const struct sync *b) {
-    int order = compare(a->name, b->name);
-    if (!order) order = compare(a->operation, b->operation);
-    if (!order) order = compare(a->function, b->function);
-    return order ? order : compare(a->range, b->range);
+    int order = aorta_order_int64(a->name, b->name);
+    if (!order) order = aorta_order_int64(a->operation, b->operation);
+    if (!order) order = aorta_order_int64(a->function, b->function);
+    return order ? order : aorta_order_int64(a->range, b->range);
 }
 
 static int sync_order(const void *left, const void *right) {
@@ -302,10 +298,10 @@ static int sync_order(const void *left, const void *right) {
 static int longest_first(const void *left, const void *right) {
     const struct aorta_trace_sync_row *a = left, *b = right;
     if (a->times.total_ns != b->times.total_ns) return a->times.total_ns > b->times.total_ns ? -1 : 1;
-    int order = compare(a->name, b->name);
-    if (!order) order = compare(a->operation, b->operation);
-    if (!order) order = compare(a->function, b->function);
-    return order ? order : compare(a->range, b->range);
+    int order = aorta_order_int64(a->name, b->name);
+    if (!order) order = aorta_order_int64(a->operation, b->operation);
+    if (!order) order = aorta_order_int64(a->function, b->function);
+    return order ? order : aorta_order_int64(a->range, b->range);
 }
 
 /* Finds the call's row among the trace's callers, from *next on. Calls must ascend: *next moves up with them. */
@@ -455,9 +451,8 @@ static void count_uses(const struct aorta_trace_rank *rank, struct lane *streams
         if (count && use_order(&uses[count - 1], &use) == 0) continue;
         uses[count++] = use;
     }
-    if (count) qsort(uses, count, sizeof *uses, use_order);
+    count = aorta_sort_unique(uses, count, sizeof *uses, use_order);
     for (size_t i = 0; i < count; i++) {
-        if (i && use_order(&uses[i - 1], &uses[i]) == 0) continue;
         streams[uses[i].stream].others++;
         queues[uses[i].queue].others++;
     }

@@ -244,9 +244,7 @@ static void list_steps(struct collecting *c, struct aorta_arena *memory) {
         for (size_t w = 0; w < c->analysis->ranks[r].window_count; w++)
             if (aorta_trace_step_counts(c->analysis, c->analysis->ranks[r].windows[w].number))
                 c->numbers[count++] = c->analysis->ranks[r].windows[w].number;
-    if (count) aorta_sort_int64(c->numbers, count);
-    for (size_t i = 0; i < count; i++)
-        if (i == 0 || c->numbers[i] != c->numbers[i - 1]) c->numbers[c->step_count++] = c->numbers[i];
+    c->step_count = aorta_sort_unique(c->numbers, count, sizeof *c->numbers, aorta_by_int64);
     if (!c->samples->stepped) c->step_count = 1;
 }
 

@@ -26,7 +26,7 @@ struct aorta_shape {
 struct run {
     const char *function, *alike;
     double flops, ns, moving_ns; /* the time beside collectives of which all ranks had arrived */
-    enum { ALONE, BESIDE, PARTLY } beside;
+    enum aorta_beside beside;
     bool by_grid;
 };
 
@@ -107,16 +107,13 @@ static size_t collect_runs(const struct aorta_rank_step *step, struct run *runs,
     for (size_t i = 0; i < profile->range_count; i++) {
         const struct aorta_range *range = &profile->ranges[i];
         if (!is_arithmetic(range)) continue;
-        const enum aorta_beside beside = aorta_beside_of(&comm, range->start_ns, range->end_ns);
         runs[count++] =
             (struct run){.function = range->info.function,
                          .alike = alike_of(range),
                          .flops = range->info.flops,
                          .ns = (double)(range->end_ns - range->start_ns),
                          .moving_ns = (double)aorta_intervals_within(&moving, range->start_ns, range->end_ns),
-                         .beside = beside == AORTA_BESIDE_NEITHER ? PARTLY
-                                   : beside == AORTA_BESIDE_ALONE ? ALONE
-                                                                  : BESIDE,
+                         .beside = aorta_beside_of(&comm, range->start_ns, range->end_ns),
                          .by_grid = range->info.by_grid};
     }
     aorta_intervals_end(&comm, memory);
@@ -158,9 +155,9 @@ static struct aorta_shape shape_of(const struct run *runs, size_t count, double 
     size_t alone = 0, beside = 0;
     for (size_t i = 0; i < count; i++) {
         scratch[i] = runs[i].ns;
-        alone += runs[i].beside == ALONE;
-        beside += runs[i].beside == BESIDE;
-        if (runs[i].beside == BESIDE) shape.beside_ns += runs[i].ns;
+        alone += runs[i].beside == AORTA_BESIDE_ALONE;
+        beside += runs[i].beside == AORTA_BESIDE_COLLECTIVE;
+        if (runs[i].beside == AORTA_BESIDE_COLLECTIVE) shape.beside_ns += runs[i].ns;
     }
     const bool counted = shape.flops > 0;
     struct aorta_product_slowdown slowdown =
@@ -207,9 +204,9 @@ static void measure_shapes(const struct run *runs, size_t count, double *scratch
     for (size_t i = 0; i < count;) {
         size_t same = 0, whole = 0;
         for (; i + same < count && same_shape(&runs[i + same], &runs[i]); same++) {
-            slowdown->samples_beside += runs[i + same].beside == BESIDE;
-            slowdown->samples_alone += runs[i + same].beside == ALONE;
-            whole += runs[i + same].beside != PARTLY;
+            slowdown->samples_beside += runs[i + same].beside == AORTA_BESIDE_COLLECTIVE;
+            slowdown->samples_alone += runs[i + same].beside == AORTA_BESIDE_ALONE;
+            whole += runs[i + same].beside != AORTA_BESIDE_NEITHER;
         }
         const struct aorta_shape shape = shape_of(runs + i, same, scratch, &loss);
         if (whole) {

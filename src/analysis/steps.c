@@ -7,22 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct aorta_order {
-    const struct aorta_range *ranges;
-    uint32_t *by_start;
-    size_t count;
-    uint32_t *compute; /* of the compute role, by stream, then start */
-    size_t compute_count;
-    struct aorta_intervals busy; /* in the arena, too */
-};
-
-/* ---- making ---- */
-
 struct key {
     int64_t start_ns;
     uint32_t range;
     int stream; /* 0 where streams do not matter */
 };
+
+struct aorta_order {
+    const struct aorta_range *ranges;
+    struct key *by_start;
+    size_t count;
+    struct key *compute; /* of the compute role, by stream, then start */
+    size_t compute_count;
+    struct aorta_intervals busy; /* in the arena, too */
+};
+
+/* ---- making ---- */
 
 static int key_order(const void *left, const void *right) {
     const struct key *a = left, *b = right;
@@ -31,21 +31,15 @@ static int key_order(const void *left, const void *right) {
     return (a->range > b->range) - (a->range < b->range);
 }
 
-static void take_keys(struct key *keys, size_t count, uint32_t *ranges) {
-    aorta_sort_rows(keys, count, sizeof *keys, key_order);
-    for (size_t i = 0; i < count; i++) ranges[i] = keys[i].range;
-}
-
-static void sort_ranges(const struct aorta_profile *profile, struct aorta_order *order, struct key *keys) {
-    for (size_t i = 0; i < profile->range_count; i++)
-        keys[order->count++] = (struct key){profile->ranges[i].start_ns, (uint32_t)i, 0};
-    take_keys(keys, order->count, order->by_start);
+static void sort_ranges(const struct aorta_profile *profile, struct aorta_order *order) {
     for (size_t i = 0; i < profile->range_count; i++) {
         const struct aorta_range *range = &profile->ranges[i];
-        if (range->info.kind != AORTA_RANGE_COMPUTE || range->info.role != AORTA_ROLE_COMPUTE) continue;
-        keys[order->compute_count++] = (struct key){range->start_ns, (uint32_t)i, range->stream};
+        order->by_start[order->count++] = (struct key){range->start_ns, (uint32_t)i, 0};
+        if (range->info.kind == AORTA_RANGE_COMPUTE && range->info.role == AORTA_ROLE_COMPUTE)
+            order->compute[order->compute_count++] = (struct key){range->start_ns, (uint32_t)i, range->stream};
     }
-    take_keys(keys, order->compute_count, order->compute);
+    aorta_sort_rows(order->by_start, order->count, sizeof(struct key), key_order);
+    aorta_sort_rows(order->compute, order->compute_count, sizeof(struct key), key_order);
 }
 
 static struct aorta_intervals collect_busy(const struct aorta_overlap *overlap, struct aorta_arena *memory) {
@@ -64,19 +58,16 @@ static struct aorta_intervals collect_busy(const struct aorta_overlap *overlap, 
 static struct aorta_order *order_make(const struct aorta_iteration *iteration, struct aorta_arena *memory) {
     const struct aorta_profile *profile = iteration->profile;
     const size_t limit = profile->range_count;
-    struct aorta_arena scratch = {0};
-    struct key *keys = aorta_arena_raw(&scratch, limit * sizeof *keys);
     struct aorta_order *made = aorta_arena_alloc(memory, sizeof *made);
     if (made) {
         made->by_start = aorta_arena_raw(memory, limit * sizeof *made->by_start);
         made->compute = aorta_arena_raw(memory, limit * sizeof *made->compute);
         made->ranges = profile->ranges;
     }
-    if (keys && !memory->failed) {
-        sort_ranges(profile, made, keys);
+    if (!memory->failed) {
+        sort_ranges(profile, made);
         made->busy = collect_busy(iteration->overlap, memory);
     }
-    aorta_arena_end(&scratch, memory);
     return made;
 }
 
@@ -90,37 +81,130 @@ struct aorta_rank_step aorta_rank_step_make(const struct aorta_iteration *iterat
 /* ---- asking ---- */
 
 const struct aorta_range *aorta_order_starting(const struct aorta_order *order, int64_t time_ns) {
-    size_t low = 0, high = order->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (order->ranges[order->by_start[middle]].start_ns < time_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == order->count) return NULL;
-    const struct aorta_range *found = &order->ranges[order->by_start[low]];
-    return found->start_ns == time_ns ? found : NULL;
+    const size_t at = aorta_count_before(order->by_start, order->count, sizeof(struct key), 0, time_ns);
+    const struct aorta_range *found = at < order->count ? &order->ranges[order->by_start[at].range] : NULL;
+    return found && found->start_ns == time_ns ? found : NULL;
 }
 
 const struct aorta_range *aorta_order_next_compute(const struct aorta_order *order, int stream, int64_t from_ns) {
-    size_t low = 0, high = order->compute_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct aorta_range *range = &order->ranges[order->compute[middle]];
-        if (range->stream < stream || (range->stream == stream && range->start_ns < from_ns))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == order->compute_count) return NULL;
-    const struct aorta_range *found = &order->ranges[order->compute[low]];
-    return found->stream == stream ? found : NULL;
+    const struct key key = {from_ns, 0, stream};
+    const size_t at = aorta_count_below(order->compute, order->compute_count, sizeof key, &key, key_order);
+    if (at == order->compute_count || order->compute[at].stream != stream) return NULL;
+    return &order->ranges[order->compute[at].range];
 }
 
 /* Time between two times in which the device was busy. */
 static int64_t order_busy(const struct aorta_order *order, int64_t start_ns, int64_t end_ns) {
     return aorta_intervals_within(&order->busy, start_ns, end_ns);
+}
+
+/* How the clocks of ranks differ, from the ends of the collectives that they share. (Device clock rates:
+ * measure/clocks.h.)
+ *
+ * Rank r's clock shows e(r,c) at the end of collective c; the shifts o(r) and the moments T(c) are those that make
+ * |e(r,c) - o(r) - T(c)| small, by alternating medians (the robust form of least squares with one constant per rank and
+ * one per collective), beginning with the medians of pairs of ranks. */
+
+struct shifting {
+    const struct aorta_rank_ends *in;
+    int64_t *shift_ns;
+    uint32_t *root;    /* UINT32_MAX: not known yet */
+    int64_t *values;   /* to take medians of */
+    int64_t *moments;  /* of each collective: its end on the common clock */
+    bool *known;       /* whether it has one */
+    size_t *shared_of; /* of each end: its collective */
+    size_t *by_rank;   /* indices of the ends, rank after rank; those of rank r from begins[r] on */
+    size_t *begins;
+};
+
+static void prepare_shifts(struct shifting *w, struct aorta_arena *memory) {
+    const struct aorta_rank_ends *in = w->in;
+    size_t ends = in->first[in->collectives], ranks = in->ranks;
+    w->values = aorta_arena_raw(memory, ends * sizeof *w->values);
+    w->moments = aorta_arena_alloc(memory, in->collectives * sizeof *w->moments);
+    w->known = aorta_arena_alloc(memory, in->collectives);
+    w->shared_of = aorta_arena_raw(memory, ends * sizeof *w->shared_of);
+    w->by_rank = aorta_arena_raw(memory, ends * sizeof *w->by_rank);
+    w->begins = aorta_arena_alloc(memory, (ranks + 2) * sizeof *w->begins);
+    for (size_t r = 0; r < ranks; r++) w->root[r] = UINT32_MAX;
+    if (memory->failed) return;
+    for (size_t c = 0; c < in->collectives; c++)
+        for (size_t i = in->first[c]; i < in->first[c + 1]; i++) w->shared_of[i] = c;
+    for (size_t i = 0; i < ends; i++) w->begins[in->ends[i].rank + 2]++;
+    for (size_t r = 2; r <= ranks; r++) w->begins[r] += w->begins[r - 1];
+    for (size_t i = 0; i < ends; i++) w->by_rank[w->begins[in->ends[i].rank + 1]++] = i;
+}
+
+/* The ends of collectives on the common clock: medians over the ranks that `root` is linked with. */
+static void find_moments(struct shifting *w, uint32_t root) {
+    for (size_t c = 0; c < w->in->collectives; c++) {
+        size_t count = 0;
+        for (size_t i = w->in->first[c]; i < w->in->first[c + 1]; i++) {
+            const struct aorta_rank_end *end = &w->in->ends[i];
+            if (w->root[end->rank] == root) w->values[count++] = end->end_ns - w->shift_ns[end->rank];
+        }
+        w->moments[c] = aorta_median_int64(w->values, count);
+        w->known[c] = count > 0;
+    }
+}
+
+/* The median difference between a rank's ends and the known moments. False: there is none. */
+static bool shift_of(struct shifting *w, size_t rank, int64_t *shift) {
+    size_t count = 0;
+    for (size_t i = w->begins[rank]; i < w->begins[rank + 1]; i++) {
+        size_t end = w->by_rank[i], collective = w->shared_of[end];
+        if (w->known[collective]) w->values[count++] = w->in->ends[end].end_ns - w->moments[collective];
+    }
+    if (count) *shift = aorta_median_int64(w->values, count);
+    return count > 0;
+}
+
+/* Links all ranks that share collectives with the root, nearest first. */
+static void link_ranks(struct shifting *w, uint32_t root) {
+    w->root[root] = root;
+    for (bool found = true; found;) {
+        found = false;
+        find_moments(w, root);
+        for (size_t r = 0; r < w->in->ranks; r++) {
+            if (w->root[r] != UINT32_MAX || !shift_of(w, r, &w->shift_ns[r])) continue;
+            w->root[r] = root;
+            found = true;
+        }
+    }
+}
+
+/* Alternating medians until nothing moves. The root's clock stays what it is. */
+static void polish(struct shifting *w, uint32_t root) {
+    enum { ROUNDS = 50 };
+    int64_t fixed = w->shift_ns[root];
+    for (int round = 0; round < ROUNDS; round++) {
+        find_moments(w, root);
+        int64_t moved = 0;
+        for (size_t r = 0; r < w->in->ranks; r++) {
+            int64_t shift, *own = &w->shift_ns[r];
+            if (w->root[r] != root || !shift_of(w, r, &shift)) continue;
+            int64_t change = shift > *own ? shift - *own : *own - shift;
+            if (change > moved) moved = change;
+            *own = shift;
+        }
+        int64_t drift = w->shift_ns[root] - fixed;
+        for (size_t r = 0; r < w->in->ranks; r++)
+            if (w->root[r] == root) w->shift_ns[r] -= drift;
+        if (moved == 0) break;
+    }
+}
+
+void aorta_clock_shifts(const struct aorta_rank_ends *ends, struct aorta_arena *memory, int64_t *shift_ns,
+                        uint32_t *root) {
+    struct shifting w = {.in = ends, .shift_ns = shift_ns, .root = root};
+    struct aorta_arena scratch = {0};
+    prepare_shifts(&w, &scratch);
+    for (size_t r = 0; !scratch.failed && r < ends->ranks; r++) {
+        if (root[r] != UINT32_MAX) continue;
+        link_ranks(&w, (uint32_t)r);
+        polish(&w, (uint32_t)r);
+    }
+    aorta_arena_end(&scratch, memory);
 }
 
 /* Ranks enqueue the same collectives in the same order, so role, kind, group and sequence pair them. All ranks wait for
@@ -134,34 +218,30 @@ struct part {
     int64_t shift_ns; /* own clock − common clock */
 };
 
-static int compare(int64_t a, int64_t b) {
-    return (a > b) - (a < b);
-}
-
 /* The ranks 0 and 1 are another group than 0 and 2. */
 static int stride_of(const struct aorta_range *range) {
     return range->info.group_stride ? range->info.group_stride : 1;
 }
 
 static int compare_keys(const struct aorta_range *a, const struct aorta_range *b) {
-    int order = compare(a->info.collective, b->info.collective);
-    if (!order) order = compare(a->info.role, b->info.role);
-    if (!order) order = compare(a->info.group_size, b->info.group_size);
-    if (!order) order = compare(a->info.group, b->info.group);
-    if (!order) order = compare(stride_of(a), stride_of(b));
-    return order ? order : compare(a->sequence, b->sequence);
+    int order = aorta_order_int64(a->info.collective, b->info.collective);
+    if (!order) order = aorta_order_int64(a->info.role, b->info.role);
+    if (!order) order = aorta_order_int64(a->info.group_size, b->info.group_size);
+    if (!order) order = aorta_order_int64(a->info.group, b->info.group);
+    if (!order) order = aorta_order_int64(stride_of(a), stride_of(b));
+    return order ? order : aorta_order_int64(a->sequence, b->sequence);
 }
 
 static int part_order(const void *left, const void *right) {
     const struct part *a = left, *b = right;
     int order = compare_keys(a->range, b->range);
-    return order ? order : compare(a->item->iteration.rank, b->item->iteration.rank);
+    return order ? order : aorta_order_int64(a->item->iteration.rank, b->item->iteration.rank);
 }
 
 static int iteration_order(const void *left, const void *right) {
     const struct aorta_iteration *a = left, *b = right;
-    int order = compare(a->step, b->step);
-    return order ? order : compare(a->rank, b->rank);
+    int order = aorta_order_int64(a->step, b->step);
+    return order ? order : aorta_order_int64(a->rank, b->rank);
 }
 
 static int step_order(const void *left, const void *right) {

@@ -62,7 +62,7 @@ int64_t aorta_transfers_best_if_slow(const struct aorta_transfers *transfers, co
 
 /* How a run of a matrix product lies to the collectives: those beside one for less than half of their time say nothing.
  */
-enum aorta_beside { AORTA_BESIDE_NEITHER = -1, AORTA_BESIDE_ALONE, AORTA_BESIDE_COLLECTIVE };
+enum aorta_beside { AORTA_BESIDE_ALONE, AORTA_BESIDE_COLLECTIVE, AORTA_BESIDE_NEITHER };
 enum aorta_beside aorta_beside_of(const struct aorta_intervals *comm, int64_t start_ns, int64_t end_ns);
 
 /* The same product alone and beside collectives. Times ascending, ns. */

@@ -71,9 +71,9 @@ static const struct key_row argument_rows[] = {
 };
 
 enum category {
-    CATEGORY_KERNEL,
-    CATEGORY_COPY,
-    CATEGORY_FILL,
+    CATEGORY_KERNEL = AORTA_TRACE_KERNEL,
+    CATEGORY_COPY = AORTA_TRACE_COPY,
+    CATEGORY_FILL = AORTA_TRACE_FILL,
     CATEGORY_MTIA,
     CATEGORY_WAIT,
     CATEGORY_DEVICE_ANNOTATION, /* the last of the device */
@@ -253,6 +253,17 @@ static aorta_status add_xla_event(struct trace_kineto *kineto, struct kineto_eve
     return NULL;
 }
 
+/* Kernels, copies and fills have no row: add_work takes their kind. */
+static void (*const adders[])(struct trace_kineto *kineto, const struct kineto_event *event) = {
+    [CATEGORY_MTIA] = aorta_trace_kineto_add_mtia,
+    [CATEGORY_WAIT] = aorta_trace_kineto_add_wait,
+    [CATEGORY_DEVICE_ANNOTATION] = aorta_trace_kineto_add_device_annotation,
+    [CATEGORY_CALL] = aorta_trace_kineto_add_call,
+    [CATEGORY_OPERATION] = aorta_trace_kineto_add_operation,
+    [CATEGORY_FUNCTION] = aorta_trace_kineto_add_function,
+    [CATEGORY_ANNOTATION] = aorta_trace_kineto_add_annotation,
+};
+
 aorta_status aorta_trace_kineto_add_event(struct trace_kineto *kineto, struct kineto_event *event) {
     if (kineto->scratch.length) aorta_text_clear(&kineto->scratch);
     AORTA_TRY(aorta_trace_kineto_choose_rank(kineto, event));
@@ -276,42 +287,10 @@ aorta_status aorta_trace_kineto_add_event(struct trace_kineto *kineto, struct ki
     else
         memset(event->argument, 0, sizeof event->argument);
     if (kineto->mixed) AORTA_TRY(aorta_trace_kineto_place(kineto, event, category <= CATEGORY_DEVICE_ANNOTATION));
-    switch (category) {
-    case CATEGORY_KERNEL:
-        aorta_trace_kineto_add_work(kineto, event, AORTA_TRACE_KERNEL);
-        break;
-    case CATEGORY_COPY:
-        aorta_trace_kineto_add_work(kineto, event, AORTA_TRACE_COPY);
-        break;
-    case CATEGORY_FILL:
-        aorta_trace_kineto_add_work(kineto, event, AORTA_TRACE_FILL);
-        break;
-    case CATEGORY_MTIA:
-        aorta_trace_kineto_add_mtia(kineto, event);
-        break;
-    case CATEGORY_CALL:
-        aorta_trace_kineto_add_call(kineto, event);
-        break;
-    case CATEGORY_OPERATION:
-        (aorta_trace_kineto_is_mark(name) ? aorta_trace_kineto_add_annotation
-                                          : aorta_trace_kineto_add_operation)(kineto, event);
-        break;
-    case CATEGORY_FUNCTION:
-        aorta_trace_kineto_add_function(kineto, event);
-        break;
-    case CATEGORY_WAIT:
-        aorta_trace_kineto_add_wait(kineto, event);
-        break;
-    case CATEGORY_ANNOTATION:
-        aorta_trace_kineto_add_annotation(kineto, event);
-        break;
-    case CATEGORY_DEVICE_ANNOTATION:
-        aorta_trace_builder_device_annotation(kineto->builder, aorta_trace_kineto_text(kineto, name), event->start_ns,
-                                              event->end_ns);
-        break;
-    case CATEGORY_IGNORED:
-        break;
-    }
+    if (category <= CATEGORY_FILL)
+        aorta_trace_kineto_add_work(kineto, event, (enum aorta_trace_kind)category);
+    else
+        adders[category](kineto, event);
     return NULL;
 }
 

@@ -245,11 +245,26 @@ static struct aorta_trace_annotation frame_of(struct trace_kineto *kineto, const
                                            get_thread(kineto, event)};
 }
 
+/* `text`: with the quote before it. */
+static bool begins(struct aorta_json_value name, const char *text) {
+    const size_t length = strlen(text);
+    return name.length > length && !memcmp(name.text, text, length);
+}
+
+/* What the profiler marks itself: files of 2021 have it among the operations. */
+static bool is_mark(struct aorta_json_value name) {
+    return begins(name, "\"ProfilerStep#") || begins(name, "\"enumerate(DataLoader)#") || begins(name, "\"Optimizer.");
+}
+
 void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct kineto_event *event) {
     const struct aorta_json_value *argument = event->argument;
     struct aorta_json_value name = event->field[FIELD_NAME];
     struct aorta_trace_collective collective;
     const struct aorta_trace_annotation frame = frame_of(kineto, event);
+    if (is_mark(name)) {
+        aorta_trace_builder_annotation(kineto->builder, &frame);
+        return;
+    }
     if (aorta_json_text_is(name, "record_param_comms")) {
         aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_OPERATION);
         if (collective_facts(kineto, event, &collective))
@@ -271,12 +286,6 @@ void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct 
     aorta_trace_builder_operation(kineto->builder, &frame,
                                   aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], event->offset),
                                   &operation);
-}
-
-/* `text`: with the quote before it. */
-static bool begins(struct aorta_json_value name, const char *text) {
-    const size_t length = strlen(text);
-    return name.length > length && !memcmp(name.text, text, length);
 }
 
 /* False for Python's and PyTorch's own functions: "<built-in function len>", "torch/nn/modules/module.py(1743): …". */
@@ -360,9 +369,9 @@ void aorta_trace_kineto_add_annotation(struct trace_kineto *kineto, const struct
     if (aorta_trace_kineto_is_product(event->field[FIELD_NAME])) add_own_product(kineto, event);
 }
 
-/* What the profiler marks itself: files of 2021 have it among the operations. */
-bool aorta_trace_kineto_is_mark(struct aorta_json_value name) {
-    return begins(name, "\"ProfilerStep#") || begins(name, "\"enumerate(DataLoader)#") || begins(name, "\"Optimizer.");
+void aorta_trace_kineto_add_device_annotation(struct trace_kineto *kineto, const struct kineto_event *event) {
+    aorta_trace_builder_device_annotation(kineto->builder, aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
+                                          event->start_ns, event->end_ns);
 }
 
 /* Recorded with enable_cuda_sync_events. A wait for a whole context says no more than its call. */

@@ -92,7 +92,6 @@ void aorta_trace_kineto_spans_free(struct kineto_spans *spans); /* NULL is fine 
 /* kineto_read_events.c: an event whose fields, and arguments where its category has them, are filled. */
 bool aorta_trace_kineto_times(struct kineto_event *event);        /* false: it has none, or impossible ones */
 int64_t aorta_trace_kineto_id(struct aorta_json_value value);     /* of processes and threads; -1: a text ("Spans") */
-bool aorta_trace_kineto_is_mark(struct aorta_json_value name);    /* made by the profiler itself */
 bool aorta_trace_kineto_is_product(struct aorta_json_value name); /* a range of our own files, with shapes */
 void aorta_trace_kineto_add_work(struct trace_kineto *kineto, const struct kineto_event *event,
                                  enum aorta_trace_kind kind);
@@ -101,6 +100,7 @@ void aorta_trace_kineto_add_call(struct trace_kineto *kineto, const struct kinet
 void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct kineto_event *event);
 void aorta_trace_kineto_add_function(struct trace_kineto *kineto, const struct kineto_event *event);
 void aorta_trace_kineto_add_annotation(struct trace_kineto *kineto, const struct kineto_event *event);
+void aorta_trace_kineto_add_device_annotation(struct trace_kineto *kineto, const struct kineto_event *event);
 void aorta_trace_kineto_add_allocation(struct trace_kineto *kineto, const struct kineto_event *event);
 void aorta_trace_kineto_add_wait(struct trace_kineto *kineto, const struct kineto_event *event);
 
