@@ -237,18 +237,12 @@ aorta_status aorta_json_stream_member(struct aorta_json_stream *stream, struct a
     AORTA_TRY(aorta_json_stream_value(stream, key));
     /* The colon must be in the window together with the key, which peek might move. */
     size_t back = key->length;
-    while (stream->at < stream->end && aorta_json_space(stream->window[stream->at])) {
-        stream->at++;
-        back++;
-    }
-    while (stream->at == stream->end && !stream->ended) {
+    for (;;) {
+        for (; stream->at < stream->end && aorta_json_space(stream->window[stream->at]); back++) stream->at++;
+        if (stream->at < stream->end || stream->ended) break;
         stream->at -= back;
         AORTA_TRY(refill(stream));
         stream->at += back;
-        while (stream->at < stream->end && aorta_json_space(stream->window[stream->at])) {
-            stream->at++;
-            back++;
-        }
     }
     if (stream->at == stream->end || stream->window[stream->at] != ':') return broken(stream, "':'");
     *key = (struct aorta_json_value){stream->window + stream->at - back + 1, key->length - 2};

@@ -210,9 +210,9 @@ static aorta_status add_place(struct trace_kineto *kineto, struct place place) {
 }
 
 /* A text of the file without its quotes. */
-static struct aorta_xla_text text_of(struct aorta_json_value value) {
-    if (value.length < 2 || value.text[0] != '"') return (struct aorta_xla_text){0};
-    return (struct aorta_xla_text){value.text + 1, value.length - 2};
+static struct aorta_proto text_of(struct aorta_json_value value) {
+    if (value.length < 2 || value.text[0] != '"') return (struct aorta_proto){0};
+    return (struct aorta_proto){value.text + 1, value.text + value.length - 1};
 }
 
 aorta_status aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t process,

@@ -43,16 +43,11 @@ enum { INTERNED_CATEGORIES = 1, INTERNED_EVENTS, INTERNED_ANNOTATIONS, INTERNED_
 enum { SNAPSHOT_CLOCKS = 1, CLOCK_ID = 1, CLOCK_TIME, CLOCK_UNIT = 4, DEFAULT_TRACK = 11 };
 enum { BOOT_CLOCK = 6, COUNTING_CLOCK = 64, CLEARED = 1 };
 
-struct slice { /* of the file */
-    const char *text;
-    size_t length;
-};
-
 /* Texts by their number; the latest of a number counts. */
 struct texts {
     struct numbered {
         uint64_t number;
-        struct slice text;
+        struct aorta_proto text;
     } * items;
     size_t count, capacity;
 };
@@ -67,7 +62,7 @@ struct sequence {
 
 struct track {
     uint64_t uuid;
-    struct slice name;
+    struct aorta_proto name;
     struct begun {
         enum aorta_rocprof_domain domain; /* COUNT: none that is read */
         struct aorta_rocprof_record record;
@@ -86,14 +81,6 @@ struct pftrace {
     bool failed; /* memory ran out */
 };
 
-static struct slice slice_of(struct aorta_proto bytes) {
-    return (struct slice){bytes.at, (size_t)(bytes.end - bytes.at)};
-}
-
-static bool is(struct slice slice, const char *word) {
-    return slice.length == strlen(word) && !memcmp(slice.text, word, slice.length);
-}
-
 static aorta_status broken(const struct pftrace *p, const char *at, const char *what) {
     return AORTA_ERROR(AORTA_FORMAT, "%s: byte %lld: %s is broken, or the file ends in the middle", p->path,
                        (long long)(at - p->bytes), what);
@@ -104,17 +91,17 @@ static aorta_status broken(const struct pftrace *p, const char *at, const char *
 static void add_text(struct pftrace *p, struct texts *texts, struct aorta_proto entry) {
     struct aorta_proto_field number, text;
     if (!aorta_proto_find(entry, 1, &number) || !aorta_proto_find(entry, 2, &text) || !text.bytes.at) return;
-    const struct numbered row = {number.value, slice_of(text.bytes)};
+    const struct numbered row = {number.value, text.bytes};
     p->failed |= !aorta_array_append(&texts->items, &texts->capacity, &texts->count, &row, sizeof row);
 }
 
 /* Numbers mostly count from 1 in the order of the entries. */
-static struct slice text_of(const struct texts *texts, uint64_t number) {
+static struct aorta_proto text_of(const struct texts *texts, uint64_t number) {
     if (number && number <= texts->count && texts->items[number - 1].number == number)
         return texts->items[number - 1].text;
     for (size_t i = texts->count; i > 0; i--)
         if (texts->items[i - 1].number == number) return texts->items[i - 1].text;
-    return (struct slice){0};
+    return (struct aorta_proto){0};
 }
 
 static void read_interned(struct pftrace *p, struct sequence *sequence, struct aorta_proto interned) {
@@ -155,7 +142,7 @@ static void read_track(struct pftrace *p, struct aorta_proto descriptor) {
     if (!aorta_proto_find(descriptor, TRACK_NAME, &name) && !aorta_proto_find(descriptor, TRACK_STATIC_NAME, &name))
         return;
     struct track *track = track_of(p, uuid.value);
-    if (track && name.bytes.at) track->name = slice_of(name.bytes);
+    if (track && name.bytes.at) track->name = name.bytes;
 }
 
 /* ---- clocks ---- */
@@ -189,30 +176,30 @@ static int64_t time_of(struct sequence *sequence, uint64_t clock, uint64_t value
 
 /* An event of the file. */
 struct event {
-    struct slice name, category;
+    struct aorta_proto name, category;
     uint64_t type, track;
     int64_t at_ns, offset;
 };
 
 /* The first number of "AGENT [4] STREAM [2]" behind a word; -1: none. */
-static int64_t number_behind(struct slice text, const char *word) {
-    const char *at = memmem(text.text, text.length, word, strlen(word)), *end = text.text + text.length;
+static int64_t number_behind(struct aorta_proto text, const char *word) {
+    const char *at = text.at ? memmem(text.at, aorta_proto_length(text), word, strlen(word)) : NULL;
     int64_t number = -1;
-    for (at = at ? at + strlen(word) : end; at < end && (*at == ' ' || *at == '[' || *at == '-'); at++) continue;
-    for (; at < end && *at >= '0' && *at <= '9' && number < INT32_MAX; at++)
+    for (at = at ? at + strlen(word) : text.end; at < text.end && (*at == ' ' || *at == '[' || *at == '-'); at++)
+        continue;
+    for (; at < text.end && *at >= '0' && *at <= '9' && number < INT32_MAX; at++)
         number = (number < 0 ? 0 : 10 * number) + (*at - '0');
     return number;
 }
 
 /* "GPU-4", "Agent [4]", "4": the number in it. */
-static int64_t number_in(struct slice text) {
-    size_t at = 0;
-    while (at < text.length && (text.text[at] < '0' || text.text[at] > '9')) at++;
-    return number_behind((struct slice){text.text + at, text.length - at}, "");
+static int64_t number_in(struct aorta_proto text) {
+    while (text.at < text.end && (*text.at < '0' || *text.at > '9')) text.at++;
+    return number_behind(text, "");
 }
 
 struct argument {
-    struct slice name, text;
+    struct aorta_proto name, text;
     int64_t number; /* -1: none */
 };
 
@@ -222,10 +209,10 @@ static struct argument read_argument(const struct sequence *sequence, struct aor
     while (aorta_proto_next(&annotation, &field)) {
         if (field.number == ANNOTATION_NAME_NUMBER)
             argument.name = text_of(&sequence->tables[ANNOTATIONS], field.value);
-        if (field.number == ANNOTATION_NAME && field.bytes.at) argument.name = slice_of(field.bytes);
+        if (field.number == ANNOTATION_NAME && field.bytes.at) argument.name = field.bytes;
         if (field.number == ANNOTATION_UNSIGNED || field.number == ANNOTATION_SIGNED)
             argument.number = field.value <= INT64_MAX ? (int64_t)field.value : -1;
-        if (field.number == ANNOTATION_TEXT && field.bytes.at) argument.text = slice_of(field.bytes);
+        if (field.number == ANNOTATION_TEXT && field.bytes.at) argument.text = field.bytes;
         if (field.number == ANNOTATION_TEXT_NUMBER) argument.text = text_of(&sequence->tables[TEXTS], field.value);
     }
     return argument;
@@ -239,16 +226,16 @@ static void take_argument(struct aorta_rocprof_record *record, const struct argu
                 {"kernel_id", &record->kernel},    {"copy_bytes", &record->bytes},     {"agent", &record->agent},
                 {"src_agent", &record->source},    {"dst_agent", &record->destination}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (argument->name.length && is(argument->name, rows[i].name))
-            *rows[i].into = argument->text.length ? number_in(argument->text) : argument->number;
+        if (aorta_proto_is(argument->name, rows[i].name))
+            *rows[i].into = aorta_proto_length(argument->text) ? number_in(argument->text) : argument->number;
 }
 
 /* GPUs are numbered as the file does; what copies from or to is no GPU unless a dispatch ran there. */
 static void complete_work(struct pftrace *p, const struct track *track, enum aorta_rocprof_domain domain,
                           struct aorta_rocprof_record *record) {
-    const int64_t in_track = track->name.length ? number_behind(track->name, "AGENT") : -1;
-    const int64_t agent = in_track < 0 && track->name.length ? number_in(track->name) : in_track;
-    record->stream = track->name.length ? number_behind(track->name, "STREAM") : -1;
+    const int64_t in_track = number_behind(track->name, "AGENT");
+    const int64_t agent = in_track < 0 ? number_in(track->name) : in_track;
+    record->stream = number_behind(track->name, "STREAM");
     if (domain == AORTA_ROCPROF_COPY && record->destination < 0) record->destination = agent;
     if (domain == AORTA_ROCPROF_COPY) return;
     if (record->agent < 0) record->agent = agent;
@@ -271,7 +258,7 @@ static void begin_event(struct pftrace *p, const struct sequence *sequence, cons
     struct aorta_proto_field field;
     int domain = 0;
     if (!track) return;
-    while (domain < AORTA_ROCPROF_DOMAIN_COUNT && !is(event->category, categories[domain])) domain++;
+    while (domain < AORTA_ROCPROF_DOMAIN_COUNT && !aorta_proto_is(event->category, categories[domain])) domain++;
     begun.domain = (enum aorta_rocprof_domain)domain;
     while (domain < AORTA_ROCPROF_DOMAIN_COUNT && aorta_proto_next(&message, &field)) {
         if (field.number != EVENT_ANNOTATION || !field.bytes.at) continue;
@@ -279,8 +266,8 @@ static void begin_event(struct pftrace *p, const struct sequence *sequence, cons
         take_argument(record, &argument);
     }
     record->start_ns = event->at_ns;
-    record->name = event->name.text;
-    record->name_length = event->name.length;
+    record->name = event->name.at;
+    record->name_length = aorta_proto_length(event->name);
     record->offset = event->offset;
     if (domain == AORTA_ROCPROF_DISPATCH || domain == AORTA_ROCPROF_COPY) complete_work(p, track, begun.domain, record);
     p->failed |= !aorta_array_append(&track->open, &track->capacity, &track->depth, &begun, sizeof begun);
@@ -303,8 +290,8 @@ static void read_event(struct pftrace *p, struct sequence *sequence, struct aort
         if (field.number == EVENT_TRACK) event.track = field.value;
         if (field.number == EVENT_NAME_NUMBER) event.name = text_of(&sequence->tables[EVENTS], field.value);
         if (field.number == EVENT_CATEGORY_NUMBER) event.category = text_of(&sequence->tables[CATEGORIES], field.value);
-        if (field.number == EVENT_NAME && field.bytes.at) event.name = slice_of(field.bytes);
-        if (field.number == EVENT_CATEGORY && field.bytes.at) event.category = slice_of(field.bytes);
+        if (field.number == EVENT_NAME && field.bytes.at) event.name = field.bytes;
+        if (field.number == EVENT_CATEGORY && field.bytes.at) event.category = field.bytes;
     }
     if (event.type == TYPE_BEGIN) begin_event(p, sequence, &event, message);
     if (event.type == TYPE_END) end_event(p, &event);
@@ -398,14 +385,10 @@ static bool is_text(const char *head, size_t length) {
 
 static bool recognises(const char *head, size_t length) {
     enum { PACKET_USER = 3 };
-    if (is_text(head, length)) return false;
-    struct aorta_proto file = {head, head + length};
-    uint64_t key, size;
-    if (!aorta_proto_varint(&file, &key) || key != (PACKETS << 3 | 2) || !aorta_proto_varint(&file, &size))
-        return false;
-    if (size < (uint64_t)(file.end - file.at)) file.end = file.at + size;
+    struct aorta_proto packet;
+    if (is_text(head, length) || !aorta_proto_first(head, length, PACKETS, &packet)) return false;
     struct aorta_proto_field field;
-    while (aorta_proto_next(&file, &field))
+    while (aorta_proto_next(&packet, &field))
         if ((field.number == PACKET_SEQUENCE || field.number == PACKET_USER) && !field.bytes.at) return true;
     return false;
 }

@@ -8,10 +8,23 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A message, or a part of it that is still to be read. */
+/* A message, or a part of it that is still to be read; a text. */
 struct aorta_proto {
     const char *at, *end;
 };
+
+static inline size_t aorta_proto_length(struct aorta_proto text) {
+    return (size_t)(text.end - text.at);
+}
+
+static inline bool aorta_proto_begins(struct aorta_proto text, const char *word) {
+    const size_t length = strlen(word);
+    return aorta_proto_length(text) >= length && !memcmp(text.at, word, length);
+}
+
+static inline bool aorta_proto_is(struct aorta_proto text, const char *word) {
+    return aorta_proto_length(text) == strlen(word) && aorta_proto_begins(text, word);
+}
 
 /* `number` is what the file numbers it; `value` is that of a varint or of fixed bytes, `bytes` a text, message or
  * packed list. Groups, which nobody writes any more, are no fields. */
@@ -69,6 +82,16 @@ static inline bool aorta_proto_find(struct aorta_proto message, uint32_t number,
     while (aorta_proto_next(&message, field))
         if (field->number == number) return true;
     return false;
+}
+
+/* The message that a file begins with, as far as it is among these bytes. False: it begins otherwise. */
+static inline bool aorta_proto_first(const char *head, size_t length, uint32_t number, struct aorta_proto *message) {
+    uint64_t key, size;
+    *message = (struct aorta_proto){head, head + length};
+    if (!aorta_proto_varint(message, &key) || key != (number << 3 | 2) || !aorta_proto_varint(message, &size))
+        return false;
+    if (size < aorta_proto_length(*message)) message->end = message->at + size;
+    return true;
 }
 
 #endif

@@ -152,40 +152,16 @@ static void take_event(void *context, sqlite3_stmt *row) {
                   !aorta_array_append(&db->events, &db->event_capacity, &db->event_count, &event, sizeof event);
 }
 
-#define FIELD(member) offsetof(struct aorta_rocprof_record, member)
-static const struct {
-    const char *column;
-    size_t offset;
-} fields[] = {
-    {"start", FIELD(start_ns)},
-    {"end", FIELD(end_ns)},
-    {"tid", FIELD(thread)},
-    {"kernel_id", FIELD(kernel)},
-    {"dispatch_id", FIELD(dispatch)},
-    {"agent_id", FIELD(agent)},
-    {"queue_id", FIELD(queue)},
-    {"stream_id", FIELD(stream)},
-    {"src_agent_id", FIELD(source)},
-    {"dst_agent_id", FIELD(destination)},
-    {"size", FIELD(bytes)},
-    {"workgroup_size_x", FIELD(group[0])},
-    {"workgroup_size_y", FIELD(group[1])},
-    {"workgroup_size_z", FIELD(group[2])},
-    {"grid_size_x", FIELD(grid[0])},
-    {"grid_size_y", FIELD(grid[1])},
-    {"grid_size_z", FIELD(grid[2])},
-};
-#undef FIELD
-enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
-
-/* The columns from `first` on. */
-static void take_fields(struct database *db, sqlite3_stmt *row, int first, struct aorta_rocprof_record *record) {
-    for (int i = 0; i < FIELD_COUNT; i++) {
+/* The columns from `at` on. */
+static void take_fields(struct database *db, sqlite3_stmt *row, int at, struct aorta_rocprof_record *record) {
+    for (int i = 0; i < AORTA_ROCPROF_FIELDS; i++) {
         int64_t number;
-        if (aorta_sqlite_number(row, first + i, &number))
-            memcpy((char *)record + fields[i].offset, &number, sizeof number);
-        else if (sqlite3_column_type(row, first + i) != SQLITE_NULL)
+        if (!aorta_rocprof_fields[i].sql) continue;
+        if (aorta_sqlite_number(row, at, &number))
+            aorta_rocprof_set(record, i, number);
+        else if (sqlite3_column_type(row, at) != SQLITE_NULL)
             aorta_rocprof_warn(db->rocprof, AORTA_REASON_ODD_VALUE, -1);
+        at++;
     }
 }
 
@@ -197,15 +173,16 @@ static void take_track(void *context, sqlite3_stmt *row) {
     db->failed |= !aorta_array_append(&db->tracks, &db->track_capacity, &db->track_count, &track, sizeof track);
 }
 
-/* Adds the fields' columns after the first `before` columns. Returns how many there are. */
-static int add_fields(const char **columns, int before) {
-    for (int i = 0; i < FIELD_COUNT; i++) columns[before + i] = fields[i].column;
-    return before + FIELD_COUNT;
+/* Adds the fields' columns after the first `count` columns. Returns how many there are. */
+static int add_fields(const char **columns, int count) {
+    for (int i = 0; i < AORTA_ROCPROF_FIELDS; i++)
+        if (aorta_rocprof_fields[i].sql) columns[count++] = aorta_rocprof_fields[i].sql;
+    return count;
 }
 
 static aorta_status read_references(struct database *db) {
     static const char *const event[] = {"id", "stack_id", "category_id", "extdata"};
-    const char *track[1 + FIELD_COUNT] = {"id"};
+    const char *track[1 + AORTA_ROCPROF_FIELDS] = {"id"};
     AORTA_TRY(aorta_sqlite_read_texts(db->file, "rocpd_string", db->suffix, "id", "string", &db->strings));
     AORTA_TRY(aorta_sqlite_read_texts(db->file, "rocpd_info_category", db->suffix, "id", "name", &db->categories));
     AORTA_TRY(EACH(db, "rocpd_event", event, take_event));
@@ -259,7 +236,7 @@ static void take_region(void *context, sqlite3_stmt *row) {
 
 static aorta_status read_records(struct database *db, const char *table,
                                  void (*take)(void *context, sqlite3_stmt *row)) {
-    const char *columns[FIRST_FIELD + FIELD_COUNT] = {"event_id", "name_id", "track_id"};
+    const char *columns[FIRST_FIELD + AORTA_ROCPROF_FIELDS] = {"event_id", "name_id", "track_id"};
     return aorta_sqlite_each(db->file, table, db->suffix, columns, add_fields(columns, FIRST_FIELD), take, db);
 }
 

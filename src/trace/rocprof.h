@@ -58,6 +58,18 @@ struct aorta_rocprof_record {
 };
 extern const struct aorta_rocprof_record aorta_rocprof_nothing;
 
+/* What the formats call the numbers of a record (rocprof_json.c). NULL: the format does not have them so. */
+struct aorta_rocprof_field {
+    size_t offset;             /* in the record */
+    const char *csv, *sql;     /* columns; in CSV that of an agent holds a text */
+    const char *parent, *json; /* the member of the object that is the member `parent`; "": of the record itself */
+};
+enum { AORTA_ROCPROF_FIELDS = 20, AORTA_ROCPROF_AGENTS = 3 }; /* those of agents come first */
+extern const struct aorta_rocprof_field aorta_rocprof_fields[AORTA_ROCPROF_FIELDS];
+static inline void aorta_rocprof_set(struct aorta_rocprof_record *record, int field, int64_t number) {
+    memcpy((char *)record + aorta_rocprof_fields[field].offset, &number, sizeof number);
+}
+
 enum aorta_rocprof_domain {
     AORTA_ROCPROF_DISPATCH,
     AORTA_ROCPROF_COPY,

@@ -109,40 +109,9 @@ static aorta_status read_agents(struct aorta_csv *csv, struct aorta_rocprof *roc
 
 /* ---- records ---- */
 
-#define FIELD(member) offsetof(struct aorta_rocprof_record, member)
-static const struct {
-    const char *name;
-    size_t offset;
-} numbers[] = {
-    {"Start_Timestamp", FIELD(start_ns)},
-    {"End_Timestamp", FIELD(end_ns)},
-    {"Correlation_Id", FIELD(correlation)},
-    {"Thread_Id", FIELD(thread)},
-    {"Queue_Id", FIELD(queue)},
-    {"Stream_Id", FIELD(stream)},
-    {"Kernel_Id", FIELD(kernel)},
-    {"Dispatch_Id", FIELD(dispatch)},
-    {"Workgroup_Size_X", FIELD(group[0])},
-    {"Workgroup_Size_Y", FIELD(group[1])},
-    {"Workgroup_Size_Z", FIELD(group[2])},
-    {"Grid_Size_X", FIELD(grid[0])},
-    {"Grid_Size_Y", FIELD(grid[1])},
-    {"Grid_Size_Z", FIELD(grid[2])},
-};
-static const struct {
-    const char *name;
-    size_t offset;
-} agents[] = {
-    {"Agent_Id", FIELD(agent)},
-    {"Source_Agent_Id", FIELD(source)},
-    {"Destination_Agent_Id", FIELD(destination)},
-};
-#undef FIELD
-enum { NUMBER_COUNT = sizeof numbers / sizeof numbers[0], AGENT_COUNT = sizeof agents / sizeof agents[0] };
-
 struct columns {
-    int numbers[NUMBER_COUNT], agents[AGENT_COUNT];
-    int name, domain, process; /* domain -1: all records are of `fixed` */
+    int fields[AORTA_ROCPROF_FIELDS]; /* -1: the file does not have it */
+    int name, domain, process;        /* domain -1: all records are of `fixed` */
     enum aorta_rocprof_domain fixed;
 };
 
@@ -167,8 +136,8 @@ static aorta_status find_columns(const struct aorta_csv *csv, const char *path, 
     columns->fixed = kernel >= 0 ? AORTA_ROCPROF_DISPATCH : AORTA_ROCPROF_COPY;
     if (kernel >= 0 || direction >= 0) columns->domain = -1;
     columns->process = aorta_csv_column(csv, "Process_Id");
-    for (size_t i = 0; i < NUMBER_COUNT; i++) columns->numbers[i] = aorta_csv_column(csv, numbers[i].name);
-    for (size_t i = 0; i < AGENT_COUNT; i++) columns->agents[i] = aorta_csv_column(csv, agents[i].name);
+    for (int i = 0; i < AORTA_ROCPROF_FIELDS; i++)
+        columns->fields[i] = aorta_rocprof_fields[i].csv ? aorta_csv_column(csv, aorta_rocprof_fields[i].csv) : -1;
     return NULL;
 }
 
@@ -178,17 +147,14 @@ static void read_record(struct aorta_csv *csv, const struct columns *columns, st
     if (columns->domain >= 0 && !aorta_rocprof_domain_of(kind, strlen(kind), &domain)) return;
     struct aorta_rocprof_record record = aorta_rocprof_nothing;
     record.offset = aorta_csv_offset(csv);
-    for (size_t i = 0; i < NUMBER_COUNT; i++) {
+    for (int i = 0; i < AORTA_ROCPROF_FIELDS; i++) {
         int64_t number;
-        if (columns->numbers[i] < 0) continue;
-        if (aorta_csv_int(csv, columns->numbers[i], &number))
-            memcpy((char *)&record + numbers[i].offset, &number, sizeof number);
-        else
+        if (i < AORTA_ROCPROF_AGENTS)
+            aorta_rocprof_set(&record, i, agent_key(rocprof, aorta_csv_text(csv, columns->fields[i])));
+        else if (aorta_csv_int(csv, columns->fields[i], &number))
+            aorta_rocprof_set(&record, i, number);
+        else if (columns->fields[i] >= 0)
             aorta_rocprof_warn(rocprof, AORTA_REASON_ODD_VALUE, record.offset);
-    }
-    for (size_t i = 0; i < AGENT_COUNT; i++) {
-        int64_t key = agent_key(rocprof, aorta_csv_text(csv, columns->agents[i]));
-        memcpy((char *)&record + agents[i].offset, &key, sizeof key);
     }
     int64_t process;
     if (aorta_csv_int(csv, columns->process, &process)) aorta_rocprof_process(rocprof, process);

@@ -17,35 +17,30 @@ struct reading {
 
 /* ---- fields ---- */
 
-/* Where a number of a record stands: in the object that is the member `parent` ("": the record itself). */
-#define FIELD(member) offsetof(struct aorta_rocprof_record, member)
-static const struct {
-    const char *parent, *key;
-    size_t offset;
-} fields[] = {
-    {"", "start_timestamp", FIELD(start_ns)},
-    {"", "end_timestamp", FIELD(end_ns)},
-    {"", "thread_id", FIELD(thread)},
-    {"", "kind", FIELD(kind)},
-    {"", "operation", FIELD(operation)},
-    {"", "bytes", FIELD(bytes)},
-    {"correlation_id", "internal", FIELD(correlation)},
-    {"stream_id", "handle", FIELD(stream)},
-    {"src_agent_id", "handle", FIELD(source)},
-    {"dst_agent_id", "handle", FIELD(destination)},
-    {"dispatch_info", "kernel_id", FIELD(kernel)},
-    {"dispatch_info", "dispatch_id", FIELD(dispatch)},
-    {"agent_id", "handle", FIELD(agent)},
-    {"queue_id", "handle", FIELD(queue)},
-    {"workgroup_size", "x", FIELD(group[0])},
-    {"workgroup_size", "y", FIELD(group[1])},
-    {"workgroup_size", "z", FIELD(group[2])},
-    {"grid_size", "x", FIELD(grid[0])},
-    {"grid_size", "y", FIELD(grid[1])},
-    {"grid_size", "z", FIELD(grid[2])},
+#define AT(member) offsetof(struct aorta_rocprof_record, member)
+const struct aorta_rocprof_field aorta_rocprof_fields[AORTA_ROCPROF_FIELDS] = {
+    {AT(agent), "Agent_Id", "agent_id", "agent_id", "handle"},
+    {AT(source), "Source_Agent_Id", "src_agent_id", "src_agent_id", "handle"},
+    {AT(destination), "Destination_Agent_Id", "dst_agent_id", "dst_agent_id", "handle"},
+    {AT(start_ns), "Start_Timestamp", "start", "", "start_timestamp"},
+    {AT(end_ns), "End_Timestamp", "end", "", "end_timestamp"},
+    {AT(thread), "Thread_Id", "tid", "", "thread_id"},
+    {AT(kind), NULL, NULL, "", "kind"},
+    {AT(operation), NULL, NULL, "", "operation"},
+    {AT(bytes), NULL, "size", "", "bytes"},
+    {AT(correlation), "Correlation_Id", NULL, "correlation_id", "internal"},
+    {AT(queue), "Queue_Id", "queue_id", "queue_id", "handle"},
+    {AT(stream), "Stream_Id", "stream_id", "stream_id", "handle"},
+    {AT(kernel), "Kernel_Id", "kernel_id", "dispatch_info", "kernel_id"},
+    {AT(dispatch), "Dispatch_Id", "dispatch_id", "dispatch_info", "dispatch_id"},
+    {AT(group[0]), "Workgroup_Size_X", "workgroup_size_x", "workgroup_size", "x"},
+    {AT(group[1]), "Workgroup_Size_Y", "workgroup_size_y", "workgroup_size", "y"},
+    {AT(group[2]), "Workgroup_Size_Z", "workgroup_size_z", "workgroup_size", "z"},
+    {AT(grid[0]), "Grid_Size_X", "grid_size_x", "grid_size", "x"},
+    {AT(grid[1]), "Grid_Size_Y", "grid_size_y", "grid_size", "y"},
+    {AT(grid[2]), "Grid_Size_Z", "grid_size_z", "grid_size", "z"},
 };
-#undef FIELD
-enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
+#undef AT
 
 enum { DEEPEST = 4 }; /* dispatch_info, agent_id, handle */
 
@@ -56,16 +51,17 @@ static bool read_fields(struct aorta_json_value value, const char *parent, int d
     struct aorta_json_value key, member;
     bool good = true;
     while (aorta_json_next_member(&cursor, &key, &member)) {
-        for (size_t i = 0; i < FIELD_COUNT; i++) {
+        for (int i = 0; i < AORTA_ROCPROF_FIELDS; i++) {
+            const struct aorta_rocprof_field *field = &aorta_rocprof_fields[i];
             bool nested = member.text[0] == '{';
-            if (nested && depth < DEEPEST && aorta_json_key_is(key, fields[i].parent)) {
-                good = read_fields(member, fields[i].parent, depth + 1, record) && good;
+            if (nested && depth < DEEPEST && aorta_json_key_is(key, field->parent)) {
+                good = read_fields(member, field->parent, depth + 1, record) && good;
                 break;
             }
-            if (nested || strcmp(fields[i].parent, parent) != 0 || !aorta_json_key_is(key, fields[i].key)) continue;
+            if (nested || strcmp(field->parent, parent) != 0 || !aorta_json_key_is(key, field->json)) continue;
             int64_t number;
             bool read = aorta_json_get_int(member, &number);
-            if (read) memcpy((char *)record + fields[i].offset, &number, sizeof number);
+            if (read) aorta_rocprof_set(record, i, number);
             good = good && read;
             break;
         }
@@ -73,34 +69,24 @@ static bool read_fields(struct aorta_json_value value, const char *parent, int d
     return good && aorta_json_well_formed(&cursor);
 }
 
-static bool find(struct aorta_json_value object, const char *name, struct aorta_json_value *value) {
-    struct aorta_json_cursor cursor = aorta_json_members(object);
-    struct aorta_json_value key;
-    while (aorta_json_next_member(&cursor, &key, value))
-        if (aorta_json_key_is(key, name)) return true;
-    return false;
-}
-
 static bool find_int(struct aorta_json_value object, const char *name, int64_t *number) {
-    struct aorta_json_value value;
-    return find(object, name, &value) && aorta_json_get_int(value, number);
+    return aorta_json_get_int(aorta_json_find(object, name), number);
 }
 
 /* Without the escapes; good until the next call. */
 static bool find_string(struct reading *r, struct aorta_json_value object, const char *name,
                         struct aorta_json_value *string) {
-    struct aorta_json_value value;
     aorta_text_clear(&r->scratch);
-    return find(object, name, &value) && aorta_json_get_string(value, &r->scratch, string);
+    return aorta_json_get_string(aorta_json_find(object, name), &r->scratch, string);
 }
 
 /* ---- the parts ---- */
 
 static void read_agent(struct reading *r, struct aorta_json_value value) {
     struct aorta_rocprof_agent agent = {.device = -1, .multiprocessors = -1};
-    struct aorta_json_value id, name;
+    struct aorta_json_value name;
     int64_t type = 0, units = -1;
-    if (!find(value, "id", &id) || !find_int(id, "handle", &agent.key)) return;
+    if (!find_int(aorta_json_find(value, "id"), "handle", &agent.key)) return;
     agent.gpu = find_int(value, "type", &type) && type == 2; /* 1: a CPU */
     if (find_int(value, "cu_count", &units) && units >= 0 && units < INT32_MAX) agent.multiprocessors = (int32_t)units;
     char copy[128] = "";
@@ -126,9 +112,8 @@ static void read_symbol(struct reading *r, struct aorta_json_value value) {
 
 /* {"kind": "MEMORY_COPY", "operations": ["MEMORY_COPY_NONE", …]}; its place in the array is the kind's number. */
 static void read_operations(struct reading *r, struct aorta_json_value value) {
-    struct aorta_json_value operations, element, name;
-    if (!find(value, "operations", &operations)) return;
-    struct aorta_json_cursor cursor = aorta_json_elements(operations);
+    struct aorta_json_value element, name;
+    struct aorta_json_cursor cursor = aorta_json_elements(aorta_json_find(value, "operations"));
     for (int64_t operation = 0; aorta_json_next_element(&cursor, &element); operation++) {
         aorta_text_clear(&r->scratch);
         if (aorta_json_get_string(element, &r->scratch, &name))

@@ -9,29 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool begins(struct aorta_xla_text text, const char *word) {
-    const size_t length = strlen(word);
-    return text.length >= length && !memcmp(text.bytes, word, length);
-}
-
-int64_t aorta_xla_number_after(struct aorta_xla_text text, const char *begin) {
-    const size_t length = strlen(begin);
-    if (text.length <= length || !begins(text, begin)) return -1;
+int64_t aorta_xla_number_after(struct aorta_proto text, const char *begin) {
+    if (!text.at || !aorta_proto_begins(text, begin)) return -1;
     int64_t number = -1;
-    for (const char *at = text.bytes + length; *at >= '0' && *at <= '9' && number < INT32_MAX; at++)
+    for (const char *at = text.at + strlen(begin); at < text.end && *at >= '0' && *at <= '9' && number < INT32_MAX;
+         at++)
         number = (number < 0 ? 0 : 10 * number) + (*at - '0');
     return number > INT32_MAX ? -1 : number;
 }
 
 /* "… size:2097152 dest:0 …": the number behind the word; -1: it is not there. */
-static int64_t number_of(struct aorta_xla_text details, const char *word) {
-    const char *at = details.length ? memmem(details.bytes, details.length, word, strlen(word)) : NULL;
+static int64_t number_of(struct aorta_proto details, const char *word) {
+    const char *at = details.at ? memmem(details.at, aorta_proto_length(details), word, strlen(word)) : NULL;
     return at ? strtoll(at + strlen(word), NULL, 10) : -1;
 }
 
 /* "grid:40,1,1": false: it is not there. */
-static bool extents_of(struct aorta_xla_text details, const char *word, int64_t extents[3]) {
-    const char *at = details.length ? memmem(details.bytes, details.length, word, strlen(word)) : NULL;
+static bool extents_of(struct aorta_proto details, const char *word, int64_t extents[3]) {
+    const char *at = details.at ? memmem(details.at, aorta_proto_length(details), word, strlen(word)) : NULL;
     if (!at) return false;
     at += strlen(word);
     for (int i = 0; i < 3; i++) {
@@ -49,21 +44,21 @@ static bool copies_for_collective(struct aorta_trace_builder *builder, const str
     char name[64];
     size_t length = 0;
     const int64_t to = number_of(event->details, "dest:");
-    const bool peers =
-        begins(event->name, "MemcpyP2P") || (begins(event->name, "MemcpyD2D") && to >= 0 && to != device);
-    if (!peers || !event->hlo.length) return false;
-    for (; length < event->hlo.length && length < sizeof name - 1 && event->hlo.bytes[length] != '.'; length++)
-        name[length] = event->hlo.bytes[length] == '-' ? '_' : event->hlo.bytes[length];
+    const bool peers = aorta_proto_begins(event->name, "MemcpyP2P") ||
+                       (aorta_proto_begins(event->name, "MemcpyD2D") && to >= 0 && to != device);
+    if (!peers || !event->hlo.at) return false;
+    for (const char *at = event->hlo.at; at < event->hlo.end && length < sizeof name - 1 && *at != '.'; at++)
+        name[length++] = *at == '-' ? '_' : *at;
     name[length] = '\0';
     *facts = aorta_trace_unknown_collective;
     facts->named = aorta_collective_in(name, &facts->kind);
-    facts->name = aorta_trace_builder_text(builder, event->hlo.bytes, length);
-    return facts->named || begins(event->hlo, "collective-");
+    facts->name = aorta_trace_builder_text(builder, event->hlo.at, length);
+    return facts->named || aorta_proto_begins(event->hlo, "collective-");
 }
 
 void aorta_xla_add_work(struct aorta_trace_builder *builder, const struct aorta_xla_event *event, int64_t device,
                         int64_t stream) {
-    const bool copy = begins(event->name, "Memcpy"), fill = begins(event->name, "Memset");
+    const bool copy = aorta_proto_begins(event->name, "Memcpy"), fill = aorta_proto_begins(event->name, "Memset");
     int64_t blocks[3], threads[3];
     const struct aorta_trace_work work = {
         .start_ns = event->start_ns,
@@ -98,7 +93,7 @@ void aorta_xla_add_host(struct aorta_trace_builder *builder, const struct aorta_
         const struct aorta_trace_call call = {event->start_ns, event->end_ns, event->correlation,
                                               frame.name,      thread,        0};
         aorta_trace_builder_call(builder, &call);
-    } else if (begins(event->name, "$")) {
+    } else if (aorta_proto_begins(event->name, "$")) {
         aorta_trace_builder_function(builder, &frame);
     } else {
         aorta_trace_builder_annotation(builder, &frame);
@@ -128,7 +123,7 @@ enum { KEY = 1, VALUE = 2, METADATA_NAME = 2 };
 /* A name of a plane's table; its text in the builder once it is used. */
 struct name {
     uint64_t id;
-    struct aorta_xla_text text;
+    struct aorta_proto text;
     uint32_t number;
 };
 struct names {
@@ -170,14 +165,6 @@ static aorta_status check_end(const struct xplane *x, struct aorta_proto message
     return message.at == message.end ? NULL : broken(x, message.at, what);
 }
 
-static struct aorta_xla_text text_of(struct aorta_proto bytes) {
-    return (struct aorta_xla_text){bytes.at, (size_t)(bytes.end - bytes.at)};
-}
-
-static bool is(struct aorta_xla_text text, const char *word) {
-    return text.length == strlen(word) && !memcmp(text.bytes, word, text.length);
-}
-
 /* ---- names ---- */
 
 static aorta_status add_name(struct xplane *x, struct names *names, struct aorta_proto entry) {
@@ -186,7 +173,7 @@ static aorta_status add_name(struct xplane *x, struct names *names, struct aorta
     if (!aorta_proto_find(entry, KEY, &key)) key.value = 0;
     if (!aorta_proto_find(value.bytes, METADATA_NAME, &text) || !text.bytes.at) text.bytes = (struct aorta_proto){0};
     if (!aorta_array_fit(&names->items, &names->capacity, names->count + 1, sizeof *names->items)) return no_memory(x);
-    names->items[names->count++] = (struct name){key.value, text_of(text.bytes), AORTA_TRACE_NONE};
+    names->items[names->count++] = (struct name){key.value, text.bytes, AORTA_TRACE_NONE};
     return NULL;
 }
 
@@ -208,15 +195,15 @@ static aorta_status read_names(struct xplane *x, struct aorta_proto plane) {
     memset(x->wanted, 0, sizeof x->wanted);
     for (size_t i = 0; i < x->stats.count; i++)
         for (size_t k = 0; k < STAT_NAMES; k++)
-            if (is(x->stats.items[i].text, stat_names[k].name)) x->wanted[k] = x->stats.items[i].id;
+            if (aorta_proto_is(x->stats.items[i].text, stat_names[k].name)) x->wanted[k] = x->stats.items[i].id;
     return NULL;
 }
 
 /* A stat's text: its own, or the name that it points to. */
-static struct aorta_xla_text stat_text(const struct xplane *x, struct aorta_proto_field value) {
-    if (value.number == STAT_TEXT && value.bytes.at) return text_of(value.bytes);
+static struct aorta_proto stat_text(const struct xplane *x, struct aorta_proto_field value) {
+    if (value.number == STAT_TEXT && value.bytes.at) return value.bytes;
     const struct name *name = value.number == STAT_REFERENCE ? find_name(&x->stats, value.value) : NULL;
-    return name ? name->text : (struct aorta_xla_text){0};
+    return name ? name->text : (struct aorta_proto){0};
 }
 
 /* A number, also one that is written as a text; -1: none, or too large. */
@@ -287,18 +274,18 @@ static void add_event(struct xplane *x, const struct line *line, const struct ra
     const int64_t correlation = raw->stats[CORRELATION].number ? stat_number(x, raw->stats[CORRELATION]) : 0;
     aorta_trace_builder_head(x->builder)->events++;
     if (!raw->lasts && !work) return;
-    if (!name || !name->text.bytes || !times_of(line, raw, &event)) {
+    if (!name || !name->text.at || !times_of(line, raw, &event)) {
         aorta_trace_builder_warn(x->builder, work ? AORTA_REASON_BAD_EVENT : AORTA_REASON_ODD_VALUE, offset);
         return;
     }
     if (name->number == AORTA_TRACE_NONE)
-        name->number = aorta_trace_builder_text(x->builder, name->text.bytes, name->text.length);
+        name->number = aorta_trace_builder_text(x->builder, name->text.at, aorta_proto_length(name->text));
     event.name = name->text;
     event.text = name->number;
     event.correlation = correlation > 0 ? (uint64_t)correlation : 0;
     event.graph = raw->stats[GRAPH_NODE].number && raw->stats[GRAPH_NODE].value > 0;
-    event.details = raw->stats[DETAILS].number ? stat_text(x, raw->stats[DETAILS]) : (struct aorta_xla_text){0};
-    event.hlo = raw->stats[HLO].number ? stat_text(x, raw->stats[HLO]) : (struct aorta_xla_text){0};
+    event.details = raw->stats[DETAILS].number ? stat_text(x, raw->stats[DETAILS]) : (struct aorta_proto){0};
+    event.hlo = raw->stats[HLO].number ? stat_text(x, raw->stats[HLO]) : (struct aorta_proto){0};
     if (raw->stats[STEP].number) event.step = stat_number(x, raw->stats[STEP]);
     if (work)
         aorta_xla_add_work(x->builder, &event, x->device, line->stream);
@@ -326,14 +313,14 @@ static aorta_status read_line(struct xplane *x, struct aorta_proto message) {
     if (!aorta_proto_find(message, LINE_NAME, &name) || !name.bytes.at) name.bytes = (struct aorta_proto){0};
     if (!aorta_proto_find(message, LINE_ID, &id)) id.value = 0;
     line.start_ns = aorta_proto_find(message, LINE_START, &start) ? (int64_t)start.value : 0;
-    const struct aorta_xla_text text = text_of(name.bytes);
-    line.stream = text.length ? aorta_xla_number_after(text, "Stream #") : -1;
+    const struct aorta_proto text = name.bytes;
+    line.stream = aorta_xla_number_after(text, "Stream #");
     if (x->device >= 0 && line.stream < 0) return NULL;
     if (x->device < 0) {
         line.thread = aorta_trace_builder_thread(x->builder, -1, (int64_t)id.value);
-        if (text.length)
+        if (aorta_proto_length(text))
             aorta_trace_builder_thread_name(x->builder, line.thread,
-                                            aorta_trace_builder_text(x->builder, text.bytes, text.length));
+                                            aorta_trace_builder_text(x->builder, text.at, aorta_proto_length(text)));
     }
     return read_events(x, message, &line);
 }
@@ -345,7 +332,7 @@ static struct aorta_proto_field plane_stat(const struct xplane *x, struct aorta_
         if (field.number != PLANE_STATS || !field.bytes.at || !aorta_proto_find(field.bytes, STAT_NAME, &id)) continue;
         const struct name *found = find_name(&x->stats, id.value);
         struct aorta_proto stat = field.bytes;
-        if (!found || !is(found->text, name)) continue;
+        if (!found || !aorta_proto_is(found->text, name)) continue;
         while (aorta_proto_next(&stat, &field))
             if (field.number != STAT_NAME) return field;
     }
@@ -358,10 +345,11 @@ static int32_t small_stat(const struct xplane *x, struct aorta_proto plane, cons
 }
 
 static void add_device(struct xplane *x, struct aorta_proto plane) {
-    const struct aorta_xla_text name = stat_text(x, plane_stat(x, plane, "gpu_device_name"));
+    const struct aorta_proto name = stat_text(x, plane_stat(x, plane, "gpu_device_name"));
     const struct aorta_trace_device device = {
         .id = x->device,
-        .name = name.length ? aorta_trace_builder_text(x->builder, name.bytes, name.length) : AORTA_TRACE_NONE,
+        .name = aorta_proto_length(name) ? aorta_trace_builder_text(x->builder, name.at, aorta_proto_length(name))
+                                         : AORTA_TRACE_NONE,
         .memory_bytes = stat_number(x, plane_stat(x, plane, "memory_size")),
         .multiprocessors = small_stat(x, plane, "core_count"),
         .major = small_stat(x, plane, "compute_cap_major"),
@@ -380,9 +368,9 @@ static void set_base(struct xplane *x, struct aorta_proto plane) {
 static aorta_status read_plane(struct xplane *x, struct aorta_proto plane) {
     struct aorta_proto_field field;
     if (!aorta_proto_find(plane, PLANE_NAME, &field) || !field.bytes.at) return NULL;
-    const struct aorta_xla_text name = text_of(field.bytes);
-    const bool base = is(name, "Task Environment"), host = is(name, "/host:CPU");
-    x->device = name.length ? aorta_xla_number_after(name, "/device:GPU:") : -1;
+    const struct aorta_proto name = field.bytes;
+    const bool base = aorta_proto_is(name, "Task Environment"), host = aorta_proto_is(name, "/host:CPU");
+    x->device = aorta_xla_number_after(name, "/device:GPU:");
     if (x->device < 0 && !host && !base) return NULL;
     AORTA_TRY(read_names(x, plane));
     if (base) set_base(x, plane);
@@ -436,17 +424,13 @@ static aorta_status read_file(const char *path, const struct aorta_trace_options
 /* The first plane's name, which follows its id. */
 static bool recognises(const char *head, size_t length) {
     static const char *const begins[] = {"/host:", "/device:", "Task Environment"};
-    struct aorta_proto space = {head, head + length};
-    uint64_t key, size;
-    if (!aorta_proto_varint(&space, &key) || key != (PLANES << 3 | 2) || !aorta_proto_varint(&space, &size))
-        return false;
+    struct aorta_proto plane;
+    if (!aorta_proto_first(head, length, PLANES, &plane)) return false;
     struct aorta_proto_field field = {0};
-    while (field.number < PLANE_NAME && aorta_proto_next(&space, &field))
+    while (field.number < PLANE_NAME && aorta_proto_next(&plane, &field))
         if (field.number == PLANE_NAME && field.bytes.at)
             for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
-                if (text_of(field.bytes).length >= strlen(begins[i]) &&
-                    !memcmp(field.bytes.at, begins[i], strlen(begins[i])))
-                    return true;
+                if (aorta_proto_begins(field.bytes, begins[i])) return true;
     return false;
 }
 

@@ -3,26 +3,21 @@
 #define AORTA_TRACE_XPLANE_H
 
 #include "trace/builder.h"
+#include "trace/proto.h"
 
-/* Bytes that end with no NUL; what follows them in memory is no digit. */
-struct aorta_xla_text {
-    const char *bytes; /* NULL: absent */
-    size_t length;
-};
-
-/* The number behind a beginning: "/device:GPU:0", "Stream #14(Compute)". -1: another text. */
-int64_t aorta_xla_number_after(struct aorta_xla_text text, const char *begin);
+/* The number behind a beginning: "/device:GPU:0", "Stream #14(Compute)". -1: another text, or none. */
+int64_t aorta_xla_number_after(struct aorta_proto text, const char *begin);
 
 struct aorta_xla_event {
     int64_t start_ns, end_ns;
-    struct aorta_xla_text name;
+    struct aorta_proto name;
     uint32_t text; /* the name in the builder */
     uint64_t correlation;
-    struct aorta_xla_text details; /* of a kernel, copy or fill: "size:2097152 …", "grid:40,1,1 block:256,1,1" */
-    struct aorta_xla_text hlo;     /* the operation that it belongs to: "all-gather-start.3" */
-    bool graph;                    /* a node of a graph */
-    int64_t step;                  /* step_num; -1: none */
-    int64_t offset;                /* in the file */
+    struct aorta_proto details; /* of a kernel, copy or fill: "size:2097152 …", "grid:40,1,1 block:256,1,1" */
+    struct aorta_proto hlo;     /* the operation that it belongs to: "all-gather-start.3" */
+    bool graph;                 /* a node of a graph */
+    int64_t step;               /* step_num; -1: none */
+    int64_t offset;             /* in the file */
 };
 
 /* On a stream of a device. */
