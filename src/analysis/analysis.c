@@ -43,36 +43,31 @@ struct work {
     struct aorta_arena memory;
 };
 
-static bool is_marked(const struct aorta_trace_analysis *analysis, int64_t number) {
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace *trace = analysis->ranks[i].trace;
-        for (size_t j = 0; j < trace->step_count; j++)
-            if (trace->steps[j].number == number) return true;
-    }
-    return false;
-}
-
-/* The lowest and the highest number of a step; false: none is marked. */
-static bool find_bounds(const struct aorta_trace_analysis *analysis, int64_t *low, int64_t *high) {
+/* Whether a step has this number. *low and *high become the lowest and the highest number; none is marked where *low is
+ * above. */
+static bool is_marked(const struct aorta_trace_analysis *analysis, int64_t number, int64_t *low, int64_t *high) {
+    bool found = false;
     *low = INT64_MAX;
     *high = INT64_MIN;
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace *trace = analysis->ranks[i].trace;
         for (size_t j = 0; j < trace->step_count; j++) {
+            found |= trace->steps[j].number == number;
             if (trace->steps[j].number < *low) *low = trace->steps[j].number;
             if (trace->steps[j].number > *high) *high = trace->steps[j].number;
         }
     }
-    return *low <= *high;
+    return found;
 }
 
 /* One message names all that are missing. */
 static aorta_status check_numbers(const struct aorta_trace_analysis *analysis,
-                                  const struct aorta_trace_analysis_options *options, int64_t low, int64_t high) {
+                                  const struct aorta_trace_analysis_options *options) {
     struct aorta_text missing = {0};
+    int64_t low = 0, high = 0;
     size_t count = 0;
     for (size_t i = 0; i < options->step_count; i++)
-        if (!is_marked(analysis, options->steps[i]))
+        if (!is_marked(analysis, options->steps[i], &low, &high))
             aorta_text_printf(&missing, "%s%lld", count++ ? ", " : "", (long long)options->steps[i]);
     aorta_status status = aorta_text_check(&missing);
     if (!status && count)
@@ -87,10 +82,11 @@ static aorta_status check_steps(const struct aorta_trace_analysis *analysis,
     size_t found = 0;
     int64_t low, high;
     if (!options->all_steps && !options->step_count) return NULL;
-    if (!find_bounds(analysis, &low, &high))
+    (void)is_marked(analysis, 0, &low, &high);
+    if (low > high)
         return AORTA_ERROR(AORTA_USAGE, "--step: %s marks no steps (ProfilerStep#N); leave the option out",
                            analysis->ranks[0].trace->path);
-    AORTA_TRY(check_numbers(analysis, options, low, high));
+    AORTA_TRY(check_numbers(analysis, options));
     for (size_t i = 0; i < analysis->rank_count; i++) found += analysis->ranks[i].window_count;
     if (found) return NULL;
     return AORTA_ERROR(AORTA_USAGE, "--step: nothing on the device belongs to any step%s",

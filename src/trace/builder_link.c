@@ -354,7 +354,7 @@ static void link_collectives(struct aorta_trace_builder *builder) {
     around.annotations =
         nest_annotations(builder->trace, &builder->annotations, false, &around.annotation_count, &scratch);
     around.backend = nest_annotations(builder->trace, &builder->annotations, true, &around.backend_count, &scratch);
-    builder->memory.failed |= scratch.failed;
+    builder->memory.failed |= !around.requests || !around.annotations || !around.backend;
     if (!builder->memory.failed) aorta_trace_take_copies(builder, &around);
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; !builder->memory.failed && i < both[k]->count; i++)

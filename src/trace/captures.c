@@ -1,5 +1,7 @@
 #include "trace/captures.h"
 
+#include "base/sort.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,32 +66,24 @@ struct replays {
     size_t count;
 };
 
-/* Counted by call, then filled in the order of the work. */
 static struct replays find_replays(const struct aorta_trace *trace, struct aorta_arena *memory) {
+    struct replayed {
+        int64_t call, work;
+    } *all = aorta_arena_raw(memory, trace->work_count * sizeof *all);
     struct replays replays = {0};
-    uint32_t *counts = aorta_arena_alloc(memory, trace->call_count * sizeof *counts);
-    uint32_t *numbers = aorta_arena_alloc(memory, trace->call_count * sizeof *numbers);
-    size_t pieces = 0, used = 0, found = 0;
-    for (size_t i = 0; numbers && i < trace->work_count; i++)
-        if (is_replayed(trace, &trace->work[i])) {
-            found += !counts[trace->work[i].call]++;
-            pieces++;
-        }
-    replays.items = aorta_arena_alloc(memory, found * sizeof *replays.items);
-    uint32_t *work = aorta_arena_raw(memory, pieces * sizeof *work);
-    uint32_t *pairs = aorta_arena_raw(memory, pieces * sizeof *pairs);
-    if (!counts || !numbers || !replays.items || !pairs) return replays;
-    for (size_t call = 0; call < trace->call_count; call++) {
-        if (!counts[call]) continue;
-        replays.items[replays.count] =
-            (struct graph_replay){.call = (uint32_t)call, .work = work + used, .pair = pairs + used};
-        used += counts[call];
-        numbers[call] = (uint32_t)replays.count++;
-    }
-    for (size_t i = 0; i < trace->work_count; i++) {
-        if (!is_replayed(trace, &trace->work[i])) continue;
-        struct graph_replay *replay = &replays.items[numbers[trace->work[i].call]];
-        replay->work[replay->count++] = (uint32_t)i;
+    size_t count = 0;
+    for (size_t i = 0; all && i < trace->work_count; i++)
+        if (is_replayed(trace, &trace->work[i])) all[count++] = (struct replayed){trace->work[i].call, (int64_t)i};
+    aorta_sort_rows(all, count, sizeof *all, aorta_by_int64_pair);
+    replays.items = aorta_arena_alloc(memory, count * sizeof *replays.items);
+    uint32_t *work = aorta_arena_raw(memory, count * sizeof *work);
+    uint32_t *pairs = aorta_arena_raw(memory, count * sizeof *pairs);
+    for (size_t i = 0; !memory->failed && i < count; i++) {
+        if (!i || all[i].call != all[i - 1].call)
+            replays.items[replays.count++] =
+                (struct graph_replay){.call = (uint32_t)all[i].call, .work = work + i, .pair = pairs + i};
+        work[i] = (uint32_t)all[i].work;
+        replays.items[replays.count - 1].count++;
     }
     return replays;
 }

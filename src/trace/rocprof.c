@@ -14,7 +14,7 @@
 struct work {
     int64_t start_ns, end_ns, correlation, stream, queue, bytes, kernel, agent, offset;
     const char *name;              /* NULL: of the kernel */
-    int32_t blocks[3], threads[3]; /* of a dispatch; 0: not known */
+    int64_t blocks[3], threads[3]; /* of a dispatch; 0: not known */
     uint8_t kind;                  /* enum aorta_trace_kind */
 };
 
@@ -204,8 +204,8 @@ static void add_geometry(const struct aorta_rocprof_record *record, struct work 
         if (group <= 0 || grid <= 0 || group > INT32_MAX || grid > INT32_MAX) return;
     }
     for (int axis = 0; axis < 3; axis++) {
-        row->threads[axis] = (int32_t)record->group[axis];
-        row->blocks[axis] = (int32_t)((record->grid[axis] - 1) / record->group[axis] + 1);
+        row->threads[axis] = record->group[axis];
+        row->blocks[axis] = (record->grid[axis] - 1) / record->group[axis] + 1;
     }
 }
 
@@ -381,10 +381,6 @@ static uint32_t name_of(const struct building *b, const struct part *part, const
     return text(part, number);
 }
 
-static bool is_among(const int64_t *sorted, size_t count, int64_t number) {
-    return count && bsearch(&number, sorted, count, sizeof number, aorta_by_int64);
-}
-
 static void put_work(const struct building *b, const struct part *part, const struct work *work) {
     int64_t device = part->agent.device;
     bool has_queue = work->queue >= 0;
@@ -400,15 +396,11 @@ static void put_work(const struct building *b, const struct part *part, const st
                            : AORTA_TRACE_NONE,
         .device = (int32_t)device,
         .kind = work->kind,
-        .graph = is_among(b->graphs, b->graph_count, work->correlation),
+        .graph =
+            b->graph_count && bsearch(&work->correlation, b->graphs, b->graph_count, sizeof *b->graphs, aorta_by_int64),
     };
     aorta_trace_builder_work(part->builder, &row, -1, NULL, work->offset);
-    int64_t blocks[3], threads[3];
-    for (int axis = 0; axis < 3; axis++) {
-        blocks[axis] = work->blocks[axis];
-        threads[axis] = work->threads[axis];
-    }
-    if (work->kind == AORTA_TRACE_KERNEL) aorta_trace_builder_geometry(part->builder, blocks, threads);
+    if (work->kind == AORTA_TRACE_KERNEL) aorta_trace_builder_geometry(part->builder, work->blocks, work->threads);
 }
 
 static const char *call_name(struct aorta_rocprof *rocprof, const struct call *call) {

@@ -20,11 +20,6 @@ struct text {
     bool collective; /* as the name of a kernel */
 };
 
-struct mark {
-    int64_t start_ns;
-    uint32_t id, name, thread;
-};
-
 struct spool_reader {
     FILE *file;
     const char *path;
@@ -33,7 +28,7 @@ struct spool_reader {
     struct aorta_spool_facts *facts;
     struct text *texts; /* [id - 1] */
     size_t text_count, text_capacity;
-    struct mark marks[OPEN_MARKS]; /* ranges that are open */
+    struct aorta_spool_mark marks[OPEN_MARKS]; /* the begins of ranges that are open */
     size_t mark_count;
     int64_t offset; /* of the record at hand */
     size_t at, length;
@@ -271,8 +266,7 @@ static void begin_range(struct spool_reader *reader, const struct aorta_spool_ma
         aorta_trace_builder_warn(reader->builder, AORTA_REASON_LOST, reader->offset);
         return;
     }
-    reader->marks[reader->mark_count++] =
-        (struct mark){.start_ns = mark->time_ns, .id = mark->id, .name = mark->name, .thread = mark->thread};
+    reader->marks[reader->mark_count++] = *mark;
 }
 
 /* Ranges mostly nest, so the one that ends stands near the end. */
@@ -280,18 +274,18 @@ static void end_range(struct spool_reader *reader, const struct aorta_spool_mark
     size_t i = reader->mark_count;
     while (i && reader->marks[i - 1].id != mark->id) i--;
     if (!i) return; /* it began before the recording */
-    const struct mark begun = reader->marks[i - 1];
+    const struct aorta_spool_mark begun = reader->marks[i - 1];
     reader->marks[i - 1] = reader->marks[--reader->mark_count];
     uint32_t name = text_number(reader, begun.name);
-    if (name == AORTA_TRACE_NONE || begun.start_ns < 0 || mark->time_ns < begun.start_ns ||
-        !aorta_trace_times_fit(begun.start_ns, mark->time_ns)) {
+    if (name == AORTA_TRACE_NONE || begun.time_ns < 0 || mark->time_ns < begun.time_ns ||
+        !aorta_trace_times_fit(begun.time_ns, mark->time_ns)) {
         aorta_trace_builder_warn(reader->builder, AORTA_REASON_ODD_VALUE, reader->offset);
         return;
     }
     int64_t process = aorta_trace_builder_head(reader->builder)->process;
     aorta_trace_builder_marked(reader->builder, aorta_trace_text(aorta_trace_builder_head(reader->builder), name),
                                (struct aorta_trace_annotation){
-                                   .start_ns = begun.start_ns,
+                                   .start_ns = begun.time_ns,
                                    .end_ns = mark->time_ns,
                                    .thread = aorta_trace_builder_thread(reader->builder, process, begun.thread),
                                });
