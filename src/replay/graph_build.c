@@ -36,34 +36,27 @@ static void remember(const struct aorta_replay_rank *rank, struct recent *recent
     recent->last = row;
 }
 
-typedef void (*take_pair)(struct aorta_graph_builder *builder, uint32_t rank, uint32_t before, uint32_t row,
-                          struct pair *pair);
-
-static void count(struct aorta_graph_builder *builder, uint32_t rank, uint32_t before, uint32_t row,
-                  struct pair *pair) {
-    const struct aorta_replay_span *spans = builder->recording->ranks[rank].spans;
-    pair->all++;
-    pair->together += spans[before].end_ns > spans[row].start_ns;
-}
-
-static void add(struct aorta_graph_builder *builder, uint32_t rank, uint32_t before, uint32_t row, struct pair *pair) {
+static void add_order_edge(struct aorta_graph_builder *builder, uint32_t rank, uint32_t before, uint32_t row,
+                           const struct pair *pair) {
     const struct aorta_replay_span *spans = builder->recording->ranks[rank].spans;
     if (spans[before].end_ns > spans[row].start_ns || pair->together * SIDE_BY_SIDE_SHARE > pair->all) return;
     aorta_graph_edge(builder->graph, aorta_span_end(builder, rank, before), aorta_span_start(builder, rank, row),
                      builder->usual[rank].dependency_ns, AORTA_EDGE_ORDER, true);
 }
 
-static void walk(struct aorta_graph_builder *builder, uint32_t rank, struct pair *pairs, take_pair visit) {
+/* Counts pairs, or adds the edges of those that were counted. */
+static void walk(struct aorta_graph_builder *builder, uint32_t rank, struct pair *pairs, bool adds) {
     const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
     struct recent recent = {AORTA_GRAPH_NONE, AORTA_GRAPH_NONE};
     for (uint32_t i = 0; i < one->span_count; i++) {
-        uint32_t row = builder->launched[rank][i];
+        const uint32_t row = builder->launched[rank][i], before = launched_before(one, &recent, row);
         if (one->spans[row].launch == AORTA_GRAPH_NONE) return;
-        uint32_t before = launched_before(one, &recent, row);
-        if (before != AORTA_GRAPH_NONE)
-            visit(builder, rank, before, row,
-                  &pairs[one->spans[before].stream * one->stream_count + one->spans[row].stream]);
         remember(one, &recent, row);
+        if (before == AORTA_GRAPH_NONE) continue;
+        struct pair *pair = &pairs[one->spans[before].stream * one->stream_count + one->spans[row].stream];
+        if (adds) add_order_edge(builder, rank, before, row, pair);
+        pair->all += !adds;
+        pair->together += !adds && one->spans[before].end_ns > one->spans[row].start_ns;
     }
 }
 
@@ -73,8 +66,8 @@ static void graph_add_order(struct aorta_graph_builder *builder, uint32_t rank) 
     struct pair *pairs =
         aorta_arena_alloc(&builder->memory, ((size_t)one->stream_count * one->stream_count + 1) * sizeof *pairs);
     if (!pairs) return;
-    walk(builder, rank, pairs, count);
-    walk(builder, rank, pairs, add);
+    walk(builder, rank, pairs, false);
+    walk(builder, rank, pairs, true);
 }
 
 /* Points of all calls, spans and arrivals at collectives; their edges are made by the other files of

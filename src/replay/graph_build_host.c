@@ -13,7 +13,7 @@
 
 enum {
     QUIET_NS = 100000,     /* a thread that records nothing for this long may be waiting for another */
-    PAUSE_NS = 1000000,    /* where the recording does not say what a pause is */
+    PAUSE_NS = 1000000,    /* a host that records nothing for this long pauses */
     LONG_CALL_NS = 50000,  /* launches and frees that last longer may have waited */
     FULL_QUEUE = 512,      /* launches not yet begun, from which on a queue may be full; CUDA's has 1024 */
     BATCH_NS = 100000,     /* a wait for data from which on its loader, and not the host, says when data comes */
@@ -51,7 +51,7 @@ struct host {
     uint32_t ranks;
     uint32_t *cursor; /* of each of these: place in launched[] */
     uint32_t **dirty; /* likewise: the last span of each stream that was launched since the device was waited for */
-    int64_t pause_ns, usual_gap_ns;
+    int64_t usual_gap_ns;
     uint32_t batch, batches; /* end of the last wait for a loader, NONE: none so far; batches since then */
     struct silence *silent;  /* a heap: the latest first, of equal ones the first thread; some are over */
     size_t silent_count;
@@ -220,7 +220,7 @@ static void add_pause(struct host *host, struct aorta_pause pause) {
 static void add_time(struct host *host, uint32_t from, uint32_t to, enum aorta_edge_kind kind, bool inferred) {
     struct aorta_graph *graph = host->builder->graph;
     int64_t lag_ns = graph->time_ns[to] - graph->time_ns[from];
-    bool pause = (kind == AORTA_EDGE_GAP || kind == AORTA_EDGE_HANDOVER) && lag_ns >= host->pause_ns;
+    bool pause = (kind == AORTA_EDGE_GAP || kind == AORTA_EDGE_HANDOVER) && lag_ns >= PAUSE_NS;
     if (pause) kind = AORTA_EDGE_PAUSE;
     uint32_t edge = aorta_graph_edge(graph, from, to, lag_ns, kind, inferred);
     if (pause)
@@ -438,11 +438,9 @@ static void find_next(struct host *host) {
 
 static void add_calls(struct host *host) {
     const struct aorta_replay_host *rows = host->rows;
-    const struct aorta_recording *recording = host->builder->recording;
     find_next(host);
-    host->pause_ns = recording->pause_ns ? recording->pause_ns : PAUSE_NS;
     host->usual_gap_ns = usual_gap(host);
-    if (host->usual_gap_ns > host->pause_ns) host->usual_gap_ns = host->pause_ns;
+    if (host->usual_gap_ns > PAUSE_NS) host->usual_gap_ns = PAUSE_NS;
     for (uint32_t i = 0; i < rows->call_count; i++) {
         begin_call(host, i);
         end_until(host, &host->threads[rows->calls[i].thread],
@@ -504,16 +502,11 @@ enum {
 };
 
 static bool is_busy_at(const struct aorta_replay_rank *rank, int64_t time_ns) {
-    uint32_t next = 0, high = rank->span_count;
-    while (next < high) {
-        const uint32_t middle = next + (high - next) / 2;
-        if (rank->spans[middle].start_ns <= time_ns)
-            next = middle + 1;
-        else
-            high = middle;
-    }
-    for (uint32_t i = 0; i < LOOK_BACK && i < next; i++)
-        if (rank->spans[next - 1 - i].end_ns > time_ns) return true;
+    const struct aorta_replay_span *spans = rank->spans;
+    const size_t next = aorta_count_until(spans, rank->span_count, sizeof *spans,
+                                          offsetof(struct aorta_replay_span, start_ns), time_ns);
+    for (size_t i = 0; i < LOOK_BACK && i < next; i++)
+        if (spans[next - 1 - i].end_ns > time_ns) return true;
     return false;
 }
 

@@ -31,7 +31,7 @@ struct aorta_replay_call {
 
 /* One process. Calls of threads that launch nothing are no part of it, but for those that wait for data. */
 struct aorta_replay_host {
-    const struct aorta_replay_call *calls; /* ascending start, then longer first */
+    struct aorta_replay_call *calls; /* ascending start, then longer first */
     uint32_t call_count, thread_count;
     uint32_t rank; /* on whose clock it is */
 };
@@ -61,7 +61,7 @@ struct aorta_replay_span {
 };
 
 struct aorta_replay_rank {
-    const struct aorta_replay_span *spans; /* ascending start */
+    struct aorta_replay_span *spans; /* ascending start */
     uint32_t span_count, stream_count;
     uint32_t host; /* row of hosts[] */
     /* Spans that the file says each span waits for: waits[first_wait[i] .. first_wait[i + 1]). NULL: the file does not
@@ -88,7 +88,6 @@ struct aorta_recording {
     uint32_t host_count, rank_count, collective_count, name_count;
     bool shares_work; /* ranks may have unequal parts of one work; false: theirs is equal by design */
     bool exchanges;   /* ranks send each other parts of that work, as to experts: all_to_all */
-    int64_t pause_ns; /* a host that records nothing for this long pauses; 0: 1 ms */
 };
 
 /* What a point is a moment of: the graph's column `subject`. */

@@ -19,11 +19,9 @@ struct build {
     struct aorta_replay_rank *ranks;
     struct aorta_replay_collective *collectives;
     uint32_t host_count, name_count;
-    struct aorta_replay_call **calls; /* of each host */
-    uint32_t **call_rows;             /* of each host and row of the trace's calls[]: row of the host's; NONE */
-    struct aorta_replay_span **spans; /* of each rank */
-    uint32_t **names;                 /* of each host and text of its trace: the name's number on all ranks */
-    int64_t from_step, to_step;       /* measured steps that are replayed; other recordings are replayed as a whole */
+    uint32_t **call_rows;       /* of each host and row of the trace's calls[]: row of the host's; NONE */
+    uint32_t **names;           /* of each host and text of its trace: the name's number on all ranks */
+    int64_t from_step, to_step; /* measured steps that are replayed; other recordings are replayed as a whole */
 };
 
 static const struct aorta_trace *trace_of(const struct build *build, size_t rank) {
@@ -92,7 +90,6 @@ static void add_calls(struct build *build, uint32_t host, size_t rank) {
     struct aorta_replay_call *calls = aorta_arena_raw(&build->memory, (trace->call_count + 1) * sizeof *calls);
     uint32_t *rows = aorta_arena_raw(&build->memory, (trace->call_count + 1) * sizeof *rows), count = 0;
     uint32_t *sources = build->out->sources[rank].calls;
-    build->calls[host] = calls;
     build->call_rows[host] = rows;
     int64_t from_ns, to_ns;
     bound_calls(build, trace, &from_ns, &to_ns);
@@ -200,7 +197,7 @@ static void number_names(struct build *build) {
 /* Names a call by the work that it launched, else by its own name. */
 static void name_calls(struct build *build, uint32_t host) {
     const struct aorta_trace *trace = trace_of(build, build->hosts[host].rank);
-    struct aorta_replay_call *calls = build->calls[host];
+    struct aorta_replay_call *calls = build->hosts[host].calls;
     for (uint32_t i = 0; i < build->hosts[host].call_count; i++)
         calls[i].name = calls[i].name == AORTA_TRACE_NONE ? 0 : build->names[host][calls[i].name];
     for (size_t i = 0; i < trace->work_count; i++) {
@@ -267,7 +264,7 @@ static const uint8_t roles[AORTA_COLLECTIVE_COUNT] = {
 /* What the windows say of the work that begins in them. `span_of_row`: of the trace's rows, or NONE. */
 static void add_facts(struct build *build, size_t rank, const uint32_t *span_of_row) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
-    struct aorta_replay_span *spans = build->spans[rank];
+    struct aorta_replay_span *spans = build->ranks[rank].spans;
     for (size_t i = 0; i < one->window_count; i++) {
         const struct aorta_trace_window *window = &one->windows[i];
         for (size_t j = 0; is_replayed(build, window) && j < window->profile.range_count; j++) {
@@ -308,7 +305,7 @@ static double lost_share(const struct aorta_trace_rank *rank, const struct aorta
  * significantly. */
 static void set_alone(struct build *build, size_t rank) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
-    struct aorta_replay_span *spans = build->spans[rank];
+    struct aorta_replay_span *spans = build->ranks[rank].spans;
     struct aorta_intervals comm = {0};
     bool any = false;
     for (size_t i = 0; i < one->gemm_count; i++)
@@ -361,7 +358,6 @@ static void add_spans(struct build *build, size_t rank) {
     uint32_t *sources = build->out->sources[rank].works, host = build->out->sources[rank].host, count = 0;
     uint32_t *span_of_row = aorta_arena_raw(&scratch, (trace->work_count + 1) * sizeof *span_of_row);
     bool *marked = aorta_arena_raw(&scratch, trace->work_count + 1);
-    build->spans[rank] = spans;
     build->memory.failed |= scratch.failed;
     if (build->memory.failed) {
         aorta_arena_free(&scratch);
@@ -374,19 +370,19 @@ static void add_spans(struct build *build, size_t rank) {
         sources[count] = (uint32_t)i;
         spans[count] = span_of(build, rank, &trace->work[i]);
         if (spans[count].launch != AORTA_GRAPH_NONE && aorta_trace_launch_held(trace, &trace->work[i]))
-            hold_launch(&build->calls[host][spans[count].launch], &spans[count]);
+            hold_launch(&build->hosts[host].calls[spans[count].launch], &spans[count]);
         count++;
     }
+    build->ranks[rank].spans = spans;
     add_facts(build, rank, span_of_row);
     aorta_arena_free(&scratch);
-    build->ranks[rank].spans = spans;
     build->ranks[rank].span_count = count;
     build->ranks[rank].stream_count = (uint32_t)trace->stream_count;
     build->ranks[rank].host = host;
     set_alone(build, rank);
     aorta_recorded_waits_make(trace, shift_of(build, build->hosts[host].rank), &build->hosts[host],
                               aorta_trace_graph_is_only_rank(build->out, rank), build->call_rows[host],
-                              build->calls[host], &build->ranks[rank], &build->memory);
+                              &build->ranks[rank], &build->memory);
 }
 
 /* ---- steps ---- */
@@ -466,10 +462,8 @@ static void reserve(struct build *build) {
     build->ranks = aorta_arena_alloc(memory, ranks * sizeof *build->ranks);
     build->collectives =
         aorta_arena_alloc(memory, (build->analysis->alignment.shared_count + 1) * sizeof *build->collectives);
-    build->calls = aorta_arena_alloc(memory, ranks * sizeof(struct aorta_replay_call *));
     build->call_rows = aorta_arena_alloc(memory, ranks * sizeof(uint32_t *));
     build->names = aorta_arena_alloc(memory, ranks * sizeof(uint32_t *));
-    build->spans = aorta_arena_alloc(memory, ranks * sizeof(struct aorta_replay_span *));
     memory->failed |= build->out->memory.failed;
 }
 

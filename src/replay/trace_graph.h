@@ -47,9 +47,9 @@ bool aorta_trace_graph_is_only_rank(const struct aorta_trace_graph *built, size_
 /* For aorta_trace_graph_make: what a rank's file says about waits. Fills the rank's columns,
  * which are in `memory`, and, where the host has no other rank, `awaited` of its calls. shift_ns: of the host's clock;
  * call_rows: of the trace's calls[], the host's row or NONE. */
-void aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns, const struct aorta_replay_host *host,
-                               bool only_rank, const uint32_t *call_rows, struct aorta_replay_call *calls,
-                               struct aorta_replay_rank *rank, struct aorta_arena *memory);
+void aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns, struct aorta_replay_host *host,
+                               bool only_rank, const uint32_t *call_rows, struct aorta_replay_rank *rank,
+                               struct aorta_arena *memory);
 
 /* For aorta_trace_graph_make: what is known of each of alignment.shared[]; collectives: as many. */
 void aorta_replay_collectives_make(const struct aorta_trace_analysis *analysis,

@@ -233,9 +233,9 @@ static void add_unknown(const struct aorta_trace *trace, int64_t shift_ns, struc
     rank->event_waits = waits;
 }
 
-void aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns, const struct aorta_replay_host *host,
-                               bool only_rank, const uint32_t *call_rows, struct aorta_replay_call *calls,
-                               struct aorta_replay_rank *rank, struct aorta_arena *memory) {
+void aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns, struct aorta_replay_host *host,
+                               bool only_rank, const uint32_t *call_rows, struct aorta_replay_rank *rank,
+                               struct aorta_arena *memory) {
     bool known = false;
     for (size_t i = 0; i < trace->wait_count && !known; i++) known = trace->waits[i].on != AORTA_TRACE_NONE;
     if (!trace->wait_count) return;
@@ -243,5 +243,5 @@ void aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns
     if (!known) return;
     const struct launches launches = place_spans(host, rank, memory);
     add_pairs(trace, &launches, shift_ns, rank, memory);
-    if (only_rank) add_awaited(trace, &launches, shift_ns, call_rows, calls);
+    if (only_rank) add_awaited(trace, &launches, shift_ns, call_rows, host->calls);
 }

@@ -115,7 +115,71 @@ void aorta_peaks_find(const struct aorta_device_facts *device, struct aorta_peak
     peaks->device = row->name;
     peaks->source = row->source;
     peaks->reason = NULL;
-    peaks->boost_clock = true;
+    peaks->clock = "boost";
     memcpy(peaks->tflops, row->tflops, sizeof peaks->tflops);
     peaks->gbytes_per_s = row->gbytes_per_s;
+}
+
+/* ---- of a rank ---- */
+
+/* A few runs before the first step say little on a busy machine: what the run's own operations reached, the machine can
+ * do. Short ones, and data that fits a cache, say nothing. */
+static void raise_peaks(const struct aorta_profile *profile, struct aorta_peaks *peaks) {
+    static const int64_t long_ns = 100000, large_bytes = 8 << 20;
+    for (size_t i = 0; i < profile->range_count; i++) {
+        const struct aorta_range *range = &profile->ranges[i];
+        const enum aorta_arithmetic arithmetic = aorta_arithmetic_of(range->info.dtype);
+        const double ns = (double)(range->end_ns - range->start_ns);
+        if (range->info.kind != AORTA_RANGE_COMPUTE || range->end_ns - range->start_ns < long_ns) continue;
+        if (arithmetic != AORTA_ARITHMETIC_UNKNOWN && range->info.flops > 0)
+            peaks->tflops[arithmetic] = fmax(peaks->tflops[arithmetic], range->info.flops / ns / 1e3);
+        if (range->info.bytes >= large_bytes)
+            peaks->gbytes_per_s = fmax(peaks->gbytes_per_s, (double)range->info.bytes / ns);
+    }
+}
+
+/* Takes the highest measured rates of all ranks, since their devices are of one model. */
+static void take_measured(const struct aorta_trace_analysis *analysis, const struct aorta_trace_device *device,
+                          struct aorta_peaks *peaks) {
+    peaks->device = "this device";
+    peaks->source = "measured: the fastest product and the fastest move of much data, of the run and of a product of "
+                    "512 x 512 x 512 and a copy of 32 MiB before its first step";
+    peaks->reason = NULL;
+    memcpy(peaks->tflops, device->peaks.tflops, sizeof peaks->tflops);
+    peaks->gbytes_per_s = device->peaks.gbytes_per_s;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace *trace = analysis->ranks[i].trace;
+        for (size_t j = 0; trace->measured && j < trace->step_count; j++)
+            raise_peaks(trace->measured[j].profile, peaks);
+    }
+}
+
+static const struct aorta_trace_device *device_of(const struct aorta_trace_rank *rank) {
+    const struct aorta_trace_device *device = aorta_trace_device_of(rank->trace, rank->device);
+    return device && (device->name != AORTA_TRACE_NONE || device->measured) ? device : NULL;
+}
+
+void aorta_rank_peaks(const struct aorta_trace_analysis *analysis, size_t rank, struct aorta_peaks *peaks) {
+    const struct aorta_trace *trace = analysis->ranks[rank].trace;
+    const struct aorta_trace_device *device = device_of(&analysis->ranks[rank]);
+    struct aorta_device_facts facts = {.memory_bytes = -1, .multiprocessors = -1, .major = -1, .minor = -1};
+    if (device)
+        facts =
+            (struct aorta_device_facts){device->name == AORTA_TRACE_NONE ? NULL : aorta_trace_text(trace, device->name),
+                                        device->memory_bytes, device->multiprocessors, device->major, device->minor};
+    if (facts.name && device->isa && strcmp(facts.name, "AMD Radeon Graphics") == 0) facts.name = device->isa;
+    aorta_peaks_find(&facts, peaks);
+    if (device && device->measured) take_measured(analysis, device, peaks);
+}
+
+const char *aorta_rank_device_name(const struct aorta_trace_analysis *analysis, size_t rank,
+                                   const struct aorta_peaks *peaks, struct aorta_arena *memory) {
+    const struct aorta_trace_device *device = device_of(&analysis->ranks[rank]);
+    if (!device || device->name == AORTA_TRACE_NONE) return NULL;
+    const char *name = aorta_trace_text(analysis->ranks[rank].trace, device->name);
+    if (!name[0] && peaks->device) name = peaks->device; /* some versions of ROCm leave it empty */
+    if (!name[0] && device->multiprocessors > 0 && device->memory_bytes > 0)
+        return aorta_arena_printf(memory, "%d compute units, %.0f GB", device->multiprocessors,
+                                  (double)device->memory_bytes / 1e9);
+    return aorta_arena_strdup(memory, name);
 }

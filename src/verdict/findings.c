@@ -1,9 +1,11 @@
-/* The findings: what each cause costs, and the facts that the sums over all steps show. */
+/* The findings: what each cause costs, the facts that the sums over all steps show, and the worst place of each cause
+ * in a recording. */
+#include "base/interval.h"
+#include "trace/trace.h"
 #include "verdict/advice.h"
 #include "verdict/causes.h"
 #include "verdict/verdict_internal.h"
 
-#include "base/interval.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,4 +239,344 @@ void aorta_verdict_host_collectives(const struct aorta_trace *trace, struct aort
     aorta_intervals_free(&ran);
     aorta_intervals_free(&compute);
     aorta_intervals_free(&alone);
+}
+
+/* ---- the worst place of each cause in a recording ---- */
+
+enum { NAME_SIZE = 512 };
+
+/* A fact about something that happened on a rank in a step. */
+static struct aorta_fact *set_at(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                                 int64_t step, struct aorta_finding *finding, enum aorta_fact_key key, double value) {
+    struct aorta_fact *fact = aorta_facts_set(&finding->facts, key, value);
+    if (analysis->rank_count > 1) fact->place.rank = rank->rank;
+    fact->place.step = step;
+    return fact;
+}
+
+/* The same about a piece of work, which it names. */
+static struct aorta_fact *set_at_work(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                                      int64_t step, const struct aorta_trace_work *work, struct aorta_finding *finding,
+                                      enum aorta_fact_key key, double value) {
+    struct aorta_fact *fact = set_at(analysis, rank, step, finding, key, value);
+    fact->place.name = aorta_facts_text(&finding->facts, aorta_trace_text(rank->trace, work->name));
+    if (work->stream != AORTA_TRACE_NONE) fact->place.stream = rank->trace->streams[work->stream].id;
+    return fact;
+}
+
+/* ---- the worst of each cause ---- */
+
+struct place {
+    const struct aorta_trace_rank *rank;
+    int64_t step, ns;
+    uint32_t work;                     /* row of the rank's work[] */
+    const struct aorta_trace_gap *gap; /* idle causes */
+    bool activations;                  /* collectives */
+};
+
+static int64_t gap_part(const struct aorta_trace_gap *gap, enum aorta_cause cause) {
+    int64_t ns = 0;
+    for (int i = 0; i < AORTA_IDLE_CAUSE_COUNT; i++) ns += aorta_cause_of_idle[i] == cause ? gap->idle.ns[i] : 0;
+    return ns;
+}
+
+static struct place longest_gap(const struct aorta_trace_analysis *analysis, enum aorta_cause cause) {
+    struct place worst = {0};
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        for (size_t j = 0; j < rank->gap_count; j++) {
+            const struct aorta_trace_gap *gap = &rank->gaps[j];
+            if (!aorta_trace_step_counts(analysis, gap->step)) continue;
+            int64_t ns = gap_part(gap, cause);
+            if (ns > worst.ns) worst = (struct place){rank, gap->step, ns, (uint32_t)gap->next, gap, false};
+        }
+    }
+    return worst;
+}
+
+/* The share of the calls with this name that directly follow a copy to the host on their thread, as the calls of
+ * .item() do. */
+static double share_after_reads(const struct aorta_trace *trace, uint32_t name, struct aorta_arena *memory) {
+    uint32_t *last = aorta_arena_alloc(memory, (trace->thread_count + 1) * sizeof *last);
+    const bool *reads = aorta_trace_reading_calls(trace, memory);
+    size_t calls = 0, after = 0;
+    for (size_t i = 0; last && i < trace->thread_count; i++) last[i] = AORTA_TRACE_NONE;
+    for (size_t i = 0; last && reads && i < trace->call_count; i++) {
+        const struct aorta_trace_call *call = &trace->calls[i];
+        const uint32_t before = last[call->thread];
+        last[call->thread] = (uint32_t)i;
+        if (call->name != name) continue;
+        calls++;
+        after += reads[i] || (before != AORTA_TRACE_NONE && reads[before]);
+    }
+    return calls ? (double)after / (double)calls : 0;
+}
+
+static void set_caller(const struct aorta_trace_rank *rank, const struct aorta_trace_sync_row *row, const char *name,
+                       struct aorta_finding *finding) {
+    const double calls = (double)row->times.count / (double)rank->steps;
+    struct aorta_fact *fact = aorta_facts_set(&finding->facts, AORTA_FACT_CALLER, calls);
+    fact->place.name = aorta_facts_text(&finding->facts, name);
+}
+
+/* The calls that wait longest in all, of those whose place in the program is known where there are any. */
+static void find_caller(const struct aorta_trace_rank *rank, struct aorta_finding *finding) {
+    static const double MOST = 0.5;
+    char name[NAME_SIZE];
+    for (size_t i = 0; i < rank->sync_count; i++) {
+        const struct aorta_trace_sync_row *row = &rank->syncs[i];
+        const bool placed = row->operation != AORTA_TRACE_NONE || row->function != AORTA_TRACE_NONE;
+        if (!placed && row->range == AORTA_TRACE_NONE) continue;
+        set_caller(rank, row, aorta_trace_sync_name(rank->trace, row, name, sizeof name), finding);
+        return;
+    }
+    if (!rank->sync_count) return;
+    const struct aorta_trace_sync_row *row = &rank->syncs[0];
+    set_caller(rank, row, aorta_trace_text(rank->trace, row->name), finding);
+    if (share_after_reads(rank->trace, row->name, finding->facts.arena) > MOST)
+        aorta_facts_flag(&finding->facts, AORTA_FACT_READS);
+}
+
+void aorta_find_gap(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
+    const struct place worst = longest_gap(analysis, finding->cause);
+    if (!worst.rank) return;
+    const struct aorta_trace *trace = worst.rank->trace;
+    struct aorta_fact *fact = set_at_work(analysis, worst.rank, worst.step, &worst.rank->work[worst.work], finding,
+                                          AORTA_FACT_GAP, (double)worst.ns / 1e6);
+    if (worst.gap->annotation != AORTA_TRACE_NONE)
+        fact->place.host =
+            aorta_facts_text(&finding->facts, aorta_trace_text(trace, trace->annotations[worst.gap->annotation].name));
+    else if (worst.gap->call != AORTA_TRACE_NONE && finding->cause == AORTA_CAUSE_HOST_SYNC)
+        fact->place.host =
+            aorta_facts_text(&finding->facts, aorta_trace_text(trace, trace->calls[worst.gap->call].name));
+}
+
+/* The calls that wait; the longest gap only where it is much of their cost. */
+void aorta_find_waits(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
+    static const double MUCH = 0.2;
+    const struct aorta_trace_rank *most = &analysis->ranks[0];
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        if (!rank->sync_count) continue;
+        if (!most->sync_count || rank->syncs[0].times.total_ns > most->syncs[0].times.total_ns) most = rank;
+    }
+    find_caller(most, finding);
+    if ((double)longest_gap(analysis, finding->cause).ns / 1e6 >= MUCH * finding->cost_ms)
+        aorta_find_gap(analysis, finding);
+}
+
+/* The part of an exposed stretch after the last rank has arrived. The wait for the last rank is another cause. */
+static int64_t without_wait(const struct aorta_trace_analysis *analysis, uint32_t collective,
+                            const struct aorta_exposed *exposed) {
+    if (collective == AORTA_TRACE_NONE || !analysis->shared_collectives[collective].complete)
+        return exposed->end_ns - exposed->start_ns;
+    const struct aorta_align_shared *shared = &analysis->alignment.shared[collective];
+    int64_t from_ns = exposed->start_ns;
+    for (size_t i = 0; i < shared->part_count; i++)
+        if (shared->parts[i].start_ns > from_ns) from_ns = shared->parts[i].start_ns;
+    return exposed->end_ns - from_ns;
+}
+
+static void look_for_exposed(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                             const struct aorta_trace_window *window, enum aorta_collective kind, struct place *worst) {
+    for (size_t i = 0; i < window->overlap.exposed_count; i++) {
+        const struct aorta_exposed *exposed = &window->overlap.exposed[i];
+        const struct aorta_range *range = &window->profile.ranges[exposed->range];
+        int64_t ns = without_wait(analysis, window->shared[exposed->range], exposed);
+        if (range->info.collective != kind || ns <= worst->ns) continue;
+        *worst = (struct place){rank, window->number, ns, window->work[exposed->range], NULL, range->info.activations};
+    }
+}
+
+/* All streams of a rank on one hardware queue cannot run side by side. */
+static bool shares_one_queue(const struct aorta_trace_rank *rank) {
+    return rank->queue_count == 1 && rank->stream_count > 1;
+}
+
+void aorta_find_exposed(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
+    struct place worst = {0};
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
+            if (aorta_trace_window_counts(analysis, &analysis->ranks[i].windows[j]))
+                look_for_exposed(analysis, &analysis->ranks[i], &analysis->ranks[i].windows[j], finding->collective,
+                                 &worst);
+    if (!worst.rank) return;
+    (void)set_at_work(analysis, worst.rank, worst.step, &worst.rank->work[worst.work], finding,
+                      AORTA_FACT_EXPOSED_WORST, (double)worst.ns / 1e6);
+    for (size_t i = 0; i < worst.rank->collective_count; i++) {
+        const struct aorta_trace_collective_row *row = &worst.rank->collectives[i];
+        if (row->kind == finding->collective && row->busbw_gbps > 0) {
+            aorta_facts_set(&finding->facts, AORTA_FACT_BUS_BANDWIDTH, row->busbw_gbps);
+            break;
+        }
+    }
+    if (finding->cause == AORTA_CAUSE_EXPOSED_COLLECTIVE && finding->collective <= AORTA_REDUCE_SCATTER) {
+        const int times = aorta_verdict_reduced_again(analysis, worst.rank, finding->collective, finding->facts.arena);
+        if (times > 1) aorta_facts_set(&finding->facts, AORTA_FACT_REDUCED_AGAIN, times);
+    }
+    if (worst.activations) aorta_facts_flag(&finding->facts, AORTA_FACT_ACTIVATIONS);
+    if (shares_one_queue(worst.rank))
+        aorta_facts_set(&finding->facts, AORTA_FACT_ONE_QUEUE, (double)worst.rank->stream_count);
+}
+
+void aorta_find_straggler(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
+    const struct aorta_align_shared *worst = NULL;
+    const struct aorta_shared_collective *collective = NULL;
+    for (size_t i = 0; i < analysis->alignment.shared_count; i++) {
+        const struct aorta_align_shared *shared = &analysis->alignment.shared[i];
+        if (!analysis->shared_collectives[i].chosen || !analysis->shared_collectives[i].complete) continue;
+        if (!aorta_trace_step_counts(analysis, analysis->shared_collectives[i].step)) continue;
+        if (worst && shared->skew_ns <= worst->skew_ns) continue;
+        worst = shared;
+        collective = &analysis->shared_collectives[i];
+    }
+    if (!worst) return;
+    struct aorta_fact *fact = set_at(analysis, &analysis->ranks[worst->last_rank], collective->step, finding,
+                                     AORTA_FACT_SKEW, (double)worst->skew_ns / 1e6);
+    fact->place.name = aorta_collective_words(collective->kind, analysis->sends);
+}
+
+/* What a name takes in the steps that count. */
+struct total {
+    const struct aorta_trace_rank *rank;
+    uint32_t name;
+    size_t count;
+    int64_t ns;
+};
+
+enum { LARGEST = 3 };
+
+/* by_name[]: of all the trace's texts, zeroed. */
+static void add_totals(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank, bool copies,
+                       struct total *by_name) {
+    for (size_t i = 0; i < rank->window_count; i++) {
+        const struct aorta_trace_window *window = &rank->windows[i];
+        if (!aorta_trace_window_counts(analysis, window)) continue;
+        for (size_t j = 0; j < window->profile.range_count; j++) {
+            const struct aorta_trace_work *work = &rank->work[window->work[j]];
+            const bool kernel = work->kind == AORTA_TRACE_KERNEL;
+            if (copies ? kernel : !kernel || work->class != AORTA_KERNEL_COMPUTE) continue;
+            const struct aorta_range *range = &window->profile.ranges[j];
+            struct total *total = &by_name[work->name];
+            *total = (struct total){rank, work->name, total->count + (work->start_ns >= window->start_ns),
+                                    total->ns + range->end_ns - range->start_ns};
+        }
+    }
+}
+
+/* Replaces the largest kernels by those of this rank where its first is larger. */
+static void keep_largest(const struct total *by_name, size_t count, struct total largest[LARGEST]) {
+    struct total own[LARGEST] = {{0}};
+    for (size_t i = 0; i < count; i++) {
+        int place = LARGEST;
+        while (place > 0 && by_name[i].ns > own[place - 1].ns) place--;
+        if (place == LARGEST) continue;
+        memmove(&own[place + 1], &own[place], (size_t)(LARGEST - 1 - place) * sizeof *own);
+        own[place] = by_name[i];
+    }
+    if (own[0].ns > largest[0].ns) memcpy(largest, own, sizeof own);
+}
+
+/* The names with most time among the rank's kernels or copies. */
+void aorta_find_largest(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
+    static const enum aorta_fact_key keys[LARGEST] = {AORTA_FACT_KERNEL, AORTA_FACT_KERNEL_2, AORTA_FACT_KERNEL_3};
+    struct total largest[LARGEST] = {{0}};
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        const size_t count = aorta_trace_text_count(rank->trace);
+        struct total *by_name = calloc(count + 1, sizeof *by_name);
+        finding->facts.arena->failed |= !by_name;
+        if (!by_name) return;
+        add_totals(analysis, rank, finding->cause == AORTA_CAUSE_COPY, by_name);
+        keep_largest(by_name, count, largest);
+        free(by_name);
+    }
+    for (int i = 0; i < LARGEST && largest[i].rank; i++) {
+        const double steps = (double)largest[i].rank->steps;
+        struct aorta_fact *fact = aorta_facts_set(&finding->facts, keys[i], (double)largest[i].ns / 1e6 / steps);
+        fact->place.name = aorta_facts_text(&finding->facts, aorta_trace_text(largest[i].rank->trace, largest[i].name));
+        fact->place.count = (double)largest[i].count / steps;
+    }
+    const struct aorta_fact *first = aorta_facts_find(&finding->facts, AORTA_FACT_KERNEL);
+    if (finding->cause != AORTA_CAUSE_COPY || !first || !first->place.name) return;
+    const enum aorta_copied how = aorta_copied_how(first->place.name);
+    if (how == AORTA_COPIED_BETWEEN) aorta_facts_flag(&finding->facts, AORTA_FACT_PEER_COPIES);
+    if (how == AORTA_COPIED_WITHIN) aorta_facts_flag(&finding->facts, AORTA_FACT_COPIES_WITHIN);
+}
+
+void aorta_find_slowest_gemm(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
+    const struct aorta_trace_rank *where = NULL;
+    const struct aorta_trace_gemm_row *worst = NULL;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        for (size_t j = 0; j < analysis->ranks[i].gemm_count; j++) {
+            const struct aorta_trace_gemm_row *row = &analysis->ranks[i].gemms[j];
+            if (!(row->slowdown > (worst ? worst->slowdown : 1))) continue;
+            worst = row;
+            where = &analysis->ranks[i];
+        }
+    }
+    if (!worst) return;
+    struct aorta_fact *fact = aorta_facts_set(&finding->facts, AORTA_FACT_GEMM_SLOWER, worst->slowdown - 1);
+    fact->place.name = aorta_facts_text(&finding->facts, aorta_trace_text(where->trace, worst->name));
+}
+
+/* Whether graphs are captured, and hardly any is run. */
+static bool captures(const struct aorta_trace *trace) {
+    enum { FEW = 3 };
+    bool found = false;
+    size_t runs = 0;
+    for (size_t i = 0; i < aorta_trace_text_count(trace) && !found; i++)
+        found = strstr(aorta_trace_text(trace, (uint32_t)i), "StreamBeginCapture") != NULL;
+    for (size_t i = 0; i < trace->call_count && found; i++) runs += trace->calls[i].kind == AORTA_CALL_GRAPH_LAUNCH;
+    return found && runs < FEW;
+}
+
+/* How often the host launches and how short the work is, collectives left out: of the rank with most launches. */
+static void count_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
+    double most = 0, work_us = 0, step_us = 0;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        double launches = 0, pieces = 0, work_ns = 0, step_ns = 0;
+        for (size_t j = 0; j < rank->window_count; j++) {
+            const struct aorta_trace_window *window = &rank->windows[j];
+            if (!aorta_trace_window_counts(analysis, window)) continue;
+            step_ns += (double)(window->overlap.lead_ns + window->overlap.span_ns);
+            for (size_t k = 0; k < window->profile.range_count; k++) {
+                const struct aorta_trace_work *work = &rank->work[window->work[k]];
+                if (work->call == AORTA_TRACE_NONE || work->start_ns < window->start_ns) continue;
+                launches++;
+                if (aorta_trace_is_collective(work)) continue; /* which waits for other ranks */
+                pieces++;
+                work_ns += (double)(work->end_ns - work->start_ns);
+            }
+        }
+        if (launches / (double)rank->steps <= most) continue;
+        most = launches / (double)rank->steps;
+        work_us = pieces > 0 ? work_ns / pieces / 1e3 : 0;
+        step_us = step_ns / launches / 1e3;
+    }
+    if (most < 2) return;
+    aorta_facts_set(&finding->facts, AORTA_FACT_LAUNCHES, most);
+    aorta_facts_set(&finding->facts, AORTA_FACT_LAUNCH_PERIOD, step_us);
+    aorta_facts_set(&finding->facts, AORTA_FACT_LAUNCH_WORK, work_us);
+}
+
+bool aorta_verdict_captures(const struct aorta_trace_analysis *analysis) {
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        if (!captures(analysis->ranks[i].trace)) return false;
+    return analysis->rank_count > 0;
+}
+
+void aorta_find_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
+    count_launches(analysis, finding);
+    if (aorta_verdict_captures(analysis)) aorta_facts_flag(&finding->facts, AORTA_FACT_CAPTURES);
+    aorta_find_gap(analysis, finding);
+}
+
+void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        struct aorta_finding *finding = &verdict->findings[i];
+        if (aorta_cause_row(finding->cause)->find) aorta_cause_row(finding->cause)->find(analysis, finding);
+        if (verdict->sends) aorta_facts_flag(&finding->facts, AORTA_FACT_SENDS);
+    }
 }

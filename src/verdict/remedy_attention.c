@@ -121,7 +121,7 @@ static bool is_masked(const struct remedy_model *model, const struct region *reg
         const struct leaf *leaf = &model->leaves[i];
         if (strstr(leaf->name, "masked_fill") || !strcmp(leaf->name, "aten::where") || strstr(leaf->name, "tril"))
             return true;
-        if (strcmp(leaf->name, "aten::add") != 0 && strcmp(leaf->name, "aten::add_") != 0) continue;
+        if (!aorta_leaf_adds(leaf)) continue;
         for (int j = 0; j < leaf->inputs->count; j++) {
             const double elements = aorta_remedy_elements(&leaf->inputs->items[j]);
             if (leaf->inputs->items[j].tensor && elements < scores && elements >= rows) return true;
@@ -134,8 +134,7 @@ static bool is_biased(const struct remedy_model *model, const struct region *reg
     for (size_t i = region->first; i <= region->last; i++) {
         const struct leaf *leaf = &model->leaves[i];
         const struct aorta_input *bias = aorta_remedy_tensor(leaf, 1);
-        const bool adds = !strcmp(leaf->name, "aten::add") || !strcmp(leaf->name, "aten::add_");
-        if (adds && bias && aorta_remedy_elements(bias) > pairs) return true;
+        if (aorta_leaf_adds(leaf) && bias && aorta_remedy_elements(bias) > pairs) return true;
     }
     return false;
 }
@@ -284,8 +283,7 @@ static void mark_gradients(struct remedy_model *model, const struct region *regi
 /* A sum of the scores with a smaller tensor: a mask or a bias, which is in fp32, and makes the sum fp32. */
 static bool adds_bias(const struct leaf *leaf, double scores) {
     const struct aorta_input *bias = aorta_remedy_tensor(leaf, 1);
-    const bool adds = !strcmp(leaf->name, "aten::add") || !strcmp(leaf->name, "aten::add_");
-    return adds && leaf->largest == scores && bias && aorta_remedy_elements(bias) < scores;
+    return aorta_leaf_adds(leaf) && leaf->largest == scores && bias && aorta_remedy_elements(bias) < scores;
 }
 
 static double scores_of(const struct remedy_model *model, size_t soft) {

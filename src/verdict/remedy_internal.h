@@ -7,6 +7,8 @@
 #include "trace/operation_inputs.h"
 #include "verdict/remedies.h"
 
+#include <string.h>
+
 /* What kernels are by their names: bits. */
 enum {
     AORTA_KERNEL_STREAMS = 1,    /* reads and writes its tensors once or twice: can be part of a larger one */
@@ -146,6 +148,9 @@ void aorta_remedy_leaves(struct remedy_model *model, const struct aorta_trace_an
 uint32_t aorta_remedy_op_bits(struct remedy_model *model, uint32_t text);
 uint32_t aorta_remedy_kernel_bits(struct remedy_model *model, uint32_t text);
 
+static inline bool aorta_leaf_adds(const struct leaf *leaf) {
+    return !strcmp(leaf->name, "aten::add") || !strcmp(leaf->name, "aten::add_");
+}
 static inline bool aorta_leaf_moves(const struct leaf *leaf) {
     return leaf->kind == LEAF_STREAM || leaf->kind == LEAF_COPY;
 }

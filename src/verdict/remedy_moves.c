@@ -45,37 +45,41 @@ static bool same_layout(const struct aorta_input *a, const struct aorta_input *b
 
 /* aten::copy_(to, from) */
 static const struct aorta_input *source_of(const struct leaf *leaf) {
-    return leaf->inputs->count > 1 ? &leaf->inputs->items[1] : NULL;
+    return &leaf->inputs->items[1];
 }
 
 static const struct aorta_input *target_of(const struct leaf *leaf) {
     return &leaf->inputs->items[0];
 }
 
-static bool is_copy(const struct remedy_model *model, size_t number) {
-    const struct leaf *leaf = &model->leaves[number];
-    if (leaf->kind != LEAF_COPY || strcmp(leaf->name, "aten::copy_") != 0 || leaf->inputs->count < 2) return false;
-    return target_of(leaf)->tensor && source_of(leaf)->tensor && aorta_remedy_elements(target_of(leaf)) > SMALL &&
-           !model->claimed[number];
+/* aten::copy_ between two tensors. */
+static bool is_copy(const struct leaf *leaf) {
+    return leaf->kind == LEAF_COPY && !strcmp(leaf->name, "aten::copy_") && leaf->inputs->count > 1 &&
+           target_of(leaf)->tensor && source_of(leaf)->tensor;
 }
 
-/* Whether a copy changes neither type nor layout: what it writes is wanted as it is. */
+/* The copy changes neither type nor layout: what it writes is wanted as it is. */
 static bool is_plain_copy(const struct leaf *leaf) {
-    if (leaf->kind != LEAF_COPY || strcmp(leaf->name, "aten::copy_") != 0 || leaf->inputs->count < 2) return false;
+    if (!is_copy(leaf)) return false;
     const struct aorta_input *from = source_of(leaf), *to = target_of(leaf);
-    if (!from->tensor || !to->tensor || from->bytes != to->bytes || from->arithmetic != to->arithmetic) return false;
+    if (from->bytes != to->bytes || from->arithmetic != to->arithmetic) return false;
     for (int i = 0; i < from->rank && from->strided && to->strided; i++)
         if (from->stride[i] != to->stride[i]) return false;
     return from->rank == to->rank;
 }
 
 bool aorta_remedy_turns(const struct leaf *leaf) {
-    if (leaf->kind != LEAF_COPY || strcmp(leaf->name, "aten::copy_") != 0 || leaf->inputs->count < 2) return false;
+    if (!is_copy(leaf)) return false;
     const struct aorta_input *from = source_of(leaf), *to = target_of(leaf);
-    if (!from->tensor || !to->tensor || !from->strided || !to->strided || from->rank != to->rank) return false;
+    if (!from->strided || !to->strided || from->rank != to->rank) return false;
     for (int i = 0; i < from->rank; i++)
         if (from->size[i] > 1 && from->stride[i] != to->stride[i]) return true;
     return false;
+}
+
+static bool may_undo(const struct remedy_model *model, size_t number) {
+    const struct leaf *leaf = &model->leaves[number];
+    return is_copy(leaf) && aorta_remedy_elements(target_of(leaf)) > SMALL && !model->claimed[number];
 }
 
 static bool continues(const struct leaf *before, const struct leaf *leaf) {
@@ -106,7 +110,7 @@ static bool claim_round_trip(struct remedy_model *model, size_t first, size_t en
 void aorta_remedy_casts(struct remedy_model *model) {
     for (size_t first = 0; first < model->leaf_count; first++) {
         size_t end = first;
-        while (end < model->leaf_count && is_copy(model, end) &&
+        while (end < model->leaf_count && may_undo(model, end) &&
                (end == first || continues(&model->leaves[end - 1], &model->leaves[end])))
             end++;
         for (size_t last = end; last > first + 1; last--) {
@@ -120,9 +124,7 @@ void aorta_remedy_casts(struct remedy_model *model) {
 /* ---- the loss's cast of logits ---- */
 
 static bool widens(const struct leaf *leaf) {
-    const struct aorta_input *from = source_of(leaf);
-    return leaf->kind == LEAF_COPY && !strcmp(leaf->name, "aten::copy_") && from && from->tensor && from->bytes == 2 &&
-           target_of(leaf)->arithmetic == AORTA_IN_FP32;
+    return is_copy(leaf) && source_of(leaf)->bytes == 2 && target_of(leaf)->arithmetic == AORTA_IN_FP32;
 }
 
 /* A copy of the same number of elements to fp32 shortly before. */
@@ -393,17 +395,11 @@ static bool ends_chain(const struct leaf *leaf) {
 
 /* ---- chains without shapes ---- */
 
-enum { LONGEST_UNSIZED = 64 };
-
-struct unsized_chain {
-    size_t leaves[LONGEST_UNSIZED];
-    size_t count;
-    bool overflown; /* a loop over parameters rather than a part of a model */
-};
+enum { LONGEST_UNSIZED = 64 }; /* longer ones are loops over parameters rather than parts of a model */
 
 /* One pass takes at least as long as the longest kernel of its size moves bytes, at the rate of generated kernels, and
  * longer where a batch norm reads its input twice. What takes much less time is of another size. */
-static void claim_unsized(struct remedy_model *model, struct unsized_chain *chain) {
+static void claim_unsized(struct remedy_model *model, struct chain *chain) {
     static const double ONE_SIZE = 0.2, READ_TWICE = 0.75;
     double longest_ns = 0;
     size_t count = 0;
@@ -416,28 +412,27 @@ static void claim_unsized(struct remedy_model *model, struct unsized_chain *chai
     }
     const double rate = kernels & AORTA_KERNEL_BATCH_NORM ? READ_TWICE : 1;
     const double left_ns = longest_ns * model->stream / (rate * model->fused);
-    if (count > 1 && !chain->overflown) aorta_remedy_claim_together(model, chain->leaves, count, left_ns, 1);
-    *chain = (struct unsized_chain){.count = 0};
+    if (count > 1 && chain->count <= LONGEST_UNSIZED)
+        aorta_remedy_claim_together(model, chain->leaves, count, left_ns, 1);
+    chain->count = 0;
 }
 
-static void unsized_fusion(struct remedy_model *model) {
-    struct unsized_chain chain = {.count = 0};
+static void fuse_unsized(struct remedy_model *model) {
+    struct chain chain = {.count = 0};
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
+        const bool is_short = leaf->ns <= AORTA_SMALL_NS;
         if (i > 0 && !aorta_leaf_follows(model, i, i - 1)) claim_unsized(model, &chain);
         if (model->now_ns[i] <= 0) continue;
-        if (!aorta_leaf_moves(leaf) && (leaf->ns > AORTA_SMALL_NS || leaf->kind == LEAF_PRODUCT))
-            claim_unsized(model, &chain);
-        if (!aorta_leaf_moves(leaf) || leaf->ns <= AORTA_SMALL_NS) continue;
-        chain.overflown |= chain.count == LONGEST_UNSIZED;
-        if (!chain.overflown) chain.leaves[chain.count++] = i;
+        if (!aorta_leaf_moves(leaf) && (!is_short || leaf->kind == LEAF_PRODUCT)) claim_unsized(model, &chain);
+        if (aorta_leaf_moves(leaf) && !is_short && chain.count < LONGEST_CHAIN) chain.leaves[chain.count++] = i;
     }
     claim_unsized(model, &chain);
 }
 
 void aorta_remedy_fusion(struct remedy_model *model) {
     if (aorta_remedy_unsized(model)) {
-        unsized_fusion(model);
+        fuse_unsized(model);
         return;
     }
     struct chain chain = {.count = 0};

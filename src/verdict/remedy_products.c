@@ -194,10 +194,6 @@ static bool in_written_norm(const struct residual *residual, const struct leaf *
     return false;
 }
 
-static bool adds(const struct leaf *leaf) {
-    return !strcmp(leaf->name, "aten::add") || !strcmp(leaf->name, "aten::add_");
-}
-
 /* Gradients are not autocast: sums of them have the type of what they sum. */
 static bool stays_fp32(const struct leaf *leaf) {
     if (leaf->in_loss || strstr(leaf->name, "max_pool")) return true;
@@ -248,7 +244,7 @@ static void halve_between(struct remedy_model *model) {
         if (!in_fp32(leaf) && !(leaf->op & AORTA_OP_TWO_PASSES && first_in_fp32(leaf))) continue;
         if (model->stays[i] || stays_fp32(leaf) || in_written_norm(&residual, leaf)) continue;
         double left_ns = half_ns(model, i);
-        if (adds(leaf) && is_residual(&residual, leaf->largest)) left_ns = model->now_ns[i] * 0.85;
+        if (aorta_leaf_adds(leaf) && is_residual(&residual, leaf->largest)) left_ns = model->now_ns[i] * 0.85;
         aorta_remedy_claim(model, i, left_ns, 0);
         const double native_ns = strstr(leaf->name, "batch_norm") ? native_norm_ns(model, leaf) : 0;
         if (native_ns > model->now_ns[i]) aorta_remedy_cost(model, i, native_ns - model->now_ns[i]);

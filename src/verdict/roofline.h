@@ -72,9 +72,6 @@ bool aorta_roofline_rated(const struct aorta_roofline_class *class);
  * of products, convolutions and attention whose arithmetic is known. */
 double aorta_roofline_mfu(const struct aorta_roofline *roofline, double *covered);
 
-/* The device's, as recorded; its texts are static. */
-void aorta_rank_peaks(const struct aorta_trace_analysis *analysis, size_t rank, struct aorta_peaks *peaks);
-
 /* Key "roofline" and its object. NULL: null. */
 void aorta_roofline_write(const struct aorta_roofline *roofline, struct aorta_json *json);
 /* The rows of the object and of its peaks, for the docs; and its tables, of a roofline: classes of kernels, and the
