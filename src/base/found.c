@@ -188,9 +188,7 @@ void aorta_found_notes_text(const struct aorta_found_list *list, struct aorta_te
 void aorta_found_answer_json(const char *key, const struct aorta_found_list *list, struct aorta_json *json) {
     struct aorta_text text = {0};
     put_answer(list, &text);
-    aorta_json_key_string(json, key, text.data);
-    json->out->failed |= text.failed;
-    aorta_text_free(&text);
+    aorta_json_key_sentence(json, key, &text);
 }
 
 void aorta_found_sentences_json(const char *key, const struct aorta_found_list *list, enum aorta_found_kind kind,

@@ -227,6 +227,12 @@ void aorta_json_key_string(struct aorta_json *json, const char *key, const char 
     aorta_json_string(json, value);
 }
 
+void aorta_json_key_sentence(struct aorta_json *json, const char *key, struct aorta_text *sentence) {
+    aorta_json_key_string(json, key, sentence->length ? sentence->data : NULL);
+    json->out->failed |= sentence->failed;
+    aorta_text_free(sentence);
+}
+
 void aorta_json_key_int(struct aorta_json *json, const char *key, int64_t value) {
     aorta_json_key(json, key);
     aorta_json_int(json, value);

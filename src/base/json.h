@@ -38,6 +38,8 @@ void aorta_json_text(struct aorta_json *json, const char *value); /* a value tha
 void aorta_json_key_object(struct aorta_json *json, const char *key);
 void aorta_json_key_array(struct aorta_json *json, const char *key);
 void aorta_json_key_string(struct aorta_json *json, const char *key, const char *value);
+/* Null where the text is empty; frees it. */
+void aorta_json_key_sentence(struct aorta_json *json, const char *key, struct aorta_text *sentence);
 void aorta_json_key_int(struct aorta_json *json, const char *key, int64_t value);
 void aorta_json_key_double(struct aorta_json *json, const char *key, double value);
 void aorta_json_key_fixed(struct aorta_json *json, const char *key, double value, int decimals);

@@ -32,6 +32,10 @@ struct aorta_row_value aorta_row_value(const struct aorta_row *row, const void *
     case AORTA_ROW_NS:
     case AORTA_ROW_TIME:
         return whole(((const int64_t *)(const void *)at)[index]);
+    case AORTA_ROW_NATURAL:
+        value = whole(((const int64_t *)(const void *)at)[index]);
+        value.known = value.whole >= 0;
+        return value;
     case AORTA_ROW_INT32:
         return whole(((const int *)(const void *)at)[index]);
     case AORTA_ROW_MEAN_NS:
@@ -82,6 +86,7 @@ void aorta_row_json(const struct aorta_row *row, struct aorta_row_value value, i
         aorta_json_bool(json, value.whole);
         break;
     case AORTA_ROW_INT:
+    case AORTA_ROW_NATURAL:
     case AORTA_ROW_INT32:
         aorta_json_int(json, value.whole);
         break;
@@ -213,6 +218,7 @@ static const char *schema_type(const struct aorta_row *row) {
     case AORTA_ROW_BOOL:
         return "boolean";
     case AORTA_ROW_INT:
+    case AORTA_ROW_NATURAL:
     case AORTA_ROW_INT32:
         return "integer";
     default:

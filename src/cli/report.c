@@ -10,10 +10,8 @@
 
 struct report_arguments {
     struct aorta_string_list directories, labels;
-    const char *output, *reference, *candidate;
-    int64_t warmup, read_every;
-    struct aorta_cli_outputs to;
-    bool no_pictures, quiet, all;
+    struct aorta_report_options options;
+    bool json, no_pictures, all;
 };
 
 #define AT(field) offsetof(struct report_arguments, field)
@@ -27,24 +25,25 @@ static const struct aorta_option rows[] = {
     {"label", AORTA_OPTION_STRING_LIST, AT(labels), "null", .nullable = true, .argument = "NAME",
      .help = "name of a run, one for each --log-dir in order; one name for several makes them repeats; "
              "default: the directories' names"},
-    {"output", AORTA_OPTION_STRING, AT(output), "artifacts/report", .letter = 'o', .argument = "DIR",
+    {"output", AORTA_OPTION_STRING, AT(options.output), "artifacts/report", .letter = 'o', .argument = "DIR",
      .path = AORTA_PATH_FOLDER, .files = files,
      .help = "directory for summary.json, index.html and the pictures, created if needed"},
-    AORTA_CLI_CSV_OPTION(AT(to.csv)),
-    {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
-     .help = "the page's file; default: index.html in the directory of --output"},
-    {"reference", AORTA_OPTION_STRING, AT(reference), "null", .nullable = true, .argument = "NAME",
+    AORTA_CLI_CSV_OPTION(AT(options.csv)),
+    {"html", AORTA_OPTION_STRING, AT(options.page), "null", .nullable = true, .argument = "OUT",
+     .path = AORTA_PATH_FILE, .help = "the page's file; default: index.html in the directory of --output"},
+    {"reference", AORTA_OPTION_STRING, AT(options.reference), "null", .nullable = true, .argument = "NAME",
      .help = "label of the reference"},
-    {"candidate", AORTA_OPTION_STRING, AT(candidate), "null", .nullable = true, .argument = "NAME",
+    {"candidate", AORTA_OPTION_STRING, AT(options.candidate), "null", .nullable = true, .argument = "NAME",
      .help = "label to compare"},
-    {"warmup", AORTA_OPTION_INT, AT(warmup), "null", .nullable = true, .when_null = -1, .limits = &not_negative,
+    {"warmup", AORTA_OPTION_INT, AT(options.warmup), "null", .nullable = true, .when_null = -1, .limits = &not_negative,
      .argument = "N",
      .help = "iterations at the start of each rank that do not count; default: 3 (1 of fewer than 10, 0 "
              "of fewer than 4)"},
-    {"read-every", AORTA_OPTION_INT, AT(read_every), "null", .nullable = true, .limits = &at_least_one, .argument = "N",
+    {"read-every", AORTA_OPTION_INT, AT(options.read_every), "null", .nullable = true, .limits = &at_least_one,
+     .argument = "N",
      .help = "read the ranges of every Nth recorded iteration; default: as many as fit 1 GiB of memory"},
-    {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print summary.json instead of the verdict"},
-    AORTA_CLI_QUIET_OPTION(AT(quiet)),
+    {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print summary.json instead of the verdict"},
+    AORTA_CLI_QUIET_OPTION(AT(options.quiet)),
     AORTA_CLI_ALL_OPTION(AT(all)),
     {"no-pictures", AORTA_OPTION_BOOL, AT(no_pictures), "false", .help = "draw no pictures"},
 };
@@ -85,41 +84,32 @@ static bool same_folder(const char *left, const char *right) {
 /* The report of one run may go where the run's own is. */
 static aorta_status check_output(const struct report_arguments *arguments) {
     const bool own =
-        arguments->directories.count == 1 && same_folder(arguments->directories.items[0], arguments->output);
+        arguments->directories.count == 1 && same_folder(arguments->directories.items[0], arguments->options.output);
     const unsigned others = AORTA_FOLDER_SWEEP | (own ? 0 : AORTA_FOLDER_RUN);
-    AORTA_TRY(aorta_folder_check_free(arguments->output, "--output", others));
-    return aorta_directory_check_writable(arguments->output, "--output");
+    AORTA_TRY(aorta_folder_check_free(arguments->options.output, "--output", others));
+    return aorta_directory_check_writable(arguments->options.output, "--output");
 }
 
 static aorta_status report(const struct aorta_cli_line *line, const struct report_arguments *arguments,
                            struct aorta_report_input *inputs) {
-    struct aorta_verdict_style style = aorta_cli_style(line, stdout);
-    style.view.all = arguments->all;
-    style.answer = arguments->quiet;
-    const struct aorta_log log = {.level = arguments->quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1};
-    AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
+    struct aorta_report_options options = arguments->options;
+    options.style = aorta_cli_style(line, stdout);
+    options.style.view.all = arguments->all;
+    options.style.answer = options.quiet;
+    options.inputs = inputs;
+    options.input_count = arguments->directories.count;
+    options.repeats = arguments->labels.count > 0;
+    options.pictures = !arguments->no_pictures;
+    const struct aorta_log log = {.level = options.quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1};
+    AORTA_TRY(aorta_page_prepare(options.page));
+    AORTA_TRY(aorta_cli_csv_prepare(options.csv));
     AORTA_TRY(make_inputs(arguments, inputs));
     AORTA_TRY(check_output(arguments));
-    const struct aorta_report_options options = {
-        .inputs = inputs,
-        .input_count = arguments->directories.count,
-        .output = arguments->output,
-        .page = arguments->to.html,
-        .csv = arguments->to.csv,
-        .reference = arguments->reference,
-        .candidate = arguments->candidate,
-        .repeats = arguments->labels.count > 0,
-        .pictures = !arguments->no_pictures,
-        .warmup = (int)arguments->warmup,
-        .read_every = arguments->read_every,
-        .quiet = arguments->quiet,
-        .style = style,
-    };
     struct aorta_text text = {0}, json = {0};
     aorta_status status = aorta_report_make(&options, &log, &text, &json);
     if (text.length)
         status = aorta_status_join(
-            status, aorta_cli_print_styled(arguments->to.json ? &json : &text, style.color && !arguments->to.json));
+            status, aorta_cli_print_styled(arguments->json ? &json : &text, options.style.color && !arguments->json));
     aorta_text_free(&text);
     aorta_text_free(&json);
     return status;

@@ -44,9 +44,9 @@ static const struct aorta_option rows[] = {
     {"json", AORTA_OPTION_BOOL, AT(json), "false",
      .help = "print the analysis as JSON on standard output; the program's own output goes to standard error"},
     AORTA_CLI_QUIET_OPTION(AT(quiet)),
-    {"whole", AORTA_OPTION_BOOL, AT(whole), "false",
+    {"whole", AORTA_OPTION_BOOL, AT(windows.whole), "false",
      .help = "analyze the whole recording, start and end included, instead of its steps"},
-    {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
+    {"step-range", AORTA_OPTION_STRING, AT(windows.step_range), "null", .nullable = true, .argument = "REGEX",
      .help = "a step begins with each range of the program whose name matches (POSIX extended; CUDA: with --nvtx)"},
     AORTA_CLI_PATTERNS_OPTION(AT(comm_patterns)),
     {"record", AORTA_OPTION_CHOICE, AT(record), "all", .choices = levels, .argument = "kernels|kernels,launches|all",
@@ -65,10 +65,10 @@ static const struct aorta_option rows[] = {
      .files = window_files,
      .help = "with --every: write the windows to this folder for `aorta trace watch DIR`; several nodes "
              "may share it"},
-    AORTA_CLI_JSON_LINES_OPTION(AT(json_lines)),
-    AORTA_CLI_PROMETHEUS_OPTION(AT(prometheus)),
-    AORTA_CLI_TENSORBOARD_OPTION(AT(tensorboard)),
-    AORTA_CLI_ANALYSE_MB_OPTION(AT(analyse_mb)),
+    AORTA_CLI_JSON_LINES_OPTION(AT(windows.json_lines)),
+    AORTA_CLI_PROMETHEUS_OPTION(AT(windows.prometheus)),
+    AORTA_CLI_TENSORBOARD_OPTION(AT(windows.tensorboard)),
+    AORTA_CLI_ANALYSE_MB_OPTION(AT(windows.analyse_mb)),
     {"limit-mb", AORTA_OPTION_INT, AT(limit_mb), TEXT_OF(AORTA_TRACE_RUN_LIMIT_MB), .limits = &at_least_one,
      .argument = "MB", .help = "stop recording a process when its file has this size (CUDA only)"},
     {"nvtx", AORTA_OPTION_BOOL, AT(nvtx), "false",
@@ -114,10 +114,10 @@ enum aorta_trace_run_tool aorta_trace_run_choose(int wish) {
 void aorta_trace_run_quote(struct aorta_text *out, char *const *words) {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%_-+=:,./";
     for (; *words; words++) {
-        bool plain = **words && strspn(*words, safe) == strlen(*words);
-        if (!plain) aorta_text_puts(out, "'");
-        for (const char *at = *words; *at; at++) aorta_text_printf(out, *at == '\'' ? "'\\''" : "%c", *at);
-        aorta_text_puts(out, plain ? "" : "'");
+        if (**words && strspn(*words, safe) == strlen(*words))
+            aorta_text_puts(out, *words);
+        else
+            aorta_text_shell_word(out, *words);
         if (words[1]) aorta_text_puts(out, " ");
     }
 }
@@ -209,10 +209,10 @@ static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool 
     return aorta_text_check(json);
 }
 
-static void put_lines(const char *lines) {
-    for (const char *at = lines; *at;) {
+void aorta_trace_run_put_lines(const char *command, const char *lines) {
+    for (const char *at = lines ? lines : ""; *at;) {
         size_t length = strcspn(at, "\n");
-        fprintf(stderr, "aorta trace run: %.*s\n", (int)length, at);
+        fprintf(stderr, "%s: %.*s\n", command, (int)length, at);
         at += length + (at[length] == '\n');
     }
 }
@@ -220,9 +220,9 @@ static void put_lines(const char *lines) {
 static aorta_status show(const struct aorta_trace_run_arguments *arguments, struct aorta_trace_run_outcome *outcome) {
     struct aorta_text text = {0}, json = {0};
     bool steps;
-    aorta_status status =
-        aorta_trace_run_steps(&outcome->traces, arguments->step_range, arguments->whole, &outcome->words, &steps);
-    if (outcome->words.data && !(arguments->quiet && outcome->traces.count)) put_lines(outcome->words.data);
+    aorta_status status = aorta_trace_run_steps(&outcome->traces, arguments->windows.step_range,
+                                                arguments->windows.whole, &outcome->words, &steps);
+    if (!(arguments->quiet && outcome->traces.count)) aorta_trace_run_put_lines("aorta trace run", outcome->words.data);
     if (!status) status = analyze(outcome, steps, arguments, &text, &json);
     if (!status && arguments->output)
         status = aorta_file_put(aorta_path_in(arguments->output, "analysis.json").text, &json);
@@ -264,7 +264,7 @@ static int run_in(const struct aorta_trace_run_arguments *arguments, const char 
                : windows ? aorta_trace_run_cuda_windows
                          : aorta_trace_run_cuda)(arguments, directory, options, &outcome, &ran);
     if (ran && !*status && !windows) *status = show(arguments, &outcome);
-    if (ran && windows && outcome.words.data) put_lines(outcome.words.data);
+    if (ran && windows) aorta_trace_run_put_lines("aorta trace run", outcome.words.data);
     if (ran && *status) {
         fprintf(stderr, "aorta trace run: %s\n", aorta_status_message(*status));
         aorta_status_free(*status);
@@ -276,11 +276,11 @@ static int run_in(const struct aorta_trace_run_arguments *arguments, const char 
 
 /* Options that only windows have, and those that windows do not have. */
 static aorta_status check_windows(const struct aorta_trace_run_arguments *arguments) {
-    const char *const only = arguments->into          ? "--into"
-                             : arguments->json_lines  ? "--json-lines"
-                             : arguments->prometheus  ? "--prometheus"
-                             : arguments->tensorboard ? "--tensorboard"
-                                                      : NULL;
+    const char *const only = arguments->into                  ? "--into"
+                             : arguments->windows.json_lines  ? "--json-lines"
+                             : arguments->windows.prometheus  ? "--prometheus"
+                             : arguments->windows.tensorboard ? "--tensorboard"
+                                                              : NULL;
     if (!(arguments->every_s > 0))
         return only ? AORTA_ERROR(AORTA_USAGE, "%s is for windows: give --every SECONDS too", only) : NULL;
     if (arguments->every_s < 1)
@@ -293,12 +293,13 @@ static aorta_status check_windows(const struct aorta_trace_run_arguments *argume
                            "each window",
                            arguments->json ? "--json" : "--csv");
     if (!arguments->into) return NULL;
-    if (arguments->json_lines || arguments->prometheus || arguments->tensorboard || arguments->output)
+    if (arguments->windows.json_lines || arguments->windows.prometheus || arguments->windows.tensorboard ||
+        arguments->output)
         return AORTA_ERROR(AORTA_USAGE, "--into leaves analysing to `aorta trace watch DIR`, which has %s",
-                           arguments->output       ? "--keep in place of -o"
-                           : arguments->json_lines ? "--json-lines"
-                           : arguments->prometheus ? "--prometheus"
-                                                   : "--tensorboard");
+                           arguments->output               ? "--keep in place of -o"
+                           : arguments->windows.json_lines ? "--json-lines"
+                           : arguments->windows.prometheus ? "--prometheus"
+                                                           : "--tensorboard");
     return aorta_directory_make(arguments->into);
 }
 
@@ -317,14 +318,14 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
     int exit_code = 0;
     arguments->command = line->operands; /* the list of operands ends with NULL */
     AORTA_TRY(check_command(arguments->command));
-    AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
+    AORTA_TRY(aorta_trace_check_step_range(arguments->windows.step_range));
     AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
     AORTA_TRY(check_windows(arguments));
     AORTA_TRY(open_directory(arguments, &directory));
     struct aorta_kernel_patterns *patterns = NULL;
     aorta_status status = aorta_cli_comm_patterns(&arguments->comm_patterns, &patterns);
     const struct aorta_trace_options options = {
-        .recover = true, .patterns = patterns, .step_range = arguments->step_range};
+        .recover = true, .patterns = patterns, .step_range = arguments->windows.step_range};
     if (!status) exit_code = run_in(arguments, directory.path, &options, &status);
     aorta_kernel_patterns_free(patterns);
     aorta_trace_run_directory_close(&directory);

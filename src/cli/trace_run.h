@@ -19,21 +19,35 @@ enum aorta_trace_run_format {
 /* The default of limit_mb. */
 #define AORTA_TRACE_RUN_LIMIT_MB 2048
 
+/* Analysing a recording window by window while it is made: `aorta trace run --every` and `aorta trace watch`. */
+
+struct aorta_trace_windows_options {
+    const char *command;     /* begins each line: "aorta trace run" */
+    const char *directory;   /* of the windows */
+    const char *json_lines;  /* file that grows by a line for each; NULL: none */
+    const char *tensorboard; /* folder of TensorBoard's event files; NULL: none */
+    const char *prometheus;  /* file that is replaced after each; NULL: none */
+    const char *step_range;  /* as of trace run */
+    const struct aorta_trace_options *reading;
+    bool whole;         /* windows are evaluated as they are, not their steps */
+    int64_t analyse_mb; /* of a larger window the first part is evaluated */
+    int64_t keep;       /* so many of the newest windows stay, older ones are removed when evaluated */
+    int64_t grace_ms;   /* so long after its end a window waits for processes that have not closed it */
+};
+
 struct aorta_trace_run_arguments {
     const char *output; /* NULL: a temporary directory */
     const char *csv;    /* directory of the tables; NULL: they are not written */
     struct aorta_string_list comm_patterns;
-    const char *step_range;
     int tool, format;
     int record; /* AORTA_INJECT_KERNELS, … */
     const char *cupti;
     double delay_s, duration_s;
     double every_s;   /* 0: the recording is one, and evaluated at the end */
     const char *into; /* folder of windows that `trace watch` evaluates; NULL: this command does */
-    const char *json_lines, *prometheus, *tensorboard; /* of windows */
-    int64_t analyse_mb;
+    struct aorta_trace_windows_options windows; /* step_range, whole: of all of them */
     int64_t limit_mb;
-    bool nvtx, json, whole, dry_run, quiet;
+    bool nvtx, json, dry_run, quiet;
     char **command; /* NULL-terminated; borrowed from the command line */
 };
 
@@ -80,24 +94,11 @@ aorta_status aorta_trace_run_rocm(const struct aorta_trace_run_arguments *argume
 AORTA_MUST_USE aorta_status aorta_trace_run_steps(struct aorta_trace_list *list, const char *step_range, bool whole,
                                                   struct aorta_text *words, bool *steps);
 
+/* Each line after the command's name, on the standard error; NULL: none. */
+void aorta_trace_run_put_lines(const char *command, const char *lines);
+
 /* Words as a shell would take them. */
 void aorta_trace_run_quote(struct aorta_text *out, char *const *words);
-
-/* Analysing a recording window by window while it is made: `aorta trace run --every` and `aorta trace watch`. */
-
-struct aorta_trace_windows_options {
-    const char *command;     /* begins each line: "aorta trace run" */
-    const char *directory;   /* of the windows */
-    const char *json_lines;  /* file that grows by a line for each; NULL: none */
-    const char *tensorboard; /* folder of TensorBoard's event files; NULL: none */
-    const char *prometheus;  /* file that is replaced after each; NULL: none */
-    const char *step_range;  /* as of trace run */
-    const struct aorta_trace_options *reading;
-    bool whole;         /* windows are evaluated as they are, not their steps */
-    int64_t analyse_mb; /* of a larger window the first part is evaluated */
-    int64_t keep;       /* so many of the newest windows stay, older ones are removed when evaluated */
-    int64_t grace_ms;   /* so long after its end a window waits for processes that have not closed it */
-};
 
 /* The options that both commands have. */
 #define AORTA_CLI_JSON_LINES_OPTION(place)                                                                             \

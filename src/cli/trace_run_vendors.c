@@ -183,19 +183,12 @@ static void explain_nothing(const char *directory, struct aorta_trace_run_outcom
 aorta_status aorta_trace_run_cuda_windows(const struct aorta_trace_run_arguments *arguments, const char *directory,
                                           const struct aorta_trace_options *options,
                                           struct aorta_trace_run_outcome *outcome, bool *ran) {
-    const struct aorta_trace_windows_options analysing = {
-        .command = "aorta trace run",
-        .directory = directory,
-        .json_lines = arguments->json_lines,
-        .prometheus = arguments->prometheus,
-        .tensorboard = arguments->tensorboard,
-        .step_range = arguments->step_range,
-        .reading = options,
-        .whole = arguments->whole,
-        .analyse_mb = arguments->analyse_mb,
-        .keep = 1, /* says why, where nothing was recorded; goes with a directory that is nobody's */
-        .grace_ms = GRACE_MS,
-    };
+    struct aorta_trace_windows_options analysing = arguments->windows;
+    analysing.command = "aorta trace run";
+    analysing.directory = directory;
+    analysing.reading = options;
+    analysing.keep = 1; /* says why, where nothing was recorded; goes with a directory that is nobody's */
+    analysing.grace_ms = GRACE_MS;
     struct aorta_trace_windows *windows = NULL;
     if (arguments->into || arguments->dry_run)
         return run_with(arguments, directory, (struct aorta_trace_run_options){0}, outcome, ran);

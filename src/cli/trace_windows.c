@@ -83,17 +83,9 @@ void aorta_trace_windows_close(struct aorta_trace_windows *windows) {
 
 /* ---- output ---- */
 
-static void put_lines(const struct aorta_trace_windows *windows, const char *lines) {
-    for (const char *at = lines ? lines : ""; *at;) {
-        size_t length = strcspn(at, "\n");
-        fprintf(stderr, "%s: %.*s\n", windows->options.command, (int)length, at);
-        at += length + (at[length] == '\n');
-    }
-}
-
 /* Reports a failed write; the program goes on. */
 static void report(struct aorta_trace_windows *windows, aorta_status status) {
-    if (status) put_lines(windows, aorta_status_message(status));
+    if (status) aorta_trace_run_put_lines(windows->options.command, aorta_status_message(status));
     if (windows->unwritten)
         aorta_status_free(status);
     else
@@ -119,9 +111,9 @@ static void print(const struct aorta_trace_windows *windows, const struct aorta_
                   const struct aorta_live_said *said) {
     struct aorta_text text = {0};
     const bool whole = window->verdict && (said->first || said->change.length);
-    put_lines(windows, window->gone);
-    put_lines(windows, said->change.data);
-    if (!whole) put_lines(windows, said->headline.data);
+    aorta_trace_run_put_lines(windows->options.command, window->gone);
+    aorta_trace_run_put_lines(windows->options.command, said->change.data);
+    if (!whole) aorta_trace_run_put_lines(windows->options.command, said->headline.data);
     if (!whole) return;
     aorta_verdict_text(window->verdict, &(struct aorta_verdict_style){.width = aorta_terminal_width(stderr)}, &text);
     if (text.data && !text.failed) fputs(text.data, stderr);
@@ -199,7 +191,7 @@ static aorta_status take(struct aorta_trace_windows *windows, const struct aorta
         .gone = evaluated.gone.data ? evaluated.gone.data : "",
     };
     aorta_status status = aorta_live_take(windows->live, &live, &said);
-    put_lines(windows, evaluated.words.data);
+    aorta_trace_run_put_lines(windows->options.command, evaluated.words.data);
     if (!status) print(windows, &live, &said);
     if (!status) write_files(windows, &live, &said);
     aorta_live_said_free(&said);
@@ -278,7 +270,7 @@ static aorta_status take_unwritten(struct aorta_trace_windows *windows) {
 static aorta_status report_gone(struct aorta_trace_windows *windows) {
     struct aorta_text gone = {0};
     aorta_status status = aorta_window_processes_take(&windows->processes, 0, NULL, &gone);
-    if (!status) put_lines(windows, gone.data);
+    if (!status) aorta_trace_run_put_lines(windows->options.command, gone.data);
     aorta_text_free(&gone);
     return status;
 }
@@ -321,21 +313,20 @@ aorta_status aorta_trace_windows_join(struct aorta_trace_windows *windows, bool 
 /* aorta trace watch: windows that recorders of several nodes write into a shared folder, evaluated together. */
 
 struct watch_arguments {
-    const char *json_lines, *prometheus, *tensorboard, *step_range;
+    struct aorta_trace_windows_options windows;
     struct aorta_string_list patterns;
     double grace_s, patience_s;
-    int64_t keep, analyse_mb;
-    bool whole, once;
+    bool once;
 };
 
 #define AT(field) offsetof(struct watch_arguments, field)
 static const struct aorta_range_limits not_negative = {.min = 0, .max = 1e6};
 static const struct aorta_option rows[] = {
-    AORTA_CLI_JSON_LINES_OPTION(AT(json_lines)),
-    AORTA_CLI_PROMETHEUS_OPTION(AT(prometheus)),
-    AORTA_CLI_TENSORBOARD_OPTION(AT(tensorboard)),
-    AORTA_CLI_ANALYSE_MB_OPTION(AT(analyse_mb)),
-    {"keep", AORTA_OPTION_INT, AT(keep), "1", .limits = &not_negative, .argument = "N",
+    AORTA_CLI_JSON_LINES_OPTION(AT(windows.json_lines)),
+    AORTA_CLI_PROMETHEUS_OPTION(AT(windows.prometheus)),
+    AORTA_CLI_TENSORBOARD_OPTION(AT(windows.tensorboard)),
+    AORTA_CLI_ANALYSE_MB_OPTION(AT(windows.analyse_mb)),
+    {"keep", AORTA_OPTION_INT, AT(windows.keep), "1", .limits = &not_negative, .argument = "N",
      .help = "number of newest windows that stay in the folder; older ones are removed after their "
              "evaluation"},
     {"grace", AORTA_OPTION_DOUBLE, AT(grace_s), "10", .limits = &not_negative, .argument = "SECONDS",
@@ -344,8 +335,8 @@ static const struct aorta_option rows[] = {
     {"patience", AORTA_OPTION_DOUBLE, AT(patience_s), "120", .limits = &not_negative, .argument = "SECONDS",
      .help = "end when no window has arrived for this time after the first one"},
     {"once", AORTA_OPTION_BOOL, AT(once), "false", .help = "evaluate the existing windows, and end"},
-    {"whole", AORTA_OPTION_BOOL, AT(whole), "false", .help = "evaluate whole windows instead of their steps"},
-    {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
+    {"whole", AORTA_OPTION_BOOL, AT(windows.whole), "false", .help = "evaluate whole windows instead of their steps"},
+    {"step-range", AORTA_OPTION_STRING, AT(windows.step_range), "null", .nullable = true, .argument = "REGEX",
      .help = "a step begins with each range of the program whose name matches (POSIX extended; recorded with --nvtx)"},
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
@@ -395,19 +386,11 @@ static aorta_status written(struct aorta_trace_windows *windows) {
 
 static aorta_status watch_with(const struct watch_arguments *arguments, const char *directory,
                                const struct aorta_trace_options *reading) {
-    const struct aorta_trace_windows_options options = {
-        .command = "aorta trace watch",
-        .directory = directory,
-        .json_lines = arguments->json_lines,
-        .prometheus = arguments->prometheus,
-        .tensorboard = arguments->tensorboard,
-        .step_range = arguments->step_range,
-        .reading = reading,
-        .whole = arguments->whole,
-        .analyse_mb = arguments->analyse_mb,
-        .keep = arguments->keep,
-        .grace_ms = (int64_t)(arguments->grace_s * 1e3),
-    };
+    struct aorta_trace_windows_options options = arguments->windows;
+    options.command = "aorta trace watch";
+    options.directory = directory;
+    options.reading = reading;
+    options.grace_ms = (int64_t)(arguments->grace_s * 1e3);
     struct aorta_trace_windows *windows;
     struct aorta_signals *signals;
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
@@ -432,11 +415,11 @@ static aorta_status watch_with(const struct watch_arguments *arguments, const ch
 static aorta_status watch_run(const struct aorta_cli_line *line, void *values) {
     const struct watch_arguments *arguments = values;
     if (line->operand_count != 1) return AORTA_ERROR(AORTA_USAGE, "one folder is to be named; usage: %s", syntax.usage);
-    AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
+    AORTA_TRY(aorta_trace_check_step_range(arguments->windows.step_range));
     struct aorta_kernel_patterns *patterns = NULL;
     aorta_status status = aorta_cli_comm_patterns(&arguments->patterns, &patterns);
     const struct aorta_trace_options reading = {
-        .recover = true, .patterns = patterns, .step_range = arguments->step_range};
+        .recover = true, .patterns = patterns, .step_range = arguments->windows.step_range};
     if (!status) status = watch_with(arguments, line->operands[0], &reading);
     aorta_kernel_patterns_free(patterns);
     return status;

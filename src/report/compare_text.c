@@ -124,6 +124,14 @@ static void put_tables(const struct aorta_trace_comparison *c, const struct aort
 
 /* ---- facts of a test ---- */
 
+/* One of the sides against the first. */
+struct about {
+    const struct aorta_trace_comparison *c;
+    size_t side;
+    const struct aorta_differences *differences;
+    double threshold;
+};
+
 /* `name`: place for NAME_SIZE. */
 static struct aorta_compared compared_of(const struct aorta_trace_compare_row *row, size_t side, char *name) {
     const struct aorta_trace_compared *value = &row->values[side];
@@ -167,8 +175,13 @@ static void put_headline(const struct aorta_trace_comparison *c, size_t side, st
     put_change(largest(c, side, true), side, out);
 }
 
-static void put_opposite(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
-    if (largest(c, side, false)) put_change(largest(c, side, false), side, out);
+static void put_different(const struct about *about, struct aorta_text *out) {
+    aorta_differences_list(about->differences, out);
+}
+
+static void put_opposite(const struct about *about, struct aorta_text *out) {
+    const struct aorta_trace_compare_row *row = largest(about->c, about->side, false);
+    if (row) put_change(row, about->side, out);
 }
 
 /* ---- bandwidth of collectives ---- */
@@ -199,9 +212,10 @@ static const struct aorta_trace_collective_row *same_of(const struct aorta_trace
 
 /* "all_gather of 11.0 MB: bus 217 -> 16 GB/s, 24 -> 1 channels": the longest collective of the base whose bandwidth
  * differs by a tenth or more. */
-static void put_bandwidth(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
+static void put_bandwidth(const struct about *about, struct aorta_text *out) {
     static const double most_alike = 1.1;
-    const struct aorta_trace_analysis *base = c->sides[0].inputs->analysis, *test = c->sides[side].inputs->analysis;
+    const struct aorta_trace_side *sides = about->c->sides;
+    const struct aorta_trace_analysis *base = sides->inputs->analysis, *test = sides[about->side].inputs->analysis;
     if (!base->rank_count || !test->rank_count) return;
     for (size_t i = 0; i < base->ranks[0].collective_size_count; i++) {
         const struct aorta_trace_collective_row *row = &base->ranks[0].collective_sizes[i];
@@ -220,8 +234,10 @@ static void put_bandwidth(const struct aorta_trace_comparison *c, size_t side, s
 }
 
 /* The category of work that changed most, by a hundredth of the step or more. */
-static void put_category(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
+static void put_category(const struct about *about, struct aorta_text *out) {
     static const double least = 0.01;
+    const struct aorta_trace_comparison *c = about->c;
+    const size_t side = about->side;
     const struct aorta_trace_compare_row *most = NULL;
     for (size_t i = 0; i < c->row_count; i++) {
         const struct aorta_trace_compare_row *row = &c->rows[i];
@@ -235,13 +251,14 @@ static void put_category(const struct aorta_trace_comparison *c, size_t side, st
 }
 
 /* Recordings that are compared as a whole have no term between runs. */
-static void put_chance(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
+static void put_chance(const struct about *about, struct aorta_text *out) {
+    const struct aorta_trace_comparison *c = about->c;
     if (c->unsure) {
         aorta_text_puts(out, c->unsure);
         return;
     }
     if (!c->row_count) return;
-    const struct aorta_comparison *step = &c->rows[0].values[side].of;
+    const struct aorta_comparison *step = &c->rows[0].values[about->side].of;
     aorta_compare_chance(step, whole_of(c), out);
     if (!c->stepped) return;
     aorta_text_puts(out, ". ");
@@ -255,25 +272,37 @@ static void put_side(const struct aorta_trace_comparison *c, size_t side, struct
     if (c->sides[side].count > 1) aorta_text_printf(out, " in %zu recordings", c->sides[side].count);
 }
 
-static void put_base(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
-    (void)side;
-    put_side(c, 0, out);
+static void put_base(const struct about *about, struct aorta_text *out) {
+    put_side(about->c, 0, out);
 }
 
-/* The facts below a test's headline. */
-static const struct fact {
-    const char *name;
-    void (*put)(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out);
-} facts[] = {{"opposite", put_opposite}, {"category", put_category}, {"bandwidth", put_bandwidth},
-             {"chance", put_chance},     {"base", put_base},         {"test", put_side}};
-enum { FACTS = sizeof facts / sizeof *facts };
+static void put_test(const struct about *about, struct aorta_text *out) {
+    put_side(about->c, about->side, out);
+}
 
-static void put_threshold(const struct aorta_trace_comparison *c, size_t side, double threshold,
-                          struct aorta_text *out) {
-    if (isnan(threshold)) return;
-    const bool regressed = aorta_trace_regressed(c, side, threshold);
+static void put_threshold(const struct about *about, struct aorta_text *out) {
+    if (isnan(about->threshold)) return;
+    const bool regressed = aorta_trace_regressed(about->c, about->side, about->threshold);
     aorta_text_printf(out, "%s: %s more than %.3g%% longer", regressed ? "REGRESSED" : "passed",
-                      regressed ? "takes" : "takes no", threshold * 100);
+                      regressed ? "takes" : "takes no", about->threshold * 100);
+}
+
+/* The facts below a test's headline; `write` empties the text, and writes nothing where it is empty. */
+static void put_facts(const struct about *about,
+                      void (*write)(struct aorta_text *out, const char *name, struct aorta_text *text),
+                      struct aorta_text *out) {
+    static const struct {
+        const char *name;
+        void (*put)(const struct about *about, struct aorta_text *out);
+    } facts[] = {{"different", put_different}, {"opposite", put_opposite},  {"category", put_category},
+                 {"bandwidth", put_bandwidth}, {"chance", put_chance},      {"base", put_base},
+                 {"test", put_test},           {"threshold", put_threshold}};
+    struct aorta_text text = {0};
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+        facts[i].put(about, &text);
+        write(out, facts[i].name, &text);
+    }
+    aorta_text_free(&text);
 }
 
 void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, const struct aorta_differences *differences,
@@ -285,15 +314,7 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, const s
         aorta_text_colored(out, style->color ? AORTA_BOLD : AORTA_PLAIN, text.length ? text.data : "");
         aorta_text_puts(out, "\n");
         aorta_text_clear(&text);
-        if (answer) continue;
-        aorta_differences_list(&differences[side], &text);
-        aorta_text_fact(out, "different", &text);
-        for (size_t i = 0; i < FACTS; i++) {
-            facts[i].put(c, side, &text);
-            aorta_text_fact(out, facts[i].name, &text);
-        }
-        put_threshold(c, side, threshold, &text);
-        aorta_text_fact(out, "threshold", &text);
+        if (!answer) put_facts(&(struct about){c, side, &differences[side], threshold}, aorta_text_fact, out);
     }
     aorta_text_free(&text);
     if (!answer) put_tables(c, style, out);
@@ -369,14 +390,7 @@ void aorta_trace_comparison_markdown(const struct aorta_trace_comparison *c,
         aorta_text_markdown(out, text.length ? text.data : "");
         aorta_text_puts(out, "**\n\n");
         aorta_text_clear(&text);
-        aorta_differences_list(&differences[side], &text);
-        put_fact_markdown(out, "different", &text);
-        for (size_t i = 0; i < FACTS; i++) {
-            facts[i].put(c, side, &text);
-            put_fact_markdown(out, facts[i].name, &text);
-        }
-        put_threshold(c, side, threshold, &text);
-        put_fact_markdown(out, "threshold", &text);
+        put_facts(&(struct about){c, side, &differences[side], threshold}, put_fact_markdown, out);
         aorta_text_puts(out, "\n");
     }
     aorta_text_free(&text);
@@ -455,9 +469,7 @@ static void put_json_value(struct aorta_json *json, const struct aorta_trace_com
     aorta_json_object(json);
     aorta_rows_json(compared_rows, value, 0, json);
     if (below) put_names(below, &names);
-    if (below) aorta_json_key_string(json, "below", below->count ? names.data : NULL);
-    json->out->failed |= names.failed;
-    aorta_text_free(&names);
+    if (below) aorta_json_key_sentence(json, "below", &names);
     if (!base) {
         aorta_rows_json(change_rows, value, 0, json);
         aorta_json_key_array(json, "ci_ms");
@@ -514,15 +526,12 @@ static void put_json_side(struct aorta_json *json, const struct aorta_trace_comp
     }
     aorta_json_array_end(json);
     if (i) {
-        struct aorta_text text = {0};
-        put_headline(c, i, &text);
-        aorta_json_key_string(json, "largest_change", text.data);
-        json->out->failed |= text.failed;
-        aorta_text_clear(&text);
-        put_bandwidth(c, i, &text);
-        aorta_json_key_string(json, "bandwidth_change", text.length ? text.data : NULL);
-        json->out->failed |= text.failed;
-        aorta_text_free(&text);
+        const struct about about = {c, i, &differences[i], threshold};
+        struct aorta_text headline = {0}, bandwidth = {0};
+        put_headline(c, i, &headline);
+        aorta_json_key_sentence(json, "largest_change", &headline);
+        put_bandwidth(&about, &bandwidth);
+        aorta_json_key_sentence(json, "bandwidth_change", &bandwidth);
         aorta_differences_json(&differences[i], json);
         if (c->stepped && c->row_count) aorta_compare_between_json(&c->rows[0].values[i].of, json);
     }

@@ -235,34 +235,24 @@ static void fill_figures(const struct aorta_live *live, const struct aorta_live_
     const struct aorta_verdict *verdict = window->verdict;
     struct tm utc;
     if (!gmtime_r(&seconds, &utc) || !strftime(start, 32, "%Y-%m-%dT%H:%M:%SZ", &utc)) start[0] = '\0';
+    const bool stepped = verdict && !verdict->whole;
     *figures = (struct figures){.start = start,
                                 .length_ns = window->length_ms * 1000000,
+                                .ranks = verdict ? (int64_t)verdict->rank_count : 0,
+                                .steps = stepped ? (int64_t)verdict->iterations : 0,
                                 .lost = (int64_t)window->lost,
                                 .windows = live->windows,
                                 .changes = live->changes,
-                                .evaluated_s = window->evaluated_s,
-                                .step_ms = NAN,
-                                .step_p50_ms = NAN,
-                                .step_p10_ms = NAN,
-                                .step_p90_ms = NAN,
-                                .compute_ms = NAN,
-                                .comm_ms = NAN,
-                                .exposed_ms = NAN,
-                                .idle_ms = NAN,
-                                .overlap_ratio = NAN};
-    if (!verdict) return;
-    figures->ranks = (int64_t)verdict->rank_count;
-    figures->steps = verdict->whole ? 0 : (int64_t)verdict->iterations;
-    figures->compute_ms = verdict->compute_ms;
-    figures->comm_ms = verdict->comm_ms;
-    figures->exposed_ms = verdict->exposed_ms;
-    figures->idle_ms = verdict->idle_ms;
-    figures->overlap_ratio = verdict->overlap_ratio;
-    if (verdict->whole) return; /* there is no step */
-    figures->step_ms = verdict->step_ms_mean;
-    figures->step_p50_ms = verdict->step_ms_p50;
-    figures->step_p10_ms = verdict->step_ms_p10;
-    figures->step_p90_ms = verdict->step_ms_p90;
+                                .step_ms = stepped ? verdict->step_ms_mean : NAN,
+                                .step_p50_ms = stepped ? verdict->step_ms_p50 : NAN,
+                                .step_p10_ms = stepped ? verdict->step_ms_p10 : NAN,
+                                .step_p90_ms = stepped ? verdict->step_ms_p90 : NAN,
+                                .compute_ms = verdict ? verdict->compute_ms : NAN,
+                                .comm_ms = verdict ? verdict->comm_ms : NAN,
+                                .exposed_ms = verdict ? verdict->exposed_ms : NAN,
+                                .idle_ms = verdict ? verdict->idle_ms : NAN,
+                                .overlap_ratio = verdict ? verdict->overlap_ratio : NAN,
+                                .evaluated_s = window->evaluated_s};
 }
 
 /* ---- what is written ---- */

@@ -213,8 +213,10 @@ static void put_counted(const struct phrase *phrase, const struct aorta_fact *fa
     aorta_text_append(phrase->out, one ? bar + 1 : nouns, one ? strlen(bar + 1) : (size_t)(bar - nouns));
 }
 
-static bool put_word(const struct phrase *phrase, const char *word) {
+/* *known: its value is. False: the word is none of these. */
+static bool put_word(const struct phrase *phrase, const char *word, bool *known) {
     const enum aorta_collective kind = phrase->finding->collective;
+    *known = true;
     if (strcmp(word, "kind") == 0)
         aorta_text_puts(phrase->out, kind == AORTA_COLLECTIVE_OTHER ? "unidentified collective"
                                                                     : aorta_verdict_kind_name(phrase->verdict, kind));
@@ -222,10 +224,12 @@ static bool put_word(const struct phrase *phrase, const char *word) {
         aorta_text_puts(phrase->out, kind == AORTA_ALL_TO_ALL && phrase->verdict->sends ? "run" : "runs");
     else if (strcmp(word, "per") == 0)
         aorta_text_puts(phrase->out, per(phrase->verdict));
+    else if (strcmp(word, "rank") != 0)
+        return false;
     else if (phrase->finding->rank >= 0)
         aorta_text_printf(phrase->out, "%d", phrase->finding->rank);
     else
-        return false;
+        *known = false;
     return true;
 }
 
@@ -238,8 +242,8 @@ static bool put_placeholder(const void *user, const char *inside, size_t length,
     const size_t key = strcspn(text, ".#*");
     const char mark = text[key], *rest = mark ? text + key + 1 : "";
     text[key] = '\0';
-    if (strcmp(text, "kind") == 0 || strcmp(text, "runs") == 0 || strcmp(text, "per") == 0 || strcmp(text, "rank") == 0)
-        return put_word(phrase, text);
+    bool known;
+    if (put_word(phrase, text, &known)) return known;
     const enum aorta_fact_key named = aorta_fact_named(text, key);
     const struct aorta_fact *fact = aorta_facts_find(&phrase->finding->facts, named);
     if (!fact || isnan(fact->value)) return false;

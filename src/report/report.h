@@ -24,7 +24,7 @@ struct aorta_report_options {
     bool repeats;                      /* inputs with one label are repeats of one run; else that is an error */
     bool pictures;
     bool quiet;         /* what is printed does not name the files */
-    int warmup;         /* iterations left out at the start; negative: automatic */
+    int64_t warmup;     /* iterations left out at the start; negative: automatic */
     int64_t read_every; /* aorta_run_read's */
     struct aorta_verdict_style style;
 };

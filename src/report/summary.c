@@ -59,9 +59,7 @@ static void write_warmup(const struct aorta_labelled *labelled, const struct mea
         "%.2f and a mean_overlap_ms of %.2f",
         (long long)all->count, (long long)after.count, after.compute_ms / (double)after.count,
         after.overlap_ms / (double)after.count);
-    aorta_json_key_string(json, "means_are_of", text.data);
-    json->out->failed |= text.failed;
-    aorta_text_free(&text);
+    aorta_json_key_sentence(json, "means_are_of", &text);
 }
 
 static void write_dataset(const struct aorta_labelled *labelled, struct aorta_json *json) {
@@ -439,7 +437,7 @@ static void write_verdict(const struct aorta_labelled *labelled, struct aorta_js
     }
     aorta_json_key_bool(json, "common_clock", verdict->common_clock);
     aorta_json_key_bool(json, "compute_is_upper_bound", verdict->coarse || verdict->gaps);
-    aorta_trace_slowdown_json(&verdict->slowdown, json);
+    aorta_rows_object("gemm_slowdown", aorta_trace_slowdown_rows, &verdict->slowdown, 0, json);
     aorta_verdict_json(verdict, json);
 }
 

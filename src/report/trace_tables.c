@@ -10,10 +10,6 @@ const char *trace_text_of(const struct aorta_trace *trace, uint32_t text) {
     return text == AORTA_TRACE_NONE ? NULL : aorta_trace_text(trace, text);
 }
 
-int64_t trace_known(int64_t value) {
-    return value < 0 ? AORTA_ROW_UNKNOWN : value;
-}
-
 const struct aorta_trace_rank *trace_rank_of(const void *of) {
     return ((const struct aorta_trace_of *)of)->rank;
 }
@@ -184,7 +180,7 @@ static const struct aorta_result_table steps = {"steps",
 /* ---- streams and queues ---- */
 
 struct lane_values {
-    int64_t id, context, others;
+    int64_t id, context, queues;
     const char *type;
     struct aorta_trace_lane_row lane;
     double utilization;
@@ -205,15 +201,15 @@ static const struct aorta_row lane_rows[] = {
     { NULL, AORTA_ROW_PART, 0, .part = lane_rows }
 static const struct aorta_row stream_rows[] = {
     {"stream", AORTA_ROW_INT, AT(id), .heading = "stream", .help = "the file's number"},
-    {"context", AORTA_ROW_INT, AT(context), .help = "of the device"},
+    {"context", AORTA_ROW_NATURAL, AT(context), .help = "of the device"},
     LANE_ROWS,
-    {"queues_used", AORTA_ROW_INT, AT(others), .heading = "queues used", .help = "null: the file names no queues"},
+    {"queues_used", AORTA_ROW_NATURAL, AT(queues), .heading = "queues used", .help = "null: the file names no queues"},
     {0}};
 static const struct aorta_row queue_rows[] = {
     {"queue", AORTA_ROW_INT, AT(id), .heading = "queue", .help = "the file's number"},
     {"type", AORTA_ROW_TEXT, AT(type), .help = "as the file calls it"},
     LANE_ROWS,
-    {"streams_served", AORTA_ROW_INT, AT(others), .heading = "streams served", .help = "whose work ran on it"},
+    {"streams_served", AORTA_ROW_INT, AT(lane.others), .heading = "streams served", .help = "whose work ran on it"},
     {0}};
 #undef AT
 
@@ -225,12 +221,11 @@ static enum aorta_line fill_stream(const void *of, size_t index, void *values) {
     if (index >= trace_rank_of(of)->stream_count) return AORTA_LINE_END;
     const struct aorta_trace_rank *rank = trace_rank_of(of);
     const struct aorta_trace_lane_row *lane = &rank->streams[index];
-    *(struct lane_values *)values =
-        (struct lane_values){.id = rank->trace->streams[lane->row].id,
-                             .context = trace_known(rank->trace->streams[lane->row].context),
-                             .others = rank->queue_count ? (int64_t)lane->others : AORTA_ROW_UNKNOWN,
-                             .lane = *lane,
-                             .utilization = part_of_span(rank, lane)};
+    *(struct lane_values *)values = (struct lane_values){.id = rank->trace->streams[lane->row].id,
+                                                         .context = rank->trace->streams[lane->row].context,
+                                                         .queues = rank->queue_count ? (int64_t)lane->others : -1,
+                                                         .lane = *lane,
+                                                         .utilization = part_of_span(rank, lane)};
     return AORTA_LINE;
 }
 
@@ -241,7 +236,6 @@ static enum aorta_line fill_queue(const void *of, size_t index, void *values) {
     *(struct lane_values *)values =
         (struct lane_values){.id = rank->trace->queues[lane->row].id,
                              .type = trace_text_of(rank->trace, rank->trace->queues[lane->row].type),
-                             .others = (int64_t)lane->others,
                              .lane = *lane,
                              .utilization = part_of_span(rank, lane)};
     return AORTA_LINE;
@@ -263,9 +257,9 @@ const struct aorta_result_table trace_table_queues = {"queues",
 /* ---- gaps ---- */
 
 struct gap_values {
-    int64_t start_ns, duration_ns, stream, step;
+    struct aorta_trace_gap gap;
+    int64_t start_ns, duration_ns, stream;
     int cause;
-    struct aorta_idle idle;
     const char *next, *call, *range;
 };
 
@@ -275,12 +269,12 @@ static const struct aorta_row gap_rows[] = {
     {"duration_ms", AORTA_ROW_NS, AT(duration_ns), .heading = "ms", .help = "nothing ran"},
     {"cause", AORTA_ROW_CHOICE, AT(cause), .heading = "cause", .help = "of its largest part", .name = idle_name,
      .names = AORTA_IDLE_CAUSE_COUNT},
-    {"parts_ms", AORTA_ROW_NS, AT(idle.ns), .help = "by cause", .name = idle_name, .names = AORTA_IDLE_CAUSE_COUNT},
+    {"parts_ms", AORTA_ROW_NS, AT(gap.idle.ns), .help = "by cause", .name = idle_name, .names = AORTA_IDLE_CAUSE_COUNT},
     {"next", AORTA_ROW_KERNEL, AT(next), .heading = "next", .help = "what ran next"},
     {"stream", AORTA_ROW_INT, AT(stream), .heading = "stream", .help = "on which stream"},
     {"host_call", AORTA_ROW_TEXT, AT(call), .heading = "host call", .help = "the longest call meanwhile"},
     {"host_range", AORTA_ROW_TEXT, AT(range), .heading = "host range", .help = "that the program had marked there"},
-    {"step", AORTA_ROW_INT, AT(step), .heading = "step", .help = "null: in none"},
+    {"step", AORTA_ROW_INT, AT(gap.step), .heading = "step", .help = "null: in none"},
     {0}};
 #undef AT
 
@@ -295,9 +289,8 @@ static enum aorta_line fill_gap(const void *of, size_t index, void *values) {
         .start_ns = gap->start_ns - rank->figures.start_ns,
         .duration_ns = gap->end_ns - gap->start_ns,
         .stream = next->stream == AORTA_TRACE_NONE ? AORTA_ROW_UNKNOWN : trace->streams[next->stream].id,
-        .step = gap->step,
+        .gap = *gap,
         .cause = (int)aorta_idle_largest(&gap->idle),
-        .idle = gap->idle,
         .next = trace_text_of(trace, next->name),
         .call = called ? trace_text_of(trace, trace->calls[gap->call].name) : NULL,
         .range = marked ? trace_text_of(trace, trace->annotations[gap->annotation].name) : NULL};
@@ -316,17 +309,17 @@ const struct aorta_result_table trace_table_gaps = {"gaps",
 /* ---- warnings ---- */
 
 struct warning_values {
-    const char *reason, *text, *about;
-    int64_t count, offset;
+    const char *reason, *text;
+    struct aorta_trace_warning warning;
 };
 
 #define AT(member) offsetof(struct warning_values, member)
 static const struct aorta_row warning_rows[] = {
     {"reason", AORTA_ROW_TEXT, AT(reason), .help = "as [trace-formats.md](trace-formats.md) has it"},
-    {"count", AORTA_ROW_INT, AT(count), .heading = "count", .help = "how often"},
-    {"offset", AORTA_ROW_INT, AT(offset), "bytes", .help = "of the first in the file"},
+    {"count", AORTA_ROW_INT, AT(warning.count), .heading = "count", .help = "how often"},
+    {"offset", AORTA_ROW_NATURAL, AT(warning.offset), "bytes", .help = "of the first in the file"},
     {"text", AORTA_ROW_TEXT, AT(text), .heading = "note", .help = "the same as a sentence"},
-    {"about", AORTA_ROW_TEXT, AT(about), .help = "what the first is: another file, or work"},
+    {"about", AORTA_ROW_TEXT, AT(warning.about), .help = "what the first is: another file, or work"},
     {0}};
 #undef AT
 
@@ -336,8 +329,7 @@ static enum aorta_line fill_warning(const void *of, size_t index, void *values) 
     const enum aorta_trace_reason reason = (enum aorta_trace_reason)index;
     if (!warning->count) return AORTA_LINE_SKIP;
     *(struct warning_values *)values = (struct warning_values){
-        aorta_trace_reason_key(reason), aorta_trace_warning_text(trace_rank_of(of)->trace, reason), warning->about,
-        warning->count, trace_known(warning->offset)};
+        aorta_trace_reason_key(reason), aorta_trace_warning_text(trace_rank_of(of)->trace, reason), *warning};
     return AORTA_LINE;
 }
 

@@ -39,8 +39,6 @@ bool aorta_trace_possible_collectives(const struct aorta_trace_rank *rank, struc
 extern const struct aorta_row aorta_trace_figure_rows[]; /* of struct aorta_trace_figures */
 /* The JSON fields of a rank outside its tables, and of its clock (trace_text.c). The docs list them. */
 extern const struct aorta_row aorta_trace_rank_rows[], aorta_trace_clock_rows[], aorta_trace_slowdown_rows[];
-/* Key and value of "gemm_slowdown" (trace_text.c). */
-void aorta_trace_slowdown_json(const struct aorta_slowdown *slowdown, struct aorta_json *json);
 
 /* Key and value of "idle_causes_ms". A time that was not recorded is null, with its reason. */
 void aorta_trace_idle_json(const struct aorta_trace *trace, const struct aorta_idle *idle, struct aorta_json *json);
@@ -48,16 +46,15 @@ void aorta_trace_idle_json(const struct aorta_trace *trace, const struct aorta_i
 /* ---- what the files of trace_tables share ---- */
 
 const char *trace_text_of(const struct aorta_trace *trace, uint32_t text); /* NULL: AORTA_TRACE_NONE */
-int64_t trace_known(int64_t value);                                        /* -1 is AORTA_ROW_UNKNOWN */
 
 /* Members of the struct aorta_trace_of that the functions of a table receive as `of`. */
 const struct aorta_trace_rank *trace_rank_of(const void *of);
 const struct aorta_trace_analysis *trace_analysis_of(const void *of);
 
 extern const struct aorta_row trace_times_rows[]; /* of struct aorta_trace_times */
-/* Inserts the rows of the member `times` among the rows of `type`. */
-#define TRACE_TIMES(type)                                                                                              \
-    { NULL, AORTA_ROW_PART, offsetof(type, times), .part = trace_times_rows }
+/* Inserts the rows of the member `times` at this place. */
+#define TRACE_TIMES(place)                                                                                             \
+    { NULL, AORTA_ROW_PART, (place), .part = trace_times_rows }
 
 /* What the tables of aorta_by_tables are of. */
 struct trace_made {

@@ -12,9 +12,8 @@
 enum { MEMORY_LABEL_SIZE = 1024 };
 
 struct memory_values {
+    struct aorta_memory_row row;
     const char *label, *operation, *function, *module;
-    int use;
-    int64_t bytes, blocks;
     double share, mb;
     char text[MEMORY_LABEL_SIZE];
 };
@@ -22,15 +21,15 @@ struct memory_values {
 #define AT(member) offsetof(struct memory_values, member)
 static const struct aorta_row memory_rows[] = {
     {NULL, AORTA_ROW_LABEL, AT(label), .shown_only = true},
-    {"use", AORTA_ROW_CHOICE, AT(use), .heading = "use", .name = aorta_memory_use_name, .names = AORTA_MEMORY_USE_COUNT,
-     .help = "one of"},
+    {"use", AORTA_ROW_CHOICE, AT(row.use), .heading = "use", .name = aorta_memory_use_name,
+     .names = AORTA_MEMORY_USE_COUNT, .help = "one of"},
     {"operation", AORTA_ROW_TEXT, AT(operation), .heading = "operation",
      .help = "of the framework that allocated it; null: it stood before the recording, or none did"},
     {"function", AORTA_ROW_TEXT, AT(function), .heading = "Python line",
      .help = "of the program (with_stack=True); of a gradient that of its forward pass"},
     {"module", AORTA_ROW_TEXT, AT(module), .heading = "module", .help = "of PyTorch, likewise"},
-    {"bytes", AORTA_ROW_INT, AT(bytes), "bytes", .heading = "bytes", .help = "that stood at the peak"},
-    {"blocks", AORTA_ROW_INT, AT(blocks), .heading = "blocks", .help = "how many"},
+    {"bytes", AORTA_ROW_INT, AT(row.bytes), "bytes", .heading = "bytes", .help = "that stood at the peak"},
+    {"blocks", AORTA_ROW_INT, AT(row.blocks), .heading = "blocks", .help = "how many"},
     {"share", AORTA_ROW_NUMBER, AT(share), "share", 6, "of the peak", .help = "of all that stood then"},
     {"mb", AORTA_ROW_NUMBER, AT(mb), .shown_only = true},
     {0}};
@@ -46,17 +45,15 @@ static enum aorta_line fill_memory(const void *of, size_t index, void *values) {
     const struct aorta_memory *memory = memory_of(of);
     const struct aorta_memory_row *row = &memory->rows[index];
     struct memory_values *out = values;
-    out->use = (int)row->use;
+    out->row = *row;
     out->operation = trace_text_of(trace, row->operation);
     out->function = trace_text_of(trace, row->function);
     out->module = row->module == AORTA_TRACE_NONE ? NULL : aorta_trace_text(trace, row->module) + strlen("nn.Module: ");
-    out->bytes = row->bytes;
-    out->blocks = (int64_t)row->blocks;
     out->share = memory->peak_bytes ? (double)row->bytes / (double)memory->peak_bytes : NAN;
     out->mb = (double)row->bytes / 1e6;
-    snprintf(out->text, sizeof out->text, "%s%s%s%s%s%s%s", aorta_memory_use_name(out->use), out->operation ? ", " : "",
-             out->operation ? out->operation : "", out->module ? " in " : "", out->module ? out->module : "",
-             out->function ? " at " : "", out->function ? out->function : "");
+    snprintf(out->text, sizeof out->text, "%s%s%s%s%s%s%s", aorta_memory_use_name((int)row->use),
+             out->operation ? ", " : "", out->operation ? out->operation : "", out->module ? " in " : "",
+             out->module ? out->module : "", out->function ? " at " : "", out->function ? out->function : "");
     out->label = out->text;
     return AORTA_LINE;
 }
@@ -84,7 +81,7 @@ const struct aorta_row trace_memory_peak_rows[] = {
     {"at_ms", AORTA_ROW_NS, AT(at_ns),
      .help = "from the rank's first work on; negative: before it; null: before the recording"},
     {"bytes", AORTA_ROW_INT, AT(bytes), "bytes", .help = "allocated then"},
-    {"reserved_bytes", AORTA_ROW_INT, AT(reserved), "bytes", .help = "of the device by the allocator then"},
+    {"reserved_bytes", AORTA_ROW_NATURAL, AT(reserved), "bytes", .help = "of the device by the allocator then"},
     {"use_bytes", AORTA_ROW_INT, AT(use), "bytes", .help = "by use", .name = aorta_memory_use_name,
      .names = AORTA_MEMORY_USE_COUNT},
     {0}};
@@ -94,7 +91,7 @@ static struct peak_values peak_of(const struct aorta_trace_rank *rank, const str
     const bool before = memory->peak_ns == INT64_MIN; /* nothing after it had more */
     struct peak_values values = {.at_ns = before ? AORTA_ROW_UNKNOWN : memory->peak_ns - rank->figures.start_ns,
                                  .bytes = memory->peak_bytes,
-                                 .reserved = trace_known(memory->peak_reserved)};
+                                 .reserved = memory->peak_reserved};
     memcpy(values.use, memory->peak_use, sizeof values.use);
     return values;
 }
@@ -130,8 +127,8 @@ static void put_peak_text(const struct aorta_trace_rank *rank, const struct aort
 enum { LABEL_SIZE = 768 };
 
 struct by_values {
-    const char *label, *name, *dims, *types;
-    int64_t runs, count, count_within, ns, ns_within;
+    struct aorta_breakdown_row row;
+    const char *label, *dims, *types;
     double share, share_within, mean_ns;
     double flops, bytes, intensity, tflops, gbytes_per_s, share_of_peak;
     const char *arithmetic, *bound;
@@ -142,24 +139,26 @@ struct by_values {
 #define LABEL_ROW                                                                                                      \
     { NULL, AORTA_ROW_LABEL, AT(label), .shown_only = true }
 #define NAME_ROW                                                                                                       \
-    { "name", AORTA_ROW_TEXT, AT(name), .heading = "name", .help = "null: all other work" }
+    { "name", AORTA_ROW_TEXT, AT(row.name), .heading = "name", .help = "null: all other work" }
 #define OWN_ROWS                                                                                                       \
-    {"count", AORTA_ROW_INT, AT(count), .heading = "count", .help = "kernels, copies and fills"},                      \
-        {"ms", AORTA_ROW_NS, AT(ns), .heading = "ms", .help = "their times added up; all rows give all work"},         \
+    {"count", AORTA_ROW_INT, AT(row.pieces), .heading = "count", .help = "kernels, copies and fills"},                 \
+        {"ms", AORTA_ROW_NS, AT(row.ns), .heading = "ms", .help = "their times added up; all rows give all work"},     \
         {"share", AORTA_ROW_NUMBER, AT(share), "share", 9, "share", .help = "of all work"}, {                          \
         "mean_ms", AORTA_ROW_MEAN_NS, AT(mean_ns), "ms", 9, "mean ms", .help = "of one"                                \
     }
 #define WITHIN_ROWS                                                                                                    \
-    {"runs", AORTA_ROW_INT, AT(runs), .heading = "runs", .help = "of those of this name that launch anything"},        \
-        {"count_within", AORTA_ROW_INT, AT(count_within), .heading = "count, with inner",                              \
+    {"runs", AORTA_ROW_INT, AT(row.runs), .heading = "runs", .help = "of those of this name that launch anything"},    \
+        {"count_within", AORTA_ROW_INT, AT(row.pieces_within), .heading = "count, with inner",                         \
          .help = "with those launched by what runs within"},                                                           \
-        {"ms_within", AORTA_ROW_NS, AT(ns_within), .heading = "ms, with inner", .help = "the same of their times"}, {  \
+        {"ms_within", AORTA_ROW_NS, AT(row.ns_within), .heading = "ms, with inner",                                    \
+         .help = "the same of their times"},                                                                           \
+    {                                                                                                                  \
         "share_within", AORTA_ROW_NUMBER, AT(share_within), "share", 9, "share, with inner", .help = "of all work"     \
     }
 
 static const struct aorta_row work_rows[] = {LABEL_ROW, NAME_ROW, OWN_ROWS, {0}};
 static const struct aorta_row kernel_rows[] = {
-    {"name", AORTA_ROW_KERNEL, AT(name), .heading = "kernel", .help = "its name"}, OWN_ROWS, {0}};
+    {"name", AORTA_ROW_KERNEL, AT(row.name), .heading = "kernel", .help = "its name"}, OWN_ROWS, {0}};
 static const struct aorta_row nested_rows[] = {LABEL_ROW, NAME_ROW, OWN_ROWS, WITHIN_ROWS, {0}};
 static const struct aorta_row shape_rows[] = {
     LABEL_ROW,
@@ -236,14 +235,9 @@ static enum aorta_line fill(const void *of, size_t index, void *values) {
     const struct aorta_trace *trace = trace_rank_of(of)->trace;
     const struct aorta_breakdown_row *row = &breakdown->rows[index];
     struct by_values *out = values;
-    out->name = row->name;
-    out->runs = (int64_t)row->runs;
-    out->count = (int64_t)row->pieces;
-    out->ns = row->ns;
+    out->row = *row;
     out->share = share_of(row->ns, breakdown->total_ns);
     out->mean_ns = row->pieces ? (double)row->ns / (double)row->pieces : NAN;
-    out->count_within = (int64_t)row->pieces_within;
-    out->ns_within = row->ns_within;
     out->share_within = share_of(row->ns_within, breakdown->total_ns);
     out->label = row->name ? row->name : "(not known)";
     fill_rates(of, row, out);

@@ -22,27 +22,26 @@ struct group_values {
 static const struct aorta_row group_rows[] = {
     {"group", AORTA_ROW_TEXT, AT(name), .help = "process group"},
     {"group_description", AORTA_ROW_TEXT, AT(description), .help = "what the program calls it"},
-    {"group_size", AORTA_ROW_INT, AT(size), .heading = "ranks", .help = "ranks of the group"},
-    {"nodes", AORTA_ROW_INT, AT(nodes), .heading = "nodes",
+    {"group_size", AORTA_ROW_NATURAL, AT(size), .heading = "ranks", .help = "ranks of the group"},
+    {"nodes", AORTA_ROW_NATURAL, AT(nodes), .heading = "nodes",
      .help = "that these are on: 1 inside a node, more between nodes; null: devices per node are not known"},
     {0}};
 #undef AT
 
 static struct group_values group_of(const struct aorta_trace_analysis *analysis, uint32_t group) {
-    if (group == AORTA_TRACE_NONE) return (struct group_values){NULL, NULL, AORTA_ROW_UNKNOWN, AORTA_ROW_UNKNOWN};
+    if (group == AORTA_TRACE_NONE) return (struct group_values){NULL, NULL, -1, -1};
     const struct aorta_trace_world_group *found = &analysis->groups[group];
-    return (struct group_values){found->name, found->description[0] ? found->description : NULL,
-                                 trace_known(found->size), trace_known(aorta_trace_nodes_of(analysis, group))};
+    return (struct group_values){found->name, found->description[0] ? found->description : NULL, found->size,
+                                 aorta_trace_nodes_of(analysis, group)};
 }
 
 struct collective_values {
+    struct aorta_trace_collective_row row;
     const char *label, *dtype;
-    int kind;
     struct group_values group;
-    struct aorta_trace_times times;
-    int64_t bytes, bytes_each, channels, comm_ns, overlap_ns, exposed_ns, blamed_ns, waits_known, wait_ns, transfer_ns;
-    double mb_each, algbw_gbps, busbw_gbps, best_busbw_gbps, transfer_busbw_gbps, either_busbw_gbps, link_gbps,
-        link_share, count_per_step, ms_per_step, exposed_per_step, wait_per_step, transfer_per_step;
+    int64_t wait_ns, transfer_ns;
+    double mb_each, best_busbw_gbps, either_busbw_gbps, link_gbps, link_share, count_per_step, ms_per_step,
+        exposed_per_step, wait_per_step, transfer_per_step;
     char name[NAME_SIZE];
 };
 
@@ -50,7 +49,7 @@ struct collective_values {
 #define KIND_ROWS                                                                                                      \
     {"kind",                                                                                                           \
      AORTA_ROW_CHOICE,                                                                                                 \
-     AT(kind),                                                                                                         \
+     AT(row.kind),                                                                                                     \
      .heading = "collective",                                                                                          \
      .help = "one of",                                                                                                 \
      .name = collective_kind,                                                                                          \
@@ -60,19 +59,20 @@ struct collective_values {
     }
 static const struct aorta_row collective_rows[] = {
     KIND_ROWS,
-    TRACE_TIMES(struct collective_values),
+    TRACE_TIMES(AT(row.times)),
     {"mb_each", AORTA_ROW_NUMBER, AT(mb_each), .shown_only = true},
-    {"bytes", AORTA_ROW_INT, AT(bytes), "bytes", .heading = "bytes", .help = "sum"},
-    {"comm_ms", AORTA_ROW_NS, AT(comm_ns), .help = "union of their times"},
-    {"overlap_ms", AORTA_ROW_NS, AT(overlap_ns), .help = "of it beside compute"},
-    {"exposed_ms", AORTA_ROW_NS, AT(exposed_ns), .heading = "exposed ms", .help = "the rest"},
-    {"blamed_ms", AORTA_ROW_NS, AT(blamed_ns), .help = "part of the rank's `exposed_comm_ms`; the rows add up to it"},
-    {"algbw_gbps", AORTA_ROW_NUMBER, AT(algbw_gbps), "GB/s", 6, .help = "bytes / time, waiting included"},
-    {"busbw_gbps", AORTA_ROW_NUMBER, AT(busbw_gbps), "GB/s", 6, "bus GB/s", .help = "as nccl-tests define it"},
-    {"waits_known", AORTA_ROW_INT, AT(waits_known), .help = "collectives that all ranks of the group recorded"},
+    {"bytes", AORTA_ROW_NATURAL, AT(row.bytes), "bytes", .heading = "bytes", .help = "sum"},
+    {"comm_ms", AORTA_ROW_NS, AT(row.comm_ns), .help = "union of their times"},
+    {"overlap_ms", AORTA_ROW_NS, AT(row.overlap_ns), .help = "of it beside compute"},
+    {"exposed_ms", AORTA_ROW_NS, AT(row.exposed_ns), .heading = "exposed ms", .help = "the rest"},
+    {"blamed_ms", AORTA_ROW_NS, AT(row.blamed_ns),
+     .help = "part of the rank's `exposed_comm_ms`; the rows add up to it"},
+    {"algbw_gbps", AORTA_ROW_NUMBER, AT(row.algbw_gbps), "GB/s", 6, .help = "bytes / time, waiting included"},
+    {"busbw_gbps", AORTA_ROW_NUMBER, AT(row.busbw_gbps), "GB/s", 6, "bus GB/s", .help = "as nccl-tests define it"},
+    {"waits_known", AORTA_ROW_INT, AT(row.waits_known), .help = "collectives that all ranks of the group recorded"},
     {"wait_ms", AORTA_ROW_NS, AT(wait_ns), .heading = "waiting ms",
      .help = "of those, before the last rank had arrived"},
-    {"transfer_busbw_gbps", AORTA_ROW_NUMBER, AT(transfer_busbw_gbps), "GB/s", 6, "bus GB/s, without waiting",
+    {"transfer_busbw_gbps", AORTA_ROW_NUMBER, AT(row.transfer_busbw_gbps), "GB/s", 6, "bus GB/s, without waiting",
      .help = "of those, without the waits"},
     {"either_busbw_gbps", AORTA_ROW_NUMBER, AT(either_busbw_gbps), .shown_only = true},
     {"count_per_step", AORTA_ROW_NUMBER, AT(count_per_step), NULL, 6, "count per step",
@@ -85,19 +85,20 @@ static const struct aorta_row collective_rows[] = {
 static const struct aorta_row size_rows[] = {
     KIND_ROWS,
     {"mb_each", AORTA_ROW_NUMBER, AT(mb_each), .shown_only = true},
-    {"bytes_each", AORTA_ROW_INT, AT(bytes_each), "bytes", .heading = "bytes", .help = "larger buffer of the rank"},
+    {"bytes_each", AORTA_ROW_NATURAL, AT(row.bytes_each), "bytes", .heading = "bytes",
+     .help = "larger buffer of the rank"},
     {"dtype", AORTA_ROW_TEXT, AT(dtype), .heading = "type", .help = "of the elements"},
-    {"channels", AORTA_ROW_INT, AT(channels), .heading = "channels", .help = "thread blocks of the kernel"},
-    TRACE_TIMES(struct collective_values),
-    {"busbw_gbps", AORTA_ROW_NUMBER, AT(busbw_gbps), "GB/s", 6, "bus GB/s, with waiting",
+    {"channels", AORTA_ROW_NATURAL, AT(row.channels), .heading = "channels", .help = "thread blocks of the kernel"},
+    TRACE_TIMES(AT(row.times)),
+    {"busbw_gbps", AORTA_ROW_NUMBER, AT(row.busbw_gbps), "GB/s", 6, "bus GB/s, with waiting",
      .help = "as nccl-tests define it, waiting included"},
     {"best_busbw_gbps", AORTA_ROW_NUMBER, AT(best_busbw_gbps), "GB/s", 6, "bus GB/s, fastest",
      .help = "the same of the shortest"},
-    {"waits_known", AORTA_ROW_INT, AT(waits_known), .help = "collectives that all ranks of the group recorded"},
+    {"waits_known", AORTA_ROW_INT, AT(row.waits_known), .help = "collectives that all ranks of the group recorded"},
     {"wait_ms", AORTA_ROW_NS, AT(wait_ns), .heading = "waiting ms",
      .help = "of those, before the last rank had arrived"},
     {"transfer_ms", AORTA_ROW_NS, AT(transfer_ns), .heading = "transfer ms", .help = "of those, from then on"},
-    {"transfer_busbw_gbps", AORTA_ROW_NUMBER, AT(transfer_busbw_gbps), "GB/s", 6, "bus GB/s",
+    {"transfer_busbw_gbps", AORTA_ROW_NUMBER, AT(row.transfer_busbw_gbps), "GB/s", 6, "bus GB/s",
      .help = "of those, without the waits"},
     {"link_gbps", AORTA_ROW_NUMBER, AT(link_gbps), "GB/s", 3, .help = "what the link reaches at most"},
     {"link_share", AORTA_ROW_NUMBER, AT(link_share), "share", 6, "of the link", .help = "of that"},
@@ -125,23 +126,11 @@ static void fill_collective_row(const struct aorta_trace_of *of, const struct ao
     const double link_gbps = aorta_trace_link_of(of->analysis, of->rank, row);
     const bool waits = row->waits_known > 0;
     const double steps = of->analysis->stepped ? (double)of->rank->steps : NAN;
-    values->kind = (int)row->kind;
+    values->row = *row;
     values->group = group_of(of->analysis, row->group);
     values->dtype = trace_text_of(of->rank->trace, row->dtype);
-    values->times = row->times;
-    values->bytes = trace_known(row->bytes);
-    values->bytes_each = trace_known(row->bytes_each);
-    values->channels = trace_known(row->channels);
-    values->comm_ns = row->comm_ns;
-    values->overlap_ns = row->overlap_ns;
-    values->exposed_ns = row->exposed_ns;
-    values->blamed_ns = row->blamed_ns;
-    values->waits_known = (int64_t)row->waits_known;
     values->wait_ns = waits ? row->wait_ns : AORTA_ROW_UNKNOWN;
     values->transfer_ns = waits ? row->transfer_ns : AORTA_ROW_UNKNOWN;
-    values->algbw_gbps = row->algbw_gbps;
-    values->busbw_gbps = row->busbw_gbps;
-    values->transfer_busbw_gbps = row->transfer_busbw_gbps;
     values->either_busbw_gbps = isnan(row->transfer_busbw_gbps) ? row->busbw_gbps : row->transfer_busbw_gbps;
     values->count_per_step = (double)row->steps.count / steps;
     values->ms_per_step = (double)row->steps.ns / 1e6 / steps;
@@ -245,29 +234,31 @@ const struct aorta_result_table aorta_table_collective_sizes_by_step = {
 /* ---- of several ranks ---- */
 
 struct shared_values {
-    int kind;
+    struct aorta_shared_collective collective;
+    struct aorta_align_shared shared;
     struct group_values group;
-    int64_t sequence, step, bytes, ranks_seen, last_start_ns, skew_ns, last_rank, transfer_ns, exposed_ns;
+    int64_t last_start_ns, last_rank, transfer_ns;
     const char *late;
     double algbw_gbps, busbw_gbps;
 };
 
 #define AT(member) offsetof(struct shared_values, member)
 static const struct aorta_row shared_rows[] = {
-    {"kind", AORTA_ROW_CHOICE, AT(kind), .help = "one of", .name = collective_kind, .names = AORTA_COLLECTIVE_COUNT},
+    {"kind", AORTA_ROW_CHOICE, AT(collective.kind), .help = "one of", .name = collective_kind,
+     .names = AORTA_COLLECTIVE_COUNT},
     {NULL, AORTA_ROW_PART, AT(group), .part = group_rows},
-    {"sequence", AORTA_ROW_INT, AT(sequence), .help = "its number within the group"},
-    {"step", AORTA_ROW_INT, AT(step), .help = "null: in none"},
-    {"bytes", AORTA_ROW_INT, AT(bytes), "bytes", .help = "larger buffer of one rank"},
-    {"ranks_seen", AORTA_ROW_INT, AT(ranks_seen), .help = "ranks that recorded it"},
+    {"sequence", AORTA_ROW_NATURAL, AT(shared.sequence), .help = "its number within the group"},
+    {"step", AORTA_ROW_INT, AT(collective.step), .help = "null: in none"},
+    {"bytes", AORTA_ROW_NATURAL, AT(shared.bytes), "bytes", .help = "larger buffer of one rank"},
+    {"ranks_seen", AORTA_ROW_INT, AT(shared.part_count), .help = "ranks that recorded it"},
     {"last_start_ms", AORTA_ROW_NS, AT(last_start_ns), .help = "from the first rank's first work on"},
-    {"skew_ms", AORTA_ROW_NS, AT(skew_ns), .help = "last start − first start"},
+    {"skew_ms", AORTA_ROW_NS, AT(shared.skew_ns), .help = "last start − first start"},
     {"last_rank", AORTA_ROW_INT, AT(last_rank), .help = "that came last"},
     {"late", AORTA_ROW_TEXT, AT(late), .help = "what was late: `device` or `host`"},
     {"transfer_ms", AORTA_ROW_NS, AT(transfer_ns), .help = "from the last start on"},
     {"algbw_gbps", AORTA_ROW_NUMBER, AT(algbw_gbps), "GB/s", 6, .help = "bytes / transfer"},
     {"busbw_gbps", AORTA_ROW_NUMBER, AT(busbw_gbps), "GB/s", 6, .help = "as nccl-tests define it"},
-    {"exposed_ms", AORTA_ROW_NS, AT(exposed_ns), .help = "without compute, over all ranks"},
+    {"exposed_ms", AORTA_ROW_NS, AT(collective.exposed_ns), .help = "without compute, over all ranks"},
     {0}};
 #undef AT
 
@@ -287,17 +278,12 @@ static enum aorta_line fill_shared(const void *of, size_t index, void *values) {
     const double algbw = sized ? (double)shared->bytes / (double)transfer_ns : NAN;
     const double factor = aorta_collective_bus_factor(collective->kind, (int)shared->part_count);
     *(struct shared_values *)values =
-        (struct shared_values){.kind = (int)collective->kind,
+        (struct shared_values){.collective = *collective,
+                               .shared = *shared,
                                .group = group_of(analysis, collective->group),
-                               .sequence = trace_known(shared->sequence),
-                               .step = collective->step,
-                               .bytes = trace_known(shared->bytes),
-                               .ranks_seen = (int64_t)shared->part_count,
                                .last_start_ns = last_start_ns - analysis->ranks[0].figures.start_ns,
-                               .skew_ns = shared->skew_ns,
                                .last_rank = analysis->ranks[shared->last_rank].rank,
                                .transfer_ns = transfer_ns,
-                               .exposed_ns = collective->exposed_ns,
                                .late = !shared->cause_known  ? NULL
                                        : shared->device_late ? "device"
                                                              : "host",
@@ -315,21 +301,20 @@ const struct aorta_result_table trace_table_shared_collectives = {
     .fill = fill_shared};
 
 struct difference_values {
-    const char *kernel;
+    struct aorta_trace_difference row;
     int64_t rank;
-    double count, ns, others_count, others_ns, excess_ns;
 };
 
 #define AT(member) offsetof(struct difference_values, member)
 static const struct aorta_row difference_rows[] = {
-    {"kernel", AORTA_ROW_KERNEL, AT(kernel), .heading = "kernel", .help = "its name"},
+    {"kernel", AORTA_ROW_KERNEL, AT(row.name), .heading = "kernel", .help = "its name"},
     {"rank", AORTA_ROW_INT, AT(rank), .heading = "rank", .help = "that it takes longer"},
-    {"count_per_step", AORTA_ROW_NUMBER, AT(count), NULL, 6, .help = "how often this rank runs it"},
-    {"ms_per_step", AORTA_ROW_MEAN_NS, AT(ns), "ms", 9, "ms per step", .help = "and how long"},
-    {"others_count_per_step", AORTA_ROW_NUMBER, AT(others_count), NULL, 6, .help = "the median of the other ranks"},
-    {"others_ms_per_step", AORTA_ROW_MEAN_NS, AT(others_ns), "ms", 9, "median",
+    {"count_per_step", AORTA_ROW_NUMBER, AT(row.count), NULL, 6, .help = "how often this rank runs it"},
+    {"ms_per_step", AORTA_ROW_MEAN_NS, AT(row.ns), "ms", 9, "ms per step", .help = "and how long"},
+    {"others_count_per_step", AORTA_ROW_NUMBER, AT(row.others_count), NULL, 6, .help = "the median of the other ranks"},
+    {"others_ms_per_step", AORTA_ROW_MEAN_NS, AT(row.others_ns), "ms", 9, "median",
      .help = "the median of the other ranks"},
-    {"excess_ms_per_step", AORTA_ROW_MEAN_NS, AT(excess_ns), "ms", 9, "excess ms",
+    {"excess_ms_per_step", AORTA_ROW_MEAN_NS, AT(row.excess_ns), "ms", 9, "excess ms",
      .help = "beyond the other ranks; largest first"},
     {0}};
 #undef AT
@@ -338,10 +323,7 @@ static enum aorta_line fill_difference(const void *of, size_t index, void *value
     if (index >= trace_analysis_of(of)->difference_count) return AORTA_LINE_END;
     const struct aorta_trace_difference *row = &trace_analysis_of(of)->differences[index];
     *(struct difference_values *)values =
-        (struct difference_values){row->name,         trace_analysis_of(of)->ranks[row->rank].rank,
-                                   row->count,        row->ns,
-                                   row->others_count, row->others_ns,
-                                   row->excess_ns};
+        (struct difference_values){*row, trace_analysis_of(of)->ranks[row->rank].rank};
     return AORTA_LINE;
 }
 
@@ -365,26 +347,27 @@ const struct aorta_result_table aorta_table_differences = {
 /* ---- arrivals ---- */
 
 struct straggler_values {
-    int64_t rank, collectives, first, last, wait_ns, late_ns, after_most_ns, ns;
+    struct aorta_trace_arrivals row;
+    int64_t rank;
     double after_ns, last_share;
 };
 
 #define AT(member) offsetof(struct straggler_values, member)
 static const struct aorta_row straggler_rows[] = {
     {"rank", AORTA_ROW_INT, AT(rank), .heading = "rank", .help = "of the job"},
-    {"late_ms", AORTA_ROW_NS, AT(late_ns), .heading = "late ms",
+    {"late_ms", AORTA_ROW_NS, AT(row.late_ns), .heading = "late ms",
      .help = "how long the first rank waited where this one was last, in all; largest first"},
-    {"came_last", AORTA_ROW_INT, AT(last), .heading = "came last", .help = "how often it was last"},
+    {"came_last", AORTA_ROW_INT, AT(row.last), .heading = "came last", .help = "how often it was last"},
     {"last_share", AORTA_ROW_NUMBER, AT(last_share), "share", 6, "of its collectives",
      .help = "came_last / collectives"},
-    {"came_first", AORTA_ROW_INT, AT(first), .heading = "came first", .help = "how often it was first"},
-    {"collectives", AORTA_ROW_INT, AT(collectives), .heading = "collectives",
+    {"came_first", AORTA_ROW_INT, AT(row.first), .heading = "came first", .help = "how often it was first"},
+    {"collectives", AORTA_ROW_INT, AT(row.collectives), .heading = "collectives",
      .help = "that it shares with other ranks"},
     {"after_first_mean_ms", AORTA_ROW_MEAN_NS, AT(after_ns), "ms", 9, "after the first, mean ms",
      .help = "its start after that of the first rank"},
-    {"after_first_max_ms", AORTA_ROW_NS, AT(after_most_ns), .heading = "max ms", .help = "the longest"},
-    {"wait_ms", AORTA_ROW_NS, AT(wait_ns), .heading = "waiting ms", .help = "for the last rank, in all"},
-    {"collective_ms", AORTA_ROW_NS, AT(ns), .heading = "in collectives ms",
+    {"after_first_max_ms", AORTA_ROW_NS, AT(row.after_first_most_ns), .heading = "max ms", .help = "the longest"},
+    {"wait_ms", AORTA_ROW_NS, AT(row.wait_ns), .heading = "waiting ms", .help = "for the last rank, in all"},
+    {"collective_ms", AORTA_ROW_NS, AT(row.ns), .heading = "in collectives ms",
      .help = "from its start to its end, in all"},
     {0}};
 #undef AT
@@ -394,14 +377,8 @@ static enum aorta_line fill_straggler(const void *of, size_t index, void *values
     const struct aorta_trace_arrivals *row = &trace_analysis_of(of)->arrivals[index];
     const double count = (double)row->collectives;
     if (!row->collectives) return AORTA_LINE_SKIP;
-    *(struct straggler_values *)values = (struct straggler_values){.rank = trace_analysis_of(of)->ranks[row->rank].rank,
-                                                                   .collectives = (int64_t)row->collectives,
-                                                                   .first = (int64_t)row->first,
-                                                                   .last = (int64_t)row->last,
-                                                                   .wait_ns = row->wait_ns,
-                                                                   .late_ns = row->late_ns,
-                                                                   .after_most_ns = row->after_first_most_ns,
-                                                                   .ns = row->ns,
+    *(struct straggler_values *)values = (struct straggler_values){.row = *row,
+                                                                   .rank = trace_analysis_of(of)->ranks[row->rank].rank,
                                                                    .after_ns = (double)row->after_first_ns / count,
                                                                    .last_share = (double)row->last / count};
     return AORTA_LINE;
@@ -415,9 +392,10 @@ const struct aorta_result_table trace_table_stragglers = {
 /* ---- unequal parts ---- */
 
 struct uneven_values {
-    int64_t rank, parts, start_ns, ns, sent, received;
+    struct aorta_trace_uneven row;
+    int64_t rank, start_ns, ns;
     int kind;
-    double imbalance, gbps;
+    double gbps;
 };
 
 #define AT(member) offsetof(struct uneven_values, member)
@@ -427,10 +405,11 @@ static const struct aorta_row uneven_rows[] = {
      .names = AORTA_COLLECTIVE_COUNT},
     {"start_ms", AORTA_ROW_NS, AT(start_ns), .heading = "start ms", .help = "from the rank's first work on"},
     {"ms", AORTA_ROW_NS, AT(ns), .heading = "ms", .help = "of its kernel, waiting included"},
-    {"parts", AORTA_ROW_INT, AT(parts), .heading = "parts", .help = "ranks that it sends to"},
-    {"sent_bytes", AORTA_ROW_INT, AT(sent), "bytes", .heading = "sent", .help = "by this rank, to itself included"},
-    {"received_bytes", AORTA_ROW_INT, AT(received), "bytes", .heading = "received", .help = "likewise"},
-    {"imbalance", AORTA_ROW_NUMBER, AT(imbalance), NULL, 4, "largest part / mean", .help = "1: equal parts"},
+    {"parts", AORTA_ROW_INT, AT(row.parts), .heading = "parts", .help = "ranks that it sends to"},
+    {"sent_bytes", AORTA_ROW_NATURAL, AT(row.sent), "bytes", .heading = "sent",
+     .help = "by this rank, to itself included"},
+    {"received_bytes", AORTA_ROW_NATURAL, AT(row.received), "bytes", .heading = "received", .help = "likewise"},
+    {"imbalance", AORTA_ROW_NUMBER, AT(row.imbalance), NULL, 4, "largest part / mean", .help = "1: equal parts"},
     {"gbps", AORTA_ROW_NUMBER, AT(gbps), "GB/s", 6, "GB/s", .help = "sent / time"},
     {0}};
 #undef AT
@@ -443,14 +422,11 @@ static enum aorta_line fill_uneven(const void *of, size_t index, void *values) {
     const struct aorta_trace_collective *facts = &rank->trace->collectives[work->collective];
     const int64_t ns = work->end_ns - work->start_ns;
     *(struct uneven_values *)values =
-        (struct uneven_values){.rank = rank->rank,
+        (struct uneven_values){.row = *row,
+                               .rank = rank->rank,
                                .kind = facts->named ? (int)facts->kind : (int)AORTA_COLLECTIVE_OTHER,
                                .start_ns = work->start_ns - rank->figures.start_ns,
                                .ns = ns,
-                               .parts = (int64_t)row->parts,
-                               .sent = trace_known(row->sent),
-                               .received = trace_known(row->received),
-                               .imbalance = row->imbalance,
                                .gbps = row->sent >= 0 && ns > 0 ? (double)row->sent / (double)ns : NAN};
     return AORTA_LINE;
 }
@@ -464,14 +440,10 @@ const struct aorta_result_table trace_table_uneven = {
     .size = sizeof(struct uneven_values),
     .fill = fill_uneven};
 
-struct pair_values {
-    int64_t from, to, count, bytes;
-};
-
-#define AT(member) offsetof(struct pair_values, member)
+#define AT(member) offsetof(struct aorta_trace_pair, member)
 static const struct aorta_row pair_rows[] = {
-    {"from", AORTA_ROW_INT, AT(from), .heading = "from rank", .help = "of the job"},
-    {"to", AORTA_ROW_INT, AT(to), .heading = "to rank", .help = "of the job"},
+    {"from", AORTA_ROW_INT32, AT(from), .heading = "from rank", .help = "of the job"},
+    {"to", AORTA_ROW_INT32, AT(to), .heading = "to rank", .help = "of the job"},
     {"count", AORTA_ROW_INT, AT(count), .heading = "all-to-alls", .help = "how many"},
     {"bytes", AORTA_ROW_INT, AT(bytes), "bytes", .heading = "bytes", .help = "sum of their parts"},
     {0}};
@@ -479,8 +451,7 @@ static const struct aorta_row pair_rows[] = {
 
 static enum aorta_line fill_pair(const void *of, size_t index, void *values) {
     if (index >= trace_analysis_of(of)->pair_count) return AORTA_LINE_END;
-    const struct aorta_trace_pair *row = &trace_analysis_of(of)->pairs[index];
-    *(struct pair_values *)values = (struct pair_values){row->from, row->to, (int64_t)row->count, row->bytes};
+    *(struct aorta_trace_pair *)values = trace_analysis_of(of)->pairs[index];
     return AORTA_LINE;
 }
 
@@ -489,7 +460,7 @@ const struct aorta_result_table trace_table_pairs = {"rank_pairs",
                                                      .help = "what these move from which rank to which",
                                                      .section = "collectives",
                                                      .rows = pair_rows,
-                                                     .size = sizeof(struct pair_values),
+                                                     .size = sizeof(struct aorta_trace_pair),
                                                      .fill = fill_pair};
 
 /* ---- a rank's arrivals ---- */
@@ -506,9 +477,9 @@ static const struct aorta_row arrival_rows[] = {
     {"kind", AORTA_ROW_CHOICE, AT(kind), .heading = "collective", .help = "one of", .name = collective_kind,
      .names = AORTA_COLLECTIVE_COUNT},
     {NULL, AORTA_ROW_PART, AT(group), .part = group_rows},
-    {"sequence", AORTA_ROW_INT, AT(sequence), .heading = "sequence", .help = "its number within the group"},
+    {"sequence", AORTA_ROW_NATURAL, AT(sequence), .heading = "sequence", .help = "its number within the group"},
     {"step", AORTA_ROW_INT, AT(step), .heading = "step", .help = "null: in none"},
-    {"bytes", AORTA_ROW_INT, AT(bytes), "bytes", .heading = "bytes", .help = "larger buffer of one rank"},
+    {"bytes", AORTA_ROW_NATURAL, AT(bytes), "bytes", .heading = "bytes", .help = "larger buffer of one rank"},
     {"start_ms", AORTA_ROW_NS, AT(start_ns), .heading = "start ms", .help = "of this rank, from its first work on"},
     {"after_first_ms", AORTA_ROW_NS, AT(after_ns), .heading = "after the first ms", .help = "that started it"},
     {"wait_ms", AORTA_ROW_NS, AT(wait_ns), .heading = "waiting ms", .help = "until the last rank started it"},
@@ -536,9 +507,9 @@ static enum aorta_line fill_arrival(const void *of, size_t index, void *values) 
     *(struct arrival_values *)values = (struct arrival_values){
         .kind = (int)collective->kind,
         .group = group_of(analysis, collective->group),
-        .sequence = trace_known(shared->sequence),
+        .sequence = shared->sequence,
         .step = collective->step,
-        .bytes = trace_known(shared->bytes),
+        .bytes = shared->bytes,
         .start_ns = part->start_ns + analysis->alignment.clocks[place].shift_ns - rank->figures.start_ns,
         .after_ns = part->start_ns - first->start_ns,
         .wait_ns = shared->skew_ns - (part->start_ns - first->start_ns),

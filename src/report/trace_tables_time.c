@@ -10,8 +10,9 @@
 enum { LABEL_SIZE = 1024, SHORT_SIZE = 96 };
 
 struct sequence_values {
+    struct aorta_sequence row;
     const char *label, *operation, *kernels;
-    int64_t runs, length, ns, span_ns;
+    int64_t length;
     double mean_ns, gap_ns;
     char text[LABEL_SIZE], names[2 * LABEL_SIZE];
 };
@@ -22,9 +23,9 @@ static const struct aorta_row sequence_rows[] = {
     {"operation", AORTA_ROW_TEXT, AT(operation), .heading = "operation", .help = "that launched the first of them"},
     {"kernels", AORTA_ROW_TEXT, AT(kernels), .heading = "kernels",
      .help = "their short names, in order of their starts"},
-    {"runs", AORTA_ROW_INT, AT(runs), .heading = "runs", .help = "how often the sequence came"},
+    {"runs", AORTA_ROW_INT, AT(row.runs), .heading = "runs", .help = "how often the sequence came"},
     {"length", AORTA_ROW_INT, AT(length), .heading = "kernels per run", .help = "kernels, copies and fills of one run"},
-    {"ms", AORTA_ROW_NS, AT(ns), .heading = "ms", .help = "their times of all runs added up"},
+    {"ms", AORTA_ROW_NS, AT(row.ns), .heading = "ms", .help = "their times of all runs added up"},
     {"mean_ms", AORTA_ROW_MEAN_NS, AT(mean_ns), "ms", 9, "mean ms", .help = "of one kernel"},
     {"gap_mean_ms", AORTA_ROW_MEAN_NS, AT(gap_ns), "ms", 9, "between, mean ms",
      .help = "of a run: from its first start to its last end, without its kernels' times"},
@@ -53,9 +54,8 @@ static enum aorta_line fill_sequence(const void *of, size_t index, void *values)
     out->kernels = out->names;
     snprintf(out->text, sizeof out->text, "%s: %.*s", out->operation, LABEL_SIZE / 2, out->names);
     out->label = out->text;
-    out->runs = (int64_t)row->runs;
+    out->row = *row;
     out->length = row->length;
-    out->ns = row->ns;
     out->mean_ns = (double)row->ns / (double)row->runs / (double)row->length;
     out->gap_ns = row->span_ns > row->ns ? (double)(row->span_ns - row->ns) / (double)row->runs : 0;
     return AORTA_LINE;
@@ -85,7 +85,6 @@ static const char *copied_name(int copied) {
 }
 
 struct part_values {
-    struct aorta_series_part part;
     int64_t start_ns, launches, queue_most, delay_most_ns;
     double compute, comm, copy, overlap, idle, queue_mean, delay_ns, gbps[AORTA_COPIED_COUNT], comm_gbps, copy_gbps;
     int64_t allocated, use[AORTA_MEMORY_USE_COUNT];
@@ -182,28 +181,28 @@ const struct aorta_result_table trace_table_by_time = {
 /* ---- queues of streams ---- */
 
 struct stream_values {
+    struct aorta_series_stream row;
     const char *label;
-    int64_t stream, queue_most, full_ns;
-    double queue_mean;
-    struct aorta_trace_times delay;
+    int64_t stream;
     char name[32];
 };
 
 #define AT(member) offsetof(struct stream_values, member)
 static const struct aorta_row delay_rows[] = {
-    {"count", AORTA_ROW_INT, AT(delay.count), .heading = "launches", .help = "with their launch in the file"},
-    {"delay_mean_ms", AORTA_ROW_MEAN_NS, AT(delay.mean_ns), "ms", 9, "delay, mean ms", .help = "from launch to start"},
-    {"delay_p50_ms", AORTA_ROW_MEAN_NS, AT(delay.p50_ns), "ms", 9, "p50 ms", .help = "the median, interpolated"},
-    {"delay_p95_ms", AORTA_ROW_MEAN_NS, AT(delay.p95_ns), "ms", 9, "p95 ms", .help = "95% wait no longer"},
-    {"delay_max_ms", AORTA_ROW_NS, AT(delay.max_ns), .heading = "max ms", .help = "the longest"},
+    {"count", AORTA_ROW_INT, AT(row.delay.count), .heading = "launches", .help = "with their launch in the file"},
+    {"delay_mean_ms", AORTA_ROW_MEAN_NS, AT(row.delay.mean_ns), "ms", 9, "delay, mean ms",
+     .help = "from launch to start"},
+    {"delay_p50_ms", AORTA_ROW_MEAN_NS, AT(row.delay.p50_ns), "ms", 9, "p50 ms", .help = "the median, interpolated"},
+    {"delay_p95_ms", AORTA_ROW_MEAN_NS, AT(row.delay.p95_ns), "ms", 9, "p95 ms", .help = "95% wait no longer"},
+    {"delay_max_ms", AORTA_ROW_NS, AT(row.delay.max_ns), .heading = "max ms", .help = "the longest"},
     {0}};
 static const struct aorta_row stream_rows[] = {
     {NULL, AORTA_ROW_LABEL, AT(label), .shown_only = true},
     {"stream", AORTA_ROW_INT, AT(stream), .heading = "stream", .help = "the file's number"},
-    {"queue_mean", AORTA_ROW_NUMBER, AT(queue_mean), NULL, 3, "queue, mean",
+    {"queue_mean", AORTA_ROW_NUMBER, AT(row.queue_mean), NULL, 3, "queue, mean",
      .help = "launched and not started, over the rank's time"},
-    {"queue_max", AORTA_ROW_INT, AT(queue_most), .heading = "queue, max", .help = "at any moment"},
-    {"queue_full_ms", AORTA_ROW_NS, AT(full_ns), .heading = "queue full ms",
+    {"queue_max", AORTA_ROW_INT, AT(row.queue_most), .heading = "queue, max", .help = "at any moment"},
+    {"queue_full_ms", AORTA_ROW_NS, AT(row.full_ns), .heading = "queue full ms",
      .help = "1024 or more waited: launches block then"},
     {NULL, AORTA_ROW_PART, 0, .part = delay_rows},
     {0}};
@@ -214,10 +213,7 @@ static enum aorta_line fill_stream(const void *of, size_t index, void *values) {
     const struct aorta_series_stream *row = &series_of(of)->streams[index];
     struct stream_values *out = values;
     out->stream = trace_rank_of(of)->trace->streams[row->stream].id;
-    out->queue_mean = row->queue_mean;
-    out->queue_most = (int64_t)row->queue_most;
-    out->full_ns = row->full_ns;
-    out->delay = row->delay;
+    out->row = *row;
     snprintf(out->name, sizeof out->name, "stream %lld", (long long)out->stream);
     out->label = out->name;
     return AORTA_LINE;
@@ -242,9 +238,10 @@ const struct aorta_result_table trace_table_by_stream = {
 /* ---- the critical path ---- */
 
 struct path_values {
-    const char *label, *name;
+    struct aorta_path_row row;
+    const char *label;
     int kind;
-    int64_t rank, count, ns;
+    int64_t rank;
     double share, mean_ns;
     char text[LABEL_SIZE];
 };
@@ -254,10 +251,11 @@ static const struct aorta_row path_rows[] = {
     {NULL, AORTA_ROW_LABEL, AT(label), .shown_only = true},
     {"kind", AORTA_ROW_CHOICE, AT(kind), .heading = "kind", .name = aorta_path_kind_name,
      .names = AORTA_PATH_KIND_COUNT, .help = "one of"},
-    {"name", AORTA_ROW_KERNEL, AT(name), .heading = "name", .help = "of what runs, is called, or starts then"},
+    {"name", AORTA_ROW_KERNEL, AT(row.name), .heading = "name", .help = "of what runs, is called, or starts then"},
     {"on_rank", AORTA_ROW_INT, AT(rank), .shown_only = true},
-    {"count", AORTA_ROW_INT, AT(count), .heading = "count", .help = "pieces of the path"},
-    {"ms", AORTA_ROW_NS, AT(ns), .heading = "ms", .help = "their lengths added up; those of all ranks are the path's"},
+    {"count", AORTA_ROW_INT, AT(row.count), .heading = "count", .help = "pieces of the path"},
+    {"ms", AORTA_ROW_NS, AT(row.ns), .heading = "ms",
+     .help = "their lengths added up; those of all ranks are the path's"},
     {"share", AORTA_ROW_NUMBER, AT(share), "share", 6, "of the path", .help = "of the whole path, over all ranks"},
     {"mean_ms", AORTA_ROW_MEAN_NS, AT(mean_ns), "ms", 9, "mean ms", .help = "of one"},
     {0}};
@@ -285,11 +283,9 @@ static enum aorta_line fill_path(const void *of, size_t index, void *values) {
     const struct aorta_path_row *row = &rows->rows[index];
     struct path_values *out = values;
     char name[SHORT_SIZE];
+    out->row = *row;
     out->kind = row->kind;
-    out->name = row->name;
     out->rank = trace_analysis_of(of)->ranks[row->rank].rank;
-    out->count = (int64_t)row->count;
-    out->ns = row->ns;
     out->share = rows->total_ns ? (double)row->ns / (double)rows->total_ns : NAN;
     out->mean_ns = (double)row->ns / (double)row->count;
     snprintf(out->text, sizeof out->text, "%s%s%s", words[row->kind], row->name ? ": " : "",

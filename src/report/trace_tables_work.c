@@ -22,11 +22,10 @@ static int class_of(const struct aorta_trace_kernel_row *row) {
 }
 
 struct kernel_values {
+    struct aorta_trace_kernel_row row;
     const char *name;
     int class;
-    struct aorta_trace_times times;
-    double share, gbps, count_per_step, ms_per_step, step_share, step_p50_ns, step_p95_ns;
-    int64_t bytes;
+    double gbps, count_per_step, ms_per_step, step_share, step_p50_ns, step_p95_ns;
 };
 
 #define AT(member) offsetof(struct kernel_values, member)
@@ -52,13 +51,13 @@ struct kernel_values {
 #define KERNEL_ROWS(heading_)                                                                                          \
     {"name", AORTA_ROW_KERNEL, AT(name), .heading = (heading_), .help = "of the kernel, or kind of copy"},             \
         {"class", AORTA_ROW_CHOICE, AT(class), .heading = "class", .name = class_name, .names = 4, .help = "one of"},  \
-        TRACE_TIMES(struct kernel_values),                                                                             \
-        {"share", AORTA_ROW_NUMBER, AT(share), "share", 9, "share", .help = "of all device work of the rank"},         \
+        TRACE_TIMES(AT(row.times)),                                                                                    \
+        {"share", AORTA_ROW_NUMBER, AT(row.share), "share", 9, "share", .help = "of all device work of the rank"},     \
         STEP_ROWS
 static const struct aorta_row kernel_rows[] = {KERNEL_ROWS("kernel"), {0}};
 static const struct aorta_row copy_rows[] = {
     KERNEL_ROWS("copy"),
-    {"bytes", AORTA_ROW_INT, AT(bytes), "bytes", .heading = "bytes", .help = "sum"},
+    {"bytes", AORTA_ROW_NATURAL, AT(row.bytes), "bytes", .heading = "bytes", .help = "sum"},
     {"gbps", AORTA_ROW_NUMBER, AT(gbps), "GB/s", 6, "GB/s", .help = "bytes / time"},
     {0}};
 #undef AT
@@ -70,17 +69,15 @@ static enum aorta_line fill_work(const void *of, size_t index, void *values) {
     const double steps = trace_analysis_of(of)->stepped ? (double)rank->steps : NAN;
     const bool sized = row->bytes > 0 && row->times.total_ns > 0;
     *(struct kernel_values *)values =
-        (struct kernel_values){.name = trace_text_of(rank->trace, row->name),
+        (struct kernel_values){.row = *row,
+                               .name = trace_text_of(rank->trace, row->name),
                                .class = class_of(row),
-                               .times = row->times,
-                               .share = row->share,
                                .gbps = sized ? (double)row->bytes / (double)row->times.total_ns : NAN,
                                .count_per_step = (double)row->step_count / steps,
                                .ms_per_step = (double)row->step_ns / 1e6 / steps,
                                .step_share = (double)row->step_ns / (double)rank->step_work_ns,
                                .step_p50_ns = row->step_count ? row->step_p50_ns : NAN,
-                               .step_p95_ns = row->step_count ? row->step_p95_ns : NAN,
-                               .bytes = trace_known(row->bytes)};
+                               .step_p95_ns = row->step_count ? row->step_p95_ns : NAN};
     return AORTA_LINE;
 }
 
@@ -141,10 +138,10 @@ const struct aorta_result_table aorta_table_work_by_step = {"work",
 /* ---- matrix products ---- */
 
 struct gemm_values {
+    struct aorta_trace_gemm_row row;
+    struct aorta_product product;
     const char *kernel, *op, *dims, *types, *geometry;
-    int64_t batch, m, n, k, alone, beside;
-    struct aorta_trace_times times;
-    double flops, tflops, alone_p50_ns, beside_p50_ns, slowdown;
+    double tflops;
 };
 
 #define AT(member) offsetof(struct gemm_values, member)
@@ -153,21 +150,22 @@ static const struct aorta_row gemm_rows[] = {
     {"op", AORTA_ROW_TEXT, AT(op), .heading = "operation", .help = "of the framework"},
     {"dims", AORTA_ROW_TEXT, AT(dims), .help = "of its inputs"},
     {"types", AORTA_ROW_TEXT, AT(types), .help = "of its inputs"},
-    {"batch", AORTA_ROW_INT, AT(batch), .help = "products at once"},
-    {"m", AORTA_ROW_INT, AT(m), .heading = "m", .help = "rows of the result"},
-    {"n", AORTA_ROW_INT, AT(n), .heading = "n", .help = "columns of the result"},
-    {"k", AORTA_ROW_INT, AT(k), .heading = "k", .help = "terms of each sum"},
+    {"batch", AORTA_ROW_NATURAL, AT(product.batch), .help = "products at once"},
+    {"m", AORTA_ROW_NATURAL, AT(product.m), .heading = "m", .help = "rows of the result"},
+    {"n", AORTA_ROW_NATURAL, AT(product.n), .heading = "n", .help = "columns of the result"},
+    {"k", AORTA_ROW_NATURAL, AT(product.k), .heading = "k", .help = "terms of each sum"},
     {"geometry", AORTA_ROW_TEXT, AT(geometry), .heading = "grid",
      .help = "blocks and threads, where the shape is not known"},
-    TRACE_TIMES(struct gemm_values),
-    {"flops", AORTA_ROW_NUMBER, AT(flops), "FLOP", .help = "of one"},
+    TRACE_TIMES(AT(row.times)),
+    {"flops", AORTA_ROW_NUMBER, AT(row.flops), "FLOP", .help = "of one"},
     {"tflops_p50", AORTA_ROW_NUMBER, AT(tflops), "TFLOP/s", 6, "TFLOP/s", .help = "at the median time"},
-    {"runs_alone", AORTA_ROW_INT, AT(alone), .help = "without a collective"},
-    {"runs_beside_comm", AORTA_ROW_INT, AT(beside), .heading = "during collectives",
+    {"runs_alone", AORTA_ROW_INT, AT(row.alone), .help = "without a collective"},
+    {"runs_beside_comm", AORTA_ROW_INT, AT(row.beside), .heading = "during collectives",
      .help = "with a collective for at least half their time"},
-    {"alone_p50_ms", AORTA_ROW_MEAN_NS, AT(alone_p50_ns), "ms", 9, .help = "their median times"},
-    {"beside_comm_p50_ms", AORTA_ROW_MEAN_NS, AT(beside_p50_ns), "ms", 9, .help = "and of those beside"},
-    {"slowdown", AORTA_ROW_NUMBER, AT(slowdown), NULL, 6, "slowdown", .help = "beside / alone; null below 8 of each"},
+    {"alone_p50_ms", AORTA_ROW_MEAN_NS, AT(row.alone_p50_ns), "ms", 9, .help = "their median times"},
+    {"beside_comm_p50_ms", AORTA_ROW_MEAN_NS, AT(row.beside_p50_ns), "ms", 9, .help = "and of those beside"},
+    {"slowdown", AORTA_ROW_NUMBER, AT(row.slowdown), NULL, 6, "slowdown",
+     .help = "beside / alone; null below 8 of each"},
     {0}};
 #undef AT
 
@@ -179,23 +177,14 @@ static enum aorta_line fill_gemm(const void *of, size_t index, void *values) {
     const struct aorta_trace *trace = rank->trace;
     const struct aorta_trace_gemm_row *row = &rank->gemms[index];
     const struct aorta_trace_shape *shape = row->shape == AORTA_TRACE_NONE ? &none : &trace->shapes[row->shape];
-    *(struct gemm_values *)values = (struct gemm_values){.kernel = trace_text_of(trace, row->name),
+    *(struct gemm_values *)values = (struct gemm_values){.row = *row,
+                                                         .product = shape->product,
+                                                         .kernel = trace_text_of(trace, row->name),
                                                          .op = trace_text_of(trace, shape->op),
                                                          .dims = trace_text_of(trace, shape->dims),
                                                          .types = trace_text_of(trace, shape->types),
                                                          .geometry = trace_text_of(trace, row->geometry),
-                                                         .batch = trace_known(shape->product.batch),
-                                                         .m = trace_known(shape->product.m),
-                                                         .n = trace_known(shape->product.n),
-                                                         .k = trace_known(shape->product.k),
-                                                         .alone = (int64_t)row->alone,
-                                                         .beside = (int64_t)row->beside,
-                                                         .times = row->times,
-                                                         .flops = row->flops,
-                                                         .tflops = row->flops / row->times.p50_ns / 1e3,
-                                                         .alone_p50_ns = row->alone_p50_ns,
-                                                         .beside_p50_ns = row->beside_p50_ns,
-                                                         .slowdown = row->slowdown};
+                                                         .tflops = row->flops / row->times.p50_ns / 1e3};
     return AORTA_LINE;
 }
 
@@ -224,7 +213,7 @@ static const struct aorta_row sync_rows[] = {
     {"operation", AORTA_ROW_TEXT, AT(operation), .heading = "operation", .help = "of the framework that made it"},
     {"function", AORTA_ROW_TEXT, AT(function), .heading = "function", .help = "of Python"},
     {"range", AORTA_ROW_TEXT, AT(range), .heading = "range", .help = "that the program had marked"},
-    TRACE_TIMES(struct sync_values),
+    TRACE_TIMES(AT(times)),
     {"count_per_step", AORTA_ROW_NUMBER, AT(count_per_step), NULL, 6, "count per step",
      .help = "where steps are known"},
     {"ms_per_step", AORTA_ROW_NUMBER, AT(ms_per_step), "ms", 9, "ms per step", .help = "where steps are known"},
@@ -260,18 +249,21 @@ const struct aorta_result_table aorta_table_synchronisations = {
 /* ---- kernels shorter than their launch ---- */
 
 struct short_values {
+    struct aorta_trace_kernel_row row;
     const char *kernel;
-    int64_t launched, shorter;
-    double mean_ns, launch_ns, share;
+    double launch_ns, share;
 };
 
 #define AT(member) offsetof(struct short_values, member)
 static const struct aorta_row short_rows[] = {
     {"kernel", AORTA_ROW_KERNEL, AT(kernel), .heading = "kernel", .help = "its name"},
-    {"launched", AORTA_ROW_INT, AT(launched), .heading = "launches", .help = "with a launch of their own in the file"},
-    {"shorter", AORTA_ROW_INT, AT(shorter), .heading = "shorter", .help = "kernels that took less than their launch"},
+    {"launched", AORTA_ROW_INT, AT(row.launched), .heading = "launches",
+     .help = "with a launch of their own in the file"},
+    {"shorter", AORTA_ROW_INT, AT(row.shorter), .heading = "shorter",
+     .help = "kernels that took less than their launch"},
     {"shorter_share", AORTA_ROW_NUMBER, AT(share), "share", 6, "of the launches", .help = "shorter / launched"},
-    {"mean_ms", AORTA_ROW_MEAN_NS, AT(mean_ns), "ms", 9, "kernel, mean ms", .help = "of all kernels of the name"},
+    {"mean_ms", AORTA_ROW_MEAN_NS, AT(row.times.mean_ns), "ms", 9, "kernel, mean ms",
+     .help = "of all kernels of the name"},
     {"launch_mean_ms", AORTA_ROW_MEAN_NS, AT(launch_ns), "ms", 9, "launch, mean ms", .help = "of the launches"},
     {0}};
 #undef AT
@@ -281,10 +273,8 @@ static enum aorta_line fill_short(const void *of, size_t index, void *values) {
     const struct aorta_trace_rank *rank = trace_rank_of(of);
     const struct aorta_trace_kernel_row *row = &rank->kernels[index];
     if (2 * row->shorter <= row->launched) return AORTA_LINE_SKIP; /* most are */
-    *(struct short_values *)values = (struct short_values){.kernel = trace_text_of(rank->trace, row->name),
-                                                           .launched = (int64_t)row->launched,
-                                                           .shorter = (int64_t)row->shorter,
-                                                           .mean_ns = row->times.mean_ns,
+    *(struct short_values *)values = (struct short_values){.row = *row,
+                                                           .kernel = trace_text_of(rank->trace, row->name),
                                                            .launch_ns = (double)row->launch_ns / (double)row->launched,
                                                            .share = (double)row->shorter / (double)row->launched};
     return AORTA_LINE;

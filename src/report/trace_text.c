@@ -401,27 +401,16 @@ const struct aorta_row aorta_trace_rank_rows[] = {
     {0}};
 #undef AT
 
-struct clock_values {
-    int64_t shift_ns, residual_ns, shared, late, late_ns;
-};
-
-#define AT(member) offsetof(struct clock_values, member)
+#define AT(member) offsetof(struct aorta_align_clock, member)
 const struct aorta_row aorta_trace_clock_rows[] = {
     {"shift_ns", AORTA_ROW_INT, AT(shift_ns), "ns", .help = "taken from its times, so that the ranks' clocks agree"},
-    {"residual_ns", AORTA_ROW_INT, AT(residual_ns), "ns",
+    {"residual_ns", AORTA_ROW_NATURAL, AT(residual_ns), "ns",
      .help = "half of its collectives end within that of the other ranks'"},
     {"shared_collectives", AORTA_ROW_INT, AT(shared), .help = "collectives that this was found with"},
     {"came_last", AORTA_ROW_INT, AT(late), .help = "collectives that waited for this rank"},
     {"late_ms", AORTA_ROW_NS, AT(late_ns), .help = "how late it was, in all"},
     {0}};
 #undef AT
-
-static void write_clock(struct aorta_json *json, const struct aorta_align_clock *clock) {
-    const struct clock_values values = {clock->shift_ns,
-                                        clock->residual_ns < 0 ? AORTA_ROW_UNKNOWN : clock->residual_ns,
-                                        (int64_t)clock->shared, (int64_t)clock->late, clock->late_ns};
-    aorta_rows_object("clock", aorta_trace_clock_rows, &values, 0, json);
-}
 
 static void write_rank(struct aorta_json *json, const struct aorta_trace_report *report, size_t place) {
     const struct aorta_trace_analysis *analysis = report->analysis;
@@ -437,7 +426,8 @@ static void write_rank(struct aorta_json *json, const struct aorta_trace_report 
     aorta_json_object(json);
     aorta_rows_json(aorta_trace_rank_rows, &values, 0, json);
     aorta_trace_idle_json(rank->trace, &rank->idle, json);
-    if (analysis->rank_count > 1) write_clock(json, &analysis->alignment.clocks[place]);
+    if (analysis->rank_count > 1)
+        aorta_rows_object("clock", aorta_trace_clock_rows, &analysis->alignment.clocks[place], 0, json);
     if (rank->stamps) {
         aorta_json_key_int(json, "stamps", rank->stamps);
         aorta_json_key_ms(json, "stamps_ms", rank->stamps_ns);
@@ -453,13 +443,7 @@ static void write_rank(struct aorta_json *json, const struct aorta_trace_report 
 
 /* ---- all of it ---- */
 
-struct slowdown_values {
-    double ratio;
-    int64_t shapes, by_grid, samples_alone, samples_beside;
-    const char *reason;
-};
-
-#define AT(member) offsetof(struct slowdown_values, member)
+#define AT(member) offsetof(struct aorta_slowdown, member)
 const struct aorta_row aorta_trace_slowdown_rows[] = {
     {"ratio", AORTA_ROW_NUMBER, AT(ratio), .help = "time beside collectives / alone, of equal products"},
     {"shapes", AORTA_ROW_INT, AT(shapes), .help = "that ran both ways"},
@@ -469,16 +453,6 @@ const struct aorta_row aorta_trace_slowdown_rows[] = {
     {"reason", AORTA_ROW_TEXT, AT(reason), .help = "why there is no ratio"},
     {0}};
 #undef AT
-
-void aorta_trace_slowdown_json(const struct aorta_slowdown *slowdown, struct aorta_json *json) {
-    const struct slowdown_values values = {slowdown->ratio,
-                                           (int64_t)slowdown->shapes,
-                                           (int64_t)slowdown->by_grid,
-                                           (int64_t)slowdown->samples_alone,
-                                           (int64_t)slowdown->samples_beside,
-                                           slowdown->reason};
-    aorta_rows_object("gemm_slowdown", aorta_trace_slowdown_rows, &values, 0, json);
-}
 
 void aorta_trace_report_json(const struct aorta_trace_report *report, int indent, struct aorta_text *out) {
     const struct aorta_trace_analysis *analysis = report->analysis;
@@ -491,7 +465,7 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
     for (size_t i = 0; i < analysis->rank_count; i++) write_rank(&json, report, i);
     aorta_json_array_end(&json);
     write_tables(aorta_world_tables, &(struct aorta_trace_of){analysis, NULL, NULL}, report->most_lines, &json);
-    aorta_trace_slowdown_json(&verdict->slowdown, &json);
+    aorta_rows_object("gemm_slowdown", aorta_trace_slowdown_rows, &verdict->slowdown, 0, &json);
     aorta_json_key_string(&json, "judged", analysis->stepped ? "steps" : "recording");
     aorta_json_key_int(&json, "warmup_steps", (int64_t)analysis->warmup);
     aorta_json_key_fixed(&json, "judged_ms_mean", verdict->step_ms_mean, 9);

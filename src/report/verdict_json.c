@@ -49,13 +49,6 @@ static void write_shares(const struct aorta_finding *finding, struct aorta_json 
     aorta_json_array_end(json);
 }
 
-/* The text of `say`, or null where it is empty. */
-static void write_text(const char *key, struct aorta_text *text, struct aorta_json *json) {
-    aorta_json_key_string(json, key, text->length ? text->data : NULL);
-    json->out->failed |= text->failed;
-    aorta_text_free(text);
-}
-
 static void write_remedy(const struct aorta_finding *finding, struct aorta_json *json) {
     aorta_json_key_string(json, "remedy", finding->remedy);
     aorta_json_key_double(json, "then_ms", finding->then_ms);
@@ -93,8 +86,8 @@ static void write_finding(const struct aorta_verdict *verdict, const struct aort
     struct aorta_text evidence = {0}, advice = {0};
     aorta_finding_evidence(verdict, finding, &evidence);
     aorta_finding_advice(finding, &advice);
-    write_text("evidence", &evidence, json);
-    write_text("advice", &advice, json);
+    aorta_json_key_sentence(json, "evidence", &evidence);
+    aorta_json_key_sentence(json, "advice", &advice);
     aorta_json_object_end(json);
 }
 
@@ -218,10 +211,8 @@ static void write_view(const struct aorta_verdict *verdict, struct aorta_json *j
     aorta_json_array_end(json);
     aorta_json_key_string(json, "minor", view.minor);
     aorta_verdict_text(verdict, NULL, &text);
-    aorta_json_key_string(json, "text", text.data ? text.data : "");
+    aorta_json_key_sentence(json, "text", &text);
     aorta_json_object_end(json);
-    json->out->failed |= text.failed;
-    aorta_text_free(&text);
     aorta_verdict_view_free(&view);
 }
 
