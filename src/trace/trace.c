@@ -215,18 +215,18 @@ bool aorta_trace_call_launches(const struct aorta_trace_call *call) {
            call->kind == AORTA_CALL_FILL || call->kind == AORTA_CALL_OTHER;
 }
 
-bool aorta_trace_launch_held(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
-    enum { HELD_NS = 1000000, NEAR_NS = 100000 };
+bool aorta_trace_launch_blocks(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    enum { BLOCKED_NS = 1000000, NEAR_NS = 100000 };
     if (work->call == AORTA_TRACE_NONE || work->kind != AORTA_TRACE_KERNEL) return false;
     const struct aorta_trace_call *call = &trace->calls[work->call];
-    return call->kind == AORTA_CALL_LAUNCH && call->end_ns - call->start_ns >= HELD_NS &&
+    return call->kind == AORTA_CALL_LAUNCH && call->end_ns - call->start_ns >= BLOCKED_NS &&
            llabs(work->start_ns - call->end_ns) <= NEAR_NS;
 }
 
 int64_t aorta_trace_launched_ns(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     if (work->call == AORTA_TRACE_NONE) return INT64_MIN;
     const struct aorta_trace_call *call = &trace->calls[work->call];
-    if (!aorta_trace_launch_held(trace, work)) return call->start_ns;
+    if (!aorta_trace_launch_blocks(trace, work)) return call->start_ns;
     return call->end_ns < work->start_ns ? call->end_ns : work->start_ns;
 }
 

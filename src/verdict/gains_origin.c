@@ -198,8 +198,8 @@ static bool launches_first(const struct aorta_trace *trace, const struct aorta_t
     return launched;
 }
 
-static void add_held(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
-                     struct aorta_fact *pause) {
+static void add_blocked(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
+                        struct aorta_fact *pause) {
     const struct aorta_trace *trace = host_of(gains, origin->point)->trace;
     const struct aorta_trace_call *call = call_after(gains, origin);
     pause->place.host = aorta_facts_text(&finding->facts, aorta_trace_text(trace, call->name));
@@ -212,7 +212,7 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
     struct aorta_fact *fact = set_named(finding, AORTA_FACT_PAUSE, (double)origin->largest_ns / 1e6, where);
     fact->place.rank = finding->rank;
     if (is_within(gains->graph, origin)) {
-        add_held(gains, finding, origin, fact);
+        add_blocked(gains, finding, origin, fact);
         return;
     }
     fact->place.after = aorta_facts_text(&finding->facts, name_before(gains, origin));

@@ -541,14 +541,14 @@ static void sends_are_no_all_to_all(void **state) {
     }
 }
 
-/* ---- launches that hold the host ---- */
+/* ---- launches that block the host ---- */
 
 /* A second kernel is launched by a call of 5 ms, and a third by the next call; in us:
  *
  *     host    [a]  [ launch of `second`          5000][c]
- *     device    [a 100]                               [100][c 100]        ends as the kernel begins: held
- *             or  [a 100][ 4000 ]                          [c 100]        the kernel runs within the call: not held */
-static void hold(struct run *run, const char *second, double begins_us, double lasts_us) {
+ *     device    [a 100]                               [100][c 100]        ends as the kernel begins: blocked
+ *             or  [a 100][ 4000 ]                          [c 100]        the kernel runs within the call: it is not */
+static void block_in(struct run *run, const char *second, double begins_us, double lasts_us) {
     struct sample_kineto sample;
     sample_kineto_begin(&sample, 0, 1);
     sample_kineto_kernel(&sample, "first", 7, 0, 10, 100, "");
@@ -561,12 +561,12 @@ static void hold(struct run *run, const char *second, double begins_us, double l
     analyze(run);
 }
 
-static void a_launch_that_holds_the_host_is_a_stall(void **state) {
+static void a_launch_that_blocks_the_host_is_a_stall(void **state) {
     (void)state;
     for (int again = 0; again < 2; again++) {
         struct run run;
         struct aorta_verdict verdict;
-        hold(&run, again ? "first" : "second", 5203, 100);
+        block_in(&run, again ? "first" : "second", 5203, 100);
         assert_int_equal(run.analysis.ranks[0].idle.ns[AORTA_IDLE_HOST_LAUNCH], (5200 - 110) * 1000);
         assert_int_equal(run.analysis.ranks[0].idle.ns[AORTA_IDLE_LAUNCH_LATENCY], (3 + 97) * 1000);
         said_make(&run.analysis, &verdict);
@@ -587,7 +587,7 @@ static void a_launch_that_waits_for_its_kernel_is_none(void **state) {
     (void)state;
     struct run run;
     struct aorta_verdict verdict;
-    hold(&run, "second", 210, 4000);
+    block_in(&run, "second", 210, 4000);
     assert_int_equal(run.analysis.ranks[0].idle.ns[AORTA_IDLE_HOST_LAUNCH], (90 + 1000) * 1000);
     said_make(&run.analysis, &verdict);
     const struct aorta_finding *stall = said_finding(&verdict, AORTA_CAUSE_HOST_PAUSE);
@@ -611,7 +611,7 @@ int main(void) {
         cmocka_unit_test(cells_of_recurrent_networks_are_seen),
         cmocka_unit_test(late_launches_are_counted_with_the_work_they_launch),
         cmocka_unit_test(sends_are_no_all_to_all),
-        cmocka_unit_test(a_launch_that_holds_the_host_is_a_stall),
+        cmocka_unit_test(a_launch_that_blocks_the_host_is_a_stall),
         cmocka_unit_test(a_launch_that_waits_for_its_kernel_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
