@@ -1,5 +1,6 @@
 #include "trace/trace.h"
 
+#include <ctype.h>
 #include <string.h>
 
 static bool begins(const char *name, const char *with) {
@@ -30,6 +31,12 @@ static enum aorta_framework framework_of(const char *name) {
     const bool torch = begins(name, "aten::") || begins(name, "c10d::") || begins(name, "gloo:") ||
                        strstr(name, "at::native") || strstr(name, "2at6native") || strstr(name, "torch/");
     return torch ? AORTA_FRAMEWORK_TORCH : AORTA_FRAMEWORK_OTHER;
+}
+
+/* A loop of OpenACC is named after its function and line: "solve_42_gpu", "solve_42_gpu__red". */
+static bool is_openacc(const char *name) {
+    const char *end = strstr(name, "_gpu");
+    return begins(name, "__pgi_") || (end && end > name && isdigit((unsigned char)end[-1]));
 }
 
 /* Triton's functions have plain names, as those of Python; libraries' kernels that do say whose they are, and "_Z"
@@ -79,6 +86,7 @@ static bool is_plain(const char *name) {
                                             "julia_"};
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
         if (begins(name, libraries[i])) return false;
+    if (is_openacc(name)) return false;
     return *name && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
 }
 
