@@ -8,6 +8,8 @@
 #include "trace/open.h"
 #include "verdict/verdict.h"
 
+#include <stdlib.h>
+
 struct run {
     struct aorta_trace_list list;
     struct aorta_trace_analysis analysis;
@@ -596,6 +598,33 @@ static void a_launch_that_waits_for_its_kernel_is_none(void **state) {
     end(&run);
 }
 
+/* ---- notes ---- */
+
+/* Two ranks with work without a launch, of two files or merged in one. */
+static void a_merged_file_is_one_file(void **state) {
+    (void)state;
+    for (int merged = 0; merged < 2; merged++) {
+        struct run run = {0};
+        struct aorta_text text = {0};
+        for (int rank = 0; rank < 2; rank++) {
+            struct sample_kineto sample;
+            sample_kineto_begin(&sample, rank, 2);
+            sample_kineto_event(&sample, "kernel", "gemm", 0, 10, 10, "\"device\":0,\"stream\":7,\"correlation\":1");
+            sample_kineto_open(&sample, &run.list);
+        }
+        if (merged) {
+            free(run.list.items[1]->path);
+            run.list.items[1]->path = strdup(run.list.items[0]->path);
+        }
+        analyze(&run);
+        print(&run, &text);
+        said_expect(text.data, "2 × device work without a recorded launch");
+        assert_int_equal(strstr(text.data, "and 1 more file") == NULL, merged);
+        aorta_text_free(&text);
+        end(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_are_named_by_what_made_them),
@@ -613,6 +642,7 @@ int main(void) {
         cmocka_unit_test(sends_are_no_all_to_all),
         cmocka_unit_test(a_launch_that_blocks_the_host_is_a_stall),
         cmocka_unit_test(a_launch_that_waits_for_its_kernel_is_none),
+        cmocka_unit_test(a_merged_file_is_one_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
