@@ -598,6 +598,28 @@ static void a_launch_that_waits_for_its_kernel_is_none(void **state) {
     end(&run);
 }
 
+/* The host allocates, then records nothing; the device's first work, without a launch, comes meanwhile. In us:
+ *
+ *     host    [malloc 10]                                       [launch 10000]
+ *     device                       [copy 6000, 100]                           [gemm 1000] */
+static void a_stall_is_no_longer_than_the_recording(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    struct run run = {0};
+    struct aorta_verdict verdict;
+    sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_event(&sample, "cuda_runtime", "cudaMalloc", 1, 0, 10, "\"correlation\":800");
+    sample_kineto_event(&sample, "gpu_memcpy", "Memcpy HtoD (Unified memory)", 7, 6000, 100,
+                        "\"device\":0,\"stream\":7");
+    sample_kineto_kernel(&sample, "gemm", 7, 10000, 10010, 1000, "");
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run);
+    said_make(&run.analysis, &verdict);
+    said_near(said_value(said_finding(&verdict, AORTA_CAUSE_HOST_PAUSE), AORTA_FACT_PAUSE), 4, 0.01);
+    aorta_verdict_free(&verdict);
+    end(&run);
+}
+
 /* ---- notes ---- */
 
 /* Two ranks with work without a launch, of two files or merged in one. */
@@ -642,6 +664,7 @@ int main(void) {
         cmocka_unit_test(sends_are_no_all_to_all),
         cmocka_unit_test(a_launch_that_blocks_the_host_is_a_stall),
         cmocka_unit_test(a_launch_that_waits_for_its_kernel_is_none),
+        cmocka_unit_test(a_stall_is_no_longer_than_the_recording),
         cmocka_unit_test(a_merged_file_is_one_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
