@@ -167,6 +167,9 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_COPY, OTHERS, .when = {AORTA_FACT_PEER_COPIES},
      .text =
          "start the copies between GPUs earlier, on a stream of their own: fetch for the next layer during this one"},
+    {AORTA_CAUSE_COPY, OTHERS, .when = {AORTA_FACT_MIGRATIONS},
+     .text = "move pages of unified memory ahead of their use with cudaMemPrefetchAsync",
+     .also = "or keep data that both sides only read on both: cudaMemAdviseSetReadMostly"},
     {AORTA_CAUSE_COPY, NATIVE, .when = {AORTA_FACT_OVERLAP_LIMIT},
      .text = "keep the data on the GPU between kernels (OpenMP: target data; OpenACC: a data region)",
      .also = "or copy only what changed"},

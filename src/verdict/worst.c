@@ -264,6 +264,7 @@ void aorta_find_largest(const struct aorta_trace_analysis *analysis, struct aort
     if (finding->cause != AORTA_CAUSE_COPY || !first || !first->place.name) return;
     const enum aorta_copied how = aorta_copied_how(first->place.name);
     if (how == AORTA_COPIED_BETWEEN) aorta_facts_flag(&finding->facts, AORTA_FACT_PEER_COPIES);
+    if (strstr(first->place.name, "Unified")) aorta_facts_flag(&finding->facts, AORTA_FACT_MIGRATIONS);
     if (how == AORTA_COPIED_WITHIN) aorta_facts_flag(&finding->facts, AORTA_FACT_COPIES_WITHIN);
 }
 
