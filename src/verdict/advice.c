@@ -93,6 +93,9 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_SYNC, CUPY,
      .text =
          "take the waits out of the step: .get(), float(array), cupy.asnumpy, stream.synchronize, indexing by a mask"},
+    {AORTA_CAUSE_HOST_SYNC, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_CONVOLUTION_SEARCH},
+     .text = "record after warm-up steps: convolutions try their algorithms once for each size",
+     .also = "or fewer sizes of input, or torch.backends.cudnn.benchmark=False"},
     {AORTA_CAUSE_HOST_SYNC, TORCH | COMPILED | SERVING | TRITON,
      .text = "take the waits out of the step: .item(), .cpu(), print(tensor), torch.cuda.synchronize",
      .also = "or shapes that depend on data (nonzero, boolean masks), copies without non_blocking=True"},

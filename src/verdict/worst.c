@@ -80,6 +80,9 @@ static void set_caller(const struct aorta_trace_rank *rank, const struct aorta_t
     const double calls = (double)row->times.count / (double)rank->steps;
     struct aorta_fact *fact = aorta_facts_set(&finding->facts, AORTA_FACT_CALLER, calls);
     fact->place.name = aorta_facts_text(&finding->facts, name);
+    /* Only the search for the fastest algorithm times convolutions with events. */
+    if (strstr(name, "EventSynchronize") && strstr(name, "conv"))
+        aorta_facts_flag(&finding->facts, AORTA_FACT_CONVOLUTION_SEARCH);
 }
 
 /* The calls that wait longest in all, of those whose place in the program is known where there are any. */
