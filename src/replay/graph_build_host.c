@@ -252,7 +252,7 @@ static void end_call(struct host *host, struct thread *thread) {
         lag_ns = AORTA_CALL_OWN_NS;
     else if (host->rows->calls[call].kind == AORTA_REPLAY_COPY && lag_ns > AORTA_STAGED_NS)
         own = AORTA_EDGE_CALL_COPY;
-    if (host->rows->calls[call].held)
+    if (host->rows->calls[call].blocked)
         add_time(host, thread->last_point, point, AORTA_EDGE_GAP, false);
     else
         aorta_graph_edge(builder->graph, thread->last_point, point, lag_ns, own, false);

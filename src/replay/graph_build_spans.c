@@ -124,11 +124,11 @@ static void add_launch(const struct spans *spans, uint32_t row, struct reasons *
     const struct aorta_replay_span *span = &spans->rows->spans[row];
     if (span->launch == AORTA_GRAPH_NONE) return;
     const struct aorta_replay_call *call = &spans->calls[span->launch];
-    int64_t launch_ns = call->held ? call->end_ns : call->start_ns, end_ns = call->end_ns;
+    int64_t launch_ns = call->blocked ? call->end_ns : call->start_ns, end_ns = call->end_ns;
     if (launch_ns > span->start_ns) return; /* clocks that differ */
     int64_t usual_ns = spans->builder->usual[spans->rank].launch_ns;
     uint32_t from = aorta_call_start(spans->builder, spans->rows->host, span->launch);
-    if (call->held) from = aorta_call_end(spans->builder, spans->rows->host, span->launch);
+    if (call->blocked) from = aorta_call_end(spans->builder, spans->rows->host, span->launch);
     if (end_ns < span->start_ns && end_ns - launch_ns > usual_ns) usual_ns = end_ns - launch_ns; /* a long call */
     add_reason(reasons,
                (struct reason){.from = from, .from_ns = launch_ns, .usual_ns = usual_ns, .kind = AORTA_EDGE_LAUNCH});

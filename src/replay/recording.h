@@ -26,7 +26,7 @@ struct aorta_replay_call {
     uint32_t name;    /* of what it launched, or its own */
     uint8_t kind;     /* enum aorta_replay_call_kind */
     uint32_t awaited; /* 1 + the span that the file says it waits for, of the host's only rank; 0: it does not say */
-    bool held;        /* a launch that the host was held in; it ends before its kernel begins */
+    bool blocked;     /* a launch that took long until its kernel began; it ends before its kernel begins */
 };
 
 /* One process. Calls of threads that launch nothing are no part of it, but for those that wait for data. */

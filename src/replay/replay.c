@@ -396,7 +396,9 @@ static void search_edge(void *user, uint32_t point, uint32_t edge, int64_t lag_n
     (void)lag_ns;
     (void)residual_ns;
     int64_t gone_ns = taken_from(search, edge);
-    if (!gone_ns) return;
+    const int64_t since_ns = search->graph->time_ns[point] - search->graph->ranks[search->graph->rank[point]].start_ns;
+    if (gone_ns > since_ns) gone_ns = since_ns; /* earlier time is not replayed */
+    if (gone_ns <= 0) return;
     count_time(search, point);
     search->origin.count++;
     search->origin.total_ns += gone_ns;

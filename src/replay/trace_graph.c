@@ -344,8 +344,8 @@ static void mark_work(const struct build *build, const struct aorta_trace_rank *
     }
 }
 
-static void hold_launch(struct aorta_replay_call *call, const struct aorta_replay_span *span) {
-    call->held = true;
+static void block_in_launch(struct aorta_replay_call *call, const struct aorta_replay_span *span) {
+    call->blocked = true;
     if (call->end_ns > span->start_ns) call->end_ns = span->start_ns;
 }
 
@@ -369,8 +369,8 @@ static void add_spans(struct build *build, size_t rank) {
         span_of_row[i] = count;
         sources[count] = (uint32_t)i;
         spans[count] = span_of(build, rank, &trace->work[i]);
-        if (spans[count].launch != AORTA_GRAPH_NONE && aorta_trace_launch_held(trace, &trace->work[i]))
-            hold_launch(&build->hosts[host].calls[spans[count].launch], &spans[count]);
+        if (spans[count].launch != AORTA_GRAPH_NONE && aorta_trace_launch_blocks(trace, &trace->work[i]))
+            block_in_launch(&build->hosts[host].calls[spans[count].launch], &spans[count]);
         count++;
     }
     build->ranks[rank].spans = spans;

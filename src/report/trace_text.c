@@ -213,7 +213,7 @@ static const char *base_name(const char *path) {
 /* What several files have is one note, by the first of them. */
 static void put_warning(const struct page *page, enum aorta_trace_reason reason) {
     const struct aorta_trace_analysis *analysis = page->analysis;
-    const struct aorta_trace *first = NULL;
+    const struct aorta_trace *first = NULL, *last = NULL;
     struct aorta_text text = {0};
     int64_t count = 0;
     size_t files = 0;
@@ -221,9 +221,10 @@ static void put_warning(const struct page *page, enum aorta_trace_reason reason)
         const struct aorta_trace *trace = analysis->ranks[i].trace;
         if (!is_first_of_trace(analysis, i) || !trace->warnings[reason].count) continue;
         if (!is_shown(&analysis->ranks[i], reason)) continue;
+        files += !last || strcmp(last->path, trace->path) != 0; /* the ranks of a merged file follow each other */
         if (!first) first = trace;
+        last = trace;
         count += trace->warnings[reason].count;
-        files++;
     }
     if (!first) return;
     aorta_text_printf(&text, "%lld × %s (%s", (long long)count, aorta_trace_warning_text(first, reason),

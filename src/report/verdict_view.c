@@ -230,7 +230,11 @@ static void add_missing_peaks(struct build *build) {
 static void add_missing(struct build *build) {
     const struct aorta_verdict *verdict = build->verdict;
     struct aorta_text text = {0};
-    if (verdict->host_only) add_text(build, "missing", "the GPU; if the program uses one: ProfilerActivity.CUDA");
+    if (verdict->host_only)
+        add_text(build, "missing",
+                 verdict->coverage.unanswered
+                     ? "kernels, though launches are recorded: stop other profilers, or update the driver"
+                     : "the GPU; if the program uses one: ProfilerActivity.CUDA");
     add_missing_peaks(build);
     if (!verdict->ranks_missing || verdict->exposed_ms < MUCH * verdict->step_ms_mean) return;
     aorta_text_printf(&text, "files of %d of %zu ranks; exposed collectives may wait for these ranks",

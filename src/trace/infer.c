@@ -301,7 +301,7 @@ static void find_layers(const struct sequence *sequence, const struct steps *ste
         aorta_layers_find(intervals, count, memory, layers);
         if (total_ns >= LONG_NS * (int64_t)count) aorta_layers_find(lengths, count, memory, layers);
     }
-    layers->first += (int64_t)from;
+    if (layers->period) layers->first = (layers->first + (int64_t)from) % (int64_t)layers->period;
 }
 
 static void make_steps(const struct sequence *sequence, const struct anchor *anchor, struct aorta_arena *memory,

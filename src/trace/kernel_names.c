@@ -245,12 +245,16 @@ bool aorta_kernel_patterns_match(const struct aorta_kernel_patterns *patterns, c
 
 /* The name without its parameters and template arguments: a reduction over an nccl type is no collective. */
 static size_t head_length(const char *name) {
-    static const char anonymous[] = "(anonymous namespace)";
+    static const char anonymous[] = "(anonymous namespace)", unnamed[] = "<unnamed>";
     size_t length = 0;
     for (;;) {
         length += strcspn(name + length, "<(");
-        if (strncmp(name + length, anonymous, sizeof anonymous - 1) != 0) return length;
-        length += sizeof anonymous - 1;
+        if (!strncmp(name + length, anonymous, sizeof anonymous - 1))
+            length += sizeof anonymous - 1;
+        else if (!strncmp(name + length, unnamed, sizeof unnamed - 1))
+            length += sizeof unnamed - 1;
+        else
+            return length;
     }
 }
 

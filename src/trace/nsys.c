@@ -166,10 +166,15 @@ enum { TABLES = sizeof tables / sizeof *tables };
 /* In the words of PyTorch's traces. ENUM_CUDA_MEM_KIND. */
 static uint32_t copy_name(const struct target *target, sqlite3_stmt *row) {
     static const char *const kinds[] = {"Pageable", "Pinned", "Device", "Array", "Managed", "Device", "Managed"};
-    enum { KINDS = sizeof kinds / sizeof *kinds };
-    const char *way = aorta_copy_name(aorta_sqlite_number_or(row, COPY, 0));
+    enum { KINDS = sizeof kinds / sizeof *kinds, UNIFIED = 11 /* the first of ENUM_CUDA_MEMCPY_OPER's migrations */ };
+    const int64_t kind = aorta_sqlite_number_or(row, COPY, 0);
+    const char *way = aorta_copy_name(kind);
     const int64_t from = aorta_sqlite_number_or(row, SOURCE, -1), to = aorta_sqlite_number_or(row, DESTINATION, -1);
     char name[64];
+    if (kind >= UNIFIED) {
+        snprintf(name, sizeof name, "%s (Unified memory)", way);
+        return text_of(target, name);
+    }
     if (from < 0 || from >= KINDS || to < 0 || to >= KINDS) return text_of(target, way);
     snprintf(name, sizeof name, "%s (%s -> %s)", way, kinds[from], kinds[to]);
     return text_of(target, name);

@@ -7,6 +7,7 @@
 #include "trace/execution_trace.h"
 #include "trace/texts.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -218,18 +219,18 @@ bool aorta_trace_call_launches(const struct aorta_trace_call *call) {
            call->kind == AORTA_CALL_FILL || call->kind == AORTA_CALL_OTHER;
 }
 
-bool aorta_trace_launch_held(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
-    enum { HELD_NS = 1000000, NEAR_NS = 100000 };
+bool aorta_trace_launch_blocks(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    enum { BLOCKED_NS = 1000000, NEAR_NS = 100000 };
     if (work->call == AORTA_TRACE_NONE || work->kind != AORTA_TRACE_KERNEL) return false;
     const struct aorta_trace_call *call = &trace->calls[work->call];
-    return call->kind == AORTA_CALL_LAUNCH && call->end_ns - call->start_ns >= HELD_NS &&
+    return call->kind == AORTA_CALL_LAUNCH && call->end_ns - call->start_ns >= BLOCKED_NS &&
            llabs(work->start_ns - call->end_ns) <= NEAR_NS;
 }
 
 int64_t aorta_trace_launched_ns(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     if (work->call == AORTA_TRACE_NONE) return INT64_MIN;
     const struct aorta_trace_call *call = &trace->calls[work->call];
-    if (!aorta_trace_launch_held(trace, work)) return call->start_ns;
+    if (!aorta_trace_launch_blocks(trace, work)) return call->start_ns;
     return call->end_ns < work->start_ns ? call->end_ns : work->start_ns;
 }
 
@@ -475,6 +476,12 @@ static enum aorta_framework framework_of(const char *name) {
     return torch ? AORTA_FRAMEWORK_TORCH : AORTA_FRAMEWORK_OTHER;
 }
 
+/* A loop of OpenACC is named after its function and line: "solve_42_gpu", "solve_42_gpu__red". */
+static bool is_openacc(const char *name) {
+    const char *end = strstr(name, "_gpu");
+    return begins(name, "__pgi_") || (end && end > name && isdigit((unsigned char)end[-1]));
+}
+
 /* Triton's functions have plain names, as those of Python; libraries' kernels that do say whose they are, and "_Z"
  * begins a name of C++ that nothing has decoded. */
 static bool is_plain(const char *name) {
@@ -522,6 +529,7 @@ static bool is_plain(const char *name) {
                                             "julia_"};
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
         if (begins(name, libraries[i])) return false;
+    if (is_openacc(name)) return false;
     return *name && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
 }
 

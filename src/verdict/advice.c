@@ -94,6 +94,9 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_SYNC, CUPY,
      .text =
          "take the waits out of the step: .get(), float(array), cupy.asnumpy, stream.synchronize, indexing by a mask"},
+    {AORTA_CAUSE_HOST_SYNC, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_CONVOLUTION_SEARCH},
+     .text = "record after warm-up steps: convolutions try their algorithms once for each size",
+     .also = "or fewer sizes of input, or torch.backends.cudnn.benchmark=False"},
     {AORTA_CAUSE_HOST_SYNC, TORCH | COMPILED | SERVING | TRITON,
      .text = "take the waits out of the step: .item(), .cpu(), print(tensor), torch.cuda.synchronize",
      .also = "or shapes that depend on data (nonzero, boolean masks), copies without non_blocking=True"},
@@ -168,6 +171,9 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_COPY, OTHERS, .when = {AORTA_FACT_PEER_COPIES},
      .text =
          "start the copies between GPUs earlier, on a stream of their own: fetch for the next layer during this one"},
+    {AORTA_CAUSE_COPY, OTHERS, .when = {AORTA_FACT_MIGRATIONS},
+     .text = "move pages of unified memory ahead of their use with cudaMemPrefetchAsync",
+     .also = "or keep data that both sides only read on both: cudaMemAdviseSetReadMostly"},
     {AORTA_CAUSE_COPY, NATIVE, .when = {AORTA_FACT_OVERLAP_LIMIT},
      .text = "keep the data on the GPU between kernels (OpenMP: target data; OpenACC: a data region)",
      .also = "or copy only what changed"},

@@ -317,6 +317,9 @@ static void set_caller(const struct aorta_trace_rank *rank, const struct aorta_t
     const double calls = (double)row->times.count / (double)rank->steps;
     struct aorta_fact *fact = aorta_facts_set(&finding->facts, AORTA_FACT_CALLER, calls);
     fact->place.name = aorta_facts_text(&finding->facts, name);
+    /* Only the search for the fastest algorithm times convolutions with events. */
+    if (strstr(name, "EventSynchronize") && strstr(name, "conv"))
+        aorta_facts_flag(&finding->facts, AORTA_FACT_CONVOLUTION_SEARCH);
 }
 
 /* The calls that wait longest in all, of those whose place in the program is known where there are any. */
@@ -501,6 +504,7 @@ void aorta_find_largest(const struct aorta_trace_analysis *analysis, struct aort
     if (finding->cause != AORTA_CAUSE_COPY || !first || !first->place.name) return;
     const enum aorta_copied how = aorta_copied_how(first->place.name);
     if (how == AORTA_COPIED_BETWEEN) aorta_facts_flag(&finding->facts, AORTA_FACT_PEER_COPIES);
+    if (strstr(first->place.name, "Unified")) aorta_facts_flag(&finding->facts, AORTA_FACT_MIGRATIONS);
     if (how == AORTA_COPIED_WITHIN) aorta_facts_flag(&finding->facts, AORTA_FACT_COPIES_WITHIN);
 }
 

@@ -182,10 +182,9 @@ static bool changes_memory(const char *call) {
            strncmp(call, "hipFree", 7) == 0;
 }
 
-/* Whether the pause is within one call. */
-static bool is_within(const struct aorta_graph *graph, const struct aorta_origin *origin) {
-    return origin->from != AORTA_GRAPH_NONE && graph->subject[origin->from] == graph->subject[origin->point] &&
-           graph->rank[origin->from] == graph->rank[origin->point];
+static bool is_within_one_call(const struct gains *gains, const struct aorta_origin *origin) {
+    const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
+    return call && origin->from != AORTA_GRAPH_NONE && call == aorta_trace_graph_call(gains->built, origin->from);
 }
 
 /* Whether the call launches the first work of that name. */
@@ -198,8 +197,8 @@ static bool launches_first(const struct aorta_trace *trace, const struct aorta_t
     return launched;
 }
 
-static void add_held(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
-                     struct aorta_fact *pause) {
+static void add_blocked(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
+                        struct aorta_fact *pause) {
     const struct aorta_trace *trace = aorta_trace_graph_host(gains->built, origin->point)->trace;
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
     pause->place.host = aorta_facts_text(&finding->facts, aorta_trace_text(trace, call->name));
@@ -211,8 +210,8 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
     const char *range = range_around(gains, origin), *operation = operation_within(gains, origin);
     struct aorta_fact *fact = set_named(finding, AORTA_FACT_PAUSE, (double)origin->largest_ns / 1e6, where);
     fact->place.rank = finding->rank;
-    if (is_within(gains->graph, origin)) {
-        add_held(gains, finding, origin, fact);
+    if (is_within_one_call(gains, origin)) {
+        add_blocked(gains, finding, origin, fact);
         return;
     }
     fact->place.after = aorta_facts_text(&finding->facts, name_before(gains, origin));

@@ -289,6 +289,7 @@ static void layers_that_differ_in_times_only_make_a_step(void **state) {
     for (size_t i = 0; i < 2; i++) {
         const struct aorta_trace *trace = list.items[i];
         assert_in_range(trace->step_count, 26, 30);
+        assert_in_range(trace->steps[0].number, 0, 3);
         for (size_t j = 0; j < trace->step_count; j++) {
             const struct aorta_trace_step *step = &trace->steps[j];
             size_t kernels = 0;

@@ -388,6 +388,9 @@ static void recordings_that_do_not_say(void **state) {
     verdict.host_only = true, verdict.host_alone = 0.4;
     expect_headline("no GPU in the recording: operations of the host take 76% of the step, collectives on the host "
                     "alone 40%");
+    expect("\n  missing    the GPU; if the program uses one: ProfilerActivity.CUDA\n");
+    verdict.coverage.launches = verdict.coverage.unanswered = 2; /* that activity records launches, too */
+    expect("\n  missing    kernels, though launches are recorded: stop other profilers, or update the driver\n");
 }
 
 /* The missing kernels may outweigh every cause that is found. */

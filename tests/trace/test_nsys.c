@@ -88,6 +88,23 @@ static void check_waits(const struct aorta_trace *trace) {
     assert_int_equal(host->call, 6);
 }
 
+static void pages_of_unified_memory_have_their_name(void **state) {
+    (void)state;
+    struct aorta_trace_list list = {0};
+    const char *const input = path;
+    sqlite3 *database;
+    assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(database,
+                                  "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET copyKind = 11, srcKind = 7, dstKind = 7", NULL,
+                                  NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(database);
+    check_ok(aorta_trace_open_inputs(&input, 1, NULL, &list));
+    assert_string_equal(name_of(list.items[0], 0), "Memcpy HtoD (Unified memory)");
+    assert_int_equal(aorta_copied_how(name_of(list.items[0], 0)), AORTA_COPIED_TO_DEVICE);
+    aorta_trace_list_free(&list);
+}
+
 static void one_trace_for_each_device_of_each_process(void **state) {
     (void)state;
     static const struct {
@@ -186,10 +203,9 @@ static void a_folder_has_the_export_alone(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_trace_for_each_device_of_each_process),
-        cmocka_unit_test(columns_may_be_missing),
-        cmocka_unit_test(what_cannot_be_read_says_what_to_record),
-        cmocka_unit_test(a_folder_has_the_export_alone),
+        cmocka_unit_test(one_trace_for_each_device_of_each_process), cmocka_unit_test(columns_may_be_missing),
+        cmocka_unit_test(what_cannot_be_read_says_what_to_record),   cmocka_unit_test(a_folder_has_the_export_alone),
+        cmocka_unit_test(pages_of_unified_memory_have_their_name), /* changes the database */
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -8,6 +8,8 @@
 #include "trace/open.h"
 #include "verdict/verdict.h"
 
+#include <stdlib.h>
+
 struct run {
     struct aorta_trace_list list;
     struct aorta_trace_analysis analysis;
@@ -98,6 +100,32 @@ static void waits_are_named_by_what_made_them(void **state) {
     said_near(said_value(waits, AORTA_FACT_CALLER), 2, 1e-9);
     aorta_verdict_free(&verdict);
     end(&run);
+}
+
+/* The search for an algorithm of a convolution needs no other advice than that. */
+static void searches_of_convolutions_are_named(void **state) {
+    (void)state;
+    for (int conv = 0; conv < 2; conv++) {
+        struct sample_kineto sample;
+        struct run run = {0};
+        struct aorta_verdict verdict;
+        sample_kineto_begin(&sample, 0, 1);
+        for (int i = 0; i < 3; i++) {
+            const double at = 1000.0 * i + 10;
+            step_mark(&sample, i, at, 990);
+            sample_kineto_event(&sample, "cpu_op", conv ? "aten::conv2d" : "aten::add", 1, at + 1, 700, "");
+            sample_kineto_kernel(&sample, "at::native::gemm", 7, at + 5, at + 20, 300, "");
+            sample_kineto_event(&sample, "cuda_runtime", "cudaEventSynchronize", 1, at + 10, 312, "");
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run);
+        said_make(&run.analysis, &verdict);
+        const struct aorta_finding *waits = said_finding(&verdict, AORTA_CAUSE_HOST_SYNC);
+        assert_int_equal(said_has(waits, AORTA_FACT_CONVOLUTION_SEARCH), conv);
+        assert_int_equal(strstr(said_advice(waits), "try their algorithms") != NULL, conv);
+        aorta_verdict_free(&verdict);
+        end(&run);
+    }
 }
 
 /* Waits of less than a hundredth of the time are in the table, but not in the text. */
@@ -541,14 +569,14 @@ static void sends_are_no_all_to_all(void **state) {
     }
 }
 
-/* ---- launches that hold the host ---- */
+/* ---- launches that block the host ---- */
 
 /* A second kernel is launched by a call of 5 ms, and a third by the next call; in us:
  *
  *     host    [a]  [ launch of `second`          5000][c]
- *     device    [a 100]                               [100][c 100]        ends as the kernel begins: held
- *             or  [a 100][ 4000 ]                          [c 100]        the kernel runs within the call: not held */
-static void hold(struct run *run, const char *second, double begins_us, double lasts_us) {
+ *     device    [a 100]                               [100][c 100]        ends as the kernel begins: blocked
+ *             or  [a 100][ 4000 ]                          [c 100]        the kernel runs within the call: it is not */
+static void block_in(struct run *run, const char *second, double begins_us, double lasts_us) {
     struct sample_kineto sample;
     sample_kineto_begin(&sample, 0, 1);
     sample_kineto_kernel(&sample, "first", 7, 0, 10, 100, "");
@@ -561,12 +589,12 @@ static void hold(struct run *run, const char *second, double begins_us, double l
     analyze(run);
 }
 
-static void a_launch_that_holds_the_host_is_a_stall(void **state) {
+static void a_launch_that_blocks_the_host_is_a_stall(void **state) {
     (void)state;
     for (int again = 0; again < 2; again++) {
         struct run run;
         struct aorta_verdict verdict;
-        hold(&run, again ? "first" : "second", 5203, 100);
+        block_in(&run, again ? "first" : "second", 5203, 100);
         assert_int_equal(run.analysis.ranks[0].idle.ns[AORTA_IDLE_HOST_LAUNCH], (5200 - 110) * 1000);
         assert_int_equal(run.analysis.ranks[0].idle.ns[AORTA_IDLE_LAUNCH_LATENCY], (3 + 97) * 1000);
         said_make(&run.analysis, &verdict);
@@ -587,7 +615,7 @@ static void a_launch_that_waits_for_its_kernel_is_none(void **state) {
     (void)state;
     struct run run;
     struct aorta_verdict verdict;
-    hold(&run, "second", 210, 4000);
+    block_in(&run, "second", 210, 4000);
     assert_int_equal(run.analysis.ranks[0].idle.ns[AORTA_IDLE_HOST_LAUNCH], (90 + 1000) * 1000);
     said_make(&run.analysis, &verdict);
     const struct aorta_finding *stall = said_finding(&verdict, AORTA_CAUSE_HOST_PAUSE);
@@ -596,9 +624,59 @@ static void a_launch_that_waits_for_its_kernel_is_none(void **state) {
     end(&run);
 }
 
+/* The host allocates, then records nothing; the device's first work, without a launch, comes meanwhile. In us:
+ *
+ *     host    [malloc 10]                                       [launch 10000]
+ *     device                       [copy 6000, 100]                           [gemm 1000] */
+static void a_stall_is_no_longer_than_the_recording(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    struct run run = {0};
+    struct aorta_verdict verdict;
+    sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_event(&sample, "cuda_runtime", "cudaMalloc", 1, 0, 10, "\"correlation\":800");
+    sample_kineto_event(&sample, "gpu_memcpy", "Memcpy HtoD (Unified memory)", 7, 6000, 100,
+                        "\"device\":0,\"stream\":7");
+    sample_kineto_kernel(&sample, "gemm", 7, 10000, 10010, 1000, "");
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run);
+    said_make(&run.analysis, &verdict);
+    said_near(said_value(said_finding(&verdict, AORTA_CAUSE_HOST_PAUSE), AORTA_FACT_PAUSE), 4, 0.01);
+    aorta_verdict_free(&verdict);
+    end(&run);
+}
+
+/* ---- notes ---- */
+
+/* Two ranks with work without a launch, of two files or merged in one. */
+static void a_merged_file_is_one_file(void **state) {
+    (void)state;
+    for (int merged = 0; merged < 2; merged++) {
+        struct run run = {0};
+        struct aorta_text text = {0};
+        for (int rank = 0; rank < 2; rank++) {
+            struct sample_kineto sample;
+            sample_kineto_begin(&sample, rank, 2);
+            sample_kineto_event(&sample, "kernel", "gemm", 0, 10, 10, "\"device\":0,\"stream\":7,\"correlation\":1");
+            sample_kineto_open(&sample, &run.list);
+        }
+        if (merged) {
+            free(run.list.items[1]->path);
+            run.list.items[1]->path = strdup(run.list.items[0]->path);
+        }
+        analyze(&run);
+        print(&run, &text);
+        said_expect(text.data, "2 × device work without a recorded launch");
+        assert_int_equal(strstr(text.data, "and 1 more file") == NULL, merged);
+        aorta_text_free(&text);
+        end(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_are_named_by_what_made_them),
+        cmocka_unit_test(searches_of_convolutions_are_named),
         cmocka_unit_test(short_waits_are_not_printed),
         cmocka_unit_test(collectives_are_counted_by_size),
         cmocka_unit_test(kernels_of_one_rank_are_named),
@@ -611,8 +689,10 @@ int main(void) {
         cmocka_unit_test(cells_of_recurrent_networks_are_seen),
         cmocka_unit_test(late_launches_are_counted_with_the_work_they_launch),
         cmocka_unit_test(sends_are_no_all_to_all),
-        cmocka_unit_test(a_launch_that_holds_the_host_is_a_stall),
+        cmocka_unit_test(a_launch_that_blocks_the_host_is_a_stall),
         cmocka_unit_test(a_launch_that_waits_for_its_kernel_is_none),
+        cmocka_unit_test(a_stall_is_no_longer_than_the_recording),
+        cmocka_unit_test(a_merged_file_is_one_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

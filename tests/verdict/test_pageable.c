@@ -3,7 +3,7 @@
  *   host   | cudaMemcpyAsync, 15 ms          | launches, 0.3 ms each |  …
  *   GPU                         | copy, 2 ms | gemm | gemm | gemm |     …
  */
-#include "check.h"
+#include "said.h"
 #include "samples/kineto.h"
 #include "trace/open.h"
 #include "verdict/advice.h"
@@ -73,9 +73,7 @@ static void copies_that_dwarf_kernels_cannot_be_hidden(void **state) {
     check_copies(14000, true);
 }
 
-/* Copies between GPUs need no pinned memory. */
-static void copies_between_gpus_have_their_own_advice(void **state) {
-    (void)state;
+static void check_advice(const char *copied, enum aorta_fact_key fact, bool at_best, const char *words) {
     struct sample_kineto sample;
     struct aorta_trace_list list = {0};
     struct aorta_trace_analysis analysis;
@@ -88,7 +86,7 @@ static void copies_between_gpus_have_their_own_advice(void **state) {
         snprintf(copy, sizeof copy, "\"device\": 0, \"stream\": 7, \"correlation\": %d, \"bytes\": 50000000",
                  900000 + i);
         sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, 1000 + 100 * i, 5, launch);
-        sample_kineto_event(&sample, "gpu_memcpy", "Memcpy PtoP (Device -> Device)", 7, at, 400, copy);
+        sample_kineto_event(&sample, "gpu_memcpy", copied, 7, at, 400, copy);
         sample_kineto_kernel(&sample, "sm90_xmma_gemm", 7, 1010 + 100 * i, at + 402, 590, "");
         snprintf(name, sizeof name, "ProfilerStep#%d", i);
         sample_kineto_event(&sample, "user_annotation", name, 1, 995 + 100 * i, 90, "");
@@ -100,17 +98,24 @@ static void copies_between_gpus_have_their_own_advice(void **state) {
     for (size_t i = 0; i < verdict.finding_count; i++)
         if (verdict.findings[i].cause == AORTA_CAUSE_COPY) copies = &verdict.findings[i];
     assert_non_null(copies);
-    assert_true(aorta_facts_has(&copies->facts, AORTA_FACT_PEER_COPIES));
-    assert_true(copies->at_best_ms > 0);
-    assert_non_null(strstr(copies->fixes[0].row->text, "between GPUs"));
+    assert_true(aorta_facts_has(&copies->facts, fact));
+    assert_int_equal(copies->at_best_ms > 0, at_best);
+    said_expect(copies->fixes[0].row->text, words);
     aorta_verdict_free(&verdict);
     aorta_trace_analysis_free(&analysis);
     aorta_trace_list_free(&list);
 }
 
+/* Copies between GPUs and pages of unified memory need no pinned memory. */
+static void copies_have_advice_by_their_kind(void **state) {
+    (void)state;
+    check_advice("Memcpy PtoP (Device -> Device)", AORTA_FACT_PEER_COPIES, true, "between GPUs");
+    check_advice("Memcpy HtoD (Unified memory)", AORTA_FACT_MIGRATIONS, false, "cudaMemPrefetchAsync");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pageable_copies_are_copies_not_late_launches),
                                        cmocka_unit_test(copies_that_dwarf_kernels_cannot_be_hidden),
-                                       cmocka_unit_test(copies_between_gpus_have_their_own_advice)};
+                                       cmocka_unit_test(copies_have_advice_by_their_kind)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
