@@ -98,7 +98,7 @@ static aorta_status end_if_others_wait(struct hwq_session *session, const struct
 }
 
 static void add_row(struct aorta_text *table, const struct aorta_hwq_result *result) {
-    const char *limit = aorta_hwq_finding_rows[result->limit.by].key;
+    const char *limit = result->limit.key;
     const struct aorta_hwq_switch *found = &result->switch_latency;
     if (!table->length)
         aorta_text_printf(table, "\n%-21s %7s %10s %10s %12s %-10s %9s  %-9s %s\n", "workload", "streams", "p50 ms",

@@ -76,7 +76,7 @@ struct hwq_operation {
     struct aorta_event *done;             /* NULL: no wait */
     struct hwq_wait *waits;
     struct hwq_region *region;
-    struct hwq_memory *exclusive; /* represents `comm` */
+    struct hwq_tensor group; /* represents `comm` */
     struct hwq_operation *next;
 
     /* Set by verification. */
@@ -112,13 +112,16 @@ struct hwq_graph {
     struct hwq_memory *memories;
     struct hwq_tensor into;
     struct hwq_region *region, *regions;
-    struct hwq_launch *launches, *last_launch;
+    struct hwq_operation **launches; /* in their order */
+    size_t launch_count, launch_capacity;
     struct hwq_owned *owned;
     int64_t known[AORTA_HWQ_MAX_STREAMS]
                  [AORTA_HWQ_MAX_STREAMS];            /* operations that end before the next one of a stream begins */
     struct hwq_wait *ordered[AORTA_HWQ_MAX_STREAMS]; /* by hwq_after, for the next operation */
     struct hwq_step *steps;
-    size_t step_count;
+    size_t step_count, step_capacity;
+    struct aorta_hwq_prepared **prepared; /* of all steps that launch */
+    size_t prepared_count;
 };
 
 /* Calls the workload's `build`, then prepares the steps of iterate. Without a workload (NULL) the caller fills the

@@ -188,12 +188,6 @@ aorta_status aorta_hwq_runner_run(struct aorta_hwq_runner *runner, int64_t index
 
 /* ---- timed ---- */
 
-void aorta_hwq_times_free(struct aorta_hwq_times *times) {
-    free(times->iteration_ms);
-    free(times->host_ms);
-    *times = (struct aorta_hwq_times){0};
-}
-
 static int64_t latest(const int64_t *slots, int count) {
     int64_t last = slots[0];
     for (int i = 1; i < count; i++)
@@ -244,7 +238,7 @@ aorta_status aorta_hwq_runner_warm_up(struct aorta_hwq_runner *runner, int64_t i
 static aorta_status run_timed(struct aorta_hwq_runner *runner, struct aorta_hwq_times *times) {
     const struct aorta_hwq_plan *plan = runner->plan;
     const int64_t queued = runner->hwq->queued;
-    AORTA_TRY(aorta_hwq_runner_warm_up(runner, plan->warmup));
+    AORTA_TRY(aorta_hwq_runner_warm_up(runner, 0));
     const int64_t before = runner->hwq->queued, start_ns = aorta_clock_ns();
     for (int64_t i = 0; i < plan->iterations; i++) {
         int64_t host_ns;
@@ -255,27 +249,17 @@ static aorta_status run_timed(struct aorta_hwq_runner *runner, struct aorta_hwq_
     AORTA_TRY(aorta_hwq_wait_for_streams(runner->hwq));
     times->wall_ms = (double)(aorta_clock_ns() - start_ns) * 1e-6;
     read_times(runner, times->iteration_ms);
-    /* A replay counts no launches: its capture did. */
-    const int64_t warmups = plan->warmup < 1 ? 1 : plan->warmup;
-    times->queued = plan->graph ? (before - queued) / (warmups + 1) : (runner->hwq->queued - before) / plan->iterations;
+    /* A replay counts no launches: its warm-up and its capture did. */
+    times->queued = plan->graph ? (before - queued) / 2 : (runner->hwq->queued - before) / plan->iterations;
     return NULL;
 }
 
 aorta_status aorta_hwq_time_iterations(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
                                        struct aorta_hwq_times *times) {
     struct aorta_hwq_runner runner;
-    const size_t count = (size_t)plan->iterations;
-    *times = (struct aorta_hwq_times){.iteration_ms = calloc(count, sizeof(double)),
-                                      .host_ms = calloc(count, sizeof(double))};
-    aorta_status status = NULL;
-    if (!times->iteration_ms || !times->host_ms)
-        status = AORTA_ERROR(AORTA_MEMORY, "no host memory for the times of %zu iterations", count);
-    if (!status) status = aorta_hwq_runner_open(hwq, plan, &runner);
-    if (!status) {
-        status = run_timed(&runner, times);
-        aorta_hwq_runner_close(&runner);
-    }
-    if (status) aorta_hwq_times_free(times);
+    AORTA_TRY(aorta_hwq_runner_open(hwq, plan, &runner));
+    aorta_status status = run_timed(&runner, times);
+    aorta_hwq_runner_close(&runner);
     return status;
 }
 
