@@ -107,7 +107,7 @@ struct hwq_tensor hwq_constant(struct hwq_graph *g, enum aorta_dtype dtype, int6
                                const void *values, const char *name) {
     const struct hwq_tensor t = make(g, dtype, rows, columns, false, name);
     if (!t.memory) return t;
-    hwq_fail(g, values ? aorta_hwq_upload(g->hwq, t.memory->address, values, t.memory->bytes)
+    hwq_fail(g, values ? aorta_hwq_transfer(g->hwq, t.memory->address, values, t.memory->bytes)
                        : aorta_fill_bytes(g->hwq->streams[0], t.memory->address, 0, t.memory->bytes));
     return t;
 }
@@ -462,12 +462,6 @@ aorta_status hwq_graph_amount(struct hwq_graph *g, int64_t iterations, double *a
 aorta_status hwq_graph_check(struct hwq_graph *g, struct aorta_hwq_check *check) {
     const struct aorta_hwq_workload *workload = g->hwq->workload;
     return workload->verify ? workload->verify(g, check) : hwq_graph_verify(g, check);
-}
-
-const struct hwq_operation *hwq_graph_find(const struct hwq_graph *g, const char *name, int64_t index) {
-    for (const struct hwq_operation *o = g->first; o; o = o->next)
-        if (strcmp(hwq_operation_name(o), name) == 0 && index-- == 0) return o;
-    return NULL;
 }
 
 /* ---- one iteration ---- */

@@ -135,8 +135,6 @@ AORTA_MUST_USE aorta_status hwq_graph_iterate(struct aorta_hwq *hwq, void *graph
 AORTA_MUST_USE aorta_status hwq_graph_check_order(const struct hwq_graph *g);
 /* Runs one more iteration and compares its results. */
 AORTA_MUST_USE aorta_status hwq_graph_verify(struct hwq_graph *g, struct aorta_hwq_check *check);
-/* The operation number `index` of this name; NULL: none. */
-const struct hwq_operation *hwq_graph_find(const struct hwq_graph *g, const char *name, int64_t index);
 
 /* Calls the workload's function. Without one: does nothing, computes the graph's work, calls hwq_graph_verify. */
 AORTA_MUST_USE aorta_status hwq_graph_start(struct hwq_graph *g);

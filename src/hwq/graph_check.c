@@ -245,7 +245,7 @@ static void *fetch_page(struct hwq_checker *c, struct hwq_memory *memory, size_t
     if (memory->pinned)
         memcpy(page, memory->address + index * PAGE, bytes);
     else
-        fail(c, aorta_hwq_download(c->g->hwq, page, memory->address + index * PAGE, bytes));
+        fail(c, aorta_hwq_transfer(c->g->hwq, page, memory->address + index * PAGE, bytes));
     return page;
 }
 

@@ -51,18 +51,21 @@ const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_resu
     return NULL;
 }
 
-/* Frees the text. */
-static void add_fact(struct aorta_hwq_result *result, const char *section, const char *key, struct aorta_text *json) {
+/* `json`: of the arena, or static. */
+static void add_fact(struct aorta_hwq_result *result, const char *section, const char *key, const char *json) {
     struct aorta_arena *arena = &result->arena;
     struct aorta_hwq_metadata *facts =
         aorta_arena_grow(arena, result->facts, result->fact_count, &result->fact_capacity, sizeof *facts);
-    if (facts) {
-        result->facts = facts;
-        facts[result->fact_count++] =
-            (struct aorta_hwq_metadata){aorta_arena_strdup(arena, section), aorta_arena_strdup(arena, key),
-                                        aorta_arena_strdup(arena, json->data ? json->data : "")};
-    }
-    arena->failed |= json->failed != 0;
+    if (!facts) return;
+    result->facts = facts;
+    facts[result->fact_count++] =
+        (struct aorta_hwq_metadata){aorta_arena_strdup(arena, section), aorta_arena_strdup(arena, key), json};
+}
+
+/* Frees the text. */
+static void add_text(struct aorta_hwq_result *result, const char *section, const char *key, struct aorta_text *json) {
+    add_fact(result, section, key, aorta_arena_strdup(&result->arena, json->data ? json->data : ""));
+    result->arena.failed |= json->failed != 0;
     aorta_text_free(json);
 }
 
@@ -70,25 +73,21 @@ void aorta_hwq_metadata_string(struct aorta_hwq_result *result, const char *sect
                                const char *value) {
     struct aorta_text text = {0};
     aorta_json_string(&(struct aorta_json){.out = &text}, value);
-    add_fact(result, section, key, &text);
+    add_text(result, section, key, &text);
 }
 
 void aorta_hwq_metadata_number(struct aorta_hwq_result *result, const char *section, const char *key, double value) {
     struct aorta_text text = {0};
     aorta_json_double(&(struct aorta_json){.out = &text}, value);
-    add_fact(result, section, key, &text);
+    add_text(result, section, key, &text);
 }
 
 static void metadata_int(struct aorta_hwq_result *result, const char *section, const char *key, int64_t value) {
-    struct aorta_text text = {0};
-    aorta_text_printf(&text, "%lld", (long long)value);
-    add_fact(result, section, key, &text);
+    add_fact(result, section, key, aorta_arena_printf(&result->arena, "%lld", (long long)value));
 }
 
 static void metadata_bool(struct aorta_hwq_result *result, const char *section, const char *key, bool value) {
-    struct aorta_text text = {0};
-    aorta_text_puts(&text, value ? "true" : "false");
-    add_fact(result, section, key, &text);
+    add_fact(result, section, key, value ? "true" : "false");
 }
 
 /* ---- rows ---- */

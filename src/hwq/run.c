@@ -146,9 +146,9 @@ static aorta_status agree_on_pace(const struct aorta_hwq_run *run, struct aorta_
     if (!run->world || aorta_comm_size(run->world) < 2) return NULL;
     AORTA_TRY(aorta_hwq_alloc(hwq, 2 * sizeof *memory, "the pace of the ranks", &made));
     memory = made;
-    AORTA_TRY(aorta_hwq_upload(hwq, memory, &pace_ms, sizeof pace_ms));
+    AORTA_TRY(aorta_hwq_transfer(hwq, memory, &pace_ms, sizeof pace_ms));
     AORTA_TRY(aorta_all_reduce(run->world, hwq->streams[0], memory, memory + 1, 1, AORTA_F32, AORTA_MAX));
-    AORTA_TRY(aorta_hwq_download(hwq, &pace_ms, memory + 1, sizeof pace_ms));
+    AORTA_TRY(aorta_hwq_transfer(hwq, &pace_ms, memory + 1, sizeof pace_ms));
     result->pace_ms = (double)pace_ms;
     return NULL;
 }

@@ -138,7 +138,7 @@ static void convert_times(const struct aorta_hwq_stamps *stamps, struct aorta_hw
 
 static aorta_status read_chunk(struct aorta_hwq_stamps *stamps, const struct chunk *chunk, size_t count,
                                struct aorta_hwq_spans *spans) {
-    AORTA_TRY(aorta_hwq_download(stamps->hwq, stamps->read, chunk->device, count * sizeof *stamps->read));
+    AORTA_TRY(aorta_hwq_transfer(stamps->hwq, stamps->read, chunk->device, count * sizeof *stamps->read));
     for (size_t i = 0; i < count; i++) {
         const struct aorta_hwq_stamp *stamp = &stamps->read[i];
         if (stamp->start == INT64_MAX || !stamp->end) {
