@@ -110,17 +110,17 @@ static bool is_known(const struct aorta_found_list *list, const struct aorta_fou
 void aorta_found_add(struct aorta_found_list *list, const struct aorta_found_row *table, unsigned finding,
                      const struct aorta_found_fact *facts) {
     static const struct aorta_found_fact none[] = {{0}};
-    struct aorta_arena *arena = &list->arena;
     size_t count = 0;
     if (!facts) facts = none;
     if (table[finding].kind == AORTA_FOUND_WARNING && is_known(list, &table[finding], facts)) return;
     while (facts[count].key) count++;
-    struct aorta_found_fact *own = aorta_arena_alloc(arena, (count + 1) * sizeof *own);
-    struct aorta_found *items = aorta_arena_grow(arena, list->items, list->count, &list->capacity, sizeof *items);
+    struct aorta_found_fact *own = aorta_arena_alloc(&list->arena, (count + 1) * sizeof *own);
+    struct aorta_found *items =
+        aorta_arena_grow(&list->arena, list->items, list->count, &list->capacity, sizeof *items);
     if (!own || !items) return;
     for (size_t i = 0; i < count; i++) {
         own[i] = facts[i];
-        if (facts[i].text) own[i].text = aorta_arena_strdup(arena, facts[i].text);
+        if (facts[i].text) own[i].text = aorta_arena_strdup(&list->arena, facts[i].text);
     }
     list->items = items;
     items[list->count++] = (struct aorta_found){finding, &table[finding], own, list->place};

@@ -1,7 +1,6 @@
 /* aorta hwq run-priority: all workloads of a group, one after the other. */
 #include "base/directories.h"
 #include "base/files.h"
-#include "base/lines.h"
 #include "base/sort.h"
 #include "cli/hwq.h"
 #include "hwq/run.h"
@@ -99,7 +98,7 @@ static aorta_status end_if_others_wait(struct hwq_session *session, const struct
 }
 
 static void add_row(struct aorta_text *table, const struct aorta_hwq_result *result) {
-    const char *limit = aorta_hwq_finding_rows[result->limit.by].key;
+    const char *limit = result->limit.key;
     const struct aorta_hwq_switch *found = &result->switch_latency;
     if (!table->length)
         aorta_text_printf(table, "\n%-21s %7s %10s %10s %12s %-10s %9s  %-9s %s\n", "workload", "streams", "p50 ms",
@@ -200,41 +199,40 @@ static void find_limits(struct group_run *run) {
         }
 }
 
-static void write_members(const struct group_run *run, struct aorta_json *json) {
-    aorta_json_key_int(json, "schema_version", AORTA_HWQ_SCHEMA_VERSION);
-    aorta_json_key_string(json, "kind", "hwq_run_priority");
-    aorta_found_answer_json("headline", &run->found, json);
-    aorta_found_facts_json(&run->found, json);
+/* With the results in the page; the files of the workloads have them, too. */
+static void write_object(struct group_run *run, bool page, struct aorta_text *text) {
+    struct aorta_json json;
+    aorta_json_begin(&json, text, page ? 0 : 2);
+    aorta_json_object(&json);
+    aorta_json_key_int(&json, "schema_version", AORTA_HWQ_SCHEMA_VERSION);
+    aorta_json_key_string(&json, "kind", "hwq_run_priority");
+    aorta_found_answer_json("headline", &run->found, &json);
+    aorta_found_facts_json(&run->found, &json);
+    if (page) {
+        aorta_json_key(&json, "results");
+        aorta_json_text(&json, run->results.data);
+        aorta_text_puts(text, "]");
+        text->failed |= run->results.failed;
+    }
+    aorta_json_object_end(&json);
+    aorta_text_puts(text, "\n");
 }
 
 static aorta_status write_page(struct group_run *run) {
     struct aorta_text text = {0};
-    struct aorta_json json;
     const struct aorta_page_results page = {
         .kind = "hwq", .title = "AORTA: hwq run-priority", .results = &text, .tables = aorta_hwq_result_tables};
     if (!run->values->html || !run->result_count) return NULL;
-    aorta_text_puts(&run->results, "]");
-    aorta_json_begin(&json, &text, 0);
-    aorta_json_object(&json);
-    write_members(run, &json);
-    aorta_json_key(&json, "results");
-    aorta_json_text(&json, run->results.data);
-    aorta_json_object_end(&json);
-    text.failed |= run->results.failed;
+    write_object(run, true, &text);
     aorta_status status = aorta_page_write(&page, run->values->html);
     aorta_text_free(&text);
     return status;
 }
 
-static aorta_status write_summary(const struct group_run *run) {
+static aorta_status write_summary(struct group_run *run) {
     struct aorta_text text = {0};
-    struct aorta_json json;
     if (!run->values->output) return NULL;
-    aorta_json_begin(&json, &text, 2);
-    aorta_json_object(&json);
-    write_members(run, &json);
-    aorta_json_object_end(&json);
-    aorta_text_puts(&text, "\n");
+    write_object(run, false, &text);
     aorta_status status = aorta_file_put(aorta_path_in(run->values->output, "run_priority.json").text, &text);
     aorta_text_free(&text);
     return status;
@@ -254,16 +252,9 @@ static void print_found(struct group_run *run) {
 
 /* Recordings come after all measurements: a tracer's library stays in the process. */
 static aorta_status record_group(struct group_run *run) {
-    struct aorta_text text = {0}, row = {0};
-    aorta_status status = aorta_annotate(each_of_group(run, &run->recorded, record_one), "--profile");
-    if (run->session.ranks.rank != 0) return status;
+    aorta_status status = each_of_group(run, &run->recorded, record_one);
     find_tally(run, &run->recorded, AORTA_HWQ_GROUP_RECORDED);
-    if (run->values->quiet || run->found.arena.failed) return status;
-    aorta_found_sentence(&run->found.items[run->found.count - 1], &row);
-    aorta_text_fact(&text, "recorded", &row);
-    aorta_text_free(&row);
-    print_on(run, &text);
-    return status;
+    return aorta_annotate(status, "--profile");
 }
 
 static aorta_status run_group(struct group_run *run) {
@@ -273,12 +264,12 @@ static aorta_status run_group(struct group_run *run) {
     aorta_status status = each_of_group(run, &run->ran, run_one);
     find_tally(run, &run->ran, run->ran.failed ? AORTA_HWQ_GROUP_FAILED : AORTA_HWQ_GROUP_WELL);
     find_limits(run);
+    status = aorta_status_join(status, aorta_hwq_csv_write(&run->csv, first ? values->csv : NULL));
+    if (values->profile) status = aorta_status_join(status, record_group(run));
     status = aorta_status_join(status, aorta_arena_check(&run->found.arena, "what was found"));
     if (first) status = aorta_status_join(status, write_page(run));
-    status = aorta_status_join(status, aorta_hwq_csv_write(&run->csv, first ? values->csv : NULL));
-    if (first) print_found(run);
-    if (values->profile) status = aorta_status_join(status, record_group(run));
     if (first) status = aorta_status_join(status, write_summary(run));
+    if (first) print_found(run);
     return aorta_status_join(status, run->unprinted);
 }
 

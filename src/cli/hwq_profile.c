@@ -16,7 +16,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct arguments {
     const char *device, *output, *csv;
@@ -224,13 +223,6 @@ static aorta_status show(const struct arguments *arguments, const struct aorta_t
 
 /* ---- the child process ---- */
 
-/* This program, as the child finds it. */
-static const char *own_path(char path[PATH_MAX]) {
-    ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    path[length > 0 ? length : 0] = '\0';
-    return length > 0 ? path : "aorta";
-}
-
 /* `aorta hwq run WORKLOAD … --device D`. The caller frees the array. */
 static char **make_command(const struct arguments *arguments, const char *program) {
     const char *first[] = {program, "hwq", "run"},
@@ -294,7 +286,8 @@ static aorta_status record(const struct arguments *arguments, const char *direct
 
 static aorta_status run_in(const struct arguments *arguments, const char *directory) {
     char program[PATH_MAX];
-    char **command = make_command(arguments, own_path(program));
+    AORTA_TRY(aorta_cli_self(program));
+    char **command = make_command(arguments, program);
     struct aorta_trace_run_outcome outcome = {0};
     aorta_status status = command ? record(arguments, directory, command, &outcome)
                                   : AORTA_ERROR(AORTA_MEMORY, "no memory for a command");

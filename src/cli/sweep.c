@@ -161,14 +161,11 @@ static aorta_status choose_objective(const struct sweep_values *values, bool cho
 static aorta_status read_template(const char *path, struct aorta_arena *arena, struct aorta_sweep_job *job) {
     static const char *const programs[] = {"sbatch", "squeue", "scancel", "scontrol"};
     char found[PATH_MAX];
-    struct aorta_sweep_template *template = aorta_arena_alloc(arena, sizeof *template);
-    if (!template) return AORTA_ERROR(AORTA_MEMORY, "no memory for %s", path);
-    AORTA_TRY(aorta_sweep_template_read(path, arena, template));
+    AORTA_TRY(aorta_sweep_template_read(path, arena, &job->submit));
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
         if (!aorta_program_find(programs[i], found))
             return AORTA_ERROR(AORTA_USAGE, "--submit: no %s in PATH: the sweep runs where Slurm's commands are",
                                programs[i]);
-    job->submit = template;
     return NULL;
 }
 
@@ -215,6 +212,7 @@ static aorta_status make_job(const struct sweep_values *values, char **command, 
         return AORTA_ERROR(AORTA_USAGE, "--jobs goes with --submit: trials of one machine disturb each other");
     if (values->submit) AORTA_TRY(read_template(values->submit, arena, job));
     job->plan.baseline = !values->no_baseline && aorta_sweep_has_baseline(job);
+    AORTA_TRY(aorta_sweep_name(job, arena));
     AORTA_TRY(aorta_sweep_check(job));
     return aorta_sweep_find_equal(job, &job->plan.equal);
 }
@@ -253,24 +251,19 @@ static aorta_status write_own_page(const struct sweep_values *values, const char
 static aorta_status conclude(const struct aorta_sweep_job *job, const struct aorta_trials *trials,
                              const struct sweep_values *values) {
     struct aorta_sweep_result result;
-    struct aorta_text target = {0}, text = {0}, json = {0};
+    struct aorta_text text = {0}, json = {0};
     AORTA_TRY(aorta_sweep_result_make(&job->plan, trials, &result));
     aorta_status status = aorta_sweep_result_write(job, &result, trials);
-    aorta_sweep_target_text(job, &target);
-    if (!status) status = aorta_text_check(&target);
-    if (!status) {
-        aorta_sweep_result_json(&job->plan, target.data, &result, trials, &json);
-        aorta_sweep_result_text(&job->plan, target.data, &result, values->quiet, &text);
-        if (!values->quiet) aorta_text_printf(&text, "  %-11s %s\n", "files", job->output);
-        status = aorta_text_check(values->to.json ? &json : &text);
-        if (!status) status = write_own_page(values, job->output, &json);
-        if (!status && values->to.csv) status = aorta_sweep_result_csv(&job->plan, &result, values->to.csv);
-        if (!status) status = aorta_cli_print_beside(values->to.html, values->to.json ? json.data : text.data);
-    }
+    aorta_sweep_result_json(&job->plan, job->name, &result, trials, &json);
+    aorta_sweep_result_text(&job->plan, job->name, &result, values->quiet, &text);
+    if (!values->quiet) aorta_text_printf(&text, "  %-11s %s\n", "files", job->output);
+    if (!status) status = aorta_text_check(values->to.json ? &json : &text);
+    if (!status) status = write_own_page(values, job->output, &json);
+    if (!status && values->to.csv) status = aorta_sweep_result_csv(&job->plan, &result, values->to.csv);
+    if (!status) status = aorta_cli_print_beside(values->to.html, values->to.json ? json.data : text.data);
     if (!status && !result.best && trials->count)
         status = AORTA_ERROR(AORTA_DEVICE, "no trial measured %s; %s/trials has their logs",
                              aorta_sweep_objectives[job->plan.objective].key, job->output);
-    aorta_text_free(&target);
     aorta_text_free(&text);
     aorta_text_free(&json);
     aorta_sweep_result_free(&result);

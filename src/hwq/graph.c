@@ -107,7 +107,7 @@ struct hwq_tensor hwq_constant(struct hwq_graph *g, enum aorta_dtype dtype, int6
                                const void *values, const char *name) {
     const struct hwq_tensor t = make(g, dtype, rows, columns, false, name);
     if (!t.memory) return t;
-    hwq_fail(g, values ? aorta_hwq_upload(g->hwq, t.memory->address, values, t.memory->bytes)
+    hwq_fail(g, values ? aorta_hwq_transfer(g->hwq, t.memory->address, values, t.memory->bytes)
                        : aorta_fill_bytes(g->hwq->streams[0], t.memory->address, 0, t.memory->bytes));
     return t;
 }
@@ -228,16 +228,11 @@ static void access_memory(struct hwq_graph *g, const struct hwq_operation *o, co
 
 /* A group of ranks runs one operation at a time. */
 static void access_group(struct hwq_graph *g, struct hwq_operation *o, struct needs *needs) {
-    static const struct hwq_tensor whole = {
-        .dtype = AORTA_U8, .size = 1, .rows = 1, .columns = 1, .stride = 1, .width = 1, .period = 1};
     struct hwq_memory *group = g->memories;
     while (group && group->group != o->comm) group = group->next;
     if (!group) group = add_memory(g, &(struct hwq_memory){.name = "the group of ranks", .group = o->comm});
-    struct hwq_tensor *tensor = hwq_state(g, sizeof *tensor);
-    if (!group || !tensor) return;
-    *tensor = whole;
-    tensor->memory = o->exclusive = group;
-    access_memory(g, o, tensor, 0, needs);
+    o->group = (struct hwq_tensor){group, AORTA_U8, 1, 0, 1, 1, 1, 1, 1, false};
+    access_memory(g, o, &o->group, 0, needs);
 }
 
 static void add_wait(struct hwq_graph *g, struct hwq_wait **list, struct hwq_operation *operation) {
@@ -267,11 +262,11 @@ static void order(struct hwq_graph *g, struct hwq_operation *o, struct needs *ne
 
 static void add_launch(struct hwq_graph *g, struct hwq_operation *o) {
     int64_t *known = g->known[o->stream];
-    struct hwq_launch *launch = hwq_state(g, sizeof *launch);
-    if (!launch) return;
-    launch->operation = o;
-    *(g->last_launch ? &g->last_launch->next : &g->launches) = launch;
-    g->last_launch = launch;
+    struct hwq_operation **launches = aorta_arena_grow(g->hwq->arena, g->launches, g->launch_count, &g->launch_capacity,
+                                                       sizeof(struct hwq_operation *));
+    if (!launches) return;
+    g->launches = launches;
+    launches[g->launch_count++] = o;
     known[o->stream]++;
     memcpy(o->clock, known, sizeof o->clock);
 }
@@ -338,81 +333,63 @@ void hwq_region_end(struct hwq_graph *g) {
 
 /* ---- steps ---- */
 
-static size_t add_step(struct hwq_graph *g, size_t at, struct hwq_step step) {
-    if (g->steps) g->steps[at] = step;
-    return at + 1;
+static void add_step(struct hwq_graph *g, struct hwq_step step) {
+    struct hwq_step *steps = aorta_arena_grow(g->hwq->arena, g->steps, g->step_count, &g->step_capacity, sizeof *steps);
+    if (!steps) return;
+    g->steps = steps;
+    steps[g->step_count++] = step;
 }
 
-static size_t add_waits(struct hwq_graph *g, size_t at, const struct hwq_operation *o) {
+static void add_waits(struct hwq_graph *g, const struct hwq_operation *o) {
     for (const struct hwq_wait *wait = o->waits; wait; wait = wait->next)
-        at = add_step(g, at, (struct hwq_step){.kind = HWQ_WAIT, .stream = o->stream, .event = wait->operation->done});
-    return at;
+        add_step(g, (struct hwq_step){.kind = HWQ_WAIT, .stream = o->stream, .event = wait->operation->done});
 }
 
-static size_t add_record(struct hwq_graph *g, size_t at, const struct hwq_operation *o) {
-    if (!o->done) return at;
-    return add_step(g, at, (struct hwq_step){.kind = HWQ_RECORD, .stream = o->stream, .event = o->done});
+static void add_record(struct hwq_graph *g, const struct hwq_operation *o) {
+    if (o->done) add_step(g, (struct hwq_step){.kind = HWQ_RECORD, .stream = o->stream, .event = o->done});
 }
 
-static size_t add_operation(struct hwq_graph *g, size_t at, struct hwq_operation *o) {
-    return add_step(g, at, (struct hwq_step){.kind = HWQ_OPERATION, .stream = o->stream, .operation = o});
+/* Prepared kernels in a row are one step, which launches them all. */
+static void add_operation(struct hwq_graph *g, struct hwq_operation *o) {
+    const bool joins = g->step_count && g->steps[g->step_count - 1].kind == HWQ_LAUNCHES;
+    struct aorta_hwq_prepared **launches = g->prepared + g->prepared_count;
+    if (!o->prepared)
+        add_step(g, (struct hwq_step){.kind = HWQ_OPERATION, .stream = o->stream, .operation = o});
+    else if (!joins)
+        add_step(g, (struct hwq_step){.kind = HWQ_LAUNCHES, .stream = o->stream, .launches = launches});
+    if (!o->prepared || !g->step_count) return;
+    *launches = o->prepared;
+    g->prepared_count++;
+    g->steps[g->step_count - 1].count++;
 }
 
 /* A region waits as a whole, before it begins. */
-static size_t add_region(struct hwq_graph *g, size_t at, struct hwq_operation *first) {
+static void add_region(struct hwq_graph *g, struct hwq_operation *first) {
     struct hwq_operation *end = first;
     size_t count = 0;
-    for (; end && end->region == first->region; end = end->next, count++) at = add_waits(g, at, end);
-    at = add_step(
-        g, at, (struct hwq_step){.kind = HWQ_REGION, .stream = first->stream, .count = count, .region = first->region});
-    for (struct hwq_operation *o = first; o != end; o = o->next) at = add_operation(g, at, o);
-    for (struct hwq_operation *o = first; o != end; o = o->next) at = add_record(g, at, o);
-    return at;
+    for (; end && end->region == first->region; end = end->next, count++) add_waits(g, end);
+    add_step(g,
+             (struct hwq_step){.kind = HWQ_REGION, .stream = first->stream, .count = count, .region = first->region});
+    for (struct hwq_operation *o = first; o != end; o = o->next) add_operation(g, o);
+    for (struct hwq_operation *o = first; o != end; o = o->next) add_record(g, o);
 }
 
-/* Writes all steps; without memory for them it only counts. */
-static size_t lay_out(struct hwq_graph *g) {
+static void lay_out(struct hwq_graph *g) {
     const struct hwq_region *region = NULL;
     int64_t number = 0;
-    size_t at = 0;
-    for (const struct hwq_launch *l = g->launches; l; l = l->next) {
-        struct hwq_operation *o = l->operation;
+    for (size_t i = 0; i < g->launch_count; i++) {
+        struct hwq_operation *o = g->launches[i];
         if (o->region && o->region == region) continue;
         region = o->region;
         if (region) {
-            at = add_region(g, at, o);
+            add_region(g, o);
             continue;
         }
-        if (o->number > number) at = add_waits(g, at, o); /* for the first time */
+        if (o->number > number) add_waits(g, o); /* for the first time */
         if (o->number > number) number = o->number;
-        at = add_operation(g, at, o);
-        at = add_record(g, at, o);
+        add_operation(g, o);
+        add_record(g, o);
     }
-    return at;
-}
-
-static bool prepared_at(const struct hwq_graph *g, size_t at, size_t count) {
-    return at < count && g->steps[at].kind == HWQ_OPERATION && g->steps[at].operation->prepared;
-}
-
-/* Prepared kernels in a row become one step, which launches them all. */
-static void join_launches(struct hwq_graph *g, size_t count) {
-    struct aorta_hwq_prepared **launches = NULL;
-    size_t launch_count = 0, made = 0;
-    for (size_t i = 0; i < count; i++) launch_count += prepared_at(g, i, count);
-    if (launch_count) launches = hwq_state(g, launch_count * sizeof(struct aorta_hwq_prepared *));
-    if (g->status) return;
-    for (size_t i = 0; i < count;) {
-        if (!launches || !prepared_at(g, i, count)) {
-            g->steps[made++] = g->steps[i++];
-            continue;
-        }
-        struct hwq_step step = {.kind = HWQ_LAUNCHES, .stream = g->steps[i].stream, .launches = launches};
-        for (; prepared_at(g, i, count); i++) launches[step.count++] = g->steps[i].operation->prepared;
-        launches += step.count;
-        g->steps[made++] = step;
-    }
-    g->step_count = made;
 }
 
 /* The first pass runs uncaptured: a capture does not allow the allocations of the first use. */
@@ -430,12 +407,11 @@ static aorta_status capture(struct aorta_hwq *hwq, const struct hwq_step *region
 }
 
 aorta_status hwq_graph_finish(struct hwq_graph *g) {
-    const size_t count = lay_out(g);
-    if (!g->status && count) g->steps = hwq_state(g, count * sizeof *g->steps);
-    if (g->steps) lay_out(g);
-    if (g->steps) join_launches(g, count);
+    g->prepared = hwq_state(g, (g->launch_count + 1) * sizeof(struct aorta_hwq_prepared *));
+    if (!g->status) lay_out(g);
+    hwq_fail(g, aorta_arena_check(g->hwq->arena, "a workload's graph"));
     if (!g->status && g->regions) hwq_fail(g, aorta_stream_synchronize(g->hwq->streams[0])); /* inputs are ready */
-    for (size_t i = 0; g->steps && i < g->step_count && !g->status; i++)
+    for (size_t i = 0; i < g->step_count && !g->status; i++)
         if (g->steps[i].kind == HWQ_REGION) hwq_fail(g, capture(g->hwq, &g->steps[i]));
     aorta_status status = g->status;
     g->status = NULL;
@@ -471,8 +447,8 @@ static double work_of(const struct hwq_graph *g, const char *unit) {
     const double scale = unit[0] == 'T' ? 1e-12 : 1e-9; /* TFLOPS, GFLOPS */
     double flops = 0.0;
     if (g->work > 0.0) return g->work;
-    for (const struct hwq_launch *l = g->launches; l; l = l->next)
-        if (l->operation->kind->flops) flops += l->operation->kind->flops(l->operation);
+    for (size_t i = 0; i < g->launch_count; i++)
+        if (g->launches[i]->kind->flops) flops += g->launches[i]->kind->flops(g->launches[i]);
     return flops * scale;
 }
 
@@ -486,12 +462,6 @@ aorta_status hwq_graph_amount(struct hwq_graph *g, int64_t iterations, double *a
 aorta_status hwq_graph_check(struct hwq_graph *g, struct aorta_hwq_check *check) {
     const struct aorta_hwq_workload *workload = g->hwq->workload;
     return workload->verify ? workload->verify(g, check) : hwq_graph_verify(g, check);
-}
-
-const struct hwq_operation *hwq_graph_find(const struct hwq_graph *g, const char *name, int64_t index) {
-    for (const struct hwq_operation *o = g->first; o; o = o->next)
-        if (strcmp(hwq_operation_name(o), name) == 0 && index-- == 0) return o;
-    return NULL;
 }
 
 /* ---- one iteration ---- */

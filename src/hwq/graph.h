@@ -76,7 +76,7 @@ struct hwq_operation {
     struct aorta_event *done;             /* NULL: no wait */
     struct hwq_wait *waits;
     struct hwq_region *region;
-    struct hwq_memory *exclusive; /* represents `comm` */
+    struct hwq_tensor group; /* represents `comm` */
     struct hwq_operation *next;
 
     /* Set by verification. */
@@ -112,13 +112,16 @@ struct hwq_graph {
     struct hwq_memory *memories;
     struct hwq_tensor into;
     struct hwq_region *region, *regions;
-    struct hwq_launch *launches, *last_launch;
+    struct hwq_operation **launches; /* in their order */
+    size_t launch_count, launch_capacity;
     struct hwq_owned *owned;
     int64_t known[AORTA_HWQ_MAX_STREAMS]
                  [AORTA_HWQ_MAX_STREAMS];            /* operations that end before the next one of a stream begins */
     struct hwq_wait *ordered[AORTA_HWQ_MAX_STREAMS]; /* by hwq_after, for the next operation */
     struct hwq_step *steps;
-    size_t step_count;
+    size_t step_count, step_capacity;
+    struct aorta_hwq_prepared **prepared; /* of all steps that launch */
+    size_t prepared_count;
 };
 
 /* Calls the workload's `build`, then prepares the steps of iterate. Without a workload (NULL) the caller fills the
@@ -132,8 +135,6 @@ AORTA_MUST_USE aorta_status hwq_graph_iterate(struct aorta_hwq *hwq, void *graph
 AORTA_MUST_USE aorta_status hwq_graph_check_order(const struct hwq_graph *g);
 /* Runs one more iteration and compares its results. */
 AORTA_MUST_USE aorta_status hwq_graph_verify(struct hwq_graph *g, struct aorta_hwq_check *check);
-/* The operation number `index` of this name; NULL: none. */
-const struct hwq_operation *hwq_graph_find(const struct hwq_graph *g, const char *name, int64_t index);
 
 /* Calls the workload's function. Without one: does nothing, computes the graph's work, calls hwq_graph_verify. */
 AORTA_MUST_USE aorta_status hwq_graph_start(struct hwq_graph *g);

@@ -136,18 +136,8 @@ static aorta_status check_operation(struct walk *walk, const struct hwq_operatio
         const struct hwq_access access = {o, &o->out[i], i, NULL, NULL};
         if (access.tensor->memory) AORTA_TRY(check_access(walk, &access));
     }
-    if (o->exclusive) {
-        const struct hwq_tensor group = {.memory = o->exclusive,
-                                         .dtype = AORTA_U8,
-                                         .size = 1,
-                                         .rows = 1,
-                                         .columns = 1,
-                                         .stride = 1,
-                                         .width = 1,
-                                         .period = 1};
-        const struct hwq_access access = {o, &group, 0, NULL, NULL};
-        AORTA_TRY(check_access(walk, &access));
-    }
+    const struct hwq_access access = {o, &o->group, 0, NULL, NULL};
+    if (o->comm) AORTA_TRY(check_access(walk, &access));
     walk->places[o->number] = ++walk->now[s].of[s];
     return NULL;
 }
@@ -255,7 +245,7 @@ static void *fetch_page(struct hwq_checker *c, struct hwq_memory *memory, size_t
     if (memory->pinned)
         memcpy(page, memory->address + index * PAGE, bytes);
     else
-        fail(c, aorta_hwq_download(c->g->hwq, page, memory->address + index * PAGE, bytes));
+        fail(c, aorta_hwq_transfer(c->g->hwq, page, memory->address + index * PAGE, bytes));
     return page;
 }
 

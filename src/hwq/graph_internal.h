@@ -48,11 +48,6 @@ struct hwq_owned {
     struct hwq_owned *next;
 };
 
-struct hwq_launch {
-    struct hwq_operation *operation;
-    struct hwq_launch *next;
-};
-
 /* Do the views share elements? */
 bool hwq_overlap(const struct hwq_tensor *a, const struct hwq_tensor *b);
 /* Do the two need an order: does one write what the other reads or writes? */

@@ -1,5 +1,4 @@
 #include "hwq/iterations.h"
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/thread.h"
 #include "device/gpu.h"
@@ -188,12 +187,6 @@ aorta_status aorta_hwq_runner_run(struct aorta_hwq_runner *runner, int64_t index
 
 /* ---- timed ---- */
 
-void aorta_hwq_times_free(struct aorta_hwq_times *times) {
-    free(times->iteration_ms);
-    free(times->host_ms);
-    *times = (struct aorta_hwq_times){0};
-}
-
 static int64_t latest(const int64_t *slots, int count) {
     int64_t last = slots[0];
     for (int i = 1; i < count; i++)
@@ -244,7 +237,7 @@ aorta_status aorta_hwq_runner_warm_up(struct aorta_hwq_runner *runner, int64_t i
 static aorta_status run_timed(struct aorta_hwq_runner *runner, struct aorta_hwq_times *times) {
     const struct aorta_hwq_plan *plan = runner->plan;
     const int64_t queued = runner->hwq->queued;
-    AORTA_TRY(aorta_hwq_runner_warm_up(runner, plan->warmup));
+    AORTA_TRY(aorta_hwq_runner_warm_up(runner, 0));
     const int64_t before = runner->hwq->queued, start_ns = aorta_clock_ns();
     for (int64_t i = 0; i < plan->iterations; i++) {
         int64_t host_ns;
@@ -255,27 +248,17 @@ static aorta_status run_timed(struct aorta_hwq_runner *runner, struct aorta_hwq_
     AORTA_TRY(aorta_hwq_wait_for_streams(runner->hwq));
     times->wall_ms = (double)(aorta_clock_ns() - start_ns) * 1e-6;
     read_times(runner, times->iteration_ms);
-    /* A replay counts no launches: its capture did. */
-    const int64_t warmups = plan->warmup < 1 ? 1 : plan->warmup;
-    times->queued = plan->graph ? (before - queued) / (warmups + 1) : (runner->hwq->queued - before) / plan->iterations;
+    /* A replay counts no launches: its warm-up and its capture did. */
+    times->queued = plan->graph ? (before - queued) / 2 : (runner->hwq->queued - before) / plan->iterations;
     return NULL;
 }
 
 aorta_status aorta_hwq_time_iterations(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
                                        struct aorta_hwq_times *times) {
     struct aorta_hwq_runner runner;
-    const size_t count = (size_t)plan->iterations;
-    *times = (struct aorta_hwq_times){.iteration_ms = calloc(count, sizeof(double)),
-                                      .host_ms = calloc(count, sizeof(double))};
-    aorta_status status = NULL;
-    if (!times->iteration_ms || !times->host_ms)
-        status = AORTA_ERROR(AORTA_MEMORY, "no host memory for the times of %zu iterations", count);
-    if (!status) status = aorta_hwq_runner_open(hwq, plan, &runner);
-    if (!status) {
-        status = run_timed(&runner, times);
-        aorta_hwq_runner_close(&runner);
-    }
-    if (status) aorta_hwq_times_free(times);
+    AORTA_TRY(aorta_hwq_runner_open(hwq, plan, &runner));
+    aorta_status status = run_timed(&runner, times);
+    aorta_hwq_runner_close(&runner);
     return status;
 }
 
@@ -332,17 +315,12 @@ aorta_status aorta_hwq_stamp_iterations(struct aorta_hwq *hwq, const struct aort
 
 static const int64_t every_ns = 500000000;
 
-struct sample {
-    struct aorta_device_metrics values;
-    int64_t at_ns;
-    bool working;
-};
-
 struct aorta_hwq_clock_sampler {
     struct aorta_device *device;
-    struct sample *samples; /* owned by the thread while it runs */
+    struct aorta_arena arena;           /* of the samples; the thread's while it runs */
+    struct aorta_clock_sample *samples; /* owned by the thread while it runs */
+    struct aorta_device_metrics *last;  /* of the last sample */
     size_t count, capacity;
-    bool exhausted; /* no memory for one */
     pthread_t thread;
     bool running;
     pthread_mutex_t lock;
@@ -351,14 +329,14 @@ struct aorta_hwq_clock_sampler {
 };
 
 static void take_sample(struct aorta_hwq_clock_sampler *sampler, bool working) {
-    if (!aorta_array_fit(&sampler->samples, &sampler->capacity, sampler->count + 1, sizeof *sampler->samples)) {
-        sampler->exhausted = true;
-        return;
-    }
-    struct sample *sample = &sampler->samples[sampler->count++];
-    sample->values = aorta_device_measure(sampler->device);
-    sample->at_ns = aorta_clock_ns();
-    sample->working = working;
+    struct aorta_device_metrics *values = aorta_arena_alloc(&sampler->arena, sizeof *values);
+    struct aorta_clock_sample *samples =
+        aorta_arena_grow(&sampler->arena, sampler->samples, sampler->count, &sampler->capacity, sizeof *samples);
+    if (!values || !samples) return;
+    *values = aorta_device_measure(sampler->device);
+    sampler->last = values;
+    sampler->samples = samples;
+    samples[sampler->count++] = (struct aorta_clock_sample){values, aorta_clock_ns(), working};
 }
 
 /* False when the sampler ends before. */
@@ -399,7 +377,7 @@ aorta_status aorta_hwq_clock_sampler_open(struct aorta_device *device, struct ao
 }
 
 aorta_status aorta_hwq_clock_sampler_begin(struct aorta_hwq_clock_sampler *sampler) {
-    if (!sampler->count || !aorta_device_measured(&sampler->samples[0].values)) return NULL;
+    if (!sampler->count || !aorta_device_measured(sampler->last)) return NULL;
     sampler->count = 0;
     sampler->ending = false;
     take_sample(sampler, false);
@@ -409,31 +387,15 @@ aorta_status aorta_hwq_clock_sampler_begin(struct aorta_hwq_clock_sampler *sampl
     return AORTA_ERROR(AORTA_DEVICE, "the thread that reads the device's clock cannot be started: %s", strerror(error));
 }
 
-/* The device has just become idle: its clock is still that of the work, but the reason it gives may be idleness. */
-static void take_last_sample(struct aorta_hwq_clock_sampler *sampler) {
-    take_sample(sampler, true);
-    if (sampler->exhausted) return;
-    struct aorta_device_metrics *values = &sampler->samples[sampler->count - 1].values;
-    if (values->clock_limits == 1U << AORTA_CLOCK_IDLE) values->clock_limits_known = false;
-}
-
 aorta_status aorta_hwq_clock_sampler_end(struct aorta_hwq_clock_sampler *sampler, struct aorta_clocks *clocks) {
     if (sampler->running) {
         stop(sampler);
-        take_last_sample(sampler);
+        take_sample(sampler, true);
+        /* The device has just become idle: its clock is still that of the work, but its reason may be idleness. */
+        if (sampler->last->clock_limits == 1U << AORTA_CLOCK_IDLE) sampler->last->clock_limits_known = false;
     }
-    struct aorta_clock_sample *all = calloc(sampler->count + 1, sizeof *all);
-    if (!all || sampler->exhausted) {
-        free(all);
-        return AORTA_ERROR(AORTA_MEMORY, "no host memory for samples of the device's clock");
-    }
-    for (size_t i = 0; i < sampler->count; i++) {
-        const struct sample *sample = &sampler->samples[i];
-        all[i] = (struct aorta_clock_sample){&sample->values, sample->at_ns, sample->working};
-    }
-    aorta_status status = aorta_clocks_make(all, sampler->count, clocks);
-    free(all);
-    return status;
+    AORTA_TRY(aorta_arena_check(&sampler->arena, "samples of the device's clock"));
+    return aorta_clocks_make(sampler->samples, sampler->count, clocks);
 }
 
 void aorta_hwq_clock_sampler_close(struct aorta_hwq_clock_sampler *sampler) {
@@ -441,6 +403,6 @@ void aorta_hwq_clock_sampler_close(struct aorta_hwq_clock_sampler *sampler) {
     stop(sampler);
     pthread_cond_destroy(&sampler->changed);
     pthread_mutex_destroy(&sampler->lock);
-    free(sampler->samples);
+    aorta_arena_free(&sampler->arena);
     free(sampler);
 }

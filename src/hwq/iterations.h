@@ -17,7 +17,7 @@ struct aorta_hwq_plan {
     bool graph; /* an iteration is captured once and replayed */
     bool gate;  /* no work starts before the whole iteration is queued; needs PER_ITERATION */
     bool independent;
-    int64_t warmup, iterations;
+    int64_t iterations;
     aorta_status (*iterate)(struct aorta_hwq *hwq, void *state);
     void *state;
     void (*progress)(void *user, int64_t done); /* may be NULL */
@@ -26,7 +26,7 @@ struct aorta_hwq_plan {
 
 /* ---- timed ---- */
 
-/* Arrays of `iterations`, owned. */
+/* Arrays of `iterations`, of the caller. */
 struct aorta_hwq_times {
     double *iteration_ms; /* on the device: from the first work that could run to the end of the last */
     double *host_ms;      /* the host's time to queue the iteration */
@@ -36,7 +36,6 @@ struct aorta_hwq_times {
 /* AORTA_DEVICE when the gate reached its limit before everything was queued. */
 AORTA_MUST_USE aorta_status aorta_hwq_time_iterations(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
                                                       struct aorta_hwq_times *times);
-void aorta_hwq_times_free(struct aorta_hwq_times *times);
 
 /* ---- stamped ---- */
 

@@ -84,6 +84,7 @@ struct aorta_hwq_limit aorta_hwq_limit_find(const struct aorta_hwq_busy *busy, c
     limit.busy_share = 1.0 - limit.waiting_share - limit.host_share;
     limit.host_gap_share = host_gap_share(&result->switch_latency);
     limit.by = find_cause(&limit, result, gate, busy->marked);
+    limit.key = aorta_hwq_finding_rows[limit.by].key;
     limit.without_ms = p50 * (1.0 - (limit.by == AORTA_HWQ_LIMIT_WAITING     ? limit.waiting_share
                                      : limit.by == AORTA_HWQ_LIMIT_HOST_WORK ? limit.host_share
                                                                              : NAN));
@@ -140,7 +141,7 @@ void aorta_hwq_limit_json(const struct aorta_hwq_result *result, struct aorta_js
     struct aorta_text text = {0};
     (void)aorta_hwq_finding_text(result, result->limit.by, &text);
     aorta_json_object(json);
-    aorta_json_key_string(json, "by", aorta_hwq_finding_rows[result->limit.by].key);
+    aorta_json_key_string(json, "by", result->limit.key);
     aorta_json_key_string(json, "text", text.data);
     aorta_rows_json(aorta_hwq_limit_rows, &result->limit, 0, json);
     aorta_json_object_end(json);
@@ -253,7 +254,7 @@ static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
     struct probe *probe = user;
     if (spans->unstamped)
         return AORTA_ERROR(AORTA_DEVICE, "%zu of %d kernels left no stamp", spans->unstamped, 2 * LINKS);
-    if (probe->file) AORTA_TRY(aorta_hwq_stamps_file_add(probe->file, AORTA_HWQ_STAMPS_PROBE, spans));
+    if (probe->file) AORTA_TRY(aorta_hwq_stamps_file_add(probe->file, "probe", spans));
     for (size_t i = 1; i < 2 * LINKS; i++) {
         const double gap = (double)(spans->items[i].start_ns - spans->items[i - 1].end_ns);
         if (i < LINKS) aorta_hwq_samples_add(&probe->intra, gap, &probe->memory);
@@ -284,6 +285,7 @@ static struct aorta_hwq_probe medians(const struct probe *probe) {
     found.all = switches(&probe->inter, found.intra_ms);
     found.same_priority = switches(&probe->same, found.intra_ms);
     found.across_priorities = switches(&probe->across, found.intra_ms);
+    found.chosen = found.same_priority.samples ? found.same_priority : found.across_priorities;
     for (int to = 0; to < probe->stream_count; to++) {
         const int from = (to + probe->stream_count - 1) % probe->stream_count;
         const struct aorta_hwq_pair pair = {from, to, 1e-6 * aorta_hwq_samples_median(&probe->pairs[to])};

@@ -20,13 +20,13 @@ struct aorta_hwq_objects {
 };
 
 aorta_status aorta_hwq_objects_create(struct aorta_hwq *hwq) {
-    hwq->objects = calloc(1, sizeof *hwq->objects);
-    return hwq->objects ? NULL : AORTA_ERROR(AORTA_MEMORY, "no host memory for a workload");
+    hwq->objects = aorta_arena_alloc(hwq->arena, sizeof *hwq->objects);
+    return aorta_arena_check(hwq->arena, "a workload");
 }
 
 const struct aorta_normal_table *aorta_hwq_objects_table(const struct aorta_hwq *hwq) {
     if (hwq->objects->table) return hwq->objects->table;
-    hwq->objects->table = malloc(sizeof *hwq->objects->table);
+    hwq->objects->table = aorta_arena_raw(hwq->arena, sizeof *hwq->objects->table);
     if (hwq->objects->table) aorta_normal_table_fill(hwq->objects->table);
     return hwq->objects->table;
 }
@@ -35,91 +35,54 @@ static void destroy_item(struct aorta_hwq *hwq, const struct item *item) {
     if (item->kind == MEMORY) aorta_device_free(hwq->device, item->object);
     if (item->kind == PINNED) aorta_pinned_free(hwq->device, item->object);
     if (item->kind == EVENT) aorta_event_destroy(item->object);
-    if (item->kind == PREPARED) {
-        struct aorta_hwq_prepared *prepared = item->object;
-        aorta_prepared_destroy(prepared->prepared);
-        free(prepared);
-    }
+    if (item->kind == PREPARED) aorta_prepared_destroy(item->object);
 }
 
 void aorta_hwq_objects_destroy(struct aorta_hwq *hwq) {
-    while (hwq->objects && hwq->objects->last) {
-        struct item *item = hwq->objects->last;
-        hwq->objects->last = item->before;
+    for (const struct item *item = hwq->objects ? hwq->objects->last : NULL; item; item = item->before)
         destroy_item(hwq, item);
-        free(item);
-    }
-    if (hwq->objects) free(hwq->objects->table);
-    free(hwq->objects);
     hwq->objects = NULL;
 }
 
-/* Allocated before the object, so that the object cannot be lost. */
-static aorta_status create_item(struct item **item) {
-    *item = calloc(1, sizeof **item);
-    return *item ? NULL : AORTA_ERROR(AORTA_MEMORY, "no host memory for a workload's objects");
-}
-
-/* Adds the object to the list when it was created; frees the item otherwise. */
-static aorta_status add(struct aorta_hwq *hwq, struct item *item, enum kind kind, void *object, aorta_status created) {
-    if (created) {
-        free(item);
-        return created;
-    }
+/* Adds the object to the list when it was created. */
+static aorta_status keep(struct aorta_hwq *hwq, enum kind kind, void *object, aorta_status created) {
+    if (created) return created;
+    struct item *item = aorta_arena_alloc(hwq->arena, sizeof *item);
+    if (!item) destroy_item(hwq, &(struct item){.kind = kind, .object = object});
+    if (!item) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a workload's objects");
     *item = (struct item){.before = hwq->objects->last, .kind = kind, .object = object};
     hwq->objects->last = item;
     return NULL;
 }
 
 aorta_status aorta_hwq_alloc(struct aorta_hwq *hwq, size_t bytes, const char *what, void **memory) {
-    struct item *item;
-    AORTA_TRY(create_item(&item));
-    *memory = NULL;
     aorta_status created = aorta_device_alloc(hwq->device, bytes, what, memory);
-    return add(hwq, item, MEMORY, *memory, created);
+    return keep(hwq, MEMORY, created ? NULL : *memory, created);
 }
 
 aorta_status aorta_hwq_pinned(struct aorta_hwq *hwq, size_t bytes, const char *what, void **memory) {
-    struct item *item;
-    AORTA_TRY(create_item(&item));
-    *memory = NULL;
     aorta_status created = aorta_pinned_alloc(hwq->device, bytes, what, memory);
-    return add(hwq, item, PINNED, *memory, created);
+    return keep(hwq, PINNED, created ? NULL : *memory, created);
 }
 
 aorta_status aorta_hwq_event(struct aorta_hwq *hwq, struct aorta_event **event) {
-    struct item *item;
-    AORTA_TRY(create_item(&item));
-    *event = NULL;
     aorta_status created = aorta_event_create_untimed(hwq->device, event);
-    return add(hwq, item, EVENT, *event, created);
-}
-
-static aorta_status create_prepared(struct aorta_hwq *hwq, int stream, const struct aorta_kernel *kernel,
-                                    const void *args, size_t bytes, struct aorta_hwq_prepared **out) {
-    if (bytes > AORTA_HWQ_ARGUMENT_BYTES)
-        return AORTA_ERROR(AORTA_INTERNAL, "kernel %s: %zu bytes of arguments, %d can be stamped", kernel->name, bytes,
-                           AORTA_HWQ_ARGUMENT_BYTES);
-    struct aorta_hwq_prepared *prepared = aligned_alloc(16, (sizeof *prepared + 15) / 16 * 16);
-    if (!prepared) return AORTA_ERROR(AORTA_MEMORY, "no host memory to prepare kernel %s", kernel->name);
-    *prepared = (struct aorta_hwq_prepared){.stream = stream, .kernel = kernel, .bytes = bytes};
-    memcpy(prepared->args, args, bytes);
-    aorta_status status = aorta_launch_prepare(hwq->streams[stream], kernel, args, bytes, &prepared->prepared);
-    if (status) {
-        free(prepared);
-        return status;
-    }
-    *out = prepared;
-    return NULL;
+    return keep(hwq, EVENT, created ? NULL : *event, created);
 }
 
 aorta_status aorta_hwq_prepare(struct aorta_hwq *hwq, int stream, const struct aorta_kernel *kernel, const void *args,
-                               size_t bytes, struct aorta_hwq_prepared **prepared) {
-    struct item *item;
-    AORTA_TRY(create_item(&item));
-    *prepared = NULL;
-    aorta_status created = create_prepared(hwq, stream, kernel, args, bytes, prepared);
-    return add(hwq, item, PREPARED, *prepared, created);
+                               size_t bytes, struct aorta_hwq_prepared **out) {
+    if (bytes > AORTA_HWQ_ARGUMENT_BYTES)
+        return AORTA_ERROR(AORTA_INTERNAL, "kernel %s: %zu bytes of arguments, %d can be stamped", kernel->name, bytes,
+                           AORTA_HWQ_ARGUMENT_BYTES);
+    struct aorta_hwq_prepared *prepared = aorta_arena_alloc(hwq->arena, sizeof *prepared);
+    if (!prepared) return AORTA_ERROR(AORTA_MEMORY, "no host memory to prepare kernel %s", kernel->name);
+    *prepared = (struct aorta_hwq_prepared){.stream = stream, .kernel = kernel, .bytes = bytes};
+    memcpy(prepared->args, args, bytes);
+    aorta_status created = aorta_launch_prepare(hwq->streams[stream], kernel, args, bytes, &prepared->prepared);
+    AORTA_TRY(keep(hwq, PREPARED, prepared->prepared, created));
+    *out = prepared;
+    return NULL;
 }
 
 /* ---- launches ---- */

@@ -17,10 +17,6 @@ void aorta_hwq_result_free(struct aorta_hwq_result *result) {
     *result = (struct aorta_hwq_result){0};
 }
 
-const struct aorta_hwq_switches *aorta_hwq_probe_switches(const struct aorta_hwq_probe *probe) {
-    return probe->same_priority.samples ? &probe->same_priority : &probe->across_priorities;
-}
-
 static aorta_status no_memory(void) {
     return AORTA_ERROR(AORTA_MEMORY, "no host memory for a result");
 }
@@ -55,18 +51,21 @@ const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_resu
     return NULL;
 }
 
-/* Frees the text. */
-static void add_fact(struct aorta_hwq_result *result, const char *section, const char *key, struct aorta_text *json) {
+/* `json`: of the arena, or static. */
+static void add_fact(struct aorta_hwq_result *result, const char *section, const char *key, const char *json) {
     struct aorta_arena *arena = &result->arena;
     struct aorta_hwq_metadata *facts =
         aorta_arena_grow(arena, result->facts, result->fact_count, &result->fact_capacity, sizeof *facts);
-    if (facts) {
-        result->facts = facts;
-        facts[result->fact_count++] =
-            (struct aorta_hwq_metadata){aorta_arena_strdup(arena, section), aorta_arena_strdup(arena, key),
-                                        aorta_arena_strdup(arena, json->data ? json->data : "")};
-    }
-    arena->failed |= json->failed != 0;
+    if (!facts) return;
+    result->facts = facts;
+    facts[result->fact_count++] =
+        (struct aorta_hwq_metadata){aorta_arena_strdup(arena, section), aorta_arena_strdup(arena, key), json};
+}
+
+/* Frees the text. */
+static void add_text(struct aorta_hwq_result *result, const char *section, const char *key, struct aorta_text *json) {
+    add_fact(result, section, key, aorta_arena_strdup(&result->arena, json->data ? json->data : ""));
+    result->arena.failed |= json->failed != 0;
     aorta_text_free(json);
 }
 
@@ -74,25 +73,21 @@ void aorta_hwq_metadata_string(struct aorta_hwq_result *result, const char *sect
                                const char *value) {
     struct aorta_text text = {0};
     aorta_json_string(&(struct aorta_json){.out = &text}, value);
-    add_fact(result, section, key, &text);
+    add_text(result, section, key, &text);
 }
 
 void aorta_hwq_metadata_number(struct aorta_hwq_result *result, const char *section, const char *key, double value) {
     struct aorta_text text = {0};
     aorta_json_double(&(struct aorta_json){.out = &text}, value);
-    add_fact(result, section, key, &text);
+    add_text(result, section, key, &text);
 }
 
 static void metadata_int(struct aorta_hwq_result *result, const char *section, const char *key, int64_t value) {
-    struct aorta_text text = {0};
-    aorta_text_printf(&text, "%lld", (long long)value);
-    add_fact(result, section, key, &text);
+    add_fact(result, section, key, aorta_arena_printf(&result->arena, "%lld", (long long)value));
 }
 
 static void metadata_bool(struct aorta_hwq_result *result, const char *section, const char *key, bool value) {
-    struct aorta_text text = {0};
-    aorta_text_puts(&text, value ? "true" : "false");
-    add_fact(result, section, key, &text);
+    add_fact(result, section, key, value ? "true" : "false");
 }
 
 /* ---- rows ---- */
@@ -132,38 +127,28 @@ static const struct aorta_row host_rows[] = {
     {"intra_stream_samples", AORTA_ROW_INT, AT(intra_samples), .help = "gaps"},
     {0}};
 
-struct switch_values {
-    struct aorta_hwq_switch found;
-    struct aorta_hwq_switches probe;
-};
-
 #undef AT
-#define AT(member) offsetof(struct switch_values, member)
+#define AT(member) offsetof(struct aorta_hwq_switch, member)
 static const struct aorta_row switch_rows[] = {
-    {"inter_stream_gap_ms", AORTA_ROW_NUMBER, AT(found.inter_gap_ms), "ms", .help = "between streams"},
-    {"intra_stream_gap_ms", AORTA_ROW_NUMBER, AT(found.intra_gap_ms), "ms", .help = "on one stream"},
-    {"estimated_switch_overhead_ms", AORTA_ROW_NUMBER, AT(found.overhead_ms), "ms", .help = "of another stream"},
-    {"inter_stream_samples", AORTA_ROW_INT, AT(found.inter_samples), .help = "gaps"},
-    {"intra_stream_samples", AORTA_ROW_INT, AT(found.intra_samples), .help = "gaps"},
-    {"inter_source", AORTA_ROW_TEXT, AT(found.inter_source), .help = "`workload` or `probe`"},
-    {"intra_source", AORTA_ROW_TEXT, AT(found.intra_source), .help = "`workload` or `probe`"},
-    {"probe_inter_stream_gap_ms", AORTA_ROW_NUMBER, AT(probe.gap_ms), "ms", .help = "of the probe's kernels"},
-    {"probe_intra_stream_gap_ms", AORTA_ROW_NUMBER, AT(found.probe.intra_ms), "ms", .help = "of the probe's kernels"},
-    {"probe_samples", AORTA_ROW_INT, AT(probe.samples), .help = "gaps"},
+    {"inter_stream_gap_ms", AORTA_ROW_NUMBER, AT(inter_gap_ms), "ms", .help = "between streams"},
+    {"intra_stream_gap_ms", AORTA_ROW_NUMBER, AT(intra_gap_ms), "ms", .help = "on one stream"},
+    {"estimated_switch_overhead_ms", AORTA_ROW_NUMBER, AT(overhead_ms), "ms", .help = "of another stream"},
+    {"inter_stream_samples", AORTA_ROW_INT, AT(inter_samples), .help = "gaps"},
+    {"intra_stream_samples", AORTA_ROW_INT, AT(intra_samples), .help = "gaps"},
+    {"inter_source", AORTA_ROW_TEXT, AT(inter_source), .help = "`workload` or `probe`"},
+    {"intra_source", AORTA_ROW_TEXT, AT(intra_source), .help = "`workload` or `probe`"},
+    {"probe_inter_stream_gap_ms", AORTA_ROW_NUMBER, AT(probe.chosen.gap_ms), "ms", .help = "of the probe's kernels"},
+    {"probe_intra_stream_gap_ms", AORTA_ROW_NUMBER, AT(probe.intra_ms), "ms", .help = "of the probe's kernels"},
+    {"probe_samples", AORTA_ROW_INT, AT(probe.chosen.samples), .help = "gaps"},
     {0}};
 
-struct memory_values {
-    double peak_allocated, peak_reserved, final_allocated, final_reserved;
-    const char *reason;
-};
-
 #undef AT
-#define AT(member) offsetof(struct memory_values, member)
+#define AT(member) offsetof(struct aorta_hwq_memory, member)
 static const struct aorta_row memory_rows[] = {
-    {"peak_allocated_gb", AORTA_ROW_NUMBER, AT(peak_allocated), "GiB", .help = "the most that was handed out"},
+    {"peak_allocated_gb", AORTA_ROW_NUMBER, AT(peak), "GiB", .help = "the most that was handed out"},
     {"peak_reserved_gb", AORTA_ROW_NUMBER, AT(peak_reserved), "GiB", .help = "the most that was taken"},
-    {"final_allocated_gb", AORTA_ROW_NUMBER, AT(final_allocated), "GiB", .help = "handed out at the end"},
-    {"final_reserved_gb", AORTA_ROW_NUMBER, AT(final_reserved), "GiB", .help = "taken at the end"},
+    {"final_allocated_gb", AORTA_ROW_NUMBER, AT(allocated), "GiB", .help = "handed out at the end"},
+    {"final_reserved_gb", AORTA_ROW_NUMBER, AT(reserved), "GiB", .help = "taken at the end"},
     {"reason", AORTA_ROW_TEXT, AT(reason), .help = "why they are null"},
     {0}};
 
@@ -175,15 +160,8 @@ static const struct aorta_row figure_rows[] = {
     {"reason", AORTA_ROW_TEXT, AT(reason), .help = "why it is null", .omit = true},
     {0}};
 
-struct head_values {
-    int64_t schema_version;
-    const char *workload_name, *throughput_unit;
-    int stream_count;
-    double throughput;
-};
-
 #undef AT
-#define AT(member) offsetof(struct head_values, member)
+#define AT(member) offsetof(struct aorta_hwq_result, member)
 static const struct aorta_row head_rows[] = {
     {"schema_version", AORTA_ROW_INT, AT(schema_version), .help = "1"},
     {"workload_name", AORTA_ROW_TEXT, AT(workload_name), .heading = "workload", .help = "of `aorta hwq list`"},
@@ -191,46 +169,15 @@ static const struct aorta_row head_rows[] = {
     {"throughput", AORTA_ROW_NUMBER, AT(throughput), .heading = "throughput", .help = "from the mean iteration time"},
     {"throughput_unit", AORTA_ROW_TEXT, AT(throughput_unit), .heading = "unit", .help = "its unit"},
     {0}};
-#undef AT
-
-static struct head_values head_of(const struct aorta_hwq_result *result) {
-    return (struct head_values){AORTA_HWQ_SCHEMA_VERSION, result->workload_name, result->throughput_unit,
-                                result->stream_count, result->throughput};
-}
-
-static struct switch_values switch_of(const struct aorta_hwq_result *result) {
-    return (struct switch_values){result->switch_latency, *aorta_hwq_probe_switches(&result->switch_latency.probe)};
-}
-
-static double gib(const struct aorta_hwq_result *result, uint64_t bytes) {
-    return result->memory_reason ? NAN : (double)bytes / (double)(1 << 30);
-}
-
-static struct memory_values memory_of(const struct aorta_hwq_result *result) {
-    const struct aorta_hwq_memory *memory = &result->memory;
-    return (struct memory_values){gib(result, memory->peak), gib(result, memory->peak_reserved),
-                                  gib(result, memory->allocated), gib(result, memory->reserved), result->memory_reason};
-}
 
 /* ---- tables ---- */
 
-struct result_values {
-    struct head_values head;
-    struct aorta_summary latency;
-    double total_time_ms;
-    struct switch_values switches;
-    struct memory_values memory;
-    const char *limit, *verified, *timestamp;
-    bool simulated;
-};
-
-#define AT(member) offsetof(struct result_values, member)
 static const struct aorta_row result_rows[] = {
-    {NULL, AORTA_ROW_PART, AT(head), .part = head_rows},
-    {"latency_ms", AORTA_ROW_PART, AT(latency), .part = latency_rows},
+    {NULL, AORTA_ROW_PART, 0, .part = head_rows},
+    {"latency_ms", AORTA_ROW_PART, AT(latency_ms), .part = latency_rows},
     {"total_time_ms", AORTA_ROW_NUMBER, AT(total_time_ms), "ms", .help = "of all iterations"},
-    {"switch_latency", AORTA_ROW_PART, AT(switches), .part = switch_rows},
-    {"limit", AORTA_ROW_TEXT, AT(limit), .help = "what limits an iteration"},
+    {"switch_latency", AORTA_ROW_PART, AT(switch_latency), .part = switch_rows},
+    {"limit", AORTA_ROW_TEXT, AT(limit.key), .help = "what limits an iteration"},
     {"memory", AORTA_ROW_PART, AT(memory), .part = memory_rows},
     {"simulated", AORTA_ROW_BOOL, AT(simulated), .help = "collectives were copies on one rank"},
     {"verified", AORTA_ROW_TEXT, AT(verified), .help = "`passed` or `failed`; null without `--verify`"},
@@ -238,47 +185,37 @@ static const struct aorta_row result_rows[] = {
     {0}};
 
 struct figure_values {
-    struct head_values head;
-    const char *name;
+    const char *workload_name;
+    int stream_count;
     struct aorta_hwq_figure figure;
 };
 
 #undef AT
 #define AT(member) offsetof(struct figure_values, member)
 static const struct aorta_row named_figure_rows[] = {
-    {"workload_name", AORTA_ROW_TEXT, AT(head.workload_name), .help = "of `aorta hwq list`"},
-    {"stream_count", AORTA_ROW_INT32, AT(head.stream_count), .help = "streams"},
-    {"figure", AORTA_ROW_TEXT, AT(name), .help = "its name"},
+    {"workload_name", AORTA_ROW_TEXT, AT(workload_name), .help = "of `aorta hwq list`"},
+    {"stream_count", AORTA_ROW_INT32, AT(stream_count), .help = "streams"},
+    {"figure", AORTA_ROW_TEXT, AT(figure.name), .help = "its name"},
     {NULL, AORTA_ROW_PART, AT(figure), .part = figure_rows},
     {0}};
 #undef AT
 
 static enum aorta_line fill_result(const void *of, size_t index, void *values) {
     if (index >= 1) return AORTA_LINE_END;
-    const struct aorta_hwq_result *result = of;
-    (void)index;
-    *(struct result_values *)values = (struct result_values){.head = head_of(result),
-                                                             .latency = result->latency_ms,
-                                                             .total_time_ms = result->total_time_ms,
-                                                             .switches = switch_of(result),
-                                                             .memory = memory_of(result),
-                                                             .limit = aorta_hwq_finding_rows[result->limit.by].key,
-                                                             .verified = result->verified,
-                                                             .timestamp = result->timestamp,
-                                                             .simulated = result->simulated};
+    *(struct aorta_hwq_result *)values = *(const struct aorta_hwq_result *)of;
     return AORTA_LINE;
 }
 
 static enum aorta_line fill_figure(const void *of, size_t index, void *values) {
-    if (index >= ((const struct aorta_hwq_result *)of)->figure_count) return AORTA_LINE_END;
     const struct aorta_hwq_result *result = of;
-    const struct aorta_hwq_figure *figure = &result->figures[index];
-    *(struct figure_values *)values = (struct figure_values){head_of(result), figure->name, *figure};
+    if (index >= result->figure_count) return AORTA_LINE_END;
+    *(struct figure_values *)values =
+        (struct figure_values){result->workload_name, result->stream_count, result->figures[index]};
     return AORTA_LINE;
 }
 
 static const struct aorta_result_table results = {"results", "Results", .rows = result_rows,
-                                                  .size = sizeof(struct result_values), .fill = fill_result};
+                                                  .size = sizeof(struct aorta_hwq_result), .fill = fill_result};
 static const struct aorta_result_table figures = {"figures", .rows = named_figure_rows,
                                                   .size = sizeof(struct figure_values), .fill = fill_figure};
 
@@ -333,10 +270,9 @@ static void write_host_gaps(const struct aorta_hwq_host_gaps *host, struct aorta
 
 static void write_switch(const struct aorta_hwq_result *result, struct aorta_json *json) {
     const struct aorta_hwq_switch *found = &result->switch_latency;
-    const struct switch_values values = switch_of(result);
     aorta_json_key_object(json, "switch_latency");
-    aorta_rows_json(switch_rows, &values, 0, json);
-    if (values.probe.samples) {
+    aorta_rows_json(switch_rows, found, 0, json);
+    if (found->probe.chosen.samples) {
         write_switches("probe_same_priority", &found->probe.same_priority,
                        "no two streams that follow each other have the same priority", json);
         write_switches("probe_across_priorities", &found->probe.across_priorities, "all streams have the same priority",
@@ -381,10 +317,8 @@ static void write_metadata(const struct aorta_hwq_result *result, struct aorta_j
 }
 
 void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_json *json) {
-    const struct head_values head = head_of(result);
-    const struct memory_values memory = memory_of(result);
     aorta_json_object(json);
-    aorta_rows_json(head_rows, &head, 0, json);
+    aorta_rows_json(head_rows, result, 0, json);
     aorta_rows_object("latency_ms", latency_rows, &result->latency_ms, 0, json);
     aorta_json_key_double(json, "total_time_ms", result->total_time_ms);
     write_times("iteration_times_ms", result->iteration_times_ms, result->iteration_count, json);
@@ -398,7 +332,7 @@ void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_j
     aorta_hwq_limit_json(result, json);
     aorta_clocks_json(&result->clocks, json);
     aorta_json_key_double(json, "machine_pressure", result->pressure);
-    aorta_rows_object("memory", memory_rows, &memory, 0, json);
+    aorta_rows_object("memory", memory_rows, &result->memory, 0, json);
     write_figures(result, json);
     aorta_hwq_result_findings_json(result, json);
     aorta_json_key_bool(json, "simulated", result->simulated);

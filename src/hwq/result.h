@@ -33,6 +33,7 @@ struct aorta_hwq_probe {
         double gap_ms, overhead_ms; /* the gap, and the gap minus intra_ms */
         size_t samples;
     } all, same_priority, across_priorities; /* to another stream, by the priorities of the two */
+    struct aorta_hwq_switches chosen;        /* between streams of one priority, if there are any */
     struct aorta_hwq_pair {
         int from, to; /* streams */
         double gap_ms;
@@ -42,7 +43,7 @@ struct aorta_hwq_probe {
 /* Gaps between kernels (definitions: docs/hwq.md). */
 struct aorta_hwq_switch {
     double inter_gap_ms, intra_gap_ms; /* medians, without the host's gaps */
-    double overhead_ms;                /* of a switch to another stream, from the probe: may be negative */
+    double overhead_ms;                /* of the probe's chosen switches: may be negative */
     size_t inter_samples, intra_samples;
     const char *inter_source, *intra_source; /* "workload" or "probe" */
     struct aorta_hwq_probe probe;
@@ -53,12 +54,11 @@ struct aorta_hwq_switch {
     const char *clock;  /* "kernel": stamps of the kernels themselves and around operations */
     const char *reason; /* why something above is NaN; NULL: nothing is */
 };
-/* The switches that overhead_ms refers to: between streams of one priority, if there are any. */
-const struct aorta_hwq_switches *aorta_hwq_probe_switches(const struct aorta_hwq_probe *probe);
 
 /* The limit of an iteration (limit.h); NaN: not known. Shares refer to the median iteration. */
 struct aorta_hwq_limit {
     enum aorta_hwq_finding by;
+    const char *key;                              /* of this finding */
     double busy_ms, host_ms, kernel_ms;           /* medians; kernel_ms: of one */
     double busy_share, host_share, waiting_share; /* together 1 */
     double queueing_share;
@@ -67,8 +67,9 @@ struct aorta_hwq_limit {
     double host_gap_share; /* of all gaps, those in which the device waits for the host */
 };
 
-struct aorta_hwq_memory { /* bytes of device memory */
-    uint64_t peak, allocated, reserved, peak_reserved;
+struct aorta_hwq_memory { /* of the device, GiB */
+    double peak, peak_reserved, allocated, reserved;
+    const char *reason; /* why one is NaN; NULL: none is */
 };
 
 /* A figure beyond the common ones: "tiny_alone_p50" 0.004 "ms". */
@@ -88,6 +89,7 @@ struct aorta_hwq_metadata {
 /* Everything is in the arena. */
 struct aorta_hwq_result {
     struct aorta_arena arena;
+    int64_t schema_version;
     const char *workload_name;
     int stream_count;
     double throughput; /* from the mean iteration time */
@@ -104,7 +106,6 @@ struct aorta_hwq_result {
     struct aorta_clocks clocks; /* while iterations were timed */
     double pressure;            /* of the machine meanwhile (base/compare.h); NaN: not known */
     struct aorta_hwq_memory memory;
-    const char *memory_reason;        /* not NULL: memory was not measured */
     struct aorta_hwq_figure *figures; /* "launches_per_second" and the workload's own */
     size_t figure_count, figure_capacity;
     const char *figure_group; /* of the figures to come; static */

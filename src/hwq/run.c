@@ -70,31 +70,14 @@ static void close_streams(struct aorta_hwq *hwq) {
 /* ---- timed ---- */
 
 /* The workload's counters must not include the warm-up. */
-static aorta_status warm_up(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan) {
-    struct aorta_hwq_plan warmup = *plan;
-    struct aorta_hwq_times times;
-    if (plan->warmup < 1) return NULL;
-    warmup.iterations = plan->warmup;
-    warmup.warmup = 0;
-    warmup.graph = warmup.gate = false;
-    warmup.progress = NULL;
-    AORTA_TRY(aorta_hwq_time_iterations(hwq, &warmup, &times));
-    aorta_hwq_times_free(&times);
-    return NULL;
-}
-
-static aorta_status store_times(struct aorta_hwq_result *result, const struct aorta_hwq_times *times, int64_t count) {
-    const size_t bytes = (size_t)count * sizeof(double);
-    result->iteration_times_ms = aorta_arena_alloc(&result->arena, bytes);
-    result->host_launch_ms = aorta_arena_alloc(&result->arena, bytes);
-    if (!result->iteration_times_ms || !result->host_launch_ms)
-        return AORTA_ERROR(AORTA_MEMORY, "no host memory for a result");
-    memcpy(result->iteration_times_ms, times->iteration_ms, bytes);
-    memcpy(result->host_launch_ms, times->host_ms, bytes);
-    result->iteration_count = (size_t)count;
-    result->latency_ms = aorta_summarise(times->iteration_ms, (size_t)count);
-    for (int64_t i = 0; i < count; i++) result->total_time_ms += times->iteration_ms[i];
-    return NULL;
+static aorta_status warm_up(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan, int64_t iterations) {
+    struct aorta_hwq_plan plain = *plan;
+    struct aorta_hwq_runner runner;
+    plain.graph = plain.gate = false;
+    AORTA_TRY(aorta_hwq_runner_open(hwq, &plain, &runner));
+    aorta_status status = aorta_hwq_runner_warm_up(&runner, iterations);
+    aorta_hwq_runner_close(&runner);
+    return status;
 }
 
 static aorta_status add_rates(struct aorta_hwq_result *result, const struct aorta_hwq_times *times) {
@@ -110,42 +93,47 @@ static aorta_status add_rates(struct aorta_hwq_result *result, const struct aort
                                    "no iterations");
 }
 
-/* The measured iterations, while the device's clock is sampled. */
+/* While the device's clock is sampled. */
 static aorta_status time_iterations(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
                                     struct aorta_hwq_clock_sampler *sampler, struct aorta_clocks *clocks,
                                     struct aorta_hwq_times *times) {
-    struct aorta_hwq_plan timed = *plan;
-    AORTA_TRY(warm_up(hwq, plan));
     AORTA_TRY(hwq_graph_start(plan->state));
     aorta_device_reset_peak(hwq->device);
-    timed.warmup = 0;
     AORTA_TRY(aorta_hwq_clock_sampler_begin(sampler));
-    AORTA_TRY(aorta_hwq_time_iterations(hwq, &timed, times));
-    aorta_status status = aorta_hwq_clock_sampler_end(sampler, clocks);
-    if (status) aorta_hwq_times_free(times);
-    return status;
+    AORTA_TRY(aorta_hwq_time_iterations(hwq, plan, times));
+    return aorta_hwq_clock_sampler_end(sampler, clocks);
+}
+
+static double gib(uint64_t bytes) {
+    return (double)bytes / (double)(1 << 30);
 }
 
 static aorta_status measure_times(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
                                   struct aorta_hwq_result *result) {
-    struct aorta_hwq_times times;
+    const size_t count = (size_t)plan->iterations;
+    struct aorta_hwq_times times = {.iteration_ms = aorta_arena_alloc(&result->arena, count * sizeof(double)),
+                                    .host_ms = aorta_arena_alloc(&result->arena, count * sizeof(double))};
     struct aorta_hwq_clock_sampler *sampler;
     double amount;
+    AORTA_TRY(aorta_arena_check(&result->arena, "a result"));
     AORTA_TRY(aorta_hwq_clock_sampler_open(hwq->device, &sampler));
     aorta_status status = time_iterations(hwq, plan, sampler, &result->clocks, &times);
     aorta_hwq_clock_sampler_close(sampler);
     if (status) return status;
-    status = store_times(result, &times, plan->iterations);
-    if (!status) status = add_rates(result, &times);
-    aorta_hwq_times_free(&times);
-    if (status) return status;
+    result->iteration_times_ms = times.iteration_ms;
+    result->host_launch_ms = times.host_ms;
+    result->iteration_count = count;
+    result->latency_ms = aorta_summarise(times.iteration_ms, count);
+    for (size_t i = 0; i < count; i++) result->total_time_ms += times.iteration_ms[i];
+    AORTA_TRY(add_rates(result, &times));
     /* The counters include a graph's own warm-up. */
     const int64_t ran = plan->iterations + (plan->graph ? 2 : 0);
     AORTA_TRY(hwq_graph_amount(plan->state, ran, &amount));
     const double seconds = result->total_time_ms * 1e-3 * (double)ran / (double)plan->iterations;
     result->throughput = amount / seconds;
     const struct aorta_memory_info memory = aorta_device_memory(hwq->device);
-    result->memory = (struct aorta_hwq_memory){memory.peak, memory.allocated, memory.reserved, memory.peak_reserved};
+    result->memory = (struct aorta_hwq_memory){gib(memory.peak), gib(memory.peak_reserved), gib(memory.allocated),
+                                               gib(memory.reserved), NULL};
     return NULL;
 }
 
@@ -158,9 +146,9 @@ static aorta_status agree_on_pace(const struct aorta_hwq_run *run, struct aorta_
     if (!run->world || aorta_comm_size(run->world) < 2) return NULL;
     AORTA_TRY(aorta_hwq_alloc(hwq, 2 * sizeof *memory, "the pace of the ranks", &made));
     memory = made;
-    AORTA_TRY(aorta_hwq_upload(hwq, memory, &pace_ms, sizeof pace_ms));
+    AORTA_TRY(aorta_hwq_transfer(hwq, memory, &pace_ms, sizeof pace_ms));
     AORTA_TRY(aorta_all_reduce(run->world, hwq->streams[0], memory, memory + 1, 1, AORTA_F32, AORTA_MAX));
-    AORTA_TRY(aorta_hwq_download(hwq, &pace_ms, memory + 1, sizeof pace_ms));
+    AORTA_TRY(aorta_hwq_transfer(hwq, &pace_ms, memory + 1, sizeof pace_ms));
     result->pace_ms = (double)pace_ms;
     return NULL;
 }
@@ -182,7 +170,7 @@ static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
     for (size_t i = 0; i < spans->count; i++)
         if (spans->items[i].kind != AORTA_SPAN_HOST)
             stamped->streams_ns[spans->items[i].stream] += (double)(spans->items[i].end_ns - spans->items[i].start_ns);
-    if (stamped->file) AORTA_TRY(aorta_hwq_stamps_file_add(stamped->file, AORTA_HWQ_STAMPS_WORKLOAD, spans));
+    if (stamped->file) AORTA_TRY(aorta_hwq_stamps_file_add(stamped->file, "workload", spans));
     AORTA_TRY(aorta_hwq_busy_add(&stamped->busy, spans));
     return aorta_hwq_gaps_add(&stamped->gaps, spans);
 }
@@ -222,7 +210,7 @@ static aorta_status measure_gaps(const struct aorta_hwq_run *run, struct aorta_h
     struct stamped stamped = {.file = run->stamps_file};
     for (int s = 0; s < hwq->stream_count; s++) priorities[s] = priority_of(hwq, run->workload, s);
     *probe = (struct aorta_hwq_probe){.intra_ms = NAN, .all = {NAN, NAN, 0}};
-    probe->same_priority = probe->across_priorities = probe->all;
+    probe->same_priority = probe->across_priorities = probe->chosen = probe->all;
     few.progress = NULL;
     few.iterations = aorta_hwq_result_iterations(result, STAMPED_MS, STAMPED_ITERATIONS);
     if (few.iterations > plan->iterations) few.iterations = plan->iterations;
@@ -238,7 +226,7 @@ static aorta_status measure_gaps(const struct aorta_hwq_run *run, struct aorta_h
             &found->inter_source);
     set_gap(&stamped.gaps.intra, probe->intra_ms, probe->all.samples, &found->intra_gap_ms, &found->intra_samples,
             &found->intra_source);
-    found->overhead_ms = aorta_hwq_probe_switches(probe)->overhead_ms;
+    found->overhead_ms = probe->chosen.overhead_ms;
     found->host = host_gaps(&stamped.gaps);
     found->clock = "kernel";
     if (stamped.unstamped && !found->reason) found->reason = "kernels left no stamp: they did not run";
@@ -299,6 +287,7 @@ static aorta_status set_name(const struct aorta_hwq_run *run, struct aorta_hwq_r
     localtime_r(&now.tv_sec, &local);
     const size_t length = strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &local);
     snprintf(stamp + length, sizeof stamp - length, ".%06ld", now.tv_nsec / 1000);
+    result->schema_version = AORTA_HWQ_SCHEMA_VERSION;
     result->workload_name = run->workload->name;
     result->throughput_unit = run->workload->unit;
     result->stream_count = stream_count(run);
@@ -313,7 +302,6 @@ static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *h
                                         .graph = run->graph,
                                         .gate = run->gate,
                                         .independent = run->workload->independent,
-                                        .warmup = run->warmup,
                                         .iterations = run->iterations,
                                         .iterate = hwq_graph_iterate,
                                         .state = g,
@@ -322,6 +310,7 @@ static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *h
     const pid_t root = run->ranks.local_world_size > 1 ? getppid() : getpid(); /* the launcher's ranks are one job */
     struct aorta_machine_reading before, after;
     aorta_machine_look(root, &before);
+    if (run->warmup) AORTA_TRY(warm_up(hwq, &plan, run->warmup));
     AORTA_TRY(measure_times(hwq, &plan, result));
     AORTA_TRY(agree_on_pace(run, hwq, result));
     AORTA_TRY(measure_gaps(run, hwq, &plan, result));
@@ -441,7 +430,7 @@ static double peak_of(const struct aorta_hwq_result *results, size_t count) {
 
 static void say_row(const struct aorta_hwq_result *result, double efficiency, double peak, struct aorta_text *out) {
     char bar[BAR + 1];
-    const char *limit = aorta_hwq_finding_rows[result->limit.by].key;
+    const char *limit = result->limit.key;
     const double share = result->throughput / peak;
     const int filled = share > 0.0 ? (int)lround(share * BAR) : 0;
     memset(bar, '#', (size_t)filled);

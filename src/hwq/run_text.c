@@ -73,7 +73,7 @@ static void say_time(const struct aorta_hwq_result *result, struct aorta_text *o
         double share;
     } parts[] = {{"busy", limit->busy_share}, {"host work", limit->host_share}, {"waiting", limit->waiting_share}};
     struct aorta_text text = {0};
-    if (!aorta_hwq_finding_rows[limit->by].key) return;
+    if (!limit->key) return;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         aorta_text_printf(&text, "%s%s ", i ? ", " : "", parts[i].name);
         aorta_found_value_text(parts[i].share, "share", &text);

@@ -1,6 +1,7 @@
 #include "hwq/spans.h"
 #include "base/interval.h"
 #include "base/result_table.h"
+#include "base/sort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,13 +9,9 @@
 
 /* ---- gaps ---- */
 
-static int compare(int64_t a, int64_t b) {
-    return (a > b) - (a < b);
-}
-
 static int by_start(const struct aorta_span *a, const struct aorta_span *b) {
-    const int start = compare(a->start_ns, b->start_ns);
-    return start ? start : compare(a->end_ns, b->end_ns);
+    const int start = aorta_order_int64(a->start_ns, b->start_ns);
+    return start ? start : aorta_order_int64(a->end_ns, b->end_ns);
 }
 
 static int order_by_start(const void *x, const void *y) {
@@ -24,13 +21,13 @@ static int order_by_start(const void *x, const void *y) {
 
 static int order_by_end(const void *x, const void *y) {
     const struct aorta_span *const *a = x, *const *b = y;
-    const int end = compare((*a)->end_ns, (*b)->end_ns);
-    return end ? end : compare((*a)->start_ns, (*b)->start_ns);
+    const int end = aorta_order_int64((*a)->end_ns, (*b)->end_ns);
+    return end ? end : aorta_order_int64((*a)->start_ns, (*b)->start_ns);
 }
 
 static int order_by_stream(const void *x, const void *y) {
     const struct aorta_span *const *a = x, *const *b = y;
-    const int stream = compare((*a)->stream, (*b)->stream);
+    const int stream = aorta_order_int64((*a)->stream, (*b)->stream);
     return stream ? stream : by_start(*a, *b);
 }
 
@@ -174,7 +171,7 @@ static int64_t measure_union(const struct aorta_span *spans, size_t count, struc
 /* ---- one queue ---- */
 
 static int by_id(const void *x, const void *y) {
-    return compare(*(const int64_t *)x, *(const int64_t *)y);
+    return aorta_order_int64(*(const int64_t *)x, *(const int64_t *)y);
 }
 
 static size_t count_streams(const struct aorta_span *spans, size_t count, struct aorta_arena *memory) {
@@ -211,20 +208,20 @@ static void describe_queue(struct analysis *analysis, const struct aorta_span *s
 
 static int by_queue(const void *x, const void *y) {
     const struct aorta_span *a = x, *b = y;
-    const int queue = compare(a->queue, b->queue), start = compare(a->start_ns, b->start_ns);
-    return queue ? queue : start ? start : compare(a->end_ns, b->end_ns);
+    const int queue = aorta_order_int64(a->queue, b->queue), start = aorta_order_int64(a->start_ns, b->start_ns);
+    return queue ? queue : start ? start : aorta_order_int64(a->end_ns, b->end_ns);
 }
 
 static int by_stream_and_queue(const void *x, const void *y) {
     const struct aorta_span *a = x, *b = y;
-    const int stream = compare(a->stream, b->stream);
-    return stream ? stream : compare(a->queue, b->queue);
+    const int stream = aorta_order_int64(a->stream, b->stream);
+    return stream ? stream : aorta_order_int64(a->queue, b->queue);
 }
 
 static int most_kernels_first(const void *x, const void *y) {
     const struct aorta_queue *a = x, *b = y;
     if (a->kernels != b->kernels) return a->kernels < b->kernels ? 1 : -1;
-    return compare(a->id, b->id);
+    return aorta_order_int64(a->id, b->id);
 }
 
 static void describe_queues(struct analysis *analysis) {

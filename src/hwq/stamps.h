@@ -41,23 +41,18 @@ AORTA_MUST_USE aorta_status aorta_hwq_stamps_collect(struct aorta_hwq_stamps *st
  * aorta_hwq_work, `marked` 0 or 1, `name` an index into `names`, times are ns from the first start of the iteration.
  * Stamps are in the order in which the host queued their work. */
 
-enum aorta_hwq_stamps_source { AORTA_HWQ_STAMPS_WORKLOAD, AORTA_HWQ_STAMPS_PROBE, AORTA_HWQ_STAMPS_SOURCE_COUNT };
-
-struct aorta_hwq_stamped_iteration {
-    enum aorta_hwq_stamps_source source;
-    struct aorta_hwq_spans spans; /* only items, count and gate; items are in the arena */
-};
+enum { AORTA_HWQ_MOST_NAMES = 1024 };
 
 struct aorta_hwq_stamps_file { /* zero-initialise */
-    struct aorta_arena arena;
-    struct aorta_hwq_stamped_iteration *iterations;
-    size_t count, capacity;
+    struct aorta_text iterations;
+    const char *names[AORTA_HWQ_MOST_NAMES];
+    size_t name_count;
     int64_t tick_ns; /* of the device's timer; 0: not known */
 };
 
-/* Copies the spans. AORTA_DEVICE when some have no stamp: their order is not known then. */
-AORTA_MUST_USE aorta_status aorta_hwq_stamps_file_add(struct aorta_hwq_stamps_file *file,
-                                                      enum aorta_hwq_stamps_source source,
+/* Adds an iteration of the pass "workload" or "probe". AORTA_DEVICE when some spans have no stamp: their order is not
+ * known then. */
+AORTA_MUST_USE aorta_status aorta_hwq_stamps_file_add(struct aorta_hwq_stamps_file *file, const char *pass,
                                                       const struct aorta_hwq_spans *spans);
 AORTA_MUST_USE aorta_status aorta_hwq_stamps_file_write(const struct aorta_hwq_stamps_file *file, const char *path);
 void aorta_hwq_stamps_file_free(struct aorta_hwq_stamps_file *file);

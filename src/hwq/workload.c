@@ -81,18 +81,13 @@ aorta_status aorta_hwq_find(const char *name, const struct aorta_hwq_workload **
 
 /* ---- inputs, and the comparison of outputs ---- */
 
-aorta_status aorta_hwq_upload(struct aorta_hwq *hwq, void *to, const void *from, size_t bytes) {
+aorta_status aorta_hwq_transfer(struct aorta_hwq *hwq, void *to, const void *from, size_t bytes) {
     AORTA_TRY(aorta_copy(hwq->streams[0], to, from, bytes));
     return aorta_stream_synchronize(hwq->streams[0]);
 }
 
-aorta_status aorta_hwq_download(struct aorta_hwq *hwq, void *to, const void *from, size_t bytes) {
-    AORTA_TRY(aorta_copy(hwq->streams[0], to, from, bytes));
-    return aorta_stream_synchronize(hwq->streams[0]);
-}
-
-static aorta_status period_values(const struct aorta_hwq *hwq, uint64_t id, int64_t first, int64_t count, float scale,
-                                  float *values) {
+aorta_status aorta_hwq_values(const struct aorta_hwq *hwq, uint64_t id, int64_t first, int64_t count, float scale,
+                              float *values) {
     const struct aorta_random random = {.seed = hwq->seed, .stream = id, .domain = AORTA_RANDOM_DATA};
     const struct aorta_normal_table *table = aorta_hwq_objects_table(hwq);
     if (!table) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the inputs of a workload");
@@ -104,11 +99,6 @@ static aorta_status period_values(const struct aorta_hwq *hwq, uint64_t id, int6
     }
     for (int64_t i = 0; i < count; i++) values[i] *= scale;
     return NULL;
-}
-
-aorta_status aorta_hwq_values(const struct aorta_hwq *hwq, uint64_t id, int64_t first, int64_t count, float scale,
-                              float *values) {
-    return period_values(hwq, id, first, count, scale, values);
 }
 
 /* The host sends one period; the device appends copies, whole periods at a time. */
@@ -123,7 +113,7 @@ static aorta_status repeat(struct aorta_stream *stream, char *memory, size_t ele
 
 static aorta_status fill_period(struct aorta_hwq *hwq, struct aorta_stream *stream, uint64_t id, enum aorta_dtype dtype,
                                 int64_t count, float scale, void *memory, float *values) {
-    AORTA_TRY(period_values(hwq, id, 0, count, scale, values));
+    AORTA_TRY(aorta_hwq_values(hwq, id, 0, count, scale, values));
     if (dtype == AORTA_F32) {
         AORTA_TRY(aorta_copy(stream, memory, values, (size_t)count * sizeof(float)));
         return aorta_stream_synchronize(stream); /* the values end here */

@@ -159,8 +159,7 @@ AORTA_MUST_USE aorta_status aorta_hwq_fill(struct aorta_hwq *hwq, int stream, ui
 AORTA_MUST_USE aorta_status aorta_hwq_values(const struct aorta_hwq *hwq, uint64_t id, int64_t first, int64_t count,
                                              float scale, float *values);
 /* Copies bytes between device and plain host memory and waits; for setup, start, work and verify. */
-AORTA_MUST_USE aorta_status aorta_hwq_upload(struct aorta_hwq *hwq, void *to, const void *from, size_t bytes);
-AORTA_MUST_USE aorta_status aorta_hwq_download(struct aorta_hwq *hwq, void *to, const void *from, size_t bytes);
+AORTA_MUST_USE aorta_status aorta_hwq_transfer(struct aorta_hwq *hwq, void *to, const void *from, size_t bytes);
 
 /* Counts one comparison: allowed = absolute + relative · |expected|. NaN counts as infinitely wrong. `format` names the
  * place; only the worst one's is stored. */

@@ -299,15 +299,19 @@ aorta_status aorta_sweep_check(const struct aorta_sweep_job *job) {
     return job->target == AORTA_SWEEP_COMMAND ? check_command(job) : NULL;
 }
 
-void aorta_sweep_target_text(const struct aorta_sweep_job *job, struct aorta_text *text) {
+aorta_status aorta_sweep_name(struct aorta_sweep_job *job, struct aorta_arena *arena) {
+    struct aorta_text text = {0};
     if (job->target == AORTA_SWEEP_TRAIN) {
-        aorta_text_printf(text, "train %s", job->config ? job->config : "(defaults)");
-        for (size_t i = 0; i < job->override_count; i++) aorta_text_printf(text, " %s", job->overrides[i]);
+        aorta_text_printf(&text, "train %s", job->config ? job->config : "(defaults)");
+        for (size_t i = 0; i < job->override_count; i++) aorta_text_printf(&text, " %s", job->overrides[i]);
     } else if (job->target == AORTA_SWEEP_HWQ) {
-        aorta_text_printf(text, "hwq run %s", job->workload);
+        aorta_text_printf(&text, "hwq run %s", job->workload);
     } else {
         for (char *const *word = job->command; *word; word++)
-            aorta_text_printf(text, "%s%s", word == job->command ? "" : " ", *word);
+            aorta_text_printf(&text, "%s%s", word == job->command ? "" : " ", *word);
     }
-    aorta_text_printf(text, " -n %d", job->ranks);
+    aorta_text_printf(&text, " -n %d", job->ranks);
+    job->name = text.failed ? NULL : aorta_arena_strdup(arena, text.data);
+    aorta_text_free(&text);
+    return job->name ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the name of a sweep");
 }

@@ -4,10 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static aorta_status no_memory(void) {
-    return AORTA_ERROR(AORTA_MEMORY, "no memory for a comparison of sweeps");
-}
-
 /* ---- what the sides have in common ---- */
 
 /* The knob of the other sweep with this name; -1: none. */
@@ -71,15 +67,15 @@ static const char *name_point(const struct aorta_sweep_space *space, int64_t cel
         if (space->knobs[i].count > 1)
             aorta_text_printf(&text, "%s%s=%s", text.length ? " " : "", space->knobs[i].name,
                               aorta_sweep_value(space, cell, i));
-    const char *name = text.failed ? NULL : aorta_arena_strdup(arena, text.length ? text.data : "all runs");
+    const char *name = aorta_arena_strdup(arena, text.length ? text.data : "all runs");
+    arena->failed |= text.failed != 0;
     aorta_text_free(&text);
     return name;
 }
 
-static aorta_status find_points(struct aorta_sweep_comparison *c) {
+static void find_points(struct aorta_sweep_comparison *c) {
     const struct aorta_sweep_side *first = c->sides;
     c->points = aorta_arena_alloc(&c->arena, (first->result.whole + 1) * sizeof *c->points);
-    if (!c->points) return no_memory();
     for (size_t i = 0; i < first->result.whole; i++) {
         struct aorta_sweep_common common = {.points = {&first->result.points[i]}};
         size_t sides = 1;
@@ -89,11 +85,9 @@ static aorta_status find_points(struct aorta_sweep_comparison *c) {
         }
         if (sides < c->side_count) continue;
         common.name = name_point(&first->plan.space, common.points[0]->cell, &c->arena);
-        if (!common.name) return no_memory();
-        c->points[c->count++] = common;
+        if (c->points) c->points[c->count++] = common;
     }
-    qsort(c->points, c->count, sizeof *c->points, by_cell);
-    return NULL;
+    if (c->count) qsort(c->points, c->count, sizeof *c->points, by_cell);
 }
 
 /* The trials of a point that count, by their place: returns how many, at most `most`. */
@@ -118,39 +112,32 @@ size_t *aorta_sweep_trials_of(const struct aorta_sweep_side *side, const struct 
 
 /* ---- the figures ---- */
 
-static aorta_status add_figures(struct aorta_sweep_comparison *c, const struct aorta_figures *figures,
-                                size_t *capacity) {
-    for (size_t i = 0; i < figures->count; i++) {
-        const struct aorta_figure *figure = &figures->items[i];
-        size_t at = 0;
-        while (at < c->figure_count && strcmp(c->figures[at].name, figure->name) != 0) at++;
-        if (at < c->figure_count) continue;
-        struct aorta_sweep_figure *items =
-            aorta_arena_grow(&c->arena, c->figures, c->figure_count, capacity, sizeof *items);
-        if (!items) return no_memory();
-        c->figures = items;
-        items[c->figure_count++] =
-            (struct aorta_sweep_figure){figure->name, figure->unit, figure->good, figure->explains};
-    }
-    return NULL;
+/* A name once. */
+static void add_figure(struct aorta_sweep_comparison *c, size_t *capacity, struct aorta_sweep_figure figure) {
+    for (size_t i = 0; i < c->figure_count; i++)
+        if (strcmp(c->figures[i].name, figure.name) == 0) return;
+    struct aorta_sweep_figure *items =
+        aorta_arena_grow(&c->arena, c->figures, c->figure_count, capacity, sizeof *items);
+    if (!items) return;
+    c->figures = items;
+    items[c->figure_count++] = figure;
 }
 
-static aorta_status find_figures(struct aorta_sweep_comparison *c) {
+static void find_figures(struct aorta_sweep_comparison *c) {
     size_t capacity = 0;
-    for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++) {
-        struct aorta_sweep_figure *items =
-            aorta_arena_grow(&c->arena, c->figures, c->figure_count, &capacity, sizeof *items);
-        if (!items) return no_memory();
-        c->figures = items;
-        items[c->figure_count++] = (struct aorta_sweep_figure){
-            aorta_sweep_objectives[f].key, aorta_sweep_unit(c->sides->target, f),
-            aorta_sweep_objectives[f].higher_is_better ? AORTA_GOOD_HIGH : AORTA_GOOD_LOW, NULL};
-    }
+    for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++)
+        add_figure(c, &capacity,
+                   (struct aorta_sweep_figure){
+                       aorta_sweep_objectives[f].key, aorta_sweep_unit(c->sides->target, f),
+                       aorta_sweep_objectives[f].higher_is_better ? AORTA_GOOD_HIGH : AORTA_GOOD_LOW, NULL});
     for (size_t s = 0; s < c->side_count; s++)
-        for (size_t i = 0; i < c->sides[s].trials.count; i++)
-            if (c->sides[s].recordings[i].figures)
-                AORTA_TRY(add_figures(c, c->sides[s].recordings[i].figures, &capacity));
-    return NULL;
+        for (size_t t = 0; t < c->sides[s].trials.count; t++) {
+            const struct aorta_figures *figures = c->sides[s].recordings[t].figures;
+            for (size_t i = 0; figures && i < figures->count; i++) {
+                const struct aorta_figure *of = &figures->items[i];
+                add_figure(c, &capacity, (struct aorta_sweep_figure){of->name, of->unit, of->good, of->explains});
+            }
+        }
 }
 
 /* NaN: not measured. */
@@ -178,12 +165,8 @@ struct pair {
     size_t figure, side;
     bool logarithms;
     struct series series[2];
+    struct aorta_arena arena; /* of the series */
 };
-
-static void series_free(struct series *series) {
-    free(series->means);
-    free(series->runs);
-}
 
 static size_t side_of(const struct pair *pair, int i) {
     return i ? pair->side : 0;
@@ -200,36 +183,32 @@ static bool takes_logarithms(const struct aorta_sweep_comparison *c, size_t figu
 }
 
 /* The noise of trials of one point is that of the sweep's objective, computed for this figure. */
-static aorta_status measure_noise(const struct pair *pair, int i, struct series *series) {
-    const struct aorta_sweep_comparison *c = pair->comparison;
-    const struct aorta_sweep_side *side = &c->sides[side_of(pair, i)];
-    struct aorta_sweep_importance *importance = malloc(sizeof *importance);
-    struct aorta_trials trials = {.items = malloc((side->trials.count + 1) * sizeof *trials.items),
+static aorta_status measure_noise(struct pair *pair, int i) {
+    const struct aorta_sweep_side *side = &pair->comparison->sides[side_of(pair, i)];
+    struct aorta_sweep_importance *importance = aorta_arena_alloc(&pair->arena, sizeof *importance);
+    struct aorta_trials trials = {.items = aorta_arena_raw(&pair->arena, side->trials.count * sizeof *trials.items),
                                   .count = side->trials.count};
-    aorta_status status = importance && trials.items ? NULL : no_memory();
-    for (size_t t = 0; !status && t < trials.count; t++) {
-        const double value = value_of(c, side_of(pair, i), t, pair->figure);
+    AORTA_TRY(aorta_arena_check(&pair->arena, "a comparison of sweeps"));
+    for (size_t t = 0; t < trials.count; t++) {
+        const double value = value_of(pair->comparison, side_of(pair, i), t, pair->figure);
         trials.items[t] = side->trials.items[t];
         trials.items[t].figures[side->plan.objective] = pair->logarithms ? log(value) : value;
     }
-    if (!status) status = aorta_sweep_noise_make(&side->plan, &trials, importance);
-    if (!status) {
-        series->noise = importance->noise;
-        series->freedom = importance->freedom;
-    }
-    free(trials.items);
-    free(importance);
-    return status;
+    AORTA_TRY(aorta_sweep_noise_make(&side->plan, &trials, importance));
+    pair->series[i].noise = importance->noise;
+    pair->series[i].freedom = importance->freedom;
+    return NULL;
 }
 
-static aorta_status series_make(const struct pair *pair, int i, struct series *series) {
+static aorta_status series_make(struct pair *pair, int i) {
     const struct aorta_sweep_comparison *c = pair->comparison;
     const struct aorta_sweep_side *side = &c->sides[side_of(pair, i)];
-    size_t *places = malloc((side->trials.count + 1) * sizeof *places);
-    *series =
-        (struct series){.means = malloc((c->count + 1) * sizeof(double)), .runs = calloc(c->count + 1, sizeof(int))};
-    aorta_status status = places && series->means && series->runs ? NULL : no_memory();
-    for (size_t p = 0; !status && p < c->count; p++) {
+    struct series *series = &pair->series[i];
+    size_t *places = aorta_arena_raw(&pair->arena, side->trials.count * sizeof *places);
+    series->means = aorta_arena_alloc(&pair->arena, c->count * sizeof *series->means);
+    series->runs = aorta_arena_alloc(&pair->arena, c->count * sizeof *series->runs);
+    AORTA_TRY(aorta_arena_check(&pair->arena, "a comparison of sweeps"));
+    for (size_t p = 0; p < c->count; p++) {
         const size_t count = list_trials(side, c->points[p].points[side_of(pair, i)], places, side->trials.count);
         double sum = 0;
         for (size_t t = 0; t < count; t++) {
@@ -240,8 +219,7 @@ static aorta_status series_make(const struct pair *pair, int i, struct series *s
         }
         series->means[p] = series->runs[p] ? sum / series->runs[p] : NAN;
     }
-    free(places);
-    return status ? status : measure_noise(pair, i, series);
+    return measure_noise(pair, i);
 }
 
 /* The mean over trials that say it; 0: none does. */
@@ -368,8 +346,8 @@ static aorta_status compare_figure(struct aorta_sweep_comparison *c, size_t side
     struct pair pair = {
         .comparison = c, .figure = figure, .side = side, .logarithms = takes_logarithms(c, figure, side)};
     struct aorta_compared *rows = c->against[side].rows;
-    aorta_status status = series_make(&pair, 0, &pair.series[0]);
-    if (!status) status = series_make(&pair, 1, &pair.series[1]);
+    aorta_status status = series_make(&pair, 0);
+    if (!status) status = series_make(&pair, 1);
     if (!status) {
         const struct aorta_comparison all = compare_all(&pair);
         rows[figure] = row_of(&pair, c->count, &all);
@@ -378,7 +356,7 @@ static aorta_status compare_figure(struct aorta_sweep_comparison *c, size_t side
             rows[(p + 1) * c->figure_count + figure] = row_of(&pair, p, &of);
         }
     }
-    for (int i = 0; i < 2; i++) series_free(&pair.series[i]);
+    aorta_arena_free(&pair.arena);
     return status;
 }
 
@@ -397,7 +375,7 @@ static void leave_out_small(struct aorta_sweep_comparison *c, size_t side) {
 static aorta_status compare_side(struct aorta_sweep_comparison *c, size_t side) {
     const size_t rows = (c->count + 1) * c->figure_count;
     c->against[side].rows = aorta_arena_alloc(&c->arena, (rows + 1) * sizeof *c->against->rows);
-    if (!c->against[side].rows) return no_memory();
+    AORTA_TRY(aorta_arena_check(&c->arena, "a comparison of sweeps"));
     for (size_t f = 0; c->count && f < c->figure_count; f++) AORTA_TRY(compare_figure(c, side, f));
     if (!c->count) return NULL;
     leave_out_small(c, side);
@@ -409,38 +387,32 @@ static aorta_status compare_side(struct aorta_sweep_comparison *c, size_t side) 
 
 /* The swept command as settings: our own commands have KEY=VALUE and options with values; any other command has words
  * by place. The strings live in the arena. */
-static aorta_status read_target(const char *target, struct aorta_arena *arena, struct aorta_settings *settings) {
+static void read_target(const char *target, struct aorta_arena *arena, struct aorta_settings *settings) {
     const bool ours = aorta_sweep_is_ours(target);
     const char *option = NULL;
     struct aorta_setting *items = aorta_arena_alloc(arena, (strlen(target) + 1) * sizeof *items);
     char *words = aorta_arena_strdup(arena, target), *rest;
-    if (!items || !words) return AORTA_ERROR(AORTA_MEMORY, "no memory for what was swept");
     *settings = (struct aorta_settings){.items = items};
-    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+    for (char *word = items && words ? strtok_r(words, " ", &rest) : NULL; word; word = strtok_r(NULL, " ", &rest)) {
         char *equals = ours ? strchr(word, '=') : NULL;
         struct aorta_setting *item = &items[settings->count++];
         if (equals) *equals = '\0';
         *item = equals ? (struct aorta_setting){word, equals + 1} : (struct aorta_setting){option, word};
         if (!item->key) item->key = aorta_arena_printf(arena, "word %zu of the command", settings->count);
-        if (!item->key) return AORTA_ERROR(AORTA_MEMORY, "no memory for what was swept");
         option = ours && !equals && word[0] == '-' ? word : NULL;
     }
-    return NULL;
 }
 
-static aorta_status read_fixed(const struct aorta_sweep_space *space, const struct aorta_sweep_space *other,
-                               struct aorta_arena *arena, struct aorta_settings *settings) {
+static void read_fixed(const struct aorta_sweep_space *space, const struct aorta_sweep_space *other,
+                       struct aorta_arena *arena, struct aorta_settings *settings) {
     *settings =
         (struct aorta_settings){.items = aorta_arena_alloc(arena, AORTA_SWEEP_MOST_KNOBS * sizeof *settings->items)};
-    if (!settings->items) return no_memory();
-    for (int i = 0; i < space->count; i++) {
+    for (int i = 0; settings->items && i < space->count; i++) {
         const struct aorta_sweep_knob *knob = &space->knobs[i];
         if (!is_fixed(knob, other)) continue;
         const char *key = aorta_arena_printf(arena, "%s%s", knob->environment ? "environment." : "", knob->name);
-        if (!key) return no_memory();
         settings->items[settings->count++] = (struct aorta_setting){key, knob->values[0]};
     }
-    return NULL;
 }
 
 /* The recording of the first trial of the side's first point; NULL: it recorded nothing. */
@@ -455,11 +427,11 @@ static aorta_status find_differences(struct aorta_sweep_comparison *c, size_t si
     const struct aorta_figures *a = first_recording(c, 0), *b = first_recording(c, side);
     const struct aorta_sweep_space *space = &c->sides->plan.space, *other = &c->sides[side].plan.space;
     struct aorta_settings first, second;
-    AORTA_TRY(read_fixed(space, other, &differences->arena, &first));
-    AORTA_TRY(read_fixed(other, space, &differences->arena, &second));
+    read_fixed(space, other, &differences->arena, &first);
+    read_fixed(other, space, &differences->arena, &second);
     aorta_differences_add(differences, &first, &second);
-    AORTA_TRY(read_target(c->sides->target, &differences->arena, &first));
-    AORTA_TRY(read_target(c->sides[side].target, &differences->arena, &second));
+    read_target(c->sides->target, &differences->arena, &first);
+    read_target(c->sides[side].target, &differences->arena, &second);
     aorta_differences_add(differences, &first, &second);
     if (a && b) aorta_differences_add(differences, &a->settings, &b->settings);
     const bool both = a && b && a->environment.count && b->environment.count;
@@ -473,8 +445,8 @@ static aorta_status find_differences(struct aorta_sweep_comparison *c, size_t si
 aorta_status aorta_sweep_compare(const struct aorta_sweep_side *sides, size_t count, struct aorta_sweep_comparison *c) {
     *c = (struct aorta_sweep_comparison){.sides = sides, .side_count = count};
     for (size_t s = 1; s < count; s++) AORTA_TRY(check_side(sides, &sides[s]));
-    AORTA_TRY(find_points(c));
-    AORTA_TRY(find_figures(c));
+    find_points(c);
+    find_figures(c);
     for (size_t s = 1; s < count; s++) {
         AORTA_TRY(compare_side(c, s));
         AORTA_TRY(find_differences(c, s));

@@ -123,22 +123,22 @@ void aorta_sweep_compare_part(const struct aorta_sweep_comparison *c, size_t sid
 /* ---- CSV ---- */
 
 struct row_values {
-    const char *candidate, *point, *figure;
-    double first, second, change, p, corrected;
-    bool counts;
+    const char *candidate;
+    double change;
+    struct aorta_compared row;
 };
 
 #define AT(member) offsetof(struct row_values, member)
 static const struct aorta_row row_rows[] = {
     {"candidate", AORTA_ROW_TEXT, AT(candidate), .help = "label of the sweep that is compared with the first"},
-    {"point", AORTA_ROW_TEXT, AT(point), .help = "values of its knobs; empty: all points"},
-    {"figure", AORTA_ROW_TEXT, AT(figure), .help = "its name"},
-    {"first", AORTA_ROW_NUMBER, AT(first), .help = "of the first sweep"},
-    {"second", AORTA_ROW_NUMBER, AT(second), .help = "of the candidate"},
+    {"point", AORTA_ROW_TEXT, AT(row.group), .help = "values of its knobs; empty: all points"},
+    {"figure", AORTA_ROW_TEXT, AT(row.figure), .help = "its name"},
+    {"first", AORTA_ROW_NUMBER, AT(row.of.value[0]), .help = "of the first sweep"},
+    {"second", AORTA_ROW_NUMBER, AT(row.of.value[1]), .help = "of the candidate"},
     {"change", AORTA_ROW_NUMBER, AT(change), .help = "from the first, as a share of it"},
-    {"p_value", AORTA_ROW_NUMBER, AT(p), .help = "that chance alone makes such a change"},
-    {"p_corrected", AORTA_ROW_NUMBER, AT(corrected), .help = "as one of all rows of its kind"},
-    {"counts", AORTA_ROW_BOOL, AT(counts), .help = "it is more than noise"},
+    {"p_value", AORTA_ROW_NUMBER, AT(row.of.p_value), .help = "that chance alone makes such a change"},
+    {"p_corrected", AORTA_ROW_NUMBER, AT(row.p), .help = "as one of all rows of its kind"},
+    {"counts", AORTA_ROW_BOOL, AT(row.counts), .help = "it is more than noise"},
     {0}};
 #undef AT
 
@@ -148,15 +148,8 @@ static enum aorta_line fill_row(const void *of, size_t index, void *values) {
     const size_t rows = (c->count + 1) * c->figure_count, side = 1 + index / rows;
     const struct aorta_compared *row = &c->against[side].rows[index % rows];
     if (isnan(row->of.value[0]) || isnan(row->of.value[1])) return AORTA_LINE_SKIP;
-    *(struct row_values *)values = (struct row_values){.candidate = c->sides[side].label,
-                                                       .point = row->group,
-                                                       .figure = row->figure,
-                                                       .first = row->of.value[0],
-                                                       .second = row->of.value[1],
-                                                       .change = aorta_compared_percent(&row->of) / 100,
-                                                       .p = row->of.p_value,
-                                                       .corrected = row->p,
-                                                       .counts = row->counts};
+    *(struct row_values *)values =
+        (struct row_values){c->sides[side].label, aorta_compared_percent(&row->of) / 100, *row};
     return AORTA_LINE;
 }
 

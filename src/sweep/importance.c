@@ -13,14 +13,8 @@ struct fit {
     double *basis;   /* [size][count] */
     double *column;  /* [count] */
     int count, size;
+    struct aorta_arena arena;
 };
-
-static void fit_free(struct fit *fit) {
-    free(fit->trials);
-    free(fit->figures);
-    free(fit->basis);
-    free(fit->column);
-}
 
 /* The baseline is no combination of the knobs' values, but its repeats differ by the same noise. */
 static void take_trials(struct fit *fit, const struct aorta_trials *trials, bool baseline) {
@@ -34,17 +28,17 @@ static void take_trials(struct fit *fit, const struct aorta_trials *trials, bool
 
 static aorta_status fit_make(struct fit *fit, const struct aorta_sweep_plan *plan, const struct aorta_trials *trials) {
     size_t n = trials->count + 1;
-    *fit = (struct fit){.plan = plan,
-                        .trials = calloc(n, sizeof *fit->trials),
-                        .figures = calloc(n, sizeof *fit->figures),
-                        .basis = calloc(n * n, sizeof *fit->basis),
-                        .column = calloc(n, sizeof *fit->column)};
-    if (!fit->trials || !fit->figures || !fit->basis || !fit->column) {
-        fit_free(fit);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for the importance of knobs over %zu trials", trials->count);
-    }
-    take_trials(fit, trials, false);
-    return NULL;
+    *fit = (struct fit){.plan = plan};
+    fit->trials = aorta_arena_alloc(&fit->arena, n * sizeof(struct aorta_trial *));
+    fit->figures = aorta_arena_alloc(&fit->arena, n * sizeof *fit->figures);
+    fit->basis = aorta_arena_alloc(&fit->arena, n * n * sizeof *fit->basis);
+    fit->column = aorta_arena_alloc(&fit->arena, n * sizeof *fit->column);
+    aorta_status status = aorta_arena_check(&fit->arena, "the importance of knobs");
+    if (status)
+        aorta_arena_free(&fit->arena);
+    else
+        take_trials(fit, trials, false);
+    return status;
 }
 
 static double dot(const double *a, const double *b, int count) {
@@ -243,7 +237,7 @@ aorta_status aorta_sweep_noise_make(const struct aorta_sweep_plan *plan, const s
     struct fit fit;
     AORTA_TRY(fit_make(&fit, plan, trials));
     measure_noise(&fit, trials, importance);
-    fit_free(&fit);
+    aorta_arena_free(&fit.arena);
     return NULL;
 }
 
@@ -260,6 +254,6 @@ aorta_status aorta_sweep_importance_make(const struct aorta_sweep_plan *plan, co
     weigh_mains(&fit, variance, total, importance);
     weigh_pairs(&fit, variance, total, importance);
     sum_up(plan, importance);
-    fit_free(&fit);
+    aorta_arena_free(&fit.arena);
     return NULL;
 }

@@ -254,12 +254,9 @@ static void remove_best(const char *directory) {
 
 aorta_status aorta_sweep_result_write(const struct aorta_sweep_job *job, const struct aorta_sweep_result *result,
                                       const struct aorta_trials *trials) {
-    struct aorta_text target = {0}, text = {0};
-    aorta_sweep_target_text(job, &target);
-    aorta_status status = aorta_text_check(&target);
-    if (!status) aorta_sweep_result_json(&job->plan, target.data, result, trials, &text);
-    aorta_text_free(&target);
-    AORTA_TRY(write_text(job->output, "sweep.json", status, &text));
+    struct aorta_text text = {0};
+    aorta_sweep_result_json(&job->plan, job->name, result, trials, &text);
+    AORTA_TRY(write_text(job->output, "sweep.json", NULL, &text));
     if (!result->wins) {
         remove_best(job->output);
         return NULL;

@@ -51,14 +51,12 @@ static aorta_status append(struct session *session, struct aorta_text *line) {
 static aorta_status check_same(struct session *session, const char *path) {
     struct aorta_arena arena = {0};
     struct aorta_sweep_plan plan = {0};
-    struct aorta_text ours = {0}, theirs = {0}, target = {0};
+    struct aorta_text ours = {0}, theirs = {0};
     const char *former = "";
     int64_t valid = 0;
-    aorta_sweep_target_text(session->job, &target);
-    aorta_status status = aorta_text_check(&target);
-    if (!status) status = aorta_sweep_read(path, &arena, &plan, &former, session->trials, &valid);
+    aorta_status status = aorta_sweep_read(path, &arena, &plan, &former, session->trials, &valid);
     if (!status) {
-        aorta_sweep_header(&session->job->plan, target.data, &ours);
+        aorta_sweep_header(&session->job->plan, session->job->name, &ours);
         aorta_sweep_header(&plan, former, &theirs);
         status = aorta_status_join(aorta_text_check(&ours), aorta_text_check(&theirs));
     }
@@ -72,18 +70,14 @@ static aorta_status check_same(struct session *session, const char *path) {
         status = AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno));
     aorta_text_free(&ours);
     aorta_text_free(&theirs);
-    aorta_text_free(&target);
     aorta_arena_free(&arena);
     return status;
 }
 
 static aorta_status begin_lines(struct session *session) {
-    struct aorta_text target = {0}, line = {0};
-    aorta_sweep_target_text(session->job, &target);
-    aorta_status status = aorta_text_check(&target);
-    if (!status) aorta_sweep_header(&session->job->plan, target.data, &line);
-    aorta_text_free(&target);
-    return status ? status : append(session, &line);
+    struct aorta_text line = {0};
+    aorta_sweep_header(&session->job->plan, session->job->name, &line);
+    return append(session, &line);
 }
 
 static aorta_status open_lines(struct session *session) {

@@ -63,14 +63,10 @@ AORTA_MUST_USE aorta_status aorta_sweep_process_run(const struct aorta_sweep_sig
  *     exit         "CODE BEGIN END", when it has ended
  */
 
-struct aorta_sweep_template {
-    const char *text;
-};
-
-/* Reads the script of a job, with {command} where the trial's command goes. AORTA_USAGE: it is for another scheduler or
- * has no place for the command. */
+/* Reads the template, the script of a job with {command} where the trial's command goes. AORTA_USAGE: it is for another
+ * scheduler or has no place for the command. */
 AORTA_MUST_USE aorta_status aorta_sweep_template_read(const char *path, struct aorta_arena *arena,
-                                                      struct aorta_sweep_template *template);
+                                                      const char **template);
 
 struct aorta_sweep_submission { /* zero-initialise */
     const char *directory;      /* absolute */
@@ -83,8 +79,7 @@ struct aorta_sweep_submission { /* zero-initialise */
 
 /* Submits what `process` would run, or takes over the job that a sweep of before has submitted for the very same.
  * AORTA_IO with the scheduler's words. */
-AORTA_MUST_USE aorta_status aorta_sweep_submit(const struct aorta_sweep_template *template,
-                                               const struct aorta_sweep_process *process,
+AORTA_MUST_USE aorta_status aorta_sweep_submit(const char *template, const struct aorta_sweep_process *process,
                                                const struct aorta_sweep_signals *signals,
                                                struct aorta_sweep_submission *job);
 
@@ -110,24 +105,25 @@ enum aorta_sweep_target {
 struct aorta_sweep_job {
     struct aorta_sweep_plan plan;
     enum aorta_sweep_target target;
-    const char *config;           /* train; may be NULL */
+    const char *name;   /* of the sweep, equal for equal ones whatever their knobs: "train config/base.yaml -n 2" */
+    const char *config; /* train; may be NULL */
     const char *const *overrides; /* train */
     size_t override_count;
-    const char *workload;                      /* hwq */
-    char *const *command;                      /* NULL-terminated */
-    bool trace;                                /* command: under aorta trace run */
-    int ranks;                                 /* started with aorta launch where there are several */
-    double timeout_s;                          /* of a trial; 0: none */
-    const struct aorta_sweep_template *submit; /* jobs of a scheduler run the trials; NULL: processes of this machine */
-    int64_t jobs;                              /* so many at a time; 1 without `submit` */
-    const char *output, *self;                 /* directory; absolute path of this program */
+    const char *workload;      /* hwq */
+    char *const *command;      /* NULL-terminated */
+    bool trace;                /* command: under aorta trace run */
+    int ranks;                 /* started with aorta launch where there are several */
+    double timeout_s;          /* of a trial; 0: none */
+    const char *submit;        /* template: jobs of a scheduler run the trials; NULL: processes of this machine */
+    int64_t jobs;              /* so many at a time; 1 without `submit` */
+    const char *output, *self; /* directory; absolute path of this program */
     bool resume;
     unsigned retry; /* a bit for each aorta_trial_state: with `resume` those run again */
     FILE *progress; /* a line for each trial */
 };
 
-/* The same text for the same sweep, whatever its knobs: "train config/base.yaml -n 2". */
-void aorta_sweep_target_text(const struct aorta_sweep_job *job, struct aorta_text *text);
+/* Sets job->name. */
+AORTA_MUST_USE aorta_status aorta_sweep_name(struct aorta_sweep_job *job, struct aorta_arena *arena);
 
 /* Whether something runs when no knob is set: a command has places for the values of its own knobs. */
 bool aorta_sweep_has_baseline(const struct aorta_sweep_job *job);
@@ -163,20 +159,5 @@ struct aorta_sweep_ended {
  * trial without them. AORTA_IO: the disk is full, and nothing more can be recorded. */
 AORTA_MUST_USE aorta_status aorta_sweep_conclude(const struct aorta_sweep_ended *ended, struct aorta_trial *trial,
                                                  int *interrupted);
-
-/* ---- figures of a trial, from the file that its program wrote ---- */
-
-/* What a file is. */
-enum aorta_sweep_source {
-    AORTA_SWEEP_FROM_SUMMARY,  /* summary.json of a run */
-    AORTA_SWEEP_FROM_ANALYSIS, /* analysis.json of aorta trace run */
-    AORTA_SWEEP_FROM_HWQ,      /* aorta hwq run --output */
-    AORTA_SWEEP_FROM_RESULT    /* what a program wrote itself: {"step_ms": 12.5, …} */
-};
-
-struct aorta_sweep_measured {
-    double figures[AORTA_SWEEP_OBJECTIVE_COUNT], pressure; /* as in aorta_trial */
-    char device[sizeof((struct aorta_trial *)0)->device];
-};
 
 #endif

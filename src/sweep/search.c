@@ -65,12 +65,12 @@ static int64_t point_count(const struct aorta_sweep_plan *plan) {
     return wanted < cells ? wanted : cells;
 }
 
-/* `count` different cells in random order; a longer sample begins with the shorter one. The caller frees it. */
-static aorta_status sample(const struct aorta_sweep_plan *plan, int64_t count, int64_t **result) {
+/* `count` different cells in random order; a longer sample begins with the shorter one. */
+static int64_t *sample(const struct aorta_sweep_plan *plan, int64_t count, struct aorta_arena *arena) {
     int64_t all = aorta_sweep_cells(&plan->space);
     bool whole = all <= ALL_AT_ONCE;
-    int64_t *cells = calloc((size_t)(whole ? all : count), sizeof *cells);
-    if (!cells) return AORTA_ERROR(AORTA_MEMORY, "no memory for the points of a sweep");
+    int64_t *cells = aorta_arena_alloc(arena, (size_t)(whole ? all : count) * sizeof *cells);
+    if (!cells) return NULL;
     struct draws draws = draws_of(plan, 0);
     for (int64_t i = 0; whole && i < all; i++) cells[i] = i;
     if (whole) shuffle(&draws, cells, count, all);
@@ -82,8 +82,7 @@ static aorta_status sample(const struct aorta_sweep_plan *plan, int64_t count, i
         }
         if (!contains(cells, i, cell)) cells[i++] = cell;
     }
-    *result = cells;
-    return NULL;
+    return cells;
 }
 
 /* ---- trials so far ---- */
@@ -278,22 +277,19 @@ static bool next_of_tpe(const struct aorta_sweep_plan *plan, const struct aorta_
 
 aorta_status aorta_sweep_choose(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,
                                 struct aorta_sweep_next *next, bool *more) {
-    int64_t *cells, *run;
+    struct aorta_arena arena = {0};
     *next = (struct aorta_sweep_next){0};
     *more = baseline_missing(plan, trials, 0, next);
     if (*more) return NULL;
-    AORTA_TRY(sample(plan, point_count(plan), &cells));
-    if (plan->method == AORTA_SWEEP_TPE) {
-        run = calloc(trials->count + 1, sizeof *run);
-        if (run) *more = next_of_tpe(plan, trials, cells, run, next);
-        free(run);
-        free(cells);
-        return run ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the points of a sweep");
-    }
-    *more = plan->method == AORTA_SWEEP_HALVING ? next_of_halving(plan, trials, cells, next)
-                                                : next_repeat(plan, trials, cells, point_count(plan), 0, next);
-    free(cells);
-    return NULL;
+    int64_t *cells = sample(plan, point_count(plan), &arena);
+    int64_t *run = aorta_arena_alloc(&arena, (trials->count + 1) * sizeof *run);
+    aorta_status status = aorta_arena_check(&arena, "the points of a sweep");
+    if (!status)
+        *more = plan->method == AORTA_SWEEP_TPE       ? next_of_tpe(plan, trials, cells, run, next)
+                : plan->method == AORTA_SWEEP_HALVING ? next_of_halving(plan, trials, cells, next)
+                                                      : next_repeat(plan, trials, cells, point_count(plan), 0, next);
+    aorta_arena_free(&arena);
+    return status;
 }
 
 int64_t aorta_sweep_planned(const struct aorta_sweep_plan *plan) {

@@ -1,4 +1,3 @@
-#include "base/array.h"
 #include "base/files.h"
 #include "base/parallel.h"
 #include "sweep/compare.h"
@@ -12,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static aorta_status no_memory(const char *directory) {
-    return AORTA_ERROR(AORTA_MEMORY, "no memory for the sweep in %s", directory);
+static aorta_status check_memory(const struct aorta_sweep_side *side) {
+    return aorta_annotate(aorta_arena_check(&side->arena, "a sweep"), "%s", side->directory);
 }
 
 /* ---- a folder of runs as a sweep: the folders between it and a run say which point the run is of ---- */
@@ -22,32 +21,33 @@ enum { MOST_DEPTH = 8, WORD = NAME_MAX + 1 };
 
 /* ---- finding the runs ---- */
 
-struct paths {
-    char **items;
-    size_t count, capacity;
+struct knob_value {
+    char name[WORD], value[WORD];
 };
 
-static void paths_free(struct paths *paths) {
-    for (size_t i = 0; i < paths->count; i++) free(paths->items[i]);
-    free(paths->items);
-}
+struct runs {
+    char **paths;
+    size_t count, capacity;
+    struct knob_value (*values)[MOST_DEPTH]; /* of each */
+    size_t *counts;
+};
 
-static aorta_status find_runs(const char *directory, int depth, struct paths *paths) {
+static void find_runs(const char *directory, int depth, struct aorta_arena *arena, struct runs *runs) {
     if (aorta_figures_can_read(directory)) {
-        AORTA_TRY(aorta_array_reserve(&paths->items, &paths->capacity, paths->count + 1, sizeof *paths->items, "runs"));
-        paths->items[paths->count] = strdup(directory);
-        return paths->items[paths->count++] ? NULL : no_memory(directory);
+        char **paths = aorta_arena_grow(arena, runs->paths, runs->count, &runs->capacity, sizeof *paths);
+        if (!paths) return;
+        runs->paths = paths;
+        paths[runs->count++] = aorta_arena_strdup(arena, directory);
+        return;
     }
     DIR *entries = depth < MOST_DEPTH ? opendir(directory) : NULL;
-    aorta_status status = NULL;
-    for (struct dirent *entry; entries && !status && (entry = readdir(entries));) {
+    for (struct dirent *entry; entries && !arena->failed && (entry = readdir(entries));) {
         struct stat facts;
         const struct aorta_file_path path = aorta_path_in(directory, "%s", entry->d_name);
         if (*entry->d_name != '.' && lstat(path.text, &facts) == 0 && S_ISDIR(facts.st_mode))
-            status = find_runs(path.text, depth + 1, paths);
+            find_runs(path.text, depth + 1, arena, runs);
     }
     if (entries) closedir(entries);
-    return status;
 }
 
 static int by_path(const void *left, const void *right) {
@@ -55,10 +55,6 @@ static int by_path(const void *left, const void *right) {
 }
 
 /* ---- what a name says ---- */
-
-struct knob_value {
-    char name[WORD], value[WORD];
-};
 
 static bool is_repeat(const char *name) {
     static const char *const names[] = {"rep", "repeat", "run", "trial", "iter", "iteration", "seed", "attempt"};
@@ -118,12 +114,6 @@ static const char *value_of(const struct knob_value *values, size_t count, const
 
 /* ---- the space ---- */
 
-struct runs {
-    struct paths paths;
-    struct knob_value (*values)[MOST_DEPTH]; /* of each */
-    size_t *counts;
-};
-
 static int by_value(const void *left, const void *right) {
     return strverscmp(*(const char *const *)left, *(const char *const *)right);
 }
@@ -135,8 +125,7 @@ static aorta_status add_knob(const struct runs *runs, const char *name, struct a
     int count = 0;
     for (int i = 0; i < space->count; i++)
         if (strcmp(space->knobs[i].name, name) == 0) return NULL;
-    if (!values) return no_memory(side->directory);
-    for (size_t i = 0; i < runs->paths.count; i++) {
+    for (size_t i = 0; values && i < runs->count; i++) {
         const char *value = value_of(runs->values[i], runs->counts[i], name);
         int at = 0;
         while (at < count && strcmp(values[at], value) != 0) at++;
@@ -144,10 +133,9 @@ static aorta_status add_knob(const struct runs *runs, const char *name, struct a
         if (count == AORTA_SWEEP_MOST_VALUES)
             return AORTA_ERROR(AORTA_USAGE, "%s: the folders have more than %d values of %s", side->directory,
                                AORTA_SWEEP_MOST_VALUES, name);
-        values[count] = aorta_arena_strdup(&side->arena, value);
-        if (!values[count++]) return no_memory(side->directory);
+        values[count++] = aorta_arena_strdup(&side->arena, value);
     }
-    if (count < 2) return NULL;
+    if (count < 2 || side->arena.failed) return NULL;
     if (space->count == AORTA_SWEEP_MOST_KNOBS)
         return AORTA_ERROR(AORTA_USAGE, "%s: more than %d levels of folders", side->directory, AORTA_SWEEP_MOST_KNOBS);
     qsort(values, (size_t)count, sizeof *values, by_value);
@@ -156,7 +144,7 @@ static aorta_status add_knob(const struct runs *runs, const char *name, struct a
         .name = aorta_arena_strdup(&side->arena, name), .values = values, .count = count, .ordered = true};
     for (int i = 0; i < count; i++) knob->ordered &= strspn(values[i], "0123456789") == strlen(values[i]);
     space->count++;
-    return knob->name ? NULL : no_memory(side->directory);
+    return NULL;
 }
 
 static int64_t cell_of(const struct aorta_sweep_space *space, const struct knob_value *values, size_t count) {
@@ -177,40 +165,31 @@ static aorta_status add_run(const struct runs *runs, size_t place, struct aorta_
     for (size_t i = 0; i < side->trials.count; i++) trial.repeat += side->trials.items[i].cell == trial.cell;
     if (trial.repeat >= side->plan.repeats) side->plan.repeats = trial.repeat + 1;
     for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++) trial.figures[f] = NAN;
-    side->recordings[place].folder = aorta_arena_strdup(&side->arena, runs->paths.items[place]);
-    if (!side->recordings[place].folder) return no_memory(side->directory);
+    side->recordings[place].folder = runs->paths[place];
     return aorta_trials_add(&side->trials, &trial);
-}
-
-static aorta_status make(struct runs *runs, struct aorta_sweep_side *side) {
-    const size_t count = runs->paths.count;
-    if (!count)
-        return AORTA_ERROR(AORTA_USAGE,
-                           "%s holds no trials.jsonl and no runs; name the directory that a sweep wrote (its "
-                           "--output), or a folder of runs",
-                           side->directory);
-    qsort(runs->paths.items, count, sizeof *runs->paths.items, by_path);
-    runs->values = calloc(count, sizeof *runs->values);
-    runs->counts = calloc(count, sizeof *runs->counts);
-    side->recordings = aorta_arena_alloc(&side->arena, (count + 1) * sizeof *side->recordings);
-    if (!runs->values || !runs->counts || !side->recordings) return no_memory(side->directory);
-    for (size_t i = 0; i < count; i++)
-        runs->counts[i] = read_path(side->directory, runs->paths.items[i], runs->values[i]);
-    for (size_t i = 0; i < count; i++)
-        for (size_t j = 0; j < runs->counts[i]; j++) AORTA_TRY(add_knob(runs, runs->values[i][j].name, side));
-    for (size_t i = 0; i < count; i++) AORTA_TRY(add_run(runs, i, side));
-    return NULL;
 }
 
 static aorta_status read_folder(const char *directory, struct aorta_sweep_side *side) {
     struct runs runs = {0};
     side->plan = (struct aorta_sweep_plan){.repeats = 1};
-    aorta_status status = find_runs(directory, 0, &runs.paths);
-    if (!status) status = make(&runs, side);
-    paths_free(&runs.paths);
-    free(runs.values);
-    free(runs.counts);
-    return status;
+    find_runs(directory, 0, &side->arena, &runs);
+    const size_t count = runs.count;
+    if (!count && !side->arena.failed)
+        return AORTA_ERROR(AORTA_USAGE,
+                           "%s holds no trials.jsonl and no runs; name the directory that a sweep wrote (its "
+                           "--output), or a folder of runs",
+                           side->directory);
+    runs.values = aorta_arena_alloc(&side->arena, count * sizeof *runs.values);
+    runs.counts = aorta_arena_alloc(&side->arena, count * sizeof *runs.counts);
+    side->recordings = aorta_arena_alloc(&side->arena, (count + 1) * sizeof *side->recordings);
+    AORTA_TRY(check_memory(side));
+    qsort(runs.paths, count, sizeof *runs.paths, by_path);
+    for (size_t i = 0; i < count; i++) runs.counts[i] = read_path(side->directory, runs.paths[i], runs.values[i]);
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < runs.counts[i]; j++) AORTA_TRY(add_knob(&runs, runs.values[i][j].name, side));
+    AORTA_TRY(check_memory(side));
+    for (size_t i = 0; i < count; i++) AORTA_TRY(add_run(&runs, i, side));
+    return NULL;
 }
 
 bool aorta_sweep_is_ours(const char *target) {
@@ -219,19 +198,17 @@ bool aorta_sweep_is_ours(const char *target) {
 
 /* ---- a sweep's directory ---- */
 
-static aorta_status find_recording(struct aorta_sweep_side *side, size_t place) {
+static void find_recording(struct aorta_sweep_side *side, size_t place) {
     static const char *const folders[] = {"out", "trace"};
     struct aorta_sweep_recording *recording = &side->recordings[place];
     for (size_t i = 0; i < sizeof folders / sizeof *folders && !recording->folder; i++) {
         const char *folder = aorta_arena_printf(&side->arena, "%s/trials/%04lld/%s", side->directory,
                                                 (long long)side->trials.items[place].number, folders[i]);
         const char *page = folder ? aorta_arena_printf(&side->arena, "%s/index.html", folder) : NULL;
-        if (!page) return no_memory(side->directory);
-        if (access(folder, F_OK) != 0) continue;
+        if (!page || access(folder, F_OK) != 0) continue;
         recording->folder = folder;
         if (access(page, F_OK) == 0) recording->page = page;
     }
-    return NULL;
 }
 
 static aorta_status open_sweep(const char *path, struct aorta_sweep_side *side) {
@@ -241,9 +218,9 @@ static aorta_status open_sweep(const char *path, struct aorta_sweep_side *side) 
         aorta_sweep_changes_work(&side->plan.space))
         side->plan.objective = AORTA_SWEEP_THROUGHPUT;
     side->recordings = aorta_arena_alloc(&side->arena, (side->trials.count + 1) * sizeof *side->recordings);
-    if (!side->recordings) return no_memory(side->directory);
-    for (size_t i = 0; i < side->trials.count; i++)
-        if (side->trials.items[i].state == AORTA_TRIAL_DONE) AORTA_TRY(find_recording(side, i));
+    for (size_t i = 0; side->recordings && i < side->trials.count; i++)
+        if (side->trials.items[i].state == AORTA_TRIAL_DONE) find_recording(side, i);
+    AORTA_TRY(check_memory(side));
     AORTA_TRY(aorta_settings_environment(side->directory, &side->arena, &side->environment));
     return aorta_sweep_result_make(&side->plan, &side->trials, &side->result);
 }
@@ -298,8 +275,8 @@ static aorta_status read_some(void *user, size_t piece) {
 
 aorta_status aorta_sweep_side_read(struct aorta_sweep_side *side) {
     if (side->figures) return NULL;
-    side->figures = calloc(side->trials.count + 1, sizeof *side->figures);
-    if (!side->figures) return no_memory(side->directory);
+    side->figures = aorta_arena_alloc(&side->arena, (side->trials.count + 1) * sizeof *side->figures);
+    AORTA_TRY(check_memory(side));
     return aorta_parallel(READERS, read_some, side);
 }
 
@@ -327,7 +304,7 @@ static aorta_status make_half(const struct aorta_sweep_side *whole, int knob, in
     half->half = true;
     half->label = aorta_arena_printf(&half->arena, "%s=%s", space->knobs[knob].name, space->knobs[knob].values[value]);
     half->recordings = aorta_arena_alloc(&half->arena, (whole->trials.count + 1) * sizeof *half->recordings);
-    if (!half->label || !half->recordings) return no_memory(whole->directory);
+    AORTA_TRY(check_memory(half));
     leave_out(&half->plan.space, knob);
     half->plan.equal = 0;
     for (size_t i = 0; i < whole->trials.count; i++) {
@@ -375,7 +352,6 @@ aorta_status aorta_sweep_side_halves(const struct aorta_sweep_side *whole, const
 
 void aorta_sweep_side_close(struct aorta_sweep_side *side) {
     for (size_t i = 0; side->figures && i < side->trials.count; i++) aorta_figures_free(&side->figures[i]);
-    free(side->figures);
     aorta_sweep_result_free(&side->result);
     aorta_trials_free(&side->trials);
     aorta_arena_free(&side->arena);

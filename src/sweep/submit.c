@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "sweep/run.h"
 
 #include <errno.h>
@@ -50,15 +51,14 @@ static aorta_status check_template(const char *path, const char *text) {
     return NULL;
 }
 
-aorta_status aorta_sweep_template_read(const char *path, struct aorta_arena *arena,
-                                       struct aorta_sweep_template *template) {
+aorta_status aorta_sweep_template_read(const char *path, struct aorta_arena *arena, const char **template) {
     enum { MOST_BYTES = 1 << 20 };
     char *bytes;
     size_t length;
     AORTA_TRY(aorta_file_read_small(path, MOST_BYTES, &bytes, &length));
     aorta_status status = check_template(path, bytes);
-    template->text = status ? NULL : aorta_arena_strdup(arena, bytes);
-    if (!status && !template->text) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %s", path);
+    *template = status ? NULL : aorta_arena_strdup(arena, bytes);
+    if (!status && !*template) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %s", path);
     free(bytes);
     return status;
 }
@@ -100,8 +100,8 @@ static void write_command(const struct aorta_sweep_process *process, struct aort
 }
 
 /* job.sh: the template with its places filled. */
-static void write_job(const struct aorta_sweep_template *template, const char *directory, struct aorta_text *text) {
-    const char *at = template->text;
+static void write_job(const char *template, const char *directory, struct aorta_text *text) {
+    const char *at = template;
     for (const char *next; (next = strstr(at, place)); at = next + sizeof place - 1) {
         aorta_text_append(text, at, (size_t)(next - at));
         aorta_text_puts(text, "sh ");
@@ -118,9 +118,9 @@ static void write_job(const struct aorta_sweep_template *template, const char *d
 
 /* What sbatch gets. A job that the sweep does not know, as it was killed between the two, does nothing: another one has
  * its directory. */
-static void write_wrapper(const struct aorta_sweep_template *template, const char *directory, struct aorta_text *text) {
+static void write_wrapper(const char *template, const char *directory, struct aorta_text *text) {
     aorta_text_puts(text, "#!/bin/sh\n");
-    for (const char *at = line_with(template->text, directive); at; at = line_with(at + 1, directive))
+    for (const char *at = line_with(template, directive); at; at = line_with(at + 1, directive))
         aorta_text_printf(text, "%.*s\n", (int)strcspn(at, "\n"), at);
     aorta_text_puts(text, "d=");
     aorta_text_shell_word(text, directory);
@@ -131,21 +131,14 @@ static void write_wrapper(const struct aorta_sweep_template *template, const cha
                           "done\n"
                           "[ \"$(cat \"$d/id\")\" = \"$SLURM_JOB_ID\" ] || exit 1\n"
                           "begin=$(date +%s.%N)\n");
-    aorta_text_printf(text, "%.*s \"$d/job.sh\"\n", (int)strcspn(template->text, "\n") - 2, template->text + 2);
+    aorta_text_printf(text, "%.*s \"$d/job.sh\"\n", (int)strcspn(template, "\n") - 2, template + 2);
     aorta_text_puts(text, "code=$?\n"
                           "echo \"$code $begin $(date +%s.%N)\" >\"$d/exit.new\" && mv \"$d/exit.new\" \"$d/exit\"\n"
                           "exit $code\n");
 }
 
-struct scripts {
-    struct aorta_text command, job, wrapper;
-};
-
-static void free_scripts(struct scripts *scripts) {
-    aorta_text_free(&scripts->command);
-    aorta_text_free(&scripts->job);
-    aorta_text_free(&scripts->wrapper);
-}
+enum { COMMAND, JOB, WRAPPER, SCRIPTS };
+static const char *const script_names[SCRIPTS] = {"command.sh", "job.sh", "aorta-sweep"};
 
 /* A file of at most `most` bytes; NULL where it is missing or larger. The caller frees it. */
 static char *read_small(const char *directory, const char *name, size_t most, size_t *length) {
@@ -197,32 +190,30 @@ static aorta_status send(struct aorta_sweep_submission *job) {
     return status;
 }
 
-static aorta_status submit(const struct scripts *scripts, const struct aorta_sweep_signals *signals,
+static aorta_status submit(const struct aorta_text scripts[SCRIPTS], const struct aorta_sweep_signals *signals,
                            struct aorta_sweep_submission *job) {
-    AORTA_TRY(aorta_text_check(&scripts->command));
-    AORTA_TRY(aorta_text_check(&scripts->job));
+    for (int i = COMMAND; i < WRAPPER; i++) AORTA_TRY(aorta_text_check(&scripts[i]));
     const bool former = read_id(job);
+    bool same = former;
     snprintf(job->state, sizeof job->state, "PENDING");
-    if (former && same_file(job->directory, "command.sh", &scripts->command) &&
-        same_file(job->directory, "job.sh", &scripts->job))
-        return NULL;
+    for (int i = COMMAND; i < WRAPPER; i++) same = same && same_file(job->directory, script_names[i], &scripts[i]);
+    if (same) return NULL;
     if (former) AORTA_TRY(aorta_sweep_submissions_cancel(&job, 1, signals));
     aorta_directory_remove(job->directory);
     AORTA_TRY(aorta_directory_make(job->directory));
-    AORTA_TRY(aorta_file_put(aorta_path_in(job->directory, "command.sh").text, &scripts->command));
-    AORTA_TRY(aorta_file_put(aorta_path_in(job->directory, "job.sh").text, &scripts->job));
-    AORTA_TRY(aorta_file_put(aorta_path_in(job->directory, "aorta-sweep").text, &scripts->wrapper));
+    for (int i = 0; i < SCRIPTS; i++)
+        AORTA_TRY(aorta_file_put(aorta_path_in(job->directory, "%s", script_names[i]).text, &scripts[i]));
     return send(job);
 }
 
-aorta_status aorta_sweep_submit(const struct aorta_sweep_template *template, const struct aorta_sweep_process *process,
+aorta_status aorta_sweep_submit(const char *template, const struct aorta_sweep_process *process,
                                 const struct aorta_sweep_signals *signals, struct aorta_sweep_submission *job) {
-    struct scripts scripts = {0};
-    write_command(process, &scripts.command);
-    write_job(template, job->directory, &scripts.job);
-    write_wrapper(template, job->directory, &scripts.wrapper);
-    aorta_status status = submit(&scripts, signals, job);
-    free_scripts(&scripts);
+    struct aorta_text scripts[SCRIPTS] = {0};
+    write_command(process, &scripts[COMMAND]);
+    write_job(template, job->directory, &scripts[JOB]);
+    write_wrapper(template, job->directory, &scripts[WRAPPER]);
+    aorta_status status = submit(scripts, signals, job);
+    for (int i = 0; i < SCRIPTS; i++) aorta_text_free(&scripts[i]);
     return status;
 }
 
@@ -373,13 +364,11 @@ struct aorta_sweep_signals {
     sigset_t watched, former;
 };
 
-static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
-
 aorta_status aorta_sweep_signals_begin(struct aorta_sweep_signals **result) {
     struct aorta_sweep_signals *signals = calloc(1, sizeof *signals);
     if (!signals) return AORTA_ERROR(AORTA_MEMORY, "no memory for the signals of a sweep");
-    sigemptyset(&signals->watched);
-    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) sigaddset(&signals->watched, ending[i]);
+    signals->watched = aorta_ending_signals();
+    sigaddset(&signals->watched, SIGHUP);
     sigaddset(&signals->watched, SIGCHLD);
     sigprocmask(SIG_BLOCK, &signals->watched, &signals->former);
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a trial leaves behind becomes our child */
@@ -452,10 +441,8 @@ static void end_descendants(pid_t group) {
 }
 
 int aorta_sweep_signals_wait(const struct aorta_sweep_signals *signals) {
-    int signal = sigtimedwait(&signals->watched, NULL, &pause_time);
-    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
-        if (signal == ending[i]) return signal;
-    return 0;
+    const int signal = sigtimedwait(&signals->watched, NULL, &pause_time);
+    return signal < 0 || signal == SIGCHLD ? 0 : signal;
 }
 
 /* SIGTERM, once more, SIGKILL: a launcher ends its ranks at once after the second, and cleans up after them, which

@@ -12,6 +12,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* What reading a trial's files found, in memory that the reading process and this one share. */
+struct reading {
+    const struct aorta_sweep_job *job;
+    const char *directory;
+    double figures[AORTA_SWEEP_OBJECTIVE_COUNT], pressure; /* as in aorta_trial */
+    char device[sizeof((struct aorta_trial *)0)->device];
+    char failure[sizeof((struct aorta_trial *)0)->reason];
+};
+
 static double number(const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
     return json_is_number(value) ? json_number_value(value) : NAN;
@@ -26,7 +35,7 @@ static void set_device(const json_t *name, char device[16]) {
         snprintf(device, 16, "%.*s", (int)strcspn(json_string_value(name), ":"), json_string_value(name));
 }
 
-static void from_summary(const json_t *root, struct aorta_sweep_measured *out) {
+static void from_summary(const json_t *root, struct reading *out) {
     json_t *labels = json_object_get(root, "labels");
     const json_t *run = json_object_iter_value(json_object_iter(labels));
     set_device(json_object_get(run, "device"), out->device);
@@ -37,7 +46,7 @@ static void from_summary(const json_t *root, struct aorta_sweep_measured *out) {
 }
 
 /* Means over the steps of all ranks; a recording without steps has shares only. */
-static void from_analysis(const json_t *root, struct aorta_sweep_measured *out) {
+static void from_analysis(const json_t *root, struct reading *out) {
     double overlap = 0, comm = 0, exposed = 0;
     size_t i, j, steps = 0;
     const json_t *rank, *step;
@@ -57,14 +66,14 @@ static void from_analysis(const json_t *root, struct aorta_sweep_measured *out) 
     out->figures[AORTA_SWEEP_THROUGHPUT] = 1e3 / out->figures[AORTA_SWEEP_STEP_MS];
 }
 
-static void from_hwq(const json_t *root, struct aorta_sweep_measured *out) {
+static void from_hwq(const json_t *root, struct reading *out) {
     set_device(json_object_get(json_object_get(json_object_get(root, "metadata"), "config"), "device"), out->device);
     out->figures[AORTA_SWEEP_STEP_MS] = number_in(root, "latency_ms", "p50");
     out->figures[AORTA_SWEEP_THROUGHPUT] = number(root, "throughput");
     out->pressure = number(root, "machine_pressure");
 }
 
-static void from_result(const json_t *root, struct aorta_sweep_measured *out) {
+static void from_result(const json_t *root, struct reading *out) {
     for (int i = 0; i < AORTA_SWEEP_OBJECTIVE_COUNT; i++) {
         double figure = number(root, aorta_sweep_objectives[i].key);
         if (isfinite(figure)) out->figures[i] = figure;
@@ -83,19 +92,6 @@ static aorta_status check_ranges(const char *path, double figures[AORTA_SWEEP_OB
         figures[i] = NAN;
     }
     return status;
-}
-
-static aorta_status read_figure_file(const char *path, enum aorta_sweep_source source,
-                                     struct aorta_sweep_measured *out) {
-    static void (*const readers[])(const json_t *, struct aorta_sweep_measured *) = {from_summary, from_analysis,
-                                                                                     from_hwq, from_result};
-    /* Values take many times the bytes of their text: a trial must not fill the memory. */
-    const size_t most = source == AORTA_SWEEP_FROM_RESULT ? 1 << 20 : 64 << 20;
-    json_t *root;
-    AORTA_TRY(aorta_sweep_json_read(path, most, &root));
-    readers[source](root, out);
-    json_decref(root);
-    return check_ranges(path, out->figures);
 }
 
 /* The end of what the program said. */
@@ -143,19 +139,17 @@ static void last_line(struct tail *from, char *out, size_t size) {
     aorta_make_printable(out, strlen(out), false);
 }
 
-/* What reading a trial's files found, in memory that the reading process and this one share. */
-struct reading {
-    const struct aorta_sweep_job *job;
-    const char *directory;
-    struct aorta_sweep_measured measured;
-    char failure[sizeof((struct aorta_trial *)0)->reason];
-};
-
-/* Reads a file where it exists. */
-static aorta_status read_figures(const char *directory, const char *name, enum aorta_sweep_source source,
-                                 struct reading *reading) {
-    const struct aorta_file_path path = aorta_path_in(directory, "%s", name);
-    return access(path.text, F_OK) ? NULL : read_figure_file(path.text, source, &reading->measured);
+/* Reads a file of at most `most` bytes where it exists. Values take many times the bytes of their text: a trial must
+ * not fill the memory. */
+static aorta_status read_figures(struct reading *reading, const char *name, int64_t most,
+                                 void (*read)(const json_t *root, struct reading *out)) {
+    const struct aorta_file_path path = aorta_path_in(reading->directory, "%s", name);
+    json_t *root;
+    if (access(path.text, F_OK)) return NULL;
+    AORTA_TRY(aorta_sweep_json_read(path.text, (size_t)most, &root));
+    read(root, reading);
+    json_decref(root);
+    return check_ranges(path.text, reading->figures);
 }
 
 static aorta_status summarise_run(const char *directory) {
@@ -170,25 +164,26 @@ static aorta_status summarise_run(const char *directory) {
 static aorta_status read_pressure(const char *directory, const char *folder, struct reading *reading) {
     struct aorta_recorded_machine machine;
     AORTA_TRY(aorta_recorded_machine_read(aorta_path_in(directory, "%s", folder).text, NULL, &machine));
-    if (machine.known) reading->measured.pressure = aorta_machine_pressure(&machine.summary);
+    if (machine.known) reading->pressure = aorta_machine_pressure(&machine.summary);
     aorta_recorded_machine_free(&machine);
     return NULL;
 }
 
 static aorta_status measure(struct reading *reading) {
+    enum { SMALL = 1 << 20, LARGE = 64 << 20 };
     const struct aorta_sweep_job *job = reading->job;
     const char *directory = reading->directory;
     if (job->target == AORTA_SWEEP_TRAIN) {
         AORTA_TRY(summarise_run(directory));
         AORTA_TRY(read_pressure(directory, "out", reading));
-        return read_figures(directory, "out/summary.json", AORTA_SWEEP_FROM_SUMMARY, reading);
+        return read_figures(reading, "out/summary.json", LARGE, from_summary);
     }
-    if (job->target == AORTA_SWEEP_HWQ) return read_figures(directory, "hwq.json", AORTA_SWEEP_FROM_HWQ, reading);
+    if (job->target == AORTA_SWEEP_HWQ) return read_figures(reading, "hwq.json", LARGE, from_hwq);
     AORTA_TRY(read_pressure(directory, "trace", reading));
-    AORTA_TRY(read_figures(directory, "trace/analysis.json", AORTA_SWEEP_FROM_ANALYSIS, reading));
+    AORTA_TRY(read_figures(reading, "trace/analysis.json", LARGE, from_analysis));
     /* a trace has steps a second, whatever is in a step */
-    if (aorta_sweep_changes_work(&job->plan.space)) reading->measured.figures[AORTA_SWEEP_THROUGHPUT] = NAN;
-    return read_figures(directory, "result.json", AORTA_SWEEP_FROM_RESULT, reading);
+    if (aorta_sweep_changes_work(&job->plan.space)) reading->figures[AORTA_SWEEP_THROUGHPUT] = NAN;
+    return read_figures(reading, "result.json", SMALL, from_result);
 }
 
 static void read_all_figures(void *user) {
@@ -219,11 +214,11 @@ static aorta_status read_trial(const struct aorta_sweep_ended *ended, struct aor
     struct reading *reading = mmap(NULL, sizeof *reading, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (reading == MAP_FAILED) return AORTA_ERROR(AORTA_MEMORY, "no memory for the figures of a trial");
     *reading = (struct reading){.job = job, .directory = ended->directory};
-    memcpy(reading->measured.figures, trial->figures, sizeof trial->figures);
+    memcpy(reading->figures, trial->figures, sizeof trial->figures);
     aorta_status status = read_in_process(ended, reading, interrupted);
-    memcpy(trial->figures, reading->measured.figures, sizeof trial->figures);
-    memcpy(trial->device, reading->measured.device, sizeof trial->device);
-    trial->pressure = reading->measured.pressure;
+    memcpy(trial->figures, reading->figures, sizeof trial->figures);
+    memcpy(trial->device, reading->device, sizeof trial->device);
+    trial->pressure = reading->pressure;
     if (*reading->failure || !isfinite(trial->figures[job->plan.objective])) {
         trial->state = AORTA_TRIAL_NO_FIGURE;
         snprintf(trial->reason, sizeof trial->reason, "%s was not measured%s%.130s",

@@ -30,9 +30,9 @@ static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result)
     struct aorta_hwq *hwq = g->hwq;
     float *memory = hwq_floats(*(const struct hwq_tensor *)g->state),
           own = (float)aorta_hwq_result_iterations(result, 100, 20), most;
-    AORTA_TRY(aorta_hwq_upload(hwq, memory, &own, sizeof own));
+    AORTA_TRY(aorta_hwq_transfer(hwq, memory, &own, sizeof own));
     AORTA_TRY(aorta_all_reduce(hwq->world, hwq->streams[0], memory, memory + 1, 1, AORTA_F32, AORTA_MAX));
-    AORTA_TRY(aorta_hwq_download(hwq, &most, memory + 1, sizeof most));
+    AORTA_TRY(aorta_hwq_transfer(hwq, &most, memory + 1, sizeof most));
     assert_int_equal((int)own, (int)most);
     return NULL;
 }

@@ -66,10 +66,18 @@ static void random_values(const struct hwq_graph *g, uint64_t id, int count, dou
     for (int i = 0; i < count; i++) values[i] = (double)made[i];
 }
 
+/* The operation number `index` of this name. */
+static const struct hwq_operation *find_operation(const struct hwq_graph *g, const char *name, int64_t index) {
+    for (const struct hwq_operation *o = g->first; o; o = o->next)
+        if (strcmp(o->name ? o->name : o->kind->name, name) == 0 && index-- == 0) return o;
+    fail_msg("no %s", name);
+    return NULL;
+}
+
 static const float *download(struct hwq_graph *g, struct hwq_tensor t) {
     static float values[MOST];
     assert_true(hwq_bytes(t) <= sizeof values);
-    check_ok(aorta_hwq_download(g->hwq, values, hwq_floats(t), hwq_bytes(t)));
+    check_ok(aorta_hwq_transfer(g->hwq, values, hwq_floats(t), hwq_bytes(t)));
     return values;
 }
 
@@ -111,7 +119,7 @@ static void compare_subgraphs(struct hwq_graph *g) {
         }
         for (int i = 0; i < BATCH * OUT; i++) mean[i] += y[1][i] / GRAPHS;
     }
-    const float *found = download(g, hwq_graph_find(g, "sum_pieces", 0)->out[0]);
+    const float *found = download(g, find_operation(g, "sum_pieces", 0)->out[0]);
     for (int i = 0; i < BATCH * OUT; i++) assert_float_equal(found[i], mean[i], 1e-5);
 }
 
@@ -160,7 +168,7 @@ static void slope_of_loss(const double *logits, int micro, double *dy) {
 }
 
 static void check_parameters(struct hwq_graph *g, int l, const struct layer *layer, const struct gradients *sum) {
-    const float *found = download(g, hwq_graph_find(g, "add", l)->out[0]);
+    const float *found = download(g, find_operation(g, "add", l)->out[0]);
     const int weights = layer->in * layer->out;
     for (int i = 0; i < weights + layer->out; i++) {
         const double old = i < weights ? layer->weight[i] : layer->bias[i - weights];

@@ -228,7 +228,7 @@ static void build(struct hwq_graph *g) {
 static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result) {
     const struct state *state = g->state;
     int32_t loads[MOST_EXPERTS];
-    AORTA_TRY(aorta_hwq_download(g->hwq, loads, hwq_at_device(state->loads), hwq_bytes(state->loads)));
+    AORTA_TRY(aorta_hwq_transfer(g->hwq, loads, hwq_at_device(state->loads), hwq_bytes(state->loads)));
     double most = 0.0, dropped = 0.0;
     for (int64_t e = 0; e < state->shape.experts; e++) {
         most = fmax(most, (double)loads[e]);

@@ -228,8 +228,8 @@ static aorta_status start(struct hwq_graph *g) {
     static const int64_t none = 0;
     for (int64_t i = 0; i < state->request_count; i++) {
         struct request *r = &state->requests[i];
-        AORTA_TRY(aorta_hwq_upload(g->hwq, hwq_at_device(r->totals), &none, sizeof none));
-        AORTA_TRY(aorta_hwq_download(g->hwq, &r->start_step, hwq_at_device(r->step), sizeof r->start_step));
+        AORTA_TRY(aorta_hwq_transfer(g->hwq, hwq_at_device(r->totals), &none, sizeof none));
+        AORTA_TRY(aorta_hwq_transfer(g->hwq, &r->start_step, hwq_at_device(r->step), sizeof r->start_step));
     }
     return NULL;
 }
@@ -240,7 +240,7 @@ static aorta_status work(struct hwq_graph *g, int64_t iterations, double *amount
     *amount = (double)(iterations * state->request_count);
     for (int64_t r = 0; r < state->request_count; r++) {
         int64_t accepted;
-        AORTA_TRY(aorta_hwq_download(g->hwq, &accepted, hwq_at_device(state->requests[r].totals), sizeof accepted));
+        AORTA_TRY(aorta_hwq_transfer(g->hwq, &accepted, hwq_at_device(state->requests[r].totals), sizeof accepted));
         *amount += (double)accepted;
     }
     return NULL;
@@ -253,8 +253,8 @@ static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result)
     double accepted = 0.0, proposed = 0.0;
     for (int64_t r = 0; r < state->request_count; r++) {
         int64_t total, step;
-        AORTA_TRY(aorta_hwq_download(g->hwq, &total, hwq_at_device(state->requests[r].totals), sizeof total));
-        AORTA_TRY(aorta_hwq_download(g->hwq, &step, hwq_at_device(state->requests[r].step), sizeof step));
+        AORTA_TRY(aorta_hwq_transfer(g->hwq, &total, hwq_at_device(state->requests[r].totals), sizeof total));
+        AORTA_TRY(aorta_hwq_transfer(g->hwq, &step, hwq_at_device(state->requests[r].step), sizeof step));
         accepted += (double)total;
         proposed += (double)(o->drafted * (step - state->requests[r].start_step));
     }

@@ -87,7 +87,7 @@ static aorta_status verify(struct hwq_graph *g, struct aorta_hwq_check *check) {
     AORTA_TRY(hwq_graph_check_order(g));
     if (!got || !first) return AORTA_ERROR(AORTA_MEMORY, "no host memory to verify");
     for (int s = 0; s < hwq->stream_count; s++) {
-        AORTA_TRY(aorta_hwq_download(hwq, got, hwq_floats(state->values[s]), bytes));
+        AORTA_TRY(aorta_hwq_transfer(hwq, got, hwq_floats(state->values[s]), bytes));
         AORTA_TRY(aorta_hwq_values(hwq, (uint64_t)s, 0, o->elements, 1.0f, first));
         for (int64_t i = 0; i < o->elements; i++)
             aorta_hwq_compare(check, (double)got[i], chain((double)first[i], o->chains), fmin(tolerance, 0.01), 0.0,
