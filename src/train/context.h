@@ -119,10 +119,10 @@ struct aorta_injected {
     struct {
         int64_t longer_ns, every, calls; /* slow_collective: every so many calls; calls in this step so far */
     } collectives[AORTA_COLLECTIVE_COUNT];
-    size_t memory_bytes, copy_bytes; /* allocation, copy: of each step */
-    bool sync_step, sync_layer;      /* sync: the host waits for the device */
-    int64_t steps;                   /* begun so far */
-    void *host, *device;             /* copy: from pinned memory to device memory, made by aorta_injections_open */
+    int64_t memory_bytes, copy_bytes; /* allocation, copy: of each step */
+    int64_t sync_step, sync_layer;    /* sync: the host waits for the device; 0: it does not */
+    int64_t steps;                    /* begun so far */
+    void *host, *device;              /* copy: from pinned memory to device memory, made by aorta_injections_open */
 };
 
 /* Reads training.inject for a rank; rank −1: for all at once. AORTA_CONFIG names the item and a correct form. */
