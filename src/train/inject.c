@@ -147,8 +147,7 @@ static aorta_status read_item(struct item *item) {
 }
 
 static aorta_status check_capture(const struct item *item) {
-    const struct aorta_compile_options *compile = &item->options->compile;
-    bool captured = compile->enabled && compile->backend == AORTA_COMPILE_GRAPH;
+    bool captured = aorta_compile_captures(&item->options->compile);
     if (item->injection->per_step != AT(sync_step) || (int)item->values[PER] != PER_LAYER || !captured) return NULL;
     return aorta_config_error(&item->options->config, "training.inject",
                               "\"%s\": the host cannot wait within a captured step; set compile.enabled to false or "
