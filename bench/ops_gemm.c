@@ -45,12 +45,12 @@ static aorta_status run_operation(struct aorta_stream *stream, struct aorta_line
 }
 
 static aorta_status run_alone(struct aorta_linear s, enum product product, const struct buffers *b) {
-    struct aorta_gemm gemm = {
+    struct aorta_products gemm = {
         .m = s.rows, .n = s.out, .k = s.in, .transpose_b = true, .lda = s.in, .ldb = s.in, .ldc = s.out};
     if (product == FORWARD) return aorta_gemm_typed(&gemm, s.dtype, b->x, b->weight, s.dtype, b->y);
-    gemm = (struct aorta_gemm){.m = s.rows, .n = s.in, .k = s.out, .lda = s.out, .ldb = s.in, .ldc = s.in};
+    gemm = (struct aorta_products){.m = s.rows, .n = s.in, .k = s.out, .lda = s.out, .ldb = s.in, .ldc = s.in};
     if (product == BACKWARD_INPUT) return aorta_gemm_typed(&gemm, s.dtype, b->y, b->weight, s.dtype, b->x);
-    gemm = (struct aorta_gemm){
+    gemm = (struct aorta_products){
         .m = s.out, .n = s.in, .k = s.rows, .transpose_a = true, .lda = s.out, .ldb = s.in, .ldc = s.in};
     return aorta_gemm_typed(&gemm, s.dtype, b->y, b->x, AORTA_F32, b->dweight);
 }

@@ -12,19 +12,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* One collective as its caller described it; checked by comm.c before a backend sees it. All-gathers and
- * reduce-scatters have one or several pieces, all other collectives one. */
-struct aorta_comm_call {
-    enum aorta_collective kind;
-    enum aorta_dtype dtype;
-    enum aorta_reduction reduction;
-    int root;
-    size_t count;                               /* elements of all pieces; of unequal parts: of the larger buffer */
-    const size_t *send_counts, *receive_counts; /* all-to-all of unequal parts: elements by rank; else NULL */
-    int piece_count;
-    struct aorta_comm_piece pieces[AORTA_COMM_MAX_PIECES];
-};
-
 struct aorta_comm_backend {
     const char *name;
     bool simulated;
@@ -34,6 +21,7 @@ struct aorta_comm_backend {
      * nothing. */
     aorta_status (*split)(struct aorta_comm *parent, const int *ranks, int count, struct aorta_comm *comm);
     void (*close)(struct aorta_comm *comm);
+    /* comm.c has checked the call. */
     aorta_status (*enqueue)(struct aorta_comm *comm, struct aorta_stream *stream, const struct aorta_comm_call *call);
     /* NULL: no library. At most `capacity` bytes, with the NUL. */
     void (*version)(struct aorta_comm *comm, char *text, size_t capacity);

@@ -208,16 +208,19 @@ const char *aorta_comm_note(const struct aorta_comm *comm) {
 
 /* ---- collectives ---- */
 
-/* Bytes of the larger buffer of one rank, as nccl-tests count. */
-static double larger_buffer(const struct aorta_comm_call *call, int size) {
-    bool blocks = call->kind == AORTA_ALL_GATHER || call->kind == AORTA_REDUCE_SCATTER ||
-                  (call->kind == AORTA_ALL_TO_ALL && !call->send_counts);
-    return (double)call->count * (double)aorta_dtype_size(call->dtype) * (blocks ? size : 1);
+int64_t aorta_comm_bytes(const struct aorta_comm_call *call, int size) {
+    const bool blocks = call->kind == AORTA_ALL_GATHER || call->kind == AORTA_REDUCE_SCATTER ||
+                        (call->kind == AORTA_ALL_TO_ALL && !call->send_counts);
+    size_t sent = 0, received = 0;
+    for (int i = 0; call->send_counts && i < size; i++)
+        sent += call->send_counts[i], received += call->receive_counts[i];
+    for (int i = 0; i < call->piece_count; i++) sent += call->pieces[i].count;
+    return (int64_t)((sent > received ? sent : received) * aorta_dtype_size(call->dtype)) * (blocks ? size : 1);
 }
 
 void aorta_comm_describe(const struct aorta_comm_call *call, uint64_t sequence, int size,
                          char text[AORTA_BEACON_TEXT]) {
-    double bytes = larger_buffer(call, size);
+    const double bytes = (double)aorta_comm_bytes(call, size);
     int length = snprintf(text, AORTA_BEACON_TEXT, "%s #%llu of %d %s", aorta_collective_name(call->kind),
                           (unsigned long long)sequence, size, size == 1 ? "rank" : "ranks");
     if (call->kind == AORTA_BARRIER) return;
@@ -306,62 +309,6 @@ static aorta_status check_pieces(const struct aorta_comm *comm, struct aorta_com
     return NULL;
 }
 
-/* The caller has set all of the call but `count`. */
-static aorta_status enqueue(struct aorta_comm *comm, struct aorta_stream *stream, struct aorta_comm_call *call) {
-    const char *name = aorta_collective_name(call->kind);
-    if (call->root < 0 || call->root >= comm->size)
-        return AORTA_ERROR(AORTA_USAGE, "%s: root %d is not in a group of %d", name, call->root, comm->size);
-    bool reduces = call->kind == AORTA_ALL_REDUCE || call->kind == AORTA_REDUCE_SCATTER;
-    if (reduces && call->dtype == AORTA_U8)
-        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s: elements of type uint8 cannot be reduced", name);
-    AORTA_TRY(check_pieces(comm, call));
-    return comm->backend->enqueue(comm, stream, call);
-}
-
-/* A call of one piece. */
-static struct aorta_comm_call whole(enum aorta_collective kind, const void *send, void *receive, size_t count,
-                                    enum aorta_dtype dtype) {
-    return (struct aorta_comm_call){.kind = kind, .dtype = dtype, .piece_count = 1, .pieces = {{send, receive, count}}};
-}
-
-aorta_status aorta_all_reduce(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
-                              size_t count, enum aorta_dtype dtype, enum aorta_reduction reduction) {
-    struct aorta_comm_call call = whole(AORTA_ALL_REDUCE, send, receive, count, dtype);
-    call.reduction = reduction;
-    return enqueue(comm, stream, &call);
-}
-
-aorta_status aorta_reduce_scatter(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
-                                  size_t count, enum aorta_dtype dtype, enum aorta_reduction reduction) {
-    struct aorta_comm_call call = whole(AORTA_REDUCE_SCATTER, send, receive, count, dtype);
-    call.reduction = reduction;
-    return enqueue(comm, stream, &call);
-}
-
-aorta_status aorta_all_gather(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
-                              size_t count, enum aorta_dtype dtype) {
-    struct aorta_comm_call call = whole(AORTA_ALL_GATHER, send, receive, count, dtype);
-    return enqueue(comm, stream, &call);
-}
-
-aorta_status aorta_broadcast(struct aorta_comm *comm, struct aorta_stream *stream, void *buffer, size_t count,
-                             enum aorta_dtype dtype, int root) {
-    struct aorta_comm_call call = whole(AORTA_BROADCAST, buffer, buffer, count, dtype);
-    call.root = root;
-    return enqueue(comm, stream, &call);
-}
-
-aorta_status aorta_all_to_all(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
-                              size_t count, enum aorta_dtype dtype) {
-    struct aorta_comm_call call = whole(AORTA_ALL_TO_ALL, send, receive, count, dtype);
-    return enqueue(comm, stream, &call);
-}
-
-aorta_status aorta_barrier(struct aorta_comm *comm, struct aorta_stream *stream) {
-    struct aorta_comm_call call = {.kind = AORTA_BARRIER, .piece_count = 1};
-    return enqueue(comm, stream, &call);
-}
-
 /* Elements of all parts. AORTA_USAGE: more than memory can hold. */
 static aorta_status sum_counts(const struct aorta_comm *comm, const size_t *counts, size_t *sum) {
     *sum = 0;
@@ -374,48 +321,87 @@ static aorta_status sum_counts(const struct aorta_comm *comm, const size_t *coun
     return NULL;
 }
 
-aorta_status aorta_all_to_all_parts(struct aorta_comm *comm, struct aorta_stream *stream, const void *send,
-                                    const size_t *send_counts, void *receive, const size_t *receive_counts,
-                                    enum aorta_dtype dtype) {
-    struct aorta_comm_call call = whole(AORTA_ALL_TO_ALL, send, receive, 0, dtype);
+static aorta_status check_parts(const struct aorta_comm *comm, struct aorta_comm_call *call) {
+    const void *send = call->pieces->send, *receive = call->pieces->receive;
     size_t sent, received;
-    AORTA_TRY(sum_counts(comm, send_counts, &sent));
-    AORTA_TRY(sum_counts(comm, receive_counts, &received));
+    AORTA_TRY(sum_counts(comm, call->send_counts, &sent));
+    AORTA_TRY(sum_counts(comm, call->receive_counts, &received));
     if ((sent && !send) || (received && !receive))
         return AORTA_ERROR(AORTA_USAGE, "all_to_all: a buffer of %zu elements is NULL",
                            sent && !send ? sent : received);
-    if (overlap(send, sent * aorta_dtype_size(dtype), receive, received * aorta_dtype_size(dtype)))
+    if (overlap(send, sent * aorta_dtype_size(call->dtype), receive, received * aorta_dtype_size(call->dtype)))
         return AORTA_ERROR(AORTA_USAGE, "all_to_all: the send and receive buffers overlap");
-    if (send_counts[comm->rank] != receive_counts[comm->rank])
+    if (call->send_counts[comm->rank] != call->receive_counts[comm->rank])
         return AORTA_ERROR(AORTA_USAGE, "all_to_all: rank %d sends itself %zu elements and expects %zu", comm->rank,
-                           send_counts[comm->rank], receive_counts[comm->rank]);
-    call.send_counts = send_counts, call.receive_counts = receive_counts;
-    call.count = sent > received ? sent : received;
+                           call->send_counts[comm->rank], call->receive_counts[comm->rank]);
+    call->count = sent > received ? sent : received;
+    return NULL;
+}
+
+static aorta_status check_call(const struct aorta_comm *comm, struct aorta_comm_call *call) {
+    const char *name = aorta_collective_name(call->kind);
+    const bool reduces = call->kind == AORTA_ALL_REDUCE || call->kind == AORTA_REDUCE_SCATTER;
+    if (call->send_counts) return check_parts(comm, call);
+    if (call->piece_count < 1 || call->piece_count > AORTA_COMM_MAX_PIECES)
+        return AORTA_ERROR(AORTA_USAGE, "%s: %d pieces, where one call takes 1 to %d", name, call->piece_count,
+                           AORTA_COMM_MAX_PIECES);
+    if (call->root < 0 || call->root >= comm->size)
+        return AORTA_ERROR(AORTA_USAGE, "%s: root %d is not in a group of %d", name, call->root, comm->size);
+    if (reduces && call->dtype == AORTA_U8)
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s: elements of type uint8 cannot be reduced", name);
+    return check_pieces(comm, call);
+}
+
+aorta_status aorta_collective(struct aorta_comm *comm, struct aorta_stream *stream,
+                              const struct aorta_comm_call *wanted) {
+    struct aorta_comm_call call = *wanted;
+    call.count = 0;
+    AORTA_TRY(check_call(comm, &call));
     return comm->backend->enqueue(comm, stream, &call);
 }
 
-static aorta_status enqueue_pieces(struct aorta_comm *comm, struct aorta_stream *stream, struct aorta_comm_call *call,
-                                   const struct aorta_comm_piece *pieces, int piece_count) {
-    if (piece_count < 1 || piece_count > AORTA_COMM_MAX_PIECES) {
-        return AORTA_ERROR(AORTA_USAGE, "%s: %d pieces, where one call takes 1 to %d",
-                           aorta_collective_name(call->kind), piece_count, AORTA_COMM_MAX_PIECES);
-    }
-    call->piece_count = piece_count;
-    memcpy(call->pieces, pieces, (size_t)piece_count * sizeof *pieces);
-    return enqueue(comm, stream, call);
+/* A call of one piece. */
+static struct aorta_comm_call whole(enum aorta_collective kind, const void *send, void *receive, size_t count,
+                                    enum aorta_dtype dtype) {
+    return (struct aorta_comm_call){.kind = kind, .dtype = dtype, .piece_count = 1, .pieces = {{send, receive, count}}};
 }
 
-aorta_status aorta_all_gather_pieces(struct aorta_comm *comm, struct aorta_stream *stream,
-                                     const struct aorta_comm_piece *pieces, int piece_count, enum aorta_dtype dtype) {
-    struct aorta_comm_call call = {.kind = AORTA_ALL_GATHER, .dtype = dtype};
-    return enqueue_pieces(comm, stream, &call, pieces, piece_count);
+aorta_status aorta_all_reduce(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
+                              size_t count, enum aorta_dtype dtype, enum aorta_reduction reduction) {
+    struct aorta_comm_call call = whole(AORTA_ALL_REDUCE, send, receive, count, dtype);
+    call.reduction = reduction;
+    return aorta_collective(comm, stream, &call);
 }
 
-aorta_status aorta_reduce_scatter_pieces(struct aorta_comm *comm, struct aorta_stream *stream,
-                                         const struct aorta_comm_piece *pieces, int piece_count, enum aorta_dtype dtype,
-                                         enum aorta_reduction reduction) {
-    struct aorta_comm_call call = {.kind = AORTA_REDUCE_SCATTER, .dtype = dtype, .reduction = reduction};
-    return enqueue_pieces(comm, stream, &call, pieces, piece_count);
+aorta_status aorta_reduce_scatter(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
+                                  size_t count, enum aorta_dtype dtype, enum aorta_reduction reduction) {
+    struct aorta_comm_call call = whole(AORTA_REDUCE_SCATTER, send, receive, count, dtype);
+    call.reduction = reduction;
+    return aorta_collective(comm, stream, &call);
+}
+
+aorta_status aorta_all_gather(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
+                              size_t count, enum aorta_dtype dtype) {
+    struct aorta_comm_call call = whole(AORTA_ALL_GATHER, send, receive, count, dtype);
+    return aorta_collective(comm, stream, &call);
+}
+
+aorta_status aorta_broadcast(struct aorta_comm *comm, struct aorta_stream *stream, void *buffer, size_t count,
+                             enum aorta_dtype dtype, int root) {
+    struct aorta_comm_call call = whole(AORTA_BROADCAST, buffer, buffer, count, dtype);
+    call.root = root;
+    return aorta_collective(comm, stream, &call);
+}
+
+aorta_status aorta_all_to_all(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
+                              size_t count, enum aorta_dtype dtype) {
+    struct aorta_comm_call call = whole(AORTA_ALL_TO_ALL, send, receive, count, dtype);
+    return aorta_collective(comm, stream, &call);
+}
+
+aorta_status aorta_barrier(struct aorta_comm *comm, struct aorta_stream *stream) {
+    struct aorta_comm_call call = {.kind = AORTA_BARRIER, .piece_count = 1};
+    return aorta_collective(comm, stream, &call);
 }
 
 /* ---- calls with a time limit ---- */

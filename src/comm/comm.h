@@ -110,12 +110,6 @@ AORTA_MUST_USE aorta_status aorta_broadcast(struct aorta_comm *comm, struct aort
 /* receive block i = rank i's send block `rank`; blocks of `count` elements. */
 AORTA_MUST_USE aorta_status aorta_all_to_all(struct aorta_comm *comm, struct aorta_stream *stream, const void *send,
                                              void *receive, size_t count, enum aorta_dtype dtype);
-/* Parts of unequal size: rank i gets the i-th part of `send`, of send_counts[i] elements, and its part for this rank
- * becomes the i-th of `receive`; parts follow each other. Each rank expects exactly the sent count. Both arrays, one
- * count per rank, stay unchanged until the collective has run. */
-AORTA_MUST_USE aorta_status aorta_all_to_all_parts(struct aorta_comm *comm, struct aorta_stream *stream,
-                                                   const void *send, const size_t *send_counts, void *receive,
-                                                   const size_t *receive_counts, enum aorta_dtype dtype);
 AORTA_MUST_USE aorta_status aorta_barrier(struct aorta_comm *comm, struct aorta_stream *stream);
 
 /* Device memory that all ranks of the groups reach on each other's GPU: collectives between such memory, at equal
@@ -128,9 +122,9 @@ enum { AORTA_COMM_MAX_SHARERS = 2 };
 AORTA_MUST_USE aorta_status aorta_comm_alloc(struct aorta_comm *const *comms, int count, size_t bytes, const char *what,
                                              void **memory);
 
-/* ---- several buffers in one collective ---- */
+/* ---- any collective ---- */
 
-/* One of them, as a separate call would take it; it may be in place, and overlaps no other piece's buffers. */
+/* A buffer, as a separate call would take it; it may be in place, and overlaps no other piece's buffers. */
 struct aorta_comm_piece {
     const void *send;
     void *receive;
@@ -138,14 +132,26 @@ struct aorta_comm_piece {
 };
 enum { AORTA_COMM_MAX_PIECES = 16 };
 
-/* A collective on 1 to AORTA_COMM_MAX_PIECES pieces, as one: it has one place in the order of the group's collectives
- * and one name in messages, NCCL runs it as one kernel, MPI sends all pieces before it waits for any. All ranks pass
- * equal counts in one order. `pieces` is copied by the call. */
-AORTA_MUST_USE aorta_status aorta_all_gather_pieces(struct aorta_comm *comm, struct aorta_stream *stream,
-                                                    const struct aorta_comm_piece *pieces, int piece_count,
-                                                    enum aorta_dtype dtype);
-AORTA_MUST_USE aorta_status aorta_reduce_scatter_pieces(struct aorta_comm *comm, struct aorta_stream *stream,
-                                                        const struct aorta_comm_piece *pieces, int piece_count,
-                                                        enum aorta_dtype dtype, enum aorta_reduction reduction);
+/* An all-gather or a reduce-scatter takes 1 to AORTA_COMM_MAX_PIECES pieces as one collective: it has one place in the
+ * order of the group's collectives and one name in messages, NCCL runs it as one kernel, MPI sends all pieces before it
+ * waits for any. All ranks pass equal counts in one order. All other collectives have one piece.
+ *
+ * An all-to-all may have parts of unequal size: rank i gets the i-th part of `send`, of send_counts[i] elements, and
+ * its part for this rank becomes the i-th of `receive`; parts follow each other. Each rank expects exactly the sent
+ * count. Both arrays, one count per rank, stay unchanged until the collective has run. */
+struct aorta_comm_call {
+    enum aorta_collective kind;
+    enum aorta_dtype dtype;
+    enum aorta_reduction reduction;
+    int root;
+    size_t count; /* set by the call: elements of all pieces; of unequal parts: of the larger buffer */
+    const size_t *send_counts, *receive_counts; /* NULL: equal parts */
+    int piece_count;
+    struct aorta_comm_piece pieces[AORTA_COMM_MAX_PIECES];
+};
+AORTA_MUST_USE aorta_status aorta_collective(struct aorta_comm *comm, struct aorta_stream *stream,
+                                             const struct aorta_comm_call *call);
+/* Bytes of the larger buffer of one of `size` ranks, as nccl-tests count. */
+int64_t aorta_comm_bytes(const struct aorta_comm_call *call, int size);
 
 #endif

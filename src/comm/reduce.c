@@ -6,44 +6,25 @@
 
 #define CHUNK 1024 /* elements accumulated at a time: stays in the first-level cache */
 
-static void load_f32(float *to, const void *from, size_t count) {
-    memcpy(to, from, count * sizeof *to);
-}
-
-static void load_bf16(float *restrict to, const void *from, size_t count) {
+static void load_float(float *restrict to, const void *from, size_t count, enum aorta_dtype dtype) {
     const uint16_t *restrict half = from;
-    for (size_t i = 0; i < count; i++) to[i] = aorta_float_of_bf16(half[i]);
+    if (dtype == AORTA_F32)
+        memcpy(to, from, count * sizeof *to);
+    else if (dtype == AORTA_BF16)
+        for (size_t i = 0; i < count; i++) to[i] = aorta_float_of_bf16(half[i]);
+    else
+        for (size_t i = 0; i < count; i++) to[i] = aorta_float_of_f16(half[i]);
 }
 
-static void load_f16(float *restrict to, const void *from, size_t count) {
-    const uint16_t *restrict half = from;
-    for (size_t i = 0; i < count; i++) to[i] = aorta_float_of_f16(half[i]);
-}
-
-static void store_f32(void *to, const float *from, size_t count) {
-    memcpy(to, from, count * sizeof *from);
-}
-
-static void store_bf16(void *to, const float *restrict from, size_t count) {
+static void store_float(void *to, const float *restrict from, size_t count, enum aorta_dtype dtype) {
     uint16_t *restrict half = to;
-    for (size_t i = 0; i < count; i++) half[i] = aorta_bf16_of_float(from[i]);
+    if (dtype == AORTA_F32)
+        memcpy(to, from, count * sizeof *from);
+    else if (dtype == AORTA_BF16)
+        for (size_t i = 0; i < count; i++) half[i] = aorta_bf16_of_float(from[i]);
+    else
+        for (size_t i = 0; i < count; i++) half[i] = aorta_f16_of_float(from[i]);
 }
-
-static void store_f16(void *to, const float *restrict from, size_t count) {
-    uint16_t *restrict half = to;
-    for (size_t i = 0; i < count; i++) half[i] = aorta_f16_of_float(from[i]);
-}
-
-struct float_format {
-    void (*load)(float *to, const void *from, size_t count);
-    void (*store)(void *to, const float *from, size_t count);
-};
-
-static const struct float_format float_formats[AORTA_DTYPE_COUNT] = {
-    [AORTA_F32] = {load_f32, store_f32},
-    [AORTA_F16] = {load_f16, store_f16},
-    [AORTA_BF16] = {load_bf16, store_bf16},
-};
 
 static void accumulate_float(float *restrict into, const float *restrict from, size_t count,
                              enum aorta_reduction reduction) {
@@ -60,15 +41,14 @@ static void accumulate_float(float *restrict into, const float *restrict from, s
 
 static void reduce_float(char *out, const void *const *blocks, int ranks, size_t offset, size_t count,
                          enum aorta_dtype dtype, enum aorta_reduction reduction) {
-    const struct float_format *format = &float_formats[dtype];
     const size_t at = offset * aorta_dtype_size(dtype);
     float sum[CHUNK], next[CHUNK];
-    format->load(sum, (const char *)blocks[0] + at, count);
+    load_float(sum, (const char *)blocks[0] + at, count, dtype);
     for (int rank = 1; rank < ranks; rank++) {
-        format->load(next, (const char *)blocks[rank] + at, count);
+        load_float(next, (const char *)blocks[rank] + at, count, dtype);
         accumulate_float(sum, next, count, reduction);
     }
-    format->store(out + at, sum, count);
+    store_float(out + at, sum, count, dtype);
 }
 
 /* Integers are read as 64 bits; the low bits of a sum do not depend on the high ones, so int32 wraps as it should. */
@@ -105,7 +85,7 @@ void aorta_reduce_blocks(void *out, const void *const *blocks, int ranks, size_t
                          enum aorta_reduction reduction) {
     for (size_t offset = 0; offset < count; offset += CHUNK) {
         size_t part = count - offset < CHUNK ? count - offset : CHUNK;
-        if (float_formats[dtype].load)
+        if (dtype == AORTA_F32 || dtype == AORTA_F16 || dtype == AORTA_BF16)
             reduce_float(out, blocks, ranks, offset, part, dtype, reduction);
         else
             reduce_integer(out, blocks, ranks, offset, part, dtype, reduction);

@@ -170,15 +170,16 @@ static void read_newest(struct record *record, struct aorta_beacon_state *state)
     }
 }
 
-void aorta_beacon_read(const struct aorta_beacon *beacon, struct aorta_beacon_state *state) {
+struct aorta_beacon_state aorta_beacon_read(const struct aorta_beacon *beacon) {
     struct record *record = beacon->record;
-    *state = (struct aorta_beacon_state){.pid = atomic_load(&record->pid),
-                                         .group = atomic_load(&record->group),
-                                         .ended_ns = atomic_load(&record->ended_ns),
-                                         .failed_ns = atomic_load(&record->failed_ns),
-                                         .step = atomic_load(&record->step),
-                                         .timeout_ns = atomic_load(&record->timeout_ns)};
-    state->ended = state->ended_ns != 0;
-    state->wait_status = atomic_load(&record->wait_status);
-    read_newest(record, state);
+    struct aorta_beacon_state state = {.pid = atomic_load(&record->pid),
+                                       .group = atomic_load(&record->group),
+                                       .ended_ns = atomic_load(&record->ended_ns),
+                                       .failed_ns = atomic_load(&record->failed_ns),
+                                       .step = atomic_load(&record->step),
+                                       .timeout_ns = atomic_load(&record->timeout_ns)};
+    state.ended = state.ended_ns != 0;
+    state.wait_status = atomic_load(&record->wait_status);
+    read_newest(record, &state);
+    return state;
 }

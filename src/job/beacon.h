@@ -55,6 +55,6 @@ struct aorta_beacon_state {
     char text[AORTA_BEACON_TEXT]; /* "": none */
 };
 /* A consistent copy of the record now. */
-void aorta_beacon_read(const struct aorta_beacon *beacon, struct aorta_beacon_state *state);
+struct aorta_beacon_state aorta_beacon_read(const struct aorta_beacon *beacon);
 
 #endif

@@ -129,8 +129,7 @@ static int64_t failure_ns(const struct aorta_beacon_state *state) {
 int job_first_failure(const struct job *job, struct aorta_beacon_state *first) {
     int found = -1;
     for (int rank = 0; rank < job->options->ranks; rank++) {
-        struct aorta_beacon_state state;
-        aorta_beacon_read(job->beacons[rank], &state);
+        struct aorta_beacon_state state = aorta_beacon_read(job->beacons[rank]);
         if (!state.ended || state.wait_status == 0) continue;
         if (found >= 0 && failure_ns(&state) >= failure_ns(first)) continue;
         found = rank;
@@ -142,8 +141,7 @@ int job_first_failure(const struct job *job, struct aorta_beacon_state *first) {
 int64_t job_all_ended_ns(const struct job *job) {
     int64_t last_ns = 0;
     for (int rank = 0; rank < job->options->ranks; rank++) {
-        struct aorta_beacon_state state;
-        aorta_beacon_read(job->beacons[rank], &state);
+        struct aorta_beacon_state state = aorta_beacon_read(job->beacons[rank]);
         if (!state.ended) return 0;
         if (state.ended_ns > last_ns) last_ns = state.ended_ns;
     }
@@ -332,8 +330,7 @@ static bool is_stopped(pid_t pid) {
 
 /* A stopped rank reacts to nothing else before it goes on. False: the rank has not started yet. */
 static bool signal_rank(const struct job *job, int rank) {
-    struct aorta_beacon_state state;
-    aorta_beacon_read(job->beacons[rank], &state);
+    struct aorta_beacon_state state = aorta_beacon_read(job->beacons[rank]);
     if (!state.pid || state.ended) return state.pid;
     kill(-state.group, job->signal);
     /* Not to every rank: SIGCONT undoes the attaching of a debugger, or of a leak checker. */
@@ -409,8 +406,7 @@ static void on_signal(struct job *job, int signal) {
 /* Finds a stopped process: a rank that other ranks may wait for, its wrapper, or mpirun. */
 static bool find_stopped(const struct job *job, struct stop *found) {
     for (int rank = 0; rank < job->options->ranks; rank++) {
-        struct aorta_beacon_state state;
-        aorta_beacon_read(job->beacons[rank], &state);
+        struct aorta_beacon_state state = aorta_beacon_read(job->beacons[rank]);
         if (!state.group || state.ended) continue;
         const bool command = state.pid && is_stopped(state.pid);
         *found = (struct stop){.rank = rank, .wrapper = !command, .pid = command ? state.pid : state.group};
@@ -424,8 +420,7 @@ static bool find_stopped(const struct job *job, struct stop *found) {
 static int64_t longest_wait_ns(const struct job *job) {
     int64_t longest = 0;
     for (int rank = 0; rank < job->options->ranks; rank++) {
-        struct aorta_beacon_state state;
-        aorta_beacon_read(job->beacons[rank], &state);
+        struct aorta_beacon_state state = aorta_beacon_read(job->beacons[rank]);
         if (state.timeout_ns > longest) longest = state.timeout_ns;
     }
     return longest;
@@ -454,11 +449,10 @@ static void check_stopped(struct job *job) {
 /* A wrapper reports how its rank ended, unless it was killed. */
 static int find_lost(const struct job *job) {
     for (int rank = 0; rank < job->options->ranks; rank++) {
-        struct aorta_beacon_state state;
-        aorta_beacon_read(job->beacons[rank], &state);
+        struct aorta_beacon_state state = aorta_beacon_read(job->beacons[rank]);
         const bool gone = job->mpirun[0] ? state.group && kill(state.group, 0) && errno == ESRCH : !job->children[rank];
         if (!gone) continue;
-        aorta_beacon_read(job->beacons[rank], &state); /* it may have ended in between */
+        state = aorta_beacon_read(job->beacons[rank]); /* it may have ended in between */
         if (!state.ended) return rank;
     }
     return -1;

@@ -361,16 +361,6 @@ void aorta_op_add_product(struct aorta_model_work *work, const struct aorta_line
     work->bytes += elements * (int64_t)aorta_dtype_size(shape->dtype) * times;
 }
 
-aorta_status aorta_op_begin_product(struct op op, const char *function, enum aorta_dtype dtype, int64_t m, int64_t k,
-                                    int64_t n, int64_t moved, int *range) {
-    struct aorta_range_info info = {.function = function,
-                                    .flops = 2.0 * (double)m * (double)k * (double)n,
-                                    .bytes = (m * k + k * n + (1 + moved) * m * n) * (int64_t)aorta_dtype_size(dtype),
-                                    .dtype = dtype,
-                                    .dims = {{m, k}, {k, n}}};
-    return begin(op, info, range);
-}
-
 aorta_status aorta_op_end(struct op op, int range) {
     if (!op.pass->recorder) return NULL;
     return aorta_range_end(op.pass->recorder, op.pass->stream, range);
@@ -407,61 +397,44 @@ static size_t before(const struct piece *piece, enum aorta_dtype dtype, int64_t 
     return (size_t)(piece->first * width) * aorta_dtype_size(dtype);
 }
 
-static struct aorta_linear shape_of(struct aorta_linear shape, const struct piece *piece) {
-    shape.rows = piece->count;
-    return shape;
+static const void *from(const void *matrix, const struct piece *piece, enum aorta_dtype dtype, int64_t width) {
+    return matrix ? (const char *)matrix + before(piece, dtype, width) : NULL;
 }
 
-aorta_status aorta_op_linear(struct op op, struct aorta_linear shape, const void *x, const void *weight,
-                             const void *bias, void *y) {
-    int range;
-    for (struct piece p = first_piece(op, shape.rows); p.index < p.of; next_piece(&p, shape.rows)) {
-        struct aorta_linear part = shape_of(shape, &p);
-        AORTA_TRY(aorta_op_begin_product(op, "linear_forward", part.dtype, part.rows, part.in, part.out, 0, &range));
-        AORTA_TRY(aorta_linear_forward(
-            op.pass->stream, &(struct aorta_linear_args){.shape = part,
-                                                         .x = (const char *)x + before(&p, shape.dtype, shape.in),
-                                                         .weight = weight,
-                                                         .bias = bias,
-                                                         .y = (char *)y + before(&p, shape.dtype, shape.out)}));
-        AORTA_TRY(aorta_op_end(op, range));
-    }
-    return NULL;
+/* A matrix product [m, k] times [k, n]. */
+static aorta_status begin_product(struct op op, const char *function, enum aorta_dtype dtype, int64_t m, int64_t k,
+                                  int64_t n, int *range) {
+    struct aorta_range_info info = {.function = function,
+                                    .flops = 2.0 * (double)m * (double)k * (double)n,
+                                    .bytes = (m * k + k * n + m * n) * (int64_t)aorta_dtype_size(dtype),
+                                    .dtype = dtype,
+                                    .dims = {{m, k}, {k, n}}};
+    return begin(op, info, range);
 }
 
-aorta_status aorta_op_linear_input(struct op op, struct aorta_linear shape, const void *dy, const void *weight,
-                                   void *dx, bool accumulate) {
+/* Gradients of weights are added up in the order of the rows. */
+aorta_status aorta_op_linear(struct op op, enum op_product product, const struct aorta_linear_args *whole) {
+    static const struct {
+        const char *name;
+        aorta_status (*run)(struct aorta_stream *stream, const struct aorta_linear_args *args);
+    } products[] = {[OP_FORWARD] = {"linear_forward", aorta_linear_forward},
+                    [OP_INPUT] = {"linear_backward_input", aorta_linear_backward_input},
+                    [OP_WEIGHT] = {"linear_backward_weight", aorta_linear_backward_weight}};
+    const struct aorta_linear *s = &whole->shape;
     int range;
-    for (struct piece p = first_piece(op, shape.rows); p.index < p.of; next_piece(&p, shape.rows)) {
-        struct aorta_linear part = shape_of(shape, &p);
-        AORTA_TRY(
-            aorta_op_begin_product(op, "linear_backward_input", part.dtype, part.rows, part.out, part.in, 0, &range));
-        AORTA_TRY(aorta_linear_backward_input(
-            op.pass->stream, &(struct aorta_linear_args){.shape = part,
-                                                         .dy = (const char *)dy + before(&p, shape.dtype, shape.out),
-                                                         .weight = weight,
-                                                         .dx = (char *)dx + before(&p, shape.dtype, shape.in),
-                                                         .accumulate = accumulate}));
-        AORTA_TRY(aorta_op_end(op, range));
-    }
-    return NULL;
-}
-
-/* The pieces are added up in the order of the rows. */
-aorta_status aorta_op_linear_weight(struct op op, struct aorta_linear shape, const void *x, const void *dy,
-                                    float *dweight, float *dbias) {
-    int range;
-    for (struct piece p = first_piece(op, shape.rows); p.index < p.of; next_piece(&p, shape.rows)) {
-        struct aorta_linear part = shape_of(shape, &p);
-        AORTA_TRY(
-            aorta_op_begin_product(op, "linear_backward_weight", part.dtype, part.out, part.rows, part.in, 0, &range));
-        AORTA_TRY(aorta_linear_backward_weight(
-            op.pass->stream, &(struct aorta_linear_args){.shape = part,
-                                                         .x = (const char *)x + before(&p, shape.dtype, shape.in),
-                                                         .dy = (const char *)dy + before(&p, shape.dtype, shape.out),
-                                                         .dweight = dweight,
-                                                         .dbias = dbias,
-                                                         .accumulate = op.pass->accumulate || p.index > 0}));
+    for (struct piece p = first_piece(op, s->rows); p.index < p.of; next_piece(&p, s->rows)) {
+        const int64_t rows = p.count,
+                      sizes[][3] = {[OP_FORWARD] = {rows, s->in, s->out},
+                                    [OP_INPUT] = {rows, s->out, s->in},
+                                    [OP_WEIGHT] = {s->out, rows, s->in}},
+                      *size = sizes[product];
+        struct aorta_linear_args part = *whole;
+        part.shape.rows = rows;
+        part.x = from(whole->x, &p, s->dtype, s->in), part.y = (void *)from(whole->y, &p, s->dtype, s->out);
+        part.dy = from(whole->dy, &p, s->dtype, s->out), part.dx = (void *)from(whole->dx, &p, s->dtype, s->in);
+        if (product == OP_WEIGHT) part.accumulate = op.pass->accumulate || p.index > 0;
+        AORTA_TRY(begin_product(op, products[product].name, s->dtype, size[0], size[1], size[2], &range));
+        AORTA_TRY(products[product].run(op.pass->stream, &part));
         AORTA_TRY(aorta_op_end(op, range));
     }
     return NULL;

@@ -118,17 +118,11 @@ static inline struct op_work op_moves(const struct aorta_model *model, int64_t t
 void aorta_op_add_product(struct aorta_model_work *work, const struct aorta_linear *shape, int times);
 
 aorta_status aorta_op_begin(struct op op, const char *function, struct op_work work, int *range);
-/* A matrix product [m, k] times [k, n]; `moved` more tensors [m, n] are read or written with it. */
-aorta_status aorta_op_begin_product(struct op op, const char *function, enum aorta_dtype dtype, int64_t m, int64_t k,
-                                    int64_t n, int64_t moved, int *range);
 aorta_status aorta_op_end(struct op op, int range);
 
-aorta_status aorta_op_linear(struct op op, struct aorta_linear shape, const void *x, const void *weight,
-                             const void *bias, void *y);
-aorta_status aorta_op_linear_input(struct op op, struct aorta_linear shape, const void *dy, const void *weight,
-                                   void *dx, bool accumulate);
-aorta_status aorta_op_linear_weight(struct op op, struct aorta_linear shape, const void *x, const void *dy,
-                                    float *dweight, float *dbias);
+/* A product of a linear layer, in pass->gemm_chunks launches. */
+enum op_product { OP_FORWARD, OP_INPUT, OP_WEIGHT };
+aorta_status aorta_op_linear(struct op op, enum op_product product, const struct aorta_linear_args *args);
 
 /* Reports to the caller that the gradients of unit parameters [slot, slot + count) are queued. */
 aorta_status aorta_op_ready(struct aorta_model *model, const struct aorta_pass *pass, int unit, int slot, int count);

@@ -22,14 +22,27 @@ static const void *layer_input(const struct aorta_model *model, int layer) {
     return layer == 0 ? model->x0 : model->layers[layer - 1].y2;
 }
 
-static aorta_status norm_forward(struct op op, const struct aorta_norm_args *args) {
-    const struct aorta_norm *shape = &args->shape;
+static aorta_status linear_forward(struct op op, struct aorta_linear shape, const void *x,
+                                   const struct aorta_unit_view *view, int slot, void *y) {
+    const struct aorta_linear_args args = {
+        .shape = shape, .x = x, .weight = view->weights[slot], .bias = view->weights[slot + 1], .y = y};
+    return aorta_op_linear(op, OP_FORWARD, &args);
+}
+
+/* The gradients of a layer's weight and bias, which are `slot` and the next of the unit, then that of its input, added
+ * to dx with `accumulate`. Without dbias another operation makes the bias's: it has the values. */
+static aorta_status linear_backward(struct aorta_model *model, struct op op, const struct aorta_unit_view *view,
+                                    int slot, struct aorta_linear_args args) {
+    const int unit = op.layer < 0 ? (int)model->shape.num_layers : op.layer;
+    args.weight = view->weights[slot], args.dweight = view->gradients[slot];
+    AORTA_TRY(aorta_op_linear(op, OP_WEIGHT, &args));
+    AORTA_TRY(aorta_op_ready(model, op.pass, unit, slot, 2));
+    return aorta_op_linear(op, OP_INPUT, &args);
+}
+
+static aorta_status norm_forward(struct op op, const struct aorta_model *model, const struct aorta_norm_args *args) {
     int range;
-    const struct op_work work = {.dtype = shape->dtype,
-                                 .bytes = (args->residual ? 4 : 2) * shape->rows * shape->width *
-                                          (int64_t)aorta_dtype_size(shape->dtype),
-                                 .dims = {(int32_t)shape->rows, (int32_t)shape->width}};
-    AORTA_TRY(aorta_op_begin(op, "norm_forward", work, &range));
+    AORTA_TRY(aorta_op_begin(op, "norm_forward", op_moves(model, args->residual ? 4 : 2, args->shape.width), &range));
     AORTA_TRY(aorta_norm_forward(op.pass->stream, args));
     return aorta_op_end(op, range);
 }
@@ -80,8 +93,7 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
     float dropout = model->shape.dropout;
     int range;
 
-    AORTA_TRY(aorta_op_linear((struct op){pass, t->in_proj, layer}, s.in_proj, x, w[IN_PROJ_WEIGHT], w[IN_PROJ_BIAS],
-                              m->qkv));
+    AORTA_TRY(linear_forward((struct op){pass, t->in_proj, layer}, s.in_proj, x, view, IN_PROJ_WEIGHT, m->qkv));
     struct op attention = {pass, t->attention, layer};
     AORTA_TRY(aorta_op_begin(attention, "attention_forward", attention_work(model, false), &range));
     AORTA_TRY(aorta_attention_forward(pass->stream,
@@ -91,8 +103,8 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
                                                                      .saved = m->attention,
                                                                      .scratch = model->attention_scratch}));
     AORTA_TRY(aorta_op_end(attention, range));
-    AORTA_TRY(aorta_op_linear((struct op){pass, t->out_proj, layer}, s.out_proj, m->context, w[OUT_PROJ_WEIGHT],
-                              w[OUT_PROJ_BIAS], m->sum1));
+    AORTA_TRY(
+        linear_forward((struct op){pass, t->out_proj, layer}, s.out_proj, m->context, view, OUT_PROJ_WEIGHT, m->sum1));
     const struct aorta_norm_args norm1 = {.shape = aorta_model_norm(model, pass, layer, SITE_AFTER_ATTENTION, dropout),
                                           .x = m->sum1,
                                           .residual = x,
@@ -102,15 +114,13 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
                                           .y = m->y1,
                                           .mean = m->mean1,
                                           .rstd = m->rstd1};
-    AORTA_TRY(norm_forward((struct op){pass, t->norm1, layer}, &norm1));
+    AORTA_TRY(norm_forward((struct op){pass, t->norm1, layer}, model, &norm1));
 
-    AORTA_TRY(aorta_op_linear((struct op){pass, t->linear1, layer}, s.linear1, m->y1, w[LINEAR1_WEIGHT],
-                              w[LINEAR1_BIAS], m->h));
+    AORTA_TRY(linear_forward((struct op){pass, t->linear1, layer}, s.linear1, m->y1, view, LINEAR1_WEIGHT, m->h));
     const struct aorta_gelu_args gelu = {
         .shape = aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP), .x = m->h, .out = m->g};
     AORTA_TRY(gelu_forward((struct op){pass, t->gelu, layer}, model, &gelu));
-    AORTA_TRY(aorta_op_linear((struct op){pass, t->linear2, layer}, s.linear2, m->g, w[LINEAR2_WEIGHT], w[LINEAR2_BIAS],
-                              m->sum2));
+    AORTA_TRY(linear_forward((struct op){pass, t->linear2, layer}, s.linear2, m->g, view, LINEAR2_WEIGHT, m->sum2));
     const struct aorta_norm_args norm2 = {.shape = aorta_model_norm(model, pass, layer, SITE_AFTER_MLP, dropout),
                                           .x = m->sum2,
                                           .residual = m->y1,
@@ -120,17 +130,13 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
                                           .y = m->y2,
                                           .mean = m->mean2,
                                           .rstd = m->rstd2};
-    return norm_forward((struct op){pass, t->norm2, layer}, &norm2);
+    return norm_forward((struct op){pass, t->norm2, layer}, model, &norm2);
 }
 
-static aorta_status norm_backward(struct op op, const struct aorta_norm_backward_args *args) {
-    const struct aorta_norm *shape = &args->shape;
+static aorta_status norm_backward(struct op op, const struct aorta_model *model,
+                                  const struct aorta_norm_backward_args *args) {
     int range;
-    const struct op_work work = {.dtype = shape->dtype,
-                                 .bytes = (args->dx ? 4 : 3) * shape->rows * shape->width *
-                                          (int64_t)aorta_dtype_size(shape->dtype),
-                                 .dims = {(int32_t)shape->rows, (int32_t)shape->width}};
-    AORTA_TRY(aorta_op_begin(op, "norm_backward", work, &range));
+    AORTA_TRY(aorta_op_begin(op, "norm_backward", op_moves(model, args->dx ? 4 : 3, args->shape.width), &range));
     AORTA_TRY(aorta_norm_backward(op.pass->stream, args));
     return aorta_op_end(op, range);
 }
@@ -146,7 +152,6 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
     struct layer_shapes s = shapes_of(model);
     float dropout = model->shape.dropout;
     void *dx = dropout > 0 ? model->dx : NULL, *doutput = dx ? dx : model->dsum;
-    struct op linear1 = {pass, t->linear1, layer}, linear2 = {pass, t->linear2, layer};
 
     const struct aorta_norm_backward_args norm2 = {.shape =
                                                        aorta_model_norm(model, pass, layer, SITE_AFTER_MLP, dropout),
@@ -161,11 +166,11 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
                                                    .dbeta = g[NORM2_BIAS],
                                                    .dbias = g[LINEAR2_BIAS],
                                                    .accumulate = pass->accumulate};
-    AORTA_TRY(norm_backward((struct op){pass, t->norm2, layer}, &norm2));
+    AORTA_TRY(norm_backward((struct op){pass, t->norm2, layer}, model, &norm2));
     AORTA_TRY(aorta_op_ready(model, pass, layer, NORM2_WEIGHT, 2));
-    AORTA_TRY(aorta_op_linear_weight(linear2, s.linear2, m->g, doutput, g[LINEAR2_WEIGHT], NULL));
-    AORTA_TRY(aorta_op_ready(model, pass, layer, LINEAR2_WEIGHT, 2));
-    AORTA_TRY(aorta_op_linear_input(linear2, s.linear2, doutput, w[LINEAR2_WEIGHT], model->dhidden, false));
+    AORTA_TRY(linear_backward(
+        model, (struct op){pass, t->linear2, layer}, view, LINEAR2_WEIGHT,
+        (struct aorta_linear_args){.shape = s.linear2, .x = m->g, .dy = doutput, .dx = model->dhidden}));
     const struct aorta_gelu_args gelu = {.shape = aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP),
                                          .x = m->h,
                                          .dy = model->dhidden,
@@ -173,9 +178,10 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
                                          .dbias = g[LINEAR1_BIAS],
                                          .accumulate = pass->accumulate};
     AORTA_TRY(gelu_backward((struct op){pass, t->gelu, layer}, model, &gelu));
-    AORTA_TRY(aorta_op_linear_weight(linear1, s.linear1, m->y1, model->dhidden, g[LINEAR1_WEIGHT], NULL));
-    AORTA_TRY(aorta_op_ready(model, pass, layer, LINEAR1_WEIGHT, 2));
-    return aorta_op_linear_input(linear1, s.linear1, model->dhidden, w[LINEAR1_WEIGHT], model->dsum, true);
+    return linear_backward(
+        model, (struct op){pass, t->linear1, layer}, view, LINEAR1_WEIGHT,
+        (struct aorta_linear_args){
+            .shape = s.linear1, .x = m->y1, .dy = model->dhidden, .dx = model->dsum, .accumulate = true});
 }
 
 /* From dy1 (gradient of y1) to the gradient of the layer's input, left in `dinput`. */
@@ -188,7 +194,6 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
     struct layer_shapes s = shapes_of(model);
     float dropout = model->shape.dropout;
     void *dx = dropout > 0 ? model->dx : NULL, *doutput = dx ? dx : dinput;
-    struct op in_proj = {pass, t->in_proj, layer}, out_proj = {pass, t->out_proj, layer};
     struct op attention = {pass, t->attention, layer};
 
     const struct aorta_norm_backward_args norm1 = {
@@ -204,11 +209,11 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
         .dbeta = g[NORM1_BIAS],
         .dbias = g[OUT_PROJ_BIAS],
         .accumulate = pass->accumulate};
-    AORTA_TRY(norm_backward((struct op){pass, t->norm1, layer}, &norm1));
+    AORTA_TRY(norm_backward((struct op){pass, t->norm1, layer}, model, &norm1));
     AORTA_TRY(aorta_op_ready(model, pass, layer, NORM1_WEIGHT, 2));
-    AORTA_TRY(aorta_op_linear_weight(out_proj, s.out_proj, m->context, doutput, g[OUT_PROJ_WEIGHT], NULL));
-    AORTA_TRY(aorta_op_ready(model, pass, layer, OUT_PROJ_WEIGHT, 2));
-    AORTA_TRY(aorta_op_linear_input(out_proj, s.out_proj, doutput, w[OUT_PROJ_WEIGHT], model->dcontext, false));
+    AORTA_TRY(linear_backward(
+        model, (struct op){pass, t->out_proj, layer}, view, OUT_PROJ_WEIGHT,
+        (struct aorta_linear_args){.shape = s.out_proj, .x = m->context, .dy = doutput, .dx = model->dcontext}));
     int range;
     AORTA_TRY(aorta_op_begin(attention, "attention_backward", attention_work(model, true), &range));
     AORTA_TRY(aorta_attention_backward(
@@ -224,9 +229,9 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
     AORTA_TRY(aorta_op_end(attention, range));
     const void *input = model->x0;
     if (layer > 0) AORTA_TRY(aorta_op_output(model, pass, layer - 1, &input));
-    AORTA_TRY(aorta_op_linear_weight(in_proj, s.in_proj, input, model->dqkv, g[IN_PROJ_WEIGHT], NULL));
-    AORTA_TRY(aorta_op_ready(model, pass, layer, IN_PROJ_WEIGHT, 2));
-    return aorta_op_linear_input(in_proj, s.in_proj, model->dqkv, w[IN_PROJ_WEIGHT], dinput, true);
+    return linear_backward(model, (struct op){pass, t->in_proj, layer}, view, IN_PROJ_WEIGHT,
+                           (struct aorta_linear_args){
+                               .shape = s.in_proj, .x = input, .dy = model->dqkv, .dx = dinput, .accumulate = true});
 }
 
 /* model->dy holds the gradient of this layer's output on entry and of its input on return. */
@@ -316,11 +321,10 @@ aorta_status aorta_model_input_forward(struct aorta_model *model, const struct a
                                                                                    .table = w[EMBEDDING_WEIGHT],
                                                                                    .y = model->embedded}));
     AORTA_TRY(aorta_op_end(embedding, range));
-    AORTA_TRY(aorta_op_linear(root_op(pass, "dense_projection"), s.dense, dense_input(model, batch), w[DENSE_WEIGHT],
-                              w[DENSE_BIAS], model->x0));
+    AORTA_TRY(linear_forward(root_op(pass, "dense_projection"), s.dense, dense_input(model, batch), root, DENSE_WEIGHT,
+                             model->x0));
     struct op projection = root_op(pass, "embedding_projection");
-    AORTA_TRY(aorta_op_linear(projection, s.projection, model->embedded, w[PROJECTION_WEIGHT], w[PROJECTION_BIAS],
-                              model->projected));
+    AORTA_TRY(linear_forward(projection, s.projection, model->embedded, root, PROJECTION_WEIGHT, model->projected));
     AORTA_TRY(aorta_op_begin(projection, "add", op_moves(model, 3, model->shape.model_dim), &range));
     AORTA_TRY(aorta_add(pass->stream, model->x0, model->projected, model->shape.dtype,
                         model->rows * model->shape.model_dim, 1));
@@ -347,12 +351,10 @@ static aorta_status head_forward(struct aorta_model *model, const struct aorta_p
                                          .rstd = model->rstd};
     const struct aorta_gelu_args gelu = {
         .shape = aorta_model_gelu(model, pass, model->shape.num_layers, 0), .x = model->s0, .out = model->s1};
-    AORTA_TRY(norm_forward(root_op(pass, "norm"), &norm));
-    AORTA_TRY(
-        aorta_op_linear(root_op(pass, "scorer.0"), s.scorer0, model->z, w[SCORER0_WEIGHT], w[SCORER0_BIAS], model->s0));
+    AORTA_TRY(norm_forward(root_op(pass, "norm"), model, &norm));
+    AORTA_TRY(linear_forward(root_op(pass, "scorer.0"), s.scorer0, model->z, root, SCORER0_WEIGHT, model->s0));
     AORTA_TRY(gelu_forward(root_op(pass, "scorer.gelu"), model, &gelu));
-    return aorta_op_linear(root_op(pass, "scorer.3"), s.scorer3, model->s1, w[SCORER3_WEIGHT], w[SCORER3_BIAS],
-                           model->scores);
+    return linear_forward(root_op(pass, "scorer.3"), s.scorer3, model->s1, root, SCORER3_WEIGHT, model->scores);
 }
 
 static aorta_status loss(struct aorta_model *model, const struct aorta_pass *pass, const struct aorta_batch *batch) {
@@ -380,7 +382,8 @@ static aorta_status head_backward(struct aorta_model *model, const struct aorta_
     struct root_shapes s = root_shapes_of(model);
     int unit = (int)model->shape.num_layers;
     const void *x;
-    struct op scorer0 = root_op(pass, "scorer.0"), scorer3 = root_op(pass, "scorer.3");
+    const struct aorta_linear_args scorer3 = {
+        .shape = s.scorer3, .x = model->s1, .dy = model->dscores, .dx = model->dhidden, .dbias = g[SCORER3_BIAS]};
     const struct aorta_gelu_args gelu = {.shape = aorta_model_gelu(model, pass, model->shape.num_layers, 0),
                                          .x = model->s0,
                                          .dy = model->dhidden,
@@ -397,17 +400,14 @@ static aorta_status head_backward(struct aorta_model *model, const struct aorta_
                                             .dbeta = g[FINAL_NORM_BIAS],
                                             .accumulate = pass->accumulate};
 
-    AORTA_TRY(
-        aorta_op_linear_weight(scorer3, s.scorer3, model->s1, model->dscores, g[SCORER3_WEIGHT], g[SCORER3_BIAS]));
-    AORTA_TRY(aorta_op_ready(model, pass, unit, SCORER3_WEIGHT, 2));
-    AORTA_TRY(aorta_op_linear_input(scorer3, s.scorer3, model->dscores, w[SCORER3_WEIGHT], model->dhidden, false));
+    AORTA_TRY(linear_backward(model, root_op(pass, "scorer.3"), root, SCORER3_WEIGHT, scorer3));
     AORTA_TRY(gelu_backward(root_op(pass, "scorer.gelu"), model, &gelu));
-    AORTA_TRY(aorta_op_linear_weight(scorer0, s.scorer0, model->z, model->dhidden, g[SCORER0_WEIGHT], NULL));
-    AORTA_TRY(aorta_op_ready(model, pass, unit, SCORER0_WEIGHT, 2));
-    AORTA_TRY(aorta_op_linear_input(scorer0, s.scorer0, model->dhidden, w[SCORER0_WEIGHT], model->dsum, false));
+    AORTA_TRY(linear_backward(
+        model, root_op(pass, "scorer.0"), root, SCORER0_WEIGHT,
+        (struct aorta_linear_args){.shape = s.scorer0, .x = model->z, .dy = model->dhidden, .dx = model->dsum}));
     AORTA_TRY(aorta_op_output(model, pass, unit - 1, &x));
     norm.sum = x;
-    AORTA_TRY(norm_backward(root_op(pass, "norm"), &norm));
+    AORTA_TRY(norm_backward(root_op(pass, "norm"), model, &norm));
     return aorta_op_ready(model, pass, unit, FINAL_NORM_WEIGHT, 2);
 }
 
@@ -443,14 +443,23 @@ aorta_status aorta_model_input_backward(struct aorta_model *model, const struct 
     struct root_shapes s = root_shapes_of(model);
     int unit = (int)model->shape.num_layers;
     struct op projection = root_op(pass, "embedding_projection");
-    AORTA_TRY(aorta_op_linear_input(projection, s.projection, model->dy, root->weights[PROJECTION_WEIGHT],
-                                    model->dembedded, false));
+    const struct aorta_linear_args projected = {.shape = s.projection,
+                                                .x = model->embedded,
+                                                .weight = root->weights[PROJECTION_WEIGHT],
+                                                .dy = model->dy,
+                                                .dx = model->dembedded,
+                                                .dweight = g[PROJECTION_WEIGHT],
+                                                .dbias = g[PROJECTION_BIAS]};
+    const struct aorta_linear_args dense = {.shape = s.dense,
+                                            .x = dense_input(model, batch),
+                                            .dy = model->dy,
+                                            .dweight = g[DENSE_WEIGHT],
+                                            .dbias = g[DENSE_BIAS]};
+    AORTA_TRY(aorta_op_linear(projection, OP_INPUT, &projected));
     AORTA_TRY(embedding_backward(model, pass, batch, g[EMBEDDING_WEIGHT]));
     AORTA_TRY(aorta_op_ready(model, pass, unit, EMBEDDING_WEIGHT, 1));
-    AORTA_TRY(aorta_op_linear_weight(projection, s.projection, model->embedded, model->dy, g[PROJECTION_WEIGHT],
-                                     g[PROJECTION_BIAS]));
+    AORTA_TRY(aorta_op_linear(projection, OP_WEIGHT, &projected));
     AORTA_TRY(aorta_op_ready(model, pass, unit, PROJECTION_WEIGHT, 2));
-    AORTA_TRY(aorta_op_linear_weight(root_op(pass, "dense_projection"), s.dense, dense_input(model, batch), model->dy,
-                                     g[DENSE_WEIGHT], g[DENSE_BIAS]));
+    AORTA_TRY(aorta_op_linear(root_op(pass, "dense_projection"), OP_WEIGHT, &dense));
     return aorta_op_ready(model, pass, unit, DENSE_WEIGHT, 2);
 }

@@ -172,9 +172,8 @@ static aorta_status check_embedding(const char *operation, const struct aorta_em
 aorta_status aorta_embedding_forward(struct aorta_stream *stream, const struct aorta_embedding_args *a) {
     AORTA_TRY(check_embedding(forward_kernel.name, &a->shape));
     if (a->shape.rows == 0) return NULL;
-    AORTA_TRY(
-        aorta_check_pointers(forward_kernel.name, AORTA_POINTERS({"ids", a->ids}, {"table", a->table}, {"y", a->y})));
-    return aorta_launch(stream, &forward_kernel, a, sizeof *a);
+    return aorta_ops_launch(stream, &forward_kernel, a, sizeof *a,
+                            AORTA_POINTERS({"ids", a->ids}, {"table", a->table}, {"y", a->y}));
 }
 
 size_t aorta_embedding_order_bytes(const struct aorta_device *device, struct aorta_embedding shape) {
@@ -184,16 +183,14 @@ size_t aorta_embedding_order_bytes(const struct aorta_device *device, struct aor
 aorta_status aorta_embedding_order(struct aorta_stream *stream, const struct aorta_embedding_args *a) {
     AORTA_TRY(check_embedding(order_kernel.name, &a->shape));
     if (a->shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(order_kernel.name, AORTA_POINTERS({"ids", a->ids}, {"order", a->order})));
-    return aorta_launch(stream, &order_kernel, a, sizeof *a);
+    return aorta_ops_launch(stream, &order_kernel, a, sizeof *a, AORTA_POINTERS({"ids", a->ids}, {"order", a->order}));
 }
 
 aorta_status aorta_embedding_backward(struct aorta_stream *stream, const struct aorta_embedding_args *a) {
     AORTA_TRY(check_embedding(backward_kernel.name, &a->shape));
     if (a->shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(backward_kernel.name,
-                                   AORTA_POINTERS({"ids", a->ids}, {"dy", a->dy}, {"dtable", a->dtable})));
-    return aorta_launch(stream, &backward_kernel, a, sizeof *a);
+    return aorta_ops_launch(stream, &backward_kernel, a, sizeof *a,
+                            AORTA_POINTERS({"ids", a->ids}, {"dy", a->dy}, {"dtable", a->dtable}));
 }
 
 /* ---- jagged lists of ids ---- */

@@ -44,14 +44,14 @@ static void use_one_thread(void) {
     if (omp_get_max_threads() > 1 && !getenv("OMP_NUM_THREADS")) omp_set_num_threads(1);
 }
 
-static aorta_status check_dnnl(dnnl_status_t status, const struct aorta_gemm *gemm) {
+static aorta_status check_dnnl(dnnl_status_t status, const struct aorta_products *gemm) {
     if (status == dnnl_success) return NULL;
     return AORTA_ERROR(status == dnnl_out_of_memory ? AORTA_MEMORY : AORTA_DEVICE,
                        "matrix product %lldx%lldx%lld: oneDNN reports status %d", (long long)gemm->m,
                        (long long)gemm->n, (long long)gemm->k, (int)status);
 }
 
-static aorta_status backend_f32(const struct aorta_gemm *gemm, const float *a, const float *b, float *c) {
+static aorta_status backend_f32(const struct aorta_products *gemm, const float *a, const float *b, float *c) {
     use_one_thread();
     return check_dnnl(dnnl_sgemm(gemm->transpose_a ? 'T' : 'N', gemm->transpose_b ? 'T' : 'N', gemm->m, gemm->n,
                                  gemm->k, 1.0f, a, gemm->lda, b, gemm->ldb, gemm->accumulate ? 1.0f : 0.0f, c,
@@ -162,8 +162,8 @@ static dnnl_status_t product_run(struct product *product, struct matrix matrices
     return dnnl_stream_wait(product->stream);
 }
 
-static aorta_status backend_typed(const struct aorta_gemm *gemm, enum aorta_dtype dtype, const void *a, const void *b,
-                                  enum aorta_dtype c_dtype, void *c) {
+static aorta_status backend_typed(const struct aorta_products *gemm, enum aorta_dtype dtype, const void *a,
+                                  const void *b, enum aorta_dtype c_dtype, void *c) {
     (void)dtype; /* bf16 is all that backend_has admits */
     use_one_thread();
     struct matrix matrices[3] = {
@@ -187,7 +187,7 @@ static void set_one_thread(void) {
     if (!getenv("OPENBLAS_NUM_THREADS")) openblas_set_num_threads(1);
 }
 
-static aorta_status backend_f32(const struct aorta_gemm *gemm, const float *a, const float *b, float *c) {
+static aorta_status backend_f32(const struct aorta_products *gemm, const float *a, const float *b, float *c) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, set_one_thread);
     cblas_sgemm(CblasRowMajor, gemm->transpose_a ? CblasTrans : CblasNoTrans,
@@ -202,8 +202,8 @@ static bool backend_has(enum aorta_dtype dtype) {
     return false;
 }
 
-static aorta_status backend_typed(const struct aorta_gemm *gemm, enum aorta_dtype dtype, const void *a, const void *b,
-                                  enum aorta_dtype c_dtype, void *c) {
+static aorta_status backend_typed(const struct aorta_products *gemm, enum aorta_dtype dtype, const void *a,
+                                  const void *b, enum aorta_dtype c_dtype, void *c) {
     (void)gemm, (void)a, (void)b, (void)c_dtype, (void)c;
     return AORTA_ERROR(AORTA_UNSUPPORTED, "matrix product in %s: OpenBLAS has none", aorta_dtype_name(dtype));
 }
@@ -211,7 +211,7 @@ static aorta_status backend_typed(const struct aorta_gemm *gemm, enum aorta_dtyp
 
 /* ---- products of any type ---- */
 
-static aorta_status check_gemm(const struct aorta_gemm *gemm) {
+static aorta_status check_gemm(const struct aorta_products *gemm) {
     const bool fits = gemm->m >= 0 && gemm->n >= 0 && gemm->k >= 0 && gemm->m < INT_MAX && gemm->n < INT_MAX &&
                       gemm->k < INT_MAX && gemm->lda < INT_MAX && gemm->ldb < INT_MAX && gemm->ldc < INT_MAX;
     if (!fits)
@@ -226,13 +226,13 @@ static aorta_status check_gemm(const struct aorta_gemm *gemm) {
 }
 
 /* A product over nothing is zero; libraries do not agree on it. */
-static void clear(const struct aorta_gemm *gemm, enum aorta_dtype dtype, void *c) {
+static void clear(const struct aorta_products *gemm, enum aorta_dtype dtype, void *c) {
     const size_t size = aorta_dtype_size(dtype);
     for (int64_t row = 0; row < gemm->m; row++)
         memset((char *)c + (size_t)(row * gemm->ldc) * size, 0, (size_t)gemm->n * size);
 }
 
-aorta_status aorta_gemm_f32(const struct aorta_gemm *gemm, const float *a, const float *b, float *c) {
+aorta_status aorta_gemm_f32(const struct aorta_products *gemm, const float *a, const float *b, float *c) {
     return aorta_gemm_typed(gemm, AORTA_F32, a, b, AORTA_F32, c);
 }
 
@@ -241,7 +241,7 @@ aorta_status aorta_gemm_f32(const struct aorta_gemm *gemm, const float *a, const
 #define PIECE 512 /* rows, columns or depth: 1 MiB of fp32 each for a, b and c */
 
 struct pieces {
-    const struct aorta_gemm *gemm;
+    const struct aorta_products *gemm;
     const struct aorta_cpu_ops *ops;
     enum aorta_dtype dtype, c_dtype;
     float *a, *b, *c;
@@ -274,7 +274,7 @@ static void piece_write(const struct pieces *p, void *c, int64_t row, int64_t co
 
 static aorta_status piece_multiply(const struct pieces *p, const void *a, const void *b, void *c, int64_t row,
                                    int64_t column) {
-    const struct aorta_gemm *gemm = p->gemm;
+    const struct aorta_products *gemm = p->gemm;
     const int64_t m = piece_length(row, gemm->m), n = piece_length(column, gemm->n);
     if (gemm->accumulate) piece_read(p, (struct piece){c, p->c_dtype, gemm->ldc, row, column, m, n}, p->c);
     for (int64_t depth = 0; depth < gemm->k; depth += PIECE) {
@@ -287,22 +287,22 @@ static aorta_status piece_multiply(const struct pieces *p, const void *a, const 
             piece_read(p, (struct piece){b, p->dtype, gemm->ldb, column, depth, n, k}, p->b);
         else
             piece_read(p, (struct piece){b, p->dtype, gemm->ldb, depth, column, k, n}, p->b);
-        const struct aorta_gemm part = {.m = m,
-                                        .n = n,
-                                        .k = k,
-                                        .transpose_a = gemm->transpose_a,
-                                        .transpose_b = gemm->transpose_b,
-                                        .lda = gemm->transpose_a ? m : k,
-                                        .ldb = gemm->transpose_b ? k : n,
-                                        .ldc = n,
-                                        .accumulate = gemm->accumulate || depth > 0};
+        const struct aorta_products part = {.m = m,
+                                            .n = n,
+                                            .k = k,
+                                            .transpose_a = gemm->transpose_a,
+                                            .transpose_b = gemm->transpose_b,
+                                            .lda = gemm->transpose_a ? m : k,
+                                            .ldb = gemm->transpose_b ? k : n,
+                                            .ldc = n,
+                                            .accumulate = gemm->accumulate || depth > 0};
         AORTA_TRY(backend_f32(&part, p->a, p->b, p->c));
     }
     piece_write(p, c, row, column, m, n);
     return NULL;
 }
 
-static aorta_status multiply_in_pieces(const struct aorta_gemm *gemm, enum aorta_dtype dtype, const void *a,
+static aorta_status multiply_in_pieces(const struct aorta_products *gemm, enum aorta_dtype dtype, const void *a,
                                        const void *b, enum aorta_dtype c_dtype, void *c) {
     float *memory = malloc(3 * sizeof(float) * PIECE * PIECE);
     if (!memory)
@@ -317,7 +317,7 @@ static aorta_status multiply_in_pieces(const struct aorta_gemm *gemm, enum aorta
     return status;
 }
 
-aorta_status aorta_gemm_typed(const struct aorta_gemm *gemm, enum aorta_dtype dtype, const void *a, const void *b,
+aorta_status aorta_gemm_typed(const struct aorta_products *gemm, enum aorta_dtype dtype, const void *a, const void *b,
                               enum aorta_dtype c_dtype, void *c) {
     AORTA_TRY(check_gemm(gemm));
     if (gemm->m == 0 || gemm->n == 0) return NULL;

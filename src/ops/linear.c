@@ -5,12 +5,40 @@
 #include "ops/gpu/blas.h"
 #include "ops/gpu/gpu.h"
 
-/* ---- on the CPU ---- */
-
 static aorta_status check_linear(const char *operation, const struct aorta_linear *shape) {
     AORTA_TRY(aorta_check_dtype(operation, shape->dtype));
     return aorta_check_sizes(operation,
                              AORTA_SIZES({"rows", shape->rows, 0}, {"in", shape->in, 1}, {"out", shape->out, 1}));
+}
+
+/* ---- on the CPU ---- */
+
+/* The products of a layer, of whole matrices: y = x·weightᵀ, dx = dy·weight, dweight = dyᵀ·x. */
+static struct aorta_products whole(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b) {
+    return (struct aorta_products){.m = m,
+                                   .n = n,
+                                   .k = k,
+                                   .transpose_a = transpose_a,
+                                   .transpose_b = transpose_b,
+                                   .lda = transpose_a ? m : k,
+                                   .ldb = transpose_b ? k : n,
+                                   .ldc = n};
+}
+
+static struct aorta_products forward_product(const struct aorta_linear *s) {
+    return whole(s->rows, s->out, s->in, false, true);
+}
+
+static struct aorta_products input_product(const struct aorta_linear_args *a) {
+    struct aorta_products product = whole(a->shape.rows, a->shape.in, a->shape.out, false, false);
+    product.accumulate = a->accumulate;
+    return product;
+}
+
+static struct aorta_products weight_product(const struct aorta_linear_args *a) {
+    struct aorta_products product = whole(a->shape.out, a->shape.in, a->shape.rows, true, false);
+    product.accumulate = a->accumulate;
+    return product;
 }
 
 /* The bias is stored first and the product added to it: the sum is rounded once, and y is written once less than with
@@ -18,62 +46,32 @@ static aorta_status check_linear(const char *operation, const struct aorta_linea
 static aorta_status forward(const void *args) {
     const struct aorta_linear_args *a = args;
     const struct aorta_linear *shape = &a->shape;
+    struct aorta_products product = forward_product(shape);
+    product.accumulate = a->bias != NULL;
     if (a->bias) aorta_cpu_ops()->bias_rows(shape, a->bias, a->y);
-    const struct aorta_gemm gemm = {.m = shape->rows,
-                                    .n = shape->out,
-                                    .k = shape->in,
-                                    .transpose_b = true,
-                                    .lda = shape->in,
-                                    .ldb = shape->in,
-                                    .ldc = shape->out,
-                                    .accumulate = a->bias != NULL};
-    AORTA_TRY(aorta_gemm_typed(&gemm, shape->dtype, a->x, a->weight, shape->dtype, a->y));
+    AORTA_TRY(aorta_gemm_typed(&product, shape->dtype, a->x, a->weight, shape->dtype, a->y));
     if (a->relu) aorta_cpu_ops()->relu(a->y, shape->dtype, shape->rows * shape->out);
     return NULL;
 }
 
 static aorta_status backward_input(const void *args) {
     const struct aorta_linear_args *a = args;
-    const struct aorta_linear *shape = &a->shape;
-    const struct aorta_gemm gemm = {.m = shape->rows,
-                                    .n = shape->in,
-                                    .k = shape->out,
-                                    .lda = shape->out,
-                                    .ldb = shape->in,
-                                    .ldc = shape->in,
-                                    .accumulate = a->accumulate};
-    return aorta_gemm_typed(&gemm, shape->dtype, a->dy, a->weight, shape->dtype, a->dx);
+    const struct aorta_products product = input_product(a);
+    return aorta_gemm_typed(&product, a->shape.dtype, a->dy, a->weight, a->shape.dtype, a->dx);
 }
 
 static aorta_status backward_weight(const void *args) {
     const struct aorta_linear_args *a = args;
-    const struct aorta_linear *shape = &a->shape;
-    if (a->dbias) aorta_cpu_ops()->column_sums(shape, a->dy, a->dbias, a->accumulate);
-    const struct aorta_gemm gemm = {.m = shape->out,
-                                    .n = shape->in,
-                                    .k = shape->rows,
-                                    .transpose_a = true,
-                                    .lda = shape->out,
-                                    .ldb = shape->in,
-                                    .ldc = shape->in,
-                                    .accumulate = a->accumulate};
-    return aorta_gemm_typed(&gemm, shape->dtype, a->dy, a->x, AORTA_F32, a->dweight);
+    const struct aorta_products product = weight_product(a);
+    if (a->dbias) aorta_cpu_ops()->column_sums(&a->shape, a->dy, a->dbias, a->accumulate);
+    return aorta_gemm_typed(&product, a->shape.dtype, a->dy, a->x, AORTA_F32, a->dweight);
 }
 
 static aorta_status products(const void *args) {
     const struct aorta_products_args *a = args;
     const struct aorta_products *s = &a->shape;
-    const struct aorta_gemm gemm = {.m = s->m,
-                                    .n = s->n,
-                                    .k = s->k,
-                                    .transpose_a = s->transpose_a,
-                                    .transpose_b = s->transpose_b,
-                                    .lda = s->lda,
-                                    .ldb = s->ldb,
-                                    .ldc = s->ldc,
-                                    .accumulate = s->accumulate};
     for (int64_t i = 0; i < s->batch; i++)
-        AORTA_TRY(aorta_gemm_f32(&gemm, a->a + i * s->a_batch, a->b + i * s->b_batch, a->c + i * s->c_batch));
+        AORTA_TRY(aorta_gemm_f32(s, a->a + i * s->a_batch, a->b + i * s->b_batch, a->c + i * s->c_batch));
     return NULL;
 }
 
@@ -108,56 +106,60 @@ static aorta_status multiply_without_library(struct aorta_stream *stream, const 
 }
 
 /* c by the library where it offers that, else by our kernel. */
-static aorta_status multiply(struct aorta_stream *stream, const struct aorta_ops_settings *settings,
-                             const struct aorta_blas_product *product, const struct aorta_blas_operands *operands) {
+static aorta_status multiply(struct aorta_stream *stream, const struct aorta_blas_product *product,
+                             const struct aorta_blas_operands *operands) {
     bool done = false;
-    if (!settings->own_products) AORTA_TRY(aorta_blas_multiply(stream, product, operands, &done));
+    struct aorta_ops_settings settings;
+    AORTA_TRY(aorta_blas_settings(aorta_stream_device(stream), &settings));
+    if (!settings.own_products) AORTA_TRY(aorta_blas_multiply(stream, product, operands, &done));
     return done ? NULL : multiply_without_library(stream, product, operands);
+}
+
+/* Ours row by row, the library's column by column: its a is our b. */
+static struct aorta_blas_product for_library(struct aorta_products s, enum aorta_dtype dtype,
+                                             enum aorta_dtype c_dtype) {
+    return (struct aorta_blas_product){.dtype = dtype,
+                                       .c_dtype = c_dtype,
+                                       .m = s.n,
+                                       .n = s.m,
+                                       .k = s.k,
+                                       .a_stride = s.ldb,
+                                       .b_stride = s.lda,
+                                       .c_stride = s.ldc,
+                                       .transpose_a = s.transpose_b,
+                                       .transpose_b = s.transpose_a,
+                                       .accumulate = s.accumulate,
+                                       .batch = (int32_t)s.batch,
+                                       .a_batch = s.b_batch,
+                                       .b_batch = s.a_batch,
+                                       .c_batch = s.c_batch};
 }
 
 static aorta_status linear_forward_gpu(struct aorta_stream *stream, const void *args) {
     const struct aorta_linear_args *a = args;
-    const struct aorta_linear *s = &a->shape;
-    struct aorta_ops_settings settings;
-    AORTA_TRY(aorta_blas_settings(aorta_stream_device(stream), &settings));
-    const struct aorta_blas_product product = {.dtype = s->dtype,
-                                               .c_dtype = s->dtype,
-                                               .epilogue = a->relu   ? AORTA_BLAS_BIAS_RELU
-                                                           : a->bias ? AORTA_BLAS_BIAS
-                                                                     : AORTA_BLAS_PLAIN,
-                                               .m = s->out,
-                                               .n = s->rows,
-                                               .k = s->in,
-                                               .a_stride = s->in,
-                                               .b_stride = s->in,
-                                               .c_stride = s->out,
-                                               .transpose_a = true,
-                                               .tf32 = a->tf32};
+    const enum aorta_dtype dtype = a->shape.dtype;
+    struct aorta_blas_product product = for_library(forward_product(&a->shape), dtype, dtype);
+    product.epilogue = a->relu ? AORTA_BLAS_BIAS_RELU : a->bias ? AORTA_BLAS_BIAS : AORTA_BLAS_PLAIN;
+    product.tf32 = a->tf32;
     const struct aorta_blas_operands operands = {.a = a->weight, .b = a->x, .c = a->y, .bias = a->bias};
-    return multiply(stream, &settings, &product, &operands);
+    return multiply(stream, &product, &operands);
 }
 
 static aorta_status linear_backward_input_gpu(struct aorta_stream *stream, const void *args) {
     const struct aorta_linear_args *a = args;
-    const struct aorta_linear *s = &a->shape;
-    struct aorta_ops_settings settings;
-    AORTA_TRY(aorta_blas_settings(aorta_stream_device(stream), &settings));
-    const struct aorta_blas_product product = {.dtype = s->dtype,
-                                               .c_dtype = s->dtype,
-                                               .m = s->in,
-                                               .n = s->rows,
-                                               .k = s->out,
-                                               .a_stride = s->in,
-                                               .b_stride = s->out,
-                                               .c_stride = s->in,
-                                               .accumulate = a->accumulate};
+    const struct aorta_blas_product product = for_library(input_product(a), a->shape.dtype, a->shape.dtype);
     const struct aorta_blas_operands operands = {.a = a->weight, .b = a->dy, .c = a->dx};
-    return multiply(stream, &settings, &product, &operands);
+    return multiply(stream, &product, &operands);
 }
 
 /* dbias as a by-product of dweight, where the library can: then dy is read once. */
 static aorta_status try_with_bias(struct aorta_stream *stream, const struct aorta_linear_args *a,
                                   struct aorta_blas_product product, bool *done) {
+    struct aorta_ops_settings settings;
+    *done = false;
+    if (a->shape.rows == 0 || !a->dbias || a->accumulate) return NULL;
+    AORTA_TRY(aorta_blas_settings(aorta_stream_device(stream), &settings));
+    if (!settings.fuse_bias_gradient || settings.own_products) return NULL;
     product.epilogue = AORTA_BLAS_BIAS_GRADIENT_B;
     const struct aorta_blas_operands operands = {.a = a->x, .b = a->dy, .c = a->dweight, .bias = a->dbias};
     return aorta_blas_multiply(stream, &product, &operands, done);
@@ -166,55 +168,24 @@ static aorta_status try_with_bias(struct aorta_stream *stream, const struct aort
 static aorta_status linear_backward_weight_gpu(struct aorta_stream *stream, const void *args) {
     const struct aorta_linear_args *a = args;
     const struct aorta_linear *s = &a->shape;
-    struct aorta_ops_settings settings;
-    AORTA_TRY(aorta_blas_settings(aorta_stream_device(stream), &settings));
-    const struct aorta_blas_product product = {.dtype = s->dtype,
-                                               .c_dtype = AORTA_F32,
-                                               .m = s->in,
-                                               .n = s->out,
-                                               .k = s->rows,
-                                               .a_stride = s->in,
-                                               .b_stride = s->out,
-                                               .c_stride = s->in,
-                                               .transpose_b = true,
-                                               .accumulate = a->accumulate};
-    if (s->rows > 0 && a->dbias && !a->accumulate && settings.fuse_bias_gradient && !settings.own_products) {
-        bool done;
-        AORTA_TRY(try_with_bias(stream, a, product, &done));
-        if (done) return NULL;
-    }
+    const struct aorta_blas_product product = for_library(weight_product(a), s->dtype, AORTA_F32);
     const struct aorta_gpu_column_sums bias = {
         .rows = s->rows, .columns = s->out, .sums = {a->dbias}, .accumulate = a->accumulate};
-    if (a->dbias) AORTA_TRY(aorta_ops_gpu_column_sums(stream, s->dtype, a->dy, &bias));
-    if (s->rows == 0) /* a product over nothing is zero */
-        return a->accumulate ? NULL : aorta_fill_bytes(stream, a->dweight, 0, (size_t)(s->out * s->in) * sizeof(float));
     const struct aorta_blas_operands operands = {.a = a->x, .b = a->dy, .c = a->dweight};
-    return multiply(stream, &settings, &product, &operands);
+    bool done;
+    AORTA_TRY(try_with_bias(stream, a, product, &done));
+    if (done) return NULL;
+    if (a->dbias) AORTA_TRY(aorta_ops_gpu_column_sums(stream, s->dtype, a->dy, &bias));
+    if (s->rows > 0) return multiply(stream, &product, &operands);
+    /* a product over nothing is zero */
+    return a->accumulate ? NULL : aorta_fill_bytes(stream, a->dweight, 0, (size_t)(s->out * s->in) * sizeof(float));
 }
 
-/* Ours row by row, the library's column by column: its a is our b. */
 static aorta_status products_gpu(struct aorta_stream *stream, const void *args) {
     const struct aorta_products_args *a = args;
-    const struct aorta_products *s = &a->shape;
-    struct aorta_ops_settings settings;
-    AORTA_TRY(aorta_blas_settings(aorta_stream_device(stream), &settings));
-    const struct aorta_blas_product product = {.dtype = AORTA_F32,
-                                               .c_dtype = AORTA_F32,
-                                               .m = s->n,
-                                               .n = s->m,
-                                               .k = s->k,
-                                               .a_stride = s->ldb,
-                                               .b_stride = s->lda,
-                                               .c_stride = s->ldc,
-                                               .transpose_a = s->transpose_b,
-                                               .transpose_b = s->transpose_a,
-                                               .accumulate = s->accumulate,
-                                               .batch = (int32_t)s->batch,
-                                               .a_batch = s->b_batch,
-                                               .b_batch = s->a_batch,
-                                               .c_batch = s->c_batch};
+    const struct aorta_blas_product product = for_library(a->shape, AORTA_F32, AORTA_F32);
     const struct aorta_blas_operands operands = {.a = a->b, .b = a->a, .c = a->c};
-    return multiply(stream, &settings, &product, &operands);
+    return multiply(stream, &product, &operands);
 }
 
 /* ---- both ---- */
@@ -238,9 +209,8 @@ aorta_status aorta_linear_forward(struct aorta_stream *stream, const struct aort
 aorta_status aorta_linear_backward_input(struct aorta_stream *stream, const struct aorta_linear_args *a) {
     AORTA_TRY(check_linear(input_kernel.name, &a->shape));
     if (a->shape.rows == 0) return NULL;
-    AORTA_TRY(
-        aorta_check_pointers(input_kernel.name, AORTA_POINTERS({"dy", a->dy}, {"weight", a->weight}, {"dx", a->dx})));
-    return aorta_launch(stream, &input_kernel, a, sizeof *a);
+    return aorta_ops_launch(stream, &input_kernel, a, sizeof *a,
+                            AORTA_POINTERS({"dy", a->dy}, {"weight", a->weight}, {"dx", a->dx}));
 }
 
 aorta_status aorta_linear_backward_weight(struct aorta_stream *stream, const struct aorta_linear_args *a) {
@@ -259,6 +229,6 @@ aorta_status aorta_products_run(struct aorta_stream *stream, const struct aorta_
                                                   {"ldb", a->shape.ldb, a->shape.transpose_b ? a->shape.k : a->shape.n},
                                                   {"ldc", a->shape.ldc, a->shape.n})));
     if (a->shape.batch == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(name, AORTA_POINTERS({"a", a->a}, {"b", a->b}, {"c", a->c})));
-    return aorta_launch(stream, &products_kernel, a, sizeof *a);
+    return aorta_ops_launch(stream, &products_kernel, a, sizeof *a,
+                            AORTA_POINTERS({"a", a->a}, {"b", a->b}, {"c", a->c}));
 }

@@ -115,8 +115,7 @@ static aorta_status check_rows(const struct aorta_gelu *shape) {
 aorta_status aorta_gelu_forward(struct aorta_stream *stream, const struct aorta_gelu_args *a) {
     AORTA_TRY(check_gelu(gelu_kernel.name, &a->shape));
     if (a->shape.count == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(gelu_kernel.name, AORTA_POINTERS({"x", a->x}, {"y", a->out})));
-    return aorta_launch(stream, &gelu_kernel, a, sizeof *a);
+    return aorta_ops_launch(stream, &gelu_kernel, a, sizeof *a, AORTA_POINTERS({"x", a->x}, {"y", a->out}));
 }
 
 aorta_status aorta_gelu_backward(struct aorta_stream *stream, const struct aorta_gelu_args *a) {
@@ -126,24 +125,21 @@ aorta_status aorta_gelu_backward(struct aorta_stream *stream, const struct aorta
         if (!a->dbias || a->accumulate) return NULL;
         return aorta_fill_bytes(stream, a->dbias, 0, (size_t)a->shape.width * sizeof *a->dbias);
     }
-    AORTA_TRY(
-        aorta_check_pointers(gelu_backward_kernel.name, AORTA_POINTERS({"x", a->x}, {"dy", a->dy}, {"dx", a->out})));
-    return aorta_launch(stream, &gelu_backward_kernel, a, sizeof *a);
+    return aorta_ops_launch(stream, &gelu_backward_kernel, a, sizeof *a,
+                            AORTA_POINTERS({"x", a->x}, {"dy", a->dy}, {"dx", a->out}));
 }
 
 aorta_status aorta_relu_backward(struct aorta_stream *stream, const struct aorta_relu_args *a) {
     AORTA_TRY(aorta_check_size(relu_backward_kernel.name, "count", a->count, 0));
     if (a->count == 0) return NULL;
-    AORTA_TRY(
-        aorta_check_pointers(relu_backward_kernel.name, AORTA_POINTERS({"y", a->y}, {"dy", a->dy}, {"dx", a->dx})));
-    return aorta_launch(stream, &relu_backward_kernel, a, sizeof *a);
+    return aorta_ops_launch(stream, &relu_backward_kernel, a, sizeof *a,
+                            AORTA_POINTERS({"y", a->y}, {"dy", a->dy}, {"dx", a->dx}));
 }
 
 aorta_status aorta_sum_pieces(struct aorta_stream *stream, const struct aorta_sum_pieces_args *a) {
     AORTA_TRY(aorta_check_sizes(sum_pieces_kernel.name, AORTA_SIZES({"pieces", a->pieces, 1}, {"count", a->count, 0})));
     if (a->count == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(sum_pieces_kernel.name, AORTA_POINTERS({"to", a->to}, {"from", a->from})));
-    return aorta_launch(stream, &sum_pieces_kernel, a, sizeof *a);
+    return aorta_ops_launch(stream, &sum_pieces_kernel, a, sizeof *a, AORTA_POINTERS({"to", a->to}, {"from", a->from}));
 }
 
 /* ---- LayerNorm ---- */

@@ -120,10 +120,9 @@ aorta_status aorta_step_end(struct aorta_stream *stream, struct aorta_step_state
 aorta_status aorta_bce_with_logits(struct aorta_stream *stream, const struct aorta_bce_args *a) {
     AORTA_TRY(aorta_check_dtype(bce_kernel.name, a->shape.dtype));
     AORTA_TRY(aorta_check_size(bce_kernel.name, "count", a->shape.count, 1));
-    AORTA_TRY(aorta_check_pointers(bce_kernel.name, AORTA_POINTERS({"scores", a->scores}, {"target", a->target},
-                                                                   {"importance", a->importance}, {"state", a->state},
-                                                                   {"dscores", a->dscores})));
-    return aorta_launch(stream, &bce_kernel, a, sizeof *a);
+    return aorta_ops_launch(stream, &bce_kernel, a, sizeof *a,
+                            AORTA_POINTERS({"scores", a->scores}, {"target", a->target}, {"importance", a->importance},
+                                           {"state", a->state}, {"dscores", a->dscores}));
 }
 
 aorta_status aorta_square_sum(struct aorta_stream *stream, const float *gradient, int64_t count, float *sum) {

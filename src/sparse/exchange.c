@@ -50,34 +50,27 @@ static aorta_status finish_range(const struct aorta_sparse_exchange *x, enum aor
     return aorta_range_end(x->s.context->recorder, x->s.context->streams[role], range);
 }
 
-/* All-to-all of unequal parts. */
-struct exchange_transfer {
-    struct aorta_comm *comm;
-    enum aorta_flow flow;
-    const char *tag;
-    const void *send;
-    void *receive;
-    const size_t *sent, *received;
-    enum aorta_dtype dtype;
-};
+/* All-to-all of unequal parts. An only owner copies the data that it would send to itself. */
+static aorta_status send_parts(const struct aorta_sparse_exchange *x, struct aorta_comm *comm, enum aorta_flow flow,
+                               const char *tag, const struct aorta_comm_call *call) {
+    const struct aorta_train_collective collective = {
+        .flow = flow, .comm = comm, .tag = tag, .layer = -1, .call = *call};
+    if (comm) return aorta_train_collect(x->s.context, &collective);
+    const size_t bytes = call->send_counts[0] * aorta_dtype_size(call->dtype);
+    return bytes ? aorta_copy(aorta_train_stream(x->s.context, flow), call->pieces->receive, call->pieces->send, bytes)
+                 : NULL;
+}
 
-/* An only owner copies the data that it would send to itself. */
-static aorta_status send_parts(const struct aorta_sparse_exchange *x, const struct exchange_transfer *p) {
-    if (!p->comm) {
-        const size_t bytes = p->sent[0] * aorta_dtype_size(p->dtype);
-        return bytes ? aorta_copy(aorta_train_stream(x->s.context, p->flow), p->receive, p->send, bytes) : NULL;
-    }
-    const struct aorta_train_collective collective = {.kind = AORTA_ALL_TO_ALL,
-                                                      .flow = p->flow,
-                                                      .comm = p->comm,
-                                                      .tag = p->tag,
-                                                      .layer = -1,
-                                                      .send = p->send,
-                                                      .receive = p->receive,
-                                                      .send_counts = p->sent,
-                                                      .receive_counts = p->received,
-                                                      .dtype = p->dtype};
-    return aorta_train_collect(x->s.context, &collective);
+/* `sent` and `received`: numbers of the lists in `counts`. */
+static struct aorta_comm_call parts_call(const struct aorta_sparse_exchange *x, const struct exchange_flight *f,
+                                         enum aorta_dtype dtype, const void *send, int sent, void *receive,
+                                         int received) {
+    return (struct aorta_comm_call){.kind = AORTA_ALL_TO_ALL,
+                                    .dtype = dtype,
+                                    .send_counts = f->counts + sent * x->owners,
+                                    .receive_counts = f->counts + received * x->owners,
+                                    .piece_count = 1,
+                                    .pieces = {{send, receive, 0}}};
 }
 
 /* [owners] of a batch: see `counts`. */
@@ -242,10 +235,8 @@ aorta_status aorta_sparse_exchange_count(struct aorta_sparse_exchange *x, int sl
     AORTA_TRY(aorta_jagged_count(stream, &split));
     AORTA_TRY(aorta_jagged_offsets(stream, x->plan.part_count * f->samples, f->sent_lengths, f->sent_offsets));
     AORTA_TRY(finish_range(x, id_role(x), range));
-    const struct exchange_transfer lengths = {
-        x->id_comm, AORTA_FLOW_REDUCE_SCATTER, "lengths",          f->sent_lengths,
-        f->lengths, counts_of(x, f, 0),        counts_of(x, f, 1), AORTA_I32};
-    AORTA_TRY(send_parts(x, &lengths));
+    const struct aorta_comm_call lengths = parts_call(x, f, AORTA_I32, f->sent_lengths, 0, f->lengths, 1);
+    AORTA_TRY(send_parts(x, x->id_comm, AORTA_FLOW_REDUCE_SCATTER, "lengths", &lengths));
     AORTA_TRY(aorta_jagged_offsets(stream, (int64_t)x->owners * x->parts * f->samples, f->lengths, f->own_offsets));
     AORTA_TRY(report_bounds(x, f));
     return aorta_event_record(f->counted, stream);
@@ -274,12 +265,10 @@ aorta_status aorta_sparse_exchange_ids(struct aorta_sparse_exchange *x, int slot
     AORTA_TRY(begin_range(x, id_role(x), "split_ids", 2 * f->sent_bounds[x->owners] * each, &range));
     AORTA_TRY(aorta_jagged_split(stream, &split));
     AORTA_TRY(finish_range(x, id_role(x), range));
-    const struct exchange_transfer ids = {x->id_comm,         AORTA_FLOW_REDUCE_SCATTER, "ids",    f->sent_ids, f->ids,
-                                          counts_of(x, f, 2), counts_of(x, f, 3),        AORTA_I64};
-    AORTA_TRY(send_parts(x, &ids));
-    struct exchange_transfer weights = ids;
-    weights.tag = "weights", weights.send = f->sent_weights, weights.receive = f->weights, weights.dtype = AORTA_F32;
-    if (x->group->weighted) AORTA_TRY(send_parts(x, &weights));
+    const struct aorta_comm_call ids = parts_call(x, f, AORTA_I64, f->sent_ids, 2, f->ids, 3);
+    const struct aorta_comm_call weights = parts_call(x, f, AORTA_F32, f->sent_weights, 2, f->weights, 3);
+    AORTA_TRY(send_parts(x, x->id_comm, AORTA_FLOW_REDUCE_SCATTER, "ids", &ids));
+    if (x->group->weighted) AORTA_TRY(send_parts(x, x->id_comm, AORTA_FLOW_REDUCE_SCATTER, "weights", &weights));
     return aorta_event_record(f->arrived, stream);
 }
 
@@ -382,10 +371,9 @@ aorta_status aorta_sparse_exchange_rows(struct aorta_sparse_exchange *x, int slo
     struct exchange_flight *f = &x->flights[slot];
     struct aorta_stream *rows = aorta_train_stream(x->s.context, AORTA_FLOW_ALL_REDUCE);
     count_rows(x, f);
-    const struct exchange_transfer transfer = {x->comm,     AORTA_FLOW_ALL_REDUCE, "pooled rows",      x->pooled,
-                                               x->received, counts_of(x, f, 4),    counts_of(x, f, 5), AORTA_F32};
+    const struct aorta_comm_call call = parts_call(x, f, AORTA_F32, x->pooled, 4, x->received, 5);
     AORTA_TRY(aorta_train_follow(rows, x->s.context->streams[role], x->looked_up));
-    AORTA_TRY(send_parts(x, &transfer));
+    AORTA_TRY(send_parts(x, x->comm, AORTA_FLOW_ALL_REDUCE, "pooled rows", &call));
     return aorta_event_record(x->collected, rows);
 }
 
@@ -404,14 +392,12 @@ aorta_status aorta_sparse_exchange_return(struct aorta_sparse_exchange *x, int s
     struct aorta_stream *rows = aorta_train_stream(x->s.context, AORTA_FLOW_ALL_REDUCE);
     const struct aorta_columns_args columns = columns_of(x, f, (float *)pooled_gradient);
     int range;
-    const struct exchange_transfer transfer = {
-        x->comm,   AORTA_FLOW_ALL_REDUCE, "gradients of pooled rows", x->received,
-        x->pooled, counts_of(x, f, 5),    counts_of(x, f, 4),         AORTA_F32};
+    const struct aorta_comm_call call = parts_call(x, f, AORTA_F32, x->received, 5, x->pooled, 4);
     AORTA_TRY(begin_range(x, AORTA_ROLE_COMPUTE, "scatter_columns", row_bytes(x, f), &range));
     AORTA_TRY(aorta_columns_scatter(exchange_compute(x), &columns));
     AORTA_TRY(finish_range(x, AORTA_ROLE_COMPUTE, range));
     AORTA_TRY(aorta_train_follow(rows, exchange_compute(x), x->ready));
-    AORTA_TRY(send_parts(x, &transfer));
+    AORTA_TRY(send_parts(x, x->comm, AORTA_FLOW_ALL_REDUCE, "gradients of pooled rows", &call));
     return aorta_event_record(x->returned, rows);
 }
 
@@ -421,15 +407,12 @@ aorta_status aorta_sparse_exchange_return(struct aorta_sparse_exchange *x, int s
 static aorta_status sum_gradients(struct aorta_sparse_exchange *x, struct aorta_stream *stream) {
     if (x->s.options->run.sharding != AORTA_DATA_PARALLEL || aorta_comm_size(x->s.context->world) == 1) return NULL;
     struct aorta_stream *rows = aorta_train_stream(x->s.context, AORTA_FLOW_ALL_REDUCE);
-    const struct aorta_train_collective collective = {.kind = AORTA_ALL_REDUCE,
-                                                      .flow = AORTA_FLOW_ALL_REDUCE,
-                                                      .comm = x->s.context->world,
-                                                      .tag = "gradients of tables",
-                                                      .layer = -1,
-                                                      .send = x->gradient,
-                                                      .receive = x->gradient,
-                                                      .count = (size_t)x->elements,
-                                                      .dtype = AORTA_F32};
+    const struct aorta_train_collective collective = {
+        .flow = AORTA_FLOW_ALL_REDUCE,
+        .comm = x->s.context->world,
+        .tag = "gradients of tables",
+        .layer = -1,
+        .call = aorta_train_call(AORTA_ALL_REDUCE, x->gradient, x->gradient, (size_t)x->elements)};
     AORTA_TRY(aorta_train_follow(rows, stream, x->ready));
     AORTA_TRY(aorta_train_collect(x->s.context, &collective));
     return aorta_train_follow(stream, rows, x->returned);

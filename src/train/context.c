@@ -268,65 +268,24 @@ aorta_status aorta_train_join_streams(const struct aorta_train_context *context)
     return NULL;
 }
 
-static aorta_status queue_collective(const struct aorta_train_collective *c, struct aorta_stream *stream) {
-    const struct aorta_comm_piece whole = {c->send, c->receive, c->count}, *pieces = c->pieces ? c->pieces : &whole;
-    const int piece_count = c->pieces ? c->piece_count : 1;
-    switch (c->kind) {
-    case AORTA_ALL_GATHER:
-        return aorta_all_gather_pieces(c->comm, stream, pieces, piece_count, c->dtype);
-    case AORTA_REDUCE_SCATTER:
-        return aorta_reduce_scatter_pieces(c->comm, stream, pieces, piece_count, c->dtype, AORTA_SUM);
-    case AORTA_ALL_REDUCE:
-        return aorta_all_reduce(c->comm, stream, c->send, c->receive, c->count, c->dtype, AORTA_SUM);
-    case AORTA_BROADCAST:
-        return aorta_broadcast(c->comm, stream, c->receive, c->count, c->dtype, 0);
-    case AORTA_ALL_TO_ALL:
-        if (c->send_counts)
-            return aorta_all_to_all_parts(c->comm, stream, c->send, c->send_counts, c->receive, c->receive_counts,
-                                          c->dtype);
-        return aorta_all_to_all(c->comm, stream, c->send, c->receive, c->count, c->dtype);
-    default:
-        return aorta_barrier(c->comm, stream);
-    }
-}
-
-static size_t sum_of(const size_t *counts, int size) {
-    size_t sum = 0;
-    for (int i = 0; i < size; i++) sum += counts[i];
-    return sum;
-}
-
-/* The larger buffer of one rank, as nccl-tests count. */
-static int64_t bytes_of(const struct aorta_train_collective *c) {
-    if (c->send_counts) {
-        const size_t sent = sum_of(c->send_counts, aorta_comm_size(c->comm));
-        const size_t received = sum_of(c->receive_counts, aorta_comm_size(c->comm));
-        return (int64_t)((sent > received ? sent : received) * aorta_dtype_size(c->dtype));
-    }
-    bool per_rank = c->kind == AORTA_ALL_GATHER || c->kind == AORTA_REDUCE_SCATTER || c->kind == AORTA_ALL_TO_ALL;
-    size_t count = c->count;
-    for (int i = 0; i < c->piece_count; i++) count += c->pieces[i].count;
-    return (int64_t)(count * aorta_dtype_size(c->dtype)) * (per_rank ? aorta_comm_size(c->comm) : 1);
-}
-
 aorta_status aorta_train_collect(const struct aorta_train_context *context, const struct aorta_train_collective *c) {
     struct aorta_stream *stream = aorta_train_stream(context, c->flow);
     struct aorta_range_info info = {.tag = c->tag,
-                                    .function = aorta_collective_name(c->kind),
+                                    .function = aorta_collective_name(c->call.kind),
                                     .role = context->flows[c->flow],
                                     .kind = AORTA_RANGE_COLLECTIVE,
-                                    .collective = c->kind,
+                                    .collective = c->call.kind,
                                     .group_size = aorta_comm_size(c->comm),
                                     .group = c->group,
                                     .group_stride = c->group_stride,
-                                    .dtype = c->dtype,
+                                    .dtype = c->call.dtype,
                                     .layer = c->layer,
-                                    .bytes = bytes_of(c),
+                                    .bytes = aorta_comm_bytes(&c->call, aorta_comm_size(c->comm)),
                                     .simulated = aorta_comm_simulated(c->comm)};
     int range;
     AORTA_TRY(aorta_range_begin(context->recorder, stream, &info, &range));
-    AORTA_TRY(queue_collective(c, stream));
-    AORTA_TRY(aorta_inject_into_collective(context, c->kind, stream));
+    AORTA_TRY(aorta_collective(c->comm, stream, &c->call));
+    AORTA_TRY(aorta_inject_into_collective(context, c->call.kind, stream));
     return aorta_range_end(context->recorder, stream, range);
 }
 

@@ -84,21 +84,20 @@ AORTA_MUST_USE aorta_status aorta_train_join_streams(const struct aorta_train_co
 
 /* A collective with its range. */
 struct aorta_train_collective {
-    enum aorta_collective kind;
     enum aorta_flow flow;
     struct aorta_comm *comm;
     int group;        /* lowest world rank of the group */
     int group_stride; /* distance of neighbours in it; 0 as 1 */
     const char *tag;
-    int layer;        /* -1: root or none */
-    const void *send; /* broadcast: ignored */
-    void *receive;
-    size_t count;                          /* as comm.h counts for this kind */
-    const struct aorta_comm_piece *pieces; /* all-gather, reduce-scatter: these instead of one buffer; NULL: one */
-    int piece_count;
-    const size_t *send_counts, *receive_counts; /* all-to-all: parts of unequal size; NULL: equal ones */
-    enum aorta_dtype dtype;
+    int layer; /* -1: root or none */
+    struct aorta_comm_call call;
 };
+/* A call of one buffer, fp32. */
+static inline struct aorta_comm_call aorta_train_call(enum aorta_collective kind, const float *send, float *receive,
+                                                      size_t count) {
+    return (struct aorta_comm_call){
+        .kind = kind, .dtype = AORTA_F32, .piece_count = 1, .pieces = {{send, receive, count}}};
+}
 AORTA_MUST_USE aorta_status aorta_train_collect(const struct aorta_train_context *context,
                                                 const struct aorta_train_collective *collective);
 
@@ -119,10 +118,10 @@ struct aorta_injected {
     struct {
         int64_t longer_ns, every, calls; /* slow_collective: every so many calls; calls in this step so far */
     } collectives[AORTA_COLLECTIVE_COUNT];
-    size_t memory_bytes, copy_bytes; /* allocation, copy: of each step */
-    bool sync_step, sync_layer;      /* sync: the host waits for the device */
-    int64_t steps;                   /* begun so far */
-    void *host, *device;             /* copy: from pinned memory to device memory, made by aorta_injections_open */
+    int64_t memory_bytes, copy_bytes; /* allocation, copy: of each step */
+    int64_t sync_step, sync_layer;    /* sync: the host waits for the device; 0: it does not */
+    int64_t steps;                    /* begun so far */
+    void *host, *device;              /* copy: from pinned memory to device memory, made by aorta_injections_open */
 };
 
 /* Reads training.inject for a rank; rank −1: for all at once. AORTA_CONFIG names the item and a correct form. */

@@ -297,8 +297,7 @@ struct aorta_input {
 /* A copy queued during a replay was seen to start only late in the step, as if its stream shared a hardware queue with
  * a branch of the graph (H100, large.yaml). Few of several streams do that, so the copy is cut. */
 static aorta_status open_streams(struct aorta_input *input) {
-    const struct aorta_compile_options *compile = &input->context->options->compile;
-    bool replayed = compile->enabled && compile->backend == AORTA_COMPILE_GRAPH;
+    bool replayed = aorta_compile_captures(&input->context->options->compile);
     if (!replayed || aorta_device_get_info(input->context->device)->kind == AORTA_DEVICE_CPU) return NULL;
     for (int i = 0; i < (input->loader ? STREAMS : 1); i++) {
         char name[32];

@@ -30,58 +30,37 @@ static const struct {
 
 #define BIT(parameter) (1U << (parameter))
 
-static int64_t ns_of(const double *values) {
-    return (int64_t)(values[MS] * 1e6);
-}
-
-static size_t bytes_of(const double *values) {
-    return (size_t)(values[MIB] * 1048576);
-}
-
-static void add_kernel(const double *values, struct aorta_injected *injected) {
-    *((int)values[PER] == PER_LAYER ? &injected->layer_kernel_ns : &injected->step_kernel_ns) += ns_of(values);
-}
-
-static void add_pause(const double *values, struct aorta_injected *injected) {
-    injected->pause_ns += ns_of(values);
-}
-
-static void add_loader(const double *values, struct aorta_injected *injected) {
-    injected->loader_ns += ns_of(values);
-}
-
-static void add_sync(const double *values, struct aorta_injected *injected) {
-    *((int)values[PER] == PER_LAYER ? &injected->sync_layer : &injected->sync_step) = true;
-}
-
-static void add_collective(const double *values, struct aorta_injected *injected) {
-    injected->collectives[(int)values[KIND]].longer_ns += ns_of(values);
-    injected->collectives[(int)values[KIND]].every = (int64_t)values[EVERY];
-}
-
-static void add_memory(const double *values, struct aorta_injected *injected) {
-    injected->memory_bytes += bytes_of(values);
-}
-
-static void add_copy(const double *values, struct aorta_injected *injected) {
-    injected->copy_bytes += bytes_of(values);
-}
+#define AT(member) offsetof(struct aorta_injected, member)
 
 static const struct injection {
     const char *name, *usage;
-    unsigned needed, taken; /* parameters; those needed are taken too */
-    void (*add)(const double *values, struct aorta_injected *injected);
+    unsigned needed, taken;    /* parameters; those needed are taken too */
+    enum parameter amount;     /* the one that is added up, in ns or bytes; PARAMETERS: how often it is asked for */
+    size_t per_step, in_layer; /* where: an int64_t for each step, or with per=layer */
 } injections[] = {
-    {"slow_rank", "slow_rank:rank=R,ms=N[,per=step|layer]", BIT(RANK) | BIT(MS), BIT(PER), add_kernel},
-    {"host_pause", "host_pause:ms=N[,rank=R]", BIT(MS), BIT(RANK), add_pause},
-    {"slow_loader", "slow_loader:ms=N[,rank=R]", BIT(MS), BIT(RANK), add_loader},
-    {"sync", "sync:per=step|layer[,rank=R]", BIT(PER), BIT(RANK), add_sync},
+    {"slow_rank", "slow_rank:rank=R,ms=N[,per=step|layer]", BIT(RANK) | BIT(MS), BIT(PER), MS, AT(step_kernel_ns),
+     AT(layer_kernel_ns)},
+    {"host_pause", "host_pause:ms=N[,rank=R]", BIT(MS), BIT(RANK), MS, AT(pause_ns), 0},
+    {"slow_loader", "slow_loader:ms=N[,rank=R]", BIT(MS), BIT(RANK), MS, AT(loader_ns), 0},
+    {"sync", "sync:per=step|layer[,rank=R]", BIT(PER), BIT(RANK), PARAMETERS, AT(sync_step), AT(sync_layer)},
     {"slow_collective", "slow_collective:kind=all_gather|reduce_scatter|all_reduce,ms=N[,every=M]", BIT(KIND) | BIT(MS),
-     BIT(EVERY), add_collective},
-    {"allocation", "allocation:mib=N[,rank=R]", BIT(MIB), BIT(RANK), add_memory},
-    {"copy", "copy:mib=N[,rank=R]", BIT(MIB), BIT(RANK), add_copy},
+     BIT(EVERY), MS, AT(collectives), 0},
+    {"allocation", "allocation:mib=N[,rank=R]", BIT(MIB), BIT(RANK), MIB, AT(memory_bytes), 0},
+    {"copy", "copy:mib=N[,rank=R]", BIT(MIB), BIT(RANK), MIB, AT(copy_bytes), 0},
 };
 enum { INJECTIONS = sizeof injections / sizeof *injections };
+
+static void add(const struct injection *injection, const double *values, struct aorta_injected *injected) {
+    const double units[PARAMETERS] = {[MS] = 1e6, [MIB] = 1048576};
+    const bool counted = injection->amount == PARAMETERS;
+    const int64_t amount = counted ? 1 : (int64_t)(values[injection->amount] * units[injection->amount]);
+    size_t place = (int)values[PER] == PER_LAYER ? injection->in_layer : injection->per_step;
+    if (injection->needed & BIT(KIND)) {
+        place += (size_t)values[KIND] * sizeof *injected->collectives;
+        injected->collectives[(int)values[KIND]].every = (int64_t)values[EVERY];
+    }
+    *(int64_t *)(void *)((char *)injected + place) += amount;
+}
 
 /* ---- reading ---- */
 
@@ -168,9 +147,8 @@ static aorta_status read_item(struct item *item) {
 }
 
 static aorta_status check_capture(const struct item *item) {
-    const struct aorta_compile_options *compile = &item->options->compile;
-    bool captured = compile->enabled && compile->backend == AORTA_COMPILE_GRAPH;
-    if (item->injection->add != add_sync || (int)item->values[PER] != PER_LAYER || !captured) return NULL;
+    bool captured = aorta_compile_captures(&item->options->compile);
+    if (item->injection->per_step != AT(sync_step) || (int)item->values[PER] != PER_LAYER || !captured) return NULL;
     return aorta_config_error(&item->options->config, "training.inject",
                               "\"%s\": the host cannot wait within a captured step; set compile.enabled to false or "
                               "use per=step",
@@ -186,7 +164,7 @@ aorta_status aorta_injections_read(const struct aorta_train_options *options, in
         AORTA_TRY(read_item(&item));
         AORTA_TRY(check_capture(&item));
         if (rank < 0 || item.values[RANK] < 0 || (int)item.values[RANK] == rank)
-            item.injection->add(item.values, injected);
+            add(item.injection, item.values, injected);
     }
     return NULL;
 }
@@ -212,9 +190,10 @@ aorta_status aorta_injections_open(struct aorta_train_context *context) {
     context->injected = injected;
     AORTA_TRY(aorta_injections_read(context->options, context->ranks.rank, injected));
     if (!injected->copy_bytes) return NULL;
-    AORTA_TRY(aorta_own_pinned(&context->owned, injected->copy_bytes, "training.inject", &injected->host));
-    memset(injected->host, 0, injected->copy_bytes);
-    return aorta_own_memory(&context->owned, injected->copy_bytes, "training.inject", &injected->device);
+    const size_t bytes = (size_t)injected->copy_bytes;
+    AORTA_TRY(aorta_own_pinned(&context->owned, bytes, "training.inject", &injected->host));
+    memset(injected->host, 0, bytes);
+    return aorta_own_memory(&context->owned, bytes, "training.inject", &injected->device);
 }
 
 /* ---- in a step ---- */
@@ -228,7 +207,7 @@ static void pause_host(int64_t ns) {
 static aorta_status allocate(const struct aorta_train_context *c) {
     void *memory;
     int64_t start_ns = aorta_clock_ns();
-    AORTA_TRY(aorta_device_alloc(c->device, c->injected->memory_bytes, "training.inject", &memory));
+    AORTA_TRY(aorta_device_alloc(c->device, (size_t)c->injected->memory_bytes, "training.inject", &memory));
     aorta_device_free(c->device, memory);
     return aorta_recorder_host(c->recorder, AORTA_HOST_ALLOCATION, start_ns, aorta_clock_ns());
 }
@@ -265,8 +244,9 @@ static aorta_status begin(const struct aorta_train_context *c, enum aorta_range_
 aorta_status aorta_inject_before_forward(const struct aorta_train_context *c) {
     int range;
     if (!c->injected || !c->injected->copy_bytes) return NULL;
-    AORTA_TRY(begin(c, AORTA_RANGE_COPY, "injected_copy", (int64_t)c->injected->copy_bytes, &range));
-    AORTA_TRY(aorta_copy(aorta_train_compute(c), c->injected->device, c->injected->host, c->injected->copy_bytes));
+    AORTA_TRY(begin(c, AORTA_RANGE_COPY, "injected_copy", c->injected->copy_bytes, &range));
+    AORTA_TRY(
+        aorta_copy(aorta_train_compute(c), c->injected->device, c->injected->host, (size_t)c->injected->copy_bytes));
     return aorta_range_end(c->recorder, aorta_train_compute(c), range);
 }
 

@@ -79,6 +79,11 @@ struct aorta_compile_options {
     const char *options; /* JSON */
 };
 
+/* Whether steps are captured and replayed as a graph. */
+static inline bool aorta_compile_captures(const struct aorta_compile_options *compile) {
+    return compile->enabled && compile->backend == AORTA_COMPILE_GRAPH;
+}
+
 enum aorta_batch_maker { AORTA_BATCHES_AUTO, AORTA_BATCHES_HOST, AORTA_BATCHES_DEVICE };
 
 struct aorta_dataloader_options {

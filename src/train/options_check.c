@@ -3,26 +3,26 @@
 #include "train/options.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- without the number of ranks ---- */
 
 /* The error of `key`, followed by the place of `other`: the user may want to change either. */
+AORTA_PRINTF(4, 5)
 static aorta_status conflict(const struct aorta_train_options *options, const char *key, const char *other,
-                             const char *message) {
+                             const char *format, ...) {
+    char message[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
     struct aorta_text place = {0};
     aorta_config_place(&options->config, other, &place);
     aorta_status status = aorta_text_check(&place);
     if (!status) status = aorta_config_error(&options->config, key, "%s (%s: %s)", message, other, place.data);
     aorta_text_free(&place);
-    return status;
-}
-
-static aorta_status conflict_text(const struct aorta_train_options *options, const char *key, const char *other,
-                                  struct aorta_text *message) {
-    aorta_status status = aorta_text_check(message);
-    if (!status) status = conflict(options, key, other, message->data);
-    aorta_text_free(message);
     return status;
 }
 
@@ -34,30 +34,25 @@ static int64_t nearest_multiple(int64_t value, int64_t of) {
 static aorta_status check_heads(const struct aorta_train_options *options) {
     const struct aorta_model_options *model = &options->model;
     if (model->model_dim % model->num_heads == 0) return NULL;
-    struct aorta_text message = {0};
-    aorta_text_printf(&message,
-                      "%lld heads do not divide model.model_dim %lld; make model_dim %lld or choose a divisor",
-                      (long long)model->num_heads, (long long)model->model_dim,
-                      (long long)nearest_multiple(model->model_dim, model->num_heads));
-    return conflict_text(options, "model.num_heads", "model.model_dim", &message);
+    return conflict(options, "model.num_heads", "model.model_dim",
+                    "%lld heads do not divide model.model_dim %lld; make model_dim %lld or choose a divisor",
+                    (long long)model->num_heads, (long long)model->model_dim,
+                    (long long)nearest_multiple(model->model_dim, model->num_heads));
 }
 
 static aorta_status check_vocabulary(const struct aorta_train_options *options) {
     if (options->dataset.vocab_size <= options->model.vocab_size) return NULL;
-    struct aorta_text message = {0};
-    aorta_text_printf(&message, "ids up to %lld do not fit the %lld rows of the embedding; make it at most %lld",
-                      (long long)options->dataset.vocab_size - 1, (long long)options->model.vocab_size,
-                      (long long)options->model.vocab_size);
-    return conflict_text(options, "dataset.vocab_size", "model.vocab_size", &message);
+    return conflict(options, "dataset.vocab_size", "model.vocab_size",
+                    "ids up to %lld do not fit the %lld rows of the embedding; make it at most %lld",
+                    (long long)options->dataset.vocab_size - 1, (long long)options->model.vocab_size,
+                    (long long)options->model.vocab_size);
 }
 
 static aorta_status check_equal(const struct aorta_train_options *options, const char *key, int64_t value,
                                 const char *model_key, int64_t model_value) {
     if (value == model_value) return NULL;
-    struct aorta_text message = {0};
-    aorta_text_printf(&message, "%lld differs from %s %lld; make them equal", (long long)value, model_key,
-                      (long long)model_value);
-    return conflict_text(options, key, model_key, &message);
+    return conflict(options, key, model_key, "%lld differs from %s %lld; make them equal", (long long)value, model_key,
+                    (long long)model_value);
 }
 
 /* Sizes whose product no machine holds and that would overflow later: refused with the factors named. */
@@ -111,7 +106,7 @@ static aorta_status check_profiling(const struct aorta_train_options *options) {
 
 static aorta_status check_fullgraph(const struct aorta_train_options *options) {
     const struct aorta_compile_options *compile = &options->compile;
-    bool demanded = compile->enabled && compile->fullgraph && compile->backend == AORTA_COMPILE_GRAPH;
+    bool demanded = compile->fullgraph && aorta_compile_captures(compile);
     if (!demanded || !options->training.dump_dir) return NULL;
     return conflict(options, "compile.fullgraph", "training.dump_dir",
                     "dumped steps cannot be captured; set compile.fullgraph to false");

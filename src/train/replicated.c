@@ -217,11 +217,6 @@ static aorta_status acquire(struct aorta_strategy *strategy, int unit, enum aort
     return NULL;
 }
 
-static aorta_status release(struct aorta_strategy *strategy, int unit, enum aorta_phase phase) {
-    (void)strategy, (void)unit, (void)phase; /* nothing was gathered */
-    return NULL;
-}
-
 /* Between a bucket and the gradients, when these are not the bucket itself. */
 static aorta_status copy_bucket(struct replicated *r, const struct bucket *bucket, const char *function, float *to,
                                 const float *from) {
@@ -237,15 +232,11 @@ static aorta_status copy_bucket(struct replicated *r, const struct bucket *bucke
 
 static struct aorta_train_collective all_reduce_of(const struct replicated *r, const char *tag, int layer,
                                                    float *memory, int64_t count) {
-    return (struct aorta_train_collective){.kind = AORTA_ALL_REDUCE,
-                                           .flow = AORTA_FLOW_ALL_REDUCE,
+    return (struct aorta_train_collective){.flow = AORTA_FLOW_ALL_REDUCE,
                                            .comm = r->context->world,
                                            .tag = tag,
                                            .layer = layer,
-                                           .send = memory,
-                                           .receive = memory,
-                                           .count = (size_t)count,
-                                           .dtype = AORTA_F32};
+                                           .call = aorta_train_call(AORTA_ALL_REDUCE, memory, memory, (size_t)count)};
 }
 
 /* Stress: a clone is taken on the reduce-scatter stream before the all-reduce changes the bucket. */
@@ -270,13 +261,14 @@ static aorta_status scatter_bucket(struct replicated *r, const struct bucket *bu
     if (!r->clone)
         AORTA_TRY(aorta_train_follow(aorta_train_stream(c, AORTA_FLOW_REDUCE_SCATTER),
                                      aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE), r->now));
-    struct aorta_train_collective collective =
-        all_reduce_of(r, bucket->scatter_tag, bucket->layer, NULL, bucket->count / aorta_comm_size(r->stress_comm));
-    collective.kind = AORTA_REDUCE_SCATTER;
-    collective.flow = AORTA_FLOW_REDUCE_SCATTER;
-    collective.send = r->clone ? r->clone : r->bucket_memory + bucket->first;
-    collective.receive = r->stress;
-    collective.comm = r->stress_comm;
+    const size_t count = (size_t)(bucket->count / aorta_comm_size(r->stress_comm));
+    const float *send = r->clone ? r->clone : r->bucket_memory + bucket->first;
+    const struct aorta_train_collective collective = {
+        .flow = AORTA_FLOW_REDUCE_SCATTER,
+        .comm = r->stress_comm,
+        .tag = bucket->scatter_tag,
+        .layer = bucket->layer,
+        .call = aorta_train_call(AORTA_REDUCE_SCATTER, send, r->stress, count)};
     return aorta_train_collect(c, &collective);
 }
 
@@ -305,11 +297,6 @@ static aorta_status gradient_ready(struct aorta_strategy *strategy, int paramete
     if (!r->last_micro_batch) return NULL;
     r->buckets[r->bucket_of[parameter]].missing--;
     return distributed(r)->enable_overlap ? reduce_complete_buckets(r) : NULL;
-}
-
-static aorta_status reduce(struct aorta_strategy *strategy, int unit) {
-    (void)strategy, (void)unit; /* buckets go by parameters, not by units */
-    return NULL;
 }
 
 /* find_unused_parameters: the ranks agree which parameters were used, as DDP does after every backward pass; with a
@@ -342,9 +329,7 @@ static const struct aorta_strategy_table replicated_table = {
     .export = export,
     .micro_begin = micro_begin,
     .acquire = acquire,
-    .release = release,
     .gradient_ready = gradient_ready,
-    .reduce = reduce,
     .finish = finish,
     .accumulates = true,
 };

@@ -149,15 +149,13 @@ aorta_status aorta_shampoo_compute(struct aorta_shampoo_state *s) {
 
 aorta_status aorta_shampoo_gather(struct aorta_shampoo_state *s) {
     if (s->ranks == 1) return NULL;
-    const struct aorta_train_collective collective = {.kind = AORTA_ALL_GATHER,
-                                                      .flow = AORTA_FLOW_OPTIMIZER,
-                                                      .comm = s->context->control,
-                                                      .tag = "shampoo",
-                                                      .layer = -1,
-                                                      .send = s->directions + own_rank(s) * s->share,
-                                                      .receive = s->directions,
-                                                      .count = (size_t)s->share,
-                                                      .dtype = AORTA_F32};
+    const float *own = s->directions + own_rank(s) * s->share;
+    const struct aorta_train_collective collective = {
+        .flow = AORTA_FLOW_OPTIMIZER,
+        .comm = s->context->control,
+        .tag = "shampoo",
+        .layer = -1,
+        .call = aorta_train_call(AORTA_ALL_GATHER, own, s->directions, (size_t)s->share)};
     return aorta_train_collect(s->context, &collective);
 }
 

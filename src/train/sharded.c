@@ -375,28 +375,29 @@ static aorta_status import(struct aorta_strategy *strategy, int parameter, int64
     return aorta_cast(stream, copy, s->context->dtype, values, AORTA_F32, count, 1);
 }
 
-/* The pieces that gather shards of elements of `size` bytes; returns their number. */
-static int lay_out(const struct aorta_layout *layout, const void *shard, void *full, size_t size,
-                   struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]) {
+/* The collective that gathers shards. */
+static struct aorta_comm_call gather_call(const struct aorta_layout *layout, const void *shard, void *full,
+                                          enum aorta_dtype dtype) {
+    const size_t size = aorta_dtype_size(dtype);
+    struct aorta_comm_call call = {.kind = AORTA_ALL_GATHER, .dtype = dtype, .piece_count = layout->piece_count};
     for (int i = 0; i < layout->piece_count; i++) {
         const struct aorta_layout_piece *piece = &layout->pieces[i];
-        pieces[i] = (struct aorta_comm_piece){(const char *)shard + (size_t)piece->shard_offset * size,
-                                              (char *)full + (size_t)piece->full_offset * size, (size_t)piece->count};
+        call.pieces[i] =
+            (struct aorta_comm_piece){(const char *)shard + (size_t)piece->shard_offset * size,
+                                      (char *)full + (size_t)piece->full_offset * size, (size_t)piece->count};
     }
-    return layout->piece_count;
+    return call;
 }
 
-int aorta_sharded_gather_pieces(const struct sharded *s, int unit, void *full,
-                                struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]) {
-    return lay_out(&s->layouts[unit], weights_of(s, unit), full, aorta_dtype_size(s->context->dtype), pieces);
+struct aorta_comm_call aorta_sharded_gather(const struct sharded *s, int unit, void *full) {
+    return gather_call(&s->layouts[unit], weights_of(s, unit), full, s->context->dtype);
 }
 
 static aorta_status gather_to_host(struct sharded *s, const struct aorta_layout *layout, const float *shard,
                                    float *device, float *host) {
     struct aorta_stream *stream = aorta_train_compute(s->context);
-    struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS];
-    int count = lay_out(layout, shard, device, sizeof *shard, pieces);
-    AORTA_TRY(aorta_all_gather_pieces(s->gather_comm, stream, pieces, count, AORTA_F32));
+    const struct aorta_comm_call call = gather_call(layout, shard, device, AORTA_F32);
+    AORTA_TRY(aorta_collective(s->gather_comm, stream, &call));
     AORTA_TRY(aorta_copy(stream, host, device, (size_t)layout->full * sizeof *host));
     return aorta_stream_synchronize(stream);
 }
@@ -425,9 +426,8 @@ static aorta_status ready(struct aorta_strategy *strategy) {
     struct sharded *s = self(strategy);
     if (!s->root_ahead) return NULL;
     struct aorta_stream *stream = aorta_train_compute(s->context);
-    struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS];
-    int count = aorta_sharded_gather_pieces(s, s->layers, s->root_slot, pieces);
-    AORTA_TRY(aorta_all_gather_pieces(s->gather_comm, stream, pieces, count, s->context->dtype));
+    const struct aorta_comm_call call = aorta_sharded_gather(s, s->layers, s->root_slot);
+    AORTA_TRY(aorta_collective(s->gather_comm, stream, &call));
     return aorta_stream_synchronize(stream);
 }
 
@@ -463,7 +463,6 @@ static const struct aorta_strategy_table sharded_table = {
     .acquire = aorta_sharded_acquire,
     .release = aorta_sharded_release,
     .gradient_ready = aorta_sharded_gradient_ready,
-    .reduce = aorta_sharded_reduce,
     .finish_layers = aorta_sharded_finish_layers,
     .finish = aorta_sharded_finish,
     .ready = ready,

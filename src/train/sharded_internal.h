@@ -57,16 +57,14 @@ struct sharded {
     struct aorta_place *reuse; /* by unit: for the model */
 };
 
-/* The pieces that gather a unit's parameters, in the context's dtype, into `full` memory; returns their number. */
-int aorta_sharded_gather_pieces(const struct sharded *s, int unit, void *full,
-                                struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]);
+/* The collective that gathers a unit's parameters, in the context's dtype, into `full` memory. */
+struct aorta_comm_call aorta_sharded_gather(const struct sharded *s, int unit, void *full);
 
 aorta_status aorta_sharded_micro_begin(struct aorta_strategy *strategy, int64_t micro_batch);
 aorta_status aorta_sharded_acquire(struct aorta_strategy *strategy, int unit, enum aorta_phase phase,
                                    struct aorta_unit_view *view);
 aorta_status aorta_sharded_release(struct aorta_strategy *strategy, int unit, enum aorta_phase phase);
 aorta_status aorta_sharded_gradient_ready(struct aorta_strategy *strategy, int parameter);
-aorta_status aorta_sharded_reduce(struct aorta_strategy *strategy, int unit);
 aorta_status aorta_sharded_finish_layers(struct aorta_strategy *strategy);
 aorta_status aorta_sharded_finish(struct aorta_strategy *strategy);
 aorta_status aorta_sharded_root_updated(struct aorta_strategy *strategy);

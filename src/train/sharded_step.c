@@ -26,17 +26,13 @@ static bool overlapping(const struct sharded *s) {
 /* Queues the all-gather of a unit into `slot` and records `gathered`. */
 static aorta_status run_gather(struct sharded *s, const struct gather *gather, void *slot) {
     const struct aorta_train_context *c = s->context;
-    struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS];
-    struct aorta_train_collective collective = {
-        .kind = AORTA_ALL_GATHER,
+    const struct aorta_train_collective collective = {
         .flow = AORTA_FLOW_ALL_GATHER,
         .comm = s->gather_comm,
         .group = s->group,
         .tag = aorta_model_unit_name(c->model, gather->unit),
         .layer = gather->unit < s->layers ? gather->unit : -1,
-        .pieces = pieces,
-        .piece_count = aorta_sharded_gather_pieces(s, gather->unit, slot, pieces),
-        .dtype = c->dtype,
+        .call = aorta_sharded_gather(s, gather->unit, slot),
     };
     if (!overlapping(s))
         AORTA_TRY(aorta_train_follow(aorta_train_stream(c, AORTA_FLOW_ALL_GATHER), compute(s), s->now));
@@ -155,8 +151,7 @@ aorta_status aorta_sharded_acquire(struct aorta_strategy *strategy, int unit, en
     return NULL;
 }
 
-aorta_status aorta_sharded_release(struct aorta_strategy *strategy, int unit, enum aorta_phase phase) {
-    struct sharded *s = self(strategy);
+static aorta_status mark_used(struct sharded *s, int unit, enum aorta_phase phase) {
     if (unit == s->layers) return aorta_event_record(s->root.used, compute(s));
     int number = gather_number(s, unit, phase);
     AORTA_TRY(aorta_event_record(s->gathers[number].used, compute(s)));
@@ -171,37 +166,32 @@ static float *reduced_gradients(const struct sharded *s, int unit) {
 }
 
 /* The pieces of the unit whose reduction is not queued yet; `made`: only pieces whose gradients are made. */
-static int reduction_pieces(struct sharded *s, int unit, bool made,
-                            struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]) {
+static struct aorta_comm_call reduction(struct sharded *s, int unit, bool made) {
     const struct aorta_layout *layout = &s->layouts[unit];
+    struct aorta_comm_call call = {.kind = AORTA_REDUCE_SCATTER, .dtype = AORTA_F32};
     float *shard = reduced_gradients(s, unit);
-    int count = 0;
     for (int i = 0; i < layout->piece_count; i++) {
         if (unit == s->layers && (s->root_reduced[i] || (made && !s->root_made[i]))) continue;
         const struct aorta_layout_piece *piece = &layout->pieces[i];
-        pieces[count++] =
+        call.pieces[call.piece_count++] =
             (struct aorta_comm_piece){full_gradients(s, unit, i), shard + piece->shard_offset, (size_t)piece->count};
         if (unit == s->layers) s->root_reduced[i] = true;
     }
-    return count;
+    return call;
 }
 
 static aorta_status scatter(struct sharded *s, int unit, bool made) {
     const struct aorta_train_context *c = s->context;
-    struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS];
     AORTA_TRY(aorta_train_follow(aorta_train_stream(c, AORTA_FLOW_REDUCE_SCATTER), compute(s), s->made));
-    struct aorta_train_collective collective = {
-        .kind = AORTA_REDUCE_SCATTER,
+    const struct aorta_train_collective collective = {
         .flow = AORTA_FLOW_REDUCE_SCATTER,
         .comm = s->reduce_comm,
         .group = s->group,
         .tag = aorta_model_unit_name(c->model, unit),
         .layer = unit < s->layers ? unit : -1,
-        .pieces = pieces,
-        .piece_count = reduction_pieces(s, unit, made, pieces),
-        .dtype = AORTA_F32,
+        .call = reduction(s, unit, made),
     };
-    return collective.piece_count ? aorta_train_collect(c, &collective) : NULL;
+    return collective.call.piece_count ? aorta_train_collect(c, &collective) : NULL;
 }
 
 /* With a reduction in two parts, the first part starts when the root unit's largest gradient (the embedding's) is made:
@@ -219,18 +209,14 @@ static aorta_status all_reduce_shard(struct sharded *s, int unit, float *shard) 
     const struct aorta_train_context *c = s->context;
     AORTA_TRY(aorta_train_follow(aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE),
                                  aorta_train_stream(c, AORTA_FLOW_REDUCE_SCATTER), s->now));
-    struct aorta_train_collective collective = {
-        .kind = AORTA_ALL_REDUCE,
+    const struct aorta_train_collective collective = {
         .flow = AORTA_FLOW_ALL_REDUCE,
         .comm = s->replicate_comm,
         .group = s->replicate_group,
         .group_stride = s->ranks,
         .tag = aorta_model_unit_name(c->model, unit),
         .layer = unit < s->layers ? unit : -1,
-        .send = shard,
-        .receive = shard,
-        .count = (size_t)s->layouts[unit].shard,
-        .dtype = AORTA_F32,
+        .call = aorta_train_call(AORTA_ALL_REDUCE, shard, shard, (size_t)s->layouts[unit].shard),
     };
     return aorta_train_collect(c, &collective);
 }
@@ -256,8 +242,7 @@ static aorta_status sum_over_groups(struct sharded *s, int unit, struct aorta_st
     return NULL;
 }
 
-aorta_status aorta_sharded_reduce(struct aorta_strategy *strategy, int unit) {
-    struct sharded *s = self(strategy);
+static aorta_status reduce(struct sharded *s, int unit) {
     struct aorta_stream *last = aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER);
 
     AORTA_TRY(scatter(s, unit, false));
@@ -269,6 +254,12 @@ aorta_status aorta_sharded_reduce(struct aorta_strategy *strategy, int unit) {
     /* The root's gradients have one buffer: the next micro-batch must not write it before it is read. */
     bool hold = !overlapping(s) || unit == s->layers;
     return hold ? aorta_stream_wait(compute(s), s->reduced) : NULL;
+}
+
+aorta_status aorta_sharded_release(struct aorta_strategy *strategy, int unit, enum aorta_phase phase) {
+    struct sharded *s = self(strategy);
+    AORTA_TRY(mark_used(s, unit, phase));
+    return phase == AORTA_BACKWARD ? reduce(s, unit) : NULL;
 }
 
 aorta_status aorta_sharded_finish_layers(struct aorta_strategy *strategy) {

@@ -104,6 +104,10 @@ static aorta_status end_part(struct aorta_step *step, int range) {
     return aorta_range_end(step->context->recorder, aorta_train_compute(step->context), range);
 }
 
+static aorta_status release(struct aorta_strategy *strategy, int unit, enum aorta_phase phase) {
+    return strategy->table->release ? strategy->table->release(strategy, unit, phase) : NULL;
+}
+
 static aorta_status layer_forward(struct aorta_step *step, const struct aorta_pass *pass, int layer) {
     struct aorta_model *model = step->context->model;
     struct aorta_strategy *s = step->strategy;
@@ -116,7 +120,7 @@ static aorta_status layer_forward(struct aorta_step *step, const struct aorta_pa
     AORTA_TRY(end_part(step, range));
     if (step->copies) AORTA_TRY(aorta_copies_begin(step->copies, layer));
     AORTA_TRY(aorta_inject_after_layer(step->context));
-    return s->table->release(s, layer, AORTA_FORWARD);
+    return release(s, layer, AORTA_FORWARD);
 }
 
 static aorta_status layer_backward(struct aorta_step *step, const struct aorta_pass *pass, int layer) {
@@ -130,8 +134,7 @@ static aorta_status layer_backward(struct aorta_step *step, const struct aorta_p
     AORTA_TRY(aorta_model_layer_backward(model, pass, layer, &view));
     AORTA_TRY(end_part(step, range));
     AORTA_TRY(aorta_inject_after_layer(step->context));
-    AORTA_TRY(s->table->release(s, layer, AORTA_BACKWARD));
-    return s->table->reduce(s, layer);
+    return release(s, layer, AORTA_BACKWARD);
 }
 
 static aorta_status forward(struct aorta_step *step, const struct aorta_pass *pass, const struct aorta_batch *batch,
@@ -161,8 +164,7 @@ static aorta_status backward(struct aorta_step *step, const struct aorta_pass *p
     AORTA_TRY(begin_part(step, "root", "input_backward", -1, aorta_model_input_work(model, true), &range));
     AORTA_TRY(aorta_model_input_backward(model, pass, batch, root));
     AORTA_TRY(end_part(step, range));
-    AORTA_TRY(s->table->release(s, layers, AORTA_BACKWARD));
-    return s->table->reduce(s, layers);
+    return release(s, layers, AORTA_BACKWARD);
 }
 
 /* ---- norm ---- */
@@ -226,16 +228,12 @@ aorta_status aorta_step_gradients(struct aorta_step *step, const struct aorta_ba
 
 static aorta_status all_reduce_control(struct aorta_step *step, struct aorta_comm *comm, int group, const char *tag,
                                        float *first, size_t count) {
-    struct aorta_train_collective collective = {.kind = AORTA_ALL_REDUCE,
-                                                .flow = AORTA_FLOW_OPTIMIZER,
-                                                .comm = comm,
-                                                .group = group,
-                                                .tag = tag,
-                                                .layer = -1,
-                                                .send = first,
-                                                .receive = first,
-                                                .count = count,
-                                                .dtype = AORTA_F32};
+    const struct aorta_train_collective collective = {.flow = AORTA_FLOW_OPTIMIZER,
+                                                      .comm = comm,
+                                                      .group = group,
+                                                      .tag = tag,
+                                                      .layer = -1,
+                                                      .call = aorta_train_call(AORTA_ALL_REDUCE, first, first, count)};
     return aorta_train_collect(step->context, &collective);
 }
 

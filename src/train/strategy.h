@@ -55,10 +55,10 @@ struct aorta_strategy_table {
     aorta_status (*micro_begin)(struct aorta_strategy *strategy, int64_t micro_batch);
     aorta_status (*acquire)(struct aorta_strategy *strategy, int unit, enum aorta_phase phase,
                             struct aorta_unit_view *view);
+    /* The pass is done with the unit; after backward its gradients are reduced. NULL: gradient_ready does that. */
     aorta_status (*release)(struct aorta_strategy *strategy, int unit, enum aorta_phase phase);
     /* A parameter's gradient is queued on compute (aorta_pass.gradient_ready). NULL: not wanted. */
     aorta_status (*gradient_ready)(struct aorta_strategy *strategy, int parameter);
-    aorta_status (*reduce)(struct aorta_strategy *strategy, int unit);
     /* The optimizer's stream waits for the reductions of all layers. NULL where they are not separate. */
     aorta_status (*finish_layers)(struct aorta_strategy *strategy);
     /* The optimizer's stream waits for all reductions. */

@@ -158,15 +158,12 @@ aorta_status aorta_stress_join(struct aorta_stress *stress) {
 /* ---- all-reduces and copies ---- */
 
 static aorta_status all_reduce(const struct aorta_stress *stress, float *values) {
-    const struct aorta_train_collective collective = {.kind = AORTA_ALL_REDUCE,
-                                                      .flow = AORTA_FLOW_OPTIMIZER,
+    const struct aorta_train_collective collective = {.flow = AORTA_FLOW_OPTIMIZER,
                                                       .comm = stress->context->control,
                                                       .tag = "inject_allreduce_copies",
                                                       .layer = -1,
-                                                      .send = values,
-                                                      .receive = values,
-                                                      .count = REDUCED,
-                                                      .dtype = AORTA_F32};
+                                                      .call =
+                                                          aorta_train_call(AORTA_ALL_REDUCE, values, values, REDUCED)};
     return aorta_train_collect(stress->context, &collective);
 }
 

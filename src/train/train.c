@@ -25,8 +25,7 @@ static void drop_graph(struct aorta_graph **graph) {
 }
 
 static bool captures_steps(const struct trainer *t) {
-    const struct aorta_compile_options *compile = &trainer_options(t)->compile;
-    return compile->enabled && compile->backend == AORTA_COMPILE_GRAPH;
+    return aorta_compile_captures(&trainer_options(t)->compile);
 }
 
 /* ---- reading finished steps ---- */

@@ -127,7 +127,7 @@ static void plain_gemm(void **state) {
     for (int i = 0; i < K * LDA; i++) af[i] = (float)a[i];
     for (int i = 0; i < N * LDB; i++) bf[i] = (float)b[i];
     for (int i = 0; i < M * LDC; i++) cf[i] = 42.0f;
-    const struct aorta_gemm gemm = {
+    const struct aorta_products gemm = {
         .m = M, .n = N, .k = K, .transpose_a = true, .transpose_b = true, .lda = LDA, .ldb = LDB, .ldc = LDC};
     check_ok(aorta_gemm_f32(&gemm, af, bf, cf));
     double *expected = product(rig, M, N, K, (struct operand){a, 1, LDA}, (struct operand){b, 1, LDB}, NULL);
@@ -136,10 +136,10 @@ static void plain_gemm(void **state) {
             double got = (double)cf[i * LDC + j], want = j < N ? expected[i * N + j] : 42.0;
             rig_close_to("c", &got, &want, 1, 1e-6, j < N ? 1e-5 : 0.0);
         }
-    struct aorta_gemm narrow = gemm;
+    struct aorta_products narrow = gemm;
     narrow.ldc = N - 1;
     check_fails(aorta_gemm_f32(&narrow, af, bf, cf), AORTA_INTERNAL, "too close");
-    struct aorta_gemm huge = gemm;
+    struct aorta_products huge = gemm;
     huge.k = (int64_t)1 << 31;
     check_fails(aorta_gemm_f32(&huge, af, bf, cf), AORTA_INTERNAL, "beyond 2^31");
 }

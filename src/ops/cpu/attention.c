@@ -61,14 +61,14 @@ static void tile_write(const struct head *head, struct tile tile, void *base, in
 
 static aorta_status multiply(struct tile a, bool transpose_a, struct tile b, bool transpose_b, struct tile c, int64_t m,
                              int64_t n, int64_t k) {
-    const struct aorta_gemm gemm = {.m = m,
-                                    .n = n,
-                                    .k = k,
-                                    .transpose_a = transpose_a,
-                                    .transpose_b = transpose_b,
-                                    .lda = a.stride,
-                                    .ldb = b.stride,
-                                    .ldc = c.stride};
+    const struct aorta_products gemm = {.m = m,
+                                        .n = n,
+                                        .k = k,
+                                        .transpose_a = transpose_a,
+                                        .transpose_b = transpose_b,
+                                        .lda = a.stride,
+                                        .ldb = b.stride,
+                                        .ldc = c.stride};
     return aorta_gemm_f32(&gemm, a.data, b.data, c.data);
 }
 

@@ -131,5 +131,9 @@ struct aorta_named_pointer {
 };
 #define AORTA_POINTERS(...) ((const struct aorta_named_pointer[]){__VA_ARGS__, {0}})
 AORTA_MUST_USE aorta_status aorta_check_pointers(const char *operation, const struct aorta_named_pointer *pointers);
+/* Checks the pointers, then aorta_launch. */
+AORTA_MUST_USE aorta_status aorta_ops_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel,
+                                             const void *args, size_t bytes,
+                                             const struct aorta_named_pointer *pointers);
 
 #endif

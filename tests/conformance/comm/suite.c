@@ -251,3 +251,36 @@ int suite_teardown(void **state) {
                 (unsigned long long)memory.pinned);
     return -1;
 }
+
+static aorta_status on_pieces(struct aorta_comm *comm, struct aorta_stream *stream,
+                              const struct aorta_comm_piece *pieces, struct aorta_comm_call call) {
+    for (int i = 0; i < call.piece_count && call.piece_count <= AORTA_COMM_MAX_PIECES; i++) call.pieces[i] = pieces[i];
+    return aorta_collective(comm, stream, &call);
+}
+
+aorta_status suite_all_gather_pieces(struct aorta_comm *comm, struct aorta_stream *stream,
+                                     const struct aorta_comm_piece *pieces, int piece_count, enum aorta_dtype dtype) {
+    return on_pieces(comm, stream, pieces,
+                     (struct aorta_comm_call){.kind = AORTA_ALL_GATHER, .dtype = dtype, .piece_count = piece_count});
+}
+
+aorta_status suite_reduce_scatter_pieces(struct aorta_comm *comm, struct aorta_stream *stream,
+                                         const struct aorta_comm_piece *pieces, int piece_count, enum aorta_dtype dtype,
+                                         enum aorta_reduction reduction) {
+    return on_pieces(
+        comm, stream, pieces,
+        (struct aorta_comm_call){
+            .kind = AORTA_REDUCE_SCATTER, .dtype = dtype, .reduction = reduction, .piece_count = piece_count});
+}
+
+aorta_status suite_all_to_all_parts(struct aorta_comm *comm, struct aorta_stream *stream, const void *send,
+                                    const size_t *send_counts, void *receive, const size_t *receive_counts,
+                                    enum aorta_dtype dtype) {
+    const struct aorta_comm_call call = {.kind = AORTA_ALL_TO_ALL,
+                                         .dtype = dtype,
+                                         .send_counts = send_counts,
+                                         .receive_counts = receive_counts,
+                                         .piece_count = 1,
+                                         .pieces = {{send, receive, 0}}};
+    return aorta_collective(comm, stream, &call);
+}

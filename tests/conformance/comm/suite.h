@@ -37,6 +37,16 @@ const struct fake_nccl_control *suite_fake_nccl(void); /* NULL: a real one, or n
 /* As suite_setup opened its own; for tests that want another group of all ranks. */
 struct aorta_comm_options suite_options(const struct suite *suite);
 
+/* aorta_collective on several pieces, and on parts of unequal size. */
+aorta_status suite_all_gather_pieces(struct aorta_comm *comm, struct aorta_stream *stream,
+                                     const struct aorta_comm_piece *pieces, int piece_count, enum aorta_dtype dtype);
+aorta_status suite_reduce_scatter_pieces(struct aorta_comm *comm, struct aorta_stream *stream,
+                                         const struct aorta_comm_piece *pieces, int piece_count, enum aorta_dtype dtype,
+                                         enum aorta_reduction reduction);
+aorta_status suite_all_to_all_parts(struct aorta_comm *comm, struct aorta_stream *stream, const void *send,
+                                    const size_t *send_counts, void *receive, const size_t *receive_counts,
+                                    enum aorta_dtype dtype);
+
 /* Element `index` of what `rank` contributes: small multiples of 1/4, whose sums over a few ranks are exact in every
  * floating type. Integers get four times that. */
 double suite_value(int rank, size_t index, enum aorta_dtype dtype);

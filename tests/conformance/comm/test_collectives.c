@@ -139,7 +139,7 @@ static void all_to_all_parts(struct suite *suite, size_t count, enum aorta_dtype
     }
     void *send = suite_buffer(suite, sent, dtype), *receive = suite_buffer(suite, received, dtype);
     suite_fill(suite, send, 0, sent, dtype, suite->rank);
-    check_ok(aorta_all_to_all_parts(suite->world, suite->stream, send, out, receive, in, dtype));
+    check_ok(suite_all_to_all_parts(suite->world, suite->stream, send, out, receive, in, dtype));
     suite_finish(suite, suite->stream);
     for (int from = 0; from < suite->size; from++) {
         size_t before = 0;
@@ -182,12 +182,12 @@ static void test_parts_refused(void **state) {
     size_t out[RANKS] = {0}, in[RANKS] = {0};
     void *buffer = suite_buffer(suite, 8, AORTA_F32);
     out[suite->rank] = 2, in[suite->rank] = 3;
-    check_fails(aorta_all_to_all_parts(suite->world, suite->stream, buffer, out, (float *)buffer + 4, in, AORTA_F32),
+    check_fails(suite_all_to_all_parts(suite->world, suite->stream, buffer, out, (float *)buffer + 4, in, AORTA_F32),
                 AORTA_USAGE, "sends itself 2 elements and expects 3");
     in[suite->rank] = 2;
-    check_fails(aorta_all_to_all_parts(suite->world, suite->stream, buffer, out, (float *)buffer + 1, in, AORTA_F32),
+    check_fails(suite_all_to_all_parts(suite->world, suite->stream, buffer, out, (float *)buffer + 1, in, AORTA_F32),
                 AORTA_USAGE, "overlap");
-    check_fails(aorta_all_to_all_parts(suite->world, suite->stream, NULL, out, buffer, in, AORTA_F32), AORTA_USAGE,
+    check_fails(suite_all_to_all_parts(suite->world, suite->stream, NULL, out, buffer, in, AORTA_F32), AORTA_USAGE,
                 "a buffer of 2 elements is NULL");
     suite_free(suite, buffer);
 }

@@ -207,7 +207,7 @@ static void refused_piece(void **state) {
     for (int i = 0; i < 3; i++)
         pieces[i] = (struct aorta_comm_piece){(float *)scene->buffer + 100 * i, (float *)other + 200 * i, 100};
     fake_library()->refuse("ncclAllGather", 2, 4);
-    check_ok(aorta_all_gather_pieces(scene->world, scene->stream, pieces, 3, AORTA_F32));
+    check_ok(suite_all_gather_pieces(scene->world, scene->stream, pieces, 3, AORTA_F32));
     check_fails(aorta_stream_synchronize(scene->stream), AORTA_COMM, "ncclAllGather: invalid argument");
     check_fails(aorta_stream_synchronize(scene->stream), AORTA_COMM, "all_gather #2 of 2 ranks, 2400 bytes: rank");
     check_ok(aorta_stream_create(scene->options.device, "unharmed", AORTA_PRIORITY_NORMAL, &scene->unharmed));

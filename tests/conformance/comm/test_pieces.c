@@ -47,7 +47,7 @@ static void gather(struct suite *suite, int piece_count, enum aorta_dtype dtype)
     }
     suite_push(suite, part);
     suite_push(suite, whole);
-    check_ok(aorta_all_gather_pieces(suite->world, suite->stream, pieces, piece_count, dtype));
+    check_ok(suite_all_gather_pieces(suite->world, suite->stream, pieces, piece_count, dtype));
     memset(pieces, 0, sizeof pieces); /* the call has copied them */
     suite_finish(suite, suite->stream);
     for (int p = 0; p < piece_count; p++) {
@@ -82,7 +82,7 @@ static void scatter(struct suite *suite, int piece_count, enum aorta_dtype dtype
         void *receive = p % 2 ? at(whole, own, dtype) : at(part, here.part, dtype);
         pieces[p] = (struct aorta_comm_piece){at(whole, here.whole, dtype), receive, counts[p]};
     }
-    check_ok(aorta_reduce_scatter_pieces(suite->world, suite->stream, pieces, piece_count, dtype, reduction));
+    check_ok(suite_reduce_scatter_pieces(suite->world, suite->stream, pieces, piece_count, dtype, reduction));
     memset(pieces, 0, sizeof pieces);
     suite_finish(suite, suite->stream);
     for (int p = 0; p < piece_count; p++) {
@@ -130,9 +130,9 @@ static void test_graph(void **state) {
     struct aorta_graph *graph;
     check_ok(aorta_capture_begin(suite->stream));
     cut(suite, part, whole, true, pieces);
-    check_ok(aorta_all_gather_pieces(suite->world, suite->stream, pieces, THREE, AORTA_F32));
+    check_ok(suite_all_gather_pieces(suite->world, suite->stream, pieces, THREE, AORTA_F32));
     cut(suite, part, whole, false, pieces);
-    check_ok(aorta_reduce_scatter_pieces(suite->world, suite->stream, pieces, THREE, AORTA_F32, AORTA_SUM));
+    check_ok(suite_reduce_scatter_pieces(suite->world, suite->stream, pieces, THREE, AORTA_F32, AORTA_SUM));
     memset(pieces, 0, sizeof pieces);
     check_ok(aorta_capture_end(suite->stream, &graph));
     suite_fill(suite, part, 0, THREE * COUNT, AORTA_F32, suite->rank);
@@ -162,13 +162,13 @@ static void test_one_kernel(void **state) {
     struct aorta_comm_piece pieces[THREE];
     int before = fake->kernels();
     cut(suite, part, whole, true, pieces);
-    check_ok(aorta_all_gather_pieces(suite->world, suite->stream, pieces, THREE, AORTA_F32));
+    check_ok(suite_all_gather_pieces(suite->world, suite->stream, pieces, THREE, AORTA_F32));
     assert_int_equal(fake->kernels(), before + 1);
     cut(suite, part, whole, false, pieces);
-    check_ok(aorta_reduce_scatter_pieces(suite->world, suite->stream, pieces, THREE, AORTA_F32, AORTA_SUM));
+    check_ok(suite_reduce_scatter_pieces(suite->world, suite->stream, pieces, THREE, AORTA_F32, AORTA_SUM));
     assert_int_equal(fake->kernels(), before + 2);
     for (int p = 0; p < THREE; p++) pieces[p].count = 0;
-    check_ok(aorta_reduce_scatter_pieces(suite->world, suite->stream, pieces, THREE, AORTA_F32, AORTA_SUM));
+    check_ok(suite_reduce_scatter_pieces(suite->world, suite->stream, pieces, THREE, AORTA_F32, AORTA_SUM));
     assert_int_equal(fake->kernels(), before + 2);
     suite_finish(suite, suite->stream);
     suite_free(suite, whole);
@@ -184,31 +184,31 @@ static void test_bad_pieces(void **state) {
     struct aorta_comm_piece pieces[AORTA_COMM_MAX_PIECES + 1] = {0}, bad[THREE];
     assert_true(suite->size <= 16);
     cut(suite, part, whole, true, pieces);
-    check_fails(aorta_all_gather_pieces(world, stream, pieces, 0, AORTA_F32), AORTA_USAGE,
+    check_fails(suite_all_gather_pieces(world, stream, pieces, 0, AORTA_F32), AORTA_USAGE,
                 "all_gather: 0 pieces, where one call takes 1 to 16");
-    check_fails(aorta_reduce_scatter_pieces(world, stream, pieces, -1, AORTA_F32, AORTA_SUM), AORTA_USAGE, "-1 pieces");
-    check_fails(aorta_all_gather_pieces(world, stream, pieces, 17, AORTA_F32), AORTA_USAGE, "17 pieces");
+    check_fails(suite_reduce_scatter_pieces(world, stream, pieces, -1, AORTA_F32, AORTA_SUM), AORTA_USAGE, "-1 pieces");
+    check_fails(suite_all_gather_pieces(world, stream, pieces, 17, AORTA_F32), AORTA_USAGE, "17 pieces");
     cut(suite, part, whole, false, bad);
-    check_fails(aorta_reduce_scatter_pieces(world, stream, bad, THREE, AORTA_U8, AORTA_SUM), AORTA_UNSUPPORTED,
+    check_fails(suite_reduce_scatter_pieces(world, stream, bad, THREE, AORTA_U8, AORTA_SUM), AORTA_UNSUPPORTED,
                 "uint8");
     cut(suite, part, whole, true, bad);
     bad[1].receive = NULL;
-    check_fails(aorta_all_gather_pieces(world, stream, bad, THREE, AORTA_F32), AORTA_USAGE,
+    check_fails(suite_all_gather_pieces(world, stream, bad, THREE, AORTA_F32), AORTA_USAGE,
                 "a buffer of 500 elements is NULL");
     cut(suite, part, whole, true, bad);
     bad[2].receive = (float *)bad[1].receive + COUNT - 1;
-    check_fails(aorta_all_gather_pieces(world, stream, bad, THREE, AORTA_F32), AORTA_USAGE,
+    check_fails(suite_all_gather_pieces(world, stream, bad, THREE, AORTA_F32), AORTA_USAGE,
                 "buffers overlap those of piece 1");
     cut(suite, part, whole, false, bad);
     bad[2].receive = whole;
-    check_fails(aorta_reduce_scatter_pieces(world, stream, bad, THREE, AORTA_F32, AORTA_SUM), AORTA_USAGE,
+    check_fails(suite_reduce_scatter_pieces(world, stream, bad, THREE, AORTA_F32, AORTA_SUM), AORTA_USAGE,
                 "buffers overlap those of piece 0");
     cut(suite, part, whole, true, bad);
     bad[1].send = (float *)bad[1].receive + COUNT * suite->size - 1;
-    check_fails(aorta_all_gather_pieces(world, stream, bad, THREE, AORTA_F32), AORTA_USAGE, "not the in-place form");
+    check_fails(suite_all_gather_pieces(world, stream, bad, THREE, AORTA_F32), AORTA_USAGE, "not the in-place form");
     cut(suite, part, whole, true, bad);
     bad[1].count = SIZE_MAX / 16 / (size_t)suite->size;
-    check_fails(aorta_all_gather_pieces(world, stream, bad, THREE, AORTA_F32), AORTA_USAGE, "more than memory");
+    check_fails(suite_all_gather_pieces(world, stream, bad, THREE, AORTA_F32), AORTA_USAGE, "more than memory");
 }
 
 int main(void) {
