@@ -266,10 +266,9 @@ void aorta_option_reasons_markdown(const struct aorta_option_reason *reasons, si
 /* ---- defaults ---- */
 
 aorta_status aorta_option_store_default(const struct aorta_option *option, void *values, struct aorta_arena *arena) {
-    aorta_status status = NULL;
     if (option->type == AORTA_OPTION_TREE || option->type == AORTA_OPTION_MAP) {
-        aorta_option_store(option, &(struct aorta_scalar){option->fallback, false}, 1, false, values, arena, &status);
-        return status;
+        aorta_option_store(option, &(struct aorta_scalar){option->fallback, false}, 1, false, values, arena);
+        return aorta_arena_check(arena, "the default values");
     }
     yaml_document_t document;
     AORTA_TRY(aorta_yaml_load(option->fallback, strlen(option->fallback), option->key, false, &document));
@@ -278,11 +277,8 @@ aorta_status aorta_option_store_default(const struct aorta_option *option, void 
     size_t count;
     bool list;
     bool fits = root && aorta_yaml_scalars(&document, root, arena, &scalars, &count, &list) &&
-                aorta_option_store(option, scalars, count, list, values, arena, &status);
-    if (!fits && !status) {
-        status = AORTA_ERROR(AORTA_INTERNAL, "the default of %s does not fit its own row: %s", option->key,
-                             option->fallback);
-    }
+                aorta_option_store(option, scalars, count, list, values, arena);
     yaml_document_delete(&document);
-    return status;
+    if (fits || arena->failed) return aorta_arena_check(arena, "the default values");
+    return AORTA_ERROR(AORTA_INTERNAL, "the default of %s does not fit its own row: %s", option->key, option->fallback);
 }

@@ -92,10 +92,9 @@ static void open_rig(struct rig *rig, enum aorta_device_kind kind) {
     for (size_t i = 0; i < original->option_count; i++) {
         const struct aorta_option *option = &original->options[i];
         const struct aorta_scalar three = {"3", false};
-        aorta_status status = NULL;
         check_ok(aorta_option_store_default(option, rig->options, &rig->arena));
         if (strcmp(option->key, "chains") == 0)
-            assert_true(aorta_option_store(option, &three, 1, false, rig->options, &rig->arena, &status));
+            assert_true(aorta_option_store(option, &three, 1, false, rig->options, &rig->arena));
     }
     folder_make(rig->folder, "record");
 }
