@@ -380,11 +380,10 @@ aorta_status hwq_record_one(struct hwq_session *session, const struct hwq_values
                             const struct aorta_hwq_workload *workload, int64_t streams, const char *name) {
     const struct aorta_hwq_run run = describe_run(session, values, workload, streams);
     const char *directory = profile_directory(values);
-    char *path = NULL;
+    struct aorta_file_path path;
     aorta_status status =
         aorta_hwq_run_record(&run, name ? aorta_path_in(directory, "%s", name).text : directory, &path);
-    if (!status && !values->quiet) printf("Trace file: %s\n", path);
-    free(path);
+    if (!status && !values->quiet) printf("Trace file: %s\n", path.text);
     if (!status) return NULL;
     aorta_status failed = AORTA_ERROR(AORTA_DEVICE, "%s", aorta_status_message(status));
     aorta_status_free(status);

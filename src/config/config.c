@@ -172,12 +172,6 @@ static void report_wrong(struct pass *pass, const struct aorta_option *row, cons
 
 static void apply(struct pass *pass, const char *path, const yaml_node_t *key, const yaml_node_t *value);
 
-/* The place where this file gave the value before, or 0. */
-static int given_before(const struct pass *pass, size_t row) {
-    const struct aorta_origin *origin = &pass->config->origins[row];
-    return !pass->override && origin->kind == AORTA_FROM_FILE ? origin->line : 0;
-}
-
 /* Lists and maps become one scalar: JSON. */
 static void apply_tree(struct pass *pass, const struct aorta_option *row, const yaml_node_t *value) {
     struct aorta_text text = {0};
@@ -198,10 +192,10 @@ static void apply_row(struct pass *pass, const struct aorta_option *row, const y
                       const yaml_node_t *value) {
     struct aorta_config *config = pass->config;
     size_t index = (size_t)(row - config->table->rows);
-    int first_line = given_before(pass, index);
-    if (first_line) {
+    if (!pass->override && config->origins[index].kind == AORTA_FROM_FILE) {
         if (!begin_error(pass, key, row->key)) return;
-        aorta_text_printf(pass->errors, "given twice, first on line %d; remove one of them", first_line);
+        aorta_text_printf(pass->errors, "given twice, first on line %d; remove one of them",
+                          config->origins[index].line);
         return;
     }
     config->origins[index] =

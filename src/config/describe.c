@@ -193,12 +193,6 @@ void aorta_config_write_json(const struct aorta_config *config, struct aorta_jso
 
 /* ---- keys without effect ---- */
 
-static const struct aorta_option *row_of(const struct aorta_config *config, const char *key) {
-    for (size_t i = 0; i < config->table->count; i++)
-        if (strcmp(config->table->rows[i].key, key) == 0) return &config->table->rows[i];
-    return NULL;
-}
-
 static bool is_nothing(const char *value) {
     static const char *const nothing[] = {"false", "null", "{}", "[]"};
     for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++)
@@ -217,9 +211,9 @@ static bool asks_for_nothing(const struct aorta_config *config, const struct aor
 }
 
 static bool was_asked_for(const struct aorta_config *config, const char *key) {
-    const struct aorta_option *row = row_of(config, key);
-    return row && config->origins[row - config->table->rows].kind != AORTA_FROM_DEFAULT &&
-           !asks_for_nothing(config, row);
+    const struct aorta_origin *origin = aorta_config_origin(config, key);
+    return origin && origin->kind != AORTA_FROM_DEFAULT &&
+           !asks_for_nothing(config, &config->table->rows[origin - config->origins]);
 }
 
 static bool has_key(const struct aorta_option_reason *reason, const char *key) {

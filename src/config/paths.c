@@ -210,10 +210,6 @@ static aorta_status check_outputs(const struct output *a, const struct output *b
 
 /* ---- all of them ---- */
 
-static bool is_output(const struct aorta_path *path) {
-    return path->use == AORTA_PATH_FILE || path->use == AORTA_PATH_FOLDER;
-}
-
 static aorta_status check_streams(const struct aorta_paths *paths) {
     const char *first = NULL;
     for (size_t i = 0; i < paths->count; i++) {
@@ -241,13 +237,6 @@ static aorta_status check_direct(const struct aorta_paths *paths, struct output 
     return find_place(output->path->path, &output->place) ? check_inputs(paths, output) : NULL;
 }
 
-static aorta_status check_output(const struct aorta_paths *paths, const struct output *outputs, size_t count,
-                                 const struct output *output) {
-    AORTA_TRY(check_inputs(paths, output));
-    for (size_t i = 0; i < count; i++) AORTA_TRY(check_outputs(&outputs[i], output));
-    return NULL;
-}
-
 aorta_status aorta_paths_check(struct aorta_paths *paths) {
     struct output *outputs = aorta_arena_alloc(&paths->arena, paths->count * sizeof *outputs);
     size_t count = 0;
@@ -256,7 +245,7 @@ aorta_status aorta_paths_check(struct aorta_paths *paths) {
     for (size_t i = 0; i < paths->count && !status; i++) {
         struct output *output = &outputs[count];
         output->path = &paths->items[i];
-        if (!is_output(output->path)) continue;
+        if (output->path->use != AORTA_PATH_FILE && output->path->use != AORTA_PATH_FOLDER) continue;
         if (aorta_file_is_direct(output->path->path)) {
             status = check_direct(paths, output);
             continue;
@@ -267,7 +256,9 @@ aorta_status aorta_paths_check(struct aorta_paths *paths) {
                                  output->path->name, output->path->path);
             continue;
         }
-        status = check_output(paths, outputs, count++, output);
+        status = check_inputs(paths, output);
+        for (size_t k = 0; k < count && !status; k++) status = check_outputs(&outputs[k], output);
+        count++;
     }
     return status;
 }

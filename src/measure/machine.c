@@ -357,8 +357,8 @@ static bool is_own(const struct aorta_machine_watch *watch, int64_t pid) {
     return kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
-static void machine_watch_read_gpu(struct aorta_machine_watch *watch, size_t index, struct aorta_arena *arena,
-                                   struct aorta_machine_gpu *gpu) {
+static void read_gpu_now(struct aorta_machine_watch *watch, size_t index, struct aorta_arena *arena,
+                         struct aorta_machine_gpu *gpu) {
     struct aorta_gpu_state state;
     aorta_gpus_read(watch->gpus, index, &state);
     *gpu = (struct aorta_machine_gpu){.metrics = state.metrics, .processes_known = state.processes_known};
@@ -368,14 +368,6 @@ static void machine_watch_read_gpu(struct aorta_machine_watch *watch, size_t ind
         gpu->processes[gpu->process_count] =
             (struct aorta_machine_process){from->pid, is_own(watch, from->pid), from->memory_bytes, from->sm_share};
     }
-}
-
-static void machine_watch_read_gpus(struct aorta_machine_watch *watch, struct aorta_arena *arena,
-                                    struct aorta_machine_reading *reading) {
-    const size_t count = aorta_gpus_count(watch->gpus);
-    reading->gpus = aorta_arena_alloc(arena, count * sizeof *reading->gpus);
-    for (; reading->gpus && reading->gpu_count < count; reading->gpu_count++)
-        machine_watch_read_gpu(watch, reading->gpu_count, arena, &reading->gpus[reading->gpu_count]);
 }
 
 static void write_line(struct aorta_machine_watch *watch, const struct aorta_machine_reading *reading) {
@@ -398,7 +390,9 @@ static void take(struct aorta_machine_watch *watch, double ended_s) {
     double own_s = isnan(ended_s) ? aorta_machine_tree(watch->root, watch->own, OWN_MOST, &watch->own_count) : ended_s;
     if (own_s > watch->own_s) watch->own_s = own_s;
     reading.own_s = isnan(own_s) ? NAN : watch->own_s;
-    machine_watch_read_gpus(watch, &arena, &reading);
+    reading.gpus = aorta_arena_alloc(&arena, aorta_gpus_count(watch->gpus) * sizeof *reading.gpus);
+    for (; reading.gpus && reading.gpu_count < aorta_gpus_count(watch->gpus); reading.gpu_count++)
+        read_gpu_now(watch, reading.gpu_count, &arena, &reading.gpus[reading.gpu_count]);
     if (!arena.failed && watch->file >= 0) write_line(watch, &reading);
     aorta_arena_end(&arena, &watch->arena);
 }

@@ -76,8 +76,8 @@ void aorta_trace_run_explain_nothing(const struct aorta_trace_run_record *record
  * one machine or on several write them while they run. */
 
 struct aorta_window {
-    const char *path;
     int64_t start_ms, length_ms; /* CLOCK_REALTIME; their sum in ns is an int64 */
+    const char *path;
 };
 
 struct aorta_window_list {

@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "base/lines.h"
+#include "base/sort.h"
 #include "trace/spool_format.h"
 
 #include <dirent.h>
@@ -47,11 +48,6 @@ bool aorta_window_is_ready(const struct aorta_window *window) {
     return closed;
 }
 
-static int compare_windows(const void *a, const void *b) {
-    const struct aorta_window *x = a, *y = b;
-    return (x->start_ms > y->start_ms) - (x->start_ms < y->start_ms);
-}
-
 static bool read_name(const char *name, struct aorta_window *window) {
     long long start_ms, length_ms;
     char again[64];
@@ -85,7 +81,7 @@ aorta_status aorta_windows_list(const char *directory, int64_t after_ms, struct 
             add(directory, entry->d_name, window, list, &capacity);
     }
     closedir(folder);
-    if (list->count) qsort(list->items, list->count, sizeof *list->items, compare_windows);
+    if (list->count) qsort(list->items, list->count, sizeof *list->items, aorta_by_int64);
     aorta_status status = aorta_arena_check(&list->arena, "the windows of a recording");
     if (status) aorta_arena_free(&list->arena);
     return status;
