@@ -186,21 +186,13 @@ struct side {
     double single, among;         /* variance of one run's value: by its iterations; of the values of all runs */
 };
 
-static size_t length_of(const struct aorta_samples *samples, size_t run) {
-    return samples->lengths ? samples->lengths[run] : samples->count;
-}
-
-static double pressure_of(const struct aorta_samples *samples, size_t run) {
-    return samples->pressures && samples->pressures[run] > 0 ? samples->pressures[run] : 0; /* NaN: 0 */
-}
-
 static bool measure_side(const struct aorta_samples *samples, enum aorta_statistic statistic, struct side *side) {
     double squares = 0, variances = 0, quarters = 0, steady = 0;
     *side = (struct side){.fewest = SIZE_MAX};
     const double *at = samples->values;
     const size_t runs = samples->lengths ? samples->runs : 1;
     for (size_t i = 0; i < runs; i++) {
-        const size_t length = length_of(samples, i);
+        const size_t length = samples->lengths ? samples->lengths[i] : samples->count;
         struct run run;
         if (!length) continue;
         if (!measure_run(at, length, statistic, &run)) return false;
@@ -213,7 +205,8 @@ static bool measure_side(const struct aorta_samples *samples, enum aorta_statist
         variances += run.spread.variance;
         if (run.spread.variance > 0) quarters += run.spread.variance * run.spread.variance / run.spread.freedom;
         if (length < side->fewest) side->fewest = length;
-        const double pressure = pressure_of(samples, i);
+        double pressure = samples->pressures ? samples->pressures[i] : 0;
+        if (!(pressure > 0)) pressure = 0; /* it is not known */
         side->pressure += (pressure - side->pressure) / (double)side->runs;
         side->pressures += (pressure * pressure - side->pressures) / (double)side->runs;
     }

@@ -199,10 +199,6 @@ aorta_status aorta_file_put(const char *path, const struct aorta_text *text) {
     return aorta_file_replace(path, text->data, text->length);
 }
 
-static const char *why_not(int error) {
-    return error == EMEDIUMTYPE ? "it is no regular file" : strerror(error);
-}
-
 static aorta_status too_large(const char *path, size_t most) {
     return AORTA_ERROR(AORTA_IO, "cannot read %s: it is larger than %zu MiB", path, most >> 20);
 }
@@ -241,7 +237,9 @@ static aorta_status read_opened(int file, const char *path, size_t most, char **
     *bytes = NULL;
     *length = 0;
     struct stat info = {0};
-    if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot read %s: %s", path, why_not(errno));
+    if (file < 0)
+        return AORTA_ERROR(AORTA_IO, "cannot read %s: %s", path,
+                           errno == EMEDIUMTYPE ? "it is no regular file" : strerror(errno));
     aorta_status status = NULL;
     if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && (uintmax_t)info.st_size > most)
         status = too_large(path, most);

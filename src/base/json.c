@@ -274,10 +274,6 @@ void aorta_json_key_null(struct aorta_json *json, const char *key) {
 
 /* ---- fields of lines ---- */
 
-bool aorta_value_is(struct aorta_json_value value, const char *word) {
-    return aorta_json_key_is(value, word);
-}
-
 /* ---- numbers ---- */
 
 static const char *pass_digits(const char *at, const char *end) {
@@ -310,7 +306,7 @@ static const struct {
 
 static const double *find_python_number(struct aorta_json_value value) {
     for (size_t i = 0; i < sizeof python_numbers / sizeof *python_numbers; i++)
-        if (aorta_value_is(value, python_numbers[i].word)) return &python_numbers[i].value;
+        if (aorta_json_key_is(value, python_numbers[i].word)) return &python_numbers[i].value;
     return NULL;
 }
 
@@ -330,7 +326,7 @@ static bool is_well_formed(struct aorta_json_value value) {
     static const char *const words[] = {"true", "false", "null"};
     if (strchr("{[\"", value.text[0])) return true;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (aorta_value_is(value, words[i])) return true;
+        if (aorta_json_key_is(value, words[i])) return true;
     return aorta_value_is_number(value);
 }
 

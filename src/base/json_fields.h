@@ -31,7 +31,6 @@ AORTA_MUST_USE aorta_status aorta_elements_count(const char *line, struct aorta_
 
 /* Python writes NaN and Infinity where a number is none; both are numbers here. */
 bool aorta_value_is_number(struct aorta_json_value value);
-bool aorta_value_is(struct aorta_json_value value, const char *word); /* true, false, null */
 double aorta_value_number(struct aorta_json_value number);
 
 #endif

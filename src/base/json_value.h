@@ -50,7 +50,7 @@ bool aorta_json_walk_value(struct aorta_json_walk *walk, struct aorta_json_value
 /* In place of aorta_json_walk_value: the value was walked itself, to its end. */
 bool aorta_json_walk_out(struct aorta_json_walk *walk, const struct aorta_json_walk *inner);
 
-/* Whether a key (as handed out, without quotes) is this one. */
+/* Whether a key (as handed out, without quotes), or a word like null, is this one. */
 bool aorta_json_key_is(struct aorta_json_value key, const char *name);
 /* The member's value; length 0: there is none. */
 struct aorta_json_value aorta_json_find(struct aorta_json_value object, const char *name);

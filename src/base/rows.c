@@ -3,6 +3,7 @@
 #include "base/printable.h"
 #include "base/rows_internal.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,8 +37,10 @@ struct aorta_row_value aorta_row_value(const struct aorta_row *row, const void *
         value = whole(((const int64_t *)(const void *)at)[index]);
         value.known = value.whole >= 0;
         return value;
-    case AORTA_ROW_INT32:
-        return whole(((const int *)(const void *)at)[index]);
+    case AORTA_ROW_INT32: {
+        const int number = ((const int *)(const void *)at)[index];
+        return whole(number == INT_MIN ? AORTA_ROW_UNKNOWN : number);
+    }
     case AORTA_ROW_MEAN_NS:
     case AORTA_ROW_NUMBER:
         value.number = ((const double *)(const void *)at)[index];
@@ -226,19 +229,23 @@ static const char *schema_type(const struct aorta_row *row) {
     }
 }
 
+/* Or null. */
+static void put_type(const char *type, struct aorta_json *json) {
+    aorta_json_key_array(json, "type");
+    aorta_json_string(json, type);
+    aorta_json_string(json, "null");
+    aorta_json_array_end(json);
+}
+
 static void schema_row(const struct aorta_row *row, struct aorta_json *json) {
     const char *unit = aorta_row_unit(row), *help = row->help ? row->help : "";
     char text[512];
     snprintf(text, sizeof text, "%s%s%s", help, *unit && *help ? "; " : "", unit);
     aorta_json_key_object(json, row->key);
-    if (row->names && row->type != AORTA_ROW_CHOICE) {
+    if (row->names && row->type != AORTA_ROW_CHOICE)
         aorta_json_key_string(json, "type", "object");
-    } else {
-        aorta_json_key_array(json, "type");
-        aorta_json_string(json, schema_type(row));
-        aorta_json_string(json, "null");
-        aorta_json_array_end(json);
-    }
+    else
+        put_type(schema_type(row), json);
     if (*text) aorta_json_key_string(json, "description", text);
     aorta_json_object_end(json);
 }
@@ -255,10 +262,7 @@ void aorta_rows_schema(const struct aorta_row *rows, struct aorta_json *json) {
 
 void aorta_rows_schema_object(const char *key, const struct aorta_row *rows, struct aorta_json *json) {
     aorta_json_key_object(json, key);
-    aorta_json_key_array(json, "type");
-    aorta_json_string(json, "object");
-    aorta_json_string(json, "null");
-    aorta_json_array_end(json);
+    put_type("object", json);
     aorta_json_key_object(json, "properties");
     aorta_rows_schema(rows, json);
     aorta_json_object_end(json);
@@ -305,7 +309,7 @@ aorta_status aorta_rows_read_object(const struct aorta_rows_reader *reader, cons
                                     const char *key, struct aorta_fields *members) {
     const struct aorta_json_value *field = aorta_fields_get(object, key);
     members->count = 0;
-    if (!field || aorta_value_is(*field, "null")) return NULL;
+    if (!field || aorta_json_key_is(*field, "null")) return NULL;
     return aorta_annotate(aorta_fields_read(reader->line, *field, members), "%s", key);
 }
 
@@ -369,7 +373,7 @@ static aorta_status read_value(struct aorta_rows_reader *reader, const struct ao
     case AORTA_ROW_KERNEL:
         return aorta_json_is_string(value) ? aorta_rows_keep(reader, value, key, at) : NULL;
     case AORTA_ROW_BOOL:
-        *(bool *)at = aorta_value_is(value, "true");
+        *(bool *)at = aorta_json_key_is(value, "true");
         return NULL;
     case AORTA_ROW_INT:
         return read_whole(row, path, key, value, at);
@@ -407,7 +411,7 @@ static aorta_status read_array(struct aorta_rows_reader *reader, const struct ao
     AORTA_TRY(aorta_rows_read_object(reader, object, row->key, &members));
     for (int i = 0; i < row->names; i++) {
         const struct aorta_json_value *field = aorta_fields_get(&members, row->name(i));
-        if (!field || aorta_value_is(*field, "null")) continue;
+        if (!field || aorta_json_key_is(*field, "null")) continue;
         AORTA_TRY(read_value(reader, row, inner, row->name(i), *field, at + (size_t)i * size_of(row->type)));
     }
     return NULL;
@@ -429,7 +433,7 @@ static aorta_status read_row(struct aorta_rows_reader *reader, const struct aort
     const struct aorta_json_value *field = aorta_fields_get(object, row->key);
     if (row->required && (!field || (text && !aorta_json_is_string(*field))))
         return AORTA_ERROR(AORTA_FORMAT, "%s%s is missing%s", path, row->key, text ? " or not a string" : "");
-    if (!field || (aorta_value_is(*field, "null") && !row->required)) return NULL;
+    if (!field || (aorta_json_key_is(*field, "null") && !row->required)) return NULL;
     return read_value(reader, row, path, row->key, *field, at);
 }
 

@@ -19,7 +19,7 @@ enum aorta_row_type {                    /* stored as; unknown values are null *
                       AORTA_ROW_BOOL,    /* bool */
                       AORTA_ROW_INT,     /* int64_t; AORTA_ROW_UNKNOWN */
                       AORTA_ROW_NATURAL, /* int64_t or size_t; negative: not known */
-                      AORTA_ROW_INT32,   /* int or int32_t */
+                      AORTA_ROW_INT32,   /* int or int32_t; INT_MIN */
                       AORTA_ROW_NS,      /* int64_t ns, in files ms with up to six decimals, which is exact;
                                             AORTA_ROW_UNKNOWN */
                       AORTA_ROW_TIME,    /* the same, on a clock: in files from an origin on */

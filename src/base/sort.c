@@ -174,14 +174,9 @@ void aorta_intervals_add(struct aorta_intervals *set, int64_t start_ns, int64_t 
     if (!set->failed) set->items[set->count++] = (struct aorta_interval){start_ns, end_ns};
 }
 
-static int by_start(const void *a, const void *b) {
-    const struct aorta_interval *left = a, *right = b;
-    return (left->start_ns > right->start_ns) - (left->start_ns < right->start_ns);
-}
-
 void aorta_intervals_normalise(struct aorta_intervals *set) {
     if (set->normal || set->count == 0) return;
-    qsort(set->items, set->count, sizeof *set->items, by_start);
+    qsort(set->items, set->count, sizeof *set->items, aorta_by_int64);
     size_t last = 0;
     for (size_t i = 1; i < set->count; i++) {
         struct aorta_interval next = set->items[i];

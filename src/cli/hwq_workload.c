@@ -177,9 +177,8 @@ static aorta_status store_word(const char *word, const struct aorta_hwq_workload
                            nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"" : "");
     if (only && only != w) return NULL;
     const struct aorta_scalar scalar = {equals + 1, false};
-    aorta_status status = NULL;
-    if (aorta_option_store(option, &scalar, 1, false, own, arena, &status)) return status;
-    return status ? status : does_not_fit(word, option);
+    const bool fits = aorta_option_store(option, &scalar, 1, false, own, arena);
+    return fits ? aorta_arena_check(arena, "options") : does_not_fit(word, option);
 }
 
 /* The size for a CPU, unless the user chose another. */
@@ -187,12 +186,11 @@ static aorta_status fit(const struct aorta_hwq_workload *workload, const struct 
                         struct hwq_values *values, struct aorta_arena *arena, struct aorta_text *changed) {
     const struct aorta_scalar scalar = {option->on_cpu, false};
     if (!option->on_cpu || values->own_given[option - workload->options]) return NULL;
-    aorta_status status = NULL;
-    if (!aorta_option_store(option, &scalar, 1, false, values->own, arena, &status) && !status)
-        status = AORTA_ERROR(AORTA_INTERNAL, "%s: %s cannot be %s", workload->name, option->key, option->on_cpu);
+    if (!aorta_option_store(option, &scalar, 1, false, values->own, arena))
+        return AORTA_ERROR(AORTA_INTERNAL, "%s: %s cannot be %s", workload->name, option->key, option->on_cpu);
     aorta_text_printf(changed, "%s%s %s instead of %s", changed->length ? ", " : "", option->key, option->on_cpu,
                       option->fallback);
-    return status;
+    return aorta_arena_check(arena, "options");
 }
 
 aorta_status hwq_values_fit(const struct hwq_session *session, const struct aorta_hwq_workload *workload,
@@ -382,11 +380,10 @@ aorta_status hwq_record_one(struct hwq_session *session, const struct hwq_values
                             const struct aorta_hwq_workload *workload, int64_t streams, const char *name) {
     const struct aorta_hwq_run run = describe_run(session, values, workload, streams);
     const char *directory = profile_directory(values);
-    char *path = NULL;
+    struct aorta_file_path path;
     aorta_status status =
         aorta_hwq_run_record(&run, name ? aorta_path_in(directory, "%s", name).text : directory, &path);
-    if (!status && !values->quiet) printf("Trace file: %s\n", path);
-    free(path);
+    if (!status && !values->quiet) printf("Trace file: %s\n", path.text);
     if (!status) return NULL;
     aorta_status failed = AORTA_ERROR(AORTA_DEVICE, "%s", aorta_status_message(status));
     aorta_status_free(status);

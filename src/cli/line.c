@@ -17,10 +17,6 @@ struct reader {
     bool *given; /* per option */
 };
 
-static aorta_status no_memory(void) {
-    return AORTA_ERROR(AORTA_MEMORY, "out of memory while reading the command line");
-}
-
 static const char *argument_name(const struct aorta_option *option) {
     static const char *const names[AORTA_OPTION_TYPE_COUNT] = {
         [AORTA_OPTION_INT] = "N",
@@ -55,10 +51,8 @@ static aorta_status wrong_value(const struct aorta_option *option, const char *t
 
 static aorta_status store_scalars(struct reader *reader, const struct aorta_option *option,
                                   const struct aorta_scalar *scalars, size_t count, bool list, const char *text) {
-    aorta_status status = NULL;
-    bool fits = aorta_option_store(option, scalars, count, list, reader->values, &reader->line->arena, &status);
-    if (fits || status) return status;
-    return wrong_value(option, text);
+    const bool fits = aorta_option_store(option, scalars, count, list, reader->values, &reader->line->arena);
+    return fits ? NULL : wrong_value(option, text);
 }
 
 /* Numbers that belong together are written with commas: "1,2,4". */
@@ -67,7 +61,7 @@ static aorta_status store_numbers(struct reader *reader, const struct aorta_opti
     for (const char *c = text; *c; c++) count += *c == ',';
     struct aorta_scalar *scalars = aorta_arena_alloc(&reader->line->arena, count * sizeof *scalars);
     char *parts = aorta_arena_strdup(&reader->line->arena, text);
-    if (!scalars || !parts) return no_memory();
+    if (!scalars || !parts) return NULL;
     for (size_t i = 0; i < count; i++) scalars[i].text = strsep(&parts, ",");
     return store_scalars(reader, option, scalars, count, true, text);
 }
@@ -77,7 +71,7 @@ static aorta_status store_text(struct reader *reader, const struct aorta_option 
     struct aorta_string_list list = {0};
     if (!first) memcpy(&list, (const char *)reader->values + option->offset, sizeof list);
     struct aorta_scalar *scalars = aorta_arena_alloc(&reader->line->arena, (list.count + 1) * sizeof *scalars);
-    if (!scalars) return no_memory();
+    if (!scalars) return NULL;
     for (size_t i = 0; i < list.count; i++) scalars[i] = (struct aorta_scalar){list.items[i], true};
     scalars[list.count] = (struct aorta_scalar){text, true};
     return store_scalars(reader, option, scalars, list.count + 1, true, text);
@@ -99,9 +93,8 @@ static bool is_common(const struct aorta_option *option) {
 
 static aorta_status store_common(struct reader *reader, const struct aorta_option *option, const char *text) {
     const struct aorta_scalar scalar = {text, option->type == AORTA_OPTION_STRING};
-    aorta_status status = NULL;
-    const bool fits = aorta_option_store(option, &scalar, 1, false, reader->line, &reader->line->arena, &status);
-    return fits || status ? status : wrong_value(option, text);
+    const bool fits = aorta_option_store(option, &scalar, 1, false, reader->line, &reader->line->arena);
+    return fits ? NULL : wrong_value(option, text);
 }
 
 static aorta_status store(struct reader *reader, const struct aorta_option *option, const char *text) {
@@ -267,7 +260,7 @@ static aorta_status prepare(struct reader *reader) {
     struct aorta_arena *arena = &reader->line->arena;
     reader->given = aorta_arena_alloc(arena, syntax->option_count * sizeof *reader->given + 1);
     reader->line->operands = aorta_arena_alloc(arena, ((size_t)reader->argc + 1) * sizeof *reader->line->operands);
-    if (!reader->given || !reader->line->operands) return no_memory();
+    AORTA_TRY(aorta_arena_check(arena, "the command line"));
     reader->line->given = reader->given;
     for (size_t i = 0; i < syntax->option_count; i++)
         AORTA_TRY(aorta_option_store_default(&syntax->options[i], reader->values, arena));
@@ -295,11 +288,10 @@ static aorta_status check_paths(const struct reader *reader) {
     const struct aorta_cli_syntax *syntax = reader->syntax;
     const struct aorta_cli_line *line = reader->line;
     struct aorta_paths paths = {0};
-    aorta_status status = aorta_paths_add_rows(&paths, syntax->options, syntax->option_count, reader->values, "--");
-    if (!status && syntax->reads_operands)
-        status = aorta_paths_add_operands(&paths, line->operands, line->operand_count);
-    if (!status) status = aorta_paths_check(&paths);
-    aorta_paths_free(&paths);
+    aorta_paths_add_rows(&paths, syntax->options, syntax->option_count, reader->values, "--");
+    if (syntax->reads_operands) aorta_paths_add_operands(&paths, line->operands, line->operand_count);
+    aorta_status status = aorta_paths_check(&paths);
+    aorta_arena_free(&paths.arena);
     return status;
 }
 
@@ -309,6 +301,7 @@ aorta_status aorta_cli_parse(const struct aorta_cli_syntax *syntax, int argc, ch
     struct reader reader = {.syntax = syntax, .argc = argc, .next = 1, .argv = argv, .values = values, .line = line};
     aorta_status status = prepare(&reader);
     if (!status) status = read_line(&reader);
+    if (!status) status = aorta_arena_check(&line->arena, "the command line");
     if (!status && !line->help) status = check_paths(&reader);
     if (status) aorta_cli_free(line);
     return status;

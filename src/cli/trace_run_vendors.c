@@ -177,7 +177,7 @@ static void explain_nothing(const char *directory, struct aorta_trace_run_outcom
     if (!status && !record.traces.count) aorta_trace_run_explain_nothing(&record, &outcome->result, &outcome->words);
     aorta_status_free(status);
     aorta_trace_run_record_free(&record);
-    aorta_windows_free(&list);
+    aorta_arena_free(&list.arena);
 }
 
 aorta_status aorta_trace_run_cuda_windows(const struct aorta_trace_run_arguments *arguments, const char *directory,

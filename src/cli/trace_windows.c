@@ -74,8 +74,8 @@ void aorta_trace_windows_close(struct aorta_trace_windows *windows) {
     if (!windows) return;
     if (windows->json_lines) fclose(windows->json_lines);
     aorta_tensorboard_close(windows->board);
-    aorta_window_processes_free(&windows->processes);
-    aorta_windows_free(&windows->last);
+    aorta_arena_free(&windows->processes.arena);
+    aorta_arena_free(&windows->last.arena);
     aorta_live_free(windows->live);
     aorta_status_free(windows->unwritten);
     free(windows);
@@ -215,7 +215,7 @@ static void let_go(struct aorta_trace_windows *windows) {
     size_t evaluated = 0;
     while (!status && evaluated < list.count && list.items[evaluated].start_ms <= windows->evaluated_ms) evaluated++;
     for (size_t i = 0; i + (size_t)windows->options.keep < evaluated; i++) aorta_window_remove(&list.items[i]);
-    aorta_windows_free(&list);
+    aorta_arena_free(&list.arena);
     report(windows, status);
 }
 
@@ -253,7 +253,7 @@ static aorta_status look_windows(struct aorta_trace_windows *windows, bool final
         let_go(windows);
         *evaluated = true;
     }
-    aorta_windows_free(&list);
+    aorta_arena_free(&list.arena);
     return status;
 }
 

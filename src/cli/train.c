@@ -63,10 +63,10 @@ static const struct aorta_cli_syntax syntax = {
 static aorta_status check_paths(const struct aorta_config *config) {
     char *file = (char *)config->path;
     struct aorta_paths paths = {0};
-    aorta_status status = aorta_paths_add_rows(&paths, config->table->rows, config->table->count, config->values, "");
-    if (!status) status = aorta_paths_add_operands(&paths, &file, 1);
-    if (!status) status = aorta_paths_check(&paths);
-    aorta_paths_free(&paths);
+    aorta_paths_add_rows(&paths, config->table->rows, config->table->count, config->values, "");
+    aorta_paths_add_operands(&paths, &file, 1);
+    aorta_status status = aorta_paths_check(&paths);
+    aorta_arena_free(&paths.arena);
     return status;
 }
 

@@ -17,7 +17,6 @@ struct pass {
     const char *override;      /* NULL: the file */
     struct aorta_text *errors; /* one line each */
     int *error_count;
-    aorta_status status; /* a failure that ends the pass: memory */
 };
 
 /* ---- finding rows ---- */
@@ -77,7 +76,7 @@ static bool begin_error(struct pass *pass, const yaml_node_t *node, const char *
 }
 
 static bool enough(const struct pass *pass) {
-    return pass->status || *pass->error_count > ERRORS_SHOWN;
+    return pass->config->arena.failed || *pass->error_count > ERRORS_SHOWN;
 }
 
 /* The names that may stand in a section ("" is the top), once each: "training: epochs, batch_size". */
@@ -173,12 +172,6 @@ static void report_wrong(struct pass *pass, const struct aorta_option *row, cons
 
 static void apply(struct pass *pass, const char *path, const yaml_node_t *key, const yaml_node_t *value);
 
-/* The place where this file gave the value before, or 0. */
-static int given_before(const struct pass *pass, size_t row) {
-    const struct aorta_origin *origin = &pass->config->origins[row];
-    return !pass->override && origin->kind == AORTA_FROM_FILE ? origin->line : 0;
-}
-
 /* Lists and maps become one scalar: JSON. */
 static void apply_tree(struct pass *pass, const struct aorta_option *row, const yaml_node_t *value) {
     struct aorta_text text = {0};
@@ -188,11 +181,10 @@ static void apply_tree(struct pass *pass, const struct aorta_option *row, const 
     const bool fits = value->type == wanted && aorta_yaml_to_json(pass->document, value, &json);
     if (!fits)
         report_wrong(pass, row, value);
-    else if (text.failed)
-        pass->status = AORTA_ERROR(AORTA_MEMORY, "out of memory for the value of %s", row->key);
-    else
+    else if (!text.failed)
         aorta_option_store(row, &(struct aorta_scalar){text.data, false}, 1, false, pass->config->values,
-                           &pass->config->arena, &pass->status);
+                           &pass->config->arena);
+    pass->config->arena.failed |= text.failed;
     aorta_text_free(&text);
 }
 
@@ -200,10 +192,10 @@ static void apply_row(struct pass *pass, const struct aorta_option *row, const y
                       const yaml_node_t *value) {
     struct aorta_config *config = pass->config;
     size_t index = (size_t)(row - config->table->rows);
-    int first_line = given_before(pass, index);
-    if (first_line) {
+    if (!pass->override && config->origins[index].kind == AORTA_FROM_FILE) {
         if (!begin_error(pass, key, row->key)) return;
-        aorta_text_printf(pass->errors, "given twice, first on line %d; remove one of them", first_line);
+        aorta_text_printf(pass->errors, "given twice, first on line %d; remove one of them",
+                          config->origins[index].line);
         return;
     }
     config->origins[index] =
@@ -215,7 +207,7 @@ static void apply_row(struct pass *pass, const struct aorta_option *row, const y
     bool null = fits && !list && !scalars[0].quoted && aorta_scalar_is_null(scalars[0].text);
     if ((row->type == AORTA_OPTION_TREE || row->type == AORTA_OPTION_MAP) && !(row->nullable && null))
         apply_tree(pass, row, value);
-    else if (!fits || !aorta_option_store(row, scalars, count, list, config->values, &config->arena, &pass->status))
+    else if (!fits || !aorta_option_store(row, scalars, count, list, config->values, &config->arena))
         report_wrong(pass, row, value);
 }
 
@@ -250,10 +242,7 @@ static void walk(struct pass *pass, const char *prefix, const yaml_node_t *mappi
         }
         const char *path =
             aorta_arena_printf(&pass->config->arena, "%s%s%s", prefix, *prefix ? "." : "", key->data.scalar.value);
-        if (!path) {
-            pass->status = AORTA_ERROR(AORTA_MEMORY, "out of memory while reading the configuration");
-            return;
-        }
+        if (!path) return;
         if (is_repeated(pass, mapping, pair, path)) continue;
         apply(pass, path, key, yaml_document_get_node(pass->document, pair->value));
     }
@@ -290,9 +279,9 @@ static void apply(struct pass *pass, const char *path, const yaml_node_t *key, c
 
 /* ---- sources ---- */
 
-static aorta_status read_document(struct pass *pass) {
+static void read_document(struct pass *pass) {
     const yaml_node_t *root = yaml_document_get_root_node(pass->document);
-    if (!root || is_plain_null(root)) return NULL; /* an empty file: defaults */
+    if (!root || is_plain_null(root)) return; /* an empty file: defaults */
     if (root->type == YAML_MAPPING_NODE) {
         walk(pass, "", root);
     } else if (begin_error(pass, root, NULL)) {
@@ -301,7 +290,6 @@ static aorta_status read_document(struct pass *pass) {
         aorta_text_puts(pass->errors, "; expected the sections ");
         list_names(pass->config->table, "", pass->errors);
     }
-    return pass->status;
 }
 
 static aorta_status parse_file(struct aorta_config *config, const char *bytes, size_t length, struct aorta_text *errors,
@@ -311,9 +299,9 @@ static aorta_status parse_file(struct aorta_config *config, const char *bytes, s
     yaml_document_t document;
     AORTA_TRY(aorta_yaml_load(bytes, length, path, true, &document));
     struct pass pass = {.config = config, .document = &document, .errors = errors, .error_count = error_count};
-    aorta_status status = read_document(&pass);
+    read_document(&pass);
     yaml_document_delete(&document);
-    return status;
+    return NULL;
 }
 
 static aorta_status read_file(struct aorta_config *config, struct aorta_text *errors, int *error_count) {
@@ -336,29 +324,28 @@ static aorta_status read_override(struct aorta_config *config, const char *overr
                                   int *error_count) {
     const char *equals = strchr(override, '=');
     char *text = aorta_arena_strdup(&config->arena, override); /* outlives the command line */
-    if (!text) return AORTA_ERROR(AORTA_MEMORY, "out of memory for an override");
     if (!equals || equals == override) {
         return AORTA_ERROR(AORTA_CONFIG, "--override %s: expected KEY=VALUE, for instance %s=%s", override,
                            config->table->rows[0].key, config->table->rows[0].fallback);
     }
     char *place = aorta_arena_printf(&config->arena, "--override %s", text);
     char *path = aorta_arena_printf(&config->arena, "%.*s", (int)(equals - override), override);
-    if (!place || !path) return AORTA_ERROR(AORTA_MEMORY, "out of memory for an override");
+    AORTA_TRY(aorta_arena_check(&config->arena, "an override"));
     yaml_document_t document;
     const char *value = equals + 1 + strspn(equals + 1, " ");
     AORTA_TRY(aorta_yaml_load(*value ? value : "null", *value ? strlen(value) : 4, place, false, &document));
     struct pass pass = {
         .config = config, .document = &document, .override = text, .errors = errors, .error_count = error_count};
     const yaml_node_t *root = yaml_document_get_root_node(&document);
-    if (root)
-        apply(&pass, path, root, root);
-    else /* nothing but a comment */
-        pass.status = AORTA_ERROR(AORTA_CONFIG, "%s: there is no value after \"=\"; put it in quotes", place);
+    if (root) apply(&pass, path, root, root);
     yaml_document_delete(&document);
-    return pass.status;
+    if (root) return NULL;
+    /* Nothing but a comment. */
+    return AORTA_ERROR(AORTA_CONFIG, "%s: there is no value after \"=\"; put it in quotes", place);
 }
 
-static aorta_status report(const struct aorta_text *errors, int count) {
+static aorta_status report(const struct aorta_config *config, const struct aorta_text *errors, int count) {
+    AORTA_TRY(aorta_arena_check(&config->arena, "the configuration"));
     AORTA_TRY(aorta_text_check(errors));
     if (count == 0) return NULL;
     if (count == 1) return AORTA_ERROR(AORTA_CONFIG, "%s", errors->data);
@@ -373,7 +360,7 @@ static aorta_status fill(struct aorta_config *config, const char *const *overrid
         AORTA_TRY(aorta_option_store_default(&config->table->rows[i], config->values, &config->arena));
     if (config->path) AORTA_TRY(read_file(config, errors, &error_count));
     for (size_t i = 0; i < override_count; i++) AORTA_TRY(read_override(config, overrides[i], errors, &error_count));
-    return report(errors, error_count);
+    return report(config, errors, error_count);
 }
 
 aorta_status aorta_config_load(const struct aorta_option_table *table, const char *path, const char *const *overrides,
@@ -383,11 +370,8 @@ aorta_status aorta_config_load(const struct aorta_option_table *table, const cha
     config->ignored = aorta_arena_alloc(&config->arena, (table->ignored_count + 1) * sizeof *config->ignored);
     config->path = path ? aorta_arena_strdup(&config->arena, path) : NULL;
     struct aorta_text errors = {0};
-    aorta_status status = NULL;
-    if (!config->origins || !config->ignored || (path && !config->path))
-        status = AORTA_ERROR(AORTA_MEMORY, "out of memory for the configuration");
-    else
-        status = fill(config, overrides, override_count, &errors);
+    aorta_status status = aorta_arena_check(&config->arena, "the configuration");
+    if (!status) status = fill(config, overrides, override_count, &errors);
     aorta_text_free(&errors);
     if (status) aorta_config_free(config);
     return status;

@@ -193,12 +193,6 @@ void aorta_config_write_json(const struct aorta_config *config, struct aorta_jso
 
 /* ---- keys without effect ---- */
 
-static const struct aorta_option *row_of(const struct aorta_config *config, const char *key) {
-    for (size_t i = 0; i < config->table->count; i++)
-        if (strcmp(config->table->rows[i].key, key) == 0) return &config->table->rows[i];
-    return NULL;
-}
-
 static bool is_nothing(const char *value) {
     static const char *const nothing[] = {"false", "null", "{}", "[]"};
     for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++)
@@ -217,9 +211,9 @@ static bool asks_for_nothing(const struct aorta_config *config, const struct aor
 }
 
 static bool was_asked_for(const struct aorta_config *config, const char *key) {
-    const struct aorta_option *row = row_of(config, key);
-    return row && config->origins[row - config->table->rows].kind != AORTA_FROM_DEFAULT &&
-           !asks_for_nothing(config, row);
+    const struct aorta_origin *origin = aorta_config_origin(config, key);
+    return origin && origin->kind != AORTA_FROM_DEFAULT &&
+           !asks_for_nothing(config, &config->table->rows[origin - config->origins]);
 }
 
 static bool has_key(const struct aorta_option_reason *reason, const char *key) {
@@ -266,10 +260,9 @@ void aorta_option_reasons_markdown(const struct aorta_option_reason *reasons, si
 /* ---- defaults ---- */
 
 aorta_status aorta_option_store_default(const struct aorta_option *option, void *values, struct aorta_arena *arena) {
-    aorta_status status = NULL;
     if (option->type == AORTA_OPTION_TREE || option->type == AORTA_OPTION_MAP) {
-        aorta_option_store(option, &(struct aorta_scalar){option->fallback, false}, 1, false, values, arena, &status);
-        return status;
+        aorta_option_store(option, &(struct aorta_scalar){option->fallback, false}, 1, false, values, arena);
+        return aorta_arena_check(arena, "the default values");
     }
     yaml_document_t document;
     AORTA_TRY(aorta_yaml_load(option->fallback, strlen(option->fallback), option->key, false, &document));
@@ -278,11 +271,8 @@ aorta_status aorta_option_store_default(const struct aorta_option *option, void 
     size_t count;
     bool list;
     bool fits = root && aorta_yaml_scalars(&document, root, arena, &scalars, &count, &list) &&
-                aorta_option_store(option, scalars, count, list, values, arena, &status);
-    if (!fits && !status) {
-        status = AORTA_ERROR(AORTA_INTERNAL, "the default of %s does not fit its own row: %s", option->key,
-                             option->fallback);
-    }
+                aorta_option_store(option, scalars, count, list, values, arena);
     yaml_document_delete(&document);
-    return status;
+    if (fits || arena->failed) return aorta_arena_check(arena, "the default values");
+    return AORTA_ERROR(AORTA_INTERNAL, "the default of %s does not fit its own row: %s", option->key, option->fallback);
 }

@@ -86,13 +86,7 @@ struct target {
     bool list;
     void *place;
     struct aorta_arena *arena;
-    aorta_status *status;
 };
-
-static void out_of_memory(const struct target *target) {
-    aorta_status_free(*target->status);
-    *target->status = AORTA_ERROR(AORTA_MEMORY, "out of memory for the value of %s", target->option->key);
-}
 
 static bool within(const struct aorta_range_limits *limits, double value) {
     if (!limits) return true;
@@ -170,7 +164,6 @@ static bool store_string(const struct target *target) {
     } else {
         if (!is_text(target->scalars[0])) return false;
         text = aorta_arena_strdup(target->arena, text);
-        if (!text) out_of_memory(target);
     }
     memcpy(target->place, &text, sizeof text);
     return true;
@@ -188,10 +181,7 @@ static bool store_doubles_2(const struct target *target) {
 static bool store_int_list(const struct target *target) {
     /* one more than needed, so that the empty list is not NULL, which means null */
     int64_t *items = aorta_arena_alloc(target->arena, (target->count + 1) * sizeof *items);
-    if (!items) {
-        out_of_memory(target);
-        return true;
-    }
+    if (!items) return true;
     for (size_t i = 0; i < target->count; i++)
         if (!read_int(target->option, target->scalars[i], &items[i])) return false;
     struct aorta_int_list list = {items, target->count};
@@ -201,14 +191,10 @@ static bool store_int_list(const struct target *target) {
 
 static bool store_string_list(const struct target *target) {
     const char **items = aorta_arena_alloc(target->arena, (target->count + 1) * sizeof *items);
-    if (!items) {
-        out_of_memory(target);
-        return true;
-    }
+    if (!items) return true;
     for (size_t i = 0; i < target->count; i++) {
         if (!is_text(target->scalars[i])) return false;
         items[i] = aorta_arena_strdup(target->arena, target->scalars[i].text);
-        if (!items[i]) out_of_memory(target);
     }
     struct aorta_string_list list = {items, target->count};
     memcpy(target->place, &list, sizeof list);
@@ -219,7 +205,6 @@ static bool store_string_list(const struct target *target) {
 static bool store_tree(const struct target *target) {
     if (!is_single(target)) return false;
     const char *text = aorta_arena_strdup(target->arena, target->scalars[0].text);
-    if (!text) out_of_memory(target);
     memcpy(target->place, &text, sizeof text);
     return true;
 }
@@ -260,8 +245,8 @@ static bool (*const stores[AORTA_OPTION_TYPE_COUNT])(const struct target *target
 };
 
 bool aorta_option_store(const struct aorta_option *option, const struct aorta_scalar *scalars, size_t count, bool list,
-                        void *values, struct aorta_arena *arena, aorta_status *status) {
-    struct target target = {option, scalars, count, list, (char *)values + option->offset, arena, status};
+                        void *values, struct aorta_arena *arena) {
+    struct target target = {option, scalars, count, list, (char *)values + option->offset, arena};
     if (option->nullable && is_single(&target) && !scalars[0].quoted && aorta_scalar_is_null(scalars[0].text)) {
         store_null(option, target.place);
         return true;

@@ -94,9 +94,9 @@ struct aorta_scalar {
 };
 
 /* Stores a value of `count` scalars (`list`: it was written as a list). Strings and arrays are copied to the arena.
- * Returns false when the value does not fit the row; nothing is stored then. AORTA_MEMORY goes to *status. */
+ * Returns false when the value does not fit the row; nothing is stored then. */
 bool aorta_option_store(const struct aorta_option *option, const struct aorta_scalar *scalars, size_t count, bool list,
-                        void *values, struct aorta_arena *arena, aorta_status *status);
+                        void *values, struct aorta_arena *arena);
 
 /* Stores the row's default. AORTA_INTERNAL when it does not fit its own row. */
 AORTA_MUST_USE aorta_status aorta_option_store_default(const struct aorta_option *option, void *values,
@@ -120,28 +120,26 @@ struct aorta_path {
     const char *const *files; /* as of the row */
 };
 
-/* Zero-initialise; ends with aorta_paths_free. */
-struct aorta_paths {
+struct aorta_paths { /* zero-initialise */
     struct aorta_path *items;
     size_t count, capacity;
-    struct aorta_arena arena;
+    struct aorta_arena arena; /* of all of it: free it in the end */
 };
-void aorta_paths_free(struct aorta_paths *paths);
 
 /* All rows that name paths, with what `values` holds of them; null and the empty text are none. `prefix`: "--" of
  * command lines, "" of configuration keys. */
-AORTA_MUST_USE aorta_status aorta_paths_add_rows(struct aorta_paths *paths, const struct aorta_option *rows,
-                                                 size_t count, const void *values, const char *prefix);
+void aorta_paths_add_rows(struct aorta_paths *paths, const struct aorta_option *rows, size_t count, const void *values,
+                          const char *prefix);
 /* Operands that are read. */
-AORTA_MUST_USE aorta_status aorta_paths_add_operands(struct aorta_paths *paths, char *const *operands, int count);
+void aorta_paths_add_operands(struct aorta_paths *paths, char *const *operands, int count);
 
-/* AORTA_USAGE names the option and the path:
+/* AORTA_MEMORY, also of the calls before. AORTA_USAGE names the option and the path:
  *   - a file that is written is one that is read, or is in a folder that is read (pages and empty files may: nothing
  *     reads them);
  *   - a folder receives a file of the name of one that is read;
  *   - two outputs have one name, or one is a file that another's folder receives.
  * Outputs that are no files (pipes, /dev/null) and descriptors (a shell's names below /dev/fd) conflict with no other;
  * a descriptor of a file that is read is refused as the file is. */
-AORTA_MUST_USE aorta_status aorta_paths_check(const struct aorta_paths *paths);
+AORTA_MUST_USE aorta_status aorta_paths_check(struct aorta_paths *paths);
 
 #endif

@@ -1,6 +1,5 @@
 #include "config/option.h"
 
-#include "base/array.h"
 #include "base/files.h"
 
 #include <dirent.h>
@@ -15,50 +14,38 @@
 
 enum { DEEPEST = 8 }; /* folders in folders, as the readers of traces go down */
 
-void aorta_paths_free(struct aorta_paths *paths) {
-    free(paths->items);
-    aorta_arena_free(&paths->arena);
-    *paths = (struct aorta_paths){0};
-}
-
-static aorta_status no_memory(void) {
-    return AORTA_ERROR(AORTA_MEMORY, "no memory for the paths of a command");
-}
-
 /* ---- collecting ---- */
 
-static aorta_status add(struct aorta_paths *paths, const struct aorta_path *path) {
-    if (!path->path || !*path->path) return NULL;
-    if (!aorta_array_fit(&paths->items, &paths->capacity, paths->count + 1, sizeof *paths->items)) return no_memory();
-    paths->items[paths->count++] = *path;
-    return NULL;
+static void add(struct aorta_paths *paths, const struct aorta_path *path) {
+    if (!path->path || !*path->path) return;
+    struct aorta_path *items =
+        aorta_arena_grow(&paths->arena, paths->items, paths->count, &paths->capacity, sizeof *paths->items);
+    if (!items) return;
+    paths->items = items;
+    items[paths->count++] = *path;
 }
 
-static aorta_status add_row(struct aorta_paths *paths, const struct aorta_option *row, const char *value,
-                            const char *prefix) {
+static void add_row(struct aorta_paths *paths, const struct aorta_option *row, const char *value, const char *prefix) {
     const char *name = aorta_arena_printf(&paths->arena, "%s%s", prefix, row->key);
-    if (!name) return no_memory();
-    return add(paths, &(struct aorta_path){name, value, row->path, row->files});
+    add(paths, &(struct aorta_path){name, value, row->path, row->files});
 }
 
-aorta_status aorta_paths_add_rows(struct aorta_paths *paths, const struct aorta_option *rows, size_t count,
-                                  const void *values, const char *prefix) {
+void aorta_paths_add_rows(struct aorta_paths *paths, const struct aorta_option *rows, size_t count, const void *values,
+                          const char *prefix) {
     for (size_t i = 0; i < count; i++) {
         const char *at = (const char *)values + rows[i].offset;
         if (rows[i].path == AORTA_PATH_NONE) continue;
         if (rows[i].type == AORTA_OPTION_STRING) {
-            AORTA_TRY(add_row(paths, &rows[i], *(const char *const *)(const void *)at, prefix));
+            add_row(paths, &rows[i], *(const char *const *)(const void *)at, prefix);
             continue;
         }
         const struct aorta_string_list *list = (const void *)at;
-        for (size_t k = 0; k < list->count; k++) AORTA_TRY(add_row(paths, &rows[i], list->items[k], prefix));
+        for (size_t k = 0; k < list->count; k++) add_row(paths, &rows[i], list->items[k], prefix);
     }
-    return NULL;
 }
 
-aorta_status aorta_paths_add_operands(struct aorta_paths *paths, char *const *operands, int count) {
-    for (int i = 0; i < count; i++) AORTA_TRY(add(paths, &(struct aorta_path){"", operands[i], AORTA_PATH_READ, NULL}));
-    return NULL;
+void aorta_paths_add_operands(struct aorta_paths *paths, char *const *operands, int count) {
+    for (int i = 0; i < count; i++) add(paths, &(struct aorta_path){"", operands[i], AORTA_PATH_READ, NULL});
 }
 
 /* ---- which file a path is ---- */
@@ -223,10 +210,6 @@ static aorta_status check_outputs(const struct output *a, const struct output *b
 
 /* ---- all of them ---- */
 
-static bool is_output(const struct aorta_path *path) {
-    return path->use == AORTA_PATH_FILE || path->use == AORTA_PATH_FOLDER;
-}
-
 static aorta_status check_streams(const struct aorta_paths *paths) {
     const char *first = NULL;
     for (size_t i = 0; i < paths->count; i++) {
@@ -254,22 +237,15 @@ static aorta_status check_direct(const struct aorta_paths *paths, struct output 
     return find_place(output->path->path, &output->place) ? check_inputs(paths, output) : NULL;
 }
 
-static aorta_status check_output(const struct aorta_paths *paths, const struct output *outputs, size_t count,
-                                 const struct output *output) {
-    AORTA_TRY(check_inputs(paths, output));
-    for (size_t i = 0; i < count; i++) AORTA_TRY(check_outputs(&outputs[i], output));
-    return NULL;
-}
-
-aorta_status aorta_paths_check(const struct aorta_paths *paths) {
-    struct output *outputs = malloc((paths->count + 1) * sizeof *outputs);
+aorta_status aorta_paths_check(struct aorta_paths *paths) {
+    struct output *outputs = aorta_arena_alloc(&paths->arena, paths->count * sizeof *outputs);
     size_t count = 0;
-    if (!outputs) return no_memory();
+    AORTA_TRY(aorta_arena_check(&paths->arena, "the paths of a command"));
     aorta_status status = check_streams(paths);
     for (size_t i = 0; i < paths->count && !status; i++) {
         struct output *output = &outputs[count];
         output->path = &paths->items[i];
-        if (!is_output(output->path)) continue;
+        if (output->path->use != AORTA_PATH_FILE && output->path->use != AORTA_PATH_FOLDER) continue;
         if (aorta_file_is_direct(output->path->path)) {
             status = check_direct(paths, output);
             continue;
@@ -280,8 +256,9 @@ aorta_status aorta_paths_check(const struct aorta_paths *paths) {
                                  output->path->name, output->path->path);
             continue;
         }
-        status = check_output(paths, outputs, count++, output);
+        status = check_inputs(paths, output);
+        for (size_t k = 0; k < count && !status; k++) status = check_outputs(&outputs[k], output);
+        count++;
     }
-    free(outputs);
     return status;
 }

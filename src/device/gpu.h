@@ -40,11 +40,9 @@ AORTA_MUST_USE aorta_status aorta_gpu_prepare(struct aorta_device *device, const
 
 struct aorta_gpu_properties {
     int multiprocessors, warp_size;
-    int max_threads_per_block, max_threads_per_multiprocessor;
     uint32_t shared_bytes_per_block; /* most that a block may ask for */
-    uint64_t l2_bytes;
-    int major, minor;      /* CUDA: compute capability; HIP: from the gfx name */
-    char architecture[32]; /* "sm_90", "gfx942" */
+    int major, minor;                /* CUDA: compute capability; HIP: from the gfx name */
+    char architecture[32];           /* "sm_90", "gfx942" */
     char pci_bus_id[32];
 };
 const struct aorta_gpu_properties *aorta_gpu_get_properties(const struct aorta_device *device);

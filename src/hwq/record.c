@@ -20,7 +20,7 @@ struct recording {
     size_t name_count;
     struct aorta_kineto *file;
     int64_t steps; /* written so far */
-    char *path;
+    struct aorta_file_path *path;
 };
 
 /* ---- the file ---- */
@@ -52,8 +52,8 @@ static aorta_status begin_file(struct recording *recording, const char *tracer) 
         about.group_count = 1;
     }
     AORTA_TRY(aorta_directory_make(recording->directory));
-    AORTA_TRY(aorta_kineto_path(recording->directory, run->ranks.rank, &recording->path));
-    return aorta_kineto_open(recording->path, &about, &recording->file);
+    AORTA_TRY(aorta_kineto_path(recording->directory, run->ranks.rank, recording->path));
+    return aorta_kineto_open(recording->path->text, &about, &recording->file);
 }
 
 static aorta_status add_step(struct recording *recording, struct aorta_kineto_step *step) {
@@ -222,11 +222,8 @@ static aorta_status record(const struct aorta_hwq_run *run, struct aorta_hwq *hw
     return status;
 }
 
-aorta_status aorta_hwq_run_record(const struct aorta_hwq_run *run, const char *directory, char **path) {
-    struct recording recording = {.run = run, .directory = directory};
-    *path = NULL;
-    aorta_status status = aorta_hwq_run_with(run, record, &recording);
-    if (!status) *path = recording.path;
-    if (status) free(recording.path);
-    return aorta_annotate(status, "nothing was recorded (--profile)");
+aorta_status aorta_hwq_run_record(const struct aorta_hwq_run *run, const char *directory,
+                                  struct aorta_file_path *path) {
+    struct recording recording = {.run = run, .directory = directory, .path = path};
+    return aorta_annotate(aorta_hwq_run_with(run, record, &recording), "nothing was recorded (--profile)");
 }

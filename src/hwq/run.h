@@ -2,6 +2,7 @@
 #ifndef AORTA_HWQ_RUN_H
 #define AORTA_HWQ_RUN_H
 
+#include "base/files.h"
 #include "hwq/iterations.h"
 #include "hwq/result.h"
 #include "hwq/stamps.h"
@@ -34,9 +35,9 @@ typedef aorta_status (*aorta_hwq_use)(const struct aorta_hwq_run *run, struct ao
                                       void *user);
 AORTA_MUST_USE aorta_status aorta_hwq_run_with(const struct aorta_hwq_run *run, aorta_hwq_use use, void *user);
 /* Sets the workload up again and writes a few of its iterations as a trace file below `directory`: on GPUs from the
- * kernel tracer, on the CPU device from stamps. The caller frees *path. AORTA_UNSUPPORTED: the tracer cannot be opened.
- * (record.c) */
-AORTA_MUST_USE aorta_status aorta_hwq_run_record(const struct aorta_hwq_run *run, const char *directory, char **path);
+ * kernel tracer, on the CPU device from stamps. AORTA_UNSUPPORTED: the tracer cannot be opened. (record.c) */
+AORTA_MUST_USE aorta_status aorta_hwq_run_record(const struct aorta_hwq_run *run, const char *directory,
+                                                 struct aorta_file_path *path);
 const char *aorta_hwq_sync_name(enum aorta_hwq_sync sync); /* "per_iteration" */
 
 /* The report of a run for a terminal; `answer`: line 1 alone. (run_text.c) */

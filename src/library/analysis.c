@@ -66,22 +66,20 @@ static aorta_status open_all(const char *const *paths, size_t count, const struc
 /* Evidence and advice of each cause as text. */
 static aorta_status write_causes(struct libaorta_analysis *analysis) {
     const struct aorta_verdict *verdict = analysis->recorded.verdict;
-    const size_t bytes = (verdict->finding_count + 1) * sizeof(char *);
-    bool failed = false;
+    const size_t bytes = verdict->finding_count * sizeof(char *);
     analysis->advice = aorta_arena_alloc(&analysis->causes, bytes);
     analysis->evidence = aorta_arena_alloc(&analysis->causes, bytes);
-    if (!analysis->evidence || !analysis->advice) return AORTA_ERROR(AORTA_MEMORY, "no memory for the causes");
-    for (size_t i = 0; i < verdict->finding_count; i++) {
+    for (size_t i = 0; analysis->evidence && i < verdict->finding_count; i++) {
         struct aorta_text evidence = {0}, advice = {0};
         aorta_finding_evidence(verdict, &verdict->findings[i], &evidence);
         aorta_finding_advice(&verdict->findings[i], &advice);
         analysis->evidence[i] = aorta_arena_strdup(&analysis->causes, evidence.data ? evidence.data : "");
         analysis->advice[i] = aorta_arena_strdup(&analysis->causes, advice.data ? advice.data : "");
-        failed |= evidence.failed || advice.failed || !analysis->evidence[i] || !analysis->advice[i];
+        analysis->causes.failed |= evidence.failed || advice.failed;
         aorta_text_free(&evidence);
         aorta_text_free(&advice);
     }
-    return failed ? AORTA_ERROR(AORTA_MEMORY, "no memory for the causes") : NULL;
+    return aorta_arena_check(&analysis->causes, "the causes");
 }
 
 enum libaorta_result libaorta_open(const char *const *paths, size_t count, const struct libaorta_options *options,

@@ -72,7 +72,7 @@ aorta_status aorta_clock_limits_read(struct aorta_rows_reader *reader, const str
     const char *name = NULL;
     size_t count;
     values->clock_limits_known = list && *list->text == '[';
-    if (!list || aorta_value_is(*list, "null")) return NULL;
+    if (!list || aorta_json_key_is(*list, "null")) return NULL;
     if (!values->clock_limits_known) return AORTA_ERROR(AORTA_FORMAT, "%s is not an array", where);
     AORTA_TRY(aorta_annotate(aorta_elements_count(reader->line, *list, &count), "%s", where));
     struct aorta_json_cursor cursor = aorta_json_elements(*list);

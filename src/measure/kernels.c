@@ -1,5 +1,6 @@
 /* From records of the device to a profile, and from there to the ranges they belong to. */
 #include "base/array.h"
+#include "base/sort.h"
 #include "measure/tracer.h"
 
 #include <stdlib.h>
@@ -81,18 +82,10 @@ static void note_measuring(struct aorta_kernel_facts *facts, const struct aorta_
     facts->last_stamp_ns = record->start_ns;
 }
 
-static int numbers_ascending(const void *left, const void *right) {
-    const uint32_t *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
 /* Different launches. `numbers`: for one of each record. */
 static int64_t count_launches(const struct aorta_activity_record *records, size_t count, uint32_t *numbers) {
-    int64_t launches = 0;
     for (size_t i = 0; i < count; i++) numbers[i] = records[i].correlation;
-    qsort(numbers, count, sizeof *numbers, numbers_ascending);
-    for (size_t i = 0; i < count; i++) launches += i == 0 || numbers[i] != numbers[i - 1];
-    return launches;
+    return (int64_t)aorta_sort_unique(numbers, count, sizeof *numbers, aorta_by_uint32);
 }
 
 static void add_record(const struct aorta_activity_record *records, size_t index, struct reading *reading,

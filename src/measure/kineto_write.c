@@ -39,15 +39,12 @@ const char *aorta_kineto_collective(enum aorta_collective kind) {
     return (unsigned)kind < AORTA_COLLECTIVE_COUNT ? names[kind] : "aorta_collective";
 }
 
-aorta_status aorta_kineto_path(const char *directory, int rank, char **path) {
-    *path = NULL;
+aorta_status aorta_kineto_path(const char *directory, int rank, struct aorta_file_path *path) {
     char host[128] = "host";
     if (gethostname(host, sizeof host - 1) != 0) strcpy(host, "host");
     const struct aorta_file_path place = aorta_path_in(directory, "rank%d", rank);
-    AORTA_TRY(aorta_directory_make(place.text));
-    *path = strdup(
-        aorta_path_in(place.text, "%s_%ld.%" PRId64 ".pt.trace.json", host, (long)getpid(), aorta_clock_day()).text);
-    return *path ? NULL : AORTA_ERROR(AORTA_MEMORY, "the name of a trace file did not fit in memory");
+    *path = aorta_path_in(place.text, "%s_%ld.%" PRId64 ".pt.trace.json", host, (long)getpid(), aorta_clock_day());
+    return aorta_directory_make(place.text);
 }
 
 /* ---- events ---- */
@@ -238,9 +235,8 @@ aorta_status aorta_kineto_open(const char *path, const struct aorta_kineto_about
     int64_t now_ns = aorta_clock_ns() + kineto->about.clock_offset_ns;
     kineto->base_ns = now_ns / quarter_ns * quarter_ns;
     kineto->first_ns = INT64_MAX, kineto->last_ns = INT64_MIN;
-    kineto->path = strdup(path);
-    aorta_status status =
-        kineto->path ? aorta_file_begin(path, &kineto->file) : AORTA_ERROR(AORTA_MEMORY, "no memory to write %s", path);
+    kineto->path = aorta_path_in("", "%s", path);
+    aorta_status status = aorta_file_begin(path, &kineto->file);
     if (status) {
         aorta_kineto_abandon(kineto);
         return status;
@@ -339,7 +335,7 @@ static aorta_status write_tail(struct aorta_kineto *kineto) {
     }
     aorta_text_puts(&kineto->text, "\n  ],\n  ");
     aorta_json_begin(&kineto->json, &kineto->text, 0);
-    aorta_json_key_string(&kineto->json, "traceName", kineto->path);
+    aorta_json_key_string(&kineto->json, "traceName", kineto->path.text);
     aorta_text_puts(&kineto->text, "\n}\n");
     return aorta_kineto_flush(kineto, true);
 }
@@ -347,7 +343,6 @@ static aorta_status write_tail(struct aorta_kineto *kineto) {
 static void free_all(struct aorta_kineto *kineto) {
     aorta_text_free(&kineto->text);
     free(kineto->streams);
-    free(kineto->path);
     free(kineto);
 }
 

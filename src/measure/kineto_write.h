@@ -74,8 +74,8 @@ AORTA_MUST_USE aorta_status aorta_kineto_close(struct aorta_kineto *kineto);
 void aorta_kineto_abandon(struct aorta_kineto *kineto);
 
 /* "<directory>/rank<R>/<host>_<pid>.<time in ns>.pt.trace.json", as TensorBoard's plugin looks for it; makes the
- * folders. The caller frees *path. */
-AORTA_MUST_USE aorta_status aorta_kineto_path(const char *directory, int rank, char **path);
+ * folders. */
+AORTA_MUST_USE aorta_status aorta_kineto_path(const char *directory, int rank, struct aorta_file_path *path);
 
 /* What a range of a collective is called where no kernel has a name of its own: kernel_names.h knows it. */
 const char *aorta_kineto_collective(enum aorta_collective kind); /* "aorta_collective_all_gather" */
@@ -91,7 +91,7 @@ struct aorta_kineto_stream {
 
 struct aorta_kineto {
     struct aorta_kineto_about about;
-    char *path;
+    struct aorta_file_path path;
     struct aorta_file_writer *file;
     struct aorta_text text;                /* what is not in the file yet */
     struct aorta_json json;                /* the event being written */

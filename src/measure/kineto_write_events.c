@@ -95,13 +95,14 @@ static aorta_status choose_view(struct scene *s) {
         s->view = step->ranges;
     } else {
         return AORTA_ERROR(AORTA_INTERNAL, "a step without ranges and records has nothing to write into %s",
-                           s->k->path);
+                           s->k->path.text);
     }
     size_t ranges = s->ranges ? s->ranges->range_count : 0;
     s->notes = calloc(ranges + 1, sizeof *s->notes);
     s->works = calloc(s->view->range_count + 1, sizeof *s->works);
     if (!s->notes || !s->works)
-        return AORTA_ERROR(AORTA_MEMORY, "no memory to write %zu events into %s", s->view->range_count, s->k->path);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory to write %zu events into %s", s->view->range_count,
+                           s->k->path.text);
     return NULL;
 }
 

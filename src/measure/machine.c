@@ -1,6 +1,5 @@
 /* The machine's processors and a program's processes by Linux. */
 #include "measure/machine.h"
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/thread.h"
@@ -107,12 +106,6 @@ double aorta_machine_tree(pid_t root, int64_t *pids, size_t most, size_t *count)
 
 enum { LINES_MOST = 1 << 26 }; /* bytes: a day of readings of eight GPUs is a fifth of it */
 
-static void free_reading(struct aorta_machine_reading *reading) {
-    for (size_t i = 0; i < reading->gpu_count; i++) free(reading->gpus[i].processes);
-    free(reading->gpus);
-    *reading = (struct aorta_machine_reading){0};
-}
-
 /* ---- rows ---- */
 
 #define AT(member) offsetof(struct aorta_machine_reading, member)
@@ -208,16 +201,15 @@ void aorta_machine_write(const struct aorta_machine_head *head, const struct aor
 /* ---- reading ---- */
 
 static aorta_status read_processes(struct aorta_rows_reader *reader, const struct aorta_json_value *list,
-                                   struct aorta_machine_gpu *gpu) {
+                                   struct aorta_arena *arena, struct aorta_machine_gpu *gpu) {
     struct aorta_json_value item;
     size_t count;
     gpu->processes_known = list && *list->text == '[';
     if (!gpu->processes_known) return NULL;
     AORTA_TRY(aorta_annotate(aorta_elements_count(reader->line, *list, &count), "processes"));
-    gpu->processes = calloc(count + 1, sizeof *gpu->processes);
-    if (!gpu->processes) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu processes", count);
+    gpu->processes = aorta_arena_alloc(arena, count * sizeof *gpu->processes);
     struct aorta_json_cursor cursor = aorta_json_elements(*list);
-    while (gpu->process_count < count && aorta_json_next_element(&cursor, &item)) {
+    while (gpu->processes && gpu->process_count < count && aorta_json_next_element(&cursor, &item)) {
         struct aorta_machine_process *process = &gpu->processes[gpu->process_count++];
         struct aorta_fields fields;
         process->memory_bytes = process->sm_share = NAN;
@@ -227,7 +219,7 @@ static aorta_status read_processes(struct aorta_rows_reader *reader, const struc
     return NULL;
 }
 
-static aorta_status read_gpu(struct aorta_rows_reader *reader, struct aorta_json_value value,
+static aorta_status read_gpu(struct aorta_rows_reader *reader, struct aorta_json_value value, struct aorta_arena *arena,
                              struct aorta_machine_gpu *gpu) {
     static const struct aorta_row use[] = {{.key = "utilization",
                                             .type = AORTA_ROW_NUMBER,
@@ -241,20 +233,19 @@ static aorta_status read_gpu(struct aorta_rows_reader *reader, struct aorta_json
     AORTA_TRY(aorta_rows_read(reader, &fields, "gpus[].", use, &gpu->metrics));
     AORTA_TRY(
         aorta_clock_limits_read(reader, aorta_fields_get(&fields, "limited_by"), "gpus[].limited_by", &gpu->metrics));
-    return read_processes(reader, aorta_fields_get(&fields, "processes"), gpu);
+    return read_processes(reader, aorta_fields_get(&fields, "processes"), arena, gpu);
 }
 
 static aorta_status read_gpus(struct aorta_rows_reader *reader, const struct aorta_json_value *list,
-                              struct aorta_machine_reading *reading) {
+                              struct aorta_arena *arena, struct aorta_machine_reading *reading) {
     struct aorta_json_value item;
     size_t count;
     if (!list || *list->text != '[') return NULL;
     AORTA_TRY(aorta_annotate(aorta_elements_count(reader->line, *list, &count), "gpus"));
-    reading->gpus = calloc(count + 1, sizeof *reading->gpus);
-    if (!reading->gpus) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu GPUs", count);
+    reading->gpus = aorta_arena_alloc(arena, count * sizeof *reading->gpus);
     struct aorta_json_cursor cursor = aorta_json_elements(*list);
-    while (reading->gpu_count < count && aorta_json_next_element(&cursor, &item))
-        AORTA_TRY(read_gpu(reader, item, &reading->gpus[reading->gpu_count++]));
+    while (reading->gpus && reading->gpu_count < count && aorta_json_next_element(&cursor, &item))
+        AORTA_TRY(read_gpu(reader, item, arena, &reading->gpus[reading->gpu_count++]));
     return NULL;
 }
 
@@ -285,9 +276,9 @@ static aorta_status read_head(struct aorta_rows_reader *reader, const struct aor
     AORTA_TRY(aorta_rows_read(reader, &reasons, "null_reasons.", reasons_rows, &head));
     if (machine->host) return NULL;
     machine->processors = (int)head.processors;
-    machine->host = strdup(head.host);
+    machine->host = aorta_arena_strdup(&machine->arena, head.host);
     snprintf(machine->gpu_reason, sizeof machine->gpu_reason, "%s", head.gpu_reason);
-    return machine->host ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a host's name");
+    return NULL;
 }
 
 static aorta_status read_line(struct aorta_rows_reader *reader, size_t length, struct aorta_machine *machine) {
@@ -296,13 +287,15 @@ static aorta_status read_line(struct aorta_rows_reader *reader, size_t length, s
     AORTA_TRY(aorta_line_value(reader->line, length, &value));
     AORTA_TRY(aorta_fields_read(reader->line, value, &line));
     AORTA_TRY(read_head(reader, &line, machine));
-    AORTA_TRY(aorta_array_reserve(&machine->readings, &machine->capacity, machine->count + 1, sizeof *machine->readings,
-                                  "readings of a machine"));
-    struct aorta_machine_reading *reading = &machine->readings[machine->count++];
+    struct aorta_machine_reading *readings = aorta_arena_grow(&machine->arena, machine->readings, machine->count,
+                                                              &machine->capacity, sizeof *machine->readings);
+    if (!readings) return NULL;
+    machine->readings = readings;
+    struct aorta_machine_reading *reading = &readings[machine->count++];
     *reading =
         (struct aorta_machine_reading){.load = NAN, .total_s = NAN, .idle_s = NAN, .stolen_s = NAN, .own_s = NAN};
     AORTA_TRY(aorta_rows_read(reader, &line, "", aorta_machine_rows, reading));
-    return read_gpus(reader, aorta_fields_get(&line, "gpus"), reading);
+    return read_gpus(reader, aorta_fields_get(&line, "gpus"), &machine->arena, reading);
 }
 
 static aorta_status read_lines(const char *path, const char *bytes, struct aorta_machine *machine) {
@@ -326,15 +319,9 @@ aorta_status aorta_machine_read(const char *path, struct aorta_machine *machine)
     AORTA_TRY(aorta_file_read_regular(path, LINES_MOST, &bytes, &length));
     aorta_status status = read_lines(path, bytes, machine);
     free(bytes);
-    if (status) aorta_machine_free(machine);
+    if (!status) status = aorta_arena_check(&machine->arena, "the readings of a machine");
+    if (status) aorta_arena_free(&machine->arena);
     return status;
-}
-
-void aorta_machine_free(struct aorta_machine *machine) {
-    for (size_t i = 0; i < machine->count; i++) free_reading(&machine->readings[i]);
-    free(machine->readings);
-    free(machine->host);
-    *machine = (struct aorta_machine){0};
 }
 
 /* ---- taking readings ---- */
@@ -349,7 +336,8 @@ struct aorta_machine_watch {
     struct aorta_gpus *gpus; /* NULL: none */
     int64_t looked_ns;       /* monotonic */
     double own_s;            /* the most so far: the time of a process that ends unwaited for disappears */
-    int64_t *before;         /* processes on GPUs before the program began; owned */
+    struct aorta_arena arena;
+    int64_t *before; /* processes on GPUs before the program began */
     size_t before_count;
     size_t own_count;
     int64_t own[OWN_MOST];
@@ -369,29 +357,17 @@ static bool is_own(const struct aorta_machine_watch *watch, int64_t pid) {
     return kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
-static aorta_status machine_watch_read_gpu(struct aorta_machine_watch *watch, size_t index,
-                                           struct aorta_machine_gpu *gpu) {
+static void read_gpu_now(struct aorta_machine_watch *watch, size_t index, struct aorta_arena *arena,
+                         struct aorta_machine_gpu *gpu) {
     struct aorta_gpu_state state;
     aorta_gpus_read(watch->gpus, index, &state);
     *gpu = (struct aorta_machine_gpu){.metrics = state.metrics, .processes_known = state.processes_known};
-    gpu->processes = calloc(state.process_count + 1, sizeof *gpu->processes);
-    if (!gpu->processes) return AORTA_ERROR(AORTA_MEMORY, "no memory for a GPU's processes");
-    for (gpu->process_count = 0; gpu->process_count < state.process_count; gpu->process_count++) {
+    gpu->processes = aorta_arena_alloc(arena, state.process_count * sizeof *gpu->processes);
+    for (; gpu->processes && gpu->process_count < state.process_count; gpu->process_count++) {
         const struct aorta_gpu_process *from = &state.processes[gpu->process_count];
         gpu->processes[gpu->process_count] =
             (struct aorta_machine_process){from->pid, is_own(watch, from->pid), from->memory_bytes, from->sm_share};
     }
-    return NULL;
-}
-
-static aorta_status machine_watch_read_gpus(struct aorta_machine_watch *watch, struct aorta_machine_reading *reading) {
-    const size_t count = aorta_gpus_count(watch->gpus);
-    if (!count) return NULL;
-    reading->gpus = calloc(count, sizeof *reading->gpus);
-    if (!reading->gpus) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu GPUs", count);
-    for (; reading->gpu_count < count; reading->gpu_count++)
-        AORTA_TRY(machine_watch_read_gpu(watch, reading->gpu_count, &reading->gpus[reading->gpu_count]));
-    return NULL;
 }
 
 static void write_line(struct aorta_machine_watch *watch, const struct aorta_machine_reading *reading) {
@@ -405,31 +381,31 @@ static void write_line(struct aorta_machine_watch *watch, const struct aorta_mac
     aorta_text_free(&line);
 }
 
-static aorta_status take(struct aorta_machine_watch *watch, double ended_s) {
+/* Nothing is written without memory. */
+static void take(struct aorta_machine_watch *watch, double ended_s) {
+    struct aorta_arena arena = {0};
     struct aorta_machine_reading reading = {.at_ns = aorta_clock_day()};
     watch->looked_ns = aorta_clock_ns();
     aorta_machine_read_proc("/proc", &reading);
     double own_s = isnan(ended_s) ? aorta_machine_tree(watch->root, watch->own, OWN_MOST, &watch->own_count) : ended_s;
     if (own_s > watch->own_s) watch->own_s = own_s;
     reading.own_s = isnan(own_s) ? NAN : watch->own_s;
-    aorta_status status = machine_watch_read_gpus(watch, &reading);
-    if (!status && watch->file >= 0) write_line(watch, &reading);
-    free_reading(&reading);
-    return status;
+    reading.gpus = aorta_arena_alloc(&arena, aorta_gpus_count(watch->gpus) * sizeof *reading.gpus);
+    for (; reading.gpus && reading.gpu_count < aorta_gpus_count(watch->gpus); reading.gpu_count++)
+        read_gpu_now(watch, reading.gpu_count, &arena, &reading.gpus[reading.gpu_count]);
+    if (!arena.failed && watch->file >= 0) write_line(watch, &reading);
+    aorta_arena_end(&arena, &watch->arena);
 }
 
 /* Stores the processes that are on a GPU before the program. */
-static aorta_status note_who_is_there(struct aorta_machine_watch *watch, bool fresh) {
+static void note_who_is_there(struct aorta_machine_watch *watch) {
     const size_t count = aorta_gpus_count(watch->gpus);
     struct aorta_gpu_state state;
-    if (!fresh) return NULL;
-    watch->before = calloc(count * AORTA_GPU_PROCESSES_MOST + 1, sizeof *watch->before);
-    if (!watch->before) return AORTA_ERROR(AORTA_MEMORY, "no memory for the processes on %zu GPUs", count);
-    for (size_t i = 0; i < count; i++) {
+    watch->before = aorta_arena_alloc(&watch->arena, count * AORTA_GPU_PROCESSES_MOST * sizeof *watch->before);
+    for (size_t i = 0; watch->before && i < count; i++) {
         aorta_gpus_read(watch->gpus, i, &state);
         for (size_t j = 0; j < state.process_count; j++) watch->before[watch->before_count++] = state.processes[j].pid;
     }
-    return NULL;
 }
 
 static void open_gpus(struct aorta_machine_watch *watch) {
@@ -451,21 +427,25 @@ aorta_status aorta_machine_watch_open(const char *path, pid_t root, bool fresh, 
     aorta_cond_init(&watch->wake);
     watch->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     aorta_status status = watch->file < 0 ? AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno)) : NULL;
-    if (!status) open_gpus(watch);
-    if (!status) status = note_who_is_there(watch, fresh);
-    if (!status) status = take(watch, NAN);
-    *out = watch;
-    if (!status) return NULL;
+    if (!status) {
+        open_gpus(watch);
+        if (fresh) note_who_is_there(watch);
+        take(watch, NAN);
+        status = aorta_arena_check(&watch->arena, "the readings of a machine");
+    }
+    if (!status) {
+        *out = watch;
+        return NULL;
+    }
     if (watch->file >= 0) close(watch->file);
     watch->file = -1;
     aorta_machine_watch_close(watch, NAN);
-    *out = NULL;
     return status;
 }
 
 void aorta_machine_watch_look(struct aorta_machine_watch *watch) {
     if (!watch || watch->file < 0 || aorta_clock_ns() - watch->looked_ns < period_ns) return;
-    aorta_status_free(take(watch, NAN));
+    take(watch, NAN);
 }
 
 static void *work(void *user) {
@@ -499,11 +479,11 @@ static void end_thread(struct aorta_machine_watch *watch) {
 void aorta_machine_watch_close(struct aorta_machine_watch *watch, double ended_s) {
     if (!watch) return;
     end_thread(watch);
-    if (watch->file >= 0) aorta_status_free(take(watch, ended_s));
+    if (watch->file >= 0) take(watch, ended_s);
     if (watch->file >= 0) close(watch->file);
     aorta_gpus_close(watch->gpus);
     pthread_cond_destroy(&watch->wake);
     pthread_mutex_destroy(&watch->lock);
-    free(watch->before);
+    aorta_arena_free(&watch->arena);
     free(watch);
 }

@@ -4,6 +4,7 @@
 #ifndef AORTA_MEASURE_MACHINE_H
 #define AORTA_MEASURE_MACHINE_H
 
+#include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -28,7 +29,7 @@ struct aorta_machine_process {
 struct aorta_machine_gpu {
     struct aorta_device_metrics metrics;
     bool processes_known;
-    struct aorta_machine_process *processes; /* owned */
+    struct aorta_machine_process *processes;
     size_t process_count;
 };
 
@@ -38,7 +39,7 @@ struct aorta_machine_reading {
     double load;                      /* runnable and waiting for disks, mean of a minute; NaN: not known */
     double total_s, idle_s, stolen_s; /* idle: with waiting for disks; stolen: by the hypervisor. NaN: not known */
     double own_s;                     /* of the program and all that it started; NaN: not known */
-    struct aorta_machine_gpu *gpus;   /* owned */
+    struct aorta_machine_gpu *gpus;
     size_t gpu_count;
 };
 
@@ -65,16 +66,16 @@ void aorta_machine_markdown(struct aorta_text *out);
 /* ---- evaluation ---- */
 
 struct aorta_machine {
-    struct aorta_machine_reading *readings; /* in order of time; owned */
+    struct aorta_arena arena;               /* of all of it: free it in the end */
+    struct aorta_machine_reading *readings; /* in order of time */
     size_t count, capacity;
     int processors;
-    char *host;           /* owned */
+    const char *host;
     char gpu_reason[256]; /* why nothing is known of GPUs; else empty */
 };
 
 /* AORTA_FORMAT names the line; a last line that a kill has cut is ignored. */
 AORTA_MUST_USE aorta_status aorta_machine_read(const char *path, struct aorta_machine *machine);
-void aorta_machine_free(struct aorta_machine *machine);
 
 /* Another program's process on a GPU. */
 struct aorta_machine_other {

@@ -20,6 +20,7 @@ enum {
 struct build {
     const struct aorta_measured_rank *rank;
     struct aorta_trace_builder *builder;
+    struct aorta_arena arena;
     struct aorta_trace *trace; /* once the builder is finished */
     int64_t *shift_ns;         /* of each step: added to its times, which may count from its own start */
     struct aorta_trace_call *launches;
@@ -99,22 +100,20 @@ static void add_launches(struct build *build, size_t step, uint64_t first) {
 }
 
 /* Where the host did something else after a launch, the launch seems to last until the next one. */
-static aorta_status end_long_launches(struct build *build) {
+static void end_long_launches(struct build *build) {
     const size_t count = build->launch_count;
     struct aorta_trace_call *launches = build->launches;
-    int64_t *times_ns = malloc((count + 1) * sizeof *times_ns);
+    int64_t *times_ns = aorta_arena_raw(&build->arena, count * sizeof *times_ns);
     size_t used = 0;
-    if (!times_ns) return AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu launches", count);
+    if (!times_ns) return;
     for (size_t i = 0; i < count; i++)
         if (launches[i].end_ns > launches[i].start_ns) times_ns[used++] = launches[i].end_ns - launches[i].start_ns;
     const int64_t usual_ns = aorta_median_int64(times_ns, used);
-    free(times_ns);
     for (size_t i = 0; i < count; i++) {
         const int64_t ns = launches[i].end_ns - launches[i].start_ns;
         if (ns >= PAUSE_NS && ns > PAUSE_TIMES * usual_ns) launches[i].end_ns = launches[i].start_ns + usual_ns;
         aorta_trace_builder_call(build->builder, &launches[i]);
     }
-    return NULL;
 }
 
 /* As the interfaces, and PyTorch's loader, call what the host waits in. */
@@ -229,7 +228,7 @@ static void add_range(struct build *build, size_t step, const struct aorta_range
     aorta_trace_builder_work(build->builder, &work, -1, collective ? &facts : NULL, -1);
 }
 
-static aorta_status add_steps(struct build *build) {
+static void add_steps(struct build *build) {
     uint64_t number = 1;
     for (size_t i = 0; i < build->rank->step_count; i++) {
         const struct aorta_profile *profile = profile_of(build, i);
@@ -238,7 +237,7 @@ static aorta_status add_steps(struct build *build) {
         add_waits(build, i);
         number += profile->range_count;
     }
-    return end_long_launches(build);
+    end_long_launches(build);
 }
 
 /* ---- what an operation does ---- */
@@ -317,11 +316,12 @@ static void take_dims(struct build *build, const struct aorta_range_info *info, 
     shape->types = aorta_trace_texts_add(texts, types, (size_t)length);
 }
 
-static aorta_status add_shape(struct build *build, const struct aorta_range_info *info, struct aorta_trace_work *work,
-                              size_t *capacity) {
+static void add_shape(struct build *build, const struct aorta_range_info *info, struct aorta_trace_work *work,
+                      size_t *capacity) {
     struct aorta_trace_shape shape;
     struct kind *kind = kind_of(build, info);
-    if (!kind) return AORTA_ERROR(AORTA_MEMORY, "no memory for the ranges of %s", build->trace->path);
+    build->arena.failed |= !kind;
+    if (!kind) return;
     if (!kind->classed) {
         const char *function = function_of(info);
         kind->operation = aorta_trace_texts_add(build->trace->texts, function, strlen(function));
@@ -342,8 +342,7 @@ static aorta_status add_shape(struct build *build, const struct aorta_range_info
         fill_operation(info, &shape);
     work->shape = number_shape(build, &shape, capacity);
     work->leads = info->flops > 0 || info->bytes > 0;
-    if (work->shape != AORTA_TRACE_NONE && shape.op != UINT32_MAX) return NULL;
-    return AORTA_ERROR(AORTA_MEMORY, "no memory for the shapes of %s", build->trace->path);
+    build->arena.failed |= work->shape == AORTA_TRACE_NONE || shape.op == UINT32_MAX;
 }
 
 /* ---- what the builder cannot know ---- */
@@ -363,7 +362,7 @@ static const uint8_t classes[] = {[AORTA_RANGE_COMPUTE] = AORTA_KERNEL_COMPUTE,
                                   [AORTA_RANGE_COPY] = AORTA_KERNEL_COMPUTE};
 
 /* Ranges say what they are, their names need not; those of one graph share its launch. */
-static aorta_status complete_work(struct build *build) {
+static void complete_work(struct build *build) {
     struct aorta_trace *trace = build->trace;
     int64_t unknown = 0;
     size_t number = 0, capacity = 0;
@@ -377,12 +376,11 @@ static aorta_status complete_work(struct build *build) {
             work->call = range->enqueue_ns == INT64_MIN ? AORTA_TRACE_NONE
                                                         : launch_at(trace, range->enqueue_ns + build->shift_ns[i]);
             unknown += work->call == AORTA_TRACE_NONE;
-            if (range->info.kind == AORTA_RANGE_COMPUTE) AORTA_TRY(add_shape(build, &range->info, work, &capacity));
+            if (range->info.kind == AORTA_RANGE_COMPUTE) add_shape(build, &range->info, work, &capacity);
         }
     }
     trace->warnings[AORTA_REASON_NO_LAUNCH] = (struct aorta_trace_warning){.count = unknown, .offset = -1};
     trace->warnings[AORTA_REASON_NO_COLLECTIVE] = (struct aorta_trace_warning){.count = 0, .offset = -1};
-    return NULL;
 }
 
 /* What the host did for a step lasts from its first launch or wait to that of the next one. */
@@ -413,16 +411,16 @@ static bool follows(const struct build *build, size_t step) {
     return step + 1 < build->rank->step_count && steps[step].number + 1 == steps[step + 1].number;
 }
 
-static aorta_status complete_steps(struct build *build) {
+static void complete_steps(struct build *build) {
     struct aorta_trace *trace = build->trace;
     const size_t count = build->rank->step_count;
     free(trace->steps);
     trace->step_count = 0;
     trace->steps = calloc(count + 1, sizeof *trace->steps);
     trace->measured = calloc(count + 1, sizeof *trace->measured);
-    if (!trace->steps || !trace->measured) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", count);
+    build->arena.failed |= !trace->steps || !trace->measured;
     size_t number = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; !build->arena.failed && i < count; i++) {
         const struct aorta_measured_step *step = &build->rank->steps[i];
         const int64_t next_ns = follows(build, i) ? host_start(build, i + 1) : INT64_MIN;
         trace->steps[i] = (struct aorta_trace_step){.number = step->number,
@@ -431,20 +429,20 @@ static aorta_status complete_steps(struct build *build) {
                                                     .device_start_ns = step->profile->start_ns + build->shift_ns[i],
                                                     .device_end_ns = step->profile->end_ns + build->shift_ns[i]};
         uint32_t *work = malloc((step->profile->range_count + 1) * sizeof *work);
-        if (!work) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranges", step->profile->range_count);
-        for (size_t j = 0; j < step->profile->range_count; j++) work[j] = build->row_of[number++];
+        build->arena.failed |= !work;
+        for (size_t j = 0; work && j < step->profile->range_count; j++) work[j] = build->row_of[number++];
         trace->measured[i] = (struct aorta_trace_measured){step->step_ns, step->profile, step->overlap, work};
         trace->step_count++;
     }
     trace->steps_by = AORTA_STEPS_MEASURED;
-    return NULL;
 }
 
 static aorta_status complete(struct build *build) {
     struct aorta_trace *trace = build->trace;
     for (size_t i = 0; i < trace->work_count; i++) build->row_of[trace->work[i].correlation - 1] = (uint32_t)i;
-    AORTA_TRY(complete_work(build));
-    return complete_steps(build);
+    complete_work(build);
+    complete_steps(build);
+    return aorta_arena_check(&build->arena, "the ranges of a run");
 }
 
 /* ---- all of it ---- */
@@ -470,14 +468,14 @@ static void add_head(struct build *build) {
 
 static aorta_status fill(struct build *build) {
     const size_t count = count_ranges(build);
-    build->shift_ns = calloc(build->rank->step_count + 1, sizeof *build->shift_ns);
-    build->launches = calloc(count + 1, sizeof *build->launches);
-    build->row_of = calloc(count + 1, sizeof *build->row_of);
-    if (!build->shift_ns || !build->launches || !build->row_of)
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranges", count);
+    build->shift_ns = aorta_arena_alloc(&build->arena, build->rank->step_count * sizeof *build->shift_ns);
+    build->launches = aorta_arena_raw(&build->arena, count * sizeof *build->launches);
+    build->row_of = aorta_arena_alloc(&build->arena, count * sizeof *build->row_of);
+    AORTA_TRY(aorta_arena_check(&build->arena, "the ranges of a run"));
     place_steps(build);
     add_head(build);
-    return add_steps(build);
+    add_steps(build);
+    return aorta_arena_check(&build->arena, "the ranges of a run");
 }
 
 aorta_status aorta_trace_of_measured(const struct aorta_measured_rank *rank, struct aorta_trace **trace) {
@@ -489,9 +487,7 @@ aorta_status aorta_trace_of_measured(const struct aorta_measured_rank *rank, str
     else
         status = aorta_trace_builder_finish(build.builder, &build.trace);
     if (!status) status = complete(&build);
-    free(build.shift_ns);
-    free(build.launches);
-    free(build.row_of);
+    aorta_arena_free(&build.arena);
     aorta_trace_texts_free(&build.keys);
     aorta_trace_texts_free(&build.kinds);
     free(build.known);

@@ -18,8 +18,7 @@
 struct aorta_metrics_writer {
     int file;
     off_t length; /* of the whole lines written so far */
-    char *directory;
-    struct aorta_file_path path;
+    struct aorta_file_path directory, path;
     char name[64];
     _Atomic(char *) moved;  /* where the file was made again; NULL: it was not removed */
     struct aorta_text line; /* reused for each line, so that memory is taken once */
@@ -47,7 +46,6 @@ static const char *why_not(int error) {
 }
 
 static void release(struct aorta_metrics_writer *writer) {
-    free(writer->directory);
     free(atomic_load(&writer->moved));
     aorta_text_free(&writer->line);
     free(writer);
@@ -58,12 +56,8 @@ aorta_status aorta_metrics_open(const char *directory, int rank, struct aorta_me
     struct aorta_metrics_writer *made = calloc(1, sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for the lines of rank %d", rank);
     snprintf(made->name, sizeof made->name, "rank_%02d_metrics.jsonl", rank);
-    made->directory = strdup(directory);
+    made->directory = aorta_path_in("", "%s", directory);
     made->path = aorta_path_in(directory, "%s", made->name);
-    if (!made->directory) {
-        release(made);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for the lines of rank %d", rank);
-    }
     made->file = open_lines(made->path.text);
     if (made->file < 0) {
         aorta_status status = AORTA_ERROR(AORTA_IO, "cannot write %s: %s; remove it, or choose another directory",
@@ -124,8 +118,8 @@ static int make_again(struct aorta_metrics_writer *writer, const char *directory
 static bool make_again_in_place(struct aorta_metrics_writer *writer) {
     int error = ENOENT;
     for (int attempt = 0; attempt < 100 && error == ENOENT; attempt++) {
-        aorta_status status = aorta_directory_make(writer->directory);
-        error = status ? ENOENT : make_again(writer, writer->directory);
+        aorta_status status = aorta_directory_make(writer->directory.text);
+        error = status ? ENOENT : make_again(writer, writer->directory.text);
         aorta_status_free(status);
         if (error == ENOENT) usleep(1000);
     }
@@ -404,17 +398,14 @@ static struct line line_of(const struct aorta_step_metrics *metrics, struct aort
     return line;
 }
 
-/* Nothing is awaited: by the caller, so that the line is whole whatever ends the program next. */
-static aorta_status write_at_once(struct aorta_metrics_lines *lines, struct line *line) {
-    aorta_status status = write_line(lines, line);
-    free_line(line);
-    return status;
-}
-
 aorta_status aorta_metrics_lines_add(struct aorta_metrics_lines *lines, const struct aorta_step_metrics *metrics,
                                      struct aorta_profile *profile, struct aorta_launches *launches, int64_t done_ns) {
     struct line line = line_of(metrics, profile, launches, done_ns);
-    if (!lines->tracer) return write_at_once(lines, &line);
+    if (!lines->tracer) { /* nothing is awaited, and the line is whole whatever ends the program next */
+        aorta_status status = write_line(lines, &line);
+        free_line(&line);
+        return status;
+    }
     pthread_mutex_lock(&lines->lock);
     while (lines->count == AORTA_METRICS_LINES && !lines->status) pthread_cond_wait(&lines->changed, &lines->lock);
     aorta_status status = failure_of(lines);

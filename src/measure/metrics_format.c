@@ -2,6 +2,7 @@
 #include "measure/clocks.h"
 #include "measure/metrics_internal.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -157,47 +158,51 @@ const struct aorta_row aorta_kernel_facts_rows[] = {
 #define AT(member) offsetof(struct aorta_line_range, member)
 
 static const struct aorta_row metadata_rows[] = {
-    {"function", AORTA_ROW_TEXT, AT(function), .help = "operation; by kernels the kernel"},
+    {"function", AORTA_ROW_TEXT, AT(range.info.function), .help = "operation; by kernels the kernel"},
     {"kind", AORTA_ROW_CHOICE, AT(kind), .name = kind_name, .names = 3, .help = "what it is"},
-    {"queue", AORTA_ROW_INT, AT(queue), .help = "number of the stream; roles with one number share a stream",
+    {"queue", AORTA_ROW_INT32, AT(range.stream), .help = "number of the stream; roles with one number share a stream",
      .high = INT_MOST},
-    {"enqueue_ms", AORTA_ROW_TIME, AT(enqueue_ns), .help = "launch by the host", .omit = true},
-    {"range", AORTA_ROW_TEXT, AT(within), .help = "by kernels: tag of the range it belongs to", .omit = true},
-    {"operation", AORTA_ROW_TEXT, AT(operation), .omit = true,
+    {"enqueue_ms", AORTA_ROW_TIME, AT(range.enqueue_ns), .help = "launch by the host", .omit = true},
+    {"range", AORTA_ROW_TEXT, AT(range.info.within), .help = "by kernels: tag of the range it belongs to",
+     .omit = true},
+    {"operation", AORTA_ROW_TEXT, AT(range.info.operation), .omit = true,
      .help = "by kernels: operation of the range that it was launched by"},
-    {"number", AORTA_ROW_INT, AT(number), .omit = true, .low = 1, .high = INT_MOST,
+    {"number", AORTA_ROW_INT32, AT(range.info.number), .omit = true, .low = 1, .high = INT_MOST,
      .help = "which operation of the iteration that was"},
     {"dims", AORTA_ROW_TEXT, AT(dims), .omit = true,
      .help = "shapes of the inputs, on an operation's longest kernel: a product's `[[m, k], [k, n]]`"},
-    {"layer", AORTA_ROW_INT, AT(layer), .omit = true, .low = -1, .high = INT_MOST, .help = "of the encoder"},
-    {"bytes", AORTA_ROW_INT, AT(bytes), "bytes", .omit = true, .high = BYTES_MOST,
+    {"layer", AORTA_ROW_INT32, AT(range.info.layer), .omit = true, .low = -1, .high = INT_MOST,
+     .help = "of the encoder"},
+    {"bytes", AORTA_ROW_INT, AT(range.info.bytes), "bytes", .omit = true, .high = BYTES_MOST,
      .help = "collectives: larger buffer of one rank; compute: read and written at least"},
-    {"flops", AORTA_ROW_NUMBER, AT(flops), "FLOP", .omit = true, .high = 1e30, .help = "of products and attention"},
-    {"attention_flops", AORTA_ROW_NUMBER, AT(attention_flops), "FLOP", .omit = true, .high = 1e30,
+    {"flops", AORTA_ROW_NUMBER, AT(range.info.flops), "FLOP", .omit = true, .high = 1e30,
+     .help = "of products and attention"},
+    {"attention_flops", AORTA_ROW_NUMBER, AT(range.info.attention_flops), "FLOP", .omit = true, .high = 1e30,
      .help = "of ranges with both: attention's part"},
-    {"attention_bytes", AORTA_ROW_INT, AT(attention_bytes), "bytes", .omit = true, .high = BYTES_MOST,
+    {"attention_bytes", AORTA_ROW_INT, AT(range.info.attention_bytes), "bytes", .omit = true, .high = BYTES_MOST,
      .help = "the same of the bytes"},
     {"dtype", AORTA_ROW_TEXT, AT(dtype), .omit = true, .help = "of the arithmetic"},
     {"collective", AORTA_ROW_TEXT, AT(collective), .omit = true, .help = "its kind"},
-    {"group_size", AORTA_ROW_INT, AT(group_size), .omit = true, .high = INT_MOST, .help = "ranks of the collective"},
-    {"group", AORTA_ROW_INT, AT(group), .omit = true, .high = INT_MOST, .help = "the lowest of them"},
-    {"group_stride", AORTA_ROW_INT, AT(group_stride), .omit = true, .high = INT_MOST,
+    {"group_size", AORTA_ROW_INT32, AT(range.info.group_size), .omit = true, .high = INT_MOST,
+     .help = "ranks of the collective"},
+    {"group", AORTA_ROW_INT32, AT(range.info.group), .omit = true, .high = INT_MOST, .help = "the lowest of them"},
+    {"group_stride", AORTA_ROW_INT32, AT(range.info.group_stride), .omit = true, .high = INT_MOST,
      .help = "distance of neighbours among them, where it is not 1"},
-    {"sequence", AORTA_ROW_INT, AT(sequence), .omit = true, .low = -1, .high = SEQUENCE_MOST,
+    {"sequence", AORTA_ROW_INT, AT(range.sequence), .omit = true, .low = -1, .high = SEQUENCE_MOST,
      .help = "collectives: number in the step, which pairs ranks"},
     {"algbw_gbps", AORTA_ROW_NUMBER, AT(algbw_gbps), "GB/s", 6, .omit = true, .written_only = true,
      .help = "collectives: bytes / time"},
     {"busbw_gbps", AORTA_ROW_NUMBER, AT(busbw_gbps), "GB/s", 6, .omit = true, .written_only = true,
      .help = "as nccl-tests define it"},
-    {"simulated", AORTA_ROW_BOOL, AT(simulated), .omit = true, .help = "the collective is a copy"},
+    {"simulated", AORTA_ROW_BOOL, AT(range.info.simulated), .omit = true, .help = "the collective is a copy"},
     {0}};
 
 const struct aorta_row aorta_range_rows[] = {
     {"stream", AORTA_ROW_CHOICE, AT(role), .name = role_name, .names = AORTA_ROLE_COUNT, .required = true,
      .help = "its role"},
-    {"tag", AORTA_ROW_TEXT, AT(tag), .required = true, .help = "name of the range"},
-    {"start_ms", AORTA_ROW_TIME, AT(start_ns), .required = true, .help = "from `origin_ns` on"},
-    {"end_ms", AORTA_ROW_TIME, AT(end_ns), .required = true, .help = "its end"},
+    {"tag", AORTA_ROW_TEXT, AT(range.info.tag), .required = true, .help = "name of the range"},
+    {"start_ms", AORTA_ROW_TIME, AT(range.start_ns), .required = true, .help = "from `origin_ns` on"},
+    {"end_ms", AORTA_ROW_TIME, AT(range.end_ns), .required = true, .help = "its end"},
     {"duration_ms", AORTA_ROW_NS, AT(duration_ns), .written_only = true, .help = "end − start"},
     {"metadata", AORTA_ROW_PART, .part = metadata_rows},
     {0}};
@@ -332,53 +337,39 @@ void aorta_metrics_schema(struct aorta_json *json) {
 /* ---- ranges ---- */
 
 /* Bytes per nanosecond are GB/s (10^9 bytes, as nccl-tests print). */
-static void put_collective(const struct aorta_range *range, struct aorta_line_range *line) {
-    const struct aorta_range_info *info = &range->info;
+static void put_collective(struct aorta_line_range *line) {
+    struct aorta_range_info *info = &line->range.info;
     line->collective = aorta_collective_name(info->collective);
-    line->group_size = info->group_size;
-    line->group = info->group;
-    if (info->group_stride > 1) line->group_stride = info->group_stride;
-    line->sequence = range->sequence;
-    line->simulated = info->simulated;
-    if (range->end_ns <= range->start_ns || info->bytes <= 0) return;
-    line->algbw_gbps = (double)info->bytes / (double)(range->end_ns - range->start_ns);
+    if (info->group_stride <= 1) info->group_stride = INT_MIN;
+    if (line->duration_ns <= 0 || info->bytes <= 0) return;
+    line->algbw_gbps = (double)info->bytes / (double)line->duration_ns;
     line->busbw_gbps = line->algbw_gbps * aorta_collective_bus_factor(info->collective, info->group_size);
 }
 
-static int64_t if_positive(int64_t value) {
-    return value > 0 ? value : AORTA_ROW_UNKNOWN;
-}
-
+/* What does not belong to a range of this kind, and what is 0, is not known. */
 static struct aorta_line_range line_of(const struct aorta_range *range) {
-    const struct aorta_range_info *info = &range->info;
+    struct aorta_line_range line = {.range = *range,
+                                    .role = (int)range->info.role,
+                                    .kind = (int)range->info.kind,
+                                    .duration_ns = range->end_ns - range->start_ns,
+                                    .algbw_gbps = NAN,
+                                    .busbw_gbps = NAN};
+    struct aorta_range_info *info = &line.range.info;
     const bool counted = info->flops > 0;
-    struct aorta_line_range line = {
-        .tag = info->tag,
-        .function = info->function,
-        .within = info->within,
-        .operation = info->operation,
-        .number = info->number ? info->number : AORTA_ROW_UNKNOWN,
-        .dtype =
-            (counted || info->dims[0][0]) && info->dtype < AORTA_DTYPE_COUNT ? aorta_dtype_name(info->dtype) : NULL,
-        .role = (int)info->role,
-        .kind = (int)info->kind,
-        .start_ns = range->start_ns,
-        .end_ns = range->end_ns,
-        .duration_ns = range->end_ns - range->start_ns,
-        .enqueue_ns = range->enqueue_ns,
-        .queue = range->stream,
-        .layer = info->layer >= 0 ? info->layer : AORTA_ROW_UNKNOWN,
-        .bytes = if_positive(info->bytes),
-        .attention_bytes = counted ? if_positive(info->attention_bytes) : AORTA_ROW_UNKNOWN,
-        .group_size = AORTA_ROW_UNKNOWN,
-        .group = AORTA_ROW_UNKNOWN,
-        .group_stride = AORTA_ROW_UNKNOWN,
-        .sequence = AORTA_ROW_UNKNOWN,
-        .flops = counted ? info->flops : NAN,
-        .attention_flops = counted && info->attention_flops > 0 ? info->attention_flops : NAN,
-        .algbw_gbps = NAN,
-        .busbw_gbps = NAN};
-    if (info->kind == AORTA_RANGE_COLLECTIVE) put_collective(range, &line);
+    if ((counted || info->dims[0][0]) && info->dtype < AORTA_DTYPE_COUNT) line.dtype = aorta_dtype_name(info->dtype);
+    if (info->kind == AORTA_RANGE_COLLECTIVE) {
+        put_collective(&line);
+    } else {
+        info->group_size = info->group = info->group_stride = INT_MIN;
+        line.range.sequence = AORTA_ROW_UNKNOWN;
+        info->simulated = false;
+    }
+    if (!info->number) info->number = INT_MIN;
+    if (info->layer < 0) info->layer = INT_MIN;
+    if (info->bytes <= 0) info->bytes = AORTA_ROW_UNKNOWN;
+    if (!counted) info->flops = NAN;
+    if (!counted || !(info->attention_flops > 0)) info->attention_flops = NAN;
+    if (!counted || info->attention_bytes <= 0) info->attention_bytes = AORTA_ROW_UNKNOWN;
     return line;
 }
 

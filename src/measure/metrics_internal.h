@@ -17,12 +17,11 @@ extern const struct aorta_row aorta_profile_rows[];      /* of struct aorta_prof
 extern const struct aorta_row aorta_kernel_facts_rows[]; /* of struct aorta_kernel_facts */
 
 struct aorta_line_range {
-    const char *tag, *function, *within, *operation, *dims, *dtype, *collective;
+    struct aorta_range range; /* but for what the following say */
+    const char *dims, *dtype, *collective;
     int role, kind; /* enum aorta_role; enum aorta_range_kind */
-    int64_t start_ns, end_ns, duration_ns, enqueue_ns;
-    int64_t queue, number, layer, bytes, attention_bytes, group_size, group, group_stride, sequence;
-    double flops, attention_flops, algbw_gbps, busbw_gbps;
-    bool simulated;
+    int64_t duration_ns;
+    double algbw_gbps, busbw_gbps;
 };
 extern const struct aorta_row aorta_range_rows[];
 

@@ -3,6 +3,7 @@
 #include "measure/clocks.h"
 #include "measure/metrics_internal.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,27 +66,6 @@ static aorta_status take_kind(const struct aorta_line_range *line, struct aorta_
 
 /* ---- ranges ---- */
 
-static int64_t or_else(int64_t value, int64_t fallback) {
-    return value == AORTA_ROW_UNKNOWN ? fallback : value;
-}
-
-static void take_numbers(const struct aorta_line_range *line, int world_size, struct aorta_range *range) {
-    struct aorta_range_info *info = &range->info;
-    const bool collective = info->kind == AORTA_RANGE_COLLECTIVE;
-    info->bytes = or_else(line->bytes, 0);
-    info->flops = isnan(line->flops) ? 0 : line->flops;
-    info->attention_flops = isnan(line->attention_flops) ? 0 : line->attention_flops;
-    info->attention_bytes = or_else(line->attention_bytes, 0);
-    info->layer = (int)or_else(line->layer, -1);
-    info->group_size = (int)or_else(line->group_size, collective ? world_size : 0);
-    info->group = (int)or_else(line->group, 0);
-    info->group_stride = (int)or_else(line->group_stride, 0);
-    info->number = (int)or_else(line->number, 0);
-    info->simulated = line->simulated;
-    range->stream = (int)or_else(line->queue, info->role);
-    range->sequence = or_else(line->sequence, -1);
-}
-
 static aorta_status check_parts(const struct aorta_range_info *info) {
     if (info->attention_flops > info->flops)
         return AORTA_ERROR(AORTA_FORMAT, "metadata.attention_flops is more than flops");
@@ -94,41 +74,29 @@ static aorta_status check_parts(const struct aorta_range_info *info) {
     return NULL;
 }
 
-static const struct aorta_line_range unknown_range = {.kind = -1,
-                                                      .enqueue_ns = AORTA_ROW_UNKNOWN,
-                                                      .queue = AORTA_ROW_UNKNOWN,
-                                                      .number = AORTA_ROW_UNKNOWN,
-                                                      .layer = AORTA_ROW_UNKNOWN,
-                                                      .bytes = AORTA_ROW_UNKNOWN,
-                                                      .attention_bytes = AORTA_ROW_UNKNOWN,
-                                                      .group_size = AORTA_ROW_UNKNOWN,
-                                                      .group = AORTA_ROW_UNKNOWN,
-                                                      .group_stride = AORTA_ROW_UNKNOWN,
-                                                      .sequence = AORTA_ROW_UNKNOWN,
-                                                      .flops = NAN,
-                                                      .attention_flops = NAN};
+static const struct aorta_line_range unknown_range = {.range = {.enqueue_ns = AORTA_ROW_UNKNOWN,
+                                                                .sequence = -1,
+                                                                .stream = INT_MIN,
+                                                                .info = {.layer = -1, .group_size = INT_MIN}},
+                                                      .kind = -1};
 
 static aorta_status take_range(struct aorta_rows_reader *reader, const struct aorta_line_range *line, int world_size,
                                struct aorta_range *range) {
     struct aorta_range_info *info = &range->info;
+    *range = line->range;
     info->role = (enum aorta_role)line->role;
-    info->tag = line->tag;
-    info->within = line->within;
-    info->operation = line->operation;
     if (line->dims && !aorta_range_dims_parse(line->dims, info))
         return AORTA_ERROR(AORTA_FORMAT, "metadata.dims is no list of shapes like [[768, 512], [512, 768]]: %s",
                            line->dims);
     enum aorta_dtype dtype;
     info->dtype = line->dtype && aorta_dtype_parse(line->dtype, &dtype) ? dtype : AORTA_DTYPE_COUNT;
-    info->function = line->function ? line->function : aorta_intern(reader->strings, without_step(line->tag));
+    if (!info->function) info->function = aorta_intern(reader->strings, without_step(info->tag));
     if (!info->function) return AORTA_ERROR(AORTA_MEMORY, "no memory for a file's strings");
-    range->start_ns = line->start_ns;
-    range->end_ns = line->end_ns;
-    range->enqueue_ns = line->enqueue_ns;
     if (range->end_ns < range->start_ns)
         return AORTA_ERROR(AORTA_FORMAT, "end_ms lies before start_ms (range '%s')", info->tag);
     AORTA_TRY(take_kind(line, info));
-    take_numbers(line, world_size, range);
+    if (info->group_size == INT_MIN) info->group_size = info->kind == AORTA_RANGE_COLLECTIVE ? world_size : 0;
+    if (range->stream == INT_MIN) range->stream = (int)info->role;
     return check_parts(info);
 }
 
@@ -157,7 +125,7 @@ static aorta_status get_list(const struct aorta_rows_reader *reader, const struc
     const struct aorta_json_value *field = aorta_fields_get(object, key);
     size_t count = 0;
     *cursor = (struct aorta_json_cursor){0};
-    if (field && !aorta_value_is(*field, "null")) {
+    if (field && !aorta_json_key_is(*field, "null")) {
         AORTA_TRY(aorta_annotate(aorta_elements_count(reader->line, *field, &count), "%s", key));
         *cursor = aorta_json_elements(*field);
     }
@@ -238,7 +206,7 @@ static aorta_status read_views(struct aorta_rows_reader *reader, const struct ao
                                struct aorta_metrics_line *out) {
     const struct aorta_json_value *ranges = aorta_fields_get(object, "profile");
     const struct aorta_json_value *kernels = aorta_fields_get(object, "kernel_profile");
-    if (!ranges || aorta_value_is(*ranges, "null")) return NULL;
+    if (!ranges || aorta_json_key_is(*ranges, "null")) return NULL;
     out->recorded = true;
     if (!with_ranges) return NULL;
     AORTA_TRY(aorta_annotate(read_range_view(reader, *ranges, out), "profile"));
@@ -268,7 +236,7 @@ static aorta_status read_clocks(struct aorta_rows_reader *reader, const struct a
     struct aorta_fields clocks;
     out->clocked = found != NULL;
     if (!found) return NULL;
-    if (aorta_value_is(*found, "null")) return read_no_clocks(reader, object, values);
+    if (aorta_json_key_is(*found, "null")) return read_no_clocks(reader, object, values);
     if (*found->text != '{') return AORTA_ERROR(AORTA_FORMAT, "clocks is neither an object nor null");
     *values = aorta_device_unmeasured("");
     AORTA_TRY(aorta_rows_read_object(reader, object, "clocks", &clocks));

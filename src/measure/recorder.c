@@ -1,6 +1,7 @@
 /* Ranges are rows of a table that the host fills while it enqueues. Their times are timestamps, which the device writes
  * to pinned memory, or come later from the tracer's records. Nothing is allocated while a step is recorded. */
 #include "measure/recorder.h"
+#include "base/arena.h"
 #include "base/array.h"
 #include "measure/tracer.h"
 
@@ -33,6 +34,7 @@ struct slot {
 
 struct aorta_recorder {
     struct aorta_device *device;
+    struct aorta_arena arena; /* of the slots, but for their timestamps */
     struct slot *slots;
     int slot_count, current;
     size_t ranges_per_slot;
@@ -45,14 +47,13 @@ struct aorta_recorder {
 
 static aorta_status slot_init(struct aorta_recorder *recorder, struct slot *slot) {
     size_t ranges = recorder->ranges_per_slot;
-    slot->ranges = calloc(ranges, sizeof *slot->ranges);
-    slot->launches = calloc(ranges, sizeof *slot->launches);
-    slot->enclosing = calloc(ranges, sizeof *slot->enclosing);
-    slot->host = calloc(ranges, sizeof *slot->host);
-    slot->markers = calloc(ranges, sizeof *slot->markers);
+    struct aorta_arena *arena = &recorder->arena;
+    slot->ranges = aorta_arena_alloc(arena, ranges * sizeof *slot->ranges);
+    slot->launches = aorta_arena_alloc(arena, ranges * sizeof *slot->launches);
+    slot->enclosing = aorta_arena_alloc(arena, ranges * sizeof *slot->enclosing);
+    slot->host = aorta_arena_alloc(arena, ranges * sizeof *slot->host);
+    slot->markers = aorta_arena_alloc(arena, ranges * sizeof *slot->markers);
     slot->open = -1;
-    if (!slot->ranges || !slot->launches || !slot->enclosing || !slot->host || !slot->markers)
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recorded ranges", ranges);
     void *stamps = NULL;
     AORTA_TRY(aorta_pinned_alloc(recorder->device, 2 * ranges * sizeof(int64_t), "profile timestamps", &stamps));
     slot->stamps = stamps;
@@ -65,40 +66,25 @@ aorta_status aorta_recorder_create(struct aorta_device *device, int slots, size_
     if (slots < 1 || ranges_per_slot < 1)
         return AORTA_ERROR(AORTA_INTERNAL, "a recorder needs slots and ranges, got %d and %zu", slots, ranges_per_slot);
     struct aorta_recorder *made = calloc(1, sizeof *made);
-    struct slot *table = calloc((size_t)slots, sizeof *table);
-    if (!made || !table) {
-        free(made);
-        free(table);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for a recorder of %d slots", slots);
-    }
-    *made = (struct aorta_recorder){.device = device,
-                                    .slots = table,
-                                    .slot_count = slots,
-                                    .ranges_per_slot = ranges_per_slot,
-                                    .enabled = true,
-                                    .next_label = 1};
-    for (int i = 0; i < slots; i++) {
-        aorta_status status = slot_init(made, &table[i]);
-        if (status) {
-            aorta_recorder_destroy(made);
-            return status;
-        }
-    }
-    *recorder = made;
-    return NULL;
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for a recorder of %d slots", slots);
+    *made =
+        (struct aorta_recorder){.device = device, .ranges_per_slot = ranges_per_slot, .enabled = true, .next_label = 1};
+    made->slots = aorta_arena_alloc(&made->arena, (size_t)slots * sizeof *made->slots);
+    aorta_status status = aorta_arena_check(&made->arena, "a recorder");
+    for (made->slot_count = 0; !status && made->slot_count < slots; made->slot_count++)
+        status = slot_init(made, &made->slots[made->slot_count]);
+    if (!status) status = aorta_arena_check(&made->arena, "a recorder");
+    if (status)
+        aorta_recorder_destroy(made);
+    else
+        *recorder = made;
+    return status;
 }
 
 void aorta_recorder_destroy(struct aorta_recorder *recorder) {
     if (!recorder) return;
-    for (int i = 0; i < recorder->slot_count; i++) {
-        free(recorder->slots[i].ranges);
-        free(recorder->slots[i].launches);
-        free(recorder->slots[i].enclosing);
-        free(recorder->slots[i].host);
-        free(recorder->slots[i].markers);
-        aorta_pinned_free(recorder->device, recorder->slots[i].stamps);
-    }
-    free(recorder->slots);
+    for (int i = 0; i < recorder->slot_count; i++) aorta_pinned_free(recorder->device, recorder->slots[i].stamps);
+    aorta_arena_free(&recorder->arena);
     free(recorder);
 }
 

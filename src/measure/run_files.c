@@ -1,5 +1,6 @@
 #include "measure/run_files.h"
 #include "base/array.h"
+#include "base/sort.h"
 #include "trace/reader.h"
 #include "trace/source.h"
 
@@ -120,10 +121,6 @@ void aorta_run_step_free(struct aorta_run_step *step) {
 
 /* ---- which files ---- */
 
-static int rank_order(const void *left, const void *right) {
-    return *(const int *)left - *(const int *)right;
-}
-
 /* The rank in "rank_07_metrics.jsonl", or -1. */
 static int rank_of_name(const char *name) {
     int rank = -1, length = 0;
@@ -154,7 +151,7 @@ static aorta_status find_files(struct aorta_run *run) {
                              "%s holds no rank_RR_metrics.jsonl; name the directory that a run wrote "
                              "(training.output_dir)",
                              run->directory);
-    if (!status) qsort(run->ranks, run->rank_count, sizeof *run->ranks, rank_order);
+    if (!status) qsort(run->ranks, run->rank_count, sizeof *run->ranks, aorta_by_int32);
     return status;
 }
 
@@ -176,10 +173,6 @@ struct file {
     size_t first_step;    /* index of the file's first step */
     int64_t recorded;     /* lines with ranges so far */
 };
-
-static aorta_status grow_steps(struct aorta_run *run) {
-    return aorta_array_reserve(&run->steps, &run->step_capacity, run->step_count + 1, sizeof *run->steps, "iterations");
-}
 
 static aorta_status check_belongs(const struct aorta_run *run, const struct file *file,
                                   const struct aorta_run_step *step) {
@@ -212,7 +205,8 @@ static void drop_unused_ranges(struct aorta_run *run, const struct file *file) {
 }
 
 static aorta_status add_line(struct aorta_run *run, struct file *file, const char *line, size_t length) {
-    AORTA_TRY(grow_steps(run));
+    AORTA_TRY(
+        aorta_array_reserve(&run->steps, &run->step_capacity, run->step_count + 1, sizeof *run->steps, "iterations"));
     const struct aorta_run_step *previous =
         run->step_count > file->first_step ? &run->steps[run->step_count - 1] : NULL;
     struct aorta_run_step *step = &run->steps[run->step_count];
@@ -316,12 +310,7 @@ static aorta_status read_file(struct aorta_run *run, struct file *file, const st
     return status;
 }
 
-static aorta_status read_rank(struct aorta_run *run, int rank, const struct aorta_log *log) {
-    struct file file = {.rank = rank};
-    name_file(run, rank, file.path);
-    return read_file(run, &file, log);
-}
-
+/* One file, whatever its name, as a run of the rank that its lines name; all its ranges. */
 static aorta_status read_alone(const char *path, const struct aorta_log *log, struct aorta_run *run) {
     struct file file = {.rank = -1};
     size_t capacity = 0;
@@ -337,14 +326,6 @@ static aorta_status read_alone(const char *path, const struct aorta_log *log, st
                                "%s: iteration %zu is of rank %d, the first of rank %d: a file has one rank", path,
                                i + 1, run->steps[i].rank, run->steps[0].rank);
     return add_rank(run, &capacity, run->steps[0].rank);
-}
-
-/* One file, whatever its name, as a run of the rank that its lines name; all its ranges. */
-static aorta_status read_one_file(const char *path, const struct aorta_log *log, struct aorta_run *run) {
-    memset(run, 0, sizeof *run);
-    aorta_status status = read_alone(path, log, run);
-    if (status) aorta_run_free(run);
-    return status;
 }
 
 /* ---- the directory ---- */
@@ -420,7 +401,11 @@ static void choose_what_is_read(struct aorta_run *run, int64_t read_every, const
 static aorta_status read_directory(struct aorta_run *run, int64_t read_every, const struct aorta_log *log) {
     AORTA_TRY(find_files(run));
     choose_what_is_read(run, read_every, log);
-    for (size_t i = 0; i < run->rank_count; i++) AORTA_TRY(read_rank(run, run->ranks[i], log));
+    for (size_t i = 0; i < run->rank_count; i++) {
+        struct file file = {.rank = run->ranks[i]};
+        name_file(run, file.rank, file.path);
+        AORTA_TRY(read_file(run, &file, log));
+    }
     if (run->step_count == 0)
         return AORTA_ERROR(AORTA_USAGE, "the files in %s hold no complete iteration", run->directory);
     warn_of_missing_ranks(run, log);
@@ -513,7 +498,7 @@ aorta_status aorta_run_traces(const struct aorta_run *run, struct aorta_trace_li
         struct aorta_trace *trace = NULL;
         char path[4096];
         for (end = start; end < run->step_count && run->steps[end].rank == run->ranks[i];) end++;
-        snprintf(path, sizeof path, "%s/rank_%02d_metrics.jsonl", run->directory, run->ranks[i]);
+        name_file(run, run->ranks[i], path);
         AORTA_TRY(make_trace(run, i, start, end, path, &trace));
         if (trace) AORTA_TRY(aorta_trace_list_add(list, trace));
     }
@@ -550,7 +535,7 @@ static aorta_status read_trace(const char *path, const struct aorta_trace_option
     struct aorta_run *run = calloc(1, sizeof *run);
     (void)options; /* lines are whole, and collectives known */
     if (!run) return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", path);
-    aorta_status status = read_one_file(path, &log, run);
+    aorta_status status = read_alone(path, &log, run);
     if (!status) status = take_run(run, path, list);
     if (status) release(run);
     return status;

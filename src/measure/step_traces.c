@@ -39,10 +39,10 @@ struct aorta_step_traces {
     struct aorta_file_path directory, chrome;   /* theirs; empty: none */
     struct aorta_kineto *file;                  /* NULL: none is open */
     int64_t cycle;                              /* that the file is of */
-    char *path;                                 /* of the file; the first of two */
+    struct aorta_file_path path;                /* of the file; the first of two */
     bool failed;                                /* nothing is written any more */
     int64_t written;
-    char *last; /* path of the file written last */
+    struct aorta_file_path last; /* the file written last */
 };
 
 /* "trace.json", or "trace_step5.json" for one cycle of several. */
@@ -59,9 +59,8 @@ static aorta_status begin_file(struct aorta_step_traces *traces, int64_t cycle) 
     if (*traces->directory.text)
         AORTA_TRY(aorta_kineto_path(traces->directory.text, traces->settings.about.rank, &traces->path));
     else
-        traces->path = strdup(chrome_name(traces).text);
-    if (!traces->path) return AORTA_ERROR(AORTA_MEMORY, "no memory for the name of a trace file");
-    return aorta_kineto_open(traces->path, &traces->settings.about, &traces->file);
+        traces->path = chrome_name(traces);
+    return aorta_kineto_open(traces->path.text, &traces->settings.about, &traces->file);
 }
 
 /* File systems without links get a copy. */
@@ -82,16 +81,11 @@ static aorta_status end_file(struct aorta_step_traces *traces) {
     traces->file = NULL;
     aorta_status status = aorta_kineto_close(file);
     if (!status && *traces->directory.text && *traces->chrome.text)
-        status = give_second_name(traces->path, chrome_name(traces).text);
-    if (!status) {
-        free(traces->last);
-        traces->last = traces->path;
-        traces->path = NULL;
-        traces->written++;
-    }
-    free(traces->path);
-    traces->path = NULL;
-    return status;
+        status = give_second_name(traces->path.text, chrome_name(traces).text);
+    if (status) return status;
+    traces->last = traces->path;
+    traces->written++;
+    return NULL;
 }
 
 static aorta_status write_step(struct aorta_step_traces *traces, const struct aorta_step_metrics *metrics,
@@ -133,8 +127,6 @@ static aorta_status prepare(struct aorta_step_traces *traces, const struct aorta
 
 static void free_all(struct aorta_step_traces *traces) {
     aorta_kineto_abandon(traces->file);
-    free(traces->path);
-    free(traces->last);
     free(traces);
 }
 
@@ -171,7 +163,7 @@ aorta_status aorta_step_traces_finish(struct aorta_step_traces *traces) {
 }
 
 int64_t aorta_step_traces_written(const struct aorta_step_traces *traces, const char **last) {
-    *last = traces->last ? traces->last : "";
+    *last = traces->last.text;
     return traces->written;
 }
 

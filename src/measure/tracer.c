@@ -3,6 +3,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/intern.h"
+#include "base/sort.h"
 #include "device/gpu.h"
 #include "trace/kernel_names.h"
 
@@ -192,16 +193,6 @@ aorta_status aorta_tracer_reached(struct aorta_tracer *tracer, int64_t to_ns, bo
 
 /* ---- handing them out ---- */
 
-static int by_start(const void *left, const void *right) {
-    const struct aorta_activity_record *a = left, *b = right;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
-}
-
-static int64_t middle_of(const struct aorta_activity_record *record) {
-    return record->start_ns + (record->end_ns - record->start_ns) / 2;
-}
-
 /* Which records are asked for: by their middle or by their launches. */
 struct window {
     int64_t from_ns, to_ns;
@@ -214,7 +205,7 @@ static enum place place_of(const struct window *window, const struct aorta_activ
         if (aorta_launched_after(record->correlation, window->launches->until)) return BEHIND;
         return aorta_launched_after(record->correlation, window->launches->after) ? WITHIN : BEFORE;
     }
-    const int64_t middle = middle_of(record);
+    const int64_t middle = record->start_ns + (record->end_ns - record->start_ns) / 2;
     return middle >= window->to_ns ? BEHIND : middle >= window->from_ns ? WITHIN : BEFORE;
 }
 
@@ -242,7 +233,7 @@ static aorta_status hand_out(struct aorta_tracer *tracer, const struct window *w
     pthread_mutex_lock(&tracer->lock);
     aorta_status status = take_records(tracer, window, records, count);
     pthread_mutex_unlock(&tracer->lock);
-    if (!status) qsort(*records, *count, sizeof **records, by_start);
+    if (!status) qsort(*records, *count, sizeof **records, aorta_by_int64_pair);
     return status;
 }
 

@@ -16,9 +16,9 @@
 
 /* Strings live as long as the tracer. */
 struct aorta_activity_record {
+    int64_t start_ns, end_ns; /* device clock */
     enum aorta_trace_kind kind;
     const char *name;           /* the kernel's, demangled where the library does so; "copy host to device", "fill" */
-    int64_t start_ns, end_ns;   /* device clock */
     uint32_t stream;            /* the library's number of the stream */
     uint32_t device, context;   /* the library's numbers */
     uint32_t correlation;       /* of the launch; 0: unknown */

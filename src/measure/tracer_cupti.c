@@ -1,6 +1,7 @@
 /* Kernel records of NVIDIA GPUs through CUPTI's activity interface. */
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/sort.h"
 #include "device/gpu.h"
 #include "measure/cupti_abi.h"
 #include "measure/tracer.h"
@@ -158,20 +159,16 @@ static void cupti_label(void *state, uint64_t label) {
     pthread_mutex_unlock(&cupti->node_lock);
 }
 
-static int by_id(const void *left, const void *right) {
-    const struct node *a = left, *b = right;
-    return (a->id > b->id) - (a->id < b->id);
-}
-
 static const struct node *find_node(const struct cupti *cupti, uint64_t id) {
     const struct node key = {.id = id};
-    return cupti->node_count ? bsearch(&key, cupti->nodes, cupti->node_count, sizeof key, by_id) : NULL;
+    return cupti->node_count ? bsearch(&key, cupti->nodes, cupti->node_count, sizeof key, aorta_by_uint64) : NULL;
 }
 
 static uint64_t cupti_label_of(void *state, uint64_t id) {
     struct cupti *cupti = state;
     pthread_mutex_lock(&cupti->node_lock);
-    if (!cupti->nodes_sorted && cupti->node_count) qsort(cupti->nodes, cupti->node_count, sizeof *cupti->nodes, by_id);
+    if (!cupti->nodes_sorted && cupti->node_count)
+        qsort(cupti->nodes, cupti->node_count, sizeof *cupti->nodes, aorta_by_uint64);
     cupti->nodes_sorted = true;
     const struct node *node = find_node(cupti, id);
     while (node && node->original) node = find_node(cupti, node->original);
@@ -264,11 +261,6 @@ static aorta_status check_version(struct cupti *cupti) {
     return NULL;
 }
 
-static aorta_status load(struct cupti *cupti) {
-    AORTA_TRY(aorta_library_open(&aorta_cupti_library, &cupti->api, &cupti->library));
-    return check_version(cupti);
-}
-
 static aorta_status claim(struct cupti *cupti) {
     pthread_mutex_lock(&active_lock);
     bool taken = active != NULL;
@@ -321,7 +313,8 @@ static aorta_status prepare(struct cupti *cupti) {
 static aorta_status cupti_open(const struct aorta_tracer_call *call, void **state, struct aorta_tracer_facts *facts) {
     struct cupti *cupti = calloc(1, sizeof *cupti);
     if (!cupti) return AORTA_ERROR(AORTA_MEMORY, "no memory for the kernel tracer");
-    aorta_status status = load(cupti);
+    aorta_status status = aorta_library_open(&aorta_cupti_library, &cupti->api, &cupti->library);
+    if (!status) status = check_version(cupti);
     cupti->call = *call;
     pthread_mutex_init(&cupti->node_lock, NULL);
     aorta_cupti_buffers_init(&cupti->buffers, BUFFER_BYTES, BUFFER_LIMIT);

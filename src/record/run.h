@@ -2,6 +2,7 @@
 #ifndef AORTA_RECORD_RUN_H
 #define AORTA_RECORD_RUN_H
 
+#include "base/arena.h"
 #include "trace/open.h"
 #include "trace/spool.h"
 
@@ -75,18 +76,18 @@ void aorta_trace_run_explain_nothing(const struct aorta_trace_run_record *record
  * one machine or on several write them while they run. */
 
 struct aorta_window {
-    char *path;                  /* owned */
     int64_t start_ms, length_ms; /* CLOCK_REALTIME; their sum in ns is an int64 */
+    const char *path;
 };
 
 struct aorta_window_list {
+    struct aorta_arena arena;   /* of all of it: free it in the end */
     struct aorta_window *items; /* ascending start */
     size_t count;
 };
 
 /* The windows of a folder that begin after `after_ms`. AORTA_IO: it cannot be listed. */
 AORTA_MUST_USE aorta_status aorta_windows_list(const char *directory, int64_t after_ms, struct aorta_window_list *list);
-void aorta_windows_free(struct aorta_window_list *list);
 /* Whether every process has gone on to the next window, or has ended. */
 bool aorta_window_is_ready(const struct aorta_window *window);
 /* Bytes of its spools. */
@@ -101,7 +102,7 @@ void aorta_window_trim_steps(struct aorta_trace_list *list);
 /* ---- processes, from window to window ---- */
 
 struct aorta_window_process {
-    char *host;
+    const char *host;
     int32_t pid, rank;
     uint32_t state;   /* enum aorta_spool_state, in the last window it was in */
     int64_t last_ns;  /* when records last arrived */
@@ -109,6 +110,7 @@ struct aorta_window_process {
 };
 
 struct aorta_window_processes { /* zero-initialise */
+    struct aorta_arena arena;   /* of all of it: free it in the end */
     struct aorta_window_process *items;
     size_t count, capacity;
 };
@@ -119,6 +121,5 @@ AORTA_MUST_USE aorta_status aorta_window_processes_take(struct aorta_window_proc
                                                         struct aorta_text *lines);
 /* Whether one of them may write more. */
 bool aorta_window_processes_run(const struct aorta_window_processes *processes);
-void aorta_window_processes_free(struct aorta_window_processes *processes);
 
 #endif

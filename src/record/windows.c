@@ -1,8 +1,8 @@
 #include "record/run.h"
 
-#include "base/array.h"
 #include "base/files.h"
 #include "base/lines.h"
+#include "base/sort.h"
 #include "trace/spool_format.h"
 
 #include <dirent.h>
@@ -48,11 +48,6 @@ bool aorta_window_is_ready(const struct aorta_window *window) {
     return closed;
 }
 
-static int compare_windows(const void *a, const void *b) {
-    const struct aorta_window *x = a, *y = b;
-    return (x->start_ms > y->start_ms) - (x->start_ms < y->start_ms);
-}
-
 static bool read_name(const char *name, struct aorta_window *window) {
     long long start_ms, length_ms;
     char again[64];
@@ -64,38 +59,32 @@ static bool read_name(const char *name, struct aorta_window *window) {
     return strcmp(again, name) == 0;
 }
 
-static aorta_status add(const char *directory, const char *name, struct aorta_window window,
-                        struct aorta_window_list *list, size_t *capacity) {
-    bool fits = aorta_array_fit(&list->items, capacity, list->count + 1, sizeof *list->items);
-    window.path = fits ? strdup(aorta_path_in(directory, "%s", name).text) : NULL;
-    if (!window.path) return AORTA_ERROR(AORTA_MEMORY, "no memory for the windows in %s", directory);
-    list->items[list->count++] = window;
-    return NULL;
+static void add(const char *directory, const char *name, struct aorta_window window, struct aorta_window_list *list,
+                size_t *capacity) {
+    struct aorta_window *items = aorta_arena_grow(&list->arena, list->items, list->count, capacity, sizeof *items);
+    window.path = aorta_arena_strdup(&list->arena, aorta_path_in(directory, "%s", name).text);
+    if (!window.path) return;
+    list->items = items;
+    items[list->count++] = window;
 }
 
 aorta_status aorta_windows_list(const char *directory, int64_t after_ms, struct aorta_window_list *list) {
     size_t capacity = 0;
-    aorta_status status = NULL;
     *list = (struct aorta_window_list){0};
     DIR *folder = opendir(directory);
     if (!folder) return AORTA_ERROR(AORTA_IO, "%s: %s", directory, strerror(errno));
-    for (struct dirent *entry; !status && (entry = readdir(folder));) {
+    for (struct dirent *entry; (entry = readdir(folder));) {
         struct aorta_window window;
         struct stat info;
         if (fstatat(dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(info.st_mode)) continue;
         if (read_name(entry->d_name, &window) && window.start_ms > after_ms)
-            status = add(directory, entry->d_name, window, list, &capacity);
+            add(directory, entry->d_name, window, list, &capacity);
     }
     closedir(folder);
-    if (list->count) qsort(list->items, list->count, sizeof *list->items, compare_windows);
-    if (status) aorta_windows_free(list);
+    if (list->count) qsort(list->items, list->count, sizeof *list->items, aorta_by_int64);
+    aorta_status status = aorta_arena_check(&list->arena, "the windows of a recording");
+    if (status) aorta_arena_free(&list->arena);
     return status;
-}
-
-void aorta_windows_free(struct aorta_window_list *list) {
-    for (size_t i = 0; i < list->count; i++) free(list->items[i].path);
-    free(list->items);
-    *list = (struct aorta_window_list){0};
 }
 
 int64_t aorta_window_bytes(const struct aorta_window *window) {
@@ -177,24 +166,22 @@ static struct aorta_window_process *find(const struct aorta_window_processes *pr
     return NULL;
 }
 
-static aorta_status take(struct aorta_window_processes *processes, int64_t start_ms,
-                         const struct aorta_trace_run_process *process) {
+static void take(struct aorta_window_processes *processes, int64_t start_ms,
+                 const struct aorta_trace_run_process *process) {
     struct aorta_window_process *known = find(processes, &process->facts);
     if (!known) {
-        char *host = strdup(process->facts.host);
-        if (!host ||
-            !aorta_array_fit(&processes->items, &processes->capacity, processes->count + 1, sizeof *processes->items)) {
-            free(host);
-            return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu processes", processes->count + 1);
-        }
-        known = &processes->items[processes->count++];
+        struct aorta_window_process *items = aorta_arena_grow(&processes->arena, processes->items, processes->count,
+                                                              &processes->capacity, sizeof *items);
+        const char *host = aorta_arena_strdup(&processes->arena, process->facts.host);
+        if (!host) return;
+        processes->items = items;
+        known = &items[processes->count++];
         *known = (struct aorta_window_process){.host = host, .pid = process->facts.process.pid, .rank = -1};
     }
     if (process->rank >= 0) known->rank = process->rank;
     known->state = process->facts.head.state;
     known->last_ns = process->facts.head.last_ns;
     known->start_ms = start_ms;
-    return NULL;
 }
 
 static void say_gone(const struct aorta_window_process *process, struct aorta_text *lines) {
@@ -217,30 +204,20 @@ static bool may_go_on(const struct aorta_window_process *process) {
 
 aorta_status aorta_window_processes_take(struct aorta_window_processes *processes, int64_t start_ms,
                                          const struct aorta_trace_run_record *record, struct aorta_text *lines) {
-    for (size_t i = 0; record && i < record->process_count; i++)
-        AORTA_TRY(take(processes, start_ms, &record->processes[i]));
+    for (size_t i = 0; record && i < record->process_count; i++) take(processes, start_ms, &record->processes[i]);
     size_t remaining = 0;
     for (size_t i = 0; i < processes->count; i++) {
         struct aorta_window_process *process = &processes->items[i];
         const bool there = record && process->start_ms == start_ms;
         if (!there && (may_go_on(process) || process->state == AORTA_SPOOL_TAKEN)) say_gone(process, lines);
-        if (there)
-            processes->items[remaining++] = *process;
-        else
-            free(process->host);
+        if (there) processes->items[remaining++] = *process;
     }
     processes->count = remaining;
-    return NULL;
+    return aorta_arena_check(&processes->arena, "the processes of a recording");
 }
 
 bool aorta_window_processes_run(const struct aorta_window_processes *processes) {
     for (size_t i = 0; i < processes->count; i++)
         if (may_go_on(&processes->items[i])) return true;
     return false;
-}
-
-void aorta_window_processes_free(struct aorta_window_processes *processes) {
-    for (size_t i = 0; i < processes->count; i++) free(processes->items[i].host);
-    free(processes->items);
-    *processes = (struct aorta_window_processes){0};
 }

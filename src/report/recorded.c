@@ -320,7 +320,7 @@ aorta_status aorta_recorded_machine_read(const char *path, const struct aorta_tr
 }
 
 void aorta_recorded_machine_free(struct aorta_recorded_machine *machine) {
-    aorta_machine_free(&machine->machine);
+    aorta_arena_free(&machine->machine.arena);
     *machine = (struct aorta_recorded_machine){0};
 }
 

@@ -334,8 +334,8 @@ static void test_pages_are_replaced(void **state) {
     check_ok(aorta_directory_make("pages"));
     check_ok(aorta_file_replace("pages/page.html", "<!doctype html><html>", 21));
     check_ok(aorta_file_replace("pages/summary.json", "{}", 2));
-    check_ok(aorta_paths_add_rows(&paths, rows, 2, &values, "--"));
-    check_ok(aorta_paths_add_operands(&paths, operands, 1));
+    aorta_paths_add_rows(&paths, rows, 2, &values, "--");
+    aorta_paths_add_operands(&paths, operands, 1);
     check_ok(aorta_paths_check(&paths));
     paths.items[0].path = "/dev/null";
     check_ok(aorta_paths_check(&paths));
@@ -343,7 +343,7 @@ static void test_pages_are_replaced(void **state) {
     check_fails(aorta_paths_check(&paths), AORTA_USAGE, "--html: pages/nowhere/../new.html goes up");
     paths.items[0].path = "pages/nowhere/new.html";
     check_ok(aorta_paths_check(&paths));
-    aorta_paths_free(&paths);
+    aorta_arena_free(&paths.arena);
 }
 
 /* ---- keys of aorta train ---- */

@@ -74,8 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     aorta_status status = aorta_windows_list(directory, -1, &list);
     fuzz_require(!status && list.count <= 1);
     for (size_t i = 0; i < list.count; i++) read_window(&list.items[i], &processes);
-    aorta_windows_free(&list);
-    aorta_window_processes_free(&processes);
+    aorta_arena_free(&list.arena);
+    aorta_arena_free(&processes.arena);
     fuzz_require(!access(other, F_OK));
     aorta_directory_remove(directory);
     return 0;

@@ -121,10 +121,7 @@ int hipDeviceGetAttribute(int *value, int attribute, int device) {
     const int pairs[][2] = {
         {hip->multiprocessors, own->multiprocessors},
         {hip->warp_size, own->warp_size},
-        {hip->threads_per_block, own->threads_per_block},
-        {hip->threads_per_multiprocessor, own->threads_per_multiprocessor},
         {hip->shared_bytes, own->shared_bytes},
-        {hip->l2_bytes, own->l2_bytes},
     };
     *value = aorta_gpu_cuda.timer_khz;
     if (attribute == hip->timer_khz) return 0;

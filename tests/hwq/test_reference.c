@@ -42,9 +42,7 @@ static void run_once(const char *name, const struct setting *settings, int strea
     check_ok(aorta_hwq_find(name, &run.workload));
     for (size_t i = 0; i < run.workload->option_count; i++) {
         const struct aorta_scalar scalar = {.text = value_of(settings, &run.workload->options[i])};
-        aorta_status status = NULL;
-        assert_true(aorta_option_store(&run.workload->options[i], &scalar, 1, false, options, &arena, &status));
-        check_ok(status);
+        assert_true(aorta_option_store(&run.workload->options[i], &scalar, 1, false, options, &arena));
     }
     check_ok(aorta_device_open(AORTA_DEVICE_CPU, 0, &run.device));
     if (run.workload->collectives) {

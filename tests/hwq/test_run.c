@@ -232,9 +232,8 @@ static void open_rig(struct rig *rig, const char *name, const struct setting *se
         check_ok(aorta_option_store_default(&w->options[i], rig->options, &rig->arena));
         for (const struct setting *s = settings; s && s->key; s++) {
             const struct aorta_scalar scalar = {s->value, false};
-            aorta_status status = NULL;
             if (strcmp(s->key, w->options[i].key) != 0) continue;
-            assert_true(aorta_option_store(&w->options[i], &scalar, 1, false, rig->options, &rig->arena, &status));
+            assert_true(aorta_option_store(&w->options[i], &scalar, 1, false, rig->options, &rig->arena));
         }
     }
     if (!w->collectives) return;

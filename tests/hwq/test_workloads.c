@@ -52,9 +52,7 @@ static void fill_options(const struct small *small, const struct aorta_hwq_workl
                          struct aorta_arena *arena) {
     for (size_t i = 0; i < workload->option_count; i++) {
         const struct aorta_scalar scalar = {.text = setting(small, &workload->options[i])};
-        aorta_status status = NULL;
-        assert_true(aorta_option_store(&workload->options[i], &scalar, 1, false, values, arena, &status));
-        check_ok(status);
+        assert_true(aorta_option_store(&workload->options[i], &scalar, 1, false, values, arena));
     }
 }
 

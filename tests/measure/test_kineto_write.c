@@ -342,8 +342,9 @@ static void test_whole_or_absent(void **state) {
 
 static void test_paths(void **state) {
     (void)state;
-    char *name, start[128];
-    check_ok(aorta_kineto_path(folder, 12, &name));
+    struct aorta_file_path made;
+    char *name = made.text, start[128];
+    check_ok(aorta_kineto_path(folder, 12, &made));
     snprintf(start, sizeof start, "%s/rank12/", folder);
     assert_memory_equal(name, start, strlen(start));
     snprintf(start, sizeof start, "_%ld.", (long)getpid());
@@ -351,7 +352,6 @@ static void test_paths(void **state) {
     assert_string_equal(name + strlen(name) - strlen(".pt.trace.json"), ".pt.trace.json");
     *strrchr(name, '/') = '\0';
     assert_int_equal(rmdir(name), 0);
-    free(name);
 }
 
 int main(void) {

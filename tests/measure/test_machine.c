@@ -80,7 +80,7 @@ static void said_of(const struct story *story, struct aorta_text *said, struct a
     aorta_json_object(&writer);
     aorta_machine_json(&summary, &writer);
     aorta_json_object_end(&writer);
-    aorta_machine_free(&machine);
+    aorta_arena_free(&machine.arena);
     folder_remove(folder);
 }
 
@@ -175,7 +175,7 @@ static void damaged_files(void **state) {
     check_ok(aorta_machine_summarise(&machine, 0, INT64_MAX, &summary));
     assert_true(isnan(summary.stolen_share) && isnan(summary.others_share) && !summary.gpus_known);
     assert_false(aorta_machine_disturbed(&summary, &text));
-    aorta_machine_free(&machine);
+    aorta_arena_free(&machine.arena);
     folder_remove(folder);
 }
 
@@ -258,7 +258,7 @@ static void a_program_and_a_stranger(void **state) {
     assert_true(summary.others_share >= 0 && summary.stolen_share >= 0 && summary.stolen_share <= 1);
     assert_true(summary.load > 0);
     assert_non_null(strstr(machine.gpu_reason, "libnvidia-ml.so.1"));
-    aorta_machine_free(&machine);
+    aorta_arena_free(&machine.arena);
     folder_remove(folder);
 }
 
@@ -295,7 +295,7 @@ static void a_gpu_with_two_processes(void **state) {
     assert_true(aorta_machine_disturbed(&summary, &text));
     assert_non_null(strstr(text.data, "GPU 0 ran at 990 of 1980 MHz (50%), slowed down by the hardware for heat"));
     aorta_text_free(&text);
-    aorta_machine_free(&machine);
+    aorta_arena_free(&machine.arena);
     folder_remove(folder);
 }
 
@@ -325,7 +325,7 @@ static void strangers_from_before(void **state) {
     assert_true(last->gpus[0].processes[2].own);
     assert_int_equal(last->gpus[1].process_count, 0);
     unsetenv("FAKE_NVML_PROCESSES");
-    aorta_machine_free(&machine);
+    aorta_arena_free(&machine.arena);
     folder_remove(folder);
 }
 

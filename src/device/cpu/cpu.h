@@ -1,7 +1,7 @@
 /* The CPU device from inside: a stream is a worker thread that runs commands from a queue.
  *
- * Files: device.c (this machine, opening, memory, the table), queue.c (commands in flight), event.c (gates to wait at,
- * records of events, events), stream.c (the worker), graph.c (recording and replay). */
+ * Files: device.c (this machine, opening, memory, the table), stream.c (commands in flight, the worker, events),
+ * graph.c (recording and replay). */
 #ifndef AORTA_DEVICE_CPU_CPU_H
 #define AORTA_DEVICE_CPU_CPU_H
 
@@ -96,9 +96,9 @@ struct runner {
     const char *name;
     aorta_status failure; /* sticky; owned */
 };
-void aorta_cpu_run_command(struct runner *runner, const struct command *command); /* stream.c */
+void aorta_cpu_run_command(struct runner *runner, const struct command *command);
 
-/* ---- queue.c: commands on their way from one producer to one consumer ---- */
+/* ---- commands on their way from one producer to one consumer, which takes all that is queued at once ---- */
 
 struct queue {
     pthread_mutex_t lock;
@@ -119,7 +119,7 @@ const struct command *aorta_cpu_queue_next(struct queue *queue);
 bool aorta_cpu_queue_idle(struct queue *queue); /* asked by the producer */
 void aorta_cpu_queue_wait(struct queue *queue); /* by the producer, until it is idle */
 
-/* ---- threads (stream.c) ---- */
+/* ---- threads ---- */
 
 /* Starts a thread that no signal interrupts. `what` names it in the message. */
 aorta_status aorta_cpu_thread_start(pthread_t *thread, void *(*function)(void *), void *user, const char *what);

@@ -82,16 +82,13 @@ static aorta_status check_blocking(const struct gpu_vendor *vendor) {
 static aorta_status read_attributes(struct gpu_device *device) {
     const struct gpu_attributes *numbers = &device->driver.vendor->attribute;
     struct aorta_gpu_properties *p = &device->properties;
-    int shared = 0, l2 = 0, unified = 1;
+    int shared = 0, unified = 1;
     const struct {
         int number, *value;
     } wanted[] = {
         {numbers->multiprocessors, &p->multiprocessors},
         {numbers->warp_size, &p->warp_size},
-        {numbers->threads_per_block, &p->max_threads_per_block},
-        {numbers->threads_per_multiprocessor, &p->max_threads_per_multiprocessor},
         {numbers->shared_bytes, &shared},
-        {numbers->l2_bytes, &l2},
         {numbers->unified_addressing, &unified},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
@@ -100,7 +97,6 @@ static aorta_status read_attributes(struct gpu_device *device) {
         if (result) return aorta_gpu_error(device, result, "attribute %d of the device", wanted[i].number);
     }
     p->shared_bytes_per_block = (uint32_t)shared;
-    p->l2_bytes = (uint64_t)l2;
     if (unified) return NULL;
     return AORTA_ERROR(AORTA_UNSUPPORTED, "%s shares no address space with the host, which is needed",
                        device->base.info.name);

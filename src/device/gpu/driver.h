@@ -145,8 +145,7 @@ void aorta_gpu_prepared_end(struct aorta_prepared *prepared);
 /* ---- the vendors (vendor.c) ---- */
 
 struct gpu_attributes { /* numbers of the vendor's device attributes; -1: there is none */
-    int multiprocessors, warp_size, threads_per_block, threads_per_multiprocessor, shared_bytes, l2_bytes, major, minor,
-        unified_addressing, timer_khz;
+    int multiprocessors, warp_size, shared_bytes, major, minor, unified_addressing, timer_khz;
 };
 
 struct gpu_vendor {

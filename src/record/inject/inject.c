@@ -290,11 +290,6 @@ static void attach_late(void) {
     atexit(at_exit);
 }
 
-static void keep_to_time(int64_t now_ns) {
-    if (!inject.attached && now_ns >= inject.begin_ns) attach_late();
-    if (inject.enabled && inject.end_ns && now_ns >= inject.end_ns) stop_recording(AORTA_SPOOL_STOPPED);
-}
-
 /* The time of day without its jumps: windows are named by it, in all processes that have started before a jump. */
 static int64_t window_time(void) {
     return inject.day_ns + aorta_clock_ns();
@@ -357,7 +352,8 @@ static void note_departure(void) {
 
 static void look(void) {
     int64_t now_ns = aorta_clock_ns();
-    keep_to_time(now_ns);
+    if (!inject.attached && now_ns >= inject.begin_ns) attach_late();
+    if (inject.enabled && inject.end_ns && now_ns >= inject.end_ns) stop_recording(AORTA_SPOOL_STOPPED);
     if (inject.over_ns) {
         let_go(now_ns);
     } else if (inject.attached) {

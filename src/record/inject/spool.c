@@ -195,10 +195,6 @@ void aorta_spool_set_state(struct aorta_spool *spool, enum aorta_spool_state sta
 
 /* ---- records ---- */
 
-static size_t rounded(size_t bytes) {
-    return (bytes + AORTA_SPOOL_STRIDE - 1) / AORTA_SPOOL_STRIDE * AORTA_SPOOL_STRIDE;
-}
-
 /* Space for one record in the buffer; NULL when recording has ended. */
 static uint8_t *reserve(struct aorta_spool *spool, size_t bytes) {
     if (spool->used + bytes > sizeof spool->buffer) write_buffer(spool);
@@ -224,7 +220,7 @@ void aorta_spool_put_texts(struct aorta_spool *spool, enum aorta_spool_type type
                            const char *const *texts, const size_t *lengths, size_t count) {
     size_t whole = bytes;
     for (size_t i = 0; i < count; i++) whole += lengths[i];
-    whole = rounded(whole);
+    whole = (whole + AORTA_SPOOL_STRIDE - 1) / AORTA_SPOOL_STRIDE * AORTA_SPOOL_STRIDE;
     *(struct aorta_spool_record *)record = (struct aorta_spool_record){(uint32_t)whole, type, 0};
     uint8_t *place = reserve(spool, whole);
     if (!place) return;

@@ -71,12 +71,8 @@ aorta_status __wrap_aorta_gpu_launch(struct aorta_stream *stream, const struct a
 }
 
 const struct aorta_gpu_properties *__wrap_aorta_gpu_get_properties(const struct aorta_device *device) {
-    static const struct aorta_gpu_properties properties = {.multiprocessors = 3,
-                                                           .warp_size = 32,
-                                                           .max_threads_per_block = 1024,
-                                                           .max_threads_per_multiprocessor = 512,
-                                                           .shared_bytes_per_block = 227 << 10,
-                                                           .architecture = "emulated"};
+    static const struct aorta_gpu_properties properties = {
+        .multiprocessors = 3, .warp_size = 32, .shared_bytes_per_block = 227 << 10, .architecture = "emulated"};
     (void)device;
     return &properties;
 }
