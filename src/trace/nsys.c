@@ -496,12 +496,6 @@ static aorta_status ask(struct nsys *nsys, const struct query *queries, size_t c
     return NULL;
 }
 
-static void sort_facts(struct nsys *nsys) {
-    aorta_sort_rows(nsys->events, nsys->event_count, sizeof *nsys->events, by_event);
-    aorta_sort_rows(nsys->gpus, nsys->gpu_count, sizeof *nsys->gpus, aorta_by_int64);
-    aorta_sort_rows(nsys->called, nsys->called_count, sizeof *nsys->called, aorta_by_int64_pair);
-}
-
 /* ---- the file ---- */
 
 static void take_target(void *context, sqlite3_stmt *row) {
@@ -560,7 +554,9 @@ static aorta_status create_builders(struct nsys *nsys) {
 
 static aorta_status fill(struct nsys *nsys) {
     AORTA_TRY(ask(nsys, facts, sizeof facts / sizeof *facts));
-    sort_facts(nsys);
+    aorta_sort_rows(nsys->events, nsys->event_count, sizeof *nsys->events, by_event);
+    aorta_sort_rows(nsys->gpus, nsys->gpu_count, sizeof *nsys->gpus, aorta_by_int64);
+    aorta_sort_rows(nsys->called, nsys->called_count, sizeof *nsys->called, aorta_by_int64_pair);
     AORTA_TRY(read_work(nsys));
     AORTA_TRY(ask(nsys, of_host, sizeof of_host / sizeof *of_host));
     for (size_t i = 0; i < nsys->target_count; i++) add_device(nsys, &nsys->targets[i]);

@@ -375,7 +375,6 @@ static aorta_status read_file(const char *path, const struct aorta_trace_options
     return status;
 }
 
-/* The first packet says which sequence or user wrote it; both are numbers. */
 /* JSON that begins with a line end reads like the key of a packet. */
 static bool is_text(const char *head, size_t length) {
     for (size_t i = 0; i < length; i++)
@@ -383,6 +382,7 @@ static bool is_text(const char *head, size_t length) {
     return true;
 }
 
+/* The first packet says which sequence or user wrote it; both are numbers. */
 static bool recognises(const char *head, size_t length) {
     enum { PACKET_USER = 3 };
     struct aorta_proto packet;
