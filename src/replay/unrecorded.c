@@ -198,7 +198,7 @@ struct aorta_stamped_events aorta_stamped_events_make(const struct aorta_trace *
     struct places places = {.trace = trace, .meanings = &meanings, .wanted = wanted, .next = events.ends};
     if (wanted && !scratch->failed) collect(&places, &events, memory);
     scratch->failed |= memory->failed;
-    if (scratch->failed) return events;
+    if (scratch->failed || !events.items) return events;
     events.count = 0;
     for (size_t i = 0, first = 0; i < trace->thread_count; i++) {
         const size_t end = events.ends[i];

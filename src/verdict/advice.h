@@ -29,7 +29,7 @@ const struct aorta_advice_row *aorta_advice_rows(size_t *count);
  * AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_advise(struct aorta_verdict *verdict, const struct aorta_settings *settings);
 
-/* Adds to findings the variables of environment.json ("environment.NCCL_PROTO") that explain them. (environment.c) */
+/* Adds to findings the variables of environment.json ("environment.NCCL_PROTO") that explain them. (advice.c) */
 void aorta_verdict_environment(struct aorta_verdict *verdict, const struct aorta_settings *environment);
 
 #endif

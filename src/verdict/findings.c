@@ -1,6 +1,5 @@
 /* The findings: what each cause costs, the facts that the sums over all steps show, and the worst place of each cause
  * in a recording. */
-#include "base/interval.h"
 #include "trace/trace.h"
 #include "verdict/advice.h"
 #include "verdict/causes.h"
@@ -41,12 +40,12 @@ static void set_largest(struct aorta_fill *fill, enum aorta_fact_key key, const 
     fact->place.name = aorta_facts_text(&fill->finding->facts, tally->rows[row].name);
 }
 
-/* A recording has its longest gap instead (worst.c). */
+/* A recording has its longest gap instead (find_gap). */
 static void set_where_idle(struct aorta_fill *fill, const struct aorta_tally *before) {
     if (!fill->verdict->recorded) set_largest(fill, AORTA_FACT_GAP, before);
 }
 
-void aorta_fill_host_launch(struct aorta_fill *fill) {
+static void fill_host_launch(struct aorta_fill *fill) {
     static const double LITTLE = 0.01; /* of what is known */
     const struct aorta_evidence_sums *sums = fill->sums;
     int64_t known = -sums->unknown_idle_ns;
@@ -60,7 +59,7 @@ void aorta_fill_host_launch(struct aorta_fill *fill) {
 }
 
 /* Launched in time and not started: in a graph that is the device's own time between two operations. */
-void aorta_fill_launch_latency(struct aorta_fill *fill) {
+static void fill_launch_latency(struct aorta_fill *fill) {
     const double ms = fill->finding->cost_ms;
     set(fill, AORTA_FACT_IDLE_STARTED, ms);
     if (2 * per_step_ms(fill, fill->sums->graph_latency_ns) > ms) flag(fill, AORTA_FACT_GRAPH_GAPS);
@@ -68,22 +67,22 @@ void aorta_fill_launch_latency(struct aorta_fill *fill) {
     set_where_idle(fill, &fill->sums->latency_before);
 }
 
-void aorta_fill_host_sync(struct aorta_fill *fill) {
+static void fill_host_sync(struct aorta_fill *fill) {
     set(fill, AORTA_FACT_IDLE_SYNCED, fill->finding->cost_ms);
 }
 
-void aorta_fill_data_wait(struct aorta_fill *fill) {
+static void fill_data_wait(struct aorta_fill *fill) {
     set(fill, AORTA_FACT_IDLE_DATA, fill->finding->cost_ms);
 }
 
-void aorta_fill_copy(struct aorta_fill *fill) {
+static void fill_copy(struct aorta_fill *fill) {
     static const double DWARFED = 2; /* times the kernels */
     set(fill, AORTA_FACT_COPY_ALONE, fill->finding->cost_ms);
     if (fill->finding->cost_ms > DWARFED * fill->verdict->compute_ms)
         set(fill, AORTA_FACT_OVERLAP_LIMIT, fill->verdict->compute_ms);
 }
 
-void aorta_fill_straggler(struct aorta_fill *fill) {
+static void fill_straggler(struct aorta_fill *fill) {
     const struct aorta_evidence_sums *sums = fill->sums;
     const struct aorta_verdict *verdict = fill->verdict;
     size_t worst = 0;
@@ -105,25 +104,25 @@ void aorta_fill_straggler(struct aorta_fill *fill) {
     if (verdict->rank_count > 1 && worst_ns * 3 < all * 2) flag(fill, AORTA_FACT_LATE_CHANGES);
 }
 
-void aorta_fill_slow_collective(struct aorta_fill *fill) {
+static void fill_slow_collective(struct aorta_fill *fill) {
     const int kind = fill->finding->collective;
     const double bytes = (double)fill->sums->slow_bytes[kind]; /* per ns: GB/s */
     set(fill, AORTA_FACT_BANDWIDTH, bytes / (double)fill->sums->slow_time_ns[kind]);
     set(fill, AORTA_FACT_BEST_BANDWIDTH, bytes / (double)fill->sums->slow_best_ns[kind]);
 }
 
-void aorta_fill_serialized(struct aorta_fill *fill) {
+static void fill_serialized(struct aorta_fill *fill) {
     set(fill, AORTA_FACT_SERIALIZED, fill->finding->cost_ms);
     flag(fill, AORTA_FACT_OWN_STREAM);
 }
 
-void aorta_fill_exposed(struct aorta_fill *fill) {
+static void fill_exposed(struct aorta_fill *fill) {
     const struct aorta_tally *where = &fill->sums->exposed_where[fill->finding->collective];
     set(fill, AORTA_FACT_EXPOSED, fill->finding->cost_ms);
     if (where->count > 1) set_largest(fill, AORTA_FACT_EXPOSED_UNIT, where);
 }
 
-void aorta_fill_contention(struct aorta_fill *fill) {
+static void fill_contention(struct aorta_fill *fill) {
     const struct aorta_slowdown *slowdown = &fill->verdict->slowdown;
     set(fill, AORTA_FACT_LOST, fill->finding->cost_ms);
     set(fill, AORTA_FACT_SLOWER, slowdown->ratio - 1);
@@ -132,7 +131,7 @@ void aorta_fill_contention(struct aorta_fill *fill) {
     set(fill, AORTA_FACT_SAMPLES_ALONE, (double)slowdown->samples_alone);
 }
 
-void aorta_fill_compute(struct aorta_fill *fill) {
+static void fill_compute(struct aorta_fill *fill) {
     set(fill, AORTA_FACT_COMPUTE, fill->finding->cost_ms);
     flag(fill, AORTA_FACT_LAUNCHES_COST); /* a replay may say otherwise (gains.c) */
     if (fill->verdict->coarse)
@@ -192,53 +191,6 @@ void aorta_verdict_make_findings(struct aorta_verdict *verdict, const struct aor
         }
     }
     qsort(verdict->findings, verdict->finding_count, sizeof *verdict->findings, finding_order);
-}
-
-/* ---- collectives on the host ----
- * How long collectives ran on the host, in a recording without a device. */
-
-/* `ran`: gloo's ranges; `compute`: operations of the program that are neither ranges nor collectives. */
-static void collect(const struct aorta_trace *trace, struct aorta_intervals *ran, struct aorta_intervals *compute,
-                    const char **name) {
-    for (size_t i = 0; i < trace->annotation_count; i++) {
-        const struct aorta_trace_annotation *range = &trace->annotations[i];
-        if (!aorta_trace_is_gloo_range(aorta_trace_text(trace, range->name))) continue;
-        *name = aorta_trace_text(trace, range->name);
-        aorta_intervals_add(ran, range->start_ns, range->end_ns);
-    }
-    for (size_t i = 0; i < trace->operation_count; i++) {
-        const struct aorta_trace_operation *operation = &trace->operations[i];
-        if (operation->range || strncmp(aorta_trace_text(trace, operation->name), "c10d::", 6) == 0) continue;
-        aorta_intervals_add(compute, operation->start_ns, operation->end_ns);
-    }
-}
-
-void aorta_verdict_host_collectives(const struct aorta_trace *trace, struct aorta_verdict *verdict) {
-    struct aorta_intervals ran = {0}, compute = {0}, alone = {0};
-    const char *name = NULL;
-    collect(trace, &ran, &compute, &name);
-    aorta_intervals_normalise(&ran);
-    aorta_intervals_normalise(&compute);
-    aorta_intervals_subtract(&ran, &compute, &alone);
-    verdict->arena->failed |= alone.failed;
-    double ran_ns = 0, alone_ns = 0, all_ns = 0;
-    for (size_t i = 0; i < trace->step_count; i++) {
-        ran_ns += (double)aorta_intervals_within(&ran, trace->steps[i].start_ns, trace->steps[i].end_ns);
-        alone_ns += (double)aorta_intervals_within(&alone, trace->steps[i].start_ns, trace->steps[i].end_ns);
-        all_ns += (double)(trace->steps[i].end_ns - trace->steps[i].start_ns);
-    }
-    if (!trace->step_count) {
-        ran_ns = (double)aorta_intervals_length(&ran);
-        alone_ns = (double)aorta_intervals_length(&alone);
-    }
-    if (all_ns > 0) verdict->host_alone = alone_ns / all_ns;
-    const double steps = trace->step_count ? (double)trace->step_count : 1;
-    verdict->host_collectives.name = name ? aorta_arena_strdup(verdict->arena, name) : NULL;
-    verdict->host_collectives.ran_ms = ran_ns / 1e6 / steps;
-    verdict->host_collectives.alone_ms = alone_ns / 1e6 / steps;
-    aorta_intervals_free(&ran);
-    aorta_intervals_free(&compute);
-    aorta_intervals_free(&alone);
 }
 
 /* ---- the worst place of each cause in a recording ---- */
@@ -340,7 +292,7 @@ static void find_caller(const struct aorta_trace_rank *rank, struct aorta_findin
         aorta_facts_flag(&finding->facts, AORTA_FACT_READS);
 }
 
-void aorta_find_gap(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
+static void find_gap(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     const struct place worst = longest_gap(analysis, finding->cause);
     if (!worst.rank) return;
     const struct aorta_trace *trace = worst.rank->trace;
@@ -355,7 +307,7 @@ void aorta_find_gap(const struct aorta_trace_analysis *analysis, struct aorta_fi
 }
 
 /* The calls that wait; the longest gap only where it is much of their cost. */
-void aorta_find_waits(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
+static void find_waits(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     static const double MUCH = 0.2;
     const struct aorta_trace_rank *most = &analysis->ranks[0];
     for (size_t i = 0; i < analysis->rank_count; i++) {
@@ -364,8 +316,7 @@ void aorta_find_waits(const struct aorta_trace_analysis *analysis, struct aorta_
         if (!most->sync_count || rank->syncs[0].times.total_ns > most->syncs[0].times.total_ns) most = rank;
     }
     find_caller(most, finding);
-    if ((double)longest_gap(analysis, finding->cause).ns / 1e6 >= MUCH * finding->cost_ms)
-        aorta_find_gap(analysis, finding);
+    if ((double)longest_gap(analysis, finding->cause).ns / 1e6 >= MUCH * finding->cost_ms) find_gap(analysis, finding);
 }
 
 /* The part of an exposed stretch after the last rank has arrived. The wait for the last rank is another cause. */
@@ -396,7 +347,7 @@ static bool shares_one_queue(const struct aorta_trace_rank *rank) {
     return rank->queue_count == 1 && rank->stream_count > 1;
 }
 
-void aorta_find_exposed(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
+static void find_exposed(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     struct place worst = {0};
     for (size_t i = 0; i < analysis->rank_count; i++)
         for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
@@ -422,7 +373,7 @@ void aorta_find_exposed(const struct aorta_trace_analysis *analysis, struct aort
         aorta_facts_set(&finding->facts, AORTA_FACT_ONE_QUEUE, (double)worst.rank->stream_count);
 }
 
-void aorta_find_straggler(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
+static void find_straggler(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     const struct aorta_align_shared *worst = NULL;
     const struct aorta_shared_collective *collective = NULL;
     for (size_t i = 0; i < analysis->alignment.shared_count; i++) {
@@ -481,7 +432,7 @@ static void keep_largest(const struct total *by_name, size_t count, struct total
 }
 
 /* The names with most time among the rank's kernels or copies. */
-void aorta_find_largest(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
+static void find_largest(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     static const enum aorta_fact_key keys[LARGEST] = {AORTA_FACT_KERNEL, AORTA_FACT_KERNEL_2, AORTA_FACT_KERNEL_3};
     struct total largest[LARGEST] = {{0}};
     for (size_t i = 0; i < analysis->rank_count; i++) {
@@ -508,7 +459,7 @@ void aorta_find_largest(const struct aorta_trace_analysis *analysis, struct aort
     if (how == AORTA_COPIED_WITHIN) aorta_facts_flag(&finding->facts, AORTA_FACT_COPIES_WITHIN);
 }
 
-void aorta_find_slowest_gemm(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
+static void find_slowest_gemm(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     const struct aorta_trace_rank *where = NULL;
     const struct aorta_trace_gemm_row *worst = NULL;
     for (size_t i = 0; i < analysis->rank_count; i++) {
@@ -571,10 +522,10 @@ bool aorta_verdict_captures(const struct aorta_trace_analysis *analysis) {
     return analysis->rank_count > 0;
 }
 
-void aorta_find_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
+static void find_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     count_launches(analysis, finding);
     if (aorta_verdict_captures(analysis)) aorta_facts_flag(&finding->facts, AORTA_FACT_CAPTURES);
-    aorta_find_gap(analysis, finding);
+    find_gap(analysis, finding);
 }
 
 void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
@@ -583,4 +534,43 @@ void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struc
         if (aorta_cause_row(finding->cause)->find) aorta_cause_row(finding->cause)->find(analysis, finding);
         if (verdict->sends) aorta_facts_flag(&finding->facts, AORTA_FACT_SENDS);
     }
+}
+
+/* ---- the table of causes ---- */
+
+#define AORTA_REMEDY_GAIN_TEXT                                                                                         \
+    "Replay with kernels that take as long as the rule says (docs/remedies.md). The range says how sure the rule is."
+#define AORTA_REMEDY_MEASURED                                                                                          \
+    {                                                                                                                  \
+        "{operations*operations take|operation takes} {touched#} of {kernels}"                                         \
+        "[; {kernel_gain#} ms of kernels and {launch_gain} of launches can go][; {after} of the gain remain after "    \
+        "the other fixes][; {upper_bound}][ ({upper_bound.text})][; {waits_for_host}]"                                 \
+        "[; {with_attention}][; in 16 bits {in_16_bits} instead][; needs {memory} of memory]"                          \
+    }
+#define AORTA_REMEDY_WORST                                                                                             \
+    { "{operation.name}[ {operation.shape}][, {operation.count}], {operation}" }
+
+static const struct aorta_cause_row rows[AORTA_CAUSE_COUNT] = {
+#define CAUSE(name_, key_, removal_, description_, late_, free_, off_, on_, ...)                                       \
+    [AORTA_CAUSE_##name_] = {.key = key_, __VA_ARGS__},
+#include "replay/causes.def"
+#undef CAUSE
+};
+
+const struct aorta_cause_row *aorta_cause_row(enum aorta_cause cause) {
+    return &rows[cause];
+}
+
+enum aorta_cause aorta_cause_named(const char *key) {
+    int cause = 0;
+    while (cause < AORTA_CAUSE_COUNT && strcmp(rows[cause].key, key) != 0) cause++;
+    return (enum aorta_cause)cause;
+}
+
+const char *aorta_cause_name(enum aorta_cause cause) {
+    return (unsigned)cause < AORTA_CAUSE_COUNT ? rows[cause].key : "unknown";
+}
+
+bool aorta_cause_has_kind(enum aorta_cause cause) {
+    return rows[cause].by_kind;
 }

@@ -472,46 +472,6 @@ static void measure(struct gains *gains, const struct aorta_unrecorded *unrecord
         replay->reason = "the recording does not explain most of what the step waits for";
 }
 
-/* A replay that cannot be made is no failure: the verdict is given without. */
-static aorta_status without_replay(aorta_status status, struct aorta_verdict *verdict, const char *reason) {
-    if (aorta_status_code(status) != AORTA_UNSUPPORTED) return status;
-    aorta_status_free(status);
-    verdict->replay.reason = reason;
-    return NULL;
-}
-
-/* Why there is no graph. */
-static const char *reason_of(const struct aorta_trace_analysis *analysis) {
-    if (!analysis->common_clock) return "the ranks' clocks are not one";
-    return analysis->measured ? "fewer than three steps follow each other"
-                              : "the steps that were chosen do not follow each other, or are too large";
-}
-
-static aorta_status measure_with(const struct aorta_trace_analysis *analysis, struct aorta_remedy_gains *remedies,
-                                 struct aorta_trace_graph *built, struct aorta_verdict *verdict) {
-    struct aorta_unrecorded unrecorded;
-    aorta_status unbuilt = aorta_trace_graph_make(analysis, built);
-    if (unbuilt) return without_replay(unbuilt, verdict, reason_of(analysis));
-    AORTA_TRY(aorta_trace_graph_unrecord(built, &unrecorded));
-    struct gains gains = {
-        .verdict = verdict, .graph = &built->graph, .analysis = analysis, .built = built, .remedies = remedies};
-    verdict->lost_beside = verdict->slowdown.lost_per_ns;
-    verdict->lost_usually = aorta_verdict_lost_overlap(analysis, verdict);
-    measure(&gains, &unrecorded);
-    return aorta_arena_check(verdict->arena, "the gains");
-}
-
-/* Remedies first: most of their memory is free again before there is a graph. */
-aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
-    struct aorta_remedy_gains *remedies = NULL;
-    struct aorta_trace_graph built = {0};
-    aorta_status status = aorta_remedy_gains_find(analysis, &remedies);
-    if (!status) status = measure_with(analysis, remedies, &built, verdict);
-    aorta_trace_graph_free(&built);
-    aorta_remedy_gains_free(remedies);
-    return status;
-}
-
 /* ---- newly hidden communication ----
  * How much of it comes back as slower compute where the recording has no overlap to measure. */
 
@@ -541,7 +501,7 @@ static bool was_measured_on(const char *device) {
     return device && (strstr(device, "H100") || strstr(device, "H200"));
 }
 
-double aorta_verdict_lost_overlap(const struct aorta_trace_analysis *analysis, const struct aorta_verdict *verdict) {
+static double lost_overlap(const struct aorta_trace_analysis *analysis, const struct aorta_verdict *verdict) {
     if (!isnan(verdict->slowdown.lost_per_ns) || !verdict->roofline_count || !are_kernels(analysis)) return NAN;
     const struct aorta_roofline *roofline = &verdict->rooflines[0];
     if (!was_measured_on(roofline->peaks.device)) return NAN;
@@ -551,4 +511,46 @@ double aorta_verdict_lost_overlap(const struct aorta_trace_analysis *analysis, c
         lost_ns += lost[i] * (double)roofline->classes[i].ns;
     }
     return ns > 0 ? lost_ns / ns : NAN;
+}
+
+/* ---- all of it ---- */
+
+/* A replay that cannot be made is no failure: the verdict is given without. */
+static aorta_status without_replay(aorta_status status, struct aorta_verdict *verdict, const char *reason) {
+    if (aorta_status_code(status) != AORTA_UNSUPPORTED) return status;
+    aorta_status_free(status);
+    verdict->replay.reason = reason;
+    return NULL;
+}
+
+/* Why there is no graph. */
+static const char *reason_of(const struct aorta_trace_analysis *analysis) {
+    if (!analysis->common_clock) return "the ranks' clocks are not one";
+    return analysis->measured ? "fewer than three steps follow each other"
+                              : "the steps that were chosen do not follow each other, or are too large";
+}
+
+static aorta_status measure_with(const struct aorta_trace_analysis *analysis, struct aorta_remedy_gains *remedies,
+                                 struct aorta_trace_graph *built, struct aorta_verdict *verdict) {
+    struct aorta_unrecorded unrecorded;
+    aorta_status unbuilt = aorta_trace_graph_make(analysis, built);
+    if (unbuilt) return without_replay(unbuilt, verdict, reason_of(analysis));
+    AORTA_TRY(aorta_trace_graph_unrecord(built, &unrecorded));
+    struct gains gains = {
+        .verdict = verdict, .graph = &built->graph, .analysis = analysis, .built = built, .remedies = remedies};
+    verdict->lost_beside = verdict->slowdown.lost_per_ns;
+    verdict->lost_usually = lost_overlap(analysis, verdict);
+    measure(&gains, &unrecorded);
+    return aorta_arena_check(verdict->arena, "the gains");
+}
+
+/* Remedies first: most of their memory is free again before there is a graph. */
+aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    struct aorta_remedy_gains *remedies = NULL;
+    struct aorta_trace_graph built = {0};
+    aorta_status status = aorta_remedy_gains_find(analysis, &remedies);
+    if (!status) status = measure_with(analysis, remedies, &built, verdict);
+    aorta_trace_graph_free(&built);
+    aorta_remedy_gains_free(remedies);
+    return status;
 }

@@ -204,7 +204,7 @@ double aorta_remedy_norm_ns(const struct remedy_model *model, const struct leaf 
 /* The time of conversions to NHWC and back around a convolution on matrix units; 0: it needs none. */
 double aorta_remedy_converting_ns(const struct remedy_model *model, const struct leaf *leaf, double scale);
 
-/* ---- runs of our own recorder (remedy_own.c) ---- */
+/* ---- runs of our own recorder (remedy_names.c) ---- */
 /* Sets kind, name, inputs and amounts of a leaf whose kernels are linked; returns its type. */
 enum aorta_arithmetic aorta_remedy_describe_own(struct remedy_model *model, struct leaf *leaf);
 void aorta_remedy_own_attention(struct remedy_model *model);

@@ -118,7 +118,7 @@ struct aorta_verdict {
     double exposed_ms, comm_ms, compute_ms, idle_ms; /* means per iteration and rank; idle with the lead */
     struct aorta_slowdown slowdown;
     double lost_beside;  /* extra time of compute per ns of collectives that it newly hides; NaN: not recorded */
-    double lost_usually; /* the same, measured on such devices; NaN: not known, or lost_beside is (lost_overlap.c) */
+    double lost_usually; /* the same, measured on such devices; NaN: not known, or lost_beside is (gains.c) */
     struct aorta_verdict_replay replay;
     struct aorta_roofline *rooflines; /* of each rank; NULL: none were made */
     size_t roofline_count;

@@ -51,33 +51,13 @@ double aorta_verdict_model_parts(const struct aorta_trace_analysis *analysis);
  * false, too, where sends and receives are not known (pipeline.c). */
 bool aorta_verdict_splits_backward(const struct aorta_trace_analysis *analysis);
 void aorta_fill_bubble(struct aorta_fill *fill);
-/* The verdict's lost_usually, from its rooflines. (lost_overlap.c) */
-double aorta_verdict_lost_overlap(const struct aorta_trace_analysis *analysis, const struct aorta_verdict *verdict);
 /* Makes the findings from the ranks' costs, with the facts that the sums show. (findings.c) */
 void aorta_verdict_make_findings(struct aorta_verdict *verdict, const struct aorta_evidence_sums *sums);
-void aorta_fill_host_launch(struct aorta_fill *fill);
-void aorta_fill_launch_latency(struct aorta_fill *fill);
-void aorta_fill_host_sync(struct aorta_fill *fill);
-void aorta_fill_data_wait(struct aorta_fill *fill);
-void aorta_fill_copy(struct aorta_fill *fill);
-void aorta_fill_straggler(struct aorta_fill *fill);
-void aorta_fill_slow_collective(struct aorta_fill *fill);
-void aorta_fill_serialized(struct aorta_fill *fill);
-void aorta_fill_exposed(struct aorta_fill *fill);
-void aorta_fill_contention(struct aorta_fill *fill);
-void aorta_fill_compute(struct aorta_fill *fill);
 
-/* Adds to each finding the facts of its worst place, and of the program. (worst.c) */
+/* Adds to each finding the facts of its worst place, and of the program. (findings.c) */
 void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict);
 /* Whether the programs capture graphs in the recording, and hardly run any. */
 bool aorta_verdict_captures(const struct aorta_trace_analysis *analysis);
-void aorta_find_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding);
-void aorta_find_gap(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding);
-void aorta_find_waits(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding);
-void aorta_find_largest(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding);
-void aorta_find_straggler(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding);
-void aorta_find_exposed(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding);
-void aorta_find_slowest_gemm(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding);
 
 /* The facts of an empty finding of the verdict. */
 struct aorta_facts aorta_verdict_facts(const struct aorta_verdict *verdict);
@@ -87,7 +67,7 @@ struct aorta_facts aorta_verdict_facts(const struct aorta_verdict *verdict);
 int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                                 enum aorta_collective kind, struct aorta_arena *memory);
 
-/* Measures gloo's collectives in a recording without work of a device. (findings.c) */
+/* Measures gloo's collectives in a recording without work of a device. (gains_origin.c) */
 void aorta_verdict_host_collectives(const struct aorta_trace *trace, struct aorta_verdict *verdict);
 
 /* ---- the parts of aorta_verdict_gains ---- */
