@@ -87,7 +87,7 @@ static void find_points(struct aorta_sweep_comparison *c) {
         common.name = name_point(&first->plan.space, common.points[0]->cell, &c->arena);
         if (c->points) c->points[c->count++] = common;
     }
-    if (c->count) qsort(c->points, c->count, sizeof *c->points, by_cell);
+    if (c->points) qsort(c->points, c->count, sizeof *c->points, by_cell);
 }
 
 /* The trials of a point that count, by their place: returns how many, at most `most`. */

@@ -183,7 +183,7 @@ static aorta_status read_folder(const char *directory, struct aorta_sweep_side *
     runs.counts = aorta_arena_alloc(&side->arena, count * sizeof *runs.counts);
     side->recordings = aorta_arena_alloc(&side->arena, (count + 1) * sizeof *side->recordings);
     AORTA_TRY(check_memory(side));
-    qsort(runs.paths, count, sizeof *runs.paths, by_path);
+    if (count) qsort(runs.paths, count, sizeof *runs.paths, by_path);
     for (size_t i = 0; i < count; i++) runs.counts[i] = read_path(side->directory, runs.paths[i], runs.values[i]);
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < runs.counts[i]; j++) AORTA_TRY(add_knob(&runs, runs.values[i][j].name, side));
