@@ -385,7 +385,7 @@ static bool find_text(const struct aorta_hwq_result *result, const char *word, s
 
 static bool gather_word(const void *user, const char *word, size_t length, struct aorta_text *out) {
     struct gathered *all = (struct gathered *)user;
-    struct aorta_found_fact fact = {.value = NAN};
+    struct aorta_found_fact fact = {0};
     struct aorta_text text = {0};
     const char *key = NULL;
     (void)out;

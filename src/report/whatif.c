@@ -433,6 +433,7 @@ void aorta_whatif_json(const struct aorta_whatif_result *result, const struct ao
     aorta_json_begin(&json, out, 2);
     aorta_json_object(&json);
     aorta_json_key_int(&json, "schema_version", 1);
+    aorta_found_answer_json("headline", found, &json);
     aorta_rows_members(recording_rows, &values, 0, &json, &none);
     write_range(&result->unrecorded, &json);
     if (fit->samples) write_link("recorded_link", fit->link, &json);
@@ -459,6 +460,7 @@ void aorta_whatif_json(const struct aorta_whatif_result *result, const struct ao
 
 void aorta_whatif_schema(struct aorta_json *json) {
     static const char words[] = "{\"type\": \"array\", \"items\": {\"type\": \"string\"}}";
+    aorta_schema_put(json, "headline", "{\"type\": \"string\"}");
     aorta_rows_schema(recording_rows, json);
     aorta_schema_put(json, "unrecorded_range_ms",
                      "{\"type\": \"array\", \"items\": {\"type\": [\"number\", \"null\"]}}");
