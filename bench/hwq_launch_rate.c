@@ -149,9 +149,11 @@ static void *plain_capture(struct plain *plain, int streams) {
     return executable;
 }
 
+enum { MOST_ITERATIONS = 20 };
+
 /* Enough of them that a side takes a tenth of a second or so. */
 static int iterations_on(int streams) {
-    return streams > 8 ? 10 : 20;
+    return streams > 8 ? 10 : MOST_ITERATIONS;
 }
 
 static double plain_rate(struct plain *plain, int streams, bool graph) {
@@ -177,16 +179,18 @@ static double plain_rate(struct plain *plain, int streams, bool graph) {
 /* ---- ours ---- */
 
 static aorta_status our_rate(struct aorta_hwq *hwq, struct hwq_graph *g, bool graph, double *rate) {
-    struct aorta_hwq_times times;
+    double iteration_ms[MOST_ITERATIONS], host_ms[MOST_ITERATIONS];
+    struct aorta_hwq_times times = {.iteration_ms = iteration_ms, .host_ms = host_ms};
     const struct aorta_hwq_plan plan = {.sync = AORTA_HWQ_END_ONLY,
                                         .graph = graph,
-                                        .warmup = 2,
                                         .iterations = iterations_on(hwq->stream_count),
                                         .iterate = hwq_graph_iterate,
                                         .state = g};
+    struct aorta_hwq_plan warm_up = plan;
+    warm_up.iterations = 2;
+    AORTA_TRY(aorta_hwq_time_iterations(hwq, &warm_up, &times));
     AORTA_TRY(aorta_hwq_time_iterations(hwq, &plan, &times));
     *rate = (double)times.queued * (double)plan.iterations / (times.wall_ms * 1e-3);
-    aorta_hwq_times_free(&times);
     return NULL;
 }
 
