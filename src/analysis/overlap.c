@@ -205,51 +205,81 @@ static void merge_segments(const struct cells *cells, struct aorta_overlap *over
 
 /* ---- which collective is to blame for exposed communication ---- */
 
-/* Collectives that run at a time that only advances. */
+/* Collectives that run at a time that only advances, in the order of their ends. A tree of counts (Fenwick) over those
+ * that have begun says how many end before another one. So thousands of concurrent collectives cost only a few steps
+ * each. */
 struct active {
-    const struct aorta_range *ranges;
-    struct mark {
-        int64_t start_ns, range;
-    } * begins;        /* [total], by start; those from `next` on have not begun */
-    uint32_t *running; /* [count]: those that run */
-    size_t next, total, count;
+    const struct aorta_profile *profile;
+    struct mark *begins, *ends; /* [total], by time; equal ends: the first range last */
+    uint32_t *place;            /* of each range in `ends` */
+    uint32_t *counts;           /* [total + 1]: the tree */
+    size_t next, total;         /* begins from `next` on have not begun */
 };
+
+struct mark {
+    int64_t time_ns, range;
+};
+
+static int end_order(const void *left, const void *right) {
+    const struct mark *a = left, *b = right;
+    if (a->time_ns != b->time_ns) return a->time_ns < b->time_ns ? -1 : 1;
+    return (a->range < b->range) - (a->range > b->range);
+}
 
 static struct active active_begin(const struct aorta_profile *profile, struct aorta_arena *memory) {
     const size_t limit = profile->range_count;
-    struct active active = {.ranges = profile->ranges,
+    struct active active = {.profile = profile,
                             .begins = aorta_arena_raw(memory, limit * sizeof *active.begins),
-                            .running = aorta_arena_raw(memory, limit * sizeof *active.running)};
-    for (size_t i = 0; !memory->failed && i < limit; i++)
-        if (profile->ranges[i].info.kind == AORTA_RANGE_COLLECTIVE)
-            active.begins[active.total++] = (struct mark){profile->ranges[i].start_ns, (int64_t)i};
+                            .ends = aorta_arena_raw(memory, limit * sizeof *active.ends),
+                            .place = aorta_arena_raw(memory, limit * sizeof *active.place),
+                            .counts = aorta_arena_alloc(memory, (limit + 1) * sizeof *active.counts)};
+    for (size_t i = 0; active.counts && i < limit; i++) {
+        const struct aorta_range *range = &profile->ranges[i];
+        if (range->info.kind != AORTA_RANGE_COLLECTIVE) continue;
+        active.begins[active.total] = (struct mark){range->start_ns, (int64_t)i};
+        active.ends[active.total++] = (struct mark){range->end_ns, (int64_t)i};
+    }
     if (active.total) qsort(active.begins, active.total, sizeof *active.begins, aorta_by_int64_pair);
+    if (active.total) qsort(active.ends, active.total, sizeof *active.ends, end_order);
+    for (size_t i = 0; i < active.total; i++) active.place[active.ends[i].range] = (uint32_t)i;
     return active;
 }
 
 static void active_move(struct active *active, int64_t time_ns) {
-    const size_t count = active->count;
-    active->count = 0;
-    for (size_t i = 0; i < count; i++)
-        if (active->ranges[active->running[i]].end_ns > time_ns) active->running[active->count++] = active->running[i];
-    for (; active->next < active->total && active->begins[active->next].start_ns <= time_ns; active->next++)
-        if (active->ranges[active->begins[active->next].range].end_ns > time_ns)
-            active->running[active->count++] = (uint32_t)active->begins[active->next].range;
+    for (; active->next < active->total && active->begins[active->next].time_ns <= time_ns; active->next++)
+        for (size_t i = active->place[active->begins[active->next].range] + 1; i <= active->total; i += i & -i)
+            active->counts[i]++;
+}
+
+/* How many have begun of those that end at this time or before. */
+static size_t begun_until(const struct active *active, int64_t end_ns) {
+    const size_t until =
+        aorta_count_until(active->ends, active->total, sizeof *active->ends, offsetof(struct mark, time_ns), end_ns);
+    size_t count = 0;
+    for (size_t i = until; i; i -= i & -i) count += active->counts[i];
+    return count;
+}
+
+/* The begun collective with exactly `before` earlier ends. */
+static const struct mark *begun_at(const struct active *active, size_t before) {
+    size_t at = 0, step = 1;
+    while (2 * step <= active->total) step *= 2;
+    for (; step; step /= 2) {
+        if (at + step > active->total || active->counts[at + step] > before) continue;
+        at += step;
+        before -= active->counts[at];
+    }
+    return &active->ends[at];
 }
 
 /* The running collective that ends last within the wait. If none ends within the wait, the one that ends first. Among
  * equal ends, the first range. */
-static size_t collective_to_blame(const struct active *active, int64_t wait_end_ns) {
-    size_t best = active->running[0];
-    for (size_t i = 1; i < active->count; i++) {
-        const size_t range = active->running[i];
-        const int64_t end_ns = active->ranges[range].end_ns, best_ns = active->ranges[best].end_ns;
-        if (end_ns == best_ns       ? range < best
-            : end_ns <= wait_end_ns ? best_ns > wait_end_ns || end_ns > best_ns
-                                    : end_ns < best_ns)
-            best = range;
-    }
-    return best;
+static size_t collective_to_blame(const struct active *active, int64_t time_ns, int64_t wait_end_ns) {
+    const size_t within = begun_until(active, wait_end_ns);
+    const struct mark *last = within ? begun_at(active, within - 1) : NULL;
+    if (last && last->time_ns > time_ns) return (size_t)last->range;
+    const int64_t first_ns = begun_at(active, within)->time_ns;
+    return (size_t)begun_at(active, begun_until(active, first_ns) - 1)->range;
 }
 
 static bool cell_exposed(const struct cell *cell) {
@@ -279,7 +309,7 @@ static void blame_collectives(const struct aorta_profile *profile, const struct 
         if (end <= i)
             for (end = i + 1; end < cells->count && cell_exposed(&cells->items[end]);) end++;
         active_move(&active, cell->start_ns);
-        size_t range = collective_to_blame(&active, cells->items[end - 1].end_ns);
+        size_t range = collective_to_blame(&active, cell->start_ns, cells->items[end - 1].end_ns);
         overlap->kind[profile->ranges[range].info.collective].blamed_ns += cell->end_ns - cell->start_ns;
         add_exposed(overlap, cell, range);
     }
