@@ -182,12 +182,13 @@ static void link_calls(struct aorta_trace_builder *builder) {
     struct trace_pending *pending = builder->pending.items;
     aorta_trace_rows_sort(&builder->calls, sizeof(struct aorta_trace_call), call_order);
     builder->memory.failed |= !index_calls(&index, &builder->calls);
-    if (builder->memory.failed) return;
-    builder->trace->repeated = index.repeated;
-    for (size_t i = 0; i < builder->pending.count; i++) link_launch(builder, &index, &pending[i]);
-    link_waits(builder, &index);
+    if (!builder->memory.failed) {
+        builder->trace->repeated = index.repeated;
+        for (size_t i = 0; i < builder->pending.count; i++) link_launch(builder, &index, &pending[i]);
+        link_waits(builder, &index);
+        drop_calls(builder);
+    }
     aorta_table_free(&index.table);
-    drop_calls(builder);
 }
 
 /* ---- device work ---- */

@@ -320,6 +320,7 @@ static const struct foreign {
 };
 
 static const struct foreign *find_foreign(const char *bytes, size_t length) {
+    if (!length) return NULL; /* there may be no bytes */
     if (length > sizeof((struct head *)NULL)->bytes) length = sizeof((struct head *)NULL)->bytes;
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         const char *const *words = foreign[i].words;
