@@ -88,9 +88,9 @@ static void write_point(struct aorta_json *json, const struct aorta_sweep_side *
     json->out->failed |= !places;
     aorta_json_object(json);
     aorta_json_key_array(json, "trials");
-    for (size_t i = 0; i < count; i++) write_trial(json, side, places[i], html);
+    for (size_t i = 0; places && i < count; i++) write_trial(json, side, places[i], html);
     aorta_json_array_end(json);
-    if (count) {
+    if (places && count) {
         const size_t median = median_of(side, places, count);
         const struct aorta_figures *figures = side->recordings[median].figures;
         aorta_json_key_int(json, "median", side->trials.items[median].number);
