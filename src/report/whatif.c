@@ -44,6 +44,19 @@ static const char *collective_name(enum aorta_collective kind) {
     return kind == AORTA_COLLECTIVE_COUNT ? NULL : aorta_collective_name(kind);
 }
 
+/* The cause that this removal takes away; NULL: it is not removed, or at further places, which follow the first. */
+static const char *removed_cause(uint32_t removed, int removal) {
+    const char *cause = aorta_removal_cause((enum aorta_removal)removal);
+    if (!(removed & aorta_removal_bit((enum aorta_removal)removal))) return NULL;
+    return removal && strcmp(cause, aorta_removal_cause((enum aorta_removal)(removal - 1))) == 0 ? NULL : cause;
+}
+
+/* NULL: no collective limits the step. */
+static const char *limited_by(const struct aorta_whatif_limit *limit) {
+    if (limit->kind == AORTA_COLLECTIVE_COUNT) return NULL;
+    return limit->latency ? "latency" : "bandwidth";
+}
+
 /* ---- facts ---- */
 
 #define FIND(found, finding, ...)                                                                                      \
@@ -100,9 +113,7 @@ static void find_limit(const struct aorta_whatif_result *result, struct aorta_fo
     FIND(found, stop->efficiency < AORTA_WHATIF_SCALES ? STOPS : SCALES, value("ranks", stop->ranks, NULL),
          predicted("efficiency", stop->efficiency, "share", place), value("threshold", AORTA_WHATIF_SCALES, "share"),
          text("collective", name), predicted("more", name ? result->limit.more_ns / 1e6 : NAN, "ms", place),
-         text("most_of_it", !name                   ? NULL
-                            : result->limit.latency ? "latency"
-                                                    : "bandwidth"));
+         text("most_of_it", limited_by(&result->limit)));
 }
 
 /* Faster compute hides less communication. */
@@ -145,12 +156,10 @@ static void find_changes(const struct aorta_whatif_result *result, struct aorta_
     const struct aorta_remedies_worth *worth = &result->remedies.worth;
     if (resources->compute != 1) FIND(found, SPEED, text("what", "kernels"), value("factor", resources->compute, "x"));
     if (resources->copies != 1) FIND(found, SPEED, text("what", "copies"), value("factor", resources->copies, "x"));
-    const char *last = "";
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
-        const char *cause = aorta_removal_cause((enum aorta_removal)i);
-        if (!(resources->removed & aorta_removal_bit((enum aorta_removal)i)) || strcmp(cause, last) == 0) continue;
+        const char *cause = removed_cause(resources->removed, i);
+        if (!cause) continue;
         FIND(found, WITHOUT, text("cause", cause), text("meaning", aorta_removal_description((enum aorta_removal)i)));
-        last = cause;
     }
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
         const enum aorta_remedy remedy = (enum aorta_remedy)i;
@@ -241,7 +250,8 @@ static const struct aorta_row step_rows[] = {
     {"ranks", AORTA_ROW_INT, AT(ranks), .heading = "ranks", .help = "ranks of the job"},
     {"step_ms", AORTA_ROW_MEAN_NS, AT(step_ns), .heading = "step ms", .help = "of one step"},
     {"comm_ms", AORTA_ROW_MEAN_NS, AT(comm_ns), .heading = "communication ms", .help = "collectives run"},
-    {"exposed_comm_ms", AORTA_ROW_MEAN_NS, AT(exposed_ns), .heading = "exposed ms", .help = "with no compute beside"},
+    {"exposed_comm_ms", AORTA_ROW_MEAN_NS, AT(exposed_ns), .heading = "exposed ms",
+     .help = "without compute at the same time"},
     {"efficiency", AORTA_ROW_NUMBER, AT(efficiency), "share", .heading = "efficiency",
      .help = "of the recorded step, of this one"},
     {"of_replayed", AORTA_ROW_NUMBER, AT(of_replayed), "share", .shown_only = true, .help = "step / replayed step"},
@@ -393,7 +403,6 @@ static const struct aorta_row exposed_rows[] = {
 static struct json_values values_of(const struct aorta_whatif_result *result) {
     const struct aorta_unrecorded *unrecorded = &result->unrecorded;
     const struct aorta_remedies_worth *worth = &result->remedies.worth;
-    const char *limit = collective_name(result->limit.kind);
     return (struct json_values){
         .recorded_ranks = result->whatif->collectives->ranks,
         .measured_ns = measured_ns(result),
@@ -402,23 +411,17 @@ static struct json_values values_of(const struct aorta_whatif_result *result) {
         .unrecorded_reason = unrecorded->reason,
         .inferred = share(result->path.inferred_ns, result),
         .unexplained = share(result->path.unexplained_ns, result),
-        .limit = {result->stop->ranks, result->stop->efficiency >= AORTA_WHATIF_SCALES, limit,
-                  !limit                  ? NULL
-                  : result->limit.latency ? "latency"
-                                          : "bandwidth",
-                  result->limit.more_ns},
+        .limit = {result->stop->ranks, result->stop->efficiency >= AORTA_WHATIF_SCALES,
+                  collective_name(result->limit.kind), limited_by(&result->limit), result->limit.more_ns},
         .worth = {worth->unknown ? NAN : worth->mean.saved_ns, worth->mean.gone, worth->mean.added, worth->unknown},
         .exposed = {collective_name(result->exposed.kind), result->exposed.exposed_ns, last_row(result)->ranks}};
 }
 
 static void write_causes(uint32_t removed, struct aorta_json *json) {
-    const char *last = "";
     aorta_json_key_array(json, "without");
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
-        const char *cause = aorta_removal_cause((enum aorta_removal)i);
-        if (!(removed & aorta_removal_bit((enum aorta_removal)i)) || strcmp(cause, last) == 0) continue;
-        last = cause;
-        aorta_json_string(json, cause);
+        const char *cause = removed_cause(removed, i);
+        if (cause) aorta_json_string(json, cause);
     }
     aorta_json_array_end(json);
 }
