@@ -85,8 +85,8 @@ static bool same_folder(const char *left, const char *right) {
 static aorta_status check_output(const struct report_arguments *arguments) {
     const bool own =
         arguments->directories.count == 1 && same_folder(arguments->directories.items[0], arguments->options.output);
-    const unsigned others = AORTA_FOLDER_SWEEP | (own ? 0 : AORTA_FOLDER_RUN);
-    AORTA_TRY(aorta_folder_check_free(arguments->options.output, "--output", others));
+    const unsigned refused = AORTA_FOLDER_SWEEP | (own ? 0 : AORTA_FOLDER_RUN);
+    AORTA_TRY(aorta_folder_check_free(arguments->options.output, "--output", refused));
     return aorta_directory_check_writable(arguments->options.output, "--output");
 }
 

@@ -248,8 +248,8 @@ static const struct aorta_row kind_rows[] = {
     {"count", AORTA_ROW_INT, AT(count), .help = "collectives of the kind"},
     {"bytes", AORTA_ROW_INT, AT(bytes), "bytes", .help = "sum"},
     {"comm_ms", AORTA_ROW_NS, AT(comm_ns), .help = "union of their times"},
-    {"overlap_ms", AORTA_ROW_NS, AT(overlap_ns), .help = "of it beside compute"},
-    {"exposed_ms", AORTA_ROW_NS, AT(exposed_ns), .help = "the rest"},
+    {"overlap_ms", AORTA_ROW_NS, AT(overlap_ns), .help = "at the same time as compute"},
+    {"exposed_ms", AORTA_ROW_NS, AT(exposed_ns), .help = "without compute at the same time"},
     {"blamed_ms", AORTA_ROW_NS, AT(blamed_ns), .help = "part of `exposed_comm_ms`; the kinds add up to it"},
     {0}};
 

@@ -155,7 +155,7 @@ static void recordings_are_read(void **state) {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char words[512];
         snprintf(words, sizeof words, "--trace %s/%s", TRACE_DATA, files[i]);
-        expect(words, 0, "30 kernels and 3 copies and fills");
+        expect(words, 0, "30 kernels and 3 transfers (copies and fills)");
         assert_non_null(strstr(output, "Queues: 4 streams used 3 queues, busy "));
         assert_non_null(strstr(output, "queue 19             15        0        1"));
     }

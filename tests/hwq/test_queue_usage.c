@@ -61,7 +61,7 @@ static void planted_work(void **state) {
     assert_true(fabs(queues.parallel - (1000 + 800 + 500 + 150 + 2500) / 3000.0) < 1e-12);
     expect_text(&queues, "channel",
                 "Queues: 3 streams used 3 channels, busy 97% of 3.2 us\n\n"
-                "  work        5 kernels and 1 copies and fills\n"
+                "  work        5 kernels and 1 transfer (copies and fills)\n"
                 "  at once     1.65 on average while any kernel ran\n"
                 "  switch      0 us to another stream of a channel: 0.1 us instead of 0.1 us (median gaps, late\n"
                 "              launches included)\n"
@@ -83,7 +83,7 @@ static void queues_that_are_not_known(void **state) {
     assert_true(queues.inter.ns.p50 == 10);
     expect_text(&queues, "queue",
                 "Queues: 2 streams used an unknown number of queues, busy 67% of 0.03 us\n\n"
-                "  work        2 kernels and 0 copies and fills\n"
+                "  work        2 kernels and 0 transfers (copies and fills)\n"
                 "  not known   the recording does not say which queue ran 2 kernels\n");
     aorta_queue_usage_free(&queues);
     check_ok(aorta_queue_usage_measure(work, 0, &queues));
