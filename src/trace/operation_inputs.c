@@ -61,7 +61,7 @@ static void read_shape(struct aorta_json_value shape, struct aorta_input *input)
 static void read_list(struct aorta_json_value shapes, struct aorta_input *input) {
     struct aorta_json_cursor cursor = aorta_json_elements(shapes);
     struct aorta_json_value shape, size;
-    for (; aorta_json_next_element(&cursor, &shape); input->list_count++) {
+    while (aorta_json_next_element(&cursor, &shape)) {
         struct aorta_json_cursor sizes = aorta_json_elements(shape);
         double elements = 1;
         for (int64_t number; aorta_json_next_element(&sizes, &size);)

@@ -5,7 +5,6 @@
 #include "verdict/causes.h"
 #include "verdict/verdict_internal.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,14 +1,11 @@
 /* Where in the program a cause begins, as facts. */
 #include "base/interval.h"
-#include "trace/trace.h"
-#include "verdict/verdict_internal.h"
-
 #include "replay/replay.h"
 #include "replay/trace_graph.h"
+#include "trace/trace.h"
 #include "verdict/gains.h"
-#include <math.h>
-#include <stddef.h>
-#include <stdlib.h>
+#include "verdict/verdict_internal.h"
+
 #include <string.h>
 
 static double steps_of(const struct gains *gains) {
