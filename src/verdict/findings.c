@@ -268,8 +268,10 @@ static void set_caller(const struct aorta_trace_rank *rank, const struct aorta_t
     const double calls = (double)row->times.count / (double)rank->steps;
     struct aorta_fact *fact = aorta_facts_set(&finding->facts, AORTA_FACT_CALLER, calls);
     fact->place.name = aorta_facts_text(&finding->facts, name);
+    const char *within =
+        aorta_trace_text(rank->trace, row->operation == AORTA_TRACE_NONE ? row->range : row->operation);
     /* Only the search for the fastest algorithm times convolutions with events. */
-    if (strstr(name, "EventSynchronize") && strstr(name, "conv"))
+    if (strstr(name, "EventSynchronize") && strstr(within, "aten::") && strstr(within, "conv"))
         aorta_facts_flag(&finding->facts, AORTA_FACT_CONVOLUTION_SEARCH);
 }
 
