@@ -139,7 +139,7 @@ bool aorta_execution_trace_is(const char *head, size_t length) {
 
 /* ---- the nodes of a file ---- */
 
-/* A node as it stands in the file; length 0: not there. Schemas before 1.0.2 have all members in the node itself. */
+/* A node of the file; length 0: not in it. Schemas before 1.0.2 have all members in the node itself. */
 struct parts {
     struct aorta_json_value name, number, dims, types, values, strides;
 };

@@ -205,7 +205,7 @@ static struct aorta_fact *set_at(const struct aorta_trace_analysis *analysis, co
     return fact;
 }
 
-/* The same about a piece of work, which it names. */
+/* A fact about a piece of work, which it names. */
 static struct aorta_fact *set_at_work(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                                       int64_t step, const struct aorta_trace_work *work, struct aorta_finding *finding,
                                       enum aorta_fact_key key, double value) {
@@ -214,8 +214,6 @@ static struct aorta_fact *set_at_work(const struct aorta_trace_analysis *analysi
     if (work->stream != AORTA_TRACE_NONE) fact->place.stream = rank->trace->streams[work->stream].id;
     return fact;
 }
-
-/* ---- the worst of each cause ---- */
 
 struct place {
     const struct aorta_trace_rank *rank;
@@ -391,7 +389,7 @@ static void find_straggler(const struct aorta_trace_analysis *analysis, struct a
     fact->place.name = aorta_collective_words(collective->kind, analysis->sends);
 }
 
-/* What a name takes in the steps that count. */
+/* The time of a name in the steps that count. */
 struct total {
     const struct aorta_trace_rank *rank;
     uint32_t name;

@@ -238,7 +238,7 @@ void aorta_remedy_own_attention(struct remedy_model *model) {
 
 /* ---- 16 bits ---- */
 
-/* Gathers of parameters move half as much then, beside what each takes to begin. Reductions stay in fp32. */
+/* Gathers of parameters move half as much then; the time to begin stays. Reductions stay in fp32. */
 void aorta_remedy_own_gathers(const struct remedy_model *model, struct aorta_work_scale *scales) {
     static const double START_NS = 10e3;
     const struct aorta_trace *trace = model->trace;
