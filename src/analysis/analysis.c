@@ -43,8 +43,7 @@ struct work {
     struct aorta_arena memory;
 };
 
-/* Whether a step has this number. *low and *high become the lowest and the highest number; none is marked where *low is
- * above. */
+/* Whether a step has this number. *low and *high become the lowest and the highest number. */
 static bool is_marked(const struct aorta_trace_analysis *analysis, int64_t number, int64_t *low, int64_t *high) {
     bool found = false;
     *low = INT64_MAX;
@@ -79,15 +78,16 @@ static aorta_status check_numbers(const struct aorta_trace_analysis *analysis,
 
 static aorta_status check_steps(const struct aorta_trace_analysis *analysis,
                                 const struct aorta_trace_analysis_options *options) {
-    size_t found = 0;
-    int64_t low, high;
+    size_t marked = 0, found = 0;
     if (!options->all_steps && !options->step_count) return NULL;
-    (void)is_marked(analysis, 0, &low, &high);
-    if (low > high)
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        marked += analysis->ranks[i].trace->step_count;
+        found += analysis->ranks[i].window_count;
+    }
+    if (!marked)
         return AORTA_ERROR(AORTA_USAGE, "--step: %s marks no steps (ProfilerStep#N); leave the option out",
                            analysis->ranks[0].trace->path);
     AORTA_TRY(check_numbers(analysis, options));
-    for (size_t i = 0; i < analysis->rank_count; i++) found += analysis->ranks[i].window_count;
     if (found) return NULL;
     return AORTA_ERROR(AORTA_USAGE, "--step: nothing on the device belongs to any step%s",
                        options->all_steps ? "" : " asked for");

@@ -445,7 +445,8 @@ static void count_uses(const struct aorta_trace_rank *rank, struct lane *streams
                        struct aorta_arena *memory) {
     struct use *uses = aorta_arena_raw(memory, rank->work_count * sizeof *uses);
     size_t count = 0;
-    for (size_t i = 0; uses && i < rank->work_count; i++) {
+    if (!uses) return;
+    for (size_t i = 0; i < rank->work_count; i++) {
         struct use use = {rank->work[i].stream, rank->work[i].queue};
         if (use.queue == AORTA_TRACE_NONE || use.stream == AORTA_TRACE_NONE) continue;
         if (count && use_order(&uses[count - 1], &use) == 0) continue;

@@ -4,7 +4,6 @@
 #include "analysis/breakdown.h"
 #include "base/sort.h"
 #include "base/table.h"
-#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

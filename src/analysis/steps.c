@@ -59,15 +59,13 @@ static struct aorta_order *order_make(const struct aorta_iteration *iteration, s
     const struct aorta_profile *profile = iteration->profile;
     const size_t limit = profile->range_count;
     struct aorta_order *made = aorta_arena_alloc(memory, sizeof *made);
-    if (made) {
-        made->by_start = aorta_arena_raw(memory, limit * sizeof *made->by_start);
-        made->compute = aorta_arena_raw(memory, limit * sizeof *made->compute);
-        made->ranges = profile->ranges;
-    }
-    if (!memory->failed) {
-        sort_ranges(profile, made);
-        made->busy = collect_busy(iteration->overlap, memory);
-    }
+    if (!made) return NULL;
+    made->by_start = aorta_arena_raw(memory, limit * sizeof *made->by_start);
+    made->compute = aorta_arena_raw(memory, limit * sizeof *made->compute);
+    made->ranges = profile->ranges;
+    if (memory->failed) return made;
+    sort_ranges(profile, made);
+    made->busy = collect_busy(iteration->overlap, memory);
     return made;
 }
 

@@ -60,8 +60,7 @@ struct aorta_transfers aorta_transfers_collect(const struct aorta_rank_step *ste
 int64_t aorta_transfers_best_if_slow(const struct aorta_transfers *transfers, const struct aorta_range *range,
                                      const struct aorta_arrival *arrival);
 
-/* How a run of a matrix product lies to the collectives: those beside one for less than half of their time say nothing.
- */
+/* Whether a matrix product ran alone or during a collective; NEITHER: during one for less than half of its time. */
 enum aorta_beside { AORTA_BESIDE_ALONE, AORTA_BESIDE_COLLECTIVE, AORTA_BESIDE_NEITHER };
 enum aorta_beside aorta_beside_of(const struct aorta_intervals *comm, int64_t start_ns, int64_t end_ns);
 

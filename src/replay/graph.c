@@ -95,12 +95,11 @@ enum state { UNSEEN, OPEN, DONE };
 
 struct walk {
     struct aorta_arena memory;
-    uint32_t
-        *first; /* of the edges that lead to each point, before points are numbered anew; one more than there are */
+    uint32_t *first; /* edges[first[i] .. first[i + 1]) lead to point i, by its old number */
     uint32_t *edges;
     uint32_t *cursor;
     uint8_t *state;
-    uint32_t *order; /* old numbers, in the new order; behind them, from the end on, points that are open */
+    uint32_t *order; /* old numbers, in the new order; from the end on, points that are open */
     uint32_t done;
     uint32_t *rows; /* edges in order of the points' new numbers, without those that were dropped */
 };

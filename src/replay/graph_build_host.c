@@ -9,7 +9,6 @@
 #include "replay/graph_build_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     QUIET_NS = 100000,     /* a thread that records nothing for this long may be waiting for another */

@@ -317,7 +317,7 @@ static void calibrate_calls(struct building *building) {
     double *lengths = aorta_arena_raw(&memory, (calls + 1) * sizeof *lengths);
     building->cost->within_ns =
         aorta_arena_alloc(&building->cost->memory, (texts + 1) * sizeof *building->cost->within_ns);
-    if (lengths && building->cost->within_ns) measure_calls(building, texts, names, lengths);
+    if (names && lengths && building->cost->within_ns) measure_calls(building, texts, names, lengths);
     aorta_arena_end(&memory, &building->scratch);
 }
 

@@ -248,7 +248,6 @@ static void measure_edge(void *user, uint32_t point, uint32_t edge, int64_t lag_
     (void)point;
     measure->path.length_ns += lag_ns + residual_ns;
     measure->path.unexplained_ns += residual_ns;
-    measure->path.kind_ns[kind] += lag_ns;
     measure->pending_ns += lag_ns;
     if (within_span(kind)) return;
     if (measure->graph->inferred[edge])

@@ -53,7 +53,6 @@ struct aorta_graph_path {
     int64_t recorded_ns;    /* of it: follows from what the files say, */
     int64_t inferred_ns;    /* … from a dependency that was concluded: that edge, and the span that it let begin */
     int64_t unexplained_ns; /* lag without an explanation */
-    int64_t kind_ns[AORTA_EDGE_KIND_COUNT]; /* without the residuals */
 };
 struct aorta_graph_path aorta_graph_critical(const struct aorta_graph *graph);
 

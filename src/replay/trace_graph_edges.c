@@ -5,7 +5,6 @@
 #include "replay/trace_graph.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* How long the collectives that ranks share would take: at the bandwidth that their size reaches elsewhere in the run,
  * or on this link. */

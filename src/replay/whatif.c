@@ -4,8 +4,6 @@
 #include "replay/trace_graph.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- which points of a graph end collectives, and of which kind, group and size ---- */
 

@@ -1,6 +1,5 @@
 /* What launches and copies mean: captured graphs, records that are missing, collectives of copy engines and of the
  * host. */
-#include "base/array.h"
 #include "base/interval.h"
 #include "base/sort.h"
 #include "trace/builder_internal.h"

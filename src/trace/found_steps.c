@@ -64,7 +64,7 @@ int *aorta_trace_ranks_known(const struct aorta_trace_list *list, struct aorta_a
 
 /* Cycles of a profile schedule: a file for each, of the same rank, whose steps go on where the one before stopped. */
 
-/* One program wrote them: beside each other, on the same device. */
+/* One program wrote them: in the same folder, on the same device. */
 static bool are_of_one_run(const struct aorta_trace *a, const struct aorta_trace *b) {
     const char *slash = strrchr(a->path, '/'), *other = strrchr(b->path, '/');
     const size_t folder = slash ? (size_t)(slash - a->path) : 0;

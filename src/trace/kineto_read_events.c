@@ -251,7 +251,7 @@ static bool begins(struct aorta_json_value name, const char *text) {
     return name.length > length && !memcmp(name.text, text, length);
 }
 
-/* What the profiler marks itself: files of 2021 have it among the operations. */
+/* The profiler's own marks: files of 2021 have them among the operations. */
 static bool is_mark(struct aorta_json_value name) {
     return begins(name, "\"ProfilerStep#") || begins(name, "\"enumerate(DataLoader)#") || begins(name, "\"Optimizer.");
 }

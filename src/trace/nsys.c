@@ -462,7 +462,7 @@ struct query {
 };
 
 #define RANGES "globalTid", "start", "end", "textId", "eventType", "text"
-/* What work and calls refer to. */
+/* Facts that work and calls refer to. */
 static const struct query facts[] = {
     {"MPI_RANKS", take_rank, {"globalTid", "rank"}},
     {"TARGET_INFO_SESSION_START_TIME", take_base, {"utcEpochNs"}},
@@ -472,7 +472,7 @@ static const struct query facts[] = {
     {"TARGET_INFO_GPU", take_gpu, {"id", "name", "totalMemory", "smCount", "computeMajor", "computeMinor"}},
     {"TARGET_INFO_CUDA_DEVICE", take_called, {"pid", "cudaId", "gpuId"}},
 };
-/* What follows the work. MPI: --trace=mpi. */
+/* The host's tables are read after the work. MPI: --trace=mpi. */
 static const struct query of_host[] = {
     {"CUPTI_ACTIVITY_KIND_RUNTIME", take_call, {"globalTid", "start", "end", "nameId", "correlationId"}},
     {"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",

@@ -287,7 +287,7 @@ static const struct unread {
     {NULL, 0, 23, "version https://git-lfs", "a pointer of Git LFS, not the file", "fetch it: git lfs pull"},
     {".nsys-rep", 0, 0, "", "a report of Nsight Systems", "export it: nsys export --type sqlite FILE"},
     {".qdrep", 0, 0, "", "a report of Nsight Systems", "export it: nsys export --type sqlite FILE"},
-    {".ncu-rep", 0, 0, "", "a report of Nsight Compute (it holds no timeline)",
+    {".ncu-rep", 0, 0, "", "a report of Nsight Compute (it has no timeline)",
      "record with `aorta trace run -- COMMAND`"},
     {NULL, 0, 4, "PK\3\4", "a zip archive", "unpack it"},
     {NULL, 257, 5, "ustar", "a tar archive", "unpack it, and name the folder"},
@@ -313,10 +313,10 @@ static const struct foreign {
     {{"\"Ascend Hardware\"", ""}, "a trace of Ascend's profiler", "AORTA reads recordings of NVIDIA's and AMD's GPUs"},
     {{"\"CPU HIP API\"", ""}, "a trace of rocprof", "record the program with rocprofv3 --sys-trace"},
     {{"KernelName", "BeginNs"}, "a table of rocprof", "record the program with rocprofv3 --sys-trace"},
-    {{"\"pg_config\"", "\"entries\""}, "a dump of PyTorch's flight recorder, which holds collectives alone", NULL},
-    {{"\"coll_perf\"", "\"header\""}, "a file of NCCL's inspector, which holds bandwidths alone", NULL},
-    {{"\"GROUP_API\"", "\"ph\""}, "a trace of NCCL's profiler plugin, which holds collectives alone", NULL},
-    {{"\"PROXY\"", "\"COLL\""}, "a trace of NCCL's profiler plugin, which holds collectives alone", NULL},
+    {{"\"pg_config\"", "\"entries\""}, "a dump of PyTorch's flight recorder, which has only collectives", NULL},
+    {{"\"coll_perf\"", "\"header\""}, "a file of NCCL's inspector, which has only bandwidths", NULL},
+    {{"\"GROUP_API\"", "\"ph\""}, "a trace of NCCL's profiler plugin, which has only collectives", NULL},
+    {{"\"PROXY\"", "\"COLL\""}, "a trace of NCCL's profiler plugin, which has only collectives", NULL},
 };
 
 static const struct foreign *find_foreign(const char *bytes, size_t length) {

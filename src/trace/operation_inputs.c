@@ -61,7 +61,7 @@ static void read_shape(struct aorta_json_value shape, struct aorta_input *input)
 static void read_list(struct aorta_json_value shapes, struct aorta_input *input) {
     struct aorta_json_cursor cursor = aorta_json_elements(shapes);
     struct aorta_json_value shape, size;
-    for (; aorta_json_next_element(&cursor, &shape); input->list_count++) {
+    while (aorta_json_next_element(&cursor, &shape)) {
         struct aorta_json_cursor sizes = aorta_json_elements(shape);
         double elements = 1;
         for (int64_t number; aorta_json_next_element(&sizes, &size);)
@@ -139,7 +139,7 @@ bool aorta_execution_trace_is(const char *head, size_t length) {
 
 /* ---- the nodes of a file ---- */
 
-/* A node as it stands in the file; length 0: not there. Schemas before 1.0.2 have all members in the node itself. */
+/* A node of the file; length 0: not in it. Schemas before 1.0.2 have all members in the node itself. */
 struct parts {
     struct aorta_json_value name, number, dims, types, values, strides;
 };

@@ -17,7 +17,6 @@ struct aorta_input {
     int packed; /* numbers in an element: 2 of four bits */
     enum aorta_arithmetic arithmetic;
     double list_elements;          /* of a list: of all its tensors */
-    int list_count;                /* of a list: its tensors */
     struct aorta_json_value value; /* of what is no tensor */
 };
 

@@ -4,7 +4,6 @@
 #include "trace/reader.h"
 #include "trace/rocprof.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct reading {

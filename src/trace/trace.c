@@ -7,7 +7,6 @@
 #include "trace/execution_trace.h"
 #include "trace/texts.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -478,8 +477,11 @@ static enum aorta_framework framework_of(const char *name) {
 
 /* A loop of OpenACC is named after its function and line: "solve_42_gpu", "solve_42_gpu__red". */
 static bool is_openacc(const char *name) {
-    const char *end = strstr(name, "_gpu");
-    return begins(name, "__pgi_") || (end && end > name && isdigit((unsigned char)end[-1]));
+    for (const char *at = name; (at = strchr(at, '_')); at++) {
+        const size_t digits = strspn(at + 1, "0123456789");
+        if (digits && begins(at + 1 + digits, "_gpu")) return true;
+    }
+    return begins(name, "__pgi_");
 }
 
 /* Triton's functions have plain names, as those of Python; libraries' kernels that do say whose they are, and "_Z"

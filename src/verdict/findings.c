@@ -5,7 +5,6 @@
 #include "verdict/causes.h"
 #include "verdict/verdict_internal.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -206,7 +205,7 @@ static struct aorta_fact *set_at(const struct aorta_trace_analysis *analysis, co
     return fact;
 }
 
-/* The same about a piece of work, which it names. */
+/* A fact about a piece of work, which it names. */
 static struct aorta_fact *set_at_work(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                                       int64_t step, const struct aorta_trace_work *work, struct aorta_finding *finding,
                                       enum aorta_fact_key key, double value) {
@@ -215,8 +214,6 @@ static struct aorta_fact *set_at_work(const struct aorta_trace_analysis *analysi
     if (work->stream != AORTA_TRACE_NONE) fact->place.stream = rank->trace->streams[work->stream].id;
     return fact;
 }
-
-/* ---- the worst of each cause ---- */
 
 struct place {
     const struct aorta_trace_rank *rank;
@@ -269,8 +266,10 @@ static void set_caller(const struct aorta_trace_rank *rank, const struct aorta_t
     const double calls = (double)row->times.count / (double)rank->steps;
     struct aorta_fact *fact = aorta_facts_set(&finding->facts, AORTA_FACT_CALLER, calls);
     fact->place.name = aorta_facts_text(&finding->facts, name);
+    const char *within =
+        aorta_trace_text(rank->trace, row->operation == AORTA_TRACE_NONE ? row->range : row->operation);
     /* Only the search for the fastest algorithm times convolutions with events. */
-    if (strstr(name, "EventSynchronize") && strstr(name, "conv"))
+    if (strstr(name, "EventSynchronize") && strstr(within, "aten::") && strstr(within, "conv"))
         aorta_facts_flag(&finding->facts, AORTA_FACT_CONVOLUTION_SEARCH);
 }
 
@@ -390,7 +389,7 @@ static void find_straggler(const struct aorta_trace_analysis *analysis, struct a
     fact->place.name = aorta_collective_words(collective->kind, analysis->sends);
 }
 
-/* What a name takes in the steps that count. */
+/* The time of a name in the steps that count. */
 struct total {
     const struct aorta_trace_rank *rank;
     uint32_t name;

@@ -1,14 +1,11 @@
 /* Where in the program a cause begins, as facts. */
 #include "base/interval.h"
-#include "trace/trace.h"
-#include "verdict/verdict_internal.h"
-
 #include "replay/replay.h"
 #include "replay/trace_graph.h"
+#include "trace/trace.h"
 #include "verdict/gains.h"
-#include <math.h>
-#include <stddef.h>
-#include <stdlib.h>
+#include "verdict/verdict_internal.h"
+
 #include <string.h>
 
 static double steps_of(const struct gains *gains) {
@@ -141,7 +138,7 @@ static void add_host_collectives(const struct gains *gains, struct aorta_finding
     (void)aorta_facts_set(&finding->facts, AORTA_FACT_HOST_EXPOSED, exposed_ms);
 }
 
-/* What the thread called before the pause that ends at the origin's point; NULL: not known. */
+/* The call of the thread before the pause that ends at the origin's point; NULL: not known. */
 static const char *name_before(const struct gains *gains, const struct aorta_origin *origin) {
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->from);
     return call ? name_of_call(aorta_trace_graph_host(gains->built, origin->from)->trace, call, true) : NULL;

@@ -3,7 +3,6 @@
 #include "verdict/remedy_internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* What fused attention reaches (cuDNN and flash attention on an H100, sequences of 197 to 8192): of the 16-bit peak

@@ -10,7 +10,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const double WORTH = 0.005; /* of the kernels: what saves less is not replayed */
 static const double SHOWN = 0.01;  /* of the step: what gains less has no row */

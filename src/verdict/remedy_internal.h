@@ -39,9 +39,8 @@ enum {
     AORTA_OP_STAYS_FP32 = 32, /* autocast computes it in fp32 */
     AORTA_OP_OPTIMIZER = 64,
     AORTA_OP_LOSS = 128,
-    AORTA_OP_BACKWARD = 256,  /* a node of autograd */
-    AORTA_OP_EVALUATES = 512, /* the node's own frame */
-    AORTA_OP_COMPILED = 1024,
+    AORTA_OP_BACKWARD = 256,      /* a node of autograd */
+    AORTA_OP_EVALUATES = 512,     /* the node's own frame */
     AORTA_OP_SMALL_OUTPUT = 2048, /* sums */
     AORTA_OP_IN_PLACE = 4096,
     AORTA_OP_FILLS = 8192,
@@ -93,7 +92,7 @@ struct leaf {
     enum leaf_kind kind : 8;
     enum leaf_math math : 8;
     bool counted; /* in a step that counts */
-    bool gradient, recomputed, in_optimizer, in_loss, in_compiled, in_embedding;
+    bool gradient, recomputed, in_optimizer, in_loss, in_embedding;
     uint8_t output_count;
     const char *name, *kernel;         /* of the operation; of its longest kernel */
     const struct aorta_inputs *inputs; /* never NULL */

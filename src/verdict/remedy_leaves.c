@@ -184,7 +184,6 @@ static void set_frames(const struct frames *frames, struct leaf *leaf) {
     enum { NEAR = 4 };
     const struct frame *inner = &frames->items[frames->count - 1];
     leaf->in_optimizer = (inner->all & AORTA_OP_OPTIMIZER) != 0;
-    leaf->in_compiled = (inner->all & AORTA_OP_COMPILED) != 0;
     leaf->in_embedding = (inner->all & AORTA_OP_EMBEDDING_GRADIENT) != 0;
     leaf->gradient = (inner->all & AORTA_OP_BACKWARD) != 0;
     for (size_t i = frames->count; i && i + NEAR > frames->count; i--)

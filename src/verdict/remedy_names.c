@@ -4,7 +4,6 @@
 #include "verdict/remedy_internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Names with any of these parts. '^' begins what a name begins with. */
@@ -101,7 +100,6 @@ static const struct mark op_marks[] = {
     {AORTA_OP_OPTIMIZER, {"^Optimizer.step", "ptimizer.step"}},
     {AORTA_OP_EVALUATES, {"^autograd::engine::evaluate_function"}},
     {AORTA_OP_BACKWARD, {"^autograd::engine::evaluate_function", "Backward"}},
-    {AORTA_OP_COMPILED, {"CompiledFxGraph", "^triton_", "^CompiledFunction", "^Torch-Compiled Region"}},
     {AORTA_OP_FILLS, {"::fill_", "::zero_"}},
     {AORTA_OP_EMBEDDING_GRADIENT,
      {"embedding_dense_backward", "embedding_bag_dense_backward", "EmbeddingBagBackward", "EmbeddingBackward"}},
@@ -240,7 +238,7 @@ void aorta_remedy_own_attention(struct remedy_model *model) {
 
 /* ---- 16 bits ---- */
 
-/* Gathers of parameters move half as much then, beside what each takes to begin. Reductions stay in fp32. */
+/* Gathers of parameters move half as much then; the time to begin stays. Reductions stay in fp32. */
 void aorta_remedy_own_gathers(const struct remedy_model *model, struct aorta_work_scale *scales) {
     static const double START_NS = 10e3;
     const struct aorta_trace *trace = model->trace;

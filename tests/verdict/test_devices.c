@@ -81,6 +81,7 @@ static void what_is_not_certain_is_not_known(void **state) {
         {NULL, -1, -1, -1, -1, "does not name"},
         {"NVIDIA GeForce RTX 2060", 6225000000, 30, 7, 5, "not in the table"},
         {"NVIDIA GeForce RTX 4090 Laptop GPU", 17000000000, 76, 8, 9, "not in the table"},
+        {"NVIDIA GeForce RTX 3090 Ti", -1, -1, -1, -1, "not in the table"},
         {"NVIDIA GH200 480GB", 101000000000, 132, 9, 0, "not in the table"},
         {"NVIDIA A10G", 23600000000, 80, 8, 6, "not in the table"},
         {"", 206141652992, -1, 9, 4, "not in the table"},

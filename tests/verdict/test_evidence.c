@@ -105,7 +105,13 @@ static void waits_are_named_by_what_made_them(void **state) {
 /* The search for an algorithm of a convolution needs no other advice than that. */
 static void searches_of_convolutions_are_named(void **state) {
     (void)state;
-    for (int conv = 0; conv < 2; conv++) {
+    static const struct {
+        const char *operation, *function;
+        bool conv;
+    } rows[] = {{"aten::add", "train.py(3): step", false},
+                {"aten::add", "train.py(3): convert", false},
+                {"aten::conv2d", "train.py(3): step", true}};
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
         struct sample_kineto sample;
         struct run run = {0};
         struct aorta_verdict verdict;
@@ -113,7 +119,8 @@ static void searches_of_convolutions_are_named(void **state) {
         for (int i = 0; i < 3; i++) {
             const double at = 1000.0 * i + 10;
             step_mark(&sample, i, at, 990);
-            sample_kineto_event(&sample, "cpu_op", conv ? "aten::conv2d" : "aten::add", 1, at + 1, 700, "");
+            sample_kineto_event(&sample, "python_function", rows[row].function, 1, at, 800, "");
+            sample_kineto_event(&sample, "cpu_op", rows[row].operation, 1, at + 1, 700, "");
             sample_kineto_kernel(&sample, "at::native::gemm", 7, at + 5, at + 20, 300, "");
             sample_kineto_event(&sample, "cuda_runtime", "cudaEventSynchronize", 1, at + 10, 312, "");
         }
@@ -121,8 +128,8 @@ static void searches_of_convolutions_are_named(void **state) {
         analyze(&run);
         said_make(&run.analysis, &verdict);
         const struct aorta_finding *waits = said_finding(&verdict, AORTA_CAUSE_HOST_SYNC);
-        assert_int_equal(said_has(waits, AORTA_FACT_CONVOLUTION_SEARCH), conv);
-        assert_int_equal(strstr(said_advice(waits), "try their algorithms") != NULL, conv);
+        assert_int_equal(said_has(waits, AORTA_FACT_CONVOLUTION_SEARCH), rows[row].conv);
+        assert_int_equal(strstr(said_advice(waits), "try their algorithms") != NULL, rows[row].conv);
         aorta_verdict_free(&verdict);
         end(&run);
     }

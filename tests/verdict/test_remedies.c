@@ -865,7 +865,9 @@ static void frameworks_are_known_by_names(void **state) {
                  {"blend", AORTA_FRAMEWORK_OTHER, "cudaLaunchKernel"}, /* of a program in CUDA */
                  {"batched_transpose_16x32_half", AORTA_FRAMEWORK_OTHER, "hipModuleLaunchKernel"},
                  {"nvkernel_solve_F1L210_2", AORTA_FRAMEWORK_OTHER, "cuLaunchKernel"}, /* OpenMP and OpenACC */
+                 {"matmul_fp16_gpu", AORTA_FRAMEWORK_TRITON, "cuLaunchKernel"},
                  {"solve_42_gpu", AORTA_FRAMEWORK_OTHER, "cuLaunchKernel"},
+                 {"on_gpu_solve_42_gpu", AORTA_FRAMEWORK_OTHER, "cuLaunchKernel"},
                  {"solve_42_gpu__red", AORTA_FRAMEWORK_OTHER, "cuLaunchKernel"},
                  {"__pgi_uacc_cuda_fill_42_gpu", AORTA_FRAMEWORK_OTHER, "cuLaunchKernel"},
                  {"SubTensorOpWithScalar1d", AORTA_FRAMEWORK_OTHER, "hipModuleLaunchKernel"},
