@@ -78,13 +78,6 @@ static const char *place_of(int ranks, struct aorta_found_list *found) {
     return aorta_arena_strdup(&found->arena, aorta_counted(ranks, "rank").text);
 }
 
-/* Nothing else was asked for than what was recorded. */
-static bool is_unchanged(const struct aorta_whatif_result *result) {
-    const struct aorta_whatif_resources *resources = &result->resources;
-    return result->row_count == 1 && !result->bandwidth_given && !result->latency_given && resources->compute == 1 &&
-           resources->copies == 1 && !resources->removed && !result->remedies.set;
-}
-
 static void find_unchanged(const struct aorta_whatif_result *result, struct aorta_found_list *found) {
     FIND(found, UNCHANGED, value("ranks", result->whatif->collectives->ranks, NULL),
          value("replayed", result->replayed_ns / 1e6, "ms"));
@@ -93,7 +86,7 @@ static void find_unchanged(const struct aorta_whatif_result *result, struct aort
 }
 
 static void find_step(const struct aorta_whatif_result *result, struct aorta_found_list *found) {
-    if (is_unchanged(result)) {
+    if (result->changes_nothing && result->row_count == 1) {
         find_unchanged(result, found);
         return;
     }
