@@ -15,6 +15,8 @@ static void put_percent(double value, struct aorta_text *out) {
 void aorta_found_value_text(double value, const char *unit, struct aorta_text *out) {
     if (strcmp(unit, "share") == 0)
         put_percent(value, out);
+    else if (strcmp(unit, "change") == 0 && fabs(value) < 0.0005)
+        aorta_text_puts(out, "0%");
     else if (strcmp(unit, "change") == 0)
         aorta_text_printf(out, "%+.*f%%", fabs(value) < 0.0995, 100 * value);
     else if (strncmp(unit, "of ", 3) == 0) {

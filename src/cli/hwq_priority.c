@@ -6,17 +6,12 @@
 #include "hwq/run.h"
 #include "report/page.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 static aorta_status find_group(const char *word, int *group) {
-    const char *names[AORTA_HWQ_GROUP_COUNT + 1];
-    for (*group = 0; *group < AORTA_HWQ_GROUP_COUNT; ++*group) {
-        names[*group] = aorta_hwq_group_name((enum aorta_hwq_group) * group);
-        if (!strcasecmp(names[*group], word)) return NULL;
-    }
-    names[AORTA_HWQ_GROUP_COUNT] = "all";
+    for (*group = 0; *group < AORTA_HWQ_GROUP_COUNT; ++*group)
+        if (!strcasecmp(aorta_hwq_group_name((enum aorta_hwq_group) * group), word)) return NULL;
     if (!strcasecmp(word, "all")) return NULL;
     return AORTA_ERROR(AORTA_USAGE,
                        "aorta hwq run-priority: \"%s\" is not a group; the groups are P0, P1, P2, P3 and all", word);
@@ -89,11 +84,9 @@ static aorta_status write_results(const struct hwq_values *values, const struct 
  * collective for that one: all ranks end. Verification comes after the last collective. */
 static aorta_status end_if_others_wait(struct hwq_session *session, const struct aorta_hwq_workload *w,
                                        aorta_status status, bool ended) {
-    if (status && w->collectives && !ended && session->world) {
-        if (session->ranks.world_size > 1)
-            status = aorta_annotate(status, "several ranks cannot continue with the next workload");
-        if (session->ranks.world_size > 1) hwq_session_close(session, status);
-    }
+    if (!status || !w->collectives || ended || !session->world || session->ranks.world_size < 2) return status;
+    status = aorta_annotate(status, "several ranks cannot continue with the next workload");
+    hwq_session_close(session, status);
     return status;
 }
 
@@ -129,8 +122,8 @@ static aorta_status run_one(struct group_run *run, const struct aorta_hwq_worklo
     struct hwq_session *session = &run->session;
     const struct counts counts = counts_for(run->values, w);
     struct aorta_arena arena = {0};
-    struct aorta_hwq_result *results = calloc(counts.count, sizeof *results);
-    if (!results) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu results", counts.count);
+    struct aorta_hwq_result *results = aorta_arena_alloc(&arena, counts.count * sizeof *results);
+    AORTA_TRY(aorta_arena_check(&arena, "the results"));
     size_t done = 0, good = 0;
     aorta_status status = hwq_values_default(session, w, run->values, &arena);
     while (!status && done < counts.count) {
@@ -144,7 +137,6 @@ static aorta_status run_one(struct group_run *run, const struct aorta_hwq_worklo
     print_on(run, &session->reports);
     const bool ended = !done || results[done - 1].verified;
     for (size_t i = 0; i < done; i++) aorta_hwq_result_free(&results[i]);
-    free(results);
     aorta_arena_free(&arena);
     return end_if_others_wait(session, w, status, ended);
 }
@@ -308,8 +300,8 @@ aorta_status aorta_cli_hwq_run_priority(int argc, char **argv) {
     }
     AORTA_TRY(hwq_values_parse("run-priority P0|P1|P2|P3|all",
                                "Runs the workloads of a group at their default sizes (--set changes them). After a "
-                               "failure the next workload runs; failed ones are listed at the end. --streams is a list "
-                               "(default: 1,2,4,8,16), of which each workload runs on those that it serves.",
+                               "failure the next workload runs; the answer names the workloads that failed. A "
+                               "workload runs on each number of --streams in its range, or on the nearest one.",
                                NULL, true, help ? argc : argc - 1, help ? argv : argv + 1, &values, &line));
     aorta_status status = line.help ? NULL : check_and_run(&values, argv[1], group);
     aorta_cli_free(&line);

@@ -258,9 +258,9 @@ static aorta_status record_counts(struct hwq_session *session, const struct hwq_
 static aorta_status run_counts(struct hwq_values *values, const struct aorta_hwq_workload *w, const int64_t *counts,
                                size_t count, bool sweep) {
     struct hwq_session session;
-    struct aorta_hwq_result *results = calloc(count, sizeof *results);
-    if (!results) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu results", count);
     struct aorta_arena arena = {0};
+    struct aorta_hwq_result *results = aorta_arena_alloc(&arena, count * sizeof *results);
+    AORTA_TRY(aorta_arena_check(&arena, "the results"));
     aorta_status status = hwq_session_open(values, &session);
     if (!status) status = hwq_values_fit(&session, w, values, &arena);
     size_t done = 0, good = 0;
@@ -276,7 +276,6 @@ static aorta_status run_counts(struct hwq_values *values, const struct aorta_hwq
     status = aorta_status_join(status, hwq_print(values, &session.reports));
     if (!status && values->profile) status = record_counts(&session, values, w, counts, count, sweep);
     for (size_t i = 0; i < done; i++) aorta_hwq_result_free(&results[i]);
-    free(results);
     aorta_arena_free(&arena);
     hwq_session_close(&session, status);
     return status;

@@ -21,8 +21,8 @@ static const char *const results[] = {"*_sweep.json", "*_streams*.json", "run_pr
 static const struct aorta_option common[] = {
     {"streams", AORTA_OPTION_INT_LIST, AT(streams), "null", .nullable = true, .limits = &stream_limits, .letter = 's',
      .argument = "N[,N…]",
-     .help = "number of streams; default: the workload's recommendation; for sweep and run-priority a list, default: "
-             "powers of two within its range, 1,2,4,8,16"},
+     .help = "number of streams; default: the workload's recommendation. A list for sweep (default: powers of two "
+             "within the workload's range) and run-priority (default: 1,2,4,8,16)"},
     {"iterations", AORTA_OPTION_INT, AT(iterations), "100", .limits = &iteration_limits, .letter = 'i',
      .help = "measured iterations"},
     {"warmup", AORTA_OPTION_INT, AT(warmup), "10", .limits = &warmup_limits, .letter = 'w',
@@ -62,11 +62,16 @@ static const struct aorta_option common[] = {
 };
 /* Options of run-priority: the first replaces the common --output, the next ones follow the common ones. */
 static const struct aorta_option many_output = {
-    "output",          AORTA_OPTION_STRING,
-    AT(output),        "null",
-    .nullable = true,  .letter = 'o',
-    .argument = "DIR", .path = AORTA_PATH_FOLDER,
-    .files = results,  .help = "directory for a file of each workload's results as JSON, created if needed"};
+    "output",
+    AORTA_OPTION_STRING,
+    AT(output),
+    "null",
+    .nullable = true,
+    .letter = 'o',
+    .argument = "DIR",
+    .path = AORTA_PATH_FOLDER,
+    .files = results,
+    .help = "directory for a JSON file of each workload's results and run_priority.json, created if needed"};
 static const struct aorta_option set_rows[] = {
     {"set", AORTA_OPTION_STRING_LIST, AT(set), "null", .nullable = true, .argument = "WORKLOAD.OPTION=VALUE",
      .several = true, .help = "options of single workloads: hetero_kernels.size=1024 tiny_kernel_stress.chains=10"},

@@ -174,7 +174,7 @@ static const struct aorta_cli_syntax syntax = {
         "aorta trace merge RANK_FILE|DIR … -o FILE [--tracks] [--perfetto] [-q] [--recover] [--comm-pattern REGEX …]",
     .about = "Makes one trace of several ranks, with a process for each, for Perfetto and "
              "chrome://tracing. The ranks' clocks are aligned on the ends of shared collectives. Prints "
-             "each rank's shift, what remains, and which rank was late.",
+             "each rank's shift and residual, and which rank was late.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,

@@ -20,7 +20,7 @@ struct whatif_arguments {
 static const struct aorta_range_limits at_least_one = {.min = 1, .max = 1e6};
 static const struct aorta_option rows[] = {
     {"ranks", AORTA_OPTION_STRING, AT(ranks), "null", .nullable = true, .argument = "N,N,…",
-     .help = "numbers of ranks: 8,64,1024; default: as recorded"},
+     .help = "numbers of ranks: 8,64,1024; default: as recorded; without any change also 2 to 64 times as many"},
     {"bandwidth", AORTA_OPTION_STRING, AT(bandwidth), "null", .nullable = true, .argument = "B",
      .help = "bandwidth of each rank's link to other nodes, per direction: 400G (Gbit/s) or 50GB/s; "
              "default: as recorded"},
@@ -275,7 +275,8 @@ static aorta_status fill(struct aorta_whatif_result *result, const struct reques
     AORTA_TRY(aorta_whatif_run(result->whatif, &unchanged, &step));
     result->replayed_ns = result->remedies.set ? result->remedies.worth.before_ns : step.step_ns;
     int most = request->rank_count ? request->ranks[request->rank_count - 1] : recorded;
-    if (result->changes_nothing && recorded > 1) most = 64 * recorded + 1; /* what would more ranks bring? */
+    const bool curve = result->changes_nothing && !request->rank_count && result->whatif->fit.samples && recorded > 1;
+    if (curve) most = 64 * recorded + 1; /* what would more ranks bring? */
     AORTA_TRY(add_row(result, recorded, true));
     for (size_t i = 0; i < request->rank_count; i++) AORTA_TRY(add_row(result, request->ranks[i], true));
     for (int64_t ranks = 2 * (int64_t)recorded; ranks < most; ranks *= 2)
@@ -314,8 +315,8 @@ static aorta_status replay(const struct aorta_graph *graph, const struct aorta_w
     result->path = aorta_graph_critical(graph);
     result->bandwidth_given = request->ns_per_byte >= 0;
     result->latency_given = request->latency_ns >= 0;
-    result->changes_nothing = !request->rank_count && !result->bandwidth_given && !result->latency_given &&
-                              !request->removed && !request->remedies && whatif.fit.samples;
+    result->changes_nothing = !result->bandwidth_given && !result->latency_given && request->compute == 1 &&
+                              request->copies == 1 && !request->removed && !request->remedies;
     result->rows = calloc(request->rank_count + DOUBLINGS, sizeof *result->rows);
     if (!result->rows) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu rows", request->rank_count);
     result->whatif = &whatif;

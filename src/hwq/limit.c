@@ -450,8 +450,7 @@ void aorta_hwq_headline(const struct aorta_hwq_result *result, struct aorta_text
 void aorta_hwq_result_findings_json(const struct aorta_hwq_result *result, struct aorta_json *json) {
     struct aorta_text text = {0};
     aorta_hwq_headline(result, &text);
-    aorta_json_key_string(json, "headline", text.data);
-    aorta_text_free(&text);
+    aorta_json_key_sentence(json, "headline", &text);
     aorta_found_sentences_json("findings", &result->found, AORTA_FOUND_KINDS, json);
     aorta_found_facts_json(&result->found, json);
 }

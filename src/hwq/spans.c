@@ -327,9 +327,9 @@ void aorta_queue_usage_text(const struct aorta_queue_usage *queues, const char *
                           "copies", "streams", "changes", "busy");
         for (size_t i = 0; i < queues->count; i++) say_queue(text, queues, &queues->items[i], name);
     }
-    aorta_text_printf(text, "\n  %-44s%9s %9s\n", "gaps, us", "median", "p95");
+    aorta_text_printf(text, "\n  %-44s%9s %9s  (number)\n", "gaps, us", "median", "p95");
     say_gap(text, "to the next kernel of the same stream", &queues->intra);
-    say_gap(text, "from the last to end, of another stream", &queues->inter);
+    say_gap(text, "from the last end to another stream", &queues->inter);
     if (!queues->count) return;
     say_gap(text, "within a queue, same stream", &queues->same_stream);
     say_gap(text, "within a queue, another stream", &queues->other_stream);

@@ -366,11 +366,12 @@ static void write_report(const struct merging *m, const char *output, bool answe
     if (late >= 0) {
         const struct aorta_align_clock *clock = &m->alignment.clocks[late];
         bool device = clock->late_by_device * 2 > clock->late;
-        aorta_text_printf(out,
-                          "rank %d came last to %zu of %zu shared collectives; the first waited %.3f ms for it in all, "
-                          "mostly for its %s\n",
-                          m->ranks[late].rank, clock->late, m->alignment.shared_count, (double)clock->late_ns / 1e6,
-                          device ? "device, which was still busy" : "host, which launched late");
+        aorta_text_printf(
+            out,
+            "rank %d came last to %zu of %zu shared collectives; the earliest ranks waited %.3f ms in total, "
+            "mostly because rank %d's %s\n",
+            m->ranks[late].rank, clock->late, m->alignment.shared_count, (double)clock->late_ns / 1e6,
+            m->ranks[late].rank, device ? "device was still busy" : "host launched late");
     }
 }
 

@@ -12,7 +12,7 @@ enum finding {
 #undef FINDING
 };
 
-#define COSTS "[; {collective} costs most there: {more#} ms more of the step than recorded, most of it by {most_of_it}]"
+#define COSTS "[; {collective} adds most: {more#} ms to the step there, mainly by {most_of_it}]"
 static const struct aorta_found_row findings[] = {
 #define FINDING(name, kind, key, template) [name] = {AORTA_FOUND_##kind, key, NULL, template},
 #include "report/whatif.def"
@@ -78,13 +78,6 @@ static const char *place_of(int ranks, struct aorta_found_list *found) {
     return aorta_arena_strdup(&found->arena, aorta_counted(ranks, "rank").text);
 }
 
-/* Nothing else was asked for than what was recorded. */
-static bool is_unchanged(const struct aorta_whatif_result *result) {
-    const struct aorta_whatif_resources *resources = &result->resources;
-    return result->row_count == 1 && !result->bandwidth_given && !result->latency_given && resources->compute == 1 &&
-           resources->copies == 1 && !resources->removed && !result->remedies.set;
-}
-
 static void find_unchanged(const struct aorta_whatif_result *result, struct aorta_found_list *found) {
     FIND(found, UNCHANGED, value("ranks", result->whatif->collectives->ranks, NULL),
          value("replayed", result->replayed_ns / 1e6, "ms"));
@@ -93,7 +86,7 @@ static void find_unchanged(const struct aorta_whatif_result *result, struct aort
 }
 
 static void find_step(const struct aorta_whatif_result *result, struct aorta_found_list *found) {
-    if (is_unchanged(result)) {
+    if (result->changes_nothing && result->row_count == 1) {
         find_unchanged(result, found);
         return;
     }
@@ -249,11 +242,11 @@ struct step_values {
 static const struct aorta_row step_rows[] = {
     {"ranks", AORTA_ROW_INT, AT(ranks), .heading = "ranks", .help = "ranks of the job"},
     {"step_ms", AORTA_ROW_MEAN_NS, AT(step_ns), .heading = "step ms", .help = "of one step"},
-    {"comm_ms", AORTA_ROW_MEAN_NS, AT(comm_ns), .heading = "communication ms", .help = "collectives run"},
+    {"comm_ms", AORTA_ROW_MEAN_NS, AT(comm_ns), .heading = "communication ms", .help = "while collectives run"},
     {"exposed_comm_ms", AORTA_ROW_MEAN_NS, AT(exposed_ns), .heading = "exposed ms",
      .help = "without compute at the same time"},
     {"efficiency", AORTA_ROW_NUMBER, AT(efficiency), "share", .heading = "efficiency",
-     .help = "of the recorded step, of this one"},
+     .help = "step on the recorded ranks / this step"},
     {"of_replayed", AORTA_ROW_NUMBER, AT(of_replayed), "share", .shown_only = true, .help = "step / replayed step"},
     {"asked", AORTA_ROW_BOOL, AT(asked), .help = "of `--ranks`; all other rows draw the curve"},
     {0}};
@@ -280,7 +273,7 @@ static enum aorta_line fill_asked(const void *of, size_t index, void *values) {
 
 static const struct aorta_result_table steps = {"steps",
                                                 "Steps",
-                                                .help = "the step on so many ranks",
+                                                .help = "the step on each number of ranks",
                                                 .rows = step_rows,
                                                 .size = sizeof(struct step_values),
                                                 .fill = fill_step};
@@ -356,8 +349,8 @@ static const struct aorta_row link_rows[] = {
 #undef AT
 #define AT(member) offsetof(struct aorta_link_fit, member)
 static const struct aorta_row fit_rows[] = {
-    {"collectives", AORTA_ROW_INT, AT(samples), .help = "that the link is fitted to"},
-    {"sizes", AORTA_ROW_INT, AT(sizes), .help = "different kinds and sizes among them"},
+    {"collectives", AORTA_ROW_INT, AT(samples), .help = "collectives that the link is fitted to"},
+    {"sizes", AORTA_ROW_INT, AT(sizes), .help = "different kinds and sizes of these collectives"},
     {"error", AORTA_ROW_NUMBER, AT(error), "share", .help = "median over the sizes"},
     {0}};
 #undef AT
@@ -381,10 +374,10 @@ static const struct aorta_row recording_rows[] = {
     {"unexplained_share", AORTA_ROW_NUMBER, AT(unexplained), "share", .help = "of the critical path"},
     {0}};
 static const struct aorta_row limit_rows[] = {
-    {"ranks", AORTA_ROW_INT32, AT(limit.ranks), .help = "the first that are not efficient, else the most"},
-    {"scales", AORTA_ROW_BOOL, AT(limit.scales), .help = "all are efficient"},
-    {"collective", AORTA_ROW_TEXT, AT(limit.collective), .help = "the kind that costs most there"},
-    {"more_ms", AORTA_ROW_MEAN_NS, AT(limit.more_ns), .help = "that the step is longer by it"},
+    {"ranks", AORTA_ROW_INT32, AT(limit.ranks), .help = "first number with an efficiency below 80%, else the largest"},
+    {"scales", AORTA_ROW_BOOL, AT(limit.scales), .help = "the efficiency is 80% or more on all"},
+    {"collective", AORTA_ROW_TEXT, AT(limit.collective), .help = "the kind that adds most to the step there"},
+    {"more_ms", AORTA_ROW_MEAN_NS, AT(limit.more_ns), .help = "time that this kind adds to the step"},
     {"by", AORTA_ROW_TEXT, AT(limit.by), .help = "latency or bandwidth"},
     {0}};
 static const struct aorta_row worth_rows[] = {
@@ -396,7 +389,7 @@ static const struct aorta_row worth_rows[] = {
 static const struct aorta_row exposed_rows[] = {
     {"collective", AORTA_ROW_TEXT, AT(exposed.collective), .help = "the kind that is exposed most"},
     {"ms", AORTA_ROW_MEAN_NS, AT(exposed.ns), .help = "exposed per step"},
-    {"ranks", AORTA_ROW_INT32, AT(exposed.ranks), .help = "on so many"},
+    {"ranks", AORTA_ROW_INT32, AT(exposed.ranks), .help = "ranks of this prediction"},
     {0}};
 #undef AT
 

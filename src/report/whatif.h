@@ -32,7 +32,7 @@ struct aorta_whatif_result {
     double replayed_ns;                      /* step with nothing changed */
     struct aorta_whatif_remedies remedies;
     struct aorta_whatif_exposed exposed; /* with remedies, on most of the ranks asked for */
-    bool changes_nothing;                /* no other resources were asked for */
+    bool changes_nothing;                /* but for the ranks, nothing else than what was recorded was asked for */
     bool bandwidth_given, latency_given;
     struct aorta_whatif_row *rows; /* ascending ranks; doublings of the recorded number, and those asked for */
     size_t row_count;

@@ -31,6 +31,8 @@ static const struct {
     {BOTH "| grep -A1 'of replayed' | tr -s ' '", 0, " 2 430.607 134.311 100.0% 100.0%\n"},
     {BOTH "--bandwidth 100G", 0, "--bandwidth and --latency change nothing: 2 ranks are in one node of 8"},
     {BOTH "--compute 2x", 0, "kernels 2x as fast"},
+    {BOTH "--compute 2x -q", 0, "On 2 ranks: step "},
+    {BOTH "--copies 2x -q", 0, "ms (0%)\n"},
     {BOTH "--without host_launch", 0, "  without     host_launch: launches cost the host nothing"},
     {BOTH "--without host_pause --json | grep -c '^ *\"host_pause\"'", 0, "1\n"},
     {BOTH "--without host_pause --json | grep -c '\"text\": \"host_pause\"'", 0, "1\n"},
