@@ -10,7 +10,9 @@
 #include "model/model.h"
 #include "train/options.h"
 
-enum { AORTA_TRAIN_MOST_GROUPS = 8, AORTA_TRAIN_MOST_STREAMS = 32 };
+/* At most 5 groups: control's and 4 of a strategy. Streams: 4 of input, 1 of reports, the roles' and additional ones.
+ */
+enum { AORTA_TRAIN_MOST_GROUPS = 8, AORTA_TRAIN_MOST_STREAMS = AORTA_ROLE_COUNT + AORTA_TRAIN_MORE_STREAMS + 8 };
 
 /* Work concurrent with compute; streams.assignment chooses the role whose stream it runs on. */
 enum aorta_flow {
