@@ -55,7 +55,8 @@ void aorta_environment_add(struct aorta_environment *e, const char *section, con
     if (!value || !*value) return;
     struct aorta_environment_item *items =
         aorta_arena_grow(&e->arena, e->items, e->count, &e->capacity, sizeof *e->items);
-    if (items) e->items = items;
+    if (!items) return;
+    e->items = items;
     const struct aorta_environment_item item = {aorta_arena_strdup(&e->arena, section),
                                                 aorta_arena_strdup(&e->arena, key),
                                                 aorta_arena_strdup(&e->arena, value)};

@@ -46,7 +46,7 @@ struct aorta_memory {
     struct block *cached; /* freed blocks, oldest first */
     size_t cached_count, cached_size;
     uint64_t cached_bytes, most_cached; /* now, and the bound on it */
-    struct aorta_memory_info info;      /* but for what is free */
+    struct aorta_memory_info info;      /* without `free` */
     uint64_t limit;
     struct aorta_memory_event *events; /* in order */
     size_t event_count, event_capacity;

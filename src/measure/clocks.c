@@ -425,11 +425,11 @@ void aorta_sampler_close(struct aorta_sampler *sampler) {
     free(sampler);
 }
 
-void aorta_sampler_ask(struct aorta_sampler *sampler, bool surely) {
+void aorta_sampler_ask(struct aorta_sampler *sampler, enum aorta_ask ask) {
     if (!sampler->running) return;
     pthread_mutex_lock(&sampler->lock);
     sampler->asked++;
-    if (surely || sampler->took_ns <= long_ns || sampler->asked >= sampler->rarely) {
+    if (ask == AORTA_ASK_ALWAYS || sampler->took_ns <= long_ns || sampler->asked >= sampler->rarely) {
         sampler->wanted = true;
         pthread_cond_broadcast(&sampler->changed);
     }

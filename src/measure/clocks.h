@@ -28,8 +28,10 @@ struct aorta_sampler;
 AORTA_MUST_USE aorta_status aorta_sampler_open(struct aorta_device *device, bool at_once, int64_t rarely,
                                                struct aorta_sampler **sampler);
 void aorta_sampler_close(struct aorta_sampler *sampler); /* NULL is fine */
-/* Asks for a reading that begins from now on; returns at once. `surely`: for any duration of readings. */
-void aorta_sampler_ask(struct aorta_sampler *sampler, bool surely);
+/* If readings take long, AORTA_ASK_IF_QUICK counts only towards `rarely`. */
+enum aorta_ask { AORTA_ASK_IF_QUICK, AORTA_ASK_ALWAYS };
+/* Asks for a reading that begins from now on; returns at once. */
+void aorta_sampler_ask(struct aorta_sampler *sampler, enum aorta_ask ask);
 /* Waits until nothing more is asked for, half a second at most. */
 void aorta_sampler_drain(struct aorta_sampler *sampler);
 /* The last one that is complete, with `wanted` set; at_ns 0: there is none. */

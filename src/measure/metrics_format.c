@@ -346,7 +346,7 @@ static void put_collective(struct aorta_line_range *line) {
     line->busbw_gbps = line->algbw_gbps * aorta_collective_bus_factor(info->collective, info->group_size);
 }
 
-/* What does not belong to a range of this kind, and what is 0, is not known. */
+/* Members that do not belong to a range of this kind, and most that are 0, are written as unknown. */
 static struct aorta_line_range line_of(const struct aorta_range *range) {
     struct aorta_line_range line = {.range = *range,
                                     .role = (int)range->info.role,

@@ -17,7 +17,7 @@ extern const struct aorta_row aorta_profile_rows[];      /* of struct aorta_prof
 extern const struct aorta_row aorta_kernel_facts_rows[]; /* of struct aorta_kernel_facts */
 
 struct aorta_line_range {
-    struct aorta_range range; /* but for what the following say */
+    struct aorta_range range; /* without the facts below */
     const char *dims, *dtype, *collective;
     int role, kind; /* enum aorta_role; enum aorta_range_kind */
     int64_t duration_ns;

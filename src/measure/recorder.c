@@ -34,7 +34,7 @@ struct slot {
 
 struct aorta_recorder {
     struct aorta_device *device;
-    struct aorta_arena arena; /* of the slots, but for their timestamps */
+    struct aorta_arena arena; /* of the slots, without their timestamps */
     struct slot *slots;
     int slot_count, current;
     size_t ranges_per_slot;

@@ -108,10 +108,8 @@ static aorta_status multiply_without_library(struct aorta_stream *stream, const 
 /* c by the library where it offers that, else by our kernel. */
 static aorta_status multiply(struct aorta_stream *stream, const struct aorta_blas_product *product,
                              const struct aorta_blas_operands *operands) {
-    bool done = false;
-    struct aorta_ops_settings settings;
-    AORTA_TRY(aorta_blas_settings(aorta_stream_device(stream), &settings));
-    if (!settings.own_products) AORTA_TRY(aorta_blas_multiply(stream, product, operands, &done));
+    bool done;
+    AORTA_TRY(aorta_blas_multiply(stream, product, operands, &done));
     return done ? NULL : multiply_without_library(stream, product, operands);
 }
 
@@ -155,11 +153,8 @@ static aorta_status linear_backward_input_gpu(struct aorta_stream *stream, const
 /* dbias as a by-product of dweight, where the library can: then dy is read once. */
 static aorta_status try_with_bias(struct aorta_stream *stream, const struct aorta_linear_args *a,
                                   struct aorta_blas_product product, bool *done) {
-    struct aorta_ops_settings settings;
     *done = false;
     if (a->shape.rows == 0 || !a->dbias || a->accumulate) return NULL;
-    AORTA_TRY(aorta_blas_settings(aorta_stream_device(stream), &settings));
-    if (!settings.fuse_bias_gradient || settings.own_products) return NULL;
     product.epilogue = AORTA_BLAS_BIAS_GRADIENT_B;
     const struct aorta_blas_operands operands = {.a = a->x, .b = a->dy, .c = a->dweight, .bias = a->dbias};
     return aorta_blas_multiply(stream, &product, &operands, done);

@@ -220,8 +220,7 @@ aorta_status aorta_train_context_open(struct aorta_train_context *context, const
 }
 
 void aorta_train_settle(const struct aorta_train_context *context) {
-    for (int i = 0; i < context->opened_count; i++)
-        aorta_status_free(aorta_stream_synchronize(context->opened[i])); /* reported when it happened */
+    for (int i = 0; i < context->opened_count; i++) aorta_status_free(aorta_stream_synchronize(context->opened[i]));
 }
 
 void aorta_train_context_close(struct aorta_train_context *context) {

@@ -10,7 +10,9 @@
 #include "model/model.h"
 #include "train/options.h"
 
-enum { AORTA_TRAIN_MOST_GROUPS = 8, AORTA_TRAIN_MOST_STREAMS = 32 };
+/* At most 5 groups: control's and 4 of a strategy. Streams: 4 of input, 1 of reports, the roles' and additional ones.
+ */
+enum { AORTA_TRAIN_MOST_GROUPS = 8, AORTA_TRAIN_MOST_STREAMS = AORTA_ROLE_COUNT + AORTA_TRAIN_MORE_STREAMS + 8 };
 
 /* Work concurrent with compute; streams.assignment chooses the role whose stream it runs on. */
 enum aorta_flow {
@@ -40,7 +42,7 @@ struct aorta_train_context {
     struct aorta_injected *injected;       /* what training.inject plants; NULL: nothing */
     struct aorta_train_workload *workload; /* trained instead of the transformer; NULL: none. Borrowed */
     struct aorta_event *begun, *joined[AORTA_ROLE_COUNT];
-    /* What the parts of a run have in host memory and of the device; it ends with the context. */
+    /* Memory, device objects, groups and streams of a run's parts: they end with the context. */
     struct aorta_arena arena;
     struct aorta_owned owned;
     struct aorta_comm *groups[AORTA_TRAIN_MOST_GROUPS]; /* without the world */
@@ -54,8 +56,8 @@ AORTA_MUST_USE aorta_status aorta_train_context_open(struct aorta_train_context 
                                                      const struct aorta_train_options *options,
                                                      const struct aorta_ranks *ranks, const struct aorta_log *log,
                                                      struct aorta_train_workload *workload);
-/* Waits for all streams first: aorta_train_settle, whose failures were reported when they happened. */
-void aorta_train_context_close(struct aorta_train_context *context);
+void aorta_train_context_close(struct aorta_train_context *context); /* waits for all streams first */
+/* Waits for all streams. Their failures were reported when they happened. */
 void aorta_train_settle(const struct aorta_train_context *context);
 
 /* A group of these ranks, which the context closes; and the group of all ranks again, with its own communicator. */
@@ -77,9 +79,10 @@ struct aorta_stream *aorta_train_stream(const struct aorta_train_context *contex
 AORTA_MUST_USE aorta_status aorta_train_follow(struct aorta_stream *stream, struct aorta_stream *other,
                                                struct aorta_event *event);
 
-/* The step's state begins, and all streams wait for that; compute waits for all streams. */
+/* Begins the step's state on the compute stream. The streams of all other roles wait for it. */
 AORTA_MUST_USE aorta_status aorta_train_begin_step(const struct aorta_train_context *context,
                                                    struct aorta_schedule schedule);
+/* The compute stream waits for those of all other roles. */
 AORTA_MUST_USE aorta_status aorta_train_join_streams(const struct aorta_train_context *context);
 
 /* A collective with its range. */

@@ -21,7 +21,7 @@ static const struct aorta_range_limits workers = {.min = 0, .max = 256};
 static const struct aorta_range_limits ahead = {.min = 1, .max = 1024};
 static const struct aorta_range_limits cap = {.min = 0, .max = 1, .above_min = true};
 static const struct aorta_range_limits chunks = {.min = 1, .max = 1024};
-static const struct aorta_range_limits more_streams = {.min = 0, .max = 16};
+static const struct aorta_range_limits more_streams = {.min = 0, .max = AORTA_TRAIN_MORE_STREAMS};
 static const struct aorta_range_limits levels_of_stress = {.min = 1, .max = 10};
 static const struct aorta_range_limits waves = {.min = 1, .max = 1000};
 static const struct aorta_range_limits matrix = {.min = 1, .max = 32768};

@@ -17,6 +17,8 @@ enum aorta_train_mode { AORTA_MODE_FSDP, AORTA_MODE_DDP };
 enum aorta_compile_backend { AORTA_COMPILE_GRAPH, AORTA_COMPILE_FUSED };
 enum aorta_train_device { AORTA_TRAIN_AUTO, AORTA_TRAIN_CPU, AORTA_TRAIN_CUDA, AORTA_TRAIN_HIP };
 
+enum { AORTA_TRAIN_MORE_STREAMS = 16 }; /* training.additional_compute_streams at most */
+
 struct aorta_training_options {
     int64_t epochs, batch_size, gradient_accumulation;
     int64_t max_steps;     /* 0: no limit but the epochs */

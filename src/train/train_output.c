@@ -368,13 +368,13 @@ void aorta_readings_expect(struct aorta_readings *readings, int64_t total_steps)
 }
 
 void aorta_readings_step(struct aorta_readings *readings, int64_t step) {
-    if (readings->device || readings->rocm) aorta_sampler_ask(readings->sampler, false);
+    if (readings->device || readings->rocm) aorta_sampler_ask(readings->sampler, AORTA_ASK_IF_QUICK);
     if (!readings->clocks || step < readings->first_step) return;
     int64_t now_ns = aorta_clock_ns();
     if (readings->since_ns && step < readings->last_step && now_ns - readings->asked_ns < clocks_every_ns) return;
     if (!readings->since_ns) readings->since_ns = now_ns;
     readings->asked_ns = now_ns;
-    aorta_sampler_ask(readings->sampler, true);
+    aorta_sampler_ask(readings->sampler, AORTA_ASK_ALWAYS);
 }
 
 /* A reading made while measured steps ran goes into one line; of a device that reports nothing the reason does. */

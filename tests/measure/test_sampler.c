@@ -30,12 +30,12 @@ static void readings_of_a_gpu(void **state) {
     int64_t first_ns = aorta_clock_ns() - (int64_t)(age_ms * 1e6); /* when it was made, at the latest */
     assert_true(age_ms >= 30);                                     /* unasked there is no other */
     for (int64_t end = aorta_clock_ns() + 60000000000, made_ns = 0; made_ns <= first_ns; usleep(1000)) {
-        aorta_sampler_ask(sampler, false);
+        aorta_sampler_ask(sampler, AORTA_ASK_IF_QUICK);
         int64_t now_ns = aorta_clock_ns();
         made_ns = now_ns - (int64_t)(aorta_sampler_latest(sampler).age_ms * 1e6); /* at the earliest */
         assert_true(now_ns < end);
     }
-    aorta_sampler_ask(sampler, false); /* closing does not wait for what is asked */
+    aorta_sampler_ask(sampler, AORTA_ASK_IF_QUICK); /* closing does not wait for what is asked */
     aorta_sampler_close(sampler);
     aorta_device_close(device);
 }
@@ -47,20 +47,20 @@ static void readings_in_the_background(void **state) {
     struct aorta_sampler *sampler;
     setenv("FAKE_NVML_DELAY", "300", 1);
     check_ok(aorta_sampler_open(device, false, INT64_MAX, &sampler));
-    aorta_sampler_ask(sampler, true);
+    aorta_sampler_ask(sampler, AORTA_ASK_ALWAYS);
     int64_t asked_ns;
     aorta_sampler_drain(sampler);
     struct aorta_device_reading first = aorta_sampler_latest(sampler);
     assert_true(first.wanted && first.values.sm_clock_mhz == 1980 && first.at_ns > 0);
     for (int i = 0; i < 50; i++) {
         asked_ns = aorta_clock_ns();
-        aorta_sampler_ask(sampler, true);
+        aorta_sampler_ask(sampler, AORTA_ASK_ALWAYS);
         aorta_sampler_drain(sampler);
         struct aorta_device_reading reading = aorta_sampler_latest(sampler);
         assert_true(reading.at_ns - (int64_t)(reading.read_ms * 1e6) + 1 >= asked_ns);
     }
     int64_t reported_ns = aorta_sampler_latest(sampler).at_ns;
-    aorta_sampler_ask(sampler, false); /* this gives no reading that takes so long */
+    aorta_sampler_ask(sampler, AORTA_ASK_IF_QUICK); /* it asks for no reading that takes so long */
     aorta_sampler_drain(sampler);
     assert_true(aorta_sampler_latest(sampler).at_ns == reported_ns);
     unsetenv("FAKE_NVML_DELAY");
@@ -68,10 +68,10 @@ static void readings_in_the_background(void **state) {
     aorta_device_close(device);
     device = open_device(AORTA_DEVICE_CPU); /* has no readings: the thread ends, and nobody waits for it */
     check_ok(aorta_sampler_open(device, false, 1, &sampler));
-    aorta_sampler_ask(sampler, true);
+    aorta_sampler_ask(sampler, AORTA_ASK_ALWAYS);
     aorta_sampler_drain(sampler);
     assert_string_equal(aorta_sampler_latest(sampler).values.reason, "not measured on the cpu device");
-    aorta_sampler_ask(sampler, true);
+    aorta_sampler_ask(sampler, AORTA_ASK_ALWAYS);
     aorta_sampler_drain(sampler);
     aorta_sampler_close(sampler);
     aorta_device_close(device);
@@ -82,7 +82,7 @@ static void readings_of_a_cpu(void **state) {
     struct aorta_device *device = open_device(AORTA_DEVICE_CPU);
     struct aorta_sampler *sampler;
     check_ok(aorta_sampler_open(device, true, 1, &sampler));
-    aorta_sampler_ask(sampler, false);
+    aorta_sampler_ask(sampler, AORTA_ASK_IF_QUICK);
     struct aorta_device_reading reading = aorta_sampler_latest(sampler);
     assert_true(reading.wanted && isnan(reading.values.power_w));
     assert_string_equal(reading.values.reason, "not measured on the cpu device");

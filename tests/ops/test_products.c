@@ -122,7 +122,7 @@ static void choices_are_logged(void **state) {
     void *memory;
     check_ok(aorta_device_alloc(device, 1 << 16, "test", &memory));
     check_ok(aorta_fill_bytes(stream, memory, 0, 1 << 16));
-    const struct aorta_products s = {.batch = 1, .m = 17, .n = 33, .k = 65, .lda = 65, .ldb = 33, .ldc = 33};
+    struct aorta_products s = {.batch = 1, .m = 17, .n = 33, .k = 65, .lda = 65, .ldb = 33, .ldc = 33};
     float *a = memory, *b = a + 17 * 65, *c = b + 65 * 33;
     for (int i = 0; i < 2; i++)
         check_ok(aorta_products_run(stream, &(struct aorta_products_args){.shape = s, .a = a, .b = b, .c = c}));
@@ -134,6 +134,14 @@ static void choices_are_logged(void **state) {
         assert_int_equal(lines, 1);
     else
         assert_in_range(lines, 0, aorta_device_get_info(device)->kind != AORTA_DEVICE_CPU);
+    /* Our own kernels make the next product, whatever the library offers. */
+    int as_before = 0;
+    s.m = 16;
+    check_ok(aorta_ops_configure(device, &(struct aorta_ops_settings){.own_products = true}));
+    check_ok(aorta_products_run(stream, &(struct aorta_products_args){.shape = s, .a = a, .b = b, .c = c}));
+    check_ok(aorta_stream_synchronize(stream));
+    check_ok(aorta_ops_report_products(device, count_line, &as_before));
+    assert_int_equal(as_before, lines);
     aorta_stream_destroy(stream);
     aorta_device_free(device, memory);
     aorta_device_close(device);

@@ -19,6 +19,7 @@ static void every_call_is_of_a_kind_that_counts(void **state) {
         bool waits = kind == AORTA_CALL_SYNC || kind == AORTA_CALL_MEMORY;
         assert_int_equal(aorta_inject_call_part(call), waits ? AORTA_SPOOL_WAITS : AORTA_SPOOL_LAUNCHES);
         const bool runtime = strncmp(call->name, "cuda", 4) == 0;
+        assert_int_not_equal(call->ids[0], 0);
         for (const uint16_t *id = call->ids; *id; id++)
             if (aorta_inject_call_of(runtime ? AORTA_CUPTI_KIND_RUNTIME : AORTA_CUPTI_KIND_DRIVER, *id) != call)
                 fail_msg("number %u is listed twice", *id);

@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct cpu_stream;
 struct cpu_event;
 struct cpu_graph;
 
@@ -36,8 +35,7 @@ struct mark {
 
 struct mark *aorta_cpu_mark_make(void); /* with one reference; NULL when memory is exhausted */
 struct mark *aorta_cpu_mark_retain(struct mark *mark);
-void aorta_cpu_mark_release(struct mark *mark);                     /* NULL is fine */
-void aorta_cpu_mark_reach(struct mark *mark, aorta_status failure); /* copies the failure, stamps, opens */
+void aorta_cpu_mark_release(struct mark *mark); /* NULL is fine */
 
 /* ---- commands ---- */
 
@@ -114,7 +112,7 @@ void aorta_cpu_queue_destroy(struct queue *queue);
 aorta_status aorta_cpu_queue_push(struct queue *queue, const struct command *command, const void *arguments,
                                   size_t bytes);
 void aorta_cpu_queue_close(struct queue *queue); /* by the producer: nothing more will come */
-/* The consumer has run the last one. Sleeps until there is another; NULL: closed. */
+/* The consumer has run the command before. Sleeps until there is another; NULL: closed. */
 const struct command *aorta_cpu_queue_next(struct queue *queue);
 bool aorta_cpu_queue_idle(struct queue *queue); /* asked by the producer */
 void aorta_cpu_queue_wait(struct queue *queue); /* by the producer, until it is idle */

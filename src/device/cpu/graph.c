@@ -112,8 +112,7 @@ aorta_status aorta_cpu_graph_launch(struct aorta_graph *base, struct aorta_strea
     aorta_status status = aorta_cpu_queue_push(&stream->queue, &command, NULL, 0);
     if (status) {
         aorta_cpu_mark_release(before);
-        aorta_cpu_mark_release(end);
-        aorta_cpu_mark_release(end);
+        free(end); /* no other thread knows it */
     } else {
         aorta_cpu_mark_release(graph->last);
         graph->last = end;

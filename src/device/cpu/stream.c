@@ -143,7 +143,7 @@ void aorta_cpu_mark_release(struct mark *mark) {
     free(mark);
 }
 
-void aorta_cpu_mark_reach(struct mark *mark, aorta_status failure) {
+static void reach(struct mark *mark, aorta_status failure) {
     mark->failure = aorta_status_copy(failure);
     mark->time_ns = aorta_clock_ns();
     aorta_cpu_gate_open(&mark->reached);
@@ -220,7 +220,7 @@ static aorta_status run_timestamp(struct runner *runner, const struct command *c
 }
 
 static aorta_status run_record(struct runner *runner, const struct command *command) {
-    aorta_cpu_mark_reach(command->as.mark, runner->failure);
+    reach(command->as.mark, runner->failure);
     return NULL;
 }
 
@@ -235,7 +235,7 @@ static aorta_status run_wait(struct runner *runner, const struct command *comman
 static aorta_status run_replay(struct runner *runner, const struct command *command) {
     if (command->as.replay.before) aorta_cpu_gate_wait(&command->as.replay.before->reached);
     if (!runner->failure) aorta_cpu_graph_run(command->as.replay.graph, runner);
-    aorta_cpu_mark_reach(command->as.replay.after, NULL);
+    reach(command->as.replay.after, NULL);
     return NULL;
 }
 
@@ -377,8 +377,7 @@ static aorta_status record_queued(struct cpu_event *event, struct cpu_stream *st
     struct command command = {.kind = COMMAND_RECORD, .as.mark = aorta_cpu_mark_retain(mark)};
     aorta_status status = aorta_cpu_queue_push(&stream->queue, &command, NULL, 0);
     if (status) {
-        aorta_cpu_mark_release(mark);
-        aorta_cpu_mark_release(mark);
+        free(mark); /* no other thread knows it */
         return status;
     }
     aorta_cpu_mark_release(event->latest);

@@ -358,9 +358,15 @@ static aorta_status find_plan(struct blas *blas, struct aorta_stream *stream, co
     return NULL;
 }
 
+static bool allows(const struct aorta_ops_settings *settings, const struct aorta_blas_product *product) {
+    if (product->epilogue == AORTA_BLAS_BIAS_GRADIENT_B && !settings->fuse_bias_gradient) return false;
+    return !settings->own_products;
+}
+
 static aorta_status multiply(struct blas *blas, struct aorta_stream *stream, const struct aorta_blas_product *product,
                              const struct aorta_blas_operands *operands, bool *done) {
     *done = false;
+    if (!allows(&blas->settings, product)) return NULL;
     AORTA_TRY(blas_open(blas));
     struct plan *plan;
     AORTA_TRY(find_plan(blas, stream, product, operands, &plan));
@@ -390,15 +396,6 @@ aorta_status aorta_blas_multiply(struct aorta_stream *stream, const struct aorta
 }
 
 /* ---- settings, and a report of the plans ---- */
-
-aorta_status aorta_blas_settings(struct aorta_device *device, struct aorta_ops_settings *settings) {
-    struct blas *blas;
-    AORTA_TRY(find_blas(device, &blas));
-    pthread_mutex_lock(&blas->lock);
-    *settings = blas->settings;
-    pthread_mutex_unlock(&blas->lock);
-    return NULL;
-}
 
 aorta_status aorta_ops_configure(struct aorta_device *device, const struct aorta_ops_settings *settings) {
     struct blas *blas;

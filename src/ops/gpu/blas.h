@@ -78,11 +78,9 @@ struct aorta_blas_operands {
     const void *bias; /* written by AORTA_BLAS_BIAS_GRADIENT_B */
 };
 
-/* *done is false, and nothing queued, when the library does not offer this product. */
+/* *done is false, and nothing queued, when the library does not offer this product or the settings exclude it. */
 AORTA_MUST_USE aorta_status aorta_blas_multiply(struct aorta_stream *stream, const struct aorta_blas_product *product,
                                                 const struct aorta_blas_operands *operands, bool *done);
-
-AORTA_MUST_USE aorta_status aorta_blas_settings(struct aorta_device *device, struct aorta_ops_settings *settings);
 
 /* Autotuning finds the fastest of several candidates for one piece of work on a stream. They are replayed from a graph,
  * as steps are, so that a candidate that needs a second node (a library that clears a counter before its kernel) shows

@@ -213,9 +213,8 @@ const uint32_t aorta_inject_call_count = sizeof aorta_inject_calls / sizeof aort
 const struct aorta_inject_call *aorta_inject_call_of(uint32_t kind, uint32_t id) {
     for (uint32_t i = 0; i < aorta_inject_call_count; i++) {
         const struct aorta_inject_call *call = &aorta_inject_calls[i];
-        if ((strncmp(call->name, "cuda", 4) == 0) != (kind == AORTA_CUPTI_KIND_RUNTIME)) continue;
         for (const uint16_t *own = call->ids; *own; own++)
-            if (*own == id) return call;
+            if (*own == id && (strncmp(call->name, "cuda", 4) == 0) == (kind == AORTA_CUPTI_KIND_RUNTIME)) return call;
     }
     return NULL;
 }
