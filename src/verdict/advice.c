@@ -203,6 +203,8 @@ static const struct aorta_advice_row rows[] = {
      .also = "or cores and a device for each rank alone"},
     {AORTA_CAUSE_STRAGGLER, ANY, .when = {AORTA_FACT_LATE_DEVICE, AORTA_FACT_UNEQUAL_WORK},
      .text = "balance the work of {rank}: experts (balancing loss, capacity), tokens per batch, equal stages"},
+    {AORTA_CAUSE_STRAGGLER, ANY, .when = {AORTA_FACT_LATE_DEVICE, AORTA_FACT_MORE_RUNS},
+     .text = "see why {rank} runs kernels that the other ranks do not run, and give all ranks the same work"},
     {AORTA_CAUSE_STRAGGLER, ANY, .when = {AORTA_FACT_LATE_DEVICE},
      .text = "see what slows the device of {rank}: clocks, temperature, other processes"},
     {AORTA_CAUSE_STRAGGLER, ANY,
