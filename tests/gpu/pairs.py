@@ -87,7 +87,7 @@ UNSEEN = [
     pair("stages", 2, "stages.py", "12", "8", "straggler", rank=0, how=BOTH),
     pair("translate", 2, "translate.py", "", "sorted", "straggler"),
     pair("broadcasts", 2, "broadcasts.py", "", "flat", "exposed_collective slow_collective"),
-    pair("slow_disk", 2, "slow_disk.py", "", "fast", "data_wait host_pause", rank=1),
+    pair("slow_disk", 2, "slow_disk.py", "", "fast", "data_wait host_pause straggler", rank=1),
 ]
 SETS = {"known": KNOWN, "unseen": UNSEEN}
 
