@@ -332,7 +332,7 @@ static const struct aorta_advice_row rows[] = {
      .also = "weigh it against the time hidden"},
     {AORTA_CAUSE_PRECISION, OURS | SPARSE, .remedy = "precision=tf32",
      .text = "training.mixed_precision=tf32 (sparse pipeline: device.allow_tf32=true)"},
-    {AORTA_CAUSE_PRECISION, OURS | SPARSE, .remedy = "precision=bf16", .text = "training.mixed_precision=bf16"},
+    {AORTA_CAUSE_PRECISION, OURS | SPARSE, .text = "training.mixed_precision=bf16"},
     {AORTA_CAUSE_PRECISION, XLA, .remedy = "precision=tf32",
      .text = "jax.config.update(\"jax_default_matmul_precision\", \"tensorfloat32\")"},
     {AORTA_CAUSE_PRECISION, XLA,
@@ -343,6 +343,9 @@ static const struct aorta_advice_row rows[] = {
      .text = "torch.set_float32_matmul_precision(\"high\") with HIPBLASLT_ALLOW_TF32=1 in the environment (MI300)"},
     {AORTA_CAUSE_PRECISION, TORCH | COMPILED | SERVING | TRITON, .remedy = "precision=tf32",
      .text = "torch.set_float32_matmul_precision(\"high\"); torch.backends.cudnn.allow_tf32 = True"},
+    {AORTA_CAUSE_PRECISION, TORCH | COMPILED | SERVING | TRITON, .remedy = "precision=fp32",
+     .text =
+         "float32 tensors: torch.as_tensor(array, dtype=torch.float32), tensor.float(); NumPy's default is float64"},
     {AORTA_CAUSE_PRECISION, TORCH | COMPILED | SERVING | TRITON, .remedy = "precision=fp8",
      .text = "torchao float8 training, Transformer Engine; check the loss"},
     {AORTA_CAUSE_PRECISION, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_WITH_ATTENTION},
