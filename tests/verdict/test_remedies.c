@@ -765,6 +765,39 @@ static const struct op foreach_kernels[] = {APPLY("BinaryOpScalarFunctor<float, 
                                             APPLY("PointwiseOpScalarListFunctor<float, 3, 3, 0>, divides", 2400)};
 static const struct op fused_kernels[] = {APPLY("FusedAdamMathFunctor<float, 4, ADAMW>", 4200)};
 
+/* The table's gradient is filled, rows are added to it, and SGD or Adam reads all of it. */
+#define TABLE(update)                                                                                                  \
+    {                                                                                                                  \
+        {"aten::zeros", NULL, NULL, NULL, "vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>", 80,      \
+         NULL,          0},                                                                                            \
+            {"aten::embedding_dense_backward",                                                                         \
+             NULL,                                                                                                     \
+             NULL,                                                                                                     \
+             NULL,                                                                                                     \
+             "at::native::compute_grad_weight<float, long>",                                                           \
+             5,                                                                                                        \
+             NULL,                                                                                                     \
+             0},                                                                                                       \
+            update                                                                                                     \
+    }
+static const struct op table_by_sgd[] = TABLE(APPLY("BinaryOpListAlphaFunctor<float, 2, 2, 0>, plus", 320)),
+                       table_by_adam[] = TABLE(APPLY("PointwiseOpScalarListFunctor<float, 3, 3, 0>, divides", 320)),
+                       table_by_fused[] = TABLE(APPLY("FusedAdamMathFunctor<float, 4, ADAMW>", 320));
+
+static void tables_are_known_by_kernels(void **state) {
+    (void)state;
+    const struct op *const programs[] = {table_by_sgd, table_by_adam, table_by_fused};
+    for (int i = 0; i < 3; i++) {
+        struct found found = find(programs[i], COUNT(table_by_sgd), 7, WITHOUT_OPERATIONS);
+        const struct aorta_remedy_row *row = &found.remedies.rows[AORTA_REMEDY_EMBEDDING];
+        if (i)
+            assert_true(row->alone_ns <= 0);
+        else /* all but the update of a few rows */
+            assert_float_equal(row->alone_ns, 393e3, 1e3);
+        end(&found);
+    }
+}
+
 #define ROUGHLY(key, worse, better, least_us, most_us)                                                                 \
     { PAIR(key, worse, better), least_us, most_us }
 static const struct rough {
@@ -973,6 +1006,7 @@ int main(void) {
         cmocka_unit_test(any_program_adds_up),
         cmocka_unit_test(streams_may_have_any_number),
         cmocka_unit_test(files_without_shapes_lose_evidence),
+        cmocka_unit_test(tables_are_known_by_kernels),
         cmocka_unit_test(what_is_not_known_takes_as_long),
         cmocka_unit_test(keys_and_causes_are_found),
         cmocka_unit_test(results_that_are_wanted_stay),
