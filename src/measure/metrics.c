@@ -177,6 +177,7 @@ enum { LOOK_STEPS = 16, LOOK_NS = 50000000 };
 struct line {
     struct aorta_step_metrics metrics; /* its pointers are set when it is written */
     struct aorta_memory_info memory;
+    struct aorta_step_readings readings;
     struct aorta_profile profile;
     struct aorta_launches launches;
     int64_t done_ns;
@@ -205,13 +206,11 @@ struct aorta_metrics_lines {
 /* The kernels of a step. Zero-initialise; free_view. */
 struct view {
     struct aorta_profile kernels;
-    struct aorta_overlap overlap;
     struct aorta_activity_record *records;
     size_t count;
 };
 
 static void free_view(struct view *view) {
-    aorta_overlap_free(&view->overlap);
     aorta_profile_free(&view->kernels);
     free(view->records);
 }
@@ -221,39 +220,35 @@ static aorta_status make_view(struct aorta_metrics_lines *lines, struct line *li
     struct aorta_profile *kernels = &view->kernels;
     AORTA_TRY(aorta_tracer_take(lines->tracer, &line->launches, kernels, &view->records, &view->count));
     AORTA_TRY(aorta_kernels_join(kernels, view->records, &line->profile, &line->launches, line->done_ns));
-    AORTA_TRY(aorta_overlap_compute(kernels, lines->last_kernel_ns, &view->overlap));
+    AORTA_TRY(aorta_overlap_compute(kernels, lines->last_kernel_ns));
     lines->last_kernel_ns = kernels->range_count ? kernels->end_ns : INT64_MIN;
     return NULL;
 }
 
-static aorta_status write_views(struct aorta_metrics_lines *lines, const struct line *line,
-                                const struct aorta_overlap *overlap, const struct view *view) {
-    struct aorta_step_metrics metrics = line->metrics;
-    metrics.memory = line->metrics.memory ? &line->memory : NULL;
-    metrics.profile = overlap ? &line->profile : NULL;
-    metrics.overlap = overlap;
-    metrics.kernel_profile = line->traced ? &view->kernels : NULL;
-    metrics.kernel_overlap = line->traced ? &view->overlap : NULL;
-    AORTA_TRY(aorta_metrics_write(lines->writer, &metrics));
-    if (!overlap || !lines->reader.step) return NULL;
-    return lines->reader.step(lines->reader.user, &metrics, view->records, view->count);
+static aorta_status make_views(struct aorta_metrics_lines *lines, struct line *line, struct view *view) {
+    if (line->traced) AORTA_TRY(make_view(lines, line, view));
+    AORTA_TRY(aorta_overlap_compute(&line->profile, lines->last_range_ns));
+    if (line->profile.range_count) lines->last_range_ns = line->profile.end_ns;
+    return NULL;
 }
 
-static aorta_status write_recorded(struct aorta_metrics_lines *lines, struct line *line, struct view *view) {
-    struct aorta_overlap overlap;
-    if (line->traced) AORTA_TRY(make_view(lines, line, view));
-    AORTA_TRY(aorta_overlap_compute(&line->profile, lines->last_range_ns, &overlap));
-    if (line->profile.range_count) lines->last_range_ns = line->profile.end_ns;
-    aorta_status status = write_views(lines, line, &overlap, view);
-    aorta_overlap_free(&overlap);
-    return status;
+static aorta_status write_views(struct aorta_metrics_lines *lines, struct line *line, struct view *view) {
+    struct aorta_step_metrics metrics = line->metrics;
+    if (metrics.memory) metrics.memory = &line->memory;
+    if (metrics.readings) metrics.readings = &line->readings;
+    metrics.profile = line->recorded ? &line->profile : NULL;
+    metrics.kernel_profile = line->traced ? &view->kernels : NULL;
+    AORTA_TRY(aorta_metrics_write(lines->writer, &metrics));
+    if (!line->recorded || !lines->reader.step) return NULL;
+    return lines->reader.step(lines->reader.user, &metrics, view->records, view->count);
 }
 
 static aorta_status write_line(struct aorta_metrics_lines *lines, struct line *line) {
     struct view view = {0};
     if (!line->traced) lines->last_kernel_ns = INT64_MIN;
     if (!line->recorded) lines->last_range_ns = line->done_ns; /* its last range would have ended just before */
-    aorta_status status = line->recorded ? write_recorded(lines, line, &view) : write_views(lines, line, NULL, &view);
+    aorta_status status = line->recorded ? make_views(lines, line, &view) : NULL;
+    if (!status) status = write_views(lines, line, &view);
     free_view(&view);
     return status;
 }
@@ -388,6 +383,7 @@ static struct line line_of(const struct aorta_step_metrics *metrics, struct aort
                            struct aorta_launches *launches, int64_t done_ns) {
     struct line line = {.metrics = *metrics, .done_ns = done_ns, .recorded = profile != NULL};
     if (metrics->memory) line.memory = *metrics->memory;
+    if (metrics->readings) line.readings = *metrics->readings;
     if (!profile) return line;
     line.profile = *profile;
     memset(profile, 0, sizeof *profile);

@@ -518,7 +518,7 @@ static aorta_status set_longer(const struct aorta_trace_analysis *analysis, stru
         size_t steps = 0;
         for (size_t j = 0; j < rank->window_count; j++) {
             if (!aorta_trace_window_counts(analysis, &rank->windows[j])) continue;
-            rank_ns += (double)(rank->windows[j].overlap.span_ns + rank->windows[j].overlap.lead_ns);
+            rank_ns += (double)(rank->windows[j].profile.overlap.span_ns + rank->windows[j].profile.overlap.lead_ns);
             steps++;
         }
         if (steps) all_ns += rank_ns / (double)steps / (double)analysis->rank_count;

@@ -271,7 +271,6 @@ struct aorta_trace_device {
 struct aorta_trace_measured {
     int64_t step_ns;                     /* from step to step, as the run measured it; 0: not known */
     const struct aorta_profile *profile; /* on the clock of the rank's host, or of the step (own_clock); borrowed */
-    const struct aorta_overlap *overlap; /* borrowed */
     uint32_t *work;                      /* row of work[] for each range; owned */
 };
 

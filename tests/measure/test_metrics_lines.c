@@ -132,7 +132,6 @@ static aorta_status finish_any_step(struct run *run, int step, bool traced) {
     sample_compute(&sample, t, t + 500, t - 50)->info.tag = "mlp";
     sample_done(&sample, INT64_MIN);
     struct aorta_step_metrics metrics = {.world_size = 1, .global_step = step, .loss_scale = NAN, .memory = &memory};
-    aorta_overlap_free(&sample.overlap);
     struct aorta_launches launches = {.after = (uint32_t)step, .until = (uint32_t)(step + 1)};
     launches.ranges = traced ? malloc(sizeof *launches.ranges) : NULL;
     if (traced) *launches.ranges = (struct aorta_range_launches){launches.after, launches.until};

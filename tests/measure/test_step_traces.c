@@ -185,7 +185,6 @@ static void queue_step(struct aorta_tracer *tracer, struct aorta_metrics_lines *
     launches.ranges[1].until = launches.until = aorta_tracer_launches(tracer);
     sample_done(&s, INT64_MIN);
     struct aorta_step_metrics metrics = {.world_size = 2, .global_step = step, .loss_scale = NAN};
-    aorta_overlap_free(&s.overlap);
     check_ok(aorta_metrics_lines_add(lines, &metrics, &s.profile, &launches, t + 90000));
 }
 
