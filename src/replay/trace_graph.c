@@ -5,6 +5,7 @@
 #include "replay/replay.h"
 #include "trace/trace.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -533,6 +534,7 @@ static aorta_status set_longer(const struct aorta_trace_analysis *analysis, stru
 aorta_status aorta_trace_graph_make(const struct aorta_trace_analysis *analysis, struct aorta_trace_graph *built) {
     struct build build = {.analysis = analysis, .out = built};
     *built = (struct aorta_trace_graph){0};
+    malloc_trim(0); /* the arrays of a graph do not fit where the analysis gave memory back */
     if (!analysis->common_clock)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "the ranks' clocks are not one: their steps cannot be replayed");
     aorta_status status = build_ranks(&build);
