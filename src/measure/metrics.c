@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/thread.h"
+#include "measure/step_traces.h"
 #include "measure/tracer.h"
 
 #include <errno.h>
@@ -187,7 +188,7 @@ struct line {
 struct aorta_metrics_lines {
     struct aorta_tracer *tracer; /* NULL: no step is traced, and there is no thread */
     struct aorta_metrics_writer *writer;
-    struct aorta_metrics_lines_reader reader; /* step NULL: nobody else */
+    struct aorta_step_traces *traces; /* NULL: none */
     pthread_t thread;
     /* When the last range and the last kernel of the line before ended; INT64_MIN: not known. The thread's. */
     int64_t last_range_ns, last_kernel_ns;
@@ -239,8 +240,7 @@ static aorta_status write_views(struct aorta_metrics_lines *lines, struct line *
     metrics.profile = line->recorded ? &line->profile : NULL;
     metrics.kernel_profile = line->traced ? &view->kernels : NULL;
     AORTA_TRY(aorta_metrics_write(lines->writer, &metrics));
-    if (!line->recorded || !lines->reader.step) return NULL;
-    return lines->reader.step(lines->reader.user, &metrics, view->records, view->count);
+    return lines->traces ? aorta_step_traces_add(lines->traces, &metrics, view->records, view->count) : NULL;
 }
 
 static aorta_status write_line(struct aorta_metrics_lines *lines, struct line *line) {
@@ -330,12 +330,13 @@ static void *run(void *argument) {
 /* ---- the caller's side ---- */
 
 aorta_status aorta_metrics_lines_open(struct aorta_tracer *tracer, struct aorta_metrics_writer *writer,
-                                      struct aorta_metrics_lines **lines) {
+                                      struct aorta_step_traces *traces, struct aorta_metrics_lines **lines) {
     *lines = NULL;
     struct aorta_metrics_lines *made = calloc(1, sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for the metrics lines");
     made->tracer = tracer;
     made->writer = writer;
+    made->traces = traces;
     made->last_range_ns = made->last_kernel_ns = INT64_MIN;
     pthread_mutex_init(&made->lock, NULL);
     aorta_cond_init(&made->changed);
@@ -348,12 +349,6 @@ aorta_status aorta_metrics_lines_open(struct aorta_tracer *tracer, struct aorta_
     }
     *lines = made;
     return NULL;
-}
-
-void aorta_metrics_lines_show(struct aorta_metrics_lines *lines, struct aorta_metrics_lines_reader reader) {
-    pthread_mutex_lock(&lines->lock);
-    lines->reader = reader;
-    pthread_mutex_unlock(&lines->lock);
 }
 
 void aorta_metrics_lines_close(struct aorta_metrics_lines *lines) {

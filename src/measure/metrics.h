@@ -87,22 +87,15 @@ AORTA_MUST_USE aorta_status aorta_metrics_close(struct aorta_metrics_writer *wri
 
 enum { AORTA_METRICS_LINES = 64 };
 
-/* Who else reads a recorded step once its kernels are known (a trace file). Called by the thread, in order of
- * the steps, after the line was written; all pointers are valid during the call. */
-struct aorta_metrics_lines_reader {
-    aorta_status (*step)(void *user, const struct aorta_step_metrics *metrics,
-                         const struct aorta_activity_record *records, size_t count);
-    void *user;
-};
-
+struct aorta_step_traces; /* measure/step_traces.h */
 struct aorta_metrics_lines;
 
-/* Borrows both; the writer belongs to the thread until finish or close has returned. Without a tracer (NULL) no step is
- * traced, there is no thread, and the caller of `add` writes. */
+/* Borrows all; writer and traces belong to the thread until finish or close has returned. Without a tracer (NULL) no
+ * step is traced, there is no thread, and the caller of `add` writes. `traces` get each recorded step after its line;
+ * NULL: there are none. */
 AORTA_MUST_USE aorta_status aorta_metrics_lines_open(struct aorta_tracer *tracer, struct aorta_metrics_writer *writer,
+                                                     struct aorta_step_traces *traces,
                                                      struct aorta_metrics_lines **lines);
-/* Before the first step is added. */
-void aorta_metrics_lines_show(struct aorta_metrics_lines *lines, struct aorta_metrics_lines_reader reader);
 /* Takes *profile and launches->ranges over (they are empty afterwards, also on failure) and copies the rest; waits only
  * when the thread lags so far behind that there is no place. profile NULL: the step was not recorded. Without launches
  * it was not traced: its ranges have times, and its line is written without a kernel view. metrics->profile and

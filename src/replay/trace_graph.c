@@ -221,7 +221,7 @@ static bool crosses_link(const struct aorta_trace *trace, const struct aorta_tra
 /* Sharing a queue and waiting for an event look alike without the calls that ask for events: `aorta trace run` does not
  * record them. */
 static uint32_t queue_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
-    bool events = trace->format != AORTA_TRACE_SPOOL && trace->format != AORTA_TRACE_LIVE && trace->call_count;
+    bool events = trace->format != AORTA_TRACE_SPOOL && trace->call_count;
     return events && work->queue != AORTA_TRACE_NONE ? work->queue : AORTA_GRAPH_NONE;
 }
 
@@ -504,7 +504,7 @@ static aorta_status build_ranks(struct build *build) {
         .shares_work = !analysis->measured,
         .exchanges = exchanges_work(analysis),
     };
-    return aorta_graph_make_unfinished(&recording, &build->out->graph);
+    return aorta_graph_make(&recording, &build->out->graph);
 }
 
 /* Sets how long a step of all measured ones is, relative to the replayed ones: only the last measured steps are

@@ -369,7 +369,7 @@ aorta_status aorta_trace_graph_unrecord(struct aorta_trace_graph *built, struct 
     *unrecorded = (struct aorta_unrecorded){0};
     for (size_t i = 0; i < built->source_count; i++) {
         const struct aorta_trace *trace = built->sources[i].trace;
-        if (trace->own || trace->format == AORTA_TRACE_LIVE || trace->format == AORTA_TRACE_METRICS) return NULL;
+        if (trace->own || trace->format == AORTA_TRACE_METRICS) return NULL;
     }
     malloc_trim(0); /* stamps and lags do not fit where making the graph gave memory back */
     aorta_status status = unrecord(&work, unrecorded);

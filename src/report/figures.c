@@ -292,7 +292,7 @@ static void copy_settings(const struct aorta_settings *from, struct aorta_arena 
 }
 
 static aorta_status take(const struct aorta_recorded *recorded, struct aorta_figures *figures) {
-    const struct aorta_settings *environment = recorded->is_run ? &recorded->run.environment : &recorded->environment;
+    const struct aorta_settings *environment = &recorded->run.environment;
     const char *device = recorded->is_run ? recorded->run.run.device : NULL;
     figures->device = aorta_arena_strdup(&figures->arena, device ? device : "gpu");
     if (recorded->is_run) copy_settings(&recorded->run.settings, &figures->arena, &figures->settings);

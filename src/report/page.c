@@ -141,9 +141,7 @@ struct aorta_page_recording aorta_page_recording_of_run(const struct aorta_label
 struct aorta_page_recording aorta_page_recording_of(const char *label, const struct aorta_recorded *recorded) {
     return (struct aorta_page_recording){
         .label = label,
-        .report = {.analysis = recorded->analysis,
-                   .verdict = recorded->verdict,
-                   .machine = recorded->is_run ? &recorded->run.machine : &recorded->machine},
+        .report = {.analysis = recorded->analysis, .verdict = recorded->verdict, .machine = &recorded->run.machine},
         .run = recorded->is_run ? &recorded->run : NULL,
     };
 }

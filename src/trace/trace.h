@@ -34,7 +34,6 @@ enum aorta_trace_kind { AORTA_TRACE_KERNEL, AORTA_TRACE_COPY, AORTA_TRACE_FILL }
     X(ROCPD, "rocpd")                 /* rocprofv3's SQLite file */                                                    \
     X(PFTRACE, "rocprofv3 pftrace")   /* rocprofv3 --output-format pftrace */                                          \
     X(NSYS, "Nsight Systems")         /* `nsys export --type sqlite` */                                                \
-    X(LIVE, "live")                   /* recorded by the tracer in this process */                                     \
     X(SPOOL, "aorta trace run")       /* recorded by `aorta trace run` */                                              \
     X(METRICS, "metrics lines")       /* of a run of ours, or of the original toolkit */
 enum aorta_trace_format {

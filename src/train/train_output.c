@@ -155,11 +155,6 @@ static aorta_status tracing_open(const struct aorta_train_context *context, stru
     return aorta_step_traces_open(&settings, traces);
 }
 
-static aorta_status take_step(void *user, const struct aorta_step_metrics *metrics,
-                              const struct aorta_activity_record *records, size_t count) {
-    return aorta_step_traces_add(user, metrics, records, count);
-}
-
 static aorta_status tracing_close(const struct aorta_train_context *context, struct aorta_step_traces *traces) {
     if (!traces) return NULL;
     aorta_status status = aorta_step_traces_finish(traces);
@@ -248,8 +243,7 @@ aorta_status trainer_open_output(struct trainer *t) {
     }
     AORTA_TRY(aorta_metrics_open(directory, t->context.ranks.rank, &t->metrics));
     AORTA_TRY(tracing_open(&t->context, t->tracer, t->total_steps, &t->traces));
-    AORTA_TRY(aorta_metrics_lines_open(t->tracer, t->metrics, &t->lines));
-    if (t->traces) aorta_metrics_lines_show(t->lines, (struct aorta_metrics_lines_reader){take_step, t->traces});
+    AORTA_TRY(aorta_metrics_lines_open(t->tracer, t->metrics, t->traces, &t->lines));
     watch_machine(t);
     return NULL;
 }

@@ -87,6 +87,7 @@ static void make_gpu_step(struct gpu_step *step, bool graph) {
     const struct aorta_activity_record records[] = {
         {.kind = AORTA_TRACE_COPY,
          .name = "copy host to device",
+         .copy_kind = 1,
          .start_ns = t + 100,
          .end_ns = t + 1101,
          .bytes = 2002,

@@ -78,7 +78,7 @@ static void run_begin(struct run *run) {
     snprintf(run->path, sizeof run->path, "%s/rank_00_metrics.jsonl", run->directory);
     check_ok(aorta_tracer_open_backend(&backend, NULL, &run->tracer));
     check_ok(aorta_metrics_open(run->directory, 0, &run->writer));
-    check_ok(aorta_metrics_lines_open(run->tracer, run->writer, &run->lines));
+    check_ok(aorta_metrics_lines_open(run->tracer, run->writer, NULL, &run->lines));
 }
 
 static void run_end(struct run *run) {
@@ -210,7 +210,7 @@ static void without_a_tracer(void **state) {
     struct run run;
     run_begin(&run);
     struct aorta_metrics_lines *traced = run.lines;
-    check_ok(aorta_metrics_lines_open(NULL, run.writer, &run.lines));
+    check_ok(aorta_metrics_lines_open(NULL, run.writer, NULL, &run.lines));
     check_ok(finish_unrecorded(run.lines, 0));
     check_ok(finish_any_step(&run, 1, false));
     assert_int_equal(lines_written(&run), 2);
