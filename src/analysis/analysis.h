@@ -126,10 +126,9 @@ struct aorta_trace_window {
     int64_t number;               /* of the step; INT64_MIN: no step */
     int64_t start_ns, end_ns;     /* work is cut at these */
     int64_t step_ns;              /* from step to step, where a run measured it; 0: lead and span are */
-    struct aorta_profile profile; /* kernel view of the window, on the common clock of the ranks */
-    struct aorta_overlap overlap;
-    bool borrowed;    /* profile and overlap are the trace's (aorta_trace_measured) */
-    uint32_t *work;   /* row of the rank's work[] for each range */
+    struct aorta_profile profile; /* kernel view of the window, on the common clock of the ranks, with its overlap */
+    bool borrowed;                /* the profile is the trace's (aorta_trace_measured) */
+    uint32_t *work;               /* row of the rank's work[] for each range */
     uint32_t *shared; /* row of shared_collectives[] and alignment.shared[] for each range; NONE: no other rank
                        * recorded that collective, or this is the rest of its kernel */
 };

@@ -352,12 +352,12 @@ static void fill_window(struct filling *filling, struct aorta_trace_window *wind
     fill_ranges(filling, window);
     int64_t from_ns = previous_end_ns == INT64_MIN ? profile->start_ns : previous_end_ns;
     if (profile->range_count) fill_host(filling, from_ns, profile);
-    if (!memory->failed) aorta_overlap_make(profile, previous_end_ns, memory, &window->overlap);
+    if (!memory->failed) aorta_overlap_make(profile, previous_end_ns, memory);
 }
 
 static void blame_parts(const struct filling *filling, const struct aorta_trace_window *window) {
-    for (size_t i = 0; i < window->overlap.exposed_count; i++) {
-        const struct aorta_exposed *exposed = &window->overlap.exposed[i];
+    for (size_t i = 0; i < window->profile.overlap.exposed_count; i++) {
+        const struct aorta_exposed *exposed = &window->profile.overlap.exposed[i];
         struct aorta_trace_part *part = part_of(filling, window->work[exposed->range]);
         part->blamed_ns += exposed->end_ns - exposed->start_ns;
     }

@@ -220,7 +220,7 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     struct aorta_critical_path path = {0};
     if (!status && by & 1u << AORTA_BY_PATH) status = aorta_critical_path_make(recorded.analysis, &path);
     report.path = &path;
-    report.machine = recorded.is_run ? &recorded.run.machine : &recorded.machine;
+    report.machine = &recorded.run.machine;
     struct aorta_verdict_style style = aorta_cli_style(line, stdout);
     style.view.all = arguments->all;
     style.answer = arguments->quiet;

@@ -69,7 +69,7 @@ static aorta_status read_one(struct recordings *r, const struct aorta_trace_comp
     if (!strstr(aorta_status_message(status), input->path)) status = aorta_annotate(status, "%s", input->path);
     AORTA_TRY(status);
     r->inputs[r->count] = *input;
-    const struct aorta_recorded_machine *machine = item->is_run ? &item->run.machine : &item->machine;
+    const struct aorta_recorded_machine *machine = &item->run.machine;
     r->inputs[r->count].pressure = machine->known ? aorta_machine_pressure(&machine->summary) : NAN;
     r->inputs[r->count++].analysis = item->analysis;
     if (input->repeats) return NULL;

@@ -202,7 +202,7 @@ static aorta_status merge_with_tracks(const struct aorta_cli_line *line, const s
     struct aorta_recorded recorded;
     struct aorta_critical_path path = {0};
     struct aorta_arena memory = {0};
-    struct aorta_merge_tracks tracks = {.traces = &recorded.traces, .path = &path};
+    struct aorta_merge_tracks tracks = {.traces = &recorded.run.traces, .path = &path};
     aorta_status status = aorta_recorded_open(paths, (size_t)line->operand_count, options, &whole, &log, &recorded);
     if (!status && recorded.is_run)
         status = AORTA_ERROR(AORTA_USAGE, "--tracks is for traces; %s is a run: name its traces (DIR/torch_profiler)",

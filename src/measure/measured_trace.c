@@ -431,7 +431,7 @@ static void complete_steps(struct build *build) {
         uint32_t *work = malloc((step->profile->range_count + 1) * sizeof *work);
         build->arena.failed |= !work;
         for (size_t j = 0; work && j < step->profile->range_count; j++) work[j] = build->row_of[number++];
-        trace->measured[i] = (struct aorta_trace_measured){step->step_ns, step->profile, step->overlap, work};
+        trace->measured[i] = (struct aorta_trace_measured){step->step_ns, step->profile, work};
         trace->step_count++;
     }
     trace->steps_by = AORTA_STEPS_MEASURED;

@@ -148,13 +148,14 @@ static struct moment moment_of(const struct aorta_labelled *labelled, size_t k) 
     for (size_t i = 0; i < run->rank_count; i++) {
         size_t first = 0;
         if (k >= aorta_measured_steps(labelled, i, &first)) continue;
-        const struct aorta_run_step *step = &run->steps[first + k];
-        if (!step->profiled) continue;
+        const struct aorta_step_metrics *step = &run->steps[first + k];
+        if (!step->profile) continue;
+        const struct aorta_overlap *overlap = &step->profile->overlap;
         moment.global_step = step->global_step;
-        moment.compute += ms(step->overlap.compute_ns);
-        moment.overlap += ms(step->overlap.overlap_ns);
-        moment.exposed += ms(step->overlap.exposed_comm_ns);
-        moment.step += ms(step->overlap.span_ns + step->overlap.lead_ns);
+        moment.compute += ms(overlap->compute_ns);
+        moment.overlap += ms(overlap->overlap_ns);
+        moment.exposed += ms(overlap->exposed_comm_ns);
+        moment.step += ms(overlap->span_ns + overlap->lead_ns);
         moment.ranks++;
     }
     return moment;
@@ -189,8 +190,8 @@ static void breakdown_row(const struct aorta_labelled *labelled, size_t rank, st
     int64_t compute = 0, overlap = 0, exposed = 0, copy = 0, idle = 0, steps = 0;
     size_t first = 0, count = aorta_measured_steps(labelled, rank, &first);
     for (size_t i = first; i < first + count; i++) {
-        const struct aorta_overlap *one = &labelled->run.steps[i].overlap;
-        if (!labelled->run.steps[i].profiled) continue;
+        if (!labelled->run.steps[i].profile) continue;
+        const struct aorta_overlap *one = &labelled->run.steps[i].profile->overlap;
         compute += one->compute_ns - one->overlap_ns;
         overlap += one->overlap_ns;
         exposed += one->exposed_comm_ns;

@@ -90,20 +90,20 @@ static aorta_status say_cycles(const struct aorta_trace_list *list, const struct
 static aorta_status open_traces(const char *const *paths, size_t count, const struct aorta_trace_options *reading,
                                 const struct aorta_trace_analysis_options *options, const struct aorta_log *log,
                                 struct aorta_recorded *recorded) {
-    AORTA_TRY(aorta_trace_open_inputs(paths, count, reading, &recorded->traces));
-    AORTA_TRY(say_cycles(&recorded->traces, options, log));
-    const size_t cycles = aorta_trace_take_last_cycle(&recorded->traces);
+    struct aorta_labelled *run = &recorded->run;
+    AORTA_TRY(aorta_trace_open_inputs(paths, count, reading, &run->traces));
+    AORTA_TRY(say_cycles(&run->traces, options, log));
+    const size_t cycles = aorta_trace_take_last_cycle(&run->traces);
     if (cycles > 1)
         aorta_log(log, AORTA_LOG_INFO,
                   "%zu cycles of a profile schedule, each with steps of its own: the last one is analysed; name the "
                   "files of another for that one, and aorta trace compare A B compares two",
                   cycles);
-    AORTA_TRY(aorta_trace_analyze(&recorded->traces, options, &recorded->of_traces));
-    recorded->analysis = &recorded->of_traces;
-    AORTA_TRY(aorta_recorded_machine_read(paths[0], recorded->analysis, &recorded->machine));
+    AORTA_TRY(aorta_trace_analyze(&run->traces, options, &run->analysis));
+    recorded->analysis = &run->analysis;
+    AORTA_TRY(aorta_recorded_machine_read(paths[0], recorded->analysis, &run->machine));
     if (count != 1) return NULL;
-    return aorta_annotate(aorta_settings_environment(paths[0], &recorded->arena, &recorded->environment), "%s",
-                          paths[0]);
+    return aorta_annotate(aorta_settings_environment(paths[0], &run->run.arena, &run->environment), "%s", paths[0]);
 }
 
 aorta_status aorta_recorded_open(const char *const *paths, size_t count, const struct aorta_trace_options *reading,
@@ -121,12 +121,13 @@ aorta_status aorta_recorded_open(const char *const *paths, size_t count, const s
 }
 
 aorta_status aorta_recorded_evaluate(struct aorta_recorded *recorded) {
+    struct aorta_labelled *run = &recorded->run;
     if (!recorded->is_run) {
-        AORTA_TRY(aorta_verdict_make(&recorded->of_traces, &recorded->own));
-        AORTA_TRY(aorta_recorded_machine_report(&recorded->machine, &recorded->own));
-        aorta_verdict_environment(&recorded->own, &recorded->environment);
+        AORTA_TRY(aorta_verdict_make(&run->analysis, &run->verdict));
+        AORTA_TRY(aorta_recorded_machine_report(&run->machine, &run->verdict));
+        aorta_verdict_environment(&run->verdict, &run->environment);
     }
-    recorded->verdict = recorded->is_run ? &recorded->run.verdict : &recorded->own;
+    recorded->verdict = &run->verdict;
     return NULL;
 }
 
@@ -135,18 +136,12 @@ aorta_status aorta_recorded_differences(const struct aorta_recorded *reference, 
     if (reference->is_run && candidate->is_run)
         aorta_labelled_differences(&reference->run, &candidate->run, differences);
     else
-        aorta_differences_add(differences, reference->is_run ? &reference->run.environment : &reference->environment,
-                              candidate->is_run ? &candidate->run.environment : &candidate->environment);
+        aorta_differences_add(differences, &reference->run.environment, &candidate->run.environment);
     return aorta_arena_check(&differences->arena, "what differs between two recordings");
 }
 
 void aorta_recorded_free(struct aorta_recorded *recorded) {
-    aorta_arena_free(&recorded->arena);
-    aorta_recorded_machine_free(&recorded->machine);
-    aorta_verdict_free(&recorded->own);
-    aorta_trace_analysis_free(&recorded->of_traces);
-    aorta_trace_list_free(&recorded->traces);
-    if (recorded->is_run) aorta_labelled_free(&recorded->run);
+    aorta_labelled_free(&recorded->run);
     *recorded = (struct aorta_recorded){0};
 }
 

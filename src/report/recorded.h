@@ -8,16 +8,10 @@
 #include "trace/open.h"
 
 struct aorta_recorded {
-    const struct aorta_trace_analysis *analysis; /* of one of the two below */
+    const struct aorta_trace_analysis *analysis; /* of the following */
     const struct aorta_verdict *verdict;         /* NULL before aorta_recorded_evaluate */
-    struct aorta_labelled run;
     bool is_run;
-    struct aorta_trace_list traces;
-    struct aorta_trace_analysis of_traces;
-    struct aorta_verdict own;              /* of traces */
-    struct aorta_settings environment;     /* of traces in a folder with environment.json */
-    struct aorta_arena arena;              /* of that */
-    struct aorta_recorded_machine machine; /* of traces: in the folder of the first */
+    struct aorta_labelled run; /* traces have no steps; their machine and environment are in the folder of the first */
 };
 
 /* `reading` is for traces: with a run AORTA_USAGE names what of it was set. Else as aorta_run_read,

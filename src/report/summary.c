@@ -19,14 +19,15 @@ static double ms_of(int64_t ns) {
     return (double)ns / 1e6;
 }
 
-static void add_step(const struct aorta_run_step *step, struct means *sums) {
-    if (!step->profiled) return;
+static void add_step(const struct aorta_step_metrics *step, struct means *sums) {
+    if (!step->profile) return;
+    const struct aorta_overlap *overlap = &step->profile->overlap;
     sums->count++;
     sums->loss += step->loss;
-    sums->overlap_ms += ms_of(step->overlap.overlap_ns);
-    sums->compute_ms += ms_of(step->overlap.compute_ns);
-    sums->all_reduce_ms += ms_of(step->overlap.kind[AORTA_ALL_REDUCE].overlap_ns);
-    sums->reduce_scatter_ms += ms_of(step->overlap.kind[AORTA_REDUCE_SCATTER].overlap_ns);
+    sums->overlap_ms += ms_of(overlap->overlap_ns);
+    sums->compute_ms += ms_of(overlap->compute_ns);
+    sums->all_reduce_ms += ms_of(overlap->kind[AORTA_ALL_REDUCE].overlap_ns);
+    sums->reduce_scatter_ms += ms_of(overlap->kind[AORTA_REDUCE_SCATTER].overlap_ns);
 }
 
 static struct means means_of(const struct aorta_run *run) {
@@ -150,14 +151,14 @@ struct collective_sums {
     double bus_bytes;
 };
 
-static void add_collectives(const struct aorta_run_step *step, struct collective_sums sums[AORTA_COLLECTIVE_COUNT]) {
+static void add_collectives(const struct aorta_profile *profile, struct collective_sums sums[AORTA_COLLECTIVE_COUNT]) {
     for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
-        sums[kind].comm_ns += step->overlap.kind[kind].comm_ns;
-        sums[kind].overlap_ns += step->overlap.kind[kind].overlap_ns;
-        sums[kind].exposed_ns += step->overlap.kind[kind].exposed_ns;
+        sums[kind].comm_ns += profile->overlap.kind[kind].comm_ns;
+        sums[kind].overlap_ns += profile->overlap.kind[kind].overlap_ns;
+        sums[kind].exposed_ns += profile->overlap.kind[kind].exposed_ns;
     }
-    for (size_t i = 0; i < step->profile.range_count; i++) {
-        const struct aorta_range *range = &step->profile.ranges[i];
+    for (size_t i = 0; i < profile->range_count; i++) {
+        const struct aorta_range *range = &profile->ranges[i];
         if (range->info.kind != AORTA_RANGE_COLLECTIVE) continue;
         struct collective_sums *sum = &sums[range->info.collective];
         sum->count++;
@@ -205,8 +206,8 @@ static struct collectives_of sum_collectives(const struct aorta_labelled *labell
     for (size_t i = 0; i < run->rank_count; i++) {
         size_t first = 0, count = aorta_measured_steps(labelled, i, &first);
         for (size_t j = first; j < first + count; j++) {
-            if (!run->steps[j].profiled) continue;
-            add_collectives(&run->steps[j], of.sums);
+            if (!run->steps[j].profile) continue;
+            add_collectives(run->steps[j].profile, of.sums);
             of.steps++;
         }
     }
@@ -253,7 +254,8 @@ static double host_bound_share(const struct aorta_labelled *labelled) {
     for (size_t i = 0; i < labelled->run.rank_count; i++) {
         size_t first = 0, count = aorta_measured_steps(labelled, i, &first);
         for (size_t j = first; j < first + count; j++) {
-            const struct aorta_overlap *overlap = &labelled->run.steps[j].overlap;
+            if (!labelled->run.steps[j].profile) continue;
+            const struct aorta_overlap *overlap = &labelled->run.steps[j].profile->overlap;
             host += aorta_idle_host(&overlap->idle);
             unknown += overlap->idle.ns[AORTA_IDLE_UNKNOWN];
             all += overlap->span_ns + overlap->lead_ns;
@@ -401,7 +403,7 @@ const struct aorta_row aorta_summary_rows[] = {
 #undef AT
 
 static struct loss_values loss_of(const struct aorta_run *run) {
-    const struct aorta_run_step *first = &run->steps[0], *last = first;
+    const struct aorta_step_metrics *first = &run->steps[0], *last = first;
     for (size_t i = 0; i < run->step_count && run->steps[i].rank == first->rank; i++) last = &run->steps[i];
     return (struct loss_values){first->rank, first->loss, last->loss};
 }

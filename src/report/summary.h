@@ -102,10 +102,10 @@ enum { AORTA_SUMMARY_SCHEMA = 1 };
 struct aorta_metric {
     const char *key, *unit;
     bool higher_is_better;
-    double (*get)(const struct aorta_run_step *step, size_t offset);
-    size_t offset; /* what `get` receives: a place in the step, or the number of a collective */
+    double (*get)(const struct aorta_step_metrics *step, size_t offset);
+    size_t offset; /* what `get` receives: a place in the step or its profile, or the number of a collective */
 };
-double aorta_metric_of(const struct aorta_metric *metric, const struct aorta_run_step *step);
+double aorta_metric_of(const struct aorta_metric *metric, const struct aorta_step_metrics *step);
 extern const struct aorta_metric aorta_metrics[]; /* ends with a NULL key */
 /* What equal steps reach in all the time that they take, waiting included: the harmonic mean. NaN: none is known. */
 double aorta_rate_mean(const double *samples, size_t count);

@@ -332,8 +332,8 @@ static int64_t without_wait(const struct aorta_trace_analysis *analysis, uint32_
 
 static void look_for_exposed(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                              const struct aorta_trace_window *window, enum aorta_collective kind, struct place *worst) {
-    for (size_t i = 0; i < window->overlap.exposed_count; i++) {
-        const struct aorta_exposed *exposed = &window->overlap.exposed[i];
+    for (size_t i = 0; i < window->profile.overlap.exposed_count; i++) {
+        const struct aorta_exposed *exposed = &window->profile.overlap.exposed[i];
         const struct aorta_range *range = &window->profile.ranges[exposed->range];
         int64_t ns = without_wait(analysis, window->shared[exposed->range], exposed);
         if (range->info.collective != kind || ns <= worst->ns) continue;
@@ -494,7 +494,7 @@ static void count_launches(const struct aorta_trace_analysis *analysis, struct a
         for (size_t j = 0; j < rank->window_count; j++) {
             const struct aorta_trace_window *window = &rank->windows[j];
             if (!aorta_trace_window_counts(analysis, window)) continue;
-            step_ns += (double)(window->overlap.lead_ns + window->overlap.span_ns);
+            step_ns += (double)(window->profile.overlap.lead_ns + window->profile.overlap.span_ns);
             for (size_t k = 0; k < window->profile.range_count; k++) {
                 const struct aorta_trace_work *work = &rank->work[window->work[k]];
                 if (work->call == AORTA_TRACE_NONE || work->start_ns < window->start_ns) continue;

@@ -160,7 +160,7 @@ static int64_t late_within(const struct aorta_profile *profile, int64_t start_ns
 }
 
 static void tally_idle(const struct aorta_rank_step *item, struct aorta_evidence_sums *sums) {
-    const struct aorta_overlap *overlap = item->iteration.overlap;
+    const struct aorta_overlap *overlap = &item->iteration.profile->overlap;
     for (size_t i = 0; i < overlap->segment_count; i++) {
         const struct aorta_segment *segment = &overlap->segments[i];
         const struct aorta_range *next = segment->roles ? NULL : aorta_order_starting(item->order, segment->end_ns);
@@ -189,7 +189,7 @@ static bool is_graph(const struct aorta_profile *profile) {
 
 static void split_iteration(const struct aorta_rank_step *item, struct work *work, const struct aorta_verdict *verdict,
                             struct aorta_rank_costs *costs) {
-    const struct aorta_overlap *overlap = item->iteration.overlap;
+    const struct aorta_overlap *overlap = &item->iteration.profile->overlap;
     const struct aorta_idle *idle = &overlap->idle;
     const int64_t contention = aorta_shapes_contention(&work->shapes, item, &work->memory);
     costs->iterations++;
@@ -261,7 +261,7 @@ static void summarise(struct work *work, struct aorta_verdict *verdict) {
     double *steps = aorta_arena_alloc(&work->memory, work->count * sizeof *steps);
     if (!steps) return;
     for (size_t i = 0; i < work->count; i++) {
-        const struct aorta_overlap *one = work->items[i].iteration.overlap;
+        const struct aorta_overlap *one = &work->items[i].iteration.profile->overlap;
         steps[i] = (double)(one->span_ns + one->lead_ns) / 1e6;
         overlap += one->overlap_ns;
         comm += one->comm_ns;
@@ -296,9 +296,9 @@ static bool latency_recurs(const struct work *work) {
     double sum_ns = 0;
     size_t such = 0;
     for (size_t i = 0; i < work->count; i++)
-        sum_ns += (double)work->items[i].iteration.overlap->idle.ns[AORTA_IDLE_LAUNCH_LATENCY];
+        sum_ns += (double)work->items[i].iteration.profile->overlap.idle.ns[AORTA_IDLE_LAUNCH_LATENCY];
     for (size_t i = 0; i < work->count; i++)
-        such += 2.0 * (double)work->items[i].iteration.overlap->idle.ns[AORTA_IDLE_LAUNCH_LATENCY] >=
+        such += 2.0 * (double)work->items[i].iteration.profile->overlap.idle.ns[AORTA_IDLE_LAUNCH_LATENCY] >=
                 sum_ns / (double)work->count;
     return work->count > 1 && 4 * such >= 3 * work->count;
 }

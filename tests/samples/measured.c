@@ -17,7 +17,7 @@ static void add_rank(const struct aorta_iteration *iterations, size_t count, con
     struct aorta_trace *trace;
     assert_non_null(steps);
     for (size_t i = 0; i < count; i++)
-        steps[i] = (struct aorta_measured_step){iterations[i].step, 0, iterations[i].profile, iterations[i].overlap};
+        steps[i] = (struct aorta_measured_step){iterations[i].step, 0, iterations[i].profile};
     snprintf(path, sizeof path, "rank %d", iterations[0].rank);
     struct aorta_measured_rank rank = device ? *device : (struct aorta_measured_rank){0};
     rank.rank = iterations[0].rank;
