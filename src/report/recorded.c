@@ -1,4 +1,3 @@
-#include "report/recorded.h"
 #include "base/files.h"
 #include "device/inventory.h"
 #include "report/comparison.h"
@@ -25,21 +24,6 @@ static aorta_status check_reading(const struct aorta_trace_options *reading, con
                        "%s: %s is the directory of a run, whose steps and collectives are known; leave the option out, "
                        "or name the trace files in it",
                        option, directory);
-}
-
-static aorta_status open_run(const char *directory, const struct aorta_trace_analysis_options *options,
-                             const struct aorta_log *log, struct aorta_recorded *recorded) {
-    struct aorta_run run;
-    AORTA_TRY(aorta_run_read(directory, "run", 0, log, &run));
-    aorta_status status = aorta_labelled_make(&run, options, &recorded->run);
-    if (status) {
-        aorta_run_free(&run);
-        return status;
-    }
-    recorded->is_run = recorded->run.has_verdict;
-    recorded->analysis = &recorded->run.analysis;
-    if (!recorded->is_run) aorta_labelled_free(&recorded->run);
-    return NULL;
 }
 
 /* "cycle 1 of 2 (trace_step2.json, steps 1 to 2): step to step 42.03 ms; limited by …" */
@@ -98,11 +82,10 @@ static aorta_status open_traces(const char *const *paths, size_t count, const st
                   "%zu cycles of a profile schedule, each with steps of its own: the last one is analysed; name the "
                   "files of another for that one, and aorta trace compare A B compares two",
                   cycles);
-    AORTA_TRY(aorta_trace_analyze(&recorded->traces, options, &recorded->of_traces));
-    recorded->analysis = &recorded->of_traces;
-    AORTA_TRY(aorta_recorded_machine_read(paths[0], recorded->analysis, &recorded->machine));
+    AORTA_TRY(aorta_trace_analyze(&recorded->traces, options, &recorded->analysis));
+    AORTA_TRY(aorta_recorded_machine_read(paths[0], &recorded->analysis, &recorded->machine));
     if (count != 1) return NULL;
-    return aorta_annotate(aorta_settings_environment(paths[0], &recorded->arena, &recorded->environment), "%s",
+    return aorta_annotate(aorta_settings_environment(paths[0], &recorded->memory, &recorded->environment), "%s",
                           paths[0]);
 }
 
@@ -114,40 +97,20 @@ aorta_status aorta_recorded_open(const char *const *paths, size_t count, const s
     const bool is_directory = count == 1 && aorta_run_is_directory(paths[0]);
     if (!is_directory) return open_traces(paths, count, reading, options, log, recorded);
     AORTA_TRY(check_reading(reading, paths[0]));
-    AORTA_TRY(open_run(paths[0], options ? options : &defaults, log, recorded));
-    if (recorded->is_run) return NULL;
+    AORTA_TRY(aorta_recorded_run(paths[0], "run", 0, options ? options : &defaults, log, recorded));
+    if (recorded->has_verdict) return NULL;
+    aorta_recorded_free(recorded);
     return aorta_annotate(open_traces(paths, count, reading, options, log, recorded),
                           "%s holds no ranges (recording was off), and of traces", paths[0]);
 }
 
 aorta_status aorta_recorded_evaluate(struct aorta_recorded *recorded) {
-    if (!recorded->is_run) {
-        AORTA_TRY(aorta_verdict_make(&recorded->of_traces, &recorded->own));
-        AORTA_TRY(aorta_recorded_machine_report(&recorded->machine, &recorded->own));
-        aorta_verdict_environment(&recorded->own, &recorded->environment);
-    }
-    recorded->verdict = recorded->is_run ? &recorded->run.verdict : &recorded->own;
+    if (recorded->is_run) return NULL;
+    AORTA_TRY(aorta_verdict_make(&recorded->analysis, &recorded->verdict));
+    AORTA_TRY(aorta_recorded_machine_report(&recorded->machine, &recorded->verdict));
+    aorta_verdict_environment(&recorded->verdict, &recorded->environment);
+    recorded->has_verdict = true;
     return NULL;
-}
-
-aorta_status aorta_recorded_differences(const struct aorta_recorded *reference, const struct aorta_recorded *candidate,
-                                        struct aorta_differences *differences) {
-    if (reference->is_run && candidate->is_run)
-        aorta_labelled_differences(&reference->run, &candidate->run, differences);
-    else
-        aorta_differences_add(differences, reference->is_run ? &reference->run.environment : &reference->environment,
-                              candidate->is_run ? &candidate->run.environment : &candidate->environment);
-    return aorta_arena_check(&differences->arena, "what differs between two recordings");
-}
-
-void aorta_recorded_free(struct aorta_recorded *recorded) {
-    aorta_arena_free(&recorded->arena);
-    aorta_recorded_machine_free(&recorded->machine);
-    aorta_verdict_free(&recorded->own);
-    aorta_trace_analysis_free(&recorded->of_traces);
-    aorta_trace_list_free(&recorded->traces);
-    if (recorded->is_run) aorta_labelled_free(&recorded->run);
-    *recorded = (struct aorta_recorded){0};
 }
 
 static const char *text_of(const json_t *value, struct aorta_arena *arena) {
