@@ -1,6 +1,5 @@
 #include "base/result_table.h"
 #include "base/files.h"
-#include "base/rows_internal.h"
 
 #include <stdalign.h>
 #include <stdio.h>
@@ -43,11 +42,12 @@ static const struct aorta_row *find_row(const struct aorta_row *rows, const char
 }
 
 static const struct aorta_row *name_row(const struct aorta_result_table *table) {
-    for (const struct aorta_row *row = table->rows; row->type != AORTA_ROW_END; row++)
+    const struct aorta_row *kernel = NULL;
+    for (const struct aorta_row *row = table->rows; row->type != AORTA_ROW_END; row++) {
         if (row->type == AORTA_ROW_LABEL) return row;
-    for (const struct aorta_row *row = table->rows; row->type != AORTA_ROW_END; row++)
-        if (row->type == AORTA_ROW_KERNEL) return row;
-    return NULL;
+        if (row->type == AORTA_ROW_KERNEL && !kernel) kernel = row;
+    }
+    return kernel;
 }
 
 /* ---- text ---- */

@@ -1,7 +1,6 @@
 /* Values by their rows: as JSON, and as a page of the docs. */
 #include "base/rows.h"
 #include "base/printable.h"
-#include "base/rows_internal.h"
 
 #include <limits.h>
 #include <math.h>

@@ -50,7 +50,23 @@ struct aorta_row {
     int names; /* of a choice: how many; of other types: an array of so many, an object with these names */
 };
 
+/* A value as it is stored: texts and names of choices in `text`, whole numbers, times and flags in `whole`, all numbers
+ * but flags in `number`. */
+struct aorta_row_value {
+    bool known;
+    int64_t whole;
+    double number;
+    const char *text;
+};
+/* `index`: of an array (a row with `names`), else 0. */
+struct aorta_row_value aorta_row_value(const struct aorta_row *row, const void *values, int index);
+const char *aorta_row_unit(const struct aorta_row *row); /* in files; "" for counts and texts */
+
 /* ---- JSON ---- */
+
+/* The value alone. */
+void aorta_row_json(const struct aorta_row *row, struct aorta_row_value value, int64_t origin_ns,
+                    struct aorta_json *json);
 
 /* Null values and their reasons, written after an object's other keys. Zero-initialise. */
 enum { AORTA_REASONS_MOST = 32 };

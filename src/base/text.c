@@ -53,6 +53,11 @@ void aorta_text_printf(struct aorta_text *text, const char *format, ...) {
     text->length += (size_t)length;
 }
 
+const char *aorta_text_next(const struct aorta_text *list, const char *before) {
+    const char *next = before ? before + strlen(before) + 1 : list->data;
+    return next && next < list->data + list->length ? next : NULL;
+}
+
 static bool fill(struct aorta_text *out, const char *from, const char *end, aorta_text_put put, const void *user) {
     const size_t before = out->length;
     bool known = true;

@@ -23,6 +23,10 @@ void aorta_text_clear(struct aorta_text *text);                        /* emptie
 void aorta_text_free(struct aorta_text *text);
 AORTA_MUST_USE aorta_status aorta_text_check(const struct aorta_text *text); /* AORTA_MEMORY if an append failed */
 
+/* A list: texts in one buffer, each with its NUL, which aorta_text_append(list, "", 1) adds. The one behind `before`,
+ * or the first one where that is NULL; NULL: there is none. */
+const char *aorta_text_next(const struct aorta_text *list, const char *before);
+
 /* A template: `put` writes each {word} and returns false where its value is not known. A part in [brackets] with such a
  * word is omitted; outside of brackets the whole template is, which returns false and writes nothing. */
 typedef bool (*aorta_text_put)(const void *user, const char *word, size_t length, struct aorta_text *out);

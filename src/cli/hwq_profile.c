@@ -279,9 +279,12 @@ static aorta_status record(const struct arguments *arguments, const char *direct
     if (outcome->result.exit_code)
         return AORTA_ERROR(AORTA_DEVICE, "the workload ended with exit code %d; see its messages above",
                            outcome->result.exit_code);
-    if (!outcome->traces.count)
-        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s", outcome->words.data ? outcome->words.data : "nothing was recorded");
-    return NULL;
+    if (outcome->traces.count) return NULL;
+    struct aorta_text why = {0};
+    aorta_trace_run_join(&outcome->words, "\n", &why);
+    aorta_status status = AORTA_ERROR(AORTA_UNSUPPORTED, "%s", why.data ? why.data : "nothing was recorded");
+    aorta_text_free(&why);
+    return status;
 }
 
 static aorta_status run_in(const struct arguments *arguments, const char *directory) {

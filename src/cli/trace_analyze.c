@@ -166,7 +166,7 @@ static aorta_status write_page(const struct aorta_trace_report *report, const st
                                const char *path) {
     struct aorta_text page = {0};
     struct aorta_page_recording item =
-        aorta_page_recording_of(recorded->is_run ? recorded->run.run.directory : "recording", recorded);
+        aorta_page_recording_of(recorded->is_run ? recorded->run.directory : "recording", recorded);
     item.report = *report;
     const struct aorta_page_recordings whole = {.title = "AORTA: recording", .items = &item, .count = 1};
     aorta_status status = aorta_page_of_recordings(&whole, &page);
@@ -215,12 +215,12 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
                                               &reading, &options, &log, &recorded);
     const bool evaluated = !report.by || arguments->json || arguments->output || arguments->html || arguments->csv;
     if (!status && evaluated) status = aorta_recorded_evaluate(&recorded);
-    report.analysis = recorded.analysis;
-    report.verdict = recorded.verdict;
+    report.analysis = &recorded.analysis;
+    report.verdict = evaluated ? &recorded.verdict : NULL;
     struct aorta_critical_path path = {0};
-    if (!status && by & 1u << AORTA_BY_PATH) status = aorta_critical_path_make(recorded.analysis, &path);
+    if (!status && by & 1u << AORTA_BY_PATH) status = aorta_critical_path_make(&recorded.analysis, &path);
     report.path = &path;
-    report.machine = &recorded.run.machine;
+    report.machine = &recorded.machine;
     struct aorta_verdict_style style = aorta_cli_style(line, stdout);
     style.view.all = arguments->all;
     style.answer = arguments->quiet;

@@ -2,7 +2,7 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "report/page_recordings.h"
-#include "report/recorded.h"
+#include "report/summary.h"
 #include "report/trace_report.h"
 
 #include <math.h>
@@ -69,11 +69,12 @@ static aorta_status read_one(struct recordings *r, const struct aorta_trace_comp
     if (!strstr(aorta_status_message(status), input->path)) status = aorta_annotate(status, "%s", input->path);
     AORTA_TRY(status);
     r->inputs[r->count] = *input;
-    const struct aorta_recorded_machine *machine = &item->run.machine;
-    r->inputs[r->count].pressure = machine->known ? aorta_machine_pressure(&machine->summary) : NAN;
-    r->inputs[r->count++].analysis = item->analysis;
-    if (input->repeats) return NULL;
-    return r->sides++ ? aorta_recorded_differences(r->items, item, &r->differences[r->sides - 1]) : NULL;
+    r->inputs[r->count].pressure = item->machine.known ? aorta_machine_pressure(&item->machine.summary) : NAN;
+    r->inputs[r->count++].analysis = &item->analysis;
+    if (input->repeats || !r->sides++) return NULL;
+    struct aorta_differences *differences = &r->differences[r->sides - 1];
+    aorta_recorded_differences(r->items, item, differences);
+    return aorta_arena_check(&differences->arena, "what differs between two recordings");
 }
 
 static bool labelled_before(const char *const *labels, size_t index) {

@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "replay/critical_path.h"
 #include "report/merge.h"
-#include "report/recorded.h"
+#include "report/summary.h"
 #include "trace/open.h"
 
 #include <arpa/inet.h>
@@ -202,12 +202,12 @@ static aorta_status merge_with_tracks(const struct aorta_cli_line *line, const s
     struct aorta_recorded recorded;
     struct aorta_critical_path path = {0};
     struct aorta_arena memory = {0};
-    struct aorta_merge_tracks tracks = {.traces = &recorded.run.traces, .path = &path};
+    struct aorta_merge_tracks tracks = {.traces = &recorded.traces, .path = &path};
     aorta_status status = aorta_recorded_open(paths, (size_t)line->operand_count, options, &whole, &log, &recorded);
     if (!status && recorded.is_run)
         status = AORTA_ERROR(AORTA_USAGE, "--tracks is for traces; %s is a run: name its traces (DIR/torch_profiler)",
                              paths[0]);
-    if (!status) status = make_tracks(recorded.analysis, &path, &memory, &tracks);
+    if (!status) status = make_tracks(&recorded.analysis, &path, &memory, &tracks);
     if (!status)
         status = aorta_trace_merge(paths, (size_t)line->operand_count, arguments->output, options, &tracks,
                                    arguments->quiet, report);

@@ -124,16 +124,6 @@ void aorta_trace_run_quote(struct aorta_text *out, char *const *words) {
 
 /* ---- the end ---- */
 
-/* Lines for the terminal as one, without a break at the end. */
-static void join_lines(const char *lines, struct aorta_text *out) {
-    for (const char *at = lines; *at;) {
-        size_t length = strcspn(at, "\n");
-        aorta_text_append(out, at, length);
-        at += length + strspn(at + length, "\n");
-        if (*at) aorta_text_puts(out, " ");
-    }
-}
-
 /* The shape of an analysis, for readers by machine. */
 static void empty_json(const char *reason, struct aorta_text *json) {
     struct aorta_json writer;
@@ -164,11 +154,11 @@ aorta_status aorta_trace_run_steps(struct aorta_trace_list *list, const char *st
     *steps = has_steps(list);
     if (!*steps)
         aorta_text_puts(words, "no steps are marked and none show in the order of the kernels: the figures "
-                               "are those of the whole recording, start and end included\n");
+                               "are those of the whole recording, start and end included");
     else if (list->items[0]->steps_by == AORTA_STEPS_BY_REPETITION)
-        aorta_text_printf(words,
-                          "%s found in the repetition of the kernels; the figures are theirs (--whole: of all)\n",
+        aorta_text_printf(words, "%s found in the repetition of the kernels; the figures are theirs (--whole: of all)",
                           aorta_counted((long long)list->items[0]->step_count, "step").text);
+    if (!*steps || list->items[0]->steps_by == AORTA_STEPS_BY_REPETITION) aorta_text_append(words, "", 1);
     return NULL;
 }
 
@@ -179,7 +169,7 @@ static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool 
     const struct aorta_trace_analysis_options options = {.all_steps = steps};
     if (!outcome->traces.count) {
         struct aorta_text reason = {0};
-        if (outcome->words.data) join_lines(outcome->words.data, &reason);
+        aorta_trace_run_join(&outcome->words, " ", &reason);
         empty_json(reason.data ? reason.data : "", json);
         aorta_status status = aorta_text_check(&reason);
         aorta_text_free(&reason);
@@ -209,12 +199,15 @@ static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool 
     return aorta_text_check(json);
 }
 
-void aorta_trace_run_put_lines(const char *command, const char *lines) {
-    for (const char *at = lines ? lines : ""; *at;) {
-        size_t length = strcspn(at, "\n");
-        fprintf(stderr, "%s: %.*s\n", command, (int)length, at);
-        at += length + (at[length] == '\n');
+void aorta_trace_run_join(const struct aorta_text *lines, const char *between, struct aorta_text *out) {
+    for (const char *line = NULL; (line = aorta_text_next(lines, line));) {
+        if (line != lines->data) aorta_text_puts(out, between);
+        aorta_text_puts(out, line);
     }
+}
+
+void aorta_trace_run_put_lines(const char *command, const struct aorta_text *lines) {
+    for (const char *line = NULL; (line = aorta_text_next(lines, line));) fprintf(stderr, "%s: %s\n", command, line);
 }
 
 static aorta_status show(const struct aorta_trace_run_arguments *arguments, struct aorta_trace_run_outcome *outcome) {
@@ -222,7 +215,7 @@ static aorta_status show(const struct aorta_trace_run_arguments *arguments, stru
     bool steps;
     aorta_status status = aorta_trace_run_steps(&outcome->traces, arguments->windows.step_range,
                                                 arguments->windows.whole, &outcome->words, &steps);
-    if (!(arguments->quiet && outcome->traces.count)) aorta_trace_run_put_lines("aorta trace run", outcome->words.data);
+    if (!(arguments->quiet && outcome->traces.count)) aorta_trace_run_put_lines("aorta trace run", &outcome->words);
     if (!status) status = analyze(outcome, steps, arguments, &text, &json);
     if (!status && arguments->output)
         status = aorta_file_put(aorta_path_in(arguments->output, "analysis.json").text, &json);
@@ -264,7 +257,7 @@ static int run_in(const struct aorta_trace_run_arguments *arguments, const char 
                : windows ? aorta_trace_run_cuda_windows
                          : aorta_trace_run_cuda)(arguments, directory, options, &outcome, &ran);
     if (ran && !*status && !windows) *status = show(arguments, &outcome);
-    if (ran && windows) aorta_trace_run_put_lines("aorta trace run", outcome.words.data);
+    if (ran && windows) aorta_trace_run_put_lines("aorta trace run", &outcome.words);
     if (ran && *status) {
         fprintf(stderr, "aorta trace run: %s\n", aorta_status_message(*status));
         aorta_status_free(*status);

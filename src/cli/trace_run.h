@@ -56,7 +56,7 @@ struct aorta_trace_run_outcome {
     struct aorta_trace_run_result result;
     struct aorta_trace_list traces;
     char machine[PATH_MAX + 32]; /* file of what the machine did meanwhile */
-    struct aorta_text words;     /* about the recording, lines for people */
+    struct aorta_text words;     /* list (aorta_text_next) of lines for people, about the recording */
 };
 void aorta_trace_run_outcome_free(struct aorta_trace_run_outcome *outcome);
 
@@ -90,12 +90,14 @@ aorta_status aorta_trace_run_rocm(const struct aorta_trace_run_arguments *argume
                                   const struct aorta_trace_options *options, struct aorta_trace_run_outcome *outcome,
                                   bool *ran);
 
-/* Finds the steps, and says what is analysed. *steps: there are some, and they are. */
+/* Finds the steps, and adds to `words` what is analysed. *steps: there are some, and they are. */
 AORTA_MUST_USE aorta_status aorta_trace_run_steps(struct aorta_trace_list *list, const char *step_range, bool whole,
                                                   struct aorta_text *words, bool *steps);
 
-/* Each line after the command's name, on the standard error; NULL: none. */
-void aorta_trace_run_put_lines(const char *command, const char *lines);
+/* Each item of the list after the command's name, on the standard error. */
+void aorta_trace_run_put_lines(const char *command, const struct aorta_text *lines);
+
+void aorta_trace_run_join(const struct aorta_text *lines, const char *between, struct aorta_text *out);
 
 /* Words as a shell would take them. */
 void aorta_trace_run_quote(struct aorta_text *out, char *const *words);

@@ -302,11 +302,14 @@ static aorta_status read_files(const char *directory, const struct aorta_trace_o
         aorta_text_printf(
             &outcome->words,
             "no activity of a GPU was recorded: rocprofv3 wrote no trace below %s. Its own messages stand "
-            "above; it records processes that use HIP or HSA through ROCm's shared libraries\n",
+            "above; it records processes that use HIP or HSA through ROCm's shared libraries",
             directory);
+        aorta_text_append(&outcome->words, "", 1);
     }
-    for (size_t i = 0; i < outcome->traces.count; i++)
-        aorta_text_printf(&outcome->words, "read %s\n", outcome->traces.items[i]->path);
+    for (size_t i = 0; i < outcome->traces.count; i++) {
+        aorta_text_printf(&outcome->words, "read %s", outcome->traces.items[i]->path);
+        aorta_text_append(&outcome->words, "", 1);
+    }
     number_ranks(&outcome->traces);
     return status;
 }

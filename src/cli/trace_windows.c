@@ -85,7 +85,7 @@ void aorta_trace_windows_close(struct aorta_trace_windows *windows) {
 
 /* Reports a failed write; the program goes on. */
 static void report(struct aorta_trace_windows *windows, aorta_status status) {
-    if (status) aorta_trace_run_put_lines(windows->options.command, aorta_status_message(status));
+    if (status) fprintf(stderr, "%s: %s\n", windows->options.command, aorta_status_message(status));
     if (windows->unwritten)
         aorta_status_free(status);
     else
@@ -111,9 +111,9 @@ static void print(const struct aorta_trace_windows *windows, const struct aorta_
                   const struct aorta_live_said *said) {
     struct aorta_text text = {0};
     const bool whole = window->verdict && (said->first || said->change.length);
-    aorta_trace_run_put_lines(windows->options.command, window->gone);
-    aorta_trace_run_put_lines(windows->options.command, said->change.data);
-    if (!whole) aorta_trace_run_put_lines(windows->options.command, said->headline.data);
+    aorta_trace_run_put_lines(windows->options.command, &window->gone);
+    if (said->change.length) fprintf(stderr, "%s: %s\n", windows->options.command, said->change.data);
+    if (!whole) fprintf(stderr, "%s: %s\n", windows->options.command, said->headline.data);
     if (!whole) return;
     aorta_verdict_text(window->verdict, &(struct aorta_verdict_style){.width = aorta_terminal_width(stderr)}, &text);
     if (text.data && !text.failed) fputs(text.data, stderr);
@@ -188,10 +188,10 @@ static aorta_status take(struct aorta_trace_windows *windows, const struct aorta
         .reason = failed ? aorta_status_message(failed) : evaluated.reason,
         .lost = count_lost(&evaluated.record),
         .evaluated_s = (double)(aorta_clock_ns() - begin_ns) * 1e-9,
-        .gone = evaluated.gone.data ? evaluated.gone.data : "",
+        .gone = evaluated.gone,
     };
     aorta_status status = aorta_live_take(windows->live, &live, &said);
-    aorta_trace_run_put_lines(windows->options.command, evaluated.words.data);
+    aorta_trace_run_put_lines(windows->options.command, &evaluated.words);
     if (!status) print(windows, &live, &said);
     if (!status) write_files(windows, &live, &said);
     aorta_live_said_free(&said);
@@ -270,7 +270,7 @@ static aorta_status take_unwritten(struct aorta_trace_windows *windows) {
 static aorta_status report_gone(struct aorta_trace_windows *windows) {
     struct aorta_text gone = {0};
     aorta_status status = aorta_window_processes_take(&windows->processes, 0, NULL, &gone);
-    if (!status) aorta_trace_run_put_lines(windows->options.command, gone.data);
+    if (!status) aorta_trace_run_put_lines(windows->options.command, &gone);
     aorta_text_free(&gone);
     return status;
 }

@@ -2,7 +2,7 @@
 #include "report/whatif.h"
 #include "base/sort.h"
 #include "cli/cli.h"
-#include "report/recorded.h"
+#include "report/summary.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -358,7 +358,7 @@ static aorta_status open_recorded(const struct aorta_cli_line *line, const struc
     aorta_status status = aorta_recorded_open((const char *const *)line->operands, (size_t)line->operand_count,
                                               &reading, NULL, &log, &recorded);
     if (!status) {
-        status = replay_trace(recorded.analysis, task);
+        status = replay_trace(&recorded.analysis, task);
         if (aorta_status_code(status) != AORTA_IO) /* of an output, which names itself */
             status = aorta_annotate(status, "%s", line->operands[0]);
     }

@@ -73,8 +73,9 @@ AORTA_MUST_USE aorta_status aorta_config_error(const struct aorta_config *config
 /* "a.yaml:12", "--override a.b=c" or "default": for naming the place of another key in such a message. */
 void aorta_config_place(const struct aorta_config *config, const char *key, struct aorta_text *text);
 
-/* Adds a line per reason with the keys that the user gave and that change nothing. Each key has the first reason that
- * holds. Empty values (false, null, {}, []) are not named where the default is empty, too. */
+/* Adds an item to the list (aorta_text_next) per reason with the keys that the user gave and that change nothing. Each
+ * key has the first reason that holds. Empty values (false, null, {}, []) are not named where the default is empty,
+ * too. */
 void aorta_config_without_effect(const struct aorta_config *config, const struct aorta_option_reason *reasons,
                                  size_t count, const bool *facts, struct aorta_text *lines);
 /* Adds the same lines for the keys in table->ignored. */

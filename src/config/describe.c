@@ -239,14 +239,18 @@ void aorta_config_without_effect(const struct aorta_config *config, const struct
             put_key(lines, *key, before);
             before = *key;
         }
-        if (before) aorta_text_printf(lines, " (%s)\n", reasons[i].reason);
+        if (!before) continue;
+        aorta_text_printf(lines, " (%s)", reasons[i].reason);
+        aorta_text_append(lines, "", 1);
     }
 }
 
 void aorta_config_ignored(const struct aorta_config *config, struct aorta_text *lines) {
-    for (size_t i = 0; i < config->table->ignored_count; i++)
-        if (config->ignored[i])
-            aorta_text_printf(lines, "%s (%s)\n", config->table->ignored[i].prefix, config->table->ignored[i].reason);
+    for (size_t i = 0; i < config->table->ignored_count; i++) {
+        if (!config->ignored[i]) continue;
+        aorta_text_printf(lines, "%s (%s)", config->table->ignored[i].prefix, config->table->ignored[i].reason);
+        aorta_text_append(lines, "", 1);
+    }
 }
 
 void aorta_option_reasons_markdown(const struct aorta_option_reason *reasons, size_t count, struct aorta_text *text) {

@@ -3,7 +3,7 @@
 
 #include "library/failure.h"
 #include "report/phrases.h"
-#include "report/recorded.h"
+#include "report/summary.h"
 #include "report/trace_report.h"
 #include "report/trace_tables.h"
 
@@ -65,7 +65,7 @@ static aorta_status open_all(const char *const *paths, size_t count, const struc
 
 /* Evidence and advice of each cause as text. */
 static aorta_status write_causes(struct libaorta_analysis *analysis) {
-    const struct aorta_verdict *verdict = analysis->recorded.verdict;
+    const struct aorta_verdict *verdict = &analysis->recorded.verdict;
     const size_t bytes = verdict->finding_count * sizeof(char *);
     analysis->advice = aorta_arena_alloc(&analysis->causes, bytes);
     analysis->evidence = aorta_arena_alloc(&analysis->causes, bytes);
@@ -125,21 +125,21 @@ static const char *made(struct aorta_text *text) {
 const char *libaorta_verdict_text(struct libaorta_analysis *analysis) {
     if (!analysis) return NULL;
     aorta_text_clear(&analysis->text);
-    aorta_verdict_text(analysis->recorded.verdict, NULL, &analysis->text);
+    aorta_verdict_text(&analysis->recorded.verdict, NULL, &analysis->text);
     return made(&analysis->text);
 }
 
 const char *libaorta_verdict_markdown(struct libaorta_analysis *analysis) {
     if (!analysis) return NULL;
     aorta_text_clear(&analysis->markdown);
-    aorta_verdict_markdown(analysis->recorded.verdict, &analysis->markdown);
+    aorta_verdict_markdown(&analysis->recorded.verdict, &analysis->markdown);
     return made(&analysis->markdown);
 }
 
 const char *libaorta_json(struct libaorta_analysis *analysis) {
     if (!analysis) return NULL;
-    const struct aorta_trace_report report = {.analysis = analysis->recorded.analysis,
-                                              .verdict = analysis->recorded.verdict};
+    const struct aorta_trace_report report = {.analysis = &analysis->recorded.analysis,
+                                              .verdict = &analysis->recorded.verdict};
     aorta_text_clear(&analysis->json);
     aorta_trace_report_json(&report, 0, &analysis->json);
     return made(&analysis->json);
@@ -157,7 +157,7 @@ void libaorta_step(const struct libaorta_analysis *analysis, struct libaorta_ste
                                        .overlap_ratio = NAN};
         return;
     }
-    const struct aorta_verdict *verdict = analysis->recorded.verdict;
+    const struct aorta_verdict *verdict = &analysis->recorded.verdict;
     *step = (struct libaorta_step){.ranks = verdict->rank_count,
                                    .steps = verdict->whole ? 0 : verdict->iterations,
                                    .step_ms = verdict->step_ms_mean,
@@ -170,13 +170,13 @@ void libaorta_step(const struct libaorta_analysis *analysis, struct libaorta_ste
 }
 
 size_t libaorta_cause_count(const struct libaorta_analysis *analysis) {
-    return analysis ? analysis->recorded.verdict->finding_count : 0;
+    return analysis ? analysis->recorded.verdict.finding_count : 0;
 }
 
 enum libaorta_result libaorta_cause(const struct libaorta_analysis *analysis, size_t index,
                                     struct libaorta_cause *cause) {
     if (!cause || index >= libaorta_cause_count(analysis)) return LIBAORTA_INVALID;
-    const struct aorta_verdict *verdict = analysis->recorded.verdict;
+    const struct aorta_verdict *verdict = &analysis->recorded.verdict;
     const struct aorta_finding *finding = &verdict->findings[index];
     const bool kind = aorta_cause_has_kind(finding->cause);
     *cause = (struct libaorta_cause){.cause = aorta_cause_name(finding->cause),
@@ -228,11 +228,11 @@ const char *libaorta_table_csv(struct libaorta_analysis *analysis, const char *n
     if (!table) return NULL;
     aorta_text_clear(&analysis->csv);
     if (list == WORLD) {
-        const struct aorta_trace_of of = {.analysis = analysis->recorded.analysis};
+        const struct aorta_trace_of of = {.analysis = &analysis->recorded.analysis};
         aorta_table_csv_header(table, NULL, &analysis->csv);
         aorta_table_csv_lines(table, &of, NULL, &analysis->csv);
     } else {
-        write_ranks(table, analysis->recorded.analysis, &analysis->csv);
+        write_ranks(table, &analysis->recorded.analysis, &analysis->csv);
     }
     return made(&analysis->csv);
 }

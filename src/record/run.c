@@ -248,55 +248,43 @@ void aorta_trace_run_describe(const struct aorta_trace_run_record *record, struc
         if (named >= 0 && named != process->rank)
             aorta_text_printf(out, "; calls itself rank %d, as another process with more work does", named);
         put_ending(&process->facts, out);
-        aorta_text_puts(out, "\n");
+        aorta_text_append(out, "", 1);
     }
 }
 
 /* ---- nothing ---- */
 
-static void put_missing(const struct aorta_spool_facts *facts, struct aorta_text *out) {
-    put_command(&facts[0], out);
-    aorta_text_printf(out,
-                      " uses CUDA, but no libcupti that suits it was found (%s). Install it (pip install "
-                      "nvidia-cuda-cupti-cu12 or nvidia-cuda-cupti, or the toolkit's package cuda-cupti-13-0), or name "
-                      "one with --cupti FILE\n",
-                      facts->note);
-}
-
-static void put_refused(const struct aorta_spool_facts *facts, struct aorta_text *out) {
+static void put_why(const struct aorta_spool_facts *facts, struct aorta_text *out) {
     const char *advice = aorta_cupti_advice(facts->head.result);
     put_command(facts, out);
-    aorta_text_printf(out, ": CUPTI (%s) refused to record: %s%s%s\n", facts->library, facts->note, advice ? ": " : "",
-                      advice ? advice : "");
-}
-
-static void put_why(const struct aorta_spool_facts *facts, struct aorta_text *out) {
     switch (facts->head.state) {
     case AORTA_SPOOL_MISSING:
-        put_missing(facts, out);
-        return;
+        aorta_text_printf(out,
+                          " uses CUDA, but no libcupti that suits it was found (%s). Install it (pip install "
+                          "nvidia-cuda-cupti-cu12 or nvidia-cuda-cupti, or the toolkit's package cuda-cupti-13-0), or "
+                          "name one with --cupti FILE",
+                          facts->note);
+        break;
     case AORTA_SPOOL_REFUSED:
-        put_refused(facts, out);
-        return;
+        aorta_text_printf(out, ": CUPTI (%s) refused to record: %s%s%s", facts->library, facts->note,
+                          advice ? ": " : "", advice ? advice : "");
+        break;
     case AORTA_SPOOL_TAKEN:
-        put_command(facts, out);
         aorta_text_printf(out,
                           ": %s; only one profiler can have it. Run the program without its own profiler "
                           "(torch.profiler, Nsight Systems, DCGM profiling), or analyse the trace which that one "
-                          "writes (aorta trace analyze)\n",
+                          "writes (aorta trace analyze)",
                           facts->note);
-        return;
+        break;
     case AORTA_SPOOL_FAILED:
-        put_command(facts, out);
-        aorta_text_printf(out, ": nothing could be written: %s (-o names another place)\n",
+        aorta_text_printf(out, ": nothing could be written: %s (-o names another place)",
                           strerror((int)facts->head.result));
-        return;
+        break;
     default:
-        put_command(facts, out);
-        aorta_text_printf(out, " initialised CUDA, but no kernel, copy or fill ended while it was recorded%s%s\n",
+        aorta_text_printf(out, " initialised CUDA, but no kernel, copy or fill ended while it was recorded%s%s",
                           facts->note[0] ? "; " : "", facts->note);
-        return;
     }
+    aorta_text_append(out, "", 1);
 }
 
 static void put_unseen(const struct aorta_cuda_search *search, struct aorta_text *out) {
@@ -304,24 +292,26 @@ static void put_unseen(const struct aorta_cuda_search *search, struct aorta_text
         aorta_text_puts(out,
                         "none of its processes loaded CUDA's driver (libcuda.so.1): the program ran on the CPU, or "
                         "was over at once. For PyTorch see torch.cuda.is_available(); `aorta info` shows which "
-                        "devices are there\n");
+                        "devices are there");
         return;
     }
     aorta_text_printf(out, "process %d loaded CUDA's driver, but the driver did not load the recording library: ",
                       (int)search->driver_pid);
     if (search->dropped)
         aorta_text_puts(out, "CUDA_INJECTION64_PATH had been taken out of its environment. sudo, env -i, ssh, srun and "
-                             "containers do that: pass the variables on, or start `aorta trace run` inside\n");
+                             "containers do that: pass the variables on, or start `aorta trace run` inside");
     else
         aorta_text_puts(out, "the driver was never initialised (cuInit), or the process has more rights than its user "
-                             "(setuid), in which case the driver ignores CUDA_INJECTION64_PATH\n");
+                             "(setuid), in which case the driver ignores CUDA_INJECTION64_PATH");
 }
 
 void aorta_trace_run_explain_nothing(const struct aorta_trace_run_record *record,
                                      const struct aorta_trace_run_result *result, struct aorta_text *out) {
     aorta_text_puts(out, "no activity of a GPU was recorded: ");
     for (size_t i = 0; i < record->process_count; i++) put_why(&record->processes[i].facts, out);
-    if (!record->process_count) put_unseen(&result->search, out);
+    if (record->process_count) return;
+    put_unseen(&result->search, out);
+    aorta_text_append(out, "", 1);
 }
 
 /* ---- the run ---- */

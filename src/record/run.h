@@ -66,7 +66,7 @@ AORTA_MUST_USE aorta_status aorta_trace_run_read(const char *directory, const st
                                                  struct aorta_trace_run_record *record);
 void aorta_trace_run_record_free(struct aorta_trace_run_record *record);
 
-/* Messages for the user, line by line: processes and their ranks, losses, other profilers. */
+/* Lists (aorta_text_next) messages for the user: processes and their ranks, losses, other profilers. */
 void aorta_trace_run_describe(const struct aorta_trace_run_record *record, struct aorta_text *out);
 /* Why nothing was recorded, and what to do about it. */
 void aorta_trace_run_explain_nothing(const struct aorta_trace_run_record *record,
@@ -114,8 +114,8 @@ struct aorta_window_processes { /* zero-initialise */
     struct aorta_window_process *items;
     size_t count, capacity;
 };
-/* Takes the processes of a window, and says a line of each that should be in it and is not: it was killed, or its node
- * died, or another profiler took over. `record` NULL: no window came any more. AORTA_MEMORY. */
+/* Takes the processes of a window, and lists (aorta_text_next) a line of each that should be in it and is not: it was
+ * killed, or its node died, or another profiler took over. `record` NULL: no window came any more. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_window_processes_take(struct aorta_window_processes *processes, int64_t start_ms,
                                                         const struct aorta_trace_run_record *record,
                                                         struct aorta_text *lines);

@@ -192,9 +192,10 @@ static void say_gone(const struct aorta_window_process *process, struct aorta_te
     if (process->rank >= 0) aorta_text_printf(lines, "rank %d, ", process->rank);
     aorta_text_printf(lines, "process %d on %s ", process->pid, *process->host ? process->host : "an unknown node");
     if (process->state == AORTA_SPOOL_TAKEN)
-        aorta_text_puts(lines, "is recorded no more: another profiler has CUPTI there\n");
+        aorta_text_puts(lines, "is recorded no more: another profiler has CUPTI there");
     else
-        aorta_text_printf(lines, "wrote nothing after %s: it was killed, or its node died\n", when);
+        aorta_text_printf(lines, "wrote nothing after %s: it was killed, or its node died", when);
+    aorta_text_append(lines, "", 1);
 }
 
 static bool may_go_on(const struct aorta_window_process *process) {

@@ -7,7 +7,7 @@
 /* ---- samples ---- */
 
 /* Appends the samples of one run; the caller has made place. */
-static size_t add_samples(const struct aorta_labelled *run, const struct aorta_metric *metric, double *samples) {
+static size_t add_samples(const struct aorta_recorded *run, const struct aorta_metric *metric, double *samples) {
     const size_t limit = aorta_measured_most(run);
     size_t count = 0;
     for (size_t i = 0; i < limit; i++) {
@@ -77,7 +77,7 @@ static struct aorta_comparison compare_labels(const struct figures *figures, con
     return compare(labels, (const struct aorta_metric *[]){metric, metric}, &between, memory);
 }
 
-struct aorta_comparison aorta_run_compare(const struct aorta_labelled *run, const struct aorta_metric *reference,
+struct aorta_comparison aorta_run_compare(const struct aorta_recorded *run, const struct aorta_metric *reference,
                                           const struct aorta_metric *candidate, struct aorta_arena *memory) {
     const struct aorta_label label = {run, 1};
     return compare((const struct aorta_label *[]){&label, &label},
@@ -86,12 +86,16 @@ struct aorta_comparison aorta_run_compare(const struct aorta_labelled *run, cons
 
 /* ---- what else differs ---- */
 
-void aorta_labelled_differences(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
+static double lowest_clock(const struct aorta_recorded *recorded) {
+    return recorded->is_run ? recorded->clocks[recorded->lowest_clock].mhz.p50 : NAN;
+}
+
+void aorta_recorded_differences(const struct aorta_recorded *reference, const struct aorta_recorded *candidate,
                                 struct aorta_differences *differences) {
     static const double alike = 0.03; /* clocks: the time of kernels depends on them */
-    const double before = reference->clocks[reference->lowest_clock].mhz.p50,
-                 after = candidate->clocks[candidate->lowest_clock].mhz.p50;
-    aorta_differences_add(differences, &reference->settings, &candidate->settings);
+    const double before = lowest_clock(reference), after = lowest_clock(candidate);
+    if (reference->is_run && candidate->is_run)
+        aorta_differences_add(differences, &reference->settings, &candidate->settings);
     aorta_differences_add(differences, &reference->environment, &candidate->environment);
     if (!(fabs(after / before - 1) > alike)) return; /* nor where one is not known */
     struct aorta_setting clocks[] = {{"device.clock_mhz", aorta_arena_printf(&differences->arena, "%.0f", before)},
@@ -160,7 +164,7 @@ static void compare_all(const struct aorta_label *reference, const struct aorta_
                                     .of = strcmp(metric->key, rate) == 0 ? compare_rates(figures, memory)
                                                                          : compare_labels(figures, metric, memory)};
     }
-    aorta_labelled_differences(reference->runs, candidate->runs, &figures->differences);
+    aorta_recorded_differences(reference->runs, candidate->runs, &figures->differences);
     choose_main(figures);
     evaluate(figures);
 }

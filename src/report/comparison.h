@@ -7,16 +7,16 @@
 
 /* A label: one run, or several equal ones. */
 struct aorta_label {
-    const struct aorta_labelled *runs; /* borrowed */
+    const struct aorta_recorded *runs; /* borrowed */
     size_t count;
 };
 
 /* Two figures of the same run. */
-struct aorta_comparison aorta_run_compare(const struct aorta_labelled *run, const struct aorta_metric *reference,
+struct aorta_comparison aorta_run_compare(const struct aorta_recorded *run, const struct aorta_metric *reference,
                                           const struct aorta_metric *candidate, struct aorta_arena *memory);
 
-/* Differences of configuration, environment and clocks. */
-void aorta_labelled_differences(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
+/* Differences of configuration, environment and clocks, as far as they are known. */
+void aorta_recorded_differences(const struct aorta_recorded *reference, const struct aorta_recorded *candidate,
                                 struct aorta_differences *differences);
 
 /* Prints a headline and its facts; `answer`: the headline alone. */

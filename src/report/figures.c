@@ -2,7 +2,7 @@
 #include "base/sort.h"
 #include "report/page_recordings.h"
 #include "report/phrases.h"
-#include "report/recorded.h"
+#include "report/summary.h"
 
 #include <limits.h>
 #include <math.h>
@@ -145,7 +145,7 @@ static double cause_share(const struct aorta_verdict *verdict, enum aorta_cause 
 }
 
 /* Samples a second of a rank, as in summary.json. */
-static double throughput(const struct aorta_labelled *run, struct aorta_arena *memory) {
+static double throughput(const struct aorta_recorded *run, struct aorta_arena *memory) {
     double *rates = aorta_arena_raw(memory, run->run.step_count * sizeof *rates);
     size_t count = 0;
     for (size_t r = 0; rates && r < run->run.rank_count; r++) {
@@ -157,8 +157,8 @@ static double throughput(const struct aorta_labelled *run, struct aorta_arena *m
 }
 
 static void add_step(const struct aorta_recorded *recorded, struct aorta_figures *figures) {
-    const struct aorta_verdict *verdict = recorded->verdict;
-    const double rate = recorded->is_run ? throughput(&recorded->run, &figures->arena) : 1e3 / verdict->step_ms_mean;
+    const struct aorta_verdict *verdict = &recorded->verdict;
+    const double rate = recorded->is_run ? throughput(recorded, &figures->arena) : 1e3 / verdict->step_ms_mean;
     const struct aorta_figure rows[] = {
         {"step_ms", "ms", AORTA_GOOD_LOW, verdict->step_ms_p50, NULL},
         {"throughput", "1/s", AORTA_GOOD_HIGH, rate, NULL},
@@ -172,11 +172,11 @@ static void add_step(const struct aorta_recorded *recorded, struct aorta_figures
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) add(figures, &rows[i]);
     add_products(verdict, figures);
-    add_collectives(recorded->analysis, figures);
+    add_collectives(&recorded->analysis, figures);
 }
 
 static void add_causes(const struct aorta_recorded *recorded, struct aorta_figures *figures) {
-    const struct aorta_verdict *verdict = recorded->verdict;
+    const struct aorta_verdict *verdict = &recorded->verdict;
     struct aorta_arena *arena = &figures->arena;
     figures->causes = aorta_arena_alloc(arena, verdict->finding_count * sizeof *figures->causes);
     figures->cause_count = figures->causes ? verdict->finding_count : 0;
@@ -187,7 +187,7 @@ static void add_causes(const struct aorta_recorded *recorded, struct aorta_figur
         arena->failed |= text.failed != 0;
         const char *about = finding->cause == AORTA_CAUSE_COMPUTE ? compute : NULL;
         if (aorta_cause_has_kind(finding->cause))
-            about = aorta_arena_strdup(arena, aorta_trace_kind_name(recorded->analysis, finding->collective));
+            about = aorta_arena_strdup(arena, aorta_trace_kind_name(&recorded->analysis, finding->collective));
         figures->causes[i] =
             (struct aorta_figure_cause){aorta_arena_strdup(arena, text.data ? text.data : ""), about, finding->cost_ms};
         aorta_text_free(&text);
@@ -263,7 +263,7 @@ static void put_parts(const struct aorta_verdict *verdict, struct aorta_json *js
 }
 
 static void put_detail(const struct aorta_recorded *recorded, struct aorta_figures *figures) {
-    const struct aorta_trace_analysis *analysis = recorded->analysis;
+    const struct aorta_trace_analysis *analysis = &recorded->analysis;
     const size_t median = find_median(analysis, &figures->arena);
     struct aorta_json json;
     aorta_text_clear(&figures->detail);
@@ -271,7 +271,7 @@ static void put_detail(const struct aorta_recorded *recorded, struct aorta_figur
     aorta_json_object(&json);
     put_steps(analysis, &json);
     put_collectives(analysis, &json);
-    put_parts(recorded->verdict, &json);
+    put_parts(&recorded->verdict, &json);
     aorta_json_key(&json, "timeline");
     if (median < analysis->ranks->window_count)
         aorta_page_step(analysis, median, STEP_SPANS, &json);
@@ -292,11 +292,9 @@ static void copy_settings(const struct aorta_settings *from, struct aorta_arena 
 }
 
 static aorta_status take(const struct aorta_recorded *recorded, struct aorta_figures *figures) {
-    const struct aorta_settings *environment = &recorded->run.environment;
-    const char *device = recorded->is_run ? recorded->run.run.device : NULL;
-    figures->device = aorta_arena_strdup(&figures->arena, device ? device : "gpu");
-    if (recorded->is_run) copy_settings(&recorded->run.settings, &figures->arena, &figures->settings);
-    copy_settings(environment, &figures->arena, &figures->environment);
+    figures->device = aorta_arena_strdup(&figures->arena, recorded->run.device ? recorded->run.device : "gpu");
+    copy_settings(&recorded->settings, &figures->arena, &figures->settings);
+    copy_settings(&recorded->environment, &figures->arena, &figures->environment);
     add_step(recorded, figures);
     add_causes(recorded, figures);
     put_detail(recorded, figures);
@@ -308,7 +306,7 @@ static aorta_status read_one(const char *path, struct aorta_figures *figures, bo
     static const struct aorta_trace_options reading = {0};
     struct aorta_recorded recorded;
     aorta_status status = aorta_recorded_open(&path, 1, &reading, NULL, &quiet, &recorded);
-    *original = !status && recorded.is_run && recorded.run.run.original;
+    *original = !status && recorded.is_run && recorded.run.original;
     if (!status) status = aorta_recorded_evaluate(&recorded);
     if (!status) status = take(&recorded, figures);
     aorta_recorded_free(&recorded);

@@ -18,7 +18,7 @@ static const char *why_none(const struct aorta_run *run) {
                          : "the clock was not read while measured steps ran";
 }
 
-static aorta_status clocks_of_rank(struct aorta_labelled *labelled, size_t rank, struct aorta_clocks *clocks) {
+static aorta_status clocks_of_rank(struct aorta_recorded *labelled, size_t rank, struct aorta_clocks *clocks) {
     const struct aorta_run *run = &labelled->run;
     size_t first = 0, steps = aorta_measured_steps(labelled, rank, &first), count = 0;
     struct aorta_clock_sample *samples = aorta_arena_alloc(&labelled->memory, steps * sizeof *samples);
@@ -40,7 +40,7 @@ static bool is_lower(const struct aorta_clocks *a, const struct aorta_clocks *b)
 }
 
 /* Writes the lowest clock of all ranks, and the highest one if the two differ clearly. */
-static void note(const struct aorta_labelled *labelled, struct aorta_text *out) {
+static void note(const struct aorta_recorded *labelled, struct aorta_text *out) {
     const struct aorta_run *run = &labelled->run;
     const struct aorta_clocks *lowest = &labelled->clocks[labelled->lowest_clock];
     size_t highest = labelled->lowest_clock;
@@ -55,7 +55,7 @@ static void note(const struct aorta_labelled *labelled, struct aorta_text *out) 
     aorta_clocks_cause(lowest, out);
 }
 
-static aorta_status take_clocks(struct aorta_labelled *labelled) {
+static aorta_status take_clocks(struct aorta_recorded *labelled) {
     const struct aorta_run *run = &labelled->run;
     labelled->clocks = aorta_arena_alloc(&labelled->memory, (run->rank_count + 1) * sizeof *labelled->clocks);
     AORTA_TRY(aorta_arena_check(&labelled->memory, "the clocks of the ranks"));
@@ -80,7 +80,7 @@ static aorta_status take_clocks(struct aorta_labelled *labelled) {
 
 /* The end of the warm-up among the rank's steps [start .. end). As in the verdict, warm-up steps are counted among
  * recorded steps, if there are any. */
-static size_t warmup_end(const struct aorta_labelled *labelled, size_t start, size_t end) {
+static size_t warmup_end(const struct aorta_recorded *labelled, size_t start, size_t end) {
     const struct aorta_step_metrics *steps = labelled->run.steps;
     size_t recorded = 0, behind = start;
     for (size_t i = start; i < end; i++) {
@@ -92,7 +92,7 @@ static size_t warmup_end(const struct aorta_labelled *labelled, size_t start, si
 }
 
 /* Done once, since a search of the run for each iteration would take time that grows with its square. */
-static void find_measured(struct aorta_labelled *labelled) {
+static void find_measured(struct aorta_recorded *labelled) {
     const struct aorta_run *run = &labelled->run;
     labelled->measured = aorta_arena_alloc(&labelled->memory, run->rank_count * sizeof *labelled->measured);
     for (size_t i = 0, start = 0; labelled->measured && i < run->rank_count; i++) {
@@ -104,7 +104,7 @@ static void find_measured(struct aorta_labelled *labelled) {
     }
 }
 
-static void count_records(struct aorta_labelled *labelled) {
+static void count_records(struct aorta_recorded *labelled) {
     struct aorta_records *records = &labelled->records;
     for (size_t i = 0; i < labelled->run.rank_count; i++) {
         size_t first = 0, count = aorta_measured_steps(labelled, i, &first);
@@ -123,10 +123,9 @@ static void count_records(struct aorta_labelled *labelled) {
 
 /* ---- the recording ---- */
 
-static aorta_status analyse(const struct aorta_run *run, const struct aorta_trace_analysis_options *options,
-                            struct aorta_labelled *labelled) {
+static aorta_status analyse(const struct aorta_trace_analysis_options *options, struct aorta_recorded *labelled) {
     labelled->warmup = options->warmup;
-    AORTA_TRY(aorta_run_traces(run, &labelled->traces));
+    AORTA_TRY(aorta_run_traces(&labelled->run, &labelled->traces));
     if (!labelled->traces.count) return NULL;
     AORTA_TRY(aorta_trace_analyze(&labelled->traces, options, &labelled->analysis));
     labelled->warmup = labelled->analysis.warmup;
@@ -135,18 +134,16 @@ static aorta_status analyse(const struct aorta_run *run, const struct aorta_trac
     return NULL;
 }
 
-static aorta_status read_settings(struct aorta_run *run, struct aorta_labelled *labelled) {
-    AORTA_TRY(aorta_settings_read(run->directory, run->device, &run->arena, &labelled->settings));
-    return aorta_settings_environment(run->directory, &run->arena, &labelled->environment);
+static aorta_status read_settings(struct aorta_recorded *labelled) {
+    const struct aorta_run *run = &labelled->run;
+    AORTA_TRY(aorta_settings_read(run->directory, run->device, &labelled->memory, &labelled->settings));
+    return aorta_settings_environment(run->directory, &labelled->memory, &labelled->environment);
 }
 
-/* The run, still the caller's, is borrowed by all else. */
-static aorta_status make(struct aorta_run *run, const struct aorta_trace_analysis_options *options,
-                         struct aorta_labelled *labelled) {
-    labelled->by_kernels = aorta_run_take_kernels(run);
-    AORTA_TRY(aorta_annotate(analyse(run, options, labelled), "%s", run->directory));
-    AORTA_TRY(aorta_annotate(read_settings(run, labelled), "%s", run->directory));
-    labelled->run = *run;
+static aorta_status make(const struct aorta_trace_analysis_options *options, struct aorta_recorded *labelled) {
+    labelled->by_kernels = aorta_run_take_kernels(&labelled->run);
+    AORTA_TRY(aorta_annotate(analyse(options, labelled), "%s", labelled->run.directory));
+    AORTA_TRY(aorta_annotate(read_settings(labelled), "%s", labelled->run.directory));
     find_measured(labelled);
     AORTA_TRY(aorta_arena_check(&labelled->memory, "the steps of the ranks"));
     count_records(labelled);
@@ -157,39 +154,32 @@ static aorta_status make(struct aorta_run *run, const struct aorta_trace_analysi
     return aorta_advise(&labelled->verdict, &labelled->settings); /* clocks matter to it */
 }
 
-static void free_but_run(struct aorta_labelled *labelled) {
-    aorta_recorded_machine_free(&labelled->machine);
-    aorta_verdict_free(&labelled->verdict);
-    aorta_trace_analysis_free(&labelled->analysis);
-    aorta_trace_list_free(&labelled->traces);
-    aorta_arena_free(&labelled->memory);
+aorta_status aorta_recorded_run(const char *directory, const char *label, int64_t read_every,
+                                const struct aorta_trace_analysis_options *options, const struct aorta_log *log,
+                                struct aorta_recorded *recorded) {
+    *recorded = (struct aorta_recorded){.is_run = true};
+    aorta_status status = aorta_run_read(directory, label, read_every, log, &recorded->run);
+    if (!status) status = make(options, recorded);
+    if (status) aorta_recorded_free(recorded);
+    return status;
 }
 
-aorta_status aorta_labelled_make(struct aorta_run *run, const struct aorta_trace_analysis_options *options,
-                                 struct aorta_labelled *labelled) {
-    memset(labelled, 0, sizeof *labelled);
-    aorta_status status = make(run, options, labelled);
-    if (status) {
-        free_but_run(labelled);
-        memset(labelled, 0, sizeof *labelled);
-        return status;
-    }
-    memset(run, 0, sizeof *run);
-    return NULL;
+void aorta_recorded_free(struct aorta_recorded *recorded) {
+    aorta_recorded_machine_free(&recorded->machine);
+    aorta_verdict_free(&recorded->verdict);
+    aorta_trace_analysis_free(&recorded->analysis);
+    aorta_trace_list_free(&recorded->traces);
+    aorta_arena_free(&recorded->memory);
+    aorta_run_free(&recorded->run);
+    *recorded = (struct aorta_recorded){0};
 }
 
-void aorta_labelled_free(struct aorta_labelled *labelled) {
-    free_but_run(labelled);
-    aorta_run_free(&labelled->run);
-    memset(labelled, 0, sizeof *labelled);
-}
-
-size_t aorta_measured_steps(const struct aorta_labelled *labelled, size_t rank, size_t *first) {
+size_t aorta_measured_steps(const struct aorta_recorded *labelled, size_t rank, size_t *first) {
     *first = labelled->measured[rank].first;
     return labelled->measured[rank].count;
 }
 
-size_t aorta_measured_most(const struct aorta_labelled *labelled) {
+size_t aorta_measured_most(const struct aorta_recorded *labelled) {
     size_t most = 0;
     for (size_t i = 0; i < labelled->run.rank_count; i++)
         if (labelled->measured[i].count > most) most = labelled->measured[i].count;
@@ -204,7 +194,7 @@ static double step_if(const struct aorta_step_metrics *step, size_t recorded) {
 }
 
 /* `reference`: measured steps without ranges; `candidate`: measured steps with ranges. */
-static struct aorta_comparison compare(const struct aorta_labelled *labelled, struct aorta_text *out) {
+static struct aorta_comparison compare(const struct aorta_recorded *labelled, struct aorta_text *out) {
     static const struct aorta_metric recorded = {.get = step_if, .offset = true}, unrecorded = {.get = step_if};
     struct aorta_arena memory = {0};
     const struct aorta_comparison cost = aorta_run_compare(labelled, &unrecorded, &recorded, &memory);
@@ -237,7 +227,7 @@ const struct aorta_row aorta_recording_rows[] = {
     {0}};
 #undef AT
 
-void aorta_recording_json(const struct aorta_labelled *labelled, struct aorta_json *json) {
+void aorta_recording_json(const struct aorta_recorded *labelled, struct aorta_json *json) {
     const struct aorta_comparison cost = compare(labelled, json->out);
     if (!known(&cost)) return;
     const struct cost_values values = {(int64_t)cost.candidate.count,
@@ -250,7 +240,7 @@ void aorta_recording_json(const struct aorta_labelled *labelled, struct aorta_js
 }
 
 /* Records cost the host time at each launch. */
-static void say_share(const struct aorta_labelled *labelled, struct aorta_text *out) {
+static void say_share(const struct aorta_recorded *labelled, struct aorta_text *out) {
     const struct aorta_records *records = &labelled->records;
     if (!labelled->by_kernels || !records->iterations) return;
     const double launches = (double)records->launches / (double)records->iterations;
@@ -262,7 +252,7 @@ static void say_share(const struct aorta_labelled *labelled, struct aorta_text *
                           aorta_brief(own_ms).text, launches);
 }
 
-void aorta_recording_text(const struct aorta_labelled *labelled, struct aorta_text *out) {
+void aorta_recording_text(const struct aorta_recorded *labelled, struct aorta_text *out) {
     const struct aorta_comparison cost = compare(labelled, out);
     if (!known(&cost)) {
         say_share(labelled, out);

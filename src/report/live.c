@@ -156,8 +156,7 @@ static void say_time(int64_t time_ms, struct aorta_text *out) {
 }
 
 /* A window that lacks ranks or steps reports no change, since the last window of a job is often incomplete. The second
- * such window in a row becomes the new reference if it has steps. The lines in `gone` name the processes that have
- * ended. */
+ * such window in a row becomes the new reference if it has steps. `gone` names the processes that have ended. */
 static bool shows_less(struct aorta_live *live, const struct live_state *now) {
     const struct live_state *reported = &live->reported;
     const bool less = now->ranks < reported->ranks || (now->whole && !reported->whole);
@@ -257,18 +256,6 @@ static void fill_figures(const struct aorta_live *live, const struct aorta_live_
 
 /* ---- what is written ---- */
 
-static void write_lines(const char *key, const char *lines, struct aorta_json *json) {
-    aorta_json_key_array(json, key);
-    for (const char *at = lines; *at;) {
-        const size_t length = strcspn(at, "\n");
-        char *line = strndup(at, length);
-        aorta_json_string(json, line ? line : "");
-        free(line);
-        at += length + (at[length] == '\n');
-    }
-    aorta_json_array_end(json);
-}
-
 static void write_json(const struct aorta_live_window *window, const struct figures *figures,
                        struct aorta_live_said *said) {
     struct aorta_json json;
@@ -279,7 +266,9 @@ static void write_json(const struct aorta_live_window *window, const struct figu
     aorta_rows_members(figure_rows, figures, 0, &json, &reasons);
     aorta_json_key_string(&json, "headline", said->headline.data);
     aorta_json_key_string(&json, "change", said->change.data);
-    write_lines("gone", window->gone ? window->gone : "", &json);
+    aorta_json_key_array(&json, "gone");
+    for (const char *line = NULL; (line = aorta_text_next(&window->gone, line));) aorta_json_string(&json, line);
+    aorta_json_array_end(&json);
     if (window->verdict) aorta_verdict_json(window->verdict, &json);
     if (window->reason) aorta_json_key_string(&json, "reason", window->reason);
     aorta_reasons_json(&reasons, &json);
@@ -289,13 +278,8 @@ static void write_json(const struct aorta_live_window *window, const struct figu
 
 /* The value of a number's row, in Prometheus's base units. NaN: not known, or no number. */
 static double gauge_of(const struct aorta_row *row, const struct figures *figures) {
-    const char *place = (const char *)figures + row->offset;
-    double value = NAN;
-    int64_t whole = 0;
-    if (row->type == AORTA_ROW_NUMBER) memcpy(&value, place, sizeof value);
-    if (row->type == AORTA_ROW_INT || row->type == AORTA_ROW_NS) memcpy(&whole, place, sizeof whole);
-    if (row->type == AORTA_ROW_INT) return (double)whole;
-    if (row->type == AORTA_ROW_NS) return (double)whole * 1e-9;
+    const double value = aorta_row_value(row, figures, 0).number;
+    if (row->type == AORTA_ROW_NS) return value * 1e-9;
     return row->unit && strcmp(row->unit, "ms") == 0 ? value * 1e-3 : value;
 }
 
@@ -360,10 +344,8 @@ static void add_scalar(struct aorta_live_said *said, const char *name, double va
 static void write_scalars(const struct aorta_live_window *window, const struct figures *figures,
                           struct aorta_live_said *said) {
     for (const struct aorta_row *row = figure_rows; row->key; row++) {
-        double value = NAN;
-        if (row->type == AORTA_ROW_NUMBER) memcpy(&value, (const char *)figures + row->offset, sizeof value);
-        if (row->type == AORTA_ROW_INT) value = gauge_of(row, figures);
-        add_scalar(said, row->key, value);
+        const bool number = row->type == AORTA_ROW_NUMBER || row->type == AORTA_ROW_INT;
+        add_scalar(said, row->key, number ? aorta_row_value(row, figures, 0).number : NAN);
     }
     for (size_t i = 0; window->verdict && i < window->verdict->finding_count; i++) {
         const struct aorta_finding *finding = &window->verdict->findings[i];

@@ -41,7 +41,7 @@ struct aorta_live_window {
     const char *reason;                  /* … for this reason */
     uint64_t lost;                       /* records */
     double evaluated_s;                  /* what reading and analysing took */
-    const char *gone;                    /* lines on processes that write no more; "" */
+    struct aorta_text gone;              /* list (aorta_text_next): a line on each process that writes no more */
 };
 
 enum { AORTA_LIVE_SCALARS = 64 };

@@ -130,20 +130,12 @@ const unsigned aorta_page_by = 1u << AORTA_BY_OPERATION | 1u << AORTA_BY_ANNOTAT
                                1u << AORTA_BY_PHASE | 1u << AORTA_BY_SEQUENCE | 1u << AORTA_BY_TIME |
                                1u << AORTA_BY_STREAM | 1u << AORTA_BY_MEMORY | 1u << AORTA_BY_PATH;
 
-struct aorta_page_recording aorta_page_recording_of_run(const struct aorta_labelled *run) {
-    struct aorta_page_recording recording = {.label = run->run.label, .run = run};
-    if (run->has_verdict)
-        recording.report =
-            (struct aorta_trace_report){.analysis = &run->analysis, .verdict = &run->verdict, .machine = &run->machine};
-    return recording;
-}
-
 struct aorta_page_recording aorta_page_recording_of(const char *label, const struct aorta_recorded *recorded) {
-    return (struct aorta_page_recording){
-        .label = label,
-        .report = {.analysis = recorded->analysis, .verdict = recorded->verdict, .machine = &recorded->run.machine},
-        .run = recorded->is_run ? &recorded->run : NULL,
-    };
+    struct aorta_page_recording recording = {.label = label, .run = recorded->is_run ? recorded : NULL};
+    if (recorded->has_verdict)
+        recording.report = (struct aorta_trace_report){
+            .analysis = &recorded->analysis, .verdict = &recorded->verdict, .machine = &recorded->machine};
+    return recording;
 }
 
 /* ---- what each iteration took ---- */
@@ -196,7 +188,7 @@ static void write_series(const struct aorta_step_metrics *steps, size_t count, s
     aorta_json_array_end(json);
 }
 
-static void write_iterations(const struct aorta_labelled *labelled, struct aorta_json *json) {
+static void write_iterations(const struct aorta_recorded *labelled, struct aorta_json *json) {
     const struct aorta_run *run = &labelled->run;
     const size_t stride = run->step_count / MOST_POINTS + 1;
     aorta_json_key_object(json, "iterations");

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/table.h"
 #include "report/comparison.h"
-#include "report/recorded.h"
+#include "report/summary.h"
 #include "report/trace_report.h"
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 struct aorta_page_recording {
     const char *label;
     struct aorta_trace_report report; /* analysis NULL: a run whose steps hold no ranges */
-    const struct aorta_labelled *run; /* NULL: it is none */
+    const struct aorta_recorded *run; /* NULL: it is none */
 };
 
 /* Borrowed; each text one JSON value, or empty. */
@@ -32,8 +32,7 @@ struct aorta_page_recordings {
 /* Tables of work (bits 1 << enum aorta_by) that the page of one recording shows where nothing is asked for. */
 extern const unsigned aorta_page_by;
 
-struct aorta_page_recording aorta_page_recording_of_run(const struct aorta_labelled *run);
-/* With its verdict (aorta_recorded_evaluate). */
+/* With its verdict (aorta_recorded_evaluate), if there is one. */
 struct aorta_page_recording aorta_page_recording_of(const char *label, const struct aorta_recorded *recorded);
 
 /* AORTA_UNSUPPORTED, AORTA_MEMORY. */

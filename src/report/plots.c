@@ -142,7 +142,7 @@ struct moment {
     int ranks;
 };
 
-static struct moment moment_of(const struct aorta_labelled *labelled, size_t k) {
+static struct moment moment_of(const struct aorta_recorded *labelled, size_t k) {
     struct moment moment = {0};
     const struct aorta_run *run = &labelled->run;
     for (size_t i = 0; i < run->rank_count; i++) {
@@ -161,7 +161,7 @@ static struct moment moment_of(const struct aorta_labelled *labelled, size_t k) 
     return moment;
 }
 
-static void plot_timeline(const struct aorta_labelled *run, struct aorta_text *script) {
+static void plot_timeline(const struct aorta_recorded *run, struct aorta_text *script) {
     struct aorta_text title = {0};
     aorta_text_printf(&title, "%s: time per step, mean over %s (%zu warm-up steps left out)", run->run.label,
                       aorta_counted((long long)run->run.rank_count, "rank").text, run->warmup);
@@ -186,7 +186,7 @@ static void plot_timeline(const struct aorta_labelled *run, struct aorta_text *s
 }
 
 /* One bar per label and rank. */
-static void breakdown_row(const struct aorta_labelled *labelled, size_t rank, struct aorta_text *script) {
+static void breakdown_row(const struct aorta_recorded *labelled, size_t rank, struct aorta_text *script) {
     int64_t compute = 0, overlap = 0, exposed = 0, copy = 0, idle = 0, steps = 0;
     size_t first = 0, count = aorta_measured_steps(labelled, rank, &first);
     for (size_t i = first; i < first + count; i++) {
@@ -208,7 +208,7 @@ static void breakdown_row(const struct aorta_labelled *labelled, size_t rank, st
                       ms(copy) / (double)steps, ms(idle) / (double)steps);
 }
 
-static void plot_breakdown(const struct aorta_labelled *runs, size_t count, struct aorta_text *script) {
+static void plot_breakdown(const struct aorta_recorded *runs, size_t count, struct aorta_text *script) {
     size_t bars = 0;
     for (size_t i = 0; i < count; i++) bars += runs[i].run.rank_count;
     int width = 520 + 110 * (int)(bars < 3 ? 3 : bars > 24 ? 24 : bars);
@@ -225,7 +225,7 @@ static void plot_breakdown(const struct aorta_labelled *runs, size_t count, stru
                             "  $bars using 6 linecolor '#cccccc' title 'idle'\n");
 }
 
-static void plot_ratio(const struct aorta_labelled *runs, size_t count, struct aorta_text *script) {
+static void plot_ratio(const struct aorta_recorded *runs, size_t count, struct aorta_text *script) {
     static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"};
     enum { COLOURS = sizeof colours / sizeof colours[0] };
     begin(script, 1200, 460, "Share of communication hidden under compute");
@@ -305,7 +305,7 @@ static void draw(struct drawing *drawing, struct aorta_text *script, const char 
     aorta_text_free(&path);
 }
 
-static bool draw_runs(struct drawing *drawing, const struct aorta_labelled *runs, size_t count, char **stems) {
+static bool draw_runs(struct drawing *drawing, const struct aorta_recorded *runs, size_t count, char **stems) {
     bool any = false;
     for (size_t i = 0; i < count && !drawing->unsupported; i++) {
         struct aorta_text script = {0};
@@ -318,7 +318,7 @@ static bool draw_runs(struct drawing *drawing, const struct aorta_labelled *runs
     return any;
 }
 
-static void draw_all(struct drawing *drawing, const struct aorta_labelled *runs, size_t count) {
+static void draw_all(struct drawing *drawing, const struct aorta_recorded *runs, size_t count) {
     struct aorta_text breakdown = {0}, ratio = {0};
     if (drawing->unsupported) return;
     plot_breakdown(runs, count, &breakdown);
@@ -327,7 +327,7 @@ static void draw_all(struct drawing *drawing, const struct aorta_labelled *runs,
     draw(drawing, &ratio, "", "overlap_ratio.png");
 }
 
-aorta_status aorta_plots_draw(const struct aorta_labelled *runs, size_t count, const char *directory,
+aorta_status aorta_plots_draw(const struct aorta_recorded *runs, size_t count, const char *directory,
                               struct aorta_text *files) {
     struct drawing drawing = {.directory = directory, .files = files};
     char **stems = calloc(count + 1, sizeof *stems);

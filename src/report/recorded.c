@@ -1,4 +1,3 @@
-#include "report/recorded.h"
 #include "base/files.h"
 #include "device/inventory.h"
 #include "report/comparison.h"
@@ -25,21 +24,6 @@ static aorta_status check_reading(const struct aorta_trace_options *reading, con
                        "%s: %s is the directory of a run, whose steps and collectives are known; leave the option out, "
                        "or name the trace files in it",
                        option, directory);
-}
-
-static aorta_status open_run(const char *directory, const struct aorta_trace_analysis_options *options,
-                             const struct aorta_log *log, struct aorta_recorded *recorded) {
-    struct aorta_run run;
-    AORTA_TRY(aorta_run_read(directory, "run", 0, log, &run));
-    aorta_status status = aorta_labelled_make(&run, options, &recorded->run);
-    if (status) {
-        aorta_run_free(&run);
-        return status;
-    }
-    recorded->is_run = recorded->run.has_verdict;
-    recorded->analysis = &recorded->run.analysis;
-    if (!recorded->is_run) aorta_labelled_free(&recorded->run);
-    return NULL;
 }
 
 /* "cycle 1 of 2 (trace_step2.json, steps 1 to 2): step to step 42.03 ms; limited by …" */
@@ -90,20 +74,19 @@ static aorta_status say_cycles(const struct aorta_trace_list *list, const struct
 static aorta_status open_traces(const char *const *paths, size_t count, const struct aorta_trace_options *reading,
                                 const struct aorta_trace_analysis_options *options, const struct aorta_log *log,
                                 struct aorta_recorded *recorded) {
-    struct aorta_labelled *run = &recorded->run;
-    AORTA_TRY(aorta_trace_open_inputs(paths, count, reading, &run->traces));
-    AORTA_TRY(say_cycles(&run->traces, options, log));
-    const size_t cycles = aorta_trace_take_last_cycle(&run->traces);
+    AORTA_TRY(aorta_trace_open_inputs(paths, count, reading, &recorded->traces));
+    AORTA_TRY(say_cycles(&recorded->traces, options, log));
+    const size_t cycles = aorta_trace_take_last_cycle(&recorded->traces);
     if (cycles > 1)
         aorta_log(log, AORTA_LOG_INFO,
                   "%zu cycles of a profile schedule, each with steps of its own: the last one is analysed; name the "
                   "files of another for that one, and aorta trace compare A B compares two",
                   cycles);
-    AORTA_TRY(aorta_trace_analyze(&run->traces, options, &run->analysis));
-    recorded->analysis = &run->analysis;
-    AORTA_TRY(aorta_recorded_machine_read(paths[0], recorded->analysis, &run->machine));
+    AORTA_TRY(aorta_trace_analyze(&recorded->traces, options, &recorded->analysis));
+    AORTA_TRY(aorta_recorded_machine_read(paths[0], &recorded->analysis, &recorded->machine));
     if (count != 1) return NULL;
-    return aorta_annotate(aorta_settings_environment(paths[0], &run->run.arena, &run->environment), "%s", paths[0]);
+    return aorta_annotate(aorta_settings_environment(paths[0], &recorded->memory, &recorded->environment), "%s",
+                          paths[0]);
 }
 
 aorta_status aorta_recorded_open(const char *const *paths, size_t count, const struct aorta_trace_options *reading,
@@ -114,35 +97,20 @@ aorta_status aorta_recorded_open(const char *const *paths, size_t count, const s
     const bool is_directory = count == 1 && aorta_run_is_directory(paths[0]);
     if (!is_directory) return open_traces(paths, count, reading, options, log, recorded);
     AORTA_TRY(check_reading(reading, paths[0]));
-    AORTA_TRY(open_run(paths[0], options ? options : &defaults, log, recorded));
-    if (recorded->is_run) return NULL;
+    AORTA_TRY(aorta_recorded_run(paths[0], "run", 0, options ? options : &defaults, log, recorded));
+    if (recorded->has_verdict) return NULL;
+    aorta_recorded_free(recorded);
     return aorta_annotate(open_traces(paths, count, reading, options, log, recorded),
                           "%s holds no ranges (recording was off), and of traces", paths[0]);
 }
 
 aorta_status aorta_recorded_evaluate(struct aorta_recorded *recorded) {
-    struct aorta_labelled *run = &recorded->run;
-    if (!recorded->is_run) {
-        AORTA_TRY(aorta_verdict_make(&run->analysis, &run->verdict));
-        AORTA_TRY(aorta_recorded_machine_report(&run->machine, &run->verdict));
-        aorta_verdict_environment(&run->verdict, &run->environment);
-    }
-    recorded->verdict = &run->verdict;
+    if (recorded->is_run) return NULL;
+    AORTA_TRY(aorta_verdict_make(&recorded->analysis, &recorded->verdict));
+    AORTA_TRY(aorta_recorded_machine_report(&recorded->machine, &recorded->verdict));
+    aorta_verdict_environment(&recorded->verdict, &recorded->environment);
+    recorded->has_verdict = true;
     return NULL;
-}
-
-aorta_status aorta_recorded_differences(const struct aorta_recorded *reference, const struct aorta_recorded *candidate,
-                                        struct aorta_differences *differences) {
-    if (reference->is_run && candidate->is_run)
-        aorta_labelled_differences(&reference->run, &candidate->run, differences);
-    else
-        aorta_differences_add(differences, &reference->run.environment, &candidate->run.environment);
-    return aorta_arena_check(&differences->arena, "what differs between two recordings");
-}
-
-void aorta_recorded_free(struct aorta_recorded *recorded) {
-    aorta_labelled_free(&recorded->run);
-    *recorded = (struct aorta_recorded){0};
 }
 
 static const char *text_of(const json_t *value, struct aorta_arena *arena) {

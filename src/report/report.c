@@ -14,7 +14,7 @@
 
 /* Runs and their labels. */
 struct labels {
-    struct aorta_labelled *runs; /* those of a label one after the other; as many as inputs */
+    struct aorta_recorded *runs; /* those of a label one after the other; as many as inputs */
     struct aorta_label *items;   /* in the order in which they were first named */
     size_t count;
     const struct aorta_label *reference, *candidate; /* NULL: not asked for */
@@ -79,7 +79,7 @@ static void print_sentence(struct aorta_text *sentence, int width, struct aorta_
     aorta_text_free(sentence);
 }
 
-static void print_verdict(const struct aorta_labelled *labelled, const struct aorta_verdict_style *style,
+static void print_verdict(const struct aorta_recorded *labelled, const struct aorta_verdict_style *style,
                           struct aorta_text *text) {
     struct aorta_text lost = {0}, recording = {0};
     aorta_verdict_text(&labelled->verdict, style, text);
@@ -95,7 +95,7 @@ static void print_verdict(const struct aorta_labelled *labelled, const struct ao
 /* A label with several runs shows the verdict of the first run. */
 static void print_label(const struct aorta_label *label, bool several, const struct aorta_verdict_style *style,
                         struct aorta_text *text) {
-    const struct aorta_labelled *labelled = label->runs;
+    const struct aorta_recorded *labelled = label->runs;
     if (several) aorta_text_printf(text, "%s (%s", labelled->run.label, labelled->run.directory);
     if (several && label->count > 1) aorta_text_printf(text, ", the first of %zu runs", label->count);
     if (several) aorta_text_puts(text, ")\n");
@@ -130,7 +130,8 @@ static aorta_status make_page(const struct labels *labels, size_t count, struct 
     struct aorta_arena memory = {0};
     struct aorta_page_recording *items = aorta_arena_alloc(&memory, count * sizeof *items);
     struct aorta_text title = {0}, comparisons = {0};
-    for (size_t i = 0; items && i < count; i++) items[i] = aorta_page_recording_of_run(&labels->runs[i]);
+    for (size_t i = 0; items && i < count; i++)
+        items[i] = aorta_page_recording_of(labels->runs[i].run.label, &labels->runs[i]);
     aorta_text_puts(&title, "AORTA:");
     for (size_t i = 0; i < labels->count; i++)
         aorta_text_printf(&title, "%s %s", i ? "," : "", labels->items[i].runs->run.label);
@@ -163,7 +164,7 @@ static aorta_status write_page(const struct aorta_report_options *options, const
     return status;
 }
 
-static aorta_status draw_pictures(const struct aorta_labelled *runs, size_t count, const char *directory,
+static aorta_status draw_pictures(const struct aorta_recorded *runs, size_t count, const char *directory,
                                   const struct aorta_log *log, struct aorta_text *files) {
     aorta_status status = aorta_plots_draw(runs, count, directory, files);
     if (aorta_status_code(status) != AORTA_UNSUPPORTED) return status;
@@ -200,20 +201,17 @@ static aorta_status write_report(const struct aorta_report_options *options, con
 
 /* Repeats of a label have numbers: "mine", "mine (2)". */
 static aorta_status read_run(const struct aorta_report_options *options, const struct aorta_report_input *input,
-                             size_t repeat, const struct aorta_log *log, struct aorta_labelled *labelled) {
+                             size_t repeat, const struct aorta_log *log, struct aorta_recorded *labelled) {
     const bool given = options->warmup >= 0;
     const struct aorta_trace_analysis_options analysis = {.warmup_given = given,
                                                           .warmup = given ? (size_t)options->warmup : 0};
     struct aorta_text name = {0};
-    struct aorta_run run;
     aorta_text_puts(&name, input->label);
     if (repeat) aorta_text_printf(&name, " (%zu)", repeat + 1);
     aorta_status status = aorta_text_check(&name);
-    if (!status) status = aorta_run_read(input->directory, name.data, options->read_every, log, &run);
+    if (!status)
+        status = aorta_recorded_run(input->directory, name.data, options->read_every, &analysis, log, labelled);
     aorta_text_free(&name);
-    if (status) return status;
-    status = aorta_labelled_make(&run, &analysis, labelled);
-    if (status) aorta_run_free(&run);
     return status;
 }
 
@@ -259,7 +257,7 @@ aorta_status aorta_report_make(const struct aorta_report_options *options, const
     if (!status) status = read_and_analyse(options, log, &labels);
     if (!status) status = write_report(options, &labels, log, text ? text : &own_text, json ? json : &own_json);
     if (!status && text) status = aorta_text_check(text);
-    for (size_t i = 0; labels.runs && i < options->input_count; i++) aorta_labelled_free(&labels.runs[i]);
+    for (size_t i = 0; labels.runs && i < options->input_count; i++) aorta_recorded_free(&labels.runs[i]);
     free(labels.runs);
     free(labels.items);
     aorta_text_free(&own_text);

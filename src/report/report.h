@@ -60,7 +60,7 @@ AORTA_MUST_USE aorta_status aorta_plot_draw(const struct aorta_text *script, con
  * numbered
  * ({label}_2_…). Runs without ranges have no pictures. All are tried: AORTA_IO names those that could not be drawn,
  * AORTA_UNSUPPORTED says that there is no gnuplot. */
-AORTA_MUST_USE aorta_status aorta_plots_draw(const struct aorta_labelled *runs, size_t count, const char *directory,
+AORTA_MUST_USE aorta_status aorta_plots_draw(const struct aorta_recorded *runs, size_t count, const char *directory,
                                              struct aorta_text *files);
 
 #endif

@@ -36,7 +36,7 @@ static struct means means_of(const struct aorta_run *run) {
     return sums;
 }
 
-static struct means means_after_warmup(const struct aorta_labelled *labelled) {
+static struct means means_after_warmup(const struct aorta_recorded *labelled) {
     struct means sums = {0};
     for (size_t rank = 0; rank < labelled->run.rank_count; rank++) {
         size_t first = 0, count = aorta_measured_steps(labelled, rank, &first);
@@ -50,7 +50,7 @@ static double ratio_of(const struct means *sums) {
 }
 
 /* A script that leaves the first iterations out has other means of the same files. */
-static void write_warmup(const struct aorta_labelled *labelled, const struct means *all, struct aorta_json *json) {
+static void write_warmup(const struct aorta_recorded *labelled, const struct means *all, struct aorta_json *json) {
     const struct means after = means_after_warmup(labelled);
     struct aorta_text text = {0};
     if (!after.count || after.count == all->count) return;
@@ -63,7 +63,7 @@ static void write_warmup(const struct aorta_labelled *labelled, const struct mea
     aorta_json_key_sentence(json, "means_are_of", &text);
 }
 
-static void write_dataset(const struct aorta_labelled *labelled, struct aorta_json *json) {
+static void write_dataset(const struct aorta_recorded *labelled, struct aorta_json *json) {
     const struct aorta_run *run = &labelled->run;
     const struct means sums = means_of(run);
     const double count = (double)sums.count;
@@ -82,13 +82,13 @@ static void write_dataset(const struct aorta_labelled *labelled, struct aorta_js
     aorta_json_object_end(json);
 }
 
-static void write_datasets(const struct aorta_labelled *runs, size_t count, struct aorta_json *json) {
+static void write_datasets(const struct aorta_recorded *runs, size_t count, struct aorta_json *json) {
     aorta_json_key_object(json, "datasets");
     for (size_t i = 0; i < count; i++) write_dataset(&runs[i], json);
     aorta_json_object_end(json);
 }
 
-void aorta_summary_ratios(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
+void aorta_summary_ratios(const struct aorta_recorded *reference, const struct aorta_recorded *candidate,
                           struct aorta_json *json) {
     const struct means a = means_of(&reference->run), b = means_of(&candidate->run);
     aorta_json_key_double(json, "reference_overlap_ratio", ratio_of(&a));
@@ -121,7 +121,7 @@ static void write_statistics(struct aorta_json *json, const char *key, const str
 
 /* Summarises a metric over the measured iterations of all ranks, or of one rank (rank >= 0). `samples` has space for
  * all. */
-static struct aorta_summary summarise_metric(const struct aorta_labelled *labelled, const struct aorta_metric *metric,
+static struct aorta_summary summarise_metric(const struct aorta_recorded *labelled, const struct aorta_metric *metric,
                                              int rank, double *samples) {
     const struct aorta_run *run = &labelled->run;
     size_t count = 0;
@@ -135,7 +135,7 @@ static struct aorta_summary summarise_metric(const struct aorta_labelled *labell
     return summary;
 }
 
-static void write_metrics(struct aorta_json *json, const struct aorta_labelled *labelled, int rank) {
+static void write_metrics(struct aorta_json *json, const struct aorta_recorded *labelled, int rank) {
     struct aorta_arena scratch = {0};
     double *samples = aorta_arena_raw(&scratch, labelled->run.step_count * sizeof *samples);
     for (const struct aorta_metric *metric = aorta_metrics; samples && metric->key; metric++) {
@@ -195,12 +195,12 @@ static const struct aorta_row named_collective_rows[] = {
 
 /* Sums over the recorded iterations. The collectives of unrecorded iterations are not known. */
 struct collectives_of {
-    const struct aorta_labelled *labelled;
+    const struct aorta_recorded *labelled;
     struct collective_sums sums[AORTA_COLLECTIVE_COUNT];
     double steps;
 };
 
-static struct collectives_of sum_collectives(const struct aorta_labelled *labelled) {
+static struct collectives_of sum_collectives(const struct aorta_recorded *labelled) {
     struct collectives_of of = {.labelled = labelled};
     const struct aorta_run *run = &labelled->run;
     for (size_t i = 0; i < run->rank_count; i++) {
@@ -237,7 +237,7 @@ static enum aorta_line fill_collective(const void *of, size_t kind, void *values
     return AORTA_LINE;
 }
 
-static void write_collectives(struct aorta_json *json, const struct aorta_labelled *labelled) {
+static void write_collectives(struct aorta_json *json, const struct aorta_recorded *labelled) {
     const struct collectives_of all = sum_collectives(labelled);
     aorta_json_key_object(json, "collectives");
     for (size_t kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
@@ -249,7 +249,7 @@ static void write_collectives(struct aorta_json *json, const struct aorta_labell
 }
 
 /* Share of the step in which the device was idle because the host had launched nothing. NaN: not known. */
-static double host_bound_share(const struct aorta_labelled *labelled) {
+static double host_bound_share(const struct aorta_recorded *labelled) {
     int64_t host = 0, unknown = 0, all = 0;
     for (size_t i = 0; i < labelled->run.rank_count; i++) {
         size_t first = 0, count = aorta_measured_steps(labelled, i, &first);
@@ -277,7 +277,7 @@ const struct aorta_row aorta_summary_records_rows[] = {
 /* ---- ranks ---- */
 
 /* NULL: nothing was recorded on that rank. */
-static const struct aorta_roofline *roofline_of(const struct aorta_labelled *labelled, int rank) {
+static const struct aorta_roofline *roofline_of(const struct aorta_recorded *labelled, int rank) {
     for (size_t i = 0; i < labelled->verdict.roofline_count; i++)
         if (labelled->analysis.ranks[i].rank == rank) return &labelled->verdict.rooflines[i];
     return NULL;
@@ -291,7 +291,7 @@ static const struct aorta_row cause_rows[] = {{"causes_ms", AORTA_ROW_NUMBER, 0,
                                                .name = cause_name, .names = AORTA_CAUSE_COUNT},
                                               {0}};
 
-static void write_causes(const struct aorta_labelled *labelled, int rank, struct aorta_json *json) {
+static void write_causes(const struct aorta_recorded *labelled, int rank, struct aorta_json *json) {
     for (size_t i = 0; i < labelled->verdict.rank_count; i++) {
         const struct aorta_rank_costs *costs = &labelled->verdict.ranks[i];
         double causes_ms[AORTA_CAUSE_COUNT];
@@ -305,7 +305,7 @@ static void write_causes(const struct aorta_labelled *labelled, int rank, struct
     aorta_json_object_end(json);
 }
 
-static void write_rank(struct aorta_json *json, const struct aorta_labelled *labelled, size_t index) {
+static void write_rank(struct aorta_json *json, const struct aorta_recorded *labelled, size_t index) {
     const int rank = labelled->run.ranks[index];
     size_t first = 0, count = aorta_measured_steps(labelled, index, &first);
     aorta_json_object(json);
@@ -408,7 +408,7 @@ static struct loss_values loss_of(const struct aorta_run *run) {
     return (struct loss_values){first->rank, first->loss, last->loss};
 }
 
-static struct run_values run_of(const struct aorta_labelled *labelled) {
+static struct run_values run_of(const struct aorta_recorded *labelled) {
     const struct aorta_run *run = &labelled->run;
     const bool analysed = labelled->has_verdict;
     const double host_bound = host_bound_share(labelled);
@@ -430,7 +430,7 @@ static struct run_values run_of(const struct aorta_labelled *labelled) {
         .clocks_rank = run->ranks[labelled->lowest_clock]};
 }
 
-static void write_verdict(const struct aorta_labelled *labelled, struct aorta_json *json) {
+static void write_verdict(const struct aorta_recorded *labelled, struct aorta_json *json) {
     const struct aorta_verdict *verdict = &labelled->verdict;
     if (!labelled->has_verdict) {
         aorta_json_key_null(json, "verdict");
@@ -443,7 +443,7 @@ static void write_verdict(const struct aorta_labelled *labelled, struct aorta_js
     aorta_verdict_json(verdict, json);
 }
 
-void aorta_summary_of(const struct aorta_labelled *labelled, struct aorta_json *json) {
+void aorta_summary_of(const struct aorta_recorded *labelled, struct aorta_json *json) {
     const struct aorta_run *run = &labelled->run;
     const struct run_values values = run_of(labelled);
     aorta_json_object(json);
@@ -487,7 +487,7 @@ static const struct aorta_row figure_rows[] = {
 #undef AT
 
 struct figures_of {
-    const struct aorta_labelled *labelled;
+    const struct aorta_recorded *labelled;
     double *samples;
 };
 
@@ -519,7 +519,7 @@ static const struct aorta_result_table figures_table = {"figures", .rows = figur
 static const struct aorta_result_table collectives_table = {
     "collectives", .rows = named_collective_rows, .size = sizeof(struct collective_values), .fill = fill_collective};
 
-static void add_figures(const struct aorta_labelled *labelled, struct aorta_text *csv) {
+static void add_figures(const struct aorta_recorded *labelled, struct aorta_text *csv) {
     struct aorta_arena scratch = {0};
     const struct figures_of figures = {labelled, aorta_arena_raw(&scratch, labelled->run.step_count * sizeof(double))};
     if (figures.samples) aorta_table_csv_lines(&figures_table, &figures, NULL, csv);
@@ -527,7 +527,7 @@ static void add_figures(const struct aorta_labelled *labelled, struct aorta_text
     aorta_arena_free(&scratch);
 }
 
-aorta_status aorta_summary_csv(const struct aorta_labelled *runs, size_t count, const char *folder) {
+aorta_status aorta_summary_csv(const struct aorta_recorded *runs, size_t count, const char *folder) {
     struct aorta_text figures = {0}, collectives = {0};
     aorta_table_csv_header(&figures_table, NULL, &figures);
     aorta_table_csv_header(&collectives_table, NULL, &collectives);
@@ -545,7 +545,7 @@ aorta_status aorta_summary_csv(const struct aorta_labelled *runs, size_t count, 
 
 /* ---- the summary ---- */
 
-aorta_status aorta_summary_write(const struct aorta_labelled *runs, size_t count, const struct aorta_label *reference,
+aorta_status aorta_summary_write(const struct aorta_recorded *runs, size_t count, const struct aorta_label *reference,
                                  const struct aorta_label *candidate, struct aorta_text *out) {
     struct aorta_json json;
     aorta_json_begin(&json, out, 2);

@@ -10,6 +10,7 @@
 #include "measure/clocks.h"
 #include "measure/machine.h"
 #include "measure/run_files.h"
+#include "trace/open.h"
 #include "verdict/verdict.h"
 
 /* The configuration a run was made with, and what it was measured with, from config.json and environment.json in its
@@ -52,7 +53,7 @@ AORTA_MUST_USE aorta_status aorta_recorded_machine_report(const struct aorta_rec
 /* Key and value of "machine": an object, or null and its reason. */
 void aorta_recorded_machine_json(const struct aorta_recorded_machine *machine, struct aorta_json *json);
 
-/* ---- a run as it is reported: its steps that count, its recording, analysis and verdict ---- */
+/* ---- a recording as it is reported: traces, or a run of `aorta train` with its steps that count ---- */
 
 /* The steps of a rank that count: run.steps[first .. first + count). */
 struct aorta_measured {
@@ -66,14 +67,20 @@ struct aorta_records {
     int64_t launches;                     /* calls of the host that launched them */
 };
 
-/* A run with its verdict. */
-struct aorta_labelled {
-    struct aorta_run run;
-    struct aorta_trace_list traces; /* of the ranks with ranges; their steps' profiles are the run's */
-    struct aorta_trace_analysis analysis;
+/* A recording with its verdict. With traces, the readings of the machine are in the folder of the first one, and the
+ * environment in a folder that was named alone. */
+struct aorta_recorded {
+    bool is_run;
+    bool has_verdict;               /* else none was made (aorta_recorded_evaluate), or the run has no ranges … */
+    struct aorta_trace_list traces; /* of a run: of the ranks with ranges; their steps' profiles are the run's */
+    struct aorta_trace_analysis analysis; /* … and then no analysis, either */
     struct aorta_verdict verdict;
-    bool has_verdict; /* there were ranges; else there is neither analysis nor verdict */
-    size_t warmup;    /* recorded iterations of each rank left out of the figures, and those between them */
+    struct aorta_recorded_machine machine;
+    struct aorta_settings settings, environment; /* none: its directory has no such file */
+    struct aorta_arena memory;                   /* of all but the run */
+    /* A run has these, too. */
+    struct aorta_run run;
+    size_t warmup; /* recorded iterations of each rank left out of the figures, and those between them */
     /* Every iteration was traced: the steps' `profile` and `overlap` are the kernel view, `kernels` the range
      * view; figures and verdict are made from kernels. */
     bool by_kernels;
@@ -81,20 +88,27 @@ struct aorta_labelled {
     struct aorta_clocks *clocks;     /* one for each of run.ranks */
     size_t lowest_clock;             /* the rank in it whose clock is the lowest, as a share of its maximum */
     struct aorta_records records;
-    struct aorta_recorded_machine machine;
-    struct aorta_settings settings, environment; /* in the run's arena; none: its directory has no such file */
-    struct aorta_arena memory;                   /* of `measured` and `clocks` */
 };
 
-/* Takes over *run on success. */
-AORTA_MUST_USE aorta_status aorta_labelled_make(struct aorta_run *run,
+/* Reads a run as aorta_run_read does, and makes its verdict. Empty after a failure. */
+AORTA_MUST_USE aorta_status aorta_recorded_run(const char *directory, const char *label, int64_t read_every,
+                                               const struct aorta_trace_analysis_options *options,
+                                               const struct aorta_log *log, struct aorta_recorded *recorded);
+/* Reads and analyses what a command line names: traces, or the directory of a run, whose metrics lines become one trace
+ * per rank. If the run has no ranges (recording was off), the traces in its directory are used. `reading` is for
+ * traces: with a run AORTA_USAGE names what of it was set. Else as aorta_recorded_run, aorta_trace_open_inputs and
+ * aorta_trace_analyze. The caller ends *recorded, also after a failure. */
+AORTA_MUST_USE aorta_status aorta_recorded_open(const char *const *paths, size_t count,
+                                                const struct aorta_trace_options *reading,
                                                 const struct aorta_trace_analysis_options *options,
-                                                struct aorta_labelled *labelled);
-void aorta_labelled_free(struct aorta_labelled *labelled);
+                                                const struct aorta_log *log, struct aorta_recorded *recorded);
+/* Makes the verdict of traces; a run has the one of `aorta report`. */
+AORTA_MUST_USE aorta_status aorta_recorded_evaluate(struct aorta_recorded *recorded);
+void aorta_recorded_free(struct aorta_recorded *recorded);
 
 /* The steps of run.ranks[rank] that count: run.steps[*first .. *first + result). And the most that a rank has. */
-size_t aorta_measured_steps(const struct aorta_labelled *labelled, size_t rank, size_t *first);
-size_t aorta_measured_most(const struct aorta_labelled *labelled);
+size_t aorta_measured_steps(const struct aorta_recorded *labelled, size_t rank, size_t *first);
+size_t aorta_measured_most(const struct aorta_recorded *labelled);
 
 enum { AORTA_SUMMARY_SCHEMA = 1 };
 
@@ -112,12 +126,12 @@ double aorta_rate_mean(const double *samples, size_t count);
 
 struct aorta_label; /* report/comparison.h */
 /* `reference` and `candidate`: the labels that are compared, or NULL. */
-AORTA_MUST_USE aorta_status aorta_summary_write(const struct aorta_labelled *runs, size_t count,
+AORTA_MUST_USE aorta_status aorta_summary_write(const struct aorta_recorded *runs, size_t count,
                                                 const struct aorta_label *reference,
                                                 const struct aorta_label *candidate, struct aorta_text *out);
 
 /* One object: what the summary has of one run. */
-void aorta_summary_of(const struct aorta_labelled *labelled, struct aorta_json *json);
+void aorta_summary_of(const struct aorta_recorded *labelled, struct aorta_json *json);
 
 /* Its rows, for the docs: the run, a figure, collectives of a kind, what records of kernels there are; and of struct
  * aorta_run what each file holds. */
@@ -125,11 +139,11 @@ extern const struct aorta_row aorta_summary_rows[], aorta_summary_statistics_row
     aorta_summary_records_rows[];
 extern const struct aorta_result_table aorta_summary_coverage;
 
-void aorta_summary_ratios(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
+void aorta_summary_ratios(const struct aorta_recorded *reference, const struct aorta_recorded *candidate,
                           struct aorta_json *json);
 
 /* The tables of the summaries as CSV: figures.csv and collectives.csv in the folder. AORTA_IO, AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_summary_csv(const struct aorta_labelled *runs, size_t count, const char *folder);
+AORTA_MUST_USE aorta_status aorta_summary_csv(const struct aorta_recorded *runs, size_t count, const char *folder);
 
 /* What recording ranges cost: steps with ranges beside steps without, in one run (profiling.record_every). */
 
@@ -137,7 +151,7 @@ extern const struct aorta_row aorta_recording_rows[]; /* of the member below, fo
 
 /* The member "recording_cost" of summary.json, and a sentence; where all steps are of one kind, the sentence says what
  * records of kernels cost their launches at most, or there is none. */
-void aorta_recording_json(const struct aorta_labelled *labelled, struct aorta_json *json);
-void aorta_recording_text(const struct aorta_labelled *labelled, struct aorta_text *out);
+void aorta_recording_json(const struct aorta_recorded *labelled, struct aorta_json *json);
+void aorta_recording_text(const struct aorta_recorded *labelled, struct aorta_text *out);
 
 #endif

@@ -359,15 +359,21 @@ static const char *first_phrase(struct build *build, const struct aorta_finding 
     return take(build, &text);
 }
 
-/* Whether the longest gap is the stall or the gap that the block before names. */
-static bool is_same_gap(const struct aorta_finding *before, const struct aorta_finding *finding) {
-    static const enum aorta_fact_key keys[] = {AORTA_FACT_PAUSE, AORTA_FACT_GAP};
-    static const double alike = 0.1;
-    const struct aorta_fact *gap = aorta_facts_find(&finding->facts, AORTA_FACT_GAP);
-    for (size_t i = 0; gap && gap->place.name && i < sizeof keys / sizeof *keys; i++) {
-        const struct aorta_fact *other = aorta_facts_find(&before->facts, keys[i]);
-        if (other && other->place.name && strcmp(other->place.name, gap->place.name) == 0 &&
-            fabs(other->value - gap->value) < alike * gap->value)
+/* Whether the worst place is the one that the block before names: its operation, or its gap or stall. */
+static bool is_same_place(const struct aorta_finding *before, const struct aorta_finding *finding) {
+    static const struct {
+        enum aorta_fact_key key, before;
+        double alike;
+    } rows[] = {{AORTA_FACT_GAP, AORTA_FACT_PAUSE, 0.1},
+                {AORTA_FACT_GAP, AORTA_FACT_GAP, 0.1},
+                {AORTA_FACT_EXPOSED_WORST, AORTA_FACT_EXPOSED_WORST, 0},
+                {AORTA_FACT_OPERATION, AORTA_FACT_OPERATION, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct aorta_fact *place = aorta_facts_find(&finding->facts, rows[i].key);
+        const struct aorta_fact *other = aorta_facts_find(&before->facts, rows[i].before);
+        if (place && place->place.name && other && other->place.name &&
+            strcmp(other->place.name, place->place.name) == 0 &&
+            fabs(other->value - place->value) <= rows[i].alike * place->value)
             return true;
     }
     return false;
@@ -375,11 +381,9 @@ static bool is_same_gap(const struct aorta_finding *before, const struct aorta_f
 
 /* The worst place, unless a block before has the same. */
 static const char *worst_of(struct build *build, const struct aorta_finding *finding) {
-    const char *worst = first_phrase(build, finding, aorta_cause_row(finding->cause)->worst);
     for (int i = 0; i < build->view->block_count; i++)
-        if (strcmp(build->view->blocks[i].worst, worst) == 0 || is_same_gap(build->view->blocks[i].finding, finding))
-            return "";
-    return worst;
+        if (is_same_place(build->view->blocks[i].finding, finding)) return "";
+    return first_phrase(build, finding, aorta_cause_row(finding->cause)->worst);
 }
 
 static const char *suffix(struct build *build, const struct aorta_finding *finding) {

@@ -349,8 +349,8 @@ static void log_without_effect(const struct trainer *t) {
         workload->table->without_effect(workload, gpu, &lines);
     else
         aorta_train_options_without_effect(trainer_options(t), t->run->ranks.world_size, gpu, &lines);
-    for (char *line = lines.data, *end; line && (end = strchr(line, '\n')); line = end + 1)
-        aorta_log(t->run->log, AORTA_LOG_INFO, "without effect: %.*s", (int)(end - line), line);
+    for (const char *line = NULL; (line = aorta_text_next(&lines, line));)
+        aorta_log(t->run->log, AORTA_LOG_INFO, "without effect: %s", line);
     aorta_text_free(&lines);
 }
 

@@ -1,5 +1,6 @@
 #include "base/files.h"
 #include "check.h"
+#include "listed.h"
 #include "train/options.h"
 
 #include <stdlib.h>
@@ -343,6 +344,7 @@ static void test_keys_of_the_original(void **state) {
     assert_true(options.distributed.timeout_s == 5);
     assert_int_equal(options.training.mixed_precision, AORTA_PRECISION_TF32);
     aorta_train_options_without_effect(&options, 2, false, &keys);
+    listed_lines(&keys);
     check_ok(aorta_text_check(&keys));
     assert_string_equal(keys.data,
                         "profiling.enabled, with_stack (tensorboard and chrome_trace are false: no trace is written)\n"
@@ -382,6 +384,7 @@ static void test_without_effect(void **state) {
         while (count < 3 && rows[i].overrides[count]) count++;
         check_ok(aorta_train_options_load(NULL, rows[i].overrides, count, &options));
         aorta_train_options_without_effect(&options, 2, false, &keys);
+        listed_lines(&keys);
         check_ok(aorta_text_check(&keys));
         assert_string_equal(keys.length ? keys.data : "", rows[i].keys);
         aorta_text_free(&keys);

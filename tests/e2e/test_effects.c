@@ -2,6 +2,7 @@
  * seen in what the run writes. */
 #include "base/text.h"
 #include "check.h"
+#include "listed.h"
 #include "run.h"
 
 #include "train/options.h"
@@ -112,6 +113,7 @@ static char *explain(int ranks, const char *words) {
     assert_int_equal(wordexp(words, &list, WRDE_NOCMD), 0);
     check_ok(aorta_train_options_load(base, (const char *const *)list.we_wordv, list.we_wordc, &options));
     aorta_train_options_without_effect(&options, ranks, false, &lines);
+    listed_lines(&lines);
     check_ok(aorta_text_check(&lines));
     aorta_train_options_free(&options);
     wordfree(&list);

@@ -6,7 +6,7 @@
 
 #include <sys/stat.h>
 
-static void check_verdict(const struct aorta_labelled *labelled) {
+static void check_verdict(const struct aorta_recorded *labelled) {
     const struct aorta_verdict *verdict = &labelled->verdict;
     struct aorta_text text = {0};
     for (size_t i = 0; i < verdict->rank_count; i++)
@@ -18,22 +18,16 @@ static void check_verdict(const struct aorta_labelled *labelled) {
 
 static aorta_status report(const char *directory, int warmup) {
     const struct aorta_log log = {.level = AORTA_LOG_ERROR, .rank = -1};
-    struct aorta_run run;
-    struct aorta_labelled labelled;
-    AORTA_TRY(aorta_run_read(directory, "run", 0, &log, &run));
+    struct aorta_recorded labelled;
     const struct aorta_trace_analysis_options options = {.warmup_given = warmup >= 0,
                                                          .warmup = warmup >= 0 ? (size_t)warmup : 0};
-    aorta_status status = aorta_labelled_make(&run, &options, &labelled);
-    if (status) {
-        aorta_run_free(&run);
-        return status;
-    }
+    AORTA_TRY(aorta_recorded_run(directory, "run", 0, &options, &log, &labelled));
     if (labelled.has_verdict) check_verdict(&labelled);
     struct aorta_text summary = {0};
-    status = aorta_summary_write(&labelled, 1, NULL, NULL, &summary);
+    aorta_status status = aorta_summary_write(&labelled, 1, NULL, NULL, &summary);
     if (!status) fuzz_require_json(summary.data);
     aorta_text_free(&summary);
-    aorta_labelled_free(&labelled);
+    aorta_recorded_free(&labelled);
     return status;
 }
 

@@ -1,6 +1,7 @@
 /* The injected library in programs that end well, badly, fork, replace themselves, or profile themselves. */
 #include "check.h"
 #include "fake_cupti/fake_cupti.h"
+#include "listed.h"
 #include "record/inject/settings.h"
 #include "recording.h"
 
@@ -35,6 +36,7 @@ static void expect_words(const struct recording *recording, const char *part) {
         aorta_trace_run_describe(&recording->record, &text);
     else
         aorta_trace_run_explain_nothing(&recording->record, &recording->result, &text);
+    listed_lines(&text);
     if (!text.data || !strstr(text.data, part)) fail_msg("expected \"%s\" in: %s", part, text.data ? text.data : "");
     aorta_text_free(&text);
 }

@@ -46,8 +46,10 @@ static void window(struct aorta_live *live, int64_t start_s, double step_ms, con
                                                      .replayed_ms = step_ms,
                                                      .unrecorded_ms = step_ms,
                                                      .floor_ms = step_ms / 2}};
-    const struct aorta_live_window row = {
-        .start_ms = start_s * 1000, .length_ms = 30000, .verdict = &verdict, .gone = "rank 3 went\n"};
+    const struct aorta_live_window row = {.start_ms = start_s * 1000,
+                                          .length_ms = 30000,
+                                          .verdict = &verdict,
+                                          .gone = {.data = "rank 3 went", .length = sizeof "rank 3 went"}};
     *said = (struct aorta_live_said){0};
     check_ok(aorta_live_take(live, &row, said));
 }

@@ -4,8 +4,8 @@
  *     rank 1   compute|all_gather|    compute       |      12 steps, of which 3 are warm-up */
 #include "check.h"
 #include "report/merge.h"
-#include "report/recorded.h"
 #include "report/report.h"
+#include "report/summary.h"
 #include "report/trace_report.h"
 #include "workspace.h"
 
@@ -42,13 +42,13 @@ static void both_say_the_same(void **state) {
     struct aorta_text text = {0};
     check_ok(aorta_recorded_open(&path, 1, &reading, NULL, &quiet, &recorded));
     check_ok(aorta_recorded_evaluate(&recorded));
-    assert_int_equal(recorded.analysis->rank_count, 2);
-    assert_int_equal(recorded.analysis->warmup, 3);
-    assert_int_equal(recorded.analysis->ranks[1].window_count, 9);
-    assert_int_equal(recorded.analysis->alignment.clocks[1].shift_ns, 0); /* one host, one clock */
-    assert_true(recorded.analysis->alignment.shared_count >= 9);
-    aorta_trace_report_text(&(struct aorta_trace_report){.analysis = recorded.analysis, .verdict = recorded.verdict}, 0,
-                            &text);
+    assert_int_equal(recorded.analysis.rank_count, 2);
+    assert_int_equal(recorded.analysis.warmup, 3);
+    assert_int_equal(recorded.analysis.ranks[1].window_count, 9);
+    assert_int_equal(recorded.analysis.alignment.clocks[1].shift_ns, 0); /* one host, one clock */
+    assert_true(recorded.analysis.alignment.shared_count >= 9);
+    aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &recorded.analysis, .verdict = &recorded.verdict},
+                            0, &text);
     check_ok(aorta_text_check(&text));
     char *report = reported(&run);
     if (!strstr(text.data, report)) fail_msg("\"%s\"\nis not in\n\"%s\"", report, text.data);
@@ -121,8 +121,8 @@ static void single_steps(void **state) {
     const struct aorta_trace_analysis_options missing = {.steps = &none, .step_count = 1, .warmup_given = true};
     struct aorta_recorded recorded;
     check_ok(aorta_recorded_open(&path, 1, &reading, &one, &quiet, &recorded));
-    assert_int_equal(recorded.analysis->ranks[0].window_count, 1);
-    assert_int_equal(recorded.analysis->ranks[0].windows[0].number, 1);
+    assert_int_equal(recorded.analysis.ranks[0].window_count, 1);
+    assert_int_equal(recorded.analysis.ranks[0].windows[0].number, 1);
     aorta_recorded_free(&recorded);
     check_fails(aorta_recorded_open(&path, 1, &reading, &missing, &quiet, &recorded), AORTA_USAGE, "99");
     aorta_recorded_free(&recorded);
@@ -146,7 +146,7 @@ static void a_run_without_ranges(void **state) {
                     "\"pid\": 0, \"tid\": 7, \"ts\": 10, \"dur\": 5, \"args\": {\"device\": 0, \"stream\": 7}}]}");
     check_ok(aorta_recorded_open(&path, 1, &reading, NULL, &quiet, &recorded));
     assert_false(recorded.is_run);
-    assert_int_equal(recorded.analysis->ranks[0].work_count, 1);
+    assert_int_equal(recorded.analysis.ranks[0].work_count, 1);
     aorta_recorded_free(&recorded);
     workspace_remove(&run);
 }
@@ -170,9 +170,9 @@ static void files_of_ranks_are_traces(void **state) {
     check_ok(aorta_recorded_open(&path, 1, &reading, NULL, &quiet, &whole));
     check_ok(aorta_recorded_open((const char *const[]){names[0], names[1]}, 2, &reading, NULL, &quiet, &parts));
     assert_false(parts.is_run);
-    assert_int_equal(parts.analysis->rank_count, 2);
+    assert_int_equal(parts.analysis.rank_count, 2);
     for (size_t r = 0; r < 2; r++) {
-        const struct aorta_trace_rank *a = &whole.analysis->ranks[r], *b = &parts.analysis->ranks[r];
+        const struct aorta_trace_rank *a = &whole.analysis.ranks[r], *b = &parts.analysis.ranks[r];
         assert_int_equal(a->window_count, b->window_count);
         for (size_t i = 0; i < a->window_count; i++) {
             assert_int_equal(a->windows[i].profile.overlap.exposed_comm_ns,
@@ -220,8 +220,8 @@ static void the_step_is_one(void **state) {
     struct aorta_recorded recorded;
     struct aorta_trace_comparison comparison;
     check_ok(aorta_recorded_open(&path, 1, &reading, NULL, &quiet, &recorded));
-    const struct aorta_trace_compare_input inputs[] = {{"a", "a", recorded.analysis, false, NAN},
-                                                       {"b", "b", recorded.analysis, false, NAN}};
+    const struct aorta_trace_compare_input inputs[] = {{"a", "a", &recorded.analysis, false, NAN},
+                                                       {"b", "b", &recorded.analysis, false, NAN}};
     check_ok(aorta_trace_compare(inputs, 2, &comparison));
     assert_string_equal(comparison.rows[0].name, "step");
     assert_true(comparison.rows[0].values[0].ms == 61 && comparison.rows[0].values[1].ms == 61);

@@ -1,6 +1,7 @@
 /* The sections of TorchRec's benchmark: accepted and refused values, and the page of the options. */
 #include "check.h"
 #include "folder.h"
+#include "listed.h"
 
 #include "base/files.h"
 #include "sparse/tables.h"
@@ -76,6 +77,7 @@ static void test_without_effect(void **state) {
     (void)state;
     check_ok(aorta_sparse_options_load(NULL, given, 6, &options));
     aorta_sparse_options_without_effect(&options, false, &text);
+    listed_lines(&text);
     assert_string_equal(text.data,
                         "RunOptions.cache_load_factor (RunOptions.compute_kernel has no cache)\n"
                         "RunOptions.profile_dir (training.output_dir or no RunOptions.profile_dir is given)\n"
