@@ -166,6 +166,9 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_COPY, CUPY,
      .text =
          "pinned memory (cupyx.empty_pinned), array.set and .get(blocking=False) on a separate stream, one step ahead"},
+    {AORTA_CAUSE_COPY, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_COPIES_OUT},
+     .text = "copy results into pinned memory (pin_memory=True) with non_blocking=True, and read them a step later",
+     .also = "or make them smaller on the GPU first: argmax, sums, 16 bits"},
     {AORTA_CAUSE_COPY, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_HOST_WAITS},
      .text = "pin_memory=True and .to(device, non_blocking=True) for input",
      .also = "to the host: one copy per step, read a step later, instead of .item() and .cpu()"},

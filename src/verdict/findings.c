@@ -433,6 +433,7 @@ static void keep_largest(const struct total *by_name, size_t count, struct total
 /* The names with most time among the rank's kernels or copies. */
 static void find_largest(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     static const enum aorta_fact_key keys[LARGEST] = {AORTA_FACT_KERNEL, AORTA_FACT_KERNEL_2, AORTA_FACT_KERNEL_3};
+    static const double MUCH_BACK = 0.5; /* as where activations are offloaded */
     struct total largest[LARGEST] = {{0}};
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
@@ -456,6 +457,8 @@ static void find_largest(const struct aorta_trace_analysis *analysis, struct aor
     if (how == AORTA_COPIED_BETWEEN) aorta_facts_flag(&finding->facts, AORTA_FACT_PEER_COPIES);
     if (strstr(first->place.name, "Unified")) aorta_facts_flag(&finding->facts, AORTA_FACT_MIGRATIONS);
     if (how == AORTA_COPIED_WITHIN) aorta_facts_flag(&finding->facts, AORTA_FACT_COPIES_WITHIN);
+    if (how == AORTA_COPIED_TO_HOST && largest[1].ns < MUCH_BACK * largest[0].ns)
+        aorta_facts_flag(&finding->facts, AORTA_FACT_COPIES_OUT);
 }
 
 static void find_slowest_gemm(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
