@@ -395,13 +395,27 @@ static bool runs_cells(const struct aorta_trace_rank *rank) {
     return cells >= LOOP;
 }
 
-static void mark_cells(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
-    if (!runs_cells(&analysis->ranks[0])) return;
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        struct aorta_finding *finding = &verdict->findings[i];
-        if (finding->cause == AORTA_CAUSE_HOST_LAUNCH || finding->cause == AORTA_CAUSE_SMALL_KERNELS)
-            aorta_facts_flag(&finding->facts, AORTA_FACT_RNN_CELLS);
-    }
+static bool computes_gradients(const struct aorta_trace *trace) {
+    static const char *const parts[] = {"ackward", "bwd", "bprop", "dgrad", "wgrad", "ptimizer", "multi_tensor_apply"};
+    for (size_t i = 0; i < aorta_trace_text_count(trace); i++)
+        for (size_t j = 0; j < sizeof parts / sizeof *parts; j++)
+            if (strstr(aorta_trace_text(trace, (uint32_t)i), parts[j])) return true;
+    return false;
+}
+
+/* Marks the findings of two causes, whose advice depends on it. */
+static void mark(struct aorta_verdict *verdict, enum aorta_cause one, enum aorta_cause other,
+                 enum aorta_fact_key fact) {
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cause == one || verdict->findings[i].cause == other)
+            aorta_facts_flag(&verdict->findings[i].facts, fact);
+}
+
+static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    if (runs_cells(&analysis->ranks[0]))
+        mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_SMALL_KERNELS, AORTA_FACT_RNN_CELLS);
+    if (!computes_gradients(analysis->ranks[0].trace))
+        mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_PRECISION, AORTA_FACT_NO_GRADIENTS);
 }
 
 static unsigned program_of(const struct aorta_trace_analysis *analysis) {
@@ -443,7 +457,7 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
     aorta_status status = make(analysis, verdict);
     verdict->steps_unlike = aorta_verdict_steps_differ(verdict) ? aorta_trace_steps_unlike(analysis) : NAN;
     if (!status && verdict->recorded) mark_unequal_steps(verdict);
-    if (!status && verdict->recorded) mark_cells(analysis, verdict);
+    if (!status && verdict->recorded) mark_kind_of_program(analysis, verdict);
     if (!status && host_only) aorta_verdict_host_collectives(analysis->ranks[0].trace, verdict);
     if (!status) status = aorta_advise(verdict, NULL);
     if (status) aorta_verdict_free(verdict);
