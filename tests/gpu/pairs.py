@@ -90,7 +90,7 @@ SECOND = [
     pair("slow_disk", 2, "slow_disk.py", "", "fast", "data_wait host_pause straggler", rank=1),
 ]
 THIRD = [
-    pair("whisper", 1, "whisper.py", "", "half", "precision", how=BOTH),
+    pair("whisper", 1, "speech.py", "", "half", "precision", how=BOTH),
     pair("roberta", 1, "roberta.py", "", "sdpa", "attention", how=BOTH),
     pair("ensemble", 1, "ensemble.py", "", "batched", "small_kernels host_launch", how=BOTH),
     pair("flow", 1, "flow.py", "", "compiled", "fusion", how=BOTH),

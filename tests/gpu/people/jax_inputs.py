@@ -11,7 +11,7 @@ import numpy as np
 
 from steps import steps
 
-os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.25")
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 large = jax.default_backend() != "cpu"
 batch, patches, width, depth = (128, 196, 768, 4) if large else (2, 16, 32, 2)
 rng = np.random.default_rng(0)

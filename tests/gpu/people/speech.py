@@ -1,6 +1,6 @@
 """Whisper's encoder of transformers hears half a minute for each of 16 recordings, in fp32 or in fp16.
 
-whisper.py [half]
+speech.py [half]
 """
 import sys
 
