@@ -220,7 +220,6 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
     work->gaps = options->gaps ? options->gaps : LONGEST_GAPS;
     AORTA_TRY(aorta_parallel(analysis->rank_count, measure_rank, work));
     aorta_trace_parts_make(analysis, &work->parts, &work->memory);
-    for (size_t i = 0; i < analysis->rank_count; i++) aorta_trace_ranges_reserve(&analysis->ranks[i]);
     analysis->memory.failed |= work->memory.failed;
     AORTA_TRY(aorta_arena_check(&analysis->memory, no_memory));
     AORTA_TRY(aorta_parallel(analysis->rank_count, make_profiles, work));

@@ -277,7 +277,7 @@ static void add_facts(struct build *build, size_t rank, const uint32_t *span_of_
             span->step = (uint32_t)i;
             if (span->kind != AORTA_REPLAY_COLLECTIVE) continue;
             if (!aorta_brings_activations(one, work)) span->role = roles[aorta_trace_collective_kind(one->trace, work)];
-            if (collective != AORTA_TRACE_NONE && build->analysis->shared_collectives[collective].complete)
+            if (collective != AORTA_TRACE_NONE && build->analysis->alignment.shared[collective].complete)
                 span->collective = collective;
         }
     }
@@ -470,8 +470,7 @@ static void reserve(struct build *build) {
 
 static bool exchanges_work(const struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->alignment.shared_count; i++)
-        if (analysis->shared_collectives[i].chosen && analysis->shared_collectives[i].kind == AORTA_ALL_TO_ALL)
-            return true;
+        if (analysis->alignment.shared[i].chosen && analysis->alignment.shared[i].kind == AORTA_ALL_TO_ALL) return true;
     return false;
 }
 

@@ -321,9 +321,9 @@ static void find_waits(const struct aorta_trace_analysis *analysis, struct aorta
 /* The part of an exposed stretch after the last rank has arrived. The wait for the last rank is another cause. */
 static int64_t without_wait(const struct aorta_trace_analysis *analysis, uint32_t collective,
                             const struct aorta_exposed *exposed) {
-    if (collective == AORTA_TRACE_NONE || !analysis->shared_collectives[collective].complete)
-        return exposed->end_ns - exposed->start_ns;
-    const struct aorta_align_shared *shared = &analysis->alignment.shared[collective];
+    const struct aorta_align_shared *shared =
+        collective == AORTA_TRACE_NONE ? NULL : &analysis->alignment.shared[collective];
+    if (!shared || !shared->complete) return exposed->end_ns - exposed->start_ns;
     int64_t from_ns = exposed->start_ns;
     for (size_t i = 0; i < shared->part_count; i++)
         if (shared->parts[i].start_ns > from_ns) from_ns = shared->parts[i].start_ns;
@@ -374,19 +374,15 @@ static void find_exposed(const struct aorta_trace_analysis *analysis, struct aor
 
 static void find_straggler(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     const struct aorta_align_shared *worst = NULL;
-    const struct aorta_shared_collective *collective = NULL;
     for (size_t i = 0; i < analysis->alignment.shared_count; i++) {
         const struct aorta_align_shared *shared = &analysis->alignment.shared[i];
-        if (!analysis->shared_collectives[i].chosen || !analysis->shared_collectives[i].complete) continue;
-        if (!aorta_trace_step_counts(analysis, analysis->shared_collectives[i].step)) continue;
-        if (worst && shared->skew_ns <= worst->skew_ns) continue;
-        worst = shared;
-        collective = &analysis->shared_collectives[i];
+        if (!shared->chosen || !shared->complete || !aorta_trace_step_counts(analysis, shared->step)) continue;
+        if (!worst || shared->skew_ns > worst->skew_ns) worst = shared;
     }
     if (!worst) return;
-    struct aorta_fact *fact = set_at(analysis, &analysis->ranks[worst->last_rank], collective->step, finding,
+    struct aorta_fact *fact = set_at(analysis, &analysis->ranks[worst->last_rank], worst->step, finding,
                                      AORTA_FACT_SKEW, (double)worst->skew_ns / 1e6);
-    fact->place.name = aorta_collective_words(collective->kind, analysis->sends);
+    fact->place.name = aorta_collective_words(worst->kind, analysis->sends);
 }
 
 /* The time of a name in the steps that count. */

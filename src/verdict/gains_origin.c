@@ -40,7 +40,7 @@ static const char *name_of_point(const struct gains *gains, uint32_t point) {
     if (call) return name_of_call(aorta_trace_graph_host(gains->built, point)->trace, call, false);
     if (work) return aorta_trace_text(gains->built->sources[graph->rank[point]].trace, work->name);
     const uint32_t collective = aorta_subject_row(graph->subject[point]);
-    return aorta_verdict_kind_name(gains->verdict, gains->analysis->shared_collectives[collective].kind);
+    return aorta_verdict_kind_name(gains->verdict, gains->analysis->alignment.shared[collective].kind);
 }
 
 /* How long collectives ran on the hosts in the steps that count, and how long they ran without compute at the same
