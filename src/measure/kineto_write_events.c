@@ -246,13 +246,18 @@ static bool called_collective(const char *name) {
     return aorta_kernel_classify(name, NULL).class == AORTA_KERNEL_COLLECTIVE;
 }
 
-/* Work that counts as a collective is named one, so that every reader counts it so: the names of its copies, kernels
- * and ranges do not say it. */
+/* Work that counts as a collective is named one, as kernel_names.h knows it, so that every reader counts it so: the
+ * names of its copies, kernels and ranges do not say it. */
 static const char *work_name(const struct work *work, char *own, size_t size) {
     const struct aorta_range_info *info = &work->range->info;
     const char *traced = work->record ? work->record->name : NULL;
-    if (info->kind == AORTA_RANGE_COLLECTIVE)
-        return traced && called_collective(traced) ? traced : aorta_kineto_collective(info->collective);
+    if (info->kind == AORTA_RANGE_COLLECTIVE) {
+        const bool other = info->collective == AORTA_COLLECTIVE_OTHER;
+        if (traced && called_collective(traced)) return traced;
+        snprintf(own, size, "aorta_collective%s%s", other ? "" : "_",
+                 other ? "" : aorta_collective_name(info->collective));
+        return own;
+    }
     if (!traced && info->kind == AORTA_RANGE_COPY) {
         snprintf(own, size, "Memcpy (%s)", info->tag);
         return own;

@@ -453,16 +453,17 @@ static void add_head(struct build *build) {
     head->rank = rank->rank;
     head->world = rank->world_size;
     head->on_gpu = rank->on_gpu;
-    if (!rank->device_name && !rank->peaks) return;
-    struct aorta_trace_device device = {.name =
-                                            rank->device_name ? text_of(build, rank->device_name) : AORTA_TRACE_NONE,
-                                        .isa = rank->isa ? aorta_trace_text(head, text_of(build, rank->isa)) : NULL,
-                                        .memory_bytes = rank->memory_bytes,
-                                        .multiprocessors = (int32_t)rank->multiprocessors,
-                                        .major = -1,
-                                        .minor = -1,
-                                        .measured = rank->peaks != NULL};
-    if (rank->peaks) device.peaks = *rank->peaks;
+    const struct aorta_metrics_device *known = rank->device;
+    if (!known || (!known->name && !known->measured)) return;
+    const struct aorta_trace_device device = {.name = known->name ? text_of(build, known->name) : AORTA_TRACE_NONE,
+                                              .isa = known->isa ? aorta_trace_text(head, text_of(build, known->isa))
+                                                                : NULL,
+                                              .memory_bytes = known->memory_bytes,
+                                              .multiprocessors = (int32_t)known->multiprocessors,
+                                              .major = -1,
+                                              .minor = -1,
+                                              .measured = known->measured,
+                                              .peaks = known->peaks};
     aorta_trace_builder_device(build->builder, &device);
 }
 

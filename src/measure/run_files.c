@@ -337,11 +337,7 @@ static aorta_status make_trace(const struct aorta_run *run, size_t rank, size_t 
                                            .world_size = run->world_size,
                                            .path = path,
                                            .on_gpu = run->device && strcmp(run->device, "cpu") != 0,
-                                           .device_name = run->info.name,
-                                           .isa = run->info.isa,
-                                           .memory_bytes = run->info.memory_bytes,
-                                           .multiprocessors = run->info.multiprocessors,
-                                           .peaks = run->info.measured ? &run->info.peaks : NULL,
+                                           .device = &run->info,
                                            .steps = steps};
     for (size_t i = first; i < end; i++)
         if (run->steps[i].profile)

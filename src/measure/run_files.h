@@ -73,12 +73,10 @@ struct aorta_measured_step {
 /* What one rank measured. Texts are copied, steps are not. */
 struct aorta_measured_rank {
     int rank, world_size;
-    const char *path;                         /* what the trace is called */
-    bool on_gpu;                              /* a range may hold many kernels */
-    const char *device_name, *isa;            /* NULL: not known */
-    int64_t memory_bytes, multiprocessors;    /* -1: not known */
-    const struct aorta_measured_peaks *peaks; /* NULL: a table has them, or nothing has */
-    const struct aorta_measured_step *steps;  /* in their order */
+    const char *path;                          /* what the trace is called */
+    bool on_gpu;                               /* a range may hold many kernels */
+    const struct aorta_metrics_device *device; /* NULL: not known */
+    const struct aorta_measured_step *steps;   /* in their order */
     size_t step_count;
 };
 

@@ -62,17 +62,9 @@ static int event_order(const void *left, const void *right) {
 }
 
 static uint8_t stamped_frame(const struct meanings *meanings, const struct aorta_trace_frame *frame) {
-    switch ((enum aorta_trace_frame_kind)frame->kind) {
-    case AORTA_FRAME_RANGE:
-        return AORTA_STAMPED_RANGE;
-    case AORTA_FRAME_FUNCTION:
-        return AORTA_STAMPED_FUNCTION;
-    case AORTA_FRAME_OPERATION:
-        return meaning_of(meanings, frame->name, false);
-    case AORTA_FRAME_CALL:
-        break;
-    }
-    return meaning_of(meanings, frame->name, true);
+    if (frame->kind == AORTA_FRAME_RANGE) return AORTA_STAMPED_RANGE;
+    if (frame->kind == AORTA_FRAME_FUNCTION) return AORTA_STAMPED_FUNCTION;
+    return meaning_of(meanings, frame->name, frame->kind == AORTA_FRAME_CALL);
 }
 
 /* Where the next event of each thread goes; the first time around events are only counted. */

@@ -37,7 +37,7 @@ static struct aorta_roofline measure(struct aorta_range *ranges, size_t count, e
                                           .overlap = {.span_ns = step_ns - 10, .lead_ns = 10}};
     const struct aorta_iteration iteration = {.profile = &profile, .on_gpu = on_gpu};
     const struct aorta_measured_peaks peaks = round_peaks();
-    const struct aorta_measured_rank device = {.device_name = "box", .peaks = &peaks};
+    const struct aorta_metrics_device device = {.name = "box", .measured = true, .peaks = peaks};
     struct sample_recording recording;
     struct aorta_roofline roofline;
     check_ok(sample_analyze(&iteration, 1, 0, &device, &recording));
@@ -166,7 +166,7 @@ static void precision_of_our_own(void **state) {
         const struct aorta_iteration iteration = {.profile = &profile};
         struct aorta_measured_peaks peaks = round_peaks();
         if (has_half) peaks.tflops[AORTA_IN_BF16] = 14;
-        const struct aorta_measured_rank device = {.device_name = "box", .peaks = &peaks};
+        const struct aorta_metrics_device device = {.name = "box", .measured = true, .peaks = peaks};
         struct sample_recording recording;
         struct aorta_remedies remedies;
         check_ok(sample_analyze(&iteration, 1, 0, &device, &recording));
@@ -198,7 +198,7 @@ static void a_batch_copied_far_ahead(void **state) {
          .overlap = {.span_ns = 1000}}};
     const struct aorta_iteration iterations[] = {{.profile = &profiles[0]}, {.step = 1, .profile = &profiles[1]}};
     const struct aorta_measured_peaks peaks = round_peaks();
-    const struct aorta_measured_rank device = {.device_name = "box", .peaks = &peaks};
+    const struct aorta_metrics_device device = {.name = "box", .measured = true, .peaks = peaks};
     struct sample_recording recording;
     struct aorta_roofline roofline;
     check_ok(sample_analyze(iterations, 2, 0, &device, &recording));
@@ -265,8 +265,8 @@ static void find(struct aorta_range *ranges, size_t count, struct sample_recordi
                                           .end_ns = 4400000,
                                           .overlap = {.span_ns = 4400000}};
     const struct aorta_iteration iteration = {.profile = &profile, .on_gpu = true};
-    const struct aorta_measured_rank device = {
-        .device_name = "NVIDIA H100 80GB HBM3", .memory_bytes = 85017493504, .multiprocessors = 132, .isa = "sm_90"};
+    const struct aorta_metrics_device device = {
+        .name = "NVIDIA H100 80GB HBM3", .memory_bytes = 85017493504, .multiprocessors = 132, .isa = "sm_90"};
     check_ok(sample_analyze(&iteration, 1, 0, &device, recording));
     check_ok(aorta_remedies_make(&recording->analysis, 0, remedies));
 }
