@@ -367,6 +367,7 @@ static aorta_status make(struct aorta_trace_analysis *analysis, struct aorta_ver
     aorta_arena_free(&work.memory);
     AORTA_TRY(status);
     if (verdict->recorded) aorta_verdict_find_worst(analysis, verdict);
+    verdict->steps_unlike = aorta_verdict_steps_differ(verdict) ? aorta_trace_steps_unlike(analysis) : NAN;
     AORTA_TRY(add_rooflines(analysis, verdict));
     aorta_trace_ranges_free(analysis); /* a graph of the same kernels follows */
     return aorta_verdict_gains(analysis, verdict);
@@ -374,10 +375,8 @@ static aorta_status make(struct aorta_trace_analysis *analysis, struct aorta_ver
 
 /* Marks findings that unequal steps explain. The replay marks ranks with unequal work (gains.c). */
 static void mark_unequal_steps(struct aorta_verdict *verdict) {
-    static const double MANY = 0.3;
-    for (size_t i = 0; i < verdict->finding_count; i++) {
+    for (size_t i = 0; i < verdict->finding_count && aorta_verdict_work_differs(verdict); i++) {
         struct aorta_finding *finding = &verdict->findings[i];
-        if (!(verdict->steps_unlike >= MANY)) continue;
         if (finding->cause == AORTA_CAUSE_STRAGGLER) aorta_facts_flag(&finding->facts, AORTA_FACT_UNEQUAL_WORK);
         if (finding->cause == AORTA_CAUSE_HOST_PAUSE) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_SIZES);
     }
@@ -455,7 +454,6 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
         .program = program_of(analysis)};
     AORTA_TRY(make_arena(verdict));
     aorta_status status = make(analysis, verdict);
-    verdict->steps_unlike = aorta_verdict_steps_differ(verdict) ? aorta_trace_steps_unlike(analysis) : NAN;
     if (!status && verdict->recorded) mark_unequal_steps(verdict);
     if (!status && verdict->recorded) mark_kind_of_program(analysis, verdict);
     if (!status && host_only) aorta_verdict_host_collectives(analysis->ranks[0].trace, verdict);
