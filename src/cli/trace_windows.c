@@ -257,10 +257,6 @@ static aorta_status look_windows(struct aorta_trace_windows *windows, bool final
     return status;
 }
 
-static bool any_runs(const struct aorta_trace_windows *windows) {
-    return aorta_window_processes_run(&windows->processes);
-}
-
 static aorta_status take_unwritten(struct aorta_trace_windows *windows) {
     aorta_status status = windows->unwritten;
     windows->unwritten = NULL;
@@ -371,7 +367,7 @@ static aorta_status watch(struct aorta_trace_windows *windows, const struct watc
         if (evaluated) came_ns = aorta_clock_ns();
         if (!evaluated) nanosleep(&pause, NULL);
         if (aorta_signals_get(signals)) return NULL;
-        const bool over = came_ns && !evaluated && !any_runs(windows);
+        const bool over = came_ns && !evaluated && !aorta_window_processes_run(&windows->processes);
         if (over || (came_ns && aorta_clock_ns() - came_ns > patience_ns)) break;
     }
     return arguments->once ? NULL : report_gone(windows); /* of a part nobody knows who went on */
