@@ -203,4 +203,17 @@ void aorta_cli_group_manual(const struct aorta_command_group *group, struct aort
 void aorta_cli_words(const struct aorta_cli_syntax *syntax, struct aorta_text *text);
 void aorta_cli_group_words(const struct aorta_command_group *group, struct aorta_text *text);
 
+/* What aorta train does after its last step: the report, and leaving the other ranks. A signal that ends it there says
+ * what is done and what is not. (train.c) */
+struct aorta_train_finish {
+    const char *directory; /* of the run's files */
+    const struct aorta_log *log;
+    const struct aorta_ranks *ranks;
+    double timeout_s;
+    bool rank_0, report; /* this rank says what happens; it makes the report */
+    bool quiet;          /* of the report, the answer alone */
+};
+/* The report's failure. Where the ranks cannot leave one another, says so and ends the process. */
+AORTA_MUST_USE aorta_status aorta_train_finish(const struct aorta_train_finish *finish);
+
 #endif
