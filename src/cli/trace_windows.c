@@ -7,6 +7,7 @@
 #include "cli/trace_run.h"
 #include "record/run.h"
 #include "report/live.h"
+#include "report/summary.h"
 #include "report/verdict_text.h"
 #include "trace/infer.h"
 
@@ -127,10 +128,8 @@ const struct aorta_range_limits aorta_trace_windows_mb = {.min = 1, .max = 1 << 
 
 struct evaluated {
     struct aorta_trace_run_record record;
-    struct aorta_trace_analysis analysis;
-    struct aorta_verdict verdict;
+    struct aorta_recorded recorded; /* of its traces, which are the record's */
     struct aorta_text words, gone;
-    bool analysed, has_verdict;
     const char *reason;
 };
 
@@ -154,16 +153,12 @@ static aorta_status evaluate(struct aorta_trace_windows *windows, const struct a
     aorta_text_free(&words);
     AORTA_TRY(status);
     if (options.all_steps) aorta_window_trim_steps(&evaluated->record.traces);
-    AORTA_TRY(aorta_trace_analyze(&evaluated->record.traces, &options, &evaluated->analysis));
-    evaluated->analysed = true;
-    AORTA_TRY(aorta_verdict_make(&evaluated->analysis, &evaluated->verdict));
-    evaluated->has_verdict = true;
-    return NULL;
+    AORTA_TRY(aorta_trace_analyze(&evaluated->record.traces, &options, &evaluated->recorded.analysis));
+    return aorta_recorded_evaluate(&evaluated->recorded);
 }
 
 static void evaluated_free(struct evaluated *evaluated) {
-    if (evaluated->has_verdict) aorta_verdict_free(&evaluated->verdict);
-    if (evaluated->analysed) aorta_trace_analysis_free(&evaluated->analysis);
+    aorta_recorded_free(&evaluated->recorded);
     aorta_trace_run_record_free(&evaluated->record);
     aorta_text_free(&evaluated->words);
     aorta_text_free(&evaluated->gone);
@@ -184,7 +179,7 @@ static aorta_status take(struct aorta_trace_windows *windows, const struct aorta
     const struct aorta_live_window live = {
         .start_ms = window->start_ms,
         .length_ms = window->length_ms,
-        .verdict = evaluated.has_verdict ? &evaluated.verdict : NULL,
+        .verdict = evaluated.recorded.has_verdict ? &evaluated.recorded.verdict : NULL,
         .reason = failed ? aorta_status_message(failed) : evaluated.reason,
         .lost = count_lost(&evaluated.record),
         .evaluated_s = (double)(aorta_clock_ns() - begin_ns) * 1e-9,

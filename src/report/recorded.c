@@ -31,20 +31,18 @@ static aorta_status say_cycle(const struct aorta_trace_list *cycle, const struct
                               const char *number, const struct aorta_log *log) {
     const struct aorta_trace *first = cycle->items[0];
     const char *slash = strrchr(first->path, '/');
-    struct aorta_trace_analysis analysis = {0};
-    struct aorta_verdict verdict = {0};
+    struct aorta_recorded recorded = {0};
     struct aorta_text headline = {0};
-    aorta_status status = aorta_trace_analyze(cycle, options, &analysis);
-    if (!status) status = aorta_verdict_make(&analysis, &verdict);
-    if (!status) aorta_verdict_headline(&verdict, &headline);
+    aorta_status status = aorta_trace_analyze(cycle, options, &recorded.analysis);
+    if (!status) status = aorta_recorded_evaluate(&recorded);
+    if (!status) aorta_verdict_headline(&recorded.verdict, &headline);
     if (!status) status = aorta_text_check(&headline);
     if (!status)
         aorta_log(log, AORTA_LOG_INFO, "%s (%s, steps %lld to %lld): step to step %.2f ms; %s", number,
                   slash ? slash + 1 : first->path, (long long)first->steps[0].number,
-                  (long long)first->steps[first->step_count - 1].number, verdict.step_ms_mean, headline.data);
+                  (long long)first->steps[first->step_count - 1].number, recorded.verdict.step_ms_mean, headline.data);
     aorta_text_free(&headline);
-    aorta_verdict_free(&verdict);
-    aorta_trace_analysis_free(&analysis);
+    aorta_recorded_free(&recorded);
     return status;
 }
 

@@ -202,15 +202,12 @@ static void add_part_of_pass(const struct aorta_trace_window *window, size_t ran
     if (kernel && flops > 0 && typed) add_pass(shape, work, build);
 }
 
-static bool is_part_of_pass(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
-    return work->shape != AORTA_TRACE_NONE && trace->shapes[work->shape].extent != AORTA_SHAPE_OPERATION;
-}
-
 static void add_window(const struct aorta_trace_window *window, struct build *build) {
     struct aorta_roofline *roofline = build->roofline;
     for (size_t i = 0; i < window->profile.range_count; i++) {
         if (window->profile.ranges[i].info.kind != AORTA_RANGE_COMPUTE) continue;
-        if (is_part_of_pass(build->rank->trace, &build->rank->work[window->work[i]])) {
+        const uint32_t shape = build->rank->work[window->work[i]].shape;
+        if (shape != AORTA_TRACE_NONE && build->rank->trace->shapes[shape].extent != AORTA_SHAPE_OPERATION) {
             add_part_of_pass(window, i, build);
             continue;
         }
