@@ -144,12 +144,10 @@ struct moment {
 
 static struct moment moment_of(const struct aorta_recorded *labelled, size_t k) {
     struct moment moment = {0};
-    const struct aorta_run *run = &labelled->run;
-    for (size_t i = 0; i < run->rank_count; i++) {
-        size_t first = 0;
-        if (k >= aorta_measured_steps(labelled, i, &first)) continue;
-        const struct aorta_run_step *step = &run->steps[first + k];
-        if (!step->profiled) continue;
+    for (size_t i = 0; i < labelled->run.rank_count; i++) {
+        const struct aorta_measured *measured = &labelled->measured[i];
+        if (k >= measured->count || !measured->steps[k].profiled) continue;
+        const struct aorta_run_step *step = &measured->steps[k];
         moment.global_step = step->global_step;
         moment.compute += ms(step->overlap.compute_ns);
         moment.overlap += ms(step->overlap.overlap_ns);
@@ -187,10 +185,10 @@ static void plot_timeline(const struct aorta_recorded *run, struct aorta_text *s
 /* One bar per label and rank. */
 static void breakdown_row(const struct aorta_recorded *labelled, size_t rank, struct aorta_text *script) {
     int64_t compute = 0, overlap = 0, exposed = 0, copy = 0, idle = 0, steps = 0;
-    size_t first = 0, count = aorta_measured_steps(labelled, rank, &first);
-    for (size_t i = first; i < first + count; i++) {
-        const struct aorta_overlap *one = &labelled->run.steps[i].overlap;
-        if (!labelled->run.steps[i].profiled) continue;
+    const struct aorta_measured *measured = &labelled->measured[rank];
+    for (size_t i = 0; i < measured->count; i++) {
+        const struct aorta_overlap *one = &measured->steps[i].overlap;
+        if (!measured->steps[i].profiled) continue;
         compute += one->compute_ns - one->overlap_ns;
         overlap += one->overlap_ns;
         exposed += one->exposed_comm_ns;
