@@ -47,6 +47,16 @@ static int64_t day_ms(void) {
     return aorta_clock_day() / 1000000;
 }
 
+static void close_windows(struct aorta_trace_windows *windows) {
+    if (windows->json_lines) fclose(windows->json_lines);
+    aorta_tensorboard_close(windows->board);
+    aorta_arena_free(&windows->processes.arena);
+    aorta_arena_free(&windows->last.arena);
+    aorta_live_free(windows->live);
+    aorta_status_free(windows->unwritten);
+    free(windows);
+}
+
 aorta_status aorta_trace_windows_open(const struct aorta_trace_windows_options *options,
                                       struct aorta_trace_windows **windows) {
     *windows = NULL;
@@ -65,21 +75,10 @@ aorta_status aorta_trace_windows_open(const struct aorta_trace_windows_options *
     }
     if (!status && options->tensorboard) status = aorta_tensorboard_open(options->tensorboard, &made->board);
     if (status)
-        aorta_trace_windows_close(made);
+        close_windows(made);
     else
         *windows = made;
     return status;
-}
-
-void aorta_trace_windows_close(struct aorta_trace_windows *windows) {
-    if (!windows) return;
-    if (windows->json_lines) fclose(windows->json_lines);
-    aorta_tensorboard_close(windows->board);
-    aorta_arena_free(&windows->processes.arena);
-    aorta_arena_free(&windows->last.arena);
-    aorta_live_free(windows->live);
-    aorta_status_free(windows->unwritten);
-    free(windows);
 }
 
 /* ---- output ---- */
@@ -297,7 +296,7 @@ aorta_status aorta_trace_windows_join(struct aorta_trace_windows *windows, bool 
     while (!status && evaluated) status = look_windows(windows, true, &evaluated);
     if (!status && windows->threaded) status = report_gone(windows);
     *any = windows->described;
-    aorta_trace_windows_close(windows);
+    close_windows(windows);
     return status;
 }
 
@@ -397,7 +396,7 @@ static aorta_status watch_with(const struct watch_arguments *arguments, const ch
     if (!status) {
         status = watch(windows, arguments, signals);
         if (!status) status = written(windows);
-        aorta_trace_windows_close(windows);
+        close_windows(windows);
     }
     aorta_signals_end(signals);
     return status;

@@ -374,13 +374,13 @@ double aorta_roofline_covered(const struct aorta_roofline_class *class) {
     return class->ns ? (double)class->covered_ns / (double)class->ns : NAN;
 }
 
-bool aorta_roofline_share_rated(double covered) {
+static bool is_rated(double covered) {
     static const double RATED = 0.2; /* below, the rate would be that of a few */
     return covered >= RATED;
 }
 
 bool aorta_roofline_rated(const struct aorta_roofline_class *class) {
-    return aorta_roofline_share_rated(aorta_roofline_covered(class));
+    return is_rated(aorta_roofline_covered(class));
 }
 
 double aorta_roofline_mfu(const struct aorta_roofline *roofline, double *covered) {
@@ -462,7 +462,7 @@ const struct aorta_row aorta_roofline_head_rows[] = {
 static void write_head(const struct aorta_roofline *roofline, struct aorta_json *json) {
     struct head_values values = {.lower_bound = roofline->lower_bound, .steps = (int64_t)roofline->steps};
     values.mfu = aorta_roofline_mfu(roofline, &values.covered);
-    const bool few = !isnan(values.covered) && !aorta_roofline_share_rated(values.covered);
+    const bool few = !isnan(values.covered) && !is_rated(values.covered);
     if (few) values.mfu = NAN;
     if (few && !roofline->peaks.reason)
         values.reason = "the recording has the shapes of less than a fifth of their time";
