@@ -58,15 +58,16 @@ extern const char *const aorta_cli_csv_files[];
 AORTA_MUST_USE aorta_status aorta_cli_csv_prepare(const char *folder);
 /* Where a result goes: a page, CSV of its tables, and as text or JSON to the standard output. */
 struct aorta_cli_outputs {
-    const char *html, *csv, *output; /* may be NULL; `output`: a file for the JSON */
+    const char *html, *csv; /* may be NULL */
     bool json;
 };
-/* Before there is anything to lose: page, CSV and file can be written. AORTA_UNSUPPORTED, AORTA_CONFIG. */
+/* Before there is anything to lose: page and CSV can be written. AORTA_UNSUPPORTED, AORTA_CONFIG. */
 AORTA_MUST_USE aorta_status aorta_cli_outputs_prepare(const struct aorta_cli_outputs *to);
-/* Writes the file and the page, whose results are the JSON, and prints. `status`: of the CSV; after a failure nothing
- * more is written. Both texts may have failed, and are freed in any case. */
-AORTA_MUST_USE aorta_status aorta_cli_show(const struct aorta_cli_outputs *to, struct aorta_page_results page,
-                                           struct aorta_text *text, struct aorta_text *json, aorta_status status);
+/* Writes the JSON to `output` (NULL: none) and the page, whose results it is, and prints. `status`: of the CSV; after a
+ * failure nothing more is written. Both texts may have failed, and are freed in any case. */
+AORTA_MUST_USE aorta_status aorta_cli_show(const struct aorta_cli_outputs *to, const char *output,
+                                           struct aorta_page_results page, struct aorta_text *text,
+                                           struct aorta_text *json, aorta_status status);
 /* From now on printing to nobody is an error of its write, and does not end the process: of commands that measure for
  * long. Programs that are started do not inherit it. */
 void aorta_cli_outlive_readers(void);

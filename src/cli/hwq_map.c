@@ -12,7 +12,7 @@
 enum { LEVEL_ALL = 3 };
 
 struct map_arguments {
-    const char *device;
+    const char *device, *output;
     struct aorta_cli_outputs to;
     int64_t streams, copy_streams, comm_streams, repeats, copy_mb;
     int priority;
@@ -46,7 +46,7 @@ static const struct aorta_option rows[] = {
     {"copy-mb", AORTA_OPTION_INT, AT(copy_mb), "32", .limits = &copy_limits,
      .help = "MiB of each copy on two streams; 0: no copies"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print one JSON object instead of text"},
-    {"output", AORTA_OPTION_STRING, AT(to.output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
+    {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
      .path = AORTA_PATH_FILE, .help = "also write the JSON object to this file"},
     AORTA_CLI_QUIET_OPTION(AT(quiet)),
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
@@ -83,7 +83,7 @@ static aorta_status emit(const struct map_arguments *arguments, const struct aor
     aorta_text_puts(&object, "\n");
     const struct aorta_page_results page = {
         .kind = "hwq_map", .title = "AORTA: hardware queues", .tables = aorta_map_tables};
-    return aorta_cli_show(&arguments->to, page, &words, &object,
+    return aorta_cli_show(&arguments->to, arguments->output, page, &words, &object,
                           arguments->to.csv ? aorta_map_csv(map, copies, arguments->to.csv) : NULL);
 }
 
@@ -142,6 +142,7 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
     struct aorta_device *device;
     struct aorta_comm *comm = NULL;
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
+    AORTA_TRY(aorta_file_prepare(arguments->output, "--output"));
     AORTA_TRY(aorta_cli_open_device(arguments->device, 0, &log, &device));
     aorta_status status = arguments->comm_streams ? open_comm(device, &comm) : NULL;
     if (!status) status = measure(arguments, device, comm);

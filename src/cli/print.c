@@ -92,18 +92,17 @@ struct aorta_verdict_style aorta_cli_style(const struct aorta_cli_line *line, FI
 
 aorta_status aorta_cli_outputs_prepare(const struct aorta_cli_outputs *to) {
     AORTA_TRY(aorta_page_prepare(to->html));
-    AORTA_TRY(aorta_cli_csv_prepare(to->csv));
-    return aorta_file_prepare(to->output, "--output");
+    return aorta_cli_csv_prepare(to->csv);
 }
 
-aorta_status aorta_cli_show(const struct aorta_cli_outputs *to, struct aorta_page_results page, struct aorta_text *text,
-                            struct aorta_text *json, aorta_status status) {
+aorta_status aorta_cli_show(const struct aorta_cli_outputs *to, const char *output, struct aorta_page_results page,
+                            struct aorta_text *text, struct aorta_text *json, aorta_status status) {
     page.results = json;
     if (!status) status = aorta_status_join(aorta_text_check(text), aorta_text_check(json));
-    const bool taken = to->output && aorta_file_is_standard_output(to->output);
-    if (!status && to->output) status = aorta_file_replace(to->output, json->data, json->length);
+    const bool taken = output && aorta_file_is_standard_output(output);
+    if (!status && output) status = aorta_file_replace(output, json->data, json->length);
     if (!status && to->html) status = aorta_page_write(&page, to->html);
-    if (!status) status = aorta_cli_print_beside(taken ? to->output : to->html, to->json ? json->data : text->data);
+    if (!status) status = aorta_cli_print_beside(taken ? output : to->html, to->json ? json->data : text->data);
     aorta_text_free(text);
     aorta_text_free(json);
     return status;

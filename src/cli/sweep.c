@@ -253,7 +253,7 @@ static aorta_status conclude(const struct aorta_sweep_job *job, const struct aor
     aorta_sweep_result_text(&job->plan, job->name, &result, values->quiet, &text);
     if (!values->quiet) aorta_text_printf(&text, "  %-11s %s\n", "files", job->output);
     if (!status && to.csv) status = aorta_sweep_result_csv(&job->plan, &result, to.csv);
-    status = aorta_cli_show(&to, page_of_sweep(), &text, &json, status);
+    status = aorta_cli_show(&to, NULL, page_of_sweep(), &text, &json, status);
     if (!status && !result.best && trials->count)
         status = AORTA_ERROR(AORTA_DEVICE, "no trial measured %s; %s/trials has their logs",
                              aorta_sweep_objectives[job->plan.objective].key, job->output);
@@ -289,7 +289,7 @@ static aorta_status read_sweep(const struct sweep_values *values) {
         aorta_sweep_result_text(&side.plan, side.target, &side.result, values->quiet, &text);
         if (values->to.csv) status = aorta_sweep_result_csv(&side.plan, &side.result, values->to.csv);
     }
-    status = aorta_cli_show(&values->to, page_of_sweep(), &text, &json, status);
+    status = aorta_cli_show(&values->to, NULL, page_of_sweep(), &text, &json, status);
     aorta_sweep_side_close(&side);
     return status;
 }
@@ -304,7 +304,7 @@ static aorta_status write_comparison(const struct sweep_values *values,
     for (size_t s = 0; values->to.html && s < comparison->side_count; s++)
         aorta_sweep_compare_part(comparison, s, values->to.html, &parts[s]);
     aorta_status status = values->to.csv ? aorta_sweep_compare_csv(comparison, values->to.csv) : NULL;
-    status = aorta_cli_show(&values->to, page, &text, &json, status);
+    status = aorta_cli_show(&values->to, NULL, page, &text, &json, status);
     for (size_t s = 0; s < comparison->side_count; s++) aorta_text_free(&parts[s]);
     return status;
 }
