@@ -128,7 +128,8 @@ static inline void said_whole(const struct aorta_verdict *verdict) {
     struct aorta_verdict_view view;
     const char *words = said_words(verdict);
     said_expect_wide(said_text(verdict), 1, 100);
-    check_ok(aorta_verdict_view_make(verdict, NULL, &view));
+    aorta_verdict_view_make(verdict, NULL, &view);
+    check_ok(aorta_arena_check(&view.arena, "a view"));
     said_expect(words, view.headline);
     for (int i = 0; i < view.row_count; i++) said_expect(words, view.rows[i].text);
     for (int i = 0; i < view.block_count; i++) {
@@ -140,7 +141,7 @@ static inline void said_whole(const struct aorta_verdict *verdict) {
         for (int j = 0; j < block->fix_count; j++) said_expect(words, block->fix[j]);
     }
     said_expect(words, view.minor);
-    aorta_verdict_view_free(&view);
+    aorta_arena_free(&view.arena);
 }
 
 #endif

@@ -76,11 +76,13 @@ static void put_cell(const struct aorta_column *column, const struct aorta_row *
         aorta_text_printf(out, "%*.*f", column->width, column->decimals, value.number);
 }
 
-static void put_cells(const struct aorta_result_table *table, const void *values, struct aorta_text *out) {
-    for (const struct aorta_column *column = table->columns; column->key; column++) {
+static void put_cells(const struct aorta_result_table *table, const struct aorta_table_view *view, const void *values,
+                      struct aorta_text *out) {
+    const struct aorta_column *const first = view->columns ? view->columns : table->columns;
+    for (const struct aorta_column *column = first; column->key; column++) {
         size_t offset = 0;
         const struct aorta_row *row = find_row(table->rows, column->key, &offset);
-        if (column != table->columns) aorta_text_puts(out, " ");
+        if (column != first) aorta_text_puts(out, " ");
         if (values)
             put_cell(column, row, (const char *)values + offset, out);
         else
@@ -95,7 +97,7 @@ static void put_line(const struct aorta_result_table *table, const struct aorta_
     const char *name = named ? aorta_row_value(named, values, 0).text : NULL;
     if (named && !name) name = "-";
     if (name && view->shorten && named->type == AORTA_ROW_KERNEL) name = view->shorten(name, buffer, sizeof buffer);
-    put_cells(table, values, out);
+    put_cells(table, view, values, out);
     aorta_text_printf(out, "%s%s\n", name ? "  " : "", name ? name : "");
 }
 
@@ -111,7 +113,7 @@ static void put_headings(const struct aorta_result_table *table, const struct ao
     char buffer[TITLE_SIZE];
     const char *name = view->name ? view->name : title_of(table, view->whole, buffer);
     if (view->title) aorta_text_printf(out, "%s\n", view->title);
-    put_cells(table, NULL, out);
+    put_cells(table, view, NULL, out);
     aorta_text_printf(out, "%s%s\n", name_row(table) ? "  " : "", name_row(table) ? name : "");
 }
 

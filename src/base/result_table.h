@@ -33,7 +33,8 @@ struct aorta_table_view {
     size_t most;       /* lines */
     /* Shortens kernels' names; returns `name`. NULL: they stay whole. */
     const char *(*shorten)(const char *kernel, char *name, size_t size);
-    bool whole; /* other tables are of a part of the recording */
+    bool whole;                         /* other tables are of a part of the recording */
+    const struct aorta_column *columns; /* NULL: the table's */
 };
 
 /* Lines, those that are none included. */

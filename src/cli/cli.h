@@ -63,10 +63,11 @@ struct aorta_cli_outputs {
 };
 /* Before there is anything to lose: page and CSV can be written. AORTA_UNSUPPORTED, AORTA_CONFIG. */
 AORTA_MUST_USE aorta_status aorta_cli_outputs_prepare(const struct aorta_cli_outputs *to);
-/* Writes the page, whose results are the JSON, and prints. `status`: of the CSV; after a failure nothing more is
- * written. Both texts may have failed, and are freed in any case. */
-AORTA_MUST_USE aorta_status aorta_cli_show(const struct aorta_cli_outputs *to, struct aorta_page_results page,
-                                           struct aorta_text *text, struct aorta_text *json, aorta_status status);
+/* Writes the JSON to `output` (NULL: none) and the page, whose results it is, and prints. `status`: of the CSV; after a
+ * failure nothing more is written. Both texts may have failed, and are freed in any case. */
+AORTA_MUST_USE aorta_status aorta_cli_show(const struct aorta_cli_outputs *to, const char *output,
+                                           struct aorta_page_results page, struct aorta_text *text,
+                                           struct aorta_text *json, aorta_status status);
 /* From now on printing to nobody is an error of its write, and does not end the process: of commands that measure for
  * long. Programs that are started do not inherit it. */
 void aorta_cli_outlive_readers(void);
@@ -202,5 +203,18 @@ void aorta_cli_group_manual(const struct aorta_command_group *group, struct aort
 /* A word a line, a tab, what it means: long options of a command, commands of a group. */
 void aorta_cli_words(const struct aorta_cli_syntax *syntax, struct aorta_text *text);
 void aorta_cli_group_words(const struct aorta_command_group *group, struct aorta_text *text);
+
+/* What aorta train does after its last step: the report, and leaving the other ranks. A signal that ends it there says
+ * what is done and what is not. (train.c) */
+struct aorta_train_finish {
+    const char *directory; /* of the run's files */
+    const struct aorta_log *log;
+    const struct aorta_ranks *ranks;
+    double timeout_s;
+    bool rank_0, report; /* this rank says what happens; it makes the report */
+    bool quiet;          /* of the report, the answer alone */
+};
+/* The report's failure. Where the ranks cannot leave one another, says so and ends the process. */
+AORTA_MUST_USE aorta_status aorta_train_finish(const struct aorta_train_finish *finish);
 
 #endif

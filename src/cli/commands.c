@@ -22,10 +22,6 @@
 /* Under torchrun on a machine without GPUs: collectives on host memory need MPI, which torchrun does not start. Rank 0
  * becomes `aorta launch` with the same command, and the other processes end well. */
 
-static bool communicates(const char *command) {
-    return strcmp(command, "train") == 0 || strcmp(command, "hwq") == 0;
-}
-
 static aorta_status become_launch(int ranks, int argc, char **argv) {
     char self[PATH_MAX], number[16];
     char launch[] = "launch", n[] = "-n", dashes[] = "--";
@@ -52,7 +48,7 @@ static aorta_status under_torchrun(int argc, char **argv, bool *done) {
     enum aorta_device_kind kind;
     int count;
     *done = false;
-    if (!getenv("TORCHELASTIC_RUN_ID") || !communicates(argv[1])) return NULL;
+    if (!getenv("TORCHELASTIC_RUN_ID") || (strcmp(argv[1], "train") != 0 && strcmp(argv[1], "hwq") != 0)) return NULL;
     AORTA_TRY(aorta_ranks_detect(&ranks));
     if (ranks.mpi || ranks.world_size == 1 || ranks.local_world_size != ranks.world_size) return NULL;
     aorta_tracer_prepare(); /* looking for devices begins HIP */

@@ -62,7 +62,7 @@ static aorta_status show(const struct aorta_hwq_comparison *comparison, const st
     const struct aorta_page_results page = {
         .kind = "hwq_comparison", .title = "AORTA: hwq compare", .parts = parts, .part_count = 2};
     aorta_status status =
-        aorta_cli_show(&arguments->to, page, &text, &object,
+        aorta_cli_show(&arguments->to, NULL, page, &text, &object,
                        arguments->to.csv ? aorta_hwq_comparison_csv(comparison, arguments->to.csv) : NULL);
     for (int i = 0; i < 2; i++) aorta_text_free(&parts[i]);
     return status;

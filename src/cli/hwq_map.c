@@ -81,22 +81,10 @@ static aorta_status emit(const struct map_arguments *arguments, const struct aor
         aorta_map_text(map, found, copies, &words);
     aorta_map_json(map, found, copies, device, &json);
     aorta_text_puts(&object, "\n");
-    aorta_status status = aorta_status_join(aorta_text_check(&words), aorta_text_check(&object));
-    if (!status && arguments->output) status = aorta_file_replace(arguments->output, object.data, object.length);
-    if (!status && arguments->to.html)
-        status = aorta_page_write(
-            &(struct aorta_page_results){
-                .kind = "hwq_map", .title = "AORTA: hardware queues", .results = &object, .tables = aorta_map_tables},
-            arguments->to.html);
-    if (!status && arguments->to.csv) status = aorta_map_csv(map, copies, arguments->to.csv);
-    if (!status)
-        status = aorta_cli_print_beside(arguments->output && aorta_file_is_standard_output(arguments->output)
-                                            ? arguments->output
-                                            : arguments->to.html,
-                                        arguments->to.json ? object.data : words.data);
-    aorta_text_free(&words);
-    aorta_text_free(&object);
-    return status;
+    const struct aorta_page_results page = {
+        .kind = "hwq_map", .title = "AORTA: hardware queues", .tables = aorta_map_tables};
+    return aorta_cli_show(&arguments->to, arguments->output, page, &words, &object,
+                          arguments->to.csv ? aorta_map_csv(map, copies, arguments->to.csv) : NULL);
 }
 
 /* ---- the run ---- */
@@ -153,8 +141,8 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
     const struct aorta_log log = {.level = arguments->quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1};
     struct aorta_device *device;
     struct aorta_comm *comm = NULL;
-    AORTA_TRY(aorta_file_prepare(arguments->output, "--output"));
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
+    AORTA_TRY(aorta_file_prepare(arguments->output, "--output"));
     AORTA_TRY(aorta_cli_open_device(arguments->device, 0, &log, &device));
     aorta_status status = arguments->comm_streams ? open_comm(device, &comm) : NULL;
     if (!status) status = measure(arguments, device, comm);

@@ -19,27 +19,14 @@
 #include <unistd.h>
 #include <yaml.h>
 
-/* ---- the part of `aorta info` about GPUs ---- */
-
-enum { INFO_GPU_KINDS = 2, INFO_GPU_LIBRARIES = 3 };
-
-struct info_gpu {
-    struct info_gpu_kind {
-        struct aorta_gpu_inventory inventory;
-        aorta_status failure;     /* NULL: there are devices; owned */
-        struct info_gpu_library { /* operations, collectives and traces load it */
-            char path[PATH_MAX];
-            aorta_status problem; /* NULL: the path is known; owned */
-        } libraries[INFO_GPU_LIBRARIES];
-    } kinds[INFO_GPU_KINDS];
-};
+enum { GPU_KINDS = 2, GPU_LIBRARIES = 3 };
 
 /* Libraries beside the driver, and what is lost without each. */
 static const struct gpu_library {
     const char *name;
     const struct aorta_library_description *description;
     const char *without;
-} libraries[INFO_GPU_KINDS][INFO_GPU_LIBRARIES] = {
+} libraries[GPU_KINDS][GPU_LIBRARIES] = {
     {{"cuBLASLt", &aorta_blas_cuda.library, "training on the GPU cannot run"},
      {"NCCL", &aorta_nccl_library, "ranks cannot use a GPU each"},
      {"CUPTI", &aorta_cupti_library, "times come from ranges only, not from kernels"}},
@@ -48,53 +35,185 @@ static const struct gpu_library {
      {"rocprofiler-sdk", &aorta_rocprofiler_library, "times come from ranges only, not from kernels"}},
 };
 
-static const enum aorta_device_kind gpu_kinds[INFO_GPU_KINDS] = {AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};
+static const enum aorta_device_kind gpu_kinds[GPU_KINDS] = {AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};
 
-/* ---- gathering ---- */
+/* ---- programs that are looked for ---- */
 
-static void find_library(const struct gpu_library *library, struct info_gpu_library *result) {
-    struct aorta_library_description description = *library->description;
-    description.symbol_count = 0; /* the file alone */
-    struct aorta_library found;
-    result->problem = aorta_library_open(&description, NULL, &found);
-    snprintf(result->path, sizeof result->path, "%s", result->problem ? "" : found.path);
+static bool find_page(char path[PATH_MAX]) {
+    snprintf(path, PATH_MAX, "built in");
+    return aorta_page_available();
 }
 
-static void info_gpu_gather(struct info_gpu *gpu) {
-    for (int i = 0; i < INFO_GPU_KINDS; i++) {
-        struct info_gpu_kind *kind = &gpu->kinds[i];
+static bool find_libarchive(char path[PATH_MAX]) {
+    return aorta_archive_library(path, PATH_MAX);
+}
+
+/* One row per program that may be missing: what fails without it and how to install it. */
+static const struct tool {
+    const char *name; /* program in PATH */
+    const char *purpose, *without, *get;
+    bool (*find)(char path[PATH_MAX]); /* NULL: a program */
+} tools[] = {
+    {"mpirun", "starts ranks for collectives on host memory",
+     "aorta launch cannot start more than one rank on CPU devices", "apt install openmpi-bin", NULL},
+    {"gnuplot", "draws the PNG pictures of aorta report", "aorta report writes summary.json without pictures",
+     "apt install gnuplot-nox", NULL},
+    {"page", "shows reports and traces in a browser",
+     "aorta report writes no index.html, and --html is an error (Node.js or npm's packages were missing)",
+     "scripts/bootstrap build page, then make", find_page},
+    {"libarchive", "unpacks zip, tar, zstd, xz, bzip2 and lz4", "aorta trace reads no such files",
+     "apt install libarchive13 (Ubuntu 24.04: libarchive13t64)", find_libarchive},
+};
+enum { TOOL_COUNT = sizeof tools / sizeof *tools };
+
+/* ---- what was found ---- */
+
+struct missing {
+    const char *name, *cost, *get, *searched;
+    bool program; /* `get` is a command */
+};
+
+#define AT(member) offsetof(struct missing, member)
+static const struct aorta_row missing_rows[] = {
+    {"name", AORTA_ROW_TEXT, AT(name), .help = "of what is missing"},
+    {"cost", AORTA_ROW_TEXT, AT(cost), .help = "what cannot be done without it"},
+    {"get", AORTA_ROW_TEXT, AT(get), .help = "how to get it"},
+    {"searched", AORTA_ROW_TEXT, AT(searched), .help = "where it was looked for", .omit = true},
+    {0}};
+#undef AT
+
+/* A library of this build, or a program. */
+struct part {
+    const char *name, *version, *path, *purpose; /* path NULL: not found */
+};
+
+#define AT(member) offsetof(struct part, member)
+static const struct aorta_row library_rows[] = {{"name", AORTA_ROW_TEXT, AT(name), .help = "of the library or program"},
+                                                {"version", AORTA_ROW_TEXT, AT(version), .help = "as it says"},
+                                                {"purpose", AORTA_ROW_TEXT, AT(purpose), .help = "what it is for"},
+                                                {0}};
+static const struct aorta_row tool_rows[] = {{"name", AORTA_ROW_TEXT, AT(name), .help = "of the library or program"},
+                                             {"path", AORTA_ROW_TEXT, AT(path), .help = "null: not found"},
+                                             {"purpose", AORTA_ROW_TEXT, AT(purpose), .help = "what it is for"},
+                                             {0}};
+#undef AT
+
+enum { LIBRARY_COUNT = 4 };
+
+struct gpu_kind {
+    struct aorta_gpu_inventory inventory;
+    aorta_status failure; /* NULL: there are devices; owned */
+    struct {              /* operations, collectives and traces load it */
+        char path[PATH_MAX];
+        aorta_status problem; /* NULL: the path is known; owned */
+    } libraries[GPU_LIBRARIES];
+};
+
+struct information {
+    struct aorta_device_info cpu;
+    aorta_status cpu_failure; /* NULL when it works */
+    struct part libraries[LIBRARY_COUNT], tools[TOOL_COUNT];
+    char mpi[256], paths[TOOL_COUNT][PATH_MAX];
+    struct gpu_kind gpus[GPU_KINDS];
+    struct missing missing[TOOL_COUNT + GPU_KINDS * (2 + GPU_LIBRARIES)];
+    int missing_count;
+    struct aorta_ranks ranks;
+    aorta_status ranks_failure;
+};
+
+static void miss(struct information *info, bool found, struct missing missing) {
+    if (!found) info->missing[info->missing_count++] = missing;
+}
+
+static void gather_tools(struct information *info) {
+    for (int i = 0; i < TOOL_COUNT; i++) {
+        char *path = info->paths[i];
+        const bool found = tools[i].find ? tools[i].find(path) : aorta_program_find(tools[i].name, path);
+        info->tools[i] = (struct part){tools[i].name, NULL, found ? path : NULL, tools[i].purpose};
+        miss(info, found, (struct missing){tools[i].name, tools[i].without, tools[i].get, NULL, true});
+    }
+}
+
+/* The software that a GPU lacks is missing. */
+static void gather_gpus(struct information *info) {
+    for (int i = 0; i < GPU_KINDS; i++) {
+        struct gpu_kind *kind = &info->gpus[i];
+        const struct aorta_gpu_inventory *inventory = &kind->inventory;
         kind->failure = aorta_gpu_inventory_take(gpu_kinds[i], &kind->inventory);
         if (kind->failure) continue;
-        for (int j = 0; j < INFO_GPU_LIBRARIES; j++) find_library(&libraries[i][j], &kind->libraries[j]);
+        miss(info, *inventory->compiler_path,
+             (struct missing){"kernel compiler", "the GPU cannot be used", inventory->compiler_problem, NULL, false});
+        miss(info, *inventory->management_path,
+             (struct missing){"management library", "temperature, power and clocks are not measured, links not known",
+                              inventory->management_problem, NULL, false});
+        for (int j = 0; j < GPU_LIBRARIES; j++) {
+            struct aorta_library_description description = *libraries[i][j].description;
+            struct aorta_library found;
+            description.symbol_count = 0; /* the file alone */
+            const aorta_status problem = aorta_library_open(&description, NULL, &found);
+            const char *searched = aorta_status_detail(problem);
+            kind->libraries[j].problem = problem;
+            snprintf(kind->libraries[j].path, PATH_MAX, "%s", problem ? "" : found.path);
+            miss(info, !problem,
+                 (struct missing){libraries[i][j].name, libraries[i][j].without, aorta_status_message(problem),
+                                  *searched ? searched : NULL, false});
+        }
     }
 }
 
-static void info_gpu_release(struct info_gpu *gpu) {
-    for (int i = 0; i < INFO_GPU_KINDS; i++) {
-        aorta_status_free(gpu->kinds[i].failure);
-        for (int j = 0; j < INFO_GPU_LIBRARIES; j++) aorta_status_free(gpu->kinds[i].libraries[j].problem);
-        aorta_gpu_inventory_free(&gpu->kinds[i].inventory);
+static void gather(struct information *info) {
+    struct aorta_device *cpu = NULL;
+    info->cpu_failure = aorta_device_open(AORTA_DEVICE_CPU, 0, &cpu);
+    if (!info->cpu_failure) {
+        info->cpu = *aorta_device_get_info(cpu);
+        aorta_device_close(cpu);
     }
+    const struct part found[LIBRARY_COUNT] = {
+        {"gemm", aorta_ops_gemm_library(), NULL, "matrix products on the CPU"},
+        {"mpi", aorta_comm_mpi_version(info->mpi, sizeof info->mpi), NULL, "collectives on host memory"},
+        {"libyaml", yaml_get_version_string(), NULL, "configuration"},
+        {"jansson", jansson_version_str(), NULL, "reading JSON"}};
+    memcpy(info->libraries, found, sizeof found);
+    gather_tools(info);
+    gather_gpus(info);
+    info->ranks_failure = aorta_ranks_detect(&info->ranks);
+}
+
+static void release(struct information *info) {
+    aorta_status_free(info->cpu_failure);
+    aorta_status_free(info->ranks_failure);
+    for (int i = 0; i < GPU_KINDS; i++) {
+        aorta_status_free(info->gpus[i].failure);
+        for (int j = 0; j < GPU_LIBRARIES; j++) aorta_status_free(info->gpus[i].libraries[j].problem);
+        aorta_gpu_inventory_free(&info->gpus[i].inventory);
+    }
+    free(info);
+}
+
+/* Variables that change what is measured, and those that make a process a rank. */
+static bool matters(const char *variable) {
+    static const char *const launchers[] = {"RANK=",          "WORLD_SIZE=",  "LOCAL_RANK=",      "LOCAL_WORLD_SIZE=",
+                                            "MASTER_ADDR=",   "MASTER_PORT=", "OMPI_COMM_WORLD_", "OMPI_MCA_",
+                                            "PMI_RANK=",      "PMI_SIZE=",    "SLURM_PROCID=",    "SLURM_NTASKS=",
+                                            "SLURM_LOCALID=", "AORTA_"};
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
+        if (strncmp(variable, launchers[i], strlen(launchers[i])) == 0) return true;
+    return aorta_environment_matters(variable);
 }
 
 /* ---- as text ---- */
 
-static int info_gpu_print_answer(const struct info_gpu *gpu) {
-    int count = 0;
-    for (int i = 0; i < INFO_GPU_KINDS; i++) {
-        const struct aorta_gpu_inventory *inventory = &gpu->kinds[i].inventory;
-        if (!inventory->count || !inventory->compiler_path[0]) continue;
-        printf("%s%s (%s, %s)", count++ ? " and " : "", aorta_counted((long long)inventory->count, "GPU").text,
-               inventory->devices[0].info.name, aorta_device_kind_name(gpu_kinds[i]));
-    }
-    return count;
-}
-
-static void info_gpu_print_devices(const struct info_gpu *gpu) {
-    for (int i = 0; i < INFO_GPU_KINDS; i++) {
-        const struct aorta_gpu_inventory *inventory = &gpu->kinds[i].inventory;
-        for (size_t j = 0; j < inventory->count; j++) {
-            const struct aorta_gpu_found *found = &inventory->devices[j];
+static void print_devices(const struct information *info) {
+    printf("Devices\n");
+    if (info->cpu_failure)
+        printf("  cpu:0     failed: %s\n", aorta_status_message(info->cpu_failure));
+    else
+        printf("  cpu:0     %s, %d threads, %.1f GiB, %s, timestamps every %lld ns\n", info->cpu.name,
+               info->cpu.multiprocessors, (double)info->cpu.memory_bytes / (1 << 30), info->cpu.isa,
+               (long long)info->cpu.timestamp_tick);
+    for (int i = 0; i < GPU_KINDS; i++) {
+        for (size_t j = 0; j < info->gpus[i].inventory.count; j++) {
+            const struct aorta_gpu_found *found = &info->gpus[i].inventory.devices[j];
             char name[32];
             snprintf(name, sizeof name, "%s:%zu", aorta_device_kind_name(gpu_kinds[i]), j);
             printf("  %-9s %s, %d multiprocessors, %.1f GiB, %s, at %s\n", name, found->info.name,
@@ -129,7 +248,7 @@ static void print_part(const char *name, const char *version, const char *path) 
         printf("  %-16s not found\n", name);
 }
 
-static void print_kind(int index, const struct info_gpu_kind *kind) {
+static void print_kind(int index, const struct gpu_kind *kind) {
     const struct aorta_gpu_inventory *inventory = &kind->inventory;
     const char *name = aorta_device_kind_name(gpu_kinds[index]);
     if (kind->failure) {
@@ -141,238 +260,18 @@ static void print_kind(int index, const struct info_gpu_kind *kind) {
     print_part(name, version, inventory->driver_path);
     print_part("kernel compiler", inventory->compiler_version, inventory->compiler_path);
     print_part("management", inventory->management_version, inventory->management_path);
-    for (int j = 0; j < INFO_GPU_LIBRARIES; j++) print_part(libraries[index][j].name, "", kind->libraries[j].path);
+    for (int j = 0; j < GPU_LIBRARIES; j++) print_part(libraries[index][j].name, "", kind->libraries[j].path);
     if (inventory->count > 1) print_links(gpu_kinds[index], inventory);
 }
 
-static void info_gpu_print_software(const struct info_gpu *gpu) {
-    printf("GPU software\n");
-    for (int i = 0; i < INFO_GPU_KINDS; i++) print_kind(i, &gpu->kinds[i]);
-}
-
-/* ---- as JSON ---- */
-
-static void info_gpu_write_devices(const struct info_gpu *gpu, struct aorta_json *json) {
-    for (int i = 0; i < INFO_GPU_KINDS; i++) {
-        const struct aorta_gpu_inventory *inventory = &gpu->kinds[i].inventory;
-        for (size_t j = 0; j < inventory->count; j++) {
-            const struct aorta_gpu_found *found = &inventory->devices[j];
-            aorta_json_object(json);
-            aorta_json_key_string(json, "kind", aorta_device_kind_name(gpu_kinds[i]));
-            aorta_json_key_int(json, "index", (int64_t)j);
-            aorta_json_key_string(json, "name", found->info.name);
-            aorta_json_key_string(json, "isa", found->info.isa);
-            aorta_json_key_int(json, "multiprocessors", found->info.multiprocessors);
-            aorta_json_key_int(json, "memory_bytes", (int64_t)found->info.memory_bytes);
-            aorta_json_key_string(json, "pci_bus_id", found->properties.pci_bus_id);
-            aorta_json_object_end(json);
-        }
-    }
-}
-
-static void write_part(struct aorta_json *json, const char *name, const char *version, const char *path) {
-    aorta_json_key_object(json, name);
-    aorta_json_key_string(json, "path", path[0] ? path : NULL);
-    aorta_json_key_string(json, "version", version && version[0] ? version : NULL);
-    aorta_json_object_end(json);
-}
-
-static void write_links(const struct aorta_gpu_inventory *inventory, struct aorta_json *json) {
-    aorta_json_key_array(json, "links");
-    for (size_t i = 0; i < inventory->count; i++) {
-        aorta_json_array(json);
-        for (size_t j = 0; j < inventory->count; j++) {
-            const struct aorta_gpu_link *link = &inventory->links[i * inventory->count + j];
-            aorta_json_object(json);
-            aorta_json_key_string(json, "name", link->name);
-            aorta_json_key_bool(json, "peer_access", link->peer);
-            aorta_json_object_end(json);
-        }
-        aorta_json_array_end(json);
-    }
-    aorta_json_array_end(json);
-}
-
-static void info_gpu_write_software(const struct info_gpu *gpu, struct aorta_json *json) {
-    aorta_json_key_object(json, "gpu_software");
-    for (int i = 0; i < INFO_GPU_KINDS; i++) {
-        const struct info_gpu_kind *kind = &gpu->kinds[i];
-        const struct aorta_gpu_inventory *inventory = &kind->inventory;
-        aorta_json_key_object(json, aorta_device_kind_name(gpu_kinds[i]));
-        aorta_json_key_string(json, "failure", kind->failure ? aorta_status_message(kind->failure) : NULL);
-        if (*aorta_status_detail(kind->failure))
-            aorta_json_key_string(json, "searched", aorta_status_detail(kind->failure));
-        if (!kind->failure) {
-            write_part(json, "driver", inventory->driver_version, inventory->driver_path);
-            write_part(json, "kernel_compiler", inventory->compiler_version, inventory->compiler_path);
-            write_part(json, "management", inventory->management_version, inventory->management_path);
-            for (int j = 0; j < INFO_GPU_LIBRARIES; j++)
-                write_part(json, libraries[i][j].name, NULL, kind->libraries[j].path);
-            write_links(inventory, json);
-        }
-        aorta_json_object_end(json);
-    }
-    aorta_json_object_end(json);
-}
-
-/* ---- programs that are looked for ---- */
-
-static bool find_page(char path[PATH_MAX]) {
-    snprintf(path, PATH_MAX, "built in");
-    return aorta_page_available();
-}
-
-static bool find_libarchive(char path[PATH_MAX]) {
-    return aorta_archive_library(path, PATH_MAX);
-}
-
-/* One row per program that may be missing: what fails without it and how to install it. */
-static const struct part {
-    const char *name; /* program in PATH */
-    const char *purpose, *without, *get;
-    bool (*find)(char path[PATH_MAX]); /* NULL: a program */
-} parts[] = {
-    {"mpirun", "starts ranks for collectives on host memory",
-     "aorta launch cannot start more than one rank on CPU devices", "apt install openmpi-bin", NULL},
-    {"gnuplot", "draws the PNG pictures of aorta report", "aorta report writes summary.json without pictures",
-     "apt install gnuplot-nox", NULL},
-    {"page", "shows reports and traces in a browser",
-     "aorta report writes no index.html, and --html is an error (Node.js or npm's packages were missing)",
-     "scripts/bootstrap build page, then make", find_page},
-    {"libarchive", "unpacks zip, tar, zstd, xz, bzip2 and lz4", "aorta trace reads no such files",
-     "apt install libarchive13 (Ubuntu 24.04: libarchive13t64)", find_libarchive},
-};
-enum { PART_COUNT = sizeof parts / sizeof *parts };
-
-/* ---- what was found ---- */
-
-enum { LIBRARY_COUNT = 4 };
-
-struct library {
-    const char *name, *purpose;
-    char version[256];
-};
-
-struct missing {
-    const char *name, *cost, *get, *searched;
-    bool program; /* `get` is a command */
-};
-
-#define AT(member) offsetof(struct missing, member)
-static const struct aorta_row missing_rows[] = {
-    {"name", AORTA_ROW_TEXT, AT(name), .help = "of what is missing"},
-    {"cost", AORTA_ROW_TEXT, AT(cost), .help = "what cannot be done without it"},
-    {"get", AORTA_ROW_TEXT, AT(get), .help = "how to get it"},
-    {"searched", AORTA_ROW_TEXT, AT(searched), .help = "where it was looked for", .omit = true},
-    {0}};
-#undef AT
-
-struct information {
-    struct aorta_device_info cpu;
-    aorta_status cpu_failure; /* NULL when it works */
-    struct library libraries[LIBRARY_COUNT];
-    struct {
-        bool found;
-        char path[PATH_MAX];
-    } parts[PART_COUNT];
-    struct info_gpu gpu;
-    struct missing missing[PART_COUNT + INFO_GPU_KINDS * (2 + INFO_GPU_LIBRARIES)];
-    int missing_count;
-    struct aorta_ranks ranks;
-    aorta_status ranks_failure;
-};
-
-static void set_library(struct library *library, const char *name, const char *purpose, const char *version) {
-    library->name = name;
-    library->purpose = purpose;
-    snprintf(library->version, sizeof library->version, "%s", version);
-}
-
-static void miss(struct information *info, bool found, struct missing missing) {
-    if (!found) info->missing[info->missing_count++] = missing;
-}
-
-/* Programs, then the software that a GPU lacks. */
-static void find_missing(struct information *info) {
-    for (int i = 0; i < PART_COUNT; i++)
-        miss(info, info->parts[i].found, (struct missing){parts[i].name, parts[i].without, parts[i].get, NULL, true});
-    for (int i = 0; i < INFO_GPU_KINDS; i++) {
-        const struct info_gpu_kind *kind = &info->gpu.kinds[i];
-        const struct aorta_gpu_inventory *inventory = &kind->inventory;
-        if (kind->failure) continue;
-        miss(info, *inventory->compiler_path,
-             (struct missing){"kernel compiler", "the GPU cannot be used", inventory->compiler_problem, NULL, false});
-        miss(info, *inventory->management_path,
-             (struct missing){"management library", "temperature, power and clocks are not measured, links not known",
-                              inventory->management_problem, NULL, false});
-        for (int j = 0; j < INFO_GPU_LIBRARIES; j++) {
-            const aorta_status problem = kind->libraries[j].problem;
-            const char *searched = aorta_status_detail(problem);
-            miss(info, *kind->libraries[j].path,
-                 (struct missing){libraries[i][j].name, libraries[i][j].without, aorta_status_message(problem),
-                                  *searched ? searched : NULL, false});
-        }
-    }
-}
-
-static void gather(struct information *info) {
-    struct aorta_device *cpu = NULL;
-    info->cpu_failure = aorta_device_open(AORTA_DEVICE_CPU, 0, &cpu);
-    if (!info->cpu_failure) {
-        info->cpu = *aorta_device_get_info(cpu);
-        aorta_device_close(cpu);
-    }
-    char mpi[256];
-    set_library(&info->libraries[0], "gemm", "matrix products on the CPU", aorta_ops_gemm_library());
-    set_library(&info->libraries[1], "mpi", "collectives on host memory", aorta_comm_mpi_version(mpi, sizeof mpi));
-    set_library(&info->libraries[2], "libyaml", "configuration", yaml_get_version_string());
-    set_library(&info->libraries[3], "jansson", "reading JSON", jansson_version_str());
-    for (int i = 0; i < PART_COUNT; i++) {
-        info->parts[i].found =
-            parts[i].find ? parts[i].find(info->parts[i].path) : aorta_program_find(parts[i].name, info->parts[i].path);
-    }
-    info_gpu_gather(&info->gpu);
-    find_missing(info);
-    info->ranks_failure = aorta_ranks_detect(&info->ranks);
-}
-
-static void release(struct information *info) {
-    aorta_status_free(info->cpu_failure);
-    aorta_status_free(info->ranks_failure);
-    info_gpu_release(&info->gpu);
-    free(info);
-}
-
-/* Variables that change what is measured, and those that make a process a rank. */
-static bool matters(const char *variable) {
-    static const char *const launchers[] = {"RANK=",          "WORLD_SIZE=",  "LOCAL_RANK=",      "LOCAL_WORLD_SIZE=",
-                                            "MASTER_ADDR=",   "MASTER_PORT=", "OMPI_COMM_WORLD_", "OMPI_MCA_",
-                                            "PMI_RANK=",      "PMI_SIZE=",    "SLURM_PROCID=",    "SLURM_NTASKS=",
-                                            "SLURM_LOCALID=", "AORTA_"};
-    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
-        if (strncmp(variable, launchers[i], strlen(launchers[i])) == 0) return true;
-    return aorta_environment_matters(variable);
-}
-
-/* ---- as text ---- */
-
-static void print_device(const struct information *info) {
-    printf("Devices\n");
-    if (info->cpu_failure) {
-        printf("  cpu:0     failed: %s\n", aorta_status_message(info->cpu_failure));
-        return;
-    }
-    printf("  cpu:0     %s, %d threads, %.1f GiB, %s, timestamps every %lld ns\n", info->cpu.name,
-           info->cpu.multiprocessors, (double)info->cpu.memory_bytes / (1 << 30), info->cpu.isa,
-           (long long)info->cpu.timestamp_tick);
-}
-
 static void print_tools(const struct information *info) {
+    printf("Libraries\n");
+    for (int i = 0; i < LIBRARY_COUNT; i++)
+        printf("  %-9s %s (%s)\n", info->libraries[i].name, info->libraries[i].version, info->libraries[i].purpose);
     printf("Tools\n");
-    for (int i = 0; i < PART_COUNT; i++) {
-        printf("  %-16s %s (%s)\n", parts[i].name, info->parts[i].found ? info->parts[i].path : "not found",
-               parts[i].purpose);
-    }
+    for (int i = 0; i < TOOL_COUNT; i++)
+        printf("  %-16s %s (%s)\n", info->tools[i].name, info->tools[i].path ? info->tools[i].path : "not found",
+               info->tools[i].purpose);
 }
 
 static void print_environment(void) {
@@ -404,8 +303,14 @@ static void print_missing(const struct information *info) {
 
 /* The devices that can run work. */
 static void print_answer(const struct information *info) {
+    int kinds = 0;
     printf("Runs on: ");
-    const int kinds = info_gpu_print_answer(&info->gpu);
+    for (int i = 0; i < GPU_KINDS; i++) {
+        const struct aorta_gpu_inventory *inventory = &info->gpus[i].inventory;
+        if (inventory->count && inventory->compiler_path[0])
+            printf("%s%s (%s, %s)", kinds++ ? " and " : "", aorta_counted((long long)inventory->count, "GPU").text,
+                   inventory->devices[0].info.name, aorta_device_kind_name(gpu_kinds[i]));
+    }
     if (!info->cpu_failure) printf("%sthe CPU (%d threads)", kinds ? " and " : "", info->cpu.multiprocessors);
     printf("%s\n\n", kinds ? "" : info->cpu_failure ? "no device" : "; no GPU is usable");
 }
@@ -413,13 +318,10 @@ static void print_answer(const struct information *info) {
 static void print_text(const struct information *info) {
     print_answer(info);
     print_missing(info);
-    print_device(info);
-    info_gpu_print_devices(&info->gpu);
-    printf("Libraries\n");
-    for (int i = 0; i < LIBRARY_COUNT; i++)
-        printf("  %-9s %s (%s)\n", info->libraries[i].name, info->libraries[i].version, info->libraries[i].purpose);
+    print_devices(info);
     print_tools(info);
-    info_gpu_print_software(&info->gpu);
+    printf("GPU software\n");
+    for (int i = 0; i < GPU_KINDS; i++) print_kind(i, &info->gpus[i]);
     print_environment();
     print_ranks(info);
     printf("Version\n  aorta %s (%s)\n", aorta_version, aorta_commit);
@@ -427,47 +329,107 @@ static void print_text(const struct information *info) {
 
 /* ---- as JSON ---- */
 
-static void write_devices(const struct information *info, struct aorta_json *json) {
-    aorta_json_key_array(json, "devices");
+struct device_values {
+    const char *kind;
+    int64_t index;
+    const char *failure, *name, *isa;
+    int64_t threads, multiprocessors, memory, tick_ns;
+    const char *address;
+};
+
+#define AT(member) offsetof(struct device_values, member)
+static const struct aorta_row device_rows[] = {
+    {"kind", AORTA_ROW_TEXT, AT(kind), .help = "of device"},
+    {"index", AORTA_ROW_INT, AT(index), .help = "among those of its kind"},
+    {"failure", AORTA_ROW_TEXT, AT(failure), .omit = true, .help = "why it cannot be used"},
+    {"name", AORTA_ROW_TEXT, AT(name), .omit = true, .help = "of the library or program"},
+    {"isa", AORTA_ROW_TEXT, AT(isa), .omit = true, .help = "its instructions"},
+    {"threads", AORTA_ROW_NATURAL, AT(threads), .omit = true, .help = "of the CPU"},
+    {"multiprocessors", AORTA_ROW_NATURAL, AT(multiprocessors), .omit = true, .help = "of the GPU"},
+    {"memory_bytes", AORTA_ROW_NATURAL, AT(memory), .omit = true, .help = "of the device"},
+    {"timestamp_tick_ns", AORTA_ROW_NATURAL, AT(tick_ns), .omit = true, .help = "resolution of its clock"},
+    {"pci_bus_id", AORTA_ROW_TEXT, AT(address), .omit = true, .help = "its address"},
+    {0}};
+#undef AT
+
+static void write_device(const struct device_values *values, struct aorta_json *json) {
     aorta_json_object(json);
-    aorta_json_key_string(json, "kind", aorta_device_kind_name(AORTA_DEVICE_CPU));
-    aorta_json_key_int(json, "index", 0);
-    if (info->cpu_failure) {
-        aorta_json_key_string(json, "failure", aorta_status_message(info->cpu_failure));
-    } else {
-        aorta_json_key_string(json, "name", info->cpu.name);
-        aorta_json_key_string(json, "isa", info->cpu.isa);
-        aorta_json_key_int(json, "threads", info->cpu.multiprocessors);
-        aorta_json_key_int(json, "memory_bytes", (int64_t)info->cpu.memory_bytes);
-        aorta_json_key_int(json, "timestamp_tick_ns", info->cpu.timestamp_tick);
+    aorta_rows_json(device_rows, values, 0, json);
+    aorta_json_object_end(json);
+}
+
+static void write_devices(const struct information *info, struct aorta_json *json) {
+    const struct aorta_device_info *cpu = &info->cpu;
+    struct device_values values = {aorta_device_kind_name(AORTA_DEVICE_CPU),
+                                   0,
+                                   NULL,
+                                   cpu->name,
+                                   cpu->isa,
+                                   cpu->multiprocessors,
+                                   -1,
+                                   (int64_t)cpu->memory_bytes,
+                                   cpu->timestamp_tick,
+                                   NULL};
+    if (info->cpu_failure)
+        values = (struct device_values){
+            values.kind, 0, aorta_status_message(info->cpu_failure), NULL, NULL, -1, -1, -1, -1, NULL};
+    aorta_json_key_array(json, "devices");
+    write_device(&values, json);
+    for (int i = 0; i < GPU_KINDS; i++) {
+        for (size_t j = 0; j < info->gpus[i].inventory.count; j++) {
+            const struct aorta_gpu_found *found = &info->gpus[i].inventory.devices[j];
+            write_device(&(struct device_values){aorta_device_kind_name(gpu_kinds[i]), (int64_t)j, NULL,
+                                                 found->info.name, found->info.isa, -1, found->info.multiprocessors,
+                                                 (int64_t)found->info.memory_bytes, -1, found->properties.pci_bus_id},
+                         json);
+        }
+    }
+    aorta_json_array_end(json);
+}
+
+static void write_part(struct aorta_json *json, const char *name, const char *version, const char *path) {
+    aorta_json_key_object(json, name);
+    aorta_json_key_string(json, "path", path[0] ? path : NULL);
+    aorta_json_key_string(json, "version", version && version[0] ? version : NULL);
+    aorta_json_object_end(json);
+}
+
+static void write_links(const struct aorta_gpu_inventory *inventory, struct aorta_json *json) {
+    aorta_json_key_array(json, "links");
+    for (size_t i = 0; i < inventory->count; i++) {
+        aorta_json_array(json);
+        for (size_t j = 0; j < inventory->count; j++) {
+            const struct aorta_gpu_link *link = &inventory->links[i * inventory->count + j];
+            aorta_json_object(json);
+            aorta_json_key_string(json, "name", link->name);
+            aorta_json_key_bool(json, "peer_access", link->peer);
+            aorta_json_object_end(json);
+        }
+        aorta_json_array_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+static void write_software(const struct information *info, struct aorta_json *json) {
+    aorta_json_key_object(json, "gpu_software");
+    for (int i = 0; i < GPU_KINDS; i++) {
+        const struct gpu_kind *kind = &info->gpus[i];
+        const struct aorta_gpu_inventory *inventory = &kind->inventory;
+        aorta_json_key_object(json, aorta_device_kind_name(gpu_kinds[i]));
+        aorta_json_key_string(json, "failure", kind->failure ? aorta_status_message(kind->failure) : NULL);
+        if (*aorta_status_detail(kind->failure))
+            aorta_json_key_string(json, "searched", aorta_status_detail(kind->failure));
+        if (!kind->failure) {
+            write_part(json, "driver", inventory->driver_version, inventory->driver_path);
+            write_part(json, "kernel_compiler", inventory->compiler_version, inventory->compiler_path);
+            write_part(json, "management", inventory->management_version, inventory->management_path);
+            for (int j = 0; j < GPU_LIBRARIES; j++)
+                write_part(json, libraries[i][j].name, NULL, kind->libraries[j].path);
+            write_links(inventory, json);
+        }
+        aorta_json_object_end(json);
     }
     aorta_json_object_end(json);
-    info_gpu_write_devices(&info->gpu, json);
-    aorta_json_array_end(json);
-}
-
-static void write_libraries(const struct information *info, struct aorta_json *json) {
-    aorta_json_key_array(json, "libraries");
-    for (int i = 0; i < LIBRARY_COUNT; i++) {
-        aorta_json_object(json);
-        aorta_json_key_string(json, "name", info->libraries[i].name);
-        aorta_json_key_string(json, "version", info->libraries[i].version);
-        aorta_json_key_string(json, "purpose", info->libraries[i].purpose);
-        aorta_json_object_end(json);
-    }
-    aorta_json_array_end(json);
-}
-
-static void write_tools(const struct information *info, struct aorta_json *json) {
-    aorta_json_key_array(json, "tools");
-    for (int i = 0; i < PART_COUNT; i++) {
-        aorta_json_object(json);
-        aorta_json_key_string(json, "name", parts[i].name);
-        aorta_json_key_string(json, "path", info->parts[i].found ? info->parts[i].path : NULL);
-        aorta_json_key_string(json, "purpose", parts[i].purpose);
-        aorta_json_object_end(json);
-    }
-    aorta_json_array_end(json);
 }
 
 static void write_environment(struct aorta_json *json) {
@@ -493,16 +455,6 @@ static void write_ranks(const struct information *info, struct aorta_json *json)
     aorta_json_object_end(json);
 }
 
-static void write_missing(const struct information *info, struct aorta_json *json) {
-    aorta_json_key_array(json, "missing");
-    for (int i = 0; i < info->missing_count; i++) {
-        aorta_json_object(json);
-        aorta_rows_json(missing_rows, &info->missing[i], 0, json);
-        aorta_json_object_end(json);
-    }
-    aorta_json_array_end(json);
-}
-
 static aorta_status print_json(const struct information *info) {
     struct aorta_text text = {0};
     struct aorta_json json;
@@ -512,12 +464,13 @@ static aorta_status print_json(const struct information *info) {
     aorta_json_key_string(&json, "version", aorta_version);
     aorta_json_key_string(&json, "commit", aorta_commit);
     write_devices(info, &json);
-    write_libraries(info, &json);
-    write_tools(info, &json);
-    info_gpu_write_software(&info->gpu, &json);
+    aorta_rows_array("libraries", library_rows, info->libraries, LIBRARY_COUNT, sizeof *info->libraries, 0, &json);
+    aorta_rows_array("tools", tool_rows, info->tools, TOOL_COUNT, sizeof *info->tools, 0, &json);
+    write_software(info, &json);
     write_environment(&json);
     write_ranks(info, &json);
-    write_missing(info, &json);
+    aorta_rows_array("missing", missing_rows, info->missing, (size_t)info->missing_count, sizeof *info->missing, 0,
+                     &json);
     aorta_json_object_end(&json);
     aorta_status status = aorta_text_check(&text);
     if (!status) puts(text.data);

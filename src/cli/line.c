@@ -87,10 +87,6 @@ static const struct aorta_option common[] = {
 #undef AT
 enum { COMMON = sizeof common / sizeof *common };
 
-static bool is_common(const struct aorta_option *option) {
-    return option >= common && option < common + COMMON;
-}
-
 static aorta_status store_common(struct reader *reader, const struct aorta_option *option, const char *text) {
     const struct aorta_scalar scalar = {text, option->type == AORTA_OPTION_STRING};
     const bool fits = aorta_option_store(option, &scalar, 1, false, reader->line, &reader->line->arena);
@@ -98,7 +94,7 @@ static aorta_status store_common(struct reader *reader, const struct aorta_optio
 }
 
 static aorta_status store(struct reader *reader, const struct aorta_option *option, const char *text) {
-    if (is_common(option)) return store_common(reader, option, text);
+    if (option >= common && option < common + COMMON) return store_common(reader, option, text);
     bool *given = &reader->given[option - reader->syntax->options];
     bool first = !*given;
     *given = true;

@@ -95,12 +95,14 @@ aorta_status aorta_cli_outputs_prepare(const struct aorta_cli_outputs *to) {
     return aorta_cli_csv_prepare(to->csv);
 }
 
-aorta_status aorta_cli_show(const struct aorta_cli_outputs *to, struct aorta_page_results page, struct aorta_text *text,
-                            struct aorta_text *json, aorta_status status) {
+aorta_status aorta_cli_show(const struct aorta_cli_outputs *to, const char *output, struct aorta_page_results page,
+                            struct aorta_text *text, struct aorta_text *json, aorta_status status) {
     page.results = json;
     if (!status) status = aorta_status_join(aorta_text_check(text), aorta_text_check(json));
+    const bool taken = output && aorta_file_is_standard_output(output);
+    if (!status && output) status = aorta_file_replace(output, json->data, json->length);
     if (!status && to->html) status = aorta_page_write(&page, to->html);
-    if (!status) status = aorta_cli_print_beside(to->html, to->json ? json->data : text->data);
+    if (!status) status = aorta_cli_print_beside(taken ? output : to->html, to->json ? json->data : text->data);
     aorta_text_free(text);
     aorta_text_free(json);
     return status;

@@ -92,7 +92,7 @@ static aorta_status print(const struct aorta_sdma *result, const struct sdma_arg
     else
         aorta_sdma_text(result, &text);
     const struct aorta_page_results page = {.kind = "sdma", .title = "AORTA: sdma", .tables = aorta_sdma_tables};
-    return aorta_cli_show(&arguments->to, page, &text, &object,
+    return aorta_cli_show(&arguments->to, NULL, page, &text, &object,
                           arguments->to.csv ? aorta_sdma_csv(result, arguments->to.csv) : NULL);
 }
 

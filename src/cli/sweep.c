@@ -240,32 +240,23 @@ static struct aorta_page_results page_of_sweep(void) {
 }
 
 /* index.html is written where this build has pages. */
-static aorta_status write_own_page(const struct sweep_values *values, const char *output,
-                                   const struct aorta_text *results) {
-    if (!values->to.html && !aorta_page_available()) return NULL;
-    struct aorta_page_results page = page_of_sweep();
-    page.results = results;
-    return aorta_page_write(&page, values->to.html ? values->to.html : aorta_path_in(output, "index.html").text);
-}
-
 static aorta_status conclude(const struct aorta_sweep_job *job, const struct aorta_trials *trials,
                              const struct sweep_values *values) {
     struct aorta_sweep_result result;
     struct aorta_text text = {0}, json = {0};
+    struct aorta_cli_outputs to = values->to;
+    const struct aorta_file_path own = aorta_path_in(job->output, "index.html");
+    if (!to.html && aorta_page_available()) to.html = own.text;
     AORTA_TRY(aorta_sweep_result_make(&job->plan, trials, &result));
     aorta_status status = aorta_sweep_result_write(job, &result, trials);
     aorta_sweep_result_json(&job->plan, job->name, &result, trials, &json);
     aorta_sweep_result_text(&job->plan, job->name, &result, values->quiet, &text);
     if (!values->quiet) aorta_text_printf(&text, "  %-11s %s\n", "files", job->output);
-    if (!status) status = aorta_text_check(values->to.json ? &json : &text);
-    if (!status) status = write_own_page(values, job->output, &json);
-    if (!status && values->to.csv) status = aorta_sweep_result_csv(&job->plan, &result, values->to.csv);
-    if (!status) status = aorta_cli_print_beside(values->to.html, values->to.json ? json.data : text.data);
+    if (!status && to.csv) status = aorta_sweep_result_csv(&job->plan, &result, to.csv);
+    status = aorta_cli_show(&to, NULL, page_of_sweep(), &text, &json, status);
     if (!status && !result.best && trials->count)
         status = AORTA_ERROR(AORTA_DEVICE, "no trial measured %s; %s/trials has their logs",
                              aorta_sweep_objectives[job->plan.objective].key, job->output);
-    aorta_text_free(&text);
-    aorta_text_free(&json);
     aorta_sweep_result_free(&result);
     return status;
 }
@@ -298,7 +289,7 @@ static aorta_status read_sweep(const struct sweep_values *values) {
         aorta_sweep_result_text(&side.plan, side.target, &side.result, values->quiet, &text);
         if (values->to.csv) status = aorta_sweep_result_csv(&side.plan, &side.result, values->to.csv);
     }
-    status = aorta_cli_show(&values->to, page_of_sweep(), &text, &json, status);
+    status = aorta_cli_show(&values->to, NULL, page_of_sweep(), &text, &json, status);
     aorta_sweep_side_close(&side);
     return status;
 }
@@ -313,7 +304,7 @@ static aorta_status write_comparison(const struct sweep_values *values,
     for (size_t s = 0; values->to.html && s < comparison->side_count; s++)
         aorta_sweep_compare_part(comparison, s, values->to.html, &parts[s]);
     aorta_status status = values->to.csv ? aorta_sweep_compare_csv(comparison, values->to.csv) : NULL;
-    status = aorta_cli_show(&values->to, page, &text, &json, status);
+    status = aorta_cli_show(&values->to, NULL, page, &text, &json, status);
     for (size_t s = 0; s < comparison->side_count; s++) aorta_text_free(&parts[s]);
     return status;
 }

@@ -165,7 +165,7 @@ aorta_status aorta_trace_run_steps(struct aorta_trace_list *list, const char *st
 static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool steps,
                             const struct aorta_trace_run_arguments *arguments, struct aorta_text *text,
                             struct aorta_text *json) {
-    struct aorta_trace_analysis analysis;
+    struct aorta_recorded recorded = {0};
     const struct aorta_trace_analysis_options options = {.all_steps = steps};
     if (!outcome->traces.count) {
         struct aorta_text reason = {0};
@@ -175,26 +175,22 @@ static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool 
         aorta_text_free(&reason);
         return status ? status : aorta_text_check(json);
     }
-    AORTA_TRY(aorta_trace_analyze(&outcome->traces, &options, &analysis));
-    struct aorta_verdict verdict;
-    struct aorta_recorded_machine machine = {0};
-    aorta_status status = aorta_verdict_make(&analysis, &verdict);
+    aorta_status status = aorta_trace_analyze(&outcome->traces, &options, &recorded.analysis), unread = NULL;
+    if (!status) unread = aorta_recorded_machine_read(outcome->machine, &recorded.analysis, &recorded.machine);
+    if (!status) status = aorta_recorded_evaluate(&recorded);
     if (!status) {
-        const struct aorta_trace_report report = {.analysis = &analysis, .verdict = &verdict, .machine = &machine};
-        status = aorta_recorded_machine_read(outcome->machine, &analysis, &machine);
-        if (!status) status = aorta_recorded_machine_report(&machine, &verdict);
+        const struct aorta_trace_report report = {
+            .analysis = &recorded.analysis, .verdict = &recorded.verdict, .machine = &recorded.machine};
         const struct aorta_verdict_style style = {.width = aorta_terminal_width(stderr), .answer = arguments->quiet};
         if (arguments->quiet)
             aorta_trace_report_verdict(&report, &style, text);
         else
             aorta_trace_report_text(&report, &style, text);
         aorta_trace_report_json(&report, 2, json);
-        if (!status && arguments->csv) status = aorta_trace_report_csv(&report, arguments->csv);
-        aorta_verdict_free(&verdict);
-        aorta_recorded_machine_free(&machine);
+        if (!unread && arguments->csv) status = aorta_trace_report_csv(&report, arguments->csv);
     }
-    aorta_trace_analysis_free(&analysis);
-    AORTA_TRY(status);
+    aorta_recorded_free(&recorded);
+    AORTA_TRY(aorta_status_join(unread, status));
     AORTA_TRY(aorta_text_check(text));
     return aorta_text_check(json);
 }

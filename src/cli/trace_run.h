@@ -138,7 +138,6 @@ struct aorta_trace_windows;
 /* Opens the files. AORTA_CONFIG, AORTA_IO, AORTA_MEMORY. The options are borrowed. */
 AORTA_MUST_USE aorta_status aorta_trace_windows_open(const struct aorta_trace_windows_options *options,
                                                      struct aorta_trace_windows **windows);
-void aorta_trace_windows_close(struct aorta_trace_windows *windows); /* NULL is fine */
 
 /* The same on a thread of low priority, until aorta_trace_windows_join, which evaluates what is left and closes. *any:
  * some window had work. */

@@ -7,6 +7,7 @@
 #include "cli/trace_run.h"
 #include "record/run.h"
 #include "report/live.h"
+#include "report/summary.h"
 #include "report/verdict_text.h"
 #include "trace/infer.h"
 
@@ -46,6 +47,16 @@ static int64_t day_ms(void) {
     return aorta_clock_day() / 1000000;
 }
 
+static void close_windows(struct aorta_trace_windows *windows) {
+    if (windows->json_lines) fclose(windows->json_lines);
+    aorta_tensorboard_close(windows->board);
+    aorta_arena_free(&windows->processes.arena);
+    aorta_arena_free(&windows->last.arena);
+    aorta_live_free(windows->live);
+    aorta_status_free(windows->unwritten);
+    free(windows);
+}
+
 aorta_status aorta_trace_windows_open(const struct aorta_trace_windows_options *options,
                                       struct aorta_trace_windows **windows) {
     *windows = NULL;
@@ -64,21 +75,10 @@ aorta_status aorta_trace_windows_open(const struct aorta_trace_windows_options *
     }
     if (!status && options->tensorboard) status = aorta_tensorboard_open(options->tensorboard, &made->board);
     if (status)
-        aorta_trace_windows_close(made);
+        close_windows(made);
     else
         *windows = made;
     return status;
-}
-
-void aorta_trace_windows_close(struct aorta_trace_windows *windows) {
-    if (!windows) return;
-    if (windows->json_lines) fclose(windows->json_lines);
-    aorta_tensorboard_close(windows->board);
-    aorta_arena_free(&windows->processes.arena);
-    aorta_arena_free(&windows->last.arena);
-    aorta_live_free(windows->live);
-    aorta_status_free(windows->unwritten);
-    free(windows);
 }
 
 /* ---- output ---- */
@@ -127,10 +127,8 @@ const struct aorta_range_limits aorta_trace_windows_mb = {.min = 1, .max = 1 << 
 
 struct evaluated {
     struct aorta_trace_run_record record;
-    struct aorta_trace_analysis analysis;
-    struct aorta_verdict verdict;
+    struct aorta_recorded recorded; /* of its traces, which are the record's */
     struct aorta_text words, gone;
-    bool analysed, has_verdict;
     const char *reason;
 };
 
@@ -154,16 +152,12 @@ static aorta_status evaluate(struct aorta_trace_windows *windows, const struct a
     aorta_text_free(&words);
     AORTA_TRY(status);
     if (options.all_steps) aorta_window_trim_steps(&evaluated->record.traces);
-    AORTA_TRY(aorta_trace_analyze(&evaluated->record.traces, &options, &evaluated->analysis));
-    evaluated->analysed = true;
-    AORTA_TRY(aorta_verdict_make(&evaluated->analysis, &evaluated->verdict));
-    evaluated->has_verdict = true;
-    return NULL;
+    AORTA_TRY(aorta_trace_analyze(&evaluated->record.traces, &options, &evaluated->recorded.analysis));
+    return aorta_recorded_evaluate(&evaluated->recorded);
 }
 
 static void evaluated_free(struct evaluated *evaluated) {
-    if (evaluated->has_verdict) aorta_verdict_free(&evaluated->verdict);
-    if (evaluated->analysed) aorta_trace_analysis_free(&evaluated->analysis);
+    aorta_recorded_free(&evaluated->recorded);
     aorta_trace_run_record_free(&evaluated->record);
     aorta_text_free(&evaluated->words);
     aorta_text_free(&evaluated->gone);
@@ -184,7 +178,7 @@ static aorta_status take(struct aorta_trace_windows *windows, const struct aorta
     const struct aorta_live_window live = {
         .start_ms = window->start_ms,
         .length_ms = window->length_ms,
-        .verdict = evaluated.has_verdict ? &evaluated.verdict : NULL,
+        .verdict = evaluated.recorded.has_verdict ? &evaluated.recorded.verdict : NULL,
         .reason = failed ? aorta_status_message(failed) : evaluated.reason,
         .lost = count_lost(&evaluated.record),
         .evaluated_s = (double)(aorta_clock_ns() - begin_ns) * 1e-9,
@@ -257,10 +251,6 @@ static aorta_status look_windows(struct aorta_trace_windows *windows, bool final
     return status;
 }
 
-static bool any_runs(const struct aorta_trace_windows *windows) {
-    return aorta_window_processes_run(&windows->processes);
-}
-
 static aorta_status take_unwritten(struct aorta_trace_windows *windows) {
     aorta_status status = windows->unwritten;
     windows->unwritten = NULL;
@@ -306,7 +296,7 @@ aorta_status aorta_trace_windows_join(struct aorta_trace_windows *windows, bool 
     while (!status && evaluated) status = look_windows(windows, true, &evaluated);
     if (!status && windows->threaded) status = report_gone(windows);
     *any = windows->described;
-    aorta_trace_windows_close(windows);
+    close_windows(windows);
     return status;
 }
 
@@ -371,7 +361,7 @@ static aorta_status watch(struct aorta_trace_windows *windows, const struct watc
         if (evaluated) came_ns = aorta_clock_ns();
         if (!evaluated) nanosleep(&pause, NULL);
         if (aorta_signals_get(signals)) return NULL;
-        const bool over = came_ns && !evaluated && !any_runs(windows);
+        const bool over = came_ns && !evaluated && !aorta_window_processes_run(&windows->processes);
         if (over || (came_ns && aorta_clock_ns() - came_ns > patience_ns)) break;
     }
     return arguments->once ? NULL : report_gone(windows); /* of a part nobody knows who went on */
@@ -406,7 +396,7 @@ static aorta_status watch_with(const struct watch_arguments *arguments, const ch
     if (!status) {
         status = watch(windows, arguments, signals);
         if (!status) status = written(windows);
-        aorta_trace_windows_close(windows);
+        close_windows(windows);
     }
     aorta_signals_end(signals);
     return status;

@@ -300,7 +300,7 @@ static aorta_status print(const struct aorta_whatif_result *result, const struct
     aorta_status status = aorta_arena_check(&found.arena, "what was found");
     aorta_found_free(&found);
     if (!status && arguments->to.csv) status = aorta_table_csv(aorta_whatif_tables[0], result, arguments->to.csv);
-    return aorta_cli_show(&arguments->to, shown, &text, &json, status);
+    return aorta_cli_show(&arguments->to, NULL, shown, &text, &json, status);
 }
 
 /* Fills the result's remedies, the cost of the recording and, with remedies, the step without them. */

@@ -40,10 +40,9 @@ struct aorta_hwq_measurements {
 AORTA_MUST_USE aorta_status aorta_hwq_measurements_open(const char *path, struct aorta_hwq_measurements *measurements);
 void aorta_hwq_measurements_close(struct aorta_hwq_measurements *measurements);
 
-/* Settings that differ and may change times. Free them in any case. */
-AORTA_MUST_USE aorta_status aorta_hwq_differences(const struct aorta_hwq_measurement *left,
-                                                  const struct aorta_hwq_measurement *right,
-                                                  struct aorta_differences *differences);
+/* Settings that differ and may change times; aorta_arena_end their arena. */
+void aorta_hwq_differences(const struct aorta_hwq_measurement *left, const struct aorta_hwq_measurement *right,
+                           struct aorta_differences *differences);
 
 enum aorta_hwq_change {
     AORTA_HWQ_UNCHANGED,

@@ -108,15 +108,14 @@ static bool matters(const struct aorta_setting_difference *d) {
     return strncmp(d->key, "environment.", 12) == 0 && strcmp(d->reference ? d->reference : d->candidate, "null") != 0;
 }
 
-aorta_status aorta_hwq_differences(const struct aorta_hwq_measurement *left, const struct aorta_hwq_measurement *right,
-                                   struct aorta_differences *differences) {
+void aorta_hwq_differences(const struct aorta_hwq_measurement *left, const struct aorta_hwq_measurement *right,
+                           struct aorta_differences *differences) {
     size_t count = 0;
     *differences = (struct aorta_differences){0};
     aorta_differences_add(differences, &left->settings, &right->settings);
     for (size_t i = 0; i < differences->count; i++)
         if (matters(&differences->items[i])) differences->items[count++] = differences->items[i];
     differences->count = count;
-    return aorta_arena_check(&differences->arena, "the settings that differ");
 }
 
 /* ---- one result ---- */
@@ -157,19 +156,18 @@ static void note_setting(struct reader *reader, const char *file, const char *ke
 }
 
 /* Pooled runs are compared as one, so differing settings (such as the GPU) need a warning. */
-static aorta_status note_settings(struct reader *reader, const struct aorta_hwq_measurement *measurement,
-                                  const struct aorta_hwq_measurement *found) {
+static void note_settings(struct reader *reader, const struct aorta_hwq_measurement *measurement,
+                          const struct aorta_hwq_measurement *found) {
     struct aorta_differences differences;
-    aorta_status status = aorta_hwq_differences(measurement, found, &differences);
-    for (size_t i = 0; !status && i < differences.count; i++) {
+    aorta_hwq_differences(measurement, found, &differences);
+    for (size_t i = 0; i < differences.count; i++) {
         const struct aorta_setting_difference *d = &differences.items[i];
         note_setting(reader, measurement->file, d->key, d->reference, d->candidate);
     }
-    aorta_differences_free(&differences);
+    aorta_arena_end(&differences.arena, &reader->measurements->notes.arena);
     if (measurement->simulated != found->simulated)
         note_setting(reader, measurement->file, "simulated", measurement->simulated ? "true" : "false",
                      found->simulated ? "true" : "false");
-    return status;
 }
 
 static void *joined(struct aorta_arena *arena, const void *first, size_t first_count, const void *second,
@@ -184,8 +182,8 @@ static void *joined(struct aorta_arena *arena, const void *first, size_t first_c
 /* Appends the times of another run of the same workload and number of streams. */
 static aorta_status append(struct reader *reader, struct aorta_hwq_measurement *measurement,
                            const struct aorta_hwq_measurement *found) {
-    AORTA_TRY(note_settings(reader, measurement, found));
     struct aorta_arena *arena = &reader->measurements->arena;
+    note_settings(reader, measurement, found);
     measurement->times_ms = joined(arena, measurement->times_ms, measurement->count, found->times_ms, found->count,
                                    sizeof *measurement->times_ms);
     measurement->lengths =

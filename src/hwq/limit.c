@@ -93,8 +93,8 @@ struct aorta_hwq_limit aorta_hwq_limit_find(const struct aorta_hwq_busy *busy, c
 
 /* ---- clocks and drift ---- */
 
-aorta_status aorta_hwq_find_low_clocks(struct aorta_hwq_result *result) {
-    return aorta_clocks_low(&result->clocks) ? aorta_hwq_result_finding(result, AORTA_HWQ_LOW_CLOCK) : NULL;
+void aorta_hwq_find_low_clocks(struct aorta_hwq_result *result) {
+    if (aorta_clocks_low(&result->clocks)) aorta_hwq_result_finding(result, AORTA_HWQ_LOW_CLOCK);
 }
 
 /* The clock can have fallen before its first sample. */
@@ -108,16 +108,16 @@ static enum aorta_hwq_finding why_slower(const struct aorta_clocks *clocks) {
     return several ? AORTA_HWQ_SLOWER_AT_STEADY_CLOCK : AORTA_HWQ_SLOWER;
 }
 
-aorta_status aorta_hwq_find_drift(struct aorta_hwq_result *result) {
+void aorta_hwq_find_drift(struct aorta_hwq_result *result) {
     enum { FEWEST = 20 };
     const size_t quarter = result->iteration_count / 4;
-    if (result->iteration_count < FEWEST) return NULL;
+    if (result->iteration_count < FEWEST) return;
     const double first = aorta_summarise(result->iteration_times_ms, quarter).p50;
     const double last = aorta_summarise(result->iteration_times_ms + result->iteration_count - quarter, quarter).p50;
     result->first_quarter_ms = first;
     result->last_quarter_ms = last;
-    if (fabs(last / first - 1.0) < 0.05) return NULL;
-    return aorta_hwq_result_finding(result, last > first ? why_slower(&result->clocks) : AORTA_HWQ_FASTER);
+    if (fabs(last / first - 1.0) >= 0.05)
+        aorta_hwq_result_finding(result, last > first ? why_slower(&result->clocks) : AORTA_HWQ_FASTER);
 }
 
 /* ---- JSON ---- */
@@ -422,9 +422,8 @@ void aorta_hwq_result_add(const struct aorta_hwq_result *result, enum aorta_hwq_
     aorta_arena_end(&all.texts, &found->arena);
 }
 
-aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, enum aorta_hwq_finding finding) {
+void aorta_hwq_result_finding(struct aorta_hwq_result *result, enum aorta_hwq_finding finding) {
     aorta_hwq_result_add(result, finding, &result->found);
-    return aorta_arena_check(&result->found.arena, "what was found");
 }
 
 /* The first answer in the order of the table. */

@@ -55,9 +55,9 @@ extern const struct aorta_row aorta_hwq_limit_rows[];
 void aorta_hwq_limit_json(const struct aorta_hwq_result *result, struct aorta_json *json); /* an object */
 
 /* Adds a finding where the device's clock was low. */
-AORTA_MUST_USE aorta_status aorta_hwq_find_low_clocks(struct aorta_hwq_result *result);
+void aorta_hwq_find_low_clocks(struct aorta_hwq_result *result);
 /* Adds a finding when the last quarter of at least 20 iterations differs by 5% from the first: a median hides that a
  * device slows down during the run, as an H100 does after half a second of large products. */
-AORTA_MUST_USE aorta_status aorta_hwq_find_drift(struct aorta_hwq_result *result);
+void aorta_hwq_find_drift(struct aorta_hwq_result *result);
 
 #endif

@@ -17,26 +17,19 @@ void aorta_hwq_result_free(struct aorta_hwq_result *result) {
     *result = (struct aorta_hwq_result){0};
 }
 
-static aorta_status no_memory(void) {
-    return AORTA_ERROR(AORTA_MEMORY, "no host memory for a result");
-}
-
-aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *result, const char *name, const char *unit, double value,
-                                     const char *reason) {
+void aorta_hwq_result_figure(struct aorta_hwq_result *result, const char *name, const char *unit, double value,
+                             const char *reason) {
     struct aorta_arena *arena = &result->arena;
-    if (isnan(value) && !reason) return AORTA_ERROR(AORTA_INTERNAL, "figure %s has neither a value nor a reason", name);
     struct aorta_hwq_figure *figures =
         aorta_arena_grow(arena, result->figures, result->figure_count, &result->figure_capacity, sizeof *figures);
-    if (!figures) return no_memory();
+    if (!figures) return;
     result->figures = figures;
-    struct aorta_hwq_figure figure = {.name = aorta_arena_strdup(arena, name),
-                                      .unit = aorta_arena_strdup(arena, unit),
-                                      .group = result->figure_group,
-                                      .value = value,
-                                      .reason = isnan(value) ? aorta_arena_strdup(arena, reason) : NULL};
-    if (!figure.name || !figure.unit || (isnan(value) && !figure.reason)) return no_memory();
-    result->figures[result->figure_count++] = figure;
-    return NULL;
+    figures[result->figure_count++] =
+        (struct aorta_hwq_figure){.name = aorta_arena_strdup(arena, name),
+                                  .unit = aorta_arena_strdup(arena, unit),
+                                  .group = result->figure_group,
+                                  .value = value,
+                                  .reason = isnan(value) && reason ? aorta_arena_strdup(arena, reason) : NULL};
 }
 
 int64_t aorta_hwq_result_iterations(const struct aorta_hwq_result *result, double ms, int64_t most) {
@@ -456,5 +449,6 @@ aorta_status aorta_hwq_metadata_fill(const struct aorta_hwq_run *run, const stru
         snprintf(key, sizeof key, "stream_%d", s);
         aorta_hwq_metadata_string(result, "stream_roles", key, role);
     }
+    result->arena.failed |= result->found.arena.failed;
     return aorta_arena_check(&result->arena, "a result");
 }

@@ -122,13 +122,14 @@ struct aorta_hwq_result {
 
 void aorta_hwq_result_free(struct aorta_hwq_result *result);
 
-/* `name`, `unit` and `reason` are copied. A value of NaN needs a reason. */
-AORTA_MUST_USE aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *result, const char *name, const char *unit,
-                                                    double value, const char *reason);
+/* `name`, `unit` and `reason` are copied. A value of NaN needs a reason. Out of memory, here and below: the result's
+ * arenas have failed, which the end of the run checks. */
+void aorta_hwq_result_figure(struct aorta_hwq_result *result, const char *name, const char *unit, double value,
+                             const char *reason);
 /* Adds a finding of the result, unless a fact that it needs is not known. */
 void aorta_hwq_result_add(const struct aorta_hwq_result *result, enum aorta_hwq_finding finding,
                           struct aorta_found_list *found);
-AORTA_MUST_USE aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, enum aorta_hwq_finding finding);
+void aorta_hwq_result_finding(struct aorta_hwq_result *result, enum aorta_hwq_finding finding);
 /* The number of iterations that fill `ms`, by the median of the timed ones: at least 3, at most `most`, and equal on
  * all ranks, whose collectives wait for each other. */
 int64_t aorta_hwq_result_iterations(const struct aorta_hwq_result *result, double ms, int64_t most);

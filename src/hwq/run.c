@@ -63,10 +63,6 @@ static aorta_status open_streams(struct aorta_hwq *hwq, const struct aorta_hwq_w
     return NULL;
 }
 
-static void close_streams(struct aorta_hwq *hwq) {
-    for (int s = 0; s < AORTA_HWQ_MAX_STREAMS; s++) aorta_stream_destroy(hwq->streams[s]);
-}
-
 /* ---- timed ---- */
 
 /* The workload's counters must not include the warm-up. */
@@ -80,17 +76,15 @@ static aorta_status warm_up(struct aorta_hwq *hwq, const struct aorta_hwq_plan *
     return status;
 }
 
-static aorta_status add_rates(struct aorta_hwq_result *result, const struct aorta_hwq_times *times) {
+static void add_rates(struct aorta_hwq_result *result, const struct aorta_hwq_times *times) {
     const double per_iteration = (double)times->queued, mean_s = result->latency_ms.mean * 1e-3;
     const struct aorta_summary host = aorta_summarise(result->host_launch_ms, result->iteration_count);
-    AORTA_TRY(aorta_hwq_result_figure(result, "launches_per_iteration", "launches", per_iteration, NULL));
-    AORTA_TRY(aorta_hwq_result_figure(result, "launches_per_second", "1/s", per_iteration / mean_s,
-                                      "iterations took no time"));
-    AORTA_TRY(aorta_hwq_result_figure(result, "host_launch_p50", "ms", host.p50, "no iterations"));
-    AORTA_TRY(aorta_hwq_result_figure(result, "host_us_per_launch", "us", 1e3 * host.p50 / per_iteration,
-                                      "nothing was launched"));
-    return aorta_hwq_result_figure(result, "wall_iteration", "ms", times->wall_ms / (double)result->iteration_count,
-                                   "no iterations");
+    aorta_hwq_result_figure(result, "launches_per_iteration", "launches", per_iteration, NULL);
+    aorta_hwq_result_figure(result, "launches_per_second", "1/s", per_iteration / mean_s, "iterations took no time");
+    aorta_hwq_result_figure(result, "host_launch_p50", "ms", host.p50, "no iterations");
+    aorta_hwq_result_figure(result, "host_us_per_launch", "us", 1e3 * host.p50 / per_iteration, "nothing was launched");
+    aorta_hwq_result_figure(result, "wall_iteration", "ms", times->wall_ms / (double)result->iteration_count,
+                            "no iterations");
 }
 
 /* While the device's clock is sampled. */
@@ -125,7 +119,7 @@ static aorta_status measure_times(struct aorta_hwq *hwq, const struct aorta_hwq_
     result->iteration_count = count;
     result->latency_ms = aorta_summarise(times.iteration_ms, count);
     for (size_t i = 0; i < count; i++) result->total_time_ms += times.iteration_ms[i];
-    AORTA_TRY(add_rates(result, &times));
+    add_rates(result, &times);
     /* The counters include a graph's own warm-up. */
     const int64_t ran = plan->iterations + (plan->graph ? 2 : 0);
     AORTA_TRY(hwq_graph_amount(plan->state, ran, &amount));
@@ -268,18 +262,19 @@ static aorta_status verify(const struct aorta_hwq_run *run, struct aorta_hwq *hw
     result->worst_got = check.got;
     result->worst_expected = check.expected;
     result->figure_group = NULL;
-    AORTA_TRY(aorta_hwq_result_figure(result, "verified_values", "values", (double)check.compared, NULL));
-    AORTA_TRY(aorta_hwq_result_figure(result, "verified_worst", "of the allowed error",
-                                      isfinite(check.worst) ? check.worst : NAN, "a value is not finite"));
+    aorta_hwq_result_figure(result, "verified_values", "values", (double)check.compared, NULL);
+    aorta_hwq_result_figure(result, "verified_worst", "of the allowed error", isfinite(check.worst) ? check.worst : NAN,
+                            "a value is not finite");
     aorta_hwq_metadata_string(result, "verification", "worst_at", check.what);
     aorta_hwq_metadata_number(result, "verification", "worst_got", check.got);
     aorta_hwq_metadata_number(result, "verification", "worst_expected", check.expected);
-    return good ? NULL : aorta_hwq_result_finding(result, AORTA_HWQ_WRONG_RESULT);
+    if (!good) aorta_hwq_result_finding(result, AORTA_HWQ_WRONG_RESULT);
+    return NULL;
 }
 
 /* ---- a run ---- */
 
-static aorta_status set_name(const struct aorta_hwq_run *run, struct aorta_hwq_result *result) {
+static void set_name(const struct aorta_hwq_run *run, struct aorta_hwq_result *result) {
     char stamp[64];
     struct timespec now;
     struct tm local;
@@ -293,7 +288,6 @@ static aorta_status set_name(const struct aorta_hwq_run *run, struct aorta_hwq_r
     result->stream_count = stream_count(run);
     result->simulated = run->world && aorta_comm_simulated(run->world);
     result->timestamp = aorta_arena_strdup(&result->arena, stamp);
-    return result->timestamp ? NULL : AORTA_ERROR(AORTA_MEMORY, "no host memory for a result");
 }
 
 static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, struct hwq_graph *g, void *user) {
@@ -316,8 +310,8 @@ static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *h
     AORTA_TRY(measure_gaps(run, hwq, &plan, result));
     aorta_machine_look(root, &after);
     result->pressure = aorta_machine_pressure_between(&before, &after);
-    AORTA_TRY(aorta_hwq_find_low_clocks(result));
-    AORTA_TRY(aorta_hwq_find_drift(result));
+    aorta_hwq_find_low_clocks(result);
+    aorta_hwq_find_drift(result);
     if (run->workload->report) AORTA_TRY(run->workload->report(g, result));
     if (run->verify) AORTA_TRY(aorta_annotate(verify(run, hwq, g, result), "--verify"));
     return aorta_hwq_metadata_fill(run, hwq, result);
@@ -352,14 +346,14 @@ aorta_status aorta_hwq_run_with(const struct aorta_hwq_run *run, aorta_hwq_use u
     if (!status && run->workload->check) status = run->workload->check(&hwq);
     if (!status) status = use_streams(run, &hwq, use, user);
     aorta_hwq_objects_destroy(&hwq);
-    close_streams(&hwq);
+    for (int s = 0; s < AORTA_HWQ_MAX_STREAMS; s++) aorta_stream_destroy(hwq.streams[s]);
     aorta_arena_free(&arena);
     return aorta_annotate(status, "%s", run->workload->name);
 }
 
 aorta_status aorta_hwq_run_execute(const struct aorta_hwq_run *run, struct aorta_hwq_result *result) {
     *result = (struct aorta_hwq_result){.throughput = NAN};
-    AORTA_TRY(set_name(run, result));
+    set_name(run, result);
     return aorta_hwq_run_with(run, measure, result);
 }
 

@@ -327,11 +327,6 @@ void aorta_sdma_free(struct aorta_sdma *result) {
 
 /* ---- figures ---- */
 
-static const char *direction_name(enum aorta_sdma_direction direction) {
-    static const char *const names[AORTA_SDMA_DIRECTION_COUNT] = {"d2h", "h2d", "d2d", "p2p"};
-    return names[direction];
-}
-
 static const char *direction_text(enum aorta_sdma_direction direction) {
     static const char *const texts[AORTA_SDMA_DIRECTION_COUNT] = {"device to host", "host to device",
                                                                   "device to device", "device to its peer"};
@@ -497,6 +492,7 @@ static const struct aorta_row figure_rows[] = {
 #undef AT
 
 void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json) {
+    static const char *const directions[AORTA_SDMA_DIRECTION_COUNT] = {"d2h", "h2d", "d2d", "p2p"};
     const struct aorta_sdma_options *options = &result->options;
     const struct aorta_device_info *info = aorta_device_get_info(options->device);
     aorta_json_object(json);
@@ -512,7 +508,7 @@ void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json) {
         aorta_json_int(json, aorta_device_get_info(options->peer)->index);
     else
         aorta_json_null(json);
-    aorta_json_key_string(json, "direction", direction_name(options->direction));
+    aorta_json_key_string(json, "direction", directions[options->direction]);
     aorta_json_key_string(json, "dtype", aorta_dtype_name(options->dtype));
     aorta_rows_json(option_rows, options, 0, json);
     write_times(result, json);

@@ -67,10 +67,6 @@ void aorta_hwq_stamps_destroy(struct aorta_hwq_stamps *stamps) {
     free(stamps);
 }
 
-static aorta_status clear_chunk(struct aorta_hwq_stamps *stamps, const struct chunk *chunk) {
-    return aorta_copy(stamps->hwq->streams[0], chunk->device, stamps->blank, CHUNK * sizeof *stamps->blank);
-}
-
 static aorta_status add_chunk(struct aorta_hwq_stamps *stamps) {
     struct aorta_device *device = stamps->hwq->device;
     if (stamps->chunk_count == MOST_CHUNKS)
@@ -112,7 +108,9 @@ struct aorta_hwq_stamp **aorta_hwq_stamps_open(struct aorta_hwq_stamps *stamps, 
 /* ---- around an iteration ---- */
 
 aorta_status aorta_hwq_stamps_clear(struct aorta_hwq_stamps *stamps, bool again) {
-    for (size_t i = 0; i < stamps->chunk_count; i++) AORTA_TRY(clear_chunk(stamps, stamps->chunks[i]));
+    for (size_t i = 0; i < stamps->chunk_count; i++)
+        AORTA_TRY(aorta_copy(stamps->hwq->streams[0], stamps->chunks[i]->device, stamps->blank,
+                             CHUNK * sizeof *stamps->blank));
     AORTA_TRY(aorta_stream_synchronize(stamps->hwq->streams[0]));
     if (!again) stamps->used = 0;
     stamps->replayed = again;

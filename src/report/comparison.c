@@ -14,8 +14,8 @@ static size_t add_samples(const struct aorta_recorded *run, const struct aorta_m
         double sum = 0;
         int ranks = 0;
         for (size_t j = 0; j < run->run.rank_count; j++) {
-            size_t first = 0, steps = aorta_measured_steps(run, j, &first);
-            double value = i < steps ? aorta_metric_of(metric, &run->run.steps[first + i]) : NAN;
+            const struct aorta_measured *measured = &run->measured[j];
+            const double value = i < measured->count ? aorta_metric_of(metric, &measured->steps[i]) : NAN;
             if (isnan(value)) continue;
             sum += value;
             ranks++;

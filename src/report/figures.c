@@ -146,14 +146,9 @@ static double cause_share(const struct aorta_verdict *verdict, enum aorta_cause 
 
 /* Samples a second of a rank, as in summary.json. */
 static double throughput(const struct aorta_recorded *run, struct aorta_arena *memory) {
-    double *rates = aorta_arena_raw(memory, run->run.step_count * sizeof *rates);
-    size_t count = 0;
-    for (size_t r = 0; rates && r < run->run.rank_count; r++) {
-        size_t first = 0;
-        const size_t steps = aorta_measured_steps(run, r, &first);
-        for (size_t i = first; i < first + steps; i++) rates[count++] = run->run.steps[i].samples_per_s;
-    }
-    return aorta_rate_mean(rates, count);
+    double *rates = aorta_arena_raw(memory, run->step_count * sizeof *rates);
+    for (size_t i = 0; rates && i < run->step_count; i++) rates[i] = run->steps[i]->samples_per_s;
+    return aorta_rate_mean(rates, rates ? run->step_count : 0);
 }
 
 static void add_step(const struct aorta_recorded *recorded, struct aorta_figures *figures) {

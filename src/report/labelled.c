@@ -19,17 +19,17 @@ static const char *why_none(const struct aorta_run *run) {
 }
 
 static aorta_status clocks_of_rank(struct aorta_recorded *labelled, size_t rank, struct aorta_clocks *clocks) {
-    const struct aorta_run *run = &labelled->run;
-    size_t first = 0, steps = aorta_measured_steps(labelled, rank, &first), count = 0;
-    struct aorta_clock_sample *samples = aorta_arena_alloc(&labelled->memory, steps * sizeof *samples);
+    const struct aorta_measured *measured = &labelled->measured[rank];
+    struct aorta_clock_sample *samples = aorta_arena_alloc(&labelled->memory, measured->count * sizeof *samples);
+    size_t count = 0;
     AORTA_TRY(aorta_arena_check(&labelled->memory, "the clocks of a rank"));
-    for (size_t i = first; i < first + steps; i++) {
-        const struct aorta_step_metrics *step = &run->steps[i];
+    for (size_t i = 0; i < measured->count; i++) {
+        const struct aorta_step_metrics *step = &measured->steps[i];
         const struct aorta_device_reading *reading = step->readings ? &step->readings->clocks : NULL;
         if (reading) samples[count++] = (struct aorta_clock_sample){&reading->values, reading->at_ns, true};
     }
     AORTA_TRY(aorta_clocks_make(samples, count, clocks));
-    if (!count) snprintf(clocks->reason, sizeof clocks->reason, "%s", why_none(run));
+    if (!count) snprintf(clocks->reason, sizeof clocks->reason, "%s", why_none(&labelled->run));
     return NULL;
 }
 
@@ -95,29 +95,28 @@ static size_t warmup_end(const struct aorta_recorded *labelled, size_t start, si
 static void find_measured(struct aorta_recorded *labelled) {
     const struct aorta_run *run = &labelled->run;
     labelled->measured = aorta_arena_alloc(&labelled->memory, run->rank_count * sizeof *labelled->measured);
-    for (size_t i = 0, start = 0; labelled->measured && i < run->rank_count; i++) {
+    labelled->steps = aorta_arena_alloc(&labelled->memory, run->step_count * sizeof *labelled->steps);
+    for (size_t i = 0, start = 0; labelled->measured && labelled->steps && i < run->rank_count; i++) {
         size_t end = start;
         while (end < run->step_count && run->steps[end].rank == run->ranks[i]) end++;
         size_t first = warmup_end(labelled, start, end);
-        labelled->measured[i] = (struct aorta_measured){first, end - first};
+        labelled->measured[i] = (struct aorta_measured){&run->steps[first], end - first};
+        for (size_t j = first; j < end; j++) labelled->steps[labelled->step_count++] = &run->steps[j];
         start = end;
     }
 }
 
 static void count_records(struct aorta_recorded *labelled) {
     struct aorta_records *records = &labelled->records;
-    for (size_t i = 0; i < labelled->run.rank_count; i++) {
-        size_t first = 0, count = aorta_measured_steps(labelled, i, &first);
-        for (size_t j = first; j < first + count; j++) {
-            const struct aorta_step_metrics *step = &labelled->run.steps[j];
-            if (!step->kernel_profile) continue;
-            const struct aorta_profile *kernels = labelled->by_kernels ? step->profile : step->kernel_profile;
-            records->iterations++;
-            records->kernels += (int64_t)kernels->range_count;
-            records->attributed += kernels->kernels.attributed;
-            records->dropped += kernels->kernels.dropped;
-            records->launches += kernels->kernels.launches;
-        }
+    for (size_t i = 0; i < labelled->step_count; i++) {
+        const struct aorta_step_metrics *step = labelled->steps[i];
+        if (!step->kernel_profile) continue;
+        const struct aorta_profile *kernels = labelled->by_kernels ? step->profile : step->kernel_profile;
+        records->iterations++;
+        records->kernels += (int64_t)kernels->range_count;
+        records->attributed += kernels->kernels.attributed;
+        records->dropped += kernels->kernels.dropped;
+        records->launches += kernels->kernels.launches;
     }
 }
 
@@ -172,11 +171,6 @@ void aorta_recorded_free(struct aorta_recorded *recorded) {
     aorta_arena_free(&recorded->memory);
     aorta_run_free(&recorded->run);
     *recorded = (struct aorta_recorded){0};
-}
-
-size_t aorta_measured_steps(const struct aorta_recorded *labelled, size_t rank, size_t *first) {
-    *first = labelled->measured[rank].first;
-    return labelled->measured[rank].count;
 }
 
 size_t aorta_measured_most(const struct aorta_recorded *labelled) {

@@ -137,7 +137,6 @@ struct merging {
     struct aorta_trace_list own;         /* of what was read here */
     const struct aorta_trace_list *list; /* that, or the caller's */
     struct aorta_align_rank *ranks;      /* one for each trace, in order of rank */
-    struct aorta_merge_source *sources;  /* the same */
     size_t count, cycles;                /* cycles: of the profiler, of which the last is merged */
     struct aorta_alignment alignment;
     struct merge_rank *written;
@@ -225,17 +224,11 @@ static aorta_status read_all(struct merging *m, const char *const *paths, size_t
     m->count = m->list->count;
     AORTA_TRY(check_unmerged(m));
     m->ranks = aorta_arena_alloc(&m->memory, m->count * sizeof *m->ranks);
-    m->sources = aorta_arena_alloc(&m->memory, m->count * sizeof *m->sources);
     m->written = aorta_arena_alloc(&m->memory, m->count * sizeof *m->written);
     AORTA_TRY(aorta_arena_check(&m->memory, "the ranks"));
     AORTA_TRY(number_ranks(m));
     aorta_align(m->ranks, m->count, AORTA_CLOCKS_OF_TRACES, &m->memory, &m->alignment);
-    AORTA_TRY(aorta_arena_check(&m->memory, "the ranks"));
-    for (size_t i = 0; i < m->count; i++) {
-        const struct aorta_trace *trace = m->ranks[i].trace;
-        m->sources[i] = (struct aorta_merge_source){trace->path, trace, m->ranks[i].rank, &m->alignment.clocks[i]};
-    }
-    return NULL;
+    return aorta_arena_check(&m->memory, "the ranks");
 }
 
 /* ---- the file ---- */
@@ -251,12 +244,12 @@ static void put_head(const struct merging *m, struct aorta_text *out) {
 }
 
 static void put_rank_facts(struct aorta_text *out, const struct merge_rank *rank) {
-    const struct aorta_align_clock *clock = rank->source->clock;
+    const struct aorta_align_clock *clock = rank->clock;
     struct aorta_json json;
     aorta_json_begin(&json, out, 0);
     aorta_json_object(&json);
     aorta_json_key_int(&json, "rank", rank->source->rank);
-    aorta_json_key_string(&json, "file", rank->source->path);
+    aorta_json_key_string(&json, "file", rank->source->trace->path);
     aorta_json_key_string(&json, "format", aorta_trace_format_name(rank->source->trace->format));
     aorta_json_key_int(&json, "clock_shift_ns", clock->shift_ns);
     if (clock->residual_ns >= 0)
@@ -286,12 +279,17 @@ static aorta_status put_ranks(struct merging *m, const struct aorta_trace_option
     bool first = true;
     for (size_t i = 0; i < m->count; i++) {
         struct merge_rank *rank = &m->written[i];
-        *rank = (struct merge_rank){
-            .source = &m->sources[i], .index = i, .count = m->count, .options = options, .sink = sink, .first = &first};
-        rank->out = &sink->text;
-        rank->executed = m->list->executed;
-        main_device(m->sources[i].trace, &rank->several_devices);
-        if (m->sources[i].trace->format == AORTA_TRACE_KINETO)
+        *rank = (struct merge_rank){.source = &m->ranks[i],
+                                    .clock = &m->alignment.clocks[i],
+                                    .index = i,
+                                    .count = m->count,
+                                    .options = options,
+                                    .executed = m->list->executed,
+                                    .sink = sink,
+                                    .out = &sink->text,
+                                    .first = &first};
+        main_device(m->ranks[i].trace, &rank->several_devices);
+        if (m->ranks[i].trace->format == AORTA_TRACE_KINETO)
             AORTA_TRY(aorta_merge_kineto(rank));
         else
             aorta_merge_model(rank);

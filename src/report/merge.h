@@ -18,13 +18,6 @@
 #include "trace/open.h"
 #include "trace/texts.h"
 
-struct aorta_merge_source {
-    const char *path;
-    const struct aorta_trace *trace;
-    int rank;
-    const struct aorta_align_clock *clock;
-};
-
 /* What the analysis of the same files adds to the trace. Borrowed. */
 struct aorta_merge_tracks {
     const struct aorta_trace_list *traces;  /* of the paths, read already: the standard input is there once */
@@ -72,7 +65,8 @@ bool aorta_merge_copy(struct aorta_text *out, struct aorta_json_value value);
 
 /* ---- one rank's events ---- */
 struct merge_rank {
-    const struct aorta_merge_source *source;
+    const struct aorta_align_rank *source;
+    const struct aorta_align_clock *clock;
     size_t index, count;  /* among all ranks: makes ids of flows unique */
     bool several_devices; /* names of streams say on which */
     const struct aorta_trace_options *options;

@@ -256,7 +256,7 @@ void aorta_merge_thread_name(struct merge_rank *rank, int64_t thread, const char
 
 void aorta_merge_time(struct merge_rank *rank, int64_t own_ns) {
     int64_t ns;
-    if (__builtin_sub_overflow(own_ns, rank->source->clock->shift_ns, &ns)) ns = own_ns; /* no time at all */
+    if (__builtin_sub_overflow(own_ns, rank->clock->shift_ns, &ns)) ns = own_ns; /* no time at all */
     uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
     aorta_text_printf(rank->out, "%s%" PRIu64 ".%03u", ns < 0 ? "-" : "", size / 1000, (unsigned)(size % 1000));
 }
@@ -490,8 +490,8 @@ static aorta_status put_events(struct merge_rank *rank, struct aorta_json_stream
         AORTA_TRY(aorta_json_stream_element(stream, &value, &more));
         if (!more) return NULL;
         if (!put_event(rank, value))
-            return AORTA_ERROR(AORTA_FORMAT, "%s: byte %lld: an event that is no valid JSON object", rank->source->path,
-                               (long long)aorta_json_stream_offset(stream));
+            return AORTA_ERROR(AORTA_FORMAT, "%s: byte %lld: an event that is no valid JSON object",
+                               rank->source->trace->path, (long long)aorta_json_stream_offset(stream));
         aorta_merge_flush(rank->sink);
     }
     return NULL;
@@ -512,7 +512,7 @@ static aorta_status keep_member(struct merge_rank *rank, struct aorta_json_strea
     else if (!status)
         good = aorta_merge_copy(members, value) && good;
     if (!status && !good)
-        status = AORTA_ERROR(AORTA_FORMAT, "%s: byte %lld: no valid JSON", rank->source->path,
+        status = AORTA_ERROR(AORTA_FORMAT, "%s: byte %lld: no valid JSON", rank->source->trace->path,
                              (long long)aorta_json_stream_offset(stream));
     if (!status) return aorta_text_check(members);
     if (!members->failed) members->length = mark;
@@ -536,7 +536,7 @@ static aorta_status put_file(struct merge_rank *rank, struct aorta_json_stream *
 
 aorta_status aorta_merge_kineto(struct merge_rank *rank) {
     struct aorta_json_stream *stream;
-    const char *path = rank->source->trace->unpacked ? rank->source->trace->unpacked : rank->source->path;
+    const char *path = rank->source->trace->unpacked ? rank->source->trace->unpacked : rank->source->trace->path;
     AORTA_TRY(aorta_json_stream_open(path, &stream));
     aorta_merge_process(rank);
     aorta_status status = put_file(rank, stream);

@@ -151,11 +151,6 @@ static void put_geometry(struct writing *w, const char *geometry) {
     }
 }
 
-static void put_stream(struct writing *w, const char *key, const struct aorta_trace_stream *stream) {
-    if (stream->context >= 0) aorta_json_key_int(&w->json, "context", stream->context);
-    aorta_json_key_int(&w->json, key, stream->id);
-}
-
 static void put_work(struct writing *w, const struct aorta_trace_work *work) {
     const struct aorta_trace *trace = w->trace;
     struct aorta_merge_sink *sink = w->rank->sink;
@@ -170,7 +165,9 @@ static void put_work(struct writing *w, const struct aorta_trace_work *work) {
     put_range(w, lane, work->start_ns, work->end_ns);
     aorta_json_key_object(&w->json, "args");
     aorta_json_key_int(&w->json, "device", work->device);
-    put_stream(w, "stream", &trace->streams[work->stream]);
+    const struct aorta_trace_stream *stream = &trace->streams[work->stream];
+    if (stream->context >= 0) aorta_json_key_int(&w->json, "context", stream->context);
+    aorta_json_key_int(&w->json, "stream", stream->id);
     if (work->graph) aorta_json_key_int(&w->json, "graph node id", 1);
     if (work->geometry != AORTA_TRACE_NONE) put_geometry(w, aorta_trace_text(trace, work->geometry));
     if (work->queue != AORTA_TRACE_NONE) aorta_json_key_int(&w->json, "hsa_queue", trace->queues[work->queue].id);

@@ -195,13 +195,13 @@ static void write_iterations(const struct aorta_recorded *labelled, struct aorta
     aorta_json_key_int(json, "per_point", (int64_t)stride);
     aorta_json_key_array(json, "ranks");
     for (size_t i = 0; i < run->rank_count; i++) {
-        size_t first = 0, count = aorta_measured_steps(labelled, i, &first);
+        const struct aorta_measured *measured = &labelled->measured[i];
         aorta_json_object(json);
         aorta_json_key_int(json, "rank", run->ranks[i]);
         for (const struct aorta_metric *metric = others; metric->key; metric++)
-            write_series(&run->steps[first], count, stride, metric, json);
+            write_series(measured->steps, measured->count, stride, metric, json);
         for (const struct aorta_metric *metric = aorta_metrics; metric->key; metric++)
-            write_series(&run->steps[first], count, stride, metric, json);
+            write_series(measured->steps, measured->count, stride, metric, json);
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);

@@ -64,7 +64,6 @@ enum aorta_page_kind {
     AORTA_PAGE_WAIT,
     AORTA_PAGE_OTHER_CALL
 };
-enum aorta_page_kind aorta_page_collective(enum aorta_collective collective);
 
 struct aorta_page_span {
     int64_t start_ns, end_ns; /* clock of the lanes */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum aorta_page_kind aorta_page_collective(enum aorta_collective collective) {
+static enum aorta_page_kind kind_of_collective(enum aorta_collective collective) {
     switch (collective) {
     case AORTA_ALL_GATHER:
         return AORTA_PAGE_ALL_GATHER;
@@ -260,7 +260,7 @@ static enum aorta_page_kind kind_of_work(const struct aorta_trace *trace, const 
     if (work->kind == AORTA_TRACE_COPY) return AORTA_PAGE_COPY;
     if (work->kind == AORTA_TRACE_FILL) return AORTA_PAGE_FILL;
     if (!aorta_trace_is_collective(work)) return AORTA_PAGE_COMPUTE;
-    return aorta_page_collective(aorta_trace_collective_kind(trace, work));
+    return kind_of_collective(aorta_trace_collective_kind(trace, work));
 }
 
 static enum aorta_page_kind kind_of_call(const struct aorta_trace *trace, const struct aorta_trace_call *call) {

@@ -144,12 +144,10 @@ struct moment {
 
 static struct moment moment_of(const struct aorta_recorded *labelled, size_t k) {
     struct moment moment = {0};
-    const struct aorta_run *run = &labelled->run;
-    for (size_t i = 0; i < run->rank_count; i++) {
-        size_t first = 0;
-        if (k >= aorta_measured_steps(labelled, i, &first)) continue;
-        const struct aorta_step_metrics *step = &run->steps[first + k];
-        if (!step->profile) continue;
+    for (size_t i = 0; i < labelled->run.rank_count; i++) {
+        const struct aorta_measured *measured = &labelled->measured[i];
+        if (k >= measured->count || !measured->steps[k].profile) continue;
+        const struct aorta_step_metrics *step = &measured->steps[k];
         const struct aorta_overlap *overlap = &step->profile->overlap;
         moment.global_step = step->global_step;
         moment.compute += ms(overlap->compute_ns);
@@ -188,10 +186,10 @@ static void plot_timeline(const struct aorta_recorded *run, struct aorta_text *s
 /* One bar per label and rank. */
 static void breakdown_row(const struct aorta_recorded *labelled, size_t rank, struct aorta_text *script) {
     int64_t compute = 0, overlap = 0, exposed = 0, copy = 0, idle = 0, steps = 0;
-    size_t first = 0, count = aorta_measured_steps(labelled, rank, &first);
-    for (size_t i = first; i < first + count; i++) {
-        if (!labelled->run.steps[i].profile) continue;
-        const struct aorta_overlap *one = &labelled->run.steps[i].profile->overlap;
+    const struct aorta_measured *measured = &labelled->measured[rank];
+    for (size_t i = 0; i < measured->count; i++) {
+        if (!measured->steps[i].profile) continue;
+        const struct aorta_overlap *one = &measured->steps[i].profile->overlap;
         compute += one->compute_ns - one->overlap_ns;
         overlap += one->overlap_ns;
         exposed += one->exposed_comm_ns;
@@ -260,7 +258,7 @@ static void plot_ratio(const struct aorta_recorded *runs, size_t count, struct a
 
 /* ---- files ---- */
 
-static bool is_taken(char *const *stems, size_t count, const char *stem) {
+static bool is_taken(const char *const *stems, size_t count, const char *stem) {
     for (size_t i = 0; i < count; i++)
         if (stems[i] && strcmp(stems[i], stem) == 0) return true;
     return false;
@@ -268,7 +266,8 @@ static bool is_taken(char *const *stems, size_t count, const char *stem) {
 
 /* The name of a run's picture begins with its label as far as file names allow, numbered where an earlier one comes out
  * the same. NULL: no memory. */
-static char *picture_stem(const char *label, char *const *earlier, size_t count) {
+static const char *picture_stem(const char *label, const char *const *earlier, size_t count,
+                                struct aorta_arena *memory) {
     struct aorta_text stem = {0};
     for (const char *c = label; *c; c++)
         aorta_text_append(&stem, isalnum((unsigned char)*c) || strchr("._-", *c) ? c : "_", 1);
@@ -277,7 +276,7 @@ static char *picture_stem(const char *label, char *const *earlier, size_t count)
         stem.length = length;
         aorta_text_printf(&stem, "_%d", number);
     }
-    char *result = stem.failed || !stem.data ? NULL : strdup(stem.data);
+    const char *result = stem.failed || !stem.data ? NULL : aorta_arena_strdup(memory, stem.data);
     aorta_text_free(&stem);
     return result;
 }
@@ -305,40 +304,33 @@ static void draw(struct drawing *drawing, struct aorta_text *script, const char 
     aorta_text_free(&path);
 }
 
-static bool draw_runs(struct drawing *drawing, const struct aorta_recorded *runs, size_t count, char **stems) {
-    bool any = false;
-    for (size_t i = 0; i < count && !drawing->unsupported; i++) {
-        struct aorta_text script = {0};
-        if (!runs[i].has_verdict) continue;
-        any = true;
-        stems[i] = picture_stem(runs[i].run.label, stems, i);
-        plot_timeline(&runs[i], &script);
-        draw(drawing, &script, stems[i] ? stems[i] : "run", "_timeline.png");
-    }
-    return any;
-}
-
-static void draw_all(struct drawing *drawing, const struct aorta_recorded *runs, size_t count) {
-    struct aorta_text breakdown = {0}, ratio = {0};
-    if (drawing->unsupported) return;
-    plot_breakdown(runs, count, &breakdown);
-    draw(drawing, &breakdown, "", "overlap_breakdown.png");
-    plot_ratio(runs, count, &ratio);
-    draw(drawing, &ratio, "", "overlap_ratio.png");
-}
-
 aorta_status aorta_plots_draw(const struct aorta_recorded *runs, size_t count, const char *directory,
                               struct aorta_text *files) {
     struct drawing drawing = {.directory = directory, .files = files};
-    char **stems = calloc(count + 1, sizeof *stems);
-    if (!stems) return AORTA_ERROR(AORTA_MEMORY, "no memory for the pictures of %zu runs", count);
-    if (draw_runs(&drawing, runs, count, stems)) draw_all(&drawing, runs, count);
-    aorta_status status = aorta_text_check(&drawing.missing);
+    struct aorta_text breakdown = {0}, ratio = {0};
+    struct aorta_arena memory = {0};
+    const char **stems = aorta_arena_alloc(&memory, count * sizeof *stems);
+    bool any = false;
+    for (size_t i = 0; stems && i < count && !drawing.unsupported; i++) {
+        struct aorta_text script = {0};
+        if (!runs[i].has_verdict) continue;
+        any = true;
+        stems[i] = picture_stem(runs[i].run.label, stems, i, &memory);
+        plot_timeline(&runs[i], &script);
+        draw(&drawing, &script, stems[i] ? stems[i] : "run", "_timeline.png");
+    }
+    if (any && !drawing.unsupported) {
+        plot_breakdown(runs, count, &breakdown);
+        draw(&drawing, &breakdown, "", "overlap_breakdown.png");
+        plot_ratio(runs, count, &ratio);
+        draw(&drawing, &ratio, "", "overlap_ratio.png");
+    }
+    aorta_status status = aorta_arena_check(&memory, "the pictures of the runs");
+    if (!status) status = aorta_text_check(&drawing.missing);
     if (!status && drawing.missing.length)
         status = AORTA_ERROR(drawing.unsupported ? AORTA_UNSUPPORTED : AORTA_IO, "pictures are missing: %s",
                              drawing.missing.data);
-    for (size_t i = 0; i < count; i++) free(stems[i]);
-    free(stems);
+    aorta_arena_free(&memory);
     aorta_text_free(&drawing.missing);
     return status;
 }

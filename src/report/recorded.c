@@ -31,20 +31,18 @@ static aorta_status say_cycle(const struct aorta_trace_list *cycle, const struct
                               const char *number, const struct aorta_log *log) {
     const struct aorta_trace *first = cycle->items[0];
     const char *slash = strrchr(first->path, '/');
-    struct aorta_trace_analysis analysis = {0};
-    struct aorta_verdict verdict = {0};
+    struct aorta_recorded recorded = {0};
     struct aorta_text headline = {0};
-    aorta_status status = aorta_trace_analyze(cycle, options, &analysis);
-    if (!status) status = aorta_verdict_make(&analysis, &verdict);
-    if (!status) aorta_verdict_headline(&verdict, &headline);
+    aorta_status status = aorta_trace_analyze(cycle, options, &recorded.analysis);
+    if (!status) status = aorta_recorded_evaluate(&recorded);
+    if (!status) aorta_verdict_headline(&recorded.verdict, &headline);
     if (!status) status = aorta_text_check(&headline);
     if (!status)
         aorta_log(log, AORTA_LOG_INFO, "%s (%s, steps %lld to %lld): step to step %.2f ms; %s", number,
                   slash ? slash + 1 : first->path, (long long)first->steps[0].number,
-                  (long long)first->steps[first->step_count - 1].number, verdict.step_ms_mean, headline.data);
+                  (long long)first->steps[first->step_count - 1].number, recorded.verdict.step_ms_mean, headline.data);
     aorta_text_free(&headline);
-    aorta_verdict_free(&verdict);
-    aorta_trace_analysis_free(&analysis);
+    aorta_recorded_free(&recorded);
     return status;
 }
 
@@ -130,33 +128,25 @@ static const char *text_of(const json_t *value, struct aorta_arena *arena) {
     }
 }
 
-static size_t count_keys(json_t *section) {
-    const char *name;
-    json_t *value;
-    size_t count = 0;
-    json_object_foreach(section, name, value) count += json_is_object(value) ? count_keys(value) : 1;
-    return count;
-}
-
 /* Keys have dots between the sections that they are in; `before` is the prefix, its last dot included. */
-static void flatten(json_t *section, const char *before, struct aorta_arena *arena, struct aorta_settings *settings) {
+static void flatten(json_t *section, const char *before, struct aorta_arena *arena, struct aorta_settings *settings,
+                    size_t *capacity) {
     const char *name;
     json_t *value;
     json_object_foreach(section, name, value) {
         const bool deeper = json_is_object(value);
         const char *key = aorta_arena_printf(arena, "%s%s%s", before, name, deeper ? "." : "");
-        const char *text = text_of(value, arena);
         if (arena->failed) return;
-        if (deeper)
-            flatten(value, key, arena, settings);
-        else
-            settings->items[settings->count++] = (struct aorta_setting){key, text};
+        if (deeper) {
+            flatten(value, key, arena, settings, capacity);
+            continue;
+        }
+        struct aorta_setting *items =
+            aorta_arena_grow(arena, settings->items, settings->count, capacity, sizeof *items);
+        if (!items) return;
+        settings->items = items;
+        items[settings->count++] = (struct aorta_setting){key, text_of(value, arena)};
     }
-}
-
-static void set_device(struct aorta_settings *settings, const char *device) {
-    for (size_t i = 0; i < settings->count; i++)
-        if (strcmp(settings->items[i].key, "device.kind") == 0) settings->items[i].value = device;
 }
 
 static aorta_status read_settings(const char *path, struct aorta_arena *arena, struct aorta_settings *settings) {
@@ -167,10 +157,8 @@ static aorta_status read_settings(const char *path, struct aorta_arena *arena, s
     AORTA_TRY(aorta_file_read_regular(path, MOST_BYTES, &bytes, &length));
     json_t *root = json_loadb(bytes, length, 0, &error);
     free(bytes);
-    if (json_is_object(root)) {
-        settings->items = aorta_arena_alloc(arena, count_keys(root) * sizeof *settings->items);
-        flatten(root, "", arena, settings);
-    }
+    size_t capacity = 0;
+    if (json_is_object(root)) flatten(root, "", arena, settings, &capacity);
     aorta_status status = json_is_object(root) ? aorta_arena_check(arena, "the settings of the run")
                                                : AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, root ? 1 : error.line,
                                                              root ? "not a JSON object" : error.text);
@@ -189,7 +177,8 @@ static aorta_status read_from(const char *directory, const char *name, struct ao
 aorta_status aorta_settings_read(const char *directory, const char *device, struct aorta_arena *arena,
                                  struct aorta_settings *settings) {
     AORTA_TRY(read_from(directory, "config.json", arena, settings));
-    if (device) set_device(settings, device);
+    for (size_t i = 0; device && i < settings->count; i++)
+        if (strcmp(settings->items[i].key, "device.kind") == 0) settings->items[i].value = device;
     return NULL;
 }
 

@@ -38,10 +38,7 @@ static struct means means_of(const struct aorta_run *run) {
 
 static struct means means_after_warmup(const struct aorta_recorded *labelled) {
     struct means sums = {0};
-    for (size_t rank = 0; rank < labelled->run.rank_count; rank++) {
-        size_t first = 0, count = aorta_measured_steps(labelled, rank, &first);
-        for (size_t i = first; i < first + count; i++) add_step(&labelled->run.steps[i], &sums);
-    }
+    for (size_t i = 0; i < labelled->step_count; i++) add_step(labelled->steps[i], &sums);
     return sums;
 }
 
@@ -123,13 +120,10 @@ static void write_statistics(struct aorta_json *json, const char *key, const str
  * all. */
 static struct aorta_summary summarise_metric(const struct aorta_recorded *labelled, const struct aorta_metric *metric,
                                              int rank, double *samples) {
-    const struct aorta_run *run = &labelled->run;
     size_t count = 0;
-    for (size_t i = 0; i < run->rank_count; i++) {
-        if (rank >= 0 && run->ranks[i] != rank) continue;
-        size_t first = 0, steps = aorta_measured_steps(labelled, i, &first);
-        for (size_t j = 0; j < steps; j++) samples[count++] = aorta_metric_of(metric, &run->steps[first + j]);
-    }
+    for (size_t i = 0; i < labelled->step_count; i++)
+        if (rank < 0 || labelled->steps[i]->rank == rank)
+            samples[count++] = aorta_metric_of(metric, labelled->steps[i]);
     struct aorta_summary summary = aorta_summarise(samples, count);
     if (strcmp(metric->unit, "1/s") == 0) summary.mean = aorta_rate_mean(samples, count);
     return summary;
@@ -202,14 +196,10 @@ struct collectives_of {
 
 static struct collectives_of sum_collectives(const struct aorta_recorded *labelled) {
     struct collectives_of of = {.labelled = labelled};
-    const struct aorta_run *run = &labelled->run;
-    for (size_t i = 0; i < run->rank_count; i++) {
-        size_t first = 0, count = aorta_measured_steps(labelled, i, &first);
-        for (size_t j = first; j < first + count; j++) {
-            if (!run->steps[j].profile) continue;
-            add_collectives(run->steps[j].profile, of.sums);
-            of.steps++;
-        }
+    for (size_t i = 0; i < labelled->step_count; i++) {
+        if (!labelled->steps[i]->profile) continue;
+        add_collectives(labelled->steps[i]->profile, of.sums);
+        of.steps++;
     }
     return of;
 }
@@ -251,15 +241,12 @@ static void write_collectives(struct aorta_json *json, const struct aorta_record
 /* Share of the step in which the device was idle because the host had launched nothing. NaN: not known. */
 static double host_bound_share(const struct aorta_recorded *labelled) {
     int64_t host = 0, unknown = 0, all = 0;
-    for (size_t i = 0; i < labelled->run.rank_count; i++) {
-        size_t first = 0, count = aorta_measured_steps(labelled, i, &first);
-        for (size_t j = first; j < first + count; j++) {
-            if (!labelled->run.steps[j].profile) continue;
-            const struct aorta_overlap *overlap = &labelled->run.steps[j].profile->overlap;
-            host += aorta_idle_host(&overlap->idle);
-            unknown += overlap->idle.ns[AORTA_IDLE_UNKNOWN];
-            all += overlap->span_ns + overlap->lead_ns;
-        }
+    for (size_t i = 0; i < labelled->step_count; i++) {
+        if (!labelled->steps[i]->profile) continue;
+        const struct aorta_overlap *overlap = &labelled->steps[i]->profile->overlap;
+        host += aorta_idle_host(&overlap->idle);
+        unknown += overlap->idle.ns[AORTA_IDLE_UNKNOWN];
+        all += overlap->span_ns + overlap->lead_ns;
     }
     return all > 0 && unknown == 0 ? (double)host / (double)all : NAN;
 }
@@ -307,14 +294,14 @@ static void write_causes(const struct aorta_recorded *labelled, int rank, struct
 
 static void write_rank(struct aorta_json *json, const struct aorta_recorded *labelled, size_t index) {
     const int rank = labelled->run.ranks[index];
-    size_t first = 0, count = aorta_measured_steps(labelled, index, &first);
+    const struct aorta_measured *measured = &labelled->measured[index];
     aorta_json_object(json);
     aorta_json_key_int(json, "rank", rank);
-    aorta_json_key_int(json, "iterations", (int64_t)count);
+    aorta_json_key_int(json, "iterations", (int64_t)measured->count);
     write_causes(labelled, rank, json);
     aorta_json_key_array(json, "step_ms_samples");
-    for (size_t i = 0; i < count; i++)
-        aorta_json_double(json, aorta_metric_of(&aorta_metrics[0], &labelled->run.steps[first + i]));
+    for (size_t i = 0; i < measured->count; i++)
+        aorta_json_double(json, aorta_metric_of(&aorta_metrics[0], &measured->steps[i]));
     aorta_json_array_end(json);
     write_metrics(json, labelled, rank);
     aorta_roofline_write(roofline_of(labelled, rank), json);

@@ -55,9 +55,10 @@ void aorta_recorded_machine_json(const struct aorta_recorded_machine *machine, s
 
 /* ---- a recording as it is reported: traces, or a run of `aorta train` with its steps that count ---- */
 
-/* The steps of a rank that count: run.steps[first .. first + count). */
+/* The steps of a rank that count: those of the run, or some of them. */
 struct aorta_measured {
-    size_t first, count;
+    const struct aorta_step_metrics *steps;
+    size_t count;
 };
 
 /* What the kernel records of the measured iterations are. */
@@ -84,9 +85,11 @@ struct aorta_recorded {
     /* Every iteration was traced: the steps' `profile` and `overlap` are the kernel view, `kernels` the range
      * view; figures and verdict are made from kernels. */
     bool by_kernels;
-    struct aorta_measured *measured; /* one for each of run.ranks */
-    struct aorta_clocks *clocks;     /* one for each of run.ranks */
-    size_t lowest_clock;             /* the rank in it whose clock is the lowest, as a share of its maximum */
+    struct aorta_measured *measured;         /* one for each of run.ranks */
+    const struct aorta_step_metrics **steps; /* theirs, one rank after the other */
+    size_t step_count;
+    struct aorta_clocks *clocks; /* one for each of run.ranks */
+    size_t lowest_clock;         /* the rank in it whose clock is the lowest, as a share of its maximum */
     struct aorta_records records;
 };
 
@@ -106,9 +109,7 @@ AORTA_MUST_USE aorta_status aorta_recorded_open(const char *const *paths, size_t
 AORTA_MUST_USE aorta_status aorta_recorded_evaluate(struct aorta_recorded *recorded);
 void aorta_recorded_free(struct aorta_recorded *recorded);
 
-/* The steps of run.ranks[rank] that count: run.steps[*first .. *first + result). And the most that a rank has. */
-size_t aorta_measured_steps(const struct aorta_recorded *labelled, size_t rank, size_t *first);
-size_t aorta_measured_most(const struct aorta_recorded *labelled);
+size_t aorta_measured_most(const struct aorta_recorded *labelled); /* of a rank */
 
 enum { AORTA_SUMMARY_SCHEMA = 1 };
 

@@ -355,42 +355,46 @@ const struct aorta_result_table *const aorta_world_tables[] = {&trace_table_shar
 
 /* ---- CSV ---- */
 
-/* With the rank in front; `of_roofline`: the table is of the rank's roofline. */
+enum { OF_RANK = -1, OF_ROOFLINE = -2 };
+
+/* With the rank in front. `by`: as enum aorta_by, or of the two above. */
 static aorta_status write_rank_csv(const struct aorta_trace_report *report, const struct aorta_result_table *table,
-                                   bool of_roofline, const char *folder) {
+                                   int by, const char *folder) {
     const struct aorta_trace_analysis *analysis = report->analysis;
     const struct aorta_verdict *verdict = report->verdict;
     const size_t rooflines = verdict ? verdict->roofline_count : 0;
     struct aorta_text csv = {0};
+    aorta_status status = NULL;
     aorta_table_csv_header(table, "rank", &csv);
-    for (size_t i = 0; i < (of_roofline ? rooflines : analysis->rank_count); i++) {
-        const struct aorta_trace_of of = {analysis, &analysis->ranks[i], NULL};
+    for (size_t i = 0; i < (by == OF_ROOFLINE ? rooflines : analysis->rank_count) && !status; i++) {
+        struct trace_made made = {.of = {.analysis = analysis, .rank = &analysis->ranks[i]}};
         char rank[16];
         snprintf(rank, sizeof rank, "%d", analysis->ranks[i].rank);
-        aorta_table_csv_lines(table, of_roofline ? (const void *)&verdict->rooflines[i] : &of, rank, &csv);
+        if (by >= 0) status = trace_by_make(report, &analysis->ranks[i], (enum aorta_by)by, 0, &made);
+        if (!status)
+            aorta_table_csv_lines(table, by == OF_ROOFLINE ? (const void *)&verdict->rooflines[i] : &made.of, rank,
+                                  &csv);
+        aorta_arena_free(&made.arena);
     }
-    aorta_status status = aorta_csv_write(folder, table->key, &csv);
+    if (!status) status = aorta_csv_write(folder, table->key, &csv);
     aorta_text_free(&csv);
     return status;
 }
 
 static aorta_status write_rank_csvs(const struct aorta_trace_report *report,
-                                    const struct aorta_result_table *const *tables, bool of_roofline,
-                                    const char *folder) {
-    for (; *tables; tables++) AORTA_TRY(write_rank_csv(report, *tables, of_roofline, folder));
+                                    const struct aorta_result_table *const *tables, int by, const char *folder) {
+    for (; *tables; tables++) AORTA_TRY(write_rank_csv(report, *tables, by, folder));
     return NULL;
 }
 
 aorta_status aorta_trace_report_csv(const struct aorta_trace_report *report, const char *folder) {
-    const struct aorta_trace_of of = {report->analysis, NULL, NULL};
+    const struct aorta_trace_of of = {.analysis = report->analysis};
     AORTA_TRY(aorta_table_csv(&aorta_table_ranks, &of, folder));
-    AORTA_TRY(write_rank_csvs(report, aorta_rank_tables, false, folder));
-    AORTA_TRY(write_rank_csvs(report, aorta_rank_tables_after, false, folder));
-    AORTA_TRY(write_rank_csvs(report, aorta_roofline_tables, true, folder));
+    AORTA_TRY(write_rank_csvs(report, aorta_rank_tables, OF_RANK, folder));
+    AORTA_TRY(write_rank_csvs(report, aorta_rank_tables_after, OF_RANK, folder));
+    AORTA_TRY(write_rank_csvs(report, aorta_roofline_tables, OF_ROOFLINE, folder));
     for (int i = 0; i < AORTA_BY_COUNT; i++)
-        if (report->by & 1u << i)
-            AORTA_TRY(aorta_trace_by_csv(report->analysis, (enum aorta_by)i,
-                                         &(struct trace_by){report->path, report->of}, folder));
+        if (report->by & 1u << i) AORTA_TRY(write_rank_csv(report, aorta_by_tables[i], i, folder));
     for (size_t i = 0; aorta_world_tables[i]; i++) AORTA_TRY(aorta_table_csv(aorta_world_tables[i], &of, folder));
     return NULL;
 }

@@ -14,6 +14,7 @@ struct aorta_trace_of {
     const struct aorta_trace_analysis *analysis;
     const struct aorta_trace_rank *rank;
     const void *made; /* for a table of aorta_by_tables */
+    bool of_steps;    /* work and collectives: those in the steps that the verdict covers alone */
 };
 
 /* Tables of each rank, in the order of the JSON (the roofline comes between the two lists), and tables of all ranks
@@ -29,9 +30,8 @@ extern const struct aorta_result_table aorta_table_ranks; /* one line per rank *
 extern const struct aorta_result_table aorta_table_work;  /* kernels, copies and fills */
 extern const struct aorta_result_table aorta_table_collectives, aorta_table_collective_sizes,
     aorta_table_synchronisations, aorta_table_differences;
-/* The same tables per step. They contain only the steps that the verdict covers. */
-extern const struct aorta_result_table aorta_table_work_by_step, aorta_table_collectives_by_step,
-    aorta_table_collective_sizes_by_step;
+/* Their columns per step (of_steps). */
+extern const struct aorta_column trace_work_step_columns[], trace_collective_step_columns[], trace_size_step_columns[];
 
 /* A sentence on the rank's kernels that may be communication; false: there are none. */
 bool aorta_trace_possible_collectives(const struct aorta_trace_rank *rank, struct aorta_text *sentence);
@@ -56,34 +56,31 @@ extern const struct aorta_row trace_times_rows[]; /* of struct aorta_trace_times
 #define TRACE_TIMES(place)                                                                                             \
     { NULL, AORTA_ROW_PART, (place), .part = trace_times_rows }
 
-/* What the tables of aorta_by_tables are of. */
+/* What a table of aorta_by_tables is of. */
 struct trace_made {
-    union { /* first: tables are given the address of what was made */
+    struct aorta_trace_of of; /* for the functions of the table; its `made` is the next member */
+    union {
         struct aorta_breakdown breakdown;
         struct aorta_sequences sequences;
         struct aorta_series series;
         struct aorta_memory memory;
         struct aorta_path_rows path;
     };
-    struct aorta_arena arena;
+    struct aorta_arena arena; /* aorta_arena_free it in the end */
 };
 
-/* What the tables of aorta_by_tables are made of beside the analysis. */
-struct trace_by {
-    const struct aorta_critical_path *path; /* for AORTA_BY_PATH; may be NULL */
-    struct aorta_breakdown_of of;           /* the work that tables of work are of */
-};
-
-/* A table of aorta_by_tables for each bit 1 << enum aorta_by of a rank, with the reason where it distinguishes nothing.
- * A failed allocation shows in the output (aorta_text_check). */
-void aorta_trace_by_json(const struct aorta_trace_of *of, unsigned by, const struct trace_by *from,
-                         struct aorta_json *json);
-/* One of them: of all ranks, as a file; of one (the critical path: of all), or the reason. AORTA_MEMORY, AORTA_IO. */
-AORTA_MUST_USE aorta_status aorta_trace_by_csv(const struct aorta_trace_analysis *analysis, enum aorta_by by,
-                                               const struct trace_by *from, const char *folder);
-AORTA_MUST_USE aorta_status aorta_trace_by_text(const struct aorta_trace_of *of, enum aorta_by by,
-                                                const struct trace_by *from, const struct aorta_table_view *view,
-                                                struct aorta_text *out);
+struct aorta_trace_report; /* trace_report.h */
+/* `lines`: of the text; 0: for a file. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status trace_by_make(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank,
+                                          enum aorta_by by, size_t lines, struct trace_made *made);
+/* Each table of report->by of a rank, with the reason where it distinguishes nothing. A failed allocation shows in the
+ * output (aorta_text_check). */
+void trace_by_json(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank,
+                   struct aorta_json *json);
+/* One of them (the critical path: of all ranks), or the reason. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status trace_by_text(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank,
+                                          enum aorta_by by, const struct aorta_table_view *view,
+                                          struct aorta_text *out);
 
 extern const struct aorta_result_table trace_table_kernels, trace_table_copies, trace_table_gemms,
     trace_table_shared_collectives, trace_table_streams, trace_table_queues, trace_table_gaps, trace_table_warnings,

@@ -1,5 +1,6 @@
 /* Device work by what launched it or what it does (--by): one table for each way. */
 #include "analysis/breakdown.h"
+#include "report/trace_report.h"
 #include "report/trace_tables.h"
 #include "verdict/roofline.h"
 
@@ -293,115 +294,74 @@ const struct aorta_result_table *const aorta_by_tables[] = {&by_op,
 
 enum { PARTS = 100 }; /* of time, in files and on the page */
 
-/* What a table is made of beside its rank. */
-struct source {
-    const struct trace_by *from;
-    uint32_t place; /* of the rank; UINT32_MAX: all */
-    size_t parts;
-};
-
-static aorta_status make(const struct aorta_trace_rank *rank, enum aorta_by by, const struct source *source,
-                         struct trace_made *made) {
+aorta_status trace_by_make(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank,
+                           enum aorta_by by, size_t lines, struct trace_made *made) {
     static const struct aorta_critical_path none = {.reason = "it was not made"};
     struct aorta_arena *memory = &made->arena;
-    *made = (struct trace_made){0};
+    *made = (struct trace_made){.of = {report->analysis, rank, &made->breakdown, false}};
     if (by < AORTA_BY_BREAKDOWN_COUNT)
-        AORTA_TRY(aorta_breakdown_make(rank, by, source->from->of, memory, &made->breakdown));
+        AORTA_TRY(aorta_breakdown_make(rank, by, report->of, memory, &made->breakdown));
     else if (by == AORTA_BY_SEQUENCE)
         aorta_sequences_make(rank, memory, &made->sequences);
     else if (by == AORTA_BY_MEMORY)
         aorta_memory_make(rank, memory, &made->memory);
     else if (by == AORTA_BY_PATH)
-        aorta_path_rows_make(source->from->path ? source->from->path : &none, source->place, memory, &made->path);
+        aorta_path_rows_make(report->path ? report->path : &none,
+                             lines ? UINT32_MAX : (uint32_t)(rank - report->analysis->ranks), memory, &made->path);
     else if (by != AORTA_BY_ARRIVAL) /* which is in the analysis */
-        aorta_series_make(rank, source->parts, memory, &made->series);
+        aorta_series_make(rank, lines ? lines : PARTS, memory, &made->series);
     aorta_status status = aorta_arena_check(memory, aorta_by_tables[by]->title);
     if (status) aorta_arena_free(memory);
     return status;
 }
 
 /* Why the table says nothing, or not all that it could; NULL: it says all. */
-static const char *reason_of(const struct aorta_trace_analysis *analysis, enum aorta_by by,
-                             const struct trace_made *made) {
+static const char *reason_of(const struct trace_made *made, enum aorta_by by) {
     if (by < AORTA_BY_BREAKDOWN_COUNT) return made->breakdown.reason;
     if (by == AORTA_BY_SEQUENCE) return made->sequences.reason;
     if (by == AORTA_BY_MEMORY) return made->memory.reason;
     if (by == AORTA_BY_PATH) return made->path.reason;
     if (by == AORTA_BY_ARRIVAL)
-        return analysis->alignment.shared_count ? NULL : "no collective is in the files of several ranks";
+        return made->of.analysis->alignment.shared_count ? NULL : "no collective is in the files of several ranks";
     return made->series.launched ? NULL : "no work has its launch in the file: queues and delays are not known";
 }
 
-static uint32_t place_of(const struct aorta_trace_of *of) {
-    return (uint32_t)(of->rank - of->analysis->ranks);
+static void write_json(const struct trace_made *made, enum aorta_by by, struct aorta_json *json) {
+    char key[48];
+    snprintf(key, sizeof key, "%s_reason", aorta_by_tables[by]->key);
+    aorta_table_json(aorta_by_tables[by], &made->of, json);
+    if (by == AORTA_BY_MEMORY) put_peak_json(made->of.rank, &made->memory, json);
+    if (reason_of(made, by)) aorta_json_key_string(json, key, reason_of(made, by));
 }
 
-static void write_json(const struct aorta_trace_of *of, enum aorta_by by, const struct trace_by *from,
-                       struct aorta_json *json) {
-    struct trace_made made;
-    const struct aorta_trace_of whole = {of->analysis, of->rank, &made};
-    aorta_status status = make(of->rank, by, &(struct source){from, place_of(of), PARTS}, &made);
-    if (status) {
-        json->out->failed = true;
+void trace_by_json(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank,
+                   struct aorta_json *json) {
+    for (int i = 0; i < AORTA_BY_COUNT; i++) {
+        struct trace_made made;
+        if (!(report->by & 1u << i)) continue;
+        aorta_status status = trace_by_make(report, rank, (enum aorta_by)i, 0, &made);
+        json->out->failed |= status != NULL;
+        if (!status) write_json(&made, (enum aorta_by)i, json);
+        if (!status) aorta_arena_free(&made.arena);
         aorta_status_free(status);
-        return;
     }
-    aorta_table_json(aorta_by_tables[by], &whole, json);
-    if (by == AORTA_BY_MEMORY) put_peak_json(of->rank, &made.memory, json);
-    if (reason_of(of->analysis, by, &made)) {
-        char key[48];
-        snprintf(key, sizeof key, "%s_reason", aorta_by_tables[by]->key);
-        aorta_json_key_string(json, key, reason_of(of->analysis, by, &made));
-    }
-    aorta_arena_free(&made.arena);
-}
-
-void aorta_trace_by_json(const struct aorta_trace_of *of, unsigned by, const struct trace_by *from,
-                         struct aorta_json *json) {
-    for (int i = 0; i < AORTA_BY_COUNT; i++)
-        if (by & 1u << i) write_json(of, (enum aorta_by)i, from, json);
-    if (!from->of.phase && !from->of.within) return;
-    aorta_json_key(json, "by_of");
-    aorta_json_object(json);
-    aorta_json_key_string(json, "phase", from->of.phase);
-    aorta_json_key_string(json, "within", from->of.within);
+    if (!report->of.phase && !report->of.within) return;
+    aorta_json_key_object(json, "by_of");
+    aorta_json_key_string(json, "phase", report->of.phase);
+    aorta_json_key_string(json, "within", report->of.within);
     aorta_json_object_end(json);
 }
 
-static aorta_status add_csv(const struct aorta_trace_analysis *analysis, size_t place, enum aorta_by by,
-                            const struct trace_by *from, struct aorta_text *csv) {
+aorta_status trace_by_text(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank,
+                           enum aorta_by by, const struct aorta_table_view *view, struct aorta_text *out) {
     struct trace_made made;
-    char rank[16];
-    snprintf(rank, sizeof rank, "%d", analysis->ranks[place].rank);
-    AORTA_TRY(make(&analysis->ranks[place], by, &(struct source){from, (uint32_t)place, PARTS}, &made));
-    aorta_table_csv_lines(aorta_by_tables[by], &(struct aorta_trace_of){analysis, &analysis->ranks[place], &made}, rank,
-                          csv);
-    aorta_arena_free(&made.arena);
-    return NULL;
-}
-
-aorta_status aorta_trace_by_csv(const struct aorta_trace_analysis *analysis, enum aorta_by by,
-                                const struct trace_by *from, const char *folder) {
-    struct aorta_text csv = {0};
-    aorta_status status = NULL;
-    aorta_table_csv_header(aorta_by_tables[by], "rank", &csv);
-    for (size_t i = 0; i < analysis->rank_count && !status; i++) status = add_csv(analysis, i, by, from, &csv);
-    if (!status) status = aorta_csv_write(folder, aorta_by_tables[by]->key, &csv);
-    aorta_text_free(&csv);
-    return status;
-}
-
-aorta_status aorta_trace_by_text(const struct aorta_trace_of *of, enum aorta_by by, const struct trace_by *from,
-                                 const struct aorta_table_view *view, struct aorta_text *out) {
-    struct trace_made made;
-    AORTA_TRY(make(of->rank, by, &(struct source){from, UINT32_MAX, view->most}, &made));
+    AORTA_TRY(trace_by_make(report, rank, by, view->most, &made));
     const struct aorta_result_table *table = aorta_by_tables[by];
-    const struct aorta_trace_of whole = {of->analysis, of->rank, &made};
-    const char *reason = reason_of(of->analysis, by, &made);
-    const size_t count = aorta_table_count(table, &whole);
+    const char *reason = reason_of(&made, by);
+    const size_t count = aorta_table_count(table, &made.of);
     if (reason) aorta_text_printf(out, "%s: %s\n", table->title, reason);
-    if (by == AORTA_BY_MEMORY) put_peak_text(of->rank, &made.memory, out);
-    if (!reason || by == AORTA_BY_TIME) aorta_table_text(table, &whole, view, out);
+    if (by == AORTA_BY_MEMORY) put_peak_text(rank, &made.memory, out);
+    if (!reason || by == AORTA_BY_TIME) aorta_table_text(table, &made.of, view, out);
     if (!reason && count > view->most)
         aorta_text_printf(out, "  … and %zu more (--top %zu, --json)\n", count - view->most, count);
     aorta_arena_free(&made.arena);

@@ -146,6 +146,7 @@ static enum aorta_line fill_collective(const void *of, size_t index, void *value
     if (index >= trace_rank_of(of)->collective_count) return AORTA_LINE_END;
     const struct aorta_trace_collective_row *row = &trace_rank_of(of)->collectives[index];
     struct collective_values *out = values;
+    if (((const struct aorta_trace_of *)of)->of_steps && !row->steps.count) return AORTA_LINE_SKIP;
     fill_collective_row(of, row, out);
     out->mb_each = row->bytes >= 0 ? (double)row->bytes / 1e6 / (double)row->times.count : NAN;
     name_collective(trace_analysis_of(of), row, false, out);
@@ -156,21 +157,12 @@ static enum aorta_line fill_size(const void *of, size_t index, void *values) {
     if (index >= trace_rank_of(of)->collective_size_count) return AORTA_LINE_END;
     const struct aorta_trace_collective_row *row = &trace_rank_of(of)->collective_sizes[index];
     struct collective_values *out = values;
+    if (((const struct aorta_trace_of *)of)->of_steps && !row->steps.count) return AORTA_LINE_SKIP;
     fill_collective_row(of, row, out);
     out->mb_each = row->bytes_each >= 0 ? (double)row->bytes_each / 1e6 : NAN;
     out->best_busbw_gbps = row->busbw_gbps / row->algbw_gbps * (double)row->bytes_each / (double)row->times.min_ns;
     name_collective(trace_analysis_of(of), row, true, out);
     return AORTA_LINE;
-}
-
-static enum aorta_line fill_collective_by_step(const void *of, size_t index, void *values) {
-    if (index >= trace_rank_of(of)->collective_count) return AORTA_LINE_END;
-    return trace_rank_of(of)->collectives[index].steps.count ? fill_collective(of, index, values) : AORTA_LINE_SKIP;
-}
-
-static enum aorta_line fill_size_by_step(const void *of, size_t index, void *values) {
-    if (index >= trace_rank_of(of)->collective_size_count) return AORTA_LINE_END;
-    return trace_rank_of(of)->collective_sizes[index].steps.count ? fill_size(of, index, values) : AORTA_LINE_SKIP;
 }
 
 static const struct aorta_column collective_columns[] = {{"count", "count", .width = 7},
@@ -189,19 +181,13 @@ const struct aorta_result_table aorta_table_collectives = {"collectives",
                                                            .whole = true,
                                                            .fill = fill_collective,
                                                            .columns = collective_columns};
-static const struct aorta_column collective_step_columns[] = {{"count_per_step", "count", 7, .decimals = 1},
-                                                              {"mb_each", "MB each", 9, .decimals = 3},
-                                                              {"ms_per_step", "ms", 9, .decimals = 3},
-                                                              {"exposed_ms_per_step", "exposed", 9, .decimals = 3},
-                                                              {"wait_ms_per_step", "waited", 9, .decimals = 3},
-                                                              {"either_busbw_gbps", "GB/s bus", 9, .decimals = 2},
-                                                              {0}};
-const struct aorta_result_table aorta_table_collectives_by_step = {"collectives",
-                                                                   "collectives per step",
-                                                                   .rows = collective_rows,
-                                                                   .size = sizeof(struct collective_values),
-                                                                   .fill = fill_collective_by_step,
-                                                                   .columns = collective_step_columns};
+const struct aorta_column trace_collective_step_columns[] = {{"count_per_step", "count", 7, .decimals = 1},
+                                                             {"mb_each", "MB each", 9, .decimals = 3},
+                                                             {"ms_per_step", "ms", 9, .decimals = 3},
+                                                             {"exposed_ms_per_step", "exposed", 9, .decimals = 3},
+                                                             {"wait_ms_per_step", "waited", 9, .decimals = 3},
+                                                             {"either_busbw_gbps", "GB/s bus", 9, .decimals = 2},
+                                                             {0}};
 static const struct aorta_column size_columns[] = {{"count", "count", .width = 7},
                                                    {"mb_each", "MB each", 9, .decimals = 3},
                                                    {"channels", "channels", .width = 9},
@@ -220,17 +206,13 @@ const struct aorta_result_table aorta_table_collective_sizes = {
     .fill = fill_size,
     .columns = size_columns};
 
-static const struct aorta_column size_step_columns[] = {{"count_per_step", "count", 7, .decimals = 1},
-                                                        {"mb_each", "MB each", 9, .decimals = 3},
-                                                        {"channels", "channels", .width = 9},
-                                                        {"transfer_ms_per_step", "transfer", 9, .decimals = 3},
-                                                        {"transfer_busbw_gbps", "GB/s bus", 9, .decimals = 2},
-                                                        {"link_share", "of link", 9, .decimals = 1},
-                                                        {0}};
-const struct aorta_result_table aorta_table_collective_sizes_by_step = {
-    "collective_sizes",        "collectives by size, per step",
-    .rows = size_rows,         .size = sizeof(struct collective_values),
-    .fill = fill_size_by_step, .columns = size_step_columns};
+const struct aorta_column trace_size_step_columns[] = {{"count_per_step", "count", 7, .decimals = 1},
+                                                       {"mb_each", "MB each", 9, .decimals = 3},
+                                                       {"channels", "channels", .width = 9},
+                                                       {"transfer_ms_per_step", "transfer", 9, .decimals = 3},
+                                                       {"transfer_busbw_gbps", "GB/s bus", 9, .decimals = 2},
+                                                       {"link_share", "of link", 9, .decimals = 1},
+                                                       {0}};
 
 /* ---- of several ranks ---- */
 

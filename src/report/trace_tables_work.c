@@ -67,6 +67,7 @@ static enum aorta_line fill_work(const void *of, size_t index, void *values) {
     const struct aorta_trace_rank *rank = trace_rank_of(of);
     const struct aorta_trace_kernel_row *row = &rank->kernels[index];
     const double steps = trace_analysis_of(of)->stepped ? (double)rank->steps : NAN;
+    if (((const struct aorta_trace_of *)of)->of_steps && row->step_ns <= 0) return AORTA_LINE_SKIP;
     const bool sized = row->bytes > 0 && row->times.total_ns > 0;
     *(struct kernel_values *)values =
         (struct kernel_values){.row = *row,
@@ -79,11 +80,6 @@ static enum aorta_line fill_work(const void *of, size_t index, void *values) {
                                .step_p50_ns = row->step_count ? row->step_p50_ns : NAN,
                                .step_p95_ns = row->step_count ? row->step_p95_ns : NAN};
     return AORTA_LINE;
-}
-
-static enum aorta_line fill_work_by_step(const void *of, size_t index, void *values) {
-    if (index >= trace_rank_of(of)->kernel_count) return AORTA_LINE_END;
-    return trace_rank_of(of)->kernels[index].step_ns > 0 ? fill_work(of, index, values) : AORTA_LINE_SKIP;
 }
 
 static enum aorta_line fill_kernel(const void *of, size_t index, void *values) {
@@ -124,16 +120,10 @@ const struct aorta_result_table aorta_table_work = {"work",
                                                     .fill = fill_work,
                                                     .columns = kernel_columns};
 
-static const struct aorta_column step_columns[] = {
+const struct aorta_column trace_work_step_columns[] = {
     {"count_per_step", "count", 7, .decimals = 1}, {"ms_per_step", "ms", 9, .decimals = 3},
     {"step_share", "share", 6, .decimals = 1},     {"step_p50_ms", "p50 us", 9, 2, true},
     {"step_p95_ms", "p95 us", 9, 2, true},         {0}};
-const struct aorta_result_table aorta_table_work_by_step = {"work",
-                                                            "kernels and copies per step",
-                                                            .rows = kernel_rows,
-                                                            .size = sizeof(struct kernel_values),
-                                                            .fill = fill_work_by_step,
-                                                            .columns = step_columns};
 
 /* ---- matrix products ---- */
 
@@ -336,7 +326,7 @@ struct possible {
 };
 
 static void find_all_possible(const struct aorta_trace_rank *rank, struct possible *all) {
-    const struct aorta_trace_of of = {NULL, rank, NULL};
+    const struct aorta_trace_of of = {.rank = rank};
     for (size_t i = 0; i < rank->kernel_count; i++) {
         struct possible_values values = {0};
         size_t known = 0;

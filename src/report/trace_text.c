@@ -47,7 +47,7 @@ static void put_row(const struct page *page, const char *label, struct aorta_tex
 static void put_ranks(const struct page *page) {
     const struct aorta_trace_analysis *analysis = page->analysis;
     const struct aorta_table_view view = {.title = "Whole recording, ms", .most = RANKS_SHOWN};
-    aorta_table_text(&aorta_table_ranks, &(struct aorta_trace_of){analysis, NULL, NULL}, &view, page->out);
+    aorta_table_text(&aorta_table_ranks, &(struct aorta_trace_of){.analysis = analysis}, &view, page->out);
     if (analysis->rank_count > RANKS_SHOWN)
         aorta_text_printf(page->out, "  and %zu more ranks (--json has all)\n", analysis->rank_count - RANKS_SHOWN);
 }
@@ -126,13 +126,16 @@ static const char *scope(const struct page *page, bool step, bool of_rank, char 
     return title;
 }
 
-static void put_table(const struct page *page, const struct aorta_result_table *table, const char *name,
-                      const char *title, size_t most) {
+/* `step_columns`: NULL where the table is not one of steps. */
+static void put_table(const struct page *page, const struct aorta_result_table *table,
+                      const struct aorta_column *step_columns, const char *name, const char *title, size_t most) {
     const struct aorta_table_view view = {.title = title,
                                           .name = name,
                                           .most = most,
+                                          .columns = step_columns,
                                           .shorten = page->style->view.full_names ? NULL : aorta_name_for_line};
-    aorta_table_text(table, &(struct aorta_trace_of){page->analysis, page->rank, NULL}, &view, page->out);
+    aorta_table_text(table, &(struct aorta_trace_of){page->analysis, page->rank, NULL, step_columns != NULL}, &view,
+                     page->out);
 }
 
 static void put_syncs(const struct page *page) {
@@ -140,13 +143,13 @@ static void put_syncs(const struct page *page) {
     char title[TITLE_SIZE];
     own.rank = rank_of_syncs(page->analysis);
     if (!own.rank) return;
-    put_table(&own, &aorta_table_synchronisations, "calls that wait for the GPU",
+    put_table(&own, &aorta_table_synchronisations, NULL, "calls that wait for the GPU",
               scope(&own, page->analysis->stepped, true, title), SYNCS_SHOWN);
 }
 
 static void put_differences(const struct page *page) {
     char title[TITLE_SIZE];
-    put_table(page, &aorta_table_differences, "kernels that differ between ranks",
+    put_table(page, &aorta_table_differences, NULL, "kernels that differ between ranks",
               scope(page, page->analysis->stepped, false, title), DIFFERENCES_SHOWN);
 }
 
@@ -201,10 +204,6 @@ static bool is_shown(const struct aorta_trace_rank *rank, enum aorta_trace_reaso
     return reason != AORTA_REASON_SAME_STREAM_OVERLAP || (double)overlapped_ns >= much * (double)rank->figures.busy_ns;
 }
 
-static bool is_first_of_trace(const struct aorta_trace_analysis *analysis, size_t rank) {
-    return !rank || analysis->ranks[rank].trace != analysis->ranks[rank - 1].trace;
-}
-
 static const char *base_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash && slash[1] ? slash + 1 : path;
@@ -219,7 +218,7 @@ static void put_warning(const struct page *page, enum aorta_trace_reason reason)
     size_t files = 0;
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace *trace = analysis->ranks[i].trace;
-        if (!is_first_of_trace(analysis, i) || !trace->warnings[reason].count) continue;
+        if ((i && trace == analysis->ranks[i - 1].trace) || !trace->warnings[reason].count) continue;
         if (!is_shown(&analysis->ranks[i], reason)) continue;
         files += !last || strcmp(last->path, trace->path) != 0; /* the ranks of a merged file follow each other */
         if (!first) first = trace;
@@ -293,14 +292,14 @@ static void put_startup(const struct page *page) {
 static void put_work(const struct page *page) {
     const bool stepped = page->analysis->stepped, host = page->rank->trace->host_only;
     char title[TITLE_SIZE];
-    put_table(page, stepped ? &aorta_table_work_by_step : &aorta_table_work,
+    put_table(page, &aorta_table_work, stepped ? trace_work_step_columns : NULL,
               host ? "operations, their own time" : "kernels and copies", scope(page, stepped, true, title),
               KERNELS_SHOWN);
-    put_table(page, stepped ? &aorta_table_collectives_by_step : &aorta_table_collectives, "collectives",
+    put_table(page, &aorta_table_collectives, stepped ? trace_collective_step_columns : NULL, "collectives",
               scope(page, stepped, true, title), COLLECTIVES_SHOWN);
     if (sizes_say_more(page->analysis, page->rank))
-        put_table(page, stepped ? &aorta_table_collective_sizes_by_step : &aorta_table_collective_sizes,
-                  "collectives by size", scope(page, stepped, true, title), COLLECTIVES_SHOWN);
+        put_table(page, &aorta_table_collective_sizes, stepped ? trace_size_step_columns : NULL, "collectives by size",
+                  scope(page, stepped, true, title), COLLECTIVES_SHOWN);
 }
 
 static struct page page_of(const struct aorta_trace_report *report, const struct aorta_verdict_style *style,
@@ -350,20 +349,19 @@ void aorta_trace_report_verdict(const struct aorta_trace_report *report, const s
 aorta_status aorta_trace_report_by(const struct aorta_trace_report *report, const struct aorta_verdict_style *style,
                                    struct aorta_text *out) {
     const struct aorta_trace_analysis *analysis = report->analysis;
-    const struct aorta_trace_of of = {analysis, busiest(analysis), NULL};
+    const struct aorta_trace_rank *rank = busiest(analysis);
     const struct aorta_table_view view = {.most = report->top,
                                           .whole = aorta_trace_beyond_steps(analysis),
                                           .shorten = style && style->view.full_names ? NULL : aorta_name_for_line};
     const size_t begin = out->length;
-    if (analysis->rank_count > 1) aorta_text_printf(out, "rank %d, the busiest\n", of.rank->rank);
+    if (analysis->rank_count > 1) aorta_text_printf(out, "rank %d, the busiest\n", rank->rank);
     if (report->of.within) aorta_text_printf(out, "work within \"%s\" alone\n", report->of.within);
     bool first = true;
     for (int i = 0; i < AORTA_BY_COUNT; i++)
         if (report->by & 1u << i) {
             if (!first || analysis->rank_count > 1) aorta_text_puts(out, "\n");
             first = false;
-            AORTA_TRY(
-                aorta_trace_by_text(&of, (enum aorta_by)i, &(struct trace_by){report->path, report->of}, &view, out));
+            AORTA_TRY(trace_by_text(report, rank, (enum aorta_by)i, &view, out));
         }
     clean(out, begin);
     return NULL;
@@ -417,7 +415,7 @@ static void write_rank(struct aorta_json *json, const struct aorta_trace_report 
     const struct aorta_trace_analysis *analysis = report->analysis;
     const struct aorta_verdict *verdict = report->verdict;
     const struct aorta_trace_rank *rank = &analysis->ranks[place];
-    const struct aorta_trace_of of = {analysis, rank, NULL};
+    const struct aorta_trace_of of = {.analysis = analysis, .rank = rank};
     const struct rank_values values = {rank->rank,
                                        rank->device,
                                        rank->trace->path,
@@ -438,7 +436,7 @@ static void write_rank(struct aorta_json *json, const struct aorta_trace_report 
     write_tables(aorta_rank_tables, &of, report->most_lines, json);
     aorta_roofline_write(place < verdict->roofline_count ? &verdict->rooflines[place] : NULL, json);
     write_tables(aorta_rank_tables_after, &of, report->most_lines, json);
-    aorta_trace_by_json(&of, report->by, &(struct trace_by){report->path, report->of}, json);
+    trace_by_json(report, rank, json);
     aorta_json_object_end(json);
 }
 
@@ -465,7 +463,7 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
     aorta_json_key_array(&json, "ranks");
     for (size_t i = 0; i < analysis->rank_count; i++) write_rank(&json, report, i);
     aorta_json_array_end(&json);
-    write_tables(aorta_world_tables, &(struct aorta_trace_of){analysis, NULL, NULL}, report->most_lines, &json);
+    write_tables(aorta_world_tables, &(struct aorta_trace_of){.analysis = analysis}, report->most_lines, &json);
     aorta_rows_object("gemm_slowdown", aorta_trace_slowdown_rows, &verdict->slowdown, 0, &json);
     aorta_json_key_string(&json, "judged", analysis->stepped ? "steps" : "recording");
     aorta_json_key_int(&json, "warmup_steps", (int64_t)analysis->warmup);

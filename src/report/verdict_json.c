@@ -49,11 +49,6 @@ static void write_shares(const struct aorta_finding *finding, struct aorta_json 
     aorta_json_array_end(json);
 }
 
-static void write_remedy(const struct aorta_finding *finding, struct aorta_json *json) {
-    aorta_json_key_string(json, "remedy", finding->remedy);
-    aorta_json_key_double(json, "then_ms", finding->then_ms);
-}
-
 static void write_finding(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
                           struct aorta_json *json) {
     aorta_json_object(json);
@@ -68,7 +63,8 @@ static void write_finding(const struct aorta_verdict *verdict, const struct aort
         aorta_json_array_end(json);
         aorta_json_key_double(json, "alone_ms", verdict->replay.known ? finding->alone_ms : NAN);
     }
-    if (finding->remedy) write_remedy(finding, json);
+    if (finding->remedy) aorta_json_key_string(json, "remedy", finding->remedy);
+    if (finding->remedy) aorta_json_key_double(json, "then_ms", finding->then_ms);
     aorta_json_key_double(json, "cost_ms", finding->cost_ms);
     aorta_json_key_double(json, "share", finding->share);
     aorta_json_key(json, "rank");
@@ -191,11 +187,8 @@ static void write_block(const struct aorta_verdict *verdict, const struct aorta_
 static void write_view(const struct aorta_verdict *verdict, struct aorta_json *json) {
     struct aorta_verdict_view view;
     struct aorta_text text = {0};
-    aorta_status status = aorta_verdict_view_make(verdict, NULL, &view);
-    json->out->failed |= status != NULL;
-    aorta_status_free(status);
-    if (json->out->failed) aorta_verdict_view_free(&view);
-    if (json->out->failed) return;
+    aorta_verdict_view_make(verdict, NULL, &view);
+    json->out->failed |= view.arena.failed;
     aorta_json_key_object(json, "verdict_view");
     aorta_json_key_string(json, "headline", view.headline);
     aorta_json_key_array(json, "rows");
@@ -213,7 +206,7 @@ static void write_view(const struct aorta_verdict *verdict, struct aorta_json *j
     aorta_verdict_text(verdict, NULL, &text);
     aorta_json_key_sentence(json, "text", &text);
     aorta_json_object_end(json);
-    aorta_verdict_view_free(&view);
+    aorta_arena_free(&view.arena);
 }
 
 void aorta_verdict_json(const struct aorta_verdict *verdict, struct aorta_json *json) {

@@ -23,7 +23,7 @@ struct build {
 static const char *take(struct build *build, struct aorta_text *text) {
     char *copy = aorta_arena_strdup(&build->view->arena, text->data ? text->data : "");
     if (copy) aorta_make_printable(copy, strlen(copy), false);
-    build->view->failed |= text->failed || !copy;
+    build->view->arena.failed |= text->failed != 0;
     aorta_text_free(text);
     return copy ? copy : "";
 }
@@ -31,7 +31,7 @@ static const char *take(struct build *build, struct aorta_text *text) {
 static void add_row(struct build *build, const char *name, struct aorta_text *text) {
     struct aorta_verdict_view *view = build->view;
     if (!text->length || view->row_count == AORTA_VIEW_ROWS) {
-        view->failed |= text->failed;
+        view->arena.failed |= text->failed != 0;
         aorta_text_free(text);
         return;
     }
@@ -80,12 +80,6 @@ static void add_step(struct build *build) {
     add_row(build, "step", &text);
 }
 
-static int count_shown(const struct aorta_verdict *verdict) {
-    int count = 0;
-    for (size_t i = 0; i < verdict->finding_count; i++) count += aorta_finding_gains(&verdict->findings[i]);
-    return count;
-}
-
 /* Whether an upper bound decides what all fixes save. */
 static bool is_at_best(const struct aorta_verdict *verdict) {
     const double saved_ms = aorta_verdict_gained_ms(verdict) - verdict->replay.floor_ms;
@@ -99,7 +93,7 @@ static void add_all_fixes(struct build *build) {
     const struct aorta_verdict *verdict = build->verdict;
     const struct aorta_verdict_replay *replay = &verdict->replay;
     struct aorta_text text = {0};
-    if (!aorta_verdict_gains_matter(verdict) || count_shown(verdict) < 2) return;
+    if (!aorta_verdict_gains_matter(verdict) || aorta_verdict_gain_count(verdict) < 2) return;
     aorta_text_printf(&text, "%s ms%s, %s of it compute; gains overlap and do not add up",
                       aorta_about(replay->floor_ms).text, is_at_best(verdict) ? " at best" : "",
                       aorta_about(fmin(replay->left.compute_ms, replay->floor_ms)).text);
@@ -133,10 +127,10 @@ static int by_cost(const void *left, const void *right) {
 /* "; exposed: 38 waiting for late rank 0, 4.9 all_gather, 1.4 other" */
 static void put_exposed(struct build *build, struct aorta_text *out) {
     const struct aorta_verdict *verdict = build->verdict;
-    const struct aorta_finding **parts = malloc((verdict->finding_count + 1) * sizeof *parts);
+    const struct aorta_finding **parts =
+        aorta_arena_alloc(&build->view->arena, (verdict->finding_count + 1) * sizeof *parts);
     double other_ms = verdict->exposed_ms;
     size_t count = 0, shown = 0;
-    build->view->failed |= !parts;
     if (!parts) return;
     for (size_t i = 0; i < verdict->finding_count; i++)
         if (is_of_collectives(verdict->findings[i].cause)) parts[count++] = &verdict->findings[i];
@@ -151,7 +145,6 @@ static void put_exposed(struct build *build, struct aorta_text *out) {
         aorta_text_puts(out, aorta_measured(verdict->exposed_ms).text);
     else if (other_ms >= PART * verdict->exposed_ms)
         aorta_text_printf(out, ", %s other", aorta_measured(other_ms).text);
-    free(parts);
 }
 
 static void put_slowdown(const struct aorta_slowdown *found, struct aorta_text *out) {
@@ -333,7 +326,7 @@ static const char *mark(struct build *build, const struct aorta_finding *finding
 
 static void add_fix(struct build *build, struct aorta_view_block *block, struct aorta_text *text) {
     if (text->length && block->fix_count < AORTA_VIEW_LINES) block->fix[block->fix_count++] = take(build, text);
-    build->view->failed |= text->failed;
+    build->view->arena.failed |= text->failed != 0;
     aorta_text_free(text);
 }
 
@@ -432,17 +425,13 @@ static void add_block(struct build *build, const struct aorta_finding *finding, 
     build->view->blocks[build->view->block_count++] = block;
 }
 
-static bool waits_for_work(const struct aorta_finding *finding) {
-    return aorta_facts_has(&finding->facts, AORTA_FACT_OWN_WORK);
-}
-
 /* Share of the step that decides whether the finding has a block; 0: it has none. */
 static double weight(const struct aorta_verdict *verdict, size_t index, bool *gains) {
     const struct aorta_finding *finding = &verdict->findings[index];
     *gains = verdict->replay.known && aorta_finding_gains(finding);
     if (is_alternative(verdict, index)) return 0;
     if (*gains) return aorta_finding_shown_ms(finding) / step_of(verdict, true);
-    if (verdict->replay.known && !waits_for_work(finding)) return 0;
+    if (verdict->replay.known && !aorta_facts_has(&finding->facts, AORTA_FACT_OWN_WORK)) return 0;
     return finding->cause == AORTA_CAUSE_COMPUTE ? 0 : finding->share;
 }
 
@@ -468,7 +457,7 @@ static void add_blocks(struct build *build) {
     if (count)
         aorta_text_printf(&line, "%s%s: %s", aorta_counted(count, small ? "minor finding" : "more finding").text,
                           small ? " below 2%" : "", names.data ? names.data : "");
-    build->view->failed |= names.failed;
+    build->view->arena.failed |= names.failed != 0;
     aorta_text_free(&names);
     build->view->minor = take(build, &line);
     build->view->minor_count = count;
@@ -476,8 +465,8 @@ static void add_blocks(struct build *build) {
 
 /* ---- all of it ---- */
 
-aorta_status aorta_verdict_view_make(const struct aorta_verdict *verdict, const struct aorta_view_options *options,
-                                     struct aorta_verdict_view *view) {
+void aorta_verdict_view_make(const struct aorta_verdict *verdict, const struct aorta_view_options *options,
+                             struct aorta_verdict_view *view) {
     *view = (struct aorta_verdict_view){.minor = ""};
     struct build build = {verdict, options ? *options : (struct aorta_view_options){0}, view};
     struct aorta_text headline = {0};
@@ -495,12 +484,4 @@ aorta_status aorta_verdict_view_make(const struct aorta_verdict *verdict, const 
     }
     if (!verdict->incomplete && !verdict->host_only) add_blocks(&build);
     if (!verdict->incomplete && !view->block_count) add_kernels(&build);
-    if (!view->failed) return NULL;
-    aorta_verdict_view_free(view);
-    return AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
-}
-
-void aorta_verdict_view_free(struct aorta_verdict_view *view) {
-    aorta_arena_free(&view->arena);
-    *view = (struct aorta_verdict_view){0};
 }

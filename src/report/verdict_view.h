@@ -29,7 +29,6 @@ struct aorta_view_block {
 /* Texts are the arena's. */
 struct aorta_verdict_view {
     struct aorta_arena arena;
-    bool failed;          /* out of memory: texts are missing */
     const char *headline; /* without "Verdict: " */
     struct {
         const char *name, *text; /* "step", "34.3 ms …" */
@@ -41,11 +40,10 @@ struct aorta_verdict_view {
     int minor_count;
 };
 
-/* The verdict is borrowed. `options` NULL: none. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_verdict_view_make(const struct aorta_verdict *verdict,
-                                                    const struct aorta_view_options *options,
-                                                    struct aorta_verdict_view *view);
-void aorta_verdict_view_free(struct aorta_verdict_view *view);
+/* The verdict is borrowed. `options` NULL: none. aorta_arena_end the arena into the caller's, or free it: where it has
+ * failed, texts are missing. */
+void aorta_verdict_view_make(const struct aorta_verdict *verdict, const struct aorta_view_options *options,
+                             struct aorta_verdict_view *view);
 
 /* The headline alone. */
 void aorta_verdict_headline(const struct aorta_verdict *verdict, struct aorta_text *out);

@@ -567,22 +567,13 @@ static const struct {
     {"NCCL_PROTO", NULL, AORTA_CAUSE_SLOW_COLLECTIVE, "overrides NCCL's choice"},
 };
 
-static const char *value_of(const struct aorta_settings *environment, const char *variable) {
-    static const char section[] = "environment.";
-    for (size_t i = 0; i < environment->count; i++) {
-        const char *key = environment->items[i].key;
-        if (strncmp(key, section, strlen(section)) == 0 && strcmp(key + strlen(section), variable) == 0)
-            return environment->items[i].value;
-    }
-    return NULL;
-}
-
 void aorta_verdict_environment(struct aorta_verdict *verdict, const struct aorta_settings *environment) {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        const char *value = value_of(environment, words[i].variable);
+        char key[64], setting[256];
+        snprintf(key, sizeof key, "environment.%s", words[i].variable);
+        const char *value = aorta_settings_value(environment, key);
         struct aorta_finding *finding = aorta_verdict_find(verdict, words[i].cause);
         if (!value || !finding || (words[i].value && strcmp(value, words[i].value) != 0)) continue;
-        char setting[256];
         snprintf(setting, sizeof setting, "%s=%s", words[i].variable, value);
         struct aorta_fact *fact = aorta_facts_set(&finding->facts, AORTA_FACT_ENVIRONMENT, 1);
         fact->text = words[i].text;

@@ -341,11 +341,6 @@ static void look_for_exposed(const struct aorta_trace_analysis *analysis, const 
     }
 }
 
-/* All streams of a rank on one hardware queue cannot run side by side. */
-static bool shares_one_queue(const struct aorta_trace_rank *rank) {
-    return rank->queue_count == 1 && rank->stream_count > 1;
-}
-
 static void find_exposed(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     struct place worst = {0};
     for (size_t i = 0; i < analysis->rank_count; i++)
@@ -368,7 +363,7 @@ static void find_exposed(const struct aorta_trace_analysis *analysis, struct aor
         if (times > 1) aorta_facts_set(&finding->facts, AORTA_FACT_REDUCED_AGAIN, times);
     }
     if (worst.activations) aorta_facts_flag(&finding->facts, AORTA_FACT_ACTIVATIONS);
-    if (shares_one_queue(worst.rank))
+    if (worst.rank->queue_count == 1 && worst.rank->stream_count > 1) /* cannot run side by side */
         aorta_facts_set(&finding->facts, AORTA_FACT_ONE_QUEUE, (double)worst.rank->stream_count);
 }
 

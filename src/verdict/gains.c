@@ -43,11 +43,6 @@ static double lost_usually(const struct gains *gains, enum aorta_cause cause) {
     return hides(cause) && gains->verdict->lost_usually > 0 ? gains->verdict->lost_usually : 0;
 }
 
-/* What the removal gains with all that gain more, and alone. */
-static double gain_of(const struct gains *gains, enum aorta_removal removal, enum aorta_cause cause) {
-    return gains->found.beyond_ns[removal] / 1e6 * (1 - lost_again(gains, cause));
-}
-
 static double alone_of(const struct gains *gains, enum aorta_removal removal, enum aorta_cause cause) {
     return gains->found.gain_ns[removal] / 1e6 * (1 - lost_again(gains, cause));
 }
@@ -95,6 +90,12 @@ bool aorta_verdict_gains_matter(const struct aorta_verdict *verdict) {
     for (size_t i = 0; i < verdict->finding_count; i++)
         if (verdict->findings[i].at_best_ms >= BOUND * all_ms) return true;
     return all_ms - replay->floor_ms >= BOUND * all_ms;
+}
+
+int aorta_verdict_gain_count(const struct aorta_verdict *verdict) {
+    int count = 0;
+    for (size_t i = 0; i < verdict->finding_count; i++) count += aorta_finding_gains(&verdict->findings[i]);
+    return count;
 }
 
 const struct aorta_finding *aorta_verdict_costliest(const struct aorta_verdict *verdict) {
@@ -146,11 +147,6 @@ static void share(struct aorta_finding *finding, enum aorta_cause cause, double 
         finding->shares[finding->share_count++] = (struct aorta_shared_gain){cause, ms};
 }
 
-/* Most of what both gain together is this finding's. */
-static bool belongs_together(double joint_ms, double partner_ms) {
-    return joint_ms - partner_ms >= 0.5 * joint_ms;
-}
-
 static void pair(const struct gains *gains, uint32_t removed, enum aorta_removal partner,
                  struct aorta_finding *finding) {
     struct aorta_replay replay = {0};
@@ -160,7 +156,7 @@ static void pair(const struct gains *gains, uint32_t removed, enum aorta_removal
     const double joint_ms = (gains->found.replayed_ns - replay.step_ns) / 1e6;
     const double partner_ms = gains->found.gain_ns[partner] / 1e6;
     aorta_arena_end(&replay.memory, gains->verdict->arena);
-    if (belongs_together(joint_ms, partner_ms))
+    if (joint_ms - partner_ms >= 0.5 * joint_ms) /* most of what both gain together is this finding's */
         finding->joint_ms = joint_ms - lost_again(gains, finding->cause) * (joint_ms - partner_ms);
 }
 
@@ -250,7 +246,7 @@ static void add_origin(struct gains *gains, struct aorta_finding *finding, enum 
 
 static void add_gain(struct gains *gains, enum aorta_removal removal, enum aorta_cause cause) {
     struct aorta_finding *finding = aorta_verdict_find(gains->verdict, cause);
-    const double gain_ms = gain_of(gains, removal, cause);
+    const double gain_ms = gains->found.beyond_ns[removal] / 1e6 * (1 - lost_again(gains, cause));
     const bool matters = gain_ms >= MATTERS * step_ms(gains) && gain_ms > 0;
     if (!finding && !matters) return;
     if (!finding) finding = new_finding(gains->verdict, cause);

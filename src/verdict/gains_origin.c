@@ -343,10 +343,6 @@ struct walk {
     struct aorta_verdict_left sums; /* ns */
 };
 
-static enum aorta_collective kind_of(const struct walk *walk, uint32_t point, const struct aorta_trace_work *work) {
-    return aorta_trace_collective_kind(walk->built->sources[walk->graph->rank[point]].trace, work);
-}
-
 static double *sum_of(struct walk *walk, uint32_t point, uint32_t edge) {
     struct aorta_verdict_left *sums = &walk->sums;
     /* Up to a start within its predecessor it is that which runs. */
@@ -357,7 +353,8 @@ static double *sum_of(struct walk *walk, uint32_t point, uint32_t edge) {
     switch (within ? (copies ? AORTA_EDGE_COPY : AORTA_EDGE_KERNEL) : (enum aorta_edge_kind)walk->graph->kind[edge]) {
     case AORTA_EDGE_KERNEL:
     case AORTA_EDGE_TRANSFER:
-        return work && aorta_trace_is_collective(work) ? &sums->collective_ms[kind_of(walk, runs, work)]
+        return work && aorta_trace_is_collective(work) ? &sums->collective_ms[aorta_trace_collective_kind(
+                                                             walk->built->sources[walk->graph->rank[runs]].trace, work)]
                                                        : &sums->compute_ms;
     case AORTA_EDGE_COPY:
         return &sums->copy_ms;

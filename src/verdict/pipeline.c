@@ -123,11 +123,6 @@ double aorta_verdict_model_parts(const struct aorta_trace_analysis *analysis) {
     return share > 0 && share < MOST ? round(1 / (1 - share)) : 1;
 }
 
-/* The first rank makes so many, forward and backward. */
-static double exchanges_of_a_micro_batch(const struct aorta_verdict *verdict) {
-    return 4 * fmax(verdict->model_parts, 1) - 2;
-}
-
 /* ---- the bubble ---- */
 
 static bool is_exchange(const struct aorta_range *range) {
@@ -205,7 +200,7 @@ static int64_t take(struct aorta_rank_costs *rank, enum aorta_cause cause, int64
 double aorta_verdict_find_bubble(const struct aorta_rank_step *items, size_t count, struct aorta_verdict *verdict) {
     static const double EACH = 0.1; /* of the longest waiting: a bubble is waited for by every stage */
     int64_t least_ns = INT64_MAX, most_ns = 0;
-    const double each = exchanges_of_a_micro_batch(verdict);
+    const double each = 4 * fmax(verdict->model_parts, 1) - 2; /* of the first rank, forward and backward */
     double micro_batches = 0;
     if (!verdict->sends || verdict->rank_count < 2 || !is_pipeline(items, count, each, &micro_batches)) return 0;
     const int64_t transfers_ns = (int64_t)(each * micro_batches) * shortest_exchange(items, count);

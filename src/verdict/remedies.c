@@ -122,18 +122,15 @@ static const char *lacks(const struct remedy_model *model, enum aorta_remedy rem
     return model->operations ? "shapes" : "operations";
 }
 
-/* Our own runs have the remedies that a key does. */
-static bool applies(const struct remedy_model *model, enum aorta_remedy remedy) {
-    return !isnan(model->peak[MATH_HALF]) && (!model->own || table[remedy].ours);
-}
-
 static void run_rule(struct remedy_model *model, enum aorta_remedy remedy, struct aorta_remedy_row *row) {
     memset(model->gained_ns, 0, model->leaf_count * sizeof *model->gained_ns);
     *row = (struct aorta_remedy_row){.lacks = lacks(model, remedy)};
     model->row = row;
     model->rough = false;
     memcpy(model->gone_before, model->gone, model->leaf_count * sizeof *model->gone);
-    if (!row->lacks && applies(model, remedy)) table[remedy].rule(model);
+    /* Our own runs have the remedies that a key does. */
+    const bool applies = !isnan(model->peak[MATH_HALF]) && (!model->own || table[remedy].ours);
+    if (!row->lacks && applies) table[remedy].rule(model);
     if (row->then_ns < 0) undo(model);
     row->then_ns /= model->steps;
     row->rough_ns /= model->steps;

@@ -30,10 +30,6 @@ struct run {
     size_t leaf;
 };
 
-static uint32_t name_of(const struct remedy_model *model, size_t leaf) {
-    return model->trace->work[model->leaves[leaf].first_work].name;
-}
-
 static int by_hash(const void *left, const void *right) {
     const struct run *a = left, *b = right;
     if (a->hash != b->hash) return a->hash < b->hash ? -1 : 1;
@@ -46,7 +42,8 @@ static size_t collect_runs(const struct remedy_model *model, struct run *runs) {
         const struct leaf *first = &model->leaves[i];
         if (!first->step || !aorta_leaves_together(first, &model->leaves[i + RUN - 1])) continue;
         uint64_t hash = first->step;
-        for (size_t j = i; j < i + RUN; j++) hash = aorta_hash_add(hash, name_of(model, j));
+        for (size_t j = i; j < i + RUN; j++)
+            hash = aorta_hash_add(hash, model->trace->work[model->leaves[j].first_work].name);
         runs[count++] = (struct run){hash, i};
     }
     qsort(runs, count, sizeof *runs, by_hash);
@@ -262,10 +259,6 @@ static double looked_up(const struct remedy_model *model, const struct leaf *lea
     return looks_up && !leaf->gradient ? leaf->ns * model->stream / (2 * 4) : 0;
 }
 
-static double filled_elements(const struct remedy_model *model, const struct leaf *leaf) {
-    return leaf->output_count ? leaf->outputs[0].elements : leaf->ns * model->stream / 4;
-}
-
 /* Without operations: a gradient of a whole table is filled with zeros shortly before the rows that were looked up are
  * added to it. */
 static void mark_tables(struct remedy_model *model) {
@@ -286,7 +279,8 @@ static struct tables find_tables(const struct remedy_model *model) {
     double all_looked_up = 0;
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
-        if (leaf->in_embedding && leaf->op & AORTA_OP_FILLS) all.elements += filled_elements(model, leaf);
+        if (leaf->in_embedding && leaf->op & AORTA_OP_FILLS)
+            all.elements += leaf->output_count ? leaf->outputs[0].elements : leaf->ns * model->stream / 4;
         all_looked_up += looked_up(model, leaf);
         if (!is_whole_gradient(leaf)) continue;
         all.touched += gradient_elements(leaf);

@@ -202,15 +202,12 @@ static void add_part_of_pass(const struct aorta_trace_window *window, size_t ran
     if (kernel && flops > 0 && typed) add_pass(shape, work, build);
 }
 
-static bool is_part_of_pass(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
-    return work->shape != AORTA_TRACE_NONE && trace->shapes[work->shape].extent != AORTA_SHAPE_OPERATION;
-}
-
 static void add_window(const struct aorta_trace_window *window, struct build *build) {
     struct aorta_roofline *roofline = build->roofline;
     for (size_t i = 0; i < window->profile.range_count; i++) {
         if (window->profile.ranges[i].info.kind != AORTA_RANGE_COMPUTE) continue;
-        if (is_part_of_pass(build->rank->trace, &build->rank->work[window->work[i]])) {
+        const uint32_t shape = build->rank->work[window->work[i]].shape;
+        if (shape != AORTA_TRACE_NONE && build->rank->trace->shapes[shape].extent != AORTA_SHAPE_OPERATION) {
             add_part_of_pass(window, i, build);
             continue;
         }
@@ -377,13 +374,13 @@ double aorta_roofline_covered(const struct aorta_roofline_class *class) {
     return class->ns ? (double)class->covered_ns / (double)class->ns : NAN;
 }
 
-bool aorta_roofline_share_rated(double covered) {
+static bool is_rated(double covered) {
     static const double RATED = 0.2; /* below, the rate would be that of a few */
     return covered >= RATED;
 }
 
 bool aorta_roofline_rated(const struct aorta_roofline_class *class) {
-    return aorta_roofline_share_rated(aorta_roofline_covered(class));
+    return is_rated(aorta_roofline_covered(class));
 }
 
 double aorta_roofline_mfu(const struct aorta_roofline *roofline, double *covered) {
@@ -465,7 +462,7 @@ const struct aorta_row aorta_roofline_head_rows[] = {
 static void write_head(const struct aorta_roofline *roofline, struct aorta_json *json) {
     struct head_values values = {.lower_bound = roofline->lower_bound, .steps = (int64_t)roofline->steps};
     values.mfu = aorta_roofline_mfu(roofline, &values.covered);
-    const bool few = !isnan(values.covered) && !aorta_roofline_share_rated(values.covered);
+    const bool few = !isnan(values.covered) && !is_rated(values.covered);
     if (few) values.mfu = NAN;
     if (few && !roofline->peaks.reason)
         values.reason = "the recording has the shapes of less than a fifth of their time";

@@ -66,7 +66,6 @@ enum aorta_bound aorta_roofline_bound(const struct aorta_roofline_class *class);
 double aorta_roofline_share(const struct aorta_roofline_class *class);
 double aorta_roofline_covered(const struct aorta_roofline_class *class); /* share of its time */
 /* The covered share of the time is large enough for a meaningful rate. */
-bool aorta_roofline_share_rated(double covered);
 bool aorta_roofline_rated(const struct aorta_roofline_class *class);
 /* Arithmetic of the step at the peak of each type, as a share of the step; NaN: not known. `covered`: share of the time
  * of products, convolutions and attention whose arithmetic is known. */

@@ -173,6 +173,7 @@ double aorta_verdict_spent_ms(const struct aorta_verdict *verdict);
 
 /* Whether the finding's gain is a hundredth of the step or more. (gains.c) */
 bool aorta_finding_gains(const struct aorta_finding *finding);
+int aorta_verdict_gain_count(const struct aorta_verdict *verdict); /* findings that do (gains.c) */
 /* The gain that is shown, ms per step: alone; with its partner; of a finding that gains only with all fixes, beyond
  * them. (gains.c) */
 double aorta_finding_shown_ms(const struct aorta_finding *finding);

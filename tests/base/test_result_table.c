@@ -65,7 +65,7 @@ static void as_text(void **state) {
                                    "      2     3.000   75.0%   1500.00  gemm<float>\n"
                                    "      1         -       -         -  copy, \"quick\"\n");
     aorta_text_clear(&text); /* a title above, a heading of the names, short names */
-    const struct aorta_table_view view = {"Per step, ms", "what ran", 1, shorten, true};
+    const struct aorta_table_view view = {"Per step, ms", "what ran", 1, shorten, true, NULL};
     aorta_table_text(&table, &all, &view, &text);
     assert_string_equal(text.data, "Per step, ms\n"
                                    "  count  total ms   share    p50 us  what ran\n"

@@ -1,6 +1,7 @@
 /* What a run of training says after its last step. */
 #include "check.h"
-#include "cli/train_finish.h"
+#include "cli/cli.h"
+#include "job/ranks.h"
 
 /* Somebody removes the run's folder between the last line and the report: no mistake in what the user typed, so that
  * the exit code is 1, and the message names the folder. */

@@ -365,8 +365,8 @@ static void name_group(const struct overlap_state *state, const struct overlap_g
     for (int r = 0; r < group->size; r++) used += snprintf(name + used, (size_t)(64 - used), "_%d", group->ranks[r]);
 }
 
-static aorta_status say_bandwidth_of(const struct overlap_options *o, const struct overlap_state *state, int number,
-                                     const char *which, double ms, struct aorta_hwq_result *result) {
+static void say_bandwidth_of(const struct overlap_options *o, const struct overlap_state *state, int number,
+                             const char *which, double ms, struct aorta_hwq_result *result) {
     const struct overlap_group *group = &state->groups[number];
     const double factor = aorta_collective_bus_factor((enum aorta_collective)o->collective, group->size);
     const double algbw = (double)group->bytes / (ms * 1e6);
@@ -374,20 +374,19 @@ static aorta_status say_bandwidth_of(const struct overlap_options *o, const stru
     char name[128], members[64];
     name_group(state, group, members);
     snprintf(name, sizeof name, "algbw_%s%s", which, members);
-    AORTA_TRY(aorta_hwq_result_figure(result, name, "GB/s", algbw, "no collective ran"));
+    aorta_hwq_result_figure(result, name, "GB/s", algbw, "no collective ran");
     snprintf(name, sizeof name, "busbw_%s%s", which, members);
-    return aorta_hwq_result_figure(result, name, "GB/s", simulated ? NAN : algbw * factor,
-                                   simulated ? "one rank: no data crosses a bus" : "no collective ran");
+    aorta_hwq_result_figure(result, name, "GB/s", simulated ? NAN : algbw * factor,
+                            simulated ? "one rank: no data crosses a bus" : "no collective ran");
 }
 
-static aorta_status say_bandwidth(struct aorta_hwq *hwq, const struct overlap_state *state, const char *which,
-                                  const struct side_times *times, struct aorta_hwq_result *result) {
+static void say_bandwidth(struct aorta_hwq *hwq, const struct overlap_state *state, const char *which,
+                          const struct side_times *times, struct aorta_hwq_result *result) {
     result->figure_group = "Bandwidth of one collective";
     if (!state->group_count)
-        return aorta_hwq_result_figure(result, "algbw_alone", "GB/s", NAN, "this rank is in none of --process-groups");
+        aorta_hwq_result_figure(result, "algbw_alone", "GB/s", NAN, "this rank is in none of --process-groups");
     for (int g = 0; g < state->group_count; g++)
-        AORTA_TRY(say_bandwidth_of(hwq->options, state, g, which, times->collective[g], result));
-    return NULL;
+        say_bandwidth_of(hwq->options, state, g, which, times->collective[g], result);
 }
 
 /* Bandwidth of all groups of this rank together. */
@@ -399,15 +398,15 @@ static double carried(const struct aorta_hwq *hwq, const struct overlap_state *s
     return (double)o->num_coll * bytes / (comms->comms * 1e6);
 }
 
-static aorta_status say_contention(const struct overlap_state *state, const struct side_times *alone,
-                                   const struct side_times *both, struct aorta_hwq_result *result) {
+static void say_contention(const struct overlap_state *state, const struct side_times *alone,
+                           const struct side_times *both, struct aorta_hwq_result *result) {
     char name[96];
     snprintf(name, sizeof name, "gemm_%" PRId64 "x%" PRId64 "x%" PRId64 "_slowdown", state->shape[0], state->shape[1],
              state->shape[2]);
     result->figure_group = "One product";
-    AORTA_TRY(aorta_hwq_result_figure(result, "gemm_alone_p50", "ms", alone->product, "no product ran"));
-    AORTA_TRY(aorta_hwq_result_figure(result, "gemm_beside_p50", "ms", both->product, "no product ran"));
-    return aorta_hwq_result_figure(result, name, "x", both->product / alone->product, "no product ran");
+    aorta_hwq_result_figure(result, "gemm_alone_p50", "ms", alone->product, "no product ran");
+    aorta_hwq_result_figure(result, "gemm_beside_p50", "ms", both->product, "no product ran");
+    aorta_hwq_result_figure(result, name, "x", both->product / alone->product, "no product ran");
 }
 
 static enum aorta_hwq_finding find_overlap(double saved, double shorter) {
@@ -421,8 +420,8 @@ static enum aorta_hwq_finding find_contention(double products, double collective
 }
 
 /* gain: time saved by running together, as a share of the sum; hidden: as a share of the shorter side. */
-static aorta_status say_overlap(const struct side_times *compute, const struct side_times *comms,
-                                const struct side_times *both, bool simulated, struct aorta_hwq_result *result) {
+static void say_overlap(const struct side_times *compute, const struct side_times *comms, const struct side_times *both,
+                        bool simulated, struct aorta_hwq_result *result) {
     const double sum = compute->compute + comms->comms, saved = sum - both->total;
     const double shorter = fmin(compute->compute, comms->comms);
     const char *none = "a side did not run";
@@ -430,22 +429,21 @@ static aorta_status say_overlap(const struct side_times *compute, const struct s
                           : saved > shorter ? "more was saved than the time of the shorter side: it was slower alone"
                                             : none;
     result->figure_group = "All products, from the first start to the last end";
-    AORTA_TRY(aorta_hwq_result_figure(result, "compute_alone", "ms", compute->compute, none));
-    AORTA_TRY(aorta_hwq_result_figure(result, "compute_together", "ms", both->compute, none));
-    AORTA_TRY(aorta_hwq_result_figure(result, "compute_slowdown", "x", both->compute / compute->compute, none));
+    aorta_hwq_result_figure(result, "compute_alone", "ms", compute->compute, none);
+    aorta_hwq_result_figure(result, "compute_together", "ms", both->compute, none);
+    aorta_hwq_result_figure(result, "compute_slowdown", "x", both->compute / compute->compute, none);
     result->figure_group = "All collectives, from the first start to the last end";
-    AORTA_TRY(aorta_hwq_result_figure(result, "comms_alone", "ms", comms->comms, none));
-    AORTA_TRY(aorta_hwq_result_figure(result, "comms_together", "ms", both->comms, none));
-    AORTA_TRY(aorta_hwq_result_figure(result, "comms_slowdown", "x", both->comms / comms->comms, none));
+    aorta_hwq_result_figure(result, "comms_alone", "ms", comms->comms, none);
+    aorta_hwq_result_figure(result, "comms_together", "ms", both->comms, none);
+    aorta_hwq_result_figure(result, "comms_slowdown", "x", both->comms / comms->comms, none);
     result->figure_group = "Products and collectives";
-    AORTA_TRY(aorta_hwq_result_figure(result, "one_after_the_other", "ms", sum, none));
-    AORTA_TRY(aorta_hwq_result_figure(result, "together", "ms", both->total, none));
-    AORTA_TRY(aorta_hwq_result_figure(result, "gain", "of the sum", simulated ? NAN : saved / sum, unknown));
-    AORTA_TRY(aorta_hwq_result_figure(result, "hidden", "of the shorter side",
-                                      simulated || saved > shorter ? NAN : saved / shorter, unknown));
-    if (!simulated) AORTA_TRY(aorta_hwq_result_finding(result, find_overlap(saved, shorter)));
-    return aorta_hwq_result_finding(result,
-                                    find_contention(both->compute / compute->compute, both->comms / comms->comms));
+    aorta_hwq_result_figure(result, "one_after_the_other", "ms", sum, none);
+    aorta_hwq_result_figure(result, "together", "ms", both->total, none);
+    aorta_hwq_result_figure(result, "gain", "of the sum", simulated ? NAN : saved / sum, unknown);
+    aorta_hwq_result_figure(result, "hidden", "of the shorter side",
+                            simulated || saved > shorter ? NAN : saved / shorter, unknown);
+    if (!simulated) aorta_hwq_result_finding(result, find_overlap(saved, shorter));
+    aorta_hwq_result_finding(result, find_contention(both->compute / compute->compute, both->comms / comms->comms));
 }
 
 /* A result's throughput counts products, or collectives if there are no products. */
@@ -458,16 +456,17 @@ static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result)
     for (int i = 0; i < state->group_count; i++) result->simulated |= aorta_comm_simulated(state->groups[i].comm);
     if (state->compute) AORTA_TRY(measure(g, iterations, true, false, &compute));
     if (state->comms) AORTA_TRY(measure(g, iterations, false, true, &comms));
-    if (state->comms) AORTA_TRY(say_bandwidth(g->hwq, state, "alone", &comms, result));
+    if (state->comms) say_bandwidth(g->hwq, state, "alone", &comms, result);
     if (o->mode == OVERLAP_COMMS_ONLY) {
         result->throughput_unit = "GB/s";
         result->throughput = state->group_count ? carried(g->hwq, state, &comms) : NAN;
     }
     if (o->mode != OVERLAP_BOTH || !state->group_count) return NULL;
     AORTA_TRY(measure(g, iterations, true, true, &both));
-    AORTA_TRY(say_bandwidth(g->hwq, state, "together", &both, result));
-    AORTA_TRY(say_contention(state, &compute, &both, result));
-    return say_overlap(&compute, &comms, &both, result->simulated, result);
+    say_bandwidth(g->hwq, state, "together", &both, result);
+    say_contention(state, &compute, &both, result);
+    say_overlap(&compute, &comms, &both, result->simulated, result);
+    return NULL;
 }
 
 /* ---- the workload ---- */

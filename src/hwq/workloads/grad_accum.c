@@ -33,10 +33,6 @@ static int reducers(const struct aorta_hwq *hwq) {
     return hwq->stream_count >= 8 ? hwq->stream_count / 4 : 1;
 }
 
-static int compute_stream(const struct aorta_hwq *hwq, int64_t micro) {
-    return (int)(micro % (hwq->stream_count - reducers(hwq)));
-}
-
 static int reduce_stream(const struct aorta_hwq *hwq, int index) {
     return hwq->stream_count - 1 - index % reducers(hwq);
 }
@@ -89,7 +85,7 @@ static struct hwq_tensor labels_of(struct hwq_graph *g, int64_t index) {
 /* Ranks have equal inputs, so their sum is a multiple of our own. */
 static void run_micro(struct hwq_graph *g, const struct state *state, int64_t index) {
     const struct options *o = g->options;
-    const int s = compute_stream(g->hwq, index);
+    const int s = (int)(index % (g->hwq->stream_count - reducers(g->hwq)));
     struct hwq_tensor y[LAYERS + 1], dy;
     y[0] = hwq_input(g, 1000 + (uint64_t)index, o->batch, o->in, 1.0f, "input");
     for (int l = 0; l < LAYERS; l++)

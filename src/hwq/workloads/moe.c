@@ -235,8 +235,9 @@ static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result)
         dropped += fmax((double)(loads[e] - state->shape.capacity), 0.0);
     }
     const double all = (double)(state->shape.tokens * state->shape.top);
-    AORTA_TRY(aorta_hwq_result_figure(result, "busiest_expert_share", "of choices", most / all, NULL));
-    return aorta_hwq_result_figure(result, "dropped_share", "of choices", dropped / all, NULL);
+    aorta_hwq_result_figure(result, "busiest_expert_share", "of choices", most / all, NULL);
+    aorta_hwq_result_figure(result, "dropped_share", "of choices", dropped / all, NULL);
+    return NULL;
 }
 
 static const struct aorta_option rows[] = {

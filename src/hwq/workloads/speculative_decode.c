@@ -258,8 +258,9 @@ static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result)
         accepted += (double)total;
         proposed += (double)(o->drafted * (step - state->requests[r].start_step));
     }
-    return aorta_hwq_result_figure(result, "accepted_share", "of proposed tokens",
-                                   proposed > 0.0 ? accepted / proposed : NAN, "no iterations");
+    aorta_hwq_result_figure(result, "accepted_share", "of proposed tokens", proposed > 0.0 ? accepted / proposed : NAN,
+                            "no iterations");
+    return NULL;
 }
 
 static const struct aorta_option rows[] = {
