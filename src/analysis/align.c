@@ -312,8 +312,6 @@ static size_t keep_shared(struct align_op *ops, size_t count, struct aorta_align
         out->shared[out->shared_count++] = (struct aorta_align_shared){
             .parts = out->parts + begin,
             .part_count = end - begin,
-            .kind = (enum aorta_collective)op->kind,
-            .named = op->named,
             .pair = op->pair,
             .group_size = op->group_size,
             .bytes = op->bytes,

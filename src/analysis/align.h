@@ -30,8 +30,6 @@ struct aorta_align_part {
 struct aorta_align_shared {
     const struct aorta_align_part *parts; /* ascending index; two or more */
     size_t part_count;
-    enum aorta_collective kind;
-    bool named;                     /* `kind` is known */
     bool pair;                      /* a send and its receive */
     int group_size;                 /* -1: not known */
     int64_t bytes;                  /* -1: not known */
@@ -39,6 +37,13 @@ struct aorta_align_shared {
     uint32_t first_rank, last_rank; /* indices: started first and last */
     int64_t first_ns, skew_ns;      /* first start, and last start − first start */
     bool cause_known, device_late;  /* the last rank's device was still busy; else its host launched late */
+    /* What an analysis adds. */
+    enum aorta_collective kind;
+    uint32_t group;     /* of aorta_trace_analysis.groups; NONE: not known */
+    int64_t step;       /* number; INT64_MIN: in none */
+    bool complete;      /* all ranks of its group recorded it */
+    bool chosen;        /* within the analysed part of the recording; false: nothing was added */
+    int64_t exposed_ns; /* blamed on it, summed over ranks */
 };
 
 /* How one rank came out. */

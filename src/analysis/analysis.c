@@ -117,11 +117,8 @@ static aorta_status make_profiles(void *user, size_t place) {
 }
 
 static void free_rank(struct aorta_trace_rank *rank) {
-    for (size_t i = 0; i < rank->window_count; i++) {
-        struct aorta_trace_window *window = &rank->windows[i];
-        if (!window->borrowed) aorta_profile_free(&window->profile);
-        if (!window->borrowed) aorta_overlap_free(&window->overlap);
-    }
+    for (size_t i = 0; i < rank->window_count; i++)
+        if (!rank->windows[i].borrowed) aorta_profile_free(&rank->windows[i].profile);
     aorta_intervals_free(&rank->holes);
     aorta_arena_free(&rank->memory);
 }
@@ -132,10 +129,10 @@ void aorta_trace_ranges_free(struct aorta_trace_analysis *analysis) {
             struct aorta_trace_window *window = &analysis->ranks[i].windows[j];
             if (window->borrowed) continue;
             free(window->profile.ranges);
-            free(window->overlap.segments);
+            free(window->profile.overlap.segments);
             window->profile.ranges = NULL;
-            window->overlap.segments = NULL;
-            window->overlap.segment_count = 0;
+            window->profile.overlap.segments = NULL;
+            window->profile.overlap.segment_count = 0;
         }
     }
 }
@@ -223,7 +220,6 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
     work->gaps = options->gaps ? options->gaps : LONGEST_GAPS;
     AORTA_TRY(aorta_parallel(analysis->rank_count, measure_rank, work));
     aorta_trace_parts_make(analysis, &work->parts, &work->memory);
-    for (size_t i = 0; i < analysis->rank_count; i++) aorta_trace_ranges_reserve(&analysis->ranks[i]);
     analysis->memory.failed |= work->memory.failed;
     AORTA_TRY(aorta_arena_check(&analysis->memory, no_memory));
     AORTA_TRY(aorta_parallel(analysis->rank_count, make_profiles, work));
@@ -284,6 +280,5 @@ struct aorta_iteration aorta_iteration_of(const struct aorta_trace_analysis *ana
     return (struct aorta_iteration){.rank = one->rank,
                                     .step = analysis->stepped || analysis->measured ? one->windows[window].number : 0,
                                     .profile = &one->windows[window].profile,
-                                    .overlap = &one->windows[window].overlap,
                                     .on_gpu = one->trace->on_gpu};
 }

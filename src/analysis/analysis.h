@@ -126,12 +126,11 @@ struct aorta_trace_window {
     int64_t number;               /* of the step; INT64_MIN: no step */
     int64_t start_ns, end_ns;     /* work is cut at these */
     int64_t step_ns;              /* from step to step, where a run measured it; 0: lead and span are */
-    struct aorta_profile profile; /* kernel view of the window, on the common clock of the ranks */
-    struct aorta_overlap overlap;
-    bool borrowed;    /* profile and overlap are the trace's (aorta_trace_measured) */
-    uint32_t *work;   /* row of the rank's work[] for each range */
-    uint32_t *shared; /* row of shared_collectives[] and alignment.shared[] for each range; NONE: no other rank
-                       * recorded that collective, or this is the rest of its kernel */
+    struct aorta_profile profile; /* kernel view of the window, on the common clock of the ranks, with its overlap */
+    bool borrowed;                /* the profile is the trace's (aorta_trace_measured) */
+    uint32_t *work;               /* row of the rank's work[] for each range */
+    uint32_t *shared;             /* row of alignment.shared[] for each range; NONE: no other rank
+                                   * recorded that collective, or this is the rest of its kernel */
 };
 
 struct aorta_trace_rank {
@@ -175,16 +174,6 @@ struct aorta_trace_world_group {
     int32_t size; /* -1: not known */
 };
 
-/* One collective that several ranks recorded: what alignment.shared[] does not say of it. */
-struct aorta_shared_collective {
-    enum aorta_collective kind;
-    uint32_t group;     /* NONE: not known */
-    int64_t step;       /* number; INT64_MIN: in none */
-    bool complete;      /* all ranks of its group recorded it */
-    bool chosen;        /* within the analysed part of the recording */
-    int64_t exposed_ns; /* blamed on it, summed over ranks */
-};
-
 /* When a rank arrives at the collectives that it shares with other ranks. */
 struct aorta_trace_arrivals {
     uint32_t rank;                               /* place in ranks[] */
@@ -215,8 +204,7 @@ struct aorta_trace_analysis {
     size_t rank_count, rank_capacity;
     struct aorta_trace_world_group *groups;
     size_t group_count, group_capacity;
-    struct aorta_alignment alignment;                   /* of the ranks, by their place */
-    struct aorta_shared_collective *shared_collectives; /* one for each of alignment.shared[] */
+    struct aorta_alignment alignment;      /* of the ranks, by their place */
     struct aorta_trace_arrivals *arrivals; /* of each rank, the most waited for first; none: no collective is shared */
     size_t arrival_count;
     struct aorta_trace_uneven *uneven; /* by rank, then time */

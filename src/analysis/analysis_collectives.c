@@ -123,25 +123,22 @@ static struct aorta_trace_part *find_part(const struct aorta_trace_parts *parts,
     return aorta_trace_part_of(parts->items + parts->first[rank], parts->first[rank + 1] - parts->first[rank], work);
 }
 
-static void link_part(struct aorta_trace_analysis *analysis, struct aorta_trace_part *part, size_t shared) {
-    const struct aorta_align_shared *found = &analysis->alignment.shared[shared];
-    struct aorta_shared_collective *collective = &analysis->shared_collectives[shared];
-    part->collective = (uint32_t)shared;
-    collective->group = part->group;
-    collective->step = part->step;
-    collective->kind = part->kind;
+static void link_part(const struct aorta_trace_analysis *analysis, struct aorta_trace_part *part, size_t number) {
+    struct aorta_align_shared *shared = &analysis->alignment.shared[number];
+    part->collective = (uint32_t)number;
+    shared->group = part->group;
+    shared->step = part->step;
+    shared->kind = part->kind;
     /* Where the file does not say how many ranks take part (recorded programs): all that were given. */
-    const size_t size = found->pair ? 2 : part->group_size > 0 ? (size_t)part->group_size : analysis->rank_count;
-    collective->complete = size == found->part_count;
-    collective->chosen = true;
+    const size_t size = shared->pair ? 2 : part->group_size > 0 ? (size_t)part->group_size : analysis->rank_count;
+    shared->complete = size == shared->part_count;
+    shared->chosen = true;
 }
 
 static void link_parts(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts) {
     const struct aorta_alignment *alignment = &analysis->alignment;
     struct aorta_arena scratch = {0};
     uint32_t **rows = aorta_arena_alloc(&scratch, analysis->rank_count * sizeof *rows);
-    analysis->shared_collectives =
-        aorta_arena_alloc(&analysis->memory, alignment->shared_count * sizeof *analysis->shared_collectives);
     for (size_t i = 0; rows && i < analysis->rank_count; i++) rows[i] = rows_of_trace(&analysis->ranks[i], &scratch);
     scratch.failed |= analysis->memory.failed;
     for (size_t i = 0; rows && !scratch.failed && i < alignment->shared_count; i++) {
@@ -203,8 +200,9 @@ void aorta_trace_shared_finish(struct aorta_trace_analysis *analysis, struct aor
     for (size_t i = 0; i < parts->count; i++) {
         struct aorta_trace_part *part = &parts->items[i];
         if (part->collective == AORTA_TRACE_NONE) continue;
-        analysis->shared_collectives[part->collective].exposed_ns += part->blamed_ns;
-        if (analysis->shared_collectives[part->collective].complete) part->wait_ns = wait_of(analysis, part);
+        struct aorta_align_shared *shared = &analysis->alignment.shared[part->collective];
+        shared->exposed_ns += part->blamed_ns;
+        if (shared->complete) part->wait_ns = wait_of(analysis, part);
     }
 }
 
@@ -400,7 +398,7 @@ static void make_arrivals(struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count; i++) analysis->arrivals[i].rank = (uint32_t)i;
     for (size_t i = 0; i < alignment->shared_count; i++) {
         const struct aorta_align_shared *shared = &alignment->shared[i];
-        if (!analysis->shared_collectives[i].chosen) continue;
+        if (!shared->chosen) continue;
         for (size_t p = 0; p < shared->part_count; p++)
             add_arrival(shared, &shared->parts[p], &analysis->arrivals[shared->parts[p].rank]);
     }

@@ -65,7 +65,7 @@ struct aorta_trace_part {
     uint32_t work;       /* row of the rank's work[] */
     uint32_t group;      /* of analysis->groups; NONE */
     uint32_t rank;       /* place in ranks[] */
-    uint32_t collective; /* row of shared_collectives[] and alignment.shared[]; NONE: seen by this rank only */
+    uint32_t collective; /* row of alignment.shared[]; NONE: seen by this rank only */
     enum aorta_collective kind;
     int32_t group_size; /* -1: not known */
     int64_t step;       /* number; INT64_MIN: in none */
@@ -109,9 +109,6 @@ void aorta_trace_arrivals_make(struct aorta_trace_analysis *analysis, int32_t gp
 /* When the host waited, by its launching threads. Ends with aorta_host_waits_free. */
 void aorta_trace_waits_make(struct aorta_trace_rank *rank, struct aorta_host_waits *waits);
 
-/* Memory for the ranges of each window that is cut: of all ranks one after the other, so that there is place for larger
- * arrays once these are freed. */
-void aorta_trace_ranges_reserve(struct aorta_trace_rank *rank);
 /* Fills profile, overlap and work of each window, and what each part is blamed for. `place`: of the rank. */
 void aorta_trace_profiles_make(struct aorta_trace_rank *rank, int64_t shift_ns, const struct aorta_trace_parts *parts,
                                size_t place, const struct aorta_host_waits *waits);

@@ -272,16 +272,6 @@ static void count_ranges(struct aorta_trace_rank *rank) {
     }
 }
 
-void aorta_trace_ranges_reserve(struct aorta_trace_rank *rank) {
-    if (!rank->window_count || rank->windows[0].borrowed) return;
-    count_ranges(rank);
-    for (size_t i = 0; i < rank->window_count; i++) {
-        struct aorta_profile *profile = &rank->windows[i].profile;
-        profile->ranges = malloc((profile->range_count + 1) * sizeof *profile->ranges);
-        rank->memory.failed |= !profile->ranges;
-    }
-}
-
 static void add_range(struct filling *filling, uint32_t row, struct aorta_trace_window *window) {
     struct aorta_profile *profile = &window->profile;
     struct aorta_range *range = &profile->ranges[profile->range_count];
@@ -344,20 +334,22 @@ static void fill_window(struct filling *filling, struct aorta_trace_window *wind
     struct aorta_profile *profile = &window->profile;
     struct aorta_arena *memory = &filling->rank->memory;
     const size_t count = profile->range_count;
-    *profile =
-        (struct aorta_profile){.index = window->number, .source = AORTA_SOURCE_KERNEL, .ranges = profile->ranges};
+    *profile = (struct aorta_profile){.index = window->number,
+                                      .source = AORTA_SOURCE_KERNEL,
+                                      .ranges = malloc((count + 1) * sizeof *profile->ranges)};
+    memory->failed |= !profile->ranges;
     window->work = aorta_arena_raw(memory, count * sizeof *window->work);
     window->shared = aorta_arena_raw(memory, count * sizeof *window->shared);
     if (memory->failed) return;
     fill_ranges(filling, window);
     int64_t from_ns = previous_end_ns == INT64_MIN ? profile->start_ns : previous_end_ns;
     if (profile->range_count) fill_host(filling, from_ns, profile);
-    if (!memory->failed) aorta_overlap_make(profile, previous_end_ns, memory, &window->overlap);
+    if (!memory->failed) aorta_overlap_make(profile, previous_end_ns, memory);
 }
 
 static void blame_parts(const struct filling *filling, const struct aorta_trace_window *window) {
-    for (size_t i = 0; i < window->overlap.exposed_count; i++) {
-        const struct aorta_exposed *exposed = &window->overlap.exposed[i];
+    for (size_t i = 0; i < window->profile.overlap.exposed_count; i++) {
+        const struct aorta_exposed *exposed = &window->profile.overlap.exposed[i];
         struct aorta_trace_part *part = part_of(filling, window->work[exposed->range]);
         part->blamed_ns += exposed->end_ns - exposed->start_ns;
     }
@@ -385,6 +377,7 @@ void aorta_trace_profiles_make(struct aorta_trace_rank *rank, int64_t shift_ns, 
                               .carried = aorta_arena_raw(&scratch, rank->work_count * sizeof *filling.carried)};
     rank->infers = filling.part_count && aorta_trace_infers(rank, &scratch);
     int64_t previous_end_ns = INT64_MIN;
+    if (rank->window_count && !rank->windows[0].borrowed) count_ranges(rank);
     for (size_t i = 0; i < rank->window_count; i++) {
         struct aorta_trace_window *window = &rank->windows[i];
         if (scratch.failed || rank->memory.failed) break;

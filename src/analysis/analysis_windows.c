@@ -84,7 +84,7 @@ static size_t step_times(const struct aorta_trace_analysis *analysis, const stru
         const struct aorta_trace_window *window = &rank->windows[i];
         if (!aorta_trace_window_counts(analysis, window)) continue;
         numbers[count] = window->number;
-        step_ns[count++] = (double)(window->overlap.lead_ns + window->overlap.span_ns);
+        step_ns[count++] = (double)(window->profile.overlap.lead_ns + window->profile.overlap.span_ns);
     }
     return count;
 }
@@ -196,7 +196,6 @@ static void add_measured_window(struct aorta_trace_rank *rank, size_t step, cons
                                                                       .end_ns = end_of(trace, step),
                                                                       .step_ns = measured->step_ns,
                                                                       .profile = *measured->profile,
-                                                                      .overlap = *measured->overlap,
                                                                       .borrowed = true,
                                                                       .work = work};
 }

@@ -145,14 +145,14 @@ static void add_idle(struct collecting *c, const struct aorta_idle *idle, size_t
  * Where a run measured its steps, that is the step, as `aorta report` has it; the gaps of ranges are a little off. */
 static void add_timeline(struct collecting *c, const struct aorta_trace_window *window, size_t step) {
     const char *whole = c->samples->stepped ? "step" : "recording";
-    const struct aorta_overlap *all = &window->overlap;
+    const struct aorta_overlap *all = &window->profile.overlap;
     const int64_t step_ns = window->step_ns > 0 ? window->step_ns : all->lead_ns + all->span_ns;
     add_named(c, AORTA_SECTION_TIMELINE, whole, step, step_ns, false);
     add_classes(c, all, step);
     add_named(c, AORTA_SECTION_TIMELINE, "idle", step, all->lead_ns + all->idle_ns, false);
     add_idle(c, &all->idle, step);
     for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
-        const struct aorta_collective_overlap *overlap = &window->overlap.kind[kind];
+        const struct aorta_collective_overlap *overlap = &all->kind[kind];
         char name[64];
         if (!overlap->count) continue;
         snprintf(name, sizeof name, "%s: exposed", aorta_trace_kind_name(c->analysis, (enum aorta_collective)kind));

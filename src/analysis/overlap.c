@@ -377,8 +377,10 @@ static void explain_idle(const struct aorta_profile *profile, const struct cells
     aorta_host_waits_free(&waits);
 }
 
-void aorta_overlap_make(const struct aorta_profile *profile, int64_t previous_end_ns, struct aorta_arena *memory,
-                        struct aorta_overlap *overlap) {
+void aorta_overlap_make(struct aorta_profile *profile, int64_t previous_end_ns, struct aorta_arena *memory) {
+    struct aorta_overlap *overlap = &profile->overlap;
+    free(overlap->segments);
+    free(overlap->exposed);
     *overlap = (struct aorta_overlap){0};
     int64_t from_ns = profile->start_ns;
     if (previous_end_ns != INT64_MIN && previous_end_ns < profile->start_ns)
@@ -396,18 +398,8 @@ void aorta_overlap_make(const struct aorta_profile *profile, int64_t previous_en
     aorta_arena_end(&scratch, memory);
 }
 
-aorta_status aorta_overlap_compute(const struct aorta_profile *profile, int64_t previous_end_ns,
-                                   struct aorta_overlap *overlap) {
+aorta_status aorta_overlap_compute(struct aorta_profile *profile, int64_t previous_end_ns) {
     struct aorta_arena memory = {0};
-    aorta_overlap_make(profile, previous_end_ns, &memory, overlap);
-    aorta_status status = aorta_arena_check(&memory, "the overlap of a step");
-    if (status) aorta_overlap_free(overlap);
-    aorta_arena_free(&memory);
-    return status;
-}
-
-void aorta_overlap_free(struct aorta_overlap *overlap) {
-    free(overlap->segments);
-    free(overlap->exposed);
-    memset(overlap, 0, sizeof *overlap);
+    aorta_overlap_make(profile, previous_end_ns, &memory);
+    return aorta_arena_check(&memory, "the overlap of a step");
 }

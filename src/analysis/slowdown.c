@@ -191,7 +191,7 @@ static bool same_shape(const struct run *a, const struct run *b) {
 static double share_of_products(const struct aorta_rank_step *steps, size_t count, const struct run *runs,
                                 size_t run_count) {
     double products_ns = 0, compute_ns = 0;
-    for (size_t i = 0; i < count; i++) compute_ns += (double)steps[i].iteration.overlap->compute_ns;
+    for (size_t i = 0; i < count; i++) compute_ns += (double)steps[i].iteration.profile->overlap.compute_ns;
     for (size_t i = 0; i < run_count; i++) products_ns += runs[i].ns;
     return products_ns < compute_ns ? products_ns / compute_ns : 1;
 }

@@ -65,7 +65,7 @@ static struct aorta_order *order_make(const struct aorta_iteration *iteration, s
     made->ranges = profile->ranges;
     if (memory->failed) return made;
     sort_ranges(profile, made);
-    made->busy = collect_busy(iteration->overlap, memory);
+    made->busy = collect_busy(&profile->overlap, memory);
     return made;
 }
 

@@ -8,10 +8,9 @@
 /* One step of one rank. Borrowed. */
 struct aorta_iteration {
     int rank;
-    int64_t step; /* global step: pairs ranks */
-    const struct aorta_profile *profile;
-    const struct aorta_overlap *overlap;
-    bool on_gpu; /* a range may hold many kernels */
+    int64_t step;                        /* global step: pairs ranks */
+    const struct aorta_profile *profile; /* with its overlap */
+    bool on_gpu;                         /* a range may hold many kernels */
 };
 
 /* When all ranks of a collective had arrived, as one of them sees it. */

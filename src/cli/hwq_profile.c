@@ -150,7 +150,7 @@ static void write_text(const struct recorded *recorded, const char *name, bool q
 
 static aorta_status show_device(struct output *output, const struct aorta_trace *trace, int32_t device,
                                 struct aorta_span *work) {
-    const char *name = trace->format == AORTA_TRACE_SPOOL || trace->format == AORTA_TRACE_LIVE ? "channel" : "queue";
+    const char *name = trace->format == AORTA_TRACE_SPOOL ? "channel" : "queue";
     struct recorded recorded = {
         .path = trace->path, .format = aorta_trace_format_name(trace->format), .rank = trace->rank, .device = device};
     size_t left_out;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *copy_name(uint8_t kind) {
+const char *aorta_copy_words(uint8_t kind) {
     static const char *const kinds[] = {
         "copy",
         "copy host to device",
@@ -75,12 +75,12 @@ bool aorta_cupti_decode(const struct aorta_cupti_activity *activity, struct aort
         *record = from_kernel(bytes);
         return true;
     case AORTA_CUPTI_KIND_MEMCPY:
-        *record =
-            from_transfer(AORTA_TRACE_COPY, copy_name(copy->copy_kind), copy->copy_kind, AORTA_CUPTI_TRANSFER(copy));
+        *record = from_transfer(AORTA_TRACE_COPY, aorta_copy_words(copy->copy_kind), copy->copy_kind,
+                                AORTA_CUPTI_TRANSFER(copy));
         return true;
     case AORTA_CUPTI_KIND_MEMCPY_PEER:
-        *record =
-            from_transfer(AORTA_TRACE_COPY, copy_name(peer->copy_kind), peer->copy_kind, AORTA_CUPTI_TRANSFER(peer));
+        *record = from_transfer(AORTA_TRACE_COPY, aorta_copy_words(peer->copy_kind), peer->copy_kind,
+                                AORTA_CUPTI_TRANSFER(peer));
         return true;
     case AORTA_CUPTI_KIND_MEMSET:
         *record = from_transfer(AORTA_TRACE_FILL, "fill", 0, AORTA_CUPTI_TRANSFER(fill));

@@ -105,21 +105,17 @@ static void add_record(const struct aorta_activity_record *records, size_t index
     if (profile->range_count == 1 || range->end_ns > profile->end_ns) profile->end_ns = range->end_ns;
 }
 
+static bool same_group(const struct aorta_range_info *a, const struct aorta_range_info *b) {
+    return a->kind == b->kind && a->collective == b->collective && a->role == b->role &&
+           a->group_size == b->group_size && a->group == b->group && a->group_stride == b->group_stride;
+}
+
 /* The ranks run the collectives of one group in one order, so counting pairs them. */
-static void number_collectives(struct aorta_profile *profile) {
-    for (size_t i = 0; i < profile->range_count; i++) {
-        struct aorta_range *range = &profile->ranges[i];
-        const struct aorta_range_info *info = &range->info;
-        range->sequence = 0;
-        for (size_t j = i; info->kind == AORTA_RANGE_COLLECTIVE && j-- > 0;) {
-            const struct aorta_range_info *other = &profile->ranges[j].info;
-            if (other->kind != info->kind || other->collective != info->collective || other->role != info->role ||
-                other->group_size != info->group_size || other->group != info->group ||
-                other->group_stride != info->group_stride)
-                continue;
-            range->sequence = profile->ranges[j].sequence + 1;
-            break;
-        }
+void aorta_number_collectives(struct aorta_range *ranges, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        size_t before = ranges[i].info.kind == AORTA_RANGE_COLLECTIVE ? i : 0;
+        while (before && !same_group(&ranges[before - 1].info, &ranges[i].info)) before--;
+        ranges[i].sequence = before ? ranges[before - 1].sequence + 1 : 0;
     }
 }
 
@@ -136,7 +132,7 @@ aorta_status aorta_kernels_profile(const struct aorta_activity_record *records, 
         for (size_t i = 0; i < count; i++) sorted[i] = i;
         qsort_r(sorted, count, sizeof *sorted, records_by_start, (void *)(uintptr_t)records);
         for (size_t i = 0; i < count; i++) add_record(records, sorted[i], &reading, profile);
-        number_collectives(profile);
+        aorta_number_collectives(profile->ranges, profile->range_count);
         profile->kernels.launches = count_launches(records, count, reading.streams.ids);
     }
     free(sorted);
@@ -445,7 +441,7 @@ aorta_status aorta_kernels_join(struct aorta_profile *kernels, const struct aort
         apply(&join, shares);
         date_markers(&join, shares);
         drop_empty_ranges(&join, shares);
-        number_collectives(kernels);
+        aorta_number_collectives(kernels->ranges, kernels->range_count);
     } else {
         status = AORTA_ERROR(AORTA_MEMORY, "no memory to join %zu kernels with their ranges", kernels->range_count);
     }

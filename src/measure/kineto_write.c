@@ -28,17 +28,6 @@ int64_t aorta_kineto_clock_offset(void) {
     return best;
 }
 
-const char *aorta_kineto_collective(enum aorta_collective kind) {
-    static const char *const names[AORTA_COLLECTIVE_COUNT] = {"aorta_collective_all_reduce",
-                                                              "aorta_collective_reduce_scatter",
-                                                              "aorta_collective_all_gather",
-                                                              "aorta_collective_broadcast",
-                                                              "aorta_collective_all_to_all",
-                                                              "aorta_collective_barrier",
-                                                              "aorta_collective"};
-    return (unsigned)kind < AORTA_COLLECTIVE_COUNT ? names[kind] : "aorta_collective";
-}
-
 aorta_status aorta_kineto_path(const char *directory, int rank, struct aorta_file_path *path) {
     char host[128] = "host";
     if (gethostname(host, sizeof host - 1) != 0) strcpy(host, "host");

@@ -77,9 +77,6 @@ void aorta_kineto_abandon(struct aorta_kineto *kineto);
  * folders. */
 AORTA_MUST_USE aorta_status aorta_kineto_path(const char *directory, int rank, struct aorta_file_path *path);
 
-/* What a range of a collective is called where no kernel has a name of its own: kernel_names.h knows it. */
-const char *aorta_kineto_collective(enum aorta_collective kind); /* "aorta_collective_all_gather" */
-
 /* ---- a trace file while it is written: what kineto_write.c and kineto_write_*.c share ---- */
 
 enum { AORTA_KINETO_GRAPH_STREAMS = 1000 }; /* added to the number of a stream whose work a graph launched */

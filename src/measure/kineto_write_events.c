@@ -24,23 +24,6 @@ static const struct call_names calls[] = {
                           "hipEventSynchronize"},
 };
 
-/* The tracer's words for copies and Kineto's. */
-static const struct {
-    const char *ours, *kineto;
-} copies[] = {
-    {"copy host to device", "Memcpy HtoD"},   {"copy device to host", "Memcpy DtoH"},
-    {"copy device to device", "Memcpy DtoD"}, {"copy host to host", "Memcpy HtoH"},
-    {"copy peer to peer", "Memcpy PtoP"},     {"copy host to array", "Memcpy HtoA"},
-    {"copy array to host", "Memcpy AtoH"},    {"copy array to array", "Memcpy AtoA"},
-    {"copy array to device", "Memcpy AtoD"},  {"copy device to array", "Memcpy DtoA"},
-};
-
-static const char *copy_name(const char *ours) {
-    for (size_t i = 0; i < sizeof copies / sizeof copies[0]; i++)
-        if (strcmp(copies[i].ours, ours) == 0) return copies[i].kineto;
-    return "Memcpy";
-}
-
 /* PyTorch's words (torch/csrc/distributed/c10d, c10/core/ScalarType.h). */
 static const char *collective_word(enum aorta_collective kind) {
     static const char *const words[AORTA_COLLECTIVE_COUNT] = {
@@ -263,20 +246,25 @@ static bool called_collective(const char *name) {
     return aorta_kernel_classify(name, NULL).class == AORTA_KERNEL_COLLECTIVE;
 }
 
-/* Work that counts as a collective is named one, so that every reader counts it so: the names of its copies, kernels
- * and ranges do not say it. */
+/* Work that counts as a collective is named one, as kernel_names.h knows it, so that every reader counts it so: the
+ * names of its copies, kernels and ranges do not say it. */
 static const char *work_name(const struct work *work, char *own, size_t size) {
     const struct aorta_range_info *info = &work->range->info;
     const char *traced = work->record ? work->record->name : NULL;
-    if (info->kind == AORTA_RANGE_COLLECTIVE)
-        return traced && called_collective(traced) ? traced : aorta_kineto_collective(info->collective);
+    if (info->kind == AORTA_RANGE_COLLECTIVE) {
+        const bool other = info->collective == AORTA_COLLECTIVE_OTHER;
+        if (traced && called_collective(traced)) return traced;
+        snprintf(own, size, "aorta_collective%s%s", other ? "" : "_",
+                 other ? "" : aorta_collective_name(info->collective));
+        return own;
+    }
     if (!traced && info->kind == AORTA_RANGE_COPY) {
         snprintf(own, size, "Memcpy (%s)", info->tag);
         return own;
     }
     if (!traced) return info->function ? info->function : info->tag;
     if (work->record->kind == AORTA_TRACE_FILL) return "Memset (Device)";
-    return work->record->kind == AORTA_TRACE_COPY ? copy_name(traced) : traced;
+    return work->record->kind == AORTA_TRACE_COPY ? aorta_copy_name(work->record->copy_kind) : traced;
 }
 
 static const char *work_category(const struct work *work) {

@@ -431,7 +431,7 @@ static void complete_steps(struct build *build) {
         uint32_t *work = malloc((step->profile->range_count + 1) * sizeof *work);
         build->arena.failed |= !work;
         for (size_t j = 0; work && j < step->profile->range_count; j++) work[j] = build->row_of[number++];
-        trace->measured[i] = (struct aorta_trace_measured){step->step_ns, step->profile, step->overlap, work};
+        trace->measured[i] = (struct aorta_trace_measured){step->step_ns, step->profile, work};
         trace->step_count++;
     }
     trace->steps_by = AORTA_STEPS_MEASURED;
@@ -453,16 +453,17 @@ static void add_head(struct build *build) {
     head->rank = rank->rank;
     head->world = rank->world_size;
     head->on_gpu = rank->on_gpu;
-    if (!rank->device_name && !rank->peaks) return;
-    struct aorta_trace_device device = {.name =
-                                            rank->device_name ? text_of(build, rank->device_name) : AORTA_TRACE_NONE,
-                                        .isa = rank->isa ? aorta_trace_text(head, text_of(build, rank->isa)) : NULL,
-                                        .memory_bytes = rank->memory_bytes,
-                                        .multiprocessors = (int32_t)rank->multiprocessors,
-                                        .major = -1,
-                                        .minor = -1,
-                                        .measured = rank->peaks != NULL};
-    if (rank->peaks) device.peaks = *rank->peaks;
+    const struct aorta_metrics_device *known = rank->device;
+    if (!known || (!known->name && !known->measured)) return;
+    const struct aorta_trace_device device = {.name = known->name ? text_of(build, known->name) : AORTA_TRACE_NONE,
+                                              .isa = known->isa ? aorta_trace_text(head, text_of(build, known->isa))
+                                                                : NULL,
+                                              .memory_bytes = known->memory_bytes,
+                                              .multiprocessors = (int32_t)known->multiprocessors,
+                                              .major = -1,
+                                              .minor = -1,
+                                              .measured = known->measured,
+                                              .peaks = known->peaks};
     aorta_trace_builder_device(build->builder, &device);
 }
 

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/thread.h"
+#include "measure/step_traces.h"
 #include "measure/tracer.h"
 
 #include <errno.h>
@@ -177,6 +178,7 @@ enum { LOOK_STEPS = 16, LOOK_NS = 50000000 };
 struct line {
     struct aorta_step_metrics metrics; /* its pointers are set when it is written */
     struct aorta_memory_info memory;
+    struct aorta_step_readings readings;
     struct aorta_profile profile;
     struct aorta_launches launches;
     int64_t done_ns;
@@ -186,7 +188,7 @@ struct line {
 struct aorta_metrics_lines {
     struct aorta_tracer *tracer; /* NULL: no step is traced, and there is no thread */
     struct aorta_metrics_writer *writer;
-    struct aorta_metrics_lines_reader reader; /* step NULL: nobody else */
+    struct aorta_step_traces *traces; /* NULL: none */
     pthread_t thread;
     /* When the last range and the last kernel of the line before ended; INT64_MIN: not known. The thread's. */
     int64_t last_range_ns, last_kernel_ns;
@@ -205,13 +207,11 @@ struct aorta_metrics_lines {
 /* The kernels of a step. Zero-initialise; free_view. */
 struct view {
     struct aorta_profile kernels;
-    struct aorta_overlap overlap;
     struct aorta_activity_record *records;
     size_t count;
 };
 
 static void free_view(struct view *view) {
-    aorta_overlap_free(&view->overlap);
     aorta_profile_free(&view->kernels);
     free(view->records);
 }
@@ -221,39 +221,34 @@ static aorta_status make_view(struct aorta_metrics_lines *lines, struct line *li
     struct aorta_profile *kernels = &view->kernels;
     AORTA_TRY(aorta_tracer_take(lines->tracer, &line->launches, kernels, &view->records, &view->count));
     AORTA_TRY(aorta_kernels_join(kernels, view->records, &line->profile, &line->launches, line->done_ns));
-    AORTA_TRY(aorta_overlap_compute(kernels, lines->last_kernel_ns, &view->overlap));
+    AORTA_TRY(aorta_overlap_compute(kernels, lines->last_kernel_ns));
     lines->last_kernel_ns = kernels->range_count ? kernels->end_ns : INT64_MIN;
     return NULL;
 }
 
-static aorta_status write_views(struct aorta_metrics_lines *lines, const struct line *line,
-                                const struct aorta_overlap *overlap, const struct view *view) {
-    struct aorta_step_metrics metrics = line->metrics;
-    metrics.memory = line->metrics.memory ? &line->memory : NULL;
-    metrics.profile = overlap ? &line->profile : NULL;
-    metrics.overlap = overlap;
-    metrics.kernel_profile = line->traced ? &view->kernels : NULL;
-    metrics.kernel_overlap = line->traced ? &view->overlap : NULL;
-    AORTA_TRY(aorta_metrics_write(lines->writer, &metrics));
-    if (!overlap || !lines->reader.step) return NULL;
-    return lines->reader.step(lines->reader.user, &metrics, view->records, view->count);
+static aorta_status make_views(struct aorta_metrics_lines *lines, struct line *line, struct view *view) {
+    if (line->traced) AORTA_TRY(make_view(lines, line, view));
+    AORTA_TRY(aorta_overlap_compute(&line->profile, lines->last_range_ns));
+    if (line->profile.range_count) lines->last_range_ns = line->profile.end_ns;
+    return NULL;
 }
 
-static aorta_status write_recorded(struct aorta_metrics_lines *lines, struct line *line, struct view *view) {
-    struct aorta_overlap overlap;
-    if (line->traced) AORTA_TRY(make_view(lines, line, view));
-    AORTA_TRY(aorta_overlap_compute(&line->profile, lines->last_range_ns, &overlap));
-    if (line->profile.range_count) lines->last_range_ns = line->profile.end_ns;
-    aorta_status status = write_views(lines, line, &overlap, view);
-    aorta_overlap_free(&overlap);
-    return status;
+static aorta_status write_views(struct aorta_metrics_lines *lines, struct line *line, struct view *view) {
+    struct aorta_step_metrics metrics = line->metrics;
+    if (metrics.memory) metrics.memory = &line->memory;
+    if (metrics.readings) metrics.readings = &line->readings;
+    metrics.profile = line->recorded ? &line->profile : NULL;
+    metrics.kernel_profile = line->traced ? &view->kernels : NULL;
+    AORTA_TRY(aorta_metrics_write(lines->writer, &metrics));
+    return lines->traces ? aorta_step_traces_add(lines->traces, &metrics, view->records, view->count) : NULL;
 }
 
 static aorta_status write_line(struct aorta_metrics_lines *lines, struct line *line) {
     struct view view = {0};
     if (!line->traced) lines->last_kernel_ns = INT64_MIN;
     if (!line->recorded) lines->last_range_ns = line->done_ns; /* its last range would have ended just before */
-    aorta_status status = line->recorded ? write_recorded(lines, line, &view) : write_views(lines, line, NULL, &view);
+    aorta_status status = line->recorded ? make_views(lines, line, &view) : NULL;
+    if (!status) status = write_views(lines, line, &view);
     free_view(&view);
     return status;
 }
@@ -335,12 +330,13 @@ static void *run(void *argument) {
 /* ---- the caller's side ---- */
 
 aorta_status aorta_metrics_lines_open(struct aorta_tracer *tracer, struct aorta_metrics_writer *writer,
-                                      struct aorta_metrics_lines **lines) {
+                                      struct aorta_step_traces *traces, struct aorta_metrics_lines **lines) {
     *lines = NULL;
     struct aorta_metrics_lines *made = calloc(1, sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for the metrics lines");
     made->tracer = tracer;
     made->writer = writer;
+    made->traces = traces;
     made->last_range_ns = made->last_kernel_ns = INT64_MIN;
     pthread_mutex_init(&made->lock, NULL);
     aorta_cond_init(&made->changed);
@@ -353,12 +349,6 @@ aorta_status aorta_metrics_lines_open(struct aorta_tracer *tracer, struct aorta_
     }
     *lines = made;
     return NULL;
-}
-
-void aorta_metrics_lines_show(struct aorta_metrics_lines *lines, struct aorta_metrics_lines_reader reader) {
-    pthread_mutex_lock(&lines->lock);
-    lines->reader = reader;
-    pthread_mutex_unlock(&lines->lock);
 }
 
 void aorta_metrics_lines_close(struct aorta_metrics_lines *lines) {
@@ -388,6 +378,7 @@ static struct line line_of(const struct aorta_step_metrics *metrics, struct aort
                            struct aorta_launches *launches, int64_t done_ns) {
     struct line line = {.metrics = *metrics, .done_ns = done_ns, .recorded = profile != NULL};
     if (metrics->memory) line.memory = *metrics->memory;
+    if (metrics->readings) line.readings = *metrics->readings;
     if (!profile) return line;
     line.profile = *profile;
     memset(profile, 0, sizeof *profile);

@@ -12,8 +12,15 @@
 
 #define AORTA_METRICS_SCHEMA 1
 
-/* NaN marks a number that was not measured; it becomes null, with its reason under "null_reasons". A line that was read
- * has the members up to `device`; NaN, NULL: not in the line, or null. */
+/* Readings of the device while a step ran. */
+struct aorta_step_readings {
+    struct aorta_device_reading device_metrics, rocm_smi_output;
+    struct aorta_device_reading clocks; /* of some steps: what measure/clocks.h makes figures of */
+};
+
+/* NaN marks a number that was not measured; it becomes null, with its reason under "null_reasons". A writer lends what
+ * it points to. A line that was read has the members up to `device`, `clocks` of its readings, and its profiles, which
+ * it owns (run_files.h); NaN, NULL: not in the line, or null. */
 struct aorta_step_metrics {
     int64_t schema_version; /* 0: the original Python toolkit's; writing sets it */
     int rank, world_size;
@@ -31,14 +38,12 @@ struct aorta_step_metrics {
     const struct aorta_device_info *info; /* in a rank's first line; else NULL */
     const struct aorta_measured_peaks
         *peaks; /* with `info`: of a device whose peaks were measured; NULL: they were not */
-    const struct aorta_memory_info *memory; /* NULL: not measured */
-    struct aorta_device_reading device_metrics, rocm_smi_output;
-    struct aorta_device_reading clocks;         /* in the lines of some steps: what measure/clocks.h makes figures of */
-    const struct aorta_profile *profile;        /* NULL: recording was off, … */
+    const struct aorta_memory_info *memory;     /* NULL: not measured */
+    const struct aorta_step_readings *readings; /* NULL: none */
+    struct aorta_profile *profile;              /* with its overlap; NULL: recording was off, … */
     const char *unrecorded;                     /* … for this reason; NULL: for the whole run */
-    const struct aorta_overlap *overlap;        /* of that profile; NULL only with it */
-    const struct aorta_profile *kernel_profile; /* NULL: the run was not traced */
-    const struct aorta_overlap *kernel_overlap; /* of that profile; NULL only with it */
+    struct aorta_profile *kernel_profile;       /* with its overlap; NULL: the run was not traced */
+    bool recorded;                              /* reading: the line has ranges, which may not have been read */
 };
 
 /* One line without the line break, appended to `out`. */
@@ -53,24 +58,6 @@ struct aorta_metrics_device {
     bool measured;                         /* … its peaks */
     struct aorta_measured_peaks peaks;
 };
-
-struct aorta_metrics_line {
-    struct aorta_step_metrics step;
-    struct aorta_metrics_device info;
-    bool clocked;                       /* the line has a reading of the device's clock, or why there is none */
-    struct aorta_device_reading clocks; /* of that, what measure/clocks.h takes */
-    bool recorded;                      /* the line has ranges */
-    bool profiled;                      /* they were read: */
-    struct aorta_profile profile;
-    double lead_ms; /* before it, as the line says; NaN */
-    bool traced;    /* the line has the kernel view, too, and it was read: */
-    struct aorta_profile kernel_profile;
-};
-
-/* The inverse of aorta_metrics_format; files of the original Python toolkit are read, too. Texts are stored in
- * `strings`. AORTA_FORMAT names the key or the byte; on failure there is nothing to free. */
-AORTA_MUST_USE aorta_status aorta_metrics_read(const char *line, size_t length, bool with_ranges,
-                                               struct aorta_intern *strings, struct aorta_metrics_line *out);
 
 /* The keys of a line, as tables of docs/metrics-format.md. */
 void aorta_metrics_markdown(struct aorta_text *out);
@@ -100,26 +87,19 @@ AORTA_MUST_USE aorta_status aorta_metrics_close(struct aorta_metrics_writer *wri
 
 enum { AORTA_METRICS_LINES = 64 };
 
-/* Who else reads a recorded step once its kernels are known (a trace file). Called by the thread, in order of
- * the steps, after the line was written; all pointers are valid during the call. */
-struct aorta_metrics_lines_reader {
-    aorta_status (*step)(void *user, const struct aorta_step_metrics *metrics,
-                         const struct aorta_activity_record *records, size_t count);
-    void *user;
-};
-
+struct aorta_step_traces; /* measure/step_traces.h */
 struct aorta_metrics_lines;
 
-/* Borrows both; the writer belongs to the thread until finish or close has returned. Without a tracer (NULL) no step is
- * traced, there is no thread, and the caller of `add` writes. */
+/* Borrows all; writer and traces belong to the thread until finish or close has returned. Without a tracer (NULL) no
+ * step is traced, there is no thread, and the caller of `add` writes. `traces` get each recorded step after its line;
+ * NULL: there are none. */
 AORTA_MUST_USE aorta_status aorta_metrics_lines_open(struct aorta_tracer *tracer, struct aorta_metrics_writer *writer,
+                                                     struct aorta_step_traces *traces,
                                                      struct aorta_metrics_lines **lines);
-/* Before the first step is added. */
-void aorta_metrics_lines_show(struct aorta_metrics_lines *lines, struct aorta_metrics_lines_reader reader);
 /* Takes *profile and launches->ranges over (they are empty afterwards, also on failure) and copies the rest; waits only
  * when the thread lags so far behind that there is no place. profile NULL: the step was not recorded. Without launches
- * it was not traced: its ranges have times, and its line is written without a kernel view. metrics->profile, overlap
- * and kernel_* are not read. done_ns: the device time written behind all of the step's work. A failure is that of an
+ * it was not traced: its ranges have times, and its line is written without a kernel view. metrics->profile and
+ * kernel_profile are not read. done_ns: the device time written behind all of the step's work. A failure is that of an
  * earlier line. */
 AORTA_MUST_USE aorta_status aorta_metrics_lines_add(struct aorta_metrics_lines *lines,
                                                     const struct aorta_step_metrics *metrics,

@@ -453,8 +453,7 @@ static void write_overlap(struct aorta_json *json, const struct aorta_overlap *o
     aorta_json_object_end(json);
 }
 
-static void write_profile(struct aorta_json *json, const char *key, const struct aorta_profile *profile,
-                          const struct aorta_overlap *overlap) {
+static void write_profile(struct aorta_json *json, const char *key, const struct aorta_profile *profile) {
     aorta_json_key_object(json, key);
     aorta_rows_json(profile->source == AORTA_SOURCE_KERNEL ? kernel_profile_rows : aorta_profile_rows, profile,
                     profile->start_ns, json);
@@ -463,7 +462,7 @@ static void write_profile(struct aorta_json *json, const char *key, const struct
     write_markers(json, profile);
     aorta_rows_array("host_ranges", aorta_host_rows, profile->host, profile->host_count, sizeof *profile->host,
                      profile->start_ns, json);
-    write_overlap(json, overlap, profile->start_ns);
+    write_overlap(json, &profile->overlap, profile->start_ns);
     aorta_json_object_end(json);
 }
 
@@ -500,6 +499,15 @@ static void write_reading(struct aorta_json *json, struct aorta_reasons *reasons
     aorta_json_object_end(json);
 }
 
+static void write_readings(struct aorta_json *json, struct aorta_reasons *reasons,
+                           const struct aorta_step_readings *readings) {
+    write_reading(json, reasons, "device_metrics", reading_rows, "clock_limited_by", reading_age_rows,
+                  &readings->device_metrics);
+    write_reading(json, reasons, "rocm_smi_output", reading_rows, "clock_limited_by", reading_age_rows,
+                  &readings->rocm_smi_output);
+    write_reading(json, reasons, "clocks", aorta_clocks_rows, "limited_by", aorta_clocks_at_rows, &readings->clocks);
+}
+
 static void write_device(struct aorta_json *json, const struct aorta_step_metrics *metrics) {
     const struct aorta_device_info *info = metrics->info;
     const struct aorta_metrics_device line = {.name = info->name,
@@ -530,20 +538,15 @@ aorta_status aorta_metrics_format(const struct aorta_step_metrics *metrics, stru
     write_step(&json, metrics, &reasons);
     if (metrics->info) write_device(&json, metrics);
     if (metrics->memory) aorta_rows_object("memory", memory_rows, metrics->memory, 0, &json);
-    write_reading(&json, &reasons, "device_metrics", reading_rows, "clock_limited_by", reading_age_rows,
-                  &metrics->device_metrics);
-    write_reading(&json, &reasons, "rocm_smi_output", reading_rows, "clock_limited_by", reading_age_rows,
-                  &metrics->rocm_smi_output);
-    write_reading(&json, &reasons, "clocks", aorta_clocks_rows, "limited_by", aorta_clocks_at_rows, &metrics->clocks);
+    if (metrics->readings) write_readings(&json, &reasons, metrics->readings);
     if (metrics->profile) {
-        write_profile(&json, "profile", metrics->profile, metrics->overlap);
+        write_profile(&json, "profile", metrics->profile);
     } else {
         aorta_json_key_null(&json, "profile");
         aorta_reasons_add(&reasons, "profile",
                           metrics->unrecorded ? metrics->unrecorded : "recording was switched off");
     }
-    if (metrics->kernel_profile)
-        write_profile(&json, "kernel_profile", metrics->kernel_profile, metrics->kernel_overlap);
+    if (metrics->kernel_profile) write_profile(&json, "kernel_profile", metrics->kernel_profile);
     aorta_reasons_json(&reasons, &json);
     aorta_json_object_end(&json);
     return aorta_text_check(out);

@@ -2,6 +2,7 @@
  * so that the original toolkit's files are read too. */
 #include "measure/clocks.h"
 #include "measure/metrics_internal.h"
+#include "measure/run_files.h"
 
 #include <limits.h>
 #include <math.h>
@@ -180,38 +181,62 @@ static aorta_status read_profile(struct aorta_rows_reader *reader, const struct 
                      &profile->host_count);
 }
 
-static aorta_status read_range_view(struct aorta_rows_reader *reader, struct aorta_json_value value,
-                                    struct aorta_metrics_line *out) {
-    static const struct aorta_row lead_rows[] = {{.key = "lead_ms", .type = AORTA_ROW_NUMBER}, {0}};
-    struct aorta_fields object, overlap;
-    AORTA_TRY(aorta_fields_read(reader->line, value, &object));
-    AORTA_TRY(read_profile(reader, &object, &out->step, &out->profile));
-    AORTA_TRY(aorta_rows_read_object(reader, &object, "overlap", &overlap));
-    out->profiled = true;
-    return aorta_rows_read(reader, &overlap, "overlap.", lead_rows, &out->lead_ms);
+/* ---- overlap ---- */
+
+/* What the line says of the iteration before. NaN: nothing. */
+struct place {
+    double lead_ms, span_ms;
+};
+
+/* When the iteration before had ended; INT64_MIN: not known, or it does not matter. */
+static int64_t end_before(const struct aorta_profile *profile, struct place place) {
+    const int64_t span_ns =
+        place.span_ms >= 0 && place.span_ms < 1e9 ? (int64_t)(place.span_ms * 1e6 + 0.5) : INT64_MAX;
+    if (profile->own_clock || !profile->range_count) return INT64_MIN;
+    if (place.lead_ms > 0 && place.lead_ms < 1e9) return profile->start_ns - (int64_t)(place.lead_ms * 1e6 + 0.5);
+    return span_ns < profile->end_ns - profile->start_ns ? profile->end_ns - span_ns : INT64_MIN;
 }
 
-static aorta_status read_kernel_view(struct aorta_rows_reader *reader, struct aorta_json_value value,
-                                     struct aorta_metrics_line *out) {
+static aorta_status read_overlap(struct aorta_rows_reader *reader, const struct aorta_fields *object,
+                                 struct aorta_profile *profile) {
+    static const struct aorta_row rows[] = {
+        {.key = "lead_ms", .type = AORTA_ROW_NUMBER, .offset = offsetof(struct place, lead_ms)},
+        {.key = "span_ms", .type = AORTA_ROW_NUMBER, .offset = offsetof(struct place, span_ms)},
+        {0}};
+    struct place place = {NAN, NAN};
+    struct aorta_fields overlap;
+    AORTA_TRY(aorta_rows_read_object(reader, object, "overlap", &overlap));
+    AORTA_TRY(aorta_rows_read(reader, &overlap, "overlap.", rows, &place));
+    return aorta_overlap_compute(profile, end_before(profile, place));
+}
+
+/* ---- the views ---- */
+
+/* *view is the step's, also after a failure. */
+static aorta_status read_view(struct aorta_rows_reader *reader, struct aorta_json_value value, bool of_kernels,
+                              const struct aorta_step_metrics *step, struct aorta_profile **view) {
     struct aorta_fields object;
-    out->kernel_profile.source = AORTA_SOURCE_KERNEL;
+    struct aorta_profile *profile = *view = calloc(1, sizeof *profile);
+    if (!profile) return AORTA_ERROR(AORTA_MEMORY, "no memory for the ranges of a step");
     AORTA_TRY(aorta_fields_read(reader->line, value, &object));
-    if (!aorta_fields_get(&object, "ranges")) return AORTA_ERROR(AORTA_FORMAT, "ranges is missing");
-    AORTA_TRY(read_profile(reader, &object, &out->step, &out->kernel_profile));
-    out->traced = true;
-    return aorta_rows_read(reader, &object, "", aorta_kernel_facts_rows, &out->kernel_profile.kernels);
+    if (of_kernels && !aorta_fields_get(&object, "ranges")) return AORTA_ERROR(AORTA_FORMAT, "ranges is missing");
+    AORTA_TRY(read_profile(reader, &object, step, profile));
+    AORTA_TRY(read_overlap(reader, &object, profile));
+    if (!of_kernels) return NULL;
+    profile->source = AORTA_SOURCE_KERNEL;
+    return aorta_rows_read(reader, &object, "", aorta_kernel_facts_rows, &profile->kernels);
 }
 
 static aorta_status read_views(struct aorta_rows_reader *reader, const struct aorta_fields *object, bool with_ranges,
-                               struct aorta_metrics_line *out) {
+                               struct aorta_step_metrics *step) {
     const struct aorta_json_value *ranges = aorta_fields_get(object, "profile");
     const struct aorta_json_value *kernels = aorta_fields_get(object, "kernel_profile");
     if (!ranges || aorta_json_key_is(*ranges, "null")) return NULL;
-    out->recorded = true;
+    step->recorded = true;
     if (!with_ranges) return NULL;
-    AORTA_TRY(aorta_annotate(read_range_view(reader, *ranges, out), "profile"));
+    AORTA_TRY(aorta_annotate(read_view(reader, *ranges, false, step, &step->profile), "profile"));
     if (!kernels) return NULL;
-    return aorta_annotate(read_kernel_view(reader, *kernels, out), "kernel_profile");
+    return aorta_annotate(read_view(reader, *kernels, true, step, &step->kernel_profile), "kernel_profile");
 }
 
 /* ---- the device ---- */
@@ -229,19 +254,21 @@ static aorta_status read_no_clocks(struct aorta_rows_reader *reader, const struc
 }
 
 static aorta_status read_clocks(struct aorta_rows_reader *reader, const struct aorta_fields *object,
-                                struct aorta_metrics_line *out) {
+                                struct aorta_arena *arena, struct aorta_step_metrics *step) {
     static const char path[] = "clocks.";
     const struct aorta_json_value *found = aorta_fields_get(object, "clocks");
-    struct aorta_device_metrics *values = &out->clocks.values;
     struct aorta_fields clocks;
-    out->clocked = found != NULL;
     if (!found) return NULL;
+    struct aorta_step_readings *readings = aorta_arena_alloc(arena, sizeof *readings);
+    AORTA_TRY(aorta_arena_check(arena, "the clocks of a step"));
+    struct aorta_device_metrics *values = &readings->clocks.values;
+    step->readings = readings;
     if (aorta_json_key_is(*found, "null")) return read_no_clocks(reader, object, values);
     if (*found->text != '{') return AORTA_ERROR(AORTA_FORMAT, "clocks is neither an object nor null");
     *values = aorta_device_unmeasured("");
     AORTA_TRY(aorta_rows_read_object(reader, object, "clocks", &clocks));
-    AORTA_TRY(aorta_rows_read(reader, &clocks, path, aorta_clocks_rows, &out->clocks));
-    AORTA_TRY(aorta_rows_read(reader, &clocks, path, aorta_clocks_at_rows, &out->clocks));
+    AORTA_TRY(aorta_rows_read(reader, &clocks, path, aorta_clocks_rows, &readings->clocks));
+    AORTA_TRY(aorta_rows_read(reader, &clocks, path, aorta_clocks_at_rows, &readings->clocks));
     if (isnan(values->sm_clock_mhz))
         snprintf(values->reason, sizeof values->reason, "the driver does not report the clock of this device");
     return aorta_clock_limits_read(reader, aorta_fields_get(&clocks, "limited_by"), "clocks.limited_by", values);
@@ -291,29 +318,50 @@ static aorta_status read_step(struct aorta_rows_reader *reader, const struct aor
     return NULL;
 }
 
-static aorta_status read_line(struct aorta_rows_reader *reader, size_t length, bool with_ranges,
-                              struct aorta_metrics_line *out) {
+static aorta_status check_origin(const struct aorta_step_metrics *step, struct aorta_run *run) {
+    const bool original = step->schema_version == 0;
+    if (run->step_count && run->original != original)
+        return AORTA_ERROR(AORTA_FORMAT, "the line is %s, the lines before are not: files of different runs",
+                           original ? "the original Python toolkit's" : "aorta's");
+    run->original = original;
+    return NULL;
+}
+
+static aorta_status read_line(struct aorta_rows_reader *reader, size_t length, bool with_ranges, struct aorta_run *run,
+                              struct aorta_step_metrics *step) {
     struct aorta_json_value value;
     struct aorta_fields object;
+    struct aorta_metrics_device info;
     AORTA_TRY(aorta_line_value(reader->line, length, &value));
     if (*value.text != '{') return AORTA_ERROR(AORTA_FORMAT, "the line is not a JSON object");
     AORTA_TRY(aorta_fields_read(reader->line, value, &object));
-    AORTA_TRY(read_step(reader, &object, &out->step));
-    AORTA_TRY(read_clocks(reader, &object, out));
-    AORTA_TRY(read_device(reader, &object, &out->info));
-    return read_views(reader, &object, with_ranges, out);
+    AORTA_TRY(read_step(reader, &object, step));
+    AORTA_TRY(read_clocks(reader, &object, &run->arena, step));
+    AORTA_TRY(read_device(reader, &object, &info));
+    AORTA_TRY(read_views(reader, &object, with_ranges, step));
+    if (step->device) run->device = step->device;
+    if (!run->info.name) run->info = info;
+    run->simulated |= step->simulated;
+    return check_origin(step, run);
 }
 
-aorta_status aorta_metrics_read(const char *line, size_t length, bool with_ranges, struct aorta_intern *strings,
-                                struct aorta_metrics_line *out) {
-    struct aorta_rows_reader reader = {.line = line, .strings = strings};
-    memset(out, 0, sizeof *out);
-    out->lead_ms = NAN;
-    aorta_status status = read_line(&reader, length, with_ranges, out);
+aorta_status aorta_run_parse_line(const char *line, size_t length, bool with_ranges, struct aorta_run *run,
+                                  struct aorta_step_metrics *step) {
+    struct aorta_rows_reader reader = {.line = line, .strings = &run->strings};
+    memset(step, 0, sizeof *step);
+    aorta_status status = read_line(&reader, length, with_ranges, run, step);
     aorta_text_free(&reader.scratch);
-    if (!status) return NULL;
-    aorta_profile_free(&out->profile);
-    aorta_profile_free(&out->kernel_profile);
-    memset(out, 0, sizeof *out);
+    if (status) aorta_run_step_free(step);
     return status;
+}
+
+static void free_view(struct aorta_profile *view) {
+    if (view) aorta_profile_free(view);
+    free(view);
+}
+
+void aorta_run_step_free(struct aorta_step_metrics *step) {
+    free_view(step->profile);
+    free_view(step->kernel_profile);
+    memset(step, 0, sizeof *step);
 }

@@ -162,18 +162,6 @@ static int stream_number(struct aorta_recorder *recorder, const struct aorta_str
     return recorder->stream_count++;
 }
 
-/* Ranks enqueue the same collectives in the same order, so counting pairs them. */
-static int64_t next_sequence(const struct slot *slot, const struct aorta_range_info *info) {
-    for (size_t i = slot->range_count; i-- > 0;) {
-        const struct aorta_range_info *other = &slot->ranges[i].info;
-        if (other->kind == AORTA_RANGE_COLLECTIVE && other->collective == info->collective &&
-            other->role == info->role && other->group_size == info->group_size && other->group == info->group &&
-            other->group_stride == info->group_stride)
-            return slot->ranges[i].sequence + 1;
-    }
-    return 0;
-}
-
 /* The nodes that a capture gets from now on are of the innermost open range. */
 static void label_nodes(const struct slot *slot) {
     aorta_tracer_label(slot->tracer, slot->open < 0 ? 0 : slot->first_label + (uint64_t)slot->open);
@@ -192,7 +180,6 @@ aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_str
     slot->ranges[at] = (struct aorta_range){
         .info = *info,
         .enqueue_ns = aorta_device_now_ns(recorder->device),
-        .sequence = info->kind == AORTA_RANGE_COLLECTIVE ? next_sequence(slot, info) : 0,
         .stream = stream_number(recorder, stream),
         .owner = info->inner ? slot->open : -1,
     };
@@ -275,6 +262,7 @@ aorta_status aorta_recorder_collect(struct aorta_recorder *recorder, int slot_in
     aorta_status status = NULL;
     if (!profile->ranges || !profile->host || !profile->markers)
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for the profile of iteration %lld", (long long)slot->index);
+    if (!status) aorta_number_collectives(profile->ranges, profile->range_count);
     if (!status && !slot->tracer) status = read_ranges(slot, profile);
     if (status) aorta_profile_free(profile);
     return status;

@@ -12,113 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- a line as a step: the gap to the step before, and what its ranges say of overlap ---- */
-
-static bool follows(const struct aorta_run_step *previous, const struct aorta_run_step *step) {
-    return previous && previous->global_step < step->global_step && step->global_step - 1 == previous->global_step &&
-           !step->profile.own_clock && !previous->profile.own_clock;
-}
-
-/* When the iteration before had ended; INT64_MIN: not known. If it was not recorded, the line itself says how long
- * before this one. */
-static int64_t end_before(const struct aorta_run_step *previous, const struct aorta_run_step *step, double lead_ms) {
-    if (!previous) return INT64_MIN;
-    if (previous->profiled) return previous->profile.range_count ? previous->profile.end_ns : INT64_MIN;
-    return lead_ms > 0.0 && lead_ms < 1e9 ? step->profile.start_ns - (int64_t)(lead_ms * 1e6 + 0.5) : INT64_MIN;
-}
-
-static aorta_status compute(double lead_ms, const struct aorta_run_step *previous, struct aorta_run_step *step) {
-    if (!step->profiled) return NULL;
-    if (!follows(previous, step)) previous = NULL;
-    const struct aorta_run_view *before = previous ? previous->kernels : NULL;
-    AORTA_TRY(aorta_overlap_compute(&step->profile, end_before(previous, step, lead_ms), &step->overlap));
-    if (!step->kernels) return NULL;
-    return aorta_overlap_compute(&step->kernels->profile,
-                                 before && before->profile.range_count ? before->profile.end_ns : INT64_MIN,
-                                 &step->kernels->overlap);
-}
-
-static void take(const struct aorta_metrics_line *line, struct aorta_run_step *step) {
-    const struct aorta_step_metrics *from = &line->step;
-    *step = (struct aorta_run_step){.rank = from->rank,
-                                    .world_size = from->world_size,
-                                    .epoch = from->epoch,
-                                    .step = from->step,
-                                    .global_step = from->global_step,
-                                    .loss = from->loss,
-                                    .grad_norm = from->grad_norm,
-                                    .lr = from->lr,
-                                    .samples_per_s = from->samples_per_s,
-                                    .data_wait_ms = from->data_wait_ms,
-                                    .step_ms = from->step_ms,
-                                    .skipped = from->skipped,
-                                    .simulated = from->simulated,
-                                    .clocked = line->clocked,
-                                    .clocks = line->clocks.values,
-                                    .clocks_at_ns = line->clocks.at_ns,
-                                    .recorded = line->recorded,
-                                    .profiled = line->profiled,
-                                    .profile = line->profile};
-}
-
-/* Most steps of most runs have none. */
-static aorta_status take_kernels(struct aorta_metrics_line *line, struct aorta_run_step *step) {
-    if (!line->traced) return NULL;
-    step->kernels = calloc(1, sizeof *step->kernels);
-    if (step->kernels) {
-        step->kernels->profile = line->kernel_profile;
-        return NULL;
-    }
-    aorta_profile_free(&line->kernel_profile);
-    aorta_run_step_free(step);
-    return AORTA_ERROR(AORTA_MEMORY, "no memory for the kernels of a step");
-}
-
-static aorta_status check_origin(const struct aorta_metrics_line *line, struct aorta_run *run) {
-    const bool original = line->step.schema_version == 0;
-    if (run->step_count && run->original != original)
-        return AORTA_ERROR(AORTA_FORMAT, "the line is %s, the lines before are not: files of different runs",
-                           original ? "the original Python toolkit's" : "aorta's");
-    run->original = original;
-    return NULL;
-}
-
-aorta_status aorta_run_parse_line(const char *line, size_t length, bool with_ranges, struct aorta_run *run,
-                                  const struct aorta_run_step *previous, struct aorta_run_step *step) {
-    struct aorta_metrics_line found;
-    memset(step, 0, sizeof *step);
-    AORTA_TRY(aorta_metrics_read(line, length, with_ranges, &run->strings, &found));
-    take(&found, step);
-    AORTA_TRY(take_kernels(&found, step));
-    if (found.step.device) run->device = found.step.device;
-    if (!run->info.name) run->info = found.info;
-    run->simulated |= step->simulated;
-    aorta_status status = check_origin(&found, run);
-    if (!status) status = compute(found.lead_ms, previous, step);
-    if (status) aorta_run_step_free(step);
-    return status;
-}
-
-/* The step goes on without its ranges. */
-static void drop_ranges(struct aorta_run_step *step) {
-    aorta_profile_free(&step->profile);
-    aorta_overlap_free(&step->overlap);
-    if (step->kernels) {
-        aorta_profile_free(&step->kernels->profile);
-        aorta_overlap_free(&step->kernels->overlap);
-    }
-    free(step->kernels);
-    step->kernels = NULL;
-    memset(&step->profile, 0, sizeof step->profile);
-    memset(&step->overlap, 0, sizeof step->overlap);
-    step->profiled = false;
-}
-
-void aorta_run_step_free(struct aorta_run_step *step) {
-    drop_ranges(step);
-    memset(step, 0, sizeof *step);
-}
-
 /* ---- which files ---- */
 
 /* The rank in "rank_07_metrics.jsonl", or -1. */
@@ -175,7 +68,7 @@ struct file {
 };
 
 static aorta_status check_belongs(const struct aorta_run *run, const struct file *file,
-                                  const struct aorta_run_step *step) {
+                                  const struct aorta_step_metrics *step) {
     if (file->rank >= 0 && step->rank != file->rank)
         return AORTA_ERROR(AORTA_FORMAT, "the line is of rank %d, the file's name says %d", step->rank, file->rank);
     if (run->step_count && step->world_size != run->world_size)
@@ -187,36 +80,17 @@ static aorta_status check_belongs(const struct aorta_run *run, const struct file
     return NULL;
 }
 
-/* Equal for all ranks, as they record the same steps. `recorded`: steps with ranges before this step. */
-static bool line_has_ranges(const struct aorta_run *run, int64_t recorded) {
-    return recorded % run->read_every == 0;
-}
-
-/* The ranges of the step before are read as well: its end says how long the device was idle in between. */
-static bool is_read(const struct aorta_run *run, int64_t recorded) {
-    return line_has_ranges(run, recorded) || line_has_ranges(run, recorded + 1);
-}
-
-/* The rank's last step, when the next was read or none follows. */
-static void drop_unused_ranges(struct aorta_run *run, const struct file *file) {
-    if (run->step_count == file->first_step) return;
-    struct aorta_run_step *last = &run->steps[run->step_count - 1];
-    if (last->profiled && !line_has_ranges(run, file->recorded - 1)) drop_ranges(last);
-}
-
 static aorta_status add_line(struct aorta_run *run, struct file *file, const char *line, size_t length) {
     AORTA_TRY(
         aorta_array_reserve(&run->steps, &run->step_capacity, run->step_count + 1, sizeof *run->steps, "iterations"));
-    const struct aorta_run_step *previous =
-        run->step_count > file->first_step ? &run->steps[run->step_count - 1] : NULL;
-    struct aorta_run_step *step = &run->steps[run->step_count];
-    AORTA_TRY(aorta_run_parse_line(line, length, is_read(run, file->recorded), run, previous, step));
+    struct aorta_step_metrics *step = &run->steps[run->step_count];
+    const bool with_ranges = file->recorded % run->read_every == 0; /* on all ranks, as they record the same steps */
+    AORTA_TRY(aorta_run_parse_line(line, length, with_ranges, run, step));
     aorta_status status = check_belongs(run, file, step);
     if (status) {
         aorta_run_step_free(step);
         return status;
     }
-    drop_unused_ranges(run, file);
     run->world_size = step->world_size;
     run->step_count++;
     file->recorded += step->recorded;
@@ -304,7 +178,6 @@ static aorta_status read_file(struct aorta_run *run, struct file *file, const st
     aorta_status status = read_lines(run, file, &window, log);
     aorta_source_close(window.source);
     free(window.bytes);
-    drop_unused_ranges(run, file);
     if (!status && run->step_count == file->first_step)
         aorta_log(log, AORTA_LOG_WARNING, "%s holds no iteration", file->path);
     return status;
@@ -436,29 +309,22 @@ void aorta_run_free(struct aorta_run *run) {
 /* ---- traces ---- */
 
 /* Device times come from the kernels where all iterations have them: a mixture would compare unlike things. */
-static bool all_traced(const struct aorta_run *run) {
+bool aorta_run_take_kernels(struct aorta_run *run) {
     bool any = false;
     for (size_t i = 0; i < run->step_count; i++) {
-        if (run->steps[i].profiled && !run->steps[i].kernels) return false;
-        any |= run->steps[i].kernels != NULL;
+        if (run->steps[i].profile && !run->steps[i].kernel_profile) return false;
+        any |= run->steps[i].profile != NULL;
+    }
+    for (size_t i = 0; i < run->step_count; i++) {
+        struct aorta_step_metrics *step = &run->steps[i];
+        struct aorta_profile *ranges = step->profile;
+        step->profile = step->kernel_profile;
+        step->kernel_profile = ranges;
     }
     return any;
 }
 
-bool aorta_run_take_kernels(struct aorta_run *run) {
-    if (!all_traced(run)) return false;
-    for (size_t i = 0; i < run->step_count; i++) {
-        struct aorta_run_step *step = &run->steps[i];
-        const struct aorta_run_view ranges = {step->profile, step->overlap};
-        if (!step->kernels) continue;
-        step->profile = step->kernels->profile;
-        step->overlap = step->kernels->overlap;
-        *step->kernels = ranges;
-    }
-    return true;
-}
-
-static int64_t step_ns_of(const struct aorta_run_step *step) {
+static int64_t step_ns_of(const struct aorta_step_metrics *step) {
     return step->step_ms > 0 && step->step_ms < 1e9 ? (int64_t)(step->step_ms * 1e6 + 0.5) : 0;
 }
 
@@ -471,16 +337,12 @@ static aorta_status make_trace(const struct aorta_run *run, size_t rank, size_t 
                                            .world_size = run->world_size,
                                            .path = path,
                                            .on_gpu = run->device && strcmp(run->device, "cpu") != 0,
-                                           .device_name = run->info.name,
-                                           .isa = run->info.isa,
-                                           .memory_bytes = run->info.memory_bytes,
-                                           .multiprocessors = run->info.multiprocessors,
-                                           .peaks = run->info.measured ? &run->info.peaks : NULL,
+                                           .device = &run->info,
                                            .steps = steps};
     for (size_t i = first; i < end; i++)
-        if (run->steps[i].profiled)
+        if (run->steps[i].profile)
             steps[measured.step_count++] = (struct aorta_measured_step){
-                run->steps[i].global_step, step_ns_of(&run->steps[i]), &run->steps[i].profile, &run->steps[i].overlap};
+                run->steps[i].global_step, step_ns_of(&run->steps[i]), run->steps[i].profile};
     aorta_status status = measured.step_count ? aorta_trace_of_measured(&measured, trace) : NULL;
     free(steps);
     return status;
@@ -488,7 +350,7 @@ static aorta_status make_trace(const struct aorta_run *run, size_t rank, size_t 
 
 static bool has_ranges(const struct aorta_run *run) {
     for (size_t i = 0; i < run->step_count; i++)
-        if (run->steps[i].profile.range_count) return true;
+        if (run->steps[i].profile && run->steps[i].profile->range_count) return true;
     return false;
 }
 

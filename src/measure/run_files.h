@@ -11,28 +11,6 @@
 #include "trace/open.h"
 #include "trace/trace.h"
 
-/* What ran, and what that says of overlap. */
-struct aorta_run_view {
-    struct aorta_profile profile; /* its strings lie in the run's arena */
-    struct aorta_overlap overlap; /* computed from the ranges */
-};
-
-/* One iteration of one rank. Numbers that the file does not hold are NaN. */
-struct aorta_run_step {
-    int rank, world_size;
-    int64_t epoch, step, global_step;
-    double loss, grad_norm, lr, samples_per_s, data_wait_ms, step_ms;
-    bool skipped, simulated;
-    bool clocked;                       /* the line has a reading of the device's clock, or why there is none */
-    struct aorta_device_metrics clocks; /* of that, what clocks.h takes */
-    int64_t clocks_at_ns;
-    bool recorded;                /* the line has ranges */
-    bool profiled;                /* they were read; else the two below are empty */
-    struct aorta_profile profile; /* as of a view */
-    struct aorta_overlap overlap;
-    struct aorta_run_view *kernels; /* owned; NULL: the line has no kernel view, or it was not read */
-};
-
 struct aorta_run {
     const char *label, *directory;    /* in the arena */
     const char *device;               /* NULL: the files do not say */
@@ -40,14 +18,14 @@ struct aorta_run {
     int world_size;
     int *ranks; /* those whose files were found, ascending */
     size_t rank_count;
-    struct aorta_run_step *steps; /* by rank, then in the order of the file */
+    struct aorta_step_metrics *steps; /* by rank, then in the order of the file; texts are in `strings` */
     size_t step_count, step_capacity;
     int64_t read_every; /* 1: all ranges were read; N: those of every Nth recorded iteration of each rank */
     bool simulated;
     bool original;     /* files of the Python toolkit: no launch times, coarse compute ranges */
     size_t torn_lines; /* incomplete last lines left out (the run was killed) */
     struct aorta_arena arena;
-    struct aorta_intern strings; /* of the profiles */
+    struct aorta_intern strings;
 };
 
 /* The iterations of one rank: steps follow one another without a gap where `absent` is 0. */
@@ -67,7 +45,7 @@ AORTA_MUST_USE aorta_status aorta_run_read(const char *directory, const char *la
                                            const struct aorta_log *log, struct aorta_run *run);
 void aorta_run_free(struct aorta_run *run);
 
-/* Where all iterations were traced `profile` and `overlap` become the kernels', `kernels` the ranges': true. */
+/* Where all iterations were traced `profile` becomes the kernels', `kernel_profile` the ranges': true. */
 bool aorta_run_take_kernels(struct aorta_run *run);
 /* A trace of each rank with ranges, which borrow the run. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_run_traces(const struct aorta_run *run, struct aorta_trace_list *list);
@@ -76,12 +54,12 @@ bool aorta_run_is_directory(const char *path);
 /* The value for `bytes` of lines with which ranges and their analysis take about 1 GiB at most. */
 int64_t aorta_run_read_every(int64_t bytes);
 
-/* One line of a file, with its ranges or without. `previous`: the rank's step before, or NULL. On failure
- * *step is empty. */
+/* One line of a file, with its ranges or without: the inverse of aorta_metrics_format, and for the original Python
+ * toolkit's lines. The line itself says how long before its iteration another had ended. AORTA_FORMAT names the key or
+ * the byte; on failure *step is empty. */
 AORTA_MUST_USE aorta_status aorta_run_parse_line(const char *line, size_t length, bool with_ranges,
-                                                 struct aorta_run *run, const struct aorta_run_step *previous,
-                                                 struct aorta_run_step *step);
-void aorta_run_step_free(struct aorta_run_step *step);
+                                                 struct aorta_run *run, struct aorta_step_metrics *step);
+void aorta_run_step_free(struct aorta_step_metrics *step);
 
 /* Steps that a recorder of ours measured, as a trace like any other: how the metrics lines of runs come to their
  * analysis. */
@@ -89,19 +67,16 @@ void aorta_run_step_free(struct aorta_run_step *step);
 struct aorta_measured_step {
     int64_t number;
     int64_t step_ns;                     /* from step to step, as the run measured it; 0: not known */
-    const struct aorta_profile *profile; /* with its overlap; both are borrowed until the trace is freed */
-    const struct aorta_overlap *overlap;
+    const struct aorta_profile *profile; /* with its overlap; borrowed until the trace is freed */
 };
 
 /* What one rank measured. Texts are copied, steps are not. */
 struct aorta_measured_rank {
     int rank, world_size;
-    const char *path;                         /* what the trace is called */
-    bool on_gpu;                              /* a range may hold many kernels */
-    const char *device_name, *isa;            /* NULL: not known */
-    int64_t memory_bytes, multiprocessors;    /* -1: not known */
-    const struct aorta_measured_peaks *peaks; /* NULL: a table has them, or nothing has */
-    const struct aorta_measured_step *steps;  /* in their order */
+    const char *path;                          /* what the trace is called */
+    bool on_gpu;                               /* a range may hold many kernels */
+    const struct aorta_metrics_device *device; /* NULL: not known */
+    const struct aorta_measured_step *steps;   /* in their order */
     size_t step_count;
 };
 

@@ -92,6 +92,7 @@ static aorta_status write_step(struct aorta_step_traces *traces, const struct ao
                                int64_t cycle, const struct aorta_activity_record *records, size_t count) {
     if (traces->file && cycle != traces->cycle) AORTA_TRY(end_file(traces));
     if (!traces->file) AORTA_TRY(begin_file(traces, cycle));
+    const struct aorta_step_readings *readings = metrics->readings;
     const struct aorta_kineto_step step = {
         .number = metrics->global_step,
         .ranges = metrics->profile,
@@ -99,7 +100,9 @@ static aorta_status write_step(struct aorta_step_traces *traces, const struct ao
         .records = records,
         .record_count = count,
         .memory = metrics->memory,
-        .device = metrics->device_metrics.wanted ? &metrics->device_metrics : &metrics->rocm_smi_output,
+        .device = !readings                         ? NULL
+                  : readings->device_metrics.wanted ? &readings->device_metrics
+                                                    : &readings->rocm_smi_output,
     };
     AORTA_TRY(aorta_kineto_add(traces->file, &step));
     const struct aorta_profiler_schedule *schedule = &traces->settings.schedule;

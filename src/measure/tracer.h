@@ -33,6 +33,9 @@ struct aorta_activity_record {
     uint32_t channel_type; /* CUpti_ChannelType: 1 compute, 2 copy engine, 3 decompression; 0: channel unknown */
 };
 
+/* "copy host to device", … by CUPTI's kind of copy. */
+const char *aorta_copy_words(uint8_t kind);
+
 struct aorta_tracer_facts {
     const char *library; /* "CUPTI 13.0" */
     const char *path;    /* of the library's file */
@@ -152,6 +155,9 @@ AORTA_MUST_USE aorta_status aorta_tracer_open_backend(const struct aorta_tracer_
  * recorder queued are removed and counted (profile->kernels). Records need no order. */
 AORTA_MUST_USE aorta_status aorta_kernels_profile(const struct aorta_activity_record *records, size_t count,
                                                   struct aorta_profile *profile);
+
+/* Numbers the collectives of each group, in order of the ranges. */
+void aorta_number_collectives(struct aorta_range *ranges, size_t count);
 
 /* Joins the kernels of an iteration with its ranges: a kernel belongs to the range in which it was launched, or its
  * node captured. Kernels get what ranges know: role, function, layer, group, bytes, flops, launch time and the range's

@@ -286,13 +286,13 @@ static void add_dispatch(const struct aorta_rocprofiler_dispatch *dispatch) {
 }
 
 static void add_copy(const struct aorta_rocprofiler_copy *copy) {
-    static const char *const kinds[] = {"copy", "copy host to host", "copy host to device", "copy device to host",
-                                        "copy device to device"};
+    static const uint8_t kinds[] = {0, 9, 1, 2, 8}; /* CUPTI's */
     enum { KINDS = sizeof kinds / sizeof kinds[0], DEVICE_TO_HOST = 3 };
     struct aorta_activity_record *record = add_record();
     if (!record) return;
     record->kind = AORTA_TRACE_COPY;
-    record->name = kinds[copy->operation < KINDS ? copy->operation : 0];
+    record->copy_kind = kinds[copy->operation < KINDS ? copy->operation : 0];
+    record->name = aorta_copy_words(record->copy_kind);
     record->start_ns = (int64_t)copy->start;
     record->end_ns = (int64_t)copy->end;
     record->stream = (uint32_t)(copy->external >> 32);

@@ -105,7 +105,7 @@ static const char *name_of(const struct walking *w, uint32_t point) {
     if (call) return aorta_trace_text(aorta_trace_graph_host(w->built, point)->trace, call->name);
     if (work) return aorta_trace_text(w->built->sources[graph->rank[point]].trace, work->name);
     const uint32_t collective = aorta_subject_row(graph->subject[point]);
-    return aorta_trace_kind_name(w->analysis, w->analysis->shared_collectives[collective].kind);
+    return aorta_trace_kind_name(w->analysis, w->analysis->alignment.shared[collective].kind);
 }
 
 static void add(struct walking *w, uint32_t point, enum aorta_path_kind kind, int64_t start_ns, int64_t end_ns) {

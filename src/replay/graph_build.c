@@ -296,7 +296,7 @@ static void begin(struct aorta_graph_builder *builder) {
     reserve(builder);
 }
 
-aorta_status aorta_graph_make_unfinished(const struct aorta_recording *recording, struct aorta_graph *graph) {
+aorta_status aorta_graph_make(const struct aorta_recording *recording, struct aorta_graph *graph) {
     struct aorta_graph_builder builder = {.recording = recording, .graph = graph};
     *graph = (struct aorta_graph){0};
     AORTA_TRY(check_size(recording));
@@ -305,13 +305,6 @@ aorta_status aorta_graph_make_unfinished(const struct aorta_recording *recording
     builder.memory.failed |= graph->failed;
     aorta_status status = aorta_arena_check(&builder.memory, "the graph of the ranks");
     aorta_arena_free(&builder.memory);
-    if (status) aorta_graph_free(graph);
-    return status;
-}
-
-aorta_status aorta_graph_make(const struct aorta_recording *recording, struct aorta_graph *graph) {
-    AORTA_TRY(aorta_graph_make_unfinished(recording, graph));
-    aorta_status status = aorta_graph_finish(graph);
     if (status) aorta_graph_free(graph);
     return status;
 }

@@ -7,7 +7,6 @@
 #include "base/sort.h"
 #include "replay/graph_build_internal.h"
 
-
 enum {
     NEAR_NS = 3000, /* a beginning that is later than usual by no more needs no other explanation */
     CLOCK_NS = 500, /* an end this long after a beginning may still be before it */

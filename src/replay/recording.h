@@ -102,11 +102,8 @@ static inline uint32_t aorta_subject_row(uint32_t subject) {
     return subject >> 2;
 }
 
-/* Makes the graph; the recording is not needed afterwards. AORTA_MEMORY; AORTA_UNSUPPORTED: more rows than a graph can
- * number. */
+/* Makes the graph, but for aorta_graph_finish: a large recording can be freed before that. AORTA_MEMORY;
+ * AORTA_UNSUPPORTED: more rows than a graph can number. */
 AORTA_MUST_USE aorta_status aorta_graph_make(const struct aorta_recording *recording, struct aorta_graph *graph);
-/* The same without aorta_graph_finish, so that a large recording can be freed before that. */
-AORTA_MUST_USE aorta_status aorta_graph_make_unfinished(const struct aorta_recording *recording,
-                                                        struct aorta_graph *graph);
 
 #endif

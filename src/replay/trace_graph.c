@@ -5,6 +5,7 @@
 #include "replay/replay.h"
 #include "trace/trace.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,7 +221,7 @@ static bool crosses_link(const struct aorta_trace *trace, const struct aorta_tra
 /* Sharing a queue and waiting for an event look alike without the calls that ask for events: `aorta trace run` does not
  * record them. */
 static uint32_t queue_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
-    bool events = trace->format != AORTA_TRACE_SPOOL && trace->format != AORTA_TRACE_LIVE && trace->call_count;
+    bool events = trace->format != AORTA_TRACE_SPOOL && trace->call_count;
     return events && work->queue != AORTA_TRACE_NONE ? work->queue : AORTA_GRAPH_NONE;
 }
 
@@ -276,7 +277,7 @@ static void add_facts(struct build *build, size_t rank, const uint32_t *span_of_
             span->step = (uint32_t)i;
             if (span->kind != AORTA_REPLAY_COLLECTIVE) continue;
             if (!aorta_brings_activations(one, work)) span->role = roles[aorta_trace_collective_kind(one->trace, work)];
-            if (collective != AORTA_TRACE_NONE && build->analysis->shared_collectives[collective].complete)
+            if (collective != AORTA_TRACE_NONE && build->analysis->alignment.shared[collective].complete)
                 span->collective = collective;
         }
     }
@@ -469,8 +470,7 @@ static void reserve(struct build *build) {
 
 static bool exchanges_work(const struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->alignment.shared_count; i++)
-        if (analysis->shared_collectives[i].chosen && analysis->shared_collectives[i].kind == AORTA_ALL_TO_ALL)
-            return true;
+        if (analysis->alignment.shared[i].chosen && analysis->alignment.shared[i].kind == AORTA_ALL_TO_ALL) return true;
     return false;
 }
 
@@ -503,7 +503,7 @@ static aorta_status build_ranks(struct build *build) {
         .shares_work = !analysis->measured,
         .exchanges = exchanges_work(analysis),
     };
-    return aorta_graph_make_unfinished(&recording, &build->out->graph);
+    return aorta_graph_make(&recording, &build->out->graph);
 }
 
 /* Sets how long a step of all measured ones is, relative to the replayed ones: only the last measured steps are
@@ -518,7 +518,7 @@ static aorta_status set_longer(const struct aorta_trace_analysis *analysis, stru
         size_t steps = 0;
         for (size_t j = 0; j < rank->window_count; j++) {
             if (!aorta_trace_window_counts(analysis, &rank->windows[j])) continue;
-            rank_ns += (double)(rank->windows[j].overlap.span_ns + rank->windows[j].overlap.lead_ns);
+            rank_ns += (double)(rank->windows[j].profile.overlap.span_ns + rank->windows[j].profile.overlap.lead_ns);
             steps++;
         }
         if (steps) all_ns += rank_ns / (double)steps / (double)analysis->rank_count;
@@ -533,6 +533,7 @@ static aorta_status set_longer(const struct aorta_trace_analysis *analysis, stru
 aorta_status aorta_trace_graph_make(const struct aorta_trace_analysis *analysis, struct aorta_trace_graph *built) {
     struct build build = {.analysis = analysis, .out = built};
     *built = (struct aorta_trace_graph){0};
+    malloc_trim(0); /* the arrays of a graph do not fit where the analysis gave memory back */
     if (!analysis->common_clock)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "the ranks' clocks are not one: their steps cannot be replayed");
     aorta_status status = build_ranks(&build);

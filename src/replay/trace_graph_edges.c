@@ -82,8 +82,8 @@ static size_t collect(const struct aorta_trace_analysis *analysis, struct sample
     size_t count = 0;
     for (size_t i = 0; i < analysis->alignment.shared_count; i++) {
         const struct aorta_align_shared *shared = &analysis->alignment.shared[i];
-        if (!analysis->shared_collectives[i].complete || shared->bytes <= 0 || shared->part_count < 2) continue;
-        samples[count++] = (struct sample){.kind = (int)analysis->shared_collectives[i].kind,
+        if (!shared->complete || shared->bytes <= 0 || shared->part_count < 2) continue;
+        samples[count++] = (struct sample){.kind = (int)shared->kind,
                                            .group_size = (int)shared->part_count,
                                            .bytes = shared->bytes,
                                            .transfer_ns = transfer_of(shared),

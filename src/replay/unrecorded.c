@@ -5,6 +5,7 @@
 #include "replay/replay.h"
 #include "trace/builder.h"
 
+#include <malloc.h>
 #include <string.h>
 
 static uint8_t stamped_call(const char *name) {
@@ -61,17 +62,9 @@ static int event_order(const void *left, const void *right) {
 }
 
 static uint8_t stamped_frame(const struct meanings *meanings, const struct aorta_trace_frame *frame) {
-    switch ((enum aorta_trace_frame_kind)frame->kind) {
-    case AORTA_FRAME_RANGE:
-        return AORTA_STAMPED_RANGE;
-    case AORTA_FRAME_FUNCTION:
-        return AORTA_STAMPED_FUNCTION;
-    case AORTA_FRAME_OPERATION:
-        return meaning_of(meanings, frame->name, false);
-    case AORTA_FRAME_CALL:
-        break;
-    }
-    return meaning_of(meanings, frame->name, true);
+    if (frame->kind == AORTA_FRAME_RANGE) return AORTA_STAMPED_RANGE;
+    if (frame->kind == AORTA_FRAME_FUNCTION) return AORTA_STAMPED_FUNCTION;
+    return meaning_of(meanings, frame->name, frame->kind == AORTA_FRAME_CALL);
 }
 
 /* Where the next event of each thread goes; the first time around events are only counted. */
@@ -215,11 +208,10 @@ static const struct aorta_recording_weight weights[WEIGHTS] = {
     [SHORTEST] = {1.4, 0.92}, [LONGEST] = {0.6, 1.1}, [FOUND] = {1, 1}};
 static const double DEVICE_VARIES = 0.02; /* of a step that the device limits */
 
-/* Recording lengthens edges from calls. */
 struct unrecording {
     struct aorta_trace_graph *built;
     struct aorta_arena memory;
-    int64_t *lags[WEIGHTS]; /* of all edges, with each weight */
+    int64_t *lags[WEIGHTS]; /* with each weight, of the edges from calls: recording lengthens no other edge */
     struct aorta_replay replay;
 };
 
@@ -239,6 +231,10 @@ static int64_t cost_between(const struct aorta_trace_graph *built, struct aorta_
 
 static bool is_call(const struct aorta_graph *graph, uint32_t point) {
     return aorta_subject_kind(graph->subject[point]) == AORTA_SUBJECT_CALL;
+}
+
+static bool is_from_call(const struct aorta_graph *graph, uint32_t edge) {
+    return is_call(graph, graph->from[edge]) && !aorta_graph_pinned(graph, graph->from[edge]);
 }
 
 /* The lag of an edge from a call without the cost of recording: for an edge between two calls without all of that cost,
@@ -268,12 +264,15 @@ static aorta_status shorten_host(void *user, size_t number) {
     struct aorta_recording_cost *cost;
     AORTA_TRY(aorta_recording_cost_make(built->sources[built->hosts[number]].trace, &cost));
     for (int w = 0; w < WEIGHTS; w++) {
+        int64_t *lag_ns = work->lags[w];
         aorta_recording_cost_sum(cost, weights[w]);
         for (uint32_t i = 0; i < graph->point_count; i++) {
-            if (built->sources[graph->rank[i]].host != number) continue;
-            for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++)
-                if (is_call(graph, graph->from[j]) && !aorta_graph_pinned(graph, graph->from[j]))
-                    work->lags[w][j] = lag_without(built, cost, j, i, weights[w]);
+            const bool own = built->sources[graph->rank[i]].host == number;
+            for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++) {
+                if (!is_from_call(graph, j)) continue;
+                if (own) *lag_ns = lag_without(built, cost, j, i, weights[w]);
+                lag_ns++;
+            }
         }
     }
     aorta_recording_cost_free(cost);
@@ -282,19 +281,28 @@ static aorta_status shorten_host(void *user, size_t number) {
 
 /* ---- replaying ---- */
 
+static void swap_lags(struct aorta_graph *graph, int64_t *lag_ns) {
+    for (uint32_t i = 0; i < graph->edge_count; i++) {
+        if (!is_from_call(graph, i)) continue;
+        const int64_t given_ns = graph->lag_ns[i];
+        graph->lag_ns[i] = *lag_ns;
+        *lag_ns++ = given_ns;
+    }
+}
+
 static double replay_without(struct unrecording *work, int weight) {
-    struct aorta_graph graph = work->built->graph;
-    graph.lag_ns = work->lags[weight];
-    aorta_replay_run(&graph, 0, &work->replay);
+    struct aorta_graph *graph = &work->built->graph;
+    swap_lags(graph, work->lags[weight]);
+    aorta_replay_run(graph, 0, &work->replay);
+    if (weight != FOUND) swap_lags(graph, work->lags[weight]);
     return work->replay.step_ns;
 }
 
-/* The graph gets the lags that were found, and the replay's times. Ends that are not measured stay so,
- * wherever they come to lie. */
+/* The graph has the lags that were found, and gets the replay's times. Ends that are not measured stay so, wherever
+ * they come to lie. */
 static void adopt(struct unrecording *work) {
     struct aorta_graph *graph = &work->built->graph;
     int64_t *end_ns = work->replay.rank_ns; /* not needed any more */
-    if (graph->edge_count) memcpy(graph->lag_ns, work->lags[FOUND], graph->edge_count * sizeof *graph->lag_ns);
     for (uint32_t i = 0; i < graph->rank_count; i++) end_ns[i] = INT64_MIN;
     for (uint32_t i = 0; i < graph->point_count; i++) {
         const uint32_t rank = graph->rank[i];
@@ -324,14 +332,11 @@ static bool loads_beside(const struct aorta_trace_graph *built) {
 
 static aorta_status unrecord(struct unrecording *work, struct aorta_unrecorded *unrecorded) {
     const struct aorta_trace_graph *built = work->built;
-    const size_t bytes = built->graph.edge_count * sizeof *built->graph.lag_ns;
-    size_t hosts = 0;
+    size_t hosts = 0, edges = 0;
     for (size_t i = 0; i < built->source_count; i++)
         if (built->sources[i].host >= hosts) hosts = built->sources[i].host + 1;
-    for (int w = 0; w < WEIGHTS; w++) {
-        work->lags[w] = aorta_arena_raw(&work->memory, bytes + 1);
-        if (work->lags[w] && bytes) memcpy(work->lags[w], built->graph.lag_ns, bytes);
-    }
+    for (uint32_t i = 0; i < built->graph.edge_count; i++) edges += is_from_call(&built->graph, i);
+    for (int w = 0; w < WEIGHTS; w++) work->lags[w] = aorta_arena_raw(&work->memory, edges * sizeof *work->lags[w]);
     AORTA_TRY(aorta_arena_check(&work->memory, "the edges of hosts"));
     AORTA_TRY(aorta_parallel(hosts, shorten_host, work));
     aorta_replay_run(&work->built->graph, 0, &work->replay);
@@ -356,8 +361,9 @@ aorta_status aorta_trace_graph_unrecord(struct aorta_trace_graph *built, struct 
     *unrecorded = (struct aorta_unrecorded){0};
     for (size_t i = 0; i < built->source_count; i++) {
         const struct aorta_trace *trace = built->sources[i].trace;
-        if (trace->own || trace->format == AORTA_TRACE_LIVE || trace->format == AORTA_TRACE_METRICS) return NULL;
+        if (trace->own || trace->format == AORTA_TRACE_METRICS) return NULL;
     }
+    malloc_trim(0); /* stamps and lags do not fit where making the graph gave memory back */
     aorta_status status = unrecord(&work, unrecorded);
     aorta_arena_free(&work.memory);
     aorta_replay_free(&work.replay);

@@ -107,7 +107,7 @@ struct aorta_unrecorded {
 
 /* Turns the finished graph into the graph of the step without the recording: work that depends on hosts comes earlier.
  * Nothing comes later, except data from loaders. The graph is unchanged where the cost of recording is not known.
- * Recordings of `aorta train` and of the tracer in this process need no correction; `reason` is then NULL.
+ * Recordings of `aorta train` need no correction; `reason` is then NULL.
  * AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_graph_unrecord(struct aorta_trace_graph *built,
                                                        struct aorta_unrecorded *unrecorded);

@@ -107,7 +107,7 @@ void aorta_recorded_differences(const struct aorta_recorded *reference, const st
 
 /* ---- all figures ---- */
 
-static double get_seconds_per_sample(const struct aorta_run_step *step, size_t offset) {
+static double get_seconds_per_sample(const struct aorta_step_metrics *step, size_t offset) {
     (void)offset;
     return 1 / step->samples_per_s;
 }

@@ -193,7 +193,7 @@ static void add_causes(const struct aorta_recorded *recorded, struct aorta_figur
 
 static double window_ms(const struct aorta_trace_window *window) {
     if (window->step_ns > 0) return (double)window->step_ns / 1e6;
-    return (double)(window->overlap.span_ns + window->overlap.lead_ns) / 1e6;
+    return (double)(window->profile.overlap.span_ns + window->profile.overlap.lead_ns) / 1e6;
 }
 
 /* The window of the first rank whose step takes the median time; the number of windows where none counts. */
@@ -220,7 +220,7 @@ static void put_steps(const struct aorta_trace_analysis *analysis, struct aorta_
         for (size_t i = 0; i < rank->window_count; i++) {
             const struct aorta_trace_window *window = &rank->windows[i];
             if (!aorta_trace_window_counts(analysis, window)) continue;
-            const double values[] = {(double)window->number, window_ms(window), window->overlap.overlap_ratio};
+            const double values[] = {(double)window->number, window_ms(window), window->profile.overlap.overlap_ratio};
             aorta_json_fixed(json, values[k], 6);
         }
         aorta_json_array_end(json);

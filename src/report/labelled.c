@@ -24,8 +24,9 @@ static aorta_status clocks_of_rank(struct aorta_recorded *labelled, size_t rank,
     size_t count = 0;
     AORTA_TRY(aorta_arena_check(&labelled->memory, "the clocks of a rank"));
     for (size_t i = 0; i < measured->count; i++) {
-        const struct aorta_run_step *step = &measured->steps[i];
-        if (step->clocked) samples[count++] = (struct aorta_clock_sample){&step->clocks, step->clocks_at_ns, true};
+        const struct aorta_step_metrics *step = &measured->steps[i];
+        const struct aorta_device_reading *reading = step->readings ? &step->readings->clocks : NULL;
+        if (reading) samples[count++] = (struct aorta_clock_sample){&reading->values, reading->at_ns, true};
     }
     AORTA_TRY(aorta_clocks_make(samples, count, clocks));
     if (!count) snprintf(clocks->reason, sizeof clocks->reason, "%s", why_none(&labelled->run));
@@ -80,10 +81,10 @@ static aorta_status take_clocks(struct aorta_recorded *labelled) {
 /* The end of the warm-up among the rank's steps [start .. end). As in the verdict, warm-up steps are counted among
  * recorded steps, if there are any. */
 static size_t warmup_end(const struct aorta_recorded *labelled, size_t start, size_t end) {
-    const struct aorta_run_step *steps = labelled->run.steps;
+    const struct aorta_step_metrics *steps = labelled->run.steps;
     size_t recorded = 0, behind = start;
     for (size_t i = start; i < end; i++) {
-        if (!steps[i].profiled) continue;
+        if (!steps[i].profile) continue;
         if (recorded++ < labelled->warmup) behind = i + 1;
     }
     if (recorded) return recorded < labelled->warmup ? end : behind;
@@ -108,9 +109,9 @@ static void find_measured(struct aorta_recorded *labelled) {
 static void count_records(struct aorta_recorded *labelled) {
     struct aorta_records *records = &labelled->records;
     for (size_t i = 0; i < labelled->step_count; i++) {
-        const struct aorta_run_step *step = labelled->steps[i];
-        if (!step->kernels) continue;
-        const struct aorta_profile *kernels = labelled->by_kernels ? &step->profile : &step->kernels->profile;
+        const struct aorta_step_metrics *step = labelled->steps[i];
+        if (!step->kernel_profile) continue;
+        const struct aorta_profile *kernels = labelled->by_kernels ? step->profile : step->kernel_profile;
         records->iterations++;
         records->kernels += (int64_t)kernels->range_count;
         records->attributed += kernels->kernels.attributed;
@@ -182,7 +183,7 @@ size_t aorta_measured_most(const struct aorta_recorded *labelled) {
 /* The cost of recording ranges. It is known in a run that records only some of its steps: the recorded steps are
  * compared with the unrecorded ones. */
 
-static double step_if(const struct aorta_run_step *step, size_t recorded) {
+static double step_if(const struct aorta_step_metrics *step, size_t recorded) {
     return step->recorded == (recorded != 0) ? step->step_ms : NAN;
 }
 
@@ -262,57 +263,59 @@ void aorta_recording_text(const struct aorta_recorded *labelled, struct aorta_te
 /* ---- the figures ---- */
 
 /* A number of the step, a time in its ranges, or a share of these; NaN where the step has none. */
-static double number_at(const struct aorta_run_step *step, size_t offset) {
+static double number_at(const struct aorta_step_metrics *step, size_t offset) {
     return *(const double *)((const char *)step + offset);
 }
 
-static double time_at(const struct aorta_run_step *step, size_t offset) {
-    return step->profiled ? (double)*(const int64_t *)((const char *)step + offset) / 1e6 : NAN;
+static double time_at(const struct aorta_step_metrics *step, size_t offset) {
+    return step->profile ? (double)*(const int64_t *)((const char *)step->profile + offset) / 1e6 : NAN;
 }
 
-static double share_at(const struct aorta_run_step *step, size_t offset) {
-    return step->profiled ? number_at(step, offset) : NAN;
+static double share_at(const struct aorta_step_metrics *step, size_t offset) {
+    return step->profile ? *(const double *)((const char *)step->profile + offset) : NAN;
 }
 
 /* Where the step was not timed: its ranges and the gap before them. */
-static double step_at(const struct aorta_run_step *step, size_t offset) {
+static double step_at(const struct aorta_step_metrics *step, size_t offset) {
     if (!isnan(number_at(step, offset))) return number_at(step, offset);
-    return step->profiled ? (double)(step->overlap.span_ns + step->overlap.lead_ns) / 1e6 : NAN;
+    return step->profile ? (double)(step->profile->overlap.span_ns + step->profile->overlap.lead_ns) / 1e6 : NAN;
 }
 
 /* NaN: no such collective. */
-static double kind_at(const struct aorta_run_step *step, size_t kind) {
-    const struct aorta_collective_overlap *of = &step->overlap.kind[kind];
-    return step->profiled && of->count ? (double)of->overlap_ns / 1e6 : NAN;
+static double kind_at(const struct aorta_step_metrics *step, size_t kind) {
+    const struct aorta_collective_overlap *of = step->profile ? &step->profile->overlap.kind[kind] : NULL;
+    return of && of->count ? (double)of->overlap_ns / 1e6 : NAN;
 }
 
-static double lead_at(const struct aorta_run_step *step, size_t offset) {
-    return step->profile.own_clock ? NAN : time_at(step, offset);
+static double lead_at(const struct aorta_step_metrics *step, size_t offset) {
+    return step->profile && step->profile->own_clock ? NAN : time_at(step, offset);
 }
 
-double aorta_metric_of(const struct aorta_metric *metric, const struct aorta_run_step *step) {
+double aorta_metric_of(const struct aorta_metric *metric, const struct aorta_step_metrics *step) {
     return metric->get(step, metric->offset);
 }
 
-#define AT(member) offsetof(struct aorta_run_step, member)
+#define AT(member) offsetof(struct aorta_step_metrics, member)
+#define IN(member) offsetof(struct aorta_profile, member)
 const struct aorta_metric aorta_metrics[] = {
     {"step_ms", "ms", false, step_at, AT(step_ms)},
-    {"span_ms", "ms", false, time_at, AT(overlap.span_ns)},
-    {"compute_ms", "ms", false, time_at, AT(overlap.compute_ns)},
-    {"comm_ms", "ms", false, time_at, AT(overlap.comm_ns)},
-    {"memcpy_ms", "ms", false, time_at, AT(overlap.memcpy_ns)},
-    {"overlap_ms", "ms", true, time_at, AT(overlap.overlap_ns)},
+    {"span_ms", "ms", false, time_at, IN(overlap.span_ns)},
+    {"compute_ms", "ms", false, time_at, IN(overlap.compute_ns)},
+    {"comm_ms", "ms", false, time_at, IN(overlap.comm_ns)},
+    {"memcpy_ms", "ms", false, time_at, IN(overlap.memcpy_ns)},
+    {"overlap_ms", "ms", true, time_at, IN(overlap.overlap_ns)},
     {"compute_allreduce_ms", "ms", true, kind_at, AORTA_ALL_REDUCE},
     {"compute_reducescatter_ms", "ms", true, kind_at, AORTA_REDUCE_SCATTER},
-    {"exposed_comm_ms", "ms", false, time_at, AT(overlap.exposed_comm_ns)},
-    {"idle_ms", "ms", false, time_at, AT(overlap.idle_ns)},
-    {"lead_ms", "ms", false, lead_at, AT(overlap.lead_ns)},
+    {"exposed_comm_ms", "ms", false, time_at, IN(overlap.exposed_comm_ns)},
+    {"idle_ms", "ms", false, time_at, IN(overlap.idle_ns)},
+    {"lead_ms", "ms", false, lead_at, IN(overlap.lead_ns)},
     {"data_wait_ms", "ms", false, number_at, AT(data_wait_ms)},
-    {"overlap_ratio", "", true, share_at, AT(overlap.overlap_ratio)},
-    {"compute_overlap_ratio", "", true, share_at, AT(overlap.compute_overlap_ratio)},
+    {"overlap_ratio", "", true, share_at, IN(overlap.overlap_ratio)},
+    {"compute_overlap_ratio", "", true, share_at, IN(overlap.compute_overlap_ratio)},
     {"samples_per_s", "1/s", true, number_at, AT(samples_per_s)},
     {0},
 };
+#undef IN
 #undef AT
 
 double aorta_rate_mean(const double *samples, size_t count) {

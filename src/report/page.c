@@ -142,32 +142,34 @@ struct aorta_page_recording aorta_page_recording_of(const char *label, const str
 
 enum { MOST_POINTS = 16000 };
 
-static double get_number(const struct aorta_run_step *step, size_t offset) {
+static double get_number(const struct aorta_step_metrics *step, size_t offset) {
     (void)offset;
     return (double)step->global_step;
 }
 
-static double number_at(const struct aorta_run_step *step, size_t offset) {
+static double number_at(const struct aorta_step_metrics *step, size_t offset) {
     return *(const double *)((const char *)step + offset);
 }
 
-static double clocked_at(const struct aorta_run_step *step, size_t offset) {
-    return step->clocked ? number_at(step, offset) : NAN;
+static double clocked_at(const struct aorta_step_metrics *step, size_t offset) {
+    return step->readings ? *(const double *)((const char *)step->readings + offset) : NAN;
 }
 
-#define AT(member) offsetof(struct aorta_run_step, member)
+#define AT(member) offsetof(struct aorta_step_metrics, member)
+#define CLOCKS(member) offsetof(struct aorta_step_readings, clocks.values.member)
 static const struct aorta_metric others[] = {
     {"step", "", false, get_number, 0},
     {"loss", "", false, number_at, AT(loss)},
-    {"sm_clock_mhz", "MHz", true, clocked_at, AT(clocks.sm_clock_mhz)},
-    {"power_w", "W", false, clocked_at, AT(clocks.power_w)},
-    {"temperature_c", "C", false, clocked_at, AT(clocks.temperature_c)},
+    {"sm_clock_mhz", "MHz", true, clocked_at, CLOCKS(sm_clock_mhz)},
+    {"power_w", "W", false, clocked_at, CLOCKS(power_w)},
+    {"temperature_c", "C", false, clocked_at, CLOCKS(temperature_c)},
     {0},
 };
+#undef CLOCKS
 #undef AT
 
 /* Each point is the mean of `stride` iterations; a figure that no iteration has is left out. */
-static void write_series(const struct aorta_run_step *steps, size_t count, size_t stride,
+static void write_series(const struct aorta_step_metrics *steps, size_t count, size_t stride,
                          const struct aorta_metric *metric, struct aorta_json *json) {
     bool any = false;
     for (size_t i = 0; !any && i < count; i++) any = !isnan(aorta_metric_of(metric, &steps[i]));

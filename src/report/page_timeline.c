@@ -325,8 +325,8 @@ static void add_exposed(const struct aorta_trace_rank *rank, int64_t shift_ns, s
     for (size_t i = 0; i < rank->window_count; i++) {
         const struct aorta_trace_window *window = &rank->windows[i];
         const int64_t ns = window->borrowed ? window->start_ns - window->profile.start_ns - shift_ns : 0;
-        for (size_t j = 0; j < window->overlap.exposed_count; j++) {
-            const struct aorta_exposed *exposed = &window->overlap.exposed[j];
+        for (size_t j = 0; j < window->profile.overlap.exposed_count; j++) {
+            const struct aorta_exposed *exposed = &window->profile.overlap.exposed[j];
             if (lane == SIZE_MAX) {
                 lane = aorta_page_lane_add(lanes, rank->rank, "exposed communication", true);
                 name = aorta_page_name(lanes, "communication without compute", NULL);

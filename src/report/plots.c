@@ -146,13 +146,14 @@ static struct moment moment_of(const struct aorta_recorded *labelled, size_t k) 
     struct moment moment = {0};
     for (size_t i = 0; i < labelled->run.rank_count; i++) {
         const struct aorta_measured *measured = &labelled->measured[i];
-        if (k >= measured->count || !measured->steps[k].profiled) continue;
-        const struct aorta_run_step *step = &measured->steps[k];
+        if (k >= measured->count || !measured->steps[k].profile) continue;
+        const struct aorta_step_metrics *step = &measured->steps[k];
+        const struct aorta_overlap *overlap = &step->profile->overlap;
         moment.global_step = step->global_step;
-        moment.compute += ms(step->overlap.compute_ns);
-        moment.overlap += ms(step->overlap.overlap_ns);
-        moment.exposed += ms(step->overlap.exposed_comm_ns);
-        moment.step += ms(step->overlap.span_ns + step->overlap.lead_ns);
+        moment.compute += ms(overlap->compute_ns);
+        moment.overlap += ms(overlap->overlap_ns);
+        moment.exposed += ms(overlap->exposed_comm_ns);
+        moment.step += ms(overlap->span_ns + overlap->lead_ns);
         moment.ranks++;
     }
     return moment;
@@ -187,8 +188,8 @@ static void breakdown_row(const struct aorta_recorded *labelled, size_t rank, st
     int64_t compute = 0, overlap = 0, exposed = 0, copy = 0, idle = 0, steps = 0;
     const struct aorta_measured *measured = &labelled->measured[rank];
     for (size_t i = 0; i < measured->count; i++) {
-        const struct aorta_overlap *one = &measured->steps[i].overlap;
-        if (!measured->steps[i].profiled) continue;
+        if (!measured->steps[i].profile) continue;
+        const struct aorta_overlap *one = &measured->steps[i].profile->overlap;
         compute += one->compute_ns - one->overlap_ns;
         overlap += one->overlap_ns;
         exposed += one->exposed_comm_ns;

@@ -19,14 +19,15 @@ static double ms_of(int64_t ns) {
     return (double)ns / 1e6;
 }
 
-static void add_step(const struct aorta_run_step *step, struct means *sums) {
-    if (!step->profiled) return;
+static void add_step(const struct aorta_step_metrics *step, struct means *sums) {
+    if (!step->profile) return;
+    const struct aorta_overlap *overlap = &step->profile->overlap;
     sums->count++;
     sums->loss += step->loss;
-    sums->overlap_ms += ms_of(step->overlap.overlap_ns);
-    sums->compute_ms += ms_of(step->overlap.compute_ns);
-    sums->all_reduce_ms += ms_of(step->overlap.kind[AORTA_ALL_REDUCE].overlap_ns);
-    sums->reduce_scatter_ms += ms_of(step->overlap.kind[AORTA_REDUCE_SCATTER].overlap_ns);
+    sums->overlap_ms += ms_of(overlap->overlap_ns);
+    sums->compute_ms += ms_of(overlap->compute_ns);
+    sums->all_reduce_ms += ms_of(overlap->kind[AORTA_ALL_REDUCE].overlap_ns);
+    sums->reduce_scatter_ms += ms_of(overlap->kind[AORTA_REDUCE_SCATTER].overlap_ns);
 }
 
 static struct means means_of(const struct aorta_run *run) {
@@ -144,14 +145,14 @@ struct collective_sums {
     double bus_bytes;
 };
 
-static void add_collectives(const struct aorta_run_step *step, struct collective_sums sums[AORTA_COLLECTIVE_COUNT]) {
+static void add_collectives(const struct aorta_profile *profile, struct collective_sums sums[AORTA_COLLECTIVE_COUNT]) {
     for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
-        sums[kind].comm_ns += step->overlap.kind[kind].comm_ns;
-        sums[kind].overlap_ns += step->overlap.kind[kind].overlap_ns;
-        sums[kind].exposed_ns += step->overlap.kind[kind].exposed_ns;
+        sums[kind].comm_ns += profile->overlap.kind[kind].comm_ns;
+        sums[kind].overlap_ns += profile->overlap.kind[kind].overlap_ns;
+        sums[kind].exposed_ns += profile->overlap.kind[kind].exposed_ns;
     }
-    for (size_t i = 0; i < step->profile.range_count; i++) {
-        const struct aorta_range *range = &step->profile.ranges[i];
+    for (size_t i = 0; i < profile->range_count; i++) {
+        const struct aorta_range *range = &profile->ranges[i];
         if (range->info.kind != AORTA_RANGE_COLLECTIVE) continue;
         struct collective_sums *sum = &sums[range->info.collective];
         sum->count++;
@@ -196,8 +197,8 @@ struct collectives_of {
 static struct collectives_of sum_collectives(const struct aorta_recorded *labelled) {
     struct collectives_of of = {.labelled = labelled};
     for (size_t i = 0; i < labelled->step_count; i++) {
-        if (!labelled->steps[i]->profiled) continue;
-        add_collectives(labelled->steps[i], of.sums);
+        if (!labelled->steps[i]->profile) continue;
+        add_collectives(labelled->steps[i]->profile, of.sums);
         of.steps++;
     }
     return of;
@@ -241,7 +242,8 @@ static void write_collectives(struct aorta_json *json, const struct aorta_record
 static double host_bound_share(const struct aorta_recorded *labelled) {
     int64_t host = 0, unknown = 0, all = 0;
     for (size_t i = 0; i < labelled->step_count; i++) {
-        const struct aorta_overlap *overlap = &labelled->steps[i]->overlap;
+        if (!labelled->steps[i]->profile) continue;
+        const struct aorta_overlap *overlap = &labelled->steps[i]->profile->overlap;
         host += aorta_idle_host(&overlap->idle);
         unknown += overlap->idle.ns[AORTA_IDLE_UNKNOWN];
         all += overlap->span_ns + overlap->lead_ns;
@@ -388,7 +390,7 @@ const struct aorta_row aorta_summary_rows[] = {
 #undef AT
 
 static struct loss_values loss_of(const struct aorta_run *run) {
-    const struct aorta_run_step *first = &run->steps[0], *last = first;
+    const struct aorta_step_metrics *first = &run->steps[0], *last = first;
     for (size_t i = 0; i < run->step_count && run->steps[i].rank == first->rank; i++) last = &run->steps[i];
     return (struct loss_values){first->rank, first->loss, last->loss};
 }

@@ -57,7 +57,7 @@ void aorta_recorded_machine_json(const struct aorta_recorded_machine *machine, s
 
 /* The steps of a rank that count: those of the run, or some of them. */
 struct aorta_measured {
-    const struct aorta_run_step *steps;
+    const struct aorta_step_metrics *steps;
     size_t count;
 };
 
@@ -85,8 +85,8 @@ struct aorta_recorded {
     /* Every iteration was traced: the steps' `profile` and `overlap` are the kernel view, `kernels` the range
      * view; figures and verdict are made from kernels. */
     bool by_kernels;
-    struct aorta_measured *measured;     /* one for each of run.ranks */
-    const struct aorta_run_step **steps; /* theirs, one rank after the other */
+    struct aorta_measured *measured;         /* one for each of run.ranks */
+    const struct aorta_step_metrics **steps; /* theirs, one rank after the other */
     size_t step_count;
     struct aorta_clocks *clocks; /* one for each of run.ranks */
     size_t lowest_clock;         /* the rank in it whose clock is the lowest, as a share of its maximum */
@@ -117,10 +117,10 @@ enum { AORTA_SUMMARY_SCHEMA = 1 };
 struct aorta_metric {
     const char *key, *unit;
     bool higher_is_better;
-    double (*get)(const struct aorta_run_step *step, size_t offset);
-    size_t offset; /* what `get` receives: a place in the step, or the number of a collective */
+    double (*get)(const struct aorta_step_metrics *step, size_t offset);
+    size_t offset; /* what `get` receives: a place in the step or its profile, or the number of a collective */
 };
-double aorta_metric_of(const struct aorta_metric *metric, const struct aorta_run_step *step);
+double aorta_metric_of(const struct aorta_metric *metric, const struct aorta_step_metrics *step);
 extern const struct aorta_metric aorta_metrics[]; /* ends with a NULL key */
 /* What equal steps reach in all the time that they take, waiting included: the harmonic mean. NaN: none is known. */
 double aorta_rate_mean(const double *samples, size_t count);

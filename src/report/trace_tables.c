@@ -165,8 +165,9 @@ static enum aorta_line fill_step(const void *of, size_t index, void *values) {
     const struct aorta_trace_rank *rank = trace_rank_of(of);
     const struct aorta_trace_window *window = &rank->windows[index];
     if (window->number == INT64_MIN) return AORTA_LINE_SKIP;
-    *(struct step_values *)values = (struct step_values){window->number, window->start_ns - rank->figures.start_ns,
-                                                         window->overlap, idle_of(rank->trace, &window->overlap.idle)};
+    *(struct step_values *)values =
+        (struct step_values){window->number, window->start_ns - rank->figures.start_ns, window->profile.overlap,
+                             idle_of(rank->trace, &window->profile.overlap.idle)};
     return AORTA_LINE;
 }
 

@@ -217,7 +217,6 @@ const struct aorta_column trace_size_step_columns[] = {{"count_per_step", "count
 /* ---- of several ranks ---- */
 
 struct shared_values {
-    struct aorta_shared_collective collective;
     struct aorta_align_shared shared;
     struct group_values group;
     int64_t last_start_ns, last_rank, transfer_ns;
@@ -227,11 +226,11 @@ struct shared_values {
 
 #define AT(member) offsetof(struct shared_values, member)
 static const struct aorta_row shared_rows[] = {
-    {"kind", AORTA_ROW_CHOICE, AT(collective.kind), .help = "one of", .name = collective_kind,
+    {"kind", AORTA_ROW_CHOICE, AT(shared.kind), .help = "one of", .name = collective_kind,
      .names = AORTA_COLLECTIVE_COUNT},
     {NULL, AORTA_ROW_PART, AT(group), .part = group_rows},
     {"sequence", AORTA_ROW_NATURAL, AT(shared.sequence), .help = "its number within the group"},
-    {"step", AORTA_ROW_INT, AT(collective.step), .help = "null: in none"},
+    {"step", AORTA_ROW_INT, AT(shared.step), .help = "null: in none"},
     {"bytes", AORTA_ROW_NATURAL, AT(shared.bytes), "bytes", .help = "larger buffer of one rank"},
     {"ranks_seen", AORTA_ROW_INT, AT(shared.part_count), .help = "ranks that recorded it"},
     {"last_start_ms", AORTA_ROW_NS, AT(last_start_ns), .help = "from the first rank's first work on"},
@@ -241,7 +240,7 @@ static const struct aorta_row shared_rows[] = {
     {"transfer_ms", AORTA_ROW_NS, AT(transfer_ns), .help = "from the last start on"},
     {"algbw_gbps", AORTA_ROW_NUMBER, AT(algbw_gbps), "GB/s", 6, .help = "bytes / transfer"},
     {"busbw_gbps", AORTA_ROW_NUMBER, AT(busbw_gbps), "GB/s", 6, .help = "as nccl-tests define it"},
-    {"exposed_ms", AORTA_ROW_NS, AT(collective.exposed_ns), .help = "without compute, over all ranks"},
+    {"exposed_ms", AORTA_ROW_NS, AT(shared.exposed_ns), .help = "without compute, over all ranks"},
     {0}};
 #undef AT
 
@@ -249,21 +248,19 @@ static enum aorta_line fill_shared(const void *of, size_t index, void *values) {
     if (index >= trace_analysis_of(of)->alignment.shared_count) return AORTA_LINE_END;
     const struct aorta_trace_analysis *analysis = trace_analysis_of(of);
     const struct aorta_align_shared *shared = &analysis->alignment.shared[index];
-    const struct aorta_shared_collective *collective = &analysis->shared_collectives[index];
     int64_t last_start_ns = INT64_MIN, last_end_ns = INT64_MIN;
-    if (!collective->chosen) return AORTA_LINE_SKIP;
+    if (!shared->chosen) return AORTA_LINE_SKIP;
     for (size_t i = 0; i < shared->part_count; i++) {
         if (shared->parts[i].start_ns > last_start_ns) last_start_ns = shared->parts[i].start_ns;
         if (shared->parts[i].end_ns > last_end_ns) last_end_ns = shared->parts[i].end_ns;
     }
     const int64_t transfer_ns = last_end_ns - last_start_ns;
-    const bool sized = collective->complete && shared->bytes > 0 && transfer_ns > 0;
+    const bool sized = shared->complete && shared->bytes > 0 && transfer_ns > 0;
     const double algbw = sized ? (double)shared->bytes / (double)transfer_ns : NAN;
-    const double factor = aorta_collective_bus_factor(collective->kind, (int)shared->part_count);
+    const double factor = aorta_collective_bus_factor(shared->kind, (int)shared->part_count);
     *(struct shared_values *)values =
-        (struct shared_values){.collective = *collective,
-                               .shared = *shared,
-                               .group = group_of(analysis, collective->group),
+        (struct shared_values){.shared = *shared,
+                               .group = group_of(analysis, shared->group),
                                .last_start_ns = last_start_ns - analysis->ranks[0].figures.start_ns,
                                .last_rank = analysis->ranks[shared->last_rank].rank,
                                .transfer_ns = transfer_ns,
@@ -482,16 +479,15 @@ static enum aorta_line fill_arrival(const void *of, size_t index, void *values) 
     const struct aorta_trace_analysis *analysis = trace_analysis_of(of);
     const struct aorta_trace_rank *rank = trace_rank_of(of);
     const struct aorta_align_shared *shared = &analysis->alignment.shared[index];
-    const struct aorta_shared_collective *collective = &analysis->shared_collectives[index];
     const uint32_t place = (uint32_t)(rank - analysis->ranks);
     const struct aorta_align_part *part = part_of(shared, place);
     const struct aorta_align_part *first = part_of(shared, shared->first_rank);
-    if (!part || !first || !collective->chosen) return AORTA_LINE_SKIP;
+    if (!part || !first || !shared->chosen) return AORTA_LINE_SKIP;
     *(struct arrival_values *)values = (struct arrival_values){
-        .kind = (int)collective->kind,
-        .group = group_of(analysis, collective->group),
+        .kind = (int)shared->kind,
+        .group = group_of(analysis, shared->group),
         .sequence = shared->sequence,
-        .step = collective->step,
+        .step = shared->step,
         .bytes = shared->bytes,
         .start_ns = part->start_ns + analysis->alignment.clocks[place].shift_ns - rank->figures.start_ns,
         .after_ns = part->start_ns - first->start_ns,

@@ -236,13 +236,12 @@ static void add_missing(struct build *build) {
 }
 
 static void add_spread(struct build *build) {
-    static const double many = 0.3;
     const struct aorta_verdict *verdict = build->verdict;
     struct aorta_text text = {0};
     if (!aorta_verdict_steps_differ(verdict)) return;
     aorta_text_printf(&text, "%s to %s ms (p10 to p90)", aorta_measured(verdict->step_ms_p10).text,
                       aorta_measured(verdict->step_ms_p90).text);
-    if (verdict->steps_unlike >= many)
+    if (aorta_verdict_work_differs(verdict))
         aorta_text_puts(&text, ", as their work differs");
     else if (!verdict->disturbed && !verdict->undisturbed)
         aorta_text_puts(&text, "; rerun on an idle machine");

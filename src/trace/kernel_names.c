@@ -97,7 +97,7 @@ static const struct {
     {"hwq_mark", AORTA_KERNEL_STAMP, NULL}, /* of aorta hwq (src/hwq/kernels/kernels.cu) */
     {"hwq_hold", AORTA_KERNEL_GATE, NULL},
     {"aorta_collective", AORTA_KERNEL_COLLECTIVE,
-     NULL}, /* where no kernel has a name: measure/kineto_write.h, aorta_collective_… */
+     NULL}, /* where no kernel has a name: measure/kineto_write_events.c, aorta_collective_… */
     {"nccl", AORTA_KERNEL_COLLECTIVE, NULL}, /* ncclDevKernel_AllGather_RING_LL, ncclKernel_…, ncclSymkDevKernel_… */
     {"rccl", AORTA_KERNEL_COLLECTIVE, NULL},  /* rcclDevKernel_…; most of RCCL's are called nccl… */
     {"msccl", AORTA_KERNEL_COLLECTIVE, NULL}, /* RCCL's MSCCL and MSCCL++ algorithms: mscclKernel_Sum_half_… */

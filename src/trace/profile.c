@@ -74,6 +74,8 @@ void aorta_profile_free(struct aorta_profile *profile) {
     free(profile->ranges);
     free(profile->host);
     free(profile->markers);
+    free(profile->overlap.segments);
+    free(profile->overlap.exposed);
     memset(profile, 0, sizeof *profile);
 }
 

@@ -109,6 +109,67 @@ struct aorta_kernel_facts {
     int64_t last_stamp_ns;   /* when the timestamp launched last began; INT64_MIN: there was none */
 };
 
+/* Why the device was idle (docs/metrics.md). */
+enum aorta_idle_cause {
+    AORTA_IDLE_DATA_WAIT,      /* the host waited for input before it launched on */
+    AORTA_IDLE_HOST_SYNC,      /* the host waited for the device before it launched on */
+    AORTA_IDLE_HOST_LAUNCH,    /* the host had not launched the next operation for another reason */
+    AORTA_IDLE_LAUNCH_LATENCY, /* launched and nothing ran before it, but not started yet */
+    AORTA_IDLE_UNKNOWN,        /* the launch is not recorded */
+    AORTA_IDLE_CAUSE_COUNT
+};
+
+/* Idle time by its cause. */
+struct aorta_idle {
+    int64_t ns[AORTA_IDLE_CAUSE_COUNT];
+};
+
+/* One kind of collective within the iteration. */
+struct aorta_collective_overlap {
+    int64_t count;      /* collectives of this kind */
+    int64_t bytes;      /* sum of their sizes */
+    int64_t comm_ns;    /* U(kind) */
+    int64_t overlap_ns; /* U(kind) ∩ U(compute) */
+    int64_t exposed_ns; /* comm − overlap */
+    int64_t blamed_ns;  /* its part of the iteration's exposed_comm_ns; the kinds' parts add up to it exactly */
+};
+
+/* A stretch of time and the roles whose streams were active in it. */
+struct aorta_segment {
+    int64_t start_ns, end_ns;
+    unsigned roles; /* bit r: enum aorta_role r; 0: idle */
+};
+
+/* A stretch in which a collective ran without concurrent compute. Where several ran, `range` is the collective that
+ * ended the wait: the last to end before compute continued, else the first to end afterwards. Stretches are disjoint
+ * and sorted by time. */
+struct aorta_exposed {
+    int64_t start_ns, end_ns;
+    size_t range; /* index in the profile */
+};
+
+/* What an iteration's ranges say about overlap (analysis/overlap.h). */
+struct aorta_overlap {
+    int64_t span_ns;    /* first start, or the previous iteration's end where that is later, to last end */
+    int64_t lead_ns;    /* gap between the previous iteration's end and this one's start; 0: none or not known */
+    int64_t compute_ns; /* U(ranges that are neither collectives nor copies) */
+    int64_t comm_ns, memcpy_ns, busy_ns, idle_ns;
+    int64_t overlap_ns, exposed_comm_ns;
+    int64_t exposed_copy_ns;      /* copies without concurrent compute or collectives */
+    int64_t dependency_ns;        /* no compute although the next compute was launched: it waited for another stream */
+    double overlap_ratio;         /* NaN when comm_ns is 0 */
+    double compute_overlap_ratio; /* NaN when compute_ns is 0 */
+    int64_t role_ns[AORTA_ROLE_COUNT];
+    double utilization[AORTA_ROLE_COUNT]; /* role_ns / span; NaN when the span is 0 */
+    struct aorta_collective_overlap kind[AORTA_COLLECTIVE_COUNT];
+    struct aorta_idle idle;         /* by cause, over idle_ns + lead_ns; adds up to it exactly */
+    struct aorta_segment *segments; /* owned */
+    size_t segment_count;
+    struct aorta_exposed *exposed; /* owned */
+    size_t exposed_count;
+    bool simulated; /* a collective was a local copy */
+};
+
 /* One iteration. Owned arrays; aorta_profile_free. Ranges are in order of enqueueing. */
 struct aorta_profile {
     int64_t index;
@@ -122,6 +183,7 @@ struct aorta_profile {
     size_t host_count;
     struct aorta_marker *markers;
     size_t marker_count;
+    struct aorta_overlap overlap; /* zero until aorta_overlap_compute */
 };
 void aorta_profile_free(struct aorta_profile *profile);
 

@@ -34,7 +34,6 @@ enum aorta_trace_kind { AORTA_TRACE_KERNEL, AORTA_TRACE_COPY, AORTA_TRACE_FILL }
     X(ROCPD, "rocpd")                 /* rocprofv3's SQLite file */                                                    \
     X(PFTRACE, "rocprofv3 pftrace")   /* rocprofv3 --output-format pftrace */                                          \
     X(NSYS, "Nsight Systems")         /* `nsys export --type sqlite` */                                                \
-    X(LIVE, "live")                   /* recorded by the tracer in this process */                                     \
     X(SPOOL, "aorta trace run")       /* recorded by `aorta trace run` */                                              \
     X(METRICS, "metrics lines")       /* of a run of ours, or of the original toolkit */
 enum aorta_trace_format {
@@ -271,7 +270,6 @@ struct aorta_trace_device {
 struct aorta_trace_measured {
     int64_t step_ns;                     /* from step to step, as the run measured it; 0: not known */
     const struct aorta_profile *profile; /* on the clock of the rank's host, or of the step (own_clock); borrowed */
-    const struct aorta_overlap *overlap; /* borrowed */
     uint32_t *work;                      /* row of work[] for each range; owned */
 };
 

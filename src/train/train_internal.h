@@ -39,7 +39,7 @@ void aorta_readings_expect(struct aorta_readings *readings, int64_t total_steps)
 /* Step `step` begins: a new reading is welcome. */
 void aorta_readings_step(struct aorta_readings *readings, int64_t step);
 /* `last`: no step is queued any more and no line follows, so that a reading which is being made may be waited for. */
-void aorta_readings_report(struct aorta_readings *readings, bool last, struct aorta_step_metrics *metrics);
+void aorta_readings_report(struct aorta_readings *readings, bool last, struct aorta_step_readings *step);
 
 /* ---- peaks ---- */
 

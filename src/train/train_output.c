@@ -155,11 +155,6 @@ static aorta_status tracing_open(const struct aorta_train_context *context, stru
     return aorta_step_traces_open(&settings, traces);
 }
 
-static aorta_status take_step(void *user, const struct aorta_step_metrics *metrics,
-                              const struct aorta_activity_record *records, size_t count) {
-    return aorta_step_traces_add(user, metrics, records, count);
-}
-
 static aorta_status tracing_close(const struct aorta_train_context *context, struct aorta_step_traces *traces) {
     if (!traces) return NULL;
     aorta_status status = aorta_step_traces_finish(traces);
@@ -248,8 +243,7 @@ aorta_status trainer_open_output(struct trainer *t) {
     }
     AORTA_TRY(aorta_metrics_open(directory, t->context.ranks.rank, &t->metrics));
     AORTA_TRY(tracing_open(&t->context, t->tracer, t->total_steps, &t->traces));
-    AORTA_TRY(aorta_metrics_lines_open(t->tracer, t->metrics, &t->lines));
-    if (t->traces) aorta_metrics_lines_show(t->lines, (struct aorta_metrics_lines_reader){take_step, t->traces});
+    AORTA_TRY(aorta_metrics_lines_open(t->tracer, t->metrics, t->traces, &t->lines));
     watch_machine(t);
     return NULL;
 }
@@ -274,6 +268,7 @@ aorta_status trainer_write_line(struct trainer *t, int64_t step, double step_ms)
     const struct aorta_step_state *state = &flight->result->state;
     const struct aorta_train_options *o = trainer_options(t);
     struct aorta_memory_info memory = aorta_device_memory(t->context.device);
+    struct aorta_step_readings readings = {0};
     const struct aorta_train_workload *workload = t->run->workload;
     double samples = workload ? (double)workload->table->samples(workload, step)
                               : (double)(o->training.batch_size * o->training.gradient_accumulation);
@@ -296,8 +291,9 @@ aorta_status trainer_write_line(struct trainer *t, int64_t step, double step_ms)
         .info = step == 0 ? aorta_device_get_info(t->context.device) : NULL,
         .peaks = isnan(t->peaks.gbytes_per_s) ? NULL : &t->peaks,
         .memory = &memory,
+        .readings = &readings,
     };
-    aorta_readings_report(&t->readings, t->ending && step + 1 == t->queued, &metrics);
+    aorta_readings_report(&t->readings, t->ending && step + 1 == t->queued, &readings);
     if (!flight->recorded) {
         if (t->run->record) metrics.unrecorded = "profiling.record_every leaves this step out";
         return aorta_metrics_lines_add(t->lines, &metrics, NULL, NULL, t->last_done_ns);
@@ -378,7 +374,7 @@ void aorta_readings_step(struct aorta_readings *readings, int64_t step) {
 }
 
 /* A reading made while measured steps ran goes into one line; of a device that reports nothing the reason does. */
-static void report_clocks(struct aorta_readings *readings, bool last, struct aorta_step_metrics *metrics) {
+static void report_clocks(struct aorta_readings *readings, bool last, struct aorta_step_readings *step) {
     if (!readings->clocks || !readings->since_ns) return;
     if (last) aorta_sampler_drain(readings->sampler);
     struct aorta_device_reading reading = aorta_sampler_latest(readings->sampler);
@@ -386,13 +382,13 @@ static void report_clocks(struct aorta_readings *readings, bool last, struct aor
     bool in_time = reading.at_ns - (int64_t)(reading.read_ms * 1e6) >= readings->since_ns;
     if (reading.at_ns == readings->reported_ns || !(silent || in_time)) return;
     readings->reported_ns = reading.at_ns;
-    metrics->clocks = reading;
+    step->clocks = reading;
 }
 
-void aorta_readings_report(struct aorta_readings *readings, bool last, struct aorta_step_metrics *metrics) {
-    if (readings->device) metrics->device_metrics = aorta_sampler_latest(readings->sampler);
-    metrics->rocm_smi_output = readings->rocm ? aorta_sampler_latest(readings->sampler) : readings->no_rocm;
-    report_clocks(readings, last, metrics);
+void aorta_readings_report(struct aorta_readings *readings, bool last, struct aorta_step_readings *step) {
+    if (readings->device) step->device_metrics = aorta_sampler_latest(readings->sampler);
+    step->rocm_smi_output = readings->rocm ? aorta_sampler_latest(readings->sampler) : readings->no_rocm;
+    report_clocks(readings, last, step);
 }
 
 /* ---- peaks ---- */

@@ -321,9 +321,9 @@ static void find_waits(const struct aorta_trace_analysis *analysis, struct aorta
 /* The part of an exposed stretch after the last rank has arrived. The wait for the last rank is another cause. */
 static int64_t without_wait(const struct aorta_trace_analysis *analysis, uint32_t collective,
                             const struct aorta_exposed *exposed) {
-    if (collective == AORTA_TRACE_NONE || !analysis->shared_collectives[collective].complete)
-        return exposed->end_ns - exposed->start_ns;
-    const struct aorta_align_shared *shared = &analysis->alignment.shared[collective];
+    const struct aorta_align_shared *shared =
+        collective == AORTA_TRACE_NONE ? NULL : &analysis->alignment.shared[collective];
+    if (!shared || !shared->complete) return exposed->end_ns - exposed->start_ns;
     int64_t from_ns = exposed->start_ns;
     for (size_t i = 0; i < shared->part_count; i++)
         if (shared->parts[i].start_ns > from_ns) from_ns = shared->parts[i].start_ns;
@@ -332,8 +332,8 @@ static int64_t without_wait(const struct aorta_trace_analysis *analysis, uint32_
 
 static void look_for_exposed(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                              const struct aorta_trace_window *window, enum aorta_collective kind, struct place *worst) {
-    for (size_t i = 0; i < window->overlap.exposed_count; i++) {
-        const struct aorta_exposed *exposed = &window->overlap.exposed[i];
+    for (size_t i = 0; i < window->profile.overlap.exposed_count; i++) {
+        const struct aorta_exposed *exposed = &window->profile.overlap.exposed[i];
         const struct aorta_range *range = &window->profile.ranges[exposed->range];
         int64_t ns = without_wait(analysis, window->shared[exposed->range], exposed);
         if (range->info.collective != kind || ns <= worst->ns) continue;
@@ -369,19 +369,15 @@ static void find_exposed(const struct aorta_trace_analysis *analysis, struct aor
 
 static void find_straggler(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     const struct aorta_align_shared *worst = NULL;
-    const struct aorta_shared_collective *collective = NULL;
     for (size_t i = 0; i < analysis->alignment.shared_count; i++) {
         const struct aorta_align_shared *shared = &analysis->alignment.shared[i];
-        if (!analysis->shared_collectives[i].chosen || !analysis->shared_collectives[i].complete) continue;
-        if (!aorta_trace_step_counts(analysis, analysis->shared_collectives[i].step)) continue;
-        if (worst && shared->skew_ns <= worst->skew_ns) continue;
-        worst = shared;
-        collective = &analysis->shared_collectives[i];
+        if (!shared->chosen || !shared->complete || !aorta_trace_step_counts(analysis, shared->step)) continue;
+        if (!worst || shared->skew_ns > worst->skew_ns) worst = shared;
     }
     if (!worst) return;
-    struct aorta_fact *fact = set_at(analysis, &analysis->ranks[worst->last_rank], collective->step, finding,
+    struct aorta_fact *fact = set_at(analysis, &analysis->ranks[worst->last_rank], worst->step, finding,
                                      AORTA_FACT_SKEW, (double)worst->skew_ns / 1e6);
-    fact->place.name = aorta_collective_words(collective->kind, analysis->sends);
+    fact->place.name = aorta_collective_words(worst->kind, analysis->sends);
 }
 
 /* The time of a name in the steps that count. */
@@ -428,6 +424,7 @@ static void keep_largest(const struct total *by_name, size_t count, struct total
 /* The names with most time among the rank's kernels or copies. */
 static void find_largest(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     static const enum aorta_fact_key keys[LARGEST] = {AORTA_FACT_KERNEL, AORTA_FACT_KERNEL_2, AORTA_FACT_KERNEL_3};
+    static const double MUCH_BACK = 0.5; /* as where activations are offloaded */
     struct total largest[LARGEST] = {{0}};
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
@@ -451,6 +448,8 @@ static void find_largest(const struct aorta_trace_analysis *analysis, struct aor
     if (how == AORTA_COPIED_BETWEEN) aorta_facts_flag(&finding->facts, AORTA_FACT_PEER_COPIES);
     if (strstr(first->place.name, "Unified")) aorta_facts_flag(&finding->facts, AORTA_FACT_MIGRATIONS);
     if (how == AORTA_COPIED_WITHIN) aorta_facts_flag(&finding->facts, AORTA_FACT_COPIES_WITHIN);
+    if (how == AORTA_COPIED_TO_HOST && largest[1].ns < MUCH_BACK * largest[0].ns)
+        aorta_facts_flag(&finding->facts, AORTA_FACT_COPIES_OUT);
 }
 
 static void find_slowest_gemm(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
@@ -489,7 +488,7 @@ static void count_launches(const struct aorta_trace_analysis *analysis, struct a
         for (size_t j = 0; j < rank->window_count; j++) {
             const struct aorta_trace_window *window = &rank->windows[j];
             if (!aorta_trace_window_counts(analysis, window)) continue;
-            step_ns += (double)(window->overlap.lead_ns + window->overlap.span_ns);
+            step_ns += (double)(window->profile.overlap.lead_ns + window->profile.overlap.span_ns);
             for (size_t k = 0; k < window->profile.range_count; k++) {
                 const struct aorta_trace_work *work = &rank->work[window->work[k]];
                 if (work->call == AORTA_TRACE_NONE || work->start_ns < window->start_ns) continue;

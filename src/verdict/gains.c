@@ -112,6 +112,11 @@ bool aorta_verdict_steps_differ(const struct aorta_verdict *verdict) {
     return verdict->recorded && verdict->iterations >= FEWEST && spread_ms >= much * verdict->step_ms_p50;
 }
 
+bool aorta_verdict_work_differs(const struct aorta_verdict *verdict) {
+    static const double MANY = 0.3;
+    return verdict->steps_unlike >= MANY;
+}
+
 /* ---- gains that several findings have ---- */
 
 static enum aorta_cause cause_of(enum aorta_removal removal) {
@@ -314,6 +319,14 @@ static void add_bubble(struct gains *gains) {
     if (twice) set_gain(gains, finding, twice->value, twice->value, false);
 }
 
+/* A gain that the replay does not find. */
+static void replace_gain(const struct gains *gains, struct aorta_finding *finding, double gain_ms) {
+    set_gain(gains, finding, gain_ms, gain_ms, false);
+    finding->only_after = finding->displaced = false;
+    finding->joint_ms = 0;
+    finding->share_count = 0;
+}
+
 /* Gradients that are reduced for each micro-batch: the fix is to reduce them once, which saves more than hiding them.
  */
 static void add_reducing_once(struct gains *gains) {
@@ -324,26 +337,30 @@ static void add_reducing_once(struct gains *gains) {
         if (!again) continue;
         const double once_ms = aorta_gain_of_reducing_once(gains, finding->collective, (int)again->value);
         aorta_facts_set(&finding->facts, AORTA_FACT_GAIN_OF_ONCE, once_ms);
-        if (once_ms <= fmax(finding->alone_ms, finding->gain_ms)) continue;
-        set_gain(gains, finding, once_ms, once_ms, false);
-        finding->only_after = finding->displaced = false;
-        finding->joint_ms = 0;
-        finding->share_count = 0;
+        if (once_ms > fmax(finding->alone_ms, finding->gain_ms)) replace_gain(gains, finding, once_ms);
     }
 }
 
-/* Ranks that wait for each other's compute, as with batches that differ. The replay cannot remove it, so
- * the finding has a cost and no gain. */
+/* Ranks that wait for each other's compute in turn. The replay cannot remove it. Where the work of the steps differs,
+ * as with batches of unequal length, equal work saves what the ranks wait on average: all of them then take the mean of
+ * their times. Otherwise the finding has a cost and no gain. */
 static void add_own_work(struct gains *gains) {
     static const double MUCH = 0.05;
     struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_STRAGGLER);
     const double alone_ms = gains->verdict->replay.left.alone_ms;
-    if (!finding || alone_ms < MUCH * step_ms(gains) || finding->cost_ms < MUCH * step_ms(gains)) return;
-    if (aorta_finding_gains(finding)) return;
+    if (!finding || finding->cost_ms < MUCH * step_ms(gains) || finding->alone_ms >= finding->cost_ms) return;
+    const struct aorta_facts *facts = &finding->facts;
+    const bool unequal = aorta_verdict_work_differs(gains->verdict) &&
+                         aorta_facts_has(facts, AORTA_FACT_LATE_CHANGES) &&
+                         aorta_facts_has(facts, AORTA_FACT_LATE_DEVICE);
+    if (!unequal && (alone_ms < MUCH * step_ms(gains) || aorta_finding_gains(finding))) return;
     aorta_facts_flag(&finding->facts, AORTA_FACT_OWN_WORK);
     aorta_facts_flag(&finding->facts, AORTA_FACT_LATE_CHANGES);
     aorta_facts_set(&finding->facts, AORTA_FACT_LONE_COMPUTE, alone_ms);
     finding->rank = -1;
+    if (!unequal) return;
+    replace_gain(gains, finding, finding->cost_ms);
+    aorta_facts_remove(&finding->facts, AORTA_FACT_LONGER);
 }
 
 /* A recording does not show that compute beside the collective, or the copy from another GPU, would not need it. */

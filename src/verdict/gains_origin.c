@@ -40,7 +40,7 @@ static const char *name_of_point(const struct gains *gains, uint32_t point) {
     if (call) return name_of_call(aorta_trace_graph_host(gains->built, point)->trace, call, false);
     if (work) return aorta_trace_text(gains->built->sources[graph->rank[point]].trace, work->name);
     const uint32_t collective = aorta_subject_row(graph->subject[point]);
-    return aorta_verdict_kind_name(gains->verdict, gains->analysis->shared_collectives[collective].kind);
+    return aorta_verdict_kind_name(gains->verdict, gains->analysis->alignment.shared[collective].kind);
 }
 
 /* How long collectives ran on the hosts in the steps that count, and how long they ran without compute at the same
@@ -287,6 +287,22 @@ static void add_wait(const struct gains *gains, struct aorta_finding *finding, c
     if (gains->analysis->measured || unseen) (void)set_named(finding, AORTA_FACT_WAIT_BEFORE, 1, where);
 }
 
+/* Kernels that the late rank runs more often than the other ranks, where they are most of the loss. */
+static void add_more_runs(const struct gains *gains, struct aorta_finding *finding) {
+    static const double MORE = 1.5, MOST = 0.5;
+    const struct aorta_trace_difference *largest = NULL;
+    double more_ns = 0;
+    for (size_t i = 0; i < gains->analysis->difference_count; i++) {
+        const struct aorta_trace_difference *one = &gains->analysis->differences[i];
+        if (gains->analysis->ranks[one->rank].rank != finding->rank || one->count < MORE * one->others_count) continue;
+        if (!largest) largest = one; /* they are in this order */
+        more_ns += one->excess_ns;
+    }
+    if (!largest || more_ns / 1e6 < MOST * finding->alone_ms) return;
+    set_named(finding, AORTA_FACT_MORE_RUNS, more_ns / 1e6, largest->name)->place.count =
+        largest->count - largest->others_count;
+}
+
 void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *finding,
                             const struct aorta_origin *origin) {
     const char *where = name_of_point(gains, origin->point);
@@ -311,6 +327,7 @@ void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *fin
         break;
     case AORTA_CAUSE_STRAGGLER:
         (void)set_named(finding, AORTA_FACT_LONGER, largest_ms, where);
+        add_more_runs(gains, finding);
         break;
     default:
         break;

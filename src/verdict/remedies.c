@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum need { NEEDS_NAMES, NEEDS_OPERATIONS, NEEDS_SHAPES };
+enum need { NEEDS_NAMES, NEEDS_SHAPES };
 
 static const struct {
     const char *key, *cause, *change;
@@ -118,8 +118,8 @@ static void forget(struct remedy_model *model) {
 
 static const char *lacks(const struct remedy_model *model, enum aorta_remedy remedy) {
     if (model->own) return NULL; /* rules say nothing of what has no shape */
-    if (table[remedy].needs >= NEEDS_OPERATIONS && !model->operations) return "operations";
-    return table[remedy].needs >= NEEDS_SHAPES && !model->shapes ? "shapes" : NULL;
+    if (table[remedy].needs == NEEDS_NAMES || model->shapes) return NULL;
+    return model->operations ? "shapes" : "operations";
 }
 
 static void run_rule(struct remedy_model *model, enum aorta_remedy remedy, struct aorta_remedy_row *row) {

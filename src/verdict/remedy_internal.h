@@ -26,7 +26,8 @@ enum {
     AORTA_KERNEL_SOFTMAX = 4096, /* not its logarithm */
     AORTA_KERNEL_GROUP_NORM = 8192,
     AORTA_KERNEL_BATCH_NORM = 16384,
-    AORTA_KERNEL_FP8 = 32768, /* products */
+    AORTA_KERNEL_FP8 = 32768,    /* products */
+    AORTA_KERNEL_FP64 = 1 << 16, /* in no other type */
 };
 
 /* What operations are by their names: bits. */
@@ -246,6 +247,7 @@ void aorta_remedy_recompute(struct remedy_model *model);
 void aorta_remedy_attention(struct remedy_model *model);
 void aorta_remedy_casts(struct remedy_model *model);
 void aorta_remedy_logits(struct remedy_model *model);
+void aorta_remedy_fp32(struct remedy_model *model);
 void aorta_remedy_tf32(struct remedy_model *model);
 void aorta_remedy_bf16(struct remedy_model *model);
 void aorta_remedy_fp8(struct remedy_model *model);

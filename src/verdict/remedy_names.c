@@ -50,6 +50,10 @@ static const struct mark kernel_marks[] = {
     {AORTA_KERNEL_HALF,
      {"bf16", "f16f16", "hgemm", "h16816", "s16816", "bfloat16", "_fp16_", "DF16", "_Float16", "__bf16", "_tst_",
       "_hsh_"}},
+    /* Types of templates and lambdas: functions have scalars of this type, too. */
+    {AORTA_KERNEL_FP64,
+     {"<double", "double>", "lambda(double", "unsigned int, double", "f64f64_f64", "d884gemm", "z884gemm", "dgemm",
+      "zgemm"}},
     {AORTA_KERNEL_UNALIGNED, {"_align1", "_align2"}},
     {AORTA_KERNEL_FOREACH, {"multi_tensor_apply"}},
     {0, {0}},
@@ -77,6 +81,8 @@ uint32_t aorta_remedy_kernel_bits(struct remedy_model *model, uint32_t text) {
     *bits = AORTA_NAME_KNOWN | marks_of(name, kernel_marks) | bits_of_tensile(name);
     if (aorta_kernel_uses_tf32(name)) *bits |= AORTA_KERNEL_TF32;
     if (aorta_kernel_is_gemm(name)) *bits |= AORTA_KERNEL_PRODUCT | (strstr(name, "fp8") ? AORTA_KERNEL_FP8 : 0);
+    if (strstr(name, "float") || strstr(name, "Half") || strstr(name, "BFloat16"))
+        *bits &= ~(uint32_t)AORTA_KERNEL_FP64;
     /* softmax_warp_forward<input, output, sums, size, whether its logarithm, whether masked> */
     if (strstr(name, "LogSoftMax") || (strstr(name, "softmax_warp") && strstr(name, "true, ")))
         *bits &= ~(uint32_t)AORTA_KERNEL_SOFTMAX;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 static const double MATTERS_FLOPS = 1e8;
+static const double SHORTEST_NS = 2e3;  /* a kernel takes no less */
 static const double LARGE_FLOPS = 1e10; /* far right of the ridge: reaches what such products reach */
 
 static bool multiplies(const struct leaf *leaf) {
@@ -93,6 +94,43 @@ static bool claim_product(struct remedy_model *model, size_t number, enum leaf_m
     }
     aorta_remedy_claim(model, number, product_ns(model, leaf, math) + casts_ns, 0);
     return true;
+}
+
+/* ---- fp64 ---- */
+
+static bool is_fp64(const struct leaf *leaf) {
+    for (int i = 0; i < leaf->inputs->count; i++)
+        if (leaf->inputs->items[i].tensor && leaf->inputs->items[i].rank &&
+            leaf->inputs->items[i].arithmetic == AORTA_IN_FP64)
+            return true;
+    return leaf->kernels && leaf->kernels_all & AORTA_KERNEL_FP64;
+}
+
+/* Copies and fills whose names have no type. */
+static bool is_untyped(const struct remedy_model *model, const struct leaf *leaf) {
+    return !model->operations && !leaf->kernels && leaf->kind != LEAF_TRANSFER;
+}
+
+/* PyTorch computes in fp32 unless it is given fp64, as NumPy's arrays are. Half the bytes; products gain what the
+ * device has more of fp32. */
+void aorta_remedy_fp32(struct remedy_model *model) {
+    static const double HALF = 0.5, NEARLY_ALL = 0.8;
+    const double *tflops = model->peaks.tflops, wide = tflops[AORTA_IN_FP64] / tflops[AORTA_IN_FP32];
+    const double product = isnan(wide) ? HALF : fmin(1, wide);
+    double double_ns = 0, typed_ns = 0;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        double_ns += is_fp64(leaf) ? leaf->ns : 0;
+        typed_ns += leaf->kernels ? leaf->ns : 0;
+    }
+    if (!(double_ns > 0) || !aorta_framework_is_torch(aorta_trace_framework(model->trace))) return;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        const bool copy = is_untyped(model, leaf) && double_ns > NEARLY_ALL * typed_ns;
+        if (leaf->kind == LEAF_TRANSFER || !(copy || is_fp64(leaf))) continue;
+        aorta_remedy_claim(model, i, fmax(leaf->ns * (multiplies(leaf) ? product : HALF), fmin(leaf->ns, SHORTEST_NS)),
+                           0);
+    }
 }
 
 /* PyTorch does not pass its setting on to MIOpen: on AMD, of products only. */

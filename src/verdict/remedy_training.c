@@ -119,8 +119,8 @@ static const struct {
     const char *part;
     double passes;
 } passes[] = {
-    {"addcdiv", 4}, {"addcmul", 3}, {"lerp", 3}, {"sqrt", 2}, {"div", 2},  {"mul", 2},
-    {"neg", 2},     {"add", 2.5},   {"sub", 3},  {"zero", 1}, {"copy", 2}, {NULL, 0},
+    {"ListAlpha", 3}, {"addcdiv", 4}, {"addcmul", 3}, {"lerp", 3}, {"sqrt", 2}, {"div", 2}, {"mul", 2},
+    {"neg", 2},       {"add", 2.5},   {"sub", 3},     {"zero", 1}, {"copy", 2}, {NULL, 0},
 };
 
 static double passes_of(const struct leaf *leaf) {
@@ -144,6 +144,10 @@ struct optimizer {
     size_t leaves;
 };
 
+static bool divides(const struct leaf *leaf) {
+    return strstr(leaf->kernel, "addcdiv") || (strstr(leaf->kernel, "PointwiseOp") && strstr(leaf->kernel, "divides"));
+}
+
 static struct optimizer find_optimizer(const struct remedy_model *model) {
     struct optimizer found = {0};
     for (size_t i = 0; i < model->leaf_count; i++) {
@@ -151,10 +155,10 @@ static struct optimizer find_optimizer(const struct remedy_model *model) {
         if (leaf->kind != LEAF_OPTIMIZER) continue;
         found.leaves++;
         found.now_ns += model->now_ns[i];
-        found.fused |= (leaf->op & AORTA_OP_FUSED_OPTIMIZER) != 0;
-        if (strstr(leaf->name, "addcdiv"))
+        found.fused |= leaf->op & AORTA_OP_FUSED_OPTIMIZER || strstr(leaf->kernel, "Fused");
+        if (strstr(leaf->name, "addcdiv") || divides(leaf))
             found.divided += updated(model, leaf);
-        else if (strstr(leaf->name, "add_") && !strstr(leaf->name, "index"))
+        else if ((strstr(leaf->name, "add_") && !strstr(leaf->name, "index")) || strstr(leaf->name, "ListAlpha"))
             found.added += updated(model, leaf);
         else if (strstr(leaf->name, "mul_"))
             found.multiplied += updated(model, leaf);
@@ -168,10 +172,6 @@ static double optimizer_ns(const struct remedy_model *model, const struct optimi
     const double elements = found->divided > 0 ? found->divided : momentum ? found->added / 2 : found->added;
     const double each = found->divided > 0 ? 7 : momentum ? 5 : 3;
     return elements * 4 * each / (MULTI_TENSOR * model->stream);
-}
-
-static bool divides(const struct leaf *leaf) {
-    return strstr(leaf->kernel, "addcdiv") || (strstr(leaf->kernel, "PointwiseOp") && strstr(leaf->kernel, "divides"));
 }
 
 /* Where operations are not known: kernels over lists of tensors, and what a loop launches for each parameter, which
@@ -239,7 +239,10 @@ struct tables {
 };
 
 static bool is_whole_gradient(const struct leaf *leaf) {
-    return leaf->op & AORTA_OP_EMBEDDING_GRADIENT && strstr(leaf->name, "dense_backward");
+    static const char *const kernels[] = {"compute_grad_weight", "embedding_backward_feature"};
+    if (leaf->operation != AORTA_TRACE_NONE)
+        return leaf->op & AORTA_OP_EMBEDDING_GRADIENT && strstr(leaf->name, "dense_backward");
+    return strstr(leaf->kernel, kernels[0]) || strstr(leaf->kernel, kernels[1]);
 }
 
 /* Elements of the rows whose gradients come in; NaN: sizes are not known. */
@@ -250,8 +253,25 @@ static double gradient_elements(const struct leaf *leaf) {
 
 /* Elements that the forward pass can have read and written meanwhile; 0: it looks up nothing. */
 static double looked_up(const struct remedy_model *model, const struct leaf *leaf) {
-    const bool looks_up = strstr(leaf->name, "index_select") || strstr(leaf->name, "embedding");
+    static const char *const parts[] = {"index_select", "embedding", "gather_kernel", "indexSelect"};
+    bool looks_up = false;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) looks_up |= strstr(leaf->name, parts[i]) != NULL;
     return looks_up && !leaf->gradient ? leaf->ns * model->stream / (2 * 4) : 0;
+}
+
+/* Without operations: a gradient of a whole table is filled with zeros shortly before the rows that were looked up are
+ * added to it. */
+static void mark_tables(struct remedy_model *model) {
+    enum { NEAR = 16 };
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        if (!is_whole_gradient(&model->leaves[i])) continue;
+        for (size_t j = i; j && i - j < NEAR && aorta_leaf_follows(model, j - 1, i); j--) {
+            struct leaf *fill = &model->leaves[j - 1];
+            if (!strstr(fill->kernel, "FillFunctor") || fill->ns < AORTA_SMALL_NS) continue;
+            fill->in_embedding = true;
+            fill->op |= AORTA_OP_FILLS;
+        }
+    }
 }
 
 static struct tables find_tables(const struct remedy_model *model) {
@@ -278,7 +298,8 @@ static double rows_ns(const struct remedy_model *model, double elements, double 
 
 void aorta_remedy_embedding(struct remedy_model *model) {
     static const double SMALLEST = 1e6, RARE = 0.25;
-    (void)aorta_remedy_unsized(model);
+    if (!model->operations) mark_tables(model);
+    model->rough = model->operations && !model->shapes;
     const struct tables tables = find_tables(model);
     if (tables.elements < SMALLEST || tables.touched > RARE * tables.elements) return;
     const struct optimizer found = find_optimizer(model);

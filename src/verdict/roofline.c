@@ -216,7 +216,7 @@ static void add_window(const struct aorta_trace_window *window, struct build *bu
     }
     roofline->lower_bound |= build->rank->trace->on_gpu && window->profile.source == AORTA_SOURCE_RANGE;
     roofline->steps++;
-    roofline->step_ns += window->overlap.lead_ns + window->overlap.span_ns;
+    roofline->step_ns += window->profile.overlap.lead_ns + window->profile.overlap.span_ns;
     for (int i = 0; i < AORTA_WORK_CLASS_COUNT; i++) {
         roofline->classes[i].ns += aorta_intervals_length(&build->all[i]);
         roofline->classes[i].covered_ns += aorta_intervals_length(&build->covered[i]);

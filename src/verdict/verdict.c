@@ -160,7 +160,7 @@ static int64_t late_within(const struct aorta_profile *profile, int64_t start_ns
 }
 
 static void tally_idle(const struct aorta_rank_step *item, struct aorta_evidence_sums *sums) {
-    const struct aorta_overlap *overlap = item->iteration.overlap;
+    const struct aorta_overlap *overlap = &item->iteration.profile->overlap;
     for (size_t i = 0; i < overlap->segment_count; i++) {
         const struct aorta_segment *segment = &overlap->segments[i];
         const struct aorta_range *next = segment->roles ? NULL : aorta_order_starting(item->order, segment->end_ns);
@@ -189,7 +189,7 @@ static bool is_graph(const struct aorta_profile *profile) {
 
 static void split_iteration(const struct aorta_rank_step *item, struct work *work, const struct aorta_verdict *verdict,
                             struct aorta_rank_costs *costs) {
-    const struct aorta_overlap *overlap = item->iteration.overlap;
+    const struct aorta_overlap *overlap = &item->iteration.profile->overlap;
     const struct aorta_idle *idle = &overlap->idle;
     const int64_t contention = aorta_shapes_contention(&work->shapes, item, &work->memory);
     costs->iterations++;
@@ -261,7 +261,7 @@ static void summarise(struct work *work, struct aorta_verdict *verdict) {
     double *steps = aorta_arena_alloc(&work->memory, work->count * sizeof *steps);
     if (!steps) return;
     for (size_t i = 0; i < work->count; i++) {
-        const struct aorta_overlap *one = work->items[i].iteration.overlap;
+        const struct aorta_overlap *one = &work->items[i].iteration.profile->overlap;
         steps[i] = (double)(one->span_ns + one->lead_ns) / 1e6;
         overlap += one->overlap_ns;
         comm += one->comm_ns;
@@ -296,9 +296,9 @@ static bool latency_recurs(const struct work *work) {
     double sum_ns = 0;
     size_t such = 0;
     for (size_t i = 0; i < work->count; i++)
-        sum_ns += (double)work->items[i].iteration.overlap->idle.ns[AORTA_IDLE_LAUNCH_LATENCY];
+        sum_ns += (double)work->items[i].iteration.profile->overlap.idle.ns[AORTA_IDLE_LAUNCH_LATENCY];
     for (size_t i = 0; i < work->count; i++)
-        such += 2.0 * (double)work->items[i].iteration.overlap->idle.ns[AORTA_IDLE_LAUNCH_LATENCY] >=
+        such += 2.0 * (double)work->items[i].iteration.profile->overlap.idle.ns[AORTA_IDLE_LAUNCH_LATENCY] >=
                 sum_ns / (double)work->count;
     return work->count > 1 && 4 * such >= 3 * work->count;
 }
@@ -367,6 +367,7 @@ static aorta_status make(struct aorta_trace_analysis *analysis, struct aorta_ver
     aorta_arena_free(&work.memory);
     AORTA_TRY(status);
     if (verdict->recorded) aorta_verdict_find_worst(analysis, verdict);
+    verdict->steps_unlike = aorta_verdict_steps_differ(verdict) ? aorta_trace_steps_unlike(analysis) : NAN;
     AORTA_TRY(add_rooflines(analysis, verdict));
     aorta_trace_ranges_free(analysis); /* a graph of the same kernels follows */
     return aorta_verdict_gains(analysis, verdict);
@@ -374,10 +375,8 @@ static aorta_status make(struct aorta_trace_analysis *analysis, struct aorta_ver
 
 /* Marks findings that unequal steps explain. The replay marks ranks with unequal work (gains.c). */
 static void mark_unequal_steps(struct aorta_verdict *verdict) {
-    static const double MANY = 0.3;
-    for (size_t i = 0; i < verdict->finding_count; i++) {
+    for (size_t i = 0; i < verdict->finding_count && aorta_verdict_work_differs(verdict); i++) {
         struct aorta_finding *finding = &verdict->findings[i];
-        if (!(verdict->steps_unlike >= MANY)) continue;
         if (finding->cause == AORTA_CAUSE_STRAGGLER) aorta_facts_flag(&finding->facts, AORTA_FACT_UNEQUAL_WORK);
         if (finding->cause == AORTA_CAUSE_HOST_PAUSE) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_SIZES);
     }
@@ -395,13 +394,27 @@ static bool runs_cells(const struct aorta_trace_rank *rank) {
     return cells >= LOOP;
 }
 
-static void mark_cells(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
-    if (!runs_cells(&analysis->ranks[0])) return;
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        struct aorta_finding *finding = &verdict->findings[i];
-        if (finding->cause == AORTA_CAUSE_HOST_LAUNCH || finding->cause == AORTA_CAUSE_SMALL_KERNELS)
-            aorta_facts_flag(&finding->facts, AORTA_FACT_RNN_CELLS);
-    }
+static bool computes_gradients(const struct aorta_trace *trace) {
+    static const char *const parts[] = {"ackward", "bwd", "bprop", "dgrad", "wgrad", "ptimizer", "multi_tensor_apply"};
+    for (size_t i = 0; i < aorta_trace_text_count(trace); i++)
+        for (size_t j = 0; j < sizeof parts / sizeof *parts; j++)
+            if (strstr(aorta_trace_text(trace, (uint32_t)i), parts[j])) return true;
+    return false;
+}
+
+/* Marks the findings of two causes, whose advice depends on it. */
+static void mark(struct aorta_verdict *verdict, enum aorta_cause one, enum aorta_cause other,
+                 enum aorta_fact_key fact) {
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cause == one || verdict->findings[i].cause == other)
+            aorta_facts_flag(&verdict->findings[i].facts, fact);
+}
+
+static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    if (runs_cells(&analysis->ranks[0]))
+        mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_SMALL_KERNELS, AORTA_FACT_RNN_CELLS);
+    if (!computes_gradients(analysis->ranks[0].trace))
+        mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_PRECISION, AORTA_FACT_NO_GRADIENTS);
 }
 
 static unsigned program_of(const struct aorta_trace_analysis *analysis) {
@@ -441,9 +454,8 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
         .program = program_of(analysis)};
     AORTA_TRY(make_arena(verdict));
     aorta_status status = make(analysis, verdict);
-    verdict->steps_unlike = aorta_verdict_steps_differ(verdict) ? aorta_trace_steps_unlike(analysis) : NAN;
     if (!status && verdict->recorded) mark_unequal_steps(verdict);
-    if (!status && verdict->recorded) mark_cells(analysis, verdict);
+    if (!status && verdict->recorded) mark_kind_of_program(analysis, verdict);
     if (!status && host_only) aorta_verdict_host_collectives(analysis->ranks[0].trace, verdict);
     if (!status) status = aorta_advise(verdict, NULL);
     if (status) aorta_verdict_free(verdict);

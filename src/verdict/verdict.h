@@ -187,6 +187,8 @@ struct aorta_finding *aorta_verdict_find(const struct aorta_verdict *verdict, en
 const struct aorta_finding *aorta_verdict_costliest(const struct aorta_verdict *verdict);
 /* Whether the steps of a recording take so different times that one must know. (gains.c) */
 bool aorta_verdict_steps_differ(const struct aorta_verdict *verdict);
+/* … because their work does: many neighbouring steps run other kernels, or products of other sizes. */
+bool aorta_verdict_work_differs(const struct aorta_verdict *verdict);
 /* "all_reduce", …; "sends and receives" where all-to-all is made of these. (findings.c) */
 const char *aorta_verdict_kind_name(const struct aorta_verdict *verdict, enum aorta_collective kind);
 

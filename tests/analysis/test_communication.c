@@ -202,7 +202,7 @@ static void sends_meet_their_receives(void **state) {
             assert_int_equal(shared->part_count, 2);
             assert_int_equal(shared->parts[1].rank, shared->parts[0].rank + 1);
             assert_true(shared->parts[0].end_ns == shared->parts[1].end_ns);
-            assert_true(analysis->shared_collectives[i].complete);
+            assert_true(shared->complete);
         }
         /* Rank 2 waits for its first batch from 1000 to 1220 us, when rank 1 begins to send it. */
         assert_int_equal(analysis->ranks[2].collectives[0].waits_known, BATCHES);

@@ -18,7 +18,7 @@ static void known_figures(void **state) {
     sample_host(&sample, AORTA_HOST_DATA_WAIT, 255, 260);
     sample_host(&sample, AORTA_HOST_SYNC, 258, 268);
     sample_done(&sample, -50);
-    const struct aorta_overlap *o = &sample.overlap;
+    const struct aorta_overlap *o = &sample.profile.overlap;
     assert_int_equal(o->span_ns, 350);
     assert_int_equal(o->lead_ns, 50);
     assert_int_equal(o->compute_ns, 200);
@@ -70,7 +70,7 @@ static void copied_far_ahead(void **state) {
     sample_copy(&sample, -500, -450, -510);
     sample_compute(&sample, 0, 100, -5);
     sample_done(&sample, -20);
-    const struct aorta_overlap *o = &sample.overlap;
+    const struct aorta_overlap *o = &sample.profile.overlap;
     assert_int_equal(o->span_ns, 120);
     assert_int_equal(o->lead_ns, 0);
     assert_int_equal(o->compute_ns, 100);
@@ -89,17 +89,17 @@ static void nothing_to_overlap(void **state) {
     sample_compute(&sample, 5, 10, INT64_MIN);
     sample_compute(&sample, 20, 25, INT64_MIN);
     sample_done(&sample, INT64_MIN);
-    assert_true(isnan(sample.overlap.overlap_ratio));
-    assert_true(sample.overlap.compute_overlap_ratio == 0);
-    assert_int_equal(sample.overlap.idle.ns[AORTA_IDLE_UNKNOWN], 10);
-    assert_int_equal(sample.overlap.lead_ns, 0);
+    assert_true(isnan(sample.profile.overlap.overlap_ratio));
+    assert_true(sample.profile.overlap.compute_overlap_ratio == 0);
+    assert_int_equal(sample.profile.overlap.idle.ns[AORTA_IDLE_UNKNOWN], 10);
+    assert_int_equal(sample.profile.overlap.lead_ns, 0);
     sample_free(&sample);
 
     sample_begin(&sample, 0);
     sample_done(&sample, 100);
-    assert_int_equal(sample.overlap.span_ns, 0);
-    assert_true(isnan(sample.overlap.compute_overlap_ratio));
-    assert_true(isnan(sample.overlap.utilization[0]));
+    assert_int_equal(sample.profile.overlap.span_ns, 0);
+    assert_true(isnan(sample.profile.overlap.compute_overlap_ratio));
+    assert_true(isnan(sample.profile.overlap.utilization[0]));
     sample_free(&sample);
 }
 
@@ -114,11 +114,11 @@ static void blame_goes_to_what_ended_the_wait(void **state) {
     sample_collective(&sample, AORTA_ALL_REDUCE, 12, 90, 0);
     sample_compute(&sample, 40, 100, 0);
     sample_done(&sample, INT64_MIN);
-    assert_int_equal(sample.overlap.kind[AORTA_ALL_GATHER].blamed_ns, 30);
-    assert_int_equal(sample.overlap.kind[AORTA_REDUCE_SCATTER].blamed_ns, 0);
-    assert_int_equal(sample.overlap.kind[AORTA_REDUCE_SCATTER].exposed_ns, 10);
-    assert_int_equal(sample.overlap.kind[AORTA_ALL_REDUCE].blamed_ns, 0);
-    assert_int_equal(sample.overlap.kind[AORTA_ALL_REDUCE].exposed_ns, 28);
+    assert_int_equal(sample.profile.overlap.kind[AORTA_ALL_GATHER].blamed_ns, 30);
+    assert_int_equal(sample.profile.overlap.kind[AORTA_REDUCE_SCATTER].blamed_ns, 0);
+    assert_int_equal(sample.profile.overlap.kind[AORTA_REDUCE_SCATTER].exposed_ns, 10);
+    assert_int_equal(sample.profile.overlap.kind[AORTA_ALL_REDUCE].blamed_ns, 0);
+    assert_int_equal(sample.profile.overlap.kind[AORTA_ALL_REDUCE].exposed_ns, 28);
     sample_free(&sample);
 }
 
@@ -257,15 +257,14 @@ static void agrees_with_brute_force(void **state) {
                            40 + (int64_t)sample_random(&random, 260));
         sample_done(&sample, INT64_MIN);
         int64_t lead = (int64_t)sample_random(&random, 30);
-        aorta_overlap_free(&sample.overlap);
         sample_done(&sample, sample.profile.start_ns - lead);
         struct aorta_overlap sum = {0};
         for (int64_t t = sample.profile.start_ns; t < sample.profile.end_ns; t++)
             count_moment(&sample.profile, t, &sum);
         for (int64_t t = sample.profile.start_ns - lead; t < sample.profile.start_ns; t++)
             explain_moment(&sample.profile, t, &sum.idle);
-        compare(&sample.overlap, &sum, lead);
-        check_segments(&sample.profile, &sample.overlap);
+        compare(&sample.profile.overlap, &sum, lead);
+        check_segments(&sample.profile, &sample.profile.overlap);
         sample_free(&sample);
     }
 }

@@ -16,7 +16,7 @@ static void expect_ms(const json_t *line, const char *path, int64_t ns, int rank
 }
 
 static void compare_step(const struct e2e_run *run, int rank, const struct aorta_trace_window *window) {
-    const struct aorta_overlap *overlap = &window->overlap;
+    const struct aorta_overlap *overlap = &window->profile.overlap;
     const json_t *line = e2e_line(run, rank, (size_t)window->number);
     assert_int_equal(e2e_number(line, "global_step"), window->number);
     expect_ms(line, "profile.total_ms", overlap->span_ns, rank, window->number);

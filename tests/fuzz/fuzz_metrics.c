@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void check_view(const struct aorta_run_step *step, const struct aorta_profile *profile,
-                       const struct aorta_overlap *o) {
+static void check_view(const struct aorta_step_metrics *step, const struct aorta_profile *profile) {
+    const struct aorta_overlap *o = &profile->overlap;
     int64_t idle = aorta_idle_total(&o->idle);
     if (profile->range_count && idle != o->idle_ns + o->lead_ns) abort();
     if (o->overlap_ns > o->comm_ns || o->busy_ns > o->span_ns) abort();
     if (!profile->range_count) return;
-    const struct aorta_measured_step measured = {step->global_step, 0, profile, o};
+    const struct aorta_measured_step measured = {step->global_step, 0, profile};
     const struct aorta_measured_rank rank = {
         .rank = step->rank, .world_size = step->world_size, .path = "lines", .steps = &measured, .step_count = 1};
     struct aorta_trace_list list = {0};
@@ -34,18 +34,19 @@ static void check_view(const struct aorta_run_step *step, const struct aorta_pro
     aorta_trace_list_free(&list);
 }
 
-static void check(const struct aorta_run_step *step) {
-    check_view(step, &step->profile, &step->overlap);
-    if (step->kernels) check_view(step, &step->kernels->profile, &step->kernels->overlap);
+static void check(const struct aorta_step_metrics *step) {
+    if (step->profile) check_view(step, step->profile);
+    if (step->kernel_profile) check_view(step, step->kernel_profile);
 }
 
-static void check_clocks(const struct aorta_run_step *const *steps, size_t count) {
+static void check_clocks(const struct aorta_step_metrics *const *steps, size_t count) {
     struct aorta_clock_sample samples[2];
     struct aorta_clocks clocks;
     size_t clocked = 0;
     for (size_t i = 0; i < count; i++)
-        if (steps[i]->clocked)
-            samples[clocked++] = (struct aorta_clock_sample){&steps[i]->clocks, steps[i]->clocks_at_ns, true};
+        if (steps[i]->readings)
+            samples[clocked++] =
+                (struct aorta_clock_sample){&steps[i]->readings->clocks.values, steps[i]->readings->clocks.at_ns, true};
     aorta_status status = aorta_clocks_make(samples, clocked, &clocks);
     if (status || clocks.readings > clocked || clocks.limit_readings > clocks.readings) abort();
     if (!clocks.readings != !!clocks.reason[0]) abort();
@@ -62,24 +63,22 @@ static void check_clocks(const struct aorta_run_step *const *steps, size_t count
     aorta_text_free(&text);
 }
 
-/* The input is two lines, so that strings and gaps between iterations are shared between them. */
+/* The input is two lines, so that strings are shared between them. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct aorta_run run = {0};
-    struct aorta_run_step first = {0}, second = {0};
+    struct aorta_step_metrics first = {0}, second = {0};
     const char *text = (const char *)data, *line_break = size ? memchr(text, '\n', size) : NULL;
     size_t length = line_break ? (size_t)(line_break - text) : size;
-    aorta_status status = aorta_run_parse_line(size ? text : "", length, true, &run, NULL, &first);
-    bool have_first = !status;
-    const struct aorta_run_step *steps[2];
+    aorta_status status = aorta_run_parse_line(size ? text : "", length, true, &run, &first);
+    const struct aorta_step_metrics *steps[2];
     size_t count = 0;
-    aorta_status_free(status);
-    if (have_first) {
+    if (!status) {
         check(&first);
         steps[count++] = &first;
     }
+    aorta_status_free(status);
     if (line_break) {
-        status =
-            aorta_run_parse_line(line_break + 1, size - length - 1, true, &run, have_first ? &first : NULL, &second);
+        status = aorta_run_parse_line(line_break + 1, size - length - 1, true, &run, &second);
         if (!status) {
             check(&second);
             steps[count++] = &second;

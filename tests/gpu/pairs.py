@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Programs in a worse and a better form: whether the verdict on the worse form names the cause, and whether its gain is true.
 
-    pairs.py [OUT] --aorta BIN [--gpus 2] [--budget 400] [--only NAME ...] [--parallel]     on a GPU machine
-    pairs.py OUT --aorta BIN --check                                                        anywhere
+    pairs.py [OUT] --aorta BIN [--set third] [--gpus 2] [--budget 400] [--only NAME ...] [--parallel]  on a GPU machine
+    pairs.py OUT --aorta BIN --check                                                                    anywhere
 
-The programs are scripts of people/. Both forms are timed without a profiler (median of three blocks of steps). The worse form is
-then recorded by `aorta trace run`, and for some pairs also by the torch.profiler in the script. `aorta trace analyze --json` of
-the recording is compared with the times. Programs import in groups and then wait for their turn, so that nothing else
-runs while one is timed. --parallel times pairs of one GPU two at a time, one on each GPU.
+The programs are scripts of people/. The verdict was developed with the set first. The sets second and third were written later,
+with other programs. Both forms are timed without a profiler (median of three blocks of steps). The worse form is then recorded by
+`aorta trace run`, and for some pairs also by the torch.profiler in the script. `aorta trace analyze --json` of the recording is
+compared with the times. Programs import in groups and then wait for their turn, so that nothing else runs while one is timed.
+--parallel times pairs of one GPU two at a time, one on each GPU.
 
 A gain is right within 30% of the true one; "range" marks a printed range that has the true gain but not its middle within 30%.
 Pairs whose true gain is below 3% of the step are not counted. OUT ($OUT, else /tmp/aorta-pairs) gets pairs.jsonl (a line per
@@ -47,7 +48,7 @@ def pair(name, ranks, script, worse, better, causes, advice=None, more=None, ran
 
 BOTH = ("run", "profiler")
 LAUNCHES = "host_launch small_kernels fusion library"
-PAIRS = [
+FIRST = [
     pair("pipeline_2", 2, "pipeline.py", "2", "4", "pipeline_bubble", more=2),
     pair("pipeline_4", 2, "pipeline.py", "4", "8", "pipeline_bubble", more=2, how=BOTH),
     pair("pipeline_8", 2, "pipeline.py", "8", "16", "pipeline_bubble", more=2),
@@ -70,6 +71,42 @@ PAIRS = [
     pair("layout", 1, "resnet.py", "first", "last", "layout"),
     pair("pointwise", 1, "pointwise.py", "", "compiled", "fusion"),
 ]
+SECOND = [
+    pair("alibi", 1, "alibi.py", "", "fused", "attention", how=BOTH),
+    pair("vocabulary", 1, "vocabulary.py", "", "narrow", "casts fusion", how=BOTH),
+    pair("decode", 1, "decode.py", "", "graph", "host_launch"),
+    pair("eager_jax", 1, "eager_jax.py", "", "jit", "host_launch", advice="jax.jit"),
+    pair("detect", 1, "detect.py", "", "weights", "host_sync"),
+    pair("scores", 1, "scores.py", "", "during", "copy host_sync"),
+    pair("emptied", 1, "emptied.py", "", "cached", "allocation", advice="empty_cache"),
+    pair("tidy", 1, "tidy.py", "", "auto", "host_pause", advice="garbage|gc"),
+    pair("factors", 1, "factors.py", "", "sparse", "embedding"),
+    pair("fourier", 1, "fourier.py", "", "single", "precision"),
+    pair("one_unit", 2, "one_unit.py", "", "layers", "exposed_collective", how=BOTH),
+    pair("sync_norms", 2, "sync_norms.py", "", "own", "exposed_collective slow_collective host_sync", how=BOTH),
+    pair("stages", 2, "stages.py", "12", "8", "straggler", rank=0, how=BOTH),
+    pair("translate", 2, "translate.py", "", "sorted", "straggler"),
+    pair("broadcasts", 2, "broadcasts.py", "", "flat", "exposed_collective slow_collective"),
+    pair("slow_disk", 2, "slow_disk.py", "", "fast", "data_wait host_pause straggler", rank=1),
+]
+THIRD = [
+    pair("whisper", 1, "speech.py", "", "half", "precision", how=BOTH),
+    pair("roberta", 1, "roberta.py", "", "sdpa", "attention", how=BOTH),
+    pair("ensemble", 1, "ensemble.py", "", "batched", "small_kernels host_launch", how=BOTH),
+    pair("flow", 1, "flow.py", "", "compiled", "fusion", how=BOTH),
+    pair("rows", 1, "rows.py", "", "grid", "host_launch small_kernels"),
+    pair("recalls", 1, "recalls.py", "", "tensors", "host_sync"),
+    pair("masked", 1, "masked.py", "0", "6", "data_wait host_pause", advice="DataLoader workers"),
+    pair("journal", 1, "journal.py", "", "end", "host_pause"),
+    pair("jax_inputs", 1, "jax_inputs.py", "", "resident", "copy data_wait host_sync"),
+    pair("uncached", 1, "uncached.py", "", "cached", "allocation"),
+    pair("genes", 1, "genes.py", "", "padded", "alignment"),
+    pair("sharpen", 1, "sharpen.py", "", "last", "layout"),
+    pair("micro_batches", 2, "micro_batches.py", "", "last", "exposed_collective", how=BOTH),
+    pair("prefetch", 2, "prefetch.py", "", "before", "exposed_collective serialized_streams"),
+]
+SETS = {"first": FIRST, "second": SECOND, "third": THIRD}
+PAIRS = {one.name: one for one in FIRST + SECOND + THIRD}
 
 
 # ---- the verdict ----
@@ -323,7 +360,8 @@ def in_two(bench, pairs):
 def record(options):
     visit = Visit("pairs", options.out, options.budget)
     visit.say(json.dumps(machine()))
-    pairs = [one for one in PAIRS if one.ranks <= options.gpus and (not options.only or one.name in options.only)]
+    pairs = [one for one in PAIRS.values() if one.name in options.only] if options.only else SETS[options.set]
+    pairs = [one for one in pairs if one.ranks <= options.gpus]
     with tempfile.TemporaryDirectory() as work:
         bench = Bench(visit, options.aorta, work)
         rows = in_two(bench, pairs) if options.parallel and options.gpus > 1 else run_pairs(bench, pairs)
@@ -341,18 +379,18 @@ def check(options):
     stored = read_json(os.path.join(options.out, "pairs.json"))
     if stored is None:
         sys.exit(f"pairs.py: {options.out} has no pairs.json")
-    known, rows = {one.name: one for one in PAIRS}, []
+    rows = []
     with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as out:
         unpack(options.out, work)
         for row in stored["rows"]:
             folder = os.path.join(work, f"{row['pair']}.{row['how']}")
-            if row["pair"] not in known or options.only and row["pair"] not in options.only:
+            if row["pair"] not in PAIRS or options.only and row["pair"] not in options.only:
                 continue
             fresh = {key: row[key] for key in ("pair", "how", "expected", "worse", "better") if key in row}
             if "worse" not in row or not os.path.isdir(folder):
                 rows.append({**fresh, "failed": row.get("failed") or "no recording"})
                 continue
-            one = known[row["pair"]]
+            one = PAIRS[row["pair"]]
             rows.append({**fresh, **analysed(options.aorta, one, recording(folder), row["worse"], row["better"])})
         finish(Visit("pairs", out, 0), rows)
     return 0
@@ -362,9 +400,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", nargs="?", default=os.environ.get("OUT", "/tmp/aorta-pairs"))
     parser.add_argument("--aorta", required=True)
+    parser.add_argument("--set", choices=SETS, default="first")
     parser.add_argument("--gpus", type=int, choices=[1, 2], default=2)
     parser.add_argument("--budget", type=float, default=400, help="seconds; pairs that find no time are named")
-    parser.add_argument("--only", nargs="+", choices=[one.name for one in PAIRS], metavar="NAME")
+    parser.add_argument("--only", nargs="+", choices=PAIRS, metavar="NAME")
     parser.add_argument("--parallel", action="store_true", help="pairs of one GPU two at a time")
     parser.add_argument("--check", action="store_true", help="analyse the recordings of OUT again")
     options = parser.parse_args()

@@ -150,7 +150,7 @@ static void check_analysis(const struct rig *rig) {
     const struct aorta_trace_rank *rank = &analysis.ranks[0];
     int64_t span_ns = 0;
     assert_int_equal(rank->window_count, ITERATIONS);
-    for (size_t i = 0; i < rank->window_count; i++) span_ns += rank->windows[i].overlap.span_ns;
+    for (size_t i = 0; i < rank->window_count; i++) span_ns += rank->windows[i].profile.overlap.span_ns;
     assert_int_equal(rank->figures.span_ns, span_ns);
     aorta_trace_analysis_free(&analysis);
 }

@@ -112,14 +112,12 @@ static void names_decide(void **state) {
     assert_int_equal(range[4].sequence, 1);
     assert_int_equal(range[1].stream, range[3].stream);
     assert_int_not_equal(range[1].stream, range[2].stream);
-    struct aorta_overlap overlap;
-    check_ok(aorta_overlap_compute(&kernels, INT64_MIN, &overlap));
-    assert_int_equal(overlap.compute_ns, 100);
-    assert_int_equal(overlap.comm_ns, 250);
-    assert_int_equal(overlap.memcpy_ns, 80);
-    assert_int_equal(overlap.overlap_ns, 50);
-    assert_int_equal(overlap.idle_ns, 600 - 90 - (210 + 50 + 100));
-    aorta_overlap_free(&overlap);
+    check_ok(aorta_overlap_compute(&kernels, INT64_MIN));
+    assert_int_equal(kernels.overlap.compute_ns, 100);
+    assert_int_equal(kernels.overlap.comm_ns, 250);
+    assert_int_equal(kernels.overlap.memcpy_ns, 80);
+    assert_int_equal(kernels.overlap.overlap_ns, 50);
+    assert_int_equal(kernels.overlap.idle_ns, 600 - 90 - (210 + 50 + 100));
     aorta_profile_free(&kernels);
     scene_free(&scene);
 }
@@ -589,12 +587,9 @@ static void properties(void **state) {
             assert_int_equal(ranges->ranges[i].start_ns, start_ns);
             assert_int_equal(ranges->ranges[i].end_ns, end_ns);
         }
-        struct aorta_overlap overlap;
-        check_ok(aorta_overlap_compute(&kernels, INT64_MIN, &overlap));
-        assert_int_equal(overlap.busy_ns + overlap.idle_ns, overlap.span_ns);
-        aorta_overlap_free(&overlap);
-        check_ok(aorta_overlap_compute(ranges, INT64_MIN, &overlap));
-        aorta_overlap_free(&overlap);
+        check_ok(aorta_overlap_compute(&kernels, INT64_MIN));
+        assert_int_equal(kernels.overlap.busy_ns + kernels.overlap.idle_ns, kernels.overlap.span_ns);
+        check_ok(aorta_overlap_compute(ranges, INT64_MIN));
         aorta_profile_free(&kernels);
         scene_free(&scene);
     }

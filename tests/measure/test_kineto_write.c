@@ -87,6 +87,7 @@ static void make_gpu_step(struct gpu_step *step, bool graph) {
     const struct aorta_activity_record records[] = {
         {.kind = AORTA_TRACE_COPY,
          .name = "copy host to device",
+         .copy_kind = 1,
          .start_ns = t + 100,
          .end_ns = t + 1101,
          .bytes = 2002,
@@ -151,17 +152,16 @@ static struct aorta_kineto_step step_of(struct gpu_step *step) {
 }
 
 /* Figures of the file are those of the metrics line of the same view. */
-static void expect_figures(const json_t *trace, const struct aorta_profile *view) {
-    struct aorta_overlap overlap;
+static void expect_figures(const json_t *trace, struct aorta_profile *view) {
+    const struct aorta_overlap *overlap = &view->overlap;
     struct layout_figures figures = layout_figures(trace, -1);
-    check_ok(aorta_overlap_compute(view, INT64_MIN, &overlap));
-    assert_int_equal(figures.compute, overlap.compute_ns);
-    assert_int_equal(figures.comm, overlap.comm_ns);
-    assert_int_equal(figures.memcpy, overlap.memcpy_ns);
-    assert_int_equal(figures.busy, overlap.busy_ns);
-    assert_int_equal(figures.span, overlap.span_ns);
-    assert_int_equal(figures.overlap, overlap.overlap_ns);
-    aorta_overlap_free(&overlap);
+    check_ok(aorta_overlap_compute(view, INT64_MIN));
+    assert_int_equal(figures.compute, overlap->compute_ns);
+    assert_int_equal(figures.comm, overlap->comm_ns);
+    assert_int_equal(figures.memcpy, overlap->memcpy_ns);
+    assert_int_equal(figures.busy, overlap->busy_ns);
+    assert_int_equal(figures.span, overlap->span_ns);
+    assert_int_equal(figures.overlap, overlap->overlap_ns);
 }
 
 static void test_kernels(void **state) {

@@ -1,6 +1,6 @@
 #include "base/files.h"
 #include "check.h"
-#include "measure/metrics.h"
+#include "measure/run_files.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -34,10 +34,8 @@ static void times_are_exact(void **state) {
         struct aorta_range range = {
             .info = {.tag = "t", .function = "f"}, .start_ns = 0, .end_ns = 4, .enqueue_ns = rows[i].ns};
         struct aorta_profile profile = {.ranges = &range, .range_count = 1, .end_ns = 4};
-        struct aorta_overlap overlap;
-        check_ok(aorta_overlap_compute(&profile, INT64_MIN, &overlap));
-        struct aorta_step_metrics metrics = {
-            .world_size = 1, .loss_scale = NAN, .profile = &profile, .overlap = &overlap};
+        check_ok(aorta_overlap_compute(&profile, INT64_MIN));
+        struct aorta_step_metrics metrics = {.world_size = 1, .loss_scale = NAN, .profile = &profile};
         struct aorta_text text = {0};
         char wanted[64];
         check_ok(aorta_metrics_format(&metrics, &text));
@@ -46,7 +44,8 @@ static void times_are_exact(void **state) {
         assert_non_null(strstr(text.data, wanted));
         assert_null(strchr(text.data, '\n'));
         aorta_text_free(&text);
-        aorta_overlap_free(&overlap);
+        profile.ranges = NULL; /* of no heap */
+        aorta_profile_free(&profile);
     }
 }
 
@@ -65,23 +64,23 @@ static void operations_read_back(void **state) {
     memcpy(ranges[0].info.dims, dims, sizeof dims);
     ranges[0].info.flops = 1e11;
     struct aorta_profile profile = {.ranges = ranges, .range_count = 2, .end_ns = 4};
-    struct aorta_overlap overlap;
-    check_ok(aorta_overlap_compute(&profile, INT64_MIN, &overlap));
-    struct aorta_step_metrics metrics = {.world_size = 1, .loss_scale = NAN, .profile = &profile, .overlap = &overlap};
+    check_ok(aorta_overlap_compute(&profile, INT64_MIN));
+    struct aorta_step_metrics metrics = {.world_size = 1, .loss_scale = NAN, .profile = &profile};
     struct aorta_text text = {0};
     check_ok(aorta_metrics_format(&metrics, &text));
-    aorta_overlap_free(&overlap);
-    struct aorta_intern strings = {0};
-    struct aorta_metrics_line line;
-    check_ok(aorta_metrics_read(text.data, text.length, true, &strings, &line));
+    profile.ranges = NULL; /* of no heap */
+    aorta_profile_free(&profile);
+    struct aorta_run run = {0};
+    struct aorta_step_metrics step;
+    check_ok(aorta_run_parse_line(text.data, text.length, true, &run, &step));
     for (int i = 0; i < 2; i++) {
-        const struct aorta_range_info *info = &line.profile.ranges[i].info;
+        const struct aorta_range_info *info = &step.profile->ranges[i].info;
         assert_string_equal(info->operation, "linear_forward");
         assert_int_equal(info->number, 17);
         assert_memory_equal(info->dims, ranges[i].info.dims, sizeof dims);
     }
-    assert_int_equal(line.profile.ranges[0].info.dtype, AORTA_BF16);
-    aorta_profile_free(&line.profile);
+    assert_int_equal(step.profile->ranges[0].info.dtype, AORTA_BF16);
+    aorta_run_step_free(&step);
     static const char *const wrong[] = {
         "[[1, 2], [3, 4], [5]]",   "[[1, 2, 3, 4, 5]]", "[[1, -2]]", "[[1, 2]", "x", "[]", "[[1, 2]] ",
         "[[99999999999999999999]]"};
@@ -91,11 +90,11 @@ static void operations_read_back(void **state) {
         struct aorta_text changed = {0};
         aorta_text_printf(&changed, "%.*s%s%s", (int)(at - text.data), text.data, wrong[i],
                           at + strlen("[[11264, 1024], [1024, 4608]]"));
-        check_fails(aorta_metrics_read(changed.data, changed.length, true, &strings, &line), AORTA_FORMAT,
+        check_fails(aorta_run_parse_line(changed.data, changed.length, true, &run, &step), AORTA_FORMAT,
                     "ranges[0]: metadata.dims is no list of shapes like [[768, 512], [512, 768]]: ");
         aorta_text_free(&changed);
     }
-    aorta_intern_free(&strings);
+    aorta_run_free(&run);
     aorta_text_free(&text);
 }
 

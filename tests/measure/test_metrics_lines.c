@@ -78,7 +78,7 @@ static void run_begin(struct run *run) {
     snprintf(run->path, sizeof run->path, "%s/rank_00_metrics.jsonl", run->directory);
     check_ok(aorta_tracer_open_backend(&backend, NULL, &run->tracer));
     check_ok(aorta_metrics_open(run->directory, 0, &run->writer));
-    check_ok(aorta_metrics_lines_open(run->tracer, run->writer, &run->lines));
+    check_ok(aorta_metrics_lines_open(run->tracer, run->writer, NULL, &run->lines));
 }
 
 static void run_end(struct run *run) {
@@ -132,7 +132,6 @@ static aorta_status finish_any_step(struct run *run, int step, bool traced) {
     sample_compute(&sample, t, t + 500, t - 50)->info.tag = "mlp";
     sample_done(&sample, INT64_MIN);
     struct aorta_step_metrics metrics = {.world_size = 1, .global_step = step, .loss_scale = NAN, .memory = &memory};
-    aorta_overlap_free(&sample.overlap);
     struct aorta_launches launches = {.after = (uint32_t)step, .until = (uint32_t)(step + 1)};
     launches.ranges = traced ? malloc(sizeof *launches.ranges) : NULL;
     if (traced) *launches.ranges = (struct aorta_range_launches){launches.after, launches.until};
@@ -211,7 +210,7 @@ static void without_a_tracer(void **state) {
     struct run run;
     run_begin(&run);
     struct aorta_metrics_lines *traced = run.lines;
-    check_ok(aorta_metrics_lines_open(NULL, run.writer, &run.lines));
+    check_ok(aorta_metrics_lines_open(NULL, run.writer, NULL, &run.lines));
     check_ok(finish_unrecorded(run.lines, 0));
     check_ok(finish_any_step(&run, 1, false));
     assert_int_equal(lines_written(&run), 2);

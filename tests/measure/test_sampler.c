@@ -103,13 +103,16 @@ static void readings_in_lines(void **state) {
     struct aorta_step_metrics metrics = {.world_size = 1, .loss_scale = NAN};
     check_line(&metrics, "device_metrics", false);
     check_line(&metrics, "rocm_smi_output", false);
+    struct aorta_step_readings readings = {0};
+    metrics.readings = &readings;
+    check_line(&metrics, "device_metrics", false);
     struct aorta_device_metrics some = aorta_device_unmeasured("no power");
     some.temperature_c = 41, some.sm_clock_mhz = 1545, some.sm_clock_max_mhz = 1980;
     some.utilization = 0.25, some.memory_used_bytes = 12345678;
     some.clock_limits_known = true, some.clock_limits = 1U << AORTA_CLOCK_HW_THERMAL | 1U << AORTA_CLOCK_POWER_CAP;
-    metrics.device_metrics =
+    readings.device_metrics =
         (struct aorta_device_reading){.wanted = true, .values = some, .age_ms = 1.5, .read_ms = 0.25};
-    metrics.rocm_smi_output =
+    readings.rocm_smi_output =
         (struct aorta_device_reading){.wanted = true, .values = aorta_device_unmeasured("no AMD here")};
     check_line(
         &metrics,
@@ -122,15 +125,15 @@ static void readings_in_lines(void **state) {
         true);
     check_line(&metrics, "\"rocm_smi_output\": null", true);
     check_line(&metrics, "\"clocks\"", false);
-    metrics.clocks = metrics.device_metrics;
-    metrics.clocks.at_ns = 5000000123;
-    metrics.clocks.values.power_capped_ms = 12.5;
+    readings.clocks = readings.device_metrics;
+    readings.clocks.at_ns = 5000000123;
+    readings.clocks.values.power_capped_ms = 12.5;
     check_line(&metrics,
                "\"clocks\": {\"sm_clock_mhz\": 1545.0, \"sm_clock_max_mhz\": 1980.0, \"power_w\": null, "
                "\"power_limit_w\": null, \"power_capped_ms\": 12.5, \"thermal_capped_ms\": null, \"limited_by\": "
                "[\"power_cap\", \"hw_thermal\"], \"at_ns\": 5000000123, \"null_reasons\": {\"power_w\": ",
                true);
-    metrics.clocks = metrics.rocm_smi_output;
+    readings.clocks = readings.rocm_smi_output;
     check_line(&metrics, "\"clocks\": \"no AMD here\"", true);
     check_line(&metrics, "\"rocm_smi_output\": \"no AMD here\"", true);
 }

@@ -185,13 +185,7 @@ static void queue_step(struct aorta_tracer *tracer, struct aorta_metrics_lines *
     launches.ranges[1].until = launches.until = aorta_tracer_launches(tracer);
     sample_done(&s, INT64_MIN);
     struct aorta_step_metrics metrics = {.world_size = 2, .global_step = step, .loss_scale = NAN};
-    aorta_overlap_free(&s.overlap);
     check_ok(aorta_metrics_lines_add(lines, &metrics, &s.profile, &launches, t + 90000));
-}
-
-static aorta_status take(void *user, const struct aorta_step_metrics *metrics,
-                         const struct aorta_activity_record *records, size_t count) {
-    return aorta_step_traces_add(user, metrics, records, count);
 }
 
 /* The kernels of the steps in the schedule, and theirs alone, with the figures of the lines. */
@@ -240,8 +234,7 @@ static void test_from_cupti(void **state) {
                   .tracer = aorta_tracer_get_facts(tracer).library}};
     check_ok(aorta_step_traces_open(&settings, &traces));
     check_ok(aorta_metrics_open(folder, 0, &writer));
-    check_ok(aorta_metrics_lines_open(tracer, writer, &lines));
-    aorta_metrics_lines_show(lines, (struct aorta_metrics_lines_reader){take, traces});
+    check_ok(aorta_metrics_lines_open(tracer, writer, traces, &lines));
     int64_t t = aorta_clock_ns();
     for (int step = 0; step < STEPS; step++) queue_step(tracer, lines, step, t + step * 100000);
     check_ok(aorta_metrics_lines_finish(lines));

@@ -35,6 +35,7 @@ static struct aorta_gains gains_of(struct sim *sim) {
     sim_run(sim);
     sim_record(sim, &recording);
     check_ok(aorta_graph_make(&recording.recording, &graph));
+    check_ok(aorta_graph_finish(&graph));
     sim_recording_free(&recording);
     measure_gains(&graph, &gains);
     aorta_graph_free(&graph);
@@ -165,6 +166,7 @@ static uint32_t rank_at_fault(struct sim *sim, enum aorta_removal removal) {
     sim_run(sim);
     sim_record(sim, &recording);
     check_ok(aorta_graph_make(&recording.recording, &graph));
+    check_ok(aorta_graph_finish(&graph));
     find_origin(&graph, removal, &origin);
     assert_int_not_equal(origin.point, AORTA_GRAPH_NONE);
     assert_int_equal(graph.rank[origin.point], origin.rank);
@@ -400,6 +402,7 @@ static void one_large_reduction(void **unused) {
         sim_record(&sim, &recording);
         recording.collectives[0].piece_ns = pieces ? 1 * MS : -1;
         check_ok(aorta_graph_make(&recording.recording, &graph));
+        check_ok(aorta_graph_finish(&graph));
         measure_gains(&graph, &gains);
         close_to(gains.gain_ns[AORTA_WITHOUT_EXPOSED_COLLECTIVE], pieces ? 9 * MS : 0, 1);
         sim_recording_free(&recording);
@@ -565,6 +568,7 @@ static void nothing_recorded_is_no_failure(void **unused) {
     struct aorta_graph graph;
     struct aorta_gains gains;
     check_ok(aorta_graph_make(&recording, &graph));
+    check_ok(aorta_graph_finish(&graph));
     measure_gains(&graph, &gains);
     assert_true(gains.measured_ns == 0 && gains.floor_ns == 0 && gains.path.length_ns == 0);
     aorta_graph_free(&graph);
@@ -651,6 +655,7 @@ static void a_loader_beside_sets_the_pace(void **unused) {
     for (uint32_t i = 0; i < recording.hosts[0].call_count; i++)
         if (calls[i].kind == AORTA_REPLAY_DATA) calls[i].kind = AORTA_REPLAY_BATCH;
     check_ok(aorta_graph_make(&recording.recording, &graph));
+    check_ok(aorta_graph_finish(&graph));
     measure_gains(&graph, &gains);
     assert_int_equal(gains.order[0], AORTA_WITHOUT_DATA_WAIT);
     assert_true(gains.gain_ns[AORTA_WITHOUT_DATA_WAIT] > (TURNS - 2) * 490.0 * US);
@@ -688,6 +693,7 @@ static void wait_without_a_call(int64_t kernel_us, int64_t late_us) {
     struct aorta_graph graph;
     struct aorta_gains gains;
     check_ok(aorta_graph_make(&recording, &graph));
+    check_ok(aorta_graph_finish(&graph));
     measure_gains(&graph, &gains);
     close_to(gains.gain_ns[AORTA_WITHOUT_HOST_PAUSE], 0, 1);
     /* the time between the kernel's end and the next launch, and the start */
@@ -719,6 +725,7 @@ static void lags_without_a_reason_are_counted(void **unused) {
     struct aorta_graph graph;
     struct aorta_gains gains;
     check_ok(aorta_graph_make(&recording, &graph));
+    check_ok(aorta_graph_finish(&graph));
     measure_gains(&graph, &gains);
     close_to(gains.unexplained_share, 0.295, 0.001);
     aorta_graph_free(&graph);

@@ -94,10 +94,8 @@ static void make(const struct case_of *c, struct run *run) {
 static aorta_status analyze(struct run *run, int warmup) {
     struct aorta_iteration iterations[RANKS * STEPS];
     for (int i = 0; i < RANKS * STEPS; i++)
-        iterations[i] = (struct aorta_iteration){.rank = i / STEPS,
-                                                 .step = i % STEPS,
-                                                 .profile = &run->samples[i].profile,
-                                                 .overlap = &run->samples[i].overlap};
+        iterations[i] =
+            (struct aorta_iteration){.rank = i / STEPS, .step = i % STEPS, .profile = &run->samples[i].profile};
     return sample_analyze(iterations, RANKS * STEPS, warmup, NULL, &run->recording);
 }
 
@@ -110,7 +108,7 @@ static void end(struct run *run) {
 static double step_us(const struct run *run) {
     double sum = 0;
     for (int i = 0; i < RANKS * STEPS; i++)
-        sum += (double)(run->samples[i].overlap.span_ns + run->samples[i].overlap.lead_ns);
+        sum += (double)(run->samples[i].profile.overlap.span_ns + run->samples[i].profile.overlap.lead_ns);
     return sum / RANKS / STEPS / US;
 }
 

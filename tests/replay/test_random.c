@@ -100,6 +100,7 @@ static void make_graph(const struct sim *sim, struct aorta_graph *graph) {
     struct sim_recording recording;
     sim_record(sim, &recording);
     check_ok(aorta_graph_make(&recording.recording, graph));
+    check_ok(aorta_graph_finish(graph));
     sim_recording_free(&recording);
     assert_int_equal(graph->dropped, 0);
 }

@@ -90,6 +90,7 @@ static void open_run(const struct made *made, struct run *run) {
     make(made, &sim);
     sim_record(&sim, &recording);
     check_ok(aorta_graph_make(&recording.recording, &run->graph));
+    check_ok(aorta_graph_finish(&run->graph));
     find_collectives(&recording, run);
     sim_recording_free(&recording);
     sim_free(&sim);

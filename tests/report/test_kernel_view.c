@@ -57,11 +57,10 @@ static void write_step(struct aorta_metrics_writer *writer, int rank, int step, 
                                     .host = &host,
                                     .host_count = 1};
     struct aorta_profile kernels;
-    struct aorta_overlap overlap, kernel_overlap;
-    check_ok(aorta_overlap_compute(&profile, INT64_MIN, &overlap));
+    check_ok(aorta_overlap_compute(&profile, step ? origin_of(step - 1) + 10000000 : INT64_MIN));
     sample_join(records, 3, owners, &profile, &kernels);
     kernels.kernels.dropped = step == 2 ? 3 : 0;
-    check_ok(aorta_overlap_compute(&kernels, INT64_MIN, &kernel_overlap));
+    check_ok(aorta_overlap_compute(&kernels, step ? origin_of(step - 1) + 9000000 : INT64_MIN));
     struct aorta_step_metrics metrics = {.rank = rank,
                                          .world_size = 2,
                                          .step = step,
@@ -71,12 +70,11 @@ static void write_step(struct aorta_metrics_writer *writer, int rank, int step, 
                                          .loss_scale = NAN,
                                          .device = "cuda",
                                          .profile = &profile,
-                                         .overlap = &overlap,
-                                         .kernel_profile = traced ? &kernels : NULL,
-                                         .kernel_overlap = traced ? &kernel_overlap : NULL};
+                                         .kernel_profile = traced ? &kernels : NULL};
     check_ok(aorta_metrics_write(writer, &metrics));
-    aorta_overlap_free(&overlap);
-    aorta_overlap_free(&kernel_overlap);
+    profile.ranges = NULL; /* of no heap */
+    profile.host = NULL;
+    aorta_profile_free(&profile);
     aorta_profile_free(&kernels);
 }
 
@@ -100,21 +98,21 @@ static void round_trip(void **state) {
     check_ok(aorta_run_read(workspace.path, "x", 0, &log, &run));
     assert_int_equal(run.step_count, 8);
     for (size_t i = 0; i < run.step_count; i++) {
-        const struct aorta_run_step *step = &run.steps[i];
-        assert_non_null(step->kernels);
-        const struct aorta_range *range = step->kernels->profile.ranges;
+        const struct aorta_step_metrics *step = &run.steps[i];
+        assert_non_null(step->kernel_profile);
+        const struct aorta_range *range = step->kernel_profile->ranges;
         int64_t t = origin_of((int)step->step);
-        assert_true(step->profiled);
-        assert_int_equal(step->profile.source, AORTA_SOURCE_RANGE);
-        assert_int_equal(step->profile.range_count, 2);
-        assert_null(step->profile.ranges[0].info.within);
-        assert_int_equal(step->kernels->profile.source, AORTA_SOURCE_KERNEL);
-        assert_int_equal(step->kernels->profile.range_count, 3);
-        assert_int_equal(step->kernels->profile.kernels.attributed, 3);
-        assert_int_equal(step->kernels->profile.kernels.launches, 1);
-        assert_int_equal(step->kernels->profile.kernels.dropped, step->step == 2 ? 3 : 0);
-        assert_int_equal(step->kernels->profile.host_count, 1);
-        assert_int_equal(step->kernels->profile.start_ns, t + 1000000);
+        assert_non_null(step->profile);
+        assert_int_equal(step->profile->source, AORTA_SOURCE_RANGE);
+        assert_int_equal(step->profile->range_count, 2);
+        assert_null(step->profile->ranges[0].info.within);
+        assert_int_equal(step->kernel_profile->source, AORTA_SOURCE_KERNEL);
+        assert_int_equal(step->kernel_profile->range_count, 3);
+        assert_int_equal(step->kernel_profile->kernels.attributed, 3);
+        assert_int_equal(step->kernel_profile->kernels.launches, 1);
+        assert_int_equal(step->kernel_profile->kernels.dropped, step->step == 2 ? 3 : 0);
+        assert_int_equal(step->kernel_profile->host_count, 1);
+        assert_int_equal(step->kernel_profile->start_ns, t + 1000000);
         assert_string_equal(range[0].info.tag, "bias_gelu");
         assert_int_equal(range[0].end_ns, t + 2000123);
         assert_string_equal(range[0].info.function, "linear_forward");
@@ -126,12 +124,12 @@ static void round_trip(void **state) {
         assert_int_equal(range[1].stream, 1);
         assert_true(range[2].info.flops == 5e8);
         assert_int_equal(range[2].enqueue_ns, t - 1000 + 3001000 / 2);
-        assert_int_equal(step->kernels->overlap.compute_ns, 6000123);
-        assert_int_equal(step->kernels->overlap.comm_ns, 3000000);
-        assert_int_equal(step->kernels->overlap.overlap_ns, 1500000);
-        assert_int_equal(step->kernels->overlap.lead_ns, step->step ? 12000000 : 0);
-        assert_int_equal(step->overlap.compute_ns, 10000000);
-        if (i) assert_ptr_equal(range[0].info.tag, run.steps[0].kernels->profile.ranges[0].info.tag);
+        assert_int_equal(step->kernel_profile->overlap.compute_ns, 6000123);
+        assert_int_equal(step->kernel_profile->overlap.comm_ns, 3000000);
+        assert_int_equal(step->kernel_profile->overlap.overlap_ns, 1500000);
+        assert_int_equal(step->kernel_profile->overlap.lead_ns, step->step ? 12000000 : 0);
+        assert_int_equal(step->profile->overlap.compute_ns, 10000000);
+        if (i) assert_ptr_equal(range[0].info.tag, run.steps[0].kernel_profile->ranges[0].info.tag);
     }
     aorta_run_free(&run);
     workspace_remove(&workspace);
@@ -226,9 +224,9 @@ static void malformed(void **state) {
                  "\"global_step\": 0, \"profile\": {\"ranges\": []}, \"kernel_profile\": %s}",
                  rows[i].kernels);
         struct aorta_run run = {0};
-        struct aorta_run_step step;
-        check_fails(aorta_run_parse_line(line, strlen(line), true, &run, NULL, &step), AORTA_FORMAT, rows[i].part);
-        assert_null(step.kernels);
+        struct aorta_step_metrics step;
+        check_fails(aorta_run_parse_line(line, strlen(line), true, &run, &step), AORTA_FORMAT, rows[i].part);
+        assert_null(step.kernel_profile);
         aorta_run_free(&run);
     }
 }

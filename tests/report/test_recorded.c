@@ -175,8 +175,9 @@ static void files_of_ranks_are_traces(void **state) {
         const struct aorta_trace_rank *a = &whole.analysis.ranks[r], *b = &parts.analysis.ranks[r];
         assert_int_equal(a->window_count, b->window_count);
         for (size_t i = 0; i < a->window_count; i++) {
-            assert_int_equal(a->windows[i].overlap.exposed_comm_ns, b->windows[i].overlap.exposed_comm_ns);
-            assert_int_equal(a->windows[i].overlap.lead_ns, b->windows[i].overlap.lead_ns);
+            assert_int_equal(a->windows[i].profile.overlap.exposed_comm_ns,
+                             b->windows[i].profile.overlap.exposed_comm_ns);
+            assert_int_equal(a->windows[i].profile.overlap.lead_ns, b->windows[i].profile.overlap.lead_ns);
         }
     }
     aorta_recorded_free(&whole);

@@ -10,28 +10,28 @@ static int iteration_order(const void *left, const void *right) {
     return (a->step > b->step) - (a->step < b->step);
 }
 
-static void add_rank(const struct aorta_iteration *iterations, size_t count, const struct aorta_measured_rank *device,
+static void add_rank(const struct aorta_iteration *iterations, size_t count, const struct aorta_metrics_device *device,
                      struct aorta_trace_list *traces) {
     char path[32];
     struct aorta_measured_step *steps = calloc(count, sizeof *steps);
     struct aorta_trace *trace;
     assert_non_null(steps);
     for (size_t i = 0; i < count; i++)
-        steps[i] = (struct aorta_measured_step){iterations[i].step, 0, iterations[i].profile, iterations[i].overlap};
+        steps[i] = (struct aorta_measured_step){iterations[i].step, 0, iterations[i].profile};
     snprintf(path, sizeof path, "rank %d", iterations[0].rank);
-    struct aorta_measured_rank rank = device ? *device : (struct aorta_measured_rank){0};
-    rank.rank = iterations[0].rank;
-    rank.path = path;
-    rank.on_gpu |= iterations[0].on_gpu;
-    rank.steps = steps;
-    rank.step_count = count;
+    const struct aorta_measured_rank rank = {.rank = iterations[0].rank,
+                                             .path = path,
+                                             .on_gpu = iterations[0].on_gpu,
+                                             .device = device,
+                                             .steps = steps,
+                                             .step_count = count};
     check_ok(aorta_trace_of_measured(&rank, &trace));
     check_ok(aorta_trace_list_add(traces, trace));
     free(steps);
 }
 
 aorta_status sample_analyze(const struct aorta_iteration *iterations, size_t count, int warmup,
-                            const struct aorta_measured_rank *device, struct sample_recording *recording) {
+                            const struct aorta_metrics_device *device, struct sample_recording *recording) {
     struct aorta_iteration *sorted = calloc(count + 1, sizeof *sorted);
     assert_non_null(sorted);
     memcpy(sorted, iterations, count * sizeof *sorted);

@@ -12,7 +12,7 @@ struct sample_recording {
 
 /* Ranks and steps in any order. `device`: what to say of the ranks' device, or NULL; warmup below 0: automatic. */
 aorta_status sample_analyze(const struct aorta_iteration *iterations, size_t count, int warmup,
-                            const struct aorta_measured_rank *device, struct sample_recording *recording);
+                            const struct aorta_metrics_device *device, struct sample_recording *recording);
 void sample_recording_free(struct sample_recording *recording);
 
 #endif

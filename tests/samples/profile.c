@@ -74,12 +74,11 @@ void sample_done(struct sample *sample, int64_t previous_end_ns) {
         if (i == 0 || range->start_ns < profile->start_ns) profile->start_ns = range->start_ns;
         if (i == 0 || range->end_ns > profile->end_ns) profile->end_ns = range->end_ns;
     }
-    check_ok(aorta_overlap_compute(profile, previous_end_ns, &sample->overlap));
+    check_ok(aorta_overlap_compute(profile, previous_end_ns));
 }
 
 void sample_free(struct sample *sample) {
     aorta_profile_free(&sample->profile);
-    aorta_overlap_free(&sample->overlap);
 }
 
 void sample_join(struct aorta_activity_record *records, size_t count, const int *owners,

@@ -9,8 +9,7 @@ enum { SAMPLE_RANGES = 4096 };
 
 /* A profile under construction; sample_done sets start and end. */
 struct sample {
-    struct aorta_profile profile;
-    struct aorta_overlap overlap;
+    struct aorta_profile profile; /* with its overlap */
 };
 
 void sample_begin(struct sample *sample, int64_t index);

@@ -136,7 +136,7 @@ static void rows_come_in_any_order(void **state) {
     (void)state;
     enum { COUNT = 2000 };
     struct aorta_trace_builder *builder;
-    check_ok(aorta_trace_builder_create(AORTA_TRACE_LIVE, "test", NULL, &builder));
+    check_ok(aorta_trace_builder_create(AORTA_TRACE_SPOOL, "test", NULL, &builder));
     uint32_t name = text(builder, "cudaLaunchKernel"), thread = aorta_trace_builder_thread(builder, 1, 2);
     for (int i = 0; i < COUNT; i++) {
         int number = i * 773 % COUNT; /* every number once */

@@ -33,10 +33,10 @@ static void close_rig(struct rig *rig) {
 }
 
 static struct aorta_device_reading report(struct rig *rig, bool last) {
-    struct aorta_step_metrics metrics = {.rank = 0};
-    aorta_readings_report(&rig->readings, last, &metrics);
-    assert_false(metrics.device_metrics.wanted || metrics.rocm_smi_output.wanted);
-    return metrics.clocks;
+    struct aorta_step_readings step = {0};
+    aorta_readings_report(&rig->readings, last, &step);
+    assert_false(step.device_metrics.wanted || step.rocm_smi_output.wanted);
+    return step.clocks;
 }
 
 static void a_reading_of_measured_steps(void **state) {

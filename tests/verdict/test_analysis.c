@@ -65,7 +65,7 @@ static void check_sums(const struct aorta_trace_rank *rank) {
     struct aorta_idle causes = {0};
     int64_t lead_ns = 0, blamed_ns = 0, kernels_ns = 0, names_ns = 0;
     for (size_t i = 0; i < rank->window_count; i++) {
-        const struct aorta_overlap *overlap = &rank->windows[i].overlap;
+        const struct aorta_overlap *overlap = &rank->windows[i].profile.overlap;
         windows.span_ns += overlap->span_ns;
         windows.busy_ns += overlap->busy_ns;
         windows.compute_ns += overlap->compute_ns;
@@ -199,9 +199,9 @@ static void steps_cut_the_time(void **state) {
         const struct aorta_trace_window *window = &steps.analysis.ranks[0].windows[i];
         assert_int_equal(window->number, 15 + (int64_t)i);
         if (i) assert_int_equal(window->start_ns, window[-1].end_ns);
-        sum += window->overlap.span_ns + window->overlap.lead_ns;
-        if (i == 1) assert_int_equal(one.analysis.ranks[0].figures.busy_ns, window->overlap.busy_ns);
-        if (i == 1) assert_int_equal(one.analysis.ranks[0].figures.overlap_ns, window->overlap.overlap_ns);
+        sum += window->profile.overlap.span_ns + window->profile.overlap.lead_ns;
+        if (i == 1) assert_int_equal(one.analysis.ranks[0].figures.busy_ns, window->profile.overlap.busy_ns);
+        if (i == 1) assert_int_equal(one.analysis.ranks[0].figures.overlap_ns, window->profile.overlap.overlap_ns);
     }
     assert_int_equal(steps.analysis.ranks[0].figures.span_ns, sum);
     assert_true(steps.analysis.ranks[0].figures.span_ns < whole.analysis.ranks[0].figures.span_ns);
@@ -236,9 +236,9 @@ static void steps_apart_leave_out_what_is_between(void **state) {
     const struct aorta_trace_rank *rank = &apart.analysis.ranks[0];
     const struct aorta_trace_window *all = steps.analysis.ranks[0].windows;
     assert_int_equal(rank->window_count, 2);
-    assert_int_equal(rank->figures.busy_ns, all[0].overlap.busy_ns + all[2].overlap.busy_ns);
-    assert_int_equal(rank->figures.idle_ns, all[0].overlap.idle_ns + all[2].overlap.idle_ns);
-    assert_int_equal(rank->figures.span_ns, all[0].overlap.span_ns + all[2].overlap.span_ns);
+    assert_int_equal(rank->figures.busy_ns, all[0].profile.overlap.busy_ns + all[2].profile.overlap.busy_ns);
+    assert_int_equal(rank->figures.idle_ns, all[0].profile.overlap.idle_ns + all[2].profile.overlap.idle_ns);
+    assert_int_equal(rank->figures.span_ns, all[0].profile.overlap.span_ns + all[2].profile.overlap.span_ns);
     check_sums(rank);
     end(&apart);
     end(&steps);

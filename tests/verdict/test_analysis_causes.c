@@ -954,6 +954,39 @@ static void make_turns(struct made *made, const char *collective, int of_step) {
     analyze(made);
 }
 
+/* Steps of other lengths, in which one rank has 4 ms more to do than the other one, in turn. With equal work each step
+ * is 2 ms shorter. */
+static void unequal_steps_gain_what_ranks_wait(void **state) {
+    (void)state;
+    struct made made = {0};
+    int64_t end_ns = 2000000;
+    for (int rank = 0; rank < 2; rank++) {
+        begin(&made, rank);
+        end_ns = 2000000;
+        for (int64_t i = 0; i < 12; i++) {
+            const int64_t launch = 1000000 + i * 20000, least_ns = 1000000 + 3000000 * (i % 3);
+            const int64_t own_ns = least_ns + ((i + rank) % 2 ? 0 : 4000000);
+            char name[32], gemm[32];
+            snprintf(name, sizeof name, "ProfilerStep#%d", (int)i);
+            snprintf(gemm, sizeof gemm, "gemm_%d", (int)(own_ns / 1000000));
+            kernel(&made, gemm, 7, launch, end_ns, end_ns + own_ns, -1, NULL);
+            kernel(&made, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 7, launch + 5000, end_ns + own_ns + 1000,
+                   end_ns + least_ns + 4200000, -1, NULL);
+            end_ns += least_ns + 4300000;
+            const struct aorta_trace_annotation one = {
+                .start_ns = launch - 1000, .end_ns = launch + 10000, .name = text(&made, name)};
+            aorta_trace_builder_annotation(made.builder, &one);
+        }
+        add(&made);
+    }
+    analyze(&made);
+    const struct aorta_finding *turns = find(&made, AORTA_CAUSE_STRAGGLER);
+    said_near(turns->alone_ms, 2, 0.1);
+    assert_int_equal(turns->rank, -1);
+    expect_text(&made, "fix batches of equal work");
+    end(&made);
+}
+
 static void ranks_wait_for_each_others_work(void **state) {
     (void)state;
     struct made made;
@@ -1180,6 +1213,7 @@ int main(void) {
         cmocka_unit_test(a_wait_that_saves_the_same_is_named),
         cmocka_unit_test(collectives_of_all_ranks_wait_for_the_last),
         cmocka_unit_test(ranks_wait_for_each_others_work),
+        cmocka_unit_test(unequal_steps_gain_what_ranks_wait),
         cmocka_unit_test(compute_says_what_it_is_made_of),
         cmocka_unit_test(what_is_left_is_said),
         cmocka_unit_test(what_remedies_leave_is_said),

@@ -321,11 +321,9 @@ static size_t compare_lateness(const struct run *run) {
             const struct aorta_trace_window *window = &rank->windows[j];
             if (!aorta_trace_window_counts(&run->analysis, window)) continue;
             assert_true(count < MOST_WINDOWS);
-            steps[count++] = aorta_rank_step_make(&(struct aorta_iteration){.rank = rank->rank,
-                                                                            .step = window->number,
-                                                                            .profile = &window->profile,
-                                                                            .overlap = &window->overlap},
-                                                  &memory);
+            steps[count++] = aorta_rank_step_make(
+                &(struct aorta_iteration){.rank = rank->rank, .step = window->number, .profile = &window->profile},
+                &memory);
         }
     }
     assert_true(aorta_pair_collectives(steps, count, &memory));

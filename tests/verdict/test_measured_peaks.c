@@ -30,12 +30,14 @@ static struct aorta_range range(const char *function, const char *tag, int64_t s
 
 static struct aorta_roofline measure(struct aorta_range *ranges, size_t count, enum aorta_profile_source source,
                                      int64_t step_ns, bool on_gpu) {
-    const struct aorta_profile profile = {
-        .source = source, .ranges = ranges, .range_count = count, .end_ns = ranges[count - 1].end_ns};
-    const struct aorta_overlap overlap = {.span_ns = step_ns - 10, .lead_ns = 10};
-    const struct aorta_iteration iteration = {.profile = &profile, .overlap = &overlap, .on_gpu = on_gpu};
+    const struct aorta_profile profile = {.source = source,
+                                          .ranges = ranges,
+                                          .range_count = count,
+                                          .end_ns = ranges[count - 1].end_ns,
+                                          .overlap = {.span_ns = step_ns - 10, .lead_ns = 10}};
+    const struct aorta_iteration iteration = {.profile = &profile, .on_gpu = on_gpu};
     const struct aorta_measured_peaks peaks = round_peaks();
-    const struct aorta_measured_rank device = {.device_name = "box", .peaks = &peaks};
+    const struct aorta_metrics_device device = {.name = "box", .measured = true, .peaks = peaks};
     struct sample_recording recording;
     struct aorta_roofline roofline;
     check_ok(sample_analyze(&iteration, 1, 0, &device, &recording));
@@ -156,13 +158,15 @@ static void precision_of_our_own(void **state) {
     for (int has_half = 0; has_half < 2; has_half++) {
         struct aorta_range ranges[] = {range("linear_forward", "linear1", 0, 1000000, 1e9, 20000),
                                        range("gelu_forward", "gelu", 1000000, 1001000, 0, 30000)};
-        const struct aorta_profile profile = {
-            .source = AORTA_SOURCE_RANGE, .ranges = ranges, .range_count = 2, .end_ns = 1001000};
-        const struct aorta_overlap overlap = {.span_ns = 1001000};
-        const struct aorta_iteration iteration = {.profile = &profile, .overlap = &overlap};
+        const struct aorta_profile profile = {.source = AORTA_SOURCE_RANGE,
+                                              .ranges = ranges,
+                                              .range_count = 2,
+                                              .end_ns = 1001000,
+                                              .overlap = {.span_ns = 1001000}};
+        const struct aorta_iteration iteration = {.profile = &profile};
         struct aorta_measured_peaks peaks = round_peaks();
         if (has_half) peaks.tflops[AORTA_IN_BF16] = 14;
-        const struct aorta_measured_rank device = {.device_name = "box", .peaks = &peaks};
+        const struct aorta_metrics_device device = {.name = "box", .measured = true, .peaks = peaks};
         struct sample_recording recording;
         struct aorta_remedies remedies;
         check_ok(sample_analyze(&iteration, 1, 0, &device, &recording));
@@ -186,13 +190,15 @@ static void a_batch_copied_far_ahead(void **state) {
                                    range("linear_forward", "linear1", 2000, 3000, 500e3, 20000)};
     second[0].info.kind = AORTA_RANGE_COPY;
     const struct aorta_profile profiles[] = {
-        {.source = AORTA_SOURCE_RANGE, .ranges = first, .range_count = 1, .end_ns = 2000},
-        {.source = AORTA_SOURCE_RANGE, .ranges = second, .range_count = 2, .end_ns = 3000}};
-    const struct aorta_overlap overlap = {.span_ns = 1000};
-    const struct aorta_iteration iterations[] = {{.profile = &profiles[0], .overlap = &overlap},
-                                                 {.step = 1, .profile = &profiles[1], .overlap = &overlap}};
+        {.source = AORTA_SOURCE_RANGE, .ranges = first, .range_count = 1, .end_ns = 2000, .overlap = {.span_ns = 1000}},
+        {.source = AORTA_SOURCE_RANGE,
+         .ranges = second,
+         .range_count = 2,
+         .end_ns = 3000,
+         .overlap = {.span_ns = 1000}}};
+    const struct aorta_iteration iterations[] = {{.profile = &profiles[0]}, {.step = 1, .profile = &profiles[1]}};
     const struct aorta_measured_peaks peaks = round_peaks();
-    const struct aorta_measured_rank device = {.device_name = "box", .peaks = &peaks};
+    const struct aorta_metrics_device device = {.name = "box", .measured = true, .peaks = peaks};
     struct sample_recording recording;
     struct aorta_roofline roofline;
     check_ok(sample_analyze(iterations, 2, 0, &device, &recording));
@@ -253,12 +259,14 @@ static void make_step(struct aorta_range ranges[OPERATIONS], enum aorta_dtype dt
 
 static void find(struct aorta_range *ranges, size_t count, struct sample_recording *recording,
                  struct aorta_remedies *remedies) {
-    const struct aorta_profile profile = {
-        .source = AORTA_SOURCE_KERNEL, .ranges = ranges, .range_count = count, .end_ns = 4400000};
-    const struct aorta_overlap overlap = {.span_ns = 4400000};
-    const struct aorta_iteration iteration = {.profile = &profile, .overlap = &overlap, .on_gpu = true};
-    const struct aorta_measured_rank device = {
-        .device_name = "NVIDIA H100 80GB HBM3", .memory_bytes = 85017493504, .multiprocessors = 132, .isa = "sm_90"};
+    const struct aorta_profile profile = {.source = AORTA_SOURCE_KERNEL,
+                                          .ranges = ranges,
+                                          .range_count = count,
+                                          .end_ns = 4400000,
+                                          .overlap = {.span_ns = 4400000}};
+    const struct aorta_iteration iteration = {.profile = &profile, .on_gpu = true};
+    const struct aorta_metrics_device device = {
+        .name = "NVIDIA H100 80GB HBM3", .memory_bytes = 85017493504, .multiprocessors = 132, .isa = "sm_90"};
     check_ok(sample_analyze(&iteration, 1, 0, &device, recording));
     check_ok(aorta_remedies_make(&recording->analysis, 0, remedies));
 }

@@ -160,6 +160,15 @@ static const struct op tf32_product[] = {{"aten::mm", "[[4096, 4096], [4096, 409
             "nvjet_sm90_tst_128x256_64x4_1x2_h_bz_NNN", 195, NULL, 0                                                   \
     }
 static const struct op half_product[] = {HALF};
+#define EXPONENTIAL(type, us)                                                                                          \
+    {                                                                                                                  \
+        "aten::exp", "[[8192, 4096]]", "[\"" type "\"]", "[[4096, 1]]",                                                \
+            "vectorized_elementwise_kernel<4, at::native::exp_kernel_cuda(at::TensorIteratorBase&)::lambda(" type      \
+            ")>",                                                                                                      \
+            us, NULL, 0                                                                                                \
+    }
+static const struct op fp64_kernels[] = {EXPONENTIAL("double", 240)};
+static const struct op fp32_kernels[] = {EXPONENTIAL("float", 120)};
 static const struct op odd_vocabulary[] = {
     {"aten::mm", "[[8192, 768], [768, 50257]]", TWO(BF16), "[[768, 1], [1, 768]]",
      "cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_tn_align1", 6700, NULL, 0}};
@@ -316,6 +325,7 @@ static const struct pair {
     const struct op *better;
     size_t better_count;
 } pairs[] = {
+    PAIR("precision=fp32", fp64_kernels, fp32_kernels),
     PAIR("precision=tf32", plain_product, tf32_product),
     PAIR("precision=bf16", tf32_product, half_product),
     PAIR("precision=bf16", plain_product, half_product),
@@ -734,6 +744,9 @@ static void files_without_shapes_lose_evidence(void **state) {
         }
         end(&sized);
     }
+    struct found wide = find(fp64_kernels, COUNT(fp64_kernels), 7, WITHOUT_OPERATIONS);
+    assert_true(fabs(wide.remedies.rows[AORTA_REMEDY_FP32].alone_ns - 120e3) < 1);
+    end(&wide);
     struct found again = find(computed_again, COUNT(computed_again), 7, false);
     assert_true(again.remedies.rows[AORTA_REMEDY_RECOMPUTE].alone_ns > 50e3);
     end(&again);
@@ -751,6 +764,39 @@ static const struct op foreach_kernels[] = {APPLY("BinaryOpScalarFunctor<float, 
                                             APPLY("UnaryOpFunctor<float, 2, 1, 1>, Sqrt", 1600),
                                             APPLY("PointwiseOpScalarListFunctor<float, 3, 3, 0>, divides", 2400)};
 static const struct op fused_kernels[] = {APPLY("FusedAdamMathFunctor<float, 4, ADAMW>", 4200)};
+
+/* The table's gradient is filled, rows are added to it, and SGD or Adam reads all of it. */
+#define TABLE(update)                                                                                                  \
+    {                                                                                                                  \
+        {"aten::zeros", NULL, NULL, NULL, "vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>", 80,      \
+         NULL,          0},                                                                                            \
+            {"aten::embedding_dense_backward",                                                                         \
+             NULL,                                                                                                     \
+             NULL,                                                                                                     \
+             NULL,                                                                                                     \
+             "at::native::compute_grad_weight<float, long>",                                                           \
+             5,                                                                                                        \
+             NULL,                                                                                                     \
+             0},                                                                                                       \
+            update                                                                                                     \
+    }
+static const struct op table_by_sgd[] = TABLE(APPLY("BinaryOpListAlphaFunctor<float, 2, 2, 0>, plus", 320)),
+                       table_by_adam[] = TABLE(APPLY("PointwiseOpScalarListFunctor<float, 3, 3, 0>, divides", 320)),
+                       table_by_fused[] = TABLE(APPLY("FusedAdamMathFunctor<float, 4, ADAMW>", 320));
+
+static void tables_are_known_by_kernels(void **state) {
+    (void)state;
+    const struct op *const programs[] = {table_by_sgd, table_by_adam, table_by_fused};
+    for (int i = 0; i < 3; i++) {
+        struct found found = find(programs[i], COUNT(table_by_sgd), 7, WITHOUT_OPERATIONS);
+        const struct aorta_remedy_row *row = &found.remedies.rows[AORTA_REMEDY_EMBEDDING];
+        if (i)
+            assert_true(row->alone_ns <= 0);
+        else /* all but the update of a few rows */
+            assert_float_equal(row->alone_ns, 393e3, 1e3);
+        end(&found);
+    }
+}
 
 #define ROUGHLY(key, worse, better, least_us, most_us)                                                                 \
     { PAIR(key, worse, better), least_us, most_us }
@@ -942,8 +988,9 @@ static void what_is_not_known_takes_as_long(void **state) {
 static void keys_and_causes_are_found(void **state) {
     (void)state;
     assert_int_equal(aorta_remedy_find("precision=bf16"), aorta_remedy_bit(AORTA_REMEDY_BF16));
-    assert_int_equal(aorta_remedy_find("precision"),
-                     aorta_remedy_bit(AORTA_REMEDY_BF16) | aorta_remedy_bit(AORTA_REMEDY_TF32));
+    assert_int_equal(aorta_remedy_find("precision"), aorta_remedy_bit(AORTA_REMEDY_FP32) |
+                                                         aorta_remedy_bit(AORTA_REMEDY_TF32) |
+                                                         aorta_remedy_bit(AORTA_REMEDY_BF16));
     assert_int_equal(aorta_remedy_find("casts"),
                      aorta_remedy_bit(AORTA_REMEDY_CASTS) | aorta_remedy_bit(AORTA_REMEDY_LOGITS));
     assert_int_equal(aorta_remedy_find("precision=fp16"), 0);
@@ -959,6 +1006,7 @@ int main(void) {
         cmocka_unit_test(any_program_adds_up),
         cmocka_unit_test(streams_may_have_any_number),
         cmocka_unit_test(files_without_shapes_lose_evidence),
+        cmocka_unit_test(tables_are_known_by_kernels),
         cmocka_unit_test(what_is_not_known_takes_as_long),
         cmocka_unit_test(keys_and_causes_are_found),
         cmocka_unit_test(results_that_are_wanted_stay),

@@ -46,7 +46,7 @@ static double add_step(struct sample_kineto *sample, const struct program *progr
     return end + 5;
 }
 
-static void check_straggler(const struct program *program, double gain_us, bool unequal) {
+static void check_straggler(const struct program *program, double gain_us, bool unequal, double more_runs) {
     struct aorta_trace_list list = {0};
     struct aorta_trace_analysis analysis;
     struct aorta_verdict verdict;
@@ -67,6 +67,8 @@ static void check_straggler(const struct program *program, double gain_us, bool 
     if (fabs(found->alone_ms * 1e3 - gain_us) > 0.05 * gain_us)
         fail_msg("%f us, not %f", found->alone_ms * 1e3, gain_us);
     assert_int_equal(aorta_facts_has(&found->facts, AORTA_FACT_UNEQUAL_WORK), unequal);
+    const struct aorta_fact *more = aorta_facts_find(&found->facts, AORTA_FACT_MORE_RUNS);
+    assert_true((more ? more->place.count : 0) == more_runs);
     aorta_verdict_free(&verdict);
     aorta_trace_analysis_free(&analysis);
     aorta_trace_list_free(&list);
@@ -78,20 +80,20 @@ static void check_straggler(const struct program *program, double gain_us, bool 
 static void larger_products_are_balanced(void **state) {
     (void)state;
     check_straggler(&(struct program){{LARGE, SMALL}, {GEMMS, GEMMS}, {LONG_US, SHORT_US}},
-                    GEMMS * (LONG_US - SHORT_US) / 2, true);
+                    GEMMS * (LONG_US - SHORT_US) / 2, true, 0);
 }
 
 /* Nothing is exchanged that these could be the other rank's part of. */
 static void more_products_can_all_go(void **state) {
     (void)state;
     check_straggler(&(struct program){{SMALL, SMALL}, {2 * GEMMS, GEMMS}, {SHORT_US, SHORT_US}}, GEMMS * SHORT_US,
-                    false);
+                    false, GEMMS);
 }
 
 static void slower_products_can_all_be_faster(void **state) {
     (void)state;
     check_straggler(&(struct program){{SMALL, SMALL}, {GEMMS, GEMMS}, {LONG_US, SHORT_US}},
-                    GEMMS * (LONG_US - SHORT_US), false);
+                    GEMMS * (LONG_US - SHORT_US), false, 0);
 }
 
 int main(void) {

@@ -22,8 +22,7 @@ static struct run *new_run(void) {
 static struct sample *begin(struct run *run, int rank, int64_t step) {
     struct sample *sample = &run->samples[run->count];
     sample_begin(sample, step);
-    run->iterations[run->count++] =
-        (struct aorta_iteration){.rank = rank, .step = step, .profile = &sample->profile, .overlap = &sample->overlap};
+    run->iterations[run->count++] = (struct aorta_iteration){.rank = rank, .step = step, .profile = &sample->profile};
     return sample;
 }
 
