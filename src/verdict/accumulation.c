@@ -22,7 +22,8 @@ struct before {
 };
 
 static bool is_pointwise(const char *name) {
-    return strstr(name, "elementwise") || strstr(name, "multi_tensor") || strstr(name, "CatArray");
+    return strstr(name, "elementwise") || strstr(name, "multi_tensor") || strstr(name, "CatArray") ||
+           strstr(name, "chunk_cat");
 }
 
 static bool is_reduction(const struct aorta_trace *trace, const struct aorta_trace_work *work,
@@ -95,6 +96,7 @@ struct launched {
     enum aorta_collective kind;
     size_t reductions, removed; /* of them the first ones are gone */
     uint32_t fills;             /* name of the kernels that put gradients into buckets; NONE */
+    uint32_t stream;            /* of reductions, where only they and pointwise kernels run; NONE */
 };
 
 static uint32_t thread_of(const struct launched *launched, size_t at) {
@@ -120,10 +122,30 @@ static uint32_t find_fills(const struct launched *launched) {
     return (double)same >= ALMOST_ALL * (double)launched->reductions ? name : AORTA_TRACE_NONE;
 }
 
-static bool copies_within(const struct launched *launched, size_t at) {
+/* FSDP2 adds what a reduction brings to the sharded gradients on the reductions' stream. */
+static uint32_t find_stream(const struct launched *launched) {
+    uint32_t stream = AORTA_TRACE_NONE;
+    for (size_t i = 0; i < launched->count && stream == AORTA_TRACE_NONE; i++)
+        if (reduces(launched, i)) stream = launched->work[i]->stream;
+    for (size_t i = 0; i < launched->count; i++) {
+        const struct aorta_trace_work *work = launched->work[i];
+        if (work->stream == stream && work->kind == AORTA_TRACE_KERNEL && !reduces(launched, i) &&
+            !is_pointwise(aorta_trace_text(launched->rank->trace, work->name)))
+            return AORTA_TRACE_NONE;
+    }
+    return stream;
+}
+
+static bool copies(const struct launched *launched, size_t at, enum aorta_copied how) {
     const struct aorta_trace_work *work = launched->work[at];
     return work->kind == AORTA_TRACE_COPY &&
-           aorta_copied_how(aorta_trace_text(launched->rank->trace, work->name)) == AORTA_COPIED_WITHIN;
+           aorta_copied_how(aorta_trace_text(launched->rank->trace, work->name)) == how;
+}
+
+/* The kernel that fills a bucket, or the copy of its arguments. */
+static bool fills(const struct launched *launched, size_t at, uint32_t thread) {
+    if (at + 1 < launched->count && copies(launched, at, AORTA_COPIED_TO_DEVICE)) at++;
+    return launched->work[at]->name == launched->fills && thread_of(launched, at) == thread;
 }
 
 static void drop(const struct launched *launched, size_t at, struct aorta_work_scale *scales) {
@@ -132,21 +154,20 @@ static void drop(const struct launched *launched, size_t at, struct aorta_work_s
     scales[rank->source ? rank->source[row] : row] = (struct aorta_work_scale){.left = 0, .gone = true};
 }
 
-/* The reductions of all parts but the last, the kernels that fill their buckets, and, directly after the last of a
- * part, the copies of the results. */
+/* The reductions of all parts but the last, what fills their buckets and takes their results, and, directly after the
+ * last of a part, the copies of the results. */
 static void drop_parts(const struct launched *launched, size_t part, struct aorta_work_scale *scales) {
     size_t passed = 0, last = part, first = 0;
-    bool copies = false;
+    bool copied = false;
     while (!reduces(launched, first)) first++;
     const uint32_t thread = thread_of(launched, first);
     for (size_t i = 0; i < launched->count; i++) {
-        const bool reduced = reduces(launched, i);
+        const bool reduced = reduces(launched, i), filled = !reduced && fills(launched, i, thread);
         passed += reduced;
-        copies = (reduced && passed == last) || (copies && copies_within(launched, i));
+        copied = (reduced && passed == last) || (copied && copies(launched, i, AORTA_COPIED_WITHIN));
         if (reduced && passed == last) last += part;
-        const bool fills = launched->work[i]->name == launched->fills && thread_of(launched, i) == thread;
-        if (passed + (fills && !reduced) <= launched->removed && (reduced || fills || copies))
-            drop(launched, i, scales);
+        const bool serves = filled || copied || launched->work[i]->stream == launched->stream;
+        if (passed + filled <= launched->removed && (reduced || serves)) drop(launched, i, scales);
     }
 }
 
@@ -168,6 +189,7 @@ static void drop_repeats(const struct aorta_trace_rank *rank, enum aorta_collect
             qsort(launched.work, launched.count, sizeof *launched.work, by_launch);
             launched.removed = launched.reductions - launched.reductions / times;
             launched.fills = find_fills(&launched);
+            launched.stream = find_stream(&launched);
             drop_parts(&launched, launched.reductions / times, scales);
         }
         aorta_arena_end(&scratch, memory);

@@ -12,24 +12,29 @@ static double steps_of(const struct gains *gains) {
     return gains->graph->rank_count && gains->graph->ranks[0].steps ? gains->graph->ranks[0].steps : 1;
 }
 
-/* What a call launched; NULL: nothing. */
-static const char *launched_by(const struct aorta_trace *trace, uint32_t row) {
+/* The first work that a call launched; NULL: none. */
+static const struct aorta_trace_work *launched_by(const struct aorta_trace *trace, uint32_t row) {
     for (size_t i = 0; i < trace->work_count; i++)
-        if (trace->work[i].call == row) return aorta_trace_text(trace, trace->work[i].name);
+        if (trace->work[i].call == row) return &trace->work[i];
     return NULL;
+}
+
+static const char *launched_name(const struct aorta_trace *trace, uint32_t row) {
+    const struct aorta_trace_work *work = launched_by(trace, row);
+    return work ? aorta_trace_text(trace, work->name) : NULL;
 }
 
 /* The name of the work that a call launched, else the name of the call. Calls of our own recorder have no names: they
  * take the name of the next launch, or with `before` that of the launch before it; NULL: none. */
 static const char *name_of_call(const struct aorta_trace *trace, const struct aorta_trace_call *call, bool before) {
     uint32_t row = (uint32_t)(call - trace->calls);
-    const char *name = launched_by(trace, row);
+    const char *name = launched_name(trace, row);
     if (!trace->measured) return name ? name : aorta_trace_text(trace, call->name);
     if (before) {
-        while (!name && row-- > 0) name = launched_by(trace, row);
+        while (!name && row-- > 0) name = launched_name(trace, row);
         return name;
     }
-    while (!name && ++row < trace->call_count) name = launched_by(trace, row);
+    while (!name && ++row < trace->call_count) name = launched_name(trace, row);
     return name ? name : "the end";
 }
 
@@ -174,10 +179,24 @@ static const char *operation_within(const struct gains *gains, const struct aort
     return NULL;
 }
 
+/* Whether a copy is of arguments of FSDP2's kernels, which put many tensors together. */
+static bool copies_arguments(const struct gains *gains, uint32_t point) {
+    const struct aorta_trace *trace = aorta_trace_graph_host(gains->built, point)->trace;
+    const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, point);
+    const struct aorta_trace_work *copy = call ? launched_by(trace, (uint32_t)(call - trace->calls)) : NULL;
+    const struct aorta_trace_work *next = copy, *end = trace->work + trace->work_count;
+    while (next && ++next < end && next->stream != copy->stream) {
+    }
+    if (!next || next >= end) return false;
+    const char *name = aorta_trace_text(trace, next->name);
+    return strstr(name, "chunk_cat") || strstr(name, "split_with_sizes_copy");
+}
+
 /* Whether what the host launches there in most steps is a copy to the device. */
 static bool brings_input(const struct gains *gains, const struct aorta_origin *origin, const char *where) {
     return !gains->verdict->whole && strncmp(where, "Memcpy", 6) == 0 &&
-           aorta_copied_how(where) == AORTA_COPIED_TO_DEVICE && 2 * origin->count >= steps_of(gains);
+           aorta_copied_how(where) == AORTA_COPIED_TO_DEVICE && 2 * origin->count >= steps_of(gains) &&
+           !copies_arguments(gains, origin->point);
 }
 
 static const double NOTABLE = 0.02;        /* of a gain: a place that is worth naming */
@@ -233,9 +252,7 @@ static bool is_within_one_call(const struct gains *gains, const struct aorta_ori
 
 /* Whether the call launches the first work of that name. */
 static bool launches_first(const struct aorta_trace *trace, const struct aorta_trace_call *call) {
-    const struct aorta_trace_work *launched = NULL;
-    for (size_t i = 0; i < trace->work_count && !launched; i++)
-        if (trace->work[i].call == (uint32_t)(call - trace->calls)) launched = &trace->work[i];
+    const struct aorta_trace_work *launched = launched_by(trace, (uint32_t)(call - trace->calls));
     for (const struct aorta_trace_work *work = trace->work; work < launched; work++)
         if (work->name == launched->name) return false;
     return launched;

@@ -798,6 +798,20 @@ static void tables_are_known_by_kernels(void **state) {
     }
 }
 
+/* Names say that products and attention run in fp32 without matrix units: a tenth or less is left in 16 bits. */
+static void wide_kernels_are_known_by_names(void **state) {
+    (void)state;
+    static const struct op wide[] = {
+        {"aten::mm", NULL, NULL, NULL, "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8", 1000, NULL, 0},
+        {"aten::_efficient_attention_forward", NULL, NULL, NULL, "fmha_cutlassF_f32_aligned_64x64_rf_sm80", 1000, NULL,
+         0}};
+    struct found found = find(wide, COUNT(wide), 7, WITHOUT_OPERATIONS);
+    const struct aorta_remedy_row *row = &found.remedies.rows[AORTA_REMEDY_BF16];
+    assert_true(row->alone_ns > 1800e3 && row->alone_ns < 1900e3);
+    assert_true(aorta_remedy_row_is_rough(row));
+    end(&found);
+}
+
 #define ROUGHLY(key, worse, better, least_us, most_us)                                                                 \
     { PAIR(key, worse, better), least_us, most_us }
 static const struct rough {
@@ -1007,6 +1021,7 @@ int main(void) {
         cmocka_unit_test(streams_may_have_any_number),
         cmocka_unit_test(files_without_shapes_lose_evidence),
         cmocka_unit_test(tables_are_known_by_kernels),
+        cmocka_unit_test(wide_kernels_are_known_by_names),
         cmocka_unit_test(what_is_not_known_takes_as_long),
         cmocka_unit_test(keys_and_causes_are_found),
         cmocka_unit_test(results_that_are_wanted_stay),

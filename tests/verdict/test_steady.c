@@ -379,8 +379,10 @@ static void stalls_of_steps_that_differ_come_with_new_sizes(void **state) {
 }
 
 /* The host makes a batch for 10 ms, copies it to the device and launches; 12 ms a step. Or it computes there on
- * gradients that were copied to the host, as many bytes as it copies back. */
-static void pause_before_a_copy(bool offloaded) {
+ * gradients that were copied to the host, as many bytes as it copies back. Or what it copies are arguments of `first`.
+ */
+static void pause_before_a_copy(bool offloaded, const char *first) {
+    const bool input = !offloaded && !first;
     struct run run = {0};
     struct sample_kineto sample;
     char args[128];
@@ -388,14 +390,15 @@ static void pause_before_a_copy(bool offloaded) {
     sample_kineto_event(&sample, "cpu_op", "aten::to", 1, 10, 1, ""); /* a program of PyTorch */
     for (int step = 0; step < 8; step++) {
         const double at_us = 1000 + 12000 * step;
-        if (step && !offloaded) sample_kineto_event(&sample, "cpu_op", "aten::randn", 1, at_us - 9000, 8000, "");
+        if (step && input) sample_kineto_event(&sample, "cpu_op", "aten::randn", 1, at_us - 9000, 8000, "");
         snprintf(args, sizeof args, "\"correlation\": %d", 1000 + step);
         sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, at_us, 5, args);
         snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"bytes\": 8000000, \"correlation\": %d",
                  1000 + step);
         sample_kineto_event(&sample, "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 7, at_us + 5, 100, args);
         for (int i = 0; i < KERNELS; i++)
-            sample_kineto_kernel(&sample, step_kernels[i], 7, at_us + 10 + 5 * i, at_us + 110 + 250 * i, 240, "");
+            sample_kineto_kernel(&sample, i || !first ? step_kernels[i] : first, 7, at_us + 10 + 5 * i,
+                                 at_us + 110 + 250 * i, 240, "");
         if (!offloaded) continue;
         snprintf(args, sizeof args, "\"correlation\": %d", 2000 + step);
         sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, at_us + 60, 5, args);
@@ -405,18 +408,21 @@ static void pause_before_a_copy(bool offloaded) {
     }
     sample_kineto_open(&sample, &run.list);
     analyze(&run, NULL);
-    const struct aorta_finding *pause = finding_of(&run, offloaded ? AORTA_CAUSE_HOST_PAUSE : AORTA_CAUSE_DATA_WAIT);
+    const struct aorta_finding *pause = finding_of(&run, input ? AORTA_CAUSE_DATA_WAIT : AORTA_CAUSE_HOST_PAUSE);
     assert_int_equal(said_has(pause, AORTA_FACT_PAUSE_OFFLOAD), offloaded);
-    assert_int_equal(said_has(pause, AORTA_FACT_PAUSE_INPUT), !offloaded);
-    if (!offloaded) assert_string_equal(said_fact(pause, AORTA_FACT_PAUSE)->place.host, "aten::randn");
-    said_expect(said_advice(pause), offloaded ? "OMP_NUM_THREADS" : "DataLoader workers");
+    assert_int_equal(said_has(pause, AORTA_FACT_PAUSE_INPUT), input);
+    if (input) assert_string_equal(said_fact(pause, AORTA_FACT_PAUSE)->place.host, "aten::randn");
+    said_expect(said_advice(pause), offloaded ? "OMP_NUM_THREADS"
+                                    : input   ? "DataLoader workers"
+                                              : "find what the host");
     end(&run);
 }
 
 static void a_pause_before_the_batch_is_copied_is_of_the_input(void **state) {
     (void)state;
-    pause_before_a_copy(false);
-    pause_before_a_copy(true);
+    pause_before_a_copy(false, NULL);
+    pause_before_a_copy(true, NULL);
+    pause_before_a_copy(false, "at::native::detail::chunk_cat_cuda_kernel"); /* FSDP2 */
 }
 
 /* Each sixth of 24 steps of 12 ms ends with twelve copies of 20 MB to the host, each with 15 ms in which a file is
