@@ -292,6 +292,18 @@ static void add_pauses(struct gains *gains) {
     if (input && !aorta_verdict_find(gains->verdict, AORTA_CAUSE_DATA_WAIT)) finding->cause = AORTA_CAUSE_DATA_WAIT;
 }
 
+/* What other findings say of stalls that are the wait for input is about that finding. */
+static void name_input(struct aorta_verdict *verdict) {
+    const struct aorta_finding *input = aorta_verdict_find(verdict, AORTA_CAUSE_DATA_WAIT);
+    if (!input || !aorta_facts_has(&input->facts, AORTA_FACT_PAUSE_INPUT)) return;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        struct aorta_finding *finding = &verdict->findings[i];
+        if (finding->partner == AORTA_CAUSE_HOST_PAUSE) finding->partner = AORTA_CAUSE_DATA_WAIT;
+        for (int j = 0; j < finding->share_count; j++)
+            if (finding->shares[j].cause == AORTA_CAUSE_HOST_PAUSE) finding->shares[j].cause = AORTA_CAUSE_DATA_WAIT;
+    }
+}
+
 static int by_shown_gain(const void *left, const void *right) {
     const struct aorta_finding *a = left, *b = right;
     const double x = aorta_finding_gains(a) ? aorta_finding_shown_ms(a) : 0;
@@ -422,6 +434,7 @@ static void add_gains(struct gains *gains) {
     add_bubble(gains);
     add_reducing_once(gains);
     aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict);
+    name_input(verdict);
     clear_launches(verdict);
     add_upper_bounds(gains);
     bound_floor(verdict);

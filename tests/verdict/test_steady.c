@@ -425,6 +425,38 @@ static void a_pause_before_the_batch_is_copied_is_of_the_input(void **state) {
     pause_before_a_copy(false, "at::native::detail::chunk_cat_cuda_kernel"); /* FSDP2 */
 }
 
+/* The host makes a batch for 6 ms and then launches each of 24 kernels after the one before has ended. */
+static void launches_share_with_the_wait_for_input(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct sample_kineto sample;
+    char args[128];
+    int shared = 0;
+    sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_event(&sample, "cpu_op", "aten::to", 1, 10, 1, ""); /* a program of PyTorch */
+    for (int step = 0; step < 8; step++) {
+        const double at_us = 1000 + 12000 * step;
+        snprintf(args, sizeof args, "\"correlation\": %d", 1000 + step);
+        sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, at_us, 5, args);
+        snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"bytes\": 8000000, \"correlation\": %d",
+                 1000 + step);
+        sample_kineto_event(&sample, "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 7, at_us + 5, 100, args);
+        for (int i = 0; i < 4 * KERNELS; i++)
+            sample_kineto_kernel(&sample, step_kernels[i / 4], 7, at_us + 110 + 240 * i, at_us + 116 + 240 * i, 100,
+                                 "");
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    (void)finding_of(&run, AORTA_CAUSE_DATA_WAIT);
+    for (size_t i = 0; i < run.verdict.finding_count; i++)
+        for (int j = 0; j < run.verdict.findings[i].share_count; j++) {
+            assert_int_not_equal(run.verdict.findings[i].shares[j].cause, AORTA_CAUSE_HOST_PAUSE);
+            shared += run.verdict.findings[i].shares[j].cause == AORTA_CAUSE_DATA_WAIT;
+        }
+    assert_int_equal(shared, 1);
+    end(&run);
+}
+
 /* Each sixth of 24 steps of 12 ms ends with twelve copies of 20 MB to the host, each with 15 ms in which a file is
  * written. */
 static void a_checkpoint_is_no_optimizer_on_the_host(void **state) {
@@ -663,6 +695,7 @@ int main(void) {
         cmocka_unit_test(copies_within_the_gpu_need_no_pinned_memory),
         cmocka_unit_test(stalls_of_steps_that_differ_come_with_new_sizes),
         cmocka_unit_test(mixed_processes_have_no_verdict),
+        cmocka_unit_test(launches_share_with_the_wait_for_input),
         cmocka_unit_test(a_pause_before_the_batch_is_copied_is_of_the_input),
         cmocka_unit_test(a_checkpoint_is_no_optimizer_on_the_host),
         cmocka_unit_test(collectives_on_the_host_are_named),
