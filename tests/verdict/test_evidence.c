@@ -102,6 +102,33 @@ static void waits_are_named_by_what_made_them(void **state) {
     end(&run);
 }
 
+/* x[mask] counts what the mask selects, and the host waits for the number; or it waits for a sum. */
+static void selections_by_masks_are_named(void **state) {
+    (void)state;
+    for (int mask = 0; mask < 2; mask++) {
+        struct sample_kineto sample;
+        struct run run = {0};
+        struct aorta_verdict verdict;
+        sample_kineto_begin(&sample, 0, 1);
+        for (int i = 0; i < 3; i++) {
+            const double at = 1000.0 * i + 10;
+            step_mark(&sample, i, at, 990);
+            sample_kineto_kernel(&sample, "at::native::reduce_kernel", 7, at + 5, at + 20, 300, "");
+            sample_kineto_event(&sample, "cuda_runtime", "cudaStreamSynchronize", 1, at + 10, 312, "");
+            sample_kineto_kernel(&sample, mask ? "cub::DeviceSelectSweepKernel" : "at::native::mul", 7, at + 330,
+                                 at + 340, 300, "");
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run);
+        said_make(&run.analysis, &verdict);
+        const struct aorta_finding *waits = said_finding(&verdict, AORTA_CAUSE_HOST_SYNC);
+        assert_int_equal(said_has(waits, AORTA_FACT_SELECTS), mask);
+        assert_int_equal(strstr(said_advice(waits), "torch.where") != NULL, mask);
+        aorta_verdict_free(&verdict);
+        end(&run);
+    }
+}
+
 /* The search for an algorithm of a convolution needs no other advice than that. */
 static void searches_of_convolutions_are_named(void **state) {
     (void)state;
@@ -703,6 +730,7 @@ static void a_merged_file_is_one_file(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_are_named_by_what_made_them),
+        cmocka_unit_test(selections_by_masks_are_named),
         cmocka_unit_test(searches_of_convolutions_are_named),
         cmocka_unit_test(short_waits_are_not_printed),
         cmocka_unit_test(collectives_are_counted_by_size),
