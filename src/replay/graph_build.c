@@ -273,6 +273,7 @@ static void assemble(struct aorta_graph_builder *builder) {
     for (uint32_t i = 0; i < recording->host_count; i++) aorta_graph_add_host(builder, i);
     if (has_failed(builder)) return; /* there are not all pauses and runs */
     aorta_place_pauses(builder);
+    aorta_balance_launches(builder);
     for (uint32_t i = 0; i < recording->rank_count; i++) {
         aorta_graph_add_spans(builder, i);
         graph_add_order(builder, i);

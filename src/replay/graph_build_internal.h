@@ -26,6 +26,7 @@ struct aorta_usual {
 struct aorta_runs {
     int64_t apart_ns; /* time without the concurrent collective that waited; -1: none did, or not known */
     float stays;      /* share of its time that stays if the rank does what the other ranks do */
+    bool extra;       /* the other ranks have no such run: the same share of the launch stays */
 };
 
 /* A pause of a host: an edge between two calls. Pauses between calls of the same names are at one place. */
@@ -75,5 +76,7 @@ void aorta_place_pauses(struct aorta_graph_builder *builder);
 void aorta_graph_add_spans(struct aorta_graph_builder *builder, uint32_t rank);
 /* Fills runs[] (graph_build_straggler.c); needs the arrivals' points. */
 void aorta_compare_runs(struct aorta_graph_builder *builder);
+/* After all hosts: what a late rank runs more often than the other ranks goes with its launches. */
+void aorta_balance_launches(struct aorta_graph_builder *builder);
 
 #endif

@@ -230,6 +230,7 @@ static void set_runs(struct study *study) {
             const struct entry *entry = &study->entries[i];
             struct aorta_runs *runs = &study->builder->runs[r][entry->span];
             runs->stays = (float)stays;
+            runs->extra = stays < 1 && !common && study->only[r] > 2 * study->lacks[r];
             if (entry->waiting && alone > 0) runs->apart_ns = (int64_t)alone;
         }
     }
@@ -274,4 +275,34 @@ void aorta_compare_runs(struct aorta_graph_builder *builder) {
         study_all(&study);
     }
     aorta_arena_end(&study.memory, &builder->memory);
+}
+
+static bool is_alone(const struct aorta_recording *recording, uint32_t rank) {
+    for (uint32_t i = 0; i < recording->rank_count; i++)
+        if (i != rank && recording->ranks[i].host == recording->ranks[rank].host) return false;
+    return true;
+}
+
+static void balance_launches(struct aorta_graph_builder *builder, uint32_t rank) {
+    struct aorta_graph *graph = builder->graph;
+    const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
+    const uint32_t calls = builder->recording->hosts[one->host].call_count, first = builder->first_call[one->host];
+    struct aorta_arena scratch = {0};
+    const struct aorta_runs **runs = aorta_arena_alloc(&scratch, ((size_t)calls + 1) * sizeof *runs);
+    for (uint32_t i = 0; runs && i < one->span_count; i++)
+        if (builder->runs[rank][i].extra && one->spans[i].launch != AORTA_GRAPH_NONE)
+            runs[one->spans[i].launch] = &builder->runs[rank][i];
+    for (uint32_t i = 0; runs && i < graph->edge_count; i++) {
+        const uint32_t call = graph->to[i] < first ? calls : (graph->to[i] - first) / 2;
+        if (call >= calls || !runs[call] || (graph->kind[i] != AORTA_EDGE_GAP && graph->kind[i] != AORTA_EDGE_CALL))
+            continue;
+        aorta_graph_change(graph, i, AORTA_WITHOUT_STRAGGLER,
+                           (int64_t)((double)graph->lag_ns[i] * (double)runs[call]->stays));
+    }
+    aorta_arena_end(&scratch, &builder->memory);
+}
+
+void aorta_balance_launches(struct aorta_graph_builder *builder) {
+    for (uint32_t i = 0; i < builder->recording->rank_count; i++)
+        if (is_alone(builder->recording, i)) balance_launches(builder, i);
 }
