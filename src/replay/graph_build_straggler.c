@@ -283,26 +283,32 @@ static bool is_alone(const struct aorta_recording *recording, uint32_t rank) {
     return true;
 }
 
-static void balance_launches(struct aorta_graph_builder *builder, uint32_t rank) {
-    struct aorta_graph *graph = builder->graph;
+/* Sets gone[] of the points of extra launches to the share that goes. False: the rank has none. */
+static bool find_extra(const struct aorta_graph_builder *builder, uint32_t rank, float *gone) {
     const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
-    const uint32_t calls = builder->recording->hosts[one->host].call_count, first = builder->first_call[one->host];
-    struct aorta_arena scratch = {0};
-    const struct aorta_runs **runs = aorta_arena_alloc(&scratch, ((size_t)calls + 1) * sizeof *runs);
-    for (uint32_t i = 0; runs && i < one->span_count; i++)
-        if (builder->runs[rank][i].extra && one->spans[i].launch != AORTA_GRAPH_NONE)
-            runs[one->spans[i].launch] = &builder->runs[rank][i];
-    for (uint32_t i = 0; runs && i < graph->edge_count; i++) {
-        const uint32_t call = graph->to[i] < first ? calls : (graph->to[i] - first) / 2;
-        if (call >= calls || !runs[call] || (graph->kind[i] != AORTA_EDGE_GAP && graph->kind[i] != AORTA_EDGE_CALL))
-            continue;
-        aorta_graph_change(graph, i, AORTA_WITHOUT_STRAGGLER,
-                           (int64_t)((double)graph->lag_ns[i] * (double)runs[call]->stays));
+    bool any = false;
+    for (uint32_t i = 0; i < one->span_count; i++) {
+        const struct aorta_runs *runs = &builder->runs[rank][i];
+        if (!runs->extra || one->spans[i].launch == AORTA_GRAPH_NONE) continue;
+        gone[aorta_call_start(builder, one->host, one->spans[i].launch)] = 1 - runs->stays;
+        gone[aorta_call_end(builder, one->host, one->spans[i].launch)] = 1 - runs->stays;
+        any = true;
     }
-    aorta_arena_end(&scratch, &builder->memory);
+    return any;
 }
 
 void aorta_balance_launches(struct aorta_graph_builder *builder) {
-    for (uint32_t i = 0; i < builder->recording->rank_count; i++)
-        if (is_alone(builder->recording, i)) balance_launches(builder, i);
+    struct aorta_graph *graph = builder->graph;
+    struct aorta_arena scratch = {0};
+    bool any = false;
+    if (builder->recording->rank_count < 2) return;
+    float *gone = aorta_arena_alloc(&scratch, (graph->point_count + 1) * sizeof *gone);
+    for (uint32_t i = 0; gone && i < builder->recording->rank_count; i++)
+        if (is_alone(builder->recording, i)) any |= find_extra(builder, i, gone);
+    for (uint32_t i = 0; any && i < graph->edge_count; i++) {
+        const double left = 1 - (double)gone[graph->to[i]];
+        if (left < 1 && (graph->kind[i] == AORTA_EDGE_GAP || graph->kind[i] == AORTA_EDGE_CALL))
+            aorta_graph_change(graph, i, AORTA_WITHOUT_STRAGGLER, (int64_t)((double)graph->lag_ns[i] * left));
+    }
+    aorta_arena_end(&scratch, &builder->memory);
 }
