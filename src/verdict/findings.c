@@ -274,10 +274,11 @@ static void set_caller(const struct aorta_trace_rank *rank, const struct aorta_t
 }
 
 /* Kernels that select elements by a mask: the host waits for the number of them. */
-static size_t count_selections(const struct aorta_trace *trace) {
+static size_t count_selections(const struct aorta_trace_rank *rank) {
     size_t count = 0;
-    for (size_t i = 0; i < trace->work_count; i++)
-        count += strstr(aorta_trace_text(trace, trace->work[i].name), "DeviceSelectSweep") != NULL;
+    for (size_t i = 0; i < rank->kernel_count; i++)
+        if (strstr(aorta_trace_text(rank->trace, rank->kernels[i].name), "DeviceSelectSweep"))
+            count += rank->kernels[i].times.count;
     return count;
 }
 
@@ -297,7 +298,7 @@ static void find_caller(const struct aorta_trace_rank *rank, struct aorta_findin
     if (!rank->sync_count) return;
     const struct aorta_trace_sync_row *row = &rank->syncs[0];
     set_caller(rank, row, aorta_trace_text(rank->trace, row->name), finding);
-    if ((double)count_selections(rank->trace) > MOST * (double)row->times.count)
+    if ((double)count_selections(rank) > MOST * (double)row->times.count)
         aorta_facts_flag(&finding->facts, AORTA_FACT_SELECTS);
     else if (share_after_reads(rank->trace, row->name, finding->facts.arena) > MOST)
         aorta_facts_flag(&finding->facts, AORTA_FACT_READS);
