@@ -294,13 +294,13 @@ static void add_bounds(const struct aorta_remedy_gains *measured, struct aorta_f
 }
 
 /* A gain that follows from names alone is an upper bound. Fused chains and other layouts bring at least half of it,
- * cheaper arithmetic and fused attention most of it (docs/results.md, worse and better programs). */
+ * the remaining remedies most of it (docs/results.md, worse and better programs). */
 static double least_share(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
     const bool moves = remedy == AORTA_REMEDY_FUSION || remedy == AORTA_REMEDY_LAYOUT;
-    const double certain = moves ? 0.5 : 0.7;
+    const double named = moves ? 0.5 : 0.7;
     const double share = aorta_remedy_least_share(remedy);
     const bool rough = aorta_remedy_row_is_rough(&measured->ranks[largest_rank(measured, remedy)].rows[remedy]);
-    return rough ? fmin(share, certain) : share;
+    return rough ? fmin(share, named) : share;
 }
 
 /* Names alone say which launches of an optimizer go: only what its kernels save is uncertain. */

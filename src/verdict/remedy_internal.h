@@ -230,6 +230,7 @@ static inline bool aorta_leaf_follows(const struct remedy_model *model, size_t l
 }
 void aorta_remedy_unsized_mark_optimizer(struct remedy_model *model);
 void aorta_remedy_unsized_mark_recomputed(struct remedy_model *model);
+void aorta_remedy_unsized_mark_tables(struct remedy_model *model);
 
 /* ---- the ledger (remedies.c) ---- */
 /* Sets the leaf's time to new_ns, if that is less, and removes `gone` of its kernels. */

@@ -522,6 +522,7 @@ void aorta_remedy_leaves(struct remedy_model *model, const struct aorta_trace_an
     if (!model->memory->failed) {
         aorta_remedy_unsized_mark_optimizer(model);
         aorta_remedy_unsized_mark_recomputed(model);
+        aorta_remedy_unsized_mark_tables(model);
         index_gradients(model);
     }
     aorta_arena_end(&scratch, model->memory);

@@ -239,10 +239,9 @@ struct tables {
 };
 
 static bool is_whole_gradient(const struct leaf *leaf) {
-    static const char *const kernels[] = {"compute_grad_weight", "embedding_backward_feature"};
     if (leaf->operation != AORTA_TRACE_NONE)
         return leaf->op & AORTA_OP_EMBEDDING_GRADIENT && strstr(leaf->name, "dense_backward");
-    return strstr(leaf->kernel, kernels[0]) || strstr(leaf->kernel, kernels[1]);
+    return strstr(leaf->kernel, "compute_grad_weight") || strstr(leaf->kernel, "embedding_backward_feature");
 }
 
 /* Elements of the rows whose gradients come in; NaN: sizes are not known. */
@@ -261,8 +260,9 @@ static double looked_up(const struct remedy_model *model, const struct leaf *lea
 
 /* Without operations: a gradient of a whole table is filled with zeros shortly before the rows that were looked up are
  * added to it. */
-static void mark_tables(struct remedy_model *model) {
+void aorta_remedy_unsized_mark_tables(struct remedy_model *model) {
     enum { NEAR = 16 };
+    if (model->operations || model->own) return;
     for (size_t i = 0; i < model->leaf_count; i++) {
         if (!is_whole_gradient(&model->leaves[i])) continue;
         for (size_t j = i; j && i - j < NEAR && aorta_leaf_follows(model, j - 1, i); j--) {
@@ -298,7 +298,6 @@ static double rows_ns(const struct remedy_model *model, double elements, double 
 
 void aorta_remedy_embedding(struct remedy_model *model) {
     static const double SMALLEST = 1e6, RARE = 0.25;
-    if (!model->operations) mark_tables(model);
     model->rough = model->operations && !model->shapes;
     const struct tables tables = find_tables(model);
     if (tables.elements < SMALLEST || tables.touched > RARE * tables.elements) return;
