@@ -245,10 +245,11 @@ static void test_taken_ports(void **state) {
     end(&job);
 }
 
-/* A port that a process of another test has now could be free when the rendezvous looks for one. */
-static bool take_ports(int first, int *fds) {
+/* All ports of a rendezvous, which processes of other tests then neither take nor give back meanwhile. Those that are
+ * not listened to refuse connections. */
+static bool take_ports(int first, bool to_listen, int *fds) {
     for (int taken = 0; taken < AORTA_RENDEZVOUS_PORTS; taken++) {
-        fds[taken] = bind_at(first + taken, true);
+        fds[taken] = bind_at(first + taken, to_listen);
         if (fds[taken] >= 0) continue;
         while (taken) close(fds[--taken]);
         return false;
@@ -260,7 +261,7 @@ static void test_no_free_port(void **state) {
     (void)state;
     struct job job = job_of(1, only_open, 2);
     int fds[AORTA_RENDEZVOUS_PORTS];
-    while (!take_ports(job.options[0].port, fds)) job.options[0].port = free_port();
+    while (!take_ports(job.options[0].port, true, fds)) job.options[0].port = free_port();
     run(&job);
     expect(&job, 0, AORTA_COMM, "Address already in use; set MASTER_PORT to a free port");
     for (int i = 0; i < AORTA_RENDEZVOUS_PORTS; i++) close(fds[i]);
@@ -282,11 +283,14 @@ static void test_missing_ranks(void **state) {
 static void test_no_master(void **state) {
     (void)state;
     struct job job = job_of(2, only_open, 1);
+    int fds[AORTA_RENDEZVOUS_PORTS];
     job.processes = 1;
     job.options[0].rank = 1;
+    while (!take_ports(job.options[0].port, false, fds)) job.options[0].port = free_port();
     run(&job);
     expect(&job, 0, AORTA_TIMEOUT, "rank 1 found no rank 0 of this run at 127.0.0.1, ports");
     expect(&job, 0, AORTA_TIMEOUT, "within 1 s: Connection refused");
+    for (int i = 0; i < AORTA_RENDEZVOUS_PORTS; i++) close(fds[i]);
     end(&job);
 }
 
