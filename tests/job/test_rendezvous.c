@@ -245,8 +245,8 @@ static void test_taken_ports(void **state) {
     end(&job);
 }
 
-/* All ports of a rendezvous, which processes of other tests then neither take nor give back meanwhile. Those that are
- * not listened to refuse connections. */
+/* All ports of a rendezvous, which processes of other tests then neither take nor give back meanwhile. A port
+ * without a listener refuses connections. */
 static bool take_ports(int first, bool to_listen, int *fds) {
     for (int taken = 0; taken < AORTA_RENDEZVOUS_PORTS; taken++) {
         fds[taken] = bind_at(first + taken, to_listen);
