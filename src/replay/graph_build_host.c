@@ -515,8 +515,8 @@ static uint32_t awaited_by(const struct aorta_graph_builder *builder, const stru
     const uint32_t to = graph->to[pause->edge], rank = graph->rank[to];
     const int64_t from_ns = graph->time_ns[graph->from[pause->edge]], to_ns = graph->time_ns[to];
     const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
-    const uint32_t span =
-        aorta_last_ended(builder, rank, from_ns, to_ns + SLACK_NS, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE);
+    const uint32_t call = (to - builder->first_call[one->host]) / 2;
+    const uint32_t span = aorta_last_ended(builder, rank, from_ns, to_ns + SLACK_NS, call, AORTA_GRAPH_NONE);
     const int64_t part_ns = (to_ns - from_ns) / ENDS_PART, latest_ns = part_ns > ENDS_NS ? part_ns : ENDS_NS;
     if (span == AORTA_GRAPH_NONE || to_ns - one->spans[span].end_ns > latest_ns) return AORTA_GRAPH_NONE;
     return is_busy_at(one, to_ns + SLACK_NS) ? AORTA_GRAPH_NONE : span;

@@ -17,6 +17,8 @@ struct case_of {
     int64_t data_us;    /* the host waits so long for data in each step */
     int64_t late_us[2]; /* a rank's compute of a layer is so much longer */
     int64_t pause_us;   /* the host pauses between the launches of the second and the third layer */
+    int64_t lead_us;    /* the host pauses so long before each step */
+    bool stamped;       /* each step has a kernel of less than a microsecond first, which starts with its launch */
     bool ahead;         /* gathers run beside the compute before theirs */
     bool graph;         /* the step has one launch */
     int64_t ahead_us;   /* the batch is copied so long before the step begins; 0: no copy */
@@ -39,12 +41,13 @@ static struct aorta_range *place(struct aorta_range *range, int stream, int laye
  * the later rank decides. */
 static int64_t add_step(struct sample *sample, const struct case_of *c, int rank, int64_t begin_us,
                         int64_t gather_us[LAYERS], int64_t launch_us) {
-    int64_t compute_end = launch_us;
+    int64_t compute_end = launch_us + (c->stamped ? 20 : 0);
     if (c->ahead_us)
         place(sample_copy(sample, (begin_us - c->ahead_us) * US, (begin_us - c->ahead_us + 20) * US,
                           (begin_us - c->ahead_us - 1) * US),
               2, -1);
     if (c->data_us) sample_host(sample, AORTA_HOST_DATA_WAIT, begin_us * US, (begin_us + c->data_us) * US);
+    if (c->stamped) place(sample_compute(sample, launch_us * US, launch_us * US + 900, launch_us * US), 0, -1);
     for (int layer = 0; layer < LAYERS; layer++) {
         int64_t pause_us = layer >= 2 ? c->pause_us : 0;
         int64_t queued = (c->graph ? launch_us : launch_us + 2 * layer + pause_us) * US;
@@ -73,7 +76,7 @@ static void make(const struct case_of *c, struct run *run) {
     for (int step = 0; step < STEPS; step++) {
         int64_t gather_us[LAYERS] = {0}, launch_us[RANKS];
         struct sample scratch;
-        for (int rank = 0; rank < RANKS; rank++) launch_us[rank] = begin_us[rank] + c->data_us + 10;
+        for (int rank = 0; rank < RANKS; rank++) launch_us[rank] = begin_us[rank] + c->data_us + c->lead_us + 10;
         for (int round = 0; round < 8; round++) /* until both ranks agree when gathers end */
             for (int rank = 0; rank < RANKS; rank++) {
                 sample_begin(&scratch, step);
@@ -161,6 +164,13 @@ static void the_host_pauses_between_launches(void **state) {
                AORTA_WITHOUT_HOST_PAUSE);
 }
 
+/* The step's first kernel ends as soon as the pause does, which does not wait for it. */
+static void the_host_pauses_before_a_step(void **state) {
+    (void)state;
+    check_gain(&(struct case_of){.lead_us = 3000, .stamped = true, .ahead = true},
+               &(struct case_of){.stamped = true, .ahead = true}, AORTA_WITHOUT_HOST_PAUSE);
+}
+
 static void gathers_are_not_prefetched(void **state) {
     (void)state;
     check_gain(&(struct case_of){0}, &(struct case_of){.ahead = true}, AORTA_WITHOUT_EXPOSED_COLLECTIVE);
@@ -229,6 +239,7 @@ int main(void) {
         cmocka_unit_test(data_is_waited_for),
         cmocka_unit_test(a_rank_computes_longer),
         cmocka_unit_test(the_host_pauses_between_launches),
+        cmocka_unit_test(the_host_pauses_before_a_step),
         cmocka_unit_test(gathers_are_not_prefetched),
         cmocka_unit_test(nothing_is_lost),
         cmocka_unit_test(the_first_step_is_not_on_the_path),
