@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Programs in a worse and a better form: whether the verdict on the worse form names the cause, and whether its gain is true.
 
-    pairs.py [OUT] --aorta BIN [--set third] [--gpus 2] [--budget 400] [--only NAME ...] [--parallel]  on a GPU machine
-    pairs.py OUT --aorta BIN --check                                                                    anywhere
+    pairs.py [OUT] --aorta BIN [--set fourth] [--gpus 2] [--budget 400] [--only NAME ...] [--parallel] on a GPU machine
+    pairs.py OUT --aorta BIN --check                                                                   anywhere
 
-The programs are scripts of people/. The verdict was developed with the set first. The sets second and third were written later,
-with other programs. Both forms are timed without a profiler (median of three blocks of steps). The worse form is then recorded by
-`aorta trace run`, and for some pairs also by the torch.profiler in the script. `aorta trace analyze --json` of the recording is
-compared with the times. Programs import in groups and then wait for their turn, so that nothing else runs while one is timed.
+The programs are scripts of people/. The verdict was developed with the set first. The other sets were written later, with other
+programs. Both forms are timed without a profiler (median of three blocks of steps). The worse form is then recorded by `aorta trace
+run`, and for some pairs also by the torch.profiler in the script. `aorta trace analyze --json` of the recording is compared with
+the times. Programs import in groups and then wait for their turn, so that nothing else runs while one is timed.
 --parallel times pairs of one GPU two at a time, one on each GPU.
 
 A gain is right within 30% of the true one; "range" marks a printed range that has the true gain but not its middle within 30%.
@@ -105,8 +105,24 @@ THIRD = [
     pair("micro_batches", 2, "micro_batches.py", "", "last", "exposed_collective", how=BOTH),
     pair("prefetch", 2, "prefetch.py", "", "before", "exposed_collective serialized_streams"),
 ]
-SETS = {"first": FIRST, "second": SECOND, "third": THIRD}
-PAIRS = {one.name: one for one in FIRST + SECOND + THIRD}
+FOURTH = [
+    pair("ema_weights", 1, "ema_weights.py", "", "foreach", f"{LAUNCHES} optimizer", how=BOTH),
+    pair("hand_clip", 1, "hand_clip.py", "", "library", "host_sync"),
+    pair("quantiles", 1, "quantiles.py", "", "seldom", "host_sync"),
+    pair("anomaly_mode", 1, "anomaly_mode.py", "", "off", "host_sync", how=BOTH),
+    pair("no_cache", 1, "no_cache.py", "", "cache", "recompute", advice="cache"),
+    pair("repeatable", 1, "repeatable.py", "", "atomic", "library", advice="determin"),
+    pair("jax_scores", 1, "jax_scores.py", "", "device", "host_sync host_pause"),
+    pair("denoise", 1, "denoise.py", "", "fused", "attention", how=BOTH),
+    pair("loss_scale", 1, "loss_scale.py", "", "blind", "host_sync"),
+    pair("lengths", 1, "lengths.py", "", "padded", "fusion"),
+    pair("many_worlds", 1, "many_worlds.py", "", "batched", "host_sync host_launch small_kernels"),
+    pair("heston", 1, "heston.py", "", "kernel", "fusion"),
+    pair("saved_on_host", 1, "saved_on_host.py", "", "device", "copy", how=BOTH),
+    pair("lora_base", 1, "lora_base.py", "", "wide", "fusion casts", how=BOTH),
+]
+SETS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH}
+PAIRS = {one.name: one for one in FIRST + SECOND + THIRD + FOURTH}
 
 
 # ---- the verdict ----
