@@ -38,12 +38,12 @@ LIMIT_MB = 32                   # of one process's records
 NEAR, DECISIVE = 0.3, 0.03
 
 # `causes`: any of these is right; `advice`: what its fix has to contain, a pattern; `more`: how many times the better form has
-# the micro-batches of the worse; `rank`: who is at fault; `how`: who records.
-Pair = collections.namedtuple("Pair", "name ranks script worse better causes advice more rank how")
+# the micro-batches of the worse; `rank`: who is at fault; `how`: who records; `gpus`: how many are needed.
+Pair = collections.namedtuple("Pair", "name ranks script worse better causes advice more rank how gpus")
 
 
-def pair(name, ranks, script, worse, better, causes, advice=None, more=None, rank=None, how=("run",)):
-    return Pair(name, ranks, script, worse.split(), better.split(), causes.split(), advice, more, rank, how)
+def pair(name, ranks, script, worse, better, causes, advice=None, more=None, rank=None, how=("run",), gpus=None):
+    return Pair(name, ranks, script, worse.split(), better.split(), causes.split(), advice, more, rank, how, gpus or ranks)
 
 
 BOTH = ("run", "profiler")
@@ -120,6 +120,15 @@ FOURTH = [
     pair("heston", 1, "heston.py", "", "kernel", "fusion"),
     pair("saved_on_host", 1, "saved_on_host.py", "", "device", "copy", how=BOTH),
     pair("lora_base", 1, "lora_base.py", "", "wide", "fusion casts", how=BOTH),
+    pair("one_process", 1, "one_process.py", "", "two", "exposed_collective host_launch copy",
+         advice="DistributedDataParallel|DDP", gpus=2),
+    pair("each_loss", 2, "each_loss.py", "", "seldom", "host_sync exposed_collective"),
+    pair("unused", 2, "unused.py", "", "default", "exposed_collective slow_collective", advice="bucket|unused", how=BOTH),
+    pair("answers", 2, "answers.py", "", "tensors", "host_pause host_sync"),
+    pair("offloaded", 2, "offloaded.py", "", "device", "host_pause copy"),
+    pair("ulysses", 2, "ulysses.py", "", "half", "exposed_collective casts", how=BOTH),
+    pair("no_peer", 2, "no_peer.py", "", "peer", "slow_collective exposed_collective"),
+    pair("distill", 2, "distill.py", "", "shared", "straggler", rank=0, how=BOTH),
 ]
 SETS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH}
 PAIRS = {one.name: one for one in FIRST + SECOND + THIRD + FOURTH}
@@ -367,17 +376,17 @@ def finish(visit, rows):
 
 def in_two(bench, pairs):
     """Pairs of one GPU on both GPUs at the same time, then those of two."""
-    single = [one for one in pairs if one.ranks == 1]
+    single = [one for one in pairs if one.gpus == 1]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         halves = list(pool.map(lambda gpu: run_pairs(bench, single[gpu::2], gpu), range(2)))
-    return halves[0] + halves[1] + run_pairs(bench, [one for one in pairs if one.ranks > 1])
+    return halves[0] + halves[1] + run_pairs(bench, [one for one in pairs if one.gpus > 1])
 
 
 def record(options):
     visit = Visit("pairs", options.out, options.budget)
     visit.say(json.dumps(machine()))
     pairs = [one for one in PAIRS.values() if one.name in options.only] if options.only else SETS[options.set]
-    pairs = [one for one in pairs if one.ranks <= options.gpus]
+    pairs = [one for one in pairs if one.gpus <= options.gpus]
     with tempfile.TemporaryDirectory() as work:
         bench = Bench(visit, options.aorta, work)
         rows = in_two(bench, pairs) if options.parallel and options.gpus > 1 else run_pairs(bench, pairs)
