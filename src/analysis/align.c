@@ -282,11 +282,6 @@ struct work {
 
 /* ---- shared collectives ---- */
 
-/* Ends that are comparable: on all ranks at once. */
-static bool aligns(const struct align_op *op) {
-    return !(op->named && op->kind == AORTA_BROADCAST);
-}
-
 static size_t identity_end(const struct align_op *ops, size_t count, size_t begin) {
     size_t end = begin + 1;
     while (end < count && align_same(&ops[end], &ops[begin])) end++;
@@ -298,7 +293,7 @@ static size_t keep_shared(struct align_op *ops, size_t count, struct aorta_align
     size_t shared = 0, parts = 0;
     for (size_t begin = 0, end; begin < count; begin = end) {
         end = identity_end(ops, count, begin);
-        if (end - begin < 2 || !aligns(&ops[begin])) continue;
+        if (end - begin < 2) continue;
         memmove(ops + parts, ops + begin, (end - begin) * sizeof *ops);
         parts += end - begin;
         shared++;
@@ -313,6 +308,7 @@ static size_t keep_shared(struct align_op *ops, size_t count, struct aorta_align
             .parts = out->parts + begin,
             .part_count = end - begin,
             .pair = op->pair,
+            .broadcast = op->named && op->kind == AORTA_BROADCAST,
             .group_size = op->group_size,
             .bytes = op->bytes,
             .sequence = op->sequence,
@@ -325,14 +321,19 @@ static size_t keep_shared(struct align_op *ops, size_t count, struct aorta_align
 
 /* ---- shifts ---- */
 
+/* Whether the ends on all ranks are one moment, which shows the shifts. Pairs count where nothing else is shared: a
+ * send whose bytes fit a buffer ends before its receive. */
+static bool aligns(const struct aorta_align_shared *shared, bool pairs) {
+    return !shared->broadcast && (!shared->pair || pairs);
+}
+
 static bool has_only_pairs(const struct aorta_alignment *out) {
     for (size_t c = 0; c < out->shared_count; c++)
-        if (!out->shared[c].pair) return false;
+        if (aligns(&out->shared[c], false)) return false;
     return true;
 }
 
-/* The ends that show the shifts; how many collectives. Pairs count where nothing else is shared: a send whose bytes fit
- * a buffer ends before its receive. */
+/* The ends that show the shifts; how many collectives. */
 static size_t put_ends(const struct work *w, struct aorta_rank_end *ends, size_t *first) {
     const struct aorta_alignment *out = w->out;
     const bool pairs = has_only_pairs(out);
@@ -340,7 +341,7 @@ static size_t put_ends(const struct work *w, struct aorta_rank_end *ends, size_t
     for (size_t c = 0; c < out->shared_count; c++) {
         const struct aorta_align_shared *shared = &out->shared[c];
         const struct align_op *ops = &w->ops[shared->parts - out->parts];
-        if (shared->pair && !pairs) continue;
+        if (!aligns(shared, pairs)) continue;
         first[count++] = used;
         for (size_t i = 0; i < shared->part_count; i++)
             ends[used++] = (struct aorta_rank_end){ops[i].rank, ops[i].end_ns};
@@ -374,13 +375,12 @@ struct residual {
     int64_t rank, ns;
 };
 
-/* Pairs (a send and its receive) get a residual only where ranks share nothing but pairs. */
 static size_t put_residuals(const struct aorta_alignment *out, struct residual *residuals, int64_t *values) {
     const bool pairs = has_only_pairs(out);
     size_t count = 0;
     for (size_t c = 0; c < out->shared_count; c++) {
         const struct aorta_align_shared *shared = &out->shared[c];
-        if (shared->pair && !pairs) continue;
+        if (!aligns(shared, pairs)) continue;
         for (size_t i = 0; i < shared->part_count; i++) values[i] = shared->parts[i].end_ns;
         const int64_t moment = aorta_median_int64(values, shared->part_count);
         for (size_t i = 0; i < shared->part_count; i++)
@@ -417,7 +417,7 @@ static void drop_mismatched(struct work *w) {
     struct aorta_alignment *out = w->out;
     bool numbered = true;
     for (size_t c = 0; c < out->shared_count; c++)
-        numbered = numbered && (out->shared[c].sequence >= 0 || out->shared[c].pair);
+        numbered = numbered && (out->shared[c].sequence >= 0 || !aligns(&out->shared[c], false));
     if (numbered || out->residual_ns <= most_ns) return;
     out->mismatch_ns = out->residual_ns;
     out->residual_ns = out->p95_ns = -1;
@@ -437,6 +437,26 @@ static void apply_shifts(struct work *w) {
         part->start_ns -= w->out->clocks[part->rank].shift_ns;
         part->end_ns -= w->out->clocks[part->rank].shift_ns;
     }
+}
+
+/* Whether all ranks were in the broadcast at one time, on clocks that other collectives have aligned. */
+static bool met(const struct aorta_alignment *out, const struct aorta_align_shared *shared) {
+    int64_t last_ns = INT64_MIN, end_ns = INT64_MAX;
+    for (size_t i = 0; i < shared->part_count; i++) {
+        const struct aorta_align_part *part = &shared->parts[i];
+        if (!out->clocks[part->rank].linked) return false;
+        if (part->start_ns > last_ns) last_ns = part->start_ns;
+        if (part->end_ns < end_ns) end_ns = part->end_ns;
+    }
+    return last_ns <= end_ns;
+}
+
+/* A root that was first waited for nobody. */
+static void drop_unmet(struct aorta_alignment *out) {
+    size_t kept = 0;
+    for (size_t c = 0; c < out->shared_count; c++)
+        if (!out->shared[c].broadcast || met(out, &out->shared[c])) out->shared[kept++] = out->shared[c];
+    out->shared_count = kept;
 }
 
 /* ---- who was late ---- */
@@ -506,6 +526,7 @@ void aorta_align(const struct aorta_align_rank *ranks, size_t count, enum aorta_
         apply_shifts(&w);
         find_residuals(&w);
         drop_mismatched(&w);
+        drop_unmet(alignment);
         find_late(&w);
     }
     aorta_arena_end(&w.memory, memory);

@@ -2,8 +2,9 @@
  *
  * A collective ends on all its ranks at nearly the same moment, whenever they began it. So the ends of shared
  * collectives show how the clocks differ (steps.c). The difference that remains after the alignment is the
- * residual. Broadcasts are not used, because they end at different times on different ranks. Sends and receives end at
- * nearly the same time; they are used where ranks share nothing else.
+ * residual. Broadcasts are not used, because they end at different times on different ranks: the root does not wait.
+ * They are shared where all ranks met, which says who was late. Sends and receives end at nearly the same time; they
+ * are used where ranks share nothing else.
  *
  * Process group and sequence number identify a collective where the traces have them. Otherwise its order within the
  * process group does, and kinds and sizes must agree. Where one trace begins or ends earlier than another, the offset
@@ -30,7 +31,8 @@ struct aorta_align_part {
 struct aorta_align_shared {
     const struct aorta_align_part *parts; /* ascending index; two or more */
     size_t part_count;
-    bool pair;                      /* a send and its receive */
+    bool pair; /* a send and its receive */
+    bool broadcast;
     int group_size;                 /* -1: not known */
     int64_t bytes;                  /* -1: not known */
     int64_t sequence;               /* the file's, -1: it has none */

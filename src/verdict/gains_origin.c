@@ -6,6 +6,7 @@
 #include "verdict/gains.h"
 #include "verdict/verdict_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 static double steps_of(const struct gains *gains) {
@@ -308,14 +309,19 @@ static void add_wait(const struct gains *gains, struct aorta_finding *finding, c
 static void add_more_runs(const struct gains *gains, struct aorta_finding *finding) {
     static const double MORE = 1.5, MOST = 0.5;
     const struct aorta_trace_difference *largest = NULL;
-    double more_ns = 0;
+    double more_ns = 0, common_ns = 0;
     for (size_t i = 0; i < gains->analysis->difference_count; i++) {
         const struct aorta_trace_difference *one = &gains->analysis->differences[i];
         if (gains->analysis->ranks[one->rank].rank != finding->rank || one->count < MORE * one->others_count) continue;
         if (!largest) largest = one; /* they are in this order */
         more_ns += one->excess_ns;
+        if (one->others_count > 0) common_ns += one->excess_ns;
     }
     if (!largest || more_ns / 1e6 < MOST * finding->alone_ms) return;
+    /* Work that all ranks can do may go, or be shared: then each rank has its part. */
+    if (common_ns >= MOST * more_ns && !aorta_facts_has(&finding->facts, AORTA_FACT_UNEQUAL_WORK))
+        finding->gain_range_ms[0] =
+            fmin(finding->gain_range_ms[0], finding->gain_ms * (1 - 1 / (double)gains->verdict->rank_count));
     set_named(finding, AORTA_FACT_MORE_RUNS, more_ns / 1e6, largest->name)->place.count =
         largest->count - largest->others_count;
 }

@@ -80,6 +80,7 @@ static double straggler_us(const struct program *program, bool unequal, double m
     assert_int_equal(aorta_facts_has(&found->facts, AORTA_FACT_UNEQUAL_WORK), unequal);
     const struct aorta_fact *more = aorta_facts_find(&found->facts, AORTA_FACT_MORE_RUNS);
     assert_true((more ? more->place.count : 0) == more_runs);
+    if (more) assert_true(found->gain_range_ms[0] <= 0.501 * found->gain_ms); /* where the two ranks share them */
     aorta_verdict_free(&verdict);
     aorta_trace_analysis_free(&analysis);
     aorta_trace_list_free(&list);
