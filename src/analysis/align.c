@@ -453,10 +453,10 @@ static bool met(const struct aorta_alignment *out, const struct aorta_align_shar
 
 /* A root that was first waited for nobody. */
 static void drop_unmet(struct aorta_alignment *out) {
-    size_t kept = 0;
+    size_t used = 0;
     for (size_t c = 0; c < out->shared_count; c++)
-        if (!out->shared[c].broadcast || met(out, &out->shared[c])) out->shared[kept++] = out->shared[c];
-    out->shared_count = kept;
+        if (!out->shared[c].broadcast || met(out, &out->shared[c])) out->shared[used++] = out->shared[c];
+    out->shared_count = used;
 }
 
 /* ---- who was late ---- */

@@ -388,6 +388,10 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_ATTENTION, XLA,
      .text = "jax.nn.dot_product_attention(implementation=\"cudnn\"), is_causal=True instead of a mask"},
     {AORTA_CAUSE_ATTENTION, TRITON, .text = "a fused attention kernel (flash-attn; Triton's tutorial has one)"},
+    {AORTA_CAUSE_ATTENTION, ANY, .when = {AORTA_FACT_FALLBACK},
+     .text = "let scaled_dot_product_attention use a fused kernel: torch.backends.cuda.enable_flash_sdp(True), no "
+             "sdpa_kernel(MATH)",
+     .also = "or a head size that is a multiple of 8, is_causal=True instead of a mask, no gradient of a mask"},
     {AORTA_CAUSE_ATTENTION, ANY,
      .text = "torch.nn.functional.scaled_dot_product_attention (is_causal=True instead of a mask)",
      .also = "transformers: attn_implementation=\"sdpa\""},

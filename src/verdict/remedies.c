@@ -400,6 +400,7 @@ static void make(const struct aorta_trace_analysis *analysis, size_t rank, struc
     add_bounds(remedies);
     run_all(remedies);
     remedies->wide_attention = model->wide_attention;
+    remedies->fallback = model->fallback;
 }
 
 aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, size_t rank,

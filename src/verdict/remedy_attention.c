@@ -79,6 +79,7 @@ struct region {
     int64_t from, to;   /* sequence numbers; -1: none */
     struct attention attention;
     bool fallback; /* scaled_dot_product_attention itself wrote it out … */
+    bool widened;  /* … in fp32, though its inputs are in 16 bits, which fused kernels take */
     bool biased;   /* … and adds something that differs between heads or samples, which no type changes */
 };
 
@@ -107,11 +108,18 @@ static size_t product_near(const struct remedy_model *model, size_t leaf, int st
     return SIZE_MAX;
 }
 
-static bool is_fallback(const struct remedy_model *model, const struct leaf *leaf) {
-    const struct aorta_trace_operation *operations = model->trace->operations;
+/* The outermost frame of scaled_dot_product_attention; NULL: none. */
+static const struct aorta_trace_operation *fallback_of(const struct remedy_model *model, const struct leaf *leaf) {
+    const struct aorta_trace_operation *operations = model->trace->operations, *found = NULL;
     for (uint32_t row = leaf->operation; row != AORTA_TRACE_NONE; row = operations[row].parent)
-        if (strstr(aorta_trace_text(model->trace, operations[row].name), "scaled_dot_product_attention")) return true;
-    return false;
+        if (strstr(aorta_trace_text(model->trace, operations[row].name), "scaled_dot_product_attention"))
+            found = &operations[row];
+    return found;
+}
+
+static bool takes_half(struct remedy_model *model, const struct aorta_trace_operation *operation) {
+    const struct aorta_inputs *inputs = aorta_remedy_inputs_of(model, operation);
+    return inputs->count && inputs->items[0].tensor && inputs->items[0].bytes == 2;
 }
 
 /* A mask of -inf above the diagonal: half of the products are not needed. */
@@ -144,7 +152,7 @@ static int64_t sequence_of(const struct remedy_model *model, uint32_t row) {
 }
 
 /* `soft`: a softmax of the forward pass. */
-static bool find_region(const struct remedy_model *model, size_t soft, struct region *region) {
+static bool find_region(struct remedy_model *model, size_t soft, struct region *region) {
     const struct leaf *leaf = &model->leaves[soft];
     const struct aorta_input *scores = aorta_remedy_tensor(leaf, 0);
     if (!(leaf->op & AORTA_OP_SOFTMAX) || strcmp(leaf->name, "aten::_softmax") != 0 || !scores || scores->rank < 2)
@@ -161,7 +169,9 @@ static bool find_region(const struct remedy_model *model, size_t soft, struct re
         return false;
     const uint32_t whole_a = whole_product(model, &model->leaves[a]), whole_b = whole_product(model, &model->leaves[b]);
     const struct aorta_trace_operation *operations = model->trace->operations;
-    *region = (struct region){.first = a, .last = b, .fallback = is_fallback(model, leaf)};
+    const struct aorta_trace_operation *fallback = fallback_of(model, leaf);
+    *region = (struct region){.first = a, .last = b, .fallback = fallback != NULL};
+    region->widened = fallback && q->bytes == 4 && takes_half(model, fallback);
     /* What the outermost frames do beside the product (copies of heads) is part of it. */
     while (region->first > 0 && model->leaves[region->first - 1].operation >= whole_a &&
            model->leaves[region->first - 1].thread == leaf->thread &&
@@ -176,12 +186,13 @@ static bool find_region(const struct remedy_model *model, size_t soft, struct re
     const bool causal = rows == columns && is_masked(model, region, count, rows * columns);
     region->attention =
         (struct attention){.flops = 2 * count * ((double)q->size[2] + (double)v->size[2]) * (causal ? 0.5 : 1),
-                           .bytes = aorta_remedy_bytes(q) + aorta_remedy_bytes(k) + 2 * aorta_remedy_bytes(v),
+                           .bytes = (aorta_remedy_bytes(q) + aorta_remedy_bytes(k) + 2 * aorta_remedy_bytes(v)) /
+                                    (region->widened ? 2 : 1),
                            .rows = rows,
                            .columns = columns,
                            .width = (double)q->size[2],
                            .causal = causal,
-                           .half = q->bytes == 2};
+                           .half = q->bytes == 2 || region->widened};
     const int64_t s = sequence_of(model, whole_a), t = sequence_of(model, whole_b), u = model->leaves[b].forward;
     region->from = region->to = -1;
     if (s >= 0 && t >= 0) {
@@ -209,11 +220,12 @@ static void fuse_attention(struct remedy_model *model, bool half) {
         if (!find_region(model, i, &region)) continue;
         /* scaled_dot_product_attention writes out what it has no kernel for: fp32 with grouped heads. */
         if (region.fallback && !region.attention.half && (!half || region.biased)) continue;
-        if (half && !region.fallback && !model->attention_fused) continue;
+        if (half && (region.widened || (!region.fallback && !model->attention_fused))) continue;
         if (half && !region.attention.half) {
             region.attention.half = true;
             region.attention.bytes /= 2;
         }
+        model->fallback |= region.widened;
         claim_region(model, &region);
     }
 }
@@ -225,10 +237,10 @@ static bool is_softmax(const struct leaf *leaf) {
     return leaf->op ? (leaf->op & AORTA_OP_SOFTMAX) != 0 : (leaf->kernels_any & AORTA_KERNEL_SOFTMAX) != 0;
 }
 
-/* The next batched product in 16 bits, with nothing between but what moves; SIZE_MAX: none. Where operations are not
- * known any product may be batched. In fp32 fused attention gains little. */
+/* The next batched product, with nothing between but what moves; SIZE_MAX: none. Where operations are not known any
+ * product may be batched. */
 static size_t product_beside(const struct remedy_model *model, size_t soft, int step) {
-    enum { REACH = 14 };
+    enum { REACH = 20 };
     for (size_t i = soft, far = 0; far < REACH; far++) {
         if (step < 0 ? i == 0 : i + 1 >= model->leaf_count) break;
         const size_t next = step < 0 ? i - 1 : i + 1;
@@ -236,7 +248,7 @@ static size_t product_beside(const struct remedy_model *model, size_t soft, int 
         if (!aorta_leaf_follows(model, next, i)) break;
         if (leaf->kind == LEAF_PRODUCT) {
             const bool batched = leaf->operation == AORTA_TRACE_NONE || strstr(leaf->name, "bmm");
-            return batched && leaf->math == MATH_HALF ? next : SIZE_MAX;
+            return batched ? next : SIZE_MAX;
         }
         if (!aorta_leaf_moves(leaf) && leaf->ns > AORTA_SMALL_NS) break;
         i = next;
@@ -244,13 +256,36 @@ static size_t product_beside(const struct remedy_model *model, size_t soft, int 
     return SIZE_MAX;
 }
 
-/* The products keep their time, though a fused kernel computes them faster, too. */
+/* Attention whose sizes are not known: the products, and what is between them. */
+struct unsized {
+    size_t before, after;
+    bool widened; /* the products are in fp32, and probabilities are narrowed between them: the inputs are in 16 bits */
+};
+
+/* In fp32 fused attention gains little. */
+static bool find_unsized(const struct remedy_model *model, size_t soft, struct unsized *found) {
+    if (!is_softmax(&model->leaves[soft]) || !aorta_leaf_moves(&model->leaves[soft])) return false;
+    *found = (struct unsized){.before = product_beside(model, soft, -1), .after = product_beside(model, soft, 1)};
+    if (found->before == SIZE_MAX || found->after == SIZE_MAX) return false;
+    const enum leaf_math math = model->leaves[found->before].math;
+    if (model->leaves[found->after].math != math) return false;
+    for (size_t i = soft + 1; i < found->after; i++)
+        found->widened |= math != MATH_HALF && strstr(model->leaves[i].kernel, "float16_copy");
+    return math == MATH_HALF || found->widened;
+}
+
+/* Products in 16 bits keep their time, though a fused kernel computes them faster, too. */
 static void unsized_attention(struct remedy_model *model) {
+    struct unsized found;
     for (size_t i = 0; i < model->leaf_count; i++) {
-        if (!is_softmax(&model->leaves[i]) || !aorta_leaf_moves(&model->leaves[i])) continue;
-        const size_t before = product_beside(model, i, -1), after = product_beside(model, i, 1);
-        if (before == SIZE_MAX || after == SIZE_MAX) continue;
-        for (size_t j = before + 1; j < after; j++) aorta_remedy_claim(model, j, 0, aorta_leaf_work(&model->leaves[j]));
+        if (!find_unsized(model, i, &found)) continue;
+        model->fallback |= found.widened;
+        for (size_t j = found.before + 1; j < found.after; j++)
+            aorta_remedy_claim(model, j, 0, aorta_leaf_work(&model->leaves[j]));
+        const size_t products[] = {found.before, found.after};
+        for (size_t j = 0; found.widened && j < 2; j++)
+            aorta_remedy_claim(model, products[j],
+                               aorta_remedy_product_by_name_ns(&model->leaves[products[j]], MATH_HALF), 0);
     }
 }
 
@@ -291,9 +326,12 @@ static double scores_of(const struct remedy_model *model, size_t soft) {
 
 void aorta_remedy_mark_staying_attention(struct remedy_model *model) {
     struct region region;
+    struct unsized unsized;
     for (size_t i = 0; i < model->leaf_count; i++) {
+        if (!model->shapes && find_unsized(model, i, &unsized) && unsized.widened)
+            model->stays[unsized.before] = model->stays[unsized.after] = true;
         if (!(model->leaves[i].op & AORTA_OP_SOFTMAX) || !find_region(model, i, &region)) continue;
-        if (region.fallback && !region.biased) continue;
+        if (region.fallback && !region.biased && !region.widened) continue;
         const bool all = region.fallback;
         for (size_t j = region.first; j <= region.last; j++)
             model->stays[j] |= all || (j > i && model->leaves[j].kind == LEAF_STREAM) ||

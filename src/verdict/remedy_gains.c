@@ -254,6 +254,7 @@ static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_reme
         const bool sized = !rank->rows[AORTA_REMEDY_FP8].lacks;
         if (!sized && aorta_framework_is_torch(measured->framework)) bound->text = "record_shapes=True says more";
     }
+    if (remedy == AORTA_REMEDY_ATTENTION && rank->fallback) aorta_facts_flag(&finding->facts, AORTA_FACT_FALLBACK);
     if (measured->ranks[0].amd) aorta_facts_flag(&finding->facts, AORTA_FACT_AMD);
     if (measured->ranks[0].no_bf16) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);
 }

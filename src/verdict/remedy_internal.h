@@ -128,6 +128,7 @@ struct remedy_model {
     /* What remedies before have changed. */
     bool attention_fused, halved;
     bool wide_attention; /* any is written out by hand in fp32, which 16 bits widen */
+    bool fallback;       /* scaled_dot_product_attention writes out any in fp32 that has inputs in 16 bits */
 
     bool rough; /* what is claimed follows from names: sizes are not known */
 
@@ -171,6 +172,9 @@ static inline bool aorta_leaves_together(const struct leaf *a, const struct leaf
 
 /* ---- tensors ---- */
 struct aorta_inputs *aorta_remedy_read_inputs(struct remedy_model *model, const struct aorta_trace_inputs *texts);
+/* Inputs of an operation, which are read once. Never NULL. */
+const struct aorta_inputs *aorta_remedy_inputs_of(struct remedy_model *model,
+                                                  const struct aorta_trace_operation *operation);
 double aorta_remedy_elements(const struct aorta_input *input); /* without axes of stride 0 */
 double aorta_remedy_bytes(const struct aorta_input *input);
 const struct aorta_input *aorta_remedy_tensor(const struct leaf *leaf, int number); /* the number-th tensor; NULL */
@@ -228,6 +232,8 @@ static inline bool aorta_leaf_follows(const struct remedy_model *model, size_t l
     const struct aorta_trace_work *work = model->trace->work;
     return aorta_leaves_together(a, b) && work[a->first_work].stream == work[b->first_work].stream;
 }
+/* The time of a product or convolution in another type, where names alone say what it is. */
+double aorta_remedy_product_by_name_ns(const struct leaf *leaf, enum leaf_math math);
 void aorta_remedy_unsized_mark_optimizer(struct remedy_model *model);
 void aorta_remedy_unsized_mark_recomputed(struct remedy_model *model);
 void aorta_remedy_unsized_mark_tables(struct remedy_model *model);

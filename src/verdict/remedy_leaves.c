@@ -43,7 +43,8 @@ struct aorta_inputs *aorta_remedy_read_inputs(struct remedy_model *model, const 
     return inputs;
 }
 
-static const struct aorta_inputs *inputs_of(struct remedy_model *model, const struct aorta_trace_operation *operation) {
+const struct aorta_inputs *aorta_remedy_inputs_of(struct remedy_model *model,
+                                                  const struct aorta_trace_operation *operation) {
     if (!operation || operation->inputs == AORTA_TRACE_NONE) return &nothing;
     struct aorta_inputs **inputs = &model->inputs[operation->inputs];
     if (!*inputs) *inputs = aorta_remedy_read_inputs(model, &model->trace->inputs[operation->inputs]);
@@ -110,7 +111,7 @@ static void find_allocations(struct remedy_model *model, struct leaf *leaf) {
         const struct aorta_trace_operation *inner = &trace->operations[i];
         if (inner->parent == AORTA_TRACE_NONE || inner->parent < leaf->operation) return;
         if (inner->parent != leaf->operation || !(aorta_remedy_op_bits(model, inner->name) & AORTA_OP_EMPTY)) continue;
-        add_allocated(leaf, aorta_trace_text(trace, inner->name), inputs_of(model, inner));
+        add_allocated(leaf, aorta_trace_text(trace, inner->name), aorta_remedy_inputs_of(model, inner));
     }
 }
 
@@ -338,7 +339,7 @@ static void describe(struct remedy_model *model, struct leaf *leaf) {
     }
     const bool known = leaf->operation != AORTA_TRACE_NONE;
     const struct aorta_trace_operation *operation = known ? &trace->operations[leaf->operation] : NULL;
-    leaf->inputs = inputs_of(model, operation);
+    leaf->inputs = aorta_remedy_inputs_of(model, operation);
     leaf->name = known ? aorta_trace_text(trace, operation->name) : leaf->kernel;
     leaf->op = known ? aorta_remedy_op_bits(model, operation->name) : 0;
     if (known) find_allocations(model, leaf);

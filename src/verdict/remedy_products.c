@@ -60,7 +60,7 @@ static double product_ns(const struct remedy_model *model, const struct leaf *le
 
 /* Without recorded sizes: the ratios that large products and convolutions (ResNet, U-Net) reached on an H100. Depthwise
  * convolutions do not use matrix units. */
-static double product_by_name_ns(const struct leaf *leaf, enum leaf_math math) {
+double aorta_remedy_product_by_name_ns(const struct leaf *leaf, enum leaf_math math) {
     static const double PRODUCT_TF32 = 0.15, CONVOLUTION_TF32 = 0.26, HALF = 0.5;
     if (strstr(leaf->name, "depthwise") || strstr(leaf->kernel, "depthwise")) return leaf->ns;
     double left = leaf->math == MATH_FP32 ? (leaf->kind == LEAF_PRODUCT ? PRODUCT_TF32 : CONVOLUTION_TF32) : 1;
@@ -82,7 +82,7 @@ static bool claim_product(struct remedy_model *model, size_t number, enum leaf_m
     if (!multiplies(leaf) || !(leaf->ns > 0)) return false;
     if (isnan(leaf->flops)) {
         model->rough = true;
-        aorta_remedy_claim(model, number, product_by_name_ns(leaf, math), 0);
+        aorta_remedy_claim(model, number, aorta_remedy_product_by_name_ns(leaf, math), 0);
         model->rough = false;
         return true;
     }

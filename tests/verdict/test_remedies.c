@@ -430,9 +430,16 @@ static void casts_are_launches(void **state) {
 
 /* PyTorch's fallback of scaled_dot_product_attention in fp32. With one mask for all heads 16 bits have a fused kernel.
  * With one bias per head no type has one, and the fallback computes in fp32. */
-#define FALLBACK(bias)                                                                                                 \
+#define FALLBACK_OF(type, bias, ...)                                                                                   \
     {                                                                                                                  \
-        FRAME("aten::scaled_dot_product_attention", NULL, 0),                                                          \
+        {"aten::scaled_dot_product_attention",                                                                         \
+         "[[8, 12, 1024, 64], [8, 12, 1024, 64]]",                                                                     \
+         TWO(type),                                                                                                    \
+         NULL,                                                                                                         \
+         NULL,                                                                                                         \
+         -1,                                                                                                           \
+         NULL,                                                                                                         \
+         0},                                                                                                           \
             {"aten::bmm", HEADS, TWO("float"), "[[65536, 64, 1], [65536, 1, 64]]", "gemm_f32f32_tf32f32_f32", 300,     \
              FORWARD(1),  0},                                                                                          \
             {"aten::add_",                                                                                             \
@@ -451,16 +458,17 @@ static void casts_are_launches(void **state) {
              280,                                                                                                      \
              FORWARD(3),                                                                                               \
              0},                                                                                                       \
-            {"aten::bmm",                                                                                              \
-             "[[96, 1024, 1024], [96, 1024, 64]]",                                                                     \
-             TWO("float"),                                                                                             \
-             "[[1048576, 1024, 1], [65536, 64, 1]]",                                                                   \
-             "gemm_f32f32_tf32f32_f32",                                                                                \
-             300,                                                                                                      \
-             FORWARD(4),                                                                                               \
-             0},                                                                                                       \
+            __VA_ARGS__{"aten::bmm",                                                                                   \
+                        "[[96, 1024, 1024], [96, 1024, 64]]",                                                          \
+                        TWO("float"),                                                                                  \
+                        "[[1048576, 1024, 1], [65536, 64, 1]]",                                                        \
+                        "gemm_f32f32_tf32f32_f32",                                                                     \
+                        300,                                                                                           \
+                        FORWARD(4),                                                                                    \
+                        0},                                                                                            \
             END                                                                                                        \
     }
+#define FALLBACK(bias) FALLBACK_OF("float", bias, )
 static void biased_attention_stays(void **state) {
     (void)state;
     static const struct op masked[] = FALLBACK("[1024, 1024]"), biased[] = FALLBACK("[1, 12, 1024, 1024]");
@@ -469,6 +477,30 @@ static void biased_attention_stays(void **state) {
     assert_true(same.remedies.rows[AORTA_REMEDY_BF16].alone_ns <= 0);
     end(&fused);
     end(&same);
+}
+
+/* The fallback widens inputs in 16 bits, which fused kernels take: that is no matter of the program's precision. By the
+ * kernels' names, the probabilities are narrowed between two products of fp32. */
+static void widened_attention_can_be_fused(void **state) {
+    (void)state;
+    static const struct op widened[] =
+        FALLBACK_OF(BF16, "[1024, 1024]",
+                    {"aten::copy_", "[[8, 12, 1024, 1024], [8, 12, 1024, 1024]]", TWO("float"), "[]",
+                     "vectorized_elementwise_kernel<bfloat16_copy_kernel_cuda>", 100, NULL, 0}, );
+    static const int files[] = {true, WITHOUT_OPERATIONS};
+    for (size_t i = 0; i < COUNT(files); i++) {
+        struct found found = find(widened, COUNT(widened), 7, files[i]);
+        const struct aorta_remedy_row *rows = found.remedies.rows;
+        assert_true(rows[AORTA_REMEDY_ATTENTION].alone_ns > 900e3 && rows[AORTA_REMEDY_ATTENTION].alone_ns < 1250e3);
+        assert_true(rows[AORTA_REMEDY_BF16].alone_ns < 150e3);
+        assert_true(found.remedies.fallback);
+        end(&found);
+    }
+    static const struct op wide[] = FALLBACK("[1024, 1024]");
+    struct found found = find(wide, COUNT(wide), 7, WITHOUT_OPERATIONS);
+    assert_true(found.remedies.rows[AORTA_REMEDY_ATTENTION].alone_ns <= 0);
+    assert_false(found.remedies.fallback);
+    end(&found);
 }
 
 /* Unfused attention of a program, in TF32. 16 bits alone gain little, since the scores are widened before the softmax
@@ -1035,6 +1067,7 @@ int main(void) {
         cmocka_unit_test(biased_attention_stays),
         cmocka_unit_test(turning_copies_gain_little),
         cmocka_unit_test(amd_has_names_of_its_own),
+        cmocka_unit_test(widened_attention_can_be_fused),
         cmocka_unit_test(softmax_stays_wide),
         cmocka_unit_test(odd_rows_gain_little),
         cmocka_unit_test(volumes_in_half),
