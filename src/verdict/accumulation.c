@@ -9,7 +9,6 @@
 #include "trace/trace.h"
 #include "verdict/verdict_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const double ALMOST_ALL = 0.9; /* of the reductions follow the kernel that fills a bucket */
@@ -33,18 +32,11 @@ static bool is_reduction(const struct aorta_trace *trace, const struct aorta_tra
            (facts == AORTA_TRACE_NONE || aorta_group_may_copy_model(trace, trace->collectives[facts].group));
 }
 
-static int by_launch(const void *left, const void *right) {
-    const struct aorta_trace_work *a = *(const struct aorta_trace_work *const *)left;
-    const struct aorta_trace_work *b = *(const struct aorta_trace_work *const *)right;
-    if (a->call != b->call) return a->call < b->call ? -1 : 1;
-    return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
-}
-
 /* found[]: one more than there are reductions, the last for what is launched after the last. */
 static size_t collect(const struct aorta_trace *trace, const struct aorta_trace_work **work, size_t count,
                       enum aorta_collective kind, struct before *found) {
     size_t reductions = 0;
-    qsort(work, count, sizeof *work, by_launch);
+    aorta_order_launches(work, count);
     found[0] = (struct before){0};
     for (size_t i = 0; i < count; i++) {
         if (is_reduction(trace, work[i], kind)) {
@@ -88,10 +80,10 @@ int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, con
 
 /* ---- what reducing once saves ---- */
 
-/* A window's work in order of launch, and what of it serves reductions. */
+/* What of a window's work serves reductions. */
 struct launched {
     const struct aorta_trace_rank *rank;
-    const struct aorta_trace_work **work;
+    const struct aorta_trace_work *const *work;
     size_t count;
     enum aorta_collective kind;
     size_t reductions, removed; /* of them the first ones are gone */
@@ -148,15 +140,9 @@ static bool fills(const struct launched *launched, size_t at, uint32_t thread) {
     return launched->work[at]->name == launched->fills && thread_of(launched, at) == thread;
 }
 
-static void drop(const struct launched *launched, size_t at, struct aorta_work_scale *scales) {
-    const struct aorta_trace_rank *rank = launched->rank;
-    const size_t row = (size_t)(launched->work[at] - rank->work);
-    scales[rank->source ? rank->source[row] : row] = (struct aorta_work_scale){.left = 0, .gone = true};
-}
-
 /* The reductions of all parts but the last, what fills their buckets and takes their results, and, directly after the
  * last of a part, the copies of the results. */
-static void drop_parts(const struct launched *launched, size_t part, struct aorta_work_scale *scales) {
+static void drop_parts(const struct launched *launched, size_t part, const struct aorta_launched_work *all) {
     size_t passed = 0, last = part, first = 0;
     bool copied = false;
     while (!reduces(launched, first)) first++;
@@ -167,56 +153,27 @@ static void drop_parts(const struct launched *launched, size_t part, struct aort
         copied = (reduced && passed == last) || (copied && copies(launched, i, AORTA_COPIED_WITHIN));
         if (reduced && passed == last) last += part;
         const bool serves = filled || copied || launched->work[i]->stream == launched->stream;
-        if (passed + filled <= launched->removed && (reduced || serves)) drop(launched, i, scales);
+        if (passed + filled <= launched->removed && (reduced || serves)) aorta_drop_work(all, i);
     }
 }
 
-static void drop_repeats(const struct aorta_trace_rank *rank, enum aorta_collective kind, size_t times,
-                         struct aorta_work_scale *scales, struct aorta_arena *memory) {
-    for (size_t i = 0; i < rank->window_count; i++) {
-        const struct aorta_trace_window *window = &rank->windows[i];
-        struct aorta_arena scratch = {0};
-        const size_t limit = window->profile.range_count;
-        struct launched launched = {.rank = rank, .kind = kind};
-        launched.work = aorta_arena_raw(&scratch, (limit + 1) * sizeof *launched.work);
-        for (size_t j = 0; launched.work && j < limit; j++) {
-            const struct aorta_trace_work *work = &rank->work[window->work[j]];
-            if (work->start_ns < window->start_ns) continue;
-            launched.work[launched.count++] = work;
-            launched.reductions += is_reduction(rank->trace, work, kind);
-        }
-        if (launched.work && times && launched.reductions >= times) {
-            qsort(launched.work, launched.count, sizeof *launched.work, by_launch);
-            launched.removed = launched.reductions - launched.reductions / times;
-            launched.fills = find_fills(&launched);
-            launched.stream = find_stream(&launched);
-            drop_parts(&launched, launched.reductions / times, scales);
-        }
-        aorta_arena_end(&scratch, memory);
-    }
+struct repeated {
+    enum aorta_collective kind;
+    size_t times;
+};
+
+static void drop_repeats(const struct aorta_launched_work *all, const void *context) {
+    const struct repeated *repeated = context;
+    struct launched launched = {.rank = all->rank, .work = all->work, .count = all->count, .kind = repeated->kind};
+    for (size_t i = 0; i < all->count; i++) launched.reductions += reduces(&launched, i);
+    if (!repeated->times || launched.reductions < repeated->times) return;
+    launched.removed = launched.reductions - launched.reductions / repeated->times;
+    launched.fills = find_fills(&launched);
+    launched.stream = find_stream(&launched);
+    drop_parts(&launched, launched.reductions / repeated->times, all);
 }
 
 double aorta_gain_of_reducing_once(const struct gains *gains, enum aorta_collective kind, int times) {
-    const struct aorta_trace_analysis *analysis = gains->analysis;
-    struct aorta_arena memory = {0};
-    struct aorta_graph scaled = {0};
-    struct aorta_replay replay = {0};
-    double gain_ns = 0;
-    struct aorta_work_scale **scales = aorta_arena_alloc(&memory, (analysis->rank_count + 1) * sizeof(void *));
-    for (size_t i = 0; scales && i < analysis->rank_count; i++) {
-        const size_t count = analysis->ranks[i].trace->work_count;
-        scales[i] = aorta_arena_raw(&memory, (count + 1) * sizeof **scales);
-        for (size_t j = 0; scales[i] && j < count; j++) scales[i][j] = (struct aorta_work_scale){.left = 1};
-        if (scales[i]) drop_repeats(&analysis->ranks[i], kind, (size_t)times, scales[i], &memory);
-    }
-    if (!memory.failed) {
-        aorta_graph_scale(gains->built, (const struct aorta_work_scale *const *)scales, &scaled);
-        aorta_replay_run(&scaled, 0, &replay);
-        gain_ns = gains->found.replayed_ns - replay.step_ns;
-        memory.failed |= replay.memory.failed;
-    }
-    aorta_replay_free(&replay);
-    aorta_graph_scaled_free(&scaled);
-    aorta_arena_end(&memory, gains->verdict->arena);
-    return gain_ns > 0 && !gains->verdict->arena->failed ? gain_ns / 1e6 : 0;
+    const struct repeated repeated = {kind, (size_t)times};
+    return aorta_gain_without_work(gains, 0, drop_repeats, &repeated);
 }

@@ -32,6 +32,9 @@ enum {
 static const char whole_sequence[] =
     "nn.LSTM or nn.GRU over the whole sequence (cuDNN, MIOpen) instead of a cell for each time step";
 
+static const char process_per_device[] =
+    "one process for each GPU: DistributedDataParallel (DDP) with torchrun instead of DataParallel";
+
 static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_LAUNCH, SPARSE, LARGER_BATCH, .text = "more work for each launch"},
     {AORTA_CAUSE_HOST_LAUNCH, OURS, .key = "compile.enabled", .value = "true", .text = "replay the step as one graph"},
@@ -40,6 +43,7 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_LAUNCH, OURS, .text = "compile.enabled=true (replay the step as one graph)",
      .also = "or a larger training.batch_size"},
     {AORTA_CAUSE_HOST_LAUNCH, SPARSE, .text = "a larger ModelSelectionConfig.batch_size"},
+    {AORTA_CAUSE_HOST_LAUNCH, TORCH | COMPILED, .when = {AORTA_FACT_ONE_PROCESS}, .text = process_per_device},
     {AORTA_CAUSE_HOST_LAUNCH, OTHERS, .when = {AORTA_FACT_CAPTURES},
      .text = "record the program while it replays its graphs: a capture happens once"},
     {AORTA_CAUSE_HOST_LAUNCH, OTHERS, .when = {AORTA_FACT_UNEXPLAINED},
@@ -100,6 +104,12 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_SYNC, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_CONVOLUTION_SEARCH},
      .text = "record after warm-up steps: convolutions try their algorithms once for each size",
      .also = "or fewer sizes of input, or torch.backends.cudnn.benchmark=False"},
+    {AORTA_CAUSE_HOST_SYNC, TORCH | COMPILED, .when = {AORTA_FACT_SYNC_NORMS},
+     .text = "batch norms of each rank alone where its batch is large enough (no convert_sync_batchnorm)",
+     .also = "or norms that need no other samples: GroupNorm, LayerNorm"},
+    {AORTA_CAUSE_HOST_SYNC, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_CHECKS},
+     .text = "no check in each step: torch.autograd.set_detect_anomaly(False), no isnan().any(), all(), equal()",
+     .also = "or check the loss alone, every hundredth step"},
     {AORTA_CAUSE_HOST_SYNC, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_SELECTS},
      .text = "fixed shapes instead of x[mask] and nonzero(): torch.where, weights of 0 and 1, nonzero_static",
      .also = "or one mask for the whole batch instead of one for each sample"},
@@ -110,6 +120,7 @@ static const struct aorta_advice_row rows[] = {
      .text = "take synchronize calls and blocking copies out of the step; use events between streams"},
     {AORTA_CAUSE_HOST_PAUSE, OURS | SPARSE,
      .text = "find what the host does: files, sockets, locks, other processes on its cores"},
+    {AORTA_CAUSE_HOST_PAUSE, TORCH | COMPILED, .when = {AORTA_FACT_ONE_PROCESS}, .text = process_per_device},
     {AORTA_CAUSE_HOST_PAUSE, ANY, .when = {AORTA_FACT_PAUSE_LOAD},
      .text = "record after warm-up steps, in which all kernels run once",
      .also = "or load kernels at the start: CUDA_MODULE_LOADING=EAGER, HIP_ENABLE_DEFERRED_LOADING=0"},

@@ -273,34 +273,24 @@ static void set_caller(const struct aorta_trace_rank *rank, const struct aorta_t
         aorta_facts_flag(&finding->facts, AORTA_FACT_CONVOLUTION_SEARCH);
 }
 
-/* Kernels that select elements by a mask: the host waits for the number of them. */
-static size_t count_selections(const struct aorta_trace_rank *rank) {
-    size_t count = 0;
-    for (size_t i = 0; i < rank->kernel_count; i++)
-        if (strstr(aorta_trace_text(rank->trace, rank->kernels[i].name), "DeviceSelectSweep"))
-            count += rank->kernels[i].times.count;
-    return count;
-}
-
 /* The calls that wait longest in all, of those whose place in the program is known where there are any. */
 static void find_caller(const struct aorta_trace_rank *rank, struct aorta_finding *finding) {
     static const double MOST = 0.5;
     char name[NAME_SIZE];
+    const bool known = aorta_verdict_find_awaited(rank, &finding->facts);
     for (size_t i = 0; i < rank->sync_count; i++) {
         const struct aorta_trace_sync_row *row = &rank->syncs[i];
         const bool placed = row->operation != AORTA_TRACE_NONE || row->function != AORTA_TRACE_NONE;
         if (!placed && row->range == AORTA_TRACE_NONE) continue;
         set_caller(rank, row, aorta_trace_sync_name(rank->trace, row, name, sizeof name), finding);
-        if (strstr(name, "aten::nonzero") || strstr(name, "aten::masked_select"))
+        if (!known && (strstr(name, "aten::nonzero") || strstr(name, "aten::masked_select")))
             aorta_facts_flag(&finding->facts, AORTA_FACT_SELECTS);
         return;
     }
     if (!rank->sync_count) return;
     const struct aorta_trace_sync_row *row = &rank->syncs[0];
     set_caller(rank, row, aorta_trace_text(rank->trace, row->name), finding);
-    if ((double)count_selections(rank) > MOST * (double)row->times.count)
-        aorta_facts_flag(&finding->facts, AORTA_FACT_SELECTS);
-    else if (share_after_reads(rank->trace, row->name, finding->facts.arena) > MOST)
+    if (!known && share_after_reads(rank->trace, row->name, finding->facts.arena) > MOST)
         aorta_facts_flag(&finding->facts, AORTA_FACT_READS);
 }
 

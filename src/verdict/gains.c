@@ -353,6 +353,16 @@ static void add_reducing_once(struct gains *gains) {
     }
 }
 
+/* Waits that go with the work that only serves them: its launches are more of the gain than the waits. */
+static void add_awaited(struct gains *gains) {
+    struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_SYNC);
+    const double gain_ms = finding ? aorta_gain_of_awaited(gains, &finding->facts) : 0;
+    if (!finding || gain_ms <= fmax(finding->alone_ms, finding->gain_ms)) return;
+    const double launches_ms = gain_ms - finding->alone_ms;
+    replace_gain(gains, finding, gain_ms);
+    share(finding, AORTA_CAUSE_HOST_LAUNCH, launches_ms);
+}
+
 /* Ranks that wait for each other's compute in turn. The replay cannot remove it. Where the work of the steps differs,
  * as with batches of unequal length, equal work saves what the ranks wait on average: all of them then take the mean of
  * their times. Otherwise the finding has a cost and no gain. */
@@ -405,7 +415,10 @@ static void add_upper_bounds(const struct gains *gains) {
         const bool much = finding->cost_ms >= BOUND * step && less;
         const bool needed = aorta_facts_has(&finding->facts, AORTA_FACT_ACTIVATIONS) ||
                             (verdict->recorded && finding->collective == AORTA_ALL_TO_ALL);
-        if (finding->cause != AORTA_CAUSE_EXPOSED_COLLECTIVE || !much || !(verdict->ranks_missing || needed)) continue;
+        const bool exchange =
+            finding->cause == AORTA_CAUSE_SERIALIZED_STREAMS && finding->collective == AORTA_ALL_TO_ALL;
+        if (finding->cause != AORTA_CAUSE_EXPOSED_COLLECTIVE && !exchange) continue;
+        if (!much || !(verdict->ranks_missing || needed)) continue;
         bound(gains, finding, fmin(finding->cost_ms, step));
         if (verdict->ranks_missing) aorta_facts_set(&finding->facts, AORTA_FACT_RANKS_MISSING, verdict->ranks_missing);
     }
@@ -433,6 +446,7 @@ static void add_gains(struct gains *gains) {
     add_own_work(gains);
     add_bubble(gains);
     add_reducing_once(gains);
+    add_awaited(gains);
     aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict);
     name_input(verdict);
     clear_launches(verdict);

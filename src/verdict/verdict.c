@@ -410,11 +410,22 @@ static void mark(struct aorta_verdict *verdict, enum aorta_cause one, enum aorta
             aorta_facts_flag(&verdict->findings[i].facts, fact);
 }
 
+/* One process launches the kernels of several devices, which exchange data: DataParallel's threads share Python's lock.
+ */
+static bool shares_process(const struct aorta_trace_analysis *analysis) {
+    if (analysis->rank_count < 2 || analysis->ranks[0].trace != analysis->ranks[1].trace) return false;
+    for (size_t i = 0; i < analysis->ranks[0].work_count; i++)
+        if (aorta_trace_is_collective(&analysis->ranks[0].work[i])) return true;
+    return false;
+}
+
 static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     if (runs_cells(&analysis->ranks[0]))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_SMALL_KERNELS, AORTA_FACT_RNN_CELLS);
     if (!computes_gradients(analysis->ranks[0].trace))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_PRECISION, AORTA_FACT_NO_GRADIENTS);
+    if (shares_process(analysis))
+        mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_PAUSE, AORTA_FACT_ONE_PROCESS);
 }
 
 static unsigned program_of(const struct aorta_trace_analysis *analysis) {

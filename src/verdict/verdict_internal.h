@@ -85,6 +85,27 @@ struct gains {
 /* By the gain that is shown, largest first; then by cost. */
 void aorta_findings_order(struct aorta_finding *findings, size_t count);
 
+/* A step's work in order of launch, and what becomes of each row of the trace's work[]. (launched_work.c) */
+struct aorta_launched_work {
+    const struct aorta_trace_rank *rank;
+    const struct aorta_trace_work *const *work;
+    size_t count;
+    struct aorta_work_scale *scales;
+};
+typedef void aorta_work_dropper(const struct aorta_launched_work *launched, const void *context);
+void aorta_order_launches(const struct aorta_trace_work **work, size_t count);
+void aorta_drop_work(const struct aorta_launched_work *launched, size_t at);
+/* What a step saves without the work that `drop` takes out of each of its ranks, and without these causes (bits), ms.
+ */
+double aorta_gain_without_work(const struct gains *gains, uint32_t removed, aorta_work_dropper *drop,
+                               const void *context);
+
+/* What the host waits for, where kernels show it: sets a fact. (awaited_values.c) */
+bool aorta_verdict_find_awaited(const struct aorta_trace_rank *rank, struct aorta_facts *facts);
+/* What a step saves without the waits for it, and without the work that only serves it, ms; 0: there is no such fact.
+ */
+double aorta_gain_of_awaited(const struct gains *gains, const struct aorta_facts *facts);
+
 /* What a step saves when its gradients are reduced once instead of so many times, ms. (accumulation.c) */
 double aorta_gain_of_reducing_once(const struct gains *gains, enum aorta_collective kind, int times);
 /* Adds the facts of causes whose place in the program is worth knowing. (gains_origin.c) */

@@ -537,6 +537,38 @@ static void cells_of_recurrent_networks_are_seen(void **state) {
     check_cells("void at::native::vectorized_elementwise_kernel", false);
 }
 
+/* DataParallel: one process launches the kernels of two devices in turn, and broadcasts parameters; or it only computes
+ * on both. */
+static void a_process_for_each_device_is_advised(void **state) {
+    (void)state;
+    for (int exchanges = 0; exchanges < 2; exchanges++) {
+        struct run run = {0};
+        struct sample_kineto sample;
+        struct aorta_verdict verdict;
+        sample_kineto_begin(&sample, -1, 1);
+        for (int i = 0; i < 5 * 12; i++) {
+            const double at = 1000 + 80.0 * i;
+            const bool broadcasts = exchanges && i % 12 < 2;
+            char args[64];
+            if (i % 12 == 0) step_mark(&sample, i / 12, at, 955);
+            snprintf(args, sizeof args, "\"correlation\": %d", i + 1);
+            sample_kineto_event(&sample, "cuda_runtime", "cudaLaunchKernel", 1, at, 2, args);
+            snprintf(args, sizeof args, "\"device\": %d, \"stream\": 7, \"correlation\": %d", i % 2, i + 1);
+            sample_kineto_event(&sample, "kernel",
+                                broadcasts ? "ncclDevKernel_Broadcast_RING_LL" : "at::native::elementwise_kernel", 7,
+                                at + 10, 5, args);
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run);
+        said_make(&run.analysis, &verdict);
+        assert_int_equal(run.analysis.rank_count, 2);
+        const struct aorta_finding *launches = said_finding(&verdict, AORTA_CAUSE_HOST_LAUNCH);
+        assert_int_equal(strstr(said_advice(launches), "DDP") != NULL, exchanges);
+        aorta_verdict_free(&verdict);
+        end(&run);
+    }
+}
+
 /* Three of four times two reductions of 300 and 800 us. */
 static void reducing_once_has_a_gain(void **state) {
     (void)state;
@@ -742,6 +774,7 @@ int main(void) {
         cmocka_unit_test(reducing_once_saves_what_serves_reductions),
         cmocka_unit_test(reducing_once_has_a_gain),
         cmocka_unit_test(cells_of_recurrent_networks_are_seen),
+        cmocka_unit_test(a_process_for_each_device_is_advised),
         cmocka_unit_test(late_launches_are_counted_with_the_work_they_launch),
         cmocka_unit_test(sends_are_no_all_to_all),
         cmocka_unit_test(a_launch_that_blocks_the_host_is_a_stall),

@@ -107,6 +107,13 @@ static void gathers_on_the_compute_stream(void **state) {
     check_first(&program, AORTA_CAUSE_SERIALIZED_STREAMS, (UNITS - 1) * COMM_US, 0, AORTA_FACT_OWN_STREAM);
 }
 
+/* What follows needs all that is exchanged. In parts it could run meanwhile: at best all of it is hidden. */
+static void exchanges_on_the_compute_stream(void **state) {
+    (void)state;
+    check_first(&(struct program){H200, "ncclDevKernel_SendRecv", "all_to_allv", "ep", false, false, false},
+                AORTA_CAUSE_SERIALIZED_STREAMS, UNITS * COMM_US, LOST, AORTA_FACT_OWN_STREAM);
+}
+
 static void reductions_of_gradients_on_the_compute_stream(void **state) {
     (void)state;
     for (int small = 0; small < 2; small++)
@@ -126,8 +133,8 @@ static void reductions_of_activations(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gathers_on_the_compute_stream),
-                                       cmocka_unit_test(reductions_of_gradients_on_the_compute_stream),
-                                       cmocka_unit_test(reductions_of_activations)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gathers_on_the_compute_stream), cmocka_unit_test(exchanges_on_the_compute_stream),
+        cmocka_unit_test(reductions_of_gradients_on_the_compute_stream), cmocka_unit_test(reductions_of_activations)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,65 @@
+/* What a step takes without some of its work and the launches of that work. */
+#include "replay/trace_graph.h"
+#include "trace/trace.h"
+#include "verdict/verdict_internal.h"
+
+#include <stdlib.h>
+
+static int by_launch(const void *left, const void *right) {
+    const struct aorta_trace_work *a = *(const struct aorta_trace_work *const *)left;
+    const struct aorta_trace_work *b = *(const struct aorta_trace_work *const *)right;
+    if (a->call != b->call) return a->call < b->call ? -1 : 1;
+    return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
+}
+
+void aorta_order_launches(const struct aorta_trace_work **work, size_t count) {
+    if (count) qsort(work, count, sizeof *work, by_launch);
+}
+
+void aorta_drop_work(const struct aorta_launched_work *launched, size_t at) {
+    const struct aorta_trace_rank *rank = launched->rank;
+    const size_t row = (size_t)(launched->work[at] - rank->work);
+    launched->scales[rank->source ? rank->source[row] : row] = (struct aorta_work_scale){.left = 0, .gone = true};
+}
+
+static void drop_of_rank(const struct aorta_trace_rank *rank, aorta_work_dropper *drop, const void *context,
+                         struct aorta_work_scale *scales, struct aorta_arena *memory) {
+    for (size_t i = 0; i < rank->window_count; i++) {
+        const struct aorta_trace_window *window = &rank->windows[i];
+        struct aorta_arena scratch = {0};
+        const size_t limit = window->profile.range_count;
+        const struct aorta_trace_work **work = aorta_arena_raw(&scratch, (limit + 1) * sizeof *work);
+        size_t count = 0;
+        for (size_t j = 0; work && j < limit; j++)
+            if (rank->work[window->work[j]].start_ns >= window->start_ns) work[count++] = &rank->work[window->work[j]];
+        if (work) aorta_order_launches(work, count);
+        if (work) drop(&(struct aorta_launched_work){rank, work, count, scales}, context);
+        aorta_arena_end(&scratch, memory);
+    }
+}
+
+double aorta_gain_without_work(const struct gains *gains, uint32_t removed, aorta_work_dropper *drop,
+                               const void *context) {
+    const struct aorta_trace_analysis *analysis = gains->analysis;
+    struct aorta_arena memory = {0};
+    struct aorta_graph scaled = {0};
+    struct aorta_replay replay = {0};
+    double gain_ns = 0;
+    struct aorta_work_scale **scales = aorta_arena_alloc(&memory, (analysis->rank_count + 1) * sizeof(void *));
+    for (size_t i = 0; scales && i < analysis->rank_count; i++) {
+        const size_t count = analysis->ranks[i].trace->work_count;
+        scales[i] = aorta_arena_raw(&memory, (count + 1) * sizeof **scales);
+        for (size_t j = 0; scales[i] && j < count; j++) scales[i][j] = (struct aorta_work_scale){.left = 1};
+        if (scales[i]) drop_of_rank(&analysis->ranks[i], drop, context, scales[i], &memory);
+    }
+    if (!memory.failed) {
+        aorta_graph_scale(gains->built, (const struct aorta_work_scale *const *)scales, &scaled);
+        aorta_replay_run(&scaled, removed, &replay);
+        gain_ns = gains->found.replayed_ns - replay.step_ns;
+        memory.failed |= replay.memory.failed;
+    }
+    aorta_replay_free(&replay);
+    aorta_graph_scaled_free(&scaled);
+    aorta_arena_end(&memory, gains->verdict->arena);
+    return gain_ns > 0 && !gains->verdict->arena->failed ? gain_ns / 1e6 : 0;
+}
