@@ -138,14 +138,14 @@ struct launches {
     uint32_t count;
 };
 
-static struct launches place_spans(const struct aorta_replay_host *host, const struct aorta_replay_rank *rank,
+static struct launches place_spans(const struct aorta_replay_call *calls, const struct aorta_replay_rank *rank,
                                    struct aorta_arena *memory) {
     struct launches launches = {aorta_arena_raw(memory, ((size_t)rank->span_count + 1) * sizeof *launches.items), 0};
     if (!launches.items) return launches;
     for (uint32_t i = 0; i < rank->span_count; i++)
         if (rank->spans[i].launch != AORTA_GRAPH_NONE)
             launches.items[launches.count++] =
-                (struct placed){host->calls[rank->spans[i].launch].start_ns, rank->spans[i].stream, i};
+                (struct placed){calls[rank->spans[i].launch].start_ns, rank->spans[i].stream, i};
     if (launches.count) qsort(launches.items, launches.count, sizeof *launches.items, placed_order);
     return launches;
 }
@@ -232,7 +232,7 @@ static void add_unknown(const struct aorta_trace *trace, int64_t shift_ns, struc
     rank->event_waits = waits;
 }
 
-void aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns, struct aorta_replay_host *host,
+void aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns, struct aorta_replay_call *calls,
                                bool only_rank, const uint32_t *call_rows, struct aorta_replay_rank *rank,
                                struct aorta_arena *memory) {
     bool known = false;
@@ -240,7 +240,7 @@ void aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns
     if (!trace->wait_count) return;
     add_unknown(trace, shift_ns, rank, memory);
     if (!known) return;
-    const struct launches launches = place_spans(host, rank, memory);
+    const struct launches launches = place_spans(calls, rank, memory);
     add_pairs(trace, &launches, shift_ns, rank, memory);
-    if (only_rank) add_awaited(trace, &launches, shift_ns, call_rows, host->calls);
+    if (only_rank) add_awaited(trace, &launches, shift_ns, call_rows, calls);
 }

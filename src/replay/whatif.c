@@ -65,7 +65,7 @@ aorta_status aorta_whatif_of_trace(const struct aorta_trace_analysis *analysis, 
         const struct aorta_range_info **infos = infos_of(&analysis->ranks[rank], &scratch);
         for (uint32_t i = 0; infos && i < graph->point_count; i++) {
             if (!ends_span(graph, i, rank)) continue;
-            uint32_t row = built->sources[rank].works[aorta_subject_row(graph->subject[i])];
+            uint32_t row = aorta_subject_row(graph->subject[i]);
             if (aorta_trace_is_collective(&analysis->ranks[rank].trace->work[row])) add(collectives, i, infos[row]);
         }
         aorta_arena_end(&scratch, &collectives->memory);
