@@ -282,7 +282,7 @@ static size_t collect_samples(const struct aorta_whatif *whatif, enum aorta_edge
         const struct aorta_whatif_collective *collective =
             &whatif->collectives->items[whatif->collectives->of_point[i]];
         samples[count++] = (struct aorta_collective_sample){collective->kind, collective->ranks, collective->bytes,
-                                                            (double)graph->lag_ns[edge]};
+                                                            (double)graph->lag_ns[edge], 0};
     }
     return count;
 }

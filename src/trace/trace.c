@@ -445,6 +445,35 @@ void aorta_trace_texts_free(struct aorta_trace_texts *texts) {
     memset(texts, 0, sizeof *texts);
 }
 
+static uint64_t hash_of_key(const void *of, uint32_t number) {
+    const struct aorta_keys *keys = of;
+    return aorta_hash_bytes(keys->items[number], sizeof keys->items[0]);
+}
+
+static bool is_key(const void *of, uint32_t number, const void *key) {
+    const struct aorta_keys *keys = of;
+    return !memcmp(keys->items[number], key, sizeof keys->items[0]);
+}
+
+uint32_t aorta_keys_add(struct aorta_keys *keys, int64_t a, int64_t b, int64_t c, struct aorta_arena *memory) {
+    const int64_t key[3] = {a, b, c};
+    if (keys->count && is_key(keys, (uint32_t)keys->count - 1, key)) return (uint32_t)keys->count - 1;
+    memory->failed = memory->failed ||
+                     !aorta_array_fit(&keys->items, &keys->capacity, keys->count + 1, sizeof keys->items[0]) ||
+                     !aorta_table_reserve(&keys->table, keys->count + 1, hash_of_key, keys);
+    if (memory->failed) return UINT32_MAX;
+    uint32_t *slot = aorta_table_slot(&keys->table, aorta_hash_bytes(key, sizeof key), is_key, keys, key);
+    if (*slot) return *slot - 1;
+    memcpy(keys->items[keys->count], key, sizeof key);
+    *slot = (uint32_t)++keys->count;
+    return *slot - 1;
+}
+
+void aorta_keys_free(struct aorta_keys *keys) {
+    free(keys->items);
+    aorta_table_free(&keys->table);
+}
+
 static bool begins(const char *name, const char *with) {
     return strncmp(name, with, strlen(with)) == 0;
 }
