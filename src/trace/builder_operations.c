@@ -461,13 +461,6 @@ _Static_assert(offsetof(struct aorta_trace_operation, start_ns) == offsetof(stru
                    offsetof(struct aorta_trace_operation, parent) == offsetof(struct aorta_nest_range, parent),
                "operations begin as ranges do");
 
-static int outer_first(const void *left, const void *right) {
-    const struct aorta_trace_operation *a = left, *b = right;
-    if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return (a->end_ns < b->end_ns) - (a->end_ns > b->end_ns);
-}
-
 static void add_ranges(struct aorta_trace_builder *builder) {
     const struct aorta_trace_annotation *annotations = builder->annotations.items;
     for (size_t i = 0; i < builder->annotations.count; i++) {
@@ -501,7 +494,7 @@ void aorta_trace_link_operations(struct aorta_trace_builder *builder) {
     struct aorta_trace *trace = builder->trace;
     if (!builder->runs.count) return;
     add_ranges(builder);
-    aorta_trace_rows_sort(&builder->runs, sizeof(struct aorta_trace_operation), outer_first);
+    aorta_trace_rows_sort(&builder->runs, sizeof(struct aorta_trace_operation), aorta_nest_order);
     trace->operations = aorta_trace_rows_take(&builder->runs, &trace->operation_count, sizeof *trace->operations);
     aorta_nest_parents(trace->operations, trace->operation_count, sizeof *trace->operations);
     link_work(builder, &builder->pending);

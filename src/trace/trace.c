@@ -326,12 +326,11 @@ bool aorta_trace_is_too_thin(const struct aorta_trace *trace) {
 
 /* ---- nested ranges ---- */
 
-static int outer_first(const void *left, const void *right) {
+int aorta_nest_order(const void *left, const void *right) {
     const struct aorta_nest_range *a = left, *b = right;
     if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
     if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    if (a->end_ns != b->end_ns) return a->end_ns > b->end_ns ? -1 : 1;
-    return (a->number > b->number) - (a->number < b->number);
+    return (a->end_ns < b->end_ns) - (a->end_ns > b->end_ns);
 }
 
 static inline const char *item(const void *items, size_t index, size_t size) {
@@ -367,7 +366,7 @@ void aorta_nest_parents(void *items, size_t count, size_t size) {
 }
 
 void aorta_nest_make(struct aorta_nest_range *ranges, size_t count) {
-    aorta_sort_rows(ranges, count, sizeof *ranges, outer_first);
+    aorta_sort_rows(ranges, count, sizeof *ranges, aorta_nest_order);
     aorta_nest_parents(ranges, count, sizeof *ranges);
 }
 
