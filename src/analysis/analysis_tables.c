@@ -276,13 +276,8 @@ void aorta_trace_gemms_make(struct aorta_trace_rank *rank, const struct aorta_in
 
 /* ---- the table of calls that wait for the device, by what made them ---- */
 
-/* One such call. */
-struct sync {
-    uint32_t name, operation, function, range;
-    int64_t ns;
-};
-
-static int place_order(const struct sync *a, const struct sync *b) {
+/* In a row of one call total_ns is its time. */
+static int place_order(const struct aorta_trace_sync_row *a, const struct aorta_trace_sync_row *b) {
     int order = aorta_order_int64(a->name, b->name);
     if (!order) order = aorta_order_int64(a->operation, b->operation);
     if (!order) order = aorta_order_int64(a->function, b->function);
@@ -290,18 +285,15 @@ static int place_order(const struct sync *a, const struct sync *b) {
 }
 
 static int sync_order(const void *left, const void *right) {
-    const struct sync *a = left, *b = right;
+    const struct aorta_trace_sync_row *a = left, *b = right;
     int order = place_order(a, b);
-    return order ? order : (a->ns > b->ns) - (a->ns < b->ns);
+    return order ? order : aorta_order_int64(a->times.total_ns, b->times.total_ns);
 }
 
 static int longest_first(const void *left, const void *right) {
     const struct aorta_trace_sync_row *a = left, *b = right;
-    if (a->times.total_ns != b->times.total_ns) return a->times.total_ns > b->times.total_ns ? -1 : 1;
-    int order = aorta_order_int64(a->name, b->name);
-    if (!order) order = aorta_order_int64(a->operation, b->operation);
-    if (!order) order = aorta_order_int64(a->function, b->function);
-    return order ? order : aorta_order_int64(a->range, b->range);
+    int order = aorta_order_int64(b->times.total_ns, a->times.total_ns);
+    return order ? order : place_order(a, b);
 }
 
 /* Finds the call's row among the trace's callers, from *next on. Calls must ascend: *next moves up with them. */
@@ -320,7 +312,7 @@ static bool call_counts(const struct aorta_trace_analysis *analysis, const struc
 }
 
 static size_t collect(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
-                      struct sync *syncs, struct aorta_arena *memory) {
+                      struct aorta_trace_sync_row *syncs, struct aorta_arena *memory) {
     const struct aorta_trace *trace = rank->trace;
     const bool *launching = aorta_trace_launching_threads(trace, memory);
     const struct aorta_trace_step_map map = aorta_trace_step_map_make(rank, memory);
@@ -330,8 +322,8 @@ static size_t collect(const struct aorta_trace_analysis *analysis, const struct 
         if (!launching[call->thread] || !aorta_trace_call_waits(trace, call)) continue;
         if (!call_counts(analysis, &map, call)) continue;
         const struct aorta_trace_caller caller = caller_of(trace, (uint32_t)i, &next);
-        syncs[count++] =
-            (struct sync){call->name, caller.operation, caller.function, caller.range, call->end_ns - call->start_ns};
+        syncs[count++] = (struct aorta_trace_sync_row){
+            call->name, caller.operation, caller.function, caller.range, {.total_ns = call->end_ns - call->start_ns}};
     }
     return count;
 }
@@ -341,16 +333,16 @@ void aorta_trace_syncs_make(const struct aorta_trace_analysis *analysis, struct 
     struct aorta_arena memory = {0};
     size_t limit = 0;
     for (size_t i = 0; i < trace->call_count; i++) limit += aorta_trace_call_waits(trace, &trace->calls[i]);
-    struct sync *syncs = aorta_arena_raw(&memory, limit * sizeof *syncs);
+    struct aorta_trace_sync_row *syncs = aorta_arena_raw(&memory, limit * sizeof *syncs);
     int64_t *scratch = aorta_arena_raw(&memory, limit * sizeof *scratch);
     const size_t count = collect(analysis, rank, syncs, &memory);
     if (count) qsort(syncs, count, sizeof *syncs, sync_order);
     rank->syncs = aorta_arena_alloc(&rank->memory, count * sizeof *rank->syncs);
     for (size_t i = 0, same; rank->syncs && i < count; i += same) {
         for (same = 0; i + same < count && place_order(&syncs[i], &syncs[i + same]) == 0; same++)
-            scratch[same] = syncs[i + same].ns;
-        rank->syncs[rank->sync_count++] = (struct aorta_trace_sync_row){
-            syncs[i].name, syncs[i].operation, syncs[i].function, syncs[i].range, aorta_trace_times_of(scratch, same)};
+            scratch[same] = syncs[i + same].times.total_ns;
+        syncs[i].times = aorta_trace_times_of(scratch, same);
+        rank->syncs[rank->sync_count++] = syncs[i];
     }
     if (rank->syncs) qsort(rank->syncs, rank->sync_count, sizeof *rank->syncs, longest_first);
     aorta_arena_end(&memory, &rank->memory);

@@ -376,13 +376,15 @@ static int piece_order(const void *left, const void *right) {
     return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
 }
 
-/* Returns how many there are; fills `pieces` unless it is NULL. Windows are disjoint and sorted, as is the work. */
-static size_t cut_work(const struct aorta_trace_rank *rank, struct piece *pieces) {
+/* Returns how many there are (`stepped`: within steps); fills `pieces` unless it is NULL. Windows are disjoint and
+ * sorted, as is the work. */
+static size_t cut_work(const struct aorta_trace_rank *rank, bool stepped, struct piece *pieces) {
     struct piece piece;
     size_t count = 0, from = 0;
     for (size_t i = 0; i < rank->work_count; i++) {
         while (from < rank->window_count && rank->windows[from].end_ns <= rank->work[i].start_ns) from++;
         for (size_t j = from; j < rank->window_count && clip(&rank->work[i], &rank->windows[j], &piece.work); j++) {
+            if (stepped && rank->windows[j].number == INT64_MIN) continue;
             piece.source = rank->source ? rank->source[i] : (uint32_t)i;
             if (pieces) pieces[count] = piece;
             count++;
@@ -392,13 +394,13 @@ static size_t cut_work(const struct aorta_trace_rank *rank, struct piece *pieces
 }
 
 static void keep_work(struct aorta_trace_rank *rank) {
-    const size_t count = cut_work(rank, NULL);
+    const size_t count = cut_work(rank, false, NULL);
     struct aorta_arena scratch = {0};
     struct piece *pieces = aorta_arena_raw(&scratch, count * sizeof *pieces);
     struct aorta_trace_work *remaining = aorta_arena_raw(&rank->memory, count * sizeof *remaining);
     uint32_t *source = aorta_arena_raw(&rank->memory, count * sizeof *source);
     if (pieces && source) {
-        cut_work(rank, pieces);
+        cut_work(rank, false, pieces);
         qsort(pieces, count, sizeof *pieces, piece_order); /* what is cut starts anew */
         for (size_t i = 0; i < count; i++) {
             remaining[i] = pieces[i].work;
@@ -411,20 +413,9 @@ static void keep_work(struct aorta_trace_rank *rank) {
     aorta_arena_end(&scratch, &rank->memory);
 }
 
-static bool any_step_ran(const struct aorta_trace_rank *rank) {
-    struct aorta_trace_work part;
-    size_t from = 0;
-    for (size_t i = 0; i < rank->work_count; i++) {
-        while (from < rank->window_count && rank->windows[from].end_ns <= rank->work[i].start_ns) from++;
-        for (size_t j = from; j < rank->window_count && clip(&rank->work[i], &rank->windows[j], &part); j++)
-            if (rank->windows[j].number != INT64_MIN) return true;
-    }
-    return false;
-}
-
 /* Steps may be marked where nothing ran, before or after all work: the whole is then one recording without steps. */
 static void merge_windows(struct aorta_trace_rank *rank) {
-    if (!rank->window_count || any_step_ran(rank)) return;
+    if (!rank->window_count || cut_work(rank, true, NULL)) return;
     const int64_t start_ns = rank->windows[0].start_ns, end_ns = rank->windows[rank->window_count - 1].end_ns;
     rank->window_count = 0;
     add_window(rank, INT64_MIN, start_ns, end_ns);

@@ -1,7 +1,7 @@
 #include "analysis/breakdown.h"
 #include "analysis/phases.h"
-#include "base/table.h"
 #include "base/text.h"
+#include "trace/texts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -174,20 +174,14 @@ const char *aorta_by_name(enum aorta_by by) {
     return names[by];
 }
 
-/* What distinguishes rows. */
-struct key {
-    const char *name; /* equal names are one text */
-    uint32_t inputs;
-};
-
 struct making {
     const struct aorta_trace_rank *rank;
     const struct aorta_trace *trace;
     struct aorta_breakdown *breakdown;
     struct aorta_arena *arena, scratch; /* of the rows; of all else */
     size_t capacity;
-    struct aorta_table table;
-    size_t *last; /* by row: the piece of work that counted there last, + 1 */
+    struct aorta_keys keys; /* of the rows: addresses of names, as equal names are one text, and inputs */
+    size_t *last;           /* by row: the piece of work that counted there last, + 1 */
     size_t last_capacity;
     bool *seen;                          /* operations, functions or ranges with work within */
     const struct aorta_nest_range *nest; /* of functions, or of ranges where no operation is recorded */
@@ -202,40 +196,23 @@ struct making {
 
 /* ---- rows ---- */
 
-static uint64_t hash_of_key(const struct key *key) {
-    return aorta_hash_add(aorta_hash_add(0, (uint64_t)(uintptr_t)key->name), key->inputs);
-}
-
-static uint64_t hash_of_row(const void *of, uint32_t number) {
-    const struct aorta_breakdown_row *row = (const struct aorta_breakdown_row *)of + number;
-    return hash_of_key(&(struct key){row->name, row->inputs});
-}
-
-static bool is_row(const void *of, uint32_t number, const void *wanted) {
-    const struct aorta_breakdown_row *row = (const struct aorta_breakdown_row *)of + number;
-    const struct key *key = wanted;
-    return row->name == key->name && row->inputs == key->inputs;
-}
-
-/* The key's row; NULL: no memory. */
-static struct aorta_breakdown_row *row_of(struct making *making, struct key key) {
+/* NULL: no memory. */
+static struct aorta_breakdown_row *row_of(struct making *making, const char *name, uint32_t inputs) {
     struct aorta_breakdown *breakdown = making->breakdown;
-    const size_t count = breakdown->count;
-    making->scratch.failed |= !aorta_table_reserve(&making->table, count + 1, hash_of_row, breakdown->rows);
-    if (making->scratch.failed) return NULL;
-    uint32_t *slot = aorta_table_slot(&making->table, hash_of_key(&key), is_row, breakdown->rows, &key);
-    if (*slot) return &breakdown->rows[*slot - 1];
+    const size_t count = breakdown->count,
+                 number = aorta_keys_add(&making->keys, (int64_t)(intptr_t)name, inputs, 0, &making->scratch);
+    if (number < count) return &breakdown->rows[number];
     struct aorta_breakdown_row *rows =
         aorta_arena_grow(making->arena, breakdown->rows, count, &making->capacity, sizeof *rows);
     size_t *last = aorta_arena_grow(&making->scratch, making->last, count, &making->last_capacity, sizeof *last);
-    if (!rows || !last) return NULL;
+    making->scratch.failed |= !rows;
+    if (making->scratch.failed) return NULL;
     breakdown->rows = rows;
     making->last = last;
     last[count] = 0;
-    rows[count] =
-        (struct aorta_breakdown_row){.name = key.name, .inputs = key.inputs, .arithmetic = AORTA_ARITHMETIC_UNKNOWN};
-    *slot = (uint32_t)++breakdown->count;
-    making->any |= key.name != NULL;
+    rows[count] = (struct aorta_breakdown_row){.name = name, .inputs = inputs, .arithmetic = AORTA_ARITHMETIC_UNKNOWN};
+    breakdown->count++;
+    making->any |= name != NULL;
     return &rows[count];
 }
 
@@ -258,9 +235,9 @@ static void count_amount(const struct aorta_trace *trace, const struct aorta_tra
 }
 
 /* `own`: launched by it, not only within it. An operation within one of its own name counts once. */
-static void count(struct making *making, size_t piece, struct key key, bool own, bool run) {
+static void count(struct making *making, size_t piece, const char *name, uint32_t inputs, bool own, bool run) {
     const struct aorta_trace_work *work = &making->rank->work[piece];
-    struct aorta_breakdown_row *row = row_of(making, key);
+    struct aorta_breakdown_row *row = row_of(making, name, inputs);
     if (!row) return;
     row->runs += run;
     if (own) {
@@ -294,12 +271,12 @@ static void count_operations(struct making *making, size_t piece) {
     for (; at != AORTA_TRACE_NONE; at = trace->operations[at].parent) {
         const struct aorta_trace_operation *operation = &trace->operations[at];
         if (!is_wanted(making, operation)) continue;
-        const struct key key = {aorta_trace_text(trace, operation->name),
-                                making->breakdown->by == AORTA_BY_SHAPE ? operation->inputs : AORTA_TRACE_NONE};
-        count(making, piece, key, own, first_time(making, at));
+        count(making, piece, aorta_trace_text(trace, operation->name),
+              making->breakdown->by == AORTA_BY_SHAPE ? operation->inputs : AORTA_TRACE_NONE, own,
+              first_time(making, at));
         own = false;
     }
-    if (own) count(making, piece, (struct key){NULL, AORTA_TRACE_NONE}, true, false);
+    if (own) count(making, piece, NULL, AORTA_TRACE_NONE, true, false);
 }
 
 /* ---- functions, and ranges of files without operations ---- */
@@ -319,11 +296,12 @@ static void count_nested(struct making *making, size_t piece) {
     for (; range != AORTA_NEST_NONE; range = making->nest[range].parent) {
         const char *name = aorta_trace_text(making->trace, making->nest[range].number);
         const bool wanted = by == AORTA_BY_ANNOTATION || is_module(name) == (by == AORTA_BY_MODULE);
-        const struct key key = {name + (by == AORTA_BY_MODULE && wanted ? 11 : 0), AORTA_TRACE_NONE};
-        if (wanted) count(making, piece, key, own, first_time(making, range));
+        if (wanted)
+            count(making, piece, name + (by == AORTA_BY_MODULE ? 11 : 0), AORTA_TRACE_NONE, own,
+                  first_time(making, range));
         own &= !wanted;
     }
-    if (own) count(making, piece, (struct key){NULL, AORTA_TRACE_NONE}, true, false);
+    if (own) count(making, piece, NULL, AORTA_TRACE_NONE, true, false);
 }
 
 /* ---- what the work itself says ---- */
@@ -333,7 +311,7 @@ static void count_work(struct making *making, size_t piece) {
     const char *name = aorta_trace_text(making->trace, work->name);
     if (making->breakdown->by == AORTA_BY_CATEGORY) name = aorta_work_category(&making->names, work);
     if (making->breakdown->by == AORTA_BY_PHASE) name = aorta_phase_of(&making->phases, work);
-    count(making, piece, (struct key){name, AORTA_TRACE_NONE}, true, false);
+    count(making, piece, name, AORTA_TRACE_NONE, true, false);
 }
 
 /* ---- all of it ---- */
@@ -415,7 +393,7 @@ aorta_status aorta_breakdown_make(const struct aorta_trace_rank *rank, enum aort
     else if (!breakdown->count && of.phase)
         breakdown->reason = "no work is of this phase (--by phase has those that there are)";
     aorta_kernel_patterns_free(making.within.pattern);
-    aorta_table_free(&making.table);
+    aorta_keys_free(&making.keys);
     aorta_arena_end(&making.scratch, arena);
     return NULL;
 }

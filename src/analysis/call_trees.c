@@ -3,7 +3,6 @@
 #include "analysis/breakdown.h"
 #include "analysis/phases.h"
 #include "base/array.h"
-#include "base/table.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -14,38 +13,23 @@ enum { DEEPEST = 128, NAME_SIZE = 512 };
 
 /* ---- nodes ---- */
 
-static uint64_t hash_of_node(const struct aorta_call_node *node) {
-    const uint64_t hash = aorta_hash_add(node->parent, (uint64_t)(uintptr_t)node->name);
-    return aorta_hash_add(hash, node->module);
-}
-
-static uint64_t hash_of(const void *of, uint32_t number) {
-    return hash_of_node((const struct aorta_call_node *)of + number);
-}
-
-static bool is_node(const void *of, uint32_t number, const void *wanted) {
-    const struct aorta_call_node *node = (const struct aorta_call_node *)of + number, *key = wanted;
-    return node->parent == key->parent && node->name == key->name && node->module == key->module;
-}
-
 static uint32_t add_node(struct aorta_call_trees *trees, const struct aorta_call_node *key) {
     const size_t cells = trees->inputs * (trees->count + 1);
     struct aorta_arena *memory = trees->memory;
-    memory->failed |= !aorta_table_reserve(&trees->table, trees->count + 1, hash_of, trees->nodes);
-    if (memory->failed) return 0;
-    uint32_t *slot = aorta_table_slot(&trees->table, hash_of_node(key), is_node, trees->nodes, key);
-    if (*slot) return *slot - 1;
-    memory->failed |= !aorta_array_fit(&trees->nodes, &trees->node_capacity, trees->count + 1, sizeof *trees->nodes) ||
-                      !aorta_array_fit(&trees->there, &trees->there_capacity, cells, sizeof *trees->there) ||
-                      !aorta_array_fit(&trees->ns, &trees->ns_capacity, cells, sizeof *trees->ns);
+    const uint32_t number =
+        aorta_keys_add(&trees->keys, key->parent, (int64_t)(intptr_t)key->name, key->module, memory);
+    if (number < trees->count) return number;
+    memory->failed = memory->failed ||
+                     !aorta_array_fit(&trees->nodes, &trees->node_capacity, trees->count + 1, sizeof *trees->nodes) ||
+                     !aorta_array_fit(&trees->there, &trees->there_capacity, cells, sizeof *trees->there) ||
+                     !aorta_array_fit(&trees->ns, &trees->ns_capacity, cells, sizeof *trees->ns);
     if (memory->failed) return 0;
     for (size_t i = cells - trees->inputs; i < cells; i++) {
         trees->there[i] = false;
         trees->ns[i] = 0;
     }
     trees->nodes[trees->count++] = *key;
-    *slot = (uint32_t)trees->count;
-    return *slot - 1;
+    return number;
 }
 
 /* ---- one recording's rank ---- */
@@ -158,7 +142,7 @@ void aorta_call_trees_free(struct aorta_call_trees *trees) {
     free(trees->nodes);
     free(trees->there);
     free(trees->ns);
-    aorta_table_free(&trees->table);
+    aorta_keys_free(&trees->keys);
     aorta_intern_free(&trees->names);
 }
 

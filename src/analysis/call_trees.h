@@ -13,6 +13,7 @@
 
 #include "analysis/compare.h"
 #include "base/intern.h"
+#include "trace/texts.h"
 
 struct aorta_call_node {
     const char *name;
@@ -29,7 +30,7 @@ struct aorta_call_trees {
     size_t there_capacity, ns_capacity;
     uint32_t ***of_work; /* by input, rank, row of the rank's work[]: the node */
     const struct aorta_trace_compare_input *of;
-    struct aorta_table table;
+    struct aorta_keys keys; /* of nodes */
     struct aorta_intern names;
     struct aorta_arena *memory; /* of the arrays of of_work */
     bool any;                   /* operations or modules are recorded */

@@ -2,7 +2,7 @@
 #include "analysis/phases.h"
 
 #include "base/sort.h"
-#include "base/table.h"
+#include "trace/texts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,16 +23,13 @@ struct making {
     const struct aorta_trace *trace;
     struct aorta_memory *memory;
     struct aorta_arena scratch;
-    struct aorta_table live; /* of blocks, by address */
+    struct aorta_keys addresses;
+    uint32_t *last; /* block of each address, + 1; an address serves again once it is free */
     struct span *passes, *optimizers;
     size_t pass_count, optimizer_count;
     int64_t before_bytes; /* when the recording began */
     bool adam;
 };
-
-static const struct aorta_trace_allocation *allocation_of(const struct making *making, size_t block) {
-    return &making->trace->allocations[making->memory->blocks[block].allocation];
-}
 
 /* ---- which allocations ---- */
 
@@ -52,19 +49,10 @@ static bool takes_any(const struct aorta_trace_rank *rank) {
 
 /* ---- blocks ---- */
 
-static uint64_t hash_of_address(uint64_t address) {
-    return aorta_hash_add(0, address);
-}
-
-static uint64_t hash_of(const void *of, uint32_t number) {
-    const struct making *making = of;
-    return hash_of_address(allocation_of(making, number)->address);
-}
-
-/* An address serves again once it is free: its slot leads to the last block. */
-static bool is_block(const void *of, uint32_t number, const void *address) {
-    const struct making *making = of;
-    return allocation_of(making, number)->address == *(const uint64_t *)address;
+/* The place of the address in `last`; NULL: no memory. */
+static uint32_t *last_at(struct making *making, uint64_t address) {
+    const uint32_t number = aorta_keys_add(&making->addresses, (int64_t)address, 0, 0, &making->scratch);
+    return making->scratch.failed ? NULL : &making->last[number];
 }
 
 static void add_block(struct aorta_memory *memory, const struct aorta_memory_block *block) {
@@ -78,23 +66,18 @@ static void allocate(struct making *making, uint32_t row) {
                                              .bytes = allocation->bytes,
                                              .allocation = row,
                                              .use = AORTA_MEMORY_OTHER};
-    making->scratch.failed |= !aorta_table_reserve(&making->live, making->memory->block_count + 1, hash_of, making);
-    if (making->scratch.failed) return;
+    uint32_t *last = last_at(making, allocation->address);
+    if (!last) return;
     add_block(making->memory, &block);
-    uint32_t *slot =
-        aorta_table_slot(&making->live, hash_of_address(allocation->address), is_block, making, &allocation->address);
-    *slot = (uint32_t)making->memory->block_count;
+    *last = (uint32_t)making->memory->block_count;
 }
 
 static void release(struct making *making, const struct aorta_trace_allocation *freed) {
-    if (making->live.slot_count) {
-        const uint32_t *slot =
-            aorta_table_slot(&making->live, hash_of_address(freed->address), is_block, making, &freed->address);
-        struct aorta_memory_block *block = *slot ? &making->memory->blocks[*slot - 1] : NULL;
-        if (block && block->to_ns == INT64_MAX) {
-            block->to_ns = freed->at_ns;
-            return;
-        }
+    const uint32_t *last = last_at(making, freed->address);
+    struct aorta_memory_block *before = last && *last ? &making->memory->blocks[*last - 1] : NULL;
+    if (before && before->to_ns == INT64_MAX) {
+        before->to_ns = freed->at_ns;
+        return;
     }
     const struct aorta_memory_block block = {INT64_MIN, freed->at_ns, -freed->bytes, AORTA_TRACE_NONE,
                                              AORTA_MEMORY_BEFORE};
@@ -354,7 +337,8 @@ void aorta_memory_make(const struct aorta_trace_rank *rank, struct aorta_arena *
     struct making making = {.rank = rank, .trace = rank->trace, .memory = memory};
     *memory = (struct aorta_memory){.peak_ns = INT64_MIN};
     memory->blocks = aorta_arena_raw(arena, (rank->trace->allocation_count + BEFORE) * sizeof *memory->blocks);
-    if (memory->blocks) {
+    making.last = aorta_arena_alloc(&making.scratch, rank->trace->allocation_count * sizeof *making.last);
+    if (memory->blocks && making.last) {
         make_blocks(&making);
         find_passes(&making);
         find_optimizers(&making);
@@ -366,7 +350,7 @@ void aorta_memory_make(const struct aorta_trace_rank *rank, struct aorta_arena *
         make_rows(&making, arena);
     }
     if (!memory->block_count) memory->reason = "the file has no allocations (torch.profiler: profile_memory=True)";
-    aorta_table_free(&making.live);
+    aorta_keys_free(&making.addresses);
     aorta_arena_end(&making.scratch, arena);
 }
 

@@ -2,7 +2,7 @@
 #include "analysis/series.h"
 #include "analysis/analysis_internal.h"
 #include "base/sort.h"
-#include "base/table.h"
+#include "trace/texts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -379,30 +379,15 @@ struct run {
     uint32_t row;   /* of the sequence whose first run this is, + 1 */
 };
 
-struct key {
-    uint64_t hash;
-    uint32_t length;
-};
-
 struct sequence_search {
     const struct aorta_trace_rank *rank;
     const struct aorta_trace *trace;
     struct run *runs; /* one for each operation */
     struct aorta_sequences *sequences;
-    struct key *keys; /* of the rows */
-    size_t row_capacity, key_capacity;
-    struct aorta_table table;
+    struct aorta_keys keys; /* of the rows: hash and count of a run */
+    size_t capacity;
     struct aorta_arena scratch;
 };
-
-static uint64_t hash_of_key(const void *of, uint32_t number) {
-    return ((const struct key *)of)[number].hash;
-}
-
-static bool is_key(const void *of, uint32_t number, const void *wanted) {
-    const struct key *row = (const struct key *)of + number, *key = wanted;
-    return row->hash == key->hash && row->length == key->length;
-}
 
 /* ---- runs ---- */
 
@@ -431,23 +416,17 @@ static bool is_within_equal(const struct sequence_search *making, size_t operati
 static void count_run(struct sequence_search *making, size_t operation, struct aorta_arena *arena) {
     struct aorta_sequences *sequences = making->sequences;
     struct run *run = &making->runs[operation];
-    const struct key key = {run->hash, run->count};
-    making->scratch.failed |= !aorta_table_reserve(&making->table, sequences->count + 1, hash_of_key, making->keys);
-    if (making->scratch.failed) return;
-    uint32_t *slot = aorta_table_slot(&making->table, key.hash, is_key, making->keys, &key);
-    if (!*slot) {
+    const uint32_t number = aorta_keys_add(&making->keys, (int64_t)run->hash, run->count, 0, &making->scratch);
+    if (number >= sequences->count) {
         struct aorta_sequence *rows =
-            aorta_arena_grow(arena, sequences->rows, sequences->count, &making->row_capacity, sizeof *rows);
-        struct key *keys =
-            aorta_arena_grow(&making->scratch, making->keys, sequences->count, &making->key_capacity, sizeof *keys);
-        if (!rows || !keys) return;
-        making->keys = keys;
+            aorta_arena_grow(arena, sequences->rows, sequences->count, &making->capacity, sizeof *rows);
+        making->scratch.failed |= !rows;
+        if (making->scratch.failed) return;
         sequences->rows = rows;
-        keys[sequences->count] = key;
         rows[sequences->count++] = (struct aorta_sequence){.operation = making->trace->operations[operation].name};
-        *slot = run->row = (uint32_t)sequences->count;
+        run->row = (uint32_t)sequences->count;
     }
-    struct aorta_sequence *row = &sequences->rows[*slot - 1];
+    struct aorta_sequence *row = &sequences->rows[number];
     row->runs++;
     row->ns += run->ns;
     row->span_ns += run->end_ns - run->start_ns;
@@ -500,6 +479,6 @@ void aorta_sequences_make(const struct aorta_trace_rank *rank, struct aorta_aren
         sequences->reason = "the file has no operations of a framework that launched this work";
     else if (!sequences->count)
         sequences->reason = "no operation launched the same kernels twice";
-    aorta_table_free(&making.table);
+    aorta_keys_free(&making.keys);
     aorta_arena_end(&making.scratch, arena);
 }

@@ -389,59 +389,43 @@ bool aorta_pair_collectives(struct aorta_rank_step *items, size_t count, struct 
 
 /* A collective is slow when it takes far longer than the best tenth of its own sort in the same run. */
 
-struct aorta_transfer_group {
-    enum aorta_collective collective;
-    int group_size;
-    int64_t bytes, best_ns; /* best_ns 0: too few samples */
-};
-
-struct sample {
-    struct aorta_transfer_group group;
-    double ns;
-};
-
 /* Waiting must be known to be left out, and a local copy is no transfer. */
 static bool can_compare(const struct aorta_range *range, const struct aorta_arrival *arrival) {
     return range->info.kind == AORTA_RANGE_COLLECTIVE && !range->info.simulated && range->info.group_size > 1 &&
            range->info.bytes > 0 && arrival->complete;
 }
 
-static int group_order(const void *left, const void *right) {
-    const struct aorta_transfer_group *a = left, *b = right;
-    if (a->collective != b->collective) return a->collective < b->collective ? -1 : 1;
-    if (a->group_size != b->group_size) return a->group_size < b->group_size ? -1 : 1;
-    return (a->bytes > b->bytes) - (a->bytes < b->bytes);
+int aorta_by_collective(const void *left, const void *right) {
+    const struct aorta_collective_sample *a = left, *b = right;
+    int order = aorta_order_int64(a->kind, b->kind);
+    if (!order) order = aorta_order_int64(a->ranks, b->ranks);
+    return order ? order : aorta_order_int64(a->bytes, b->bytes);
 }
 
-static int sample_order(const void *left, const void *right) {
-    const struct sample *a = left, *b = right;
-    int order = group_order(&a->group, &b->group);
-    return order ? order : (a->ns > b->ns) - (a->ns < b->ns);
+int aorta_by_collective_and_time(const void *left, const void *right) {
+    const struct aorta_collective_sample *a = left, *b = right;
+    int order = aorta_by_collective(a, b);
+    return order ? order : aorta_order_double(a->time_ns, b->time_ns);
 }
 
-static struct aorta_transfer_group group_of(const struct aorta_range *range) {
-    return (struct aorta_transfer_group){
-        .collective = range->info.collective, .group_size = range->info.group_size, .bytes = range->info.bytes};
+static struct aorta_collective_sample sample_of(const struct aorta_range *range, const struct aorta_arrival *arrival) {
+    return (struct aorta_collective_sample){.kind = range->info.collective,
+                                            .ranks = range->info.group_size,
+                                            .bytes = range->info.bytes,
+                                            .time_ns = (double)(range->end_ns - arrival->until_ns)};
 }
 
-static size_t collect_samples(const struct aorta_rank_step *steps, size_t count, struct sample *samples) {
+static size_t collect_samples(const struct aorta_rank_step *steps, size_t count,
+                              struct aorta_collective_sample *samples) {
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
         const struct aorta_profile *profile = steps[i].iteration.profile;
-        for (size_t j = 0; j < profile->range_count; j++) {
-            const struct aorta_range *range = &profile->ranges[j];
-            if (!can_compare(range, &steps[i].arrivals[j])) continue;
-            samples[used++] = (struct sample){group_of(range), (double)(range->end_ns - steps[i].arrivals[j].until_ns)};
-        }
+        for (size_t j = 0; j < profile->range_count; j++)
+            if (can_compare(&profile->ranges[j], &steps[i].arrivals[j]))
+                samples[used++] = sample_of(&profile->ranges[j], &steps[i].arrivals[j]);
     }
-    qsort(samples, used, sizeof *samples, sample_order);
+    qsort(samples, used, sizeof *samples, aorta_by_collective_and_time);
     return used;
-}
-
-/* Best tenth of samples[0 .. count), which are sorted. */
-static int64_t best_decile(const struct sample *samples, size_t count) {
-    if (count < AORTA_TRANSFER_SAMPLES) return 0;
-    return (int64_t)samples[count / 10].ns;
 }
 
 struct aorta_transfers aorta_transfers_collect(const struct aorta_rank_step *steps, size_t count,
@@ -451,13 +435,13 @@ struct aorta_transfers aorta_transfers_collect(const struct aorta_rank_step *ste
         for (size_t j = 0; j < steps[i].iteration.profile->range_count; j++)
             limit += can_compare(&steps[i].iteration.profile->ranges[j], &steps[i].arrivals[j]);
     struct aorta_arena scratch = {0};
-    struct sample *samples = aorta_arena_raw(&scratch, limit * sizeof *samples);
+    struct aorta_collective_sample *samples = aorta_arena_raw(&scratch, limit * sizeof *samples);
     struct aorta_transfers transfers = {.groups = aorta_arena_raw(memory, limit * sizeof *transfers.groups)};
     const size_t used = samples && transfers.groups ? collect_samples(steps, count, samples) : 0;
     for (size_t i = 0, same; i < used; i += same) {
-        for (same = 1; i + same < used && group_order(&samples[i].group, &samples[i + same].group) == 0;) same++;
-        samples[i].group.best_ns = best_decile(samples + i, same);
-        transfers.groups[transfers.count++] = samples[i].group;
+        for (same = 1; i + same < used && !aorta_by_collective(&samples[i], &samples[i + same]);) same++;
+        samples[i].time_ns = same < AORTA_TRANSFER_SAMPLES ? 0 : samples[i + same / 10].time_ns;
+        transfers.groups[transfers.count++] = samples[i];
     }
     aorta_arena_end(&scratch, memory);
     return transfers;
@@ -466,8 +450,9 @@ struct aorta_transfers aorta_transfers_collect(const struct aorta_rank_step *ste
 int64_t aorta_transfers_best_if_slow(const struct aorta_transfers *transfers, const struct aorta_range *range,
                                      const struct aorta_arrival *arrival) {
     if (!can_compare(range, arrival)) return 0;
-    struct aorta_transfer_group wanted = group_of(range);
-    const struct aorta_transfer_group *group =
-        transfers->count ? bsearch(&wanted, transfers->groups, transfers->count, sizeof wanted, group_order) : NULL;
-    return group && range->end_ns - arrival->until_ns > AORTA_TRANSFER_SLOWER * group->best_ns ? group->best_ns : 0;
+    const struct aorta_collective_sample wanted = sample_of(range, arrival);
+    const struct aorta_collective_sample *group =
+        transfers->count ? bsearch(&wanted, transfers->groups, transfers->count, sizeof wanted, aorta_by_collective)
+                         : NULL;
+    return group && wanted.time_ns > AORTA_TRANSFER_SLOWER * group->time_ns ? (int64_t)group->time_ns : 0;
 }

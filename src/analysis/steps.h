@@ -44,13 +44,24 @@ bool aorta_clocks_are_one(struct aorta_iteration *iterations, size_t count);
  * they are not, each rank's step is shifted by the ends of its collectives (align.h). */
 bool aorta_pair_collectives(struct aorta_rank_step *steps, size_t count, struct aorta_arena *memory);
 
+/* One recorded collective, from when its last rank had arrived. */
+struct aorta_collective_sample {
+    enum aorta_collective kind;
+    int ranks;
+    int64_t bytes;
+    double time_ns;
+    size_t of; /* the caller's */
+};
+int aorta_by_collective(const void *left, const void *right); /* kind, ranks and bytes */
+int aorta_by_collective_and_time(const void *left,
+                                 const void *right); /* samples of one kind, ranks and bytes by time */
+
 /* A collective is slow when it takes so many times what the best tenth of its sort takes, of so many at least. */
 enum { AORTA_TRANSFER_SLOWER = 4, AORTA_TRANSFER_SAMPLES = 20 };
 
-/* Times that one sort of collective takes without the waiting. */
-struct aorta_transfer_group;
+/* The sorts of collectives, with what the best tenth of each takes without the waiting; 0: too few samples. */
 struct aorta_transfers {
-    struct aorta_transfer_group *groups;
+    struct aorta_collective_sample *groups;
     size_t count;
 };
 struct aorta_transfers aorta_transfers_collect(const struct aorta_rank_step *steps, size_t count,

@@ -113,18 +113,6 @@ struct fitting {
     int ranks_per_node;
 };
 
-static int same_size_order(const struct aorta_collective_sample *a, const struct aorta_collective_sample *b) {
-    if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
-    if (a->ranks != b->ranks) return a->ranks < b->ranks ? -1 : 1;
-    return (a->bytes > b->bytes) - (a->bytes < b->bytes);
-}
-
-static int sample_order(const void *left, const void *right) {
-    const struct aorta_collective_sample *a = left, *b = right;
-    int order = same_size_order(a, b);
-    return order ? order : (a->time_ns > b->time_ns) - (a->time_ns < b->time_ns);
-}
-
 static int value_order(const void *left, const void *right) {
     const struct weighted *a = left, *b = right;
     return (a->value > b->value) - (a->value < b->value);
@@ -153,7 +141,7 @@ static bool fits(const struct aorta_collective_sample *sample) {
 static void collect(struct fitting *fitting, const struct aorta_collective_sample *samples, size_t count,
                     double percentile, struct aorta_link_fit *fit) {
     for (size_t begin = 0, end; begin < count && fitting->count < MOST_SIZES; begin = end) {
-        for (end = begin; end < count && same_size_order(&samples[begin], &samples[end]) == 0; end++) {
+        for (end = begin; end < count && !aorta_by_collective(&samples[begin], &samples[end]); end++) {
         }
         size_t first = begin;
         while (first < end && !fits(&samples[first])) first++;
@@ -249,7 +237,7 @@ aorta_status aorta_link_fit_make(struct aorta_collective_sample *samples, size_t
                               .ranks_per_node = ranks_per_node};
     *fit = (struct aorta_link_fit){0};
     if (!memory.failed && count) {
-        qsort(samples, count, sizeof *samples, sample_order);
+        qsort(samples, count, sizeof *samples, aorta_by_collective_and_time);
         collect(&fitting, samples, count, percentile, fit);
         fit_sizes(&fitting, latency_ns, fit);
     }

@@ -102,8 +102,8 @@ static const char *name_of(const struct walking *w, uint32_t point) {
     const struct aorta_graph *graph = &w->built->graph;
     const struct aorta_trace_call *call = aorta_trace_graph_call(w->built, point);
     const struct aorta_trace_work *work = aorta_trace_graph_work(w->built, point);
-    if (call) return aorta_trace_text(aorta_trace_graph_host(w->built, point)->trace, call->name);
-    if (work) return aorta_trace_text(w->built->sources[graph->rank[point]].trace, work->name);
+    if (call) return aorta_trace_text(aorta_trace_graph_trace(w->built, point), call->name);
+    if (work) return aorta_trace_text(aorta_trace_graph_trace(w->built, point), work->name);
     const uint32_t collective = aorta_subject_row(graph->subject[point]);
     return aorta_trace_kind_name(w->analysis, w->analysis->alignment.shared[collective].kind);
 }
@@ -111,7 +111,7 @@ static const char *name_of(const struct walking *w, uint32_t point) {
 static void add(struct walking *w, uint32_t point, enum aorta_path_kind kind, int64_t start_ns, int64_t end_ns) {
     struct aorta_critical_path *path = w->path;
     const uint32_t rank = w->built->graph.rank[point];
-    const int64_t shift_ns = w->built->sources[rank].shift_ns;
+    const int64_t shift_ns = aorta_trace_graph_shift(w->built, point);
     if (end_ns > w->until_ns) end_ns = w->until_ns;
     if (end_ns <= start_ns || w->failed) return;
     w->until_ns = start_ns;

@@ -164,7 +164,7 @@ static void measure_usual(struct aorta_graph_builder *builder, uint32_t rank, st
         end_ns[span->stream] = span->end_ns;
         bool waits = one->first_wait && one->first_wait[i] < one->first_wait[i + 1];
         if (span->launch == AORTA_GRAPH_NONE || before_ns == INT64_MIN || waits) continue;
-        int64_t launch_ns = builder->recording->hosts[one->host].calls[span->launch].start_ns;
+        int64_t launch_ns = builder->recording->ranks[one->host].calls[span->launch].start_ns;
         if (launch_ns > before_ns)
             add_sample(&samples[1], span->start_ns - launch_ns);
         else if (launch_ns + 2 * LAUNCH_NS < before_ns)
@@ -176,24 +176,25 @@ static void measure_usual(struct aorta_graph_builder *builder, uint32_t rank, st
 
 /* ---- points ---- */
 
-static void add_host_points(struct aorta_graph_builder *builder, uint32_t host) {
-    const struct aorta_replay_host *one = &builder->recording->hosts[host];
-    for (uint32_t i = 0; i < one->call_count; i++) {
-        uint32_t subject = aorta_subject_make(AORTA_SUBJECT_CALL, i);
-        uint32_t point = aorta_graph_point(builder->graph, one->calls[i].start_ns, one->rank, subject, false);
-        if (!i) builder->first_call[host] = point;
-        (void)aorta_graph_point(builder->graph, one->calls[i].end_ns, one->rank, subject, false);
-    }
+static void add_points(struct aorta_graph_builder *builder, uint32_t rank, int64_t start_ns, int64_t end_ns,
+                       uint32_t subject) {
+    const bool ends = aorta_subject_kind(subject) == AORTA_SUBJECT_SPAN;
+    (void)aorta_graph_point(builder->graph, start_ns, rank, subject, false);
+    (void)aorta_graph_point(builder->graph, end_ns, rank, subject, ends);
+}
+
+static void add_call_points(struct aorta_graph_builder *builder, uint32_t rank) {
+    const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
+    builder->first_call[rank] = builder->graph->point_count;
+    for (const struct aorta_replay_call *call = one->calls; call < one->calls + one->call_count; call++)
+        add_points(builder, rank, call->start_ns, call->end_ns, aorta_subject_make(AORTA_SUBJECT_CALL, call->row));
 }
 
 static void add_span_points(struct aorta_graph_builder *builder, uint32_t rank) {
     const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
-    for (uint32_t i = 0; i < one->span_count; i++) {
-        uint32_t subject = aorta_subject_make(AORTA_SUBJECT_SPAN, i);
-        uint32_t point = aorta_graph_point(builder->graph, one->spans[i].start_ns, rank, subject, false);
-        if (!i) builder->first_span[rank] = point;
-        (void)aorta_graph_point(builder->graph, one->spans[i].end_ns, rank, subject, true);
-    }
+    builder->first_span[rank] = builder->graph->point_count;
+    for (const struct aorta_replay_span *span = one->spans; span < one->spans + one->span_count; span++)
+        add_points(builder, rank, span->start_ns, span->end_ns, aorta_subject_make(AORTA_SUBJECT_SPAN, span->row));
 }
 
 static void set_mark(struct aorta_graph_builder *builder, uint32_t rank) {
@@ -219,36 +220,23 @@ static void add_arrivals(struct aorta_graph_builder *builder) {
                 last[span->collective] = (struct key){span->start_ns, r};
         }
     }
-    for (uint32_t i = 0; i < recording->collective_count; i++) {
-        uint32_t subject = aorta_subject_make(AORTA_SUBJECT_ARRIVAL, i);
-        uint32_t point = aorta_graph_point(builder->graph, last[i].at, last[i].row, subject, false);
-        if (!i) builder->first_arrival = point;
-    }
+    builder->first_arrival = builder->graph->point_count;
+    for (uint32_t i = 0; i < recording->collective_count; i++)
+        (void)aorta_graph_point(builder->graph, last[i].at, last[i].row, aorta_subject_make(AORTA_SUBJECT_ARRIVAL, i),
+                                false);
 }
 
 /* ---- all of it ---- */
 
-/* Calls and spans, which have two points each. */
-static uint64_t count_rows(const struct aorta_recording *recording) {
-    uint64_t rows = 0;
-    for (uint32_t i = 0; i < recording->host_count; i++) rows += recording->hosts[i].call_count;
-    for (uint32_t i = 0; i < recording->rank_count; i++) rows += recording->ranks[i].span_count;
-    return rows;
-}
-
-static aorta_status check_size(const struct aorta_recording *recording) {
-    const uint64_t limit = UINT64_C(1) << 29; /* a span has up to three points, a point's edges are some four */
-    const uint64_t rows = count_rows(recording) + recording->collective_count;
-    if (rows < limit) return NULL;
-    return AORTA_ERROR(AORTA_UNSUPPORTED, "%llu calls and spans are more than a replay can number",
-                       (unsigned long long)rows);
-}
-
-/* Points are as many as that; edges are mostly fewer than seven for four points. What grows instead leaves holes of the
- * sizes that it had. */
-static void reserve(struct aorta_graph_builder *builder) {
-    const uint64_t points = 2 * count_rows(builder->recording) + builder->recording->collective_count;
-    aorta_graph_reserve(builder->graph, (uint32_t)points, (uint32_t)(points * 7 / 4));
+/* Calls and spans have two points each, and gathers one more. */
+static uint64_t count_points(const struct aorta_recording *recording) {
+    uint64_t points = recording->collective_count;
+    for (uint32_t i = 0; i < recording->rank_count; i++) {
+        const struct aorta_replay_rank *rank = &recording->ranks[i];
+        points += 2 * ((uint64_t)rank->call_count + rank->span_count);
+        for (uint32_t j = 0; j < rank->span_count; j++) points += rank->spans[j].role == AORTA_REPLAY_GATHER;
+    }
+    return points;
 }
 
 static bool has_failed(const struct aorta_graph_builder *builder) {
@@ -262,7 +250,7 @@ static void assemble(struct aorta_graph_builder *builder) {
         builder->by_end[i] = sorted_rows(builder, &recording->ranks[i], end_key);
         measure_usual(builder, i, &builder->usual[i]);
     }
-    for (uint32_t i = 0; i < recording->host_count; i++) add_host_points(builder, i);
+    for (uint32_t i = 0; i < recording->rank_count; i++) add_call_points(builder, i);
     for (uint32_t i = 0; i < recording->rank_count; i++) {
         add_span_points(builder, i);
         set_mark(builder, i);
@@ -270,7 +258,7 @@ static void assemble(struct aorta_graph_builder *builder) {
     add_arrivals(builder);
     if (has_failed(builder)) return; /* there are not all points */
     aorta_compare_runs(builder);
-    for (uint32_t i = 0; i < recording->host_count; i++) aorta_graph_add_host(builder, i);
+    for (uint32_t i = 0; i < recording->rank_count; i++) aorta_graph_add_host(builder, i);
     if (has_failed(builder)) return; /* there are not all pauses and runs */
     aorta_place_pauses(builder);
     aorta_balance_launches(builder);
@@ -280,12 +268,12 @@ static void assemble(struct aorta_graph_builder *builder) {
     }
 }
 
-static void begin(struct aorta_graph_builder *builder) {
+static void begin(struct aorta_graph_builder *builder, uint32_t points) {
     const struct aorta_recording *recording = builder->recording;
     const size_t ranks = (size_t)recording->rank_count + 1;
     struct aorta_arena *memory = &builder->memory;
     struct aorta_graph_rank *bounds = aorta_arena_alloc(memory, ranks * sizeof *bounds);
-    builder->first_call = aorta_arena_alloc(memory, ((size_t)recording->host_count + 1) * sizeof(uint32_t));
+    builder->first_call = aorta_arena_alloc(memory, ranks * sizeof(uint32_t));
     builder->first_span = aorta_arena_alloc(memory, ranks * sizeof(uint32_t));
     builder->launched = aorta_arena_alloc(memory, ranks * sizeof(uint32_t *));
     builder->by_end = aorta_arena_alloc(memory, ranks * sizeof(uint32_t *));
@@ -294,14 +282,17 @@ static void begin(struct aorta_graph_builder *builder) {
     if (memory->failed) return;
     for (uint32_t i = 0; i < recording->rank_count; i++) bounds[i] = recording->ranks[i].bounds;
     aorta_graph_begin(builder->graph, bounds, recording->rank_count);
-    reserve(builder);
+    aorta_graph_reserve(builder->graph, points, points / 4 * 7); /* edges are mostly fewer than seven for four points */
 }
 
 aorta_status aorta_graph_make(const struct aorta_recording *recording, struct aorta_graph *graph) {
     struct aorta_graph_builder builder = {.recording = recording, .graph = graph};
     *graph = (struct aorta_graph){0};
-    AORTA_TRY(check_size(recording));
-    begin(&builder);
+    const uint64_t points = count_points(recording), limit = UINT64_C(1) << 30; /* a point's edges are some four */
+    if (points >= limit)
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "%llu calls and spans are more than a replay can number",
+                           (unsigned long long)points / 2);
+    begin(&builder, (uint32_t)points);
     if (!has_failed(&builder)) assemble(&builder);
     builder.memory.failed |= graph->failed;
     aorta_status status = aorta_arena_check(&builder.memory, "the graph of the ranks");

@@ -38,7 +38,7 @@ struct silence {
 struct host {
     struct aorta_graph_builder *builder;
     struct aorta_arena memory;
-    const struct aorta_replay_host *rows;
+    const struct aorta_replay_rank *rows;
     uint32_t host;
     struct thread *threads;
     uint32_t *around;  /* of each call: the call around it; NONE */
@@ -436,7 +436,7 @@ static void find_next(struct host *host) {
 }
 
 static void add_calls(struct host *host) {
-    const struct aorta_replay_host *rows = host->rows;
+    const struct aorta_replay_rank *rows = host->rows;
     find_next(host);
     host->usual_gap_ns = usual_gap(host);
     if (host->usual_gap_ns > PAUSE_NS) host->usual_gap_ns = PAUSE_NS;
@@ -452,7 +452,7 @@ static void add_calls(struct host *host) {
 
 void aorta_graph_add_host(struct aorta_graph_builder *builder, uint32_t index) {
     struct host host = {
-        .builder = builder, .rows = &builder->recording->hosts[index], .host = index, .batch = AORTA_GRAPH_NONE};
+        .builder = builder, .rows = &builder->recording->ranks[index], .host = index, .batch = AORTA_GRAPH_NONE};
     host_make(&host);
     if (!host.memory.failed) add_calls(&host);
     aorta_arena_end(&host.memory, &builder->memory);

@@ -39,8 +39,8 @@ struct aorta_graph_builder {
     const struct aorta_recording *recording;
     struct aorta_graph *graph;
     struct aorta_arena memory;
-    uint32_t *first_call;   /* of each host: point of its first call's start; its end is the next one, and so on */
-    uint32_t *first_span;   /* of each rank: likewise */
+    uint32_t *first_call;   /* of each rank: point of its first call's start; its end is the next one, and so on */
+    uint32_t *first_span;   /* likewise */
     uint32_t first_arrival; /* point of the first collective's arrival */
     uint32_t **launched;    /* of each rank: spans in order of their launch, those without one last */
     uint32_t **by_end;      /* of each rank: spans in order of their end */
@@ -68,8 +68,8 @@ static inline uint32_t aorta_span_end(const struct aorta_graph_builder *builder,
 uint32_t aorta_last_ended(const struct aorta_graph_builder *builder, uint32_t rank, int64_t after_ns, int64_t until_ns,
                           uint32_t before, uint32_t except);
 
-/* Edges of one host's threads and of the calls that wait (graph_build_host.c). */
-void aorta_graph_add_host(struct aorta_graph_builder *builder, uint32_t host);
+/* Edges of the threads of the rank's host and of the calls that wait (graph_build_host.c). */
+void aorta_graph_add_host(struct aorta_graph_builder *builder, uint32_t rank);
 /* After all hosts: the places of their pauses. */
 void aorta_place_pauses(struct aorta_graph_builder *builder);
 /* Edges of one rank's spans (graph_build_spans.c), and those that hold only where launches are no limit. */

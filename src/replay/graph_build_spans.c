@@ -155,8 +155,8 @@ static enum aorta_edge_kind kind_of(const struct spans *spans, uint32_t row, uin
     const struct aorta_replay_span *span = &spans->rows->spans[row], *other = &spans->rows->spans[other_row];
     if (span->stream == other->stream) return AORTA_EDGE_DEPENDENCY;
     if (inferred && share_queue(span, other) && !event_between(spans, span, other)) return AORTA_EDGE_QUEUE;
-    bool consumes = other->kind == AORTA_REPLAY_COLLECTIVE && other->role == AORTA_REPLAY_REDUCE &&
-                    span->kind != AORTA_REPLAY_COLLECTIVE && !spans->last_reduction[other_row];
+    bool consumes = other->role == AORTA_REPLAY_REDUCE && span->kind != AORTA_REPLAY_COLLECTIVE &&
+                    !spans->last_reduction[other_row];
     return consumes ? AORTA_EDGE_CONSUME : AORTA_EDGE_DEPENDENCY;
 }
 
@@ -200,8 +200,8 @@ static int64_t lag_of(const struct reason *reason, const struct reason *best, in
  * means. The first of a step cannot. */
 static bool is_ahead(const struct spans *spans, const struct aorta_replay_span *span) {
     const struct lane *lane = &spans->lanes[span->stream];
-    return span->kind == AORTA_REPLAY_COLLECTIVE && span->role == AORTA_REPLAY_GATHER &&
-           lane->ready != AORTA_GRAPH_NONE && spans->rows->spans[lane->gather].step == span->step;
+    return span->role == AORTA_REPLAY_GATHER && lane->ready != AORTA_GRAPH_NONE &&
+           spans->rows->spans[lane->gather].step == span->step;
 }
 
 /* All reasons of a gather but its stream's order meet in a point of their own; NONE: it has none. */
@@ -215,8 +215,8 @@ static uint32_t add_ready(struct spans *spans, uint32_t row, const struct reason
     }
     if (ready_ns == INT64_MIN) return AORTA_GRAPH_NONE;
     if (ready_ns > start_ns) ready_ns = start_ns;
-    uint32_t ready =
-        aorta_graph_point(graph, ready_ns, spans->rank, aorta_subject_make(AORTA_SUBJECT_SPAN, row), false);
+    uint32_t ready = aorta_graph_point(graph, ready_ns, spans->rank,
+                                       aorta_subject_make(AORTA_SUBJECT_SPAN, spans->rows->spans[row].row), false);
     for (uint32_t i = 0; i < reasons->count; i++) {
         const struct reason *reason = &reasons->items[i];
         if (!reason->same_stream)
@@ -242,7 +242,7 @@ static void begin_gather(struct spans *spans, uint32_t row, const struct reasons
 /* Who waits for a reduction waits for the one before it, once there is slack. */
 static void add_slack(const struct spans *spans, uint32_t start, const struct reason *reason) {
     struct aorta_graph *graph = spans->builder->graph;
-    uint32_t before = spans->reduction_before[aorta_subject_row(graph->subject[reason->from])];
+    uint32_t before = spans->reduction_before[(reason->from - spans->builder->first_span[spans->rank]) / 2];
     if (before != AORTA_GRAPH_NONE)
         aorta_graph_edge(graph, aorta_span_end(spans->builder, spans->rank, before), start, reason->usual_ns,
                          AORTA_EDGE_EARLIER, reason->inferred);
@@ -275,7 +275,7 @@ static void begin_span(struct spans *spans, uint32_t row) {
     struct aorta_graph *graph = spans->builder->graph;
     const struct aorta_replay_span *span = &spans->rows->spans[row];
     uint32_t start = aorta_span_start(spans->builder, spans->rank, row);
-    bool gather = span->kind == AORTA_REPLAY_COLLECTIVE && span->role == AORTA_REPLAY_GATHER;
+    bool gather = span->role == AORTA_REPLAY_GATHER;
     add_stream(spans, row, &reasons);
     add_launch(spans, row, &reasons);
     add_recorded(spans, row, &reasons);
@@ -340,7 +340,7 @@ static void end_span(const struct spans *spans, uint32_t row) {
 /* ---- reductions ---- */
 
 static bool is_reduction(const struct aorta_replay_span *span) {
-    return span->kind == AORTA_REPLAY_COLLECTIVE && span->role == AORTA_REPLAY_REDUCE;
+    return span->role == AORTA_REPLAY_REDUCE;
 }
 
 static void find_reductions(struct spans *spans) {
@@ -379,7 +379,7 @@ void aorta_graph_add_spans(struct aorta_graph_builder *builder, uint32_t rank) {
     const struct aorta_recording *recording = builder->recording;
     struct spans spans = {.builder = builder,
                           .rows = &recording->ranks[rank],
-                          .calls = recording->hosts[recording->ranks[rank].host].calls,
+                          .calls = recording->ranks[recording->ranks[rank].host].calls,
                           .rank = rank};
     struct aorta_arena scratch = {0};
     assemble(&spans, &scratch);

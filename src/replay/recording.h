@@ -22,18 +22,12 @@ enum aorta_replay_call_kind {
 
 struct aorta_replay_call {
     int64_t start_ns, end_ns;
+    uint32_t row;     /* the points' subject */
     uint32_t thread;  /* of its host */
     uint32_t name;    /* of what it launched, or its own */
     uint8_t kind;     /* enum aorta_replay_call_kind */
     uint32_t awaited; /* 1 + the span that the file says it waits for, of the host's only rank; 0: it does not say */
     bool blocked;     /* a launch that took long until its kernel began; it ends before its kernel begins */
-};
-
-/* One process. Calls of threads that launch nothing are no part of it, but for those that wait for data. */
-struct aorta_replay_host {
-    struct aorta_replay_call *calls; /* ascending start, then longer first */
-    uint32_t call_count, thread_count;
-    uint32_t rank; /* on whose clock it is */
 };
 
 enum aorta_replay_span_kind { AORTA_REPLAY_KERNEL, AORTA_REPLAY_TRANSFER, AORTA_REPLAY_COLLECTIVE };
@@ -48,10 +42,11 @@ enum aorta_replay_role {
 struct aorta_replay_span {
     int64_t start_ns, end_ns;
     int64_t alone_ns;      /* time with nothing running concurrently; -1: not known, or not significantly less */
+    uint32_t row;          /* the points' subject */
     uint32_t stream;       /* of the rank */
     uint32_t queue;        /* hardware queue; NONE: not known */
     uint32_t communicator; /* collectives; NONE: not known */
-    uint32_t launch;       /* row of the host's calls[]; NONE: not recorded */
+    uint32_t launch;       /* call of the host; NONE: not recorded */
     uint32_t name;
     uint32_t sizes;      /* number of its operation's shapes, or of a product's grid; 0: not known */
     uint32_t collective; /* collectives that other ranks recorded as well; NONE */
@@ -63,7 +58,11 @@ struct aorta_replay_span {
 struct aorta_replay_rank {
     struct aorta_replay_span *spans; /* ascending start */
     uint32_t span_count, stream_count;
-    uint32_t host; /* row of hosts[] */
+    /* Calls of the host, a process. Threads that launch nothing have only their waits for data. Ranks of one process
+     * share the calls of the first of them, which are on its clock. */
+    struct aorta_replay_call *calls; /* ascending start, then longer first; none where another rank has them */
+    uint32_t call_count, thread_count;
+    uint32_t host; /* the rank that has the calls */
     /* Spans that the file says each span waits for: waits[first_wait[i] .. first_wait[i + 1]). NULL: the file does not
      * say. */
     const uint32_t *first_wait, *waits;
@@ -82,10 +81,9 @@ struct aorta_replay_collective {
 };
 
 struct aorta_recording {
-    const struct aorta_replay_host *hosts;
     const struct aorta_replay_rank *ranks;
     const struct aorta_replay_collective *collectives;
-    uint32_t host_count, rank_count, collective_count, name_count;
+    uint32_t rank_count, collective_count, name_count;
     bool shares_work; /* ranks may have unequal parts of one work; false: theirs is equal by design */
     bool exchanges;   /* ranks send each other parts of that work, as to experts: all_to_all */
 };

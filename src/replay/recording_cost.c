@@ -28,12 +28,12 @@ enum {
     WAIT_OWN_NS = 5000, /* the same of a call that waits for the device */
     FEWEST = 12,        /* samples of a quantile */
     OUTLIER = 4,        /* times the fastest: longer intervals count as this long */
+    BLOCK = 64,         /* stamps */
 };
 
 /* Small, as there are two for each event. */
 struct stamp {
     int64_t time_ns;
-    double sum_ns;      /* of all that recording cost the thread until then */
     uint32_t length_ns; /* of the interval that it ends, at most the last 4.29 s of it; 0: it is the thread's first */
     /* The events whose costs are in that interval (cost_of_stamps): */
     uint32_t left : 4;  /* enum aorta_stamped of an event that ended before; COUNT: none did */
@@ -53,6 +53,9 @@ struct lane { /* stamps of one thread, ascending */
     struct stamp *stamps;
     size_t count;
     size_t near; /* what was asked for last */
+    /* The cost of recording before stamp `summed`, whose step is `step`, and before each block's first stamp. */
+    double sum_ns, *sums;
+    size_t summed, step;
 };
 
 struct aorta_recording_cost {
@@ -64,6 +67,7 @@ struct aorta_recording_cost {
     struct lane *lanes; /* of each thread of the trace */
     size_t lane_count;
     double *within_ns; /* of each text: CUPTI's part of a call of this name */
+    struct aorta_recording_weight weight;
 };
 
 struct building {
@@ -463,23 +467,22 @@ static void measure_pace(struct aorta_recording_cost *cost, bool operations) {
     }
 }
 
-/* Stamps reuse the memory of the events, which first move to its end. Both stamps of an event fit in before the next
- * event. */
+/* Two stamps take the place of their event. */
 static void fill_lanes(struct aorta_recording_cost *cost, struct building *building) {
     struct aorta_stamped_events *stamped = &building->stamped;
-    struct aorta_stamped_event *const events = stamped->items + (stamped->count + 1) / 2;
-    _Static_assert(2 * 2 * sizeof(struct stamp) <= 3 * sizeof *events,
-                   "two stamps in the place of an event and a half");
+    struct stamp *const stamps = (void *)stamped->items;
+    _Static_assert(2 * sizeof *stamps <= sizeof *stamped->items, "two stamps in the place of an event");
     cost->lane_count = building->trace->thread_count;
     cost->lanes = aorta_arena_alloc(&cost->memory, (cost->lane_count + 1) * sizeof *cost->lanes);
+    for (size_t i = 0, first = 0; cost->lanes && i < cost->lane_count; first = stamped->ends[i++]) {
+        struct lane *lane = &cost->lanes[i];
+        const size_t count = stamped->ends[i] - first;
+        lane->stamps = stamps + 2 * first;
+        lane->sums = aorta_arena_raw(&cost->memory, (2 * count / BLOCK + 1) * sizeof *lane->sums);
+        fill_lane(stamped->items + first, count, lane, &building->scratch);
+    }
     building->scratch.failed |= cost->memory.failed;
     if (building->scratch.failed) return;
-    memmove(events, stamped->items, stamped->count * sizeof *events);
-    struct stamp *const stamps = (void *)stamped->items;
-    for (size_t i = 0, first = 0; i < cost->lane_count; first = stamped->ends[i++]) {
-        cost->lanes[i].stamps = stamps + 2 * first;
-        fill_lane(events + first, stamped->ends[i] - first, &cost->lanes[i], &building->scratch);
-    }
     for (size_t i = 0; i < cost->lane_count; i++) find_waits(cost, i);
     measure_share(cost, building->trace);
     measure_pace(cost, building->trace->operation_count > 0);
@@ -535,44 +538,55 @@ const struct aorta_recording_costs *aorta_recording_costs(const struct aorta_rec
     return &cost->found;
 }
 
-/* Cost of recording in the interval that the stamp ends. `pace`: how much slower the host ran in it. */
-static double cost_of(const struct aorta_recording_cost *cost, const struct stamp *stamp, double pace,
-                      struct aorta_recording_weight weight) {
-    const double scale = weight.cost;
+/* Cost of recording in the interval that the stamp ends. */
+static double cost_at(const struct aorta_recording_cost *cost, struct lane *lane, size_t at) {
+    const struct stamp *stamp = &lane->stamps[at];
+    while (lane->step < cost->step_count && cost->step_ns[lane->step] <= stamp->time_ns) lane->step++;
+    while (lane->step > 0 && cost->step_ns[lane->step - 1] > stamp->time_ns) lane->step--;
+    const double scale = cost->weight.cost, pace = cost->spreads[lane->step].pace;
     const double busy_ns = (double)busy_of(stamp);
     const double rest_ns = at_least(busy_ns - scale * cost_of_stamps(cost, stamp), 0);
-    return busy_ns - at_least(weight.own * rest_ns / (1 + scale * (pace - 1)), LEFT * busy_ns);
+    return busy_ns - at_least(cost->weight.own * rest_ns / (1 + scale * (pace - 1)), LEFT * busy_ns);
 }
 
-void aorta_recording_cost_sum(struct aorta_recording_cost *cost, struct aorta_recording_weight weight) {
+void aorta_recording_cost_weigh(struct aorta_recording_cost *cost, struct aorta_recording_weight weight) {
+    cost->weight = weight;
     for (size_t i = 0; i < cost->lane_count; i++) {
-        double sum_ns = 0;
-        size_t step = 0; /* steps that began until the stamp */
-        for (size_t j = 0; j < cost->lanes[i].count; j++) {
-            struct stamp *stamp = &cost->lanes[i].stamps[j];
-            while (step < cost->step_count && cost->step_ns[step] <= stamp->time_ns) step++;
-            stamp->sum_ns = sum_ns += cost_of(cost, stamp, cost->spreads[step].pace, weight);
-        }
+        cost->lanes[i].sum_ns = 0;
+        cost->lanes[i].summed = 0;
     }
 }
 
+/* The cost of recording in the intervals that end before the stamp. */
+static double sum_before(const struct aorta_recording_cost *cost, struct lane *lane, size_t at) {
+    if (at < lane->summed) {
+        lane->summed = at / BLOCK * BLOCK;
+        lane->sum_ns = lane->sums[at / BLOCK];
+    }
+    for (; lane->summed < at; lane->summed++) {
+        if (lane->summed % BLOCK == 0) lane->sums[lane->summed / BLOCK] = lane->sum_ns;
+        lane->sum_ns += cost_at(cost, lane, lane->summed);
+    }
+    return lane->sum_ns;
+}
+
 /* Until a moment; within an interval in proportion. */
-static double sum_until(struct lane *lane, int64_t time_ns) {
+static double sum_until(const struct aorta_recording_cost *cost, struct lane *lane, int64_t time_ns) {
     const size_t at = stamp_from(lane, time_ns);
-    const double before_ns = at ? lane->stamps[at - 1].sum_ns : 0;
-    if (at == lane->count) return before_ns;
+    if (at == lane->count) return sum_before(cost, lane, at);
     const struct stamp *stamp = &lane->stamps[at];
-    if (time_ns == stamp->time_ns) return stamp->sum_ns;
+    if (time_ns == stamp->time_ns) return sum_before(cost, lane, at + 1);
+    const double before_ns = sum_before(cost, lane, at);
     const int64_t after_ns = stamp->time_ns - stamp->length_ns;
     if (time_ns <= after_ns) return before_ns;
     const double part = (double)(time_ns - after_ns) / (double)stamp->length_ns;
-    return before_ns + part * (stamp->sum_ns - before_ns);
+    return before_ns + part * (before_ns + cost_at(cost, lane, at) - before_ns);
 }
 
 int64_t aorta_recording_cost_between(struct aorta_recording_cost *cost, uint32_t thread, int64_t from_ns,
                                      int64_t to_ns) {
     if (thread >= cost->lane_count || to_ns <= from_ns) return 0;
     struct lane *lane = &cost->lanes[thread];
-    const double from = sum_until(lane, from_ns);
-    return (int64_t)(sum_until(lane, to_ns) - from);
+    const double from = sum_until(cost, lane, from_ns);
+    return (int64_t)(sum_until(cost, lane, to_ns) - from);
 }

@@ -3,6 +3,7 @@
 #include "analysis/phases.h"
 #include "base/sort.h"
 #include "replay/replay.h"
+#include "trace/texts.h"
 #include "trace/trace.h"
 
 #include <malloc.h>
@@ -15,15 +16,25 @@ enum { FEWEST_STEPS = 3 }; /* of measured ones: the first only gives the lead of
 struct build {
     struct aorta_arena memory;
     const struct aorta_trace_analysis *analysis;
-    struct aorta_trace_graph *out;
-    struct aorta_replay_host *hosts;
     struct aorta_replay_rank *ranks;
     struct aorta_replay_collective *collectives;
-    uint32_t host_count, name_count;
-    uint32_t **call_rows;       /* of each host and row of the trace's calls[]: row of the host's; NONE */
-    uint32_t **names;           /* of each host and text of its trace: the name's number on all ranks */
+    uint32_t name_count;
+    uint32_t **call_rows;       /* of the first rank of each trace and row of its calls[]: the rank's call; NONE */
+    uint32_t **names;           /* likewise of each text: the name's number on all ranks */
     int64_t from_step, to_step; /* measured steps that are replayed; other recordings are replayed as a whole */
 };
+
+size_t aorta_first_of_trace(const struct aorta_trace_analysis *analysis, size_t rank) {
+    size_t first = 0;
+    while (analysis->ranks[first].trace != analysis->ranks[rank].trace) first++;
+    return first;
+}
+
+bool aorta_is_only_of_trace(const struct aorta_trace_analysis *analysis, size_t rank) {
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        if (i != rank && analysis->ranks[i].trace == analysis->ranks[rank].trace) return false;
+    return true;
+}
 
 static const struct aorta_trace *trace_of(const struct build *build, size_t rank) {
     return build->analysis->ranks[rank].trace;
@@ -35,6 +46,29 @@ static bool is_replayed(const struct build *build, const struct aorta_trace_wind
 
 static int64_t shift_of(const struct build *build, size_t rank) {
     return build->analysis->alignment.clocks[rank].shift_ns;
+}
+
+/* ---- names on all ranks ---- */
+
+/* Number 0 is for what has no name. */
+static uint32_t name_of(const struct build *build, size_t rank, uint32_t text) {
+    return text == AORTA_TRACE_NONE ? 0 : build->names[build->ranks[rank].host][text];
+}
+
+static void number_names(struct build *build) {
+    struct aorta_trace_texts texts = {0};
+    for (size_t i = 0; i < build->analysis->rank_count; i++) {
+        const struct aorta_trace *trace = trace_of(build, i);
+        const uint32_t count = build->ranks[i].host == i ? (uint32_t)aorta_trace_text_count(trace) : 0;
+        build->names[i] = aorta_arena_raw(&build->memory, count * sizeof **build->names);
+        for (uint32_t j = 0; !build->memory.failed && j < count; j++) {
+            const char *text = aorta_trace_text(trace, j);
+            build->names[i][j] = aorta_trace_texts_add(&texts, text, strlen(text)) + 1;
+            build->memory.failed = !build->names[i][j]; /* of UINT32_MAX */
+        }
+    }
+    build->name_count = (uint32_t)texts.count + 1;
+    aorta_trace_texts_free(&texts);
 }
 
 /* ---- hosts ---- */
@@ -68,8 +102,8 @@ static void bound_calls(const struct build *build, const struct aorta_trace *tra
 }
 
 /* A copy to the host that the thread's next call waits for is a value that is read. */
-static void mark_reads(const struct aorta_trace *trace, const uint32_t *sources, struct aorta_replay_call *calls,
-                       uint32_t count, struct aorta_arena *memory) {
+static void mark_reads(const struct aorta_trace *trace, struct aorta_replay_call *calls, uint32_t count,
+                       struct aorta_arena *memory) {
     if (trace->measured) return;
     uint32_t *next = aorta_arena_alloc(memory, (trace->thread_count + 1) * sizeof *next);
     const bool *reads = aorta_trace_reading_calls(trace, memory);
@@ -77,136 +111,39 @@ static void mark_reads(const struct aorta_trace *trace, const uint32_t *sources,
     for (uint32_t i = count; next && reads && i-- > 0;) {
         const uint32_t after = next[calls[i].thread];
         next[calls[i].thread] = i;
-        if (calls[i].kind == AORTA_REPLAY_COPY && reads[sources[i]] && after != AORTA_GRAPH_NONE &&
+        if (calls[i].kind == AORTA_REPLAY_COPY && reads[calls[i].row] && after != AORTA_GRAPH_NONE &&
             calls[after].kind == AORTA_REPLAY_SYNC)
             calls[i].kind = AORTA_REPLAY_READ;
     }
 }
 
 /* Calls of threads that launch, and waits for data. */
-static void add_calls(struct build *build, uint32_t host, size_t rank) {
+static void add_calls(struct build *build, size_t rank) {
     const struct aorta_trace *trace = trace_of(build, rank);
     int64_t shift_ns = shift_of(build, rank);
     const bool *launching = aorta_trace_launching_threads(trace, &build->memory);
     struct aorta_replay_call *calls = aorta_arena_raw(&build->memory, (trace->call_count + 1) * sizeof *calls);
     uint32_t *rows = aorta_arena_raw(&build->memory, (trace->call_count + 1) * sizeof *rows), count = 0;
-    uint32_t *sources = build->out->sources[rank].calls;
-    build->call_rows[host] = rows;
     int64_t from_ns, to_ns;
     bound_calls(build, trace, &from_ns, &to_ns);
-    for (size_t i = 0; launching && !build->memory.failed && i < trace->call_count; i++) {
+    for (size_t i = 0; !build->memory.failed && i < trace->call_count; i++) {
         const struct aorta_trace_call *call = &trace->calls[i];
         rows[i] = AORTA_GRAPH_NONE;
         if (call->start_ns < from_ns || call->start_ns >= to_ns) continue;
         if (!launching[call->thread] && call->kind != AORTA_CALL_DATA_WAIT) continue;
         rows[i] = count;
-        sources[count] = (uint32_t)i;
-        calls[count++] = (struct aorta_replay_call){call->start_ns - shift_ns,
-                                                    call->end_ns - shift_ns,
-                                                    call->thread,
-                                                    call->name,
-                                                    (uint8_t)kind_of_call(trace, call),
-                                                    0,
-                                                    false};
+        calls[count++] = (struct aorta_replay_call){.start_ns = call->start_ns - shift_ns,
+                                                    .end_ns = call->end_ns - shift_ns,
+                                                    .row = (uint32_t)i,
+                                                    .thread = call->thread,
+                                                    .name = name_of(build, rank, call->name),
+                                                    .kind = (uint8_t)kind_of_call(trace, call)};
     }
-    mark_reads(trace, sources, calls, count, &build->memory);
-    build->hosts[host] = (struct aorta_replay_host){calls, count, (uint32_t)trace->thread_count, (uint32_t)rank};
-}
-
-/* Their rows in the files, which stay. */
-static void reserve_sources(const struct build *build, size_t rank) {
-    const struct aorta_trace *trace = trace_of(build, rank);
-    struct aorta_replay_source *source = &build->out->sources[rank];
-    source->works = aorta_arena_raw(&build->out->memory, (trace->work_count + 1) * sizeof *source->works);
-    if (build->out->hosts[source->host] == rank)
-        source->calls = aorta_arena_raw(&build->out->memory, (trace->call_count + 1) * sizeof *source->calls);
-}
-
-/* One for each trace, on the clock of its first rank. Memory that stays is taken first: what is freed before the graph
- * is put in order then leaves place for its arrays. */
-static void add_hosts(struct build *build) {
-    const struct aorta_trace_analysis *analysis = build->analysis;
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        struct aorta_replay_source *source = &build->out->sources[i];
-        source->trace = analysis->ranks[i].trace;
-        source->shift_ns = shift_of(build, i);
-        source->host = AORTA_GRAPH_NONE;
-        for (size_t j = 0; j < i && source->host == AORTA_GRAPH_NONE; j++)
-            if (build->out->sources[j].trace == source->trace) source->host = build->out->sources[j].host;
-        if (source->host == AORTA_GRAPH_NONE) {
-            build->out->hosts[build->host_count] = (uint32_t)i;
-            source->host = build->host_count++;
-        }
-        reserve_sources(build, i);
-    }
-    build->memory.failed |= build->out->memory.failed;
-    for (uint32_t i = 0; i < build->host_count; i++) add_calls(build, i, build->out->hosts[i]);
-}
-
-/* ---- names on all ranks ---- */
-
-struct name {
-    const char *text;
-    uint32_t host, number;
-};
-
-static void add_name(struct build *build, uint32_t host, uint32_t text, struct name *names, size_t *count) {
-    if (text == AORTA_TRACE_NONE || build->names[host][text] != AORTA_GRAPH_NONE) return;
-    build->names[host][text] = 0;
-    names[(*count)++] = (struct name){aorta_trace_text(trace_of(build, build->hosts[host].rank), text), host, text};
-}
-
-/* Text; NONE: not known. */
-static uint32_t sizes_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
-    return work->shape == AORTA_TRACE_NONE ? work->geometry : trace->shapes[work->shape].dims;
-}
-
-static struct name *collect_names(struct build *build, size_t *count, struct aorta_arena *scratch) {
-    size_t limit = 1;
-    for (uint32_t h = 0; h < build->host_count; h++)
-        limit += aorta_trace_text_count(trace_of(build, build->hosts[h].rank));
-    struct name *names = aorta_arena_raw(scratch, limit * sizeof *names);
-    for (uint32_t h = 0; names && h < build->host_count; h++) {
-        const struct aorta_trace *trace = trace_of(build, build->hosts[h].rank);
-        uint32_t texts = (uint32_t)aorta_trace_text_count(trace);
-        build->names[h] = aorta_arena_raw(&build->memory, ((size_t)texts + 1) * sizeof **build->names);
-        if (!build->names[h]) break;
-        for (uint32_t i = 0; i < texts; i++) build->names[h][i] = AORTA_GRAPH_NONE;
-        for (size_t i = 0; i < trace->work_count; i++) {
-            add_name(build, h, trace->work[i].name, names, count);
-            add_name(build, h, sizes_of(trace, &trace->work[i]), names, count);
-        }
-        for (size_t i = 0; i < trace->call_count; i++) add_name(build, h, trace->calls[i].name, names, count);
-    }
-    return names;
-}
-
-/* Number 0 is for work without a name. */
-static void number_names(struct build *build) {
-    struct aorta_arena scratch = {0};
-    size_t count = 0;
-    struct name *names = collect_names(build, &count, &scratch);
-    if (count) qsort(names, count, sizeof *names, aorta_by_text);
-    build->name_count = 1;
-    for (size_t i = 0; i < count; i++) {
-        if (!i || strcmp(names[i].text, names[i - 1].text) != 0) build->name_count++;
-        build->names[names[i].host][names[i].number] = build->name_count - 1;
-    }
-    aorta_arena_end(&scratch, &build->memory);
-}
-
-/* Names a call by the work that it launched, else by its own name. */
-static void name_calls(struct build *build, uint32_t host) {
-    const struct aorta_trace *trace = trace_of(build, build->hosts[host].rank);
-    struct aorta_replay_call *calls = build->hosts[host].calls;
-    for (uint32_t i = 0; i < build->hosts[host].call_count; i++)
-        calls[i].name = calls[i].name == AORTA_TRACE_NONE ? 0 : build->names[host][calls[i].name];
-    for (size_t i = 0; i < trace->work_count; i++) {
-        const struct aorta_trace_work *work = &trace->work[i];
-        if (work->call == AORTA_TRACE_NONE || work->name == AORTA_TRACE_NONE) continue;
-        if (build->call_rows[host][work->call] != AORTA_GRAPH_NONE)
-            calls[build->call_rows[host][work->call]].name = build->names[host][work->name];
-    }
+    mark_reads(trace, calls, count, &build->memory);
+    build->call_rows[rank] = rows;
+    build->ranks[rank].calls = calls;
+    build->ranks[rank].call_count = count;
+    build->ranks[rank].thread_count = (uint32_t)trace->thread_count;
 }
 
 /* ---- spans ---- */
@@ -233,25 +170,27 @@ static uint32_t communicator_of(const struct aorta_trace *trace, const struct ao
     return known->group == AORTA_TRACE_NONE ? AORTA_GRAPH_NONE : 2 * known->group + 1;
 }
 
-static struct aorta_replay_span span_of(const struct build *build, size_t rank, const struct aorta_trace_work *work) {
-    uint32_t host = build->out->sources[rank].host;
-    const uint32_t sizes = sizes_of(build->analysis->ranks[rank].trace, work);
-    bool collective = aorta_trace_is_collective(work);
+static struct aorta_replay_span span_of(const struct build *build, size_t rank, uint32_t row) {
+    const struct aorta_trace *trace = trace_of(build, rank);
+    const struct aorta_trace_work *work = &trace->work[row];
+    const uint32_t sizes = work->shape == AORTA_TRACE_NONE ? work->geometry : trace->shapes[work->shape].dims;
     return (struct aorta_replay_span){
         .start_ns = work->start_ns - shift_of(build, rank),
         .end_ns = work->end_ns - shift_of(build, rank),
         .alone_ns = -1,
+        .row = row,
         .stream = work->stream,
-        .queue = queue_of(build->analysis->ranks[rank].trace, work),
-        .communicator = communicator_of(build->analysis->ranks[rank].trace, work),
-        .launch = work->call == AORTA_TRACE_NONE ? AORTA_GRAPH_NONE : build->call_rows[host][work->call],
-        .name = work->name == AORTA_TRACE_NONE ? 0 : build->names[host][work->name],
-        .sizes = sizes == AORTA_TRACE_NONE ? 0 : build->names[host][sizes],
+        .queue = queue_of(trace, work),
+        .communicator = communicator_of(trace, work),
+        .launch =
+            work->call == AORTA_TRACE_NONE ? AORTA_GRAPH_NONE : build->call_rows[build->ranks[rank].host][work->call],
+        .name = name_of(build, rank, work->name),
+        .sizes = name_of(build, rank, sizes),
         .collective = AORTA_GRAPH_NONE,
         .step = AORTA_GRAPH_NONE,
-        .kind = (uint8_t)(collective                                               ? AORTA_REPLAY_COLLECTIVE
-                          : crosses_link(build->analysis->ranks[rank].trace, work) ? AORTA_REPLAY_TRANSFER
-                                                                                   : AORTA_REPLAY_KERNEL),
+        .kind = (uint8_t)(aorta_trace_is_collective(work) ? AORTA_REPLAY_COLLECTIVE
+                          : crosses_link(trace, work)     ? AORTA_REPLAY_TRANSFER
+                                                          : AORTA_REPLAY_KERNEL),
     };
 }
 
@@ -314,7 +253,7 @@ static void set_alone(struct build *build, size_t rank) {
     if (!any) return;
     collective_time(build, rank, &comm);
     for (uint32_t i = 0; i < build->ranks[rank].span_count; i++) {
-        const struct aorta_trace_work *work = &one->trace->work[build->out->sources[rank].works[i]];
+        const struct aorta_trace_work *work = &one->trace->work[spans[i].row];
         if (work->shape == AORTA_TRACE_NONE || spans[i].kind != AORTA_REPLAY_KERNEL) continue;
         int64_t beside_ns = aorta_intervals_within(&comm, spans[i].start_ns, spans[i].end_ns);
         if (!beside_ns) continue;
@@ -326,12 +265,6 @@ static void set_alone(struct build *build, size_t rank) {
 }
 
 /* ---- all spans ---- */
-
-bool aorta_trace_graph_is_only_rank(const struct aorta_trace_graph *built, size_t rank) {
-    for (size_t i = 0; i < built->source_count; i++)
-        if (i != rank && built->sources[i].host == built->sources[rank].host) return false;
-    return true;
-}
 
 /* Marks the trace's rows that are replayed. */
 static void mark_work(const struct build *build, const struct aorta_trace_rank *rank, bool *marked) {
@@ -345,45 +278,43 @@ static void mark_work(const struct build *build, const struct aorta_trace_rank *
     }
 }
 
-static void block_in_launch(struct aorta_replay_call *call, const struct aorta_replay_span *span) {
-    call->blocked = true;
-    if (call->end_ns > span->start_ns) call->end_ns = span->start_ns;
+/* Names the call by the work that it launched. */
+static void launch(struct aorta_replay_call *call, const struct aorta_replay_span *span, bool blocks) {
+    if (span->name) call->name = span->name;
+    call->blocked |= blocks;
+    if (blocks && call->end_ns > span->start_ns) call->end_ns = span->start_ns;
 }
 
 /* All of the device's work, also what only measured: it takes its place on a stream. */
 static void add_spans(struct build *build, size_t rank) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
     const struct aorta_trace *trace = one->trace;
+    struct aorta_replay_rank *made = &build->ranks[rank];
+    const uint32_t host = made->host;
     struct aorta_arena scratch = {0};
-    struct aorta_replay_span *spans = aorta_arena_raw(&build->memory, (trace->work_count + 1) * sizeof *spans);
-    uint32_t *sources = build->out->sources[rank].works, host = build->out->sources[rank].host, count = 0;
     uint32_t *span_of_row = aorta_arena_raw(&scratch, (trace->work_count + 1) * sizeof *span_of_row);
     bool *marked = aorta_arena_raw(&scratch, trace->work_count + 1);
-    build->memory.failed |= scratch.failed;
-    if (build->memory.failed) {
-        aorta_arena_free(&scratch);
-        return;
+    made->spans = aorta_arena_raw(&build->memory, (trace->work_count + 1) * sizeof *made->spans);
+    made->stream_count = (uint32_t)trace->stream_count;
+    if (!scratch.failed && !build->memory.failed) {
+        mark_work(build, one, marked);
+        for (uint32_t i = 0; i < trace->work_count; i++) {
+            if (!marked[i]) continue;
+            struct aorta_replay_span *span = &made->spans[made->span_count];
+            span_of_row[i] = made->span_count++;
+            *span = span_of(build, rank, i);
+            if (span->launch != AORTA_GRAPH_NONE)
+                launch(&build->ranks[host].calls[span->launch], span,
+                       aorta_trace_launch_blocks(trace, &trace->work[i]));
+        }
+        add_facts(build, rank, span_of_row);
     }
-    mark_work(build, one, marked);
-    for (size_t i = 0; i < trace->work_count; i++) {
-        if (!marked[i]) continue;
-        span_of_row[i] = count;
-        sources[count] = (uint32_t)i;
-        spans[count] = span_of(build, rank, &trace->work[i]);
-        if (spans[count].launch != AORTA_GRAPH_NONE && aorta_trace_launch_blocks(trace, &trace->work[i]))
-            block_in_launch(&build->hosts[host].calls[spans[count].launch], &spans[count]);
-        count++;
-    }
-    build->ranks[rank].spans = spans;
-    add_facts(build, rank, span_of_row);
-    aorta_arena_free(&scratch);
-    build->ranks[rank].span_count = count;
-    build->ranks[rank].stream_count = (uint32_t)trace->stream_count;
-    build->ranks[rank].host = host;
+    aorta_arena_end(&scratch, &build->memory);
+    if (build->memory.failed) return;
     set_alone(build, rank);
-    aorta_recorded_waits_make(trace, shift_of(build, build->hosts[host].rank), &build->hosts[host],
-                              aorta_trace_graph_is_only_rank(build->out, rank), build->call_rows[host],
-                              &build->ranks[rank], &build->memory);
+    aorta_recorded_waits_make(trace, shift_of(build, host), build->ranks[host].calls,
+                              aorta_is_only_of_trace(build->analysis, rank), build->call_rows[host], made,
+                              &build->memory);
 }
 
 /* ---- steps ---- */
@@ -456,16 +387,11 @@ static void set_bounds(struct build *build, size_t rank) {
 static void reserve(struct build *build) {
     const size_t ranks = build->analysis->rank_count + 1;
     struct aorta_arena *memory = &build->memory;
-    build->out->source_count = ranks - 1;
-    build->out->sources = aorta_arena_alloc(&build->out->memory, ranks * sizeof *build->out->sources);
-    build->out->hosts = aorta_arena_alloc(&build->out->memory, ranks * sizeof *build->out->hosts);
-    build->hosts = aorta_arena_alloc(memory, ranks * sizeof *build->hosts);
     build->ranks = aorta_arena_alloc(memory, ranks * sizeof *build->ranks);
     build->collectives =
         aorta_arena_alloc(memory, (build->analysis->alignment.shared_count + 1) * sizeof *build->collectives);
     build->call_rows = aorta_arena_alloc(memory, ranks * sizeof(uint32_t *));
     build->names = aorta_arena_alloc(memory, ranks * sizeof(uint32_t *));
-    memory->failed |= build->out->memory.failed;
 }
 
 static bool exchanges_work(const struct aorta_trace_analysis *analysis) {
@@ -475,35 +401,34 @@ static bool exchanges_work(const struct aorta_trace_analysis *analysis) {
 }
 
 static void add_ranks(struct build *build) {
-    add_hosts(build);
+    const size_t ranks = build->analysis->rank_count;
+    for (size_t i = 0; i < ranks; i++) build->ranks[i].host = (uint32_t)aorta_first_of_trace(build->analysis, i);
     number_names(build);
-    if (build->memory.failed) return;
-    for (uint32_t i = 0; i < build->host_count; i++) name_calls(build, i);
-    for (size_t i = 0; i < build->analysis->rank_count; i++) {
+    for (size_t i = 0; !build->memory.failed && i < ranks; i++)
+        if (build->ranks[i].host == i) add_calls(build, i);
+    for (size_t i = 0; !build->memory.failed && i < ranks; i++) {
         add_spans(build, i);
         set_bounds(build, i);
     }
     aorta_replay_collectives_make(build->analysis, build->collectives, &build->memory);
 }
 
-static aorta_status build_ranks(struct build *build) {
+static aorta_status build_ranks(struct build *build, struct aorta_graph *graph) {
     const struct aorta_trace_analysis *analysis = build->analysis;
     AORTA_TRY(choose_steps(build));
     reserve(build);
     if (!build->memory.failed) add_ranks(build);
     AORTA_TRY(aorta_arena_check(&build->memory, "the spans and calls of the ranks"));
     const struct aorta_recording recording = {
-        .hosts = build->hosts,
         .ranks = build->ranks,
         .collectives = build->collectives,
-        .host_count = build->host_count,
         .rank_count = (uint32_t)analysis->rank_count,
         .collective_count = (uint32_t)analysis->alignment.shared_count,
         .name_count = build->name_count,
         .shares_work = !analysis->measured,
         .exchanges = exchanges_work(analysis),
     };
-    return aorta_graph_make(&recording, &build->out->graph);
+    return aorta_graph_make(&recording, graph);
 }
 
 /* Sets how long a step of all measured ones is, relative to the replayed ones: only the last measured steps are
@@ -531,12 +456,12 @@ static aorta_status set_longer(const struct aorta_trace_analysis *analysis, stru
 }
 
 aorta_status aorta_trace_graph_make(const struct aorta_trace_analysis *analysis, struct aorta_trace_graph *built) {
-    struct build build = {.analysis = analysis, .out = built};
-    *built = (struct aorta_trace_graph){0};
+    struct build build = {.analysis = analysis};
+    *built = (struct aorta_trace_graph){.analysis = analysis};
     malloc_trim(0); /* the arrays of a graph do not fit where the analysis gave memory back */
     if (!analysis->common_clock)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "the ranks' clocks are not one: their steps cannot be replayed");
-    aorta_status status = build_ranks(&build);
+    aorta_status status = build_ranks(&build, &built->graph);
     aorta_arena_free(&build.memory);
     if (!status) status = aorta_graph_finish(&built->graph);
     if (!status) status = set_longer(analysis, &built->graph);
@@ -544,22 +469,21 @@ aorta_status aorta_trace_graph_make(const struct aorta_trace_analysis *analysis,
     return status;
 }
 
+static bool is_subject(const struct aorta_trace_graph *built, uint32_t point, enum aorta_subject kind) {
+    return point != AORTA_GRAPH_NONE && aorta_subject_kind(built->graph.subject[point]) == kind;
+}
+
 const struct aorta_trace_call *aorta_trace_graph_call(const struct aorta_trace_graph *built, uint32_t point) {
-    const uint32_t subject = point == AORTA_GRAPH_NONE ? AORTA_SUBJECT_ARRIVAL : built->graph.subject[point];
-    if (aorta_subject_kind(subject) != AORTA_SUBJECT_CALL) return NULL;
-    const struct aorta_replay_source *source = aorta_trace_graph_host(built, point);
-    return &source->trace->calls[source->calls[aorta_subject_row(subject)]];
+    if (!is_subject(built, point, AORTA_SUBJECT_CALL)) return NULL;
+    return &aorta_trace_graph_trace(built, point)->calls[aorta_subject_row(built->graph.subject[point])];
 }
 
 const struct aorta_trace_work *aorta_trace_graph_work(const struct aorta_trace_graph *built, uint32_t point) {
-    const uint32_t subject = point == AORTA_GRAPH_NONE ? AORTA_SUBJECT_ARRIVAL : built->graph.subject[point];
-    if (aorta_subject_kind(subject) != AORTA_SUBJECT_SPAN) return NULL;
-    const struct aorta_replay_source *source = &built->sources[built->graph.rank[point]];
-    return &source->trace->work[source->works[aorta_subject_row(subject)]];
+    if (!is_subject(built, point, AORTA_SUBJECT_SPAN)) return NULL;
+    return &aorta_trace_graph_trace(built, point)->work[aorta_subject_row(built->graph.subject[point])];
 }
 
 void aorta_trace_graph_free(struct aorta_trace_graph *built) {
-    aorta_arena_free(&built->memory);
     aorta_graph_free(&built->graph);
     *built = (struct aorta_trace_graph){0};
 }

@@ -9,21 +9,9 @@
 
 enum { AORTA_REPLAY_STEPS = 50 }; /* so many at the end of a run whose steps were measured are replayed */
 
-/* Graph points know rows of the recording; these are the trace's. */
-struct aorta_replay_source {
-    const struct aorta_trace *trace;
-    uint32_t *works;  /* of each span: row of the trace's work[] */
-    uint32_t *calls;  /* of each call of its trace: row of the trace's calls[]; NULL but for the trace's first rank */
-    uint32_t host;    /* ranks of one trace share it */
-    int64_t shift_ns; /* the trace's times − the graph's */
-};
-
 struct aorta_trace_graph {
-    struct aorta_graph graph;
-    struct aorta_arena memory;           /* of the rest */
-    struct aorta_replay_source *sources; /* of each rank of the analysis, in its order */
-    size_t source_count;
-    uint32_t *hosts; /* of each host: its trace's first rank */
+    struct aorta_graph graph; /* subjects are rows of the trace's work[] and calls[], and of alignment.shared[] */
+    const struct aorta_trace_analysis *analysis;
 };
 
 /* The analysis is borrowed until *built is freed. Steps that were chosen must follow each other. AORTA_UNSUPPORTED:
@@ -32,22 +20,25 @@ AORTA_MUST_USE aorta_status aorta_trace_graph_make(const struct aorta_trace_anal
                                                    struct aorta_trace_graph *built);
 void aorta_trace_graph_free(struct aorta_trace_graph *built);
 
-/* The source that has the calls of the point's host. */
-static inline const struct aorta_replay_source *aorta_trace_graph_host(const struct aorta_trace_graph *built,
-                                                                       uint32_t point) {
-    return &built->sources[built->hosts[built->sources[built->graph.rank[point]].host]];
+/* A point belongs to a rank of this trace, and its time plus the shift is the trace's. */
+static inline const struct aorta_trace *aorta_trace_graph_trace(const struct aorta_trace_graph *built, uint32_t point) {
+    return built->analysis->ranks[built->graph.rank[point]].trace;
+}
+static inline int64_t aorta_trace_graph_shift(const struct aorta_trace_graph *built, uint32_t point) {
+    return built->analysis->alignment.clocks[built->graph.rank[point]].shift_ns;
 }
 /* The call, or the work, that the point is a moment of. NULL: of none, or the point is NONE. */
 const struct aorta_trace_call *aorta_trace_graph_call(const struct aorta_trace_graph *built, uint32_t point);
 const struct aorta_trace_work *aorta_trace_graph_work(const struct aorta_trace_graph *built, uint32_t point);
 
-/* Whether the rank is the only one of its trace. */
-bool aorta_trace_graph_is_only_rank(const struct aorta_trace_graph *built, size_t rank);
+/* The first rank of the rank's trace, and whether the rank is the only one. */
+size_t aorta_first_of_trace(const struct aorta_trace_analysis *analysis, size_t rank);
+bool aorta_is_only_of_trace(const struct aorta_trace_analysis *analysis, size_t rank);
 
 /* For aorta_trace_graph_make: what a rank's file says about waits. Fills the rank's columns,
  * which are in `memory`, and, where the host has no other rank, `awaited` of its calls. shift_ns: of the host's clock;
  * call_rows: of the trace's calls[], the host's row or NONE. */
-void aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns, struct aorta_replay_host *host,
+void aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns, struct aorta_replay_call *calls,
                                bool only_rank, const uint32_t *call_rows, struct aorta_replay_rank *rank,
                                struct aorta_arena *memory);
 

@@ -20,24 +20,6 @@ static const double REACHED = 0.57;
 
 /* ---- one collective ---- */
 
-struct sample {
-    int kind, group_size;
-    int64_t bytes, transfer_ns;
-    size_t collective;
-};
-
-static int sort_order(const struct sample *a, const struct sample *b) {
-    if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
-    if (a->group_size != b->group_size) return a->group_size < b->group_size ? -1 : 1;
-    return (a->bytes > b->bytes) - (a->bytes < b->bytes);
-}
-
-static int sample_order(const void *left, const void *right) {
-    const struct sample *a = left, *b = right;
-    int order = sort_order(a, b);
-    return order ? order : (a->transfer_ns > b->transfer_ns) - (a->transfer_ns < b->transfer_ns);
-}
-
 /* From the last arrival to the first end, as ends differ by no more than clocks do. */
 static int64_t transfer_of(const struct aorta_align_shared *shared) {
     int64_t last_ns = INT64_MIN, end_ns = INT64_MAX;
@@ -57,37 +39,33 @@ static bool has_few_channels(const struct aorta_trace *trace, const struct aorta
 }
 
 /* On the link at its bandwidth; -1: not known, or not far less. */
-static int64_t best_on_link(const struct aorta_trace_analysis *analysis, const struct sample *sample) {
-    const struct aorta_align_shared *shared = &analysis->alignment.shared[sample->collective];
+static int64_t best_on_link(const struct aorta_trace_analysis *analysis, const struct aorta_collective_sample *sample) {
+    const struct aorta_align_shared *shared = &analysis->alignment.shared[sample->of];
     const struct aorta_trace_rank *rank = &analysis->ranks[shared->parts[0].rank];
     double gbps = REACHED * aorta_link_gbps(rank->trace, rank->device);
-    double factor = aorta_collective_bus_factor((enum aorta_collective)sample->kind, sample->group_size);
-    if (gbps <= 0 || factor <= 0 || sample->group_size > AORTA_LINK_RANKS ||
-        !has_few_channels(rank->trace, shared->parts))
+    double factor = aorta_collective_bus_factor(sample->kind, sample->ranks);
+    if (gbps <= 0 || factor <= 0 || sample->ranks > AORTA_LINK_RANKS || !has_few_channels(rank->trace, shared->parts))
         return -1;
     int64_t best_ns = LINK_LATENCY_NS + (int64_t)(factor * (double)sample->bytes / gbps);
-    return sample->transfer_ns > 2 * best_ns ? best_ns : -1;
+    return sample->time_ns > 2 * (double)best_ns ? best_ns : -1;
 }
 
 /* A large reduction in pieces: all but the last piece can be done before all of it is needed. */
-static int64_t last_piece(const struct sample *sample) {
+static int64_t last_piece(const struct aorta_collective_sample *sample) {
     bool reduces = sample->kind == AORTA_ALL_REDUCE || sample->kind == AORTA_REDUCE_SCATTER;
     if (!reduces || sample->bytes <= PIECE_BYTES) return -1;
-    return LINK_LATENCY_NS + (int64_t)((double)sample->transfer_ns * PIECE_BYTES / (double)sample->bytes);
+    return LINK_LATENCY_NS + (int64_t)(sample->time_ns * PIECE_BYTES / (double)sample->bytes);
 }
 
 /* ---- all of them ---- */
 
-static size_t collect(const struct aorta_trace_analysis *analysis, struct sample *samples) {
+static size_t collect(const struct aorta_trace_analysis *analysis, struct aorta_collective_sample *samples) {
     size_t count = 0;
     for (size_t i = 0; i < analysis->alignment.shared_count; i++) {
         const struct aorta_align_shared *shared = &analysis->alignment.shared[i];
         if (!shared->complete || shared->bytes <= 0 || shared->part_count < 2) continue;
-        samples[count++] = (struct sample){.kind = (int)shared->kind,
-                                           .group_size = (int)shared->part_count,
-                                           .bytes = shared->bytes,
-                                           .transfer_ns = transfer_of(shared),
-                                           .collective = i};
+        samples[count++] = (struct aorta_collective_sample){shared->kind, (int)shared->part_count, shared->bytes,
+                                                            (double)transfer_of(shared), i};
     }
     return count;
 }
@@ -95,21 +73,21 @@ static size_t collect(const struct aorta_trace_analysis *analysis, struct sample
 void aorta_replay_collectives_make(const struct aorta_trace_analysis *analysis,
                                    struct aorta_replay_collective *collectives, struct aorta_arena *memory) {
     size_t limit = analysis->alignment.shared_count;
-    struct sample *samples = aorta_arena_raw(memory, (limit + 1) * sizeof *samples);
+    struct aorta_collective_sample *samples = aorta_arena_raw(memory, (limit + 1) * sizeof *samples);
     if (!samples) return;
     for (size_t i = 0; i < limit; i++)
         collectives[i] = (struct aorta_replay_collective){
             .parts = (uint32_t)analysis->alignment.shared[i].part_count, .best_ns = -1, .piece_ns = -1};
     size_t count = collect(analysis, samples);
-    if (count) qsort(samples, count, sizeof *samples, sample_order);
+    if (count) qsort(samples, count, sizeof *samples, aorta_by_collective_and_time);
     for (size_t begin = 0, end; begin < count; begin = end) {
-        for (end = begin; end < count && sort_order(&samples[begin], &samples[end]) == 0; end++) {
+        for (end = begin; end < count && !aorta_by_collective(&samples[begin], &samples[end]); end++) {
         }
-        const size_t parts = (end - begin) * (size_t)samples[begin].group_size; /* as steps.c counts */
-        int64_t tenth_ns = parts < AORTA_TRANSFER_SAMPLES ? -1 : samples[begin + (end - begin) / 10].transfer_ns;
+        const size_t parts = (end - begin) * (size_t)samples[begin].ranks; /* as steps.c counts */
+        int64_t tenth_ns = parts < AORTA_TRANSFER_SAMPLES ? -1 : (int64_t)samples[begin + (end - begin) / 10].time_ns;
         for (size_t i = begin; i < end; i++) {
-            struct aorta_replay_collective *collective = &collectives[samples[i].collective];
-            bool slow = tenth_ns >= 0 && samples[i].transfer_ns > AORTA_TRANSFER_SLOWER * tenth_ns;
+            struct aorta_replay_collective *collective = &collectives[samples[i].of];
+            bool slow = tenth_ns >= 0 && samples[i].time_ns > AORTA_TRANSFER_SLOWER * (double)tenth_ns;
             int64_t link_ns = best_on_link(analysis, &samples[i]);
             collective->best_ns = slow && (link_ns < 0 || tenth_ns < link_ns) ? tenth_ns : link_ns;
             collective->piece_ns = last_piece(&samples[i]);
@@ -138,14 +116,14 @@ struct launches {
     uint32_t count;
 };
 
-static struct launches place_spans(const struct aorta_replay_host *host, const struct aorta_replay_rank *rank,
+static struct launches place_spans(const struct aorta_replay_call *calls, const struct aorta_replay_rank *rank,
                                    struct aorta_arena *memory) {
     struct launches launches = {aorta_arena_raw(memory, ((size_t)rank->span_count + 1) * sizeof *launches.items), 0};
     if (!launches.items) return launches;
     for (uint32_t i = 0; i < rank->span_count; i++)
         if (rank->spans[i].launch != AORTA_GRAPH_NONE)
             launches.items[launches.count++] =
-                (struct placed){host->calls[rank->spans[i].launch].start_ns, rank->spans[i].stream, i};
+                (struct placed){calls[rank->spans[i].launch].start_ns, rank->spans[i].stream, i};
     if (launches.count) qsort(launches.items, launches.count, sizeof *launches.items, placed_order);
     return launches;
 }
@@ -232,7 +210,7 @@ static void add_unknown(const struct aorta_trace *trace, int64_t shift_ns, struc
     rank->event_waits = waits;
 }
 
-void aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns, struct aorta_replay_host *host,
+void aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns, struct aorta_replay_call *calls,
                                bool only_rank, const uint32_t *call_rows, struct aorta_replay_rank *rank,
                                struct aorta_arena *memory) {
     bool known = false;
@@ -240,7 +218,7 @@ void aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns
     if (!trace->wait_count) return;
     add_unknown(trace, shift_ns, rank, memory);
     if (!known) return;
-    const struct launches launches = place_spans(host, rank, memory);
+    const struct launches launches = place_spans(calls, rank, memory);
     add_pairs(trace, &launches, shift_ns, rank, memory);
-    if (only_rank) add_awaited(trace, &launches, shift_ns, call_rows, host->calls);
+    if (only_rank) add_awaited(trace, &launches, shift_ns, call_rows, calls);
 }

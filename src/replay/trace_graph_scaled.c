@@ -66,10 +66,10 @@ bool aorta_graph_begins_within(const struct aorta_graph *graph, uint32_t edge) {
 }
 
 static void scale_overlap(const struct aorta_graph *graph, uint32_t point, const struct aorta_work_scale *scales,
-                          const struct aorta_replay_source *source, struct aorta_graph *scaled) {
+                          struct aorta_graph *scaled) {
     for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++)
         if (aorta_graph_begins_within(graph, i))
-            shorten(scaled, i, (double)scales[source->works[aorta_subject_row(graph->subject[graph->from[i]])]].left);
+            shorten(scaled, i, (double)scales[aorta_subject_row(graph->subject[graph->from[i]])].left);
 }
 
 static void scale_span(const struct aorta_graph *graph, uint32_t point, struct aorta_work_scale scale,
@@ -116,14 +116,14 @@ static uint32_t call_of(const struct aorta_trace_graph *built, uint32_t rank, ui
     const struct aorta_graph *graph = &built->graph;
     if (graph->rank[point] != rank || aorta_subject_kind(graph->subject[point]) != AORTA_SUBJECT_CALL)
         return AORTA_TRACE_NONE;
-    return built->sources[rank].calls[aorta_subject_row(graph->subject[point])];
+    return aorta_subject_row(graph->subject[point]);
 }
 
 /* Median time of the rank's launches on its host, over edges of these kinds (bits). */
 static int64_t launch_time(const struct aorta_trace_graph *built, uint32_t rank, uint32_t kinds,
                            struct aorta_arena *memory) {
     const struct aorta_graph *graph = &built->graph;
-    const struct aorta_trace *trace = built->sources[rank].trace;
+    const struct aorta_trace *trace = built->analysis->ranks[rank].trace;
     int64_t *times_ns = aorta_arena_alloc(memory, (trace->call_count + 1) * sizeof *times_ns);
     size_t count = 0;
     if (!times_ns) return 0;
@@ -141,7 +141,7 @@ static int64_t launch_time(const struct aorta_trace_graph *built, uint32_t rank,
 static void add_launches(const struct aorta_trace_graph *built, uint32_t rank, const struct aorta_work_scale *scales,
                          struct aorta_graph *scaled, struct aorta_arena *memory) {
     const struct aorta_graph *graph = &built->graph;
-    uint8_t *added = added_calls(built->sources[rank].trace, scales, memory);
+    uint8_t *added = added_calls(built->analysis->ranks[rank].trace, scales, memory);
     if (!added) return;
     const int64_t usual_ns = launch_time(built, rank, 1u << AORTA_EDGE_GAP | 1u << AORTA_EDGE_CALL, memory);
     for (uint32_t i = 0; i < graph->point_count; i++) {
@@ -158,7 +158,7 @@ static void add_launches(const struct aorta_trace_graph *built, uint32_t rank, c
 static void drop_handles(const struct aorta_trace_graph *built, uint32_t rank, const bool *gone,
                          struct aorta_graph *scaled, struct aorta_arena *memory) {
     const struct aorta_graph *graph = &built->graph;
-    const struct aorta_trace *trace = built->sources[rank].trace;
+    const struct aorta_trace *trace = built->analysis->ranks[rank].trace;
     bool *collective = aorta_arena_alloc(memory, trace->call_count + 1);
     if (!collective) return;
     for (size_t i = 0; i < trace->work_count; i++)
@@ -178,32 +178,30 @@ static void scale_points(const struct aorta_trace_graph *built, const struct aor
     for (uint32_t i = 0; i < graph->point_count; i++) {
         const uint32_t rank = graph->rank[i], row = aorta_subject_row(graph->subject[i]);
         const enum aorta_subject kind = aorta_subject_kind(graph->subject[i]);
-        const struct aorta_replay_source *source = &built->sources[rank];
         if (kind == AORTA_SUBJECT_SPAN && scales[rank]) {
-            scale_span(graph, i, scales[rank][source->works[row]], scaled);
-            scale_overlap(graph, i, scales[rank], source, scaled);
+            scale_span(graph, i, scales[rank][row], scaled);
+            scale_overlap(graph, i, scales[rank], scaled);
         }
-        if (kind != AORTA_SUBJECT_CALL) continue;
-        const uint32_t first = built->hosts[source->host];
-        if (gone[first] && gone[first][built->sources[first].calls[row]]) drop_call(graph, i, scaled);
+        if (kind == AORTA_SUBJECT_CALL && gone[rank] && gone[rank][row]) drop_call(graph, i, scaled);
     }
 }
 
 void aorta_graph_scale(const struct aorta_trace_graph *built, const struct aorta_work_scale *const *scales,
                        struct aorta_graph *scaled) {
     struct aorta_arena scratch = {0};
-    bool **gone = aorta_arena_alloc(&scratch, (built->source_count + 1) * sizeof *gone);
+    const size_t ranks = built->analysis->rank_count;
+    bool **gone = aorta_arena_alloc(&scratch, (ranks + 1) * sizeof *gone);
     /* Ranks of one trace share its calls, and each has its own work: only calls of a trace of one rank can be gone. */
-    for (size_t i = 0; gone && i < built->source_count; i++)
-        if (scales[i] && aorta_trace_graph_is_only_rank(built, i))
-            gone[i] = gone_calls(built->sources[i].trace, scales[i], &scratch);
+    for (size_t i = 0; gone && i < ranks; i++)
+        if (scales[i] && aorta_is_only_of_trace(built->analysis, i))
+            gone[i] = gone_calls(built->analysis->ranks[i].trace, scales[i], &scratch);
     aorta_graph_copy_lags(&built->graph, scaled);
     scaled->failed |= scratch.failed || !gone;
     if (!scaled->failed) {
         scale_points(built, scales, gone, scaled);
         aorta_graph_follow_lags(&built->graph, scaled);
-        for (uint32_t i = 0; i < built->source_count; i++) {
-            if (!scales[i] || !aorta_trace_graph_is_only_rank(built, i)) continue;
+        for (uint32_t i = 0; i < ranks; i++) {
+            if (!scales[i] || !aorta_is_only_of_trace(built->analysis, i)) continue;
             if (gone[i]) drop_handles(built, i, gone[i], scaled, &scratch);
             add_launches(built, i, scales[i], scaled, &scratch);
         }

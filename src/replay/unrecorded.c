@@ -143,7 +143,7 @@ static void collect(struct places *places, struct aorta_stamped_events *events, 
         places->next[i] = events->count;
         events->count += count;
     }
-    events->items = aorta_arena_raw(memory, (events->count + events->count / 2 + 2) * sizeof *events->items);
+    events->items = aorta_arena_raw(memory, (events->count + 1) * sizeof *events->items);
     if (!events->items) return;
     places->events = events->items;
     add_all(places);
@@ -208,10 +208,17 @@ static const struct aorta_recording_weight weights[WEIGHTS] = {
     [SHORTEST] = {1.4, 0.92}, [LONGEST] = {0.6, 1.1}, [FOUND] = {1, 1}};
 static const double DEVICE_VARIES = 0.02; /* of a step that the device limits */
 
+/* Lags of the edges from one host's calls. Recording lengthens no other edges. */
+struct lags {
+    struct aorta_arena memory;
+    int64_t *ns[WEIGHTS]; /* with each weight */
+    size_t at;
+};
+
 struct unrecording {
     struct aorta_trace_graph *built;
     struct aorta_arena memory;
-    int64_t *lags[WEIGHTS]; /* with each weight, of the edges from calls: recording lengthens no other edge */
+    struct lags *lags; /* of each rank that is the first of its trace */
     struct aorta_replay replay;
 };
 
@@ -220,7 +227,7 @@ struct unrecording {
 /* Between two calls of the host, of one thread or of one that goes on after the other. */
 static int64_t cost_between(const struct aorta_trace_graph *built, struct aorta_recording_cost *cost, uint32_t from,
                             uint32_t to) {
-    const int64_t shift_ns = aorta_trace_graph_host(built, to)->shift_ns;
+    const int64_t shift_ns = aorta_trace_graph_shift(built, to);
     const int64_t from_ns = built->graph.time_ns[from] + shift_ns, to_ns = built->graph.time_ns[to] + shift_ns;
     const uint32_t thread = aorta_trace_graph_call(built, to)->thread,
                    before = aorta_trace_graph_call(built, from)->thread;
@@ -233,8 +240,10 @@ static bool is_call(const struct aorta_graph *graph, uint32_t point) {
     return aorta_subject_kind(graph->subject[point]) == AORTA_SUBJECT_CALL;
 }
 
-static bool is_from_call(const struct aorta_graph *graph, uint32_t edge) {
-    return is_call(graph, graph->from[edge]) && !aorta_graph_pinned(graph, graph->from[edge]);
+/* The rank of the call that the edge comes from; NONE: it comes from none. */
+static uint32_t host_of(const struct aorta_graph *graph, uint32_t edge) {
+    const uint32_t from = graph->from[edge];
+    return is_call(graph, from) && !aorta_graph_pinned(graph, from) ? graph->rank[from] : AORTA_GRAPH_NONE;
 }
 
 /* The lag of an edge from a call without the cost of recording: for an edge between two calls without all of that cost,
@@ -250,51 +259,53 @@ static int64_t lag_without(const struct aorta_trace_graph *built, struct aorta_r
         const int64_t own_ns = (int64_t)(weight.cost * aorta_recording_costs(cost)->within_ns);
         return own_ns < lag_ns / 2 ? lag_ns - own_ns : lag_ns - lag_ns / 2;
     }
-    if (!is_call(graph, to) || aorta_trace_graph_host(built, from) != aorta_trace_graph_host(built, to)) return lag_ns;
+    if (!is_call(graph, to) || graph->rank[from] != graph->rank[to]) return lag_ns;
     const int64_t distance_ns = graph->time_ns[to] - graph->time_ns[from], own_ns = cost_between(built, cost, from, to);
     if (distance_ns <= lag_ns || own_ns <= 0) return lag_ns - own_ns > 0 ? lag_ns - own_ns : 0;
     return lag_ns > own_ns ? lag_ns - own_ns : lag_ns / 2; /* the rest of it waits for the device */
 }
 
-/* A host at a time on each processor, so that the stamps of few are in memory and not those of all. */
-static aorta_status shorten_host(void *user, size_t number) {
+/* A host at a time on each processor, so that the stamps of few are in memory and not those of all. Lags take the place
+ * of what finding the cost took. */
+static aorta_status shorten_host(void *user, size_t rank) {
     const struct unrecording *work = user;
-    const struct aorta_trace_graph *built = work->built;
-    const struct aorta_graph *graph = &built->graph;
+    const struct aorta_graph *graph = &work->built->graph;
+    struct lags *lags = &work->lags[rank];
     struct aorta_recording_cost *cost;
-    AORTA_TRY(aorta_recording_cost_make(built->sources[built->hosts[number]].trace, &cost));
+    size_t edges = 0;
+    if (aorta_first_of_trace(work->built->analysis, rank) != rank) return NULL;
+    AORTA_TRY(aorta_recording_cost_make(work->built->analysis->ranks[rank].trace, &cost));
+    for (uint32_t i = 0; i < graph->edge_count; i++) edges += host_of(graph, i) == rank;
     for (int w = 0; w < WEIGHTS; w++) {
-        int64_t *lag_ns = work->lags[w];
-        aorta_recording_cost_sum(cost, weights[w]);
-        for (uint32_t i = 0; i < graph->point_count; i++) {
-            const bool own = built->sources[graph->rank[i]].host == number;
-            for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++) {
-                if (!is_from_call(graph, j)) continue;
-                if (own) *lag_ns = lag_without(built, cost, j, i, weights[w]);
-                lag_ns++;
-            }
-        }
+        int64_t *lag_ns = lags->ns[w] = aorta_arena_raw(&lags->memory, edges * sizeof *lag_ns);
+        aorta_recording_cost_weigh(cost, weights[w]);
+        for (uint32_t i = 0; lag_ns && i < graph->point_count; i++)
+            for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++)
+                if (host_of(graph, j) == rank) *lag_ns++ = lag_without(work->built, cost, j, i, weights[w]);
     }
     aorta_recording_cost_free(cost);
-    return NULL;
+    return aorta_arena_check(&lags->memory, "the edges of hosts");
 }
 
 /* ---- replaying ---- */
 
-static void swap_lags(struct aorta_graph *graph, int64_t *lag_ns) {
+static void swap_lags(const struct unrecording *work, int weight) {
+    struct aorta_graph *graph = &work->built->graph;
+    for (uint32_t i = 0; i < graph->rank_count; i++) work->lags[i].at = 0;
     for (uint32_t i = 0; i < graph->edge_count; i++) {
-        if (!is_from_call(graph, i)) continue;
+        const uint32_t host = host_of(graph, i);
+        if (host == AORTA_GRAPH_NONE) continue;
+        int64_t *lag_ns = &work->lags[host].ns[weight][work->lags[host].at++];
         const int64_t given_ns = graph->lag_ns[i];
         graph->lag_ns[i] = *lag_ns;
-        *lag_ns++ = given_ns;
+        *lag_ns = given_ns;
     }
 }
 
 static double replay_without(struct unrecording *work, int weight) {
-    struct aorta_graph *graph = &work->built->graph;
-    swap_lags(graph, work->lags[weight]);
-    aorta_replay_run(graph, 0, &work->replay);
-    if (weight != FOUND) swap_lags(graph, work->lags[weight]);
+    swap_lags(work, weight);
+    aorta_replay_run(&work->built->graph, 0, &work->replay);
+    if (weight != FOUND) swap_lags(work, weight);
     return work->replay.step_ns;
 }
 
@@ -324,7 +335,7 @@ static bool loads_beside(const struct aorta_trace_graph *built) {
     for (uint32_t i = 0; i < built->graph.point_count; i++) {
         const struct aorta_trace_call *call = aorta_trace_graph_call(built, i);
         if (call && call->kind == AORTA_CALL_DATA_WAIT &&
-            strstr(aorta_trace_text(aorta_trace_graph_host(built, i)->trace, call->name), "MultiProcessing"))
+            strstr(aorta_trace_text(aorta_trace_graph_trace(built, i), call->name), "MultiProcessing"))
             return true;
     }
     return false;
@@ -332,13 +343,9 @@ static bool loads_beside(const struct aorta_trace_graph *built) {
 
 static aorta_status unrecord(struct unrecording *work, struct aorta_unrecorded *unrecorded) {
     const struct aorta_trace_graph *built = work->built;
-    size_t hosts = 0, edges = 0;
-    for (size_t i = 0; i < built->source_count; i++)
-        if (built->sources[i].host >= hosts) hosts = built->sources[i].host + 1;
-    for (uint32_t i = 0; i < built->graph.edge_count; i++) edges += is_from_call(&built->graph, i);
-    for (int w = 0; w < WEIGHTS; w++) work->lags[w] = aorta_arena_raw(&work->memory, edges * sizeof *work->lags[w]);
+    work->lags = aorta_arena_alloc(&work->memory, built->graph.rank_count * sizeof *work->lags);
     AORTA_TRY(aorta_arena_check(&work->memory, "the edges of hosts"));
-    AORTA_TRY(aorta_parallel(hosts, shorten_host, work));
+    AORTA_TRY(aorta_parallel(built->graph.rank_count, shorten_host, work));
     aorta_replay_run(&work->built->graph, 0, &work->replay);
     AORTA_TRY(aorta_arena_check(&work->replay.memory, "the times of a replay")); /* which later replays use again */
     unrecorded->recorded_ns = work->replay.step_ns;
@@ -359,12 +366,13 @@ static aorta_status unrecord(struct unrecording *work, struct aorta_unrecorded *
 aorta_status aorta_trace_graph_unrecord(struct aorta_trace_graph *built, struct aorta_unrecorded *unrecorded) {
     struct unrecording work = {.built = built};
     *unrecorded = (struct aorta_unrecorded){0};
-    for (size_t i = 0; i < built->source_count; i++) {
-        const struct aorta_trace *trace = built->sources[i].trace;
+    for (size_t i = 0; i < built->analysis->rank_count; i++) {
+        const struct aorta_trace *trace = built->analysis->ranks[i].trace;
         if (trace->own || trace->format == AORTA_TRACE_METRICS) return NULL;
     }
     malloc_trim(0); /* stamps and lags do not fit where making the graph gave memory back */
     aorta_status status = unrecord(&work, unrecorded);
+    for (size_t i = 0; work.lags && i < built->graph.rank_count; i++) aorta_arena_free(&work.lags[i].memory);
     aorta_arena_free(&work.memory);
     aorta_replay_free(&work.replay);
     if (aorta_status_code(status) != AORTA_UNSUPPORTED) return status;

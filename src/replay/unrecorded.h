@@ -59,8 +59,8 @@ struct aorta_recording_weight {
     double cost; /* times what was found */
     double own;  /* … what the host does itself takes */
 };
-/* Sums the costs up. To be called before aorta_recording_cost_between. */
-void aorta_recording_cost_sum(struct aorta_recording_cost *cost, struct aorta_recording_weight weight);
+/* To be called before aorta_recording_cost_between. */
+void aorta_recording_cost_weigh(struct aorta_recording_cost *cost, struct aorta_recording_weight weight);
 /* What recording cost the thread between two moments; 0 for threads that launch nothing. Cheap where calls go on in
  * time. */
 int64_t aorta_recording_cost_between(struct aorta_recording_cost *cost, uint32_t thread, int64_t from_ns,
@@ -81,8 +81,8 @@ struct aorta_stamped_event {
 
 /* Events of all threads. A thread's events are contiguous: ascending start, longer first. */
 struct aorta_stamped_events {
-    struct aorta_stamped_event *items; /* … in memory for half as many more, for the stamps of both ends */
-    size_t *ends;                      /* of each thread of the trace: where the next one's begin */
+    struct aorta_stamped_event *items;
+    size_t *ends; /* of each thread of the trace: where the next one's begin */
     size_t count;
 };
 

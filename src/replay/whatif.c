@@ -65,7 +65,7 @@ aorta_status aorta_whatif_of_trace(const struct aorta_trace_analysis *analysis, 
         const struct aorta_range_info **infos = infos_of(&analysis->ranks[rank], &scratch);
         for (uint32_t i = 0; infos && i < graph->point_count; i++) {
             if (!ends_span(graph, i, rank)) continue;
-            uint32_t row = built->sources[rank].works[aorta_subject_row(graph->subject[i])];
+            uint32_t row = aorta_subject_row(graph->subject[i]);
             if (aorta_trace_is_collective(&analysis->ranks[rank].trace->work[row])) add(collectives, i, infos[row]);
         }
         aorta_arena_end(&scratch, &collectives->memory);
@@ -282,7 +282,7 @@ static size_t collect_samples(const struct aorta_whatif *whatif, enum aorta_edge
         const struct aorta_whatif_collective *collective =
             &whatif->collectives->items[whatif->collectives->of_point[i]];
         samples[count++] = (struct aorta_collective_sample){collective->kind, collective->ranks, collective->bytes,
-                                                            (double)graph->lag_ns[edge]};
+                                                            (double)graph->lag_ns[edge], 0};
     }
     return count;
 }

@@ -64,14 +64,6 @@ struct aorta_collective_time {
 struct aorta_collective_time aorta_collective_model(const struct aorta_network *network, enum aorta_collective kind,
                                                     int ranks, int64_t bytes);
 
-/* One recorded collective; from when its last rank had arrived. */
-struct aorta_collective_sample {
-    enum aorta_collective kind;
-    int ranks;
-    int64_t bytes;
-    double time_ns;
-};
-
 struct aorta_link_fit {
     struct aorta_link link;
     size_t samples, sizes; /* that were used; different kinds and sizes among them. 0: there is no link */

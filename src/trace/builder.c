@@ -37,33 +37,6 @@ void aorta_trace_rows_free(struct trace_rows *rows) {
     *rows = (struct trace_rows){0};
 }
 
-static uint64_t hash_of_key(const void *of, uint32_t number) {
-    const struct trace_keys *set = of;
-    return aorta_hash_bytes(set->keys[number], sizeof set->keys[0]);
-}
-
-static bool is_key(const void *of, uint32_t number, const void *key) {
-    const struct trace_keys *set = of;
-    return !memcmp(set->keys[number], key, sizeof set->keys[0]);
-}
-
-uint32_t aorta_trace_add_key(struct aorta_trace_builder *builder, struct trace_keys *set, int64_t a, int64_t b,
-                             int64_t c) {
-    const int64_t key[3] = {a, b, c};
-    if (set->count && is_key(set, (uint32_t)set->count - 1, key)) return (uint32_t)set->count - 1;
-    if (builder->memory.failed) return AORTA_TRACE_NONE;
-    if (!aorta_array_fit(&set->keys, &set->capacity, set->count + 1, sizeof set->keys[0]) ||
-        !aorta_table_reserve(&set->table, set->count + 1, hash_of_key, set)) {
-        builder->memory.failed = true;
-        return AORTA_TRACE_NONE;
-    }
-    uint32_t *slot = aorta_table_slot(&set->table, aorta_hash_bytes(key, sizeof key), is_key, set, key);
-    if (*slot) return *slot - 1;
-    memcpy(set->keys[set->count], key, sizeof key);
-    *slot = (uint32_t)++set->count;
-    return *slot - 1;
-}
-
 aorta_status aorta_trace_builder_create(enum aorta_trace_format format, const char *path,
                                         const struct aorta_trace_options *options,
                                         struct aorta_trace_builder **builder) {
@@ -96,11 +69,6 @@ aorta_status aorta_trace_builder_create(enum aorta_trace_format format, const ch
     return NULL;
 }
 
-static void free_keys(struct trace_keys *set) {
-    free(set->keys);
-    aorta_table_free(&set->table);
-}
-
 void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {
     if (!builder) return;
     const struct aorta_trace_group *groups = builder->groups.items;
@@ -113,14 +81,14 @@ void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {
         &builder->frames,     &builder->allocations, &builder->capture_marks, &builder->launches,
         &builder->graphs,     &builder->captured};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) free(rows[i]->items);
-    free_keys(&builder->streams);
-    free_keys(&builder->queues);
-    free_keys(&builder->threads);
-    free_keys(&builder->shape_keys);
-    free_keys(&builder->input_keys);
-    free_keys(&builder->step_keys);
-    free_keys(&builder->group_keys);
-    free_keys(&builder->rank_lists);
+    aorta_keys_free(&builder->streams);
+    aorta_keys_free(&builder->queues);
+    aorta_keys_free(&builder->threads);
+    aorta_keys_free(&builder->shape_keys);
+    aorta_keys_free(&builder->input_keys);
+    aorta_keys_free(&builder->step_keys);
+    aorta_keys_free(&builder->group_keys);
+    aorta_keys_free(&builder->rank_lists);
     for (int i = 0; i < TRACE_MAP_COUNT; i++) free(builder->maps[i].items);
     free(builder->meanings);
     aorta_trace_free(builder->trace);
@@ -190,15 +158,15 @@ enum aorta_work_class aorta_trace_work_class(struct aorta_trace_builder *builder
 }
 
 uint32_t aorta_trace_builder_stream(struct aorta_trace_builder *builder, int64_t device, int64_t context, int64_t id) {
-    return aorta_trace_add_key(builder, &builder->streams, device, context, id);
+    return aorta_keys_add(&builder->streams, device, context, id, &builder->memory);
 }
 
 uint32_t aorta_trace_builder_queue(struct aorta_trace_builder *builder, int64_t device, int64_t id, uint32_t type) {
-    return aorta_trace_add_key(builder, &builder->queues, device, id, type);
+    return aorta_keys_add(&builder->queues, device, id, type, &builder->memory);
 }
 
 uint32_t aorta_trace_builder_thread(struct aorta_trace_builder *builder, int64_t process, int64_t id) {
-    return aorta_trace_add_key(builder, &builder->threads, process, id, 0);
+    return aorta_keys_add(&builder->threads, process, id, 0, &builder->memory);
 }
 
 void aorta_trace_builder_thread_name(struct aorta_trace_builder *builder, uint32_t thread, uint32_t name) {
@@ -210,7 +178,7 @@ void aorta_trace_builder_thread_name(struct aorta_trace_builder *builder, uint32
 static int64_t number_list(struct aorta_trace_builder *builder, const int32_t *ranks, size_t count) {
     int64_t number = 0;
     for (size_t i = 0; ranks && i < count; i++)
-        number = (int64_t)aorta_trace_add_key(builder, &builder->rank_lists, number, ranks[i], 0) + 1;
+        number = (int64_t)aorta_keys_add(&builder->rank_lists, number, ranks[i], 0, &builder->memory) + 1;
     return ranks ? number : -1;
 }
 
@@ -227,7 +195,7 @@ uint32_t aorta_trace_builder_group(struct aorta_trace_builder *builder, uint32_t
         aorta_sort_int32(copy, rank_count);
     }
     const int64_t list = number_list(builder, copy, rank_count), names = (int64_t)((uint64_t)name << 32 | description);
-    const uint32_t number = aorta_trace_add_key(builder, &builder->group_keys, names, size, list);
+    const uint32_t number = aorta_keys_add(&builder->group_keys, names, size, list, &builder->memory);
     const bool known = number < builder->groups.count;
     struct aorta_trace_group *group = known ? NULL : aorta_trace_rows_add(builder, &builder->groups, sizeof *group);
     if (group)
@@ -364,7 +332,7 @@ static bool communicates(const char *name) {
 }
 
 static struct aorta_trace_step *find_step(struct aorta_trace_builder *builder, int64_t number) {
-    const uint32_t row = aorta_trace_add_key(builder, &builder->step_keys, number, 0, 0);
+    const uint32_t row = aorta_keys_add(&builder->step_keys, number, 0, 0, &builder->memory);
     if (row < builder->steps.count) return (struct aorta_trace_step *)builder->steps.items + row;
     struct aorta_trace_step *step = aorta_trace_rows_add(builder, &builder->steps, sizeof *step);
     if (step) *step = (struct aorta_trace_step){number, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN};

@@ -2,20 +2,13 @@
 #ifndef AORTA_TRACE_BUILDER_INTERNAL_H
 #define AORTA_TRACE_BUILDER_INTERNAL_H
 
-#include "base/table.h"
 #include "trace/builder.h"
+#include "trace/texts.h"
 
 /* A growing array of rows of one size. */
 struct trace_rows {
     void *items;
     size_t count, capacity;
-};
-
-/* Keys of three numbers, each once; a key's number is its place in order of arrival. */
-struct trace_keys {
-    int64_t (*keys)[3];
-    size_t count, capacity;
-    struct aorta_table table;
 };
 
 struct trace_pending { /* device work with what it is linked by */
@@ -98,8 +91,8 @@ struct aorta_trace_builder {
     struct trace_rows collectives;   /* of the work, in order of arrival */
     struct trace_rows request_facts; /* struct aorta_trace_collective of the requests */
     struct trace_rows shapes, inputs, groups, devices, thread_names;
-    struct trace_keys streams, queues, threads, shape_keys, input_keys, step_keys, group_keys;
-    struct trace_keys rank_lists;   /* of groups: the list before and one more rank */
+    struct aorta_keys streams, queues, threads, shape_keys, input_keys, step_keys, group_keys;
+    struct aorta_keys rank_lists;   /* of groups: the list before and one more rank */
     struct trace_meaning *meanings; /* by text */
     size_t meaning_count;
     bool captures_before; /* of a part: a graph was captured in what stands before it */
@@ -118,9 +111,6 @@ void aorta_trace_rows_free(struct trace_rows *rows);
 void *aorta_trace_rows_take(struct trace_rows *rows, size_t *count, size_t size);
 /* Files are mostly in order already. */
 void aorta_trace_rows_sort(struct trace_rows *rows, size_t size, int (*order)(const void *, const void *));
-/* The number of a key, which is added when it is new; NONE (and failed) when memory is exhausted. */
-uint32_t aorta_trace_add_key(struct aorta_trace_builder *builder, struct trace_keys *set, int64_t a, int64_t b,
-                             int64_t c);
 struct aorta_kernel_kind aorta_trace_kernel_kind(struct aorta_trace_builder *builder, uint32_t name);
 /* With what it means as the name of an operation. NULL (and failed): memory is exhausted. Valid until the next text is
  * added. */

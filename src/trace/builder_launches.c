@@ -84,7 +84,7 @@ void aorta_trace_cut_impossible(struct aorta_trace_builder *builder) {
     for (size_t i = 0; open && of_streams && i < builder->pending.count; i++) {
         const struct aorta_trace_work *work = &rows[i].work;
         struct open_work *of = &open[work->stream];
-        const bool numbered = builder->streams.keys[work->stream][2] >= 0;
+        const bool numbered = builder->streams.items[work->stream][2] >= 0;
         if (of->row && numbered && work->start_ns < of->row->work.end_ns) {
             if (of->next_ns > work->start_ns) of->next_ns = work->start_ns;
             of->ended += ended_before(&rows[i], of->row);

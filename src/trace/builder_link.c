@@ -395,15 +395,15 @@ static void move_keys(struct aorta_trace_builder *builder) {
         return;
     }
     for (; trace->stream_count < builder->streams.count; trace->stream_count++) {
-        const int64_t *key = builder->streams.keys[trace->stream_count];
+        const int64_t *key = builder->streams.items[trace->stream_count];
         trace->streams[trace->stream_count] = (struct aorta_trace_stream){key[0], key[1], key[2]};
     }
     for (; trace->queue_count < builder->queues.count; trace->queue_count++) {
-        const int64_t *key = builder->queues.keys[trace->queue_count];
+        const int64_t *key = builder->queues.items[trace->queue_count];
         trace->queues[trace->queue_count] = (struct aorta_trace_queue){key[0], key[1], (uint32_t)key[2]};
     }
     for (; trace->thread_count < builder->threads.count; trace->thread_count++) {
-        const int64_t *key = builder->threads.keys[trace->thread_count];
+        const int64_t *key = builder->threads.items[trace->thread_count];
         trace->threads[trace->thread_count] = (struct aorta_trace_thread){key[0], key[1], AORTA_TRACE_NONE};
     }
     const uint32_t(*names)[2] = builder->thread_names.items;

@@ -41,7 +41,7 @@ uint32_t aorta_trace_list_text(struct aorta_trace_builder *builder, struct aorta
 uint32_t aorta_trace_add_shape_row(struct aorta_trace_builder *builder, const struct aorta_trace_shape *shape,
                                    uint32_t values) {
     const int64_t op_and_types = (int64_t)((uint64_t)shape->op << 32 | shape->types);
-    const uint32_t number = aorta_trace_add_key(builder, &builder->shape_keys, op_and_types, shape->dims, values);
+    const uint32_t number = aorta_keys_add(&builder->shape_keys, op_and_types, shape->dims, values, &builder->memory);
     if (number != builder->shapes.count) return number;
     aorta_trace_rows_put(builder, &builder->shapes, shape, sizeof *shape);
     return builder->memory.failed ? AORTA_TRACE_NONE : number;
@@ -435,8 +435,8 @@ static int64_t two(uint32_t high, uint32_t low) {
 }
 
 uint32_t aorta_trace_add_inputs_row(struct aorta_trace_builder *builder, const struct aorta_trace_inputs *inputs) {
-    const uint32_t number = aorta_trace_add_key(builder, &builder->input_keys, two(inputs->dims, inputs->types),
-                                                two(inputs->strides, inputs->values), 0);
+    const uint32_t number = aorta_keys_add(&builder->input_keys, two(inputs->dims, inputs->types),
+                                           two(inputs->strides, inputs->values), 0, &builder->memory);
     if (number != builder->inputs.count) return number;
     aorta_trace_rows_put(builder, &builder->inputs, inputs, sizeof *inputs);
     return builder->memory.failed ? AORTA_TRACE_NONE : number;
@@ -460,13 +460,6 @@ _Static_assert(offsetof(struct aorta_trace_operation, start_ns) == offsetof(stru
                    offsetof(struct aorta_trace_operation, thread) == offsetof(struct aorta_nest_range, thread) &&
                    offsetof(struct aorta_trace_operation, parent) == offsetof(struct aorta_nest_range, parent),
                "operations begin as ranges do");
-
-static int outer_first(const void *left, const void *right) {
-    const struct aorta_trace_operation *a = left, *b = right;
-    if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return (a->end_ns < b->end_ns) - (a->end_ns > b->end_ns);
-}
 
 static void add_ranges(struct aorta_trace_builder *builder) {
     const struct aorta_trace_annotation *annotations = builder->annotations.items;
@@ -501,7 +494,7 @@ void aorta_trace_link_operations(struct aorta_trace_builder *builder) {
     struct aorta_trace *trace = builder->trace;
     if (!builder->runs.count) return;
     add_ranges(builder);
-    aorta_trace_rows_sort(&builder->runs, sizeof(struct aorta_trace_operation), outer_first);
+    aorta_trace_rows_sort(&builder->runs, sizeof(struct aorta_trace_operation), aorta_nest_order);
     trace->operations = aorta_trace_rows_take(&builder->runs, &trace->operation_count, sizeof *trace->operations);
     aorta_nest_parents(trace->operations, trace->operation_count, sizeof *trace->operations);
     link_work(builder, &builder->pending);
@@ -528,7 +521,7 @@ static void add_until(struct sweep *sweep, int64_t until_ns) {
     const int64_t from_ns = sweep->at_ns;
     sweep->at_ns = until_ns;
     if (operation->range || from_ns >= until_ns) return;
-    const int64_t thread = sweep->builder->threads.keys[operation->thread][1];
+    const int64_t thread = sweep->builder->threads.items[operation->thread][1];
     const struct aorta_trace_work work = {.start_ns = from_ns,
                                           .end_ns = until_ns,
                                           .bytes = -1,

@@ -60,6 +60,13 @@ aorta_status aorta_trace_kineto_find_rank(struct trace_kineto *kineto, const cha
 
 /* ---- by processes ---- */
 
+static aorta_status add_process(struct trace_kineto *kineto, struct kineto_process process) {
+    AORTA_TRY(aorta_array_reserve(&kineto->processes, &kineto->process_capacity, kineto->process_count + 1,
+                                  sizeof process, "processes of a merged trace"));
+    kineto->processes[kineto->process_count++] = process;
+    return NULL;
+}
+
 aorta_status aorta_trace_kineto_name_process(struct trace_kineto *kineto, int64_t process, const char *name,
                                              struct aorta_json_value rank) {
     char label[32];
@@ -72,10 +79,7 @@ aorta_status aorta_trace_kineto_name_process(struct trace_kineto *kineto, int64_
     struct kineto_process added = {.process = process};
     AORTA_TRY(aorta_trace_kineto_find_rank(kineto, label, strlen(label), &added.rank));
     kineto->ranks[added.rank].own |= own;
-    AORTA_TRY(aorta_array_reserve(&kineto->processes, &kineto->process_capacity, kineto->process_count + 1,
-                                  sizeof added, "processes of a merged trace"));
-    kineto->processes[kineto->process_count++] = added;
-    return NULL;
+    return add_process(kineto, added);
 }
 
 /* ---- by labels ---- */
@@ -435,9 +439,7 @@ static aorta_status add_processes(struct trace_kineto *kineto, const struct aort
         if (!launching[i] || aorta_trace_kineto_rank_of(kineto, added.process) != NO_RANK) continue;
         snprintf(label, sizeof label, "process %zu", kineto->process_count);
         if (!kineto->by_place) AORTA_TRY(aorta_trace_kineto_find_rank(kineto, label, strlen(label), &added.rank));
-        AORTA_TRY(aorta_array_reserve(&kineto->processes, &kineto->process_capacity, kineto->process_count + 1,
-                                      sizeof added, "processes of a merged trace"));
-        kineto->processes[kineto->process_count++] = added;
+        AORTA_TRY(add_process(kineto, added));
     }
     return NULL;
 }

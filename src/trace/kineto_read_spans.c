@@ -40,11 +40,11 @@ static void map_texts(struct appending *a) {
                    aorta_trace_builder_text(a->whole, texts->entries[i].raw, texts->entries[i].length));
 }
 
-static void map_keys(struct appending *a, enum trace_map kind, const struct trace_keys *from, struct trace_keys *to) {
+static void map_keys(struct appending *a, enum trace_map kind, const struct aorta_keys *from, struct aorta_keys *to) {
     for (size_t i = a->part->maps[kind].count; i < from->count && !a->whole->memory.failed; i++) {
-        const int64_t *key = from->keys[i];
+        const int64_t *key = from->items[i];
         const int64_t last = kind == TRACE_MAP_QUEUE ? number_of(a, TRACE_MAP_TEXT, (uint32_t)key[2]) : key[2];
-        add_number(a, kind, aorta_trace_add_key(a->whole, to, key[0], key[1], last));
+        add_number(a, kind, aorta_keys_add(to, key[0], key[1], last, &a->whole->memory));
     }
 }
 
@@ -75,7 +75,7 @@ static void map_shapes(struct appending *a) {
         shape.op = number_of(a, TRACE_MAP_TEXT, shape.op);
         shape.dims = number_of(a, TRACE_MAP_TEXT, shape.dims);
         shape.types = number_of(a, TRACE_MAP_TEXT, shape.types);
-        const uint32_t values = number_of(a, TRACE_MAP_TEXT, (uint32_t)a->part->shape_keys.keys[i][2]);
+        const uint32_t values = number_of(a, TRACE_MAP_TEXT, (uint32_t)a->part->shape_keys.items[i][2]);
         add_number(a, TRACE_MAP_SHAPE, aorta_trace_add_shape_row(a->whole, &shape, values));
     }
 }

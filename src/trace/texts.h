@@ -1,4 +1,4 @@
-/* Numbered texts, each stored once: any bytes. */
+/* Texts of any bytes, and keys of three numbers. Each is stored once and has a number. */
 #ifndef AORTA_TRACE_TEXTS_H
 #define AORTA_TRACE_TEXTS_H
 
@@ -24,5 +24,15 @@ struct aorta_trace_texts { /* zero-initialise */
 /* The text's number; UINT32_MAX when memory is exhausted. */
 uint32_t aorta_trace_texts_add(struct aorta_trace_texts *texts, const char *text, size_t length);
 void aorta_trace_texts_free(struct aorta_trace_texts *texts);
+
+struct aorta_keys { /* zero-initialise */
+    int64_t (*items)[3];
+    size_t count, capacity;
+    struct aorta_table table;
+};
+
+/* The key's number; UINT32_MAX, and `memory` has failed, when memory is exhausted. */
+uint32_t aorta_keys_add(struct aorta_keys *keys, int64_t a, int64_t b, int64_t c, struct aorta_arena *memory);
+void aorta_keys_free(struct aorta_keys *keys);
 
 #endif

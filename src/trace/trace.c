@@ -326,12 +326,11 @@ bool aorta_trace_is_too_thin(const struct aorta_trace *trace) {
 
 /* ---- nested ranges ---- */
 
-static int outer_first(const void *left, const void *right) {
+int aorta_nest_order(const void *left, const void *right) {
     const struct aorta_nest_range *a = left, *b = right;
     if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
     if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    if (a->end_ns != b->end_ns) return a->end_ns > b->end_ns ? -1 : 1;
-    return (a->number > b->number) - (a->number < b->number);
+    return (a->end_ns < b->end_ns) - (a->end_ns > b->end_ns);
 }
 
 static inline const char *item(const void *items, size_t index, size_t size) {
@@ -367,7 +366,7 @@ void aorta_nest_parents(void *items, size_t count, size_t size) {
 }
 
 void aorta_nest_make(struct aorta_nest_range *ranges, size_t count) {
-    aorta_sort_rows(ranges, count, sizeof *ranges, outer_first);
+    aorta_sort_rows(ranges, count, sizeof *ranges, aorta_nest_order);
     aorta_nest_parents(ranges, count, sizeof *ranges);
 }
 
@@ -443,6 +442,35 @@ void aorta_trace_texts_free(struct aorta_trace_texts *texts) {
     free(texts->entries);
     aorta_table_free(&texts->table);
     memset(texts, 0, sizeof *texts);
+}
+
+static uint64_t hash_of_key(const void *of, uint32_t number) {
+    const struct aorta_keys *keys = of;
+    return aorta_hash_bytes(keys->items[number], sizeof keys->items[0]);
+}
+
+static bool is_key(const void *of, uint32_t number, const void *key) {
+    const struct aorta_keys *keys = of;
+    return !memcmp(keys->items[number], key, sizeof keys->items[0]);
+}
+
+uint32_t aorta_keys_add(struct aorta_keys *keys, int64_t a, int64_t b, int64_t c, struct aorta_arena *memory) {
+    const int64_t key[3] = {a, b, c};
+    if (keys->count && is_key(keys, (uint32_t)keys->count - 1, key)) return (uint32_t)keys->count - 1;
+    memory->failed = memory->failed ||
+                     !aorta_array_fit(&keys->items, &keys->capacity, keys->count + 1, sizeof keys->items[0]) ||
+                     !aorta_table_reserve(&keys->table, keys->count + 1, hash_of_key, keys);
+    if (memory->failed) return UINT32_MAX;
+    uint32_t *slot = aorta_table_slot(&keys->table, aorta_hash_bytes(key, sizeof key), is_key, keys, key);
+    if (*slot) return *slot - 1;
+    memcpy(keys->items[keys->count], key, sizeof key);
+    *slot = (uint32_t)++keys->count;
+    return *slot - 1;
+}
+
+void aorta_keys_free(struct aorta_keys *keys) {
+    free(keys->items);
+    aorta_table_free(&keys->table);
 }
 
 static bool begins(const char *name, const char *with) {

@@ -504,7 +504,9 @@ struct aorta_nest_range {
 };
 enum { AORTA_NEST_NONE = UINT32_MAX };
 
-/* Sorts the ranges in place, by thread, then start, longer first, and finds their parents. */
+/* By thread, then start, longer first; for all items that begin with the members before `number`. */
+int aorta_nest_order(const void *left, const void *right);
+/* Sorts the ranges in place, equal ones as they were, and finds their parents. */
 void aorta_nest_make(struct aorta_nest_range *ranges, size_t count);
 /* Nests annotations; the number of each range is that of the annotation's name. */
 struct aorta_nest_range *aorta_nest_of(const struct aorta_trace_annotation *frames, size_t count,

@@ -43,8 +43,8 @@ static const char *name_of_point(const struct gains *gains, uint32_t point) {
     const struct aorta_graph *graph = gains->graph;
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, point);
     const struct aorta_trace_work *work = aorta_trace_graph_work(gains->built, point);
-    if (call) return name_of_call(aorta_trace_graph_host(gains->built, point)->trace, call, false);
-    if (work) return aorta_trace_text(gains->built->sources[graph->rank[point]].trace, work->name);
+    if (call) return name_of_call(aorta_trace_graph_trace(gains->built, point), call, false);
+    if (work) return aorta_trace_text(aorta_trace_graph_trace(gains->built, point), work->name);
     const uint32_t collective = aorta_subject_row(graph->subject[point]);
     return aorta_verdict_kind_name(gains->verdict, gains->analysis->alignment.shared[collective].kind);
 }
@@ -147,7 +147,7 @@ static void add_host_collectives(const struct gains *gains, struct aorta_finding
 /* The call of the thread before the pause that ends at the origin's point; NULL: not known. */
 static const char *name_before(const struct gains *gains, const struct aorta_origin *origin) {
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->from);
-    return call ? name_of_call(aorta_trace_graph_host(gains->built, origin->from)->trace, call, true) : NULL;
+    return call ? name_of_call(aorta_trace_graph_trace(gains->built, origin->from), call, true) : NULL;
 }
 
 /* The innermost range that the program had marked around the pause, if it is not the whole step; NULL: none. */
@@ -155,7 +155,7 @@ static const char *range_around(const struct gains *gains, const struct aorta_or
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
     const char *inner = NULL;
     if (!call) return NULL;
-    const struct aorta_trace *trace = aorta_trace_graph_host(gains->built, origin->point)->trace;
+    const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->point);
     for (size_t i = 0; i < trace->annotation_count && trace->annotations[i].start_ns < call->start_ns; i++) {
         const struct aorta_trace_annotation *range = &trace->annotations[i];
         if (range->thread == call->thread && range->end_ns > call->start_ns &&
@@ -169,7 +169,7 @@ static const char *range_around(const struct gains *gains, const struct aorta_or
 static const char *operation_within(const struct gains *gains, const struct aorta_origin *origin) {
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
     if (!call) return NULL;
-    const struct aorta_trace *trace = aorta_trace_graph_host(gains->built, origin->point)->trace;
+    const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->point);
     const int64_t half_ns = origin->largest_ns / 2, since_ns = call->start_ns - origin->largest_ns;
     for (size_t i = 0; i < trace->operation_count; i++) {
         const struct aorta_trace_operation *operation = &trace->operations[i];
@@ -182,7 +182,7 @@ static const char *operation_within(const struct gains *gains, const struct aort
 
 /* Whether a copy is of arguments of FSDP2's kernels, which put many tensors together. */
 static bool copies_arguments(const struct gains *gains, uint32_t point) {
-    const struct aorta_trace *trace = aorta_trace_graph_host(gains->built, point)->trace;
+    const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, point);
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, point);
     const struct aorta_trace_work *copy = call ? launched_by(trace, (uint32_t)(call - trace->calls)) : NULL;
     const struct aorta_trace_work *next = copy, *end = trace->work + trace->work_count;
@@ -261,7 +261,7 @@ static bool launches_first(const struct aorta_trace *trace, const struct aorta_t
 
 static void add_blocked(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                         struct aorta_fact *pause) {
-    const struct aorta_trace *trace = aorta_trace_graph_host(gains->built, origin->point)->trace;
+    const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->point);
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
     pause->place.host = aorta_facts_text(&finding->facts, aorta_trace_text(trace, call->name));
     if (launches_first(trace, call)) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_LOAD);
@@ -376,9 +376,9 @@ static double *sum_of(struct walk *walk, uint32_t point, uint32_t edge) {
     switch (within ? (copies ? AORTA_EDGE_COPY : AORTA_EDGE_KERNEL) : (enum aorta_edge_kind)walk->graph->kind[edge]) {
     case AORTA_EDGE_KERNEL:
     case AORTA_EDGE_TRANSFER:
-        return work && aorta_trace_is_collective(work) ? &sums->collective_ms[aorta_trace_collective_kind(
-                                                             walk->built->sources[walk->graph->rank[runs]].trace, work)]
-                                                       : &sums->compute_ms;
+        return work && aorta_trace_is_collective(work)
+                   ? &sums->collective_ms[aorta_trace_collective_kind(aorta_trace_graph_trace(walk->built, runs), work)]
+                   : &sums->compute_ms;
     case AORTA_EDGE_COPY:
         return &sums->copy_ms;
     case AORTA_EDGE_LAUNCH:

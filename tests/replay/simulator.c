@@ -280,7 +280,7 @@ static int by_start(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-static uint32_t record_calls(const struct sim *sim, int rank, struct aorta_replay_host *host, uint32_t *call_of) {
+static void record_calls(const struct sim *sim, int rank, struct aorta_replay_rank *recorded, uint32_t *call_of) {
     const struct sim_program *program = &sim->ranks[rank];
     struct aorta_replay_call *calls = calloc((size_t)program->count + 1, sizeof *calls);
     uint32_t count = 0, threads = 1;
@@ -291,16 +291,17 @@ static uint32_t record_calls(const struct sim *sim, int rank, struct aorta_repla
         if (!has_call(op)) continue;
         call_of[i] = count;
         if ((uint32_t)op->thread >= threads) threads = (uint32_t)op->thread + 1;
-        calls[count++] = (struct aorta_replay_call){sim->call_start[rank][i],
-                                                    sim->call_end[rank][i],
-                                                    (uint32_t)op->thread,
-                                                    (uint32_t)op->place,
-                                                    call_kind(op),
-                                                    0,
-                                                    false};
+        calls[count] = (struct aorta_replay_call){.start_ns = sim->call_start[rank][i],
+                                                  .end_ns = sim->call_end[rank][i],
+                                                  .row = count,
+                                                  .thread = (uint32_t)op->thread,
+                                                  .name = (uint32_t)op->place,
+                                                  .kind = call_kind(op)};
+        count++;
     }
-    *host = (struct aorta_replay_host){calls, count, threads, (uint32_t)rank};
-    return count;
+    recorded->calls = calls;
+    recorded->call_count = count;
+    recorded->thread_count = threads;
 }
 
 static struct aorta_replay_span span_of(const struct sim *sim, int rank, int op, uint32_t call) {
@@ -329,7 +330,8 @@ static void record_rank(const struct sim *sim, int rank, struct sim_recording *o
     uint32_t *waits = calloc(limit, sizeof *waits);
     struct spans spans = {calloc(limit, sizeof *spans.rows), calloc(limit, sizeof(int)), calloc(limit, sizeof(int)), 0};
     assert(call_of && first && waits && spans.rows && spans.op && spans.row);
-    record_calls(sim, rank, &out->hosts[rank], call_of);
+    struct aorta_replay_rank *recorded = &out->ranks[rank];
+    record_calls(sim, rank, recorded, call_of);
     for (int i = 0; i < program->count; i++)
         if (has_span(&program->ops[i])) spans.op[spans.count++] = i;
     sort_by = sim->start[rank];
@@ -338,18 +340,17 @@ static void record_rank(const struct sim *sim, int rank, struct sim_recording *o
     for (uint32_t i = 0; i < spans.count; i++) {
         int op = spans.op[i], after = program->ops[op].after;
         spans.rows[i] = span_of(sim, rank, op, call_of[op]);
+        spans.rows[i].row = i;
         first[i + 1] = first[i];
         if (after != SIM_NONE) waits[first[i + 1]++] = (uint32_t)spans.row[after];
     }
-    out->ranks[rank] = (struct aorta_replay_rank){
-        .spans = spans.rows,
-        .span_count = spans.count,
-        .stream_count = SIM_STREAMS,
-        .host = (uint32_t)rank,
-        .first_wait = sim->recorded ? first : NULL,
-        .waits = sim->recorded ? waits : NULL,
-        .bounds = {.end_ns = sim->end_ns[rank], .steps = 1},
-    };
+    recorded->spans = spans.rows;
+    recorded->span_count = spans.count;
+    recorded->stream_count = SIM_STREAMS;
+    recorded->host = (uint32_t)rank;
+    recorded->first_wait = sim->recorded ? first : NULL;
+    recorded->waits = sim->recorded ? waits : NULL;
+    recorded->bounds = (struct aorta_graph_rank){.end_ns = sim->end_ns[rank], .steps = 1};
     if (!sim->recorded) {
         free(first);
         free(waits);
@@ -370,10 +371,8 @@ void sim_record(const struct sim *sim, struct sim_recording *out) {
             (struct aorta_replay_collective){(uint32_t)sim->rank_count, op->best_ns ? op->best_ns : -1, -1};
     }
     for (int r = 0; r < sim->rank_count; r++) record_rank(sim, r, out);
-    out->recording = (struct aorta_recording){.hosts = out->hosts,
-                                              .ranks = out->ranks,
+    out->recording = (struct aorta_recording){.ranks = out->ranks,
                                               .collectives = out->collectives,
-                                              .host_count = (uint32_t)sim->rank_count,
                                               .rank_count = (uint32_t)sim->rank_count,
                                               .collective_count = collectives,
                                               .name_count = NAMES};
@@ -381,7 +380,7 @@ void sim_record(const struct sim *sim, struct sim_recording *out) {
 
 void sim_recording_free(struct sim_recording *recording) {
     for (int r = 0; r < SIM_RANKS; r++) {
-        free((void *)recording->hosts[r].calls);
+        free((void *)recording->ranks[r].calls);
         free((void *)recording->ranks[r].spans);
         free((void *)recording->ranks[r].first_wait);
         free((void *)recording->ranks[r].waits);

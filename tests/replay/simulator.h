@@ -75,7 +75,6 @@ void sim_remove(struct sim *sim, uint32_t removal, int64_t pause_becomes_ns);
 /* What a tracer would have written down; ends with sim_recording_free. Only the times that it took are in it. */
 struct sim_recording {
     struct aorta_recording recording;
-    struct aorta_replay_host hosts[SIM_RANKS];
     struct aorta_replay_rank ranks[SIM_RANKS];
     struct aorta_replay_collective *collectives;
 };

@@ -651,8 +651,8 @@ static void a_loader_beside_sets_the_pace(void **unused) {
     }
     sim_run(&sim);
     sim_record(&sim, &recording);
-    struct aorta_replay_call *calls = (struct aorta_replay_call *)recording.hosts[0].calls;
-    for (uint32_t i = 0; i < recording.hosts[0].call_count; i++)
+    struct aorta_replay_call *calls = recording.ranks[0].calls;
+    for (uint32_t i = 0; i < recording.ranks[0].call_count; i++)
         if (calls[i].kind == AORTA_REPLAY_DATA) calls[i].kind = AORTA_REPLAY_BATCH;
     check_ok(aorta_graph_make(&recording.recording, &graph));
     check_ok(aorta_graph_finish(&graph));
@@ -685,11 +685,14 @@ static void wait_without_a_call(int64_t kernel_us, int64_t late_us) {
                                               .launch = (uint32_t)i,
                                               .collective = AORTA_GRAPH_NONE};
     }
-    struct aorta_replay_host host = {.calls = calls, .call_count = TURNS, .thread_count = 1};
-    struct aorta_replay_rank rank = {
-        .spans = spans, .span_count = TURNS, .stream_count = 1, .bounds = {.end_ns = INT64_MAX, .steps = 1}};
-    struct aorta_recording recording = {
-        .hosts = &host, .ranks = &rank, .host_count = 1, .rank_count = 1, .name_count = 1};
+    struct aorta_replay_rank rank = {.spans = spans,
+                                     .span_count = TURNS,
+                                     .stream_count = 1,
+                                     .calls = calls,
+                                     .call_count = TURNS,
+                                     .thread_count = 1,
+                                     .bounds = {.end_ns = INT64_MAX, .steps = 1}};
+    struct aorta_recording recording = {.ranks = &rank, .rank_count = 1, .name_count = 1};
     struct aorta_graph graph;
     struct aorta_gains gains;
     check_ok(aorta_graph_make(&recording, &graph));
@@ -717,11 +720,14 @@ static void lags_without_a_reason_are_counted(void **unused) {
                                      .queue = AORTA_GRAPH_NONE,
                                      .communicator = AORTA_GRAPH_NONE,
                                      .collective = AORTA_GRAPH_NONE};
-    struct aorta_replay_host one_host = {&call, 1, 1, 0};
-    struct aorta_replay_rank rank = {
-        .spans = &span, .span_count = 1, .stream_count = 1, .bounds = {.end_ns = 1000 * US, .steps = 1}};
-    struct aorta_recording recording = {
-        .hosts = &one_host, .ranks = &rank, .host_count = 1, .rank_count = 1, .name_count = 1};
+    struct aorta_replay_rank rank = {.spans = &span,
+                                     .span_count = 1,
+                                     .stream_count = 1,
+                                     .calls = &call,
+                                     .call_count = 1,
+                                     .thread_count = 1,
+                                     .bounds = {.end_ns = 1000 * US, .steps = 1}};
+    struct aorta_recording recording = {.ranks = &rank, .rank_count = 1, .name_count = 1};
     struct aorta_graph graph;
     struct aorta_gains gains;
     check_ok(aorta_graph_make(&recording, &graph));

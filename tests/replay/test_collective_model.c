@@ -64,7 +64,7 @@ static size_t make(int ranks, int per_node, struct aorta_collective_sample *samp
                 struct aorta_collective_time time = aorta_collective_model(&network, kinds[kind], ranks, bytes);
                 double noise = i < 2 ? 5 : i == 2 ? 0.9 : 1;
                 samples[count++] = (struct aorta_collective_sample){kinds[kind], ranks, bytes,
-                                                                    noise * (time.latency_ns + time.transfer_ns)};
+                                                                    noise * (time.latency_ns + time.transfer_ns), 0};
             }
     return count;
 }
@@ -76,8 +76,8 @@ static void the_link_is_found_again(void **state) {
         struct aorta_collective_sample samples[KINDS * SIZES * REPEATS + 2];
         struct aorta_link_fit fit;
         size_t count = make(worlds[i][0], worlds[i][1], samples);
-        samples[count++] = (struct aorta_collective_sample){AORTA_BARRIER, worlds[i][0], 0, 1e9}; /* of no size */
-        samples[count++] = (struct aorta_collective_sample){AORTA_ALL_REDUCE, worlds[i][0], 0, 1e9};
+        samples[count++] = (struct aorta_collective_sample){AORTA_BARRIER, worlds[i][0], 0, 1e9, 0}; /* of no size */
+        samples[count++] = (struct aorta_collective_sample){AORTA_ALL_REDUCE, worlds[i][0], 0, 1e9, 0};
         check_ok(aorta_link_fit_make(samples, count, worlds[i][1], 50, -1, &fit));
         assert_false(fit.one_size);
         assert_int_equal(fit.samples, KINDS * SIZES * REPEATS);
@@ -93,7 +93,8 @@ static void one_size_shows_no_latency(void **state) {
     (void)state;
     struct aorta_collective_sample samples[3];
     struct aorta_link_fit fit;
-    for (int i = 0; i < 3; i++) samples[i] = (struct aorta_collective_sample){AORTA_ALL_REDUCE, 2, 50000000, 1016 * US};
+    for (int i = 0; i < 3; i++)
+        samples[i] = (struct aorta_collective_sample){AORTA_ALL_REDUCE, 2, 50000000, 1016 * US, 0};
     check_ok(aorta_link_fit_make(samples, 3, 8, 50, 8 * US, &fit));
     assert_true(fit.one_size);
     close_to(fit.link.latency_ns, 8 * US, 1e-9);
@@ -105,7 +106,7 @@ static void one_size_shows_no_latency(void **state) {
 
 static void nothing_to_fit(void **state) {
     (void)state;
-    struct aorta_collective_sample alone = {AORTA_ALL_REDUCE, 1, 1000, 1000};
+    struct aorta_collective_sample alone = {AORTA_ALL_REDUCE, 1, 1000, 1000, 0};
     struct aorta_link_fit fit;
     check_ok(aorta_link_fit_make(&alone, 1, 8, 50, -1, &fit));
     assert_int_equal(fit.samples, 0);

@@ -225,9 +225,9 @@ static const char *awaited_name(const struct run *run, bool *inferred) {
         for (uint32_t i = graph->first_edge[to]; i < graph->first_edge[to + 1]; i++) {
             if (graph->kind[i] != AORTA_EDGE_WAIT) continue;
             const struct aorta_trace *trace = run->list.items[0];
-            uint32_t span = aorta_subject_row(graph->subject[graph->from[i]]);
+            uint32_t row = aorta_subject_row(graph->subject[graph->from[i]]);
             *inferred = graph->inferred[i];
-            return aorta_trace_text(trace, trace->work[run->built.sources[0].works[span]].name);
+            return aorta_trace_text(trace, trace->work[row].name);
         }
     }
     return "";

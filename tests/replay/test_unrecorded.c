@@ -181,7 +181,7 @@ static void costs_are_found(void **state) {
     struct aorta_recording_cost *cost;
     record(&made, &program);
     check_ok(aorta_recording_cost_make(made.list.items[0], &cost));
-    aorta_recording_cost_sum(cost, (struct aorta_recording_weight){1, 1});
+    aorta_recording_cost_weigh(cost, (struct aorta_recording_weight){1, 1});
     const struct aorta_recording_costs *found = aorta_recording_costs(cost);
     expect_near(found->stamp[AORTA_STAMPED_OPERATION].enter_ns, 850, 0.01);
     expect_near(found->stamp[AORTA_STAMPED_OPERATION].leave_ns, 350, 0.01);
@@ -214,7 +214,7 @@ static void a_long_sleep(void **state) {
     struct aorta_recording_cost *cost;
     record(&made, &program);
     check_ok(aorta_recording_cost_make(made.list.items[0], &cost));
-    aorta_recording_cost_sum(cost, (struct aorta_recording_weight){1, 1});
+    aorta_recording_cost_weigh(cost, (struct aorta_recording_weight){1, 1});
     const int64_t from_ns = (int64_t)made.slept_ns, to_ns = from_ns + slept_ns;
     const int64_t all_ns = aorta_recording_cost_between(cost, made.threads[0], from_ns, to_ns);
     assert_true(all_ns > 10000 && all_ns < 500000);
