@@ -204,7 +204,7 @@ static aorta_status unknown_command(const struct aorta_command_group *group, con
 }
 
 aorta_status aorta_cli_command(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,
-                               aorta_status (*run)(const struct aorta_cli_line *line, void *values)) {
+                               aorta_status (*run)(struct aorta_cli_line *line, void *values)) {
     struct aorta_cli_line line;
     AORTA_TRY(aorta_cli_parse(syntax, argc, argv, values, &line));
     aorta_status status = line.help ? NULL : run(&line, values);

@@ -67,7 +67,7 @@ static aorta_status help_on_group(const struct aorta_command_group *group, const
         aorta_cli_group_words(group, &text);
     else
         aorta_cli_group_usage(group, stdout);
-    return aorta_cli_print_text(&text);
+    return aorta_cli_print(&text, NULL, false);
 }
 
 /* `aorta help trace run` is `aorta trace run --help`. */
@@ -106,14 +106,14 @@ static aorta_status help_on_topic(const struct topic *topic, const struct aorta_
         return AORTA_ERROR(AORTA_USAGE, "there is no section or key \"%s\"; `aorta help %s` lists them", within,
                            topic->name);
     }
-    return aorta_cli_print_text(&text);
+    return aorta_cli_print(&text, NULL, false);
 }
 
 /* `aorta help fusion` */
 static aorta_status help_on_cause(enum aorta_cause cause) {
     struct aorta_text text = {0};
     aorta_cause_help(cause, &text);
-    return aorta_cli_print_text(&text);
+    return aorta_cli_print(&text, NULL, false);
 }
 
 static const struct aorta_schema own_schemas[] = {
@@ -146,7 +146,7 @@ static aorta_status help_on_schema(const struct topic *topic, const char *name) 
     if (wanted) {
         aorta_text_clear(&text);
         aorta_schema_write(wanted, &text);
-        return aorta_cli_print_text(&text);
+        return aorta_cli_print(&text, NULL, false);
     }
     aorta_status status = AORTA_ERROR(AORTA_USAGE, "--schema %s: there is no such schema; there are %s", name,
                                       text.data ? text.data : "");
@@ -154,7 +154,7 @@ static aorta_status help_on_schema(const struct topic *topic, const char *name) 
     return status;
 }
 
-static aorta_status help_on(const struct aorta_cli_line *line, void *of) {
+static aorta_status help_on(struct aorta_cli_line *line, void *of) {
     const struct help_values *values = of;
     if (values->markdown + values->man + values->words > 1)
         return AORTA_ERROR(AORTA_USAGE, "--markdown, --man and --words are forms of one page: give one of them");
@@ -163,7 +163,7 @@ static aorta_status help_on(const struct aorta_cli_line *line, void *of) {
     if (topic && values->words && topic->table && line->operand_count == 1) {
         struct aorta_text text = {0};
         aorta_options_words(topic->table, &text);
-        return aorta_cli_print_text(&text);
+        return aorta_cli_print(&text, NULL, false);
     }
     if (topic && (values->man || values->words))
         return AORTA_ERROR(AORTA_USAGE, "--man and --words go with a command: aorta help trace run --man");

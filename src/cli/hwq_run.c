@@ -85,13 +85,13 @@ static void list_table(const struct list_values *values, struct aorta_text *text
         }
 }
 
-static aorta_status list(const struct aorta_cli_line *line, void *of) {
+static aorta_status list(struct aorta_cli_line *line, void *of) {
     const struct list_values *values = of;
     struct aorta_text text = {0};
     (void)line;
     AORTA_TRY(check_category(values));
     (values->json ? list_json : list_table)(values, &text);
-    return aorta_cli_print_text(&text);
+    return aorta_cli_print(&text, NULL, false);
 }
 
 aorta_status aorta_cli_hwq_list(int argc, char **argv) {
@@ -147,12 +147,12 @@ static aorta_status show_environment(void) {
     add_queue_variables(&text);
     aorta_text_puts(&text, "aorta hwq list shows the workloads, aorta hwq map the queues that streams get, aorta info "
                            "everything that was looked for.\n");
-    if (!status) return aorta_cli_print_text(&text);
+    if (!status) return aorta_cli_print(&text, NULL, false);
     aorta_text_free(&text);
     return status;
 }
 
-static aorta_status info(const struct aorta_cli_line *line, void *values) {
+static aorta_status info(struct aorta_cli_line *line, void *values) {
     const struct aorta_hwq_workload *workload;
     struct aorta_text text = {0};
     (void)values;
@@ -160,7 +160,7 @@ static aorta_status info(const struct aorta_cli_line *line, void *values) {
     if (line->operand_count != 1) return AORTA_ERROR(AORTA_USAGE, "one workload is expected: aorta hwq info WORKLOAD");
     AORTA_TRY(aorta_hwq_find(line->operands[0], &workload));
     show_info(workload, &text);
-    return aorta_cli_print_text(&text);
+    return aorta_cli_print(&text, NULL, false);
 }
 
 aorta_status aorta_cli_hwq_info(int argc, char **argv) {

@@ -327,10 +327,7 @@ static void update_progress(void *user, int64_t done) {
 
 aorta_status hwq_print(const struct hwq_values *values, struct aorta_text *text) {
     const bool page = values->html && aorta_file_is_standard_output(values->html);
-    aorta_status status = aorta_text_check(text);
-    if (!status) status = aorta_cli_print_beside(page ? values->html : values->output, text->data);
-    aorta_text_free(text);
-    return status;
+    return aorta_cli_print(text, page ? values->html : values->output, false);
 }
 
 static struct aorta_hwq_run describe_run(const struct hwq_session *session, const struct hwq_values *values,

@@ -232,7 +232,7 @@ static aorta_status print_plan(const struct aorta_sweep_job *job, struct aorta_a
     aorta_text_puts(&text, "\n ");
     for (; *words; words++) aorta_text_printf(&text, " %s", *words);
     aorta_text_puts(&text, "\n");
-    return aorta_cli_print_text(&text);
+    return aorta_cli_print(&text, NULL, false);
 }
 
 static struct aorta_page_results page_of_sweep(void) {
@@ -369,7 +369,7 @@ static aorta_status read_only(const struct sweep_values *values, const struct ao
     return values->compare.count ? compare(values) : read_sweep(values);
 }
 
-static aorta_status sweep(const struct aorta_cli_line *line, void *values) {
+static aorta_status sweep(struct aorta_cli_line *line, void *values) {
     const struct sweep_values *given = values;
     return given->compare.count || given->read ? read_only(given, line) : run(given, line->operands);
 }

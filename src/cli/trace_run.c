@@ -217,11 +217,7 @@ static aorta_status show(const struct aorta_trace_run_arguments *arguments, stru
         status = aorta_file_put(aorta_path_in(arguments->output, "analysis.json").text, &json);
     if (!status && arguments->output) status = aorta_environment_of_host_save(arguments->output);
     /* What could not be written is printed all the same. */
-    if (arguments->json && json.data) {
-        aorta_status printed = aorta_cli_print(json.data);
-        if (status) aorta_status_free(printed);
-        if (!status) status = printed;
-    }
+    if (arguments->json && json.data) status = aorta_status_join(status, aorta_cli_print(&json, NULL, false));
     if (!arguments->json && text.data) fputs(text.data, stderr);
     aorta_text_free(&text);
     aorta_text_free(&json);
@@ -301,22 +297,20 @@ static aorta_status open_directory(const struct aorta_trace_run_arguments *argum
     return AORTA_ERROR(AORTA_IO, "--into %s: %s", arguments->into, strerror(errno));
 }
 
-static aorta_status run(const struct aorta_cli_line *line, void *values) {
+static aorta_status run(struct aorta_cli_line *line, void *values) {
     struct aorta_trace_run_arguments *arguments = values;
     struct aorta_trace_run_directory directory;
-    int exit_code = 0;
     arguments->command = line->operands; /* the list of operands ends with NULL */
     AORTA_TRY(check_command(arguments->command));
     AORTA_TRY(aorta_trace_check_step_range(arguments->windows.step_range));
     AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
     AORTA_TRY(check_windows(arguments));
+    AORTA_TRY(aorta_cli_comm_patterns(line, &arguments->comm_patterns));
     AORTA_TRY(open_directory(arguments, &directory));
-    struct aorta_kernel_patterns *patterns = NULL;
-    aorta_status status = aorta_cli_comm_patterns(&arguments->comm_patterns, &patterns);
     const struct aorta_trace_options options = {
-        .recover = true, .patterns = patterns, .step_range = arguments->windows.step_range};
-    if (!status) exit_code = run_in(arguments, directory.path, &options, &status);
-    aorta_kernel_patterns_free(patterns);
+        .recover = true, .patterns = line->patterns, .step_range = arguments->windows.step_range};
+    aorta_status status;
+    int exit_code = run_in(arguments, directory.path, &options, &status);
     aorta_trace_run_directory_close(&directory);
     if (!status && exit_code) exit(exit_code); /* the program's own, which no status could carry */
     return status;

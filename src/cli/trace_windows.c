@@ -86,10 +86,7 @@ aorta_status aorta_trace_windows_open(const struct aorta_trace_windows_options *
 /* Reports a failed write; the program goes on. */
 static void report(struct aorta_trace_windows *windows, aorta_status status) {
     if (status) fprintf(stderr, "%s: %s\n", windows->options.command, aorta_status_message(status));
-    if (windows->unwritten)
-        aorta_status_free(status);
-    else
-        windows->unwritten = status;
+    windows->unwritten = aorta_status_join(windows->unwritten, status);
 }
 
 static void write_files(struct aorta_trace_windows *windows, const struct aorta_live_window *window,
@@ -402,17 +399,14 @@ static aorta_status watch_with(const struct watch_arguments *arguments, const ch
     return status;
 }
 
-static aorta_status watch_run(const struct aorta_cli_line *line, void *values) {
+static aorta_status watch_run(struct aorta_cli_line *line, void *values) {
     const struct watch_arguments *arguments = values;
     if (line->operand_count != 1) return AORTA_ERROR(AORTA_USAGE, "one folder is to be named; usage: %s", syntax.usage);
     AORTA_TRY(aorta_trace_check_step_range(arguments->windows.step_range));
-    struct aorta_kernel_patterns *patterns = NULL;
-    aorta_status status = aorta_cli_comm_patterns(&arguments->patterns, &patterns);
+    AORTA_TRY(aorta_cli_comm_patterns(line, &arguments->patterns));
     const struct aorta_trace_options reading = {
-        .recover = true, .patterns = patterns, .step_range = arguments->windows.step_range};
-    if (!status) status = watch_with(arguments, line->operands[0], &reading);
-    aorta_kernel_patterns_free(patterns);
-    return status;
+        .recover = true, .patterns = line->patterns, .step_range = arguments->windows.step_range};
+    return watch_with(arguments, line->operands[0], &reading);
 }
 
 aorta_status aorta_cli_trace_watch(int argc, char **argv) {

@@ -147,7 +147,7 @@ static aorta_status report(const struct aorta_train_finish *finish) {
     const struct aorta_verdict_style style = {.width = aorta_terminal_width(stdout), .answer = finish->quiet};
     struct aorta_text text = {0};
     aorta_status status = aorta_report_after_run(finish->directory, NULL, &style, finish->log, &text);
-    if (text.length) status = aorta_status_join(status, aorta_cli_print_text(&text));
+    if (text.length) status = aorta_status_join(status, aorta_cli_print(&text, NULL, false));
     aorta_text_free(&text);
     if (!status) return NULL;
     status = aorta_annotate(status, "the metrics in %s are complete, the report is not", finish->directory);

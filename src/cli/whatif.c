@@ -62,7 +62,7 @@ static const struct aorta_cli_syntax syntax = {
 
 /* What the options ask for. */
 struct request {
-    int *ranks; /* owned */
+    int *ranks;
     size_t rank_count;
     double ns_per_byte, latency_ns; /* negative: not given */
     double compute, copies;
@@ -116,11 +116,11 @@ static aorta_status read_resources(const struct whatif_arguments *arguments, str
     return NULL;
 }
 
-static aorta_status read_ranks(const char *text, struct request *request) {
+static aorta_status read_ranks(const char *text, struct aorta_arena *arena, struct request *request) {
     size_t limit = 1;
     for (const char *c = text; c && *c; c++) limit += *c == ',';
-    request->ranks = malloc(limit * sizeof *request->ranks);
-    if (!request->ranks) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu numbers", limit);
+    request->ranks = aorta_arena_alloc(arena, limit * sizeof *request->ranks);
+    AORTA_TRY(aorta_arena_check(arena, "the numbers of ranks"));
     for (const char *at = text; at; at = *at ? at + 1 : NULL) {
         char *end;
         long ranks = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : 0;
@@ -168,9 +168,10 @@ static aorta_status read_remedy(const char *name, struct request *request) {
     return found ? NULL : unknown_name("remedy", "remedy", name, known, AORTA_REMEDY_COUNT);
 }
 
-static aorta_status read_request(const struct whatif_arguments *arguments, struct request *request) {
+static aorta_status read_request(const struct whatif_arguments *arguments, struct aorta_arena *arena,
+                                 struct request *request) {
     AORTA_TRY(read_resources(arguments, request));
-    AORTA_TRY(read_ranks(arguments->ranks, request));
+    AORTA_TRY(read_ranks(arguments->ranks, arena, request));
     for (size_t i = 0; i < arguments->without.count; i++) AORTA_TRY(read_cause(arguments->without.items[i], request));
     for (size_t i = 0; i < arguments->remedies.count; i++)
         AORTA_TRY(read_remedy(arguments->remedies.items[i], request));
@@ -351,7 +352,7 @@ static aorta_status replay_trace(const struct aorta_trace_analysis *analysis, co
     return status;
 }
 
-static aorta_status open_recorded(const struct aorta_cli_line *line, const struct task *task) {
+static aorta_status open_recorded(struct aorta_cli_line *line, const struct task *task) {
     const struct aorta_trace_options reading = {.guarded = true, .step_range = task->arguments->step_range};
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_recorded recorded;
@@ -366,17 +367,15 @@ static aorta_status open_recorded(const struct aorta_cli_line *line, const struc
     return status;
 }
 
-static aorta_status run(const struct aorta_cli_line *line, void *values) {
+static aorta_status run(struct aorta_cli_line *line, void *values) {
     const struct whatif_arguments *arguments = values;
     if (!line->operand_count)
         return AORTA_ERROR(AORTA_USAGE, "no trace and no run directory is named; usage: %s", syntax.usage);
     struct request request = {0};
     struct task task = {arguments, &request};
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
-    aorta_status status = read_request(arguments, &request);
-    if (!status) status = open_recorded(line, &task);
-    free(request.ranks);
-    return status;
+    AORTA_TRY(read_request(arguments, &line->arena, &request));
+    return open_recorded(line, &task);
 }
 
 aorta_status aorta_cli_whatif(int argc, char **argv) {
