@@ -222,7 +222,7 @@ static aorta_status open_sweep(const char *path, struct aorta_sweep_side *side) 
         if (side->trials.items[i].state == AORTA_TRIAL_DONE) find_recording(side, i);
     AORTA_TRY(check_memory(side));
     AORTA_TRY(aorta_settings_environment(side->directory, &side->arena, &side->environment));
-    return aorta_sweep_result_make(&side->plan, &side->trials, &side->result);
+    return aorta_sweep_result_make(&side->plan, side->target, &side->trials, &side->result);
 }
 
 /* ---- a folder of runs ---- */
@@ -246,7 +246,7 @@ static aorta_status open_folder(struct aorta_sweep_side *side) {
     AORTA_TRY(read_folder(side->directory, side));
     AORTA_TRY(aorta_sweep_side_read(side));
     for (size_t i = 0; i < side->trials.count; i++) take_figures(side, i);
-    return aorta_sweep_result_make(&side->plan, &side->trials, &side->result);
+    return aorta_sweep_result_make(&side->plan, side->target, &side->trials, &side->result);
 }
 
 aorta_status aorta_sweep_side_open(const char *directory, const char *label, struct aorta_sweep_side *side) {
@@ -314,7 +314,7 @@ static aorta_status make_half(const struct aorta_sweep_side *whole, int knob, in
         half->recordings[half->trials.count] = whole->recordings[i];
         AORTA_TRY(aorta_trials_add(&half->trials, &trial));
     }
-    return aorta_sweep_result_make(&half->plan, &half->trials, &half->result);
+    return aorta_sweep_result_make(&half->plan, half->target, &half->trials, &half->result);
 }
 
 static int value_named(const struct aorta_sweep_knob *knob, const char *name, size_t length) {
