@@ -140,18 +140,18 @@ static aorta_status check_work(const struct analyze_arguments *arguments, unsign
     return aorta_annotate(aorta_within_check(arguments->within), "--within");
 }
 
-static aorta_status shown(const struct aorta_trace_report *report, const struct analyze_arguments *arguments,
-                          const struct aorta_verdict_style *style, struct aorta_text *out) {
-    if (!arguments->json && !arguments->quiet && report->by) return aorta_trace_report_by(report, style, out);
+static void show(const struct aorta_trace_report *report, const struct analyze_arguments *arguments,
+                 const struct aorta_verdict_style *style, struct aorta_text *out) {
     if (arguments->json)
         aorta_trace_report_json(report, 2, out);
+    else if (report->by && !arguments->quiet)
+        aorta_trace_report_by(report, style, out);
     else if (arguments->markdown)
         aorta_verdict_markdown(report->verdict, out);
     else if (arguments->quiet)
         aorta_trace_report_verdict(report, style, out);
     else
         aorta_trace_report_text(report, style, out);
-    return NULL;
 }
 
 static aorta_status write_json(const struct aorta_trace_report *report, const char *path) {
@@ -181,8 +181,8 @@ static aorta_status print(const struct aorta_trace_report *report, const struct 
                           const struct analyze_arguments *arguments, const struct aorta_verdict_style *style) {
     struct aorta_text text = {0};
     const char *file = arguments->output ? arguments->output : arguments->html;
-    aorta_status status = shown(report, arguments, style, &text);
-    if (!status) status = aorta_text_check(&text);
+    show(report, arguments, style, &text);
+    aorta_status status = aorta_text_check(&text);
     if (!status && arguments->output) status = write_json(report, arguments->output);
     if (!status && arguments->html) status = write_page(report, recorded, arguments->html);
     if (!status && arguments->csv) status = aorta_trace_report_csv(report, arguments->csv);
