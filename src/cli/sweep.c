@@ -254,7 +254,7 @@ static aorta_status conclude(const struct aorta_sweep_job *job, const struct aor
     struct aorta_cli_outputs to = values->to;
     const struct aorta_file_path own = aorta_path_in(job->output, "index.html");
     if (!to.html && aorta_page_available()) to.html = own.text;
-    AORTA_TRY(aorta_sweep_result_make(&job->plan, job->name, trials, &result));
+    AORTA_TRY(aorta_sweep_result_make(&job->plan, trials, &result));
     aorta_status status = show(&result, values, &to, job->output, aorta_sweep_result_write(job, &result));
     if (!status && !result.best && trials->count)
         status = AORTA_ERROR(AORTA_DEVICE, "no trial measured %s; %s/trials has their logs",

@@ -85,9 +85,9 @@ static bool beats_noise(const struct aorta_sweep_result *result) {
                                                          aorta_significance / (double)result->whole));
 }
 
-aorta_status aorta_sweep_result_make(const struct aorta_sweep_plan *plan, const char *target,
-                                     const struct aorta_trials *trials, struct aorta_sweep_result *result) {
-    *result = (struct aorta_sweep_result){.plan = plan, .target = target, .trials = trials};
+aorta_status aorta_sweep_result_make(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,
+                                     struct aorta_sweep_result *result) {
+    *result = (struct aorta_sweep_result){.plan = plan, .trials = trials};
     AORTA_TRY(aorta_sweep_importance_make(plan, trials, &result->importance));
     result->points = calloc(trials->count + 1, sizeof *result->points);
     if (!result->points) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu points", trials->count);
@@ -141,7 +141,7 @@ static void put_difference(const struct aorta_sweep_result *result, const struct
 static void put_best(const struct aorta_sweep_result *result, struct aorta_text *text) {
     const struct aorta_sweep_plan *plan = result->plan;
     const struct aorta_sweep_point *best = result->best;
-    const char *unit = aorta_sweep_unit(result->target, plan->objective);
+    const char *unit = aorta_sweep_unit(plan->target, plan->objective);
     aorta_sweep_point_text(&plan->space, best->cell, text);
     aorta_text_printf(text, ": %s %s%s%s (%s)", aorta_sweep_objectives[plan->objective].key,
                       aorta_brief(best->figures[plan->objective]).text, *unit ? " " : "", unit,
@@ -265,7 +265,7 @@ static void put_trials(const struct aorta_sweep_result *result, struct aorta_tex
     put_states(result, text);
     aorta_text_puts(text, "; ");
     put_seconds(text, result->seconds);
-    aorta_text_printf(text, "; %s of %s", aorta_sweep_methods[result->plan->method], result->target);
+    aorta_text_printf(text, "; %s of %s", aorta_sweep_methods[result->plan->method], result->plan->target);
 }
 
 /* "No winner: all 4 points are within the noise of ±32%" */

@@ -55,8 +55,7 @@ struct aorta_sweep_point {
 };
 
 struct aorta_sweep_result {
-    const struct aorta_sweep_plan *plan; /* borrowed, as the next two */
-    const char *target;                  /* what ran; "": not known */
+    const struct aorta_sweep_plan *plan; /* borrowed, as the trials */
     const struct aorta_trials *trials;
     struct aorta_sweep_point *points;     /* of whole trials first, each group from the best to the worst */
     size_t count, whole;                  /* in all, of whole trials */
@@ -71,7 +70,7 @@ struct aorta_sweep_result {
 };
 
 /* Ends with aorta_sweep_result_free; on failure there is nothing to free. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_sweep_result_make(const struct aorta_sweep_plan *plan, const char *target,
+AORTA_MUST_USE aorta_status aorta_sweep_result_make(const struct aorta_sweep_plan *plan,
                                                     const struct aorta_trials *trials,
                                                     struct aorta_sweep_result *result);
 void aorta_sweep_result_free(struct aorta_sweep_result *result);

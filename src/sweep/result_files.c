@@ -113,7 +113,7 @@ void aorta_sweep_result_json(const struct aorta_sweep_result *result, struct aor
     const struct aorta_sweep_plan *plan = result->plan;
     struct aorta_json json;
     aorta_json_begin(&json, text, 2);
-    aorta_sweep_json_begin(plan, result->target, &json);
+    aorta_sweep_json_begin(plan, &json);
     aorta_json_key_bool(&json, "higher_is_better", aorta_sweep_objectives[plan->objective].higher_is_better);
     aorta_json_key_int(&json, "steps", plan->steps);
     aorta_json_key_int(&json, "repeats", plan->repeats);

@@ -171,7 +171,7 @@ static aorta_status add_run(const struct runs *runs, size_t place, struct aorta_
 
 static aorta_status read_folder(const char *directory, struct aorta_sweep_side *side) {
     struct runs runs = {0};
-    side->plan = (struct aorta_sweep_plan){.repeats = 1};
+    side->plan.repeats = 1;
     find_runs(directory, 0, &side->arena, &runs);
     const size_t count = runs.count;
     if (!count && !side->arena.failed)
@@ -212,9 +212,9 @@ static void find_recording(struct aorta_sweep_side *side, size_t place) {
 }
 
 static aorta_status open_sweep(const char *path, struct aorta_sweep_side *side) {
-    AORTA_TRY(aorta_sweep_read(path, &side->arena, &side->plan, &side->target, &side->trials, NULL));
+    AORTA_TRY(aorta_sweep_read(path, &side->arena, &side->plan, &side->trials, NULL));
     /* Earlier versions took the time of a step, whatever was in it. A command's steps a second are no better. */
-    if (aorta_sweep_is_ours(side->target) && side->plan.objective == AORTA_SWEEP_STEP_MS &&
+    if (aorta_sweep_is_ours(side->plan.target) && side->plan.objective == AORTA_SWEEP_STEP_MS &&
         aorta_sweep_changes_work(&side->plan.space))
         side->plan.objective = AORTA_SWEEP_THROUGHPUT;
     side->recordings = aorta_arena_alloc(&side->arena, (side->trials.count + 1) * sizeof *side->recordings);
@@ -222,7 +222,7 @@ static aorta_status open_sweep(const char *path, struct aorta_sweep_side *side) 
         if (side->trials.items[i].state == AORTA_TRIAL_DONE) find_recording(side, i);
     AORTA_TRY(check_memory(side));
     AORTA_TRY(aorta_settings_environment(side->directory, &side->arena, &side->environment));
-    return aorta_sweep_result_make(&side->plan, side->target, &side->trials, &side->result);
+    return aorta_sweep_result_make(&side->plan, &side->trials, &side->result);
 }
 
 /* ---- a folder of runs ---- */
@@ -246,11 +246,11 @@ static aorta_status open_folder(struct aorta_sweep_side *side) {
     AORTA_TRY(read_folder(side->directory, side));
     AORTA_TRY(aorta_sweep_side_read(side));
     for (size_t i = 0; i < side->trials.count; i++) take_figures(side, i);
-    return aorta_sweep_result_make(&side->plan, side->target, &side->trials, &side->result);
+    return aorta_sweep_result_make(&side->plan, &side->trials, &side->result);
 }
 
 aorta_status aorta_sweep_side_open(const char *directory, const char *label, struct aorta_sweep_side *side) {
-    *side = (struct aorta_sweep_side){.directory = directory, .label = label, .target = ""};
+    *side = (struct aorta_sweep_side){.directory = directory, .label = label, .plan = {.target = ""}};
     const struct aorta_file_path path = aorta_path_in(directory, "trials.jsonl");
     return access(path.text, F_OK) == 0 ? open_sweep(path.text, side) : open_folder(side);
 }
@@ -298,7 +298,6 @@ static aorta_status make_half(const struct aorta_sweep_side *whole, int knob, in
                               struct aorta_sweep_side *half) {
     const struct aorta_sweep_space *space = &whole->plan.space;
     half->plan = whole->plan;
-    half->target = whole->target;
     half->directory = whole->directory;
     half->environment = whole->environment;
     half->half = true;
@@ -314,7 +313,7 @@ static aorta_status make_half(const struct aorta_sweep_side *whole, int knob, in
         half->recordings[half->trials.count] = whole->recordings[i];
         AORTA_TRY(aorta_trials_add(&half->trials, &trial));
     }
-    return aorta_sweep_result_make(&half->plan, half->target, &half->trials, &half->result);
+    return aorta_sweep_result_make(&half->plan, &half->trials, &half->result);
 }
 
 static int value_named(const struct aorta_sweep_knob *knob, const char *name, size_t length) {
