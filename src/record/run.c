@@ -418,10 +418,7 @@ aorta_status aorta_trace_run_program(const struct aorta_trace_run_options *optio
         if (options->started) started = options->started(options->user);
         status = wait_watching(options, child, &watched, result);
     }
-    if (started && !status)
-        status = started;
-    else
-        aorta_status_free(started);
+    status = aorta_status_join(status, started);
     sigprocmask(SIG_SETMASK, &former, NULL);
     result->seconds = (double)(aorta_clock_ns() - start_ns) * 1e-9;
     return status;
