@@ -165,15 +165,11 @@ static aorta_status write_json(const struct aorta_trace_report *report, const ch
 /* Writes the page of one recording; a run has the name of its folder. */
 static aorta_status write_page(const struct aorta_trace_report *report, const struct aorta_recorded *recorded,
                                const char *path) {
-    struct aorta_text page = {0};
     struct aorta_page_recording item =
         aorta_page_recording_of(recorded->is_run ? recorded->run.directory : "recording", recorded);
     item.report = *report;
     const struct aorta_page_recordings whole = {.title = "AORTA: recording", .items = &item, .count = 1};
-    aorta_status status = aorta_page_of_recordings(&whole, &page);
-    if (!status) status = aorta_file_put(path, &page);
-    aorta_text_free(&page);
-    return status;
+    return aorta_page_recordings_write(&whole, path);
 }
 
 /* Files first: the terminal may fail. */

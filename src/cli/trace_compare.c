@@ -122,7 +122,6 @@ static aorta_status check_labels(const struct aorta_string_list *labels, const c
 
 /* With the verdict of each; repeats of a label have numbers: "mine", "mine (2)". */
 static aorta_status write_page(struct recordings *r, const struct aorta_text *comparison, const char *path) {
-    struct aorta_text page = {0};
     size_t repeat = 0;
     struct aorta_page_recording *items = aorta_arena_alloc(r->arena, r->count * sizeof *items);
     aorta_status status = aorta_arena_check(r->arena, "a page of recordings");
@@ -136,10 +135,7 @@ static aorta_status write_page(struct recordings *r, const struct aorta_text *co
     }
     const struct aorta_page_recordings whole = {
         .title = "AORTA: recordings side by side", .items = items, .count = r->count, .comparison = comparison};
-    if (!status) status = aorta_page_of_recordings(&whole, &page);
-    if (!status) status = aorta_file_put(path, &page);
-    aorta_text_free(&page);
-    return status;
+    return status ? status : aorta_page_recordings_write(&whole, path);
 }
 
 static aorta_status show(const struct compare_arguments *arguments, struct recordings *r,

@@ -126,7 +126,7 @@ static void compare_labels(const struct labels *labels, struct aorta_text *out) 
     aorta_json_array_end(&json);
 }
 
-static aorta_status make_page(struct labels *labels, size_t count, struct aorta_text *page) {
+static aorta_status make_page(struct labels *labels, size_t count, const char *path) {
     struct aorta_page_recording *items = aorta_arena_alloc(&labels->arena, count * sizeof *items);
     struct aorta_text title = {0}, comparisons = {0};
     for (size_t i = 0; items && i < count; i++)
@@ -139,7 +139,7 @@ static aorta_status make_page(struct labels *labels, size_t count, struct aorta_
     const struct aorta_page_recordings whole = {
         .title = title.data, .items = items, .count = count, .comparisons = &comparisons};
     aorta_status status = aorta_arena_check(&labels->arena, "the page");
-    if (!status) status = aorta_page_of_recordings(&whole, page);
+    if (!status) status = aorta_page_recordings_write(&whole, path);
     aorta_text_free(&title);
     aorta_text_free(&comparisons);
     return status;
@@ -152,14 +152,11 @@ static aorta_status write_page(const struct aorta_report_options *options, struc
         aorta_log(log, AORTA_LOG_INFO, "no index.html: %s", aorta_page_missing());
         return NULL;
     }
-    struct aorta_text page = {0};
     const struct aorta_file_path own = aorta_path_in(options->output, "index.html");
     const char *path = options->page ? options->page : own.text;
-    aorta_status status = make_page(labels, options->input_count, &page);
-    if (!status) status = aorta_file_put(path, &page);
-    if (!status) aorta_text_printf(files, "  %s\n", path);
-    aorta_text_free(&page);
-    return status;
+    AORTA_TRY(make_page(labels, options->input_count, path));
+    aorta_text_printf(files, "  %s\n", path);
+    return NULL;
 }
 
 static aorta_status draw_pictures(const struct aorta_recorded *runs, size_t count, const char *directory,
