@@ -137,33 +137,32 @@ struct by_values {
     { NULL, AORTA_ROW_LABEL, AT(label), .shown_only = true }
 #define NAME_ROW                                                                                                       \
     { "name", AORTA_ROW_TEXT, AT(row.name), .heading = "name", .help = "null: all other work" }
-#define OWN_ROWS                                                                                                       \
-    {"count", AORTA_ROW_INT, AT(row.pieces), .heading = "count", .help = "kernels, copies and fills"},                 \
-        {"ms", AORTA_ROW_NS, AT(row.ns), .heading = "ms", .help = "their times added up; all rows give all work"},     \
-        {"share", AORTA_ROW_NUMBER, AT(share), "share", 9, "share", .help = "of all work"}, {                          \
-        "mean_ms", AORTA_ROW_MEAN_NS, AT(mean_ns), "ms", 9, "mean ms", .help = "of one"                                \
-    }
-#define WITHIN_ROWS                                                                                                    \
-    {"runs", AORTA_ROW_INT, AT(row.runs), .heading = "runs", .help = "of those of this name that launch anything"},    \
-        {"count_within", AORTA_ROW_INT, AT(row.pieces_within), .heading = "count, with inner",                         \
-         .help = "with those launched by what runs within"},                                                           \
-        {"ms_within", AORTA_ROW_NS, AT(row.ns_within), .heading = "ms, with inner",                                    \
-         .help = "the same of their times"},                                                                           \
-    {                                                                                                                  \
-        "share_within", AORTA_ROW_NUMBER, AT(share_within), "share", 9, "share, with inner", .help = "of all work"     \
-    }
-
-static const struct aorta_row work_rows[] = {LABEL_ROW, NAME_ROW, OWN_ROWS, {0}};
+static const struct aorta_row own_rows[] = {
+    {"count", AORTA_ROW_INT, AT(row.pieces), .heading = "count", .help = "kernels, copies and fills"},
+    {"ms", AORTA_ROW_NS, AT(row.ns), .heading = "ms", .help = "their times added up; all rows give all work"},
+    {"share", AORTA_ROW_NUMBER, AT(share), "share", 9, "share", .help = "of all work"},
+    {"mean_ms", AORTA_ROW_MEAN_NS, AT(mean_ns), "ms", 9, "mean ms", .help = "of one"},
+    {0}};
+static const struct aorta_row both_rows[] = {
+    {NULL, AORTA_ROW_PART, 0, .part = own_rows},
+    {"runs", AORTA_ROW_INT, AT(row.runs), .heading = "runs", .help = "of those of this name that launch anything"},
+    {"count_within", AORTA_ROW_INT, AT(row.pieces_within), .heading = "count, with inner",
+     .help = "with those launched by what runs within"},
+    {"ms_within", AORTA_ROW_NS, AT(row.ns_within), .heading = "ms, with inner", .help = "the same of their times"},
+    {"share_within", AORTA_ROW_NUMBER, AT(share_within), "share", 9, "share, with inner", .help = "of all work"},
+    {0}};
+static const struct aorta_row work_rows[] = {LABEL_ROW, NAME_ROW, {NULL, AORTA_ROW_PART, 0, .part = own_rows}, {0}};
 static const struct aorta_row kernel_rows[] = {
-    {"name", AORTA_ROW_KERNEL, AT(row.name), .heading = "kernel", .help = "its name"}, OWN_ROWS, {0}};
-static const struct aorta_row nested_rows[] = {LABEL_ROW, NAME_ROW, OWN_ROWS, WITHIN_ROWS, {0}};
+    {"name", AORTA_ROW_KERNEL, AT(row.name), .heading = "kernel", .help = "its name"},
+    {NULL, AORTA_ROW_PART, 0, .part = own_rows},
+    {0}};
+static const struct aorta_row nested_rows[] = {LABEL_ROW, NAME_ROW, {NULL, AORTA_ROW_PART, 0, .part = both_rows}, {0}};
 static const struct aorta_row shape_rows[] = {
     LABEL_ROW,
     NAME_ROW,
     {"dims", AORTA_ROW_TEXT, AT(dims), .heading = "inputs", .help = "shapes of the inputs, as in the file"},
     {"types", AORTA_ROW_TEXT, AT(types), .help = "of the inputs"},
-    OWN_ROWS,
-    WITHIN_ROWS,
+    {NULL, AORTA_ROW_PART, 0, .part = both_rows},
     {"flops", AORTA_ROW_NUMBER, AT(flops), "FLOP", .heading = "FLOP",
      .help = "of one run, of its products; null, as what follows: not known of this operation"},
     {"bytes", AORTA_ROW_NUMBER, AT(bytes), "bytes", .heading = "bytes",
