@@ -63,9 +63,9 @@ AORTA_MUST_USE aorta_status aorta_cli_outputs_prepare(const struct aorta_cli_out
 AORTA_MUST_USE aorta_status aorta_cli_show(const struct aorta_cli_outputs *to, const char *output,
                                            struct aorta_page_results page, struct aorta_text *text,
                                            struct aorta_text *json, aorta_status status);
-/* From now on printing to nobody is an error of its write, and does not end the process: of commands that measure for
- * long. Programs that are started do not inherit it. */
-void aorta_cli_outlive_readers(void);
+/* From now on the signal does not end the process: what raised it (SIGPIPE: printing to nobody) is an error of its
+ * write. Programs that are started do not inherit that, as they would if it were ignored. */
+void aorta_cli_outlive(int signal);
 /* Makes sure that the output was written: a full disk behind `aorta info --json > file` is AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_cli_finish_output(void);
 

@@ -79,13 +79,12 @@ aorta_status aorta_cli_show(const struct aorta_cli_outputs *to, const char *outp
     return status;
 }
 
-/* A handler is not inherited, as that a signal is ignored would be. */
-static void no_death(int signal) {
-    (void)signal;
+static void no_death(int number) {
+    (void)number;
 }
 
-void aorta_cli_outlive_readers(void) {
-    sigaction(SIGPIPE, &(struct sigaction){.sa_handler = no_death, .sa_flags = SA_RESTART}, NULL);
+void aorta_cli_outlive(int signal) {
+    sigaction(signal, &(struct sigaction){.sa_handler = no_death, .sa_flags = SA_RESTART}, NULL);
 }
 
 aorta_status aorta_cli_finish_output(void) {

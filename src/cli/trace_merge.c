@@ -201,18 +201,16 @@ static aorta_status merge_with_tracks(struct aorta_cli_line *line, const struct 
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_recorded recorded;
     struct aorta_critical_path path = {0};
-    struct aorta_arena memory = {0};
     struct aorta_merge_tracks tracks = {.traces = &recorded.traces, .path = &path};
     aorta_status status = aorta_recorded_open(paths, (size_t)line->operand_count, options, &whole, &log, &recorded);
     if (!status && recorded.is_run)
         status = AORTA_ERROR(AORTA_USAGE, "--tracks is for traces; %s is a run: name its traces (DIR/torch_profiler)",
                              paths[0]);
-    if (!status) status = make_tracks(&recorded.analysis, &path, &memory, &tracks);
+    if (!status) status = make_tracks(&recorded.analysis, &path, &line->arena, &tracks);
     if (!status)
         status = aorta_trace_merge(paths, (size_t)line->operand_count, arguments->output, options, &tracks,
                                    arguments->quiet, report);
     if (!status && path.reason && !arguments->quiet) aorta_text_printf(report, "no critical path: %s\n", path.reason);
-    aorta_arena_free(&memory);
     aorta_critical_path_free(&path);
     aorta_recorded_free(&recorded);
     return status;
