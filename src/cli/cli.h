@@ -42,14 +42,9 @@ extern const struct aorta_command_group aorta_cli_program, aorta_cli_trace, aort
 
 /* ---- the standard output (print.c) ---- */
 
-/* A page, whole and at once; NULL is fine. AORTA_IO. */
-AORTA_MUST_USE aorta_status aorta_cli_print(const char *text);
-/* Prints a text and frees it; a text that failed is an error (aorta_text_check). `color`: escapes for color stay. */
-AORTA_MUST_USE aorta_status aorta_cli_print_styled(struct aorta_text *text, bool color);
-/* The same without color. */
-AORTA_MUST_USE aorta_status aorta_cli_print_text(struct aorta_text *text);
-/* As aorta_cli_print; to the standard error where `output` (NULL: none) is the standard output. */
-AORTA_MUST_USE aorta_status aorta_cli_print_beside(const char *output, const char *text);
+/* Prints a text, whole and at once, and frees it; a text that failed is an error (aorta_text_check). To the standard
+ * error where `output` (NULL: none) is the standard output. `color`: escapes for color stay. AORTA_IO. */
+AORTA_MUST_USE aorta_status aorta_cli_print(struct aorta_text *text, const char *output, bool color);
 /* AORTA_USAGE where no such program can be run; one of our commands is named with what to write instead. */
 AORTA_MUST_USE aorta_status aorta_cli_check_program(const char *program);
 /* The option --csv DIR: the names of its files, for the option's row; and the check that the directory can be made,
@@ -68,9 +63,9 @@ AORTA_MUST_USE aorta_status aorta_cli_outputs_prepare(const struct aorta_cli_out
 AORTA_MUST_USE aorta_status aorta_cli_show(const struct aorta_cli_outputs *to, const char *output,
                                            struct aorta_page_results page, struct aorta_text *text,
                                            struct aorta_text *json, aorta_status status);
-/* From now on printing to nobody is an error of its write, and does not end the process: of commands that measure for
- * long. Programs that are started do not inherit it. */
-void aorta_cli_outlive_readers(void);
+/* From now on the signal does not end the process: what raised it (SIGPIPE: printing to nobody) is an error of its
+ * write. Programs that are started do not inherit that, as they would if it were ignored. */
+void aorta_cli_outlive(int signal);
 /* Makes sure that the output was written: a full disk behind `aorta info --json > file` is AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_cli_finish_output(void);
 
@@ -110,12 +105,13 @@ struct aorta_cli_syntax {
 
 struct aorta_cli_line {
     int operand_count;
-    char **operands;   /* within argv, borrowed */
-    const bool *given; /* of each option: it was on the line */
-    const char *color; /* --color: "auto", "always", "never" */
-    bool full_names;   /* --full-names */
-    bool help;         /* --help was asked for and has been printed: the command returns NULL at once */
-    struct aorta_arena arena;
+    char **operands;          /* within argv, borrowed */
+    const bool *given;        /* of each option: it was on the line */
+    const char *color;        /* --color: "auto", "always", "never" */
+    bool full_names;          /* --full-names */
+    bool help;                /* --help was asked for and has been printed: the command returns NULL at once */
+    struct aorta_arena arena; /* of what lives as long; the command may use it */
+    struct aorta_kernel_patterns *patterns; /* aorta_cli_comm_patterns; NULL: none */
 };
 
 /* Fills *values: defaults, then what the line says. Outputs are apart from inputs and from each other by the rows'
@@ -133,7 +129,7 @@ bool aorta_cli_asks_for_help(const char *word);
  * aorta_cli_parse. */
 AORTA_MUST_USE aorta_status aorta_cli_command(const struct aorta_cli_syntax *syntax, int argc, char **argv,
                                               void *values,
-                                              aorta_status (*run)(const struct aorta_cli_line *line, void *values));
+                                              aorta_status (*run)(struct aorta_cli_line *line, void *values));
 /* For a command that `mode` ("--read") makes do something else: AORTA_USAGE if the line has an option that is not in
  * `allowed`, a list that ends with NULL, as the option would have no effect. */
 AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax, const struct aorta_cli_line *line,
@@ -171,10 +167,8 @@ AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax
 /* For commands that read recordings, before they read: memory comes from one heap for all threads. (memory.c) */
 void aorta_cli_one_heap(void);
 
-/* --comm-pattern, as the commands of aorta trace have it: compiles each of the list. *patterns begins as NULL and is
- * the caller's to free, also on failure. (line.c) */
-AORTA_MUST_USE aorta_status aorta_cli_comm_patterns(const struct aorta_string_list *list,
-                                                    struct aorta_kernel_patterns **patterns);
+/* Compiles each of --comm-pattern. (line.c) */
+AORTA_MUST_USE aorta_status aorta_cli_comm_patterns(struct aorta_cli_line *line, const struct aorta_string_list *list);
 
 /* What --help prints: usage, about, the options with their defaults. */
 void aorta_cli_help_text(const struct aorta_cli_syntax *syntax, struct aorta_text *text);

@@ -99,12 +99,6 @@ static aorta_status dispatch(int argc, char **argv) {
     return NULL;
 }
 
-/* A file that reaches the limit of sizes is an error of its write then, with its name. Not ignored: programs that are
- * started would inherit that, and a handler they do not. */
-static void no_death(int signal) {
-    (void)signal;
-}
-
 /* A stream that the caller has closed stays without a file: the next file that is opened would take its number, and
  * what is printed would go there. This way every write fails, and is an error. */
 static void reserve_streams(void) {
@@ -143,7 +137,7 @@ static bool check_stack(void) {
 int aorta_cli_run(int argc, char **argv) {
     if (!check_stack()) return aorta_code_exit(AORTA_USAGE);
     reserve_streams();
-    sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = no_death, .sa_flags = SA_RESTART}, NULL);
+    aorta_cli_outlive(SIGXFSZ); /* a file that reaches the limit of sizes is an error of its write, with its name */
     if (argc < 2) {
         aorta_cli_group_usage(&aorta_cli_program, stderr);
         return aorta_code_exit(AORTA_USAGE);
@@ -204,7 +198,7 @@ static aorta_status unknown_command(const struct aorta_command_group *group, con
 }
 
 aorta_status aorta_cli_command(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,
-                               aorta_status (*run)(const struct aorta_cli_line *line, void *values)) {
+                               aorta_status (*run)(struct aorta_cli_line *line, void *values)) {
     struct aorta_cli_line line;
     AORTA_TRY(aorta_cli_parse(syntax, argc, argv, values, &line));
     aorta_status status = line.help ? NULL : run(&line, values);

@@ -67,7 +67,7 @@ static aorta_status help_on_group(const struct aorta_command_group *group, const
         aorta_cli_group_words(group, &text);
     else
         aorta_cli_group_usage(group, stdout);
-    return aorta_cli_print_text(&text);
+    return aorta_cli_print(&text, NULL, false);
 }
 
 /* `aorta help trace run` is `aorta trace run --help`. */
@@ -106,14 +106,14 @@ static aorta_status help_on_topic(const struct topic *topic, const struct aorta_
         return AORTA_ERROR(AORTA_USAGE, "there is no section or key \"%s\"; `aorta help %s` lists them", within,
                            topic->name);
     }
-    return aorta_cli_print_text(&text);
+    return aorta_cli_print(&text, NULL, false);
 }
 
 /* `aorta help fusion` */
 static aorta_status help_on_cause(enum aorta_cause cause) {
     struct aorta_text text = {0};
     aorta_cause_help(cause, &text);
-    return aorta_cli_print_text(&text);
+    return aorta_cli_print(&text, NULL, false);
 }
 
 static const struct aorta_schema own_schemas[] = {
@@ -146,7 +146,7 @@ static aorta_status help_on_schema(const struct topic *topic, const char *name) 
     if (wanted) {
         aorta_text_clear(&text);
         aorta_schema_write(wanted, &text);
-        return aorta_cli_print_text(&text);
+        return aorta_cli_print(&text, NULL, false);
     }
     aorta_status status = AORTA_ERROR(AORTA_USAGE, "--schema %s: there is no such schema; there are %s", name,
                                       text.data ? text.data : "");
@@ -154,7 +154,7 @@ static aorta_status help_on_schema(const struct topic *topic, const char *name) 
     return status;
 }
 
-static aorta_status help_on(const struct aorta_cli_line *line, void *of) {
+static aorta_status help_on(struct aorta_cli_line *line, void *of) {
     const struct help_values *values = of;
     if (values->markdown + values->man + values->words > 1)
         return AORTA_ERROR(AORTA_USAGE, "--markdown, --man and --words are forms of one page: give one of them");
@@ -163,7 +163,7 @@ static aorta_status help_on(const struct aorta_cli_line *line, void *of) {
     if (topic && values->words && topic->table && line->operand_count == 1) {
         struct aorta_text text = {0};
         aorta_options_words(topic->table, &text);
-        return aorta_cli_print_text(&text);
+        return aorta_cli_print(&text, NULL, false);
     }
     if (topic && (values->man || values->words))
         return AORTA_ERROR(AORTA_USAGE, "--man and --words go with a command: aorta help trace run --man");
@@ -186,8 +186,8 @@ aorta_status aorta_cli_help(int argc, char **argv) {
 /* ---- manual pages: man(7) ---- */
 
 /* A dash that is typed is "\-"; a line never begins with a control character. */
-static void put_roff(struct aorta_text *text, const char *words) {
-    for (const char *at = words; *at; at++) {
+static void put_part(struct aorta_text *text, const char *words, size_t length) {
+    for (const char *at = words; at < words + length; at++) {
         bool begins = at == words || at[-1] == '\n';
         if (begins && (*at == '.' || *at == '\'')) aorta_text_puts(text, "\\&");
         if (*at == '\\')
@@ -197,6 +197,10 @@ static void put_roff(struct aorta_text *text, const char *words) {
         else
             aorta_text_printf(text, "%c", *at);
     }
+}
+
+static void put_roff(struct aorta_text *text, const char *words) {
+    put_part(text, words, strlen(words));
     aorta_text_puts(text, "\n");
 }
 
@@ -216,22 +220,14 @@ static void put_page_name(struct aorta_text *text, const char *usage, bool capit
     }
 }
 
-static void put_first_sentence(struct aorta_text *text, const char *about) {
-    const char *end = strchr(about, '.');
-    struct aorta_text sentence = {0};
-    aorta_text_printf(&sentence, "%.*s", end ? (int)(end - about) : (int)strlen(about), about);
-    if (sentence.failed) text->failed = 1;
-    if (sentence.data) put_roff(text, sentence.data);
-    aorta_text_free(&sentence);
-}
-
 static void put_title(struct aorta_text *text, const char *usage, const char *about) {
     aorta_text_puts(text, ".TH ");
     put_page_name(text, usage, true);
     aorta_text_printf(text, " 1 \"\" \"aorta %s\" \"User Commands\"\n.SH NAME\n", aorta_version);
     put_page_name(text, usage, false);
     aorta_text_puts(text, " \\- ");
-    put_first_sentence(text, about);
+    put_part(text, about, strcspn(about, "."));
+    aorta_text_puts(text, "\n");
 }
 
 static void put_section(struct aorta_text *text, const char *name, const char *words) {
@@ -241,18 +237,15 @@ static void put_section(struct aorta_text *text, const char *name, const char *w
 }
 
 static void put_manual_option(struct aorta_text *text, const struct aorta_option *option) {
-    struct aorta_text name = {0};
     const char *argument = aorta_cli_argument_name(option);
     aorta_text_puts(text, ".TP\n");
     if (option->letter) aorta_text_printf(text, "\\fB\\-%c\\fR, ", option->letter);
-    aorta_text_printf(&name, "\\fB--%s\\fR", option->key);
-    for (const char *at = name.data; at && *at; at++) /* the key's dashes, not the fonts' backslashes */
-        aorta_text_printf(text, *at == '-' ? "\\-" : "%c", *at);
+    aorta_text_puts(text, "\\fB\\-\\-");
+    put_part(text, option->key, strlen(option->key));
+    aorta_text_puts(text, "\\fR");
     if (argument) aorta_text_printf(text, " \\fI%s\\fR%s", argument, option->several ? " …" : "");
     aorta_text_puts(text, "\n");
     put_roff(text, option->help);
-    if (name.failed) text->failed = 1;
-    aorta_text_free(&name);
 }
 
 void aorta_cli_manual(const struct aorta_cli_syntax *syntax, struct aorta_text *text) {

@@ -22,6 +22,10 @@ void hwq_profile_schema(struct aorta_json *json);
 enum { HWQ_MOST_OWN = 32 };
 
 struct hwq_values {
+    /* Not of the options: the command ("run", "sweep", "run-priority"), the word behind it, and what that names. */
+    const char *command, *named;
+    const struct aorta_hwq_workload *workload;
+    int group;
     struct aorta_int_list streams; /* items NULL: as many as are recommended */
     struct aorta_string_list set;  /* run-priority: "WORKLOAD.OPTION=VALUE" */
     int64_t iterations, warmup, seed;
@@ -34,54 +38,54 @@ struct hwq_values {
 };
 
 struct hwq_session {
+    struct hwq_values *values;
     struct aorta_device *device;
     struct aorta_ranks ranks;
     struct aorta_comm *world; /* opened when the first workload wants it */
     struct aorta_log log;
-    double timeout_s;          /* how long ranks wait for each other */
+    struct aorta_arena arena;  /* of the values of options */
     bool brief;                /* no report of each run: a table of all follows */
     struct aorta_text reports; /* of runs, to be printed when their results are written; hwq_print */
+};
+
+/* Numbers of streams, ascending. */
+struct hwq_counts {
+    int64_t items[AORTA_HWQ_MAX_STREAMS];
+    size_t count;
 };
 
 /* The names of workloads, for the completion of shells. */
 void hwq_workload_names(struct aorta_text *text);
 
-/* Reads the words after the workload's name or the group. `workload` NULL: without options of its own; `many`: the
- * command runs several workloads, whose options come with --set. Free *line. */
-AORTA_MUST_USE aorta_status hwq_values_parse(const char *command, const char *about,
-                                             const struct aorta_hwq_workload *workload, bool many, int argc,
-                                             char **argv, struct hwq_values *values, struct aorta_cli_line *line);
+/* What run, sweep and run-priority are: reads the words behind the one that names the workload or the group, and runs.
+ * Zero-initialise the values but for what is not of the options; `workload` NULL: without options of its own. `many`:
+ * several workloads run, whose options come with --set. */
+AORTA_MUST_USE aorta_status hwq_command(const char *usage, const char *about, bool many, int argc, char **argv,
+                                        struct hwq_values *values, aorta_status (*run)(struct hwq_values *values));
 /* AORTA_USAGE: --streams has too many numbers, or none. */
 AORTA_MUST_USE aorta_status hwq_check_streams(const struct hwq_values *values);
-/* Before anything runs: AORTA_USAGE for options that contradict each other or the command ("run", "sweep",
- * "run-priority"), AORTA_CONFIG for files that cannot be written; creates the directories of files. `what` runs;
- * `collectives`: it has any. */
-AORTA_MUST_USE aorta_status hwq_check(const struct hwq_values *values, const char *command, const char *what,
-                                      bool collectives);
+/* Before anything runs: AORTA_USAGE for options that contradict each other or the command, AORTA_CONFIG for files that
+ * cannot be written; creates the directories of files. `collectives`: what runs has any. */
+AORTA_MUST_USE aorta_status hwq_check(const struct hwq_values *values, bool collectives);
 /* On the CPU device, without --full-size: sizes of the workload that the user did not choose become those that end in
  * seconds there, and the log says so. */
-AORTA_MUST_USE aorta_status hwq_values_fit(const struct hwq_session *session, const struct aorta_hwq_workload *workload,
-                                           struct hwq_values *values, struct aorta_arena *arena);
+AORTA_MUST_USE aorta_status hwq_values_fit(struct hwq_session *session, const struct aorta_hwq_workload *workload);
 /* The workload's options: their defaults, fitted to the device, then --set. */
-AORTA_MUST_USE aorta_status hwq_values_default(const struct hwq_session *session,
-                                               const struct aorta_hwq_workload *workload, struct hwq_values *values,
-                                               struct aorta_arena *arena);
-AORTA_MUST_USE aorta_status hwq_session_open(const struct hwq_values *values, struct hwq_session *session);
+AORTA_MUST_USE aorta_status hwq_values_default(struct hwq_session *session, const struct aorta_hwq_workload *workload);
+AORTA_MUST_USE aorta_status hwq_session_open(struct hwq_values *values, struct hwq_session *session);
 /* After a failure of one of several ranks, which other ranks may wait for in a collective: prints its message, ends
  * every rank with its exit code, and does not return. */
 void hwq_session_close(struct hwq_session *session, aorta_status failure);
 /* Runs one workload on `streams` streams (0: recommended), and adds its report to session->reports (quiet: its answer)
  * unless brief. Free *result in any case. AORTA_DEVICE when a verification failed. */
-AORTA_MUST_USE aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *values,
-                                        const struct aorta_hwq_workload *workload, int64_t streams,
-                                        struct aorta_hwq_result *result);
+AORTA_MUST_USE aorta_status hwq_run_one(struct hwq_session *session, const struct aorta_hwq_workload *workload,
+                                        int64_t streams, struct aorta_hwq_result *result);
 /* Prints and empties the text; to the standard error where a file goes to the standard output. Files are written first:
  * the reader of the standard output may end, or its disk be full. */
 AORTA_MUST_USE aorta_status hwq_print(const struct hwq_values *values, struct aorta_text *text);
 /* Writes the trace file of --profile below --profile-dir, in its folder `name` (NULL: there itself), and prints its
  * path. After all measurements. Every rank calls it. AORTA_DEVICE when nothing could be recorded. */
-AORTA_MUST_USE aorta_status hwq_record_one(struct hwq_session *session, const struct hwq_values *values,
-                                           const struct aorta_hwq_workload *workload, int64_t streams,
-                                           const char *name);
+AORTA_MUST_USE aorta_status hwq_record_one(struct hwq_session *session, const struct aorta_hwq_workload *workload,
+                                           int64_t streams, const char *name);
 
 #endif

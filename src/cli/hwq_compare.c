@@ -75,7 +75,7 @@ static aorta_status check_regressions(const struct aorta_hwq_comparison *compari
                        100 * comparison->options.threshold);
 }
 
-static aorta_status compare(const struct aorta_cli_line *line, void *values) {
+static aorta_status compare(struct aorta_cli_line *line, void *values) {
     (void)line;
     const struct compare_arguments *arguments = values;
     const double between = arguments->between_runs;

@@ -135,7 +135,7 @@ static aorta_status open_comm(struct aorta_device *device, struct aorta_comm **c
     return aorta_annotate(status, "--comm-streams (0 does without a communicator)");
 }
 
-static aorta_status run(const struct aorta_cli_line *line, void *values) {
+static aorta_status run(struct aorta_cli_line *line, void *values) {
     (void)line;
     const struct map_arguments *arguments = values;
     const struct aorta_log log = {.level = arguments->quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1};

@@ -27,18 +27,12 @@ static bool has_collectives(int group) {
     return false;
 }
 
-/* What a workload of the group runs on. */
-struct counts {
-    int64_t items[AORTA_HWQ_MAX_STREAMS]; /* ascending */
-    size_t count;
-};
-
 /* The counts of --streams that the workload serves; the nearest count if it serves none. */
-static struct counts counts_for(const struct hwq_values *values, const struct aorta_hwq_workload *w) {
+static struct hwq_counts counts_for(const struct hwq_values *values, const struct aorta_hwq_workload *w) {
     static const int64_t usual[] = {1, 2, 4, 8, 16};
     const struct aorta_int_list all = {usual, sizeof usual / sizeof *usual};
     const struct aorta_int_list *list = values->streams.items ? &values->streams : &all;
-    struct counts counts = {.count = 0};
+    struct hwq_counts counts = {.count = 0};
     for (size_t i = 0; i < list->count; i++)
         if (aorta_hwq_serves(w, list->items[i])) counts.items[counts.count++] = list->items[i];
     aorta_sort_int64(counts.items, counts.count);
@@ -54,7 +48,6 @@ struct tally {
 struct group_run {
     struct hwq_session session;
     struct hwq_values *values;
-    int group;
     struct tally ran, recorded;
     size_t limits[AORTA_HWQ_FINDINGS], result_count; /* results with each limit */
     struct aorta_text table, results;                /* a row for each result; the results as an array of JSON */
@@ -66,16 +59,15 @@ struct group_run {
 /* One count: its result. Several: a sweep. */
 static aorta_status write_results(const struct hwq_values *values, const struct aorta_hwq_result *results,
                                   size_t count) {
+    const bool sweep = values->streams.count != 1;
     const char *name = results->workload_name;
-    struct aorta_hwq_scaling scaling;
+    struct aorta_hwq_scaling scaling = {0};
     if (!values->output || !count) return NULL;
-    if (values->streams.count == 1)
-        return aorta_hwq_result_write(
-            results, aorta_path_in(values->output, "%s_streams%d.json", name, results->stream_count).text);
-    aorta_status status = aorta_hwq_scaling_make(results, count, &scaling);
-    if (!status)
-        status =
-            aorta_hwq_sweep_write(results, count, &scaling, aorta_path_in(values->output, "%s_sweep.json", name).text);
+    const struct aorta_file_path path =
+        sweep ? aorta_path_in(values->output, "%s_sweep.json", name)
+              : aorta_path_in(values->output, "%s_streams%d.json", name, results->stream_count);
+    aorta_status status = sweep ? aorta_hwq_scaling_make(results, count, &scaling) : NULL;
+    if (!status) status = aorta_hwq_results_write(results, count, sweep ? &scaling : NULL, path.text);
     aorta_hwq_scaling_free(&scaling);
     return status;
 }
@@ -120,14 +112,14 @@ static void print_on(struct group_run *run, struct aorta_text *text) {
 
 static aorta_status run_one(struct group_run *run, const struct aorta_hwq_workload *w) {
     struct hwq_session *session = &run->session;
-    const struct counts counts = counts_for(run->values, w);
+    const struct hwq_counts counts = counts_for(run->values, w);
     struct aorta_arena arena = {0};
     struct aorta_hwq_result *results = aorta_arena_alloc(&arena, counts.count * sizeof *results);
     AORTA_TRY(aorta_arena_check(&arena, "the results"));
     size_t done = 0, good = 0;
-    aorta_status status = hwq_values_default(session, w, run->values, &arena);
+    aorta_status status = hwq_values_default(session, w);
     while (!status && done < counts.count) {
-        status = hwq_run_one(session, run->values, w, counts.items[done], &results[done]);
+        status = hwq_run_one(session, w, counts.items[done], &results[done]);
         done++;
         if (!status) good = done;
     }
@@ -145,10 +137,8 @@ static aorta_status run_one(struct group_run *run, const struct aorta_hwq_worklo
 static aorta_status record_one(struct group_run *run, const struct aorta_hwq_workload *w) {
     const struct hwq_values *values = run->values;
     const int64_t streams = values->streams.count == 1 ? counts_for(values, w).items[0] : w->streams.recommended;
-    struct aorta_arena arena = {0};
-    aorta_status status = hwq_values_default(&run->session, w, run->values, &arena);
-    if (!status) status = hwq_record_one(&run->session, values, w, streams, w->name);
-    aorta_arena_free(&arena);
+    aorta_status status = hwq_values_default(&run->session, w);
+    if (!status) status = hwq_record_one(&run->session, w, streams, w->name);
     return end_if_others_wait(&run->session, w, status, false);
 }
 
@@ -167,7 +157,7 @@ static aorta_status each_of_group(struct group_run *run, struct tally *tally,
                                   aorta_status (*act)(struct group_run *run, const struct aorta_hwq_workload *w)) {
     for (size_t i = 0; aorta_hwq_workloads[i]; i++) {
         const struct aorta_hwq_workload *w = aorta_hwq_workloads[i];
-        if (is_in_group(w, run->group)) count(tally, &run->session, w, act(run, w));
+        if (is_in_group(w, run->values->group)) count(tally, &run->session, w, act(run, w));
     }
     if (!tally->failed) return NULL;
     return AORTA_ERROR(AORTA_DEVICE, "%zu of %zu workloads failed: %s", tally->failed, tally->ran, tally->names);
@@ -265,8 +255,8 @@ static aorta_status run_group(struct group_run *run) {
     return aorta_status_join(status, run->unprinted);
 }
 
-static aorta_status open_and_run(struct hwq_values *values, int group) {
-    struct group_run run = {.values = values, .group = group};
+static aorta_status open_and_run(struct hwq_values *values) {
+    struct group_run run = {.values = values};
     AORTA_TRY(hwq_session_open(values, &run.session));
     aorta_status status = run_group(&run);
     aorta_text_free(&run.table);
@@ -276,34 +266,29 @@ static aorta_status open_and_run(struct hwq_values *values, int group) {
     return status;
 }
 
-static aorta_status check_and_run(struct hwq_values *values, const char *name, int group) {
+static aorta_status check_and_run(struct hwq_values *values) {
     struct aorta_directory_lock *lock = NULL;
     struct aorta_ranks ranks;
     AORTA_TRY(hwq_check_streams(values));
-    AORTA_TRY(hwq_check(values, "run-priority", name, has_collectives(group)));
+    AORTA_TRY(hwq_check(values, has_collectives(values->group)));
     AORTA_TRY(aorta_ranks_detect(&ranks));
     if (values->output && ranks.rank == 0) AORTA_TRY(aorta_directory_lock(values->output, "--output", &lock));
-    aorta_status status = open_and_run(values, group);
+    aorta_status status = open_and_run(values);
     aorta_directory_unlock(lock);
     return status;
 }
 
 aorta_status aorta_cli_hwq_run_priority(int argc, char **argv) {
-    struct hwq_values values;
-    struct aorta_cli_line line;
-    int group = AORTA_HWQ_GROUP_COUNT;
-    const bool help = argc > 1 && aorta_cli_asks_for_help(argv[1]);
-    if (!help) {
+    struct hwq_values values = {.command = "run-priority"};
+    if (argc < 2 || !aorta_cli_asks_for_help(argv[1])) {
         if (argc < 2 || argv[1][0] == '-')
             return AORTA_ERROR(AORTA_USAGE, "aorta hwq run-priority: the group comes first: P0, P1, P2, P3 or all");
-        AORTA_TRY(find_group(argv[1], &group));
+        values.named = argv[1];
+        AORTA_TRY(find_group(argv[1], &values.group));
     }
-    AORTA_TRY(hwq_values_parse("run-priority P0|P1|P2|P3|all",
-                               "Runs the workloads of a group at their default sizes (--set changes them). After a "
-                               "failure the next workload runs; the answer names the workloads that failed. A "
-                               "workload runs on each number of --streams in its range, or on the nearest one.",
-                               NULL, true, help ? argc : argc - 1, help ? argv : argv + 1, &values, &line));
-    aorta_status status = line.help ? NULL : check_and_run(&values, argv[1], group);
-    aorta_cli_free(&line);
-    return status;
+    return hwq_command("aorta hwq run-priority P0|P1|P2|P3|all [OPTIONS]",
+                       "Runs the workloads of a group at their default sizes (--set changes them). After a failure the "
+                       "next workload runs; the answer names the workloads that failed. A workload runs on each number "
+                       "of --streams in its range, or on the nearest one.",
+                       true, argc, argv, &values, check_and_run);
 }

@@ -216,7 +216,7 @@ static aorta_status show(const struct arguments *arguments, const struct aorta_t
     struct output output = {.as_json = arguments->json, .quiet = arguments->quiet};
     aorta_status status = show_all(arguments, traces, &output);
     status = aorta_status_join(status, aorta_queue_usage_csv_write(&output.csv, status ? NULL : arguments->csv));
-    if (!status) return aorta_cli_print_text(&output.text);
+    if (!status) return aorta_cli_print(&output.text, NULL, false);
     aorta_text_free(&output.text);
     return status;
 }
@@ -321,7 +321,7 @@ static aorta_status read_recording(const struct arguments *arguments) {
     return status;
 }
 
-static aorta_status profile_or_read(const struct aorta_cli_line *line, void *values) {
+static aorta_status profile_or_read(struct aorta_cli_line *line, void *values) {
     static const char *const with_trace[] = {"trace", "json", "csv", "quiet", NULL};
     struct arguments *arguments = values;
     const char *name = line->operands[0];

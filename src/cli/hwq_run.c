@@ -85,13 +85,13 @@ static void list_table(const struct list_values *values, struct aorta_text *text
         }
 }
 
-static aorta_status list(const struct aorta_cli_line *line, void *of) {
+static aorta_status list(struct aorta_cli_line *line, void *of) {
     const struct list_values *values = of;
     struct aorta_text text = {0};
     (void)line;
     AORTA_TRY(check_category(values));
     (values->json ? list_json : list_table)(values, &text);
-    return aorta_cli_print_text(&text);
+    return aorta_cli_print(&text, NULL, false);
 }
 
 aorta_status aorta_cli_hwq_list(int argc, char **argv) {
@@ -147,12 +147,12 @@ static aorta_status show_environment(void) {
     add_queue_variables(&text);
     aorta_text_puts(&text, "aorta hwq list shows the workloads, aorta hwq map the queues that streams get, aorta info "
                            "everything that was looked for.\n");
-    if (!status) return aorta_cli_print_text(&text);
+    if (!status) return aorta_cli_print(&text, NULL, false);
     aorta_text_free(&text);
     return status;
 }
 
-static aorta_status info(const struct aorta_cli_line *line, void *values) {
+static aorta_status info(struct aorta_cli_line *line, void *values) {
     const struct aorta_hwq_workload *workload;
     struct aorta_text text = {0};
     (void)values;
@@ -160,7 +160,7 @@ static aorta_status info(const struct aorta_cli_line *line, void *values) {
     if (line->operand_count != 1) return AORTA_ERROR(AORTA_USAGE, "one workload is expected: aorta hwq info WORKLOAD");
     AORTA_TRY(aorta_hwq_find(line->operands[0], &workload));
     show_info(workload, &text);
-    return aorta_cli_print_text(&text);
+    return aorta_cli_print(&text, NULL, false);
 }
 
 aorta_status aorta_cli_hwq_info(int argc, char **argv) {
@@ -169,23 +169,13 @@ aorta_status aorta_cli_hwq_info(int argc, char **argv) {
 
 /* ---- run and sweep ---- */
 
-static aorta_status name_first(const char *command) {
-    return AORTA_ERROR(AORTA_USAGE,
-                       "aorta hwq %s: the workload comes first (aorta hwq %s WORKLOAD [OPTIONS]); aorta hwq list shows "
-                       "them",
-                       command, command);
-}
-
 /* `scaling`: of a sweep, else NULL. */
 static aorta_status write_page(const struct aorta_hwq_result *results, size_t count,
                                const struct aorta_hwq_scaling *scaling, const char *path) {
     struct aorta_text text = {0}, title = {0};
     struct aorta_json json;
     aorta_json_begin(&json, &text, 0);
-    if (scaling)
-        aorta_hwq_sweep_json(results, count, scaling, &json);
-    else
-        aorta_hwq_result_json(results, &json);
+    aorta_hwq_results_json(results, count, scaling, &json);
     aorta_text_printf(&title, "AORTA: %s", results->workload_name);
     const struct aorta_page_results page = {
         .kind = "hwq", .title = title.data, .results = &text, .tables = aorta_hwq_result_tables};
@@ -196,113 +186,104 @@ static aorta_status write_page(const struct aorta_hwq_result *results, size_t co
     return status;
 }
 
-static aorta_status write_csv(const struct aorta_hwq_result *results, size_t count, const char *folder) {
-    struct aorta_hwq_csv csv = {0};
-    for (size_t i = 0; i < count; i++) aorta_hwq_csv_add(&csv, &results[i]);
-    return aorta_hwq_csv_write(&csv, folder);
+static bool sweeps(const struct hwq_values *values) {
+    return strcmp(values->command, "sweep") == 0;
 }
 
-static aorta_status conclude(const struct hwq_values *values, const struct aorta_hwq_result *results, size_t count,
-                             bool sweep) {
-    struct aorta_hwq_scaling scaling;
+static aorta_status conclude(const struct hwq_values *values, const struct aorta_hwq_result *results, size_t count) {
+    const bool sweep = sweeps(values);
+    struct aorta_hwq_scaling scaling = {0}, *scales = sweep ? &scaling : NULL;
+    struct aorta_hwq_csv csv = {0};
     struct aorta_text text = {0};
-    AORTA_TRY(write_csv(results, sweep ? count : 1, values->csv));
-    if (!sweep) {
-        if (values->output) AORTA_TRY(aorta_hwq_result_write(results, values->output));
-        return values->html ? write_page(results, 1, NULL, values->html) : NULL;
-    }
-    aorta_status status = aorta_hwq_scaling_make(results, count, &scaling);
-    if (!status && values->quiet)
-        aorta_found_answer_text(&scaling.found, &text);
-    else if (!status)
-        aorta_hwq_sweep_text(results, count, &scaling, &text);
-    if (!status && values->output) status = aorta_hwq_sweep_write(results, count, &scaling, values->output);
-    if (!status && values->html) status = write_page(results, count, &scaling, values->html);
-    if (!status) status = hwq_print(values, &text);
+    for (size_t i = 0; i < count; i++) aorta_hwq_csv_add(&csv, &results[i]);
+    AORTA_TRY(aorta_hwq_csv_write(&csv, values->csv));
+    aorta_status status = sweep ? aorta_hwq_scaling_make(results, count, &scaling) : NULL;
+    if (!status && sweep && values->quiet) aorta_found_answer_text(&scaling.found, &text);
+    if (!status && sweep && !values->quiet) aorta_hwq_sweep_text(results, count, &scaling, &text);
+    if (!status && values->output) status = aorta_hwq_results_write(results, count, scales, values->output);
+    if (!status && values->html) status = write_page(results, count, scales, values->html);
+    if (!status && sweep) status = hwq_print(values, &text);
     aorta_text_free(&text);
     aorta_hwq_scaling_free(&scaling);
     return status;
 }
 
 /* Powers of two within the workload's range, and its two ends. */
-static size_t usual_counts(const struct aorta_hwq_workload *w, int64_t counts[AORTA_HWQ_MAX_STREAMS]) {
-    size_t count = 0;
-    counts[count++] = w->streams.min;
+static struct hwq_counts usual_counts(const struct aorta_hwq_workload *w) {
+    struct hwq_counts counts = {{w->streams.min}, 1};
     for (int64_t n = 1; n < w->streams.max; n *= 2)
-        if (n > w->streams.min) counts[count++] = n;
-    if (w->streams.max > w->streams.min) counts[count++] = w->streams.max;
-    return count;
+        if (n > w->streams.min) counts.items[counts.count++] = n;
+    if (w->streams.max > w->streams.min) counts.items[counts.count++] = w->streams.max;
+    return counts;
 }
 
-static aorta_status check_counts(const struct hwq_values *values, const struct aorta_hwq_workload *w,
-                                 const int64_t *counts, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        const struct aorta_hwq_run run = {
-            .workload = w, .streams = counts[i], .gate = values->gate, .sync = (enum aorta_hwq_sync)values->sync};
+static aorta_status check_counts(const struct hwq_values *values, const struct hwq_counts *counts) {
+    for (size_t i = 0; i < counts->count; i++) {
+        const struct aorta_hwq_run run = {.workload = values->workload,
+                                          .streams = counts->items[i],
+                                          .gate = values->gate,
+                                          .sync = (enum aorta_hwq_sync)values->sync};
         AORTA_TRY(aorta_hwq_run_check(&run));
     }
     return NULL;
 }
 
 /* After all counts: a tracer's library stays in the process. */
-static aorta_status record_counts(struct hwq_session *session, const struct hwq_values *values,
-                                  const struct aorta_hwq_workload *w, const int64_t *counts, size_t count, bool sweep) {
-    for (size_t i = 0; i < count; i++) {
+static aorta_status record_counts(struct hwq_session *session, const struct hwq_counts *counts) {
+    for (size_t i = 0; i < counts->count; i++) {
         char name[32];
-        snprintf(name, sizeof name, "streams%d", (int)counts[i]);
-        AORTA_TRY(hwq_record_one(session, values, w, counts[i], sweep ? name : NULL));
+        snprintf(name, sizeof name, "streams%d", (int)counts->items[i]);
+        AORTA_TRY(hwq_record_one(session, session->values->workload, counts->items[i],
+                                 sweeps(session->values) ? name : NULL));
     }
     return NULL;
 }
 
-static aorta_status run_counts(struct hwq_values *values, const struct aorta_hwq_workload *w, const int64_t *counts,
-                               size_t count, bool sweep) {
+static aorta_status run_counts(struct hwq_values *values, const struct hwq_counts *counts) {
+    const bool sweep = sweeps(values);
     struct hwq_session session;
     struct aorta_arena arena = {0};
-    struct aorta_hwq_result *results = aorta_arena_alloc(&arena, count * sizeof *results);
+    struct aorta_hwq_result *results = aorta_arena_alloc(&arena, counts->count * sizeof *results);
     AORTA_TRY(aorta_arena_check(&arena, "the results"));
     aorta_status status = hwq_session_open(values, &session);
-    if (!status) status = hwq_values_fit(&session, w, values, &arena);
+    if (!status) status = hwq_values_fit(&session, values->workload);
     size_t done = 0, good = 0;
     session.brief = sweep;
-    while (!status && done < count) {
-        status = hwq_run_one(&session, values, w, counts[done], &results[done]);
+    while (!status && done < counts->count) {
+        status = hwq_run_one(&session, values->workload, counts->items[done], &results[done]);
         done++;
         if (!status) good = done;
     }
     /* A sweep keeps the results before a failure. */
     if (session.ranks.rank == 0 && (!status || (sweep && good)))
-        status = aorta_status_join(status, conclude(values, results, good, sweep));
+        status = aorta_status_join(status, conclude(values, results, good));
     status = aorta_status_join(status, hwq_print(values, &session.reports));
-    if (!status && values->profile) status = record_counts(&session, values, w, counts, count, sweep);
+    if (!status && values->profile) status = record_counts(&session, counts);
     for (size_t i = 0; i < done; i++) aorta_hwq_result_free(&results[i]);
     aorta_arena_free(&arena);
     hwq_session_close(&session, status);
     return status;
 }
 
-/* Ascending. */
-static aorta_status choose_counts(const struct hwq_values *values, const struct aorta_hwq_workload *w, bool sweep,
-                                  int64_t counts[AORTA_HWQ_MAX_STREAMS], size_t *count) {
-    counts[0] = w->streams.recommended;
-    *count = sweep ? usual_counts(w, counts) : 1;
-    if (!values->streams.items) return NULL;
-    *count = values->streams.count;
-    memcpy(counts, values->streams.items, *count * sizeof *counts);
-    aorta_sort_int64(counts, *count);
-    return NULL;
+static struct hwq_counts choose_counts(const struct hwq_values *values) {
+    struct hwq_counts counts = {{values->workload->streams.recommended}, 1};
+    if (sweeps(values)) counts = usual_counts(values->workload);
+    if (!values->streams.items) return counts;
+    counts.count = values->streams.count;
+    memcpy(counts.items, values->streams.items, counts.count * sizeof *counts.items);
+    aorta_sort_int64(counts.items, counts.count);
+    return counts;
 }
 
 /* A list for many workloads has counts that this one does not serve. */
-static aorta_status leave_out(const struct aorta_hwq_workload *w, int64_t counts[AORTA_HWQ_MAX_STREAMS],
-                              size_t *count) {
+static aorta_status leave_out(const struct aorta_hwq_workload *w, struct hwq_counts *counts) {
     struct aorta_text left_out = {0};
     size_t served = 0;
-    for (size_t i = 0; i < *count; i++)
-        if (aorta_hwq_serves(w, counts[i]))
-            counts[served++] = counts[i];
+    for (size_t i = 0; i < counts->count; i++)
+        if (aorta_hwq_serves(w, counts->items[i]))
+            counts->items[served++] = counts->items[i];
         else
-            aorta_text_printf(&left_out, "%s%lld", left_out.length ? ", " : "", (long long)counts[i]);
+            aorta_text_printf(&left_out, "%s%lld", left_out.length ? ", " : "", (long long)counts->items[i]);
     aorta_status status = aorta_text_check(&left_out);
     if (!status && !served)
         status = AORTA_ERROR(AORTA_USAGE, "--streams %s: %s runs on %d to %d streams", left_out.data, w->name,
@@ -310,60 +291,52 @@ static aorta_status leave_out(const struct aorta_hwq_workload *w, int64_t counts
     if (!status && left_out.length)
         fprintf(stderr, "note: --streams %s left out: %s runs on %d to %d streams\n", left_out.data, w->name,
                 w->streams.min, w->streams.max);
-    *count = served;
+    counts->count = served;
     aorta_text_free(&left_out);
     return status;
 }
 
 /* Counts below what the options need become one. */
-static void raise_counts(const struct aorta_hwq_workload *w, const void *options, int64_t counts[AORTA_HWQ_MAX_STREAMS],
-                         size_t *count) {
+static void raise_counts(const struct aorta_hwq_workload *w, const void *options, struct hwq_counts *counts) {
     size_t unique = 0;
-    for (size_t i = 0; i < *count; i++) {
-        const int64_t streams = aorta_hwq_run_streams(w, options, counts[i]);
-        if (!unique || counts[unique - 1] != streams) counts[unique++] = streams;
+    for (size_t i = 0; i < counts->count; i++) {
+        const int64_t streams = aorta_hwq_run_streams(w, options, counts->items[i]);
+        if (!unique || counts->items[unique - 1] != streams) counts->items[unique++] = streams;
     }
-    *count = unique;
+    counts->count = unique;
 }
 
-static aorta_status check_and_run(struct hwq_values *values, const struct aorta_hwq_workload *w, bool sweep) {
-    int64_t counts[AORTA_HWQ_MAX_STREAMS];
-    size_t count;
+static aorta_status check_and_run(struct hwq_values *values) {
     AORTA_TRY(hwq_check_streams(values));
-    AORTA_TRY(choose_counts(values, w, sweep, counts, &count));
-    if (sweep) AORTA_TRY(leave_out(w, counts, &count));
-    raise_counts(w, values->own, counts, &count);
-    AORTA_TRY(check_counts(values, w, counts, count));
-    AORTA_TRY(hwq_check(values, sweep ? "sweep" : "run", w->name, w->collectives));
-    return run_counts(values, w, counts, count, sweep);
+    struct hwq_counts counts = choose_counts(values);
+    if (sweeps(values)) AORTA_TRY(leave_out(values->workload, &counts));
+    raise_counts(values->workload, values->own, &counts);
+    AORTA_TRY(check_counts(values, &counts));
+    AORTA_TRY(hwq_check(values, values->workload->collectives));
+    return run_counts(values, &counts);
 }
 
-static aorta_status run_command(int argc, char **argv, bool sweep) {
-    const char *command = sweep ? "sweep" : "run";
-    const struct aorta_hwq_workload *workload = NULL;
-    struct hwq_values values;
-    struct aorta_cli_line line;
-    char usage[128];
-    const bool help = argc > 1 && aorta_cli_asks_for_help(argv[1]);
-    if (!help) {
-        if (argc < 2 || argv[1][0] == '-') return name_first(command);
-        AORTA_TRY(aorta_hwq_find(argv[1], &workload));
+static aorta_status run_command(const char *command, const char *about, int argc, char **argv) {
+    struct hwq_values values = {.command = command};
+    char usage[256];
+    if (argc < 2 || !aorta_cli_asks_for_help(argv[1])) {
+        if (argc < 2 || argv[1][0] == '-')
+            return AORTA_ERROR(AORTA_USAGE,
+                               "aorta hwq %s: the workload comes first (aorta hwq %s WORKLOAD [OPTIONS]); aorta hwq "
+                               "list shows them",
+                               command, command);
+        values.named = argv[1];
+        AORTA_TRY(aorta_hwq_find(argv[1], &values.workload));
     }
-    snprintf(usage, sizeof usage, "%s %s", command, workload ? workload->name : "WORKLOAD");
-    const char *about = workload ? workload->summary
-                        : sweep  ? "Runs a workload on several numbers of streams and shows how it scales."
-                                 : "Runs a workload, measures it and explains the figures.";
-    AORTA_TRY(hwq_values_parse(usage, about, workload, false, help ? argc : argc - 1, help ? argv : argv + 1, &values,
-                               &line));
-    aorta_status status = line.help || !workload ? NULL : check_and_run(&values, workload, sweep);
-    aorta_cli_free(&line);
-    return status;
+    snprintf(usage, sizeof usage, "aorta hwq %s %s [OPTIONS]", command, values.named ? values.named : "WORKLOAD");
+    return hwq_command(usage, values.workload ? values.workload->summary : about, false, argc, argv, &values,
+                       check_and_run);
 }
 
 aorta_status aorta_cli_hwq_run(int argc, char **argv) {
-    return run_command(argc, argv, false);
+    return run_command("run", "Runs a workload, measures it and explains the figures.", argc, argv);
 }
 
 aorta_status aorta_cli_hwq_sweep(int argc, char **argv) {
-    return run_command(argc, argv, true);
+    return run_command("sweep", "Runs a workload on several numbers of streams and shows how it scales.", argc, argv);
 }

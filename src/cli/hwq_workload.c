@@ -5,6 +5,7 @@
 #include "measure/tracer.h"
 #include "report/page.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,18 +108,18 @@ static void group_names(struct aorta_text *text) {
     aorta_text_puts(text, "all\tall workloads\n");
 }
 
-aorta_status hwq_values_parse(const char *command, const char *about, const struct aorta_hwq_workload *workload,
-                              bool many, int argc, char **argv, struct hwq_values *values,
-                              struct aorta_cli_line *line) {
+aorta_status hwq_command(const char *usage, const char *about, bool many, int argc, char **argv,
+                         struct hwq_values *values, aorta_status (*run)(struct hwq_values *values)) {
+    const struct aorta_hwq_workload *workload = values->workload;
+    const int behind = values->named ? 1 : 0;
     struct aorta_option rows[COMMON + HWQ_MOST_OWN] = {0};
     struct aorta_arena keys = {0};
-    char usage[256];
+    struct aorta_cli_line line = {0};
     memcpy(rows, common, sizeof common);
     if (many) rows[COMMON] = set_rows[0];
     for (size_t i = 0; many && i < COMMON; i++)
         if (rows[i].offset == many_output.offset) rows[i] = many_output;
     aorta_status status = workload ? add_own_rows(workload, rows + COMMON, &keys) : NULL;
-    snprintf(usage, sizeof usage, "aorta hwq %s [OPTIONS]", command);
     const struct aorta_cli_syntax syntax = {
         .usage = usage,
         .about = about,
@@ -129,10 +130,11 @@ aorta_status hwq_values_parse(const char *command, const char *about, const stru
                  : workload ? NULL
                             : hwq_workload_names,
     };
-    *values = (struct hwq_values){.device = NULL};
-    if (!status) status = aorta_cli_parse(&syntax, argc, argv, values, line);
+    if (!status) status = aorta_cli_parse(&syntax, argc - behind, argv + behind, values, &line);
     for (size_t i = 0; !status && workload && i < workload->option_count; i++)
-        values->own_given[i] = line->given[COMMON + i];
+        values->own_given[i] = line.given[COMMON + i];
+    if (!status && !line.help) status = run(values);
+    aorta_cli_free(&line);
     aorta_arena_free(&keys);
     return status;
 }
@@ -187,24 +189,24 @@ static aorta_status store_word(const char *word, const struct aorta_hwq_workload
 }
 
 /* The size for a CPU, unless the user chose another. */
-static aorta_status fit(const struct aorta_hwq_workload *workload, const struct aorta_option *option,
-                        struct hwq_values *values, struct aorta_arena *arena, struct aorta_text *changed) {
+static aorta_status fit(struct hwq_session *session, const struct aorta_hwq_workload *workload,
+                        const struct aorta_option *option, struct aorta_text *changed) {
+    struct hwq_values *values = session->values;
     const struct aorta_scalar scalar = {option->on_cpu, false};
     if (!option->on_cpu || values->own_given[option - workload->options]) return NULL;
-    if (!aorta_option_store(option, &scalar, 1, false, values->own, arena))
+    if (!aorta_option_store(option, &scalar, 1, false, values->own, &session->arena))
         return AORTA_ERROR(AORTA_INTERNAL, "%s: %s cannot be %s", workload->name, option->key, option->on_cpu);
     aorta_text_printf(changed, "%s%s %s instead of %s", changed->length ? ", " : "", option->key, option->on_cpu,
                       option->fallback);
-    return aorta_arena_check(arena, "options");
+    return aorta_arena_check(&session->arena, "options");
 }
 
-aorta_status hwq_values_fit(const struct hwq_session *session, const struct aorta_hwq_workload *workload,
-                            struct hwq_values *values, struct aorta_arena *arena) {
+aorta_status hwq_values_fit(struct hwq_session *session, const struct aorta_hwq_workload *workload) {
     struct aorta_text changed = {0};
     aorta_status status = NULL;
-    if (values->full_size || aorta_device_is_gpu(session->device)) return NULL;
+    if (session->values->full_size || aorta_device_is_gpu(session->device)) return NULL;
     for (size_t i = 0; i < workload->option_count && !status; i++)
-        status = fit(workload, &workload->options[i], values, arena, &changed);
+        status = fit(session, workload, &workload->options[i], &changed);
     if (!status) status = aorta_text_check(&changed);
     if (!status && changed.length && session->ranks.rank == 0)
         aorta_log(&session->log, AORTA_LOG_INFO, "%s: sizes for a CPU (%s); --full-size takes the published ones",
@@ -213,15 +215,15 @@ aorta_status hwq_values_fit(const struct hwq_session *session, const struct aort
     return status;
 }
 
-aorta_status hwq_values_default(const struct hwq_session *session, const struct aorta_hwq_workload *workload,
-                                struct hwq_values *values, struct aorta_arena *arena) {
+aorta_status hwq_values_default(struct hwq_session *session, const struct aorta_hwq_workload *workload) {
+    struct hwq_values *values = session->values;
     memset(values->own, 0, sizeof values->own);
     memset(values->own_given, 0, sizeof values->own_given);
     for (size_t i = 0; i < workload->option_count; i++)
-        AORTA_TRY(aorta_option_store_default(&workload->options[i], values->own, arena));
-    AORTA_TRY(hwq_values_fit(session, workload, values, arena));
+        AORTA_TRY(aorta_option_store_default(&workload->options[i], values->own, &session->arena));
+    AORTA_TRY(hwq_values_fit(session, workload));
     for (size_t i = 0; i < values->set.count; i++)
-        AORTA_TRY(store_word(values->set.items[i], workload, values->own, arena));
+        AORTA_TRY(store_word(values->set.items[i], workload, values->own, &session->arena));
     return NULL;
 }
 
@@ -254,17 +256,17 @@ aorta_status hwq_check_streams(const struct hwq_values *values) {
     return NULL;
 }
 
-aorta_status hwq_check(const struct hwq_values *values, const char *command, const char *what, bool collectives) {
-    const bool run = strcmp(command, "run") == 0, sweep = strcmp(command, "sweep") == 0;
+aorta_status hwq_check(const struct hwq_values *values, bool collectives) {
+    const bool run = strcmp(values->command, "run") == 0;
     if (values->gate && values->sync != AORTA_HWQ_PER_ITERATION)
         return AORTA_ERROR(AORTA_USAGE, "--gate holds one iteration at a time: it needs --sync-mode per_iteration");
     if (run && values->streams.items && values->streams.count != 1)
         return AORTA_ERROR(AORTA_USAGE, "--streams: aorta hwq run takes one number; sweep and run-priority a list");
     if (!run && values->stamps)
         return AORTA_ERROR(AORTA_USAGE, "--stamps %s: it keeps the stamps of one run; aorta hwq %s makes several",
-                           values->stamps, command);
+                           values->stamps, values->command);
     if (!collectives && strcmp(values->backend, "auto") != 0)
-        return AORTA_ERROR(AORTA_USAGE, "--backend %s: %s has no collectives", values->backend, what);
+        return AORTA_ERROR(AORTA_USAGE, "--backend %s: %s has no collectives", values->backend, values->named);
     if (!values->profile && values->profile_dir)
         return AORTA_ERROR(AORTA_USAGE, "--profile-dir %s: nothing is recorded without --profile", values->profile_dir);
     AORTA_TRY(check_set(values));
@@ -272,7 +274,7 @@ aorta_status hwq_check(const struct hwq_values *values, const char *command, con
     AORTA_TRY(aorta_page_prepare(values->html));
     AORTA_TRY(aorta_cli_csv_prepare(values->csv));
     AORTA_TRY(aorta_file_prepare(values->stamps, "--stamps"));
-    if (run || sweep) return aorta_file_prepare(values->output, "--output");
+    if (values->workload) return aorta_file_prepare(values->output, "--output");
     if (!values->output) return NULL;
     AORTA_TRY(aorta_directory_check_writable(values->output, "--output"));
     return aorta_directory_make(values->output);
@@ -280,10 +282,10 @@ aorta_status hwq_check(const struct hwq_values *values, const char *command, con
 
 /* ---- device and ranks ---- */
 
-aorta_status hwq_session_open(const struct hwq_values *values, struct hwq_session *session) {
-    *session = (struct hwq_session){.log = {.level = values->quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1},
-                                    .timeout_s = values->timeout_s};
-    aorta_cli_outlive_readers();
+aorta_status hwq_session_open(struct hwq_values *values, struct hwq_session *session) {
+    *session = (struct hwq_session){.values = values,
+                                    .log = {.level = values->quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1}};
+    aorta_cli_outlive(SIGPIPE);
     AORTA_TRY(aorta_ranks_detect(&session->ranks));
     if (session->ranks.world_size > 1) session->log.rank = session->ranks.rank;
     if (values->profile) aorta_tracer_prepare();
@@ -297,22 +299,22 @@ void hwq_session_close(struct hwq_session *session, aorta_status failure) {
     }
     const bool met = session->world != NULL;
     aorta_text_free(&session->reports);
+    aorta_arena_free(&session->arena);
     aorta_comm_close(session->world);
     aorta_device_close(session->device);
-    aorta_status left = failure ? NULL : aorta_comm_shutdown(met ? &session->ranks : NULL, session->timeout_s);
+    aorta_status left = failure ? NULL : aorta_comm_shutdown(met ? &session->ranks : NULL, session->values->timeout_s);
     if (!left) return;
     aorta_log(&session->log, AORTA_LOG_ERROR, "%s", aorta_status_message(left));
     aorta_comm_abort(NULL, aorta_code_exit(aorta_status_code(left)));
 }
 
-static aorta_status open_world(struct hwq_session *session, const struct hwq_values *values,
-                               const struct aorta_hwq_workload *workload) {
+static aorta_status open_world(struct hwq_session *session, const struct aorta_hwq_workload *workload) {
     if (!workload->collectives || session->world) return NULL;
     const struct aorta_comm_options options = {.device = session->device,
-                                               .backend = values->backend,
+                                               .backend = session->values->backend,
                                                .backend_key = "--backend",
                                                .ranks = session->ranks,
-                                               .timeout_s = values->timeout_s};
+                                               .timeout_s = session->values->timeout_s};
     AORTA_TRY(aorta_comm_open(&options, &session->world));
     const char *note = aorta_comm_note(session->world);
     if (note) aorta_log(&session->log, AORTA_LOG_INFO, "%s", note);
@@ -327,14 +329,12 @@ static void update_progress(void *user, int64_t done) {
 
 aorta_status hwq_print(const struct hwq_values *values, struct aorta_text *text) {
     const bool page = values->html && aorta_file_is_standard_output(values->html);
-    aorta_status status = aorta_text_check(text);
-    if (!status) status = aorta_cli_print_beside(page ? values->html : values->output, text->data);
-    aorta_text_free(text);
-    return status;
+    return aorta_cli_print(text, page ? values->html : values->output, false);
 }
 
-static struct aorta_hwq_run describe_run(const struct hwq_session *session, const struct hwq_values *values,
-                                         const struct aorta_hwq_workload *workload, int64_t streams) {
+static struct aorta_hwq_run describe_run(const struct hwq_session *session, const struct aorta_hwq_workload *workload,
+                                         int64_t streams) {
+    const struct hwq_values *values = session->values;
     return (struct aorta_hwq_run){.workload = workload,
                                   .options = values->own,
                                   .device = session->device,
@@ -351,14 +351,15 @@ static struct aorta_hwq_run describe_run(const struct hwq_session *session, cons
                                   .seed = (uint64_t)values->seed};
 }
 
-aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *values,
-                         const struct aorta_hwq_workload *workload, int64_t streams, struct aorta_hwq_result *result) {
+aorta_status hwq_run_one(struct hwq_session *session, const struct aorta_hwq_workload *workload, int64_t streams,
+                         struct aorta_hwq_result *result) {
+    const struct hwq_values *values = session->values;
     struct aorta_progress progress;
-    struct aorta_hwq_run run = describe_run(session, values, workload, streams);
+    struct aorta_hwq_run run = describe_run(session, workload, streams);
     const bool show = !values->quiet && session->ranks.rank == 0;
     *result = (struct aorta_hwq_result){0};
     AORTA_TRY(aorta_hwq_run_check(&run));
-    AORTA_TRY(open_world(session, values, workload));
+    AORTA_TRY(open_world(session, workload));
     run.world = workload->collectives ? session->world : NULL;
     if (show) {
         aorta_progress_begin(&progress, stderr, workload->name, "iterations", values->iterations);
@@ -381,14 +382,14 @@ aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *v
                        workload->name, result->worst_at, result->worst_got, result->worst_expected);
 }
 
-aorta_status hwq_record_one(struct hwq_session *session, const struct hwq_values *values,
-                            const struct aorta_hwq_workload *workload, int64_t streams, const char *name) {
-    const struct aorta_hwq_run run = describe_run(session, values, workload, streams);
-    const char *directory = profile_directory(values);
+aorta_status hwq_record_one(struct hwq_session *session, const struct aorta_hwq_workload *workload, int64_t streams,
+                            const char *name) {
+    const struct aorta_hwq_run run = describe_run(session, workload, streams);
+    const char *directory = profile_directory(session->values);
     struct aorta_file_path path;
     aorta_status status =
         aorta_hwq_run_record(&run, name ? aorta_path_in(directory, "%s", name).text : directory, &path);
-    if (!status && !values->quiet) printf("Trace file: %s\n", path.text);
+    if (!status && !session->values->quiet) printf("Trace file: %s\n", path.text);
     if (!status) return NULL;
     aorta_status failed = AORTA_ERROR(AORTA_DEVICE, "%s", aorta_status_message(status));
     aorta_status_free(status);

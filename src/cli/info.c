@@ -329,61 +329,40 @@ static void print_text(const struct information *info) {
 
 /* ---- as JSON ---- */
 
-struct device_values {
-    const char *kind;
-    int64_t index;
-    const char *failure, *name, *isa;
-    int64_t threads, multiprocessors, memory, tick_ns;
-    const char *address;
-};
-
-#define AT(member) offsetof(struct device_values, member)
-static const struct aorta_row device_rows[] = {
-    {"kind", AORTA_ROW_TEXT, AT(kind), .help = "of device"},
-    {"index", AORTA_ROW_INT, AT(index), .help = "among those of its kind"},
-    {"failure", AORTA_ROW_TEXT, AT(failure), .omit = true, .help = "why it cannot be used"},
-    {"name", AORTA_ROW_TEXT, AT(name), .omit = true, .help = "of the library or program"},
-    {"isa", AORTA_ROW_TEXT, AT(isa), .omit = true, .help = "its instructions"},
-    {"threads", AORTA_ROW_NATURAL, AT(threads), .omit = true, .help = "of the CPU"},
-    {"multiprocessors", AORTA_ROW_NATURAL, AT(multiprocessors), .omit = true, .help = "of the GPU"},
-    {"memory_bytes", AORTA_ROW_NATURAL, AT(memory), .omit = true, .help = "of the device"},
-    {"timestamp_tick_ns", AORTA_ROW_NATURAL, AT(tick_ns), .omit = true, .help = "resolution of its clock"},
-    {"pci_bus_id", AORTA_ROW_TEXT, AT(address), .omit = true, .help = "its address"},
-    {0}};
-#undef AT
-
-static void write_device(const struct device_values *values, struct aorta_json *json) {
+static void begin_device(enum aorta_device_kind kind, size_t index, struct aorta_json *json) {
     aorta_json_object(json);
-    aorta_rows_json(device_rows, values, 0, json);
+    aorta_json_key_string(json, "kind", aorta_device_kind_name(kind));
+    aorta_json_key_int(json, "index", (int64_t)index);
+}
+
+static void write_cpu(const struct information *info, struct aorta_json *json) {
+    begin_device(AORTA_DEVICE_CPU, 0, json);
+    if (info->cpu_failure) {
+        aorta_json_key_string(json, "failure", aorta_status_message(info->cpu_failure));
+    } else {
+        aorta_json_key_string(json, "name", info->cpu.name);
+        aorta_json_key_string(json, "isa", info->cpu.isa);
+        aorta_json_key_int(json, "threads", info->cpu.multiprocessors);
+        aorta_json_key_int(json, "memory_bytes", (int64_t)info->cpu.memory_bytes);
+        aorta_json_key_int(json, "timestamp_tick_ns", info->cpu.timestamp_tick);
+    }
     aorta_json_object_end(json);
 }
 
 static void write_devices(const struct information *info, struct aorta_json *json) {
-    const struct aorta_device_info *cpu = &info->cpu;
-    struct device_values values = {aorta_device_kind_name(AORTA_DEVICE_CPU),
-                                   0,
-                                   NULL,
-                                   cpu->name,
-                                   cpu->isa,
-                                   cpu->multiprocessors,
-                                   -1,
-                                   (int64_t)cpu->memory_bytes,
-                                   cpu->timestamp_tick,
-                                   NULL};
-    if (info->cpu_failure)
-        values = (struct device_values){
-            values.kind, 0, aorta_status_message(info->cpu_failure), NULL, NULL, -1, -1, -1, -1, NULL};
     aorta_json_key_array(json, "devices");
-    write_device(&values, json);
-    for (int i = 0; i < GPU_KINDS; i++) {
+    write_cpu(info, json);
+    for (int i = 0; i < GPU_KINDS; i++)
         for (size_t j = 0; j < info->gpus[i].inventory.count; j++) {
             const struct aorta_gpu_found *found = &info->gpus[i].inventory.devices[j];
-            write_device(&(struct device_values){aorta_device_kind_name(gpu_kinds[i]), (int64_t)j, NULL,
-                                                 found->info.name, found->info.isa, -1, found->info.multiprocessors,
-                                                 (int64_t)found->info.memory_bytes, -1, found->properties.pci_bus_id},
-                         json);
+            begin_device(gpu_kinds[i], j, json);
+            aorta_json_key_string(json, "name", found->info.name);
+            aorta_json_key_string(json, "isa", found->info.isa);
+            aorta_json_key_int(json, "multiprocessors", found->info.multiprocessors);
+            aorta_json_key_int(json, "memory_bytes", (int64_t)found->info.memory_bytes);
+            aorta_json_key_string(json, "pci_bus_id", found->properties.pci_bus_id);
+            aorta_json_object_end(json);
         }
-    }
     aorta_json_array_end(json);
 }
 
@@ -499,7 +478,7 @@ static const struct aorta_cli_syntax syntax = {
     .option_count = sizeof options / sizeof *options,
 };
 
-static aorta_status show(const struct aorta_cli_line *line, void *values) {
+static aorta_status show(struct aorta_cli_line *line, void *values) {
     (void)line;
     struct information *info = calloc(1, sizeof *info);
     if (!info) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the information");

@@ -59,7 +59,7 @@ static aorta_status end_with(int exit_code) {
     return NULL;
 }
 
-static aorta_status run(const struct aorta_cli_line *line, void *of) {
+static aorta_status run(struct aorta_cli_line *line, void *of) {
     const struct launch_values *values = of;
     char self[PATH_MAX];
     int exit_code = 0;

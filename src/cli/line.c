@@ -220,7 +220,7 @@ bool aorta_cli_asks_for_help(const char *word) {
 static aorta_status print_help(const struct help_form *form, const struct aorta_cli_syntax *syntax) {
     struct aorta_text text = {0};
     form->print(syntax, &text);
-    return aorta_cli_print_text(&text);
+    return aorta_cli_print(&text, NULL, false);
 }
 
 static aorta_status add_operand(struct reader *reader, char *word) {
@@ -305,6 +305,7 @@ aorta_status aorta_cli_parse(const struct aorta_cli_syntax *syntax, int argc, ch
 
 void aorta_cli_free(struct aorta_cli_line *line) {
     aorta_arena_free(&line->arena);
+    aorta_kernel_patterns_free(line->patterns);
     *line = (struct aorta_cli_line){0};
 }
 
@@ -448,8 +449,8 @@ aorta_status aorta_cli_open_device(const char *words, int local_rank, const stru
     return NULL;
 }
 
-aorta_status aorta_cli_comm_patterns(const struct aorta_string_list *list, struct aorta_kernel_patterns **patterns) {
+aorta_status aorta_cli_comm_patterns(struct aorta_cli_line *line, const struct aorta_string_list *list) {
     for (size_t i = 0; i < list->count; i++)
-        AORTA_TRY(aorta_annotate(aorta_kernel_patterns_add(patterns, list->items[i]), "--comm-pattern"));
+        AORTA_TRY(aorta_annotate(aorta_kernel_patterns_add(&line->patterns, list->items[i]), "--comm-pattern"));
     return NULL;
 }

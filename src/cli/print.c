@@ -16,36 +16,6 @@ static aorta_status failure(int error) {
     return AORTA_ERROR(AORTA_IO, "cannot write to the standard output: %s", strerror(error));
 }
 
-static int write_printable(int file, const char *text) {
-    size_t length = strlen(text);
-    if (aorta_is_printable(text, length, true)) return aorta_write_all(file, text, length);
-    char *copy = strdup(text);
-    if (!copy) return ENOMEM;
-    aorta_make_printable(copy, length, true);
-    int error = aorta_write_all(file, copy, length);
-    free(copy);
-    return error;
-}
-
-aorta_status aorta_cli_print(const char *text) {
-    if (fflush(stdout)) return failure(errno);
-    int error = text ? write_printable(STDOUT_FILENO, text) : 0;
-    return error ? failure(error) : NULL;
-}
-
-aorta_status aorta_cli_print_beside(const char *output, const char *text) {
-    if (!output || !aorta_file_is_standard_output(output)) return aorta_cli_print(text);
-    write_printable(STDERR_FILENO, text); /* nobody can be asked to read why this failed */
-    return NULL;
-}
-
-aorta_status aorta_cli_print_text(struct aorta_text *text) {
-    aorta_status status = aorta_text_check(text);
-    if (!status) status = aorta_cli_print(text->data);
-    aorta_text_free(text);
-    return status;
-}
-
 /* Bytes of the escape that begins here; 0: there is none. */
 static size_t color_length(const char *at) {
     for (size_t i = 0; i < AORTA_COLOR_COUNT; i++)
@@ -68,14 +38,15 @@ static void clean_around_colors(char *text) {
     }
 }
 
-aorta_status aorta_cli_print_styled(struct aorta_text *text, bool color) {
+aorta_status aorta_cli_print(struct aorta_text *text, const char *output, bool color) {
+    const bool taken = output && aorta_file_is_standard_output(output);
     aorta_status status = aorta_text_check(text);
-    if (!status && (!color || !text->data)) return aorta_cli_print_text(text);
-    if (!status) clean_around_colors(text->data);
-    if (!status && fflush(stdout)) status = failure(errno);
-    const int error = status ? 0 : aorta_write_all(STDOUT_FILENO, text->data, text->length);
+    if (!status && text->length && color) clean_around_colors(text->data);
+    if (!status && text->length && !color) aorta_make_printable(text->data, text->length, true);
+    if (!status && !taken && fflush(stdout)) status = failure(errno);
+    const int error = status ? 0 : aorta_write_all(taken ? STDERR_FILENO : STDOUT_FILENO, text->data, text->length);
     aorta_text_free(text);
-    return error ? failure(error) : status;
+    return error && !taken ? failure(error) : status; /* nobody can be asked to read why the standard error failed */
 }
 
 static bool wants_color(const char *when, FILE *stream) {
@@ -102,19 +73,18 @@ aorta_status aorta_cli_show(const struct aorta_cli_outputs *to, const char *outp
     const bool taken = output && aorta_file_is_standard_output(output);
     if (!status && output) status = aorta_file_replace(output, json->data, json->length);
     if (!status && to->html) status = aorta_page_write(&page, to->html);
-    if (!status) status = aorta_cli_print_beside(taken ? output : to->html, to->json ? json->data : text->data);
+    if (!status) status = aorta_cli_print(to->json ? json : text, taken ? output : to->html, false);
     aorta_text_free(text);
     aorta_text_free(json);
     return status;
 }
 
-/* A handler is not inherited, as that a signal is ignored would be. */
-static void no_death(int signal) {
-    (void)signal;
+static void no_death(int number) {
+    (void)number;
 }
 
-void aorta_cli_outlive_readers(void) {
-    sigaction(SIGPIPE, &(struct sigaction){.sa_handler = no_death, .sa_flags = SA_RESTART}, NULL);
+void aorta_cli_outlive(int signal) {
+    sigaction(signal, &(struct sigaction){.sa_handler = no_death, .sa_flags = SA_RESTART}, NULL);
 }
 
 aorta_status aorta_cli_finish_output(void) {

@@ -4,7 +4,6 @@
 #include "cli/cli.h"
 #include "report/page.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -62,18 +61,20 @@ static const struct aorta_cli_syntax syntax = {
     .option_count = sizeof rows / sizeof rows[0],
 };
 
-static aorta_status make_inputs(const struct report_arguments *arguments, struct aorta_report_input *inputs) {
-    size_t count = arguments->directories.count;
+static aorta_status make_inputs(const struct report_arguments *arguments, struct aorta_arena *arena,
+                                struct aorta_report_options *options) {
+    const size_t count = options->input_count = arguments->directories.count;
+    struct aorta_report_input *inputs = aorta_arena_alloc(arena, count * sizeof *inputs);
     if (arguments->labels.count && arguments->labels.count != count)
         return AORTA_ERROR(AORTA_USAGE, "%zu --label for %zu --log-dir; give one for each, or none",
                            arguments->labels.count, count);
-    for (size_t i = 0; i < count; i++) {
-        const char *label = arguments->labels.count ? arguments->labels.items[i] : NULL;
-        char *copy = label ? strdup(label) : aorta_report_label(arguments->directories.items[i]);
-        if (!copy) return AORTA_ERROR(AORTA_MEMORY, "no memory for a label");
-        inputs[i] = (struct aorta_report_input){arguments->directories.items[i], copy};
+    for (size_t i = 0; inputs && i < count; i++) {
+        const char *directory = arguments->directories.items[i];
+        inputs[i].directory = directory;
+        inputs[i].label = arguments->labels.count ? arguments->labels.items[i] : aorta_report_label(directory, arena);
     }
-    return NULL;
+    options->inputs = inputs;
+    return aorta_arena_check(arena, "the inputs");
 }
 
 static bool same_folder(const char *left, const char *right) {
@@ -90,46 +91,37 @@ static aorta_status check_output(const struct report_arguments *arguments) {
     return aorta_directory_check_writable(arguments->options.output, "--output");
 }
 
-static aorta_status report(const struct aorta_cli_line *line, const struct report_arguments *arguments,
-                           struct aorta_report_input *inputs) {
+static aorta_status report(struct aorta_cli_line *line, const struct report_arguments *arguments) {
     struct aorta_report_options options = arguments->options;
     options.style = aorta_cli_style(line, stdout);
     options.style.view.all = arguments->all;
     options.style.answer = options.quiet;
-    options.inputs = inputs;
-    options.input_count = arguments->directories.count;
     options.repeats = arguments->labels.count > 0;
     options.pictures = !arguments->no_pictures;
     const struct aorta_log log = {.level = options.quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1};
     AORTA_TRY(aorta_page_prepare(options.page));
     AORTA_TRY(aorta_cli_csv_prepare(options.csv));
-    AORTA_TRY(make_inputs(arguments, inputs));
+    AORTA_TRY(make_inputs(arguments, &line->arena, &options));
     AORTA_TRY(check_output(arguments));
     struct aorta_text text = {0}, json = {0};
     aorta_status status = aorta_report_make(&options, &log, &text, &json);
     if (text.length)
         status = aorta_status_join(
-            status, aorta_cli_print_styled(arguments->json ? &json : &text, options.style.color && !arguments->json));
+            status, aorta_cli_print(arguments->json ? &json : &text, NULL, options.style.color && !arguments->json));
     aorta_text_free(&text);
     aorta_text_free(&json);
     return status;
 }
 
-static aorta_status run(const struct aorta_cli_line *line, void *values) {
+static aorta_status run(struct aorta_cli_line *line, void *values) {
     struct report_arguments *arguments = values;
     if (line->operand_count && arguments->directories.count)
         return AORTA_ERROR(AORTA_USAGE, "%s and --log-dir both name runs: give one of them", line->operands[0]);
     if (line->operand_count)
         arguments->directories =
             (struct aorta_string_list){(const char *const *)line->operands, (size_t)line->operand_count};
-    const size_t count = arguments->directories.count;
-    if (!count) return AORTA_ERROR(AORTA_USAGE, "no run is named; usage: %s", syntax.usage);
-    struct aorta_report_input *inputs = calloc(count + 1, sizeof *inputs);
-    if (!inputs) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu inputs", count);
-    aorta_status status = report(line, arguments, inputs);
-    for (size_t i = 0; i < count; i++) free((char *)inputs[i].label);
-    free(inputs);
-    return status;
+    if (!arguments->directories.count) return AORTA_ERROR(AORTA_USAGE, "no run is named; usage: %s", syntax.usage);
+    return report(line, arguments);
 }
 
 aorta_status aorta_cli_report(int argc, char **argv) {

@@ -117,7 +117,7 @@ static aorta_status measure(const struct sdma_arguments *arguments, struct aorta
     return status;
 }
 
-static aorta_status run(const struct aorta_cli_line *line, void *values) {
+static aorta_status run(struct aorta_cli_line *line, void *values) {
     (void)line;
     const struct sdma_arguments *arguments = values;
     const struct aorta_log log = {.level = arguments->quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1};

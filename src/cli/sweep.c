@@ -232,28 +232,30 @@ static aorta_status print_plan(const struct aorta_sweep_job *job, struct aorta_a
     aorta_text_puts(&text, "\n ");
     for (; *words; words++) aorta_text_printf(&text, " %s", *words);
     aorta_text_puts(&text, "\n");
-    return aorta_cli_print_text(&text);
+    return aorta_cli_print(&text, NULL, false);
 }
 
-static struct aorta_page_results page_of_sweep(void) {
-    return (struct aorta_page_results){.kind = "sweep", .title = "AORTA: sweep"};
+/* `status`: of what was done before; after a failure nothing is written. */
+static aorta_status show(const struct aorta_sweep_result *result, const struct sweep_values *values,
+                         const struct aorta_cli_outputs *to, const char *folder, aorta_status status) {
+    const struct aorta_page_results page = {.kind = "sweep", .title = "AORTA: sweep"};
+    struct aorta_text text = {0}, json = {0};
+    aorta_sweep_result_json(result, &json);
+    aorta_sweep_result_text(result, values->quiet, &text);
+    if (folder && !values->quiet) aorta_text_printf(&text, "  %-11s %s\n", "files", folder);
+    if (!status && to->csv) status = aorta_sweep_result_csv(result, to->csv);
+    return aorta_cli_show(to, NULL, page, &text, &json, status);
 }
 
 /* index.html is written where this build has pages. */
 static aorta_status conclude(const struct aorta_sweep_job *job, const struct aorta_trials *trials,
                              const struct sweep_values *values) {
     struct aorta_sweep_result result;
-    struct aorta_text text = {0}, json = {0};
     struct aorta_cli_outputs to = values->to;
     const struct aorta_file_path own = aorta_path_in(job->output, "index.html");
     if (!to.html && aorta_page_available()) to.html = own.text;
     AORTA_TRY(aorta_sweep_result_make(&job->plan, trials, &result));
-    aorta_status status = aorta_sweep_result_write(job, &result, trials);
-    aorta_sweep_result_json(&job->plan, job->name, &result, trials, &json);
-    aorta_sweep_result_text(&job->plan, job->name, &result, values->quiet, &text);
-    if (!values->quiet) aorta_text_printf(&text, "  %-11s %s\n", "files", job->output);
-    if (!status && to.csv) status = aorta_sweep_result_csv(&job->plan, &result, to.csv);
-    status = aorta_cli_show(&to, NULL, page_of_sweep(), &text, &json, status);
+    aorta_status status = show(&result, values, &to, job->output, aorta_sweep_result_write(job, &result));
     if (!status && !result.best && trials->count)
         status = AORTA_ERROR(AORTA_DEVICE, "no trial measured %s; %s/trials has their logs",
                              aorta_sweep_objectives[job->plan.objective].key, job->output);
@@ -281,15 +283,9 @@ static aorta_status run_job(const struct aorta_sweep_job *job, const struct swee
 /* What a sweep found, from its directory. */
 static aorta_status read_sweep(const struct sweep_values *values) {
     struct aorta_sweep_side side = {0};
-    struct aorta_text text = {0}, json = {0};
     AORTA_TRY(aorta_cli_outputs_prepare(&values->to));
     aorta_status status = aorta_sweep_side_open(values->read, values->read, &side);
-    if (!status) {
-        aorta_sweep_result_json(&side.plan, side.target, &side.result, &side.trials, &json);
-        aorta_sweep_result_text(&side.plan, side.target, &side.result, values->quiet, &text);
-        if (values->to.csv) status = aorta_sweep_result_csv(&side.plan, &side.result, values->to.csv);
-    }
-    status = aorta_cli_show(&values->to, NULL, page_of_sweep(), &text, &json, status);
+    if (!status) status = show(&side.result, values, &values->to, NULL, NULL);
     aorta_sweep_side_close(&side);
     return status;
 }
@@ -369,7 +365,7 @@ static aorta_status read_only(const struct sweep_values *values, const struct ao
     return values->compare.count ? compare(values) : read_sweep(values);
 }
 
-static aorta_status sweep(const struct aorta_cli_line *line, void *values) {
+static aorta_status sweep(struct aorta_cli_line *line, void *values) {
     const struct sweep_values *given = values;
     return given->compare.count || given->read ? read_only(given, line) : run(given, line->operands);
 }

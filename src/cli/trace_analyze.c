@@ -79,9 +79,10 @@ static const struct aorta_cli_syntax syntax = {
     .reads_operands = true,
 };
 
-static aorta_status read_steps(const struct aorta_string_list *list, int64_t *steps,
+static aorta_status read_steps(const struct aorta_string_list *list, struct aorta_arena *arena,
                                struct aorta_trace_analysis_options *options) {
-    for (size_t i = 0; i < list->count; i++) {
+    int64_t *steps = aorta_arena_alloc(arena, list->count * sizeof *steps);
+    for (size_t i = 0; steps && i < list->count; i++) {
         if (strcmp(list->items[i], "all") == 0) {
             options->all_steps = true;
             continue;
@@ -94,7 +95,7 @@ static aorta_status read_steps(const struct aorta_string_list *list, int64_t *st
         options->step_count++;
     }
     options->steps = steps;
-    return NULL;
+    return aorta_arena_check(arena, "the steps");
 }
 
 static aorta_status unknown_by(const char *word, const char *const names[AORTA_BY_COUNT]) {
@@ -139,18 +140,18 @@ static aorta_status check_work(const struct analyze_arguments *arguments, unsign
     return aorta_annotate(aorta_within_check(arguments->within), "--within");
 }
 
-static aorta_status shown(const struct aorta_trace_report *report, const struct analyze_arguments *arguments,
-                          const struct aorta_verdict_style *style, struct aorta_text *out) {
-    if (!arguments->json && !arguments->quiet && report->by) return aorta_trace_report_by(report, style, out);
+static void show(const struct aorta_trace_report *report, const struct analyze_arguments *arguments,
+                 const struct aorta_verdict_style *style, struct aorta_text *out) {
     if (arguments->json)
         aorta_trace_report_json(report, 2, out);
+    else if (report->by && !arguments->quiet)
+        aorta_trace_report_by(report, style, out);
     else if (arguments->markdown)
         aorta_verdict_markdown(report->verdict, out);
     else if (arguments->quiet)
         aorta_trace_report_verdict(report, style, out);
     else
         aorta_trace_report_text(report, style, out);
-    return NULL;
 }
 
 static aorta_status write_json(const struct aorta_trace_report *report, const char *path) {
@@ -164,15 +165,11 @@ static aorta_status write_json(const struct aorta_trace_report *report, const ch
 /* Writes the page of one recording; a run has the name of its folder. */
 static aorta_status write_page(const struct aorta_trace_report *report, const struct aorta_recorded *recorded,
                                const char *path) {
-    struct aorta_text page = {0};
     struct aorta_page_recording item =
         aorta_page_recording_of(recorded->is_run ? recorded->run.directory : "recording", recorded);
     item.report = *report;
     const struct aorta_page_recordings whole = {.title = "AORTA: recording", .items = &item, .count = 1};
-    aorta_status status = aorta_page_of_recordings(&whole, &page);
-    if (!status) status = aorta_file_replace(path, page.data, page.length);
-    aorta_text_free(&page);
-    return status;
+    return aorta_page_recordings_write(&whole, path);
 }
 
 /* Files first: the terminal may fail. */
@@ -180,26 +177,26 @@ static aorta_status print(const struct aorta_trace_report *report, const struct 
                           const struct analyze_arguments *arguments, const struct aorta_verdict_style *style) {
     struct aorta_text text = {0};
     const char *file = arguments->output ? arguments->output : arguments->html;
-    aorta_status status = shown(report, arguments, style, &text);
-    if (!status) status = aorta_text_check(&text);
+    show(report, arguments, style, &text);
+    aorta_status status = aorta_text_check(&text);
     if (!status && arguments->output) status = write_json(report, arguments->output);
     if (!status && arguments->html) status = write_page(report, recorded, arguments->html);
     if (!status && arguments->csv) status = aorta_trace_report_csv(report, arguments->csv);
-    if (!status && style->color) return aorta_cli_print_styled(&text, true);
-    if (!status) status = aorta_cli_print_beside(file, text.data);
+    if (!status) status = aorta_cli_print(&text, file, style->color);
     aorta_text_free(&text);
     return status;
 }
 
-static aorta_status analyze(const struct aorta_cli_line *line, const struct analyze_arguments *arguments,
-                            struct aorta_kernel_patterns *patterns, int64_t *steps) {
+static aorta_status analyze(struct aorta_cli_line *line, const struct analyze_arguments *arguments) {
     struct aorta_trace_analysis_options options = {0};
-    struct aorta_trace_options reading = {
-        .recover = arguments->recover, .guarded = true, .patterns = patterns, .step_range = arguments->step_range};
+    struct aorta_trace_options reading = {.recover = arguments->recover,
+                                          .guarded = true,
+                                          .patterns = line->patterns,
+                                          .step_range = arguments->step_range};
     struct aorta_trace_report report = {.top = (size_t)arguments->top, .of = {arguments->phase, arguments->within}};
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_recorded recorded;
-    AORTA_TRY(read_steps(&arguments->steps, steps, &options));
+    AORTA_TRY(read_steps(&arguments->steps, &line->arena, &options));
     AORTA_TRY(read_by(&arguments->by, &report.by));
     AORTA_TRY(check_work(arguments, report.by));
     const unsigned by = !report.by && arguments->html ? aorta_page_by : report.by;
@@ -231,7 +228,7 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     return status;
 }
 
-static aorta_status run(const struct aorta_cli_line *line, void *values) {
+static aorta_status run(struct aorta_cli_line *line, void *values) {
     const struct analyze_arguments *arguments = values;
     if (!line->operand_count) return AORTA_ERROR(AORTA_USAGE, "no trace is named; usage: %s", syntax.usage);
     if (arguments->markdown && (arguments->json || arguments->quiet || arguments->by.count))
@@ -243,14 +240,8 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
     if (arguments->by.count && arguments->quiet && !files)
         return AORTA_ERROR(AORTA_USAGE, "--by prints tables and --quiet the verdict alone: give one of them, or a file "
                                         "for the tables (-o, --csv, --html)");
-    struct aorta_kernel_patterns *patterns = NULL;
-    int64_t *steps = malloc((arguments->steps.count + 1) * sizeof *steps);
-    aorta_status status = steps ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)
-                                : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", arguments->steps.count);
-    if (!status) status = analyze(line, arguments, patterns, steps);
-    aorta_kernel_patterns_free(patterns);
-    free(steps);
-    return status;
+    AORTA_TRY(aorta_cli_comm_patterns(line, &arguments->patterns));
+    return analyze(line, arguments);
 }
 
 aorta_status aorta_cli_trace_analyze(int argc, char **argv) {

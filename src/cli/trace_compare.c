@@ -58,7 +58,7 @@ struct recordings {
     struct aorta_trace_compare_input *inputs;
     struct aorta_differences *differences; /* of the first of each side from the first of all */
     size_t count, sides;                   /* of those that are analysed */
-    struct aorta_arena arena;              /* of the labels */
+    struct aorta_arena *arena;             /* the command line's */
 };
 
 static aorta_status read_one(struct recordings *r, const struct aorta_trace_compare_input *input,
@@ -87,7 +87,7 @@ static bool labelled_before(const char *const *labels, size_t index) {
 static aorta_status read_all(struct recordings *r, const char *const *paths, size_t count,
                              const struct aorta_string_list *labels, const struct aorta_trace_options *options) {
     const char *const *names = labels->count ? (const char *const *)labels->items
-                                             : (const char *const *)aorta_trace_compare_labels(paths, count, &r->arena);
+                                             : (const char *const *)aorta_trace_compare_labels(paths, count, r->arena);
     if (!names) return AORTA_ERROR(AORTA_MEMORY, "no memory for labels");
     for (size_t i = 0; i < count; i++) {
         struct aorta_trace_compare_input input = {.path = paths[i], .label = names[i]};
@@ -122,31 +122,20 @@ static aorta_status check_labels(const struct aorta_string_list *labels, const c
 
 /* With the verdict of each; repeats of a label have numbers: "mine", "mine (2)". */
 static aorta_status write_page(struct recordings *r, const struct aorta_text *comparison, const char *path) {
-    struct aorta_text page = {0};
     size_t repeat = 0;
-    struct aorta_page_recording *items = calloc(r->count, sizeof *items);
-    aorta_status status = items ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a page of %zu recordings", r->count);
+    struct aorta_page_recording *items = aorta_arena_alloc(r->arena, r->count * sizeof *items);
+    aorta_status status = aorta_arena_check(r->arena, "a page of recordings");
     for (size_t i = 0; i < r->count && !status; i++) {
         repeat = r->inputs[i].repeats ? repeat + 1 : 1;
         const char *label = r->inputs[i].label;
-        if (repeat > 1) label = aorta_arena_printf(&r->arena, "%s (%zu)", label, repeat);
-        status = label ? aorta_recorded_evaluate(&r->items[i]) : AORTA_ERROR(AORTA_MEMORY, "no memory for a label");
+        if (repeat > 1) label = aorta_arena_printf(r->arena, "%s (%zu)", label, repeat);
+        status = aorta_arena_check(r->arena, "a label");
+        if (!status) status = aorta_recorded_evaluate(&r->items[i]);
         items[i] = aorta_page_recording_of(label, &r->items[i]);
     }
     const struct aorta_page_recordings whole = {
         .title = "AORTA: recordings side by side", .items = items, .count = r->count, .comparison = comparison};
-    if (!status) status = aorta_page_of_recordings(&whole, &page);
-    if (!status) status = aorta_file_replace(path, page.data, page.length);
-    aorta_text_free(&page);
-    free(items);
-    return status;
-}
-
-/* A page on the standard output leaves the text to the standard error. */
-static aorta_status print(const struct compare_arguments *arguments, const struct aorta_verdict_style *style,
-                          struct aorta_text *text) {
-    if (!style->color || arguments->to.html) return aorta_cli_print_beside(arguments->to.html, text->data);
-    return aorta_cli_print_styled(text, true);
+    return status ? status : aorta_page_recordings_write(&whole, path);
 }
 
 static aorta_status show(const struct compare_arguments *arguments, struct recordings *r,
@@ -164,7 +153,7 @@ static aorta_status show(const struct compare_arguments *arguments, struct recor
     aorta_status status = aorta_status_join(aorta_text_check(&text), aorta_text_check(&json));
     if (!status && arguments->to.html) status = write_page(r, &json, arguments->to.html);
     if (!status && arguments->to.csv) status = aorta_trace_comparison_csv(&comparison, arguments->to.csv);
-    if (!status) status = print(arguments, style, arguments->to.json ? &json : &text);
+    if (!status) status = aorta_cli_print(arguments->to.json ? &json : &text, arguments->to.html, style->color);
     for (size_t i = 1; i < comparison.side_count && !status && !isnan(threshold); i++)
         if (aorta_trace_regressed(&comparison, i, threshold))
             status = AORTA_ERROR(AORTA_REGRESSION, "%s takes %.1f%% longer than %s (allowed: %.3g%%)",
@@ -176,7 +165,7 @@ static aorta_status show(const struct compare_arguments *arguments, struct recor
     return status;
 }
 
-static aorta_status compare(const struct aorta_cli_line *line, void *values) {
+static aorta_status compare(struct aorta_cli_line *line, void *values) {
     const struct compare_arguments *arguments = values;
     size_t count = (size_t)line->operand_count;
     if (count < 2) return AORTA_ERROR(AORTA_USAGE, "give a base and at least one test to compare with it");
@@ -187,25 +176,19 @@ static aorta_status compare(const struct aorta_cli_line *line, void *values) {
     const char *const *paths = (const char *const *)line->operands;
     AORTA_TRY(check_labels(&arguments->labels, paths, count));
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
-    struct recordings r = {.items = calloc(count, sizeof *r.items),
-                           .inputs = calloc(count, sizeof *r.inputs),
-                           .differences = calloc(count, sizeof *r.differences)};
-    struct aorta_kernel_patterns *patterns = NULL;
-    aorta_status status = r.items && r.inputs && r.differences
-                              ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)
-                              : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recordings", count);
+    AORTA_TRY(aorta_cli_comm_patterns(line, &arguments->patterns));
+    struct recordings r = {.items = aorta_arena_alloc(&line->arena, count * sizeof *r.items),
+                           .inputs = aorta_arena_alloc(&line->arena, count * sizeof *r.inputs),
+                           .differences = aorta_arena_alloc(&line->arena, count * sizeof *r.differences),
+                           .arena = &line->arena};
+    AORTA_TRY(aorta_arena_check(&line->arena, "the recordings"));
     const struct aorta_trace_options options = {
-        .recover = arguments->recover, .guarded = true, .patterns = patterns, .functions = true};
-    if (!status) status = read_all(&r, paths, count, &arguments->labels, &options);
+        .recover = arguments->recover, .guarded = true, .patterns = line->patterns, .functions = true};
     const struct aorta_verdict_style style = aorta_cli_style(line, stdout);
+    aorta_status status = read_all(&r, paths, count, &arguments->labels, &options);
     if (!status) status = show(arguments, &r, &style);
-    for (size_t i = 0; i < count && r.items; i++) aorta_recorded_free(&r.items[i]);
-    for (size_t i = 0; i < count && r.differences; i++) aorta_differences_free(&r.differences[i]);
-    free(r.differences);
-    free(r.items);
-    free(r.inputs);
-    aorta_arena_free(&r.arena);
-    aorta_kernel_patterns_free(patterns);
+    for (size_t i = 0; i < count; i++) aorta_recorded_free(&r.items[i]);
+    for (size_t i = 0; i < count; i++) aorta_differences_free(&r.differences[i]);
     return status;
 }
 

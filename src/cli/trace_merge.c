@@ -194,49 +194,45 @@ static aorta_status make_tracks(const struct aorta_trace_analysis *analysis, str
 }
 
 /* With the tracks of an analysis of the same files. */
-static aorta_status merge_with_tracks(const struct aorta_cli_line *line, const struct merge_arguments *arguments,
+static aorta_status merge_with_tracks(struct aorta_cli_line *line, const struct merge_arguments *arguments,
                                       const struct aorta_trace_options *options, struct aorta_text *report) {
     const char *const *paths = (const char *const *)line->operands;
     const struct aorta_trace_analysis_options whole = {0};
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_recorded recorded;
     struct aorta_critical_path path = {0};
-    struct aorta_arena memory = {0};
     struct aorta_merge_tracks tracks = {.traces = &recorded.traces, .path = &path};
     aorta_status status = aorta_recorded_open(paths, (size_t)line->operand_count, options, &whole, &log, &recorded);
     if (!status && recorded.is_run)
         status = AORTA_ERROR(AORTA_USAGE, "--tracks is for traces; %s is a run: name its traces (DIR/torch_profiler)",
                              paths[0]);
-    if (!status) status = make_tracks(&recorded.analysis, &path, &memory, &tracks);
+    if (!status) status = make_tracks(&recorded.analysis, &path, &line->arena, &tracks);
     if (!status)
         status = aorta_trace_merge(paths, (size_t)line->operand_count, arguments->output, options, &tracks,
                                    arguments->quiet, report);
     if (!status && path.reason && !arguments->quiet) aorta_text_printf(report, "no critical path: %s\n", path.reason);
-    aorta_arena_free(&memory);
     aorta_critical_path_free(&path);
     aorta_recorded_free(&recorded);
     return status;
 }
 
-static aorta_status merge(const struct aorta_cli_line *line, void *values) {
+static aorta_status merge(struct aorta_cli_line *line, void *values) {
     const struct merge_arguments *arguments = values;
     if (line->operand_count == 0) return AORTA_ERROR(AORTA_USAGE, "no files to merge; give the trace of each rank");
     if (arguments->perfetto && aorta_file_is_direct(arguments->output))
         return AORTA_ERROR(AORTA_USAGE, "--perfetto needs a file: --output %s is none", arguments->output);
-    struct aorta_kernel_patterns *patterns = NULL;
-    aorta_status status = aorta_file_prepare(arguments->output, "--output");
-    if (!status) status = aorta_cli_comm_patterns(&arguments->patterns, &patterns);
-    const struct aorta_trace_options options = {.recover = arguments->recover, .guarded = true, .patterns = patterns};
+    AORTA_TRY(aorta_file_prepare(arguments->output, "--output"));
+    AORTA_TRY(aorta_cli_comm_patterns(line, &arguments->patterns));
+    const struct aorta_trace_options options = {
+        .recover = arguments->recover, .guarded = true, .patterns = line->patterns};
     struct aorta_text report = {0};
-    if (!status && arguments->tracks)
-        status = merge_with_tracks(line, arguments, &options, &report);
-    else if (!status)
-        status = aorta_trace_merge((const char *const *)line->operands, (size_t)line->operand_count, arguments->output,
-                                   &options, NULL, arguments->quiet, &report);
-    if (!status) status = aorta_cli_print_beside(arguments->output, report.data);
+    aorta_status status = arguments->tracks
+                              ? merge_with_tracks(line, arguments, &options, &report)
+                              : aorta_trace_merge((const char *const *)line->operands, (size_t)line->operand_count,
+                                                  arguments->output, &options, NULL, arguments->quiet, &report);
+    if (!status) status = aorta_cli_print(&report, arguments->output, false);
     if (!status && arguments->perfetto) status = show_in_perfetto(arguments->output);
     aorta_text_free(&report);
-    aorta_kernel_patterns_free(patterns);
     return status;
 }
 

@@ -217,11 +217,7 @@ static aorta_status show(const struct aorta_trace_run_arguments *arguments, stru
         status = aorta_file_put(aorta_path_in(arguments->output, "analysis.json").text, &json);
     if (!status && arguments->output) status = aorta_environment_of_host_save(arguments->output);
     /* What could not be written is printed all the same. */
-    if (arguments->json && json.data) {
-        aorta_status printed = aorta_cli_print(json.data);
-        if (status) aorta_status_free(printed);
-        if (!status) status = printed;
-    }
+    if (arguments->json && json.data) status = aorta_status_join(status, aorta_cli_print(&json, NULL, false));
     if (!arguments->json && text.data) fputs(text.data, stderr);
     aorta_text_free(&text);
     aorta_text_free(&json);
@@ -301,22 +297,20 @@ static aorta_status open_directory(const struct aorta_trace_run_arguments *argum
     return AORTA_ERROR(AORTA_IO, "--into %s: %s", arguments->into, strerror(errno));
 }
 
-static aorta_status run(const struct aorta_cli_line *line, void *values) {
+static aorta_status run(struct aorta_cli_line *line, void *values) {
     struct aorta_trace_run_arguments *arguments = values;
     struct aorta_trace_run_directory directory;
-    int exit_code = 0;
     arguments->command = line->operands; /* the list of operands ends with NULL */
     AORTA_TRY(check_command(arguments->command));
     AORTA_TRY(aorta_trace_check_step_range(arguments->windows.step_range));
     AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
     AORTA_TRY(check_windows(arguments));
+    AORTA_TRY(aorta_cli_comm_patterns(line, &arguments->comm_patterns));
     AORTA_TRY(open_directory(arguments, &directory));
-    struct aorta_kernel_patterns *patterns = NULL;
-    aorta_status status = aorta_cli_comm_patterns(&arguments->comm_patterns, &patterns);
     const struct aorta_trace_options options = {
-        .recover = true, .patterns = patterns, .step_range = arguments->windows.step_range};
-    if (!status) exit_code = run_in(arguments, directory.path, &options, &status);
-    aorta_kernel_patterns_free(patterns);
+        .recover = true, .patterns = line->patterns, .step_range = arguments->windows.step_range};
+    aorta_status status;
+    int exit_code = run_in(arguments, directory.path, &options, &status);
     aorta_trace_run_directory_close(&directory);
     if (!status && exit_code) exit(exit_code); /* the program's own, which no status could carry */
     return status;
@@ -329,16 +323,12 @@ aorta_status aorta_cli_trace_run(int argc, char **argv) {
 
 /* ---- the directory of a recording: the user's, or one that is removed at the end ---- */
 
-static void name_temporary(char path[PATH_MAX]) {
+static aorta_status make_temporary(const char *option, bool dry_run, char path[PATH_MAX]) {
+    char made[PATH_MAX];
     const char *parent = getenv("TMPDIR");
     snprintf(path, PATH_MAX, "%s/aorta-trace-XXXXXX", parent && *parent ? parent : "/tmp");
-}
-
-static aorta_status make_temporary(const char *option, char path[PATH_MAX]) {
-    char made[PATH_MAX];
-    name_temporary(made);
-    snprintf(path, PATH_MAX, "%s", made);
-    if (mkdtemp(made) && realpath(made, path)) return NULL;
+    snprintf(made, sizeof made, "%s", path);
+    if (dry_run || (mkdtemp(made) && realpath(made, path))) return NULL;
     return AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place, or %s another)", aorta_shown(path).text,
                        strerror(errno), option);
 }
@@ -352,31 +342,19 @@ static aorta_status name_missing(const char *output, const char *option, char pa
     return AORTA_ERROR(AORTA_USAGE, "%s %s: the path is too long", option, output);
 }
 
-/* Makes nothing. */
-static aorta_status name(const char *output, const char *option, char path[PATH_MAX]) {
-    if (!output) {
-        name_temporary(path);
-        return NULL;
-    }
-    AORTA_TRY(aorta_directory_check_writable(output, option));
-    if (!realpath(output, path)) return name_missing(output, option, path);
-    return aorta_trace_check_unused(output, option);
-}
-
-static aorta_status use(const char *output, const char *option, char path[PATH_MAX]) {
-    AORTA_TRY(aorta_trace_check_unused(output, option));
-    if (realpath(output, path)) return NULL;
+static aorta_status use(const char *output, const char *option, bool dry_run, char path[PATH_MAX]) {
+    if (realpath(output, path)) return aorta_trace_check_unused(output, option);
+    if (dry_run) return name_missing(output, option, path);
     return AORTA_ERROR(AORTA_IO, "%s %s: %s", option, output, strerror(errno));
 }
 
 aorta_status aorta_trace_run_directory_open(const char *output, const char *option, bool dry_run,
                                             struct aorta_trace_run_directory *directory) {
     *directory = (struct aorta_trace_run_directory){.temporary = !output && !dry_run};
-    if (dry_run) return name(output, option, directory->path);
-    if (!output) return make_temporary(option, directory->path);
+    if (!output) return make_temporary(option, dry_run, directory->path);
     AORTA_TRY(aorta_directory_check_writable(output, option));
-    AORTA_TRY(aorta_directory_lock(output, option, &directory->lock));
-    aorta_status status = use(output, option, directory->path);
+    if (!dry_run) AORTA_TRY(aorta_directory_lock(output, option, &directory->lock));
+    aorta_status status = use(output, option, dry_run, directory->path);
     if (status) aorta_directory_unlock(directory->lock);
     return status;
 }

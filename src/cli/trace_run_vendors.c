@@ -198,11 +198,7 @@ aorta_status aorta_trace_run_cuda_windows(const struct aorta_trace_run_arguments
     bool any;
     aorta_status evaluated = aorta_trace_windows_join(windows, &any);
     if (*ran && !status && !evaluated && !any) explain_nothing(directory, outcome);
-    if (status)
-        aorta_status_free(evaluated);
-    else
-        status = evaluated;
-    return status;
+    return aorta_status_join(status, evaluated);
 }
 
 /* ---- `aorta trace run` with ROCm: rocprofv3 around the program, its files read when it ends ---- */

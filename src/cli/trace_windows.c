@@ -27,15 +27,12 @@ enum { LOOK_NS = 200000000, NICE = 10 };
 struct aorta_trace_windows {
     struct aorta_trace_windows_options options;
     struct aorta_window_processes processes;
-    struct aorta_live *live;
+    struct aorta_live live;
     FILE *json_lines;
     struct aorta_tensorboard *board;
-    int64_t day_ms;                /* time of day less the clock that nobody sets, as it was at the beginning */
-    int64_t evaluated_ms;          /* start of the last window that was evaluated; -1: none */
-    struct aorta_window_list last; /* all windows, once no more come */
-    size_t last_next, last_removed;
-    bool last_listed;
-    bool described; /* who the ranks are */
+    int64_t day_ms;       /* time of day less the clock that nobody sets, as it was at the beginning */
+    int64_t evaluated_ms; /* start of the last window that was evaluated; -1: none */
+    bool described;       /* who the ranks are */
     bool threaded;
     pthread_t thread;
     _Atomic bool ending;
@@ -51,8 +48,6 @@ static void close_windows(struct aorta_trace_windows *windows) {
     if (windows->json_lines) fclose(windows->json_lines);
     aorta_tensorboard_close(windows->board);
     aorta_arena_free(&windows->processes.arena);
-    aorta_arena_free(&windows->last.arena);
-    aorta_live_free(windows->live);
     aorta_status_free(windows->unwritten);
     free(windows);
 }
@@ -67,8 +62,8 @@ aorta_status aorta_trace_windows_open(const struct aorta_trace_windows_options *
     made->options = *options;
     made->evaluated_ms = -1;
     made->day_ms = day_ms() - aorta_clock_ns() / 1000000;
-    aorta_status status = aorta_live_create(&made->live);
-    if (!status && options->json_lines) {
+    aorta_status status = NULL;
+    if (options->json_lines) {
         made->json_lines = fopen(options->json_lines, "ae");
         if (!made->json_lines)
             status = AORTA_ERROR(AORTA_IO, "--json-lines %s: %s", options->json_lines, strerror(errno));
@@ -86,10 +81,7 @@ aorta_status aorta_trace_windows_open(const struct aorta_trace_windows_options *
 /* Reports a failed write; the program goes on. */
 static void report(struct aorta_trace_windows *windows, aorta_status status) {
     if (status) fprintf(stderr, "%s: %s\n", windows->options.command, aorta_status_message(status));
-    if (windows->unwritten)
-        aorta_status_free(status);
-    else
-        windows->unwritten = status;
+    windows->unwritten = aorta_status_join(windows->unwritten, status);
 }
 
 static void write_files(struct aorta_trace_windows *windows, const struct aorta_live_window *window,
@@ -184,7 +176,7 @@ static aorta_status take(struct aorta_trace_windows *windows, const struct aorta
         .evaluated_s = (double)(aorta_clock_ns() - begin_ns) * 1e-9,
         .gone = evaluated.gone,
     };
-    aorta_status status = aorta_live_take(windows->live, &live, &said);
+    aorta_status status = aorta_live_take(&windows->live, &live, &said);
     aorta_trace_run_put_lines(windows->options.command, &evaluated.words);
     if (!status) print(windows, &live, &said);
     if (!status) write_files(windows, &live, &said);
@@ -213,26 +205,23 @@ static void let_go(struct aorta_trace_windows *windows) {
     report(windows, status);
 }
 
-/* Evaluates the next window of those that were there at the end: the folder is listed once. */
-static aorta_status look_at_last(struct aorta_trace_windows *windows, bool *evaluated) {
-    struct aorta_window_list *list = &windows->last;
-    if (!windows->last_listed) AORTA_TRY(aorta_windows_list(windows->options.directory, -1, list));
-    windows->last_listed = true;
-    while (windows->last_next < list->count && list->items[windows->last_next].start_ms <= windows->evaluated_ms)
-        windows->last_next++;
-    *evaluated = windows->last_next < list->count;
-    if (!*evaluated) return NULL;
-    windows->evaluated_ms = list->items[windows->last_next].start_ms;
-    aorta_status status = take(windows, &list->items[windows->last_next++]);
-    while (windows->last_removed + (size_t)windows->options.keep < windows->last_next)
-        aorta_window_remove(&list->items[windows->last_removed++]);
+/* Evaluates the windows that were there at the end, until a signal (NULL: none counts): the folder is listed once. */
+static aorta_status look_at_last(struct aorta_trace_windows *windows, const struct aorta_signals *signals) {
+    struct aorta_window_list list;
+    size_t removed = 0;
+    AORTA_TRY(aorta_windows_list(windows->options.directory, -1, &list));
+    aorta_status status = NULL;
+    for (size_t i = 0; !status && i < list.count && !(signals && aorta_signals_get(signals)); i++) {
+        if (list.items[i].start_ms > windows->evaluated_ms) status = take(windows, &list.items[i]);
+        for (; removed + (size_t)windows->options.keep <= i; removed++) aorta_window_remove(&list.items[removed]);
+    }
+    aorta_arena_free(&list.arena);
     return status;
 }
 
-static aorta_status look_windows(struct aorta_trace_windows *windows, bool final, bool *evaluated) {
+static aorta_status look_windows(struct aorta_trace_windows *windows, bool *evaluated) {
     struct aorta_window_list list;
     *evaluated = false;
-    if (final) return look_at_last(windows, evaluated);
     AORTA_TRY(aorta_windows_list(windows->options.directory, windows->evaluated_ms, &list));
     size_t over = 0;
     while (over < list.count && is_over(windows, &list.items[over])) over++;
@@ -273,7 +262,7 @@ static void *run(void *user) {
     setpriority(PRIO_PROCESS, 0, NICE); /* of this thread; the program goes first */
     while (!windows->status && !atomic_load(&windows->ending)) {
         bool evaluated;
-        windows->status = look_windows(windows, false, &evaluated);
+        windows->status = look_windows(windows, &evaluated);
         if (!evaluated) nanosleep(&pause, NULL);
     }
     return NULL;
@@ -287,13 +276,12 @@ aorta_status aorta_trace_windows_start(struct aorta_trace_windows *windows) {
 }
 
 aorta_status aorta_trace_windows_join(struct aorta_trace_windows *windows, bool *any) {
-    bool evaluated = windows->threaded;
     if (windows->threaded) {
         atomic_store(&windows->ending, true);
         pthread_join(windows->thread, NULL);
     }
     aorta_status status = windows->status;
-    while (!status && evaluated) status = look_windows(windows, true, &evaluated);
+    if (!status && windows->threaded) status = look_at_last(windows, NULL);
     if (!status && windows->threaded) status = report_gone(windows);
     *any = windows->described;
     close_windows(windows);
@@ -354,17 +342,18 @@ static aorta_status watch(struct aorta_trace_windows *windows, const struct watc
                           const struct aorta_signals *signals) {
     static const struct timespec pause = {.tv_nsec = 200000000};
     const int64_t patience_ns = (int64_t)(arguments->patience_s * 1e9);
-    int64_t came_ns = 0; /* 0: none yet */
-    bool evaluated = true;
-    while (evaluated || !arguments->once) {
-        AORTA_TRY(look_windows(windows, arguments->once, &evaluated));
+    int64_t came_ns = 0;                                        /* 0: none yet */
+    if (arguments->once) return look_at_last(windows, signals); /* of a part nobody knows who went on */
+    for (bool over = false; !over;) {
+        bool evaluated;
+        AORTA_TRY(look_windows(windows, &evaluated));
         if (evaluated) came_ns = aorta_clock_ns();
         if (!evaluated) nanosleep(&pause, NULL);
         if (aorta_signals_get(signals)) return NULL;
-        const bool over = came_ns && !evaluated && !aorta_window_processes_run(&windows->processes);
-        if (over || (came_ns && aorta_clock_ns() - came_ns > patience_ns)) break;
+        over = came_ns && !evaluated && !aorta_window_processes_run(&windows->processes);
+        over |= came_ns && aorta_clock_ns() - came_ns > patience_ns;
     }
-    return arguments->once ? NULL : report_gone(windows); /* of a part nobody knows who went on */
+    return report_gone(windows);
 }
 
 /* A failed write makes the watch a failure, at its end. */
@@ -402,17 +391,14 @@ static aorta_status watch_with(const struct watch_arguments *arguments, const ch
     return status;
 }
 
-static aorta_status watch_run(const struct aorta_cli_line *line, void *values) {
+static aorta_status watch_run(struct aorta_cli_line *line, void *values) {
     const struct watch_arguments *arguments = values;
     if (line->operand_count != 1) return AORTA_ERROR(AORTA_USAGE, "one folder is to be named; usage: %s", syntax.usage);
     AORTA_TRY(aorta_trace_check_step_range(arguments->windows.step_range));
-    struct aorta_kernel_patterns *patterns = NULL;
-    aorta_status status = aorta_cli_comm_patterns(&arguments->patterns, &patterns);
+    AORTA_TRY(aorta_cli_comm_patterns(line, &arguments->patterns));
     const struct aorta_trace_options reading = {
-        .recover = true, .patterns = patterns, .step_range = arguments->windows.step_range};
-    if (!status) status = watch_with(arguments, line->operands[0], &reading);
-    aorta_kernel_patterns_free(patterns);
-    return status;
+        .recover = true, .patterns = line->patterns, .step_range = arguments->windows.step_range};
+    return watch_with(arguments, line->operands[0], &reading);
 }
 
 aorta_status aorta_cli_trace_watch(int argc, char **argv) {

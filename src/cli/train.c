@@ -24,6 +24,7 @@ struct train_values {
     const char *config;
     struct aorta_string_list overrides;
     bool rocm_metrics, device_metrics, kernel_timing, no_kernel_timing, no_record, no_report, quiet;
+    struct aorta_ranks ranks; /* not of the line */
 };
 
 #define AT(field) offsetof(struct train_values, field)
@@ -125,7 +126,7 @@ static aorta_status check_device(const struct aorta_train_options *o) {
 static void prepare_finish(void) {
     sigset_t set = aorta_ending_signals();
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-    aorta_cli_outlive_readers();
+    aorta_cli_outlive(SIGPIPE);
 }
 
 /* A signal that comes here ends the process. */
@@ -147,7 +148,7 @@ static aorta_status report(const struct aorta_train_finish *finish) {
     const struct aorta_verdict_style style = {.width = aorta_terminal_width(stdout), .answer = finish->quiet};
     struct aorta_text text = {0};
     aorta_status status = aorta_report_after_run(finish->directory, NULL, &style, finish->log, &text);
-    if (text.length) status = aorta_status_join(status, aorta_cli_print_text(&text));
+    if (text.length) status = aorta_status_join(status, aorta_cli_print(&text, NULL, false));
     aorta_text_free(&text);
     if (!status) return NULL;
     status = aorta_annotate(status, "the metrics in %s are complete, the report is not", finish->directory);
@@ -177,8 +178,8 @@ aorta_status aorta_train_finish(const struct aorta_train_finish *finish) {
 }
 
 static aorta_status train(const struct train_values *values, const struct aorta_train_options *o,
-                          const struct aorta_ranks *ranks, struct aorta_train_workload *workload,
-                          struct aorta_directory_lock **lock) {
+                          struct aorta_train_workload *workload, struct aorta_directory_lock **lock) {
+    const struct aorta_ranks *ranks = &values->ranks;
     struct aorta_log log = {.level = values->quiet && o->logging.level < AORTA_LOG_WARNING ? AORTA_LOG_WARNING
                                                                                            : o->logging.level,
                             .rank = ranks->world_size > 1 ? ranks->rank : -1};
@@ -244,61 +245,54 @@ static aorta_status check_together(const struct train_values *values, const stru
 
 /* The options are loaded and checked. */
 static aorta_status lock_and_train(const struct train_values *values, const struct aorta_train_options *o,
-                                   const struct aorta_ranks *ranks, struct aorta_train_workload *workload) {
+                                   struct aorta_train_workload *workload) {
     struct aorta_directory_lock *lock = NULL;
     AORTA_TRY(check_together(values, &o->profiling));
     AORTA_TRY(check_files(o));
-    if (ranks->rank == 0) AORTA_TRY(aorta_directory_lock(o->training.output_dir, "training.output_dir", &lock));
-    aorta_status status = train(values, o, ranks, workload, &lock);
+    if (values->ranks.rank == 0) AORTA_TRY(aorta_directory_lock(o->training.output_dir, "training.output_dir", &lock));
+    aorta_status status = train(values, o, workload, &lock);
     aorta_directory_unlock(lock);
     return status;
 }
 
-static aorta_status train_transformer(const struct train_values *values, const struct aorta_ranks *ranks) {
+static aorta_status train_transformer(const struct train_values *values) {
     struct aorta_train_options o;
     AORTA_TRY(aorta_train_options_load(values->config, values->overrides.items, values->overrides.count, &o));
-    if (!o.fsdp.hybrid_shard_gpus_per_node) o.fsdp.hybrid_shard_gpus_per_node = ranks->local_world_size;
-    aorta_status status = aorta_train_options_check(&o, ranks->world_size);
-    if (!status) status = lock_and_train(values, &o, ranks, NULL);
+    if (!o.fsdp.hybrid_shard_gpus_per_node) o.fsdp.hybrid_shard_gpus_per_node = values->ranks.local_world_size;
+    aorta_status status = aorta_train_options_check(&o, values->ranks.world_size);
+    if (!status) status = lock_and_train(values, &o, NULL);
     aorta_train_options_free(&o);
     return status;
 }
 
-static aorta_status train_sparse(const struct train_values *values, const struct aorta_ranks *ranks) {
+static aorta_status train_sparse(const struct train_values *values) {
     struct aorta_sparse_options o;
     struct aorta_train_workload *workload = NULL;
     AORTA_TRY(aorta_sparse_options_load(values->config, values->overrides.items, values->overrides.count, &o));
-    aorta_status status = aorta_injections_check(&o.train, ranks->world_size);
-    if (!status) status = aorta_sparse_create(&o, ranks, &workload);
-    if (!status) status = lock_and_train(values, &o.train, ranks, workload);
+    aorta_status status = aorta_injections_check(&o.train, values->ranks.world_size);
+    if (!status) status = aorta_sparse_create(&o, &values->ranks, &workload);
+    if (!status) status = lock_and_train(values, &o.train, workload);
     aorta_sparse_destroy(workload);
     aorta_sparse_options_free(&o);
     return status;
 }
 
-static aorta_status load_and_train(const struct train_values *values, const struct aorta_ranks *ranks) {
+static aorta_status load_and_train(struct aorta_cli_line *line, void *of) {
+    const struct train_values *values = of;
+    (void)line;
     AORTA_TRY(check_values(values));
     if (!values->config && !values->overrides.count)
         return AORTA_ERROR(AORTA_USAGE, "which configuration? --config FILE is needed: config/quickstart.yaml runs "
                                         "without a GPU, config/default.yaml is the benchmark; config/ has more");
     if (aorta_sparse_is_asked_for(values->config, values->overrides.items, values->overrides.count))
-        return train_sparse(values, ranks);
-    return train_transformer(values, ranks);
-}
-
-static aorta_status run(int argc, char **argv, const struct aorta_ranks *ranks) {
-    struct train_values values;
-    struct aorta_cli_line line;
-    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &values, &line));
-    aorta_status status = line.help ? NULL : load_and_train(&values, ranks);
-    aorta_cli_free(&line);
-    return status;
+        return train_sparse(values);
+    return train_transformer(values);
 }
 
 aorta_status aorta_cli_train(int argc, char **argv) {
-    struct aorta_ranks ranks;
-    AORTA_TRY(aorta_ranks_detect(&ranks));
-    aorta_status status = run(argc, argv, &ranks);
-    aorta_train_leave_to_rank_0(&ranks, status);
+    struct train_values values;
+    AORTA_TRY(aorta_ranks_detect(&values.ranks));
+    aorta_status status = aorta_cli_command(&syntax, argc, argv, &values, load_and_train);
+    aorta_train_leave_to_rank_0(&values.ranks, status);
     return status;
 }

@@ -62,7 +62,8 @@ static const struct aorta_cli_syntax syntax = {
 
 /* What the options ask for. */
 struct request {
-    int *ranks; /* owned */
+    const struct whatif_arguments *arguments;
+    int *ranks;
     size_t rank_count;
     double ns_per_byte, latency_ns; /* negative: not given */
     double compute, copies;
@@ -100,7 +101,8 @@ static const struct unit bandwidths[] = {
 static const struct unit latencies[] = {{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"ms", 1e6}, {"s", 1e9}, {0}};
 static const struct unit factors[] = {{"x", 1}, {"", 1}, {0}};
 
-static aorta_status read_resources(const struct whatif_arguments *arguments, struct request *request) {
+static aorta_status read_resources(struct request *request) {
+    const struct whatif_arguments *arguments = request->arguments;
     double gbps;
     request->ns_per_byte = request->latency_ns = -1;
     if (arguments->bandwidth && !read_quantity(arguments->bandwidth, bandwidths, &gbps))
@@ -116,11 +118,11 @@ static aorta_status read_resources(const struct whatif_arguments *arguments, str
     return NULL;
 }
 
-static aorta_status read_ranks(const char *text, struct request *request) {
+static aorta_status read_ranks(const char *text, struct aorta_arena *arena, struct request *request) {
     size_t limit = 1;
     for (const char *c = text; c && *c; c++) limit += *c == ',';
-    request->ranks = malloc(limit * sizeof *request->ranks);
-    if (!request->ranks) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu numbers", limit);
+    request->ranks = aorta_arena_alloc(arena, limit * sizeof *request->ranks);
+    AORTA_TRY(aorta_arena_check(arena, "the numbers of ranks"));
     for (const char *at = text; at; at = *at ? at + 1 : NULL) {
         char *end;
         long ranks = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : 0;
@@ -168,9 +170,10 @@ static aorta_status read_remedy(const char *name, struct request *request) {
     return found ? NULL : unknown_name("remedy", "remedy", name, known, AORTA_REMEDY_COUNT);
 }
 
-static aorta_status read_request(const struct whatif_arguments *arguments, struct request *request) {
-    AORTA_TRY(read_resources(arguments, request));
-    AORTA_TRY(read_ranks(arguments->ranks, request));
+static aorta_status read_request(struct aorta_arena *arena, struct request *request) {
+    const struct whatif_arguments *arguments = request->arguments;
+    AORTA_TRY(read_resources(request));
+    AORTA_TRY(read_ranks(arguments->ranks, arena, request));
     for (size_t i = 0; i < arguments->without.count; i++) AORTA_TRY(read_cause(arguments->without.items[i], request));
     for (size_t i = 0; i < arguments->remedies.count; i++)
         AORTA_TRY(read_remedy(arguments->remedies.items[i], request));
@@ -305,9 +308,9 @@ static aorta_status print(const struct aorta_whatif_result *result, const struct
 
 /* Fills the result's remedies, the cost of the recording and, with remedies, the step without them. */
 static aorta_status replay(const struct aorta_graph *graph, const struct aorta_whatif_collectives *collectives,
-                           const struct whatif_arguments *arguments, const struct request *request,
-                           struct aorta_whatif_result *result) {
+                           const struct request *request, struct aorta_whatif_result *result) {
     enum { DOUBLINGS = 32 };
+    const struct whatif_arguments *arguments = request->arguments;
     struct aorta_whatif whatif;
     AORTA_TRY(aorta_whatif_begin(graph, collectives, (int)arguments->ranks_per_node, request->latency_ns, &whatif));
     AORTA_TRY(check_link(&whatif, request));
@@ -329,36 +332,31 @@ static aorta_status replay(const struct aorta_graph *graph, const struct aorta_w
 
 /* ---- what was recorded ---- */
 
-struct task {
-    const struct whatif_arguments *arguments;
-    const struct request *request;
-};
-
-static aorta_status replay_trace(const struct aorta_trace_analysis *analysis, const struct task *task) {
+static aorta_status replay_trace(const struct aorta_trace_analysis *analysis, const struct request *request) {
     struct aorta_trace_graph built;
     struct aorta_whatif_collectives collectives;
-    struct aorta_whatif_result result = {.remedies = {.set = task->request->remedies}};
+    struct aorta_whatif_result result = {.remedies = {.set = request->remedies}};
     AORTA_TRY(aorta_trace_graph_make(analysis, &built));
     aorta_status status = aorta_whatif_of_trace(analysis, &built, &collectives);
     if (!status) {
         status = aorta_trace_graph_unrecord(&built, &result.unrecorded); /* as the verdict's gains */
         if (!status && result.remedies.set)
             status = aorta_verdict_apply_remedies(analysis, &built, result.remedies.set, &result.remedies.worth);
-        if (!status) status = replay(&built.graph, &collectives, task->arguments, task->request, &result);
+        if (!status) status = replay(&built.graph, &collectives, request, &result);
         aorta_whatif_collectives_free(&collectives);
     }
     aorta_trace_graph_free(&built);
     return status;
 }
 
-static aorta_status open_recorded(const struct aorta_cli_line *line, const struct task *task) {
-    const struct aorta_trace_options reading = {.guarded = true, .step_range = task->arguments->step_range};
+static aorta_status open_recorded(struct aorta_cli_line *line, const struct request *request) {
+    const struct aorta_trace_options reading = {.guarded = true, .step_range = request->arguments->step_range};
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_recorded recorded;
     aorta_status status = aorta_recorded_open((const char *const *)line->operands, (size_t)line->operand_count,
                                               &reading, NULL, &log, &recorded);
     if (!status) {
-        status = replay_trace(&recorded.analysis, task);
+        status = replay_trace(&recorded.analysis, request);
         if (aorta_status_code(status) != AORTA_IO) /* of an output, which names itself */
             status = aorta_annotate(status, "%s", line->operands[0]);
     }
@@ -366,17 +364,14 @@ static aorta_status open_recorded(const struct aorta_cli_line *line, const struc
     return status;
 }
 
-static aorta_status run(const struct aorta_cli_line *line, void *values) {
+static aorta_status run(struct aorta_cli_line *line, void *values) {
     const struct whatif_arguments *arguments = values;
     if (!line->operand_count)
         return AORTA_ERROR(AORTA_USAGE, "no trace and no run directory is named; usage: %s", syntax.usage);
-    struct request request = {0};
-    struct task task = {arguments, &request};
+    struct request request = {.arguments = arguments};
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
-    aorta_status status = read_request(arguments, &request);
-    if (!status) status = open_recorded(line, &task);
-    free(request.ranks);
-    return status;
+    AORTA_TRY(read_request(&line->arena, &request));
+    return open_recorded(line, &request);
 }
 
 aorta_status aorta_cli_whatif(int argc, char **argv) {

@@ -1,6 +1,5 @@
 /* A result: filling it, its JSON with the original toolkit's keys and ours, and its tables. */
 #include "hwq/result.h"
-#include "base/files.h"
 #include "base/result_table.h"
 #include "device/gpu.h"
 #include "device/inventory.h"
@@ -342,17 +341,6 @@ void aorta_hwq_result_schema(struct aorta_json *json) {
     aorta_rows_schema_object("limit", aorta_hwq_limit_rows, json);
     aorta_rows_schema_object("memory", memory_rows, json);
     aorta_found_schema(json);
-}
-
-aorta_status aorta_hwq_result_write(const struct aorta_hwq_result *result, const char *path) {
-    struct aorta_text text = {0};
-    struct aorta_json json;
-    aorta_json_begin(&json, &text, 2);
-    aorta_hwq_result_json(result, &json);
-    aorta_text_puts(&text, "\n");
-    aorta_status status = aorta_file_put(path, &text);
-    aorta_text_free(&text);
-    return status;
 }
 
 /* ---- metadata: settings, device, environment, the workload's own options ---- */

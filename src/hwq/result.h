@@ -140,10 +140,9 @@ void aorta_hwq_metadata_string(struct aorta_hwq_result *result, const char *sect
                                const char *value);
 void aorta_hwq_metadata_number(struct aorta_hwq_result *result, const char *section, const char *key, double value);
 
-/* One result as an object (the file of `run --output`). */
+/* One result as an object. */
 void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_json *json);
 void aorta_hwq_result_schema(struct aorta_json *json);
-AORTA_MUST_USE aorta_status aorta_hwq_result_write(const struct aorta_hwq_result *result, const char *path);
 
 extern const struct aorta_result_table *const aorta_hwq_result_tables[]; /* of the page; ends with NULL */
 /* The tables of results as CSV: results.csv, a line for each, and figures.csv, a line for each of their figures. */

@@ -452,8 +452,12 @@ static const struct aorta_row scaling_rows[] = {
     {0}};
 #undef AT
 
-void aorta_hwq_sweep_json(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
-                          struct aorta_json *json) {
+void aorta_hwq_results_json(const struct aorta_hwq_result *results, size_t count,
+                            const struct aorta_hwq_scaling *scaling, struct aorta_json *json) {
+    if (!scaling) {
+        aorta_hwq_result_json(results, json);
+        return;
+    }
     aorta_json_object(json);
     aorta_json_key_int(json, "schema_version", AORTA_HWQ_SCHEMA_VERSION);
     aorta_json_key_string(json, "timestamp", results[count - 1].timestamp);
@@ -483,12 +487,12 @@ void aorta_hwq_sweep_schema(struct aorta_json *json) {
     aorta_rows_schema_object("analysis", scaling_rows, json);
 }
 
-aorta_status aorta_hwq_sweep_write(const struct aorta_hwq_result *results, size_t count,
-                                   const struct aorta_hwq_scaling *scaling, const char *path) {
+aorta_status aorta_hwq_results_write(const struct aorta_hwq_result *results, size_t count,
+                                     const struct aorta_hwq_scaling *scaling, const char *path) {
     struct aorta_text text = {0};
     struct aorta_json json;
     aorta_json_begin(&json, &text, 2);
-    aorta_hwq_sweep_json(results, count, scaling, &json);
+    aorta_hwq_results_json(results, count, scaling, &json);
     aorta_text_puts(&text, "\n");
     aorta_status status = aorta_file_put(path, &text);
     aorta_text_free(&text);

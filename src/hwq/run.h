@@ -63,11 +63,12 @@ AORTA_MUST_USE aorta_status aorta_hwq_scaling_make(const struct aorta_hwq_result
 void aorta_hwq_scaling_free(struct aorta_hwq_scaling *scaling);
 void aorta_hwq_sweep_text(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
                           struct aorta_text *out);
-void aorta_hwq_sweep_json(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
-                          struct aorta_json *json);
+/* `scaling` NULL: the first result alone. */
+void aorta_hwq_results_json(const struct aorta_hwq_result *results, size_t count,
+                            const struct aorta_hwq_scaling *scaling, struct aorta_json *json);
 void aorta_hwq_sweep_schema(struct aorta_json *json);
-/* Writes the JSON into a file. */
-AORTA_MUST_USE aorta_status aorta_hwq_sweep_write(const struct aorta_hwq_result *results, size_t count,
-                                                  const struct aorta_hwq_scaling *scaling, const char *path);
+/* Writes this JSON into a file. */
+AORTA_MUST_USE aorta_status aorta_hwq_results_write(const struct aorta_hwq_result *results, size_t count,
+                                                    const struct aorta_hwq_scaling *scaling, const char *path);
 
 #endif

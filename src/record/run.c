@@ -1,6 +1,5 @@
 /* Runs a program with the recording library in it, and reads the spools of its processes. */
 #include "record/run.h"
-#include "base/clock.h"
 #include "base/files.h"
 #include "measure/cupti_abi.h"
 #include "measure/machine.h"
@@ -74,7 +73,6 @@ static bool has_text(pid_t pid, const char *name, int end, const char *text, boo
 static void look_for_cuda(struct aorta_cuda_search *search, pid_t root) {
     pid_t family[FAMILY_MAX];
     int count = find_family(root, family);
-    search->looks++;
     for (int i = 0; i < count && !search->driver_pid; i++) {
         if (!has_text(family[i], "maps", '\n', "/libcuda.so", false)) continue;
         search->driver_pid = family[i];
@@ -90,14 +88,15 @@ static aorta_status read_one(const char *path, const struct aorta_trace_options 
     if (options) lenient.patterns = options->patterns, lenient.until_ns = options->until_ns;
     struct aorta_trace *trace = NULL;
     process->rank = -1;
-    process->path = strdup(path);
-    if (!process->path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
     FILE *file = aorta_spool_stream(path);
     if (!file) return AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno));
     aorta_status status = aorta_spool_read(file, path, &lenient, &process->facts, &trace);
     fclose(file);
     if (status) return status;
-    if (process->facts.work) return aorta_trace_list_add(traces, trace);
+    if (process->facts.work) {
+        process->trace = trace;
+        return aorta_trace_list_add(traces, trace);
+    }
     aorta_trace_free(trace);
     return NULL;
 }
@@ -114,15 +113,6 @@ static aorta_status read_all(const glob_t *found, const struct aorta_trace_optio
 }
 
 /* ---- ranks ---- */
-
-static void find_ranks(struct aorta_trace_run_record *record) {
-    for (size_t i = 0; i < record->process_count; i++) {
-        struct aorta_trace_run_process *process = &record->processes[i];
-        for (size_t j = 0; j < record->traces.count; j++)
-            if (strcmp(record->traces.items[j]->path, process->path) == 0)
-                process->rank = record->traces.items[j]->rank;
-    }
-}
 
 static int compare_traces(const void *a, const void *b) {
     const struct aorta_trace *x = *(struct aorta_trace *const *)a, *y = *(struct aorta_trace *const *)b;
@@ -153,7 +143,8 @@ aorta_status aorta_trace_run_read(const char *directory, const struct aorta_trac
     globfree(&found);
     if (status) return status;
     aorta_spool_number_ranks(&record->traces);
-    find_ranks(record);
+    for (size_t i = 0; i < record->process_count; i++)
+        if (record->processes[i].trace) record->processes[i].rank = record->processes[i].trace->rank;
     if (record->traces.count)
         qsort(record->traces.items, record->traces.count, sizeof *record->traces.items, compare_traces);
     qsort(record->processes, record->process_count, sizeof *record->processes, compare_processes);
@@ -161,10 +152,7 @@ aorta_status aorta_trace_run_read(const char *directory, const struct aorta_trac
 }
 
 void aorta_trace_run_record_free(struct aorta_trace_run_record *record) {
-    for (size_t i = 0; i < record->process_count; i++) {
-        aorta_spool_facts_free(&record->processes[i].facts);
-        free(record->processes[i].path);
-    }
+    for (size_t i = 0; i < record->process_count; i++) aorta_spool_facts_free(&record->processes[i].facts);
     free(record->processes);
     aorta_trace_list_free(&record->traces);
     *record = (struct aorta_trace_run_record){0};
@@ -406,7 +394,6 @@ aorta_status aorta_trace_run_program(const struct aorta_trace_run_options *optio
     sigemptyset(&watched);
     sigaddset(&watched, SIGCHLD);
     for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++) sigaddset(&watched, passed_on[i]);
-    int64_t start_ns = aorta_clock_ns();
     fflush(NULL);
     sigprocmask(SIG_BLOCK, &watched, &former);
     pid_t child = fork();
@@ -418,11 +405,7 @@ aorta_status aorta_trace_run_program(const struct aorta_trace_run_options *optio
         if (options->started) started = options->started(options->user);
         status = wait_watching(options, child, &watched, result);
     }
-    if (started && !status)
-        status = started;
-    else
-        aorta_status_free(started);
+    status = aorta_status_join(status, started);
     sigprocmask(SIG_SETMASK, &former, NULL);
-    result->seconds = (double)(aorta_clock_ns() - start_ns) * 1e-9;
     return status;
 }

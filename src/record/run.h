@@ -30,13 +30,11 @@ struct aorta_trace_run_options {
 struct aorta_cuda_search { /* zero-initialise */
     pid_t driver_pid;      /* a process that had the driver's library loaded; 0: none was seen */
     bool dropped;          /* its environment lacked the variable looked for */
-    int looks;
 };
 
 struct aorta_trace_run_result {
     int exit_code; /* the program's; 128 + signal when a signal ended it */
     int signal;    /* that ended it; 0: none */
-    double seconds;
     struct aorta_cuda_search search;
 };
 
@@ -49,7 +47,7 @@ AORTA_MUST_USE aorta_status aorta_trace_run_program(const struct aorta_trace_run
 /* ---- the recording ---- */
 
 struct aorta_trace_run_process {
-    char *path; /* of the spool */
+    const struct aorta_trace *trace; /* one of the record's; NULL: nothing ran there */
     struct aorta_spool_facts facts;
     int32_t rank; /* as analysed; -1: nothing ran there */
 };

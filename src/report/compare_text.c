@@ -175,15 +175,6 @@ static void put_headline(const struct aorta_trace_comparison *c, size_t side, st
     put_change(largest(c, side, true), side, out);
 }
 
-static void put_different(const struct about *about, struct aorta_text *out) {
-    aorta_differences_list(about->differences, out);
-}
-
-static void put_opposite(const struct about *about, struct aorta_text *out) {
-    const struct aorta_trace_compare_row *row = largest(about->c, about->side, false);
-    if (row) put_change(row, about->side, out);
-}
-
 /* ---- bandwidth of collectives ---- */
 
 static int64_t group_size(const struct aorta_trace_analysis *analysis, const struct aorta_trace_collective_row *row) {
@@ -272,14 +263,6 @@ static void put_side(const struct aorta_trace_comparison *c, size_t side, struct
     if (c->sides[side].count > 1) aorta_text_printf(out, " in %zu recordings", c->sides[side].count);
 }
 
-static void put_base(const struct about *about, struct aorta_text *out) {
-    put_side(about->c, 0, out);
-}
-
-static void put_test(const struct about *about, struct aorta_text *out) {
-    put_side(about->c, about->side, out);
-}
-
 static void put_threshold(const struct about *about, struct aorta_text *out) {
     if (isnan(about->threshold)) return;
     const bool regressed = aorta_trace_regressed(about->c, about->side, about->threshold);
@@ -291,17 +274,24 @@ static void put_threshold(const struct about *about, struct aorta_text *out) {
 static void put_facts(const struct about *about,
                       void (*write)(struct aorta_text *out, const char *name, struct aorta_text *text),
                       struct aorta_text *out) {
-    static const struct {
-        const char *name;
-        void (*put)(const struct about *about, struct aorta_text *out);
-    } facts[] = {{"different", put_different}, {"opposite", put_opposite},  {"category", put_category},
-                 {"bandwidth", put_bandwidth}, {"chance", put_chance},      {"base", put_base},
-                 {"test", put_test},           {"threshold", put_threshold}};
+    const struct aorta_trace_compare_row *opposite = largest(about->c, about->side, false);
     struct aorta_text text = {0};
-    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
-        facts[i].put(about, &text);
-        write(out, facts[i].name, &text);
-    }
+    aorta_differences_list(about->differences, &text);
+    write(out, "different", &text);
+    if (opposite) put_change(opposite, about->side, &text);
+    write(out, "opposite", &text);
+    put_category(about, &text);
+    write(out, "category", &text);
+    put_bandwidth(about, &text);
+    write(out, "bandwidth", &text);
+    put_chance(about, &text);
+    write(out, "chance", &text);
+    put_side(about->c, 0, &text);
+    write(out, "base", &text);
+    put_side(about->c, about->side, &text);
+    write(out, "test", &text);
+    put_threshold(about, &text);
+    write(out, "threshold", &text);
     aorta_text_free(&text);
 }
 

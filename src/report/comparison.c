@@ -177,14 +177,6 @@ static void put_headline(const struct figures *figures, struct aorta_text *out) 
     aorta_compared_headline(&figures->rows[figures->main], label_of(figures, 0), label_of(figures, 1), false, out);
 }
 
-static void put_different(const struct figures *figures, struct aorta_text *out) {
-    aorta_differences_list(&figures->differences, out);
-}
-
-static void put_chance(const struct figures *figures, struct aorta_text *out) {
-    aorta_compare_chance(&figures->rows[figures->main].of, "step", out);
-}
-
 /* Times of steps with other work are neither better nor worse. */
 static void put_work(const struct figures *figures, struct aorta_text *out) {
     if (!figures->main) return;
@@ -200,30 +192,30 @@ static void put_between(const struct figures *figures, struct aorta_text *out) {
     aorta_compare_between(&figures->rows[figures->main].of, "--log-dir of one --label", out);
 }
 
-/* The facts below the headline; `key`: in JSON, NULL: none. */
-static const struct fact {
-    const char *name, *key;
-    void (*put)(const struct figures *figures, struct aorta_text *out);
-} facts[] = {{"different", NULL, put_different},
-             {"chance", NULL, put_chance},
-             {"work", NULL, put_work},
-             {"largest", "largest_change", put_largest},
-             {"noise", "between_runs", put_between}};
-enum { FACTS = sizeof facts / sizeof *facts };
+/* The facts below the headline. */
+static void put_facts(const struct figures *figures, struct aorta_text *out) {
+    struct aorta_text text = {0};
+    aorta_differences_list(&figures->differences, &text);
+    aorta_text_fact(out, "different", &text);
+    aorta_compare_chance(&figures->rows[figures->main].of, "step", &text);
+    aorta_text_fact(out, "chance", &text);
+    put_work(figures, &text);
+    aorta_text_fact(out, "work", &text);
+    put_largest(figures, &text);
+    aorta_text_fact(out, "largest", &text);
+    put_between(figures, &text);
+    aorta_text_fact(out, "noise", &text);
+    aorta_text_free(&text);
+}
 
 void aorta_label_comparison_text(const struct aorta_label *reference, const struct aorta_label *candidate, bool answer,
                                  struct aorta_text *out) {
     struct figures figures;
-    struct aorta_text text = {0};
     compare_all(reference, candidate, &figures);
     put_headline(&figures, out);
     aorta_text_puts(out, "\n");
-    for (size_t i = 0; !answer && i < FACTS; i++) {
-        facts[i].put(&figures, &text);
-        aorta_text_fact(out, facts[i].name, &text);
-    }
+    if (!answer) put_facts(&figures, out);
     out->failed |= figures.differences.arena.failed;
-    aorta_text_free(&text);
     aorta_differences_free(&figures.differences);
 }
 
@@ -250,11 +242,10 @@ static void write_comparison(struct aorta_json *json, const struct figures *figu
     aorta_json_key_double(json, "significance_level", aorta_significance);
     put_headline(figures, &sentence);
     write_sentence(json, "step_change", &sentence);
-    for (size_t i = 0; i < FACTS; i++) {
-        if (!facts[i].key) continue;
-        facts[i].put(figures, &sentence);
-        write_sentence(json, facts[i].key, &sentence);
-    }
+    put_largest(figures, &sentence);
+    write_sentence(json, "largest_change", &sentence);
+    put_between(figures, &sentence);
+    write_sentence(json, "between_runs", &sentence);
     aorta_text_free(&sentence);
     aorta_json_key_object(json, "metrics");
     for (size_t i = 0; i < figures->count; i++) {

@@ -16,65 +16,32 @@
 
 /* The smallest changes that are reported: as a share of the step, and as a share of the cause's larger value. */
 static const double CHANGE = 0.03, CAUSE_CHANGE = 0.25;
-enum { CAUSES_MOST = 64, CHANGES_SAID = 3 };
-
-/* The time of a cause per step. A straggler has one entry per rank. */
-struct live_cause {
-    enum aorta_cause cause;
-    enum aorta_collective collective;
-    int rank; /* of a straggler; else -1 */
-    double gain_ms;
-    double cost_ms; /* of a straggler: how long each other rank waits for it */
-};
-
-struct live_state {
-    bool replayed; /* gains are known */
-    bool whole;    /* no steps are known */
-    size_t ranks;
-    double step_ms;
-    struct live_cause causes[CAUSES_MOST];
-    size_t count;
-};
-
-struct aorta_live {
-    struct live_state reported; /* as last said */
-    bool any;
-    int64_t windows, changes, less; /* less: windows in a row that show less than the reported one */
-};
-
-aorta_status aorta_live_create(struct aorta_live **live) {
-    *live = calloc(1, sizeof **live);
-    return *live ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for verdicts of windows");
-}
-
-void aorta_live_free(struct aorta_live *live) {
-    free(live);
-}
+enum { CHANGES_SAID = 3 };
 
 /* ---- what changed ---- */
 
-static struct live_cause *find(struct live_state *state, const struct live_cause *like) {
+static struct aorta_live_cause *find(struct aorta_live_state *state, const struct aorta_live_cause *like) {
     for (size_t i = 0; i < state->count; i++) {
-        struct live_cause *cause = &state->causes[i];
+        struct aorta_live_cause *cause = &state->causes[i];
         if (cause->cause == like->cause && cause->collective == like->collective && cause->rank == like->rank)
             return cause;
     }
     return NULL;
 }
 
-static void read_state(const struct aorta_verdict *verdict, struct live_state *state) {
-    *state = (struct live_state){.replayed = verdict->replay.known,
-                                 .whole = verdict->whole,
-                                 .ranks = verdict->rank_count,
-                                 .step_ms = verdict->step_ms_p50};
+static void read_state(const struct aorta_verdict *verdict, struct aorta_live_state *state) {
+    *state = (struct aorta_live_state){.replayed = verdict->replay.known,
+                                       .whole = verdict->whole,
+                                       .ranks = verdict->rank_count,
+                                       .step_ms = verdict->step_ms_p50};
     if (!(state->step_ms > 0)) state->step_ms = verdict->step_ms_mean;
-    for (size_t i = 0; i < verdict->finding_count && state->count < CAUSES_MOST; i++) {
+    for (size_t i = 0; i < verdict->finding_count && state->count < AORTA_LIVE_CAUSES; i++) {
         const struct aorta_finding *finding = &verdict->findings[i];
         if (finding->remedy) continue; /* parts of what compute is */
-        struct live_cause cause = {.cause = finding->cause,
-                                   .rank = finding->cause == AORTA_CAUSE_STRAGGLER ? finding->rank : -1,
-                                   .gain_ms = verdict->replay.known ? finding->gain_ms : NAN,
-                                   .cost_ms = finding->cost_ms};
+        struct aorta_live_cause cause = {.cause = finding->cause,
+                                         .rank = finding->cause == AORTA_CAUSE_STRAGGLER ? finding->rank : -1,
+                                         .gain_ms = verdict->replay.known ? finding->gain_ms : NAN,
+                                         .cost_ms = finding->cost_ms};
         if (aorta_cause_has_kind(finding->cause)) cause.collective = finding->collective;
         if (cause.rank >= 0 &&
             verdict->rank_count > 1) /* of the mean over all ranks, which it does not wait in itself */
@@ -85,14 +52,14 @@ static void read_state(const struct aorta_verdict *verdict, struct live_state *s
 
 /* The value of a cause that is compared between two states: its gain where both states have gains, else its cost.
  * Compute and stragglers are always compared by cost. */
-static double value_of(const struct live_cause *cause, bool gains) {
+static double value_of(const struct aorta_live_cause *cause, bool gains) {
     if (!cause) return 0;
     const bool taken = cause->cause == AORTA_CAUSE_COMPUTE || cause->cause == AORTA_CAUSE_STRAGGLER;
     return gains && !taken ? cause->gain_ms : cause->cost_ms;
 }
 
 struct change {
-    const struct live_cause *cause;
+    const struct aorta_live_cause *cause;
     double from_ms, to_ms;
 };
 
@@ -106,12 +73,12 @@ static void add_change(struct change change, double step_ms, struct change *chan
 }
 
 /* The largest first. */
-static size_t find_changes(struct live_state *reported, struct live_state *now,
-                           struct change changes[2 * CAUSES_MOST]) {
+static size_t find_changes(struct aorta_live_state *reported, struct aorta_live_state *now,
+                           struct change changes[2 * AORTA_LIVE_CAUSES]) {
     const bool gains = reported->replayed && now->replayed;
     size_t count = 0;
     for (size_t i = 0; i < now->count; i++) {
-        const struct live_cause *cause = &now->causes[i], *before = find(reported, cause);
+        const struct aorta_live_cause *cause = &now->causes[i], *before = find(reported, cause);
         add_change((struct change){cause, value_of(before, gains), value_of(cause, gains)}, reported->step_ms, changes,
                    &count);
     }
@@ -123,7 +90,7 @@ static size_t find_changes(struct live_state *reported, struct live_state *now,
 }
 
 /* "late kernel launches: 3.1 ms per step" */
-static void say_cause(const struct live_cause *cause, double ms, struct aorta_text *out) {
+static void say_cause(const struct aorta_live_cause *cause, double ms, struct aorta_text *out) {
     const struct aorta_verdict none = {0};
     const struct aorta_finding finding = {.cause = cause->cause, .collective = cause->collective, .rank = cause->rank};
     aorta_finding_name(&none, &finding, out);
@@ -131,7 +98,7 @@ static void say_cause(const struct live_cause *cause, double ms, struct aorta_te
 }
 
 static void say_change(const struct change *change, struct aorta_text *out) {
-    const struct live_cause *cause = change->cause;
+    const struct aorta_live_cause *cause = change->cause;
     const double gone_ms = CAUSE_CHANGE * change->from_ms;
     const bool gone = change->to_ms < gone_ms;
     const bool one_rank = cause->cause == AORTA_CAUSE_STRAGGLER && cause->rank >= 0;
@@ -157,8 +124,8 @@ static void say_time(int64_t time_ms, struct aorta_text *out) {
 
 /* A window that lacks ranks or steps reports no change, since the last window of a job is often incomplete. The second
  * such window in a row becomes the new reference if it has steps. `gone` names the processes that have ended. */
-static bool shows_less(struct aorta_live *live, const struct live_state *now) {
-    const struct live_state *reported = &live->reported;
+static bool shows_less(struct aorta_live *live, const struct aorta_live_state *now) {
+    const struct aorta_live_state *reported = &live->reported;
     const bool less = now->ranks < reported->ranks || (now->whole && !reported->whole);
     live->less = less ? live->less + 1 : 0;
     if (live->less > 1 && !now->whole) live->reported = *now;
@@ -166,8 +133,8 @@ static bool shows_less(struct aorta_live *live, const struct live_state *now) {
 }
 
 static void say_changes(struct aorta_live *live, const struct aorta_live_window *window, struct aorta_text *out) {
-    struct live_state now, *reported = &live->reported;
-    struct change changes[2 * CAUSES_MOST];
+    struct aorta_live_state now, *reported = &live->reported;
+    struct change changes[2 * AORTA_LIVE_CAUSES];
     read_state(window->verdict, &now);
     if (!live->any) {
         live->reported = now;

@@ -29,10 +29,27 @@ AORTA_MUST_USE aorta_status aorta_tensorboard_write(struct aorta_tensorboard *bo
                                                     const struct aorta_board_scalar *scalars, size_t count);
 void aorta_tensorboard_close(struct aorta_tensorboard *board); /* NULL is fine */
 
-/* The state that was last reported. */
-struct aorta_live;
-AORTA_MUST_USE aorta_status aorta_live_create(struct aorta_live **live);
-void aorta_live_free(struct aorta_live *live);
+enum { AORTA_LIVE_CAUSES = 64, AORTA_LIVE_SCALARS = 64 };
+
+/* The state that was last reported. Zero-initialise. */
+struct aorta_live {
+    struct aorta_live_state {
+        bool replayed; /* gains are known */
+        bool whole;    /* no steps are known */
+        size_t ranks;
+        double step_ms;
+        struct aorta_live_cause { /* the time of a cause per step; a straggler has one entry per rank */
+            enum aorta_cause cause;
+            enum aorta_collective collective;
+            int rank; /* of a straggler; else -1 */
+            double gain_ms;
+            double cost_ms; /* of a straggler: how long each other rank waits for it */
+        } causes[AORTA_LIVE_CAUSES];
+        size_t count;
+    } reported;
+    bool any;
+    int64_t windows, changes, less; /* less: windows in a row that show less than the reported one */
+};
 
 /* One window. Borrowed. */
 struct aorta_live_window {
@@ -43,8 +60,6 @@ struct aorta_live_window {
     double evaluated_s;                  /* what reading and analysing took */
     struct aorta_text gone;              /* list (aorta_text_next): a line on each process that writes no more */
 };
-
-enum { AORTA_LIVE_SCALARS = 64 };
 
 /* The report on a window. Zero-initialise; ends with aorta_live_said_free. */
 struct aorta_live_said {

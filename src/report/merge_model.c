@@ -26,10 +26,8 @@ struct lane {
     size_t next;             /* of the same stream; 0: none */
 };
 
-static const struct {
-    const char *category;
-} kinds[] = {
-    [AORTA_TRACE_KERNEL] = {"kernel"}, [AORTA_TRACE_COPY] = {"gpu_memcpy"}, [AORTA_TRACE_FILL] = {"gpu_memset"}};
+static const char *const categories[] = {
+    [AORTA_TRACE_KERNEL] = "kernel", [AORTA_TRACE_COPY] = "gpu_memcpy", [AORTA_TRACE_FILL] = "gpu_memset"};
 
 /* ---- pieces ---- */
 
@@ -161,7 +159,7 @@ static void put_work(struct writing *w, const struct aorta_trace_work *work) {
         return;
     }
     const int64_t lane = take_lane(w, work);
-    begin(w, "X", kinds[work->kind].category, aorta_trace_text(trace, work->name));
+    begin(w, "X", categories[work->kind], aorta_trace_text(trace, work->name));
     put_range(w, lane, work->start_ns, work->end_ns);
     aorta_json_key_object(&w->json, "args");
     aorta_json_key_int(&w->json, "device", work->device);
@@ -185,12 +183,13 @@ static void put_work(struct writing *w, const struct aorta_trace_work *work) {
 
 /* ---- the host ---- */
 
-static void put_call(struct writing *w, const struct aorta_trace_call *call) {
-    begin(w, "X", "cuda_runtime", aorta_trace_text(w->trace, call->name));
-    put_range(w, w->threads[call->thread], call->start_ns, call->end_ns);
-    if (call->correlation && call->correlation <= INT64_MAX) {
+static void put_call(struct writing *w, const char *name, int64_t thread, int64_t start_ns, int64_t end_ns,
+                     uint64_t correlation) {
+    begin(w, "X", "cuda_runtime", name);
+    put_range(w, thread, start_ns, end_ns);
+    if (correlation && correlation <= INT64_MAX) {
         aorta_json_key_object(&w->json, "args");
-        aorta_json_key_int(&w->json, "correlation", (int64_t)call->correlation);
+        aorta_json_key_int(&w->json, "correlation", (int64_t)correlation);
         aorta_json_object_end(&w->json);
     }
     aorta_json_object_end(&w->json);
@@ -228,15 +227,6 @@ static void put_operation(struct writing *w, const struct aorta_trace_operation 
 
 /* ---- waits ---- */
 
-static void put_wait_call(struct writing *w, const char *name, int64_t at_ns, int64_t correlation) {
-    begin(w, "X", "cuda_runtime", name);
-    put_range(w, w->marks, at_ns, at_ns);
-    aorta_json_key_object(&w->json, "args");
-    aorta_json_key_int(&w->json, "correlation", correlation);
-    aorta_json_object_end(&w->json);
-    aorta_json_object_end(&w->json);
-}
-
 static void put_wait_facts(struct writing *w, const struct aorta_trace_wait *wait, int64_t correlation,
                            int64_t recorded) {
     const bool host = wait->stream == AORTA_TRACE_NONE, event = wait->recorded_ns != INT64_MIN;
@@ -264,10 +254,11 @@ static void put_wait(struct writing *w, const struct aorta_trace_wait *wait, siz
         if (!own || own > INT64_MAX || wait->on == AORTA_TRACE_NONE) return;
         correlation = (int64_t)own;
     } else {
-        put_wait_call(w, "cudaStreamWaitEvent", wait->asked_ns, correlation);
+        put_call(w, "cudaStreamWaitEvent", w->marks, wait->asked_ns, wait->asked_ns, (uint64_t)correlation);
     }
     if (wait->on == AORTA_TRACE_NONE) return;
-    if (wait->recorded_ns != INT64_MIN) put_wait_call(w, "cudaEventRecord", wait->recorded_ns, recorded);
+    if (wait->recorded_ns != INT64_MIN)
+        put_call(w, "cudaEventRecord", w->marks, wait->recorded_ns, wait->recorded_ns, (uint64_t)recorded);
     put_wait_facts(w, wait, correlation, recorded);
 }
 
@@ -299,8 +290,12 @@ static void put_all(struct writing *w) {
     }
     for (size_t i = 0; i < trace->operation_count; i++) put_operation(w, &trace->operations[i]);
     for (size_t i = 0; i < trace->wait_count; i++) put_wait(w, &trace->waits[i], i);
-    for (size_t i = 0; i < trace->call_count; i++)
-        if (trace->calls[i].kind != AORTA_CALL_COLLECTIVE) put_call(w, &trace->calls[i]); /* a reader finds it again */
+    for (size_t i = 0; i < trace->call_count; i++) {
+        const struct aorta_trace_call *call = &trace->calls[i];
+        if (call->kind == AORTA_CALL_COLLECTIVE) continue; /* a reader finds it again */
+        put_call(w, aorta_trace_text(trace, call->name), w->threads[call->thread], call->start_ns, call->end_ns,
+                 call->correlation);
+    }
     for (size_t i = 0; i < trace->work_count; i++) put_work(w, &trace->work[i]);
 }
 

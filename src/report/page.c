@@ -77,10 +77,8 @@ static void put_short_names(const struct aorta_intern *names, struct aorta_json 
     aorta_json_object_end(json);
 }
 
-static aorta_status make_page(const char *title, const struct aorta_text *data, struct aorta_text *out) {
+static aorta_status fill_template(const char *title, const struct aorta_text *data, struct aorta_text *out) {
     static const char title_mark[] = "@TITLE@", data_mark[] = "@DATA@";
-    AORTA_TRY(check_page(title));
-    AORTA_TRY(aorta_text_check(data));
     const char *first = strstr(aorta_page_template, title_mark), *second = strstr(aorta_page_template, data_mark);
     if (!first || !second || second < first) return AORTA_ERROR(AORTA_INTERNAL, "the page has no place for its data");
     aorta_text_append(out, aorta_page_template, (size_t)(first - aorta_page_template));
@@ -89,7 +87,19 @@ static aorta_status make_page(const char *title, const struct aorta_text *data, 
     aorta_text_append(out, first, (size_t)(second - first));
     put_json(out, data->data);
     aorta_text_puts(out, second + strlen(data_mark));
-    return aorta_text_check(out);
+    return NULL;
+}
+
+/* Frees the data. */
+static aorta_status write_page(const char *title, struct aorta_text *data, const char *path) {
+    struct aorta_text out = {0};
+    aorta_status status = check_page(title);
+    if (!status) status = aorta_text_check(data);
+    if (!status) status = fill_template(title, data, &out);
+    if (!status) status = aorta_file_put(path, &out);
+    aorta_text_free(data);
+    aorta_text_free(&out);
+    return status;
 }
 
 static void put_tables(const struct aorta_result_table *const *tables, struct aorta_json *json) {
@@ -99,7 +109,7 @@ static void put_tables(const struct aorta_result_table *const *tables, struct ao
 }
 
 aorta_status aorta_page_write(const struct aorta_page_results *page, const char *path) {
-    struct aorta_text data = {0}, out = {0};
+    struct aorta_text data = {0};
     struct aorta_json json;
     bool failed = page->results->failed;
     aorta_json_begin(&json, &data, 0);
@@ -117,11 +127,7 @@ aorta_status aorta_page_write(const struct aorta_page_results *page, const char 
     put_tables(page->tables, &json);
     aorta_json_object_end(&json);
     data.failed |= failed;
-    aorta_status status = make_page(page->title, &data, &out);
-    if (!status) status = aorta_file_replace(path, out.data, out.length);
-    aorta_text_free(&data);
-    aorta_text_free(&out);
-    return status;
+    return write_page(page->title, &data, path);
 }
 
 enum { PAGE_SCHEMA = 3, MOST_LINES = 4000 /* of a table with a line for each step or collective */ };
@@ -312,7 +318,7 @@ static unsigned by_of(const struct aorta_page_recordings *page) {
     return report->path ? aorta_page_by : aorta_page_by & ~(1u << AORTA_BY_PATH);
 }
 
-static void write_data(const struct aorta_page_recordings *page, struct aorta_json *json) {
+void aorta_page_recordings_json(const struct aorta_page_recordings *page, struct aorta_json *json) {
     const unsigned by = by_of(page);
     struct aorta_intern names = {0};
     bool beyond = false;
@@ -336,12 +342,10 @@ static void write_data(const struct aorta_page_recordings *page, struct aorta_js
     aorta_json_object_end(json);
 }
 
-aorta_status aorta_page_of_recordings(const struct aorta_page_recordings *page, struct aorta_text *out) {
+aorta_status aorta_page_recordings_write(const struct aorta_page_recordings *page, const char *path) {
     struct aorta_text data = {0};
     struct aorta_json json;
     aorta_json_begin(&json, &data, 0);
-    write_data(page, &json);
-    aorta_status status = make_page(page->title, &data, out);
-    aorta_text_free(&data);
-    return status;
+    aorta_page_recordings_json(page, &json);
+    return write_page(page->title, &data, path);
 }

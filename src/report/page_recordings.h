@@ -35,8 +35,10 @@ extern const unsigned aorta_page_by;
 /* With its verdict (aorta_recorded_evaluate), if there is one. */
 struct aorta_page_recording aorta_page_recording_of(const char *label, const struct aorta_recorded *recorded);
 
-/* AORTA_UNSUPPORTED, AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_page_of_recordings(const struct aorta_page_recordings *page, struct aorta_text *out);
+/* AORTA_UNSUPPORTED, AORTA_MEMORY, AORTA_IO. */
+AORTA_MUST_USE aorta_status aorta_page_recordings_write(const struct aorta_page_recordings *page, const char *path);
+/* Its data alone: one object. */
+void aorta_page_recordings_json(const struct aorta_page_recordings *page, struct aorta_json *json);
 
 /* Lanes of the critical path, where there is one, of the threads that launch, of streams and exposed communication, as
  * JSON of at most about `most` spans. (page_timeline.c) */

@@ -1,6 +1,6 @@
-/* Pictures of a report. Colours: Okabe & Ito, "Color Universal Design" (2008), distinguishable for colour-blind readers
- * too. */
+/* Pictures of a report. Colours: Okabe & Ito, "Color Universal Design" (2008), for colour-blind readers, too. */
 #include "base/files.h"
+#include "base/intern.h"
 #include "report/report.h"
 
 #include <ctype.h>
@@ -35,31 +35,6 @@ static aorta_status not_installed(void) {
                        "gnuplot is not installed, so no pictures are drawn: apt install gnuplot-nox");
 }
 
-/* timeout ends a gnuplot that hangs. */
-static aorta_status spawn(const int files[FILES], double limit_s, pid_t *child) {
-    char limit[32];
-    char *const argv[] = {"timeout", "-s", "KILL", limit, "gnuplot", "-", NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, defaults;
-    snprintf(limit, sizeof limit, "%g", limit_s);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-    for (int i = 0; i < FILES; i++) posix_spawn_file_actions_adddup2(&actions, files[i], i);
-    /* The caller may block or handle signals (a trainer does); the child must not inherit that. */
-    sigemptyset(&none);
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &defaults);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    const int error = posix_spawnp(child, argv[0], &actions, &attributes, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    if (error == ENOENT) return not_installed();
-    return error ? AORTA_ERROR(AORTA_IO, "cannot start gnuplot: %s", strerror(error)) : NULL;
-}
-
 /* How the child ended: timeout reports a missing program as 127, and its own KILL as 137. */
 static aorta_status explain(const int files[FILES], double limit_s, int outcome) {
     const int code = WIFEXITED(outcome) ? WEXITSTATUS(outcome) : 128 + WTERMSIG(outcome);
@@ -74,41 +49,52 @@ static aorta_status explain(const int files[FILES], double limit_s, int outcome)
     return AORTA_ERROR(AORTA_IO, "gnuplot failed with exit status %d: %s", code, words);
 }
 
+/* timeout ends a gnuplot that hangs. The caller may block signals (a trainer does), and the child must not inherit
+ * that.
+ */
 static aorta_status run(const int files[FILES], double limit_s, const struct aorta_text *script) {
+    char limit[32];
+    char *const argv[] = {"timeout", "-s", "KILL", limit, "gnuplot", "-", NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none;
     pid_t child = 0;
-    int outcome = 0;
-    const int error = aorta_write_all(files[SCRIPT], script->data, script->length);
+    int outcome = 0, error = aorta_write_all(files[SCRIPT], script->data, script->length);
     if (error || lseek(files[SCRIPT], 0, SEEK_SET) < 0)
         return AORTA_ERROR(AORTA_IO, "cannot hand gnuplot its script: %s", strerror(error ? error : errno));
-    AORTA_TRY(spawn(files, limit_s, &child));
+    snprintf(limit, sizeof limit, "%g", limit_s);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    for (int i = 0; i < FILES; i++) posix_spawn_file_actions_adddup2(&actions, files[i], i);
+    sigemptyset(&none);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    error = posix_spawnp(&child, argv[0], &actions, &attributes, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    if (error == ENOENT) return not_installed();
+    if (error) return AORTA_ERROR(AORTA_IO, "cannot start gnuplot: %s", strerror(error));
     while (waitpid(child, &outcome, 0) < 0)
         if (errno != EINTR) return AORTA_ERROR(AORTA_IO, "cannot wait for gnuplot: %s", strerror(errno));
     return explain(files, limit_s, outcome);
 }
 
 /* gnuplot does not report that memory or a limit of files (ulimit -f) cut a picture off. A whole PNG ends with IEND. */
-static aorta_status place(int picture, const char *path) {
-    static const char end[] = "IEND\xae\x42\x60\x82";
-    const off_t length = lseek(picture, 0, SEEK_END);
-    char *bytes = length > (off_t)sizeof end ? malloc((size_t)length) : NULL;
-    aorta_status status = NULL;
-    if (bytes && pread(picture, bytes, (size_t)length, 0) == length &&
-        memcmp(bytes + length - (sizeof end - 1), end, sizeof end - 1) == 0)
-        status = aorta_file_replace(path, bytes, (size_t)length);
-    else
-        status = AORTA_ERROR(AORTA_IO, "gnuplot made no whole picture: memory or files may be limited");
-    free(bytes);
-    return status;
-}
-
 aorta_status aorta_plot_draw(const struct aorta_text *script, const char *path, double limit_s) {
+    static const char end[] = "IEND\xae\x42\x60\x82";
     int files[FILES];
     AORTA_TRY(aorta_text_check(script));
     for (int i = 0; i < FILES; i++) files[i] = memfd_create("gnuplot", MFD_CLOEXEC);
     aorta_status status = run(files, limit_s, script);
-    if (!status) status = place(files[PICTURE], path);
-    for (int i = 0; i < FILES; i++)
-        if (files[i] >= 0) close(files[i]);
+    const off_t length = lseek(files[PICTURE], 0, SEEK_END);
+    char *bytes = length > (off_t)sizeof end ? malloc((size_t)length) : NULL;
+    const bool whole = bytes && pread(files[PICTURE], bytes, (size_t)length, 0) == length &&
+                       memcmp(bytes + length - (sizeof end - 1), end, sizeof end - 1) == 0;
+    if (!status && !whole)
+        status = AORTA_ERROR(AORTA_IO, "gnuplot made no whole picture: memory or files may be limited");
+    if (!status) status = aorta_file_replace(path, bytes, (size_t)length);
+    free(bytes);
+    for (int i = 0; i < FILES; i++) close(files[i]);
     return aorta_annotate(status, "%s", path);
 }
 
@@ -131,32 +117,34 @@ static void begin(struct aorta_text *script, int width, int height, const char *
     aorta_text_puts(script, " noenhanced textcolor '#222222'\n");
 }
 
-static double ms(int64_t ns) {
-    return (double)ns / 1e6;
-}
-
-/* Means over the ranks of the k-th measured iteration. */
-struct moment {
-    int64_t global_step;
-    double compute, overlap, exposed, step;
-    int ranks;
+struct sums {
+    int64_t global_step, steps; /* of the last step; how many */
+    int64_t compute_ns, overlap_ns, exposed_ns, copy_ns, idle_ns, step_ns;
 };
 
-static struct moment moment_of(const struct aorta_recorded *labelled, size_t k) {
-    struct moment moment = {0};
-    for (size_t i = 0; i < labelled->run.rank_count; i++) {
-        const struct aorta_measured *measured = &labelled->measured[i];
-        if (k >= measured->count || !measured->steps[k].profile) continue;
-        const struct aorta_step_metrics *step = &measured->steps[k];
-        const struct aorta_overlap *overlap = &step->profile->overlap;
-        moment.global_step = step->global_step;
-        moment.compute += ms(overlap->compute_ns);
-        moment.overlap += ms(overlap->overlap_ns);
-        moment.exposed += ms(overlap->exposed_comm_ns);
-        moment.step += ms(overlap->span_ns + overlap->lead_ns);
-        moment.ranks++;
-    }
-    return moment;
+static void add_step(const struct aorta_step_metrics *step, struct sums *sums) {
+    if (!step->profile) return;
+    const struct aorta_overlap *overlap = &step->profile->overlap;
+    sums->global_step = step->global_step;
+    sums->steps++;
+    sums->compute_ns += overlap->compute_ns;
+    sums->overlap_ns += overlap->overlap_ns;
+    sums->exposed_ns += overlap->exposed_comm_ns;
+    sums->copy_ns += overlap->exposed_copy_ns;
+    sums->idle_ns += overlap->idle_ns + overlap->lead_ns;
+    sums->step_ns += overlap->span_ns + overlap->lead_ns;
+}
+
+static double mean_ms(int64_t ns, const struct sums *sums) {
+    return (double)ns / 1e6 / (double)sums->steps;
+}
+
+/* The k-th measured iteration of all ranks. */
+static struct sums sums_at(const struct aorta_recorded *labelled, size_t k) {
+    struct sums sums = {0};
+    for (size_t i = 0; i < labelled->run.rank_count; i++)
+        if (k < labelled->measured[i].count) add_step(&labelled->measured[i].steps[k], &sums);
+    return sums;
 }
 
 static void plot_timeline(const struct aorta_recorded *run, struct aorta_text *script) {
@@ -167,12 +155,11 @@ static void plot_timeline(const struct aorta_recorded *run, struct aorta_text *s
     aorta_text_free(&title);
     aorta_text_puts(script, "set xlabel 'step'\nset ylabel 'time [ms]'\nset yrange [0:*]\nset offsets graph 0.01, "
                             "graph 0.01, graph 0.05, 0\n$steps << EOD\n");
-    const size_t moments = aorta_measured_most(run);
-    for (size_t k = 0; k < moments; k++) {
-        struct moment m = moment_of(run, k);
-        if (m.ranks)
-            aorta_text_printf(script, "%lld %.6f %.6f %.6f %.6f\n", (long long)m.global_step, m.step / m.ranks,
-                              m.compute / m.ranks, m.overlap / m.ranks, m.exposed / m.ranks);
+    for (size_t k = 0, most = aorta_measured_most(run); k < most; k++) {
+        const struct sums s = sums_at(run, k);
+        if (s.steps)
+            aorta_text_printf(script, "%lld %.6f %.6f %.6f %.6f\n", (long long)s.global_step, mean_ms(s.step_ns, &s),
+                              mean_ms(s.compute_ns, &s), mean_ms(s.overlap_ns, &s), mean_ms(s.exposed_ns, &s));
     }
     aorta_text_puts(script,
                     "EOD\n"
@@ -185,25 +172,16 @@ static void plot_timeline(const struct aorta_recorded *run, struct aorta_text *s
 
 /* One bar per label and rank. */
 static void breakdown_row(const struct aorta_recorded *labelled, size_t rank, struct aorta_text *script) {
-    int64_t compute = 0, overlap = 0, exposed = 0, copy = 0, idle = 0, steps = 0;
     const struct aorta_measured *measured = &labelled->measured[rank];
-    for (size_t i = 0; i < measured->count; i++) {
-        if (!measured->steps[i].profile) continue;
-        const struct aorta_overlap *one = &measured->steps[i].profile->overlap;
-        compute += one->compute_ns - one->overlap_ns;
-        overlap += one->overlap_ns;
-        exposed += one->exposed_comm_ns;
-        copy += one->exposed_copy_ns;
-        idle += one->idle_ns + one->lead_ns;
-        steps++;
-    }
-    if (!steps) return;
+    struct sums s = {0};
+    for (size_t i = 0; i < measured->count; i++) add_step(&measured->steps[i], &s);
+    if (!s.steps) return;
     aorta_text_puts(script, "\"");
     for (const char *c = labelled->run.label; *c; c++)
         aorta_text_append(script, *c == '"' || *c == '\\' || iscntrl((unsigned char)*c) ? " " : c, 1);
     aorta_text_printf(script, " rank %d\" %.6f %.6f %.6f %.6f %.6f\n", labelled->run.ranks[rank],
-                      ms(compute) / (double)steps, ms(overlap) / (double)steps, ms(exposed) / (double)steps,
-                      ms(copy) / (double)steps, ms(idle) / (double)steps);
+                      mean_ms(s.compute_ns - s.overlap_ns, &s), mean_ms(s.overlap_ns, &s), mean_ms(s.exposed_ns, &s),
+                      mean_ms(s.copy_ns, &s), mean_ms(s.idle_ns, &s));
 }
 
 static void plot_breakdown(const struct aorta_recorded *runs, size_t count, struct aorta_text *script) {
@@ -225,19 +203,18 @@ static void plot_breakdown(const struct aorta_recorded *runs, size_t count, stru
 
 static void plot_ratio(const struct aorta_recorded *runs, size_t count, struct aorta_text *script) {
     static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"};
-    enum { COLOURS = sizeof colours / sizeof colours[0] };
     begin(script, 1200, 460, "Share of communication hidden under compute");
     aorta_text_puts(script, "set xlabel 'step'\nset ylabel 'overlap ratio [%]'\nset yrange [0:102]\n");
     bool any = false;
     for (size_t i = 0; i < count; i++) {
         aorta_text_printf(script, "$ratio%zu << EOD\n", i);
-        const size_t moments = aorta_measured_most(&runs[i]);
-        for (size_t k = 0; k < moments; k++) {
-            struct moment m = moment_of(&runs[i], k);
-            double comm = m.overlap + m.exposed;
-            if (m.ranks && comm > 0)
-                aorta_text_printf(script, "%lld %.4f\n", (long long)m.global_step, 100 * m.overlap / comm);
-            any |= m.ranks && comm > 0;
+        for (size_t k = 0, most = aorta_measured_most(&runs[i]); k < most; k++) {
+            const struct sums s = sums_at(&runs[i], k);
+            const double comm_ns = (double)(s.overlap_ns + s.exposed_ns);
+            if (comm_ns > 0)
+                aorta_text_printf(script, "%lld %.4f\n", (long long)s.global_step,
+                                  100 * (double)s.overlap_ns / comm_ns);
+            any |= comm_ns > 0;
         }
         aorta_text_puts(script, "EOD\n");
     }
@@ -250,7 +227,7 @@ static void plot_ratio(const struct aorta_recorded *runs, size_t count, struct a
         aorta_text_printf(script,
                           "%s$ratio%zu using 1:2 with linespoints linewidth 1.5 pointtype 7 pointsize 0.4 "
                           "linecolor '%s' title ",
-                          i ? ", \\\n  " : "plot ", i, colours[i % COLOURS]);
+                          i ? ", \\\n  " : "plot ", i, colours[i % (sizeof colours / sizeof *colours)]);
         quote(script, runs[i].run.label);
     }
     aorta_text_puts(script, "\n");
@@ -258,25 +235,19 @@ static void plot_ratio(const struct aorta_recorded *runs, size_t count, struct a
 
 /* ---- files ---- */
 
-static bool is_taken(const char *const *stems, size_t count, const char *stem) {
-    for (size_t i = 0; i < count; i++)
-        if (stems[i] && strcmp(stems[i], stem) == 0) return true;
-    return false;
-}
-
 /* The name of a run's picture begins with its label as far as file names allow, numbered where an earlier one comes out
  * the same. NULL: no memory. */
-static const char *picture_stem(const char *label, const char *const *earlier, size_t count,
-                                struct aorta_arena *memory) {
+static const char *picture_stem(const char *label, struct aorta_intern *stems) {
     struct aorta_text stem = {0};
     for (const char *c = label; *c; c++)
         aorta_text_append(&stem, isalnum((unsigned char)*c) || strchr("._-", *c) ? c : "_", 1);
-    const size_t length = stem.length;
-    for (int number = 2; !stem.failed && stem.data && is_taken(earlier, count, stem.data); number++) {
+    const size_t length = stem.length, before = stems->count;
+    const char *result = stem.failed ? NULL : aorta_intern(stems, stem.data);
+    for (int number = 2; result && stems->count == before; number++) {
         stem.length = length;
         aorta_text_printf(&stem, "_%d", number);
+        result = stem.failed ? NULL : aorta_intern(stems, stem.data);
     }
-    const char *result = stem.failed || !stem.data ? NULL : aorta_arena_strdup(memory, stem.data);
     aorta_text_free(&stem);
     return result;
 }
@@ -290,47 +261,40 @@ struct drawing {
 
 /* Takes the script over. */
 static void draw(struct drawing *drawing, struct aorta_text *script, const char *stem, const char *name) {
-    struct aorta_text path = {0};
-    aorta_text_printf(&path, "%s/%s%s", drawing->directory, stem, name);
-    aorta_status status = aorta_text_check(&path);
-    if (!status) status = aorta_plot_draw(script, path.data, AORTA_PLOT_LIMIT_S);
-    if (!status) aorta_text_printf(drawing->files, "  %s\n", path.data);
-    if (status) {
-        drawing->unsupported |= aorta_status_code(status) == AORTA_UNSUPPORTED;
+    const struct aorta_file_path path = aorta_path_in(drawing->directory, "%s%s", stem, name);
+    aorta_status status = aorta_plot_draw(script, path.text, AORTA_PLOT_LIMIT_S);
+    drawing->unsupported |= aorta_status_code(status) == AORTA_UNSUPPORTED;
+    if (status)
         aorta_text_printf(&drawing->missing, "%s%s", drawing->missing.length ? "; " : "", aorta_status_message(status));
-    }
+    else
+        aorta_text_printf(drawing->files, "  %s\n", path.text);
     aorta_status_free(status);
     aorta_text_free(script);
-    aorta_text_free(&path);
 }
 
 aorta_status aorta_plots_draw(const struct aorta_recorded *runs, size_t count, const char *directory,
                               struct aorta_text *files) {
     struct drawing drawing = {.directory = directory, .files = files};
-    struct aorta_text breakdown = {0}, ratio = {0};
-    struct aorta_arena memory = {0};
-    const char **stems = aorta_arena_alloc(&memory, count * sizeof *stems);
-    bool any = false;
-    for (size_t i = 0; stems && i < count && !drawing.unsupported; i++) {
-        struct aorta_text script = {0};
+    struct aorta_text script = {0};
+    struct aorta_intern stems = {0};
+    for (size_t i = 0; i < count && !drawing.unsupported; i++) {
         if (!runs[i].has_verdict) continue;
-        any = true;
-        stems[i] = picture_stem(runs[i].run.label, stems, i, &memory);
+        const char *stem = picture_stem(runs[i].run.label, &stems);
+        drawing.missing.failed |= !stem;
         plot_timeline(&runs[i], &script);
-        draw(&drawing, &script, stems[i] ? stems[i] : "run", "_timeline.png");
+        draw(&drawing, &script, stem ? stem : "run", "_timeline.png");
     }
-    if (any && !drawing.unsupported) {
-        plot_breakdown(runs, count, &breakdown);
-        draw(&drawing, &breakdown, "", "overlap_breakdown.png");
-        plot_ratio(runs, count, &ratio);
-        draw(&drawing, &ratio, "", "overlap_ratio.png");
+    if (stems.count && !drawing.unsupported) {
+        plot_breakdown(runs, count, &script);
+        draw(&drawing, &script, "", "overlap_breakdown.png");
+        plot_ratio(runs, count, &script);
+        draw(&drawing, &script, "", "overlap_ratio.png");
     }
-    aorta_status status = aorta_arena_check(&memory, "the pictures of the runs");
-    if (!status) status = aorta_text_check(&drawing.missing);
+    aorta_status status = aorta_text_check(&drawing.missing);
     if (!status && drawing.missing.length)
         status = AORTA_ERROR(drawing.unsupported ? AORTA_UNSUPPORTED : AORTA_IO, "pictures are missing: %s",
                              drawing.missing.data);
-    aorta_arena_free(&memory);
+    aorta_intern_free(&stems);
     aorta_text_free(&drawing.missing);
     return status;
 }

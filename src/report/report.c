@@ -7,7 +7,6 @@
 #include "report/summary.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- what was asked for ---- */
@@ -18,6 +17,7 @@ struct labels {
     struct aorta_label *items;   /* in the order in which they were first named */
     size_t count;
     const struct aorta_label *reference, *candidate; /* NULL: not asked for */
+    struct aorta_arena arena;
 };
 
 static aorta_status check_input(const struct aorta_report_options *options, size_t index) {
@@ -126,9 +126,8 @@ static void compare_labels(const struct labels *labels, struct aorta_text *out) 
     aorta_json_array_end(&json);
 }
 
-static aorta_status make_page(const struct labels *labels, size_t count, struct aorta_text *page) {
-    struct aorta_arena memory = {0};
-    struct aorta_page_recording *items = aorta_arena_alloc(&memory, count * sizeof *items);
+static aorta_status make_page(struct labels *labels, size_t count, const char *path) {
+    struct aorta_page_recording *items = aorta_arena_alloc(&labels->arena, count * sizeof *items);
     struct aorta_text title = {0}, comparisons = {0};
     for (size_t i = 0; items && i < count; i++)
         items[i] = aorta_page_recording_of(labels->runs[i].run.label, &labels->runs[i]);
@@ -136,32 +135,28 @@ static aorta_status make_page(const struct labels *labels, size_t count, struct 
     for (size_t i = 0; i < labels->count; i++)
         aorta_text_printf(&title, "%s %s", i ? "," : "", labels->items[i].runs->run.label);
     compare_labels(labels, &comparisons);
-    memory.failed |= title.failed != 0;
+    labels->arena.failed |= title.failed != 0;
     const struct aorta_page_recordings whole = {
         .title = title.data, .items = items, .count = count, .comparisons = &comparisons};
-    aorta_status status = aorta_arena_check(&memory, "the page");
-    if (!status) status = aorta_page_of_recordings(&whole, page);
+    aorta_status status = aorta_arena_check(&labels->arena, "the page");
+    if (!status) status = aorta_page_recordings_write(&whole, path);
     aorta_text_free(&title);
     aorta_text_free(&comparisons);
-    aorta_arena_free(&memory);
     return status;
 }
 
 /* A page that was not asked for is written where this build has pages. */
-static aorta_status write_page(const struct aorta_report_options *options, const struct labels *labels,
+static aorta_status write_page(const struct aorta_report_options *options, struct labels *labels,
                                const struct aorta_log *log, struct aorta_text *files) {
     if (!options->page && !aorta_page_available()) {
         aorta_log(log, AORTA_LOG_INFO, "no index.html: %s", aorta_page_missing());
         return NULL;
     }
-    struct aorta_text page = {0};
     const struct aorta_file_path own = aorta_path_in(options->output, "index.html");
     const char *path = options->page ? options->page : own.text;
-    aorta_status status = make_page(labels, options->input_count, &page);
-    if (!status) status = aorta_file_replace(path, page.data, page.length);
-    if (!status) aorta_text_printf(files, "  %s\n", path);
-    aorta_text_free(&page);
-    return status;
+    AORTA_TRY(make_page(labels, options->input_count, path));
+    aorta_text_printf(files, "  %s\n", path);
+    return NULL;
 }
 
 static aorta_status draw_pictures(const struct aorta_recorded *runs, size_t count, const char *directory,
@@ -180,7 +175,7 @@ static void print(const struct aorta_report_options *options, const struct label
         aorta_label_comparison_text(labels->reference, labels->candidate, options->style.answer, text);
 }
 
-static aorta_status write_report(const struct aorta_report_options *options, const struct labels *labels,
+static aorta_status write_report(const struct aorta_report_options *options, struct labels *labels,
                                  const struct aorta_log *log, struct aorta_text *text, struct aorta_text *json) {
     const size_t count = options->input_count;
     struct aorta_text files = {0};
@@ -199,30 +194,22 @@ static aorta_status write_report(const struct aorta_report_options *options, con
     return aorta_status_join(status, drawn); /* a picture less is no reason to lose the figures */
 }
 
-/* Repeats of a label have numbers: "mine", "mine (2)". */
-static aorta_status read_run(const struct aorta_report_options *options, const struct aorta_report_input *input,
-                             size_t repeat, const struct aorta_log *log, struct aorta_recorded *labelled) {
+/* Reads the runs that have the label of inputs[first], and stores them after the `*read` runs read before. Repeats have
+ * numbers: "mine", "mine (2)". */
+static aorta_status read_label(const struct aorta_report_options *options, size_t first, const struct aorta_log *log,
+                               struct labels *labels, size_t *read) {
     const bool given = options->warmup >= 0;
     const struct aorta_trace_analysis_options analysis = {.warmup_given = given,
                                                           .warmup = given ? (size_t)options->warmup : 0};
-    struct aorta_text name = {0};
-    aorta_text_puts(&name, input->label);
-    if (repeat) aorta_text_printf(&name, " (%zu)", repeat + 1);
-    aorta_status status = aorta_text_check(&name);
-    if (!status)
-        status = aorta_recorded_run(input->directory, name.data, options->read_every, &analysis, log, labelled);
-    aorta_text_free(&name);
-    return status;
-}
-
-/* Reads the runs that have the label of inputs[first], and stores them after the `*read` runs read before. */
-static aorta_status read_label(const struct aorta_report_options *options, size_t first, const struct aorta_log *log,
-                               struct labels *labels, size_t *read) {
     struct aorta_label *label = &labels->items[labels->count];
     *label = (struct aorta_label){&labels->runs[*read], 0};
     for (size_t i = first; i < options->input_count; i++) {
-        if (strcmp(options->inputs[i].label, options->inputs[first].label) != 0) continue;
-        AORTA_TRY(read_run(options, &options->inputs[i], label->count, log, &labels->runs[*read]));
+        const char *name = options->inputs[i].label;
+        if (strcmp(name, options->inputs[first].label) != 0) continue;
+        if (label->count) name = aorta_arena_printf(&labels->arena, "%s (%zu)", name, label->count + 1);
+        AORTA_TRY(aorta_arena_check(&labels->arena, "a label"));
+        AORTA_TRY(aorta_recorded_run(options->inputs[i].directory, name, options->read_every, &analysis, log,
+                                     &labels->runs[*read]));
         label->count++;
         ++*read;
     }
@@ -248,38 +235,35 @@ static aorta_status read_and_analyse(const struct aorta_report_options *options,
 aorta_status aorta_report_make(const struct aorta_report_options *options, const struct aorta_log *log,
                                struct aorta_text *text, struct aorta_text *json) {
     AORTA_TRY(check_options(options));
-    struct labels labels = {calloc(options->input_count, sizeof *labels.runs),
-                            calloc(options->input_count, sizeof *labels.items), 0, NULL, NULL};
+    struct labels labels = {0};
     struct aorta_text own_text = {0}, own_json = {0};
-    aorta_status status = NULL;
-    if (!labels.runs || !labels.items)
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu runs", options->input_count);
-    if (!status) status = read_and_analyse(options, log, &labels);
+    labels.runs = aorta_arena_alloc(&labels.arena, options->input_count * sizeof *labels.runs);
+    labels.items = aorta_arena_alloc(&labels.arena, options->input_count * sizeof *labels.items);
+    AORTA_TRY(aorta_arena_check(&labels.arena, "the runs"));
+    aorta_status status = read_and_analyse(options, log, &labels);
     if (!status) status = write_report(options, &labels, log, text ? text : &own_text, json ? json : &own_json);
     if (!status && text) status = aorta_text_check(text);
-    for (size_t i = 0; labels.runs && i < options->input_count; i++) aorta_recorded_free(&labels.runs[i]);
-    free(labels.runs);
-    free(labels.items);
+    for (size_t i = 0; i < options->input_count; i++) aorta_recorded_free(&labels.runs[i]);
+    aorta_arena_free(&labels.arena);
     aorta_text_free(&own_text);
     aorta_text_free(&own_json);
     return status;
 }
 
-char *aorta_report_label(const char *directory) {
+const char *aorta_report_label(const char *directory, struct aorta_arena *arena) {
     size_t end = strlen(directory);
     while (end > 1 && directory[end - 1] == '/') end--;
     size_t start = end;
     while (start > 0 && directory[start - 1] != '/') start--;
     bool nameless = end == start || strncmp(directory + start, ".", end - start) == 0 ||
                     strncmp(directory + start, "..", end - start) == 0;
-    return nameless ? strdup("run") : strndup(directory + start, end - start);
+    return nameless ? "run" : aorta_arena_printf(arena, "%.*s", (int)(end - start), directory + start);
 }
 
 aorta_status aorta_report_after_run(const char *directory, const char *label, const struct aorta_verdict_style *style,
                                     const struct aorta_log *log, struct aorta_text *text) {
-    char *name = label ? strdup(label) : aorta_report_label(directory);
-    if (!name) return AORTA_ERROR(AORTA_MEMORY, "no memory for a label");
-    struct aorta_report_input input = {.directory = directory, .label = name};
+    struct aorta_arena arena = {0};
+    const struct aorta_report_input input = {directory, label ? label : aorta_report_label(directory, &arena)};
     struct aorta_report_options options = {.inputs = &input,
                                            .input_count = 1,
                                            .output = directory,
@@ -287,7 +271,8 @@ aorta_status aorta_report_after_run(const char *directory, const char *label, co
                                            .quiet = log->level > AORTA_LOG_INFO,
                                            .warmup = -1,
                                            .style = style ? *style : (struct aorta_verdict_style){0}};
-    aorta_status status = aorta_report_make(&options, log, text, NULL);
-    free(name);
+    aorta_status status = aorta_arena_check(&arena, "a label");
+    if (!status) status = aorta_report_make(&options, log, text, NULL);
+    aorta_arena_free(&arena);
     return status;
 }

@@ -36,8 +36,8 @@ struct aorta_report_options {
 AORTA_MUST_USE aorta_status aorta_report_make(const struct aorta_report_options *options, const struct aorta_log *log,
                                               struct aorta_text *text, struct aorta_text *json);
 
-/* The label of a directory that was given none: its last name, "run" for "." and the like; the caller frees it. */
-char *aorta_report_label(const char *directory);
+/* The label of a directory that was given none: its last name, "run" for "." and the like. */
+const char *aorta_report_label(const char *directory, struct aorta_arena *arena);
 
 /* What rank 0 does at the end of a training run, when all ranks have closed their files: the report of one directory,
  * written into it; `text` receives the verdict. `style` NULL: plain. `label` names it in the files (NULL: the

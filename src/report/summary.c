@@ -36,20 +36,15 @@ static struct means means_of(const struct aorta_run *run) {
     return sums;
 }
 
-static struct means means_after_warmup(const struct aorta_recorded *labelled) {
-    struct means sums = {0};
-    for (size_t i = 0; i < labelled->step_count; i++) add_step(labelled->steps[i], &sums);
-    return sums;
-}
-
 static double ratio_of(const struct means *sums) {
     return sums->compute_ms > 0 ? sums->overlap_ms / sums->compute_ms : NAN;
 }
 
 /* A script that leaves the first iterations out has other means of the same files. */
 static void write_warmup(const struct aorta_recorded *labelled, const struct means *all, struct aorta_json *json) {
-    const struct means after = means_after_warmup(labelled);
+    struct means after = {0};
     struct aorta_text text = {0};
+    for (size_t i = 0; i < labelled->step_count; i++) add_step(labelled->steps[i], &after);
     if (!after.count || after.count == all->count) return;
     aorta_text_printf(
         &text,

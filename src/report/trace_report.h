@@ -31,9 +31,9 @@ void aorta_trace_report_text(const struct aorta_trace_report *report, const stru
 /* The verdict alone, and before it which kernels may be communication that it takes for compute. */
 void aorta_trace_report_verdict(const struct aorta_trace_report *report, const struct aorta_verdict_style *style,
                                 struct aorta_text *out);
-/* The tables of report->by alone, of the busiest rank; the verdict may be NULL. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_trace_report_by(const struct aorta_trace_report *report,
-                                                  const struct aorta_verdict_style *style, struct aorta_text *out);
+/* The tables of report->by alone, of the busiest rank; the verdict may be NULL. */
+void aorta_trace_report_by(const struct aorta_trace_report *report, const struct aorta_verdict_style *style,
+                           struct aorta_text *out);
 /* `indent`: as in base/json.h; 0: one line. */
 void aorta_trace_report_json(const struct aorta_trace_report *report, int indent, struct aorta_text *out);
 /* Each table as a file of the folder, which is made where it is missing. AORTA_IO, AORTA_MEMORY. */

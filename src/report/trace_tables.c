@@ -18,6 +18,10 @@ const struct aorta_trace_analysis *trace_analysis_of(const void *of) {
     return ((const struct aorta_trace_of *)of)->analysis;
 }
 
+const void *trace_made_of(const void *of) {
+    return ((const struct aorta_trace_of *)of)->made;
+}
+
 static const char *idle_name(int cause) {
     return aorta_idle_words[cause].key;
 }
@@ -364,19 +368,19 @@ static aorta_status write_rank_csv(const struct aorta_trace_report *report, cons
     const struct aorta_verdict *verdict = report->verdict;
     const size_t rooflines = verdict ? verdict->roofline_count : 0;
     struct aorta_text csv = {0};
-    aorta_status status = NULL;
     aorta_table_csv_header(table, "rank", &csv);
-    for (size_t i = 0; i < (by == OF_ROOFLINE ? rooflines : analysis->rank_count) && !status; i++) {
+    for (size_t i = 0; i < (by == OF_ROOFLINE ? rooflines : analysis->rank_count); i++) {
         struct trace_made made = {.of = {.analysis = analysis, .rank = &analysis->ranks[i]}};
         char rank[16];
         snprintf(rank, sizeof rank, "%d", analysis->ranks[i].rank);
-        if (by >= 0) status = trace_by_make(report, &analysis->ranks[i], (enum aorta_by)by, 0, &made);
-        if (!status)
+        if (by >= 0) trace_by_make(report, &analysis->ranks[i], (enum aorta_by)by, 0, &made);
+        if (!made.arena.failed)
             aorta_table_csv_lines(table, by == OF_ROOFLINE ? (const void *)&verdict->rooflines[i] : &made.of, rank,
                                   &csv);
+        csv.failed |= made.arena.failed;
         aorta_arena_free(&made.arena);
     }
-    if (!status) status = aorta_csv_write(folder, table->key, &csv);
+    aorta_status status = aorta_csv_write(folder, table->key, &csv);
     aorta_text_free(&csv);
     return status;
 }

@@ -50,6 +50,7 @@ const char *trace_text_of(const struct aorta_trace *trace, uint32_t text); /* NU
 /* Members of the struct aorta_trace_of that the functions of a table receive as `of`. */
 const struct aorta_trace_rank *trace_rank_of(const void *of);
 const struct aorta_trace_analysis *trace_analysis_of(const void *of);
+const void *trace_made_of(const void *of);
 
 extern const struct aorta_row trace_times_rows[]; /* of struct aorta_trace_times */
 /* Inserts the rows of the member `times` at this place. */
@@ -70,17 +71,16 @@ struct trace_made {
 };
 
 struct aorta_trace_report; /* trace_report.h */
-/* `lines`: of the text; 0: for a file. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status trace_by_make(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank,
-                                          enum aorta_by by, size_t lines, struct trace_made *made);
+/* `lines`: of the text; 0: for a file. Out of memory: made->arena has failed, and the table is none. */
+void trace_by_make(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank, enum aorta_by by,
+                   size_t lines, struct trace_made *made);
 /* Each table of report->by of a rank, with the reason where it distinguishes nothing. A failed allocation shows in the
- * output (aorta_text_check). */
+ * output (aorta_text_check), here and below. */
 void trace_by_json(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank,
                    struct aorta_json *json);
-/* One of them (the critical path: of all ranks), or the reason. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status trace_by_text(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank,
-                                          enum aorta_by by, const struct aorta_table_view *view,
-                                          struct aorta_text *out);
+/* One of them (the critical path: of all ranks), or the reason. */
+void trace_by_text(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank, enum aorta_by by,
+                   const struct aorta_table_view *view, struct aorta_text *out);
 
 extern const struct aorta_result_table trace_table_kernels, trace_table_copies, trace_table_gemms,
     trace_table_shared_collectives, trace_table_streams, trace_table_queues, trace_table_gaps, trace_table_warnings,

@@ -36,14 +36,10 @@ static const struct aorta_row memory_rows[] = {
     {0}};
 #undef AT
 
-static const struct aorta_memory *memory_of(const void *of) {
-    return ((const struct aorta_trace_of *)of)->made;
-}
-
 static enum aorta_line fill_memory(const void *of, size_t index, void *values) {
-    if (index >= memory_of(of)->count) return AORTA_LINE_END;
+    const struct aorta_memory *memory = trace_made_of(of);
+    if (index >= memory->count) return AORTA_LINE_END;
     const struct aorta_trace *trace = trace_rank_of(of)->trace;
-    const struct aorta_memory *memory = memory_of(of);
     const struct aorta_memory_row *row = &memory->rows[index];
     struct memory_values *out = values;
     out->row = *row;
@@ -141,33 +137,32 @@ struct by_values {
     { NULL, AORTA_ROW_LABEL, AT(label), .shown_only = true }
 #define NAME_ROW                                                                                                       \
     { "name", AORTA_ROW_TEXT, AT(row.name), .heading = "name", .help = "null: all other work" }
-#define OWN_ROWS                                                                                                       \
-    {"count", AORTA_ROW_INT, AT(row.pieces), .heading = "count", .help = "kernels, copies and fills"},                 \
-        {"ms", AORTA_ROW_NS, AT(row.ns), .heading = "ms", .help = "their times added up; all rows give all work"},     \
-        {"share", AORTA_ROW_NUMBER, AT(share), "share", 9, "share", .help = "of all work"}, {                          \
-        "mean_ms", AORTA_ROW_MEAN_NS, AT(mean_ns), "ms", 9, "mean ms", .help = "of one"                                \
-    }
-#define WITHIN_ROWS                                                                                                    \
-    {"runs", AORTA_ROW_INT, AT(row.runs), .heading = "runs", .help = "of those of this name that launch anything"},    \
-        {"count_within", AORTA_ROW_INT, AT(row.pieces_within), .heading = "count, with inner",                         \
-         .help = "with those launched by what runs within"},                                                           \
-        {"ms_within", AORTA_ROW_NS, AT(row.ns_within), .heading = "ms, with inner",                                    \
-         .help = "the same of their times"},                                                                           \
-    {                                                                                                                  \
-        "share_within", AORTA_ROW_NUMBER, AT(share_within), "share", 9, "share, with inner", .help = "of all work"     \
-    }
-
-static const struct aorta_row work_rows[] = {LABEL_ROW, NAME_ROW, OWN_ROWS, {0}};
+static const struct aorta_row own_rows[] = {
+    {"count", AORTA_ROW_INT, AT(row.pieces), .heading = "count", .help = "kernels, copies and fills"},
+    {"ms", AORTA_ROW_NS, AT(row.ns), .heading = "ms", .help = "their times added up; all rows give all work"},
+    {"share", AORTA_ROW_NUMBER, AT(share), "share", 9, "share", .help = "of all work"},
+    {"mean_ms", AORTA_ROW_MEAN_NS, AT(mean_ns), "ms", 9, "mean ms", .help = "of one"},
+    {0}};
+static const struct aorta_row both_rows[] = {
+    {NULL, AORTA_ROW_PART, 0, .part = own_rows},
+    {"runs", AORTA_ROW_INT, AT(row.runs), .heading = "runs", .help = "of those of this name that launch anything"},
+    {"count_within", AORTA_ROW_INT, AT(row.pieces_within), .heading = "count, with inner",
+     .help = "with those launched by what runs within"},
+    {"ms_within", AORTA_ROW_NS, AT(row.ns_within), .heading = "ms, with inner", .help = "the same of their times"},
+    {"share_within", AORTA_ROW_NUMBER, AT(share_within), "share", 9, "share, with inner", .help = "of all work"},
+    {0}};
+static const struct aorta_row work_rows[] = {LABEL_ROW, NAME_ROW, {NULL, AORTA_ROW_PART, 0, .part = own_rows}, {0}};
 static const struct aorta_row kernel_rows[] = {
-    {"name", AORTA_ROW_KERNEL, AT(row.name), .heading = "kernel", .help = "its name"}, OWN_ROWS, {0}};
-static const struct aorta_row nested_rows[] = {LABEL_ROW, NAME_ROW, OWN_ROWS, WITHIN_ROWS, {0}};
+    {"name", AORTA_ROW_KERNEL, AT(row.name), .heading = "kernel", .help = "its name"},
+    {NULL, AORTA_ROW_PART, 0, .part = own_rows},
+    {0}};
+static const struct aorta_row nested_rows[] = {LABEL_ROW, NAME_ROW, {NULL, AORTA_ROW_PART, 0, .part = both_rows}, {0}};
 static const struct aorta_row shape_rows[] = {
     LABEL_ROW,
     NAME_ROW,
     {"dims", AORTA_ROW_TEXT, AT(dims), .heading = "inputs", .help = "shapes of the inputs, as in the file"},
     {"types", AORTA_ROW_TEXT, AT(types), .help = "of the inputs"},
-    OWN_ROWS,
-    WITHIN_ROWS,
+    {NULL, AORTA_ROW_PART, 0, .part = both_rows},
     {"flops", AORTA_ROW_NUMBER, AT(flops), "FLOP", .heading = "FLOP",
      .help = "of one run, of its products; null, as what follows: not known of this operation"},
     {"bytes", AORTA_ROW_NUMBER, AT(bytes), "bytes", .heading = "bytes",
@@ -201,10 +196,6 @@ static const struct aorta_column shape_columns[] = {{"runs", "runs", .width = 7}
                                                     {"gbytes_per_s", "GB/s", 8, .decimals = 1},
                                                     {0}};
 
-static const struct aorta_breakdown *breakdown_of(const void *of) {
-    return ((const struct aorta_trace_of *)of)->made;
-}
-
 static double share_of(int64_t ns, int64_t all_ns) {
     return all_ns ? (double)ns / (double)all_ns : NAN;
 }
@@ -231,8 +222,8 @@ static void fill_rates(const struct aorta_trace_of *of, const struct aorta_break
 }
 
 static enum aorta_line fill(const void *of, size_t index, void *values) {
-    if (index >= breakdown_of(of)->count) return AORTA_LINE_END;
-    const struct aorta_breakdown *breakdown = breakdown_of(of);
+    const struct aorta_breakdown *breakdown = trace_made_of(of);
+    if (index >= breakdown->count) return AORTA_LINE_END;
     const struct aorta_trace *trace = trace_rank_of(of)->trace;
     const struct aorta_breakdown_row *row = &breakdown->rows[index];
     struct by_values *out = values;
@@ -294,13 +285,21 @@ const struct aorta_result_table *const aorta_by_tables[] = {&by_op,
 
 enum { PARTS = 100 }; /* of time, in files and on the page */
 
-aorta_status trace_by_make(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank,
-                           enum aorta_by by, size_t lines, struct trace_made *made) {
+/* The pattern of --within has been checked before. */
+static void make_breakdown(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank,
+                           enum aorta_by by, struct trace_made *made) {
+    aorta_status status = aorta_breakdown_make(rank, by, report->of, &made->arena, &made->breakdown);
+    made->arena.failed |= status != NULL;
+    aorta_status_free(status);
+}
+
+void trace_by_make(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank, enum aorta_by by,
+                   size_t lines, struct trace_made *made) {
     static const struct aorta_critical_path none = {.reason = "it was not made"};
     struct aorta_arena *memory = &made->arena;
     *made = (struct trace_made){.of = {report->analysis, rank, &made->breakdown, false}};
     if (by < AORTA_BY_BREAKDOWN_COUNT)
-        AORTA_TRY(aorta_breakdown_make(rank, by, report->of, memory, &made->breakdown));
+        make_breakdown(report, rank, by, made);
     else if (by == AORTA_BY_SEQUENCE)
         aorta_sequences_make(rank, memory, &made->sequences);
     else if (by == AORTA_BY_MEMORY)
@@ -310,9 +309,6 @@ aorta_status trace_by_make(const struct aorta_trace_report *report, const struct
                              lines ? UINT32_MAX : (uint32_t)(rank - report->analysis->ranks), memory, &made->path);
     else if (by != AORTA_BY_ARRIVAL) /* which is in the analysis */
         aorta_series_make(rank, lines ? lines : PARTS, memory, &made->series);
-    aorta_status status = aorta_arena_check(memory, aorta_by_tables[by]->title);
-    if (status) aorta_arena_free(memory);
-    return status;
 }
 
 /* Why the table says nothing, or not all that it could; NULL: it says all. */
@@ -339,11 +335,10 @@ void trace_by_json(const struct aorta_trace_report *report, const struct aorta_t
     for (int i = 0; i < AORTA_BY_COUNT; i++) {
         struct trace_made made;
         if (!(report->by & 1u << i)) continue;
-        aorta_status status = trace_by_make(report, rank, (enum aorta_by)i, 0, &made);
-        json->out->failed |= status != NULL;
-        if (!status) write_json(&made, (enum aorta_by)i, json);
-        if (!status) aorta_arena_free(&made.arena);
-        aorta_status_free(status);
+        trace_by_make(report, rank, (enum aorta_by)i, 0, &made);
+        json->out->failed |= made.arena.failed;
+        if (!made.arena.failed) write_json(&made, (enum aorta_by)i, json);
+        aorta_arena_free(&made.arena);
     }
     if (!report->of.phase && !report->of.within) return;
     aorta_json_key_object(json, "by_of");
@@ -352,18 +347,23 @@ void trace_by_json(const struct aorta_trace_report *report, const struct aorta_t
     aorta_json_object_end(json);
 }
 
-aorta_status trace_by_text(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank,
-                           enum aorta_by by, const struct aorta_table_view *view, struct aorta_text *out) {
-    struct trace_made made;
-    AORTA_TRY(trace_by_make(report, rank, by, view->most, &made));
+static void put_text(const struct trace_made *made, enum aorta_by by, const struct aorta_table_view *view,
+                     struct aorta_text *out) {
     const struct aorta_result_table *table = aorta_by_tables[by];
-    const char *reason = reason_of(&made, by);
-    const size_t count = aorta_table_count(table, &made.of);
+    const char *reason = reason_of(made, by);
+    const size_t count = aorta_table_count(table, &made->of);
     if (reason) aorta_text_printf(out, "%s: %s\n", table->title, reason);
-    if (by == AORTA_BY_MEMORY) put_peak_text(rank, &made.memory, out);
-    if (!reason || by == AORTA_BY_TIME) aorta_table_text(table, &made.of, view, out);
+    if (by == AORTA_BY_MEMORY) put_peak_text(made->of.rank, &made->memory, out);
+    if (!reason || by == AORTA_BY_TIME) aorta_table_text(table, &made->of, view, out);
     if (!reason && count > view->most)
         aorta_text_printf(out, "  … and %zu more (--top %zu, --json)\n", count - view->most, count);
+}
+
+void trace_by_text(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank, enum aorta_by by,
+                   const struct aorta_table_view *view, struct aorta_text *out) {
+    struct trace_made made;
+    trace_by_make(report, rank, by, view->most, &made);
+    if (!made.arena.failed) put_text(&made, by, view, out);
+    out->failed |= made.arena.failed;
     aorta_arena_free(&made.arena);
-    return NULL;
 }

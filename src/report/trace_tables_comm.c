@@ -46,19 +46,14 @@ struct collective_values {
 };
 
 #define AT(member) offsetof(struct collective_values, member)
-#define KIND_ROWS                                                                                                      \
-    {"kind",                                                                                                           \
-     AORTA_ROW_CHOICE,                                                                                                 \
-     AT(row.kind),                                                                                                     \
-     .heading = "collective",                                                                                          \
-     .help = "one of",                                                                                                 \
-     .name = collective_kind,                                                                                          \
-     .names = AORTA_COLLECTIVE_COUNT},                                                                                 \
-        {NULL, AORTA_ROW_LABEL, AT(label), .shown_only = true}, {                                                      \
-        NULL, AORTA_ROW_PART, AT(group), .part = group_rows                                                            \
-    }
+static const struct aorta_row kind_rows[] = {{"kind", AORTA_ROW_CHOICE, AT(row.kind), .heading = "collective",
+                                              .help = "one of", .name = collective_kind,
+                                              .names = AORTA_COLLECTIVE_COUNT},
+                                             {NULL, AORTA_ROW_PART, AT(group), .part = group_rows},
+                                             {0}};
 static const struct aorta_row collective_rows[] = {
-    KIND_ROWS,
+    {NULL, AORTA_ROW_LABEL, AT(label), .shown_only = true},
+    {NULL, AORTA_ROW_PART, 0, .part = kind_rows},
     TRACE_TIMES(AT(row.times)),
     {"mb_each", AORTA_ROW_NUMBER, AT(mb_each), .shown_only = true},
     {"bytes", AORTA_ROW_NATURAL, AT(row.bytes), "bytes", .heading = "bytes", .help = "sum"},
@@ -84,7 +79,8 @@ static const struct aorta_row collective_rows[] = {
      .help = "likewise: before the last rank had arrived"},
     {0}};
 static const struct aorta_row size_rows[] = {
-    KIND_ROWS,
+    {NULL, AORTA_ROW_LABEL, AT(label), .shown_only = true},
+    {NULL, AORTA_ROW_PART, 0, .part = kind_rows},
     {"mb_each", AORTA_ROW_NUMBER, AT(mb_each), .shown_only = true},
     {"bytes_each", AORTA_ROW_NATURAL, AT(row.bytes_each), "bytes", .heading = "bytes",
      .help = "larger buffer of the rank"},

@@ -32,19 +32,16 @@ static const struct aorta_row sequence_rows[] = {
     {0}};
 #undef AT
 
-static const struct aorta_sequences *sequences_of(const void *of) {
-    return ((const struct aorta_trace_of *)of)->made;
-}
-
 static void add_name(char *names, size_t size, const char *name) {
     const size_t length = strlen(names);
     snprintf(names + length, size - length, "%s%s", length ? " | " : "", name);
 }
 
 static enum aorta_line fill_sequence(const void *of, size_t index, void *values) {
-    if (index >= sequences_of(of)->count) return AORTA_LINE_END;
+    const struct aorta_sequences *sequences = trace_made_of(of);
+    if (index >= sequences->count) return AORTA_LINE_END;
     const struct aorta_trace *trace = trace_rank_of(of)->trace;
-    const struct aorta_sequence *row = &sequences_of(of)->rows[index];
+    const struct aorta_sequence *row = &sequences->rows[index];
     struct sequence_values *out = values;
     char name[SHORT_SIZE];
     for (size_t i = 0; i < row->length; i++)
@@ -121,17 +118,13 @@ static const struct aorta_row part_rows[] = {
 #undef SHARE
 #undef AT
 
-static const struct aorta_series *series_of(const void *of) {
-    return ((const struct aorta_trace_of *)of)->made;
-}
-
 static double share_of(int64_t ns, double length_ns) {
     return length_ns > 0 ? (double)ns / length_ns : NAN;
 }
 
 static enum aorta_line fill_part(const void *of, size_t index, void *values) {
-    if (index >= series_of(of)->count) return AORTA_LINE_END;
-    const struct aorta_series *series = series_of(of);
+    const struct aorta_series *series = trace_made_of(of);
+    if (index >= series->count) return AORTA_LINE_END;
     const struct aorta_series_part *part = &series->parts[index];
     const double length_ns = (double)(part->end_ns - part->start_ns);
     const bool queued = series->launched > 0;
@@ -209,8 +202,9 @@ static const struct aorta_row stream_rows[] = {
 #undef AT
 
 static enum aorta_line fill_stream(const void *of, size_t index, void *values) {
-    if (index >= series_of(of)->stream_count) return AORTA_LINE_END;
-    const struct aorta_series_stream *row = &series_of(of)->streams[index];
+    const struct aorta_series *series = trace_made_of(of);
+    if (index >= series->stream_count) return AORTA_LINE_END;
+    const struct aorta_series_stream *row = &series->streams[index];
     struct stream_values *out = values;
     out->stream = trace_rank_of(of)->trace->streams[row->stream].id;
     out->row = *row;
@@ -261,12 +255,9 @@ static const struct aorta_row path_rows[] = {
     {0}};
 #undef AT
 
-static const struct aorta_path_rows *path_of(const void *of) {
-    return ((const struct aorta_trace_of *)of)->made;
-}
-
 static enum aorta_line fill_path(const void *of, size_t index, void *values) {
-    if (index >= path_of(of)->count) return AORTA_LINE_END;
+    const struct aorta_path_rows *rows = trace_made_of(of);
+    if (index >= rows->count) return AORTA_LINE_END;
     static const char *const words[AORTA_PATH_KIND_COUNT] = {
         [AORTA_PATH_KERNEL] = "kernel",
         [AORTA_PATH_COLLECTIVE] = "collective, all have arrived",
@@ -279,7 +270,6 @@ static enum aorta_line fill_path(const void *of, size_t index, void *values) {
         [AORTA_PATH_DATA] = "host, waits for data",
         [AORTA_PATH_UNEXPLAINED] = "nothing recorded says why",
     };
-    const struct aorta_path_rows *rows = path_of(of);
     const struct aorta_path_row *row = &rows->rows[index];
     struct path_values *out = values;
     char name[SHORT_SIZE];

@@ -29,34 +29,26 @@ struct kernel_values {
 };
 
 #define AT(member) offsetof(struct kernel_values, member)
-#define STEP_ROWS                                                                                                      \
-    {"count_per_step",                                                                                                 \
-     AORTA_ROW_NUMBER,                                                                                                 \
-     AT(count_per_step),                                                                                               \
-     NULL,                                                                                                             \
-     6,                                                                                                                \
-     "count per step",                                                                                                 \
-     .help = "in the steps that the verdict is of; null: no steps are known"},                                         \
-        {"ms_per_step", AORTA_ROW_NUMBER, AT(ms_per_step), "ms", 9, "ms per step", .help = "likewise"},                \
-        {"step_p50_ms",                                                                                                \
-         AORTA_ROW_MEAN_NS,                                                                                            \
-         AT(step_p50_ns),                                                                                              \
-         "ms",                                                                                                         \
-         9,                                                                                                            \
-         "p50 in steps ms",                                                                                            \
-         .help = "median of those that begin in these steps"},                                                         \
-        {"step_p95_ms", AORTA_ROW_MEAN_NS, AT(step_p95_ns), "ms", 9, .help = "likewise"}, {                            \
-        "step_share", AORTA_ROW_NUMBER, AT(step_share), "share", 9, .help = "of all device work in these steps"        \
-    }
-#define KERNEL_ROWS(heading_)                                                                                          \
-    {"name", AORTA_ROW_KERNEL, AT(name), .heading = (heading_), .help = "of the kernel, or kind of copy"},             \
-        {"class", AORTA_ROW_CHOICE, AT(class), .heading = "class", .name = class_name, .names = 4, .help = "one of"},  \
-        TRACE_TIMES(AT(row.times)),                                                                                    \
-        {"share", AORTA_ROW_NUMBER, AT(row.share), "share", 9, "share", .help = "of all device work of the rank"},     \
-        STEP_ROWS
-static const struct aorta_row kernel_rows[] = {KERNEL_ROWS("kernel"), {0}};
+/* All but the name. */
+static const struct aorta_row work_rows[] = {
+    {"class", AORTA_ROW_CHOICE, AT(class), .heading = "class", .name = class_name, .names = 4, .help = "one of"},
+    TRACE_TIMES(AT(row.times)),
+    {"share", AORTA_ROW_NUMBER, AT(row.share), "share", 9, "share", .help = "of all device work of the rank"},
+    {"count_per_step", AORTA_ROW_NUMBER, AT(count_per_step), NULL, 6, "count per step",
+     .help = "in the steps that the verdict is of; null: no steps are known"},
+    {"ms_per_step", AORTA_ROW_NUMBER, AT(ms_per_step), "ms", 9, "ms per step", .help = "likewise"},
+    {"step_p50_ms", AORTA_ROW_MEAN_NS, AT(step_p50_ns), "ms", 9, "p50 in steps ms",
+     .help = "median of those that begin in these steps"},
+    {"step_p95_ms", AORTA_ROW_MEAN_NS, AT(step_p95_ns), "ms", 9, .help = "likewise"},
+    {"step_share", AORTA_ROW_NUMBER, AT(step_share), "share", 9, .help = "of all device work in these steps"},
+    {0}};
+static const struct aorta_row kernel_rows[] = {
+    {"name", AORTA_ROW_KERNEL, AT(name), .heading = "kernel", .help = "of the kernel, or kind of copy"},
+    {NULL, AORTA_ROW_PART, 0, .part = work_rows},
+    {0}};
 static const struct aorta_row copy_rows[] = {
-    KERNEL_ROWS("copy"),
+    {"name", AORTA_ROW_KERNEL, AT(name), .heading = "copy", .help = "of the kernel, or kind of copy"},
+    {NULL, AORTA_ROW_PART, 0, .part = work_rows},
     {"bytes", AORTA_ROW_NATURAL, AT(row.bytes), "bytes", .heading = "bytes", .help = "sum"},
     {"gbps", AORTA_ROW_NUMBER, AT(gbps), "GB/s", 6, "GB/s", .help = "bytes / time"},
     {0}};
@@ -283,18 +275,17 @@ static const struct aorta_result_table short_kernels = {
 /* ---- kernels that may be communication ---- */
 
 struct possible_values {
+    struct aorta_trace_kernel_row row;
     const char *kernel, *pattern;
-    int64_t count, total_ns;
-    double share;
     char text[NAME_SIZE];
 };
 
 #define AT(member) offsetof(struct possible_values, member)
 static const struct aorta_row possible_rows[] = {
     {"kernel", AORTA_ROW_KERNEL, AT(kernel), .heading = "kernel", .help = "its name"},
-    {"count", AORTA_ROW_INT, AT(count), .heading = "count", .help = "how many there were"},
-    {"total_ms", AORTA_ROW_NS, AT(total_ns), .heading = "total ms", .help = "their times added up"},
-    {"share", AORTA_ROW_NUMBER, AT(share), "share", 9, "share", .help = "of all device work of the rank"},
+    {"count", AORTA_ROW_INT, AT(row.times.count), .heading = "count", .help = "how many there were"},
+    {"total_ms", AORTA_ROW_NS, AT(row.times.total_ns), .heading = "total ms", .help = "their times added up"},
+    {"share", AORTA_ROW_NUMBER, AT(row.share), "share", 9, "share", .help = "of all device work of the rank"},
     {"comm_pattern", AORTA_ROW_TEXT, AT(pattern), .heading = "--comm-pattern", .help = "that has it"},
     {0}};
 #undef AT
@@ -312,9 +303,7 @@ static enum aorta_line fill_possible(const void *of, size_t index, void *values)
     aorta_kernel_pattern_of(name, out->text, sizeof out->text);
     out->kernel = name;
     out->pattern = out->text;
-    out->count = (int64_t)row->times.count;
-    out->total_ns = row->times.total_ns;
-    out->share = row->share;
+    out->row = *row;
     return AORTA_LINE;
 }
 
@@ -334,7 +323,7 @@ static void find_all_possible(const struct aorta_trace_rank *rank, struct possib
         while (known < all->count && strcmp(all->patterns[known], values.text) != 0) known++;
         if (known == sizeof all->patterns / sizeof *all->patterns) continue;
         if (known == all->count) memcpy(all->patterns[all->count++], values.text, sizeof values.text);
-        all->ns += values.total_ns;
+        all->ns += values.row.times.total_ns;
     }
 }
 

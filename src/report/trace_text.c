@@ -346,8 +346,8 @@ void aorta_trace_report_verdict(const struct aorta_trace_report *report, const s
     clean(out, end);
 }
 
-aorta_status aorta_trace_report_by(const struct aorta_trace_report *report, const struct aorta_verdict_style *style,
-                                   struct aorta_text *out) {
+void aorta_trace_report_by(const struct aorta_trace_report *report, const struct aorta_verdict_style *style,
+                           struct aorta_text *out) {
     const struct aorta_trace_analysis *analysis = report->analysis;
     const struct aorta_trace_rank *rank = busiest(analysis);
     const struct aorta_table_view view = {.most = report->top,
@@ -361,10 +361,9 @@ aorta_status aorta_trace_report_by(const struct aorta_trace_report *report, cons
         if (report->by & 1u << i) {
             if (!first || analysis->rank_count > 1) aorta_text_puts(out, "\n");
             first = false;
-            AORTA_TRY(trace_by_text(report, rank, (enum aorta_by)i, &view, out));
+            trace_by_text(report, rank, (enum aorta_by)i, &view, out);
         }
     clean(out, begin);
-    return NULL;
 }
 
 /* The analysis as JSON; docs/metrics-format.md lists the keys. Milliseconds with six decimals are exact nanoseconds. */

@@ -10,17 +10,13 @@ struct words {
     struct aorta_arena *arena;
     char **items;
     size_t count, capacity;
-    bool failed;
 };
 
 static void add(struct words *words, const char *text) {
     /* The word behind the last one stays NULL. */
     const size_t used = words->items ? words->count + 1 : 0;
-    char **items = text ? aorta_arena_grow(words->arena, words->items, used, &words->capacity, sizeof *items) : NULL;
-    if (!items) {
-        words->failed = true;
-        return;
-    }
+    char **items = aorta_arena_grow(words->arena, words->items, used, &words->capacity, sizeof *items);
+    if (!items) return;
     words->items = items;
     words->items[words->count++] = (char *)text;
     words->items[words->count] = NULL;
@@ -111,7 +107,8 @@ static void add_filled(struct words *words, const struct aorta_sweep_job *job, c
             aorta_text_append(&text, at, 1);
         at += value ? length : 1;
     }
-    add(words, text.failed ? NULL : aorta_arena_strdup(words->arena, text.data ? text.data : ""));
+    words->arena->failed |= text.failed != 0;
+    add(words, aorta_arena_strdup(words->arena, text.data ? text.data : ""));
     aorta_text_free(&text);
 }
 
@@ -132,9 +129,8 @@ aorta_status aorta_sweep_command(const struct aorta_sweep_job *job, const struct
                                   const char *) = {add_train, add_hwq, add_command};
     struct words words = {.arena = arena};
     makers[job->target](&words, job, next, directory);
-    if (words.failed) return AORTA_ERROR(AORTA_MEMORY, "no memory for the command of a trial");
     *result = words.items;
-    return NULL;
+    return aorta_arena_check(arena, "the command of a trial");
 }
 
 /* ---- checks ---- */
@@ -311,7 +307,8 @@ aorta_status aorta_sweep_name(struct aorta_sweep_job *job, struct aorta_arena *a
             aorta_text_printf(&text, "%s%s", word == job->command ? "" : " ", *word);
     }
     aorta_text_printf(&text, " -n %d", job->ranks);
-    job->name = text.failed ? NULL : aorta_arena_strdup(arena, text.data);
+    arena->failed |= text.failed != 0;
+    job->plan.target = aorta_arena_strdup(arena, text.data ? text.data : "");
     aorta_text_free(&text);
-    return job->name ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the name of a sweep");
+    return aorta_arena_check(arena, "the name of a sweep");
 }

@@ -128,7 +128,7 @@ static void find_figures(struct aorta_sweep_comparison *c) {
     for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++)
         add_figure(c, &capacity,
                    (struct aorta_sweep_figure){
-                       aorta_sweep_objectives[f].key, aorta_sweep_unit(c->sides->target, f),
+                       aorta_sweep_objectives[f].key, aorta_sweep_unit(c->sides->plan.target, f),
                        aorta_sweep_objectives[f].higher_is_better ? AORTA_GOOD_HIGH : AORTA_GOOD_LOW, NULL});
     for (size_t s = 0; s < c->side_count; s++)
         for (size_t t = 0; t < c->sides[s].trials.count; t++) {
@@ -430,8 +430,8 @@ static aorta_status find_differences(struct aorta_sweep_comparison *c, size_t si
     read_fixed(space, other, &differences->arena, &first);
     read_fixed(other, space, &differences->arena, &second);
     aorta_differences_add(differences, &first, &second);
-    read_target(c->sides->target, &differences->arena, &first);
-    read_target(c->sides[side].target, &differences->arena, &second);
+    read_target(c->sides->plan.target, &differences->arena, &first);
+    read_target(c->sides[side].plan.target, &differences->arena, &second);
     aorta_differences_add(differences, &first, &second);
     if (a && b) aorta_differences_add(differences, &a->settings, &b->settings);
     const bool both = a && b && a->environment.count && b->environment.count;

@@ -14,7 +14,6 @@
 struct aorta_sweep_side {
     const char *label;     /* "NAME=VALUE" of a half */
     const char *directory; /* of the sweep, or the folder */
-    const char *target;    /* what ran; "": not known */
     struct aorta_sweep_plan plan;
     struct aorta_trials trials;
     struct aorta_sweep_result result;

@@ -109,7 +109,7 @@ void aorta_sweep_compare_part(const struct aorta_sweep_comparison *c, size_t sid
     aorta_json_key(&json, "sweep");
     struct aorta_text sweep = {0};
     const struct aorta_sweep_side *of = &c->sides[side];
-    aorta_sweep_result_json(&of->plan, of->target, &of->result, &of->trials, &sweep);
+    aorta_sweep_result_json(&of->result, &sweep);
     aorta_json_text(&json, sweep.data ? sweep.data : "null");
     text->failed |= sweep.failed;
     aorta_text_free(&sweep);

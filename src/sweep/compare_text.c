@@ -282,7 +282,7 @@ static const struct aorta_row knob_rows[] = {
 static const struct aorta_row side_rows[] = {
     {"label", AORTA_ROW_TEXT, AT(label), .help = "name of the sweep"},
     {"directory", AORTA_ROW_TEXT, AT(directory), .help = "its folder"},
-    {"target", AORTA_ROW_TEXT, AT(target), .help = "the program that it ran"},
+    {"target", AORTA_ROW_TEXT, AT(plan.target), .help = "the program that it ran"},
     {"noise_std", AORTA_ROW_NUMBER, AT(result.importance.noise), .help = "standard deviation of repeats"},
     {0}};
 #undef AT
@@ -376,12 +376,6 @@ static void write_rows(struct aorta_json *json, const struct aorta_sweep_compari
     aorta_json_array_end(json);
 }
 
-static void write_text(struct aorta_json *json, const char *key, struct aorta_text *text) {
-    aorta_json_key_string(json, key, text->length ? text->data : NULL);
-    json->out->failed |= text->failed;
-    aorta_text_clear(text);
-}
-
 static void write_changes(struct aorta_json *json, const struct aorta_sweep_comparison *c, size_t side) {
     size_t count;
     struct place *changes = find_changes(c, side, false, &count);
@@ -394,14 +388,13 @@ static void write_changes(struct aorta_json *json, const struct aorta_sweep_comp
         write_place(json, c, changes[i].point, changes[i].figure);
         aorta_json_key_string(json, "change", aorta_compared_word(row, row->p));
         put_change(row, &text);
-        write_text(json, "text", &text);
+        aorta_json_key_sentence(json, "text", &text);
         const struct cause cause = cause_of(c, side, changes[i].point, changes[i].figure);
         if (cause.name) put_cause(c, side, changes[i].point, &cause, &text);
-        write_text(json, "cause", &text);
+        aorta_json_key_sentence(json, "cause", &text);
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);
-    aorta_text_free(&text);
     free(changes);
 }
 
@@ -411,10 +404,9 @@ static void write_comparison(struct aorta_json *json, const struct aorta_sweep_c
     aorta_json_key_string(json, "reference", label_of(c, 0));
     aorta_json_key_string(json, "candidate", label_of(c, side));
     if (c->count) put_headline(c, side, &text);
-    write_text(json, "headline", &text);
+    aorta_json_key_sentence(json, "headline", &text);
     put_largest(c, side, &text);
-    write_text(json, "largest_change", &text);
-    aorta_text_free(&text);
+    aorta_json_key_sentence(json, "largest_change", &text);
     aorta_json_key_double(json, "p_value", c->count ? aorta_sweep_row(c, side, c->count, objective_of(c))->p : NAN);
     aorta_differences_json(&c->against[side].differences, json);
     write_rows(json, c, side);

@@ -28,10 +28,10 @@ static void set_cost(const struct aorta_sweep_plan *plan, struct aorta_sweep_poi
     point->cost = aorta_sweep_objectives[plan->objective].higher_is_better ? -figure : figure;
 }
 
-static void collect(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,
-                    struct aorta_sweep_result *result) {
-    for (size_t i = 0; i < trials->count; i++) {
-        const struct aorta_trial *trial = &trials->items[i];
+static void collect(struct aorta_sweep_result *result) {
+    const struct aorta_sweep_plan *plan = result->plan;
+    for (size_t i = 0; i < result->trials->count; i++) {
+        const struct aorta_trial *trial = &result->trials->items[i];
         result->states[trial->state]++;
         result->seconds += trial->seconds;
         if (!aorta_trial_has(trial, plan->objective)) continue;
@@ -54,9 +54,8 @@ static int better_first(const void *left, const void *right) {
 }
 
 /* A search that goes on from what looked best chose it by luck, too: what was repeated is the measure. */
-static const struct aorta_sweep_point *choose_best(const struct aorta_sweep_plan *plan,
-                                                   const struct aorta_sweep_result *result) {
-    const bool adaptive = plan->method == AORTA_SWEEP_HALVING || plan->method == AORTA_SWEEP_TPE;
+static const struct aorta_sweep_point *choose_best(const struct aorta_sweep_result *result) {
+    const bool adaptive = result->plan->method == AORTA_SWEEP_HALVING || result->plan->method == AORTA_SWEEP_TPE;
     int most = 0;
     for (size_t i = 0; adaptive && i < result->whole; i++)
         if (result->points[i].runs > most) most = result->points[i].runs;
@@ -77,10 +76,10 @@ static bool is_alike(const struct aorta_sweep_importance *importance, const stru
 
 /* A knob, or a pair of knobs, explains more than the noise, or the best of so many points beats the baseline. Where
  * the noise is not known, or there is nothing to beat, nothing speaks against the best point. */
-static bool beats_noise(const struct aorta_sweep_plan *plan, const struct aorta_sweep_result *result) {
+static bool beats_noise(const struct aorta_sweep_result *result) {
     const struct aorta_sweep_importance *importance = &result->importance;
     bool counts = isnan(importance->noise) || (result->whole < 2 && !result->baseline.runs);
-    for (int k = 0; k < plan->space.count; k++) counts |= importance->counts[k];
+    for (int k = 0; k < result->plan->space.count; k++) counts |= importance->counts[k];
     for (int i = 0; i < importance->pair_count; i++) counts |= importance->pairs[i].counts;
     return counts || (result->baseline.runs && !is_alike(importance, result->best, &result->baseline,
                                                          aorta_significance / (double)result->whole));
@@ -88,20 +87,20 @@ static bool beats_noise(const struct aorta_sweep_plan *plan, const struct aorta_
 
 aorta_status aorta_sweep_result_make(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,
                                      struct aorta_sweep_result *result) {
-    memset(result, 0, sizeof *result);
+    *result = (struct aorta_sweep_result){.plan = plan, .trials = trials};
     AORTA_TRY(aorta_sweep_importance_make(plan, trials, &result->importance));
     result->points = calloc(trials->count + 1, sizeof *result->points);
     if (!result->points) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu points", trials->count);
-    collect(plan, trials, result);
+    collect(result);
     qsort(result->points, result->count, sizeof *result->points, better_first);
     result->baseline.steps = plan->steps;
-    result->best = choose_best(plan, result);
+    result->best = choose_best(result);
     result->baseline_alike = result->best && result->baseline.runs > 0 &&
                              is_alike(&result->importance, result->best, &result->baseline, aorta_significance);
     for (size_t i = 0; result->best && i < result->whole; i++)
         result->alike += &result->points[i] != result->best &&
                          is_alike(&result->importance, result->best, &result->points[i], aorta_significance);
-    result->wins = result->best && beats_noise(plan, result);
+    result->wins = result->best && beats_noise(result);
     return NULL;
 }
 
@@ -128,104 +127,95 @@ static void put_states(const struct aorta_sweep_result *result, struct aorta_tex
 }
 
 /* ", 12.4% below the median (80.2)" */
-static void put_difference(const struct aorta_sweep_plan *plan, double best, const struct aorta_sweep_point *other,
+static void put_difference(const struct aorta_sweep_result *result, const struct aorta_sweep_point *other,
                            const char *name, struct aorta_text *text) {
-    const double figure = other->figures[plan->objective];
+    const double best = result->best->figures[result->plan->objective],
+                 figure = other->figures[result->plan->objective];
     if (figure == 0 || best == figure) return;
     const double change = 100 * (best - figure) / fabs(figure);
     aorta_text_printf(text, ", %.1f%% %s the %s (%s)", fabs(change), change < 0 ? "below" : "above", name,
                       aorta_brief(figure).text);
 }
 
-/* "step_ms 5 ms (2 runs)" */
-static void put_figure(const struct aorta_sweep_plan *plan, const char *target, const struct aorta_sweep_point *point,
-                       struct aorta_text *text) {
-    const char *unit = aorta_sweep_unit(target, plan->objective);
-    aorta_text_printf(text, "%s %s%s%s (%s)", aorta_sweep_objectives[plan->objective].key,
-                      aorta_brief(point->figures[plan->objective]).text, *unit ? " " : "", unit,
-                      aorta_counted(point->runs, "run").text);
-}
-
-static void put_best(const struct aorta_sweep_plan *plan, const char *target, const struct aorta_sweep_result *result,
-                     struct aorta_text *text) {
+/* "key=value: step_ms 5 ms (2 runs), 12.4% below the baseline (5.7)" */
+static void put_best(const struct aorta_sweep_result *result, struct aorta_text *text) {
+    const struct aorta_sweep_plan *plan = result->plan;
     const struct aorta_sweep_point *best = result->best;
-    const double figure = best->figures[plan->objective];
+    const char *unit = aorta_sweep_unit(plan->target, plan->objective);
     aorta_sweep_point_text(&plan->space, best->cell, text);
-    aorta_text_puts(text, ": ");
-    put_figure(plan, target, best, text);
+    aorta_text_printf(text, ": %s %s%s%s (%s)", aorta_sweep_objectives[plan->objective].key,
+                      aorta_brief(best->figures[plan->objective]).text, *unit ? " " : "", unit,
+                      aorta_counted(best->runs, "run").text);
     if (plan->equal == best->cell + 1)
         aorta_text_puts(text, ", which is the baseline");
     else if (result->baseline.runs && !result->baseline_alike)
-        put_difference(plan, figure, &result->baseline, "baseline", text);
+        put_difference(result, &result->baseline, "baseline", text);
     else if (result->baseline.runs)
         aorta_text_printf(text, ", within the noise of the baseline (%s)",
                           aorta_brief(result->baseline.figures[plan->objective]).text);
     else
-        put_difference(plan, figure, &result->points[result->whole / 2], "median", text);
-    put_difference(plan, figure, &result->points[result->whole - 1], "worst", text);
+        put_difference(result, &result->points[result->whole / 2], "median", text);
+    put_difference(result, &result->points[result->whole - 1], "worst", text);
 }
 
-static double noise_percent(const struct aorta_sweep_plan *plan, const struct aorta_sweep_result *result) {
-    return 100 * result->importance.noise / fabs(result->best->figures[plan->objective]);
+static double noise_percent(const struct aorta_sweep_result *result) {
+    return 100 * result->importance.noise / fabs(result->best->figures[result->plan->objective]);
 }
 
-static void put_noise(const struct aorta_sweep_plan *plan, const struct aorta_sweep_result *result,
-                      struct aorta_text *text) {
+static void put_noise(const struct aorta_sweep_result *result, struct aorta_text *text) {
     const struct aorta_sweep_importance *importance = &result->importance;
     if (isnan(importance->noise)) {
         aorta_text_puts(text, "not known: no point has two runs (--repeats 2)");
         return;
     }
-    aorta_text_printf(text, "%s (%.2g%%), from %s", aorta_brief(importance->noise).text, noise_percent(plan, result),
+    aorta_text_printf(text, "%s (%.2g%%), from %s", aorta_brief(importance->noise).text, noise_percent(result),
                       importance->repeated ? aorta_counted(importance->freedom, "repeat").text
                                            : "the variance that no knob explains alone: nothing was repeated");
 }
 
 /* Knobs by importance. */
-static void sort_knobs(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance,
-                       int order[AORTA_SWEEP_MOST_KNOBS]) {
-    for (int k = 0; k < plan->space.count; k++) {
+static void sort_knobs(const struct aorta_sweep_result *result, int order[AORTA_SWEEP_MOST_KNOBS]) {
+    const struct aorta_sweep_importance *importance = &result->importance;
+    for (int k = 0; k < result->plan->space.count; k++) {
         int at = k;
         for (; at > 0 && importance->total[order[at - 1]] < importance->total[k]; at--) order[at] = order[at - 1];
         order[at] = k;
     }
 }
 
-static void put_levels(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance, int knob,
-                       struct aorta_text *text) {
+static void put_levels(const struct aorta_sweep_result *result, int knob, struct aorta_text *text) {
     const char *before = "; ";
-    const struct aorta_sweep_knob *k = &plan->space.knobs[knob];
+    const struct aorta_sweep_knob *k = &result->plan->space.knobs[knob];
     for (int v = 0; v < k->count; v++) {
-        const struct aorta_sweep_level *level = &importance->levels[knob][v];
+        const struct aorta_sweep_level *level = &result->importance.levels[knob][v];
         if (!level->done) continue;
         aorta_text_printf(text, "%s%s %s", before, k->values[v], aorta_brief(level->mean).text);
         before = ", ";
     }
 }
 
-static int values_done(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance, int knob) {
+static int values_done(const struct aorta_sweep_result *result, int knob) {
     int count = 0;
-    for (int v = 0; v < plan->space.knobs[knob].count; v++) count += importance->levels[knob][v].done > 0;
+    for (int v = 0; v < result->plan->space.knobs[knob].count; v++)
+        count += result->importance.levels[knob][v].done > 0;
     return count;
 }
 
 /* The knobs without effect that were measured, or those that were not. */
-static void put_names(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance,
-                      const int order[AORTA_SWEEP_MOST_KNOBS], bool measured, const char *end,
-                      struct aorta_text *text) {
-    for (int i = 0; i < plan->space.count; i++) {
-        const int k = order[i];
-        if (plan->space.knobs[k].count < 2 || importance->counts[k] ||
-            (values_done(plan, importance, k) > 1) != measured)
-            continue;
-        aorta_text_printf(text, "%s%s", text->length ? ", " : "", plan->space.knobs[k].name);
+static void put_names(const struct aorta_sweep_result *result, const int order[AORTA_SWEEP_MOST_KNOBS], bool measured,
+                      const char *end, struct aorta_text *text) {
+    for (int i = 0; i < result->plan->space.count; i++) {
+        const struct aorta_sweep_knob *knob = &result->plan->space.knobs[order[i]];
+        if (knob->count < 2 || result->importance.counts[order[i]]) continue;
+        if ((values_done(result, order[i]) > 1) != measured) continue;
+        aorta_text_printf(text, "%s%s", text->length ? ", " : "", knob->name);
     }
     if (text->length) aorta_text_puts(text, end);
 }
 
 /* "87% of the variance, 81% only together with distributed.mode" */
-static void put_share(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance, int knob,
-                      struct aorta_text *text) {
+static void put_share(const struct aorta_sweep_result *result, int knob, struct aorta_text *text) {
+    const struct aorta_sweep_importance *importance = &result->importance;
     const struct aorta_sweep_effect *strongest = NULL;
     for (int i = 0; i < importance->pair_count; i++) {
         const struct aorta_sweep_effect *pair = &importance->pairs[i];
@@ -235,87 +225,83 @@ static void put_share(const struct aorta_sweep_plan *plan, const struct aorta_sw
     aorta_text_printf(text, "%.0f%% of the variance", 100 * importance->total[knob]);
     if (!strongest || strongest->share < 0.02) return;
     const int other = strongest->knobs[strongest->knobs[0] == knob];
-    aorta_text_printf(text, ", %.0f%% only together with %s", 50 * strongest->share, plan->space.knobs[other].name);
+    aorta_text_printf(text, ", %.0f%% only together with %s", 50 * strongest->share,
+                      result->plan->space.knobs[other].name);
 }
 
-static void put_knobs(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance,
-                      struct aorta_text *out) {
+static void put_knobs(const struct aorta_sweep_result *result, struct aorta_text *out) {
     enum { SHOWN = 4 };
     int order[AORTA_SWEEP_MOST_KNOBS], shown = 0;
     struct aorta_text text = {0};
-    sort_knobs(plan, importance, order);
-    for (int i = 0; i < plan->space.count && shown < SHOWN; i++) {
+    sort_knobs(result, order);
+    for (int i = 0; i < result->plan->space.count && shown < SHOWN; i++) {
         const int k = order[i];
-        if (!importance->counts[k]) continue;
-        aorta_text_printf(&text, "%s ", plan->space.knobs[k].name);
-        put_share(plan, importance, k, &text);
-        put_levels(plan, importance, k, &text);
+        if (!result->importance.counts[k]) continue;
+        aorta_text_printf(&text, "%s ", result->plan->space.knobs[k].name);
+        put_share(result, k, &text);
+        put_levels(result, k, &text);
         aorta_text_fact(out, shown++ ? "" : "knobs", &text);
     }
-    put_names(plan, importance, order, true, ": within the noise", &text);
+    put_names(result, order, true, ": within the noise", &text);
     aorta_text_fact(out, "no effect", &text);
-    put_names(plan, importance, order, false, ": fewer than two values have results", &text);
+    put_names(result, order, false, ": fewer than two values have results", &text);
     aorta_text_fact(out, "not known", &text);
     aorta_text_free(&text);
 }
 
-static void put_failures(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance,
-                         struct aorta_text *text) {
-    for (int k = 0; k < plan->space.count; k++)
-        for (int v = 0; v < plan->space.knobs[k].count; v++) {
-            const struct aorta_sweep_level *level = &importance->levels[k][v];
+static void put_failures(const struct aorta_sweep_result *result, struct aorta_text *text) {
+    for (int k = 0; k < result->plan->space.count; k++) {
+        const struct aorta_sweep_knob *knob = &result->plan->space.knobs[k];
+        for (int v = 0; v < knob->count; v++) {
+            const struct aorta_sweep_level *level = &result->importance.levels[k][v];
             if (level->done || !level->failed) continue;
-            aorta_text_printf(text, "%s%s=%s", text->length ? ", " : "always with ", plan->space.knobs[k].name,
-                              plan->space.knobs[k].values[v]);
+            aorta_text_printf(text, "%s%s=%s", text->length ? ", " : "always with ", knob->name, knob->values[v]);
         }
-}
-
-static void put_trials(const struct aorta_sweep_plan *plan, const char *target, const struct aorta_sweep_result *result,
-                       struct aorta_text *text) {
-    int trials = 0;
-    for (int s = 0; s < AORTA_TRIAL_STATE_COUNT; s++) trials += result->states[s];
-    aorta_text_puts(text, aorta_counted(trials, "trial").text);
-    put_states(result, text);
-    aorta_text_puts(text, "; ");
-    put_seconds(text, result->seconds);
-    aorta_text_printf(text, "; %s of %s", aorta_sweep_methods[plan->method], target);
-}
-
-/* "No winner: all 4 points are within the noise of ±32%" */
-static void put_headline(const struct aorta_sweep_plan *plan, const char *target,
-                         const struct aorta_sweep_result *result, struct aorta_text *text) {
-    if (!result->best) {
-        aorta_text_printf(text, "No result: no whole trial has %s", aorta_sweep_objectives[plan->objective].key);
-    } else if (result->wins) {
-        aorta_text_printf(text, "Best of %s: ", aorta_counted((long long)result->whole, "point").text);
-        put_best(plan, target, result, text);
-    } else {
-        aorta_text_printf(text, "No winner: all %s are within the noise of ±%.2g%%",
-                          aorta_counted((long long)result->whole, "point").text, noise_percent(plan, result));
     }
 }
 
-void aorta_sweep_result_text(const struct aorta_sweep_plan *plan, const char *target,
-                             const struct aorta_sweep_result *result, bool answer, struct aorta_text *out) {
+static void put_trials(const struct aorta_sweep_result *result, struct aorta_text *text) {
+    aorta_text_puts(text, aorta_counted((long long)result->trials->count, "trial").text);
+    put_states(result, text);
+    aorta_text_puts(text, "; ");
+    put_seconds(text, result->seconds);
+    aorta_text_printf(text, "; %s of %s", aorta_sweep_methods[result->plan->method], result->plan->target);
+}
+
+/* "No winner: all 4 points are within the noise of ±32%" */
+static void put_headline(const struct aorta_sweep_result *result, struct aorta_text *text) {
+    if (!result->best) {
+        aorta_text_printf(text, "No result: no whole trial has %s",
+                          aorta_sweep_objectives[result->plan->objective].key);
+    } else if (result->wins) {
+        aorta_text_printf(text, "Best of %s: ", aorta_counted((long long)result->whole, "point").text);
+        put_best(result, text);
+    } else {
+        aorta_text_printf(text, "No winner: all %s are within the noise of ±%.2g%%",
+                          aorta_counted((long long)result->whole, "point").text, noise_percent(result));
+    }
+}
+
+void aorta_sweep_result_text(const struct aorta_sweep_result *result, bool answer, struct aorta_text *out) {
     struct aorta_text text = {0};
-    put_headline(plan, target, result, out);
+    put_headline(result, out);
     aorta_text_puts(out, "\n");
     if (answer) return;
-    put_trials(plan, target, result, &text);
+    put_trials(result, &text);
     aorta_text_fact(out, "trials", &text);
     if (!result->best) {
         aorta_text_free(&text);
         return;
     }
-    if (!result->wins) put_best(plan, target, result, &text);
+    if (!result->wins) put_best(result, &text);
     aorta_text_fact(out, "best", &text);
     if (result->wins && result->alike)
         aorta_text_printf(&text, "%s within its noise", aorta_counted((long long)result->alike, "other point").text);
     aorta_text_fact(out, "alike", &text);
-    put_noise(plan, result, &text);
+    put_noise(result, &text);
     aorta_text_fact(out, "noise", &text);
-    put_knobs(plan, &result->importance, out);
-    put_failures(plan, &result->importance, &text);
+    put_knobs(result, out);
+    put_failures(result, &text);
     aorta_text_fact(out, "failures", &text);
     aorta_text_free(&text);
 }

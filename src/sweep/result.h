@@ -55,6 +55,8 @@ struct aorta_sweep_point {
 };
 
 struct aorta_sweep_result {
+    const struct aorta_sweep_plan *plan; /* borrowed, as the trials */
+    const struct aorta_trials *trials;
     struct aorta_sweep_point *points;     /* of whole trials first, each group from the best to the worst */
     size_t count, whole;                  /* in all, of whole trials */
     const struct aorta_sweep_point *best; /* NULL: no trial has the figure. Halving and TPE choose a repeated point */
@@ -74,18 +76,13 @@ AORTA_MUST_USE aorta_status aorta_sweep_result_make(const struct aorta_sweep_pla
 void aorta_sweep_result_free(struct aorta_sweep_result *result);
 
 /* At most ten lines; `answer`: the first one alone. */
-void aorta_sweep_result_text(const struct aorta_sweep_plan *plan, const char *target,
-                             const struct aorta_sweep_result *result, bool answer, struct aorta_text *text);
+void aorta_sweep_result_text(const struct aorta_sweep_result *result, bool answer, struct aorta_text *text);
 /* sweep.json */
-void aorta_sweep_result_json(const struct aorta_sweep_plan *plan, const char *target,
-                             const struct aorta_sweep_result *result, const struct aorta_trials *trials,
-                             struct aorta_text *text);
+void aorta_sweep_result_json(const struct aorta_sweep_result *result, struct aorta_text *text);
 /* points.csv in the folder. AORTA_IO, AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_sweep_result_csv(const struct aorta_sweep_plan *plan,
-                                                   const struct aorta_sweep_result *result, const char *folder);
+AORTA_MUST_USE aorta_status aorta_sweep_result_csv(const struct aorta_sweep_result *result, const char *folder);
 /* Writes sweep.json, and of a best point that wins best.yaml (train) and best.env (variables). */
 AORTA_MUST_USE aorta_status aorta_sweep_result_write(const struct aorta_sweep_job *job,
-                                                     const struct aorta_sweep_result *result,
-                                                     const struct aorta_trials *trials);
+                                                     const struct aorta_sweep_result *result);
 
 #endif

@@ -20,9 +20,9 @@ static void write_effect(struct aorta_json *json, const struct aorta_sweep_effec
     aorta_json_key_bool(json, "counts", effect->counts);
 }
 
-static void write_knob(struct aorta_json *json, const struct aorta_sweep_plan *plan,
-                       const struct aorta_sweep_importance *importance, int k) {
-    const struct aorta_sweep_knob *knob = &plan->space.knobs[k];
+static void write_knob(struct aorta_json *json, const struct aorta_sweep_result *result, int k) {
+    const struct aorta_sweep_importance *importance = &result->importance;
+    const struct aorta_sweep_knob *knob = &result->plan->space.knobs[k];
     aorta_json_object(json);
     aorta_json_key_string(json, "name", knob->name);
     aorta_json_key_bool(json, "environment", knob->environment);
@@ -46,22 +46,23 @@ static void write_knob(struct aorta_json *json, const struct aorta_sweep_plan *p
     aorta_json_object_end(json);
 }
 
-static void write_importance(struct aorta_json *json, const struct aorta_sweep_plan *plan,
-                             const struct aorta_sweep_importance *importance) {
+static void write_importance(struct aorta_json *json, const struct aorta_sweep_result *result) {
+    const struct aorta_sweep_importance *importance = &result->importance;
+    const struct aorta_sweep_space *space = &result->plan->space;
     aorta_json_key_object(json, "noise");
     aorta_json_key_double(json, "std", importance->noise);
     aorta_json_key_int(json, "degrees_of_freedom", importance->freedom);
     aorta_json_key_string(json, "from", importance->repeated ? "repeats" : "residue");
     aorta_json_object_end(json);
     aorta_json_key_array(json, "knobs");
-    for (int k = 0; k < plan->space.count; k++) write_knob(json, plan, importance, k);
+    for (int k = 0; k < space->count; k++) write_knob(json, result, k);
     aorta_json_array_end(json);
     aorta_json_key_array(json, "interactions");
     for (int i = 0; i < importance->pair_count; i++) {
         const struct aorta_sweep_effect *pair = &importance->pairs[i];
         aorta_json_object(json);
         aorta_json_key_array(json, "knobs");
-        for (int side = 0; side < 2; side++) aorta_json_string(json, plan->space.knobs[pair->knobs[side]].name);
+        for (int side = 0; side < 2; side++) aorta_json_string(json, space->knobs[pair->knobs[side]].name);
         aorta_json_array_end(json);
         write_effect(json, pair);
         aorta_json_object_end(json);
@@ -75,12 +76,6 @@ static void write_figures(struct aorta_json *json, const struct aorta_sweep_poin
     aorta_sweep_figures_json(point->figures, json);
 }
 
-static void write_point(struct aorta_json *json, const struct aorta_sweep_plan *plan,
-                        const struct aorta_sweep_point *point) {
-    aorta_sweep_point_json(&plan->space, point->cell, json);
-    write_figures(json, point);
-}
-
 static void write_baseline(struct aorta_json *json, const struct aorta_sweep_result *result) {
     if (!result->baseline.runs) {
         aorta_json_key_null(json, "baseline");
@@ -92,11 +87,12 @@ static void write_baseline(struct aorta_json *json, const struct aorta_sweep_res
     aorta_json_object_end(json);
 }
 
-static void write_points(struct aorta_json *json, const struct aorta_sweep_plan *plan,
-                         const struct aorta_sweep_result *result) {
+static void write_points(struct aorta_json *json, const struct aorta_sweep_result *result) {
+    const struct aorta_sweep_space *space = &result->plan->space;
     if (result->best) {
         aorta_json_key_object(json, "best");
-        write_point(json, plan, result->best);
+        aorta_sweep_point_json(space, result->best->cell, json);
+        write_figures(json, result->best);
         aorta_json_key_int(json, "points_alike", (int64_t)result->alike);
         aorta_json_key_bool(json, "beats_noise", result->wins);
         aorta_json_object_end(json);
@@ -106,25 +102,18 @@ static void write_points(struct aorta_json *json, const struct aorta_sweep_plan 
     aorta_json_key_array(json, "points");
     for (size_t i = 0; i < result->count; i++) {
         aorta_json_object(json);
-        write_point(json, plan, &result->points[i]);
+        aorta_sweep_point_json(space, result->points[i].cell, json);
+        write_figures(json, &result->points[i]);
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);
 }
 
-static void write_trials(struct aorta_json *json, const struct aorta_sweep_plan *plan,
-                         const struct aorta_trials *trials) {
-    aorta_json_key_array(json, "trials");
-    for (size_t i = 0; i < trials->count; i++) aorta_sweep_trial_json(plan, &trials->items[i], json);
-    aorta_json_array_end(json);
-}
-
-void aorta_sweep_result_json(const struct aorta_sweep_plan *plan, const char *target,
-                             const struct aorta_sweep_result *result, const struct aorta_trials *trials,
-                             struct aorta_text *text) {
+void aorta_sweep_result_json(const struct aorta_sweep_result *result, struct aorta_text *text) {
+    const struct aorta_sweep_plan *plan = result->plan;
     struct aorta_json json;
     aorta_json_begin(&json, text, 2);
-    aorta_sweep_json_begin(plan, target, &json);
+    aorta_sweep_json_begin(plan, &json);
     aorta_json_key_bool(&json, "higher_is_better", aorta_sweep_objectives[plan->objective].higher_is_better);
     aorta_json_key_int(&json, "steps", plan->steps);
     aorta_json_key_int(&json, "repeats", plan->repeats);
@@ -135,10 +124,12 @@ void aorta_sweep_result_json(const struct aorta_sweep_plan *plan, const char *ta
         aorta_json_key_int(&json, aorta_trial_state_name((enum aorta_trial_state)s), result->states[s]);
     aorta_json_object_end(&json);
     aorta_json_key_fixed(&json, "seconds", result->seconds, 3);
-    write_points(&json, plan, result);
+    write_points(&json, result);
     write_baseline(&json, result);
-    write_importance(&json, plan, &result->importance);
-    write_trials(&json, plan, trials);
+    write_importance(&json, result);
+    aorta_json_key_array(&json, "trials");
+    for (size_t i = 0; i < result->trials->count; i++) aorta_sweep_trial_json(plan, &result->trials->items[i], &json);
+    aorta_json_array_end(&json);
     aorta_json_object_end(&json);
     aorta_text_puts(text, "\n");
 }
@@ -252,10 +243,9 @@ static void remove_best(const char *directory) {
     unlink(aorta_path_in(directory, "best.env").text);
 }
 
-aorta_status aorta_sweep_result_write(const struct aorta_sweep_job *job, const struct aorta_sweep_result *result,
-                                      const struct aorta_trials *trials) {
+aorta_status aorta_sweep_result_write(const struct aorta_sweep_job *job, const struct aorta_sweep_result *result) {
     struct aorta_text text = {0};
-    aorta_sweep_result_json(&job->plan, job->name, result, trials, &text);
+    aorta_sweep_result_json(result, &text);
     AORTA_TRY(write_text(job->output, "sweep.json", NULL, &text));
     if (!result->wins) {
         remove_best(job->output);
@@ -272,18 +262,6 @@ enum { POINT_SIZE = 1024 };
 static const char *objective_key(int objective) {
     return aorta_sweep_objectives[objective].key;
 }
-
-static void name_point(const struct aorta_sweep_space *space, int64_t cell, char name[POINT_SIZE]) {
-    struct aorta_text text = {0};
-    aorta_sweep_point_text(space, cell, &text);
-    snprintf(name, POINT_SIZE, "%s", text.data ? text.data : "");
-    aorta_text_free(&text);
-}
-
-struct points_of {
-    const struct aorta_sweep_plan *plan;
-    const struct aorta_sweep_result *result;
-};
 
 struct point_values {
     const char *point;
@@ -303,11 +281,14 @@ static const struct aorta_row point_rows[] = {{"point", AORTA_ROW_TEXT, AT(point
 #undef AT
 
 static enum aorta_line fill_point(const void *of, size_t index, void *values) {
-    if (index >= ((const struct points_of *)of)->result->count) return AORTA_LINE_END;
-    const struct points_of *points = of;
-    const struct aorta_sweep_point *point = &points->result->points[index];
+    if (index >= ((const struct aorta_sweep_result *)of)->count) return AORTA_LINE_END;
+    const struct aorta_sweep_result *result = of;
+    const struct aorta_sweep_point *point = &result->points[index];
     struct point_values *out = values;
-    name_point(&points->plan->space, point->cell, out->name);
+    struct aorta_text text = {0};
+    aorta_sweep_point_text(&result->plan->space, point->cell, &text);
+    snprintf(out->name, POINT_SIZE, "%s", text.data ? text.data : "");
+    aorta_text_free(&text);
     out->point = out->name;
     out->steps = point->steps;
     out->runs = point->runs;
@@ -315,9 +296,8 @@ static enum aorta_line fill_point(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-aorta_status aorta_sweep_result_csv(const struct aorta_sweep_plan *plan, const struct aorta_sweep_result *result,
-                                    const char *folder) {
+aorta_status aorta_sweep_result_csv(const struct aorta_sweep_result *result, const char *folder) {
     static const struct aorta_result_table points = {"points", .rows = point_rows, .size = sizeof(struct point_values),
                                                      .fill = fill_point};
-    return aorta_table_csv(&points, &(struct points_of){plan, result}, folder);
+    return aorta_table_csv(&points, result, folder);
 }

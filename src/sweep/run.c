@@ -52,12 +52,11 @@ static aorta_status check_same(struct session *session, const char *path) {
     struct aorta_arena arena = {0};
     struct aorta_sweep_plan plan = {0};
     struct aorta_text ours = {0}, theirs = {0};
-    const char *former = "";
     int64_t valid = 0;
-    aorta_status status = aorta_sweep_read(path, &arena, &plan, &former, session->trials, &valid);
+    aorta_status status = aorta_sweep_read(path, &arena, &plan, session->trials, &valid);
     if (!status) {
-        aorta_sweep_header(&session->job->plan, session->job->name, &ours);
-        aorta_sweep_header(&plan, former, &theirs);
+        aorta_sweep_header(&session->job->plan, &ours);
+        aorta_sweep_header(&plan, &theirs);
         status = aorta_status_join(aorta_text_check(&ours), aorta_text_check(&theirs));
     }
     if (!status && strcmp(ours.data, theirs.data) != 0)
@@ -76,7 +75,7 @@ static aorta_status check_same(struct session *session, const char *path) {
 
 static aorta_status begin_lines(struct session *session) {
     struct aorta_text line = {0};
-    aorta_sweep_header(&session->job->plan, session->job->name, &line);
+    aorta_sweep_header(&session->job->plan, &line);
     return append(session, &line);
 }
 

@@ -105,8 +105,7 @@ enum aorta_sweep_target {
 struct aorta_sweep_job {
     struct aorta_sweep_plan plan;
     enum aorta_sweep_target target;
-    const char *name;   /* of the sweep, equal for equal ones whatever their knobs: "train config/base.yaml -n 2" */
-    const char *config; /* train; may be NULL */
+    const char *config;           /* train; may be NULL */
     const char *const *overrides; /* train */
     size_t override_count;
     const char *workload;      /* hwq */
@@ -122,7 +121,7 @@ struct aorta_sweep_job {
     FILE *progress; /* a line for each trial */
 };
 
-/* Sets job->name. */
+/* Sets the target of its plan. */
 AORTA_MUST_USE aorta_status aorta_sweep_name(struct aorta_sweep_job *job, struct aorta_arena *arena);
 
 /* Whether something runs when no knob is set: a command has places for the values of its own knobs. */

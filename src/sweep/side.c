@@ -171,7 +171,7 @@ static aorta_status add_run(const struct runs *runs, size_t place, struct aorta_
 
 static aorta_status read_folder(const char *directory, struct aorta_sweep_side *side) {
     struct runs runs = {0};
-    side->plan = (struct aorta_sweep_plan){.repeats = 1};
+    side->plan.repeats = 1;
     find_runs(directory, 0, &side->arena, &runs);
     const size_t count = runs.count;
     if (!count && !side->arena.failed)
@@ -212,9 +212,9 @@ static void find_recording(struct aorta_sweep_side *side, size_t place) {
 }
 
 static aorta_status open_sweep(const char *path, struct aorta_sweep_side *side) {
-    AORTA_TRY(aorta_sweep_read(path, &side->arena, &side->plan, &side->target, &side->trials, NULL));
+    AORTA_TRY(aorta_sweep_read(path, &side->arena, &side->plan, &side->trials, NULL));
     /* Earlier versions took the time of a step, whatever was in it. A command's steps a second are no better. */
-    if (aorta_sweep_is_ours(side->target) && side->plan.objective == AORTA_SWEEP_STEP_MS &&
+    if (aorta_sweep_is_ours(side->plan.target) && side->plan.objective == AORTA_SWEEP_STEP_MS &&
         aorta_sweep_changes_work(&side->plan.space))
         side->plan.objective = AORTA_SWEEP_THROUGHPUT;
     side->recordings = aorta_arena_alloc(&side->arena, (side->trials.count + 1) * sizeof *side->recordings);
@@ -250,7 +250,7 @@ static aorta_status open_folder(struct aorta_sweep_side *side) {
 }
 
 aorta_status aorta_sweep_side_open(const char *directory, const char *label, struct aorta_sweep_side *side) {
-    *side = (struct aorta_sweep_side){.directory = directory, .label = label, .target = ""};
+    *side = (struct aorta_sweep_side){.directory = directory, .label = label, .plan = {.target = ""}};
     const struct aorta_file_path path = aorta_path_in(directory, "trials.jsonl");
     return access(path.text, F_OK) == 0 ? open_sweep(path.text, side) : open_folder(side);
 }
@@ -298,7 +298,6 @@ static aorta_status make_half(const struct aorta_sweep_side *whole, int knob, in
                               struct aorta_sweep_side *half) {
     const struct aorta_sweep_space *space = &whole->plan.space;
     half->plan = whole->plan;
-    half->target = whole->target;
     half->directory = whole->directory;
     half->environment = whole->environment;
     half->half = true;

@@ -122,6 +122,7 @@ enum aorta_sweep_method { AORTA_SWEEP_GRID, AORTA_SWEEP_RANDOM, AORTA_SWEEP_HALV
 extern const char *const aorta_sweep_methods[]; /* by method */
 
 struct aorta_sweep_plan {
+    const char *target; /* what runs, whatever its knobs: "train config/base.yaml -n 2"; "": not known */
     struct aorta_sweep_space space;
     enum aorta_sweep_method method;
     enum aorta_sweep_objective objective;
@@ -156,21 +157,21 @@ int64_t aorta_sweep_planned(const struct aorta_sweep_plan *plan);
 /* ---- trials.jsonl ---- */
 
 /* The first line: what is swept. Two sweeps with the same line have the same trials. */
-void aorta_sweep_header(const struct aorta_sweep_plan *plan, const char *target, struct aorta_text *line);
+void aorta_sweep_header(const struct aorta_sweep_plan *plan, struct aorta_text *line);
 void aorta_sweep_trial_line(const struct aorta_sweep_plan *plan, const struct aorta_trial *trial,
                             struct aorta_text *line);
 /* What trials.jsonl and sweep.json have in common: "{" and what is swept; a trial; values and figures of a point. */
-void aorta_sweep_json_begin(const struct aorta_sweep_plan *plan, const char *target, struct aorta_json *json);
+void aorta_sweep_json_begin(const struct aorta_sweep_plan *plan, struct aorta_json *json);
 void aorta_sweep_trial_json(const struct aorta_sweep_plan *plan, const struct aorta_trial *trial,
                             struct aorta_json *json);
 void aorta_sweep_point_json(const struct aorta_sweep_space *space, int64_t cell, struct aorta_json *json);
 void aorta_sweep_figures_json(const double figures[AORTA_SWEEP_OBJECTIVE_COUNT], struct aorta_json *json);
 
-/* Reads plan (strings in the arena), target and trials of a file, without those that ran again. A last line that a kill
+/* Reads plan (strings in the arena) and trials of a file, without those that ran again. A last line that a kill
  * cut is left out; `valid` (NULL: not wanted) is how many bytes are whole lines. AORTA_IO, AORTA_FORMAT with the line.
  */
 AORTA_MUST_USE aorta_status aorta_sweep_read(const char *path, struct aorta_arena *arena, struct aorta_sweep_plan *plan,
-                                             const char **target, struct aorta_trials *trials, int64_t *valid);
+                                             struct aorta_trials *trials, int64_t *valid);
 
 /* A regular file of at most so many bytes; the caller ends *root. AORTA_FORMAT names file and line. */
 AORTA_MUST_USE aorta_status aorta_sweep_json_read(const char *path, size_t most, json_t **root);

@@ -96,19 +96,19 @@ static void write_knobs(const struct aorta_sweep_space *space, struct aorta_json
     aorta_json_array_end(json);
 }
 
-void aorta_sweep_json_begin(const struct aorta_sweep_plan *plan, const char *target, struct aorta_json *json) {
+void aorta_sweep_json_begin(const struct aorta_sweep_plan *plan, struct aorta_json *json) {
     aorta_json_object(json);
     aorta_json_key_int(json, "schema_version", AORTA_SWEEP_SCHEMA);
     aorta_json_key_string(json, "kind", "sweep");
-    aorta_json_key_string(json, "target", target);
+    aorta_json_key_string(json, "target", plan->target);
     aorta_json_key_string(json, "search", aorta_sweep_methods[plan->method]);
     aorta_json_key_string(json, "objective", aorta_sweep_objectives[plan->objective].key);
 }
 
-void aorta_sweep_header(const struct aorta_sweep_plan *plan, const char *target, struct aorta_text *line) {
+void aorta_sweep_header(const struct aorta_sweep_plan *plan, struct aorta_text *line) {
     struct aorta_json json;
     aorta_json_begin(&json, line, 0);
-    aorta_sweep_json_begin(plan, target, &json);
+    aorta_sweep_json_begin(plan, &json);
     aorta_json_key_int(&json, "points", plan->points);
     aorta_json_key_int(&json, "repeats", plan->repeats);
     aorta_json_key_bool(&json, "baseline", plan->baseline);
@@ -202,7 +202,7 @@ static aorta_status read_knob(const json_t *row, struct aorta_arena *arena, stru
 }
 
 static aorta_status read_header(const json_t *root, const char *path, struct aorta_arena *arena,
-                                struct aorta_sweep_plan *plan, const char **target) {
+                                struct aorta_sweep_plan *plan) {
     const char *kind = json_string_value(json_object_get(root, "kind"));
     int64_t schema = json_integer_value(json_object_get(root, "schema_version"));
     if (!kind || strcmp(kind, "sweep") != 0) return malformed(path, 1, "is not the first line of a sweep");
@@ -213,7 +213,8 @@ static aorta_status read_header(const json_t *root, const char *path, struct aor
     int objective = objective_index(json_object_get(root, "objective"));
     const char *name = json_string_value(json_object_get(root, "target"));
     if (method < 0 || objective < 0 || !name) return malformed(path, 1, "has no search, objective or target");
-    *plan = (struct aorta_sweep_plan){.method = (enum aorta_sweep_method)method,
+    *plan = (struct aorta_sweep_plan){.target = aorta_arena_strdup(arena, name),
+                                      .method = (enum aorta_sweep_method)method,
                                       .objective = (enum aorta_sweep_objective)objective,
                                       .points = json_integer_value(json_object_get(root, "points")),
                                       .repeats = (int)json_integer_value(json_object_get(root, "repeats")),
@@ -222,8 +223,7 @@ static aorta_status read_header(const json_t *root, const char *path, struct aor
                                       .seed = (uint64_t)json_integer_value(json_object_get(root, "seed"))};
     const json_t *equal = json_object_get(root, "baseline_cell");
     if (json_is_integer(equal)) plan->equal = json_integer_value(equal) + 1;
-    *target = aorta_arena_strdup(arena, name);
-    if (!*target) return AORTA_ERROR(AORTA_MEMORY, "no memory for %s", path);
+    AORTA_TRY(aorta_arena_check(arena, path));
     const json_t *knob;
     size_t i;
     json_array_foreach(json_object_get(root, "knobs"), i, knob) {
@@ -273,12 +273,11 @@ static aorta_status read_trial(const json_t *root, const char *path, int line, c
 }
 
 static aorta_status read_line(const char *text, size_t length, const char *path, int line, struct aorta_arena *arena,
-                              struct aorta_sweep_plan *plan, const char **target, struct aorta_trials *trials) {
+                              struct aorta_sweep_plan *plan, struct aorta_trials *trials) {
     json_error_t error;
     json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (!root) return malformed(path, line, error.text);
-    aorta_status status =
-        line == 1 ? read_header(root, path, arena, plan, target) : read_trial(root, path, line, plan, trials);
+    aorta_status status = line == 1 ? read_header(root, path, arena, plan) : read_trial(root, path, line, plan, trials);
     json_decref(root);
     return status;
 }
@@ -295,7 +294,7 @@ static void drop_repeated(struct aorta_trials *trials) {
 }
 
 aorta_status aorta_sweep_read(const char *path, struct aorta_arena *arena, struct aorta_sweep_plan *plan,
-                              const char **target, struct aorta_trials *trials, int64_t *valid) {
+                              struct aorta_trials *trials, int64_t *valid) {
     enum { MOST_BYTES = 1 << 30 };
     char *bytes;
     size_t length, at = 0;
@@ -306,7 +305,7 @@ aorta_status aorta_sweep_read(const char *path, struct aorta_arena *arena, struc
         const char *end = memchr(bytes + at, '\n', length - at);
         if (!end) break; /* a kill cut it */
         size_t size = (size_t)(end - bytes) - at;
-        status = read_line(bytes + at, size, path, ++line, arena, plan, target, trials);
+        status = read_line(bytes + at, size, path, ++line, arena, plan, trials);
         at += size + 1;
     }
     if (!status && !line) status = AORTA_ERROR(AORTA_FORMAT, "%s: has no whole line", path);

@@ -111,11 +111,14 @@ static void print(const struct aorta_trace_report *report) {
     aorta_trace_report_text(report, NULL, &text);
     aorta_trace_report_json(report, 0, &json);
     const struct aorta_page_recording recording = {.label = "recording", .report = *report};
-    aorta_status status = aorta_page_of_recordings(
-        &(struct aorta_page_recordings){.title = "page", .items = &recording, .count = 1}, &page);
-    if (!status) status = aorta_trace_report_by(report, NULL, &by);
-    fuzz_require(!status && !text.failed && !by.failed);
+    const struct aorta_page_recordings whole = {.title = "page", .items = &recording, .count = 1};
+    struct aorta_json data;
+    aorta_json_begin(&data, &page, 0);
+    aorta_page_recordings_json(&whole, &data);
+    aorta_trace_report_by(report, NULL, &by);
+    fuzz_require(!page.failed && !text.failed && !by.failed);
     fuzz_require_json(json.data);
+    fuzz_require_json(page.data);
     aorta_text_free(&text);
     aorta_text_free(&json);
     aorta_text_free(&page);

@@ -410,7 +410,7 @@ static void a_full_file_ends_the_recording_and_not_the_program(void **state) {
     only_process(&r, AORTA_SPOOL_FULL);
     expect_words(&r, "--limit-mb");
     struct stat info;
-    assert_int_equal(stat(r.record.processes[0].path, &info), 0);
+    assert_int_equal(stat(r.record.traces.items[0]->path, &info), 0);
     assert_true(info.st_size > 900 << 10 && info.st_size <= 1 << 20);
     recording_close(&r);
 }

@@ -74,19 +74,17 @@ static const struct said_of compute = {AORTA_CAUSE_COMPUTE, 0, -1, 0, 50};
  *   straggler   -      -      rank 2: 3 ms     3.3          -          rank 1: 3 ms
  *   says        -      -      rank 2 late      -            no longer  rank 1 late */
 static void a_late_rank_is_named_once(void **state) {
-    struct aorta_live *live;
+    struct aorta_live live = {0};
     (void)state;
-    check_ok(aorta_live_create(&live));
     const struct said_of late[] = {{AORTA_CAUSE_STRAGGLER, 0, 2, 1, 3}, launches, compute};
     const struct said_of as_late[] = {{AORTA_CAUSE_STRAGGLER, 0, 2, 9, 3.3}, launches, compute};
     const struct said_of other[] = {launches, compute, {AORTA_CAUSE_STRAGGLER, 0, 1, 1, 3}};
-    expect_change(live, 100, late + 1, 2, "");
-    expect_change(live, 100, late + 1, 2, "");
-    expect_change(live, 100, late, 3, "rank 2 is late by 4 ms per step (before: 0)");
-    expect_change(live, 100, as_late, 3, "");
-    expect_change(live, 100, late + 1, 2, "rank 2 is no longer late (before: by 4 ms per step)");
-    expect_change(live, 100, other, 3, "rank 1 is late by 4 ms per step (before: 0)");
-    aorta_live_free(live);
+    expect_change(&live, 100, late + 1, 2, "");
+    expect_change(&live, 100, late + 1, 2, "");
+    expect_change(&live, 100, late, 3, "rank 2 is late by 4 ms per step (before: 0)");
+    expect_change(&live, 100, as_late, 3, "");
+    expect_change(&live, 100, late + 1, 2, "rank 2 is no longer late (before: by 4 ms per step)");
+    expect_change(&live, 100, other, 3, "rank 1 is late by 4 ms per step (before: 0)");
 }
 
 /* The last window of a job often has a part of the ranks, or no whole step; what stays so is the new state:
@@ -96,31 +94,28 @@ static void a_late_rank_is_named_once(void **state) {
  *   steps    yes   yes   no    yes   yes   yes   yes
  *   says     -     -     -     -     -     -     launches */
 static void a_window_that_shows_less_says_no_change(void **state) {
-    struct aorta_live *live;
+    struct aorta_live live = {0};
     (void)state;
-    check_ok(aorta_live_create(&live));
     const struct said_of late[] = {{AORTA_CAUSE_STRAGGLER, 0, 2, 1, 3}, launches, compute};
     const struct said_of later[] = {{AORTA_CAUSE_HOST_LAUNCH, 0, -1, 30, 40}, compute};
-    expect_change(live, 100, late, 3, "");
+    expect_change(&live, 100, late, 3, "");
     ranks_of_window = 3;
-    expect_change(live, 90, late + 1, 2, "");
+    expect_change(&live, 90, late + 1, 2, "");
     ranks_of_window = 4, steps_of_window = false;
-    expect_change(live, 3000, late + 1, 2, "");
+    expect_change(&live, 3000, late + 1, 2, "");
     steps_of_window = true;
-    expect_change(live, 100, late, 3, "");
+    expect_change(&live, 100, late, 3, "");
     ranks_of_window = 3;
-    expect_change(live, 90, late + 1, 2, "");
-    expect_change(live, 90, late + 1, 2, "");
+    expect_change(&live, 90, late + 1, 2, "");
+    expect_change(&live, 90, late + 1, 2, "");
     ranks_of_window = 4;
-    expect_change(live, 90, later, 2, "late kernel launches: 30 ms per step (before: 10)");
-    aorta_live_free(live);
+    expect_change(&live, 90, later, 2, "late kernel launches: 30 ms per step (before: 10)");
 }
 
 /* A change is noise below 3% of the step, or below a quarter of the value. The largest change is reported first. */
 static void noise_is_no_change(void **state) {
-    struct aorta_live *live;
+    struct aorta_live live = {0};
     (void)state;
-    check_ok(aorta_live_create(&live));
     const struct said_of first[] = {launches, compute, {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, -1, 2, 2}};
     const struct said_of noisy[] = {{AORTA_CAUSE_HOST_LAUNCH, 0, -1, 12.4, 9},
                                     {AORTA_CAUSE_COMPUTE, 0, -1, 0, 60},
@@ -128,14 +123,13 @@ static void noise_is_no_change(void **state) {
     const struct said_of more[] = {{AORTA_CAUSE_HOST_LAUNCH, 0, -1, 14, 9},
                                    {AORTA_CAUSE_COMPUTE, 0, -1, 0, 50},
                                    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, -1, 12, 2}};
-    expect_change(live, 100, first, 3, "");
-    expect_change(live, 102.9, noisy, 3, "");
-    expect_change(live, 110, more, 3,
+    expect_change(&live, 100, first, 3, "");
+    expect_change(&live, 102.9, noisy, 3, "");
+    expect_change(&live, 110, more, 3,
                   "exposed all_gather: 12 ms per step (before: 2); late kernel launches: 14 ms per step (before: 10); "
                   "a step takes "
                   "110 ms (before: 100)");
-    expect_change(live, 110, more, 3, "");
-    aorta_live_free(live);
+    expect_change(&live, 110, more, 3, "");
 }
 
 static void expect_part(const struct aorta_text *text, const char *part) {
@@ -143,12 +137,11 @@ static void expect_part(const struct aorta_text *text, const char *part) {
 }
 
 static void lines_and_gauges_have_the_figures(void **state) {
-    struct aorta_live *live;
+    struct aorta_live live = {0};
     struct aorta_live_said said;
     (void)state;
-    check_ok(aorta_live_create(&live));
     const struct said_of causes[] = {launches, {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, 1, 2, 4}};
-    window(live, 1764000000, 100, causes, 2, &said);
+    window(&live, 1764000000, 100, causes, 2, &said);
     assert_true(said.first);
     expect_part(&said.json, "\"window_start\": \"2025-11-24T16:00:00Z\", \"window_ms\": 30000.0");
     expect_part(&said.json, "\"step_p50_ms\": 100.0");
@@ -164,14 +157,13 @@ static void lines_and_gauges_have_the_figures(void **state) {
 
     said = (struct aorta_live_said){0};
     const struct aorta_live_window empty = {.start_ms = 1764000030000, .length_ms = 30000, .reason = "because"};
-    check_ok(aorta_live_take(live, &empty, &said));
+    check_ok(aorta_live_take(&live, &empty, &said));
     expect_part(&said.headline, "because");
     expect_part(&said.json, "\"step_ms\": null");
     expect_part(&said.json, "\"reason\": \"because\"");
     expect_part(&said.gauges, "aorta_windows 2\n");
     assert_null(strstr(said.gauges.data, "aorta_step_seconds 0"));
     aorta_live_said_free(&said);
-    aorta_live_free(live);
 }
 
 int main(void) {

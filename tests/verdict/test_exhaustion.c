@@ -73,8 +73,10 @@ static aorta_status print(const struct aorta_trace_list *list, struct aorta_text
                                                        {.path = "b", .label = "b", .analysis = &compared}};
     const struct aorta_differences differences[2] = {0};
     struct aorta_trace_comparison comparison;
+    struct aorta_json json;
     (void)list;
-    AORTA_TRY(aorta_page_of_recordings(&page, words));
+    aorta_json_begin(&json, words, 0);
+    aorta_page_recordings_json(&page, &json);
     AORTA_TRY(aorta_trace_compare(inputs, 2, &comparison));
     aorta_trace_comparison_json(&comparison, differences, NAN, words);
     aorta_trace_comparison_free(&comparison);
