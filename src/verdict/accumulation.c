@@ -33,16 +33,16 @@ static bool is_reduction(const struct aorta_trace *trace, const struct aorta_tra
 }
 
 /* found[]: one more than there are reductions, the last for what is launched after the last. */
-static size_t collect(const struct aorta_trace *trace, const struct aorta_trace_work **work, size_t count,
-                      enum aorta_collective kind, struct before *found) {
+static size_t collect(const struct aorta_launched_work *launched, enum aorta_collective kind, struct before *found) {
+    const struct aorta_trace *trace = launched->rank->trace;
     size_t reductions = 0;
-    aorta_order_launches(work, count);
     found[0] = (struct before){0};
-    for (size_t i = 0; i < count; i++) {
-        if (is_reduction(trace, work[i], kind)) {
+    for (size_t i = 0; i < launched->count; i++) {
+        const struct aorta_trace_work *work = launched->work[i];
+        if (is_reduction(trace, work, kind)) {
             found[++reductions] = (struct before){0};
-        } else if (work[i]->kind == AORTA_TRACE_KERNEL && !is_pointwise(aorta_trace_text(trace, work[i]->name))) {
-            found[reductions].hash = 31 * found[reductions].hash + work[i]->name + 1;
+        } else if (work->kind == AORTA_TRACE_KERNEL && !is_pointwise(aorta_trace_text(trace, work->name))) {
+            found[reductions].hash = 31 * found[reductions].hash + work->name + 1;
             found[reductions].count++;
         }
     }
@@ -66,14 +66,11 @@ int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, con
     const struct aorta_trace_window *window = rank->window_count ? &rank->windows[rank->window_count / 2] : NULL;
     if (!window || !analysis->stepped || analysis->measured) return 1;
     if (!aorta_trace_reduces_gradients(rank, kind, memory)) return 1;
-    const size_t limit = window->profile.range_count;
     struct aorta_arena scratch = {0};
-    const struct aorta_trace_work **work = aorta_arena_raw(&scratch, (limit + 1) * sizeof *work);
-    struct before *found = aorta_arena_raw(&scratch, (limit + 1) * sizeof *found);
-    size_t count = 0, parts = 1;
-    for (size_t i = 0; work && i < limit; i++)
-        if (rank->work[window->work[i]].start_ns >= window->start_ns) work[count++] = &rank->work[window->work[i]];
-    if (work && found) parts = parts_of(found, collect(rank->trace, work, count, kind, found));
+    struct aorta_launched_work launched;
+    aorta_launched_work_of(rank, window, &scratch, &launched);
+    struct before *found = aorta_arena_raw(&scratch, (launched.count + 1) * sizeof *found);
+    const size_t parts = scratch.failed ? 1 : parts_of(found, collect(&launched, kind, found));
     aorta_arena_end(&scratch, memory);
     return (int)parts;
 }

@@ -313,6 +313,8 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, OTHERS, .when = {AORTA_FACT_ACTIVATIONS},
      .text = "split it and the products around it, so that one part moves while the other is computed",
      .also = "as asynchronous tensor parallelism (PyTorch) and tp-comm-overlap (Megatron) do"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, TORCH | COMPILED, .when = {AORTA_FACT_GAIN_OF_ONE},
+     .text = "fewer, larger collectives: one flat tensor for many (torch.cat), bucket_cap_mb=25 and more (DDP)"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, TORCH | COMPILED, .collective = 1 + AORTA_ALL_GATHER,
      .text =
          "gather ahead: forward_prefetch=True, backward_prefetch=BACKWARD_PRE (FSDP2: set_modules_to_forward_prefetch)",

@@ -353,6 +353,27 @@ static void add_reducing_once(struct gains *gains) {
     }
 }
 
+/* Small collectives: their number costs more than that they are exposed. */
+static void add_coalescing(struct gains *gains) {
+    static const enum aorta_collective kinds[] = {AORTA_ALL_REDUCE, AORTA_BROADCAST};
+    struct aorta_verdict *verdict = gains->verdict;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const double gain_ms = aorta_gain_of_coalescing(gains, kinds[i]);
+        struct aorta_finding *finding = NULL;
+        for (size_t j = 0; j < verdict->finding_count && !finding; j++)
+            if (verdict->findings[j].cause == AORTA_CAUSE_EXPOSED_COLLECTIVE &&
+                verdict->findings[j].collective == kinds[i])
+                finding = &verdict->findings[j];
+        if (gain_ms < BOUND * step_ms(gains)) continue;
+        if (finding && (verdict->ranks_missing || gain_ms <= fmax(finding->alone_ms, finding->gain_ms))) continue;
+        if (!finding) finding = new_finding(verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
+        finding->collective = kinds[i];
+        aorta_facts_set(&finding->facts, AORTA_FACT_GAIN_OF_ONE, gain_ms);
+        replace_gain(gains, finding, gain_ms);
+        share(finding, AORTA_CAUSE_HOST_LAUNCH, gain_ms - finding->cost_ms);
+    }
+}
+
 /* Waits that go with the work that only serves them: its launches are more of the gain than the waits. */
 static void add_awaited(struct gains *gains) {
     struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_SYNC);
@@ -446,6 +467,7 @@ static void add_gains(struct gains *gains) {
     add_own_work(gains);
     add_bubble(gains);
     add_reducing_once(gains);
+    add_coalescing(gains);
     add_awaited(gains);
     aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict);
     name_input(verdict);

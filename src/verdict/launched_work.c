@@ -12,28 +12,31 @@ static int by_launch(const void *left, const void *right) {
     return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
 }
 
-void aorta_order_launches(const struct aorta_trace_work **work, size_t count) {
-    if (count) qsort(work, count, sizeof *work, by_launch);
-}
-
 void aorta_drop_work(const struct aorta_launched_work *launched, size_t at) {
     const struct aorta_trace_rank *rank = launched->rank;
     const size_t row = (size_t)(launched->work[at] - rank->work);
     launched->scales[rank->source ? rank->source[row] : row] = (struct aorta_work_scale){.left = 0, .gone = true};
 }
 
+void aorta_launched_work_of(const struct aorta_trace_rank *rank, const struct aorta_trace_window *window,
+                            struct aorta_arena *memory, struct aorta_launched_work *launched) {
+    const size_t limit = window->profile.range_count;
+    const struct aorta_trace_work **work = aorta_arena_raw(memory, (limit + 1) * sizeof *work);
+    size_t count = 0;
+    for (size_t i = 0; work && i < limit; i++)
+        if (rank->work[window->work[i]].start_ns >= window->start_ns) work[count++] = &rank->work[window->work[i]];
+    if (count) qsort(work, count, sizeof *work, by_launch);
+    *launched = (struct aorta_launched_work){rank, work, count, NULL};
+}
+
 static void drop_of_rank(const struct aorta_trace_rank *rank, aorta_work_dropper *drop, const void *context,
                          struct aorta_work_scale *scales, struct aorta_arena *memory) {
     for (size_t i = 0; i < rank->window_count; i++) {
-        const struct aorta_trace_window *window = &rank->windows[i];
         struct aorta_arena scratch = {0};
-        const size_t limit = window->profile.range_count;
-        const struct aorta_trace_work **work = aorta_arena_raw(&scratch, (limit + 1) * sizeof *work);
-        size_t count = 0;
-        for (size_t j = 0; work && j < limit; j++)
-            if (rank->work[window->work[j]].start_ns >= window->start_ns) work[count++] = &rank->work[window->work[j]];
-        if (work) aorta_order_launches(work, count);
-        if (work) drop(&(struct aorta_launched_work){rank, work, count, scales}, context);
+        struct aorta_launched_work launched;
+        aorta_launched_work_of(rank, &rank->windows[i], &scratch, &launched);
+        launched.scales = scales;
+        if (!scratch.failed) drop(&launched, context);
         aorta_arena_end(&scratch, memory);
     }
 }

@@ -93,7 +93,9 @@ struct aorta_launched_work {
     struct aorta_work_scale *scales;
 };
 typedef void aorta_work_dropper(const struct aorta_launched_work *launched, const void *context);
-void aorta_order_launches(const struct aorta_trace_work **work, size_t count);
+/* Of what began in the window; without scales. */
+void aorta_launched_work_of(const struct aorta_trace_rank *rank, const struct aorta_trace_window *window,
+                            struct aorta_arena *memory, struct aorta_launched_work *launched);
 void aorta_drop_work(const struct aorta_launched_work *launched, size_t at);
 /* What a step saves without the work that `drop` takes out of each of its ranks, and without these causes (bits), ms.
  */
@@ -105,6 +107,9 @@ bool aorta_verdict_find_awaited(const struct aorta_trace_rank *rank, struct aort
 /* What a step saves without the waits for it, and without the work that only serves it, ms; 0: there is no such fact.
  */
 double aorta_gain_of_awaited(const struct gains *gains, const struct aorta_facts *facts);
+
+/* What a step saves when small collectives of this kind are one, ms; 0: there are few. (coalescing.c) */
+double aorta_gain_of_coalescing(const struct gains *gains, enum aorta_collective kind);
 
 /* What a step saves when its gradients are reduced once instead of so many times, ms. (accumulation.c) */
 double aorta_gain_of_reducing_once(const struct gains *gains, enum aorta_collective kind, int times);

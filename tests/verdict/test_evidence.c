@@ -510,6 +510,39 @@ static void reducing_once_saves_what_serves_reductions(void **state) {
     }
 }
 
+/* Forty tensors are broadcast one by one: 32 of them can be one, and the remaining eight another; or each layer needs
+ * its own. A small broadcast takes 12 us without waiting, and the host 20 us. */
+static void small_collectives_are_joined(void **state) {
+    (void)state;
+    enum { TENSORS = 40, GONE = TENSORS - 2, MOVES_US = 12 };
+    for (int needed = 0; needed < 2; needed++) {
+        struct sample_kineto sample;
+        struct run run = {0};
+        struct aorta_verdict verdict;
+        double at = 100;
+        sample_kineto_begin(&sample, 0, 1);
+        for (int i = 0; i < 5; i++) {
+            const double begin = at;
+            for (int k = 0; k < 8; k++) launch_next(&sample, "sm90_xmma_gemm_forward", 7, &at);
+            for (int k = 0; k < TENSORS; k++) {
+                launch_next(&sample, "ncclDevKernel_Broadcast_RING_LL", 20, &at);
+                launch_next(&sample, needed ? "sm90_xmma_gemm_forward" : "void at::native::elementwise_kernel<div>", 7,
+                            &at);
+            }
+            step_mark(&sample, i, begin - 1, at - begin);
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run);
+        said_make(&run.analysis, &verdict);
+        const struct aorta_finding *exposed = said_finding(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
+        assert_int_equal(said_has(exposed, AORTA_FACT_GAIN_OF_ONE), !needed);
+        assert_int_equal(strstr(said_advice(exposed), "one flat tensor for many") != NULL, !needed);
+        if (!needed) said_near(said_value(exposed, AORTA_FACT_GAIN_OF_ONE), GONE * (LAUNCH_US - MOVES_US) / 1e3, 0.03);
+        aorta_verdict_free(&verdict);
+        end(&run);
+    }
+}
+
 /* Twelve cells a step, each launched after the one before has ended; or other kernels. */
 static void check_cells(const char *kernel, bool expected) {
     struct run run = {0};
@@ -773,6 +806,7 @@ int main(void) {
         cmocka_unit_test(gradients_reduced_for_each_micro_batch_are_seen),
         cmocka_unit_test(reducing_once_saves_what_serves_reductions),
         cmocka_unit_test(reducing_once_has_a_gain),
+        cmocka_unit_test(small_collectives_are_joined),
         cmocka_unit_test(cells_of_recurrent_networks_are_seen),
         cmocka_unit_test(a_process_for_each_device_is_advised),
         cmocka_unit_test(late_launches_are_counted_with_the_work_they_launch),

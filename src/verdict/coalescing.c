@@ -1,0 +1,114 @@
+/* Small collectives that could be one: the tensors of a list one by one, or gradients in many small buckets.
+ *
+ *     launched   … adam | broadcast broadcast broadcast … | forward       instead of   | broadcast |
+ *     launched   dgrad wgrad all_reduce dgrad wgrad all_reduce …          one all_reduce after several layers
+ *
+ * The host launches each of them. Collectives join the next one of their kind where
+ * nothing but pointwise kernels and copies comes between them, and all reductions of gradients do. */
+#include "analysis/phases.h"
+#include "base/sort.h"
+#include "trace/trace.h"
+#include "verdict/verdict_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    FEWEST = 24,       /* of a step that can be joined */
+    TOGETHER = 32,     /* in one, where their sizes are not known */
+    BUCKET = 25 << 20, /* bytes in one, as PyTorch's DDP has them */
+    SMALL_BYTES = 4 << 20,
+    SMALL_NS = 200000, /* without the wait for a late rank; where sizes are not known */
+};
+
+struct coalescing {
+    enum aorta_collective kind;
+    bool gradients; /* reductions of this kind join over any kernels */
+};
+
+static bool is_of_kind(const struct aorta_launched_work *launched, size_t at, enum aorta_collective kind) {
+    const struct aorta_trace_work *work = launched->work[at];
+    return aorta_trace_is_collective(work) && aorta_trace_collective_kind(launched->rank->trace, work) == kind;
+}
+
+static int64_t bytes_of(const struct aorta_launched_work *launched, size_t at) {
+    const uint32_t row = launched->work[at]->collective;
+    return row == AORTA_TRACE_NONE ? -1 : launched->rank->trace->collectives[row].bytes;
+}
+
+static bool is_small(const struct aorta_launched_work *launched, size_t at) {
+    const int64_t bytes = bytes_of(launched, at);
+    return bytes >= 0 ? bytes <= SMALL_BYTES : launched->work[at]->end_ns - launched->work[at]->start_ns <= SMALL_NS;
+}
+
+/* Between two collectives of a list comes no more than what prepares a tensor or takes the result. */
+static bool is_between(const struct aorta_launched_work *launched, size_t at) {
+    const struct aorta_trace_work *work = launched->work[at];
+    if (work->kind != AORTA_TRACE_KERNEL) return true;
+    const char *name = aorta_trace_text(launched->rank->trace, work->name);
+    return strstr(name, "elementwise") || strstr(name, "CatArray");
+}
+
+/* Goes back from the last of each bucket, which is launched when all its tensors are ready: the ones before it go.
+ * Returns how many. */
+static size_t join(const struct aorta_launched_work *launched, const struct coalescing *what, bool drops) {
+    enum { NONE = -1 };
+    size_t gone = 0, together = 0;
+    int64_t last = NONE, bytes = 0;
+    for (size_t i = launched->count; i-- > 0;) {
+        if (!is_of_kind(launched, i, what->kind)) {
+            if (!what->gradients && !is_between(launched, i)) last = NONE;
+            continue;
+        }
+        const int64_t own = bytes_of(launched, i);
+        const bool full = own >= 0 ? bytes + own > BUCKET : together >= TOGETHER;
+        if (!is_small(launched, i) || last == NONE || full) {
+            last = (int64_t)i;
+            bytes = own;
+            together = 1;
+            continue;
+        }
+        bytes += own;
+        together++;
+        gone++;
+        if (drops) aorta_drop_work(launched, i);
+    }
+    return gone;
+}
+
+static void drop_joined(const struct aorta_launched_work *launched, const void *context) {
+    (void)join(launched, context, true);
+}
+
+/* What the small ones take without waiting, ns: the best tenth of them. */
+static int64_t transfer_of(const struct aorta_launched_work *launched, const struct coalescing *what,
+                           struct aorta_arena *memory) {
+    int64_t *times_ns = aorta_arena_raw(memory, (launched->count + 1) * sizeof *times_ns);
+    size_t count = 0;
+    for (size_t i = 0; times_ns && i < launched->count; i++)
+        if (is_of_kind(launched, i, what->kind) && is_small(launched, i))
+            times_ns[count++] = launched->work[i]->end_ns - launched->work[i]->start_ns;
+    aorta_sort_int64(times_ns, count);
+    return count ? times_ns[count / 10] : 0;
+}
+
+/* The time to move what goes with the large ones then, of a step; negative: there are few that go. */
+static double moved_ms(const struct aorta_trace_rank *rank, const struct coalescing *what, struct aorta_arena *memory) {
+    struct aorta_arena scratch = {0};
+    struct aorta_launched_work launched = {.rank = rank};
+    if (rank->window_count) aorta_launched_work_of(rank, &rank->windows[rank->window_count / 2], &scratch, &launched);
+    const size_t count = scratch.failed ? 0 : join(&launched, what, false);
+    const double ms = count < FEWEST ? -1 : (double)count * (double)transfer_of(&launched, what, &scratch) / 1e6;
+    aorta_arena_end(&scratch, memory);
+    return ms;
+}
+
+double aorta_gain_of_coalescing(const struct gains *gains, enum aorta_collective kind) {
+    const struct aorta_trace_rank *rank = &gains->analysis->ranks[0];
+    struct aorta_arena *memory = gains->verdict->arena;
+    const struct coalescing what = {kind,
+                                    kind == AORTA_ALL_REDUCE && aorta_trace_reduces_gradients(rank, kind, memory)};
+    if (!gains->analysis->stepped || gains->analysis->measured) return 0;
+    const double moved = moved_ms(rank, &what, memory);
+    return moved < 0 ? 0 : fmax(aorta_gain_without_work(gains, 0, drop_joined, &what) - moved, 0);
+}
