@@ -93,7 +93,7 @@ struct aorta_launched_work {
     struct aorta_work_scale *scales;
 };
 typedef void aorta_work_dropper(const struct aorta_launched_work *launched, const void *context);
-/* Of what began in the window; without scales. */
+/* The work that began in the window; without scales. */
 void aorta_launched_work_of(const struct aorta_trace_rank *rank, const struct aorta_trace_window *window,
                             struct aorta_arena *memory, struct aorta_launched_work *launched);
 void aorta_drop_work(const struct aorta_launched_work *launched, size_t at);
