@@ -260,17 +260,13 @@ static bool first_time(struct making *making, size_t number) {
 
 /* ---- operations and ranges ---- */
 
-static bool is_wanted(const struct making *making, const struct aorta_trace_operation *operation) {
-    return operation->range == (making->breakdown->by == AORTA_BY_ANNOTATION);
-}
-
 static void count_operations(struct making *making, size_t piece) {
     const struct aorta_trace *trace = making->trace;
     uint32_t at = making->rank->work[piece].operation;
     bool own = true;
     for (; at != AORTA_TRACE_NONE; at = trace->operations[at].parent) {
         const struct aorta_trace_operation *operation = &trace->operations[at];
-        if (!is_wanted(making, operation)) continue;
+        if (operation->range != (making->breakdown->by == AORTA_BY_ANNOTATION)) continue;
         count(making, piece, aorta_trace_text(trace, operation->name),
               making->breakdown->by == AORTA_BY_SHAPE ? operation->inputs : AORTA_TRACE_NONE, own,
               first_time(making, at));

@@ -34,10 +34,6 @@ struct making {
 /* ---- which allocations ---- */
 
 /* AMD's tools number devices otherwise than PyTorch: where the file has work of one device, all are of it. */
-static bool is_of_rank(const struct making *making, const struct aorta_trace_allocation *allocation, bool any) {
-    return any || allocation->device == making->rank->device;
-}
-
 static bool takes_any(const struct aorta_trace_rank *rank) {
     const struct aorta_trace *trace = rank->trace;
     for (size_t i = 0; i < trace->allocation_count; i++)
@@ -90,7 +86,7 @@ static void make_blocks(struct making *making) {
     bool first = true;
     for (size_t i = 0; i < trace->allocation_count; i++) {
         const struct aorta_trace_allocation *allocation = &trace->allocations[i];
-        if (!is_of_rank(making, allocation, any) || !allocation->bytes) continue;
+        if (!(any || allocation->device == making->rank->device) || !allocation->bytes) continue;
         if (first && allocation->allocated >= 0) making->before_bytes = allocation->allocated - allocation->bytes;
         first = false;
         if (allocation->bytes > 0)
