@@ -271,7 +271,7 @@ static void place_of(const struct places *places, const struct aorta_trace_alloc
         aorta_nest_find(places->functions, trace->function_count, sizeof *places->functions, thread, at_ns);
     for (; frame != AORTA_NEST_NONE; frame = places->functions[frame].parent) {
         const uint32_t name = places->functions[frame].number;
-        uint32_t *of = begins(aorta_trace_text(trace, name), "nn.Module: ") ? &row->module : &row->function;
+        uint32_t *of = aorta_module_name(aorta_trace_text(trace, name)) ? &row->module : &row->function;
         if (*of == AORTA_TRACE_NONE) *of = name;
     }
 }

@@ -207,7 +207,7 @@ static uint32_t name_around(const struct aorta_trace *trace, const struct aorta_
                             const struct aorta_trace_call *call) {
     uint32_t at = aorta_nest_find(items, count, sizeof *items, call->thread, call->start_ns);
     while (at != AORTA_NEST_NONE && (!is_around(items[at].start_ns, items[at].end_ns, call) ||
-                                     !strncmp(aorta_trace_text(trace, items[at].number), "nn.Module: ", 11)))
+                                     aorta_module_name(aorta_trace_text(trace, items[at].number))))
         at = items[at].parent;
     return at == AORTA_NEST_NONE ? AORTA_TRACE_NONE : items[at].number;
 }
