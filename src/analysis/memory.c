@@ -132,7 +132,7 @@ static void find_passes(struct making *making) {
             open = false;
         else if (!open)
             all[making->pass_count++] = all[i];
-        else if (all[i].end_ns > last->end_ns)
+        else if (last && all[i].end_ns > last->end_ns)
             last->end_ns = all[i].end_ns;
         open |= all[i].backward;
     }
