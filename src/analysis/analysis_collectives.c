@@ -119,10 +119,6 @@ struct aorta_trace_part *aorta_trace_part_of(struct aorta_trace_part *parts, siz
     return count ? bsearch(&work, parts, count, sizeof *parts, part_search) : NULL;
 }
 
-static struct aorta_trace_part *find_part(const struct aorta_trace_parts *parts, size_t rank, uint32_t work) {
-    return aorta_trace_part_of(parts->items + parts->first[rank], parts->first[rank + 1] - parts->first[rank], work);
-}
-
 static void link_part(const struct aorta_trace_analysis *analysis, struct aorta_trace_part *part, size_t number) {
     struct aorta_align_shared *shared = &analysis->alignment.shared[number];
     part->collective = (uint32_t)number;
@@ -145,7 +141,8 @@ static void link_parts(struct aorta_trace_analysis *analysis, struct aorta_trace
         for (size_t j = 0; j < alignment->shared[i].part_count; j++) {
             const struct aorta_align_part *one = &alignment->shared[i].parts[j];
             uint32_t row = rows[one->rank] ? rows[one->rank][one->first] : one->first;
-            struct aorta_trace_part *part = find_part(parts, one->rank, row);
+            const size_t first = parts->first[one->rank], count = parts->first[one->rank + 1] - first;
+            struct aorta_trace_part *part = aorta_trace_part_of(parts->items + first, count, row);
             if (part) link_part(analysis, part, i);
         }
     }

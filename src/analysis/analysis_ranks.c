@@ -187,7 +187,7 @@ static int use_order(const void *left, const void *right) {
 struct study {
     struct aorta_trace_analysis *analysis;
     const struct aorta_trace_busy *busy;
-    double *steps, *step_ns; /* of each rank: how many count, and their mean length */
+    double *step_ns; /* of each rank: mean length of the steps that count */
     struct use *uses;
     size_t count;
     struct aorta_arena memory;
@@ -213,7 +213,6 @@ static void add_window(const struct study *study, size_t place, const struct aor
         use->alone++;
         use->alone_ns += ns;
     }
-    study->steps[place]++;
     study->step_ns[place] += (double)(window->end_ns - window->start_ns);
 }
 
@@ -225,7 +224,7 @@ static void collect_rank(struct study *study, size_t place) {
     for (size_t i = 0; by_text && i < rank->window_count; i++)
         if (aorta_trace_window_counts(study->analysis, &rank->windows[i]))
             add_window(study, place, &rank->windows[i], by_text);
-    double steps = study->steps[place] > 0 ? study->steps[place] : 1;
+    const double steps = (double)rank->steps;
     study->step_ns[place] /= steps;
     for (size_t i = 0; by_text && i < texts; i++) {
         if (by_text[i].count <= 0) continue;
@@ -308,7 +307,6 @@ static void study_make(struct study *study) {
         if (analysis->ranks[i].window_count > most) most = analysis->ranks[i].window_count;
         limit += analysis->ranks[i].kernel_count;
     }
-    study->steps = aorta_arena_alloc(memory, analysis->rank_count * sizeof *study->steps);
     study->step_ns = aorta_arena_alloc(memory, analysis->rank_count * sizeof *study->step_ns);
     study->values = aorta_arena_raw(memory, most * sizeof *study->values);
     study->times = aorta_arena_raw(memory, analysis->rank_count * sizeof *study->times);

@@ -260,17 +260,13 @@ static bool first_time(struct making *making, size_t number) {
 
 /* ---- operations and ranges ---- */
 
-static bool is_wanted(const struct making *making, const struct aorta_trace_operation *operation) {
-    return operation->range == (making->breakdown->by == AORTA_BY_ANNOTATION);
-}
-
 static void count_operations(struct making *making, size_t piece) {
     const struct aorta_trace *trace = making->trace;
     uint32_t at = making->rank->work[piece].operation;
     bool own = true;
     for (; at != AORTA_TRACE_NONE; at = trace->operations[at].parent) {
         const struct aorta_trace_operation *operation = &trace->operations[at];
-        if (!is_wanted(making, operation)) continue;
+        if (operation->range != (making->breakdown->by == AORTA_BY_ANNOTATION)) continue;
         count(making, piece, aorta_trace_text(trace, operation->name),
               making->breakdown->by == AORTA_BY_SHAPE ? operation->inputs : AORTA_TRACE_NONE, own,
               first_time(making, at));
@@ -280,10 +276,6 @@ static void count_operations(struct making *making, size_t piece) {
 }
 
 /* ---- functions, and ranges of files without operations ---- */
-
-static bool is_module(const char *name) {
-    return !strncmp(name, "nn.Module: ", 11);
-}
 
 static void count_nested(struct making *making, size_t piece) {
     const struct aorta_trace_work *work = &making->rank->work[piece];
@@ -295,9 +287,10 @@ static void count_nested(struct making *making, size_t piece) {
         range = aorta_nest_find(making->nest, making->nest_count, sizeof *making->nest, thread, at_ns);
     for (; range != AORTA_NEST_NONE; range = making->nest[range].parent) {
         const char *name = aorta_trace_text(making->trace, making->nest[range].number);
-        const bool wanted = by == AORTA_BY_ANNOTATION || is_module(name) == (by == AORTA_BY_MODULE);
+        const char *module = aorta_module_name(name);
+        const bool wanted = by == AORTA_BY_ANNOTATION || (module != NULL) == (by == AORTA_BY_MODULE);
         if (wanted)
-            count(making, piece, name + (by == AORTA_BY_MODULE ? 11 : 0), AORTA_TRACE_NONE, own,
+            count(making, piece, by == AORTA_BY_MODULE ? module : name, AORTA_TRACE_NONE, own,
                   first_time(making, range));
         own &= !wanted;
     }

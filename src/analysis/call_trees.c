@@ -45,11 +45,8 @@ struct walking {
 
 /* LlamaRMSNorm_3: LlamaRMSNorm. NULL: a function, no module. */
 static const char *module_name(struct walking *w, uint32_t text) {
-    static const char begins[] = "nn.Module: ";
-    const char *name = aorta_trace_text(w->trace, text);
-    if (strncmp(name, begins, sizeof begins - 1) != 0) return NULL;
-    if (w->modules[text]) return w->modules[text];
-    name += sizeof begins - 1;
+    const char *name = aorta_module_name(aorta_trace_text(w->trace, text));
+    if (!name || w->modules[text]) return w->modules[text];
     size_t length = strlen(name), digits = 0;
     while (digits < length && isdigit((unsigned char)name[length - 1 - digits])) digits++;
     if (digits && digits < length && name[length - 1 - digits] == '_') length -= digits + 1;

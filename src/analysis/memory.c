@@ -34,10 +34,6 @@ struct making {
 /* ---- which allocations ---- */
 
 /* AMD's tools number devices otherwise than PyTorch: where the file has work of one device, all are of it. */
-static bool is_of_rank(const struct making *making, const struct aorta_trace_allocation *allocation, bool any) {
-    return any || allocation->device == making->rank->device;
-}
-
 static bool takes_any(const struct aorta_trace_rank *rank) {
     const struct aorta_trace *trace = rank->trace;
     for (size_t i = 0; i < trace->allocation_count; i++)
@@ -90,7 +86,7 @@ static void make_blocks(struct making *making) {
     bool first = true;
     for (size_t i = 0; i < trace->allocation_count; i++) {
         const struct aorta_trace_allocation *allocation = &trace->allocations[i];
-        if (!is_of_rank(making, allocation, any) || !allocation->bytes) continue;
+        if (!(any || allocation->device == making->rank->device) || !allocation->bytes) continue;
         if (first && allocation->allocated >= 0) making->before_bytes = allocation->allocated - allocation->bytes;
         first = false;
         if (allocation->bytes > 0)
@@ -136,7 +132,7 @@ static void find_passes(struct making *making) {
             open = false;
         else if (!open)
             all[making->pass_count++] = all[i];
-        else if (all[i].end_ns > last->end_ns)
+        else if (last && all[i].end_ns > last->end_ns)
             last->end_ns = all[i].end_ns;
         open |= all[i].backward;
     }
@@ -275,7 +271,7 @@ static void place_of(const struct places *places, const struct aorta_trace_alloc
         aorta_nest_find(places->functions, trace->function_count, sizeof *places->functions, thread, at_ns);
     for (; frame != AORTA_NEST_NONE; frame = places->functions[frame].parent) {
         const uint32_t name = places->functions[frame].number;
-        uint32_t *of = begins(aorta_trace_text(trace, name), "nn.Module: ") ? &row->module : &row->function;
+        uint32_t *of = aorta_module_name(aorta_trace_text(trace, name)) ? &row->module : &row->function;
         if (*of == AORTA_TRACE_NONE) *of = name;
     }
 }

@@ -91,11 +91,6 @@ const struct aorta_range *aorta_order_next_compute(const struct aorta_order *ord
     return &order->ranges[order->compute[at].range];
 }
 
-/* Time between two times in which the device was busy. */
-static int64_t order_busy(const struct aorta_order *order, int64_t start_ns, int64_t end_ns) {
-    return aorta_intervals_within(&order->busy, start_ns, end_ns);
-}
-
 /* How the clocks of ranks differ, from the ends of the collectives that they share. (Device clock rates:
  * measure/clocks.h.)
  *
@@ -259,7 +254,8 @@ static void find_last(struct part *parts, size_t count, uint32_t number) {
         if (common_start(&parts[i]) > common_start(last)) last = &parts[i];
     }
     int64_t late_ns = common_start(last) - common_start(first);
-    int64_t busy_ns = order_busy(last->item->order, last->range->start_ns - late_ns, last->range->start_ns);
+    const int64_t start_ns = last->range->start_ns;
+    const int64_t busy_ns = aorta_intervals_within(&last->item->order->busy, start_ns - late_ns, start_ns);
     for (size_t i = 0; i < count; i++) {
         int64_t until = common_start(last) + parts[i].shift_ns;
         if (until > parts[i].range->end_ns) until = parts[i].range->end_ns;

@@ -49,10 +49,6 @@ void aorta_graph_reserve(struct aorta_graph *graph, uint32_t points, uint32_t ed
     graph->failed = graph->failed || !grow_points(graph, points) || !grow_edges(graph, edges);
 }
 
-void aorta_graph_mark(struct aorta_graph *graph, uint32_t rank, uint32_t point) {
-    graph->ranks[rank].mark = point;
-}
-
 uint32_t aorta_graph_point(struct aorta_graph *graph, int64_t time_ns, uint32_t rank, uint32_t subject, bool ends) {
     if (graph->point_count == graph->point_capacity && !graph->failed)
         graph->failed = !grow_points(graph, next_capacity(graph->point_capacity));

@@ -109,8 +109,6 @@ uint32_t aorta_graph_point(struct aorta_graph *graph, int64_t time_ns, uint32_t 
 uint32_t aorta_graph_edge(struct aorta_graph *graph, uint32_t from, uint32_t to, int64_t lag_ns,
                           enum aorta_edge_kind kind, bool inferred);
 void aorta_graph_change(struct aorta_graph *graph, uint32_t edge, uint32_t cause, int64_t lag_ns);
-/* The measured part of the rank begins at this point. */
-void aorta_graph_mark(struct aorta_graph *graph, uint32_t rank, uint32_t point);
 /* Orders points and edges, and sets the residuals. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_graph_finish(struct aorta_graph *graph);
 void aorta_graph_free(struct aorta_graph *graph);

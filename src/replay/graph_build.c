@@ -202,7 +202,7 @@ static void set_mark(struct aorta_graph_builder *builder, uint32_t rank) {
     if (one->bounds.from_ns <= one->bounds.start_ns) return;
     for (uint32_t i = 0; i < one->span_count; i++) {
         if (one->spans[i].end_ns != one->bounds.from_ns) continue;
-        aorta_graph_mark(builder->graph, rank, aorta_span_end(builder, rank, i));
+        builder->graph->ranks[rank].mark = aorta_span_end(builder, rank, i);
         return;
     }
 }

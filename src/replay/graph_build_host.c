@@ -156,12 +156,9 @@ static bool wait_for_own(struct host *host, uint32_t call) {
     return waited;
 }
 
-static uint32_t begun_until(const struct host *host, int64_t time_ns) {
-    return (uint32_t)aorta_count_until(host->begun_ns, host->begun, sizeof *host->begun_ns, 0, time_ns);
-}
-
 static bool queue_full(const struct host *host, uint32_t call) {
-    uint32_t begun = begun_until(host, host->rows->calls[call].end_ns);
+    const size_t begun =
+        aorta_count_until(host->begun_ns, host->begun, sizeof *host->begun_ns, 0, host->rows->calls[call].end_ns);
     return host->launches > begun && host->launches - begun >= FULL_QUEUE;
 }
 

@@ -339,15 +339,11 @@ static void end_span(const struct spans *spans, uint32_t row) {
 
 /* ---- reductions ---- */
 
-static bool is_reduction(const struct aorta_replay_span *span) {
-    return span->role == AORTA_REPLAY_REDUCE;
-}
-
 static void find_reductions(struct spans *spans) {
     const struct aorta_replay_rank *rows = spans->rows;
     for (uint32_t i = 0; i < rows->span_count; i++) {
         spans->reduction_before[i] = AORTA_GRAPH_NONE;
-        if (!is_reduction(&rows->spans[i])) continue;
+        if (rows->spans[i].role != AORTA_REPLAY_REDUCE) continue;
         struct lane *lane = &spans->lanes[rows->spans[i].stream];
         bool same = lane->reduction != AORTA_GRAPH_NONE && rows->spans[lane->reduction].step == rows->spans[i].step;
         if (same) spans->reduction_before[i] = lane->reduction;

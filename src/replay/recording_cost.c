@@ -482,7 +482,7 @@ static void fill_lanes(struct aorta_recording_cost *cost, struct building *build
         fill_lane(stamped->items + first, count, lane, &building->scratch);
     }
     building->scratch.failed |= cost->memory.failed;
-    if (building->scratch.failed) return;
+    if (!cost->lanes || building->scratch.failed) return;
     for (size_t i = 0; i < cost->lane_count; i++) find_waits(cost, i);
     measure_share(cost, building->trace);
     measure_pace(cost, building->trace->operation_count > 0);

@@ -440,13 +440,12 @@ static aorta_status set_longer(const struct aorta_trace_analysis *analysis, stru
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         double rank_ns = 0;
-        size_t steps = 0;
         for (size_t j = 0; j < rank->window_count; j++) {
-            if (!aorta_trace_window_counts(analysis, &rank->windows[j])) continue;
-            rank_ns += (double)(rank->windows[j].profile.overlap.span_ns + rank->windows[j].profile.overlap.lead_ns);
-            steps++;
+            const struct aorta_overlap *step = &rank->windows[j].profile.overlap;
+            if (aorta_trace_window_counts(analysis, &rank->windows[j]))
+                rank_ns += (double)(step->span_ns + step->lead_ns);
         }
-        if (steps) all_ns += rank_ns / (double)steps / (double)analysis->rank_count;
+        all_ns += rank_ns / (double)rank->steps / (double)analysis->rank_count;
     }
     const double recorded_ns = aorta_replay_recorded(graph, &scratch);
     if (recorded_ns > 0 && all_ns > 0) graph->longer = all_ns / recorded_ns;

@@ -45,7 +45,7 @@ static enum aorta_line fill_memory(const void *of, size_t index, void *values) {
     out->row = *row;
     out->operation = trace_text_of(trace, row->operation);
     out->function = trace_text_of(trace, row->function);
-    out->module = row->module == AORTA_TRACE_NONE ? NULL : aorta_trace_text(trace, row->module) + strlen("nn.Module: ");
+    out->module = aorta_module_name(aorta_trace_text(trace, row->module));
     out->share = memory->peak_bytes ? (double)row->bytes / (double)memory->peak_bytes : NAN;
     out->mb = (double)row->bytes / 1e6;
     snprintf(out->text, sizeof out->text, "%s%s%s%s%s%s%s", aorta_memory_use_name((int)row->use),

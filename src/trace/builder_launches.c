@@ -449,17 +449,13 @@ static void add_call(struct aorta_trace_builder *builder, int64_t start_ns, int6
     aorta_trace_rows_put(builder, &builder->calls, &call, sizeof call);
 }
 
-static bool is_collective_range(const struct aorta_trace_builder *builder, const struct aorta_trace_annotation *range) {
-    return aorta_trace_is_gloo_range(aorta_trace_text(builder->trace, range->name));
-}
-
 /* The range around a time of the thread; NULL: none. */
 static const struct aorta_trace_annotation *range_around(const struct aorta_trace_builder *builder, uint32_t thread,
                                                          int64_t time_ns) {
     const struct aorta_trace_annotation *ranges = builder->annotations.items, *found = NULL;
     for (size_t i = 0; i < builder->annotations.count; i++)
         if (ranges[i].thread == thread && ranges[i].start_ns <= time_ns && time_ns <= ranges[i].end_ns &&
-            is_collective_range(builder, &ranges[i]))
+            aorta_trace_is_gloo_range(aorta_trace_text(builder->trace, ranges[i].name)))
             found = &ranges[i];
     return found;
 }

@@ -202,22 +202,12 @@ static uint32_t operation_around(const struct aorta_trace *trace, const struct a
     return name;
 }
 
-struct nest {
-    struct aorta_nest_range *items; /* `number` is the name */
-    size_t count;
-};
-
-static struct nest nest_rows(const struct trace_rows *rows, struct aorta_arena *memory) {
-    return (struct nest){aorta_nest_of(rows->items, rows->count, memory), rows->count};
-}
-
 /* Modules are no functions. */
-static uint32_t name_around(const struct aorta_trace *trace, const struct nest *nest,
+static uint32_t name_around(const struct aorta_trace *trace, const struct aorta_nest_range *items, size_t count,
                             const struct aorta_trace_call *call) {
-    const struct aorta_nest_range *items = nest->items;
-    uint32_t at = aorta_nest_find(items, nest->count, sizeof *items, call->thread, call->start_ns);
+    uint32_t at = aorta_nest_find(items, count, sizeof *items, call->thread, call->start_ns);
     while (at != AORTA_NEST_NONE && (!is_around(items[at].start_ns, items[at].end_ns, call) ||
-                                     !strncmp(aorta_trace_text(trace, items[at].number), "nn.Module: ", 11)))
+                                     aorta_module_name(aorta_trace_text(trace, items[at].number))))
         at = items[at].parent;
     return at == AORTA_NEST_NONE ? AORTA_TRACE_NONE : items[at].number;
 }
@@ -226,14 +216,16 @@ void aorta_trace_link_callers(struct aorta_trace_builder *builder) {
     struct aorta_trace *trace = builder->trace;
     struct aorta_arena scratch = {0};
     const struct aorta_trace_call *calls = builder->calls.items;
-    const struct nest functions = nest_rows(&builder->functions, &scratch),
-                      ranges = nest_rows(&builder->annotations, &scratch);
+    const struct aorta_nest_range *functions =
+                                      aorta_nest_of(builder->functions.items, builder->functions.count, &scratch),
+                                  *ranges =
+                                      aorta_nest_of(builder->annotations.items, builder->annotations.count, &scratch);
     size_t capacity = 0;
     for (size_t i = 0; !scratch.failed && i < builder->calls.count; i++) {
         if (!aorta_trace_call_waits(trace, &calls[i])) continue;
         const struct aorta_trace_caller row = {(uint32_t)i, operation_around(trace, &calls[i]),
-                                               name_around(trace, &functions, &calls[i]),
-                                               name_around(trace, &ranges, &calls[i])};
+                                               name_around(trace, functions, builder->functions.count, &calls[i]),
+                                               name_around(trace, ranges, builder->annotations.count, &calls[i])};
         if (row.operation != AORTA_TRACE_NONE || row.function != AORTA_TRACE_NONE || row.range != AORTA_TRACE_NONE)
             scratch.failed |= !aorta_array_append(&trace->callers, &capacity, &trace->caller_count, &row, sizeof row);
     }
@@ -311,11 +303,6 @@ static uint32_t scalar_type(struct aorta_trace_builder *builder, struct aorta_js
     return aorta_trace_builder_text(builder, type.text + 1 + skip, type.length - 2 - skip);
 }
 
-static struct aorta_json_value json_of(const struct aorta_trace *trace, uint32_t text) {
-    const char *json = text == AORTA_TRACE_NONE ? "" : aorta_trace_text(trace, text);
-    return (struct aorta_json_value){json, strlen(json)};
-}
-
 /* The number of the largest tensor among the inputs, and its elements; -1: there is none. */
 static int largest_tensor(const struct aorta_inputs *inputs, int64_t *elements) {
     int found = -1;
@@ -340,8 +327,8 @@ bool aorta_trace_collective_of_operation(struct aorta_trace_builder *builder, ui
     if (row == AORTA_TRACE_NONE) return false;
     const struct aorta_trace_inputs *lists = builder->inputs.items;
     lists += operations[row].inputs;
-    const struct aorta_operation operation = {.dims = json_of(builder->trace, lists->dims),
-                                              .types = json_of(builder->trace, lists->types)};
+    const struct aorta_operation operation = {.dims = aorta_trace_json(builder->trace, lists->dims),
+                                              .types = aorta_trace_json(builder->trace, lists->types)};
     struct aorta_inputs inputs;
     aorta_inputs_read(&operation, &inputs);
     int64_t elements = 0;

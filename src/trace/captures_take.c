@@ -369,12 +369,6 @@ static struct source *source_of(struct taking *taking, const struct aorta_trace 
     return source;
 }
 
-static void free_taking(struct taking *taking) {
-    free(taking->runs);
-    free(taking->chain);
-    aorta_arena_free(&taking->memory);
-}
-
 /* `row_of` has place for the work of the longest launch, `sources` for a trace of each. */
 static void take_all(struct taking *taking, const struct graph_replay *replays, size_t count, uint32_t *row_of) {
     for (size_t i = 0; i < count && !taking->memory.failed; i++) {
@@ -396,6 +390,8 @@ aorta_status aorta_trace_take_captures(struct aorta_trace *trace, const struct g
     taking.run_of_work = none(&taking, trace->work_count);
     take_all(&taking, replays, count, none(&taking, trace->work_count));
     aorta_status status = aorta_arena_check(&taking.memory, "the captured operations");
-    free_taking(&taking);
+    free(taking.runs);
+    free(taking.chain);
+    aorta_arena_free(&taking.memory);
     return aorta_annotate(status, "%s", trace->path);
 }

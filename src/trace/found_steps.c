@@ -308,12 +308,6 @@ static void give(struct aorta_trace_list *list, struct aorta_found_steps *found,
     }
 }
 
-/* As many ranges on each rank are the same ones, in whatever clock: a program marks all of its steps. */
-static void take_steps(struct aorta_trace_list *list, struct aorta_found_steps *found, enum aorta_step_source source) {
-    if (!all_of_one_length(found, list->count)) (void)agree(found, list->count);
-    give(list, found, source);
-}
-
 /* ---- layers ---- */
 
 static bool is_whole(const struct aorta_found_steps *found, size_t at, const struct aorta_layers *layers) {
@@ -474,7 +468,8 @@ static void find_marked(const struct aorta_trace *trace, const struct rule *rule
 
 /* ---- all traces ---- */
 
-/* By one rule; *done: all traces with device work have steps now. */
+/* By one rule; *done: all traces with device work have steps now. As many ranges on each rank are the same ones, in
+ * whatever clock: a program marks all of its steps. */
 static aorta_status apply(struct aorta_trace_list *list, const struct rule *rule,
                           const struct aorta_kernel_patterns *pattern, bool *done) {
     struct aorta_arena memory = {0};
@@ -487,7 +482,8 @@ static aorta_status apply(struct aorta_trace_list *list, const struct rule *rule
         with_steps += found[i].count > 0;
     }
     *done = !memory.failed && with_steps && with_steps == with_work;
-    if (*done) take_steps(list, found, rule->source);
+    if (*done && !all_of_one_length(found, list->count)) (void)agree(found, list->count);
+    if (*done) give(list, found, rule->source);
     return found_steps_end(found, list->count, &memory);
 }
 

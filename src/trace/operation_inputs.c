@@ -43,6 +43,11 @@ bool aorta_value_is_text(struct aorta_json_value value, const char *text) {
     return value.length == length + 2 && memcmp(value.text + 1, text, length) == 0;
 }
 
+struct aorta_json_value aorta_trace_json(const struct aorta_trace *trace, uint32_t text) {
+    const char *json = aorta_trace_text(trace, text);
+    return (struct aorta_json_value){json, strlen(json)};
+}
+
 /* ---- inputs ---- */
 
 static void read_shape(struct aorta_json_value shape, struct aorta_input *input) {

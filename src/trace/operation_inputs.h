@@ -4,6 +4,8 @@
 
 #include "trace/operations.h"
 
+struct aorta_trace;
+
 enum { AORTA_INPUT_RANK = 8, AORTA_INPUTS = 16 };
 
 struct aorta_input {
@@ -27,6 +29,8 @@ struct aorta_inputs {
 };
 
 void aorta_inputs_read(const struct aorta_operation *operation, struct aorta_inputs *inputs);
+/* A text of the trace that is JSON; NONE: of no length. */
+struct aorta_json_value aorta_trace_json(const struct aorta_trace *trace, uint32_t text);
 /* Whether a JSON string is this text. */
 bool aorta_value_is_text(struct aorta_json_value value, const char *text);
 

@@ -510,12 +510,6 @@ bool aorta_operation_count(const struct aorta_operation *operation, struct aorta
 
 /* ---- kernels without an operation ---- */
 
-static bool contains_one(const char *name, const char *const *parts) {
-    for (; *parts; parts++)
-        if (strstr(name, *parts)) return true;
-    return false;
-}
-
 /* "Cijk_Ailk_Bljk_" is followed by the type of the operands, then those of the result and the sums, and flags:
  * "HHS_BH", "B_BS_BH", "SB", "F8BS_BH"; "S_MX_B": single precision with fewer bits. */
 enum aorta_arithmetic aorta_kernel_tensile_arithmetic(const char *kernel) {
@@ -541,6 +535,8 @@ enum aorta_arithmetic aorta_kernel_tensile_arithmetic(const char *kernel) {
 
 bool aorta_kernel_uses_tf32(const char *kernel) {
     /* cuBLAS, CUTLASS and cuDNN; 1688 is the shape of Ampere's instruction for it; XF32: AMD. */
-    static const char *const parts[] = {"tf32", "TF32", "xf32", "XF32", "s1688", NULL};
-    return contains_one(kernel, parts) || aorta_kernel_tensile_arithmetic(kernel) == AORTA_IN_TF32;
+    static const char *const parts[] = {"tf32", "TF32", "xf32", "XF32", "s1688"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(kernel, parts[i])) return true;
+    return aorta_kernel_tensile_arithmetic(kernel) == AORTA_IN_TF32;
 }

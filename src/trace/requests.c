@@ -80,22 +80,16 @@ struct counting {
     struct aorta_arena memory;
 };
 
-static struct aorta_json_value json_of(const struct aorta_trace *trace, uint32_t text) {
-    if (text == AORTA_TRACE_NONE) return (struct aorta_json_value){0};
-    const char *string = aorta_trace_text(trace, text);
-    return (struct aorta_json_value){string, strlen(string)};
-}
-
 static struct aorta_operation operation_of(const struct aorta_trace *trace, const struct aorta_trace_shape *shape) {
-    const struct aorta_json_value name = json_of(trace, shape->op);
+    const struct aorta_json_value name = aorta_trace_json(trace, shape->op);
     return (struct aorta_operation){.name = name.text,
                                     .name_length = name.length,
-                                    .dims = json_of(trace, shape->dims),
-                                    .types = json_of(trace, shape->types)};
+                                    .dims = aorta_trace_json(trace, shape->dims),
+                                    .types = aorta_trace_json(trace, shape->types)};
 }
 
 static enum aorta_cache_use cache_use(const struct aorta_trace *trace, uint32_t shape) {
-    const struct aorta_json_value name = json_of(trace, trace->shapes[shape].op);
+    const struct aorta_json_value name = aorta_trace_json(trace, trace->shapes[shape].op);
     return aorta_operation_cache_use(name.text, name.length);
 }
 

@@ -347,11 +347,6 @@ static void close_database(struct aorta_sqlite *db) {
     free(db->names);
 }
 
-static aorta_status read_tables(struct aorta_sqlite *db, struct aorta_trace_list *list) {
-    const struct kind *kind = kind_of(db);
-    return kind ? kind->read(db, list) : no_tables(db);
-}
-
 static aorta_status read_file(const char *path, const struct aorta_trace_options *options,
                               struct aorta_trace_list *list) {
     struct aorta_sqlite db = {.path = path, .options = options};
@@ -365,7 +360,8 @@ static aorta_status read_file(const char *path, const struct aorta_trace_options
     }
     size_t before = list->count;
     if (!status) status = open_database(&db, cut);
-    if (!status) status = read_tables(&db, list);
+    const struct kind *kind = status ? NULL : kind_of(&db);
+    if (!status) status = kind ? kind->read(&db, list) : no_tables(&db);
     close_database(&db);
     while (status && list->count > before) aorta_trace_free(list->items[--list->count]);
     if (!status && list->count > before) {

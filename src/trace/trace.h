@@ -433,6 +433,11 @@ static inline bool aorta_trace_is_gloo_range(const char *name) {
     return strncmp(name, "gloo:", 5) == 0;
 }
 
+/* "Linear_3" of "nn.Module: Linear_3", as PyTorch calls the functions of modules; NULL: it is another function. */
+static inline const char *aorta_module_name(const char *function) {
+    return strncmp(function, "nn.Module: ", 11) ? NULL : function + 11;
+}
+
 /* What the file says of the device with this number, as its work names it. AMD's tools number processors first (2 or 8
  * is often the first GPU) and list their devices from 0 on: then it is the row on which all numbers that fit the list
  * agree. NULL: the file does not say, or rows that differ fit. */

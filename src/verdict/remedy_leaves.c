@@ -28,16 +28,11 @@ const struct aorta_input *aorta_remedy_tensor(const struct leaf *leaf, int numbe
     return NULL;
 }
 
-static struct aorta_json_value value_of(const struct aorta_trace *trace, uint32_t text) {
-    const char *string = text == AORTA_TRACE_NONE ? "" : aorta_trace_text(trace, text);
-    return (struct aorta_json_value){string, strlen(string)};
-}
-
 struct aorta_inputs *aorta_remedy_read_inputs(struct remedy_model *model, const struct aorta_trace_inputs *texts) {
-    const struct aorta_operation described = {.dims = value_of(model->trace, texts->dims),
-                                              .types = value_of(model->trace, texts->types),
-                                              .values = value_of(model->trace, texts->values),
-                                              .strides = value_of(model->trace, texts->strides)};
+    const struct aorta_operation described = {.dims = aorta_trace_json(model->trace, texts->dims),
+                                              .types = aorta_trace_json(model->trace, texts->types),
+                                              .values = aorta_trace_json(model->trace, texts->values),
+                                              .strides = aorta_trace_json(model->trace, texts->strides)};
     struct aorta_inputs *inputs = aorta_arena_alloc(model->memory, sizeof *inputs);
     if (inputs) aorta_inputs_read(&described, inputs);
     return inputs;
