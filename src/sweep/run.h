@@ -16,6 +16,8 @@
 struct aorta_sweep_variable {
     const char *name, *value; /* value NULL: the variable is removed */
 };
+/* As a line for a shell. */
+void aorta_sweep_export(const struct aorta_sweep_variable *variable, struct aorta_text *text);
 
 struct aorta_sweep_process {
     char *const *command; /* NULL-terminated; command[0] is looked for in PATH */

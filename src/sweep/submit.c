@@ -82,15 +82,16 @@ static aorta_status ask(const struct aorta_text *line, struct aorta_text *answer
 
 /* ---- submitting ---- */
 
+void aorta_sweep_export(const struct aorta_sweep_variable *variable, struct aorta_text *text) {
+    aorta_text_printf(text, variable->value ? "export %s=" : "unset %s", variable->name);
+    if (variable->value) aorta_text_shell_word(text, variable->value);
+    aorta_text_puts(text, "\n");
+}
+
 /* command.sh */
 static void write_command(const struct aorta_sweep_process *process, struct aorta_text *text) {
     aorta_text_puts(text, "#!/bin/sh\n");
-    for (int i = 0; i < process->variable_count; i++) {
-        const struct aorta_sweep_variable *variable = &process->variables[i];
-        aorta_text_printf(text, variable->value ? "export %s=" : "unset %s", variable->name);
-        if (variable->value) aorta_text_shell_word(text, variable->value);
-        aorta_text_puts(text, "\n");
-    }
+    for (int i = 0; i < process->variable_count; i++) aorta_sweep_export(&process->variables[i], text);
     aorta_text_puts(text, "exec");
     for (char *const *word = process->command; *word; word++) {
         aorta_text_puts(text, " ");
