@@ -451,10 +451,8 @@ static aorta_status print_json(const struct information *info) {
     aorta_rows_array("missing", missing_rows, info->missing, (size_t)info->missing_count, sizeof *info->missing, 0,
                      &json);
     aorta_json_object_end(&json);
-    aorta_status status = aorta_text_check(&text);
-    if (!status) puts(text.data);
-    aorta_text_free(&text);
-    return status;
+    aorta_text_puts(&text, "\n");
+    return aorta_cli_print(&text, NULL, false);
 }
 
 /* ---- the command ---- */

@@ -240,12 +240,6 @@ static aorta_status look_windows(struct aorta_trace_windows *windows, bool *eval
     return status;
 }
 
-static aorta_status take_unwritten(struct aorta_trace_windows *windows) {
-    aorta_status status = windows->unwritten;
-    windows->unwritten = NULL;
-    return status;
-}
-
 static aorta_status report_gone(struct aorta_trace_windows *windows) {
     struct aorta_text gone = {0};
     aorta_status status = aorta_window_processes_take(&windows->processes, 0, NULL, &gone);
@@ -358,8 +352,9 @@ static aorta_status watch(struct aorta_trace_windows *windows, const struct watc
 
 /* A failed write makes the watch a failure, at its end. */
 static aorta_status written(struct aorta_trace_windows *windows) {
-    AORTA_TRY(take_unwritten(windows));
-    if (fflush(stderr) == 0 && !ferror(stderr)) return NULL;
+    aorta_status status = windows->unwritten;
+    windows->unwritten = NULL;
+    if (status || (fflush(stderr) == 0 && !ferror(stderr))) return status;
     return AORTA_ERROR(AORTA_IO, "the standard error cannot be written");
 }
 

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "sweep/sweep.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -41,9 +42,11 @@ struct aorta_sweep_end {
 
 /* Signals that end a sweep are blocked from here on, so that none is lost between two trials; those of before are given
  * back by the second call. Programs start with those of before. */
-struct aorta_sweep_signals;
-AORTA_MUST_USE aorta_status aorta_sweep_signals_begin(struct aorta_sweep_signals **signals);
-void aorta_sweep_signals_end(struct aorta_sweep_signals *signals); /* NULL is fine */
+struct aorta_sweep_signals {
+    sigset_t watched, former;
+};
+void aorta_sweep_signals_begin(struct aorta_sweep_signals *signals);
+void aorta_sweep_signals_end(const struct aorta_sweep_signals *signals);
 /* Waits for a signal, a tenth of a second at most. Returns a signal that ends the sweep, else 0. */
 int aorta_sweep_signals_wait(const struct aorta_sweep_signals *signals);
 

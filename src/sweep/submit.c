@@ -361,27 +361,17 @@ aorta_status aorta_sweep_submissions_cancel(struct aorta_sweep_submission *const
 static const double grace_s = 5;
 static const struct timespec pause_time = {.tv_nsec = 100000000};
 
-struct aorta_sweep_signals {
-    sigset_t watched, former;
-};
-
-aorta_status aorta_sweep_signals_begin(struct aorta_sweep_signals **result) {
-    struct aorta_sweep_signals *signals = calloc(1, sizeof *signals);
-    if (!signals) return AORTA_ERROR(AORTA_MEMORY, "no memory for the signals of a sweep");
+void aorta_sweep_signals_begin(struct aorta_sweep_signals *signals) {
     signals->watched = aorta_ending_signals();
     sigaddset(&signals->watched, SIGHUP);
     sigaddset(&signals->watched, SIGCHLD);
     sigprocmask(SIG_BLOCK, &signals->watched, &signals->former);
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a trial leaves behind becomes our child */
-    *result = signals;
-    return NULL;
 }
 
-void aorta_sweep_signals_end(struct aorta_sweep_signals *signals) {
-    if (!signals) return;
+void aorta_sweep_signals_end(const struct aorta_sweep_signals *signals) {
     prctl(PR_SET_CHILD_SUBREAPER, 0);
     sigprocmask(SIG_SETMASK, &signals->former, NULL);
-    free(signals);
 }
 
 /* ---- the child ---- */
