@@ -14,7 +14,6 @@
 
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <yaml.h>
@@ -187,7 +186,6 @@ static void release(struct information *info) {
         for (int j = 0; j < GPU_LIBRARIES; j++) aorta_status_free(info->gpus[i].libraries[j].problem);
         aorta_gpu_inventory_free(&info->gpus[i].inventory);
     }
-    free(info);
 }
 
 /* Variables that change what is measured, and those that make a process a rank. */
@@ -451,10 +449,8 @@ static aorta_status print_json(const struct information *info) {
     aorta_rows_array("missing", missing_rows, info->missing, (size_t)info->missing_count, sizeof *info->missing, 0,
                      &json);
     aorta_json_object_end(&json);
-    aorta_status status = aorta_text_check(&text);
-    if (!status) puts(text.data);
-    aorta_text_free(&text);
-    return status;
+    aorta_text_puts(&text, "\n");
+    return aorta_cli_print(&text, NULL, false);
 }
 
 /* ---- the command ---- */
@@ -479,9 +475,8 @@ static const struct aorta_cli_syntax syntax = {
 };
 
 static aorta_status show(struct aorta_cli_line *line, void *values) {
-    (void)line;
-    struct information *info = calloc(1, sizeof *info);
-    if (!info) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the information");
+    struct information *info = aorta_arena_alloc(&line->arena, sizeof *info);
+    AORTA_TRY(aorta_arena_check(&line->arena, "the information"));
     gather(info);
     aorta_status status = NULL;
     if (((const struct info_values *)values)->json)

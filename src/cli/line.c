@@ -331,12 +331,14 @@ static void put_wrapped(struct aorta_text *text, const char *words, int taken, i
 }
 
 static void put_option(struct aorta_text *text, const struct aorta_option *option) {
-    struct aorta_text left = {0}, right = {0};
+    const size_t begin = text->length;
+    struct aorta_text right = {0};
     if (option->letter)
-        aorta_text_printf(&left, "  -%c, --%s", option->letter, option->key);
+        aorta_text_printf(text, "  -%c, --%s", option->letter, option->key);
     else
-        aorta_text_printf(&left, "      --%s", option->key);
-    if (!is_flag(option)) aorta_text_printf(&left, " %s%s", argument_name(option), option->several ? " …" : "");
+        aorta_text_printf(text, "      --%s", option->key);
+    if (!is_flag(option)) aorta_text_printf(text, " %s%s", argument_name(option), option->several ? " …" : "");
+    const int used = text->failed ? 0 : aorta_columns(text->data + begin);
     aorta_text_puts(&right, option->help);
     if (option->choices && !strchr(argument_name(option), '|')) {
         aorta_text_puts(&right, ": ");
@@ -345,18 +347,12 @@ static void put_option(struct aorta_text *text, const struct aorta_option *optio
     bool has_default = !option->required && !is_flag(option) && !option->nullable;
     if (option->required) aorta_text_puts(&right, " (required)");
     if (has_default) aorta_text_printf(&right, " (default: %s)", option->fallback);
-    if (left.failed || right.failed) {
-        text->failed = 1;
-    } else {
-        aorta_text_puts(text, left.data);
-        int used = aorta_columns(left.data);
-        if (used + 2 > HELP_COLUMN)
-            aorta_text_printf(text, "\n%*s", HELP_COLUMN, "");
-        else
-            aorta_text_printf(text, "%*s", HELP_COLUMN - used, "");
-        put_wrapped(text, right.data, HELP_COLUMN, HELP_COLUMN);
-    }
-    aorta_text_free(&left);
+    if (used + 2 > HELP_COLUMN)
+        aorta_text_printf(text, "\n%*s", HELP_COLUMN, "");
+    else
+        aorta_text_printf(text, "%*s", HELP_COLUMN - used, "");
+    put_wrapped(text, right.data ? right.data : "", HELP_COLUMN, HELP_COLUMN);
+    text->failed |= right.failed;
     aorta_text_free(&right);
 }
 

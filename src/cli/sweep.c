@@ -344,30 +344,24 @@ static aorta_status compare(const struct sweep_values *values) {
     return status;
 }
 
-static aorta_status run(const struct sweep_values *values, char **command) {
+static aorta_status run(struct aorta_cli_line *line, const struct sweep_values *values) {
     char self[PATH_MAX];
-    struct aorta_arena arena = {0};
     struct aorta_sweep_job job;
     AORTA_TRY(aorta_cli_self(self));
     AORTA_TRY(aorta_cli_outputs_prepare(&values->to));
     AORTA_TRY(aorta_folder_check_free(values->output, "--output", AORTA_FOLDER_RUN | AORTA_FOLDER_REPORT));
-    aorta_status status = make_job(values, command, &arena, &job);
+    AORTA_TRY(make_job(values, line->operands, &line->arena, &job));
     job.self = self;
-    if (!status) status = values->dry_run ? print_plan(&job, &arena) : run_job(&job, values);
-    aorta_arena_free(&arena);
-    return status;
+    return values->dry_run ? print_plan(&job, &line->arena) : run_job(&job, values);
 }
 
 /* --compare and --read run nothing. */
-static aorta_status read_only(const struct sweep_values *values, const struct aorta_cli_line *line) {
+static aorta_status sweep(struct aorta_cli_line *line, void *of) {
     static const char *const allowed[] = {"compare", "label", "by", "read", "csv", "html", "json", "quiet", NULL};
+    const struct sweep_values *values = of;
+    if (!values->compare.count && !values->read) return run(line, values);
     AORTA_TRY(aorta_cli_only(&syntax, line, values->read ? "--read" : "--compare", allowed));
     return values->compare.count ? compare(values) : read_sweep(values);
-}
-
-static aorta_status sweep(struct aorta_cli_line *line, void *values) {
-    const struct sweep_values *given = values;
-    return given->compare.count || given->read ? read_only(given, line) : run(given, line->operands);
 }
 
 aorta_status aorta_cli_sweep(int argc, char **argv) {

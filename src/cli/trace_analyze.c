@@ -142,9 +142,7 @@ static aorta_status check_work(const struct analyze_arguments *arguments, unsign
 
 static void show(const struct aorta_trace_report *report, const struct analyze_arguments *arguments,
                  const struct aorta_verdict_style *style, struct aorta_text *out) {
-    if (arguments->json)
-        aorta_trace_report_json(report, 2, out);
-    else if (report->by && !arguments->quiet)
+    if (report->by && !arguments->quiet)
         aorta_trace_report_by(report, style, out);
     else if (arguments->markdown)
         aorta_verdict_markdown(report->verdict, out);
@@ -152,14 +150,6 @@ static void show(const struct aorta_trace_report *report, const struct analyze_a
         aorta_trace_report_verdict(report, style, out);
     else
         aorta_trace_report_text(report, style, out);
-}
-
-static aorta_status write_json(const struct aorta_trace_report *report, const char *path) {
-    struct aorta_text text = {0};
-    aorta_trace_report_json(report, 2, &text);
-    aorta_status status = aorta_file_put(path, &text);
-    aorta_text_free(&text);
-    return status;
 }
 
 /* Writes the page of one recording; a run has the name of its folder. */
@@ -175,15 +165,17 @@ static aorta_status write_page(const struct aorta_trace_report *report, const st
 /* Files first: the terminal may fail. */
 static aorta_status print(const struct aorta_trace_report *report, const struct aorta_recorded *recorded,
                           const struct analyze_arguments *arguments, const struct aorta_verdict_style *style) {
-    struct aorta_text text = {0};
+    struct aorta_text text = {0}, json = {0};
     const char *file = arguments->output ? arguments->output : arguments->html;
-    show(report, arguments, style, &text);
-    aorta_status status = aorta_text_check(&text);
-    if (!status && arguments->output) status = write_json(report, arguments->output);
+    if (arguments->json || arguments->output) aorta_trace_report_json(report, 2, &json);
+    if (!arguments->json) show(report, arguments, style, &text);
+    aorta_status status = aorta_status_join(aorta_text_check(&text), aorta_text_check(&json));
+    if (!status && arguments->output) status = aorta_file_put(arguments->output, &json);
     if (!status && arguments->html) status = write_page(report, recorded, arguments->html);
     if (!status && arguments->csv) status = aorta_trace_report_csv(report, arguments->csv);
-    if (!status) status = aorta_cli_print(&text, file, style->color);
+    if (!status) status = aorta_cli_print(arguments->json ? &json : &text, file, style->color);
     aorta_text_free(&text);
+    aorta_text_free(&json);
     return status;
 }
 

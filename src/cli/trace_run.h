@@ -4,9 +4,12 @@
 
 #include "cli/cli.h"
 #include "record/run.h"
+#include "report/live.h"
 #include "trace/open.h"
 
 #include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 enum aorta_trace_run_tool { AORTA_TRACE_RUN_AUTO, AORTA_TRACE_RUN_CUDA, AORTA_TRACE_RUN_ROCM };
 enum aorta_trace_run_format {
@@ -134,10 +137,24 @@ extern const char *const aorta_trace_windows_events[];
     }
 extern const struct aorta_range_limits aorta_trace_windows_mb;
 
-struct aorta_trace_windows;
+struct aorta_trace_windows {
+    struct aorta_trace_windows_options options;
+    struct aorta_window_processes processes;
+    struct aorta_live live;
+    FILE *json_lines;
+    struct aorta_tensorboard board;
+    int64_t day_ms;       /* time of day less the clock that nobody sets, as it was at the beginning */
+    int64_t evaluated_ms; /* start of the last window that was evaluated; -1: none */
+    bool described;       /* who the ranks are */
+    bool threaded;
+    pthread_t thread;
+    _Atomic bool ending;
+    aorta_status status;    /* of the thread */
+    aorta_status unwritten; /* the first window that a file did not take */
+};
 /* Opens the files. AORTA_CONFIG, AORTA_IO, AORTA_MEMORY. The options are borrowed. */
 AORTA_MUST_USE aorta_status aorta_trace_windows_open(const struct aorta_trace_windows_options *options,
-                                                     struct aorta_trace_windows **windows);
+                                                     struct aorta_trace_windows *windows);
 
 /* The same on a thread of low priority, until aorta_trace_windows_join, which evaluates what is left and closes. *any:
  * some window had work. */

@@ -189,14 +189,14 @@ aorta_status aorta_trace_run_cuda_windows(const struct aorta_trace_run_arguments
     analysing.reading = options;
     analysing.keep = 1; /* says why, where nothing was recorded; goes with a directory that is nobody's */
     analysing.grace_ms = GRACE_MS;
-    struct aorta_trace_windows *windows = NULL;
+    struct aorta_trace_windows windows;
     if (arguments->into || arguments->dry_run)
         return run_with(arguments, directory, (struct aorta_trace_run_options){0}, outcome, ran);
     AORTA_TRY(aorta_trace_windows_open(&analysing, &windows));
-    const struct aorta_trace_run_options run = {.started = start_analysing, .user = windows};
+    const struct aorta_trace_run_options run = {.started = start_analysing, .user = &windows};
     aorta_status status = run_with(arguments, directory, run, outcome, ran);
     bool any;
-    aorta_status evaluated = aorta_trace_windows_join(windows, &any);
+    aorta_status evaluated = aorta_trace_windows_join(&windows, &any);
     if (*ran && !status && !evaluated && !any) explain_nothing(directory, outcome);
     return aorta_status_join(status, evaluated);
 }

@@ -5,8 +5,6 @@
 #include "base/signals.h"
 #include "base/thread.h"
 #include "cli/trace_run.h"
-#include "record/run.h"
-#include "report/live.h"
 #include "report/summary.h"
 #include "report/verdict_text.h"
 #include "trace/infer.h"
@@ -14,9 +12,6 @@
 #include <errno.h>
 #include <malloc.h>
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -24,55 +19,31 @@
 
 enum { LOOK_NS = 200000000, NICE = 10 };
 
-struct aorta_trace_windows {
-    struct aorta_trace_windows_options options;
-    struct aorta_window_processes processes;
-    struct aorta_live live;
-    FILE *json_lines;
-    struct aorta_tensorboard *board;
-    int64_t day_ms;       /* time of day less the clock that nobody sets, as it was at the beginning */
-    int64_t evaluated_ms; /* start of the last window that was evaluated; -1: none */
-    bool described;       /* who the ranks are */
-    bool threaded;
-    pthread_t thread;
-    _Atomic bool ending;
-    aorta_status status;    /* of the thread */
-    aorta_status unwritten; /* the first window that a file did not take */
-};
-
 static int64_t day_ms(void) {
     return aorta_clock_day() / 1000000;
 }
 
 static void close_windows(struct aorta_trace_windows *windows) {
     if (windows->json_lines) fclose(windows->json_lines);
-    aorta_tensorboard_close(windows->board);
+    aorta_tensorboard_close(&windows->board);
     aorta_arena_free(&windows->processes.arena);
     aorta_status_free(windows->unwritten);
-    free(windows);
 }
 
 aorta_status aorta_trace_windows_open(const struct aorta_trace_windows_options *options,
-                                      struct aorta_trace_windows **windows) {
-    *windows = NULL;
+                                      struct aorta_trace_windows *windows) {
+    aorta_status status = NULL;
     AORTA_TRY(aorta_file_prepare(options->json_lines, "--json-lines"));
     AORTA_TRY(aorta_file_prepare(options->prometheus, "--prometheus"));
-    struct aorta_trace_windows *made = calloc(1, sizeof *made);
-    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for windows");
-    made->options = *options;
-    made->evaluated_ms = -1;
-    made->day_ms = day_ms() - aorta_clock_ns() / 1000000;
-    aorta_status status = NULL;
+    *windows = (struct aorta_trace_windows){
+        .options = *options, .evaluated_ms = -1, .day_ms = day_ms() - aorta_clock_ns() / 1000000};
     if (options->json_lines) {
-        made->json_lines = fopen(options->json_lines, "ae");
-        if (!made->json_lines)
+        windows->json_lines = fopen(options->json_lines, "ae");
+        if (!windows->json_lines)
             status = AORTA_ERROR(AORTA_IO, "--json-lines %s: %s", options->json_lines, strerror(errno));
     }
-    if (!status && options->tensorboard) status = aorta_tensorboard_open(options->tensorboard, &made->board);
-    if (status)
-        close_windows(made);
-    else
-        *windows = made;
+    if (!status && options->tensorboard) status = aorta_tensorboard_open(options->tensorboard, &windows->board);
+    if (status) close_windows(windows);
     return status;
 }
 
@@ -86,8 +57,8 @@ static void report(struct aorta_trace_windows *windows, aorta_status status) {
 
 static void write_files(struct aorta_trace_windows *windows, const struct aorta_live_window *window,
                         const struct aorta_live_said *said) {
-    if (windows->board)
-        report(windows, aorta_tensorboard_write(windows->board, (double)(window->start_ms + window->length_ms) * 1e-3,
+    if (windows->board.file)
+        report(windows, aorta_tensorboard_write(&windows->board, (double)(window->start_ms + window->length_ms) * 1e-3,
                                                 said->number, said->scalars, said->scalar_count));
     const char *const path = windows->options.json_lines;
     if (windows->json_lines && (fputs(said->json.data, windows->json_lines) < 0 || fflush(windows->json_lines) != 0)) {
@@ -240,12 +211,6 @@ static aorta_status look_windows(struct aorta_trace_windows *windows, bool *eval
     return status;
 }
 
-static aorta_status take_unwritten(struct aorta_trace_windows *windows) {
-    aorta_status status = windows->unwritten;
-    windows->unwritten = NULL;
-    return status;
-}
-
 static aorta_status report_gone(struct aorta_trace_windows *windows) {
     struct aorta_text gone = {0};
     aorta_status status = aorta_window_processes_take(&windows->processes, 0, NULL, &gone);
@@ -358,8 +323,9 @@ static aorta_status watch(struct aorta_trace_windows *windows, const struct watc
 
 /* A failed write makes the watch a failure, at its end. */
 static aorta_status written(struct aorta_trace_windows *windows) {
-    AORTA_TRY(take_unwritten(windows));
-    if (fflush(stderr) == 0 && !ferror(stderr)) return NULL;
+    aorta_status status = windows->unwritten;
+    windows->unwritten = NULL;
+    if (status || (fflush(stderr) == 0 && !ferror(stderr))) return status;
     return AORTA_ERROR(AORTA_IO, "the standard error cannot be written");
 }
 
@@ -370,7 +336,7 @@ static aorta_status watch_with(const struct watch_arguments *arguments, const ch
     options.directory = directory;
     options.reading = reading;
     options.grace_ms = (int64_t)(arguments->grace_s * 1e3);
-    struct aorta_trace_windows *windows;
+    struct aorta_trace_windows windows;
     struct aorta_signals *signals;
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     const bool missing = access(directory, F_OK) != 0;
@@ -383,9 +349,9 @@ static aorta_status watch_with(const struct watch_arguments *arguments, const ch
     AORTA_TRY(aorta_signals_begin(no_words, NULL, &signals));
     aorta_status status = aorta_trace_windows_open(&options, &windows);
     if (!status) {
-        status = watch(windows, arguments, signals);
-        if (!status) status = written(windows);
-        close_windows(windows);
+        status = watch(&windows, arguments, signals);
+        if (!status) status = written(&windows);
+        close_windows(&windows);
     }
     aorta_signals_end(signals);
     return status;

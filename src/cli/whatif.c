@@ -63,6 +63,7 @@ static const struct aorta_cli_syntax syntax = {
 /* What the options ask for. */
 struct request {
     const struct whatif_arguments *arguments;
+    struct aorta_arena *arena; /* the command line's */
     int *ranks;
     size_t rank_count;
     double ns_per_byte, latency_ns; /* negative: not given */
@@ -118,11 +119,11 @@ static aorta_status read_resources(struct request *request) {
     return NULL;
 }
 
-static aorta_status read_ranks(const char *text, struct aorta_arena *arena, struct request *request) {
+static aorta_status read_ranks(const char *text, struct request *request) {
     size_t limit = 1;
     for (const char *c = text; c && *c; c++) limit += *c == ',';
-    request->ranks = aorta_arena_alloc(arena, limit * sizeof *request->ranks);
-    AORTA_TRY(aorta_arena_check(arena, "the numbers of ranks"));
+    request->ranks = aorta_arena_alloc(request->arena, limit * sizeof *request->ranks);
+    AORTA_TRY(aorta_arena_check(request->arena, "the numbers of ranks"));
     for (const char *at = text; at; at = *at ? at + 1 : NULL) {
         char *end;
         long ranks = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : 0;
@@ -170,10 +171,10 @@ static aorta_status read_remedy(const char *name, struct request *request) {
     return found ? NULL : unknown_name("remedy", "remedy", name, known, AORTA_REMEDY_COUNT);
 }
 
-static aorta_status read_request(struct aorta_arena *arena, struct request *request) {
+static aorta_status read_request(struct request *request) {
     const struct whatif_arguments *arguments = request->arguments;
     AORTA_TRY(read_resources(request));
-    AORTA_TRY(read_ranks(arguments->ranks, arena, request));
+    AORTA_TRY(read_ranks(arguments->ranks, request));
     for (size_t i = 0; i < arguments->without.count; i++) AORTA_TRY(read_cause(arguments->without.items[i], request));
     for (size_t i = 0; i < arguments->remedies.count; i++)
         AORTA_TRY(read_remedy(arguments->remedies.items[i], request));
@@ -308,26 +309,22 @@ static aorta_status print(const struct aorta_whatif_result *result, const struct
 
 /* Fills the result's remedies, the cost of the recording and, with remedies, the step without them. */
 static aorta_status replay(const struct aorta_graph *graph, const struct aorta_whatif_collectives *collectives,
-                           const struct request *request, struct aorta_whatif_result *result) {
+                           const struct request *request, struct aorta_whatif *whatif,
+                           struct aorta_whatif_result *result) {
     enum { DOUBLINGS = 32 };
     const struct whatif_arguments *arguments = request->arguments;
-    struct aorta_whatif whatif;
-    AORTA_TRY(aorta_whatif_begin(graph, collectives, (int)arguments->ranks_per_node, request->latency_ns, &whatif));
-    AORTA_TRY(check_link(&whatif, request));
-    result->resources = resources_of(&whatif, request);
+    AORTA_TRY(aorta_whatif_begin(graph, collectives, (int)arguments->ranks_per_node, request->latency_ns, whatif));
+    AORTA_TRY(check_link(whatif, request));
+    result->resources = resources_of(whatif, request);
     result->path = aorta_graph_critical(graph);
     result->bandwidth_given = request->ns_per_byte >= 0;
     result->latency_given = request->latency_ns >= 0;
     result->changes_nothing = !result->bandwidth_given && !result->latency_given && request->compute == 1 &&
                               request->copies == 1 && !request->removed && !request->remedies;
-    result->rows = calloc(request->rank_count + DOUBLINGS, sizeof *result->rows);
-    if (!result->rows) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu rows", request->rank_count);
-    result->whatif = &whatif;
-    aorta_status status = fill(result, request);
-    if (!status) status = print(result, arguments);
-    result->whatif = NULL;
-    free(result->rows);
-    return status;
+    result->rows = aorta_arena_alloc(request->arena, (request->rank_count + DOUBLINGS) * sizeof *result->rows);
+    AORTA_TRY(aorta_arena_check(request->arena, "the rows"));
+    AORTA_TRY(fill(result, request));
+    return print(result, arguments);
 }
 
 /* ---- what was recorded ---- */
@@ -335,14 +332,15 @@ static aorta_status replay(const struct aorta_graph *graph, const struct aorta_w
 static aorta_status replay_trace(const struct aorta_trace_analysis *analysis, const struct request *request) {
     struct aorta_trace_graph built;
     struct aorta_whatif_collectives collectives;
-    struct aorta_whatif_result result = {.remedies = {.set = request->remedies}};
+    struct aorta_whatif whatif;
+    struct aorta_whatif_result result = {.whatif = &whatif, .remedies = {.set = request->remedies}};
     AORTA_TRY(aorta_trace_graph_make(analysis, &built));
     aorta_status status = aorta_whatif_of_trace(analysis, &built, &collectives);
     if (!status) {
         status = aorta_trace_graph_unrecord(&built, &result.unrecorded); /* as the verdict's gains */
         if (!status && result.remedies.set)
             status = aorta_verdict_apply_remedies(analysis, &built, result.remedies.set, &result.remedies.worth);
-        if (!status) status = replay(&built.graph, &collectives, request, &result);
+        if (!status) status = replay(&built.graph, &collectives, request, &whatif, &result);
         aorta_whatif_collectives_free(&collectives);
     }
     aorta_trace_graph_free(&built);
@@ -368,9 +366,9 @@ static aorta_status run(struct aorta_cli_line *line, void *values) {
     const struct whatif_arguments *arguments = values;
     if (!line->operand_count)
         return AORTA_ERROR(AORTA_USAGE, "no trace and no run directory is named; usage: %s", syntax.usage);
-    struct request request = {.arguments = arguments};
+    struct request request = {.arguments = arguments, .arena = &line->arena};
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
-    AORTA_TRY(read_request(&line->arena, &request));
+    AORTA_TRY(read_request(&request));
     return open_recorded(line, &request);
 }
 

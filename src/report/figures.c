@@ -1,10 +1,10 @@
 #include "report/figures.h"
+#include "base/files.h"
 #include "base/sort.h"
 #include "report/page_recordings.h"
 #include "report/phrases.h"
 #include "report/summary.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -308,22 +308,16 @@ static aorta_status read_one(const char *path, struct aorta_figures *figures, bo
     return status;
 }
 
-static bool has_profiles(const char *directory, char path[PATH_MAX]) {
-    const int length = snprintf(path, PATH_MAX, "%s/torch_profiler", directory);
-    return length < PATH_MAX && access(path, F_OK) == 0;
-}
-
 bool aorta_figures_can_read(const char *directory) {
-    char path[PATH_MAX];
-    return aorta_run_is_directory(directory) || has_profiles(directory, path);
+    return aorta_run_is_directory(directory) || access(aorta_path_in(directory, "torch_profiler").text, F_OK) == 0;
 }
 
 aorta_status aorta_figures_read(const char *directory, struct aorta_figures *figures) {
     bool original = true, again;
-    char path[PATH_MAX];
-    const bool profiles = has_profiles(directory, path);
+    const struct aorta_file_path path = aorta_path_in(directory, "torch_profiler");
+    const bool profiles = access(path.text, F_OK) == 0;
     if (!profiles || aorta_run_is_directory(directory)) AORTA_TRY(read_one(directory, figures, &original));
-    return profiles && original ? read_one(path, figures, &again) : NULL;
+    return profiles && original ? read_one(path.text, figures, &again) : NULL;
 }
 
 void aorta_figures_free(struct aorta_figures *figures) {

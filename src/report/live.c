@@ -1,5 +1,4 @@
 #include "report/live.h"
-#include "base/files.h"
 #include "base/json.h"
 #include "base/rows.h"
 #include "base/text.h"
@@ -354,10 +353,8 @@ aorta_status aorta_live_take(struct aorta_live *live, const struct aorta_live_wi
     write_gauges(window, &figures, &said->gauges);
     write_scalars(window, &figures, said);
     said->number = live->windows;
-    aorta_status status = aorta_text_check(&said->headline);
-    if (!status) status = aorta_text_check(&said->change);
-    if (!status) status = aorta_text_check(&said->json);
-    return status ? status : aorta_text_check(&said->gauges);
+    said->headline.failed |= said->change.failed || said->json.failed || said->gauges.failed;
+    return aorta_text_check(&said->headline);
 }
 
 void aorta_live_said_free(struct aorta_live_said *said) {
@@ -366,11 +363,6 @@ void aorta_live_said_free(struct aorta_live_said *said) {
     aorta_text_free(&said->json);
     aorta_text_free(&said->gauges);
 }
-
-struct aorta_tensorboard {
-    FILE *file;
-    char *path;
-};
 
 /* ---- TFRecords ---- */
 
@@ -401,7 +393,7 @@ static aorta_status write_record(struct aorta_tensorboard *board, const struct a
     put_fixed(masked((const uint8_t *)event->data, event->length), 4, &record);
     aorta_status status = aorta_text_check(&record);
     if (!status && (fwrite(record.data, 1, record.length, board->file) != record.length || fflush(board->file) != 0)) {
-        status = AORTA_ERROR(AORTA_IO, "%s: %s", board->path, strerror(errno));
+        status = AORTA_ERROR(AORTA_IO, "%s: %s", board->path.text, strerror(errno));
         clearerr(board->file);
     }
     aorta_text_free(&record);
@@ -463,25 +455,16 @@ static aorta_status write_version(struct aorta_tensorboard *board) {
     return status;
 }
 
-aorta_status aorta_tensorboard_open(const char *directory, struct aorta_tensorboard **board) {
+aorta_status aorta_tensorboard_open(const char *directory, struct aorta_tensorboard *board) {
     char host[128] = "host";
-    *board = NULL;
+    *board = (struct aorta_tensorboard){0};
     AORTA_TRY(aorta_directory_make(directory));
-    struct aorta_tensorboard *made = calloc(1, sizeof *made);
     gethostname(host, sizeof host - 1);
-    if (!made || asprintf(&made->path, "%s/events.out.tfevents.%lld.%s.%d.aorta", directory, (long long)time(NULL),
-                          host, (int)getpid()) < 0) {
-        free(made);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for TensorBoard's file");
-    }
-    made->file = fopen(made->path, "wbe");
-    aorta_status status =
-        made->file ? write_version(made) : AORTA_ERROR(AORTA_IO, "%s: %s", made->path, strerror(errno));
-    if (status)
-        aorta_tensorboard_close(made);
-    else
-        *board = made;
-    return status;
+    board->path =
+        aorta_path_in(directory, "events.out.tfevents.%lld.%s.%d.aorta", (long long)time(NULL), host, (int)getpid());
+    board->file = fopen(board->path.text, "wbe");
+    if (!board->file) return AORTA_ERROR(AORTA_IO, "%s: %s", board->path.text, strerror(errno));
+    return write_version(board);
 }
 
 aorta_status aorta_tensorboard_write(struct aorta_tensorboard *board, double wall_s, int64_t step,
@@ -499,9 +482,6 @@ aorta_status aorta_tensorboard_write(struct aorta_tensorboard *board, double wal
     return status;
 }
 
-void aorta_tensorboard_close(struct aorta_tensorboard *board) {
-    if (!board) return;
+void aorta_tensorboard_close(const struct aorta_tensorboard *board) {
     if (board->file) fclose(board->file);
-    free(board->path);
-    free(board);
 }

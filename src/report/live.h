@@ -4,12 +4,14 @@
 #define AORTA_REPORT_LIVE_H
 
 #include "analysis/analysis.h"
+#include "base/files.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "verdict/verdict.h"
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Writes scalars as TensorBoard reads them: a file of TFRecords (length, its masked crc32c, bytes, their masked crc32c;
  * tensorflow/core/lib/io/record_writer.h), each an Event (tensorflow/core/util/event.proto) with a Summary of simple
@@ -20,14 +22,17 @@ struct aorta_board_scalar {
     double value; /* stored as a float; one that is not known (NaN) is left out */
 };
 
-struct aorta_tensorboard;
+struct aorta_tensorboard { /* zero-initialise; aorta_tensorboard_close */
+    FILE *file;
+    struct aorta_file_path path;
+};
 /* A new file in the directory, which is made where it is missing: TensorBoard reads all of a directory together.
  * AORTA_IO, AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_tensorboard_open(const char *directory, struct aorta_tensorboard **board);
+AORTA_MUST_USE aorta_status aorta_tensorboard_open(const char *directory, struct aorta_tensorboard *board);
 /* One event, written at once. AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_tensorboard_write(struct aorta_tensorboard *board, double wall_s, int64_t step,
                                                     const struct aorta_board_scalar *scalars, size_t count);
-void aorta_tensorboard_close(struct aorta_tensorboard *board); /* NULL is fine */
+void aorta_tensorboard_close(const struct aorta_tensorboard *board);
 
 enum { AORTA_LIVE_CAUSES = 64, AORTA_LIVE_SCALARS = 64 };
 

@@ -102,31 +102,35 @@ static aorta_status write_page(const char *title, struct aorta_text *data, const
     return status;
 }
 
-static void put_tables(const struct aorta_result_table *const *tables, struct aorta_json *json) {
-    aorta_json_key_array(json, "tables");
-    for (; tables && *tables; tables++) aorta_table_page_json(*tables, false, json);
-    aorta_json_array_end(json);
+static void put_text(const struct aorta_text *text, struct aorta_json *json) {
+    aorta_json_text(json, text && text->data ? text->data : "null");
+    if (text) json->out->failed |= text->failed;
+}
+
+static void write_text(const char *key, const struct aorta_text *text, struct aorta_json *json) {
+    aorta_json_key(json, key);
+    put_text(text, json);
+}
+
+static void write_columns(const struct aorta_result_table *const *tables, bool whole, struct aorta_json *json) {
+    for (; *tables; tables++) aorta_table_page_json(*tables, whole, json);
 }
 
 aorta_status aorta_page_write(const struct aorta_page_results *page, const char *path) {
     struct aorta_text data = {0};
     struct aorta_json json;
-    bool failed = page->results->failed;
     aorta_json_begin(&json, &data, 0);
     aorta_json_object(&json);
     aorta_json_key_int(&json, "schema_version", 1);
     aorta_json_key_string(&json, "kind", page->kind);
-    aorta_json_key(&json, "results");
-    aorta_json_text(&json, page->results->data ? page->results->data : "null");
+    write_text("results", page->results, &json);
     aorta_json_key_array(&json, "parts");
-    for (size_t i = 0; i < page->part_count; i++) {
-        aorta_json_text(&json, page->parts[i].data ? page->parts[i].data : "null");
-        failed |= page->parts[i].failed;
-    }
+    for (size_t i = 0; i < page->part_count; i++) put_text(&page->parts[i], &json);
     aorta_json_array_end(&json);
-    put_tables(page->tables, &json);
+    aorta_json_key_array(&json, "tables");
+    if (page->tables) write_columns(page->tables, false, &json);
+    aorta_json_array_end(&json);
     aorta_json_object_end(&json);
-    data.failed |= failed;
     return write_page(page->title, &data, path);
 }
 
@@ -225,10 +229,6 @@ static void add_names(const struct aorta_trace_analysis *analysis, struct aorta_
     }
 }
 
-static void write_columns(const struct aorta_result_table *const *tables, bool whole, struct aorta_json *json) {
-    for (; *tables; tables++) aorta_table_page_json(*tables, whole, json);
-}
-
 /* What the page needs to show the tables of "results": headings and kinds of columns. */
 static void write_tables(unsigned by, bool whole, struct aorta_json *json) {
     aorta_json_key_array(json, "tables");
@@ -263,12 +263,6 @@ static void write_facts(const struct aorta_page_recordings *page, struct aorta_j
 }
 
 /* ---- one recording ---- */
-
-static void write_text(const char *key, const struct aorta_text *text, struct aorta_json *json) {
-    aorta_json_key(json, key);
-    aorta_json_text(json, text && text->data ? text->data : "null");
-    if (text) json->out->failed |= text->failed;
-}
 
 /* As the run wrote it; null where it did not. */
 static void write_configuration(const struct aorta_run *run, struct aorta_json *json) {

@@ -5,10 +5,10 @@
 
 #include "base/collective.h"
 #include "base/json.h"
-#include "base/table.h"
 #include "report/comparison.h"
 #include "report/summary.h"
 #include "report/trace_report.h"
+#include "trace/texts.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -89,12 +89,8 @@ struct aorta_page_lanes {
         int64_t start_ns, number;
     } * steps; /* ascending */
     size_t step_count, step_capacity;
-    struct aorta_page_named {
-        const char *first, *second;
-    } * named; /* number - 1 is the place */
-    size_t name_count, named_capacity;
-    struct aorta_table table; /* of the names */
-    struct aorta_text names;  /* JSON strings, each with a comma in front but the first; fails for all of the lanes */
+    struct aorta_trace_texts named; /* the bytes of both pointers of a name */
+    struct aorta_text names; /* JSON strings, each with a comma in front but the first; fails for all of the lanes */
 };
 
 /* The number of a name, "first second" or `first` alone. Equal pointers are one name: strings that are stored once. */

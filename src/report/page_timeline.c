@@ -2,7 +2,6 @@
 #include "analysis/call_trees.h"
 #include "base/arena.h"
 #include "base/array.h"
-#include "base/table.h"
 #include "report/page_recordings.h"
 
 #include <stdio.h>
@@ -24,41 +23,23 @@ static enum aorta_page_kind kind_of_collective(enum aorta_collective collective)
 
 /* ---- gathering ---- */
 
-static uint64_t hash_of_pair(const char *first, const char *second) {
-    return aorta_hash_add((uintptr_t)first, (uintptr_t)second);
-}
-
-static uint64_t hash_of(const void *of, uint32_t number) {
-    const struct aorta_page_lanes *lanes = of;
-    return hash_of_pair(lanes->named[number].first, lanes->named[number].second);
-}
-
-static bool is_pair(const void *of, uint32_t number, const void *key) {
-    const struct aorta_page_lanes *lanes = of;
-    const struct aorta_page_named *named = &lanes->named[number], *wanted = key;
-    return named->first == wanted->first && named->second == wanted->second;
-}
-
 uint32_t aorta_page_name(struct aorta_page_lanes *lanes, const char *first, const char *second) {
-    lanes->names.failed |=
-        !aorta_array_fit(&lanes->named, &lanes->named_capacity, lanes->name_count + 1, sizeof *lanes->named) ||
-        !aorta_table_reserve(&lanes->table, lanes->name_count + 1, hash_of, lanes);
+    const char *const pair[] = {first, second};
+    const size_t before = lanes->named.count;
+    const uint32_t number = aorta_trace_texts_add(&lanes->named, (const char *)pair, sizeof pair);
+    lanes->names.failed |= number == UINT32_MAX;
     if (lanes->names.failed) return 0;
-    const struct aorta_page_named pair = {first, second};
-    uint32_t *slot = aorta_table_slot(&lanes->table, hash_of_pair(first, second), is_pair, lanes, &pair);
-    if (!*slot) {
+    if (number == before) {
         struct aorta_text whole = {0};
         struct aorta_json json;
         aorta_text_printf(&whole, "%s%s%s", first, second ? " " : "", second ? second : "");
-        if (lanes->name_count) aorta_text_puts(&lanes->names, ",");
+        if (number) aorta_text_puts(&lanes->names, ",");
         aorta_json_begin(&json, &lanes->names, 0);
         aorta_json_string(&json, whole.data);
         lanes->names.failed |= whole.failed;
         aorta_text_free(&whole);
-        lanes->named[lanes->name_count++] = pair;
-        *slot = (uint32_t)lanes->name_count;
     }
-    return *slot;
+    return number + 1;
 }
 
 size_t aorta_page_lane_add(struct aorta_page_lanes *lanes, int rank, const char *label, bool derived) {
@@ -102,8 +83,7 @@ void aorta_page_lanes_free(struct aorta_page_lanes *lanes) {
     for (size_t i = 0; i < lanes->count; i++) free(lanes->items[i].spans);
     free(lanes->items);
     free(lanes->steps);
-    free(lanes->named);
-    aorta_table_free(&lanes->table);
+    aorta_trace_texts_free(&lanes->named);
     aorta_text_free(&lanes->names);
     memset(lanes, 0, sizeof *lanes);
 }

@@ -202,18 +202,16 @@ static const struct aorta_row lane_rows[] = {
     {"overlapped_ms", AORTA_ROW_NS, AT(lane.overlapped_ns), .heading = "concurrent ms",
      .help = "two or more ran on it at once"},
     {0}};
-#define LANE_ROWS                                                                                                      \
-    { NULL, AORTA_ROW_PART, 0, .part = lane_rows }
 static const struct aorta_row stream_rows[] = {
     {"stream", AORTA_ROW_INT, AT(id), .heading = "stream", .help = "the file's number"},
     {"context", AORTA_ROW_NATURAL, AT(context), .help = "of the device"},
-    LANE_ROWS,
+    {NULL, AORTA_ROW_PART, 0, .part = lane_rows},
     {"queues_used", AORTA_ROW_NATURAL, AT(queues), .heading = "queues used", .help = "null: the file names no queues"},
     {0}};
 static const struct aorta_row queue_rows[] = {
     {"queue", AORTA_ROW_INT, AT(id), .heading = "queue", .help = "the file's number"},
     {"type", AORTA_ROW_TEXT, AT(type), .help = "as the file calls it"},
-    LANE_ROWS,
+    {NULL, AORTA_ROW_PART, 0, .part = lane_rows},
     {"streams_served", AORTA_ROW_INT, AT(lane.others), .heading = "streams served", .help = "whose work ran on it"},
     {0}};
 #undef AT

@@ -30,13 +30,11 @@ static const char *take(struct build *build, struct aorta_text *text) {
 
 static void add_row(struct build *build, const char *name, struct aorta_text *text) {
     struct aorta_verdict_view *view = build->view;
-    if (!text->length || view->row_count == AORTA_VIEW_ROWS) {
-        view->arena.failed |= text->failed != 0;
-        aorta_text_free(text);
-        return;
-    }
+    const bool wanted = text->length && view->row_count < AORTA_VIEW_ROWS;
+    const char *words = take(build, text);
+    if (!wanted) return;
     view->rows[view->row_count].name = name;
-    view->rows[view->row_count++].text = take(build, text);
+    view->rows[view->row_count++].text = words;
 }
 
 /* ---- rows ---- */
@@ -325,9 +323,9 @@ static const char *mark(struct build *build, const struct aorta_finding *finding
 }
 
 static void add_fix(struct build *build, struct aorta_view_block *block, struct aorta_text *text) {
-    if (text->length && block->fix_count < AORTA_VIEW_LINES) block->fix[block->fix_count++] = take(build, text);
-    build->view->arena.failed |= text->failed != 0;
-    aorta_text_free(text);
+    const bool wanted = text->length && block->fix_count < AORTA_VIEW_LINES;
+    const char *words = take(build, text);
+    if (wanted) block->fix[block->fix_count++] = words;
 }
 
 static void add_fixes(struct build *build, struct aorta_view_block *block) {

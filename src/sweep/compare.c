@@ -90,24 +90,14 @@ static void find_points(struct aorta_sweep_comparison *c) {
     if (c->points) qsort(c->points, c->count, sizeof *c->points, by_cell);
 }
 
-/* The trials of a point that count, by their place: returns how many, at most `most`. */
-static size_t list_trials(const struct aorta_sweep_side *side, const struct aorta_sweep_point *point, size_t *places,
-                          size_t most) {
-    size_t count = 0;
-    for (size_t i = 0; i < side->trials.count && count < most; i++) {
-        const struct aorta_trial *trial = &side->trials.items[i];
+bool aorta_sweep_trial_of(const struct aorta_sweep_side *side, const struct aorta_sweep_point *point, size_t *place) {
+    for (; *place < side->trials.count; ++*place) {
+        const struct aorta_trial *trial = &side->trials.items[*place];
         if (aorta_trial_has(trial, side->plan.objective) && trial->steps == point->steps &&
             aorta_sweep_cell_of(&side->plan, trial) == point->cell)
-            places[count++] = i;
+            return true;
     }
-    return count;
-}
-
-size_t *aorta_sweep_trials_of(const struct aorta_sweep_side *side, const struct aorta_sweep_point *point,
-                              size_t *count) {
-    size_t *places = malloc((side->trials.count + 1) * sizeof *places);
-    *count = places ? list_trials(side, point, places, side->trials.count) : 0;
-    return places;
+    return false;
 }
 
 /* ---- the figures ---- */
@@ -204,15 +194,14 @@ static aorta_status series_make(struct pair *pair, int i) {
     const struct aorta_sweep_comparison *c = pair->comparison;
     const struct aorta_sweep_side *side = &c->sides[side_of(pair, i)];
     struct series *series = &pair->series[i];
-    size_t *places = aorta_arena_raw(&pair->arena, side->trials.count * sizeof *places);
     series->means = aorta_arena_alloc(&pair->arena, c->count * sizeof *series->means);
     series->runs = aorta_arena_alloc(&pair->arena, c->count * sizeof *series->runs);
     AORTA_TRY(aorta_arena_check(&pair->arena, "a comparison of sweeps"));
     for (size_t p = 0; p < c->count; p++) {
-        const size_t count = list_trials(side, c->points[p].points[side_of(pair, i)], places, side->trials.count);
+        const struct aorta_sweep_point *point = c->points[p].points[side_of(pair, i)];
         double sum = 0;
-        for (size_t t = 0; t < count; t++) {
-            const double value = value_of(c, side_of(pair, i), places[t], pair->figure);
+        for (size_t t = 0; aorta_sweep_trial_of(side, point, &t); t++) {
+            const double value = value_of(c, side_of(pair, i), t, pair->figure);
             if (isnan(value)) continue;
             sum += pair->logarithms ? log(value) : value;
             series->runs[p]++;
@@ -417,8 +406,8 @@ static void read_fixed(const struct aorta_sweep_space *space, const struct aorta
 
 /* The recording of the first trial of the side's first point; NULL: it recorded nothing. */
 static const struct aorta_figures *first_recording(const struct aorta_sweep_comparison *c, size_t side) {
-    size_t place;
-    if (!c->count || !list_trials(&c->sides[side], c->points->points[side], &place, 1)) return NULL;
+    size_t place = 0;
+    if (!c->count || !aorta_sweep_trial_of(&c->sides[side], c->points->points[side], &place)) return NULL;
     return c->sides[side].recordings[place].figures;
 }
 

@@ -86,9 +86,8 @@ void aorta_sweep_comparison_free(struct aorta_sweep_comparison *comparison);
 /* The row of a figure at a point; point = count: over all points. */
 const struct aorta_compared *aorta_sweep_row(const struct aorta_sweep_comparison *comparison, size_t side, size_t point,
                                              size_t figure);
-/* The places of the trials of a side's point that count. The caller frees them; NULL: no memory. */
-size_t *aorta_sweep_trials_of(const struct aorta_sweep_side *side, const struct aorta_sweep_point *point,
-                              size_t *count);
+/* The place of the next trial of a side's point that counts, from *place on; false: there is none. */
+bool aorta_sweep_trial_of(const struct aorta_sweep_side *side, const struct aorta_sweep_point *point, size_t *place);
 
 /* compare_text.c */
 void aorta_sweep_compare_text(const struct aorta_sweep_comparison *comparison, bool answer, struct aorta_text *text);

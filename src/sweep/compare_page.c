@@ -26,18 +26,19 @@ static void put_relative(const char *from, const char *path, struct aorta_text *
     aorta_text_puts(text, there + same);
 }
 
-/* The trial of the point whose objective is the median. */
-static size_t median_of(const struct aorta_sweep_side *side, const size_t *places, size_t count) {
+/* The trial of the point whose objective is the median; it has one. */
+static size_t median_of(const struct aorta_sweep_side *side, const struct aorta_sweep_point *point) {
     const enum aorta_sweep_objective objective = side->plan.objective;
-    size_t median = places[0];
-    for (size_t i = 0; i < count; i++) {
-        size_t below = 0, above = 0;
-        const double value = side->trials.items[places[i]].figures[objective];
-        for (size_t j = 0; j < count; j++) {
-            below += side->trials.items[places[j]].figures[objective] < value;
-            above += side->trials.items[places[j]].figures[objective] > value;
+    size_t median = 0;
+    for (size_t i = 0; aorta_sweep_trial_of(side, point, &i); i++) {
+        size_t below = 0, above = 0, count = 0;
+        const double value = side->trials.items[i].figures[objective];
+        for (size_t j = 0; aorta_sweep_trial_of(side, point, &j); j++) {
+            below += side->trials.items[j].figures[objective] < value;
+            above += side->trials.items[j].figures[objective] > value;
+            count++;
         }
-        if (below <= count / 2 && above <= count / 2) median = places[i];
+        if (below <= count / 2 && above <= count / 2) median = i;
     }
     return median;
 }
@@ -83,21 +84,15 @@ static void write_environment(struct aorta_json *json, const struct aorta_sweep_
 
 static void write_point(struct aorta_json *json, const struct aorta_sweep_side *side,
                         const struct aorta_sweep_point *point, const char *html) {
-    size_t count;
-    size_t *places = aorta_sweep_trials_of(side, point, &count);
-    json->out->failed |= !places;
+    const size_t median = median_of(side, point);
+    const struct aorta_figures *figures = side->recordings[median].figures;
     aorta_json_object(json);
     aorta_json_key_array(json, "trials");
-    for (size_t i = 0; places && i < count; i++) write_trial(json, side, places[i], html);
+    for (size_t i = 0; aorta_sweep_trial_of(side, point, &i); i++) write_trial(json, side, i, html);
     aorta_json_array_end(json);
-    if (places && count) {
-        const size_t median = median_of(side, places, count);
-        const struct aorta_figures *figures = side->recordings[median].figures;
-        aorta_json_key_int(json, "median", side->trials.items[median].number);
-        aorta_json_key(json, "detail");
-        aorta_json_text(json, figures && figures->detail.length ? figures->detail.data : "null");
-    }
-    free(places);
+    aorta_json_key_int(json, "median", side->trials.items[median].number);
+    aorta_json_key(json, "detail");
+    aorta_json_text(json, figures && figures->detail.length ? figures->detail.data : "null");
     aorta_json_object_end(json);
 }
 

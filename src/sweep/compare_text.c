@@ -48,10 +48,10 @@ static void put_largest(const struct aorta_sweep_comparison *c, size_t side, str
 /* ---- changes and their causes ---- */
 
 /* A step's cost of a cause, the mean over the trials of a point that recorded. */
-static double cause_ms(const struct aorta_sweep_side *side, const size_t *places, size_t count, const char *name) {
+static double cause_ms(const struct aorta_sweep_side *side, const struct aorta_sweep_point *point, const char *name) {
     double sum = 0, recorded = 0;
-    for (size_t t = 0; t < count; t++) {
-        const struct aorta_figures *figures = side->recordings[places[t]].figures;
+    for (size_t t = 0; aorta_sweep_trial_of(side, point, &t); t++) {
+        const struct aorta_figures *figures = side->recordings[t].figures;
         if (!figures) continue;
         recorded++;
         for (size_t i = 0; i < figures->cause_count; i++)
@@ -67,24 +67,21 @@ struct cause {
 
 /* The cause of the trials' verdicts whose cost changed most, in the direction of `sign`. */
 static struct cause find_cause(const struct aorta_sweep_comparison *c, size_t side, size_t point, double sign) {
-    size_t *places[2], counts[2];
-    struct cause found = {0};
     const struct aorta_sweep_side *sides[] = {c->sides, &c->sides[side]};
+    const struct aorta_sweep_point *points[] = {c->points[point].points[0], c->points[point].points[side]};
+    struct cause found = {0};
     for (int i = 0; i < 2; i++)
-        places[i] = aorta_sweep_trials_of(sides[i], c->points[point].points[i ? side : 0], &counts[i]);
-    for (int i = 0; i < 2; i++)
-        for (size_t t = 0; t < counts[i]; t++) {
-            const struct aorta_figures *figures = sides[i]->recordings[places[i][t]].figures;
+        for (size_t t = 0; aorta_sweep_trial_of(sides[i], points[i], &t); t++) {
+            const struct aorta_figures *figures = sides[i]->recordings[t].figures;
             for (size_t k = 0; figures && k < figures->cause_count; k++) {
                 const struct cause cause = {.name = figures->causes[k].name,
                                             .about = figures->causes[k].about,
-                                            .ms = {cause_ms(sides[0], places[0], counts[0], figures->causes[k].name),
-                                                   cause_ms(sides[1], places[1], counts[1], figures->causes[k].name)}};
+                                            .ms = {cause_ms(sides[0], points[0], figures->causes[k].name),
+                                                   cause_ms(sides[1], points[1], figures->causes[k].name)}};
                 const double change = sign * (cause.ms[1] - cause.ms[0]);
                 if (change > (found.name ? sign * (found.ms[1] - found.ms[0]) : 0)) found = cause;
             }
         }
-    for (int i = 0; i < 2; i++) free(places[i]);
     return found;
 }
 

@@ -205,14 +205,12 @@ static aorta_status write_config(const struct aorta_sweep_job *job, const struct
     for (int k = 0; all && k < plan->space.count; k++) {
         const char *value = aorta_sweep_value(&plan->space, result->best->cell, k);
         const char *pair = aorta_arena_printf(&arena, "%s=%s", plan->space.knobs[k].name, value);
-        if (!pair) all = NULL;
-        if (!pair) break;
-        aorta_text_printf(&text, "# %s%s%s\n", pair, plan->space.knobs[k].environment ? " (best.env)" : "",
+        aorta_text_printf(&text, "# %s%s%s\n", pair ? pair : "", plan->space.knobs[k].environment ? " (best.env)" : "",
                           result->importance.counts[k] ? "" : ", within the noise");
         if (!plan->space.knobs[k].environment) all[count++] = pair;
     }
-    aorta_status status =
-        all ? best_config(job, all, count, &text) : AORTA_ERROR(AORTA_MEMORY, "no memory for best.yaml");
+    aorta_status status = aorta_arena_check(&arena, "best.yaml");
+    if (!status) status = best_config(job, all, count, &text);
     aorta_arena_free(&arena);
     return write_text(job->output, "best.yaml", status, &text);
 }
@@ -225,13 +223,8 @@ static aorta_status write_environment(const struct aorta_sweep_job *job, const s
     for (int k = 0; k < space->count; k++) {
         const char *value = aorta_sweep_value(space, result->best->cell, k);
         if (!space->knobs[k].environment) continue;
-        if (!strcmp(value, "unset")) {
-            aorta_text_printf(&text, "unset %s\n", space->knobs[k].name);
-            continue;
-        }
-        aorta_text_printf(&text, "export %s=", space->knobs[k].name);
-        aorta_text_shell_word(&text, value);
-        aorta_text_puts(&text, "\n");
+        const struct aorta_sweep_variable set = {space->knobs[k].name, strcmp(value, "unset") ? value : NULL};
+        aorta_sweep_export(&set, &text);
     }
     if (!text.length && !text.failed) return NULL;
     return write_text(job->output, "best.env", NULL, &text);

@@ -24,7 +24,7 @@ struct flight {
 struct session {
     const struct aorta_sweep_job *job;
     struct aorta_trials *trials;
-    struct aorta_sweep_signals *signals;
+    struct aorta_sweep_signals signals;
     char directory[PATH_MAX];  /* absolute */
     int lines;                 /* trials.jsonl */
     struct aorta_trials again; /* those of before that run again, from `again_next` on */
@@ -98,7 +98,7 @@ static aorta_status open_lines(struct session *session) {
 
 static aorta_status conclude(const struct session *session, struct flight *flight, const struct aorta_sweep_end *end,
                              int *interrupted) {
-    const struct aorta_sweep_ended ended = {session->job, session->signals, flight->job.directory, *end};
+    const struct aorta_sweep_ended ended = {session->job, &session->signals, flight->job.directory, *end};
     AORTA_TRY(aorta_sweep_conclude(&ended, &flight->trial, interrupted));
     flight->ended = !*interrupted;
     return NULL;
@@ -131,7 +131,7 @@ static aorta_status run_here(struct session *session, const struct aorta_sweep_p
     struct aorta_sweep_end end;
     aorta_directory_remove(flight->job.directory); /* of a trial that was killed with its sweep */
     AORTA_TRY(aorta_directory_make(flight->job.directory));
-    AORTA_TRY(aorta_sweep_process_run(session->signals, process, &end));
+    AORTA_TRY(aorta_sweep_process_run(&session->signals, process, &end));
     *interrupted = end.interrupted;
     return *interrupted ? NULL : conclude(session, flight, &end, interrupted);
 }
@@ -152,7 +152,7 @@ static aorta_status start_trial(struct session *session, const struct aorta_swee
         .log = log,
         .timeout_s = job->timeout_s,
     };
-    return job->submit ? aorta_sweep_submit(job->submit, &process, session->signals, &flight->job)
+    return job->submit ? aorta_sweep_submit(job->submit, &process, &session->signals, &flight->job)
                        : run_here(session, &process, flight, interrupted);
 }
 
@@ -268,7 +268,7 @@ static aorta_status start_some(struct session *session, int *interrupted) {
 static aorta_status look(struct session *session, int *interrupted) {
     struct aorta_sweep_submission **jobs;
     size_t count;
-    *interrupted = aorta_sweep_signals_wait(session->signals);
+    *interrupted = aorta_sweep_signals_wait(&session->signals);
     const int64_t now = aorta_clock_ns();
     AORTA_TRY(list_jobs(session, &jobs, &count));
     if (count && now > session->look_ns + (int64_t)(look_s * 1e9)) {
@@ -282,7 +282,7 @@ static aorta_status look(struct session *session, int *interrupted) {
         struct aorta_sweep_end end;
         bool ended = false;
         if (flight->ended) continue;
-        status = aorta_sweep_submission_ended(&flight->job, session->job->timeout_s, session->signals, &ended, &end);
+        status = aorta_sweep_submission_ended(&flight->job, session->job->timeout_s, &session->signals, &ended, &end);
         if (!status && ended) status = conclude(session, flight, &end, interrupted);
     }
     return status;
@@ -310,14 +310,15 @@ static aorta_status cancel(const struct session *session) {
     AORTA_TRY(list_jobs(session, &jobs, &count));
     if (count && session->job->progress)
         fprintf(session->job->progress, "aorta sweep: cancels %s\n", aorta_counted((long long)count, "job").text);
-    aorta_status status = count ? aorta_sweep_submissions_cancel(jobs, count, session->signals) : NULL;
+    aorta_status status = count ? aorta_sweep_submissions_cancel(jobs, count, &session->signals) : NULL;
     free(jobs);
     return status;
 }
 
 static aorta_status run_all(struct session *session, int *interrupted) {
-    aorta_status status = open_lines(session);
-    if (!status) status = aorta_sweep_signals_begin(&session->signals);
+    AORTA_TRY(open_lines(session));
+    aorta_sweep_signals_begin(&session->signals);
+    aorta_status status = NULL;
     session->start_ns = aorta_clock_ns();
     while (!status && !*interrupted) {
         status = start_some(session, interrupted);
@@ -326,7 +327,7 @@ static aorta_status run_all(struct session *session, int *interrupted) {
         if (!status) status = record(session);
     }
     if (session->job->submit) status = aorta_status_join(status, cancel(session));
-    aorta_sweep_signals_end(session->signals);
+    aorta_sweep_signals_end(&session->signals);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "sweep/sweep.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,6 +17,8 @@
 struct aorta_sweep_variable {
     const char *name, *value; /* value NULL: the variable is removed */
 };
+/* As a line for a shell. */
+void aorta_sweep_export(const struct aorta_sweep_variable *variable, struct aorta_text *text);
 
 struct aorta_sweep_process {
     char *const *command; /* NULL-terminated; command[0] is looked for in PATH */
@@ -39,9 +42,11 @@ struct aorta_sweep_end {
 
 /* Signals that end a sweep are blocked from here on, so that none is lost between two trials; those of before are given
  * back by the second call. Programs start with those of before. */
-struct aorta_sweep_signals;
-AORTA_MUST_USE aorta_status aorta_sweep_signals_begin(struct aorta_sweep_signals **signals);
-void aorta_sweep_signals_end(struct aorta_sweep_signals *signals); /* NULL is fine */
+struct aorta_sweep_signals {
+    sigset_t watched, former;
+};
+void aorta_sweep_signals_begin(struct aorta_sweep_signals *signals);
+void aorta_sweep_signals_end(const struct aorta_sweep_signals *signals);
 /* Waits for a signal, a tenth of a second at most. Returns a signal that ends the sweep, else 0. */
 int aorta_sweep_signals_wait(const struct aorta_sweep_signals *signals);
 

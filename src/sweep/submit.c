@@ -82,15 +82,16 @@ static aorta_status ask(const struct aorta_text *line, struct aorta_text *answer
 
 /* ---- submitting ---- */
 
+void aorta_sweep_export(const struct aorta_sweep_variable *variable, struct aorta_text *text) {
+    aorta_text_printf(text, variable->value ? "export %s=" : "unset %s", variable->name);
+    if (variable->value) aorta_text_shell_word(text, variable->value);
+    aorta_text_puts(text, "\n");
+}
+
 /* command.sh */
 static void write_command(const struct aorta_sweep_process *process, struct aorta_text *text) {
     aorta_text_puts(text, "#!/bin/sh\n");
-    for (int i = 0; i < process->variable_count; i++) {
-        const struct aorta_sweep_variable *variable = &process->variables[i];
-        aorta_text_printf(text, variable->value ? "export %s=" : "unset %s", variable->name);
-        if (variable->value) aorta_text_shell_word(text, variable->value);
-        aorta_text_puts(text, "\n");
-    }
+    for (int i = 0; i < process->variable_count; i++) aorta_sweep_export(&process->variables[i], text);
     aorta_text_puts(text, "exec");
     for (char *const *word = process->command; *word; word++) {
         aorta_text_puts(text, " ");
@@ -360,27 +361,17 @@ aorta_status aorta_sweep_submissions_cancel(struct aorta_sweep_submission *const
 static const double grace_s = 5;
 static const struct timespec pause_time = {.tv_nsec = 100000000};
 
-struct aorta_sweep_signals {
-    sigset_t watched, former;
-};
-
-aorta_status aorta_sweep_signals_begin(struct aorta_sweep_signals **result) {
-    struct aorta_sweep_signals *signals = calloc(1, sizeof *signals);
-    if (!signals) return AORTA_ERROR(AORTA_MEMORY, "no memory for the signals of a sweep");
+void aorta_sweep_signals_begin(struct aorta_sweep_signals *signals) {
     signals->watched = aorta_ending_signals();
     sigaddset(&signals->watched, SIGHUP);
     sigaddset(&signals->watched, SIGCHLD);
     sigprocmask(SIG_BLOCK, &signals->watched, &signals->former);
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a trial leaves behind becomes our child */
-    *result = signals;
-    return NULL;
 }
 
-void aorta_sweep_signals_end(struct aorta_sweep_signals *signals) {
-    if (!signals) return;
+void aorta_sweep_signals_end(const struct aorta_sweep_signals *signals) {
     prctl(PR_SET_CHILD_SUBREAPER, 0);
     sigprocmask(SIG_SETMASK, &signals->former, NULL);
-    free(signals);
 }
 
 /* ---- the child ---- */

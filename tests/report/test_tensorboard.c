@@ -44,13 +44,13 @@ static const uint8_t *record_at(const uint8_t *bytes, size_t total, size_t *at, 
 static void scalars_are_events(void **state) {
     (void)state;
     char folder[64], *text, pattern[128];
-    struct aorta_tensorboard *board;
+    struct aorta_tensorboard board;
     const struct aorta_board_scalar scalars[] = {{"aorta/a", 1.5}, {"aorta/unknown", NAN}, {"aorta/b", -2}};
     folder_make(folder, "tensorboard");
     assert_int_equal(check_of((const uint8_t[32]){0}, 32) - 0xa282ead8, (0x8a9136aau >> 15 | 0x8a9136aau << 17));
     check_ok(aorta_tensorboard_open(folder, &board));
-    check_ok(aorta_tensorboard_write(board, 1764000000.25, 300, scalars, 3));
-    aorta_tensorboard_close(board);
+    check_ok(aorta_tensorboard_write(&board, 1764000000.25, 300, scalars, 3));
+    aorta_tensorboard_close(&board);
     snprintf(pattern, sizeof pattern, "%s/events.out.tfevents.*", folder);
     glob_t found;
     assert_int_equal(glob(pattern, 0, NULL, &found), 0);

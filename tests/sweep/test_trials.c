@@ -256,12 +256,12 @@ static void die(void *user) {
 
 static void test_work_ends(void **state) {
     (void)state;
-    struct aorta_sweep_signals *signals;
+    struct aorta_sweep_signals signals;
     struct aorta_sweep_end end;
     int touched = 0;
-    check_ok(aorta_sweep_signals_begin(&signals));
+    aorta_sweep_signals_begin(&signals);
     struct aorta_sweep_process process = {.work = sleep_long, .timeout_s = 0.3};
-    check_ok(aorta_sweep_process_run(signals, &process, &end));
+    check_ok(aorta_sweep_process_run(&signals, &process, &end));
     assert_true(end.timed_out && end.seconds < 3);
     const pid_t self = getpid(), sender = fork();
     if (sender == 0) {
@@ -270,13 +270,13 @@ static void test_work_ends(void **state) {
         _exit(0);
     }
     process.timeout_s = 0;
-    check_ok(aorta_sweep_process_run(signals, &process, &end));
+    check_ok(aorta_sweep_process_run(&signals, &process, &end));
     assert_true(end.interrupted == SIGTERM && end.seconds < 3);
     process = (struct aorta_sweep_process){.work = die, .user = &touched};
-    check_ok(aorta_sweep_process_run(signals, &process, &end));
+    check_ok(aorta_sweep_process_run(&signals, &process, &end));
     assert_int_equal(end.signal, SIGKILL);
     assert_int_equal(touched, 0);
-    aorta_sweep_signals_end(signals);
+    aorta_sweep_signals_end(&signals);
 }
 
 /* A trial that found no space runs again with --resume, other failed trials with --retry. */
