@@ -115,10 +115,14 @@ static void fill_serialized(struct aorta_fill *fill) {
     flag(fill, AORTA_FACT_OWN_STREAM);
 }
 
+/* The unit with most of it, unless that is all of it. */
 static void fill_exposed(struct aorta_fill *fill) {
+    static const double ALL = 0.95;
     const struct aorta_tally *where = &fill->sums->exposed_where[fill->finding->collective];
+    const int row = largest_row(where);
     set(fill, AORTA_FACT_EXPOSED, fill->finding->cost_ms);
-    if (where->count > 1) set_largest(fill, AORTA_FACT_EXPOSED_UNIT, where);
+    if (where->count > 1 && per_step_ms(fill, where->rows[row].ns) < ALL * fill->finding->cost_ms)
+        set_largest(fill, AORTA_FACT_EXPOSED_UNIT, where);
 }
 
 static void fill_contention(struct aorta_fill *fill) {

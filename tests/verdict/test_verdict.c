@@ -411,6 +411,23 @@ static void part_of_exposed(void **state) {
     end(run, &verdict);
 }
 
+/* A unit that has almost all of the exposed time says no more than the whole: 10 of 10.2 ms. */
+static void whole_of_exposed(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    struct sample *sample = begin(run, 0, 0);
+    sample_compute(sample, 0, 10 * MS, 0);
+    sample_collective(sample, AORTA_ALL_REDUCE, 10 * MS, 20 * MS, 0)->info.tag = "first";
+    sample_compute(sample, 20 * MS, 30 * MS, 20 * MS);
+    sample_collective(sample, AORTA_ALL_REDUCE, 30 * MS, 30 * MS + MS / 5, 0)->info.tag = "second";
+    sample_compute(sample, 30 * MS + MS / 5, 40 * MS, 30 * MS + MS / 5);
+    sample_done(sample, INT64_MIN);
+    struct aorta_verdict verdict = verdict_of(run, 0);
+    expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 10.2);
+    assert_false(said_has(said_finding(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE), AORTA_FACT_EXPOSED_UNIT));
+    end(run, &verdict);
+}
+
 /* On a stream of its own the same timing is no serialization. */
 static void not_serialized(void **state) {
     (void)state;
@@ -598,6 +615,7 @@ int main(void) {
         cmocka_unit_test(serialized),
         cmocka_unit_test(where_idle),
         cmocka_unit_test(part_of_exposed),
+        cmocka_unit_test(whole_of_exposed),
         cmocka_unit_test(not_serialized),
         cmocka_unit_test(slow_collective),
         cmocka_unit_test(contention),
