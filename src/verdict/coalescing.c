@@ -3,8 +3,9 @@
  *     launched   … adam | broadcast broadcast broadcast … | forward       instead of   | broadcast |
  *     launched   dgrad wgrad all_reduce dgrad wgrad all_reduce …          one all_reduce after several layers
  *
- * The host launches each of them. Collectives join the next one of their kind where
- * nothing but pointwise kernels and copies comes between them, and all reductions of gradients do. */
+ * The host launches each of them. Collectives join the next one of their kind where nothing but pointwise kernels and
+ * copies comes between them. Reductions of gradients join over any kernels: they are asynchronous, and the forward pass
+ * has none, unlike reductions of activations and of batch norms. */
 #include "analysis/phases.h"
 #include "base/sort.h"
 #include "trace/trace.h"
@@ -21,14 +22,50 @@ enum {
     SMALL_NS = 200000, /* without the wait for a late rank; where sizes are not known */
 };
 
+static const double FORWARD = 0.2; /* of a step's launches, at least */
+
 struct coalescing {
     enum aorta_collective kind;
-    bool gradients; /* reductions of this kind join over any kernels */
+    bool gradients; /* reductions of this kind are of gradients */
 };
 
-static bool is_of_kind(const struct aorta_launched_work *launched, size_t at, enum aorta_collective kind) {
+/* The stream of most launches, where any has most; NONE. */
+static uint32_t compute_stream(const struct aorta_launched_work *launched) {
+    uint32_t stream = AORTA_TRACE_NONE;
+    size_t votes = 0;
+    for (size_t i = 0; i < launched->count; i++) {
+        const uint32_t own = launched->work[i]->stream;
+        if (!votes) stream = own;
+        votes = own == stream ? votes + 1 : votes - 1;
+    }
+    return votes ? stream : AORTA_TRACE_NONE;
+}
+
+/* `compute`: the stream whose collectives of gradients do not count. */
+static bool is_of_kind(const struct aorta_launched_work *launched, size_t at, const struct coalescing *what,
+                       uint32_t compute) {
+    const struct aorta_trace *trace = launched->rank->trace;
     const struct aorta_trace_work *work = launched->work[at];
-    return aorta_trace_is_collective(work) && aorta_trace_collective_kind(launched->rank->trace, work) == kind;
+    if (!aorta_trace_is_collective(work) || aorta_trace_collective_kind(trace, work) != what->kind) return false;
+    if (!what->gradients) return true;
+    const uint32_t row = work->collective;
+    return work->stream != compute &&
+           (row == AORTA_TRACE_NONE || aorta_group_may_copy_model(trace, trace->collectives[row].group));
+}
+
+/* A forward pass has none of them: wherever the step was cut, many launches in a row are without any. */
+static bool leaves_forward_out(const struct aorta_launched_work *launched, const struct coalescing *what) {
+    const uint32_t compute = compute_stream(launched);
+    size_t first = SIZE_MAX, last = 0, longest = 0;
+    for (size_t i = 0; i < launched->count; i++) {
+        if (!is_of_kind(launched, i, what, compute)) continue;
+        if (first == SIZE_MAX) first = last = i;
+        if (i - last > longest) longest = i - last;
+        last = i;
+    }
+    if (first == SIZE_MAX) return false;
+    const size_t around = first + launched->count - last;
+    return (double)(around > longest ? around : longest) >= FORWARD * (double)launched->count;
 }
 
 static int64_t bytes_of(const struct aorta_launched_work *launched, size_t at) {
@@ -53,10 +90,11 @@ static bool is_between(const struct aorta_launched_work *launched, size_t at) {
  * Returns how many. */
 static size_t join(const struct aorta_launched_work *launched, const struct coalescing *what, bool drops) {
     enum { NONE = -1 };
+    const uint32_t compute = compute_stream(launched);
     size_t gone = 0, together = 0;
     int64_t last = NONE, bytes = 0;
     for (size_t i = launched->count; i-- > 0;) {
-        if (!is_of_kind(launched, i, what->kind)) {
+        if (!is_of_kind(launched, i, what, compute)) {
             if (!what->gradients && !is_between(launched, i)) last = NONE;
             continue;
         }
@@ -84,9 +122,10 @@ static void drop_joined(const struct aorta_launched_work *launched, const void *
 static int64_t transfer_of(const struct aorta_launched_work *launched, const struct coalescing *what,
                            struct aorta_arena *memory) {
     int64_t *times_ns = aorta_arena_raw(memory, (launched->count + 1) * sizeof *times_ns);
+    const uint32_t compute = compute_stream(launched);
     size_t count = 0;
     for (size_t i = 0; times_ns && i < launched->count; i++)
-        if (is_of_kind(launched, i, what->kind) && is_small(launched, i))
+        if (is_of_kind(launched, i, what, compute) && is_small(launched, i))
             times_ns[count++] = launched->work[i]->end_ns - launched->work[i]->start_ns;
     aorta_sort_int64(times_ns, count);
     return count ? times_ns[count / 10] : 0;
@@ -97,7 +136,8 @@ static double moved_ms(const struct aorta_trace_rank *rank, const struct coalesc
     struct aorta_arena scratch = {0};
     struct aorta_launched_work launched = {.rank = rank};
     if (rank->window_count) aorta_launched_work_of(rank, &rank->windows[rank->window_count / 2], &scratch, &launched);
-    const size_t count = scratch.failed ? 0 : join(&launched, what, false);
+    const bool can = !scratch.failed && (!what->gradients || leaves_forward_out(&launched, what));
+    const size_t count = can ? join(&launched, what, false) : 0;
     const double ms = count < FEWEST ? -1 : (double)count * (double)transfer_of(&launched, what, &scratch) / 1e6;
     aorta_arena_end(&scratch, memory);
     return ms;
