@@ -439,23 +439,21 @@ static void apply_shifts(struct work *w) {
     }
 }
 
-/* Whether all ranks were in the broadcast at one time, on clocks that other collectives have aligned. */
-static bool met(const struct aorta_alignment *out, const struct aorta_align_shared *shared) {
-    int64_t last_ns = INT64_MIN, end_ns = INT64_MAX;
-    for (size_t i = 0; i < shared->part_count; i++) {
-        const struct aorta_align_part *part = &shared->parts[i];
-        if (!out->clocks[part->rank].linked) return false;
-        if (part->start_ns > last_ns) last_ns = part->start_ns;
-        if (part->end_ns < end_ns) end_ns = part->end_ns;
-    }
-    return last_ns <= end_ns;
+/* Whether collectives have aligned the clocks of all its ranks. */
+static bool is_aligned(const struct aorta_alignment *out, const struct aorta_align_shared *shared) {
+    for (size_t i = 0; i < shared->part_count; i++)
+        if (!out->clocks[shared->parts[i].rank].linked) return false;
+    return true;
 }
 
-/* A root that was first waited for nobody. */
+/* In a broadcast whose root was early nobody waits: only those in which all ranks were at one time are shared. */
 static void drop_unmet(struct aorta_alignment *out) {
     size_t used = 0;
-    for (size_t c = 0; c < out->shared_count; c++)
-        if (!out->shared[c].broadcast || met(out, &out->shared[c])) out->shared[used++] = out->shared[c];
+    for (size_t c = 0; c < out->shared_count; c++) {
+        const struct aorta_align_shared *shared = &out->shared[c];
+        if (shared->broadcast && !(is_aligned(out, shared) && aorta_align_transfer(shared) >= 0)) continue;
+        out->shared[used++] = *shared;
+    }
     out->shared_count = used;
 }
 

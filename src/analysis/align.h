@@ -31,8 +31,8 @@ struct aorta_align_part {
 struct aorta_align_shared {
     const struct aorta_align_part *parts; /* ascending index; two or more */
     size_t part_count;
-    bool pair; /* a send and its receive */
-    bool broadcast;
+    bool pair;                      /* a send and its receive */
+    bool broadcast;                 /* its root does not wait */
     int group_size;                 /* -1: not known */
     int64_t bytes;                  /* -1: not known */
     int64_t sequence;               /* the file's, -1: it has none */
@@ -47,6 +47,17 @@ struct aorta_align_shared {
     bool chosen;        /* within the analysed part of the recording; false: nothing was added */
     int64_t exposed_ns; /* blamed on it, summed over ranks */
 };
+
+/* From the last start to the first end, as ends differ by no more than clocks do; negative: not all ranks were in it at
+ * one time, as with a broadcast whose root was early. */
+static inline int64_t aorta_align_transfer(const struct aorta_align_shared *shared) {
+    int64_t last_ns = INT64_MIN, end_ns = INT64_MAX;
+    for (size_t i = 0; i < shared->part_count; i++) {
+        if (shared->parts[i].start_ns > last_ns) last_ns = shared->parts[i].start_ns;
+        if (shared->parts[i].end_ns < end_ns) end_ns = shared->parts[i].end_ns;
+    }
+    return end_ns - last_ns;
+}
 
 /* How one rank came out. */
 struct aorta_align_clock {

@@ -20,16 +20,6 @@ static const double REACHED = 0.57;
 
 /* ---- one collective ---- */
 
-/* From the last arrival to the first end, as ends differ by no more than clocks do. */
-static int64_t transfer_of(const struct aorta_align_shared *shared) {
-    int64_t last_ns = INT64_MIN, end_ns = INT64_MAX;
-    for (size_t i = 0; i < shared->part_count; i++) {
-        if (shared->parts[i].start_ns > last_ns) last_ns = shared->parts[i].start_ns;
-        if (shared->parts[i].end_ns < end_ns) end_ns = shared->parts[i].end_ns;
-    }
-    return end_ns > last_ns ? end_ns - last_ns : 0;
-}
-
 /* Channels are thread blocks; only the kernel's grid says how many there were. */
 static bool has_few_channels(const struct aorta_trace *trace, const struct aorta_align_part *part) {
     uint32_t row = trace->work[part->first].collective;
@@ -64,8 +54,9 @@ static size_t collect(const struct aorta_trace_analysis *analysis, struct aorta_
     for (size_t i = 0; i < analysis->alignment.shared_count; i++) {
         const struct aorta_align_shared *shared = &analysis->alignment.shared[i];
         if (!shared->complete || shared->bytes <= 0 || shared->part_count < 2) continue;
+        const int64_t transfer_ns = aorta_align_transfer(shared);
         samples[count++] = (struct aorta_collective_sample){shared->kind, (int)shared->part_count, shared->bytes,
-                                                            (double)transfer_of(shared), i};
+                                                            transfer_ns > 0 ? (double)transfer_ns : 0, i};
     }
     return count;
 }
