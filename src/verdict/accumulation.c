@@ -20,28 +20,15 @@ struct before {
     size_t count;
 };
 
-static bool is_pointwise(const char *name) {
-    return strstr(name, "elementwise") || strstr(name, "multi_tensor") || strstr(name, "CatArray") ||
-           strstr(name, "chunk_cat");
-}
-
-static bool is_reduction(const struct aorta_trace *trace, const struct aorta_trace_work *work,
-                         enum aorta_collective kind) {
-    const uint32_t facts = work->collective;
-    return aorta_trace_is_collective(work) && aorta_trace_collective_kind(trace, work) == kind &&
-           (facts == AORTA_TRACE_NONE || aorta_group_may_copy_model(trace, trace->collectives[facts].group));
-}
-
 /* found[]: one more than there are reductions, the last for what is launched after the last. */
 static size_t collect(const struct aorta_launched_work *launched, enum aorta_collective kind, struct before *found) {
-    const struct aorta_trace *trace = launched->rank->trace;
     size_t reductions = 0;
     found[0] = (struct before){0};
     for (size_t i = 0; i < launched->count; i++) {
         const struct aorta_trace_work *work = launched->work[i];
-        if (is_reduction(trace, work, kind)) {
+        if (aorta_launches_reduction(launched, i, kind)) {
             found[++reductions] = (struct before){0};
-        } else if (work->kind == AORTA_TRACE_KERNEL && !is_pointwise(aorta_trace_text(trace, work->name))) {
+        } else if (work->kind == AORTA_TRACE_KERNEL && !aorta_launches_pointwise(launched, i)) {
             found[reductions].hash = 31 * found[reductions].hash + work->name + 1;
             found[reductions].count++;
         }
@@ -79,9 +66,7 @@ int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, con
 
 /* What of a window's work serves reductions. */
 struct launched {
-    const struct aorta_trace_rank *rank;
-    const struct aorta_trace_work *const *work;
-    size_t count;
+    const struct aorta_launched_work *all;
     enum aorta_collective kind;
     size_t reductions, removed; /* of them the first ones are gone */
     uint32_t fills;             /* name of the kernels that put gradients into buckets; NONE */
@@ -89,23 +74,22 @@ struct launched {
 };
 
 static uint32_t thread_of(const struct launched *launched, size_t at) {
-    const uint32_t call = launched->work[at]->call;
-    return call == AORTA_TRACE_NONE ? AORTA_TRACE_NONE : launched->rank->trace->calls[call].thread;
+    const uint32_t call = launched->all->work[at]->call;
+    return call == AORTA_TRACE_NONE ? AORTA_TRACE_NONE : launched->all->rank->trace->calls[call].thread;
 }
 
 static bool reduces(const struct launched *launched, size_t at) {
-    return is_reduction(launched->rank->trace, launched->work[at], launched->kind);
+    return aorta_launches_reduction(launched->all, at, launched->kind);
 }
 
 /* DDP scales each gradient into its bucket, so the same kernel is launched before each reduction. */
 static uint32_t find_fills(const struct launched *launched) {
     uint32_t name = AORTA_TRACE_NONE;
     size_t same = 0;
-    for (size_t i = 1; i < launched->count; i++) {
+    for (size_t i = 1; i < launched->all->count; i++) {
         if (!reduces(launched, i)) continue;
-        const struct aorta_trace_work *before = launched->work[i - 1];
-        if (name == AORTA_TRACE_NONE && is_pointwise(aorta_trace_text(launched->rank->trace, before->name)))
-            name = before->name;
+        const struct aorta_trace_work *before = launched->all->work[i - 1];
+        if (name == AORTA_TRACE_NONE && aorta_launches_pointwise(launched->all, i - 1)) name = before->name;
         same += before->name == name && thread_of(launched, i) == thread_of(launched, i - 1);
     }
     return (double)same >= ALMOST_ALL * (double)launched->reductions ? name : AORTA_TRACE_NONE;
@@ -114,43 +98,37 @@ static uint32_t find_fills(const struct launched *launched) {
 /* FSDP2 adds what a reduction brings to the sharded gradients on the reductions' stream. */
 static uint32_t find_stream(const struct launched *launched) {
     uint32_t stream = AORTA_TRACE_NONE;
-    for (size_t i = 0; i < launched->count && stream == AORTA_TRACE_NONE; i++)
-        if (reduces(launched, i)) stream = launched->work[i]->stream;
-    for (size_t i = 0; i < launched->count; i++) {
-        const struct aorta_trace_work *work = launched->work[i];
+    for (size_t i = 0; i < launched->all->count && stream == AORTA_TRACE_NONE; i++)
+        if (reduces(launched, i)) stream = launched->all->work[i]->stream;
+    for (size_t i = 0; i < launched->all->count; i++) {
+        const struct aorta_trace_work *work = launched->all->work[i];
         if (work->stream == stream && work->kind == AORTA_TRACE_KERNEL && !reduces(launched, i) &&
-            !is_pointwise(aorta_trace_text(launched->rank->trace, work->name)))
+            !aorta_launches_pointwise(launched->all, i))
             return AORTA_TRACE_NONE;
     }
     return stream;
 }
 
-static bool copies(const struct launched *launched, size_t at, enum aorta_copied how) {
-    const struct aorta_trace_work *work = launched->work[at];
-    return work->kind == AORTA_TRACE_COPY &&
-           aorta_copied_how(aorta_trace_text(launched->rank->trace, work->name)) == how;
-}
-
 /* The kernel that fills a bucket, or the copy of its arguments. */
 static bool fills(const struct launched *launched, size_t at, uint32_t thread) {
-    if (at + 1 < launched->count && copies(launched, at, AORTA_COPIED_TO_DEVICE)) at++;
-    return launched->work[at]->name == launched->fills && thread_of(launched, at) == thread;
+    if (at + 1 < launched->all->count && aorta_launches_copy(launched->all, at, AORTA_COPIED_TO_DEVICE)) at++;
+    return launched->all->work[at]->name == launched->fills && thread_of(launched, at) == thread;
 }
 
 /* The reductions of all parts but the last, what fills their buckets and takes their results, and, directly after the
  * last of a part, the copies of the results. */
-static void drop_parts(const struct launched *launched, size_t part, const struct aorta_launched_work *all) {
+static void drop_parts(const struct launched *launched, size_t part) {
     size_t passed = 0, last = part, first = 0;
     bool copied = false;
     while (!reduces(launched, first)) first++;
     const uint32_t thread = thread_of(launched, first);
-    for (size_t i = 0; i < launched->count; i++) {
+    for (size_t i = 0; i < launched->all->count; i++) {
         const bool reduced = reduces(launched, i), filled = !reduced && fills(launched, i, thread);
         passed += reduced;
-        copied = (reduced && passed == last) || (copied && copies(launched, i, AORTA_COPIED_WITHIN));
+        copied = (reduced && passed == last) || (copied && aorta_launches_copy(launched->all, i, AORTA_COPIED_WITHIN));
         if (reduced && passed == last) last += part;
-        const bool serves = filled || copied || launched->work[i]->stream == launched->stream;
-        if (passed + filled <= launched->removed && (reduced || serves)) aorta_drop_work(all, i);
+        const bool serves = filled || copied || launched->all->work[i]->stream == launched->stream;
+        if (passed + filled <= launched->removed && (reduced || serves)) aorta_drop_work(launched->all, i);
     }
 }
 
@@ -161,13 +139,13 @@ struct repeated {
 
 static void drop_repeats(const struct aorta_launched_work *all, const void *context) {
     const struct repeated *repeated = context;
-    struct launched launched = {.rank = all->rank, .work = all->work, .count = all->count, .kind = repeated->kind};
+    struct launched launched = {.all = all, .kind = repeated->kind};
     for (size_t i = 0; i < all->count; i++) launched.reductions += reduces(&launched, i);
     if (!repeated->times || launched.reductions < repeated->times) return;
     launched.removed = launched.reductions - launched.reductions / repeated->times;
     launched.fills = find_fills(&launched);
     launched.stream = find_stream(&launched);
-    drop_parts(&launched, launched.reductions / repeated->times, all);
+    drop_parts(&launched, launched.reductions / repeated->times);
 }
 
 double aorta_gain_of_reducing_once(const struct gains *gains, enum aorta_collective kind, int times) {

@@ -38,33 +38,28 @@ bool aorta_verdict_find_awaited(const struct aorta_trace_rank *rank, struct aort
 
 /* ---- what goes with the wait ---- */
 
-static bool is_named(const struct aorta_launched_work *launched, size_t at, const char *part) {
-    return strstr(aorta_trace_text(launched->rank->trace, launched->work[at]->name), part) != NULL;
-}
-
 static bool is_read(const struct aorta_launched_work *launched, size_t at) {
-    const struct aorta_trace_work *work = launched->work[at];
-    return work->kind == AORTA_TRACE_COPY &&
-           aorta_copied_how(aorta_trace_text(launched->rank->trace, work->name)) == AORTA_COPIED_TO_HOST;
+    return aorta_launches_copy(launched, at, AORTA_COPIED_TO_HOST);
 }
 
 static void drop_selection(const struct aorta_launched_work *launched, size_t at) {
     aorta_drop_work(launched, at);
-    for (; at && (is_named(launched, at - 1, "DeviceCompactInit") || is_named(launched, at - 1, "DeviceReduce") ||
-                  is_read(launched, at - 1));
+    for (; at && (aorta_launches_named(launched, at - 1, "DeviceCompactInit") ||
+                  aorta_launches_named(launched, at - 1, "DeviceReduce") || is_read(launched, at - 1));
          at--)
         aorta_drop_work(launched, at - 1);
 }
 
 static bool is_any_or_all(const struct aorta_launched_work *launched, size_t at) {
-    return is_named(launched, at, "or_kernel_cuda") || is_named(launched, at, "and_kernel_cuda");
+    return aorta_launches_named(launched, at, "or_kernel_cuda") ||
+           aorta_launches_named(launched, at, "and_kernel_cuda");
 }
 
 /* `at`: the copy to the host. It goes with the wait, as does the host's time from there to the next launch. */
 static void drop_check(const struct aorta_launched_work *launched, size_t at) {
     for (; at && (is_any_or_all(launched, at - 1) || launched->work[at - 1]->kind == AORTA_TRACE_FILL); at--)
         aorta_drop_work(launched, at - 1);
-    if (at && is_named(launched, at - 1, "Compare")) aorta_drop_work(launched, at - 1);
+    if (at && aorta_launches_named(launched, at - 1, "Compare")) aorta_drop_work(launched, at - 1);
 }
 
 /* Batch norms that each rank has of its own launch nothing between their kernels. */
@@ -72,11 +67,12 @@ static size_t drop_exchange(const struct aorta_launched_work *launched, size_t a
     enum { REACH = 40 };
     static const char *const kernels[][2] = {{"batch_norm_collect_statistics", "batch_norm_transform_input"},
                                              {"batch_norm_backward_reduce", "batch_norm_backward_elemt"}};
-    const bool backward = is_named(launched, at, kernels[1][0]);
-    if (!backward && !is_named(launched, at, kernels[0][0])) return at;
+    const bool backward = aorta_launches_named(launched, at, kernels[1][0]);
+    if (!backward && !aorta_launches_named(launched, at, kernels[0][0])) return at;
     size_t end = at + 1;
     bool exchanges = false;
-    for (; end < launched->count && end - at < REACH && !is_named(launched, end, kernels[backward][1]); end++)
+    for (; end < launched->count && end - at < REACH && !aorta_launches_named(launched, end, kernels[backward][1]);
+         end++)
         exchanges |= aorta_trace_is_collective(launched->work[end]);
     if (!exchanges || end == launched->count || end - at == REACH) return at;
     for (size_t i = at + 1; i < end; i++) aorta_drop_work(launched, i);
@@ -87,7 +83,8 @@ static void drop_values(const struct aorta_launched_work *launched, const void *
     const enum aorta_fact_key fact = *(const enum aorta_fact_key *)context;
     for (size_t i = 0; i < launched->count; i++) {
         if (fact == AORTA_FACT_SYNC_NORMS) i = drop_exchange(launched, i);
-        if (fact == AORTA_FACT_SELECTS && is_named(launched, i, "DeviceSelectSweep")) drop_selection(launched, i);
+        if (fact == AORTA_FACT_SELECTS && aorta_launches_named(launched, i, "DeviceSelectSweep"))
+            drop_selection(launched, i);
         if (fact == AORTA_FACT_CHECKS && i && is_read(launched, i) && is_any_or_all(launched, i - 1))
             drop_check(launched, i);
     }

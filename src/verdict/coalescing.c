@@ -12,7 +12,6 @@
 #include "verdict/verdict_internal.h"
 
 #include <math.h>
-#include <string.h>
 
 enum {
     FEWEST = 24,       /* of a step that can be joined */
@@ -44,13 +43,8 @@ static uint32_t compute_stream(const struct aorta_launched_work *launched) {
 /* `compute`: the stream whose collectives of gradients do not count. */
 static bool is_of_kind(const struct aorta_launched_work *launched, size_t at, const struct coalescing *what,
                        uint32_t compute) {
-    const struct aorta_trace *trace = launched->rank->trace;
-    const struct aorta_trace_work *work = launched->work[at];
-    if (!aorta_trace_is_collective(work) || aorta_trace_collective_kind(trace, work) != what->kind) return false;
-    if (!what->gradients) return true;
-    const uint32_t row = work->collective;
-    return work->stream != compute &&
-           (row == AORTA_TRACE_NONE || aorta_group_may_copy_model(trace, trace->collectives[row].group));
+    if (!what->gradients) return aorta_launches_collective(launched, at, what->kind);
+    return launched->work[at]->stream != compute && aorta_launches_reduction(launched, at, what->kind);
 }
 
 /* A forward pass has none of them: wherever the step was cut, many launches in a row are without any. */
@@ -80,10 +74,7 @@ static bool is_small(const struct aorta_launched_work *launched, size_t at) {
 
 /* Between two collectives of a list comes no more than what prepares a tensor or takes the result. */
 static bool is_between(const struct aorta_launched_work *launched, size_t at) {
-    const struct aorta_trace_work *work = launched->work[at];
-    if (work->kind != AORTA_TRACE_KERNEL) return true;
-    const char *name = aorta_trace_text(launched->rank->trace, work->name);
-    return strstr(name, "elementwise") || strstr(name, "CatArray");
+    return launched->work[at]->kind != AORTA_TRACE_KERNEL || aorta_launches_pointwise(launched, at);
 }
 
 /* Goes back from the last of each bucket, which is launched when all its tensors are ready: the ones before it go.
@@ -143,12 +134,18 @@ static double moved_ms(const struct aorta_trace_rank *rank, const struct coalesc
     return ms;
 }
 
+static double gain_of(const struct gains *gains, const struct coalescing *what) {
+    const double moved = moved_ms(&gains->analysis->ranks[0], what, gains->verdict->arena);
+    return moved < 0 ? 0 : fmax(aorta_gain_without_work(gains, 0, drop_joined, what) - moved, 0);
+}
+
+/* Gradients in buckets, or one by one after the backward pass: then they are a list, on whichever stream. */
 double aorta_gain_of_coalescing(const struct gains *gains, enum aorta_collective kind) {
-    const struct aorta_trace_rank *rank = &gains->analysis->ranks[0];
-    struct aorta_arena *memory = gains->verdict->arena;
-    const struct coalescing what = {kind,
-                                    kind == AORTA_ALL_REDUCE && aorta_trace_reduces_gradients(rank, kind, memory)};
+    const struct coalescing list = {kind, false}, buckets = {kind, true};
     if (!gains->analysis->stepped || gains->analysis->measured) return 0;
-    const double moved = moved_ms(rank, &what, memory);
-    return moved < 0 ? 0 : fmax(aorta_gain_without_work(gains, 0, drop_joined, &what) - moved, 0);
+    const double gain_ms = gain_of(gains, &list);
+    if (kind != AORTA_ALL_REDUCE ||
+        !aorta_trace_reduces_gradients(&gains->analysis->ranks[0], kind, gains->verdict->arena))
+        return gain_ms;
+    return fmax(gain_ms, gain_of(gains, &buckets));
 }

@@ -1,15 +1,46 @@
 /* What a step takes without some of its work and the launches of that work. */
+#include "analysis/phases.h"
 #include "replay/trace_graph.h"
 #include "trace/trace.h"
 #include "verdict/verdict_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static int by_launch(const void *left, const void *right) {
     const struct aorta_trace_work *a = *(const struct aorta_trace_work *const *)left;
     const struct aorta_trace_work *b = *(const struct aorta_trace_work *const *)right;
     if (a->call != b->call) return a->call < b->call ? -1 : 1;
     return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
+}
+
+bool aorta_launches_named(const struct aorta_launched_work *launched, size_t at, const char *part) {
+    return strstr(aorta_trace_text(launched->rank->trace, launched->work[at]->name), part) != NULL;
+}
+
+bool aorta_launches_pointwise(const struct aorta_launched_work *launched, size_t at) {
+    static const char *const parts[] = {"elementwise", "multi_tensor", "CatArray", "chunk_cat"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (aorta_launches_named(launched, at, parts[i])) return true;
+    return false;
+}
+
+bool aorta_launches_copy(const struct aorta_launched_work *launched, size_t at, enum aorta_copied how) {
+    const struct aorta_trace_work *work = launched->work[at];
+    return work->kind == AORTA_TRACE_COPY &&
+           aorta_copied_how(aorta_trace_text(launched->rank->trace, work->name)) == how;
+}
+
+bool aorta_launches_collective(const struct aorta_launched_work *launched, size_t at, enum aorta_collective kind) {
+    const struct aorta_trace_work *work = launched->work[at];
+    return aorta_trace_is_collective(work) && aorta_trace_collective_kind(launched->rank->trace, work) == kind;
+}
+
+bool aorta_launches_reduction(const struct aorta_launched_work *launched, size_t at, enum aorta_collective kind) {
+    const struct aorta_trace *trace = launched->rank->trace;
+    const uint32_t facts = launched->work[at]->collective;
+    return aorta_launches_collective(launched, at, kind) &&
+           (facts == AORTA_TRACE_NONE || aorta_group_may_copy_model(trace, trace->collectives[facts].group));
 }
 
 void aorta_drop_work(const struct aorta_launched_work *launched, size_t at) {

@@ -96,6 +96,12 @@ typedef void aorta_work_dropper(const struct aorta_launched_work *launched, cons
 /* The work that began in the window; without scales. */
 void aorta_launched_work_of(const struct aorta_trace_rank *rank, const struct aorta_trace_window *window,
                             struct aorta_arena *memory, struct aorta_launched_work *launched);
+bool aorta_launches_named(const struct aorta_launched_work *launched, size_t at, const char *part);
+bool aorta_launches_pointwise(const struct aorta_launched_work *launched, size_t at); /* as PyTorch names kernels */
+bool aorta_launches_copy(const struct aorta_launched_work *launched, size_t at, enum aorta_copied how);
+bool aorta_launches_collective(const struct aorta_launched_work *launched, size_t at, enum aorta_collective kind);
+/* A collective of this kind, in a group that may hold copies of the model. */
+bool aorta_launches_reduction(const struct aorta_launched_work *launched, size_t at, enum aorta_collective kind);
 void aorta_drop_work(const struct aorta_launched_work *launched, size_t at);
 /* What a step saves without the work that `drop` takes out of each of its ranks, and without these causes (bits), ms.
  */
