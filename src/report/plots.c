@@ -49,9 +49,7 @@ static aorta_status explain(const int files[FILES], double limit_s, int outcome)
     return AORTA_ERROR(AORTA_IO, "gnuplot failed with exit status %d: %s", code, words);
 }
 
-/* timeout ends a gnuplot that hangs. The caller may block signals (a trainer does), and the child must not inherit
- * that.
- */
+/* timeout ends a gnuplot that hangs. The child must not inherit that the caller blocks signals, as a trainer does. */
 static aorta_status run(const int files[FILES], double limit_s, const struct aorta_text *script) {
     char limit[32];
     char *const argv[] = {"timeout", "-s", "KILL", limit, "gnuplot", "-", NULL};
