@@ -203,6 +203,13 @@ static struct aorta_link fit_line(struct fitting *fitting, double latency_ns, bo
     return link;
 }
 
+/* Few ranks show the time to begin a collective and that of its messages together. No message takes longer than one of
+ * the fastest collective. */
+static double message_ns(const struct fitting *fitting, double latency_ns) {
+    for (size_t i = 0; i < fitting->count; i++) latency_ns = fmin(latency_ns, fitting->sizes[i].y);
+    return latency_ns;
+}
+
 static double error_of(struct fitting *fitting, struct aorta_link link) {
     for (size_t i = 0; i < fitting->count; i++) {
         const struct size *size = &fitting->sizes[i];
@@ -225,6 +232,7 @@ static void fit_sizes(struct fitting *fitting, double latency_ns, struct aorta_l
         fit->link = fit_line(fitting, latency_ns, &fit->one_size);
     }
     fit->error = error_of(fitting, fit->link);
+    fit->link.latency_ns = message_ns(fitting, fit->link.latency_ns);
 }
 
 aorta_status aorta_link_fit_make(struct aorta_collective_sample *samples, size_t count, int ranks_per_node,

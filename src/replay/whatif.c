@@ -56,10 +56,15 @@ static const struct aorta_range_info **infos_of(const struct aorta_trace_rank *r
     return infos;
 }
 
+static bool runs_on_gpu(const struct aorta_trace *trace) {
+    return trace->measured ? trace->on_gpu : !trace->host_only;
+}
+
 aorta_status aorta_whatif_of_trace(const struct aorta_trace_analysis *analysis, const struct aorta_trace_graph *built,
                                    struct aorta_whatif_collectives *collectives) {
     const struct aorta_graph *graph = &built->graph;
     begin(graph, collectives);
+    collectives->on_gpu = analysis->rank_count && runs_on_gpu(analysis->ranks[0].trace);
     for (uint32_t rank = 0; !collectives->memory.failed && rank < graph->rank_count; rank++) {
         struct aorta_arena scratch = {0};
         const struct aorta_range_info **infos = infos_of(&analysis->ranks[rank], &scratch);
@@ -78,6 +83,8 @@ aorta_status aorta_whatif_of_trace(const struct aorta_trace_analysis *analysis, 
 
 static const double LEAST_WAITING = 10; /* percentile of times that contain waiting */
 static const double LONGEST_NS = 3e18;  /* a hundred years; what is longer is no step */
+/* A message between GPUs of a node takes no longer: NCCL's and RCCL's src/graph/tuning.cc, rings over PCIe. */
+static const double MESSAGE_NS = 5700;
 
 /* ---- what a transfer takes ---- */
 
@@ -299,6 +306,8 @@ static aorta_status fit(struct aorta_whatif *whatif, int ranks_per_node, double 
         whatif->waits = whatif->fit.samples > 0;
     }
     aorta_arena_free(&memory);
+    if (whatif->collectives->on_gpu && whatif->collectives->ranks <= ranks_per_node)
+        whatif->fit.link.latency_ns = fmin(whatif->fit.link.latency_ns, MESSAGE_NS);
     whatif->recorded = (struct aorta_network){whatif->fit.link, whatif->fit.link, ranks_per_node};
     return status;
 }

@@ -73,8 +73,9 @@ struct aorta_link_fit {
 
 /* Fits one link to all samples, and sorts the samples. Each kind and size counts with the percentile of its times (50:
  * the median; less where times contain waiting). The fit is the Theil-Sen estimator: the slope is the median of the
- * slopes of all pairs, weighted by their distance; α is the median of the remainders. `latency_ns`: for samples of one
- * size; negative: not known. AORTA_MEMORY. */
+ * slopes of all pairs, weighted by their distance; α is the median of the remainders, but at most what a message of
+ * the fastest collective takes: what a collective takes to begin is not part of the model. `latency_ns`: for samples of
+ * one size; negative: not known. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_link_fit_make(struct aorta_collective_sample *samples, size_t count,
                                                 int ranks_per_node, double percentile, double latency_ns,
                                                 struct aorta_link_fit *fit);
@@ -90,7 +91,8 @@ struct aorta_whatif_collectives {
     struct aorta_whatif_collective *items;
     uint32_t *of_point; /* of each point of the graph: the collective that ends there; AORTA_GRAPH_NONE: none */
     uint32_t count;
-    int ranks; /* of the recorded job: at least as many as were recorded, and as the largest group has */
+    int ranks;   /* of the recorded job: at least as many as were recorded, and as the largest group has */
+    bool on_gpu; /* GPUs ran them */
     struct aorta_arena memory;
 };
 AORTA_MUST_USE aorta_status aorta_whatif_of_trace(const struct aorta_trace_analysis *analysis,

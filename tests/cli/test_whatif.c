@@ -26,7 +26,7 @@ static const struct {
     {BOTH "--ranks 8,64", 0, "links between nodes have the recorded link's bandwidth"},
     {BOTH "--ranks 64 --bandwidth 400G --latency 5us", 0, "5 us, 50 GB/s between nodes of 8 ranks"},
     {BOTH "--ranks 64 --bandwidth 50GB/s --latency 5000ns", 0, "5 us, 50 GB/s between nodes of 8 ranks"},
-    {BOTH "--ranks 16384", 0, "scaling stops at 4096 ranks"},
+    {BOTH "--ranks 16384", 0, "scaling stops at 16384 ranks"},
     {BOTH "--ranks 16384", 0, "  assumed     each rank has the batch that was recorded (weak scaling)"},
     {BOTH "| grep -A1 'of replayed' | tr -s ' '", 0, " 2 430.607 134.311 100.0% 100.0%\n"},
     {BOTH "--bandwidth 100G", 0, "--bandwidth and --latency change nothing: 2 ranks are in one node of 8"},

@@ -88,6 +88,23 @@ static void the_link_is_found_again(void **state) {
     }
 }
 
+/* Each collective takes 30 us to begin: 17 us seem to be the message's between two ranks. The one of 8 bytes takes
+ * 5 us in all, so that no message takes more than 2.5. */
+static void beginning_is_no_latency(void **state) {
+    (void)state;
+    struct aorta_collective_sample samples[6];
+    struct aorta_link_fit fit;
+    for (int i = 0; i < 5; i++) {
+        int64_t bytes = INT64_C(10000000) * (i + 1);
+        samples[i] = (struct aorta_collective_sample){AORTA_ALL_REDUCE, 2, bytes, 34 * US + (double)bytes * 0.005, 0};
+    }
+    samples[5] = (struct aorta_collective_sample){AORTA_ALL_REDUCE, 2, 8, 5 * US, 0};
+    check_ok(aorta_link_fit_make(samples, 6, 8, 50, -1, &fit));
+    close_to(fit.link.ns_per_byte, 0.005, 0.05);
+    close_to(fit.link.latency_ns, 2.5 * US, 1e-9);
+    assert_true(fit.error < 0.01);
+}
+
 /* 2 (α + n/2 β) = 1.016 ms: α is what was given, else 0. */
 static void one_size_shows_no_latency(void **state) {
     (void)state;
@@ -116,9 +133,8 @@ static void nothing_to_fit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times_by_hand),
-        cmocka_unit_test(the_link_is_found_again),
-        cmocka_unit_test(one_size_shows_no_latency),
+        cmocka_unit_test(times_by_hand),           cmocka_unit_test(the_link_is_found_again),
+        cmocka_unit_test(beginning_is_no_latency), cmocka_unit_test(one_size_shows_no_latency),
         cmocka_unit_test(nothing_to_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
