@@ -1,5 +1,5 @@
 /* One clock for all ranks: which collectives of several ranks are the same, and by how much the clocks differ. */
-#include "analysis/align.h"
+#include "analysis/align_internal.h"
 #include "base/interval.h"
 #include "base/sort.h"
 #include "base/statistics.h"
@@ -9,24 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A collective of one rank. Ops of one identity are one collective. */
-struct align_op {
-    uint32_t rank;            /* index */
-    uint32_t first;           /* row of work[] */
-    int64_t start_ns, end_ns; /* own clock */
-    uint64_t group;           /* hash of the process group; 0: not known */
-    int64_t sequence;         /* the file's; -1 */
-    int64_t bytes;            /* -1 */
-    int32_t group_size;       /* -1 */
-    bool pair;                /* a send or receive of two ranks that are known */
-    uint8_t kind;             /* enum aorta_collective */
-    bool named;
-    bool exact; /* sizes may differ from rank to rank: an all-to-all, or the sequence number is of a recorder of ours */
-    int64_t place; /* the identity within the group: sequence number, or place in the order */
-    uint32_t twin; /* number among those of the same place, kind and size on its rank */
-};
-
-static bool align_same(const struct align_op *a, const struct align_op *b) {
+static bool align_same(const struct aorta_align_op *a, const struct aorta_align_op *b) {
     return a->group == b->group && a->place == b->place && a->kind == b->kind && a->named == b->named &&
            (a->exact || a->bytes == b->bytes) && a->twin == b->twin;
 }
@@ -63,37 +46,40 @@ static int own_number(const struct aorta_align_rank *rank, uint32_t row) {
 }
 
 /* A send and its receive are the n-th between the two ranks; sequence numbers count each rank's own. */
-static struct align_op describe_pair(const struct aorta_align_rank *rank, const struct aorta_trace_collective *facts) {
+static struct aorta_align_op describe_pair(const struct aorta_align_rank *rank,
+                                           const struct aorta_trace_collective *facts) {
     const int own = own_number(rank, facts->group);
     const bool receives = strstr(aorta_trace_text(rank->trace, facts->name), "recv") != NULL;
     const int32_t ends[2] = {receives ? facts->peer : own, receives ? own : facts->peer};
-    return (struct align_op){.group = (group_hash(rank->trace, facts->group) ^ aorta_hash_bytes(ends, sizeof ends)) | 1,
-                             .sequence = -1,
-                             .bytes = facts->bytes,
-                             .group_size = 2,
-                             .kind = AORTA_ALL_TO_ALL,
-                             .named = true,
-                             .pair = true};
+    return (struct aorta_align_op){
+        .group = (group_hash(rank->trace, facts->group) ^ aorta_hash_bytes(ends, sizeof ends)) | 1,
+        .sequence = -1,
+        .bytes = facts->bytes,
+        .group_size = 2,
+        .kind = AORTA_ALL_TO_ALL,
+        .named = true,
+        .pair = true};
 }
 
-static struct align_op describe(const struct aorta_align_rank *rank, const struct aorta_trace_work *work) {
+static struct aorta_align_op describe(const struct aorta_align_rank *rank, const struct aorta_trace_work *work) {
     const struct aorta_trace *trace = rank->trace;
     if (work->collective == AORTA_TRACE_NONE)
-        return (struct align_op){
+        return (struct aorta_align_op){
             .sequence = -1, .bytes = -1, .group_size = -1, .kind = work->by_name, .named = work->named};
     const struct aorta_trace_collective *facts = &trace->collectives[work->collective];
     if (facts->peer >= 0) return describe_pair(rank, facts);
-    return (struct align_op){.group = group_hash(trace, facts->group),
-                             .sequence = facts->sequence,
-                             .bytes = facts->bytes,
-                             .group_size = facts->group_size,
-                             .kind = (uint8_t)facts->kind,
-                             .named = facts->named,
-                             .exact = trace->measured != NULL || (facts->named && facts->kind == AORTA_ALL_TO_ALL)};
+    return (struct aorta_align_op){.group = group_hash(trace, facts->group),
+                                   .sequence = facts->sequence,
+                                   .bytes = facts->bytes,
+                                   .group_size = facts->group_size,
+                                   .kind = (uint8_t)facts->kind,
+                                   .named = facts->named,
+                                   .exact =
+                                       trace->measured != NULL || (facts->named && facts->kind == AORTA_ALL_TO_ALL)};
 }
 
 /* Kernels that share a row of collectives[] are one collective. Returns how many there are. */
-static size_t collect(const struct aorta_align_rank *rank, uint32_t index, struct align_op *ops,
+static size_t collect(const struct aorta_align_rank *rank, uint32_t index, struct aorta_align_op *ops,
                       struct aorta_arena *memory) {
     const struct aorta_trace *trace = rank->trace;
     struct aorta_arena scratch = {0};
@@ -105,13 +91,14 @@ static size_t collect(const struct aorta_align_rank *rank, uint32_t index, struc
         if (!sane(work->start_ns) || !sane(work->end_ns)) continue;
         size_t *place = work->collective == AORTA_TRACE_NONE ? NULL : &places[work->collective];
         if (place && *place) {
-            struct align_op *known = &ops[*place - 1];
+            struct aorta_align_op *known = &ops[*place - 1];
             if (work->end_ns > known->end_ns) known->end_ns = work->end_ns;
             continue;
         }
-        struct align_op *op = &ops[count++];
+        struct aorta_align_op *op = &ops[count++];
         *op = describe(rank, work);
         op->rank = index;
+        op->stream = work->stream;
         op->first = (uint32_t)i;
         op->start_ns = work->start_ns;
         op->end_ns = work->end_ns;
@@ -121,86 +108,10 @@ static size_t collect(const struct aorta_align_rank *rank, uint32_t index, struc
     return count;
 }
 
-/* ---- the lag between two ranks that count differently ---- */
-
-/* A run of ops of one group and rank, in order of start. */
-struct run {
-    const struct align_op *items;
-    size_t count;
-};
-
-enum { MOST_LAGS = 256, SAMPLES = 512, FEW = 4 };
-
-static bool alike(const struct align_op *a, const struct align_op *b) {
-    return a->kind == b->kind && a->named == b->named && a->bytes == b->bytes;
-}
-
-struct fit {
-    size_t pairs, agreeing;
-    int64_t shift_ns, spread_ns; /* median difference of the ends, and median distance from it */
-};
-
-/* How the other run fits when its op i is taken for op i + lag of the reference. */
-static struct fit fit_of(struct run reference, struct run other, int64_t lag, int64_t *differences) {
-    struct fit fit = {0};
-    int64_t from = lag < 0 ? -lag : 0, to = (int64_t)other.count;
-    if (to + lag > (int64_t)reference.count) to = (int64_t)reference.count - lag;
-    int64_t stride = to > from ? (to - from) / SAMPLES + 1 : 1;
-    for (int64_t i = from; i < to; i += stride, fit.pairs++) {
-        const struct align_op *a = &reference.items[i + lag], *b = &other.items[i];
-        if (alike(a, b)) differences[fit.agreeing++] = b->end_ns - a->end_ns;
-    }
-    fit.shift_ns = aorta_median_int64(differences, fit.agreeing);
-    for (size_t i = 0; i < fit.agreeing; i++) {
-        int64_t distance = differences[i] - fit.shift_ns;
-        differences[i] = distance < 0 ? -distance : distance;
-    }
-    fit.spread_ns = aorta_median_int64(differences, fit.agreeing);
-    return fit;
-}
-
-static int64_t distance_of(const struct fit *fit, int64_t expected_ns) {
-    int64_t distance = fit->shift_ns - expected_ns;
-    return distance < 0 ? -distance : distance;
-}
-
-/* Enough pairs, nearly all of which agree in kind and size. */
-static bool plausible(const struct fit *fit, size_t shorter) {
-    return fit->agreeing * 10 >= fit->pairs * 9 && fit->pairs * 2 >= (shorter < SAMPLES ? shorter : SAMPLES);
-}
-
-/* The lag with the smallest spread. A program that repeats itself exactly fits at several lags. Among those that fit
- * about as well the one that agrees best with the clocks is taken; `wall` is what these say the shift is. If both have
- * the same number of collectives, which recordings of the same steps have, it is none at all, unless another one agrees
- * as the clocks of one host do. */
-static int64_t find_lag(struct run reference, struct run other, int64_t wall_ns) {
-    enum { SLACK_NS = 20000, ONE_CLOCK_NS = 250000 };
-    bool same_steps = false;
-    int64_t differences[SAMPLES + 1];
-    size_t shorter = reference.count < other.count ? reference.count : other.count;
-    size_t longer = reference.count > other.count ? reference.count : other.count;
-    int64_t reach = (int64_t)(longer < MOST_LAGS ? longer : MOST_LAGS), best = 0;
-    int64_t spread = INT64_MAX, distance = INT64_MAX;
-    for (int64_t lag = -reach; lag <= reach && shorter >= FEW; lag++) {
-        struct fit fit = fit_of(reference, other, lag, differences);
-        if (fit.agreeing >= FEW && plausible(&fit, shorter) && fit.spread_ns < spread) spread = fit.spread_ns;
-    }
-    for (int64_t lag = -reach; lag <= reach; lag++) {
-        struct fit fit = fit_of(reference, other, lag, differences);
-        if (!fit.agreeing || !plausible(&fit, shorter)) continue;
-        if (spread != INT64_MAX && (fit.agreeing < FEW || fit.spread_ns > 2 * spread + SLACK_NS)) continue;
-        if (lag == 0 && reference.count == other.count) same_steps = true;
-        if (distance_of(&fit, wall_ns) >= distance) continue;
-        distance = distance_of(&fit, wall_ns);
-        best = lag;
-    }
-    return same_steps && distance > ONE_CLOCK_NS ? 0 : best;
-}
-
 /* ---- identities ---- */
 
 static int by_group(const void *left, const void *right) {
-    const struct align_op *a = left, *b = right;
+    const struct aorta_align_op *a = left, *b = right;
     if (a->group != b->group) return a->group < b->group ? -1 : 1;
     if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
     if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
@@ -208,7 +119,7 @@ static int by_group(const void *left, const void *right) {
 }
 
 static int by_identity(const void *left, const void *right) {
-    const struct align_op *a = left, *b = right;
+    const struct aorta_align_op *a = left, *b = right;
     if (a->group != b->group) return a->group < b->group ? -1 : 1;
     if (a->place != b->place) return a->place < b->place ? -1 : 1;
     if (a->kind != b->kind || a->named != b->named) return a->kind * 2 + a->named - b->kind * 2 - b->named;
@@ -219,46 +130,47 @@ static int by_identity(const void *left, const void *right) {
 }
 
 /* Ops of one group, by rank and start: gives each its place. */
-static void place_group(const struct aorta_align_rank *ranks, struct align_op *ops, size_t count) {
+static void place_group(const struct aorta_align_rank *ranks, struct aorta_align_op *ops, size_t count) {
     bool numbered = true;
     for (size_t i = 0; i < count; i++) numbered = numbered && ops[i].sequence >= 0;
     if (numbered) {
         for (size_t i = 0; i < count; i++) ops[i].place = ops[i].sequence;
         return;
     }
-    struct run reference = {0};
+    struct aorta_align_run reference = {0};
     for (size_t begin = 0, end; begin < count; begin = end) {
         for (end = begin; end < count && ops[end].rank == ops[begin].rank; end++) {
         }
-        struct run run = {ops + begin, end - begin};
+        struct aorta_align_run run = {ops + begin, end - begin};
         if (!reference.count) reference = run;
         int64_t wall = aorta_align_wall_shift(ranks[ops[begin].rank].trace, ranks[reference.items->rank].trace);
-        int64_t lag = run.items == reference.items ? 0 : find_lag(reference, run, wall);
+        int64_t lag = run.items == reference.items ? 0 : aorta_align_lag(reference, run, wall);
         for (size_t i = begin; i < end; i++) ops[i].place = (int64_t)(i - begin) + lag;
     }
 }
 
 /* Sequence numbers can repeat (pieces of one request): those of one rank are distinguished by their order. */
-static void number_twins(struct align_op *ops, size_t count) {
+static void number_twins(struct aorta_align_op *ops, size_t count) {
     for (size_t i = 1; i < count; i++) {
-        struct align_op before = ops[i - 1];
+        struct aorta_align_op before = ops[i - 1];
         before.twin = 0;
         if (ops[i].rank == before.rank && align_same(&ops[i], &before)) ops[i].twin = ops[i - 1].twin + 1;
     }
 }
 
 /* All collectives of all ranks, in order of identity, then rank. */
-static struct align_op *align_match(const struct aorta_align_rank *ranks, size_t count, struct aorta_arena *memory,
-                                    size_t *op_count) {
+static struct aorta_align_op *align_match(const struct aorta_align_rank *ranks, size_t count,
+                                          struct aorta_arena *memory, size_t *op_count) {
     size_t limit = 0, all = 0;
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < ranks[i].trace->work_count; j++)
             limit += ranks[i].trace->work[j].device == ranks[i].device &&
                      aorta_trace_is_collective(&ranks[i].trace->work[j]);
-    struct align_op *ops = aorta_arena_raw(memory, limit * sizeof *ops);
+    struct aorta_align_op *ops = aorta_arena_raw(memory, limit * sizeof *ops);
     for (size_t i = 0; ops && i < count; i++) all += collect(&ranks[i], (uint32_t)i, ops + all, memory);
     *op_count = all;
     if (!all) return ops;
+    aorta_align_teams(count, ops, all, memory);
     qsort(ops, all, sizeof *ops, by_group);
     for (size_t begin = 0, end; begin < all; begin = end) {
         for (end = begin; end < all && ops[end].group == ops[begin].group; end++) {
@@ -275,21 +187,22 @@ static struct align_op *align_match(const struct aorta_align_rank *ranks, size_t
 struct work {
     const struct aorta_align_rank *ranks;
     struct aorta_alignment *out;
-    const struct align_op *ops; /* in order of out->parts */
+    const struct aorta_align_op *ops; /* in order of out->parts */
     size_t part_count;
     struct aorta_arena memory;
 };
 
 /* ---- shared collectives ---- */
 
-static size_t identity_end(const struct align_op *ops, size_t count, size_t begin) {
+static size_t identity_end(const struct aorta_align_op *ops, size_t count, size_t begin) {
     size_t end = begin + 1;
     while (end < count && align_same(&ops[end], &ops[begin])) end++;
     return end;
 }
 
 /* Keeps the ops that two ranks or more have, closing ranks up; returns how many. */
-static size_t keep_shared(struct align_op *ops, size_t count, struct aorta_alignment *out, struct aorta_arena *memory) {
+static size_t keep_shared(struct aorta_align_op *ops, size_t count, struct aorta_alignment *out,
+                          struct aorta_arena *memory) {
     size_t shared = 0, parts = 0;
     for (size_t begin = 0, end; begin < count; begin = end) {
         end = identity_end(ops, count, begin);
@@ -303,7 +216,7 @@ static size_t keep_shared(struct align_op *ops, size_t count, struct aorta_align
     if (memory->failed) return 0;
     for (size_t begin = 0, end; begin < parts; begin = end) {
         end = identity_end(ops, parts, begin);
-        const struct align_op *op = &ops[begin];
+        const struct aorta_align_op *op = &ops[begin];
         out->shared[out->shared_count++] = (struct aorta_align_shared){
             .parts = out->parts + begin,
             .part_count = end - begin,
@@ -340,7 +253,7 @@ static size_t put_ends(const struct work *w, struct aorta_rank_end *ends, size_t
     size_t count = 0, used = 0;
     for (size_t c = 0; c < out->shared_count; c++) {
         const struct aorta_align_shared *shared = &out->shared[c];
-        const struct align_op *ops = &w->ops[shared->parts - out->parts];
+        const struct aorta_align_op *ops = &w->ops[shared->parts - out->parts];
         if (!aligns(shared, pairs)) continue;
         first[count++] = used;
         for (size_t i = 0; i < shared->part_count; i++)
@@ -513,7 +426,8 @@ void aorta_align(const struct aorta_align_rank *ranks, size_t count, enum aorta_
     alignment->clocks = aorta_arena_alloc(memory, count * sizeof *alignment->clocks);
     size_t op_count = 0;
     struct work w = {.ranks = ranks, .out = alignment};
-    struct align_op *ops = clocks == AORTA_CLOCKS_OF_STEPS ? NULL : align_match(ranks, count, &w.memory, &op_count);
+    struct aorta_align_op *ops =
+        clocks == AORTA_CLOCKS_OF_STEPS ? NULL : align_match(ranks, count, &w.memory, &op_count);
     w.ops = ops;
     w.part_count = keep_shared(ops, op_count, alignment, memory);
     w.memory.failed |= memory->failed;

@@ -122,6 +122,7 @@ struct aorta_trace_part *aorta_trace_part_of(struct aorta_trace_part *parts, siz
 static void link_part(const struct aorta_trace_analysis *analysis, struct aorta_trace_part *part, size_t number) {
     struct aorta_align_shared *shared = &analysis->alignment.shared[number];
     part->collective = (uint32_t)number;
+    if (part->group_size < 0) part->group_size = shared->group_size;
     shared->group = part->group;
     shared->step = part->step;
     shared->kind = part->kind;

@@ -322,6 +322,64 @@ static void test_left_out(void **unused) {
     aorta_arena_free(&memory);
 }
 
+/* Kernels without any facts on two streams of each rank. Their groups:
+ *
+ *   stream 1   ranks 0 1 | 2 3      ends of the right pair are 3 ms after those of the left one
+ *   stream 2   ranks 0 2 | 1 3      ends of ranks 1 and 3 are 0.2 ms after those of ranks 0 and 2 */
+static void build_teams(struct world *world, const size_t *missing) {
+    const struct plan none = {.ranks = 4};
+    build(&none, world);
+    for (size_t r = 0; r < 4; r++) world->traces[r].work_count = 0;
+    random_state = 11;
+    for (size_t c = 0; c < 100; c++) {
+        const int64_t now = (int64_t)c * 10000000 + random_between(0, 500000), much = random_between(0, 300000),
+                      apart = random_between(0, 2000000);
+        for (size_t r = 0; r < 4; r++) {
+            struct aorta_trace *trace = &world->traces[r];
+            const int64_t ends[2] = {now + 1000000 + (r >= 2 ? 3000000 + 5 * much : 0),
+                                     now + 6000000 + apart + (r % 2 ? 200000 + much / 10 : 0)};
+            for (uint32_t stream = 0; stream < 2 && c >= missing[r]; stream++) {
+                const int64_t start = ends[stream] - random_between(50000, 400000);
+                add(trace, start, ends[stream] + random_between(-500, 500), AORTA_TRACE_NONE);
+                struct aorta_trace_work *work = &trace->work[trace->work_count - 1];
+                work->class = AORTA_KERNEL_COLLECTIVE;
+                work->stream = stream;
+                work->named = true;
+                work->by_name = AORTA_ALL_REDUCE;
+            }
+        }
+    }
+}
+
+static void expect_teams(size_t first, size_t ranks, const size_t *missing, const size_t *shared) {
+    static struct world world;
+    struct aorta_arena memory = {0};
+    struct aorta_alignment alignment;
+    size_t found[4][4] = {0};
+    build_teams(&world, missing);
+    aorta_align(world.ranks + first, ranks, AORTA_CLOCKS_OF_TRACES, &memory, &alignment);
+    for (size_t i = 0; i < alignment.shared_count; i++) {
+        const struct aorta_align_shared *one = &alignment.shared[i];
+        assert_int_equal(one->part_count, 2);
+        assert_int_equal(one->group_size, 2);
+        found[one->parts[0].rank][one->parts[1].rank]++;
+    }
+    for (size_t i = 0; i < 4; i++)
+        for (size_t j = i + 1; j < 4; j++) assert_int_equal(found[i][j], shared[i * 4 + j]);
+    assert_in_range(alignment.residual_ns, 0, 1000);
+    check_ok(aorta_arena_check(&memory, "the ranks"));
+    aorta_arena_free(&memory);
+}
+
+static void test_teams(void **unused) {
+    (void)unused;
+    static const size_t all[4] = {0}, later[4] = {0, 7, 0, 0};
+    expect_teams(0, 4, all, (const size_t[16]){0, 100, 100, 0, [4 + 3] = 100, [8 + 3] = 100});
+    expect_teams(0, 4, later, (const size_t[16]){0, 93, 100, 0, [4 + 3] = 93, [8 + 3] = 100});
+    expect_teams(0, 2, all, (const size_t[16]){0, 100}); /* stream 2 has no partner, and ends nearly together */
+    expect_teams(1, 3, all, (const size_t[16]){[2] = 100, [4 + 2] = 100});
+}
+
 /* Kernels of one request are one collective: it ends with the last of them. */
 static void test_pieces(void **unused) {
     (void)unused;
@@ -360,6 +418,7 @@ int main(void) {
         cmocka_unit_test(test_time_of_day_decides),
         cmocka_unit_test(test_left_out),
         cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_teams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

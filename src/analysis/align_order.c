@@ -1,0 +1,243 @@
+/* Which collectives without numbers are the same: by the order in which ranks have them, and by when they end. */
+#include "analysis/align_internal.h"
+#include "base/sort.h"
+#include "base/statistics.h"
+
+#include <stdlib.h>
+
+/* ---- the lag between two ranks that count differently ---- */
+
+enum { MOST_LAGS = 256, SAMPLES = 512, FEW = 4 };
+
+static bool alike(const struct aorta_align_op *a, const struct aorta_align_op *b) {
+    return a->kind == b->kind && a->named == b->named && a->bytes == b->bytes;
+}
+
+struct fit {
+    size_t pairs, agreeing;
+    int64_t shift_ns, spread_ns; /* median difference of the ends, and median distance from it */
+};
+
+/* How the other run fits when its op i is taken for op i + lag of the reference. */
+static struct fit fit_of(struct aorta_align_run reference, struct aorta_align_run other, int64_t lag,
+                         int64_t *differences) {
+    struct fit fit = {0};
+    int64_t from = lag < 0 ? -lag : 0, to = (int64_t)other.count;
+    if (to + lag > (int64_t)reference.count) to = (int64_t)reference.count - lag;
+    int64_t stride = to > from ? (to - from) / SAMPLES + 1 : 1;
+    for (int64_t i = from; i < to; i += stride, fit.pairs++) {
+        const struct aorta_align_op *a = &reference.items[i + lag], *b = &other.items[i];
+        if (alike(a, b)) differences[fit.agreeing++] = b->end_ns - a->end_ns;
+    }
+    fit.shift_ns = aorta_median_int64(differences, fit.agreeing);
+    for (size_t i = 0; i < fit.agreeing; i++) {
+        int64_t distance = differences[i] - fit.shift_ns;
+        differences[i] = distance < 0 ? -distance : distance;
+    }
+    fit.spread_ns = aorta_median_int64(differences, fit.agreeing);
+    return fit;
+}
+
+static int64_t distance_of(const struct fit *fit, int64_t expected_ns) {
+    int64_t distance = fit->shift_ns - expected_ns;
+    return distance < 0 ? -distance : distance;
+}
+
+/* Enough pairs, nearly all of which agree in kind and size. */
+static bool plausible(const struct fit *fit, size_t shorter) {
+    return fit->agreeing * 10 >= fit->pairs * 9 && fit->pairs * 2 >= (shorter < SAMPLES ? shorter : SAMPLES);
+}
+
+/* The lag with the smallest spread. A program that repeats itself exactly fits at several lags. Among those that fit
+ * about as well the one that agrees best with the clocks is taken; `wall` is what these say the shift is. If both have
+ * the same number of collectives, which recordings of the same steps have, it is none at all, unless another one agrees
+ * as the clocks of one host do. */
+int64_t aorta_align_lag(struct aorta_align_run reference, struct aorta_align_run other, int64_t wall_ns) {
+    enum { SLACK_NS = 20000, ONE_CLOCK_NS = 250000 };
+    bool same_steps = false;
+    int64_t differences[SAMPLES + 1];
+    size_t shorter = reference.count < other.count ? reference.count : other.count;
+    size_t longer = reference.count > other.count ? reference.count : other.count;
+    int64_t reach = (int64_t)(longer < MOST_LAGS ? longer : MOST_LAGS), best = 0;
+    int64_t spread = INT64_MAX, distance = INT64_MAX;
+    for (int64_t lag = -reach; lag <= reach && shorter >= FEW; lag++) {
+        struct fit fit = fit_of(reference, other, lag, differences);
+        if (fit.agreeing >= FEW && plausible(&fit, shorter) && fit.spread_ns < spread) spread = fit.spread_ns;
+    }
+    for (int64_t lag = -reach; lag <= reach; lag++) {
+        struct fit fit = fit_of(reference, other, lag, differences);
+        if (!fit.agreeing || !plausible(&fit, shorter)) continue;
+        if (spread != INT64_MAX && (fit.agreeing < FEW || fit.spread_ns > 2 * spread + SLACK_NS)) continue;
+        if (lag == 0 && reference.count == other.count) same_steps = true;
+        if (distance_of(&fit, wall_ns) >= distance) continue;
+        distance = distance_of(&fit, wall_ns);
+        best = lag;
+    }
+    return same_steps && distance > ONE_CLOCK_NS ? 0 : best;
+}
+
+/* ---- streams that belong together ---- */
+
+/* The collectives of one stream of a rank, and a member of a ring of channels: the team. */
+struct channel {
+    struct aorta_align_run run;
+    uint32_t rank, next;
+    int64_t spread_ns; /* of the closest pair in its team; INT64_MAX: it has none */
+};
+
+struct pair {
+    int64_t spread_ns, shift_ns;
+    uint32_t left, right;
+};
+
+/* What pairs have shown: own clock − that of the rank `root`. */
+struct clock {
+    size_t root;
+    int64_t shift_ns;
+};
+
+struct teams {
+    struct channel *channels;
+    size_t channel_count;
+    struct pair *pairs;
+    size_t pair_count, pair_capacity;
+    struct clock *clocks; /* of each rank */
+    size_t ranks;
+    struct aorta_arena memory;
+};
+
+static bool known(const struct aorta_align_op *op) {
+    return op->group || op->sequence >= 0;
+}
+
+static int by_stream(const void *left, const void *right) {
+    const struct aorta_align_op *a = left, *b = right;
+    if (known(a) != known(b)) return known(a) ? 1 : -1;
+    if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
+    if (a->stream != b->stream) return a->stream < b->stream ? -1 : 1;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    return (a->first > b->first) - (a->first < b->first);
+}
+
+/* Whether a rank has several. */
+static bool find_channels(const struct aorta_align_op *ops, size_t count, struct teams *teams) {
+    bool several = false;
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        for (end = begin; end < count && ops[end].rank == ops[begin].rank && ops[end].stream == ops[begin].stream;
+             end++) {
+        }
+        const uint32_t number = (uint32_t)teams->channel_count++;
+        teams->channels[number] = (struct channel){{ops + begin, end - begin}, ops[begin].rank, number, INT64_MAX};
+        several |= number && teams->channels[number - 1].rank == ops[begin].rank;
+    }
+    return several;
+}
+
+/* Ranks whose recordings begin at different times have different counts. */
+static struct fit closest(struct aorta_align_run left, struct aorta_align_run right) {
+    enum { FURTHEST = 32 };
+    int64_t differences[SAMPLES + 1];
+    struct fit best = {.spread_ns = INT64_MAX};
+    const int64_t more = (int64_t)left.count - (int64_t)right.count;
+    const size_t shorter = more < 0 ? left.count : right.count;
+    const int64_t reach = llabs(more) < FURTHEST ? llabs(more) : FURTHEST;
+    for (int64_t lag = -reach; lag <= reach; lag++) {
+        struct fit fit = fit_of(left, right, lag, differences);
+        if (fit.agreeing >= FEW && plausible(&fit, shorter) && fit.spread_ns < best.spread_ns) best = fit;
+    }
+    return best;
+}
+
+static void find_pairs(struct teams *teams) {
+    static const int64_t most_ns = 100000; /* of two ends of one collective */
+    for (uint32_t i = 0; i < teams->channel_count; i++)
+        for (uint32_t j = i + 1; j < teams->channel_count; j++) {
+            if (teams->channels[i].rank == teams->channels[j].rank) continue;
+            const struct fit fit = closest(teams->channels[i].run, teams->channels[j].run);
+            if (fit.spread_ns > most_ns) continue;
+            teams->pairs = aorta_arena_grow(&teams->memory, teams->pairs, teams->pair_count, &teams->pair_capacity,
+                                            sizeof *teams->pairs);
+            if (teams->memory.failed) return;
+            teams->pairs[teams->pair_count++] = (struct pair){fit.spread_ns, fit.shift_ns, i, j};
+        }
+}
+
+/* Whether the teams of two channels have a rank in common; so have two channels of one team. */
+static bool meet(const struct teams *teams, uint32_t left, uint32_t right) {
+    uint32_t a = left, b = right;
+    do {
+        do {
+            if (teams->channels[a].rank == teams->channels[b].rank) return true;
+            b = teams->channels[b].next;
+        } while (b != right);
+        a = teams->channels[a].next;
+    } while (a != left);
+    return false;
+}
+
+/* Whether the pair's shift is the one known of its two ranks; where none is, the clocks are set by it. */
+static bool fits_clocks(struct teams *teams, const struct pair *pair) {
+    enum { DRIFT_NS = 50000 };
+    const struct clock left = teams->clocks[teams->channels[pair->left].rank];
+    const struct clock right = teams->clocks[teams->channels[pair->right].rank];
+    const int64_t more_ns = left.shift_ns + pair->shift_ns - right.shift_ns;
+    if (left.root == right.root) return llabs(more_ns) <= DRIFT_NS;
+    for (size_t i = 0; i < teams->ranks; i++)
+        if (teams->clocks[i].root == right.root)
+            teams->clocks[i] = (struct clock){left.root, teams->clocks[i].shift_ns + more_ns};
+    return true;
+}
+
+/* Closer pairs come first. Streams of other groups may end nearly together, but at another shift of the clocks, or
+ * further apart than the members of a team. */
+static bool join(struct teams *teams, const struct pair *pair) {
+    enum { SLACK_NS = 20000 };
+    struct channel *left = &teams->channels[pair->left], *right = &teams->channels[pair->right];
+    const int64_t spread_ns = left->spread_ns < right->spread_ns ? left->spread_ns : right->spread_ns;
+    if (spread_ns != INT64_MAX && pair->spread_ns > SLACK_NS + 2 * spread_ns) return false;
+    if (meet(teams, pair->left, pair->right) || !fits_clocks(teams, pair)) return false;
+    if (left->spread_ns == INT64_MAX) left->spread_ns = pair->spread_ns;
+    if (right->spread_ns == INT64_MAX) right->spread_ns = pair->spread_ns;
+    const uint32_t next = left->next;
+    left->next = right->next;
+    right->next = next;
+    return true;
+}
+
+static int32_t size_of(const struct teams *teams, uint32_t channel, uint32_t *least) {
+    int32_t size = 1;
+    *least = channel;
+    for (uint32_t i = teams->channels[channel].next; i != channel; i = teams->channels[i].next, size++)
+        if (i < *least) *least = i;
+    return size;
+}
+
+static void name_teams(const struct teams *teams, struct aorta_align_op *ops) {
+    for (uint32_t i = 0; i < teams->channel_count; i++) {
+        uint32_t least;
+        const int32_t size = size_of(teams, i, &least);
+        struct aorta_align_op *own = ops + (teams->channels[i].run.items - ops);
+        for (size_t j = 0; j < teams->channels[i].run.count; j++) {
+            own[j].group = (uint64_t)least + 1;
+            if (own[j].group_size < 0) own[j].group_size = size;
+        }
+    }
+}
+
+void aorta_align_teams(size_t rank_count, struct aorta_align_op *ops, size_t count, struct aorta_arena *memory) {
+    struct teams teams = {.ranks = rank_count};
+    size_t unknown = 0;
+    bool joined = false;
+    qsort(ops, count, sizeof *ops, by_stream);
+    while (unknown < count && !known(&ops[unknown])) unknown++;
+    teams.channels = aorta_arena_raw(&teams.memory, unknown * sizeof *teams.channels);
+    teams.clocks = aorta_arena_raw(&teams.memory, rank_count * sizeof *teams.clocks);
+    if (!teams.memory.failed && find_channels(ops, unknown, &teams)) {
+        for (size_t i = 0; i < rank_count; i++) teams.clocks[i] = (struct clock){i, 0};
+        find_pairs(&teams);
+        aorta_sort_rows(teams.pairs, teams.pair_count, sizeof *teams.pairs, aorta_by_int64);
+        for (size_t i = 0; i < teams.pair_count; i++) joined |= join(&teams, &teams.pairs[i]);
+        if (joined) name_teams(&teams, ops);
+    }
+    aorta_arena_end(&teams.memory, memory);
+}
