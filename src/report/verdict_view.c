@@ -429,7 +429,9 @@ static double weight(const struct aorta_verdict *verdict, size_t index, bool *ga
     *gains = verdict->replay.known && aorta_finding_gains(finding);
     if (is_alternative(verdict, index)) return 0;
     if (*gains) return aorta_finding_shown_ms(finding) / step_of(verdict, true);
-    if (verdict->replay.known && !aorta_facts_has(&finding->facts, AORTA_FACT_OWN_WORK)) return 0;
+    const bool no_fix =
+        aorta_facts_has(&finding->facts, AORTA_FACT_OWN_WORK) || aorta_facts_has(&finding->facts, AORTA_FACT_HOST_STEP);
+    if (verdict->replay.known && !no_fix) return 0;
     return finding->cause == AORTA_CAUSE_COMPUTE ? 0 : finding->share;
 }
 

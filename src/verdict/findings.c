@@ -543,7 +543,9 @@ void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struc
 #define AORTA_REMEDY_MEASURED                                                                                          \
     {                                                                                                                  \
         "{operations*operations take|operation takes} {touched#} of {kernels}"                                         \
-        "[; {kernel_gain#} ms of kernels and {launch_gain} of launches can go][; {after} of the gain remain after "    \
+        "[; {kernel_gain#} ms of kernels and {launch_gain} of launches can go]"                                        \
+        "[; {kernel_gain#} ms of kernels and {wait_gain} of waiting for them can go][; {after} of the gain remain "    \
+        "after "                                                                                                       \
         "the other fixes][; {upper_bound}][ ({upper_bound.text})][; {waits_for_host}]"                                 \
         "[; {with_attention}][; {fallback}][; in 16 bits {in_16_bits} instead][; needs {memory} of memory]"            \
     }

@@ -324,9 +324,10 @@ static void clear_launches(struct aorta_verdict *verdict) {
     if (compute && !cost) aorta_facts_remove(&compute->facts, AORTA_FACT_LAUNCHES_COST);
 }
 
-/* The replay cannot split micro-batches: the gain is that of twice as many, from the formula. */
+/* The replay cannot split micro-batches: the gain is that of twice as many, from the formula and the host's time. */
 static void add_bubble(struct gains *gains) {
     struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_PIPELINE_BUBBLE);
+    if (finding) aorta_bubble_limit(gains, &finding->facts);
     const struct aorta_fact *twice = finding ? aorta_facts_find(&finding->facts, AORTA_FACT_GAIN_OF_TWICE) : NULL;
     if (twice) set_gain(gains, finding, twice->value, twice->value, false);
 }

@@ -43,10 +43,14 @@ bool aorta_launches_reduction(const struct aorta_launched_work *launched, size_t
            (facts == AORTA_TRACE_NONE || aorta_group_may_copy_model(trace, trace->collectives[facts].group));
 }
 
-void aorta_drop_work(const struct aorta_launched_work *launched, size_t at) {
+struct aorta_work_scale *aorta_launched_scale(const struct aorta_launched_work *launched, size_t at) {
     const struct aorta_trace_rank *rank = launched->rank;
     const size_t row = (size_t)(launched->work[at] - rank->work);
-    launched->scales[rank->source ? rank->source[row] : row] = (struct aorta_work_scale){.left = 0, .gone = true};
+    return &launched->scales[rank->source ? rank->source[row] : row];
+}
+
+void aorta_drop_work(const struct aorta_launched_work *launched, size_t at) {
+    *aorta_launched_scale(launched, at) = (struct aorta_work_scale){.left = 0, .gone = true};
 }
 
 void aorta_launched_work_of(const struct aorta_trace_rank *rank, const struct aorta_trace_window *window,

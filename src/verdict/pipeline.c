@@ -12,7 +12,10 @@
  * Parallelism, 2024.)
  *
  * In an interleaved schedule each rank has v parts of the model, and the last rank sends to the first one, too: v - 1
- * times for each micro-batch, where neighbours exchange v times. (Narayanan et al., Megatron-LM, 2021.) */
+ * times for each micro-batch, where neighbours exchange v times. (Narayanan et al., Megatron-LM, 2021.)
+ *
+ * The host launches as much for a small micro-batch as for a large one: k times as many take k times the host's time.
+ */
 #include "base/sort.h"
 #include "verdict/verdict_internal.h"
 
@@ -229,4 +232,22 @@ void aorta_fill_bubble(struct aorta_fill *fill) {
     aorta_facts_set(facts, AORTA_FACT_GAIN_OF_TWICE, bubble_ms * (1 - 1.0 / 2));
     aorta_facts_set(facts, AORTA_FACT_GAIN_OF_FOUR_TIMES, bubble_ms * (1 - 1.0 / 4));
     fill->finding->rank = -1;
+}
+
+static void end_at_once(const struct aorta_launched_work *launched, const void *context) {
+    (void)context;
+    for (size_t i = 0; i < launched->count; i++) *aorta_launched_scale(launched, i) = (struct aorta_work_scale){0};
+}
+
+void aorta_bubble_limit(const struct gains *gains, struct aorta_facts *facts) {
+    static const enum aorta_fact_key keys[] = {AORTA_FACT_GAIN_OF_TWICE, AORTA_FACT_GAIN_OF_FOUR_TIMES};
+    const double step_ms = gains->found.replayed_ns / 1e6;
+    const double host_ms = step_ms - aorta_gain_without_work(gains, 0, end_at_once, NULL);
+    for (int i = 0; i < 2; i++) {
+        const struct aorta_fact *gain = aorta_facts_find(facts, keys[i]);
+        const double most_ms = fmax(step_ms - (i ? 4 : 2) * host_ms, 0);
+        if (!gain || gain->value <= most_ms) continue;
+        aorta_facts_set(facts, keys[i], most_ms);
+        aorta_facts_set(facts, AORTA_FACT_HOST_STEP, host_ms);
+    }
 }

@@ -236,10 +236,10 @@ static void add_relations(const struct aorta_remedy_gains *measured, enum aorta_
     if (!finding->only_after && gain_ns < 0.8 * row->alone_ns) {
         aorta_facts_flag(&finding->facts, AORTA_FACT_WAITS_FOR_HOST);
     } else if (gain_ns > 1.25 * row->alone_ns + 0.01 * measured->step_ns) {
-        const double launches_ms = (gain_ns - row->alone_ns) / 1e6;
-        set(finding, AORTA_FACT_LAUNCH_GAIN, launches_ms);
-        if (finding->share_count < AORTA_SHARES)
-            finding->shares[finding->share_count++] = (struct aorta_shared_gain){AORTA_CAUSE_HOST_LAUNCH, launches_ms};
+        const double more_ms = (gain_ns - row->alone_ns) / 1e6;
+        set(finding, row->gone > 0 ? AORTA_FACT_LAUNCH_GAIN : AORTA_FACT_WAIT_GAIN, more_ms);
+        if (row->gone > 0 && finding->share_count < AORTA_SHARES)
+            finding->shares[finding->share_count++] = (struct aorta_shared_gain){AORTA_CAUSE_HOST_LAUNCH, more_ms};
     }
 }
 

@@ -102,6 +102,7 @@ bool aorta_launches_copy(const struct aorta_launched_work *launched, size_t at, 
 bool aorta_launches_collective(const struct aorta_launched_work *launched, size_t at, enum aorta_collective kind);
 /* A collective of this kind, in a group that may hold copies of the model. */
 bool aorta_launches_reduction(const struct aorta_launched_work *launched, size_t at, enum aorta_collective kind);
+struct aorta_work_scale *aorta_launched_scale(const struct aorta_launched_work *launched, size_t at);
 void aorta_drop_work(const struct aorta_launched_work *launched, size_t at);
 /* What a step saves without the work that `drop` takes out of each of its ranks, and without these causes (bits), ms.
  */
@@ -113,6 +114,9 @@ bool aorta_verdict_find_awaited(const struct aorta_trace_rank *rank, struct aort
 /* What a step saves without the waits for it, and without the work that only serves it, ms; 0: there is no such fact.
  */
 double aorta_gain_of_awaited(const struct gains *gains, const struct aorta_facts *facts);
+
+/* Limits the facts on more micro-batches to what the host can launch. (pipeline.c) */
+void aorta_bubble_limit(const struct gains *gains, struct aorta_facts *facts);
 
 /* What a step saves when small collectives of this kind are one, ms; 0: there are few. (coalescing.c) */
 double aorta_gain_of_coalescing(const struct gains *gains, enum aorta_collective kind);

@@ -22,10 +22,15 @@ static const double BUBBLE_US = ((STEPS - 1) * (1000.0 + 2000) + 1000) / STEPS;
 struct stage {
     struct sample_kineto sample;
     double at, launch, longer; /* its device is busy until then; times what a stage computes */
+    double host;               /* what a launch takes, in us; 0: 4 */
 };
 
+static double launch(struct stage *stage) {
+    return stage->launch += stage->host > 0 ? stage->host : 4;
+}
+
 static void compute(struct stage *stage, double us) {
-    sample_kineto_kernel(&stage->sample, "sm90_xmma_gemm", 7, stage->launch += 4, stage->at, us * stage->longer, "");
+    sample_kineto_kernel(&stage->sample, "sm90_xmma_gemm", 7, launch(stage), stage->at, us * stage->longer, "");
     stage->at += us * stage->longer + 2;
 }
 
@@ -33,7 +38,7 @@ static void compute(struct stage *stage, double us) {
 static void send(struct stage stages[2]) {
     const double end = fmax(stages[0].at, stages[1].at) + SEND_US;
     for (int i = 0; i < 2; i++) {
-        sample_kineto_kernel(&stages[i].sample, "ncclDevKernel_SendRecv", 7, stages[i].launch += 4, stages[i].at,
+        sample_kineto_kernel(&stages[i].sample, "ncclDevKernel_SendRecv", 7, launch(&stages[i]), stages[i].at,
                              end - stages[i].at, "");
         stages[i].at = end + 2;
     }
@@ -70,14 +75,15 @@ static double value(const struct aorta_finding *finding, enum aorta_fact_key key
     return fact->value;
 }
 
-/* `longer`: what the second stage computes, to the first. */
-static void check_bubble(double longer, double bubble_us) {
+/* `longer`: what the second stage computes, to the first. `host_us`: of a launch; `twice` and `four_times`: the parts
+ * of the bubble that more micro-batches save. */
+static void check_bubble(double longer, double bubble_us, double host_us, double twice, double four_times) {
     struct stage stages[2];
     struct aorta_trace_list list = {0};
     struct aorta_trace_analysis analysis;
     struct aorta_verdict verdict;
     for (int i = 0; i < 2; i++) {
-        stages[i] = (struct stage){.at = 10000, .launch = 1000, .longer = i ? longer : 1};
+        stages[i] = (struct stage){.at = 10000, .launch = 1000, .longer = i ? longer : 1, .host = host_us};
         sample_kineto_begin(&stages[i].sample, i, 2);
     }
     for (int step = 0; step < STEPS; step++) run_step(stages, step);
@@ -89,8 +95,11 @@ static void check_bubble(double longer, double bubble_us) {
     if (fabs(bubble->cost_ms * 1e3 - bubble_us) > 0.1 * bubble_us)
         fail_msg("%f us, not %f", bubble->cost_ms * 1e3, bubble_us);
     assert_true(fabs(value(bubble, AORTA_FACT_MICRO_BATCHES) - MICROS) < 1e-9);
-    assert_true(fabs(bubble->gain_ms - bubble->cost_ms / 2) < 1e-9);
-    assert_true(fabs(value(bubble, AORTA_FACT_GAIN_OF_FOUR_TIMES) - 0.75 * bubble->cost_ms) < 1e-9);
+    assert_true(fabs(bubble->gain_ms - twice * bubble->cost_ms) < 1e-9);
+    assert_true(fabs(value(bubble, AORTA_FACT_GAIN_OF_FOUR_TIMES) - four_times * bubble->cost_ms) < 1e-9);
+    const struct aorta_fact *limit = aorta_facts_find(&bubble->facts, AORTA_FACT_HOST_STEP);
+    assert_int_equal(limit != NULL, four_times < 0.75);
+    assert_int_equal(strstr(bubble->fixes[0].row->text, "first launch less") != NULL, limit != NULL);
     const struct aorta_finding *straggler = find(&verdict, AORTA_CAUSE_STRAGGLER);
     assert_true((longer > 1) == (straggler && straggler->cost_ms > 0.5));
     aorta_verdict_free(&verdict);
@@ -100,13 +109,21 @@ static void check_bubble(double longer, double bubble_us) {
 
 static void equal_stages_wait_for_one_micro_batch(void **state) {
     (void)state;
-    check_bubble(1, BUBBLE_US);
+    check_bubble(1, BUBBLE_US, 0, 0.5, 0.75);
 }
 
 /* The longer stage waits for the shorter one's micro-batch only; what that one waits more is no bubble. */
 static void unequal_stages_are_stragglers_too(void **state) {
     (void)state;
-    check_bubble(1.5, BUBBLE_US);
+    check_bubble(1.5, BUBBLE_US, 0, 0.5, 0.75);
+}
+
+/* 16 launches in a step of 15 ms: four times as many take 26 ms of a host that needs 0.4 ms for each. Twice as many
+ * take 29 ms of one that needs 0.9 ms. */
+static void the_host_limits_more_micro_batches(void **state) {
+    (void)state;
+    check_bubble(1, BUBBLE_US, 400, 0.5, 0);
+    check_bubble(1, BUBBLE_US, 900, 0, 0);
 }
 
 /* ---- interleaved ---- */
@@ -334,6 +351,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(equal_stages_wait_for_one_micro_batch),
                                        cmocka_unit_test(an_interleaved_schedule_is_known_by_the_last_ranks_sends),
                                        cmocka_unit_test(a_zero_bubble_schedule_waits_for_less),
-                                       cmocka_unit_test(unequal_stages_are_stragglers_too)};
+                                       cmocka_unit_test(unequal_stages_are_stragglers_too),
+                                       cmocka_unit_test(the_host_limits_more_micro_batches)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
