@@ -247,6 +247,8 @@ def hwq(runs):
 def programs_of(gpus):
     return [
         pairs.pair("pipeline_4", 4, "pipeline.py", "4", "16", "pipeline_bubble", more=4),
+        pairs.pair("pipeline_twice", 4, "pipeline.py", "4", "8", "pipeline_bubble", more=2),
+        pairs.pair("pipeline_tf32", 4, "pipeline.py", "4", "4 tf32", "precision"),
         pairs.pair("pipeline_16", 4, "pipeline.py", "16", "64", "pipeline_bubble", more=4),
         pairs.pair("slow_rank", gpus, "slow_rank.py", "", "even", "straggler", rank=gpus - 1),
         pairs.pair("hybrid", gpus, "fsdp.py", "hybrid", "2", "exposed_collective"),
@@ -256,7 +258,9 @@ def programs_of(gpus):
 
 def programs(runs):
     bench = pairs.Bench(runs.visit, runs.options.aorta, runs.work)
-    for row in pairs.run_pairs(bench, [one for one in programs_of(runs.options.gpus) if one.ranks <= runs.options.gpus]):
+    chosen = [one for one in programs_of(runs.options.gpus)
+              if one.ranks <= runs.options.gpus and one.name in (runs.options.programs or [one.name])]
+    for row in pairs.run_pairs(bench, chosen):
         if "failed" in row:
             runs.lines.append(["programs", row["pair"], "FAILED", "", row["failed"][:60]])
             continue
@@ -298,6 +302,7 @@ def main():
     parser.add_argument("--aorta", required=True)
     parser.add_argument("--budget", type=float, default=540, help="seconds; parts that are left then are named")
     parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--programs", nargs="+", metavar="NAME", help="of the part programs, instead of all")
     parser.add_argument("--configs", nargs="+", default=["default", "large"])
     parser.add_argument("--device", default="cuda", help="of the ranks that die")
     options = parser.parse_args()

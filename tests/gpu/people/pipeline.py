@@ -1,6 +1,6 @@
 """A pipeline with a stage on each rank: all micro-batches forward, then all backward, with send and recv.
 
-pipeline.py [MICRO_BATCHES]
+pipeline.py [MICRO_BATCHES] [tf32]
 """
 import sys
 
@@ -12,6 +12,7 @@ from steps import RANK, RANKS, join, leave, profiler, size, steps
 
 gpu = join()
 micros = int(sys.argv[1]) if len(sys.argv) > 1 else 8
+torch.backends.cuda.matmul.allow_tf32 = "tf32" in sys.argv
 width, rows, last = size(2048, 32), size(16384, 64) // micros, RANK == RANKS - 1
 stage = nn.Sequential(*[m for _ in range(size(16, 4) // RANKS) for m in (nn.Linear(width, width), nn.ReLU())]).to(gpu)
 optimizer = torch.optim.SGD(stage.parameters(), lr=1e-4)
