@@ -385,6 +385,15 @@ static void add_awaited(struct gains *gains) {
     share(finding, AORTA_CAUSE_HOST_LAUNCH, launches_ms);
 }
 
+/* A launch that is late on one rank makes ranks wait: that time goes with late launches, too. */
+static void add_late_launches(struct gains *gains) {
+    struct aorta_finding *launches = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_LAUNCH);
+    const struct aorta_finding *late = aorta_verdict_find(gains->verdict, AORTA_CAUSE_STRAGGLER);
+    if (!launches || !late || !aorta_facts_has(&late->facts, AORTA_FACT_LATE_HOST)) return;
+    if (late->cost_ms < BOUND * step_ms(gains) || launches->alone_ms <= ABOVE * launches->cost_ms) return;
+    aorta_facts_set(&launches->facts, AORTA_FACT_WAITED, late->cost_ms);
+}
+
 /* Ranks that wait for each other's compute in turn. The replay cannot remove it. Where the work of the steps differs,
  * as with batches of unequal length, equal work saves what the ranks wait on average: all of them then take the mean of
  * their times. Otherwise the finding has a cost and no gain. */
@@ -466,6 +475,7 @@ static void add_gains(struct gains *gains) {
                             verdict->arena);
     if (verdict->arena->failed) return; /* remedies have no model where none saves anything */
     add_own_work(gains);
+    add_late_launches(gains);
     add_bubble(gains);
     add_reducing_once(gains);
     add_coalescing(gains);
