@@ -100,7 +100,8 @@ static void add_all_fixes(struct build *build) {
 
 static bool is_of_collectives(enum aorta_cause cause) {
     return cause == AORTA_CAUSE_STRAGGLER || cause == AORTA_CAUSE_SLOW_COLLECTIVE ||
-           cause == AORTA_CAUSE_SERIALIZED_STREAMS || cause == AORTA_CAUSE_EXPOSED_COLLECTIVE;
+           cause == AORTA_CAUSE_SERIALIZED_STREAMS || cause == AORTA_CAUSE_EXPOSED_COLLECTIVE ||
+           cause == AORTA_CAUSE_PIPELINE_BUBBLE;
 }
 
 static void put_part(const struct aorta_verdict *verdict, const struct aorta_finding *finding, struct aorta_text *out) {
@@ -111,6 +112,8 @@ static void put_part(const struct aorta_verdict *verdict, const struct aorta_fin
         aorta_text_printf(out, "waiting for late rank %d", finding->rank);
     else if (finding->cause == AORTA_CAUSE_STRAGGLER)
         aorta_text_puts(out, "waiting for late ranks");
+    else if (finding->cause == AORTA_CAUSE_PIPELINE_BUBBLE)
+        aorta_text_puts(out, "waiting for other stages");
     else
         aorta_text_printf(out, "%s%s%s", finding->cause == AORTA_CAUSE_SLOW_COLLECTIVE ? "slow " : "", kind,
                           finding->cause == AORTA_CAUSE_SERIALIZED_STREAMS ? " queued before compute" : "");

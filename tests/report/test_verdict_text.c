@@ -346,6 +346,9 @@ static void exposed_communication_is_named(void **state) {
            "(exposed_collective)\n");
     findings[2].rank = 1;
     expect("10.0 waiting for late rank 1\n");
+    findings[2].cause = AORTA_CAUSE_PIPELINE_BUBBLE;
+    expect("10.0 waiting for other stages\n");
+    findings[2].cause = AORTA_CAUSE_STRAGGLER;
     verdict.exposed_ms = verdict.comm_ms = 4, verdict.overlap_ratio = 0; /* all of it, and little of the step */
     expect_headline("gains unknown (12 steps): 69% of the step is compute");
     verdict.exposed_ms = 80, verdict.comm_ms = 80; /* more than anything else */
