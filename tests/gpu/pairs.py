@@ -130,8 +130,24 @@ FOURTH = [
     pair("no_peer", 2, "no_peer.py", "", "peer", "slow_collective exposed_collective"),
     pair("distill", 2, "distill.py", "", "shared", "straggler", rank=0, how=BOTH),
 ]
-SETS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH}
-PAIRS = {one.name: one for one in FIRST + SECOND + THIRD + FOURTH}
+FIFTH = [
+    pair("relations", 1, "relations.py", "", "once", "host_sync host_launch small_kernels", how=BOTH),
+    pair("grown_cache", 1, "grown_cache.py", "", "space", "copy allocation"),
+    pair("leapfrog", 1, "leapfrog.py", "", "inside", LAUNCHES),
+    pair("jax_attention", 1, "jax_attention.py", "", "fused", "attention"),
+    pair("next_item", 1, "next_item.py", "", "whole", "alignment", how=BOTH),
+    pair("wide_attention", 1, "wide_attention.py", "", "half", "precision attention casts", how=BOTH),
+    pair("muon", 1, "muon.py", "", "batched", f"optimizer {LAUNCHES}", how=BOTH),
+    pair("rerank", 1, "rerank.py", "", "half", "casts precision", how=BOTH),
+    pair("short_epochs", 1, "short_epochs.py", "", "persist", "data_wait host_pause"),
+    pair("targets", 1, "targets.py", "", "together", "copy host_sync host_launch"),
+    pair("overflow", 1, "overflow.py", "", "always", "host_sync"),
+    pair("gelu", 1, "gelu.py", "", "library", "fusion casts library", how=BOTH),
+    pair("regathered", 2, "regathered.py", "", "stay", "exposed_collective", how=BOTH),
+    pair("gallery", 2, "gallery.py", "", "seldom", "straggler host_pause host_sync copy", rank=0),
+]
+SETS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH}
+PAIRS = {one.name: one for one in FIRST + SECOND + THIRD + FOURTH + FIFTH}
 
 
 # ---- the verdict ----

@@ -1,4 +1,4 @@
-"""DDP of an autoencoder of pictures (VAE). Rank 0 writes eight of its pictures to a PNG file after each step, or after each fiftieth.
+"""DDP of an autoencoder of pictures (VAE). Rank 0 writes four pictures to a PNG file after each step, or after each fiftieth.
 
 gallery.py [seldom]
 """
@@ -50,6 +50,6 @@ with tempfile.TemporaryDirectory() as folder:
         loss.backward()
         optimizer.step()
         if RANK == 0 and i % every == 0:
-            picture = make_grid(again[:8].detach().float(), nrow=4)
+            picture = make_grid(again[:4].detach().float(), nrow=2)
             write_png((picture * 255).to(torch.uint8).cpu(), os.path.join(folder, f"{i}.png"))
 leave()

@@ -1,5 +1,5 @@
-"""FSDP2 of a language model with four micro-batches. Each layer gives its gathered weights back after each forward and backward pass,
-or after the last backward pass of the step.
+"""FSDP2 of a language model with four micro-batches. Each layer frees its gathered weights after each forward and backward pass, or
+after the last backward pass of the step.
 
 regathered.py [stay]
 """

@@ -10,7 +10,7 @@ import torchvision
 from steps import Watch, device, size
 
 gpu = device()
-epochs, each, batch, side = 4, size(15, 4), size(64, 2), size(160, 32)
+epochs, each, batch, side = 4, size(25, 4), size(64, 2), size(160, 32)
 
 
 class Pictures(torch.utils.data.Dataset):

@@ -19,7 +19,7 @@ grid = side // 32
 
 
 def drawn():
-    """What is on a picture."""
+    """A picture has some boxes."""
     count = random.randrange(3, 12)
     return {"cell": torch.randint(grid, (count, 2)), "box": torch.rand(count, 4), "label": torch.randint(classes, (count,)),
             "weight": torch.rand(count)}

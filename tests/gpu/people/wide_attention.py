@@ -1,4 +1,5 @@
-"""A model of proteins learns masked residues under autocast. Its attention leaves autocast for fp32, for stability, or stays in bf16.
+"""A model of proteins learns masked residues under autocast. Its attention leaves autocast and runs in fp32, for stability, or runs
+in bf16.
 
 wide_attention.py [half]
 """
