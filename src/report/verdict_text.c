@@ -33,7 +33,8 @@ static void put_before(const struct aorta_verdict *verdict, struct aorta_text *o
 static void of_gain(const struct aorta_verdict *verdict, const struct aorta_finding *first, struct aorta_text *out) {
     const double step_ms = aorta_verdict_gained_ms(verdict), gain_ms = aorta_finding_shown_ms(first);
     const bool dwarfed = aorta_facts_has(&first->facts, AORTA_FACT_OVERLAP_LIMIT);
-    const char *verb = dwarfed ? "avoided" : aorta_cause_row(first->cause)->verb;
+    const bool small = aorta_facts_has(&first->facts, AORTA_FACT_SMALL_COPIES);
+    const char *verb = dwarfed ? "avoided" : small ? "joined" : aorta_cause_row(first->cause)->verb;
     double range_ms[2];
     aorta_finding_shown_range(first, range_ms);
     aorta_finding_name(verdict, first, out);

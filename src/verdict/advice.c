@@ -180,6 +180,10 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_COPY, OURS, .key = "streams.assignment.prefetch", .value = aorta_advice_another,
      .unless = "compile.enabled=true", .text = "a less busy stream copies the input sooner"},
     {AORTA_CAUSE_COPY, OURS | SPARSE, .text = "dataloader.pin_memory=true (copy batches during the previous step)"},
+    {AORTA_CAUSE_COPY, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_SMALL_COPIES},
+     .text = "one copy instead of many: torch.cat or torch.stack on the host, then .to(device, non_blocking=True)"},
+    {AORTA_CAUSE_COPY, OTHERS, .when = {AORTA_FACT_SMALL_COPIES},
+     .text = "one copy instead of many: put the values into one pinned buffer first"},
     {AORTA_CAUSE_COPY, CUPY,
      .text =
          "pinned memory (cupyx.empty_pinned), array.set and .get(blocking=False) on a separate stream, one step ahead"},
@@ -423,6 +427,12 @@ static const struct aorta_advice_row rows[] = {
      .text = "compile these parts, too: torch.compile left them out (TORCH_LOGS=graph_breaks; fullgraph=True)"},
     {AORTA_CAUSE_FUSION, NATIVE, .text = "one kernel for several pointwise operations, or the product's epilogue"},
     {AORTA_CAUSE_FUSION, ANY, .text = "torch.compile(model), or fused layers (RMSNorm, rotary, SwiGLU, cross entropy)"},
+    {AORTA_CAUSE_CASTS, ANY, .remedy = "casts=weights",
+     .text = "model.to(torch.bfloat16) once, instead of autocast, which casts the weights in each step; transformers: "
+             "dtype=torch.bfloat16"},
+    {AORTA_CAUSE_CASTS, ANY, .remedy = "casts=cache",
+     .text = "a cache of keys and values with space for all tokens, whose slices are written, instead of torch.cat; "
+             "transformers: cache_implementation=\"static\""},
     {AORTA_CAUSE_CASTS, ANY, .remedy = "casts=logits",
      .text = "give cross_entropy the 16-bit logits instead of logits.float()",
      .also = "or a fused linear cross entropy (liger-kernel), which never writes them"},

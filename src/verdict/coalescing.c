@@ -1,4 +1,5 @@
-/* Small collectives that could be one: the tensors of a list one by one, or gradients in many small buckets.
+/* Small collectives that could be one: the tensors of a list one by one, or gradients in many small buckets. Likewise
+ * small copies to the device, which the host may wait for one by one.
  *
  *     launched   … adam | broadcast broadcast broadcast … | forward       instead of   | broadcast |
  *     launched   dgrad wgrad all_reduce dgrad wgrad all_reduce …          one all_reduce after several layers
@@ -148,4 +149,55 @@ double aorta_gain_of_coalescing(const struct gains *gains, enum aorta_collective
         !aorta_trace_reduces_gradients(&gains->analysis->ranks[0], kind, gains->verdict->arena))
         return gain_ms;
     return fmax(gain_ms, gain_of(gains, &buckets));
+}
+
+/* ---- copies ---- */
+
+static bool is_small_copy(const struct aorta_launched_work *launched, size_t at) {
+    enum { FEW_BYTES = 1 << 16 };
+    const int64_t bytes = launched->work[at]->bytes;
+    return bytes >= 0 && bytes <= FEW_BYTES && aorta_launches_copy(launched, at, AORTA_COPIED_TO_DEVICE);
+}
+
+/* Keeps the last of each list. Returns how many go. */
+static size_t join_copies(const struct aorta_launched_work *launched, bool drops) {
+    size_t gone = 0;
+    bool listed = false;
+    for (size_t i = launched->count; i-- > 0;) {
+        const bool small = is_small_copy(launched, i);
+        if (small && listed) {
+            gone++;
+            if (drops) aorta_drop_work(launched, i);
+        }
+        listed = small || (listed && is_between(launched, i));
+    }
+    return gone;
+}
+
+static void drop_copies(const struct aorta_launched_work *launched, const void *context) {
+    (void)context;
+    (void)join_copies(launched, true);
+}
+
+/* A step in the middle shows how many go. */
+static size_t count_copies(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
+    struct aorta_arena scratch = {0};
+    struct aorta_launched_work launched = {.rank = rank};
+    if (rank->window_count) aorta_launched_work_of(rank, &rank->windows[rank->window_count / 2], &scratch, &launched);
+    const size_t count = scratch.failed ? 0 : join_copies(&launched, false);
+    aorta_arena_end(&scratch, memory);
+    return count;
+}
+
+/* A copy from pageable memory is awaited. Where such waits are nearly all there are, they go with their copies. */
+double aorta_gain_of_joined_copies(const struct gains *gains, double *copies) {
+    static const double MORE = 1.2;
+    const struct aorta_trace_rank *rank = &gains->analysis->ranks[0];
+    double waits = 0;
+    *copies =
+        gains->analysis->stepped && !gains->analysis->measured ? (double)count_copies(rank, gains->verdict->arena) : 0;
+    if (*copies < FEWEST) return 0;
+    for (size_t i = 0; i < rank->sync_count; i++) waits += (double)rank->syncs[i].times.count;
+    const bool awaited = waits <= MORE * *copies * (double)rank->steps;
+    return aorta_gain_without_work(gains, awaited ? aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC) : 0, drop_copies, NULL);
 }

@@ -375,6 +375,19 @@ static void add_coalescing(struct gains *gains) {
     }
 }
 
+/* Small copies that could be one: their launches and the waits for them are more than what copies take. */
+static void add_small_copies(struct gains *gains) {
+    double copies = 0;
+    const double gain_ms = aorta_gain_of_joined_copies(gains, &copies);
+    struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_COPY);
+    if (gain_ms < BOUND * step_ms(gains)) return;
+    if (finding && gain_ms <= fmax(finding->alone_ms, finding->gain_ms)) return;
+    if (!finding) finding = new_finding(gains->verdict, AORTA_CAUSE_COPY);
+    aorta_facts_set(&finding->facts, AORTA_FACT_SMALL_COPIES, copies);
+    replace_gain(gains, finding, gain_ms);
+    share(finding, AORTA_CAUSE_HOST_LAUNCH, fmin(gain_ms, gains->found.gain_ns[AORTA_WITHOUT_HOST_LAUNCH] / 1e6));
+}
+
 /* Waits that go with the work that only serves them: its launches are more of the gain than the waits. */
 static void add_awaited(struct gains *gains) {
     struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_SYNC);
@@ -479,6 +492,7 @@ static void add_gains(struct gains *gains) {
     add_bubble(gains);
     add_reducing_once(gains);
     add_coalescing(gains);
+    add_small_copies(gains);
     add_awaited(gains);
     aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict);
     name_input(verdict);

@@ -253,6 +253,8 @@ double aorta_remedy_least(const struct remedy_model *model, double flops, enum l
 void aorta_remedy_recompute(struct remedy_model *model);
 void aorta_remedy_attention(struct remedy_model *model);
 void aorta_remedy_casts(struct remedy_model *model);
+void aorta_remedy_weights(struct remedy_model *model);
+void aorta_remedy_cache(struct remedy_model *model);
 void aorta_remedy_logits(struct remedy_model *model);
 void aorta_remedy_fp32(struct remedy_model *model);
 void aorta_remedy_tf32(struct remedy_model *model);

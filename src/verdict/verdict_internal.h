@@ -121,6 +121,9 @@ void aorta_bubble_limit(const struct gains *gains, struct aorta_facts *facts);
 /* What a step saves when small collectives of this kind are one, ms; 0: there are few. (coalescing.c) */
 double aorta_gain_of_coalescing(const struct gains *gains, enum aorta_collective kind);
 
+/* What a step saves when small copies to the device that follow each other are one, ms, and how many would go. */
+double aorta_gain_of_joined_copies(const struct gains *gains, double *copies);
+
 /* What a step saves when its gradients are reduced once instead of so many times, ms. (accumulation.c) */
 double aorta_gain_of_reducing_once(const struct gains *gains, enum aorta_collective kind, int times);
 /* Adds the facts of causes whose place in the program is worth knowing. (gains_origin.c) */

@@ -14,6 +14,7 @@
 enum { STEPS = 6, LAYERS = 12, PACE_US = 20, MOST = 16 };
 
 #define COPY "Memcpy DtoH (Device -> Pinned)"
+#define INPUT "Memcpy HtoD (Pageable -> Device)"
 #define FILL "Memset (Device)"
 #define WAIT "cudaStreamSynchronize"
 
@@ -22,10 +23,11 @@ struct pattern {
     const char *work[MOST]; /* of a layer; the work that goes begins with '-' */
     enum aorta_fact_key fact;
     const char *advice;
+    enum aorta_cause cause;
 };
 
 static void add(struct sample_kineto *sample, const char *name, double at) {
-    const char *kind = !strcmp(name, COPY) ? "gpu_memcpy" : !strcmp(name, FILL) ? "gpu_memset" : NULL;
+    const char *kind = !strncmp(name, "Memcpy", 6) ? "gpu_memcpy" : !strcmp(name, FILL) ? "gpu_memset" : NULL;
     char args[128];
     if (!strcmp(name, WAIT)) {
         sample_kineto_event(sample, "cuda_runtime", WAIT, 1, at, 3, "");
@@ -69,7 +71,7 @@ static void check(const struct pattern *pattern) {
     sample_kineto_open(&sample, &list);
     check_ok(aorta_trace_analyze(&list, NULL, &analysis));
     said_make(&analysis, &verdict);
-    const struct aorta_finding *waits = said_finding(&verdict, AORTA_CAUSE_HOST_SYNC);
+    const struct aorta_finding *waits = said_finding(&verdict, pattern->cause);
     assert_true(said_has(waits, pattern->fact));
     assert_non_null(strstr(said_advice(waits), pattern->advice));
     const double scale =
@@ -88,18 +90,26 @@ static void launches_go_with_what_they_serve(void **state) {
          {"gemm", "at::native::compare", "-DeviceReduceSingleTileKernel", "-" COPY, "-" WAIT,
           "-DeviceCompactInitKernel", "-DeviceSelectSweepKernel", "index"},
          AORTA_FACT_SELECTS,
-         "torch.where"},
+         "torch.where",
+         AORTA_CAUSE_HOST_SYNC},
         {"check",
          {"gemm", "at::native::elementwise<Add>", "-at::native::elementwise<CompareEq>", "-" FILL,
           "-reduce<or_kernel_cuda>", "-" COPY, "-" WAIT},
          AORTA_FACT_CHECKS,
-         "set_detect_anomaly(False)"},
+         "set_detect_anomaly(False)",
+         AORTA_CAUSE_HOST_SYNC},
         {"norms",
          {"gemm", "batch_norm_collect_statistics_kernel", "-CatArrayBatchedCopy", "-ncclDevKernel_AllGather_RING_LL",
           "-DeviceReduceSingleTileKernel", "-" COPY, "-" WAIT, "-DeviceCompactInitKernel", "-DeviceSelectSweepKernel",
           "-at::native::index", "-batch_norm_reduce_statistics_kernel", "batch_norm_transform_input_kernel"},
          AORTA_FACT_SYNC_NORMS,
-         "convert_sync_batchnorm"},
+         "convert_sync_batchnorm",
+         AORTA_CAUSE_HOST_SYNC},
+        {"small copies",
+         {"gemm", "-" INPUT, WAIT, "-" INPUT, WAIT, "-" INPUT, WAIT, INPUT, "at::native::elementwise<Add>"},
+         AORTA_FACT_SMALL_COPIES,
+         "torch.cat",
+         AORTA_CAUSE_COPY},
     };
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) check(&patterns[i]);
 }

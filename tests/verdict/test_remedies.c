@@ -844,6 +844,43 @@ static void wide_kernels_are_known_by_names(void **state) {
     end(&found);
 }
 
+/* Inference under autocast: input and weights are cast in front of each product; and without the casts. */
+#define KERNEL(name, us, thread)                                                                                       \
+    { "aten::any", NULL, NULL, NULL, name, us, NULL, thread }
+static const struct op cast_weights[] = {KERNEL("bfloat16_copy_kernel_cuda", 8, 0),
+                                         KERNEL("bfloat16_copy_kernel_cuda", 80, 0),
+                                         KERNEL("nvjet_sm90_tst_128x192_64x5_2x1_v_bz_TNN", 110, 0)},
+                       narrow_weights[] = {KERNEL("nvjet_sm90_tst_128x192_64x5_2x1_v_bz_TNN", 110, 0)},
+                       cast_in_training[] = {KERNEL("bfloat16_copy_kernel_cuda", 80, 0),
+                                             KERNEL("nvjet_sm90_tst_128x192_64x5_2x1_v_bz_TNN", 110, 0),
+                                             KERNEL("nvjet_sm90_tst_128x192_64x5_2x1_v_bz_NNT", 110, 1)},
+                       cast_by_norms[] = {KERNEL("bfloat16_copy_kernel_cuda", 80, 0),
+                                          KERNEL("nvjet_sm90_tst_128x192_64x5_2x1_v_bz_TNN", 110, 0),
+                                          KERNEL("nvjet_sm90_tst_128x192_64x5_2x1_v_bz_TNN", 110, 0)};
+
+/* Keys and values are copied to append a token; are written in place; and queries and keys of all tokens are turned. */
+static const struct op grown_cache[] = {KERNEL("CatArrayBatchedCopy<float>", 800, 0),
+                                        KERNEL("CatArrayBatchedCopy<float>", 812, 0),
+                                        KERNEL("flash_fwd_splitkv_kernel", 133, 0)},
+                       spacious_cache[] = {KERNEL("flash_fwd_splitkv_kernel", 133, 0)},
+                       turned[] = {KERNEL("CatArrayBatchedCopy<float>", 100, 0),
+                                   KERNEL("CatArrayBatchedCopy<float>", 100, 0), KERNEL("flash_fwd_kernel", 250, 0)};
+
+static void casts_of_training_and_norms_and_other_copies_stay(void **state) {
+    (void)state;
+    static const struct {
+        const struct op *ops;
+        size_t count;
+    } programs[] = {
+        {cast_in_training, COUNT(cast_in_training)}, {cast_by_norms, COUNT(cast_by_norms)}, {turned, COUNT(turned)}};
+    for (size_t i = 0; i < COUNT(programs); i++) {
+        struct found found = find(programs[i].ops, programs[i].count, 7, WITHOUT_OPERATIONS);
+        assert_true(found.remedies.rows[AORTA_REMEDY_WEIGHTS].alone_ns <= 0);
+        assert_true(found.remedies.rows[AORTA_REMEDY_CACHE].alone_ns <= 0);
+        end(&found);
+    }
+}
+
 #define ROUGHLY(key, worse, better, least_us, most_us)                                                                 \
     { PAIR(key, worse, better), least_us, most_us }
 static const struct rough {
@@ -855,6 +892,8 @@ static const struct rough {
     ROUGHLY("fusion", chain, alone, 285 - 75 / 0.67 - 1, 285 - 75 / 0.67 + 5),
     ROUGHLY("optimizer", foreach_kernels, fused_kernels, 9400 - 4200 - 1, 9400 - 4200 + 5),
     ROUGHLY("layout", nchw, nhwc, 399, 401),
+    ROUGHLY("casts=weights", cast_weights, narrow_weights, 87, 89),
+    ROUGHLY("casts=cache", grown_cache, spacious_cache, 1605, 1607), /* but writing the token */
 };
 
 static void names_and_times_say_some(void **state) {
@@ -1038,7 +1077,8 @@ static void keys_and_causes_are_found(void **state) {
                                                          aorta_remedy_bit(AORTA_REMEDY_TF32) |
                                                          aorta_remedy_bit(AORTA_REMEDY_BF16));
     assert_int_equal(aorta_remedy_find("casts"),
-                     aorta_remedy_bit(AORTA_REMEDY_CASTS) | aorta_remedy_bit(AORTA_REMEDY_LOGITS));
+                     aorta_remedy_bit(AORTA_REMEDY_CASTS) | aorta_remedy_bit(AORTA_REMEDY_WEIGHTS) |
+                         aorta_remedy_bit(AORTA_REMEDY_CACHE) | aorta_remedy_bit(AORTA_REMEDY_LOGITS));
     assert_int_equal(aorta_remedy_find("precision=fp16"), 0);
     assert_int_equal(aorta_remedy_find(""), 0);
 }
@@ -1061,6 +1101,7 @@ int main(void) {
         cmocka_unit_test(casts_are_launches),
         cmocka_unit_test(ranks_may_have_any_number),
         cmocka_unit_test(names_and_times_say_some),
+        cmocka_unit_test(casts_of_training_and_norms_and_other_copies_stay),
         cmocka_unit_test(layers_that_run_again_on_another_thread),
         cmocka_unit_test(loops_over_parameters_are_no_chain),
         cmocka_unit_test(frameworks_are_known_by_names),
