@@ -82,10 +82,13 @@ static void scale_span(const struct aorta_graph *graph, uint32_t point, struct a
     }
 }
 
+/* With a call goes what the host does to prepare it. A longer pause has reasons of its own. */
 static void drop_call(const struct aorta_graph *graph, uint32_t point, struct aorta_graph *scaled) {
+    enum { PREPARES_NS = 4000000 };
     for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++) {
         const uint8_t kind = graph->kind[i];
-        if (kind == AORTA_EDGE_GAP || kind == AORTA_EDGE_CALL) shorten(scaled, i, 0);
+        const bool prepares = kind == AORTA_EDGE_PAUSE && graph->lag_ns[i] <= PREPARES_NS;
+        if (kind == AORTA_EDGE_GAP || prepares || kind == AORTA_EDGE_CALL) shorten(scaled, i, 0);
     }
 }
 

@@ -29,12 +29,24 @@ static void put_before(const struct aorta_verdict *verdict, struct aorta_text *o
     aorta_text_puts(out, aorta_estimated(step_ms, estimated ? replay->unrecorded_range_ms : exact).text);
 }
 
+/* What becomes of the cause. */
+static const char *verb_of(const struct aorta_finding *finding) {
+    static const struct {
+        enum aorta_fact_key fact;
+        const char *verb;
+    } verbs[] = {{AORTA_FACT_OVERLAP_LIMIT, "avoided"},
+                 {AORTA_FACT_SMALL_COPIES, "joined"},
+                 {AORTA_FACT_GAIN_OF_ONE, "joined"},
+                 {AORTA_FACT_GATHERED_AGAIN, "gathered once"}};
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        if (aorta_facts_has(&finding->facts, verbs[i].fact)) return verbs[i].verb;
+    return aorta_cause_row(finding->cause)->verb;
+}
+
 /* "late kernel launches: 58 -> 12 ms per step if fixed (-79%)" */
 static void of_gain(const struct aorta_verdict *verdict, const struct aorta_finding *first, struct aorta_text *out) {
     const double step_ms = aorta_verdict_gained_ms(verdict), gain_ms = aorta_finding_shown_ms(first);
-    const bool dwarfed = aorta_facts_has(&first->facts, AORTA_FACT_OVERLAP_LIMIT);
-    const bool small = aorta_facts_has(&first->facts, AORTA_FACT_SMALL_COPIES);
-    const char *verb = dwarfed ? "avoided" : small ? "joined" : aorta_cause_row(first->cause)->verb;
+    const char *verb = verb_of(first);
     double range_ms[2];
     aorta_finding_shown_range(first, range_ms);
     aorta_finding_name(verdict, first, out);

@@ -322,6 +322,10 @@ static const struct aorta_advice_row rows[] = {
      .also = "as asynchronous tensor parallelism (PyTorch) and tp-comm-overlap (Megatron) do"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, TORCH | COMPILED, .when = {AORTA_FACT_GAIN_OF_ONE},
      .text = "fewer, larger collectives: one flat tensor for many (torch.cat), bucket_cap_mb=25 and more (DDP)"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, TORCH | COMPILED, .when = {AORTA_FACT_GATHERED_AGAIN},
+     .text = "keep parameters gathered until the last micro-batch, if memory allows: reshard_after_forward=False and "
+             "set_reshard_after_backward(False)",
+     .also = "or fewer, larger micro-batches"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, TORCH | COMPILED, .collective = 1 + AORTA_ALL_GATHER,
      .text =
          "gather ahead: forward_prefetch=True, backward_prefetch=BACKWARD_PRE (FSDP2: set_modules_to_forward_prefetch)",

@@ -29,18 +29,6 @@ struct coalescing {
     bool gradients; /* reductions of this kind are of gradients */
 };
 
-/* The stream of most launches, where any has most; NONE. */
-static uint32_t compute_stream(const struct aorta_launched_work *launched) {
-    uint32_t stream = AORTA_TRACE_NONE;
-    size_t votes = 0;
-    for (size_t i = 0; i < launched->count; i++) {
-        const uint32_t own = launched->work[i]->stream;
-        if (!votes) stream = own;
-        votes = own == stream ? votes + 1 : votes - 1;
-    }
-    return votes ? stream : AORTA_TRACE_NONE;
-}
-
 /* `compute`: the stream whose collectives of gradients do not count. */
 static bool is_of_kind(const struct aorta_launched_work *launched, size_t at, const struct coalescing *what,
                        uint32_t compute) {
@@ -50,7 +38,7 @@ static bool is_of_kind(const struct aorta_launched_work *launched, size_t at, co
 
 /* A forward pass has none of them: wherever the step was cut, many launches in a row are without any. */
 static bool leaves_forward_out(const struct aorta_launched_work *launched, const struct coalescing *what) {
-    const uint32_t compute = compute_stream(launched);
+    const uint32_t compute = aorta_launched_main_stream(launched);
     size_t first = SIZE_MAX, last = 0, longest = 0;
     for (size_t i = 0; i < launched->count; i++) {
         if (!is_of_kind(launched, i, what, compute)) continue;
@@ -82,7 +70,7 @@ static bool is_between(const struct aorta_launched_work *launched, size_t at) {
  * Returns how many. */
 static size_t join(const struct aorta_launched_work *launched, const struct coalescing *what, bool drops) {
     enum { NONE = -1 };
-    const uint32_t compute = compute_stream(launched);
+    const uint32_t compute = aorta_launched_main_stream(launched);
     size_t gone = 0, together = 0;
     int64_t last = NONE, bytes = 0;
     for (size_t i = launched->count; i-- > 0;) {
@@ -114,7 +102,7 @@ static void drop_joined(const struct aorta_launched_work *launched, const void *
 static int64_t transfer_of(const struct aorta_launched_work *launched, const struct coalescing *what,
                            struct aorta_arena *memory) {
     int64_t *times_ns = aorta_arena_raw(memory, (launched->count + 1) * sizeof *times_ns);
-    const uint32_t compute = compute_stream(launched);
+    const uint32_t compute = aorta_launched_main_stream(launched);
     size_t count = 0;
     for (size_t i = 0; times_ns && i < launched->count; i++)
         if (is_of_kind(launched, i, what, compute) && is_small(launched, i))

@@ -354,6 +354,26 @@ static void add_reducing_once(struct gains *gains) {
     }
 }
 
+/* Parameters that are gathered for each micro-batch: where there is memory, once is enough. */
+static void add_gathering_once(struct gains *gains) {
+    struct aorta_verdict *verdict = gains->verdict;
+    struct aorta_finding *finding = NULL;
+    int times;
+    const double gain_ms = aorta_gain_of_gathering_once(gains, &times);
+    if (gain_ms < BOUND * step_ms(gains)) return;
+    for (size_t i = 0; i < verdict->finding_count && !finding; i++)
+        if (verdict->findings[i].cause == AORTA_CAUSE_EXPOSED_COLLECTIVE &&
+            verdict->findings[i].collective == AORTA_ALL_GATHER)
+            finding = &verdict->findings[i];
+    if (finding && gain_ms <= fmax(finding->alone_ms, finding->gain_ms)) return;
+    if (!finding) finding = new_finding(verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
+    finding->collective = AORTA_ALL_GATHER;
+    aorta_facts_set(&finding->facts, AORTA_FACT_GATHERED_AGAIN, times);
+    aorta_facts_set(&finding->facts, AORTA_FACT_GAIN_OF_ONCE, gain_ms);
+    replace_gain(gains, finding, gain_ms);
+    share(finding, AORTA_CAUSE_HOST_LAUNCH, gain_ms - finding->cost_ms);
+}
+
 /* Small collectives: their number costs more than that they are exposed. */
 static void add_coalescing(struct gains *gains) {
     static const enum aorta_collective kinds[] = {AORTA_ALL_REDUCE, AORTA_BROADCAST};
@@ -491,6 +511,7 @@ static void add_gains(struct gains *gains) {
     add_late_launches(gains);
     add_bubble(gains);
     add_reducing_once(gains);
+    add_gathering_once(gains);
     add_coalescing(gains);
     add_small_copies(gains);
     add_awaited(gains);

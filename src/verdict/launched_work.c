@@ -43,6 +43,17 @@ bool aorta_launches_reduction(const struct aorta_launched_work *launched, size_t
            (facts == AORTA_TRACE_NONE || aorta_group_may_copy_model(trace, trace->collectives[facts].group));
 }
 
+uint32_t aorta_launched_main_stream(const struct aorta_launched_work *launched) {
+    uint32_t stream = AORTA_TRACE_NONE;
+    size_t votes = 0;
+    for (size_t i = 0; i < launched->count; i++) {
+        const uint32_t own = launched->work[i]->stream;
+        if (!votes) stream = own;
+        votes = own == stream ? votes + 1 : votes - 1;
+    }
+    return votes ? stream : AORTA_TRACE_NONE;
+}
+
 struct aorta_work_scale *aorta_launched_scale(const struct aorta_launched_work *launched, size_t at) {
     const struct aorta_trace_rank *rank = launched->rank;
     const size_t row = (size_t)(launched->work[at] - rank->work);

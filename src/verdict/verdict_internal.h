@@ -96,6 +96,8 @@ typedef void aorta_work_dropper(const struct aorta_launched_work *launched, cons
 /* The work that began in the window; without scales. */
 void aorta_launched_work_of(const struct aorta_trace_rank *rank, const struct aorta_trace_window *window,
                             struct aorta_arena *memory, struct aorta_launched_work *launched);
+/* The stream of most launches, where any has most; NONE. */
+uint32_t aorta_launched_main_stream(const struct aorta_launched_work *launched);
 bool aorta_launches_named(const struct aorta_launched_work *launched, size_t at, const char *part);
 bool aorta_launches_pointwise(const struct aorta_launched_work *launched, size_t at); /* as PyTorch names kernels */
 bool aorta_launches_copy(const struct aorta_launched_work *launched, size_t at, enum aorta_copied how);
@@ -120,6 +122,10 @@ void aorta_bubble_limit(const struct gains *gains, struct aorta_facts *facts);
 
 /* What a step saves when small collectives of this kind are one, ms; 0: there are few. (coalescing.c) */
 double aorta_gain_of_coalescing(const struct gains *gains, enum aorta_collective kind);
+
+/* What a step saves when its parameters are gathered once instead of so many times, ms; 0: they are gathered twice, for
+ * the forward and the backward pass, or nothing says how often. (regathering.c) */
+double aorta_gain_of_gathering_once(const struct gains *gains, int *times);
 
 /* What a step saves when small copies to the device that follow each other are one, ms, and how many would go. */
 double aorta_gain_of_joined_copies(const struct gains *gains, double *copies);

@@ -103,7 +103,7 @@ THIRD = [
     pair("uncached", 1, "uncached.py", "", "cached", "allocation"),
     pair("genes", 1, "genes.py", "", "padded", "alignment"),
     pair("sharpen", 1, "sharpen.py", "", "last", "layout"),
-    pair("micro_batches", 2, "micro_batches.py", "", "last", "exposed_collective", how=BOTH),
+    pair("micro_batches", 2, "micro_batches.py", "", "last", "exposed_collective", advice="gradient_sync", how=BOTH),
     pair("prefetch", 2, "prefetch.py", "", "before", "exposed_collective serialized_streams"),
 ]
 FOURTH = [

@@ -510,6 +510,52 @@ static void reducing_once_saves_what_serves_reductions(void **state) {
     }
 }
 
+/* Before each pass of a unit: two copies of shards on their own stream, the gather, arguments, the copy of the result.
+ */
+static void launch_gather(struct sample_kineto *sample, double *at_us) {
+    for (int i = 0; i < 2; i++) launch_next(sample, "void at::native::multi_tensor_apply_kernel<Copy>", 15, at_us);
+    launch_next(sample, "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 19, at_us);
+    copy_next(sample, "Memcpy HtoD (Pinned -> Device)", at_us);
+    launch_next(sample, "at::native::detail::split_with_sizes_copy_out_contiguous_no_cast_kernel", 7, at_us);
+}
+
+/* Two units of FSDP2 are gathered for the forward and the backward pass of each micro-batch, which is usual for one. */
+static void gathering_once_saves_what_serves_gathers(void **state) {
+    (void)state;
+    enum { UNITS = 2, MICROS = 4, EACH = 5 };
+    for (int micros = 1; micros <= MICROS; micros += MICROS - 1) {
+        struct sample_kineto sample;
+        struct run run = {0};
+        struct aorta_verdict verdict;
+        double at = 100;
+        sample_kineto_begin(&sample, 0, 2);
+        for (int i = 0; i < 5; i++) {
+            const double begin = at;
+            for (int pass = 0; pass < 2 * micros; pass++)
+                for (int unit = 0; unit < UNITS; unit++) {
+                    launch_gather(&sample, &at);
+                    for (int k = 0; k < 4; k++) launch_next(&sample, "sm90_xmma_gemm", 7, &at);
+                    if (pass == 2 * micros - 1)
+                        launch_next(&sample, "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", 23, &at);
+                }
+            for (int k = 0; k < 6; k++) launch_next(&sample, "void at::native::multi_tensor_apply_kernel", 7, &at);
+            step_mark(&sample, i, begin - 1, at - begin);
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run);
+        said_make(&run.analysis, &verdict);
+        const struct aorta_finding *exposed = aorta_verdict_find(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
+        assert_true((exposed && said_has(exposed, AORTA_FACT_GATHERED_AGAIN)) == (micros > 1));
+        if (micros > 1) {
+            said_near(said_value(exposed, AORTA_FACT_GATHERED_AGAIN), 2 * MICROS, 0);
+            said_near(exposed->gain_ms, UNITS * (2 * MICROS - 1) * EACH * LAUNCH_US / 1e3, 0.1);
+            assert_non_null(strstr(said_advice(exposed), "reshard_after_forward=False"));
+        }
+        aorta_verdict_free(&verdict);
+        end(&run);
+    }
+}
+
 /* Forty small collectives of 12 us, which the host launches all 20 us with a kernel between: 32 can be one, and the
  * remaining eight another.
  *
@@ -821,6 +867,7 @@ int main(void) {
         cmocka_unit_test(gradients_reduced_for_each_micro_batch_are_seen),
         cmocka_unit_test(reducing_once_saves_what_serves_reductions),
         cmocka_unit_test(reducing_once_has_a_gain),
+        cmocka_unit_test(gathering_once_saves_what_serves_gathers),
         cmocka_unit_test(small_collectives_are_joined),
         cmocka_unit_test(cells_of_recurrent_networks_are_seen),
         cmocka_unit_test(a_process_for_each_device_is_advised),
