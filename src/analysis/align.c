@@ -132,6 +132,7 @@ static int by_identity(const void *left, const void *right) {
 /* Ops of one group, by rank and start: gives each its place. */
 static void place_group(const struct aorta_align_rank *ranks, struct aorta_align_op *ops, size_t count) {
     bool numbered = true;
+    if (ops->placed) return;
     for (size_t i = 0; i < count; i++) numbered = numbered && ops[i].sequence >= 0;
     if (numbered) {
         for (size_t i = 0; i < count; i++) ops[i].place = ops[i].sequence;

@@ -19,6 +19,7 @@ struct aorta_align_op {
     bool named;
     bool exact; /* sizes may differ from rank to rank: an all-to-all, or the sequence number is of a recorder of ours */
     int64_t place; /* the identity within the group: sequence number, or place in the order */
+    bool placed;   /* its place is set */
     uint32_t twin; /* number among those of the same place, kind and size on its rank */
 };
 
@@ -31,9 +32,9 @@ struct aorta_align_run {
 /* What to add to a place in `other` for the place in `reference` of the same collective. */
 int64_t aorta_align_lag(struct aorta_align_run reference, struct aorta_align_run other, int64_t wall_ns);
 
-/* Gives the ops of unknown groups one for each team: streams of different ranks whose collectives end together, as a
- * program has a stream for each group. A stream without a team has a group of its own. Nothing changes where each rank
- * has one such stream, or no streams end together. Reorders the ops. */
+/* Gives the ops of unknown groups one for each team, and their places in it: streams of different ranks whose
+ * collectives end together, as a program has a stream for each group. A stream without a team has a group of its own.
+ * Nothing changes where each rank has one such stream, or no streams end together. Reorders the ops. */
 void aorta_align_teams(size_t rank_count, struct aorta_align_op *ops, size_t count, struct aorta_arena *memory);
 
 #endif

@@ -15,16 +15,16 @@ static bool alike(const struct aorta_align_op *a, const struct aorta_align_op *b
 
 struct fit {
     size_t pairs, agreeing;
-    int64_t shift_ns, spread_ns; /* median difference of the ends, and median distance from it */
+    int64_t lag, shift_ns, spread_ns; /* median difference of the ends, and median distance from it */
 };
 
-/* How the other run fits when its op i is taken for op i + lag of the reference. */
-static struct fit fit_of(struct aorta_align_run reference, struct aorta_align_run other, int64_t lag,
+/* How the other run fits when its op i is taken for op i + lag of the reference, by so many samples. */
+static struct fit fit_of(struct aorta_align_run reference, struct aorta_align_run other, int64_t lag, int64_t samples,
                          int64_t *differences) {
-    struct fit fit = {0};
+    struct fit fit = {.lag = lag};
     int64_t from = lag < 0 ? -lag : 0, to = (int64_t)other.count;
     if (to + lag > (int64_t)reference.count) to = (int64_t)reference.count - lag;
-    int64_t stride = to > from ? (to - from) / SAMPLES + 1 : 1;
+    int64_t stride = to > from ? (to - from) / samples + 1 : 1;
     for (int64_t i = from; i < to; i += stride, fit.pairs++) {
         const struct aorta_align_op *a = &reference.items[i + lag], *b = &other.items[i];
         if (alike(a, b)) differences[fit.agreeing++] = b->end_ns - a->end_ns;
@@ -61,11 +61,11 @@ int64_t aorta_align_lag(struct aorta_align_run reference, struct aorta_align_run
     int64_t reach = (int64_t)(longer < MOST_LAGS ? longer : MOST_LAGS), best = 0;
     int64_t spread = INT64_MAX, distance = INT64_MAX;
     for (int64_t lag = -reach; lag <= reach && shorter >= FEW; lag++) {
-        struct fit fit = fit_of(reference, other, lag, differences);
+        struct fit fit = fit_of(reference, other, lag, SAMPLES, differences);
         if (fit.agreeing >= FEW && plausible(&fit, shorter) && fit.spread_ns < spread) spread = fit.spread_ns;
     }
     for (int64_t lag = -reach; lag <= reach; lag++) {
-        struct fit fit = fit_of(reference, other, lag, differences);
+        struct fit fit = fit_of(reference, other, lag, SAMPLES, differences);
         if (!fit.agreeing || !plausible(&fit, shorter)) continue;
         if (spread != INT64_MAX && (fit.agreeing < FEW || fit.spread_ns > 2 * spread + SLACK_NS)) continue;
         if (lag == 0 && reference.count == other.count) same_steps = true;
@@ -82,11 +82,12 @@ int64_t aorta_align_lag(struct aorta_align_run reference, struct aorta_align_run
 struct channel {
     struct aorta_align_run run;
     uint32_t rank, next;
+    int64_t lag;       /* added to a number in the run: the place in the team's order */
     int64_t spread_ns; /* of the closest pair in its team; INT64_MAX: it has none */
 };
 
 struct pair {
-    int64_t spread_ns, shift_ns;
+    int64_t spread_ns, shift_ns, lag;
     uint32_t left, right;
 };
 
@@ -127,38 +128,42 @@ static bool find_channels(const struct aorta_align_op *ops, size_t count, struct
              end++) {
         }
         const uint32_t number = (uint32_t)teams->channel_count++;
-        teams->channels[number] = (struct channel){{ops + begin, end - begin}, ops[begin].rank, number, INT64_MAX};
+        teams->channels[number] = (struct channel){{ops + begin, end - begin}, ops[begin].rank, number, 0, INT64_MAX};
         several |= number && teams->channels[number - 1].rank == ops[begin].rank;
     }
     return several;
 }
 
-/* Ranks whose recordings begin at different times have different counts. */
+static const int64_t TOGETHER_NS = 100000; /* two ends of one collective are at most so far apart */
+
+/* Ranks whose recordings begin at different times have different counts. Few samples show most streams that do not
+ * belong together. */
 static struct fit closest(struct aorta_align_run left, struct aorta_align_run right) {
-    enum { FURTHEST = 32 };
+    enum { FURTHEST = 32, GLANCE = 16 };
     int64_t differences[SAMPLES + 1];
     struct fit best = {.spread_ns = INT64_MAX};
     const int64_t more = (int64_t)left.count - (int64_t)right.count;
     const size_t shorter = more < 0 ? left.count : right.count;
     const int64_t reach = llabs(more) < FURTHEST ? llabs(more) : FURTHEST;
     for (int64_t lag = -reach; lag <= reach; lag++) {
-        struct fit fit = fit_of(left, right, lag, differences);
+        struct fit fit = fit_of(left, right, lag, GLANCE, differences);
+        if (fit.agreeing < FEW || fit.spread_ns > TOGETHER_NS) continue;
+        fit = fit_of(left, right, lag, SAMPLES, differences);
         if (fit.agreeing >= FEW && plausible(&fit, shorter) && fit.spread_ns < best.spread_ns) best = fit;
     }
     return best;
 }
 
 static void find_pairs(struct teams *teams) {
-    static const int64_t most_ns = 100000; /* of two ends of one collective */
     for (uint32_t i = 0; i < teams->channel_count; i++)
         for (uint32_t j = i + 1; j < teams->channel_count; j++) {
             if (teams->channels[i].rank == teams->channels[j].rank) continue;
             const struct fit fit = closest(teams->channels[i].run, teams->channels[j].run);
-            if (fit.spread_ns > most_ns) continue;
+            if (fit.spread_ns > TOGETHER_NS) continue;
             teams->pairs = aorta_arena_grow(&teams->memory, teams->pairs, teams->pair_count, &teams->pair_capacity,
                                             sizeof *teams->pairs);
             if (teams->memory.failed) return;
-            teams->pairs[teams->pair_count++] = (struct pair){fit.spread_ns, fit.shift_ns, i, j};
+            teams->pairs[teams->pair_count++] = (struct pair){fit.spread_ns, fit.shift_ns, fit.lag, i, j};
         }
 }
 
@@ -198,7 +203,13 @@ static bool join(struct teams *teams, const struct pair *pair) {
     if (meet(teams, pair->left, pair->right) || !fits_clocks(teams, pair)) return false;
     if (left->spread_ns == INT64_MAX) left->spread_ns = pair->spread_ns;
     if (right->spread_ns == INT64_MAX) right->spread_ns = pair->spread_ns;
+    const int64_t more = left->lag + pair->lag - right->lag;
     const uint32_t next = left->next;
+    uint32_t moved = pair->right;
+    do {
+        teams->channels[moved].lag += more;
+        moved = teams->channels[moved].next;
+    } while (moved != pair->right);
     left->next = right->next;
     right->next = next;
     return true;
@@ -219,6 +230,8 @@ static void name_teams(const struct teams *teams, struct aorta_align_op *ops) {
         struct aorta_align_op *own = ops + (teams->channels[i].run.items - ops);
         for (size_t j = 0; j < teams->channels[i].run.count; j++) {
             own[j].group = (uint64_t)least + 1;
+            own[j].placed = true;
+            own[j].place = (int64_t)j + teams->channels[i].lag;
             if (own[j].group_size < 0) own[j].group_size = size;
         }
     }
