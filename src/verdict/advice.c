@@ -453,6 +453,8 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_SMALL_KERNELS, ANY,
      .text = "torch.bmm or torch._grouped_mm over stacked weights instead of a loop over experts, heads or tables"},
     {AORTA_CAUSE_LIBRARY, TRITON, .text = "@triton.autotune with more configurations (blocks, warps, stages)"},
+    {AORTA_CAUSE_LIBRARY, ANY, .remedy = "library=rows",
+     .text = "torch.nn.functional.embedding(index, table) or index_select instead of table[index]"},
     {AORTA_CAUSE_LIBRARY, ANY, .remedy = "library=indexing",
      .text = "fused dropout (torch.compile); topk instead of sort"},
     {AORTA_CAUSE_LIBRARY, TORCH | COMPILED | SERVING, .when = {AORTA_FACT_AMD},

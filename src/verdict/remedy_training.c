@@ -332,3 +332,23 @@ void aorta_remedy_indexing(struct remedy_model *model) {
                                leaf->kernels > 1 ? leaf->kernels - 1 : 0);
     }
 }
+
+/* ---- gradients of picked rows ---- */
+
+/* table[index] reads rows as fast as memory does. Its gradient sorts the index and adds the rows of one index one after
+ * the other, which takes far longer where few rows are picked often. */
+void aorta_remedy_rows(struct remedy_model *model) {
+    static const double SERIAL = 3, PARALLEL = 1.5; /* times the reading */
+    double read_ns = 0;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (strstr(leaf->kernel, "gather_kernel") || strstr(leaf->kernel, "index_elementwise_kernel"))
+            read_ns = fmax(read_ns, leaf->longest_ns);
+    }
+    (void)aorta_remedy_unsized(model);
+    for (size_t i = 0; i < model->leaf_count && read_ns > 0; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (strstr(leaf->kernel, "indexing_backward_kernel") && leaf->longest_ns > SERIAL * read_ns)
+            aorta_remedy_claim(model, i, model->now_ns[i] - leaf->longest_ns + PARALLEL * read_ns, 0);
+    }
+}

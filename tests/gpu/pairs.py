@@ -147,8 +147,21 @@ FIFTH = [
     pair("regathered", 2, "regathered.py", "", "stay", "exposed_collective", how=BOTH),
     pair("gallery", 2, "gallery.py", "", "seldom", "straggler host_pause host_sync copy", rank=0),
 ]
-SETS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH}
-PAIRS = {one.name: one for one in FIRST + SECOND + THIRD + FOURTH + FIFTH}
+SIXTH = [
+    pair("stopwatch", 1, "stopwatch.py", "", "off", "host_sync"),
+    pair("small_batches", 1, "small_batches.py", "", "one", "host_launch small_kernels"),
+    pair("table_rows", 1, "table_rows.py", "", "batches", "data_wait host_pause"),
+    pair("repairs", 1, "repairs.py", "", "seldom", "host_pause host_sync"),
+    pair("each_mask", 1, "each_mask.py", "", "once", "copy host_pause host_sync"),
+    pair("codes", 1, "codes.py", "", "causal", "attention", how=BOTH),
+    pair("codebook", 1, "codebook.py", "", "cdist", "fusion library", how=BOTH),
+    pair("bins", 1, "bins.py", "", "embedding", "library embedding", how=BOTH),
+    pair("layer_decay", 1, "layer_decay.py", "", "grouped", f"optimizer {LAUNCHES}", how=BOTH),
+    pair("citations", 1, "citations.py", "", "cached", "recompute"),
+    pair("dreams", 1, "dreams.py", "", "trusted", "host_sync host_launch"),
+]
+SETS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH}
+PAIRS = {one.name: one for one in FIRST + SECOND + THIRD + FOURTH + FIFTH + SIXTH}
 
 
 # ---- the verdict ----
