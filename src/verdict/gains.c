@@ -354,19 +354,22 @@ static void add_reducing_once(struct gains *gains) {
     }
 }
 
+/* NULL: none is exposed. */
+static struct aorta_finding *find_exposed(struct aorta_verdict *verdict, enum aorta_collective kind) {
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cause == AORTA_CAUSE_EXPOSED_COLLECTIVE && verdict->findings[i].collective == kind)
+            return &verdict->findings[i];
+    return NULL;
+}
+
 /* Parameters that are gathered for each micro-batch: where there is memory, once is enough. */
 static void add_gathering_once(struct gains *gains) {
-    struct aorta_verdict *verdict = gains->verdict;
-    struct aorta_finding *finding = NULL;
     int times;
     const double gain_ms = aorta_gain_of_gathering_once(gains, &times);
+    struct aorta_finding *finding = find_exposed(gains->verdict, AORTA_ALL_GATHER);
     if (gain_ms < BOUND * step_ms(gains)) return;
-    for (size_t i = 0; i < verdict->finding_count && !finding; i++)
-        if (verdict->findings[i].cause == AORTA_CAUSE_EXPOSED_COLLECTIVE &&
-            verdict->findings[i].collective == AORTA_ALL_GATHER)
-            finding = &verdict->findings[i];
     if (finding && gain_ms <= fmax(finding->alone_ms, finding->gain_ms)) return;
-    if (!finding) finding = new_finding(verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
+    if (!finding) finding = new_finding(gains->verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
     finding->collective = AORTA_ALL_GATHER;
     aorta_facts_set(&finding->facts, AORTA_FACT_GATHERED_AGAIN, times);
     aorta_facts_set(&finding->facts, AORTA_FACT_GAIN_OF_ONCE, gain_ms);
@@ -380,11 +383,7 @@ static void add_coalescing(struct gains *gains) {
     struct aorta_verdict *verdict = gains->verdict;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const double gain_ms = aorta_gain_of_coalescing(gains, kinds[i]);
-        struct aorta_finding *finding = NULL;
-        for (size_t j = 0; j < verdict->finding_count && !finding; j++)
-            if (verdict->findings[j].cause == AORTA_CAUSE_EXPOSED_COLLECTIVE &&
-                verdict->findings[j].collective == kinds[i])
-                finding = &verdict->findings[j];
+        struct aorta_finding *finding = find_exposed(verdict, kinds[i]);
         if (gain_ms < BOUND * step_ms(gains)) continue;
         if (finding && (verdict->ranks_missing || gain_ms <= fmax(finding->alone_ms, finding->gain_ms))) continue;
         if (!finding) finding = new_finding(verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);

@@ -18,7 +18,7 @@ struct passes {
 static struct passes count_passes(const struct aorta_launched_work *launched, size_t reduced) {
     struct passes passes = {0};
     for (size_t i = 0; i < launched->count; i++) {
-        passes.gathers += aorta_launches_collective(launched, i, AORTA_ALL_GATHER);
+        passes.gathers += aorta_launches_reduction(launched, i, AORTA_ALL_GATHER);
         passes.units += aorta_launches_reduction(launched, i, AORTA_REDUCE_SCATTER);
     }
     passes.units /= reduced;
@@ -45,7 +45,7 @@ static void drop_gathers(const struct aorta_launched_work *launched, const void 
     for (size_t i = 0; i < launched->count; i++) {
         if (aorta_launches_named(launched, i, "split_with_sizes_copy_out") && ++copies > units)
             drop_copy_out(launched, i);
-        if (!aorta_launches_collective(launched, i, AORTA_ALL_GATHER) || ++gathers <= units) continue;
+        if (!aorta_launches_reduction(launched, i, AORTA_ALL_GATHER) || ++gathers <= units) continue;
         aorta_drop_work(launched, i);
         drop_copies_in(launched, i, compute);
     }
