@@ -364,10 +364,13 @@ static struct aorta_finding *find_exposed(struct aorta_verdict *verdict, enum ao
 
 /* Parameters that are gathered for each micro-batch: where there is memory, once is enough. */
 static void add_gathering_once(struct gains *gains) {
+    enum { USUAL = 2 }; /* for the forward and the backward pass */
     int times;
     const double gain_ms = aorta_gain_of_gathering_once(gains, &times);
     struct aorta_finding *finding = find_exposed(gains->verdict, AORTA_ALL_GATHER);
     if (gain_ms < BOUND * step_ms(gains)) return;
+    if (finding && times == USUAL) aorta_facts_set(&finding->facts, AORTA_FACT_GAIN_OF_STAYING, gain_ms);
+    if (times <= USUAL) return;
     if (finding && gain_ms <= fmax(finding->alone_ms, finding->gain_ms)) return;
     if (!finding) finding = new_finding(gains->verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
     finding->collective = AORTA_ALL_GATHER;

@@ -9,8 +9,6 @@
 
 #include <math.h>
 
-enum { USUAL = 2 }; /* passes */
-
 struct passes {
     size_t gathers, units;
 };
@@ -64,5 +62,5 @@ double aorta_gain_of_gathering_once(const struct gains *gains, int *times) {
     aorta_arena_end(&scratch, gains->verdict->arena);
     if (!passes.units) return 0;
     *times = (int)lround((double)passes.gathers / (double)passes.units);
-    return *times > USUAL ? aorta_gain_without_work(gains, 0, drop_gathers, &passes.units) : 0;
+    return *times > 1 ? aorta_gain_without_work(gains, 0, drop_gathers, &passes.units) : 0;
 }
