@@ -148,6 +148,14 @@ static bool divides(const struct leaf *leaf) {
     return strstr(leaf->kernel, "addcdiv") || (strstr(leaf->kernel, "PointwiseOp") && strstr(leaf->kernel, "divides"));
 }
 
+/* A fused optimizer keeps a kernel for each group of parameters. Adam's kernels over lists show a group by its
+ * quotient; all else in a row is one group. */
+static bool keeps_kernel(const struct remedy_model *model, size_t number, bool adam) {
+    const struct leaf *leaf = &model->leaves[number], *before = number ? leaf - 1 : NULL;
+    if (adam && leaf->kernels_any & AORTA_KERNEL_FOREACH) return divides(leaf) && !(before && divides(before));
+    return !before || before->kind != LEAF_OPTIMIZER;
+}
+
 static struct optimizer find_optimizer(const struct remedy_model *model) {
     struct optimizer found = {0};
     for (size_t i = 0; i < model->leaf_count; i++) {
@@ -205,8 +213,7 @@ static void unsized_optimizer(struct remedy_model *model) {
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
         if (leaf->kind != LEAF_OPTIMIZER) continue;
-        const uint32_t stays = i == 0 || model->leaves[i - 1].kind != LEAF_OPTIMIZER;
-        aorta_remedy_claim(model, i, model->now_ns[i] * left, aorta_leaf_work(leaf) - stays);
+        aorta_remedy_claim(model, i, model->now_ns[i] * left, aorta_leaf_work(leaf) - keeps_kernel(model, i, true));
     }
 }
 
@@ -219,14 +226,11 @@ void aorta_remedy_optimizer(struct remedy_model *model) {
     const struct optimizer found = find_optimizer(model);
     const double ns = optimizer_ns(model, &found);
     if (!found.leaves || found.fused || !(ns > 0) || ns > WORTH * found.now_ns) return;
-    bool first = true;
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
-        if (leaf->kind != LEAF_OPTIMIZER) continue;
-        /* The first operation of an optimizer step keeps one kernel. */
-        const uint32_t stays = first || model->leaves[i - 1].kind != LEAF_OPTIMIZER;
-        aorta_remedy_claim(model, i, model->now_ns[i] * ns / found.now_ns, aorta_leaf_work(leaf) - stays);
-        first = false;
+        if (leaf->kind == LEAF_OPTIMIZER)
+            aorta_remedy_claim(model, i, model->now_ns[i] * ns / found.now_ns,
+                               aorta_leaf_work(leaf) - keeps_kernel(model, i, found.divided > 0));
     }
 }
 

@@ -987,6 +987,19 @@ static void loops_over_parameters_are_no_chain(void **state) {
     end(&found);
 }
 
+/* An optimizer of so many groups of parameters has so many fused kernels. */
+static void each_group_of_parameters_keeps_a_launch(void **state) {
+    (void)state;
+    enum { MOST = 3, EACH = COUNT(foreach_kernels) };
+    struct op ops[MOST * EACH];
+    for (int groups = 1; groups <= MOST; groups++) {
+        for (int i = 0; i < groups * EACH; i++) ops[i] = foreach_kernels[i % EACH];
+        struct found found = find(ops, (size_t)(groups * EACH), 7, WITHOUT_OPERATIONS);
+        assert_float_equal(found.remedies.rows[AORTA_REMEDY_OPTIMIZER].gone, groups * (EACH - 1), 1e-9);
+        end(&found);
+    }
+}
+
 /* Who made the kernels, whose words the advice has. */
 static void frameworks_are_known_by_names(void **state) {
     (void)state;
@@ -1111,6 +1124,7 @@ int main(void) {
         cmocka_unit_test(casts_of_training_and_norms_and_other_copies_stay),
         cmocka_unit_test(layers_that_run_again_on_another_thread),
         cmocka_unit_test(loops_over_parameters_are_no_chain),
+        cmocka_unit_test(each_group_of_parameters_keeps_a_launch),
         cmocka_unit_test(frameworks_are_known_by_names),
         cmocka_unit_test(biased_attention_stays),
         cmocka_unit_test(turning_copies_gain_little),
