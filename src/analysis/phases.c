@@ -150,7 +150,8 @@ static bool has_operations(const struct aorta_trace *trace) {
 }
 
 static bool is_of_training(const char *kernel) {
-    static const char *const parts[] = {"backward", "_bwd", "bwd_", "dgrad", "wgrad", "adam", "multi_tensor", "sgd"};
+    static const char *const parts[] = {"backward", "_bwd", "bwd_",         "bprop", "dgrad",
+                                        "wgrad",    "adam", "multi_tensor", "sgd"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcasestr(kernel, parts[i])) return true;
     return false;
@@ -168,7 +169,7 @@ static bool has_kernels_of_training(const struct aorta_trace_rank *rank, struct 
     return found;
 }
 
-static bool trains(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
+bool aorta_trace_trains(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
     struct aorta_arena scratch = {0};
     const bool training = aorta_phases_make(rank, &scratch).training ||
                           (!has_operations(rank->trace) && has_kernels_of_training(rank, &scratch));
@@ -218,11 +219,11 @@ bool aorta_trace_reduces_gradients(const struct aorta_trace_rank *rank, enum aor
         copies = work->collective == AORTA_TRACE_NONE ||
                  aorta_group_may_copy_model(trace, trace->collectives[work->collective].group);
     }
-    return copies && trains(rank, memory);
+    return copies && aorta_trace_trains(rank, memory);
 }
 
 bool aorta_trace_infers(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
-    return !rank->trace->measured && has_operations(rank->trace) && !trains(rank, memory);
+    return !rank->trace->measured && has_operations(rank->trace) && !aorta_trace_trains(rank, memory);
 }
 
 bool aorta_brings_activations(const struct aorta_trace_rank *rank, const struct aorta_trace_work *work) {

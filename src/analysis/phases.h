@@ -37,8 +37,11 @@ bool aorta_forward_place(const struct aorta_forwards *forwards, const struct aor
 
 /* ---- whether a program trains, and which process groups can reduce its gradients ---- */
 
-/* Whether collectives of this kind can be of gradients: the recording has a backward pass or an optimizer (by
- * operations and ranges; where it has no operations, by its kernels' names), and a group of theirs may hold copies of
+/* Whether the recording has a backward pass or an optimizer: by operations and ranges; where it has no operations, by
+ * its kernels' names. */
+bool aorta_trace_trains(const struct aorta_trace_rank *rank, struct aorta_arena *memory);
+
+/* Whether collectives of this kind can be of gradients: the program trains, and a group of theirs may hold copies of
  * the model. */
 bool aorta_trace_reduces_gradients(const struct aorta_trace_rank *rank, enum aorta_collective kind,
                                    struct aorta_arena *memory);

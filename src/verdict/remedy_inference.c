@@ -1,5 +1,6 @@
 /* What inference moves again and again although it does not change: weights that are cast, and a cache of keys and
  * values that is copied for each token. */
+#include "analysis/phases.h"
 #include "verdict/remedy_internal.h"
 
 #include <math.h>
@@ -7,20 +8,6 @@
 
 static bool multiplies(const struct leaf *leaf) {
     return leaf->kind == LEAF_PRODUCT || leaf->kind == LEAF_CONVOLUTION;
-}
-
-/* Autograd launches its products on a thread of its own. */
-static bool trains(const struct remedy_model *model) {
-    uint32_t thread = AORTA_TRACE_NONE;
-    for (size_t i = 0; i < model->leaf_count; i++) {
-        const struct leaf *leaf = &model->leaves[i];
-        const bool updates = leaf->kind == LEAF_OPTIMIZER || leaf->kernels_any & AORTA_KERNEL_FOREACH;
-        if (leaf->gradient || updates || strstr(leaf->kernel, "backward")) return true;
-        if (!multiplies(leaf) || leaf->thread == AORTA_TRACE_NONE) continue;
-        if (thread != AORTA_TRACE_NONE && leaf->thread != thread) return true;
-        thread = leaf->thread;
-    }
-    return false;
 }
 
 /* ---- weights ---- */
@@ -35,7 +22,7 @@ static bool narrows(const struct leaf *leaf) {
 void aorta_remedy_weights(struct remedy_model *model) {
     static const double EACH = 0.8;
     size_t products = 0, casts = 0;
-    if (model->own || trains(model)) return;
+    if (model->own || aorta_trace_trains(model->rank, model->memory)) return;
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
         products += multiplies(leaf) && (leaf->math == MATH_HALF || leaf->kernels_any & AORTA_KERNEL_HALF);

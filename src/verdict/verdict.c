@@ -7,6 +7,7 @@
 #include "verdict/gains.h"
 #include "verdict/verdict_internal.h"
 
+#include "analysis/phases.h"
 #include "base/parallel.h"
 #include "base/sort.h"
 #include "base/statistics.h"
@@ -394,14 +395,6 @@ static bool runs_cells(const struct aorta_trace_rank *rank) {
     return cells >= LOOP;
 }
 
-static bool computes_gradients(const struct aorta_trace *trace) {
-    static const char *const parts[] = {"ackward", "bwd", "bprop", "dgrad", "wgrad", "ptimizer", "multi_tensor_apply"};
-    for (size_t i = 0; i < aorta_trace_text_count(trace); i++)
-        for (size_t j = 0; j < sizeof parts / sizeof *parts; j++)
-            if (strstr(aorta_trace_text(trace, (uint32_t)i), parts[j])) return true;
-    return false;
-}
-
 /* Marks the findings of two causes, whose advice depends on it. */
 static void mark(struct aorta_verdict *verdict, enum aorta_cause one, enum aorta_cause other,
                  enum aorta_fact_key fact) {
@@ -422,7 +415,7 @@ static bool shares_process(const struct aorta_trace_analysis *analysis) {
 static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     if (runs_cells(&analysis->ranks[0]))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_SMALL_KERNELS, AORTA_FACT_RNN_CELLS);
-    if (!computes_gradients(analysis->ranks[0].trace))
+    if (!aorta_trace_trains(&analysis->ranks[0], verdict->arena))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_PRECISION, AORTA_FACT_NO_GRADIENTS);
     if (shares_process(analysis))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_PAUSE, AORTA_FACT_ONE_PROCESS);

@@ -853,7 +853,7 @@ static const struct op cast_weights[] = {KERNEL("bfloat16_copy_kernel_cuda", 8, 
                        narrow_weights[] = {KERNEL("nvjet_sm90_tst_128x192_64x5_2x1_v_bz_TNN", 110, 0)},
                        cast_in_training[] = {KERNEL("bfloat16_copy_kernel_cuda", 80, 0),
                                              KERNEL("nvjet_sm90_tst_128x192_64x5_2x1_v_bz_TNN", 110, 0),
-                                             KERNEL("nvjet_sm90_tst_128x192_64x5_2x1_v_bz_NNT", 110, 1)},
+                                             KERNEL("layer_norm_backward_kernel", 20, 1)},
                        cast_by_norms[] = {KERNEL("bfloat16_copy_kernel_cuda", 80, 0),
                                           KERNEL("nvjet_sm90_tst_128x192_64x5_2x1_v_bz_TNN", 110, 0),
                                           KERNEL("nvjet_sm90_tst_128x192_64x5_2x1_v_bz_TNN", 110, 0)};
