@@ -487,7 +487,9 @@ static uint64_t now(void) {
 
 static int enabled(void) {
     int count = 0;
+    pthread_mutex_lock(&cupti.lock);
     for (int i = 0; i < KIND_COUNT; i++) count += cupti.enabled[i];
+    pthread_mutex_unlock(&cupti.lock);
     return count;
 }
 
@@ -496,7 +498,10 @@ static int subscribers(void) {
 }
 
 static int lent(void) {
-    return cupti.lent;
+    pthread_mutex_lock(&cupti.lock);
+    const int buffers = cupti.lent;
+    pthread_mutex_unlock(&cupti.lock);
+    return buffers;
 }
 
 static void lock(void) {
