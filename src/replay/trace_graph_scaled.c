@@ -38,17 +38,22 @@ void aorta_graph_follow_lags(const struct aorta_graph *graph, struct aorta_graph
 
 /* ---- what is gone ---- */
 
+enum { STAYS, GONE, UNPREPARED };
+
 /* Calls of one trace all of whose work is gone. NULL: no memory. */
-static bool *gone_calls(const struct aorta_trace *trace, const struct aorta_work_scale *scales,
-                        struct aorta_arena *memory) {
-    bool *gone = aorta_arena_alloc(memory, trace->call_count + 1);
+static uint8_t *gone_calls(const struct aorta_trace *trace, const struct aorta_work_scale *scales,
+                           struct aorta_arena *memory) {
+    uint8_t *gone = aorta_arena_alloc(memory, trace->call_count + 1);
     bool *stays = aorta_arena_alloc(memory, trace->call_count + 1);
     if (memory->failed) return NULL;
     for (size_t i = 0; i < trace->work_count; i++) {
         const uint32_t call = trace->work[i].call;
-        if (call != AORTA_TRACE_NONE) *(scales[i].gone ? &gone[call] : &stays[call]) = true;
+        if (call == AORTA_TRACE_NONE) continue;
+        stays[call] |= !scales[i].gone;
+        gone[call] = scales[i].prepared ? UNPREPARED : GONE;
     }
-    for (size_t i = 0; i < trace->call_count; i++) gone[i] &= !stays[i];
+    for (size_t i = 0; i < trace->call_count; i++)
+        if (stays[i]) gone[i] = STAYS;
     return gone;
 }
 
@@ -82,12 +87,12 @@ static void scale_span(const struct aorta_graph *graph, uint32_t point, struct a
     }
 }
 
-/* With a call goes what the host does to prepare it. A longer pause has reasons of its own. */
-static void drop_call(const struct aorta_graph *graph, uint32_t point, struct aorta_graph *scaled) {
+/* A pause that is longer than what prepares a call has reasons of its own. */
+static void drop_call(const struct aorta_graph *graph, uint32_t point, uint8_t gone, struct aorta_graph *scaled) {
     enum { PREPARES_NS = 4000000 };
     for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++) {
         const uint8_t kind = graph->kind[i];
-        const bool prepares = kind == AORTA_EDGE_PAUSE && graph->lag_ns[i] <= PREPARES_NS;
+        const bool prepares = gone == UNPREPARED && kind == AORTA_EDGE_PAUSE && graph->lag_ns[i] <= PREPARES_NS;
         if (kind == AORTA_EDGE_GAP || prepares || kind == AORTA_EDGE_CALL) shorten(scaled, i, 0);
     }
 }
@@ -158,7 +163,7 @@ static void add_launches(const struct aorta_trace_graph *built, uint32_t rank, c
 
 /* After it launched a collective, the host records events and makes the collective's handle. Without the collective
  * only the usual time is left until the next launch. */
-static void drop_handles(const struct aorta_trace_graph *built, uint32_t rank, const bool *gone,
+static void drop_handles(const struct aorta_trace_graph *built, uint32_t rank, const uint8_t *gone,
                          struct aorta_graph *scaled, struct aorta_arena *memory) {
     const struct aorta_graph *graph = &built->graph;
     const struct aorta_trace *trace = built->analysis->ranks[rank].trace;
@@ -166,7 +171,7 @@ static void drop_handles(const struct aorta_trace_graph *built, uint32_t rank, c
     if (!collective) return;
     for (size_t i = 0; i < trace->work_count; i++)
         if (trace->work[i].call != AORTA_TRACE_NONE && aorta_trace_is_collective(&trace->work[i]))
-            collective[trace->work[i].call] = gone[trace->work[i].call];
+            collective[trace->work[i].call] = gone[trace->work[i].call] != STAYS;
     const int64_t usual_ns = launch_time(built, rank, 1u << AORTA_EDGE_GAP, memory);
     for (uint32_t i = 0; i < graph->edge_count; i++) {
         if (graph->kind[i] != AORTA_EDGE_GAP || scaled->lag_ns[i] <= usual_ns) continue;
@@ -176,7 +181,7 @@ static void drop_handles(const struct aorta_trace_graph *built, uint32_t rank, c
 }
 
 static void scale_points(const struct aorta_trace_graph *built, const struct aorta_work_scale *const *scales,
-                         bool *const *gone, struct aorta_graph *scaled) {
+                         uint8_t *const *gone, struct aorta_graph *scaled) {
     const struct aorta_graph *graph = &built->graph;
     for (uint32_t i = 0; i < graph->point_count; i++) {
         const uint32_t rank = graph->rank[i], row = aorta_subject_row(graph->subject[i]);
@@ -185,7 +190,7 @@ static void scale_points(const struct aorta_trace_graph *built, const struct aor
             scale_span(graph, i, scales[rank][row], scaled);
             scale_overlap(graph, i, scales[rank], scaled);
         }
-        if (kind == AORTA_SUBJECT_CALL && gone[rank] && gone[rank][row]) drop_call(graph, i, scaled);
+        if (kind == AORTA_SUBJECT_CALL && gone[rank] && gone[rank][row]) drop_call(graph, i, gone[rank][row], scaled);
     }
 }
 
@@ -193,7 +198,7 @@ void aorta_graph_scale(const struct aorta_trace_graph *built, const struct aorta
                        struct aorta_graph *scaled) {
     struct aorta_arena scratch = {0};
     const size_t ranks = built->analysis->rank_count;
-    bool **gone = aorta_arena_alloc(&scratch, (ranks + 1) * sizeof *gone);
+    uint8_t **gone = aorta_arena_alloc(&scratch, (ranks + 1) * sizeof *gone);
     /* Ranks of one trace share its calls, and each has its own work: only calls of a trace of one rank can be gone. */
     for (size_t i = 0; gone && i < ranks; i++)
         if (scales[i] && aorta_is_only_of_trace(built->analysis, i))

@@ -70,6 +70,7 @@ struct aorta_trace_work {
 struct aorta_work_scale {
     float left;    /* of its time: 0 … 1 */
     bool gone;     /* nothing launches it any more */
+    bool prepared; /* … and the host prepares it no more, even where that takes as long as a pause */
     uint8_t added; /* launches that the host makes before it then */
 };
 

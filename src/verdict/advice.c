@@ -65,6 +65,8 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_LAUNCH, TORCH | COMPILED, .when = {AORTA_FACT_NO_GRADIENTS},
      .text = "capture the step: torch.compile(mode=\"reduce-overhead\") or torch.cuda.graph",
      .also = "or a larger batch; a static KV cache (transformers: cache_implementation=\"static\") can be captured"},
+    {AORTA_CAUSE_HOST_LAUNCH, TORCH | COMPILED, .when = {AORTA_FACT_SHARDED}, /* FSDP's hooks are not captured */
+     .text = "launch less: torch.compile each layer, a fused optimizer, larger units, a larger batch"},
     {AORTA_CAUSE_HOST_LAUNCH, TORCH | COMPILED,
      .text = "capture the step: torch.compile(mode=\"reduce-overhead\") or torch.cuda.graph",
      .also = "or launch less: fused/foreach optimizer, larger batch"},

@@ -61,7 +61,7 @@ struct aorta_work_scale *aorta_launched_scale(const struct aorta_launched_work *
 }
 
 void aorta_drop_work(const struct aorta_launched_work *launched, size_t at) {
-    *aorta_launched_scale(launched, at) = (struct aorta_work_scale){.left = 0, .gone = true};
+    *aorta_launched_scale(launched, at) = (struct aorta_work_scale){.left = 0, .gone = true, .prepared = true};
 }
 
 void aorta_launched_work_of(const struct aorta_trace_rank *rank, const struct aorta_trace_window *window,

@@ -298,7 +298,8 @@ struct aorta_remedies_applied aorta_remedies_apply(struct aorta_remedies *remedi
         /* The last `gone` kernels of an operation are removed. */
         const uint32_t work = aorta_leaf_work(leaf), stay = work - gone;
         for (uint32_t j = 0, row = leaf->first_work; j < work; j++, row = model->next_work[row])
-            scales[row] = (struct aorta_work_scale){left, j >= stay, j == 0 ? model->added[i] : 0};
+            scales[row] =
+                (struct aorta_work_scale){.left = left, .gone = j >= stay, .added = j == 0 ? model->added[i] : 0};
     }
     if (model->own && set & aorta_remedy_bit(AORTA_REMEDY_BF16)) aorta_remedy_own_gathers(model, scales);
     return applied;

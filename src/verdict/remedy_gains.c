@@ -81,7 +81,7 @@ static struct aorta_remedies_applied fill_scales(struct aorta_remedy_gains *meas
     struct aorta_remedies_applied mean = {0};
     for (size_t i = 0; i < measured->rank_count; i++) {
         const size_t count = measured->analysis->ranks[i].trace->work_count;
-        for (size_t j = 0; j < count; j++) measured->scales[i][j] = (struct aorta_work_scale){1, false, 0};
+        for (size_t j = 0; j < count; j++) measured->scales[i][j] = (struct aorta_work_scale){.left = 1};
         const struct aorta_remedies_applied own = aorta_remedies_apply(&measured->ranks[i], set, measured->scales[i]);
         measured->memory.failed |= measured->ranks[i].memory.failed;
         mean.saved_ns += own.saved_ns / ranks;

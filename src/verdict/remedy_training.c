@@ -183,13 +183,14 @@ static double optimizer_ns(const struct remedy_model *model, const struct optimi
 }
 
 /* Where operations are not known: kernels over lists of tensors, and what a loop launches for each parameter, which
- * ends by adding a quotient (Adam). Norms of gradients are none. */
+ * ends by adding a quotient (Adam). Norms of gradients are none, nor are copies, which FSDP makes before it gathers. */
 void aorta_remedy_unsized_mark_optimizer(struct remedy_model *model) {
     enum { EACH = 8 };
     if (model->operations || model->own) return;
     for (size_t i = 0; i < model->leaf_count; i++) {
         struct leaf *leaf = &model->leaves[i];
-        if (leaf->kernels_any & AORTA_KERNEL_FOREACH && !strstr(leaf->kernel, "Norm")) leaf->kind = LEAF_OPTIMIZER;
+        const bool other = strstr(leaf->kernel, "Norm") || strstr(leaf->kernel, "Copy");
+        if (leaf->kernels_any & AORTA_KERNEL_FOREACH && !other) leaf->kind = LEAF_OPTIMIZER;
         if (leaf->kind != LEAF_STREAM || !strstr(leaf->kernel, "addcdiv")) continue;
         for (size_t j = 0; j < EACH && j <= i && model->leaves[i - j].kind == LEAF_STREAM; j++)
             if (aorta_leaf_follows(model, i - j, i)) model->leaves[i - j].kind = LEAF_OPTIMIZER;

@@ -417,6 +417,8 @@ static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, st
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_SMALL_KERNELS, AORTA_FACT_RNN_CELLS);
     if (!aorta_trace_trains(&analysis->ranks[0], verdict->arena))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_PRECISION, AORTA_FACT_NO_GRADIENTS);
+    if (aorta_trace_reduces_gradients(&analysis->ranks[0], AORTA_REDUCE_SCATTER, verdict->arena))
+        mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_LAUNCH, AORTA_FACT_SHARDED);
     if (shares_process(analysis))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_PAUSE, AORTA_FACT_ONE_PROCESS);
 }

@@ -104,7 +104,7 @@ static void added_launches_take_the_hosts_time(void **unused) {
     struct aorta_work_scale *scales = calloc(count, sizeof *scales);
     int64_t added_ns = 0, most_ns = 0;
     int calls = 0;
-    for (size_t i = 0; i < count; i++) scales[i] = (struct aorta_work_scale){1, false, i % 10 ? 0 : TIMES};
+    for (size_t i = 0; i < count; i++) scales[i] = (struct aorta_work_scale){.left = 1, .added = i % 10 ? 0 : TIMES};
     const struct aorta_work_scale *ranks[] = {scales};
     struct aorta_graph scaled = {0};
     aorta_graph_scale(&run.built, ranks, &scaled);
@@ -164,7 +164,7 @@ static void kernels_that_overlap_shorten_each_other(void **unused) {
     check_ok(aorta_trace_analyze(&run.list, NULL, &run.analysis));
     check_ok(aorta_trace_graph_make(&run.analysis, &run.built));
     struct aorta_work_scale scales[STEPS * KERNELS];
-    for (int i = 0; i < STEPS * KERNELS; i++) scales[i] = (struct aorta_work_scale){0.5, false, 0};
+    for (int i = 0; i < STEPS * KERNELS; i++) scales[i] = (struct aorta_work_scale){.left = 0.5F};
     const struct aorta_work_scale *ranks[] = {scales};
     struct aorta_graph scaled = {0};
     struct aorta_replay before = {0}, after = {0};
