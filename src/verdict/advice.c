@@ -446,6 +446,8 @@ static const struct aorta_advice_row rows[] = {
      .text = "use one dtype and layout in the block: drop .float()/.to(), .contiguous()/.transpose()"},
     {AORTA_CAUSE_OPTIMIZER, XLA,
      .text = "the optimizer inside the jitted step (optax), with donated arguments (donate_argnums)"},
+    {AORTA_CAUSE_OPTIMIZER, ANY, .when = {AORTA_FACT_PARAMETER_GROUPS},
+     .text = "one group for all parameters with the same settings, and fused=True (AdamW, Adam, SGD, Adagrad)"},
     {AORTA_CAUSE_OPTIMIZER, ANY, .text = "fused=True (AdamW, Adam, SGD, Adagrad)"},
     {AORTA_CAUSE_EMBEDDING, ANY, .text = "nn.Embedding/EmbeddingBag(sparse=True) with SGD, Adagrad or SparseAdam",
      .also = "or tables that update in the backward pass (fbgemm TBE, torchrec)"},

@@ -547,7 +547,8 @@ void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struc
         "[; {kernel_gain#} ms of kernels and {wait_gain} of waiting for them can go][; {after} of the gain remain "    \
         "after "                                                                                                       \
         "the other fixes][; {upper_bound}][ ({upper_bound.text})][; {waits_for_host}]"                                 \
-        "[; {with_attention}][; {fallback}][; in 16 bits {in_16_bits} instead][; needs {memory} of memory]"            \
+        "[; {parameter_groups*groups|group} of parameters][; {with_attention}][; {fallback}][; in 16 bits "            \
+        "{in_16_bits} instead][; needs {memory} of memory]"                                                            \
     }
 #define AORTA_REMEDY_WORST                                                                                             \
     { "{operation.name}[ {operation.shape}][, {operation.count}], {operation}" }

@@ -245,6 +245,7 @@ static void add_relations(const struct aorta_remedy_gains *measured, enum aorta_
 
 static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy,
                       struct aorta_finding *finding) {
+    enum { MANY_GROUPS = 24 };
     const struct aorta_remedies *rank = &measured->ranks[largest_rank(measured, remedy)];
     const struct aorta_remedy_row *row = &rank->rows[remedy];
     add_touched(row, finding);
@@ -254,6 +255,8 @@ static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_reme
         const bool sized = !rank->rows[AORTA_REMEDY_FP8].lacks;
         if (!sized && aorta_framework_is_torch(measured->framework)) bound->text = "record_shapes=True says more";
     }
+    if (remedy == AORTA_REMEDY_OPTIMIZER && row->operations - row->gone >= MANY_GROUPS) /* each keeps a kernel */
+        set(finding, AORTA_FACT_PARAMETER_GROUPS, row->operations - row->gone);
     if (remedy == AORTA_REMEDY_ATTENTION && rank->fallback) aorta_facts_flag(&finding->facts, AORTA_FACT_FALLBACK);
     if (measured->ranks[0].amd) aorta_facts_flag(&finding->facts, AORTA_FACT_AMD);
     if (measured->ranks[0].no_bf16) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);

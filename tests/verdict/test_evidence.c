@@ -561,6 +561,41 @@ static void gathering_once_saves_what_serves_gathers(void **state) {
     }
 }
 
+/* Adam over lists of tensors, in one group of parameters or one for each of thirty. */
+static void groups_of_parameters_are_counted(void **state) {
+    (void)state;
+    enum { GROUPS = 30, EACH = 5 };
+    static const char *const adam[EACH] = {"LerpFunctor", "PointwiseOpScalarFunctor, multiplies", "Sqrt", "plus",
+                                           "PointwiseOpScalarListFunctor, divides"};
+    for (int groups = 1; groups <= GROUPS; groups += GROUPS - 1) {
+        struct sample_kineto sample;
+        struct run run = {0};
+        struct aorta_verdict verdict;
+        double at = 100;
+        sample_kineto_begin(&sample, 0, 1);
+        for (int i = 0; i < 5; i++) {
+            const double begin = at;
+            for (int k = 0; k < 20; k++) launch_next(&sample, "sm90_xmma_gemm", 7, &at);
+            for (int k = 0; k < GROUPS * EACH; k++) {
+                const char *kernel = adam[groups == 1 ? k / GROUPS : k % EACH];
+                char name[128];
+                snprintf(name, sizeof name, "void at::native::multi_tensor_apply_kernel<%s>", kernel);
+                launch_next(&sample, name, 7, &at);
+            }
+            step_mark(&sample, i, begin - 1, at - begin);
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run);
+        said_make(&run.analysis, &verdict);
+        const struct aorta_finding *found = said_finding(&verdict, AORTA_CAUSE_OPTIMIZER);
+        assert_int_equal(said_has(found, AORTA_FACT_PARAMETER_GROUPS), groups > 1);
+        assert_int_equal(strstr(said_advice(found), "one group for all parameters") != NULL, groups > 1);
+        if (groups > 1) said_near(said_value(found, AORTA_FACT_PARAMETER_GROUPS), groups, 0);
+        aorta_verdict_free(&verdict);
+        end(&run);
+    }
+}
+
 /* Forty small collectives of 12 us, which the host launches all 20 us with a kernel between: 32 can be one, and the
  * remaining eight another.
  *
@@ -873,6 +908,7 @@ int main(void) {
         cmocka_unit_test(reducing_once_saves_what_serves_reductions),
         cmocka_unit_test(reducing_once_has_a_gain),
         cmocka_unit_test(gathering_once_saves_what_serves_gathers),
+        cmocka_unit_test(groups_of_parameters_are_counted),
         cmocka_unit_test(small_collectives_are_joined),
         cmocka_unit_test(cells_of_recurrent_networks_are_seen),
         cmocka_unit_test(a_process_for_each_device_is_advised),
