@@ -140,7 +140,7 @@ struct aorta_trace_rank {
     const struct aorta_trace_work *work; /* of this device and the chosen steps, ascending start */
     size_t work_count;
     uint32_t *source;             /* the trace's row of each; NULL: `work` is the trace's own array */
-    bool infers;                  /* phases.h */
+    bool trains, infers;          /* phases.h */
     int64_t stamps, stamps_ns;    /* kernels that measured; left out of all figures */
     struct aorta_intervals holes; /* between chosen steps that do not follow each other: not in any figure */
     struct aorta_arena memory;    /* of all arrays but those of profiles and overlaps */

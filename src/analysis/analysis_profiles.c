@@ -375,7 +375,8 @@ void aorta_trace_profiles_make(struct aorta_trace_rank *rank, int64_t shift_ns, 
                               .part_count = parts->first[place + 1] - parts->first[place],
                               .waits = waits,
                               .carried = aorta_arena_raw(&scratch, rank->work_count * sizeof *filling.carried)};
-    rank->infers = filling.part_count && aorta_trace_infers(rank, &scratch);
+    rank->trains = aorta_trace_trains(rank, &scratch);
+    rank->infers = aorta_trace_infers(rank);
     int64_t previous_end_ns = INT64_MIN;
     if (rank->window_count && !rank->windows[0].borrowed) count_ranges(rank);
     for (size_t i = 0; i < rank->window_count; i++) {

@@ -209,8 +209,7 @@ bool aorta_group_may_copy_model(const struct aorta_trace *trace, uint32_t group)
     return true;
 }
 
-bool aorta_trace_reduces_gradients(const struct aorta_trace_rank *rank, enum aorta_collective kind,
-                                   struct aorta_arena *memory) {
+bool aorta_trace_reduces_gradients(const struct aorta_trace_rank *rank, enum aorta_collective kind) {
     const struct aorta_trace *trace = rank->trace;
     bool copies = false;
     for (size_t i = 0; i < rank->work_count && !copies; i++) {
@@ -219,11 +218,11 @@ bool aorta_trace_reduces_gradients(const struct aorta_trace_rank *rank, enum aor
         copies = work->collective == AORTA_TRACE_NONE ||
                  aorta_group_may_copy_model(trace, trace->collectives[work->collective].group);
     }
-    return copies && aorta_trace_trains(rank, memory);
+    return copies && rank->trains;
 }
 
-bool aorta_trace_infers(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
-    return !rank->trace->measured && has_operations(rank->trace) && !aorta_trace_trains(rank, memory);
+bool aorta_trace_infers(const struct aorta_trace_rank *rank) {
+    return !rank->trace->measured && has_operations(rank->trace) && !rank->trains;
 }
 
 bool aorta_brings_activations(const struct aorta_trace_rank *rank, const struct aorta_trace_work *work) {

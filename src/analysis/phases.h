@@ -38,20 +38,19 @@ bool aorta_forward_place(const struct aorta_forwards *forwards, const struct aor
 /* ---- whether a program trains, and which process groups can reduce its gradients ---- */
 
 /* Whether the recording has a backward pass or an optimizer: by operations and ranges; where it has no operations, by
- * its kernels' names. */
+ * its kernels' names. The analysis keeps the answer as rank->trains, which the functions below use. */
 bool aorta_trace_trains(const struct aorta_trace_rank *rank, struct aorta_arena *memory);
 
 /* Whether collectives of this kind can be of gradients: the program trains, and a group of theirs may hold copies of
  * the model. */
-bool aorta_trace_reduces_gradients(const struct aorta_trace_rank *rank, enum aorta_collective kind,
-                                   struct aorta_arena *memory);
+bool aorta_trace_reduces_gradients(const struct aorta_trace_rank *rank, enum aorta_collective kind);
 
 /* Whether the ranks of a group (row of groups[]; NONE: not known) may hold copies of the model. False: its name says
  * that they share one by tensors, layers, sequences or experts. */
 bool aorta_group_may_copy_model(const struct aorta_trace *trace, uint32_t group);
 
 /* Whether the program infers: operations are recorded, and none of a backward pass or an optimizer. */
-bool aorta_trace_infers(const struct aorta_trace_rank *rank, struct aorta_arena *memory);
+bool aorta_trace_infers(const struct aorta_trace_rank *rank);
 
 /* Whether a collective brings activations (tensor and sequence parallelism): compute needs its result at once. */
 bool aorta_brings_activations(const struct aorta_trace_rank *rank, const struct aorta_trace_work *work);

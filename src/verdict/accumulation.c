@@ -52,7 +52,7 @@ int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, con
                                 enum aorta_collective kind, struct aorta_arena *memory) {
     const struct aorta_trace_window *window = rank->window_count ? &rank->windows[rank->window_count / 2] : NULL;
     if (!window || !analysis->stepped || analysis->measured) return 1;
-    if (!aorta_trace_reduces_gradients(rank, kind, memory)) return 1;
+    if (!aorta_trace_reduces_gradients(rank, kind)) return 1;
     struct aorta_arena scratch = {0};
     struct aorta_launched_work launched;
     aorta_launched_work_of(rank, window, &scratch, &launched);

@@ -133,9 +133,7 @@ double aorta_gain_of_coalescing(const struct gains *gains, enum aorta_collective
     const struct coalescing list = {kind, false}, buckets = {kind, true};
     if (!gains->analysis->stepped || gains->analysis->measured) return 0;
     const double gain_ms = gain_of(gains, &list);
-    if (kind != AORTA_ALL_REDUCE ||
-        !aorta_trace_reduces_gradients(&gains->analysis->ranks[0], kind, gains->verdict->arena))
-        return gain_ms;
+    if (kind != AORTA_ALL_REDUCE || !aorta_trace_reduces_gradients(&gains->analysis->ranks[0], kind)) return gain_ms;
     return fmax(gain_ms, gain_of(gains, &buckets));
 }
 

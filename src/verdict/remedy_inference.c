@@ -1,6 +1,5 @@
 /* What inference moves again and again although it does not change: weights that are cast, and a cache of keys and
  * values that is copied for each token. */
-#include "analysis/phases.h"
 #include "verdict/remedy_internal.h"
 
 #include <math.h>
@@ -17,12 +16,12 @@ static bool narrows(const struct leaf *leaf) {
     return strstr(leaf->kernel, "float16_copy_kernel") != NULL;
 }
 
-/* Under autocast each product in 16 bits casts its weights, as autocast keeps them for gradients only. Otherwise casts
- * are those of norms, and fewer. */
+/* Under autocast each product in 16 bits casts its weights, as autocast keeps them for gradients only. Otherwise
+ * only norms cast, which are fewer. */
 void aorta_remedy_weights(struct remedy_model *model) {
     static const double EACH = 0.8;
     size_t products = 0, casts = 0;
-    if (model->own || aorta_trace_trains(model->rank, model->memory)) return;
+    if (model->own || model->rank->trains) return;
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
         products += multiplies(leaf) && (leaf->math == MATH_HALF || leaf->kernels_any & AORTA_KERNEL_HALF);

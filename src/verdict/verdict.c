@@ -415,9 +415,9 @@ static bool shares_process(const struct aorta_trace_analysis *analysis) {
 static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     if (runs_cells(&analysis->ranks[0]))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_SMALL_KERNELS, AORTA_FACT_RNN_CELLS);
-    if (!aorta_trace_trains(&analysis->ranks[0], verdict->arena))
+    if (!analysis->ranks[0].trains)
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_PRECISION, AORTA_FACT_NO_GRADIENTS);
-    if (aorta_trace_reduces_gradients(&analysis->ranks[0], AORTA_REDUCE_SCATTER, verdict->arena))
+    if (aorta_trace_reduces_gradients(&analysis->ranks[0], AORTA_REDUCE_SCATTER))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_LAUNCH, AORTA_FACT_SHARDED);
     if (shares_process(analysis))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_PAUSE, AORTA_FACT_ONE_PROCESS);

@@ -22,7 +22,7 @@ static bool reduces(const char *kernel, const char *operation, const char *group
     sample_kineto_kernel(&sample, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, 50, 80, 20, args);
     sample_kineto_open(&sample, &list);
     check_ok(aorta_trace_analyze(&list, NULL, &analysis));
-    const bool gradients = aorta_trace_reduces_gradients(&analysis.ranks[0], AORTA_ALL_REDUCE, &analysis.memory);
+    const bool gradients = aorta_trace_reduces_gradients(&analysis.ranks[0], AORTA_ALL_REDUCE);
     aorta_trace_analysis_free(&analysis);
     aorta_trace_list_free(&list);
     return gradients;
