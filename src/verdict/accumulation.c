@@ -50,12 +50,10 @@ static size_t parts_of(const struct before *found, size_t count) {
 
 int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                                 enum aorta_collective kind, struct aorta_arena *memory) {
-    const struct aorta_trace_window *window = rank->window_count ? &rank->windows[rank->window_count / 2] : NULL;
-    if (!window || !analysis->stepped || analysis->measured) return 1;
     if (!aorta_trace_reduces_gradients(rank, kind)) return 1;
     struct aorta_arena scratch = {0};
     struct aorta_launched_work launched;
-    aorta_launched_work_of(rank, window, &scratch, &launched);
+    aorta_launched_in_middle(analysis, rank, &scratch, &launched);
     struct before *found = aorta_arena_raw(&scratch, (launched.count + 1) * sizeof *found);
     const size_t parts = scratch.failed ? 1 : parts_of(found, collect(&launched, kind, found));
     aorta_arena_end(&scratch, memory);

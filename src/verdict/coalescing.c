@@ -112,26 +112,25 @@ static int64_t transfer_of(const struct aorta_launched_work *launched, const str
 }
 
 /* The time to move what goes with the large ones then, of a step; negative: there are few that go. */
-static double moved_ms(const struct aorta_trace_rank *rank, const struct coalescing *what, struct aorta_arena *memory) {
+static double moved_ms(const struct gains *gains, const struct coalescing *what) {
     struct aorta_arena scratch = {0};
-    struct aorta_launched_work launched = {.rank = rank};
-    if (rank->window_count) aorta_launched_work_of(rank, &rank->windows[rank->window_count / 2], &scratch, &launched);
-    const bool can = !scratch.failed && (!what->gradients || leaves_forward_out(&launched, what));
+    struct aorta_launched_work launched;
+    aorta_launched_in_middle(gains->analysis, &gains->analysis->ranks[0], &scratch, &launched);
+    const bool can = !what->gradients || leaves_forward_out(&launched, what);
     const size_t count = can ? join(&launched, what, false) : 0;
     const double ms = count < FEWEST ? -1 : (double)count * (double)transfer_of(&launched, what, &scratch) / 1e6;
-    aorta_arena_end(&scratch, memory);
+    aorta_arena_end(&scratch, gains->verdict->arena);
     return ms;
 }
 
 static double gain_of(const struct gains *gains, const struct coalescing *what) {
-    const double moved = moved_ms(&gains->analysis->ranks[0], what, gains->verdict->arena);
+    const double moved = moved_ms(gains, what);
     return moved < 0 ? 0 : fmax(aorta_gain_without_work(gains, 0, drop_joined, what) - moved, 0);
 }
 
 /* Gradients in buckets, or one by one after the backward pass: then they are a list, on whichever stream. */
 double aorta_gain_of_coalescing(const struct gains *gains, enum aorta_collective kind) {
     const struct coalescing list = {kind, false}, buckets = {kind, true};
-    if (!gains->analysis->stepped || gains->analysis->measured) return 0;
     const double gain_ms = gain_of(gains, &list);
     if (kind != AORTA_ALL_REDUCE || !aorta_trace_reduces_gradients(&gains->analysis->ranks[0], kind)) return gain_ms;
     return fmax(gain_ms, gain_of(gains, &buckets));
@@ -166,12 +165,12 @@ static void drop_copies(const struct aorta_launched_work *launched, const void *
 }
 
 /* A step in the middle shows how many go. */
-static size_t count_copies(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
+static size_t count_copies(const struct gains *gains) {
     struct aorta_arena scratch = {0};
-    struct aorta_launched_work launched = {.rank = rank};
-    if (rank->window_count) aorta_launched_work_of(rank, &rank->windows[rank->window_count / 2], &scratch, &launched);
-    const size_t count = scratch.failed ? 0 : join_copies(&launched, false);
-    aorta_arena_end(&scratch, memory);
+    struct aorta_launched_work launched;
+    aorta_launched_in_middle(gains->analysis, &gains->analysis->ranks[0], &scratch, &launched);
+    const size_t count = join_copies(&launched, false);
+    aorta_arena_end(&scratch, gains->verdict->arena);
     return count;
 }
 
@@ -180,8 +179,7 @@ double aorta_gain_of_joined_copies(const struct gains *gains, double *copies) {
     static const double MORE = 1.2;
     const struct aorta_trace_rank *rank = &gains->analysis->ranks[0];
     double waits = 0;
-    *copies =
-        gains->analysis->stepped && !gains->analysis->measured ? (double)count_copies(rank, gains->verdict->arena) : 0;
+    *copies = (double)count_copies(gains);
     if (*copies < FEWEST) return 0;
     for (size_t i = 0; i < rank->sync_count; i++) waits += (double)rank->syncs[i].times.count;
     const bool awaited = waits <= MORE * *copies * (double)rank->steps;

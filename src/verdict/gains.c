@@ -420,7 +420,7 @@ static void add_awaited(struct gains *gains) {
     share(finding, AORTA_CAUSE_HOST_LAUNCH, launches_ms);
 }
 
-/* A launch that is late on one rank makes ranks wait: that time goes with late launches, too. */
+/* Ranks wait for a rank that launches late. Without late launches they would not. */
 static void add_late_launches(struct gains *gains) {
     struct aorta_finding *launches = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_LAUNCH);
     const struct aorta_finding *late = aorta_verdict_find(gains->verdict, AORTA_CAUSE_STRAGGLER);

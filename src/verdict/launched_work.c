@@ -64,8 +64,9 @@ void aorta_drop_work(const struct aorta_launched_work *launched, size_t at) {
     *aorta_launched_scale(launched, at) = (struct aorta_work_scale){.left = 0, .gone = true, .prepared = true};
 }
 
-void aorta_launched_work_of(const struct aorta_trace_rank *rank, const struct aorta_trace_window *window,
-                            struct aorta_arena *memory, struct aorta_launched_work *launched) {
+/* The work that began in the window; without scales. */
+static void launched_of(const struct aorta_trace_rank *rank, const struct aorta_trace_window *window,
+                        struct aorta_arena *memory, struct aorta_launched_work *launched) {
     const size_t limit = window->profile.range_count;
     const struct aorta_trace_work **work = aorta_arena_raw(memory, (limit + 1) * sizeof *work);
     size_t count = 0;
@@ -75,12 +76,19 @@ void aorta_launched_work_of(const struct aorta_trace_rank *rank, const struct ao
     *launched = (struct aorta_launched_work){rank, work, count, NULL};
 }
 
+void aorta_launched_in_middle(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                              struct aorta_arena *memory, struct aorta_launched_work *launched) {
+    *launched = (struct aorta_launched_work){.rank = rank};
+    if (rank->window_count && analysis->stepped && !analysis->measured)
+        launched_of(rank, &rank->windows[rank->window_count / 2], memory, launched);
+}
+
 static void drop_of_rank(const struct aorta_trace_rank *rank, aorta_work_dropper *drop, const void *context,
                          struct aorta_work_scale *scales, struct aorta_arena *memory) {
     for (size_t i = 0; i < rank->window_count; i++) {
         struct aorta_arena scratch = {0};
         struct aorta_launched_work launched;
-        aorta_launched_work_of(rank, &rank->windows[i], &scratch, &launched);
+        launched_of(rank, &rank->windows[i], &scratch, &launched);
         launched.scales = scales;
         if (!scratch.failed) drop(&launched, context);
         aorta_arena_end(&scratch, memory);

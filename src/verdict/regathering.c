@@ -50,17 +50,13 @@ static void drop_gathers(const struct aorta_launched_work *launched, const void 
 }
 
 double aorta_gain_of_gathering_once(const struct gains *gains, int *times) {
-    const struct aorta_trace_analysis *analysis = gains->analysis;
-    const struct aorta_trace_rank *rank = &analysis->ranks[0];
-    struct aorta_arena scratch = {0};
-    struct aorta_launched_work launched = {.rank = rank};
-    *times = 0;
-    if (!rank->window_count || !analysis->stepped || analysis->measured) return 0;
-    const int reduced = aorta_verdict_reduced_again(analysis, rank, AORTA_REDUCE_SCATTER, gains->verdict->arena);
-    aorta_launched_work_of(rank, &rank->windows[rank->window_count / 2], &scratch, &launched);
-    const struct passes passes = scratch.failed ? (struct passes){0} : count_passes(&launched, (size_t)reduced);
-    aorta_arena_end(&scratch, gains->verdict->arena);
-    if (!passes.units) return 0;
-    *times = (int)lround((double)passes.gathers / (double)passes.units);
+    const struct aorta_trace_rank *rank = &gains->analysis->ranks[0];
+    struct aorta_arena *memory = gains->verdict->arena, scratch = {0};
+    struct aorta_launched_work launched;
+    const int reduced = aorta_verdict_reduced_again(gains->analysis, rank, AORTA_REDUCE_SCATTER, memory);
+    aorta_launched_in_middle(gains->analysis, rank, &scratch, &launched);
+    const struct passes passes = count_passes(&launched, (size_t)reduced);
+    aorta_arena_end(&scratch, memory);
+    *times = passes.units ? (int)lround((double)passes.gathers / (double)passes.units) : 0;
     return *times > 1 ? aorta_gain_without_work(gains, 0, drop_gathers, &passes.units) : 0;
 }

@@ -93,9 +93,9 @@ struct aorta_launched_work {
     struct aorta_work_scale *scales;
 };
 typedef void aorta_work_dropper(const struct aorta_launched_work *launched, const void *context);
-/* The work that began in the window; without scales. */
-void aorta_launched_work_of(const struct aorta_trace_rank *rank, const struct aorta_trace_window *window,
-                            struct aorta_arena *memory, struct aorta_launched_work *launched);
+/* The work of a step in the middle, without scales; nothing where steps or launches are not known. */
+void aorta_launched_in_middle(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                              struct aorta_arena *memory, struct aorta_launched_work *launched);
 /* The stream of most launches, where any has most; NONE. */
 uint32_t aorta_launched_main_stream(const struct aorta_launched_work *launched);
 bool aorta_launches_named(const struct aorta_launched_work *launched, size_t at, const char *part);
