@@ -37,6 +37,7 @@ static const char *verb_of(const struct aorta_finding *finding) {
     } verbs[] = {{AORTA_FACT_OVERLAP_LIMIT, "avoided"},
                  {AORTA_FACT_SMALL_COPIES, "joined"},
                  {AORTA_FACT_GAIN_OF_ONE, "joined"},
+                 {AORTA_FACT_REDUCED_AGAIN, "reduced once"},
                  {AORTA_FACT_GATHERED_AGAIN, "gathered once"}};
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
         if (aorta_facts_has(&finding->facts, verbs[i].fact)) return verbs[i].verb;
