@@ -451,6 +451,32 @@ static void copy_next(struct sample_kineto *sample, const char *name, double *at
     *at_us += LAUNCH_US;
 }
 
+/* Five steps of a job of so many ranks, of which one is recorded, and the verdict; end_steps ends both. */
+typedef void launch_step(struct sample_kineto *sample, double *at_us, const void *of);
+static void make_steps(int ranks, launch_step *step, const void *of, struct run *run, struct aorta_verdict *verdict) {
+    struct sample_kineto sample;
+    double at = 100;
+    *run = (struct run){0};
+    sample_kineto_begin(&sample, 0, ranks);
+    for (int i = 0; i < 5; i++) {
+        const double begin = at;
+        step(&sample, &at, of);
+        step_mark(&sample, i, begin - 1, at - begin);
+    }
+    sample_kineto_open(&sample, &run->list);
+    analyze(run);
+    said_make(&run->analysis, verdict);
+}
+
+static void end_steps(struct run *run, struct aorta_verdict *verdict) {
+    aorta_verdict_free(verdict);
+    end(run);
+}
+
+static void launch_times(struct sample_kineto *sample, const char *name, int times, double *at_us) {
+    for (int i = 0; i < times; i++) launch_next(sample, name, 7, at_us);
+}
+
 static void launch_ddp(struct sample_kineto *sample, double *at_us) {
     for (int k = 0; k < 4; k++) {
         launch_next(sample, "sm90_xmma_gemm_backward", 7, at_us);
@@ -475,38 +501,34 @@ static void launch_fsdp2(struct sample_kineto *sample, double *at_us) {
     }
 }
 
+struct reducing {
+    void (*launch)(struct sample_kineto *, double *);
+    double launches; /* that serve the reductions of a micro-batch */
+};
+
+static void reduce_each(struct sample_kineto *sample, double *at_us, const void *of) {
+    const struct reducing *reducing = of;
+    for (int i = 0; i < 4; i++) {
+        launch_times(sample, "sm90_xmma_gemm_forward", 8, at_us);
+        reducing->launch(sample, at_us);
+    }
+    launch_times(sample, "void at::native::multi_tensor_apply_kernel", 6, at_us);
+}
+
 /* The host is the limit. DDP scales each of four gradients into a bucket, reduces two buckets and copies the gradients
  * back. FSDP2 copies arguments, fills a bucket, reduces and adds three shards, twice. The host takes 30 us longer after
  * it has launched a reduction. */
 static void reducing_once_saves_what_serves_reductions(void **state) {
     (void)state;
-    static const struct {
-        void (*launch)(struct sample_kineto *, double *);
-        double launches; /* that serve the reductions of a micro-batch */
-    } rows[] = {{launch_ddp, 4 + 4 + 2}, {launch_fsdp2, 2 * (2 + 1 + 3)}};
+    static const struct reducing rows[] = {{launch_ddp, 4 + 4 + 2}, {launch_fsdp2, 2 * (2 + 1 + 3)}};
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
-        struct sample_kineto sample;
-        struct run run = {0};
+        struct run run;
         struct aorta_verdict verdict;
-        double at = 100;
-        sample_kineto_begin(&sample, 0, 2);
-        for (int i = 0; i < 5; i++) {
-            const double begin = at;
-            for (int j = 0; j < 4; j++) {
-                for (int k = 0; k < 8; k++) launch_next(&sample, "sm90_xmma_gemm_forward", 7, &at);
-                rows[row].launch(&sample, &at);
-            }
-            for (int k = 0; k < 6; k++) launch_next(&sample, "void at::native::multi_tensor_apply_kernel", 7, &at);
-            step_mark(&sample, i, begin - 1, at - begin);
-        }
-        sample_kineto_open(&sample, &run.list);
-        analyze(&run);
-        check_ok(aorta_verdict_make(&run.analysis, &verdict));
+        make_steps(2, reduce_each, &rows[row], &run, &verdict);
         const struct aorta_finding *exposed = said_finding(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
         const double saved_us = 3 * (rows[row].launches * LAUNCH_US + 2 * 30);
         said_near(said_value(exposed, AORTA_FACT_GAIN_OF_ONCE), saved_us / 1e3, 0.1);
-        aorta_verdict_free(&verdict);
-        end(&run);
+        end_steps(&run, &verdict);
     }
 }
 
@@ -519,32 +541,27 @@ static void launch_gather(struct sample_kineto *sample, double *at_us) {
     launch_next(sample, "at::native::detail::split_with_sizes_copy_out_contiguous_no_cast_kernel", 7, at_us);
 }
 
+enum { UNITS = 2 };
+
+static void gather_each(struct sample_kineto *sample, double *at_us, const void *of) {
+    const int passes = 2 * *(const int *)of;
+    for (int i = 0; i < passes * UNITS; i++) {
+        launch_gather(sample, at_us);
+        launch_times(sample, "sm90_xmma_gemm", 4, at_us);
+        if (i >= (passes - 1) * UNITS) launch_next(sample, "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", 23, at_us);
+    }
+    launch_times(sample, "void at::native::multi_tensor_apply_kernel", 6, at_us);
+}
+
 /* Two units of FSDP2 are gathered for the forward and the backward pass of each micro-batch. One batch has two passes
  * anyway, and the finding says what the second gather costs. */
 static void gathering_once_saves_what_serves_gathers(void **state) {
     (void)state;
-    enum { UNITS = 2, MICROS = 4, EACH = 5 };
+    enum { MICROS = 4, EACH = 5 };
     for (int micros = 1; micros <= MICROS; micros += MICROS - 1) {
-        struct sample_kineto sample;
-        struct run run = {0};
+        struct run run;
         struct aorta_verdict verdict;
-        double at = 100;
-        sample_kineto_begin(&sample, 0, 2);
-        for (int i = 0; i < 5; i++) {
-            const double begin = at;
-            for (int pass = 0; pass < 2 * micros; pass++)
-                for (int unit = 0; unit < UNITS; unit++) {
-                    launch_gather(&sample, &at);
-                    for (int k = 0; k < 4; k++) launch_next(&sample, "sm90_xmma_gemm", 7, &at);
-                    if (pass == 2 * micros - 1)
-                        launch_next(&sample, "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", 23, &at);
-                }
-            for (int k = 0; k < 6; k++) launch_next(&sample, "void at::native::multi_tensor_apply_kernel", 7, &at);
-            step_mark(&sample, i, begin - 1, at - begin);
-        }
-        sample_kineto_open(&sample, &run.list);
-        analyze(&run);
-        said_make(&run.analysis, &verdict);
+        make_steps(2, gather_each, &micros, &run, &verdict);
         const struct aorta_finding *exposed = aorta_verdict_find(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
         assert_non_null(exposed);
         assert_true(said_has(exposed, AORTA_FACT_GATHERED_AGAIN) == (micros > 1));
@@ -556,43 +573,54 @@ static void gathering_once_saves_what_serves_gathers(void **state) {
             said_near(exposed->gain_ms, UNITS * (2 * MICROS - 1) * EACH * LAUNCH_US / 1e3, 0.1);
             assert_non_null(strstr(said_advice(exposed), "reshard_after_forward=False"));
         }
-        aorta_verdict_free(&verdict);
-        end(&run);
+        end_steps(&run, &verdict);
+    }
+}
+
+enum { GROUPS = 30 };
+
+static void update_groups(struct sample_kineto *sample, double *at_us, const void *of) {
+    enum { EACH = 5 };
+    static const char *const adam[EACH] = {"LerpFunctor", "PointwiseOpScalarFunctor, multiplies", "Sqrt", "plus",
+                                           "PointwiseOpScalarListFunctor, divides"};
+    launch_times(sample, "sm90_xmma_gemm", 20, at_us);
+    for (int i = 0; i < GROUPS * EACH; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "void at::native::multi_tensor_apply_kernel<%s>",
+                 adam[*(const int *)of == 1 ? i / GROUPS : i % EACH]);
+        launch_next(sample, name, 7, at_us);
     }
 }
 
 /* Adam over lists of tensors, in one group of parameters or one for each of thirty. */
 static void groups_of_parameters_are_counted(void **state) {
     (void)state;
-    enum { GROUPS = 30, EACH = 5 };
-    static const char *const adam[EACH] = {"LerpFunctor", "PointwiseOpScalarFunctor, multiplies", "Sqrt", "plus",
-                                           "PointwiseOpScalarListFunctor, divides"};
     for (int groups = 1; groups <= GROUPS; groups += GROUPS - 1) {
-        struct sample_kineto sample;
-        struct run run = {0};
+        struct run run;
         struct aorta_verdict verdict;
-        double at = 100;
-        sample_kineto_begin(&sample, 0, 1);
-        for (int i = 0; i < 5; i++) {
-            const double begin = at;
-            for (int k = 0; k < 20; k++) launch_next(&sample, "sm90_xmma_gemm", 7, &at);
-            for (int k = 0; k < GROUPS * EACH; k++) {
-                const char *kernel = adam[groups == 1 ? k / GROUPS : k % EACH];
-                char name[128];
-                snprintf(name, sizeof name, "void at::native::multi_tensor_apply_kernel<%s>", kernel);
-                launch_next(&sample, name, 7, &at);
-            }
-            step_mark(&sample, i, begin - 1, at - begin);
-        }
-        sample_kineto_open(&sample, &run.list);
-        analyze(&run);
-        said_make(&run.analysis, &verdict);
+        make_steps(1, update_groups, &groups, &run, &verdict);
         const struct aorta_finding *found = said_finding(&verdict, AORTA_CAUSE_OPTIMIZER);
         assert_int_equal(said_has(found, AORTA_FACT_PARAMETER_GROUPS), groups > 1);
         assert_int_equal(strstr(said_advice(found), "one group for all parameters") != NULL, groups > 1);
         if (groups > 1) said_near(said_value(found, AORTA_FACT_PARAMETER_GROUPS), groups, 0);
-        aorta_verdict_free(&verdict);
-        end(&run);
+        end_steps(&run, &verdict);
+    }
+}
+
+enum { TENSORS = 40 };
+
+struct listed {
+    const char *collective, *between;
+    int stream, forward;
+    bool joins;
+};
+
+static void launch_list(struct sample_kineto *sample, double *at_us, const void *of) {
+    const struct listed *listed = of;
+    launch_times(sample, "at::native::gemm_forward", listed->forward, at_us);
+    for (int i = 0; i < TENSORS; i++) {
+        launch_next(sample, listed->collective, listed->stream, at_us);
+        launch_next(sample, listed->between, 7, at_us);
     }
 }
 
@@ -604,34 +632,17 @@ static void groups_of_parameters_are_counted(void **state) {
  *   batch norms       forward | B wgrad … on the compute stream, where a list joins, too */
 static void small_collectives_are_joined(void **state) {
     (void)state;
-    enum { TENSORS = 40, GONE = TENSORS - 2 };
+    enum { GONE = TENSORS - 2 };
     static const char broadcast[] = "ncclDevKernel_Broadcast_RING_LL",
                       reduce[] = "ncclDevKernel_AllReduce_Sum_f32_RING_LL", gemm[] = "at::native::gemm_forward",
                       wgrad[] = "at::native::gemm_backward", divide[] = "void at::native::elementwise_kernel<div>";
-    static const struct {
-        const char *collective, *between;
-        int stream, forward;
-        bool joins;
-    } rows[] = {{broadcast, divide, 20, 30, true}, {broadcast, gemm, 20, 30, false}, {reduce, wgrad, 20, 30, true},
-                {reduce, divide, 7, 30, true},     {reduce, wgrad, 20, 0, false},    {reduce, wgrad, 7, 30, false}};
+    static const struct listed rows[] = {{broadcast, divide, 20, 30, true}, {broadcast, gemm, 20, 30, false},
+                                         {reduce, wgrad, 20, 30, true},     {reduce, divide, 7, 30, true},
+                                         {reduce, wgrad, 20, 0, false},     {reduce, wgrad, 7, 30, false}};
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
-        struct sample_kineto sample;
-        struct run run = {0};
+        struct run run;
         struct aorta_verdict verdict;
-        double at = 100;
-        sample_kineto_begin(&sample, 0, 1);
-        for (int i = 0; i < 5; i++) {
-            const double begin = at;
-            for (int k = 0; k < rows[row].forward; k++) launch_next(&sample, gemm, 7, &at);
-            for (int k = 0; k < TENSORS; k++) {
-                launch_next(&sample, rows[row].collective, rows[row].stream, &at);
-                launch_next(&sample, rows[row].between, 7, &at);
-            }
-            step_mark(&sample, i, begin - 1, at - begin);
-        }
-        sample_kineto_open(&sample, &run.list);
-        analyze(&run);
-        said_make(&run.analysis, &verdict);
+        make_steps(1, launch_list, &rows[row], &run, &verdict);
         const struct aorta_finding *exposed = aorta_verdict_find(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
         assert_true((exposed && said_has(exposed, AORTA_FACT_GAIN_OF_ONE)) == rows[row].joins);
         if (rows[row].joins) {
@@ -639,8 +650,7 @@ static void small_collectives_are_joined(void **state) {
             const int moves_us = rows[row].stream == 7 ? 4 : 12; /* as launch_next has them */
             said_near(said_value(exposed, AORTA_FACT_GAIN_OF_ONE), GONE * (LAUNCH_US - moves_us) / 1e3, 0.03);
         }
-        aorta_verdict_free(&verdict);
-        end(&run);
+        end_steps(&run, &verdict);
     }
 }
 
