@@ -2,17 +2,17 @@
 """Everything that needs four or eight GPUs, in one visit: our trainer next to PyTorch, `whatif` next to real runs, collectives of
 process groups, PyTorch programs under `aorta trace run`, and ranks that die or stop.
 
-    many.py GPUS [OUT] --aorta BIN [--budget 540] [--only PART ...]
+    many.py GPUS [OUT] --aorta BIN [--budget 580] [--only PART ...]
 
   part      about  what it shows
   train     150 s  default.yaml and large.yaml with full_shard, hybrid_shard in nodes of two and ddp, captured: step, hidden share,
                    exposed time; PyTorch FSDP2 and DDP on the same model
-  whatif     80 s  4 and 8 ranks predicted from recordings of two, next to the measured step: within 15% (large.yaml: 10%), and the
+  whatif     40 s  4 and 8 ranks predicted from recordings of two, next to the measured step: within 15% (large.yaml: 10%), and the
                    assumption that causes the largest error
-  programs  140 s  pipelines of 4 stages, one slow rank, FSDP2 with HSDP, tensor parallel x data parallel, as pairs.py evaluates them
-  hwq        60 s  `hwq run comms_compute_overlap` with process groups of half the GPUs: bus bandwidth next to PyTorch's in the same
+  programs  290 s  pipelines of 4 stages, one slow rank, FSDP2 with HSDP, tensor parallel x data parallel, as pairs.py evaluates them
+  hwq        50 s  `hwq run comms_compute_overlap` with process groups of half the GPUs: bus bandwidth next to PyTorch's in the same
                    groups
-  death      80 s  ranks that are killed or stopped: named within distributed.timeout_s
+  death      50 s  ranks that are killed or stopped: named within distributed.timeout_s
 
 Each command has its own process and time limit; a part that fails stops nothing else. OUT ($OUT, else /tmp/aorta-many) gets
 many.jsonl (a line per row as it is measured), many.txt with the table, and the recordings in many-1.tar.xz …. The exit status is 0.
@@ -300,7 +300,7 @@ def main():
     parser.add_argument("gpus", type=int)
     parser.add_argument("out", nargs="?", default=os.environ.get("OUT", "/tmp/aorta-many"))
     parser.add_argument("--aorta", required=True)
-    parser.add_argument("--budget", type=float, default=540, help="seconds; parts that are left then are named")
+    parser.add_argument("--budget", type=float, default=580, help="seconds; parts that are left then are named")
     parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--programs", nargs="+", metavar="NAME", help="of the part programs, instead of all")
     parser.add_argument("--configs", nargs="+", default=["default", "large"])
