@@ -233,8 +233,11 @@ static double interpolation_ns(const struct leaf *leaf) {
     return fmax(elements * each_ns, LEAST * leaf->ns);
 }
 
-/* PyTorch's group norm would copy its input there and back, which takes about as long as its own kernels twice. */
+/* PyTorch's group norm would copy its input there and back, which takes about as long as its own kernels twice. Its
+ * batch norm of NCHW gives a block to each channel. In NHWC it took 0.21 to 0.50 of that time in eight networks of
+ * torchvision (bf16, H200). */
 static void unsized_layout(struct remedy_model *model) {
+    static const double NHWC_NORM = 0.4;
     double converting_ns = 0, copies_ns = 0;
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
@@ -246,6 +249,8 @@ static void unsized_layout(struct remedy_model *model) {
         const bool alone = leaf->convert_ns >= leaf->ns;
         if (leaf->convert_ns > 0)
             aorta_remedy_claim(model, i, model->now_ns[i] - leaf->convert_ns, alone ? leaf->kernels : 0);
+        else if (leaf->kernels_all & AORTA_KERNEL_PLANE_NORM)
+            aorta_remedy_claim(model, i, NHWC_NORM * model->now_ns[i], 0);
     }
 }
 

@@ -866,6 +866,14 @@ static const struct op grown_cache[] = {KERNEL("CatArrayBatchedCopy<float>", 800
                        turned[] = {KERNEL("CatArrayBatchedCopy<float>", 100, 0),
                                    KERNEL("CatArrayBatchedCopy<float>", 100, 0), KERNEL("flash_fwd_kernel", 250, 0)};
 
+/* Batch norms of NCHW between converted convolutions, and those of NHWC. */
+static const struct op plane_norms[] = {KERNEL("nchwToNhwcKernel", 200, 0), KERNEL("sm90_xmma_fprop_bf16_nhwc", 300, 0),
+                                        KERNEL("batch_norm_collect_statistics_kernel", 400, 0),
+                                        KERNEL("batch_norm_transform_input_kernel", 100, 0)},
+                       channel_norms[] = {KERNEL("sm90_xmma_fprop_bf16_nhwc", 300, 0),
+                                          KERNEL("batch_norm_collect_statistics_channels_last_kernel", 100, 0),
+                                          KERNEL("batch_norm_transform_input_channels_last_kernel", 100, 0)};
+
 /* Rows of a small table are read by index; their gradient takes ten times as long, or twice. */
 static const struct op serial_rows[] = {KERNEL("vectorized_gather_kernel", 240, 0),
                                         KERNEL("indexing_backward_kernel", 2440, 1)},
@@ -898,6 +906,7 @@ static const struct rough {
     ROUGHLY("fusion", chain, alone, 285 - 75 / 0.67 - 1, 285 - 75 / 0.67 + 5),
     ROUGHLY("optimizer", foreach_kernels, fused_kernels, 9400 - 4200 - 1, 9400 - 4200 + 5),
     ROUGHLY("layout", nchw, nhwc, 399, 401),
+    ROUGHLY("layout", plane_norms, channel_norms, 499, 501),         /* 200 + 0.6 * (400 + 100) */
     ROUGHLY("library=rows", serial_rows, parallel_rows, 2079, 2081), /* 2440 - 1.5 * 240 */
     ROUGHLY("casts=weights", cast_weights, narrow_weights, 87, 89),
     ROUGHLY("casts=cache", grown_cache, spacious_cache, 1605, 1607), /* but writing the token */
