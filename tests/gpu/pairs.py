@@ -160,8 +160,24 @@ SIXTH = [
     pair("citations", 1, "citations.py", "", "cached", "recompute"),
     pair("dreams", 1, "dreams.py", "", "trusted", "host_sync host_launch"),
 ]
-SETS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH}
-PAIRS = {one.name: one for one in FIRST + SECOND + THIRD + FOURTH + FIFTH + SIXTH}
+SEVENTH = [
+    pair("grouped_heads", 1, "grouped_heads.py", "", "shared", "casts fusion copy attention", how=BOTH),
+    pair("flex", 1, "flex.py", "", "compiled", "attention", how=BOTH),
+    pair("jax_wide", 1, "jax_wide.py", "", "narrow", "precision"),
+    pair("jax_exact", 1, "jax_exact.py", "", "usual", "precision"),
+    pair("nucleus", 1, "nucleus.py", "", "best", "library"),
+    pair("one_by_one_adam", 1, "one_by_one_adam.py", "", "fused", f"optimizer {LAUNCHES}", advice="fused", how=BOTH),
+    pair("trainer_wide", 1, "trainer_wide.py", "", "bf16", "precision"),
+    pair("table_on_host", 1, "table_on_host.py", "", "device", "copy host_pause host_sync data_wait"),
+    pair("augment", 1, "augment.py", "", "device", "data_wait host_pause copy"),
+    pair("split_heads", 1, "split_heads.py", "", "joined", LAUNCHES, how=BOTH),
+    pair("small_buckets", 2, "small_buckets.py", "", "usual", "exposed_collective slow_collective host_launch", advice="bucket"),
+    pair("gloo_gpu", 2, "gloo_gpu.py", "", "nccl", "exposed_collective slow_collective copy host_pause", advice="nccl|NCCL"),
+    pair("wide_shards", 2, "wide_shards.py", "", "bf16", "precision", how=BOTH),
+    pair("stop_and_time", 2, "stop_and_time.py", "", "free", "host_sync"),
+]
+SETS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH, "seventh": SEVENTH}
+PAIRS = {one.name: one for one in FIRST + SECOND + THIRD + FOURTH + FIFTH + SIXTH + SEVENTH}
 
 
 # ---- the verdict ----
