@@ -27,6 +27,7 @@ struct thread {
     uint32_t last_point; /* NONE: nothing so far */
     uint32_t last_call;  /* whose point that is */
     bool reading, read;  /* that call copies a value to the host; it waited for such a copy */
+    uint32_t result;     /* point where the copy of a result ended that was read last; NONE */
 };
 
 /* A thread that records nothing for long after its last call. */
@@ -212,8 +213,17 @@ static void add_pause(struct host *host, struct aorta_pause pause) {
     builder->pauses[builder->pause_count++] = pause;
 }
 
-/* An edge of the host's own time; of that between calls, what is long is a pause. */
-static void add_time(struct host *host, uint32_t from, uint32_t to, enum aorta_edge_kind kind, bool inferred) {
+/* A host that pauses after it has read a result may compute with it: the pause begins no sooner than the copy ends,
+ * also without the wait. */
+static void add_use_of_result(struct host *host, uint32_t from, uint32_t to, uint32_t result) {
+    struct aorta_graph *graph = host->builder->graph;
+    const int64_t lag_ns = graph->time_ns[to] - graph->time_ns[result];
+    const uint32_t edge = aorta_graph_edge(graph, result, to, lag_ns, AORTA_EDGE_PAUSE, true);
+    add_pause(host, (struct aorta_pause){edge, name_at(host, from), name_at(host, to), 0, host->usual_gap_ns});
+}
+
+/* An edge of the host's own time; of that between calls, what is long is a pause: then true. */
+static bool add_time(struct host *host, uint32_t from, uint32_t to, enum aorta_edge_kind kind, bool inferred) {
     struct aorta_graph *graph = host->builder->graph;
     int64_t lag_ns = graph->time_ns[to] - graph->time_ns[from];
     bool pause = (kind == AORTA_EDGE_GAP || kind == AORTA_EDGE_HANDOVER) && lag_ns >= PAUSE_NS;
@@ -221,6 +231,7 @@ static void add_time(struct host *host, uint32_t from, uint32_t to, enum aorta_e
     uint32_t edge = aorta_graph_edge(graph, from, to, lag_ns, kind, inferred);
     if (pause)
         add_pause(host, (struct aorta_pause){edge, name_at(host, from), name_at(host, to), lag_ns, host->usual_gap_ns});
+    return pause;
 }
 
 /* A host that comes sooner does not get its batch sooner from a loader that it waits for. */
@@ -239,6 +250,17 @@ static void add_batch(struct host *host, uint32_t call, uint32_t point) {
     host->batches = 0;
 }
 
+/* Where the copy of a result ends that this call launches; NONE: it launches none. */
+static uint32_t result_of(const struct host *host, uint32_t call) {
+    for (uint32_t i = 0; i < host->ranks; i++) {
+        const struct aorta_replay_rank *one = &host->builder->recording->ranks[host->rank[i]];
+        const uint32_t *launched = host->builder->launched[host->rank[i]];
+        for (uint32_t at = host->cursor[i]; at < one->span_count && one->spans[launched[at]].launch == call; at++)
+            if (one->spans[launched[at]].result) return aorta_span_end(host->builder, host->rank[i], launched[at]);
+    }
+    return AORTA_GRAPH_NONE;
+}
+
 static void end_call(struct host *host, struct thread *thread) {
     struct aorta_graph_builder *builder = host->builder;
     uint32_t call = thread->open, point = aorta_call_end(builder, host->host, call);
@@ -249,13 +271,14 @@ static void end_call(struct host *host, struct thread *thread) {
     else if (host->rows->calls[call].kind == AORTA_REPLAY_COPY && lag_ns > AORTA_STAGED_NS)
         own = AORTA_EDGE_CALL_COPY;
     if (host->rows->calls[call].blocked)
-        add_time(host, thread->last_point, point, AORTA_EDGE_GAP, false);
+        (void)add_time(host, thread->last_point, point, AORTA_EDGE_GAP, false);
     else
         aorta_graph_edge(builder->graph, thread->last_point, point, lag_ns, own, false);
     if (host->rows->calls[call].kind == AORTA_REPLAY_BATCH) add_batch(host, call, point);
     thread->open = host->around[call];
     thread->last_point = point;
     thread->read = !is_read(host, call) && thread->reading;
+    if (!thread->read) thread->result = is_read(host, call) ? result_of(host, call) : AORTA_GRAPH_NONE;
     thread->reading = is_read(host, call);
     thread->last_call = call;
 }
@@ -329,14 +352,16 @@ static void begin_call(struct host *host, uint32_t call) {
     end_until(host, thread, host->rows->calls[call].start_ns);
     uint32_t point = aorta_call_start(builder, host->host, call);
     const struct thread *before = thread->open == AORTA_GRAPH_NONE ? handed_over_by(host, thread, call) : NULL;
-    if (before) {
-        add_time(host, before->last_point, point, AORTA_EDGE_HANDOVER, true);
-        if (thread->last_point != AORTA_GRAPH_NONE)
-            aorta_graph_edge(builder->graph, thread->last_point, point, 0, AORTA_EDGE_HANDOVER, false);
-    } else if (thread->last_point != AORTA_GRAPH_NONE) {
-        add_time(host, thread->last_point, point, time_within(host, thread), false);
-        if (thread->read) end_read(host, point);
+    const struct thread *last = before ? before : thread;
+    if (last->last_point != AORTA_GRAPH_NONE) {
+        const enum aorta_edge_kind kind = before ? AORTA_EDGE_HANDOVER : time_within(host, thread);
+        const bool pause = add_time(host, last->last_point, point, kind, before);
+        if (!before && thread->read) end_read(host, point);
+        if (pause && last->read && last->result != AORTA_GRAPH_NONE)
+            add_use_of_result(host, last->last_point, point, last->result);
     }
+    if (before && thread->last_point != AORTA_GRAPH_NONE)
+        aorta_graph_edge(builder->graph, thread->last_point, point, 0, AORTA_EDGE_HANDOVER, false);
     host->around[call] = thread->open;
     thread->open = call;
     thread->last_point = point;
@@ -409,7 +434,8 @@ static void host_make(struct host *host) {
     host->dirty = aorta_arena_alloc(&host->memory, ranks * sizeof(uint32_t *));
     if (host->memory.failed) return;
     for (uint32_t i = 0; i < host->rows->thread_count; i++)
-        host->threads[i] = (struct thread){AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, false, false};
+        host->threads[i] =
+            (struct thread){AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, false, false, AORTA_GRAPH_NONE};
     for (uint32_t i = 0; i < recording->rank_count; i++) {
         const struct aorta_replay_rank *rank = &recording->ranks[i];
         if (rank->host != host->host) continue;

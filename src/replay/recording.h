@@ -53,6 +53,7 @@ struct aorta_replay_span {
     uint32_t step;       /* any number that differs from step to step */
     uint8_t kind;        /* enum aorta_replay_span_kind */
     uint8_t role;        /* collectives: enum aorta_replay_role */
+    bool result;         /* a copy of more than a value to the host, which may compute with it */
 };
 
 struct aorta_replay_rank {

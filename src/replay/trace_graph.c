@@ -170,6 +170,13 @@ static uint32_t communicator_of(const struct aorta_trace *trace, const struct ao
     return known->group == AORTA_TRACE_NONE ? AORTA_GRAPH_NONE : 2 * known->group + 1;
 }
 
+/* A loss and its like are values, which a program prints. */
+static bool is_result(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    static const int64_t VALUES = 256; /* bytes */
+    return work->kind == AORTA_TRACE_COPY && work->bytes > VALUES &&
+           aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_HOST;
+}
+
 static struct aorta_replay_span span_of(const struct build *build, size_t rank, uint32_t row) {
     const struct aorta_trace *trace = trace_of(build, rank);
     const struct aorta_trace_work *work = &trace->work[row];
@@ -191,6 +198,7 @@ static struct aorta_replay_span span_of(const struct build *build, size_t rank, 
         .kind = (uint8_t)(aorta_trace_is_collective(work) ? AORTA_REPLAY_COLLECTIVE
                           : crosses_link(trace, work)     ? AORTA_REPLAY_TRANSFER
                                                           : AORTA_REPLAY_KERNEL),
+        .result = is_result(trace, work),
     };
 }
 

@@ -144,8 +144,11 @@ static void add_host_collectives(const struct gains *gains, struct aorta_finding
     (void)aorta_facts_set(&finding->facts, AORTA_FACT_HOST_EXPOSED, exposed_ms);
 }
 
-/* The call of the thread before the pause that ends at the origin's point; NULL: not known. */
+/* What the pause that ends at the origin's point follows: a call of the thread, or a copy to the host; NULL: not known.
+ */
 static const char *name_before(const struct gains *gains, const struct aorta_origin *origin) {
+    const struct aorta_trace_work *copy = aorta_trace_graph_work(gains->built, origin->from);
+    if (copy) return aorta_trace_text(aorta_trace_graph_trace(gains->built, origin->from), copy->name);
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->from);
     return call ? name_of_call(aorta_trace_graph_trace(gains->built, origin->from), call, true) : NULL;
 }
@@ -287,6 +290,8 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_OFFLOAD);
     else if (brings_input(gains, origin, where))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_INPUT);
+    else if (aorta_trace_graph_work(gains->built, origin->from)) /* the copy whose result is used */
+        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_RESULT);
 }
 
 /* A call has two points, of which its start has the lower number. Their times may be those without the recording. */

@@ -249,7 +249,7 @@ static void unsized_layout(struct remedy_model *model) {
         const bool alone = leaf->convert_ns >= leaf->ns;
         if (leaf->convert_ns > 0)
             aorta_remedy_claim(model, i, model->now_ns[i] - leaf->convert_ns, alone ? leaf->kernels : 0);
-        else if (leaf->kernels_all & AORTA_KERNEL_PLANE_NORM)
+        else if (leaf->kernels_any & AORTA_KERNEL_PLANE_NORM)
             aorta_remedy_claim(model, i, NHWC_NORM * model->now_ns[i], 0);
     }
 }

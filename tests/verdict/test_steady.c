@@ -425,6 +425,44 @@ static void a_pause_before_the_batch_is_copied_is_of_the_input(void **state) {
     pause_before_a_copy(false, "at::native::detail::chunk_cat_cuda_kernel"); /* FSDP2 */
 }
 
+/* A step: six kernels of 500 us, a copy to the host that it waits for, and 5 ms of the host alone. With a result of 1
+ * MB the host may compute, so the device cannot go on meanwhile; a value of 4 bytes may be printed later.
+ *
+ *   host    [launch][wait for the copy]............5 ms............[launch][wait
+ *   device   [       3 ms      ][copy]                              [      3 ms */
+static void a_pause_after_a_copy_computes_with_it(void **state) {
+    (void)state;
+    for (int bytes = 4; bytes <= 1000000; bytes += 999996) {
+        struct run run = {0};
+        struct sample_kineto sample;
+        char args[128];
+        sample_kineto_begin(&sample, 0, 1);
+        sample_kineto_event(&sample, "cpu_op", "aten::to", 1, 10, 1, ""); /* a program of PyTorch */
+        for (int step = 0; step < 8; step++) {
+            const double at_us = 1000 + 8300 * step;
+            for (int i = 0; i < KERNELS; i++)
+                sample_kineto_kernel(&sample, step_kernels[i], 7, at_us + 5 * i, at_us + 40 + 505 * i, 500, "");
+            snprintf(args, sizeof args, "\"correlation\": %d", 2000 + step);
+            sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, at_us + 60, 5, args);
+            sample_kineto_event(&sample, "cuda_runtime", "cudaStreamSynchronize", 1, at_us + 70, 3130, "");
+            snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"bytes\": %d, \"correlation\": %d", bytes,
+                     2000 + step);
+            sample_kineto_event(&sample, "gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 7, at_us + 3090, 100, args);
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run, NULL);
+        const struct aorta_finding *pause = aorta_verdict_find(&run.verdict, AORTA_CAUSE_HOST_PAUSE),
+                                   *wait = aorta_verdict_find(&run.verdict, AORTA_CAUSE_HOST_SYNC);
+        const bool result = bytes > 4;
+        assert_true(pause && wait);
+        said_near(pause->alone_ms, 5.1, 0.2);
+        said_near(wait->alone_ms, result ? 0 : 3.1, 0.2);
+        assert_int_equal(said_has(pause, AORTA_FACT_PAUSE_RESULT), result);
+        if (result) said_expect(said_advice(pause), "do on the device");
+        end(&run);
+    }
+}
+
 /* The host makes a batch for 6 ms and then launches each of 24 kernels after the one before has ended. */
 static void launches_share_with_the_wait_for_input(void **state) {
     (void)state;
@@ -695,6 +733,7 @@ int main(void) {
         cmocka_unit_test(copies_within_the_gpu_need_no_pinned_memory),
         cmocka_unit_test(stalls_of_steps_that_differ_come_with_new_sizes),
         cmocka_unit_test(mixed_processes_have_no_verdict),
+        cmocka_unit_test(a_pause_after_a_copy_computes_with_it),
         cmocka_unit_test(launches_share_with_the_wait_for_input),
         cmocka_unit_test(a_pause_before_the_batch_is_copied_is_of_the_input),
         cmocka_unit_test(a_checkpoint_is_no_optimizer_on_the_host),

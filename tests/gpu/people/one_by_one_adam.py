@@ -1,4 +1,4 @@
-"""A net of many small layers and AdamW that updates each parameter by itself, or all by one kernel.
+"""A net of many small layers and AdamW that updates one parameter after the other, or all by one kernel.
 
 one_by_one_adam.py [fused]
 """
