@@ -219,11 +219,12 @@ bool aorta_trace_call_launches(const struct aorta_trace_call *call) {
 }
 
 bool aorta_trace_launch_blocks(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
-    enum { BLOCKED_NS = 1000000, NEAR_NS = 100000 };
+    enum { BLOCKED_NS = 1000000, NEAR_NS = 100000, NEAR_PART = 50 };
     if (work->call == AORTA_TRACE_NONE || work->kind != AORTA_TRACE_KERNEL) return false;
     const struct aorta_trace_call *call = &trace->calls[work->call];
-    return call->kind == AORTA_CALL_LAUNCH && call->end_ns - call->start_ns >= BLOCKED_NS &&
-           llabs(work->start_ns - call->end_ns) <= NEAR_NS;
+    const int64_t lasted_ns = call->end_ns - call->start_ns, until_ns = work->start_ns - call->start_ns;
+    return call->kind == AORTA_CALL_LAUNCH && lasted_ns >= BLOCKED_NS && 2 * until_ns >= lasted_ns &&
+           until_ns <= lasted_ns + (lasted_ns / NEAR_PART > NEAR_NS ? lasted_ns / NEAR_PART : NEAR_NS);
 }
 
 int64_t aorta_trace_launched_ns(const struct aorta_trace *trace, const struct aorta_trace_work *work) {

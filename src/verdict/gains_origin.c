@@ -168,19 +168,23 @@ static const char *range_around(const struct gains *gains, const struct aorta_or
     return inner && strncmp(inner, "ProfilerStep#", 13) != 0 ? inner : NULL;
 }
 
-/* The outermost operation that ran on the host for half of the pause or more, as aten::randn on the CPU; NULL: none. */
+/* The outermost operation that ran on the host for half of the pause or more, as aten::randn on the CPU; else the
+ * innermost one around that half and the call; NULL: none. */
 static const char *operation_within(const struct gains *gains, const struct aorta_origin *origin) {
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
     if (!call) return NULL;
     const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->point);
     const int64_t half_ns = origin->largest_ns / 2, since_ns = call->start_ns - origin->largest_ns;
-    for (size_t i = 0; i < trace->operation_count; i++) {
+    const char *around = NULL;
+    for (size_t i = 0; i < trace->operation_count && trace->operations[i].start_ns < call->start_ns; i++) {
         const struct aorta_trace_operation *operation = &trace->operations[i];
         const int64_t from_ns = operation->start_ns > since_ns ? operation->start_ns : since_ns;
-        if (operation->thread != call->thread || operation->range || operation->end_ns > call->start_ns) continue;
-        if (operation->end_ns - from_ns >= half_ns) return aorta_trace_text(trace, operation->name);
+        const int64_t end_ns = operation->end_ns < call->start_ns ? operation->end_ns : call->start_ns;
+        if (operation->thread != call->thread || operation->range || end_ns - from_ns < half_ns) continue;
+        around = aorta_trace_text(trace, operation->name);
+        if (operation->end_ns <= call->start_ns) break;
     }
-    return NULL;
+    return around;
 }
 
 /* Whether a copy is of arguments of FSDP2's kernels, which put many tensors together. */
@@ -262,6 +266,17 @@ static bool launches_first(const struct aorta_trace *trace, const struct aorta_t
     return launched;
 }
 
+/* Whether the pause ends at the first launch of a kernel that a compiler made for the program. */
+static bool compiles(const struct gains *gains, const struct aorta_origin *origin) {
+    static const char *const makers[] = {"triton_", "fused_", "nvfuser", "cudapy", "cupy_"};
+    const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->point);
+    const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
+    const struct aorta_trace_work *work = call ? launched_by(trace, (uint32_t)(call - trace->calls)) : NULL;
+    for (size_t i = 0; work && i < sizeof makers / sizeof *makers; i++)
+        if (strstr(aorta_trace_text(trace, work->name), makers[i])) return launches_first(trace, call);
+    return false;
+}
+
 static void add_blocked(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                         struct aorta_fact *pause) {
     const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->point);
@@ -282,6 +297,7 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
     fact->place.after = aorta_facts_text(&finding->facts, name_before(gains, origin));
     fact->place.host = aorta_facts_text(&finding->facts, operation ? operation : range);
     if (changes_memory(where)) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_MEMORY);
+    if (compiles(gains, origin)) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_COMPILED);
     if (range) return;
     const bool copies = strncmp(where, "Memcpy", 6) == 0 && aorta_copied_how(where) <= AORTA_COPIED_TO_HOST;
     if (saves(gains, origin))
@@ -350,6 +366,8 @@ void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *fin
             (void)set_named(finding, AORTA_FACT_COPY_WAIT, largest_ms, where);
         break;
     case AORTA_CAUSE_ALLOCATION:
+        if (gains->verdict->whole && !gains->analysis->measured)
+            aorta_facts_flag(&finding->facts, AORTA_FACT_ALLOCATION_ONCE);
         (void)aorta_facts_set(&finding->facts, AORTA_FACT_ALLOCATING, (double)origin->total_ns / 1e6 / steps_of(gains));
         (void)set_named(finding, AORTA_FACT_ALLOCATION, largest_ms, where);
         break;

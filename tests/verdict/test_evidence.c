@@ -840,6 +840,48 @@ static void a_launch_that_blocks_the_host_is_a_stall(void **state) {
     }
 }
 
+/* The kernel begins 600 us before the call of 5 ms ends. */
+static void a_kernel_may_begin_within_the_launch_that_loads_it(void **state) {
+    (void)state;
+    struct run run;
+    struct aorta_verdict verdict;
+    block_in(&run, "second", 4600, 100);
+    said_make(&run.analysis, &verdict);
+    const struct aorta_finding *stall = said_finding(&verdict, AORTA_CAUSE_HOST_PAUSE);
+    said_near(said_value(stall, AORTA_FACT_PAUSE), 4.2, 0.3);
+    assert_true(said_has(stall, AORTA_FACT_PAUSE_LOAD));
+    aorta_verdict_free(&verdict);
+    end(&run);
+}
+
+/* The host compiles a kernel for 6 ms within an operation, and then launches it; the last time it has it, in us:
+ *
+ *     operation        [ attention                                      ]
+ *     host    [first]      .......... 6000 ..........[launch of triton_]
+ *     device     [first 100]                               [triton_ 100] */
+static void a_stall_before_a_generated_kernel_compiles_it(void **state) {
+    (void)state;
+    for (int again = 0; again < 2; again++) {
+        struct run run = {0};
+        struct aorta_verdict verdict;
+        struct sample_kineto sample;
+        sample_kineto_begin(&sample, 0, 1);
+        sample_kineto_kernel(&sample, again ? "triton_softmax" : "first", 7, 0, 10, 100, "");
+        sample_kineto_event(&sample, "cpu_op", "attention", 1, 50, 6200, "");
+        sample_kineto_kernel(&sample, "triton_softmax", 7, 6100, 6110, 100, "");
+        sample_kineto_kernel(&sample, "third", 7, 6120, 6220, 100, "");
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run);
+        said_make(&run.analysis, &verdict);
+        const struct aorta_finding *stall = said_finding(&verdict, AORTA_CAUSE_HOST_PAUSE);
+        assert_int_equal(said_has(stall, AORTA_FACT_PAUSE_COMPILED), !again);
+        assert_int_equal(strstr(said_advice(stall), "compiled once") != NULL, !again);
+        assert_string_equal(said_fact(stall, AORTA_FACT_PAUSE)->place.host, "attention");
+        aorta_verdict_free(&verdict);
+        end(&run);
+    }
+}
+
 /* As with CUDA_LAUNCH_BLOCKING=1. */
 static void a_launch_that_waits_for_its_kernel_is_none(void **state) {
     (void)state;
@@ -925,6 +967,8 @@ int main(void) {
         cmocka_unit_test(late_launches_are_counted_with_the_work_they_launch),
         cmocka_unit_test(sends_are_no_all_to_all),
         cmocka_unit_test(a_launch_that_blocks_the_host_is_a_stall),
+        cmocka_unit_test(a_kernel_may_begin_within_the_launch_that_loads_it),
+        cmocka_unit_test(a_stall_before_a_generated_kernel_compiles_it),
         cmocka_unit_test(a_launch_that_waits_for_its_kernel_is_none),
         cmocka_unit_test(a_stall_is_no_longer_than_the_recording),
         cmocka_unit_test(a_merged_file_is_one_file),
