@@ -198,6 +198,9 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_COPY, CUPY,
      .text =
          "pinned memory (cupyx.empty_pinned), array.set and .get(blocking=False) on a separate stream, one step ahead"},
+    {AORTA_CAUSE_COPY, OTHERS | TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_COPIES_RETURN},
+     .text = "keep on the device what is copied to the host and back, as tables and optimizer states",
+     .also = "or do the host's part in another thread, while the device goes on"},
     {AORTA_CAUSE_COPY, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_COPIES_OUT},
      .text = "copy results into pinned memory (pin_memory=True) with non_blocking=True, and read them a step later",
      .also = "or make them smaller on the GPU first: argmax, sums, 16 bits"},

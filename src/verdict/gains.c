@@ -410,6 +410,26 @@ static void add_small_copies(struct gains *gains) {
     share(finding, AORTA_CAUSE_HOST_LAUNCH, fmin(gain_ms, gains->found.gain_ns[AORTA_WITHOUT_HOST_LAUNCH] / 1e6));
 }
 
+/* Data that the host reads, uses and brings back could stay on the device: the copies and the host's work between them
+ * are one finding's gain, of whichever gains more. */
+static void add_keeping(struct gains *gains) {
+    struct aorta_finding *copy = aorta_verdict_find(gains->verdict, AORTA_CAUSE_COPY);
+    struct aorta_finding *pause = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_PAUSE);
+    if (!copy || !pause || !aorta_verdict_is_offloaded(gains)) return;
+    if (!aorta_facts_has(&pause->facts, AORTA_FACT_PAUSE_RESULT) &&
+        !aorta_facts_has(&pause->facts, AORTA_FACT_PAUSE_OFFLOAD))
+        return;
+    struct aorta_finding *largest = copy->alone_ms > pause->alone_ms ? copy : pause;
+    const struct aorta_finding *other = largest == copy ? pause : copy;
+    const double gain_ms = aorta_gain_of_keeping(gains),
+                 shared_ms = gain_ms - fmax(largest->alone_ms, largest->gain_ms);
+    if (shared_ms < BOUND * step_ms(gains)) return;
+    replace_gain(gains, largest, gain_ms);
+    share(largest, other->cause, shared_ms);
+    aorta_facts_set(&copy->facts, AORTA_FACT_COPIES_RETURN, gain_ms);
+    aorta_facts_remove(&copy->facts, AORTA_FACT_COPIES_OUT);
+}
+
 /* Waits that go with the work that only serves them: its launches are more of the gain than the waits. */
 static void add_awaited(struct gains *gains) {
     struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_SYNC);
@@ -516,6 +536,7 @@ static void add_gains(struct gains *gains) {
     add_gathering_once(gains);
     add_coalescing(gains);
     add_small_copies(gains);
+    add_keeping(gains);
     add_awaited(gains);
     aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict);
     name_input(verdict);

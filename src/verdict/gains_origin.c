@@ -9,10 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-static double steps_of(const struct gains *gains) {
-    return gains->graph->rank_count && gains->graph->ranks[0].steps ? gains->graph->ranks[0].steps : 1;
-}
-
 /* The first work that a call launched; NULL: none. */
 static const struct aorta_trace_work *launched_by(const struct aorta_trace *trace, uint32_t row) {
     for (size_t i = 0; i < trace->work_count; i++)
@@ -203,51 +199,11 @@ static bool copies_arguments(const struct gains *gains, uint32_t point) {
 /* Whether what the host launches there in most steps is a copy to the device. */
 static bool brings_input(const struct gains *gains, const struct aorta_origin *origin, const char *where) {
     return !gains->verdict->whole && strncmp(where, "Memcpy", 6) == 0 &&
-           aorta_copied_how(where) == AORTA_COPIED_TO_DEVICE && 2 * origin->count >= steps_of(gains) &&
+           aorta_copied_how(where) == AORTA_COPIED_TO_DEVICE && 2 * origin->count >= aorta_gains_steps(gains) &&
            !copies_arguments(gains, origin->point);
 }
 
-static const double NOTABLE = 0.02;        /* of a gain: a place that is worth naming */
-static const double LEAST_OFFLOADED = 4e6; /* bytes a step: less are figures that are printed */
-
-/* Bytes copied in the steps of a rank that count, by direction. */
-static void add_copied(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
-                       double copied[AORTA_COPIED_COUNT]) {
-    const struct aorta_trace *trace = rank->trace;
-    for (size_t i = 0, next = 0; i < rank->window_count; i++) {
-        const struct aorta_trace_window *window = &rank->windows[i];
-        if (!aorta_trace_window_counts(analysis, window)) continue;
-        for (; next < trace->work_count && trace->work[next].start_ns < window->end_ns; next++) {
-            const struct aorta_trace_work *work = &trace->work[next];
-            if (work->start_ns < window->start_ns || work->kind != AORTA_TRACE_COPY || work->bytes <= 0) continue;
-            const enum aorta_copied how = aorta_copied_how(aorta_trace_text(trace, work->name));
-            if (how != AORTA_COPIED_UNKNOWN) copied[how] += (double)work->bytes;
-        }
-    }
-}
-
-static void sum_copied(const struct gains *gains, double copied[AORTA_COPIED_COUNT]) {
-    for (size_t i = 0; i < gains->analysis->rank_count; i++)
-        add_copied(gains->analysis, &gains->analysis->ranks[i], copied);
-}
-
-/* Whether about as much is copied to the host as to the device: as gradients and parameters of an optimizer there. */
-static bool is_offloaded(const struct gains *gains) {
-    double copied[AORTA_COPIED_COUNT] = {0};
-    sum_copied(gains, copied);
-    return copied[AORTA_COPIED_TO_HOST] > LEAST_OFFLOADED * steps_of(gains) &&
-           copied[AORTA_COPIED_TO_HOST] > 0.25 * copied[AORTA_COPIED_TO_DEVICE];
-}
-
-/* In less than half of the steps, while much is copied to the host: as where a checkpoint is written. */
-static bool saves(const struct gains *gains, const struct aorta_origin *origin) {
-    double copied[AORTA_COPIED_COUNT] = {0};
-    if (gains->verdict->whole || 2 * origin->times >= steps_of(gains)) return false;
-    sum_copied(gains, copied);
-    return copied[AORTA_COPIED_TO_HOST] > LEAST_OFFLOADED * origin->times &&
-           copied[AORTA_COPIED_TO_HOST] > copied[AORTA_COPIED_TO_DEVICE];
-}
-
+static const double NOTABLE = 0.02; /* of a gain: a place that is worth naming */
 static bool changes_memory(const char *call) {
     return strstr(call, "Malloc") || strstr(call, "HostAlloc") || strncmp(call, "cudaFree", 8) == 0 ||
            strncmp(call, "hipFree", 7) == 0;
@@ -300,9 +256,9 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
     if (compiles(gains, origin)) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_COMPILED);
     if (range) return;
     const bool copies = strncmp(where, "Memcpy", 6) == 0 && aorta_copied_how(where) <= AORTA_COPIED_TO_HOST;
-    if (saves(gains, origin))
+    if (aorta_verdict_saves(gains, origin))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_SAVE);
-    else if (!gains->verdict->whole && copies && is_offloaded(gains))
+    else if (!gains->verdict->whole && copies && aorta_verdict_is_offloaded(gains))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_OFFLOAD);
     else if (brings_input(gains, origin, where))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_INPUT);
@@ -368,7 +324,8 @@ void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *fin
     case AORTA_CAUSE_ALLOCATION:
         if (gains->verdict->whole && !gains->analysis->measured)
             aorta_facts_flag(&finding->facts, AORTA_FACT_ALLOCATION_ONCE);
-        (void)aorta_facts_set(&finding->facts, AORTA_FACT_ALLOCATING, (double)origin->total_ns / 1e6 / steps_of(gains));
+        (void)aorta_facts_set(&finding->facts, AORTA_FACT_ALLOCATING,
+                              (double)origin->total_ns / 1e6 / aorta_gains_steps(gains));
         (void)set_named(finding, AORTA_FACT_ALLOCATION, largest_ms, where);
         break;
     case AORTA_CAUSE_STRAGGLER:

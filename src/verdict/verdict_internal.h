@@ -82,6 +82,11 @@ struct gains {
     struct aorta_gains found;
 };
 
+/* The replayed steps of the first rank. */
+static inline double aorta_gains_steps(const struct gains *gains) {
+    return gains->graph->rank_count && gains->graph->ranks[0].steps ? gains->graph->ranks[0].steps : 1;
+}
+
 /* By the gain that is shown, largest first; then by cost. */
 void aorta_findings_order(struct aorta_finding *findings, size_t count);
 
@@ -132,6 +137,14 @@ double aorta_gain_of_joined_copies(const struct gains *gains, double *copies);
 
 /* What a step saves when its gradients are reduced once instead of so many times, ms. (accumulation.c) */
 double aorta_gain_of_reducing_once(const struct gains *gains, enum aorta_collective kind, int times);
+/* Whether about as much is copied to the host as to the device. (offloading.c) */
+bool aorta_verdict_is_offloaded(const struct gains *gains);
+/* Whether pauses of this origin are in less than half of the steps, while much is copied to the host: as where a
+ * checkpoint is written. */
+bool aorta_verdict_saves(const struct gains *gains, const struct aorta_origin *origin);
+/* What a step saves without copies, reads and the host's pauses, ms. */
+double aorta_gain_of_keeping(const struct gains *gains);
+
 /* Adds the facts of causes whose place in the program is worth knowing. (gains_origin.c) */
 void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *finding,
                             const struct aorta_origin *origin);

@@ -463,6 +463,43 @@ static void a_pause_after_a_copy_computes_with_it(void **state) {
     }
 }
 
+/* A step: 3 ms of kernels, 8 MB copied to the host in 4 ms, 5 ms of the host's work, 8 MB copied back in 2 ms. On the
+ * device the step takes 3 ms. */
+static void what_is_copied_to_the_host_and_back_stays_on_the_device(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct sample_kineto sample;
+    char args[128];
+    sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_event(&sample, "cpu_op", "aten::to", 1, 10, 1, ""); /* a program of PyTorch */
+    for (int step = 0; step < 8; step++) {
+        const double at_us = 1000 + 14200 * step;
+        for (int i = 0; i < KERNELS; i++)
+            sample_kineto_kernel(&sample, step_kernels[i], 7, at_us + 5 * i, at_us + 40 + 505 * i, 500, "");
+        for (int back = 0; back < 2; back++) {
+            const double copied_us = at_us + (back ? 12120 : 3090), lasts_us = back ? 2000 : 4000;
+            snprintf(args, sizeof args, "\"correlation\": %d", 2000 + 10 * step + back);
+            sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, back ? copied_us - 20 : at_us + 60, 5,
+                                args);
+            sample_kineto_event(&sample, "cuda_runtime", "cudaStreamSynchronize", 1, back ? copied_us - 10 : at_us + 70,
+                                back ? 2015 : 7030, "");
+            snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"bytes\": 8000000, \"correlation\": %d",
+                     2000 + 10 * step + back);
+            sample_kineto_event(&sample, "gpu_memcpy",
+                                back ? "Memcpy HtoD (Pageable -> Device)" : "Memcpy DtoH (Device -> Pageable)", 7,
+                                copied_us, lasts_us, args);
+        }
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    const struct aorta_finding *copy = finding_of(&run, AORTA_CAUSE_COPY);
+    said_near(aorta_finding_shown_ms(copy), 11, 0.4);
+    said_near(said_value(copy, AORTA_FACT_COPIES_RETURN), 11, 0.4);
+    said_expect(said_advice(copy), "keep on the device");
+    assert_int_equal(copy->shares[0].cause, AORTA_CAUSE_HOST_PAUSE);
+    end(&run);
+}
+
 /* The host makes a batch for 6 ms and then launches each of 24 kernels after the one before has ended. */
 static void launches_share_with_the_wait_for_input(void **state) {
     (void)state;
@@ -734,6 +771,7 @@ int main(void) {
         cmocka_unit_test(stalls_of_steps_that_differ_come_with_new_sizes),
         cmocka_unit_test(mixed_processes_have_no_verdict),
         cmocka_unit_test(a_pause_after_a_copy_computes_with_it),
+        cmocka_unit_test(what_is_copied_to_the_host_and_back_stays_on_the_device),
         cmocka_unit_test(launches_share_with_the_wait_for_input),
         cmocka_unit_test(a_pause_before_the_batch_is_copied_is_of_the_input),
         cmocka_unit_test(a_checkpoint_is_no_optimizer_on_the_host),
