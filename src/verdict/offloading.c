@@ -44,7 +44,7 @@ bool aorta_verdict_saves(const struct gains *gains, const struct aorta_origin *o
            copied[AORTA_COPIED_TO_HOST] > copied[AORTA_COPIED_TO_DEVICE];
 }
 
-/* What is computed on the device from the start is not copied, read or waited for. */
+/* Data that stays on the device is not copied, read or waited for. */
 double aorta_gain_of_keeping(const struct gains *gains) {
     struct aorta_replay replay = {0};
     uint32_t removed = aorta_removal_bit(AORTA_WITHOUT_COPY) | aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC);

@@ -26,8 +26,9 @@ enum {
     AORTA_KERNEL_SOFTMAX = 4096, /* not its logarithm */
     AORTA_KERNEL_GROUP_NORM = 8192,
     AORTA_KERNEL_BATCH_NORM = 16384,
-    AORTA_KERNEL_FP8 = 32768,          /* products */
-    AORTA_KERNEL_FP64 = 1 << 16,       /* in no other type */
+    AORTA_KERNEL_FP8 = 32768,    /* products */
+    AORTA_KERNEL_FP64 = 1 << 16, /* in no other type */
+    AORTA_KERNEL_SORTS = 1 << 18,
     AORTA_KERNEL_PLANE_NORM = 1 << 17, /* PyTorch's own batch norm of NCHW */
 };
 

@@ -326,8 +326,24 @@ void aorta_remedy_embedding(struct remedy_model *model) {
 
 /* ---- indexing ---- */
 
+/* A sort moves values and indices several times. topk reads the values a few times (of 128256
+ * scores, H200). Another rule has the sorts of an index before gradients of rows. */
+static void unsized_sorts(struct remedy_model *model) {
+    static const double SELECTS = 0.15;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (strstr(leaf->kernel, "indexing_backward") || strstr(leaf->kernel, "embedding_backward")) return;
+    }
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (leaf->kernels_any & AORTA_KERNEL_SORTS && leaf->ns > AORTA_SMALL_NS)
+            aorta_remedy_claim(model, i, SELECTS * model->now_ns[i], 0);
+    }
+}
+
 void aorta_remedy_indexing(struct remedy_model *model) {
     static const double SLOW = 0.25, REACHED = 0.5; /* of the streaming rate */
+    if (aorta_remedy_unsized(model)) unsized_sorts(model);
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
         const uint32_t such = AORTA_OP_INDEXES | AORTA_OP_DROPOUT | AORTA_OP_DROPOUT_BACKWARD;

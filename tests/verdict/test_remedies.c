@@ -874,6 +874,12 @@ static const struct op plane_norms[] = {KERNEL("nchwToNhwcKernel", 200, 0), KERN
                                           KERNEL("batch_norm_collect_statistics_channels_last_kernel", 100, 0),
                                           KERNEL("batch_norm_transform_input_channels_last_kernel", 100, 0)};
 
+/* All scores are sorted, or the largest are selected. */
+static const struct op sorted_scores[] = {KERNEL("nvjet_sm90_tst_128x192_64x5_2x1_v_bz_TNN", 110, 0),
+                                          KERNEL("cub::DeviceSegmentedRadixSortKernel", 1000, 0)},
+                       selected_scores[] = {KERNEL("nvjet_sm90_tst_128x192_64x5_2x1_v_bz_TNN", 110, 0),
+                                            KERNEL("sbtopk::gatherTopK", 150, 0)};
+
 /* Rows of a small table are read by index; their gradient takes ten times as long, or twice. */
 static const struct op serial_rows[] = {KERNEL("vectorized_gather_kernel", 240, 0),
                                         KERNEL("indexing_backward_kernel", 2440, 1)},
@@ -906,7 +912,8 @@ static const struct rough {
     ROUGHLY("fusion", chain, alone, 285 - 75 / 0.67 - 1, 285 - 75 / 0.67 + 5),
     ROUGHLY("optimizer", foreach_kernels, fused_kernels, 9400 - 4200 - 1, 9400 - 4200 + 5),
     ROUGHLY("layout", nchw, nhwc, 399, 401),
-    ROUGHLY("layout", plane_norms, channel_norms, 499, 501),         /* 200 + 0.6 * (400 + 100) */
+    ROUGHLY("layout", plane_norms, channel_norms, 499, 501), /* 200 + 0.6 * (400 + 100) */
+    ROUGHLY("library=indexing", sorted_scores, selected_scores, 849, 851),
     ROUGHLY("library=rows", serial_rows, parallel_rows, 2079, 2081), /* 2440 - 1.5 * 240 */
     ROUGHLY("casts=weights", cast_weights, narrow_weights, 87, 89),
     ROUGHLY("casts=cache", grown_cache, spacious_cache, 1605, 1607), /* but writing the token */
