@@ -172,7 +172,7 @@ SEVENTH = [
     pair("augment", 1, "augment.py", "", "device", "data_wait host_pause copy"),
     pair("split_heads", 1, "split_heads.py", "", "joined", LAUNCHES, how=BOTH),
     pair("small_buckets", 2, "small_buckets.py", "", "usual", "exposed_collective slow_collective host_launch", advice="bucket"),
-    pair("gloo_gpu", 2, "gloo_gpu.py", "", "nccl", "exposed_collective slow_collective copy host_pause", advice="nccl|NCCL"),
+    pair("gloo_gpu", 2, "gloo_gpu.py", "", "nccl", "host_collective exposed_collective slow_collective copy", advice="nccl|NCCL"),
     pair("wide_shards", 2, "wide_shards.py", "", "bf16", "precision", how=BOTH),
     pair("stop_and_time", 2, "stop_and_time.py", "", "free", "host_sync"),
 ]
