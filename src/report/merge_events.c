@@ -52,7 +52,7 @@ static size_t escape_length(const char *at, const char *end) {
 static void copy_plain(struct copier *c) {
     const char *from = c->at;
     while (c->at < c->end && *c->at != '"' && *c->at != '\\' && (unsigned char)*c->at >= 0x20) {
-        size_t length = aorta_json_utf8_length(c->at, (size_t)(c->end - c->at));
+        size_t length = aorta_utf8_length(c->at, (size_t)(c->end - c->at));
         if (!length) break;
         c->at += length;
     }
