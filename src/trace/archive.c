@@ -10,6 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifdef AORTA_ISAL
+#include <isa-l/igzip_lib.h>
+#else
+#include <zlib.h>
+#endif
+
 /* ---- what is packed ---- */
 
 static const struct {
@@ -52,7 +58,86 @@ bool aorta_packing_is_archive_name(const char *path) {
     return without(path, length, ".tar") || without(path, length, ".zip") || without(path, length, ".tgz");
 }
 
-/* ---- the library ---- */
+/* ---- gzip ---- */
+
+#ifdef AORTA_ISAL
+bool aorta_inflate_begin(struct aorta_inflate *bytes) {
+    struct inflate_state *state = bytes->state = malloc(sizeof *state);
+    if (!state) return false;
+    isal_inflate_init(state);
+    state->crc_flag = ISAL_GZIP;
+    return true;
+}
+
+static const char *reason_of(int result) {
+    switch (result) {
+    case ISAL_INVALID_SYMBOL:
+        return "invalid code";
+    case ISAL_INVALID_LOOKBACK:
+        return "invalid distance";
+    case ISAL_INVALID_WRAPPER:
+        return "incorrect header";
+    case ISAL_UNSUPPORTED_METHOD:
+        return "unknown compression method";
+    case ISAL_INCORRECT_CHECKSUM:
+        return "incorrect checksum or length";
+    default:
+        return "invalid block";
+    }
+}
+
+bool aorta_inflate(struct aorta_inflate *bytes) {
+    struct inflate_state *state = bytes->state;
+    state->next_in = (unsigned char *)bytes->in; /* it only reads there */
+    state->avail_in = (uint32_t)bytes->in_left;
+    state->next_out = bytes->out;
+    state->avail_out = (uint32_t)bytes->out_left;
+    const int result = isal_inflate(state);
+    bytes->in = state->next_in;
+    bytes->in_left = state->avail_in;
+    bytes->out = state->next_out;
+    bytes->out_left = state->avail_out;
+    if (result < 0) bytes->broken = reason_of(result);
+    if (result < 0 || state->block_state != ISAL_BLOCK_FINISH) return false;
+    isal_inflate_reset(state);
+    return true;
+}
+
+void aorta_inflate_end(struct aorta_inflate *bytes) {
+    free(bytes->state);
+}
+
+#else
+enum { GZIP_WINDOW = 15 + 16 };
+
+bool aorta_inflate_begin(struct aorta_inflate *bytes) {
+    z_stream *state = bytes->state = calloc(1, sizeof *state);
+    return state && inflateInit2(state, GZIP_WINDOW) == Z_OK;
+}
+
+bool aorta_inflate(struct aorta_inflate *bytes) {
+    z_stream *state = bytes->state;
+    state->next_in = (unsigned char *)bytes->in; /* it only reads there */
+    state->avail_in = (uInt)bytes->in_left;
+    state->next_out = bytes->out;
+    state->avail_out = (uInt)bytes->out_left;
+    const int result = inflate(state, Z_NO_FLUSH);
+    bytes->in = state->next_in;
+    bytes->in_left = state->avail_in;
+    bytes->out = state->next_out;
+    bytes->out_left = state->avail_out;
+    if (result == Z_STREAM_END && inflateReset2(state, GZIP_WINDOW) == Z_OK) return true;
+    if (result != Z_OK && result != Z_BUF_ERROR) bytes->broken = state->msg ? state->msg : zError(result);
+    return false;
+}
+
+void aorta_inflate_end(struct aorta_inflate *bytes) {
+    if (bytes->state) inflateEnd(bytes->state);
+    free(bytes->state);
+}
+#endif
+
+/* ---- libarchive ---- */
 
 struct archive;
 struct archive_entry;

@@ -1,5 +1,5 @@
-/* Packed files: what they are by their first bytes, and libarchive, which unpacks what zlib does not. The library is
- * opened when it is needed, so that neither the build nor the package depends on it. */
+/* Packed files: what they are by their first bytes, and what unpacks them: ISA-L or zlib for gzip, libarchive for the
+ * rest. libarchive is opened when it is needed, so that neither the build nor the package depends on it. */
 #ifndef AORTA_TRACE_ARCHIVE_H
 #define AORTA_TRACE_ARCHIVE_H
 
@@ -26,7 +26,23 @@ size_t aorta_packing_strip(const char *path);
 /* Whether it ends as archives do: ".zip", ".tar", ".tgz", ".tar.gz", … */
 bool aorta_packing_is_archive_name(const char *path);
 
-/* Where the library is, into `path`; false: nowhere. */
+/* Unpacks gzip: by ISA-L where it was found when this was built (two to three times as fast), else by zlib. */
+struct aorta_inflate {
+    const unsigned char *in;
+    unsigned char *out;
+    size_t in_left, out_left; /* at most 2 GiB */
+    const char *broken;       /* why, once it is */
+    void *state;              /* the library's */
+};
+
+/* False: no memory. */
+bool aorta_inflate_begin(struct aorta_inflate *bytes);
+/* Unpacks until `in` is used up, `out` is full, or a member of the file has ended: true. Then the next call begins with
+ * another member. */
+bool aorta_inflate(struct aorta_inflate *bytes);
+void aorta_inflate_end(struct aorta_inflate *bytes); /* also where it did not begin */
+
+/* Where libarchive is, into `path`; false: nowhere. */
 bool aorta_archive_library(char *path, size_t capacity);
 
 /* An open archive; with `stream` a single file without a name. */

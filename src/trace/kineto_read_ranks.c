@@ -222,7 +222,7 @@ static struct aorta_proto text_of(struct aorta_json_value value) {
 aorta_status aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t process,
                                             struct aorta_json_value name) {
     static const char host[] = "\"/host:CPU\"";
-    const int64_t device = aorta_xla_number_after(text_of(name), "/device:GPU:");
+    const int64_t device = aorta_proto_number_after(text_of(name), "/device:GPU:");
     const bool is_host = name.length == sizeof host - 1 && !memcmp(name.text, host, sizeof host - 1);
     if (process < 0 || (device < 0 && !is_host)) return NULL;
     if (device >= 0) aorta_trace_builder_head(kineto->builder)->format = AORTA_TRACE_XLA;
@@ -231,7 +231,7 @@ aorta_status aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t
 
 aorta_status aorta_trace_kineto_xla_thread(struct trace_kineto *kineto, int64_t process, int64_t thread,
                                            struct aorta_json_value name) {
-    const int64_t stream = aorta_xla_number_after(text_of(name), "Stream #");
+    const int64_t stream = aorta_proto_number_after(text_of(name), "Stream #");
     if (!kineto->xla || process < 0 || thread < 0 || stream < 0 || !find(kineto->xla, process, -1)) return NULL;
     return add_place(kineto, (struct place){process, thread, stream});
 }
