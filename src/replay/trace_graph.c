@@ -1,9 +1,9 @@
 #include "replay/trace_graph.h"
 
 #include "analysis/phases.h"
+#include "base/intern.h"
 #include "base/sort.h"
 #include "replay/replay.h"
-#include "trace/texts.h"
 #include "trace/trace.h"
 
 #include <malloc.h>
@@ -56,19 +56,19 @@ static uint32_t name_of(const struct build *build, size_t rank, uint32_t text) {
 }
 
 static void number_names(struct build *build) {
-    struct aorta_trace_texts texts = {0};
+    struct aorta_texts texts = {0};
     for (size_t i = 0; i < build->analysis->rank_count; i++) {
         const struct aorta_trace *trace = trace_of(build, i);
         const uint32_t count = build->ranks[i].host == i ? (uint32_t)aorta_trace_text_count(trace) : 0;
         build->names[i] = aorta_arena_raw(&build->memory, count * sizeof **build->names);
         for (uint32_t j = 0; !build->memory.failed && j < count; j++) {
             const char *text = aorta_trace_text(trace, j);
-            build->names[i][j] = aorta_trace_texts_add(&texts, text, strlen(text)) + 1;
+            build->names[i][j] = aorta_texts_add(&texts, text, strlen(text)) + 1;
             build->memory.failed = !build->names[i][j]; /* of UINT32_MAX */
         }
     }
     build->name_count = (uint32_t)texts.count + 1;
-    aorta_trace_texts_free(&texts);
+    aorta_texts_free(&texts);
 }
 
 /* ---- hosts ---- */

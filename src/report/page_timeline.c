@@ -26,7 +26,7 @@ static enum aorta_page_kind kind_of_collective(enum aorta_collective collective)
 uint32_t aorta_page_name(struct aorta_page_lanes *lanes, const char *first, const char *second) {
     const char *const pair[] = {first, second};
     const size_t before = lanes->named.count;
-    const uint32_t number = aorta_trace_texts_add(&lanes->named, (const char *)pair, sizeof pair);
+    const uint32_t number = aorta_texts_add(&lanes->named, (const char *)pair, sizeof pair);
     lanes->names.failed |= number == UINT32_MAX;
     if (lanes->names.failed) return 0;
     if (number == before) {
@@ -83,7 +83,7 @@ void aorta_page_lanes_free(struct aorta_page_lanes *lanes) {
     for (size_t i = 0; i < lanes->count; i++) free(lanes->items[i].spans);
     free(lanes->items);
     free(lanes->steps);
-    aorta_trace_texts_free(&lanes->named);
+    aorta_texts_free(&lanes->named);
     aorta_text_free(&lanes->names);
     memset(lanes, 0, sizeof *lanes);
 }

@@ -1,9 +1,9 @@
 #include "trace/builder.h"
 #include "base/array.h"
+#include "base/intern.h"
 #include "base/sort.h"
 #include "base/table.h"
 #include "trace/builder_internal.h"
-#include "trace/texts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ aorta_status aorta_trace_builder_create(enum aorta_trace_format format, const ch
                                         struct aorta_trace_builder **builder) {
     struct aorta_trace_builder *self = calloc(1, sizeof *self);
     struct aorta_trace *trace = calloc(1, sizeof *trace);
-    struct aorta_trace_texts *texts = calloc(1, sizeof *texts);
+    struct aorta_texts *texts = calloc(1, sizeof *texts);
     char *copy = strdup(path);
     if (!self || !trace || !texts || !copy) {
         free(self);
@@ -119,8 +119,7 @@ void aorta_trace_builder_warn(struct aorta_trace_builder *builder, enum aorta_tr
 /* ---- what is stored once ---- */
 
 uint32_t aorta_trace_builder_text(struct aorta_trace_builder *builder, const char *text, size_t length) {
-    uint32_t number =
-        builder->memory.failed ? AORTA_TRACE_NONE : aorta_trace_texts_add(builder->trace->texts, text, length);
+    uint32_t number = builder->memory.failed ? AORTA_TRACE_NONE : aorta_texts_add(builder->trace->texts, text, length);
     if (number == AORTA_TRACE_NONE) builder->memory.failed = true;
     return number;
 }

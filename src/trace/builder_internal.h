@@ -2,8 +2,8 @@
 #ifndef AORTA_TRACE_BUILDER_INTERNAL_H
 #define AORTA_TRACE_BUILDER_INTERNAL_H
 
+#include "base/intern.h"
 #include "trace/builder.h"
-#include "trace/texts.h"
 
 /* A growing array of rows of one size. */
 struct trace_rows {

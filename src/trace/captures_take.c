@@ -1,9 +1,9 @@
 /* What captures say, taken over by the trace whose launches replay them: each launch gets runs of the operations that
  * its graph was captured in. */
+#include "base/intern.h"
 #include "trace/captures.h"
 
 #include "base/array.h"
-#include "trace/texts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,8 +47,8 @@ static uint32_t *none(struct taking *taking, size_t count) {
 static uint32_t take_text(struct taking *taking, struct source *source, uint32_t text) {
     if (text == AORTA_TRACE_NONE || source->trace == taking->trace) return text;
     if (source->texts[text] != AORTA_TRACE_NONE) return source->texts[text];
-    const struct aorta_trace_text_entry *entry = &source->trace->texts->entries[text];
-    source->texts[text] = aorta_trace_texts_add(taking->trace->texts, entry->raw, entry->length);
+    const struct aorta_text_entry *entry = &source->trace->texts->entries[text];
+    source->texts[text] = aorta_texts_add(taking->trace->texts, entry->raw, entry->length);
     taking->memory.failed |= source->texts[text] == AORTA_TRACE_NONE;
     return source->texts[text];
 }

@@ -1,4 +1,5 @@
 #include "base/files.h"
+#include "base/intern.h"
 #include "base/printable.h"
 #include "base/sort.h"
 #include "base/table.h"
@@ -7,10 +8,9 @@
 #include "trace/execution_trace.h"
 #include "trace/infer.h"
 #include "trace/open.h"
+#include "trace/operation_inputs.h"
 #include "trace/ranks.h"
 #include "trace/reader.h"
-#include "trace/requests.h"
-#include "trace/texts.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -50,7 +50,7 @@ static void note_skipped(struct aorta_unpacking *unpacking, struct aorta_trace *
     if (!skipped->count || skipped->names.failed) return;
     const char *names =
         aorta_arena_printf(&unpacking->memory, "not read: %s", shown_text(unpacking, skipped->names.data));
-    const uint32_t text = names ? aorta_trace_texts_add(trace->texts, names, strlen(names)) : AORTA_TRACE_NONE;
+    const uint32_t text = names ? aorta_texts_add(trace->texts, names, strlen(names)) : AORTA_TRACE_NONE;
     unpacking->memory.failed |= text == AORTA_TRACE_NONE;
     trace->skipped = aorta_trace_text(trace, text);
     trace->warnings[AORTA_REASON_SKIPPED] =
@@ -505,7 +505,7 @@ static aorta_status open_with_companions(struct paths *paths, const struct aorta
     if (!status) status = open_once(paths, &more, list);
     if (!status && more.executed && list->count > before)
         aorta_execution_traces_note_unused(more.executed, list->items[before]);
-    aorta_execution_traces_free(list->executed);
+    if (list->executed) aorta_execution_traces_free(list->executed);
     list->executed = more.executed;
     return status;
 }

@@ -3,10 +3,10 @@
  * it ends where it begins, so no cut is wrong. Anything odd ends a span, which is read again from there, event by
  * event. */
 #include "base/array.h"
+#include "base/intern.h"
 #include "base/parallel.h"
 #include "trace/builder_internal.h"
 #include "trace/kineto_read_internal.h"
-#include "trace/texts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static void add_number(struct appending *a, enum trace_map kind, uint32_t number
 }
 
 static void map_texts(struct appending *a) {
-    const struct aorta_trace_texts *texts = a->part->trace->texts;
+    const struct aorta_texts *texts = a->part->trace->texts;
     for (size_t i = a->part->maps[TRACE_MAP_TEXT].count; i < texts->count && !a->whole->memory.failed; i++)
         add_number(a, TRACE_MAP_TEXT,
                    aorta_trace_builder_text(a->whole, texts->entries[i].raw, texts->entries[i].length));
