@@ -11,6 +11,7 @@
 #include "trace/operation_inputs.h"
 #include "trace/ranks.h"
 #include "trace/reader.h"
+#include "trace/source.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -41,6 +42,13 @@ static const char *shown_text(struct aorta_unpacking *unpacking, const char *tex
         if (!text) return "";
     }
     return text;
+}
+
+void aorta_skip(struct aorta_skipped *skipped, const char *folder, const char *name, const char *why) {
+    enum { NAMED = 100 };
+    if (skipped->count < NAMED)
+        aorta_text_printf(&skipped->names, "%s%s/%s (%s)", skipped->count ? ", " : "", folder, name, why);
+    skipped->count++;
 }
 
 /* The first trace names what was skipped. */
@@ -80,6 +88,11 @@ static aorta_status name_failure(struct aorta_unpacking *unpacking, aorta_status
         aorta_error_at(aorta_status_file(status), aorta_status_line(status), aorta_status_code(status), "%s", shown);
     aorta_status_free(status);
     return named;
+}
+
+static void free_unpacking(struct aorta_unpacking *unpacking) {
+    aorta_arena_free(&unpacking->memory);
+    aorta_text_free(&unpacking->skipped.names);
 }
 
 /* ---- files that repeat the work of other files, such as a merged file in the folder of its parts ---- */
@@ -527,7 +540,7 @@ aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, con
     struct aorta_unpacking unpacking = {.list = list, .guarded = options && options->guarded};
     aorta_status status = read_inputs(paths, count, options, &unpacking);
     status = name_failure(&unpacking, status);
-    aorta_unpacking_free(&unpacking);
+    free_unpacking(&unpacking);
     if (status) return status;
     if (options && options->to_align)
         aorta_trace_drop_captures(list);

@@ -7,6 +7,21 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+/* What a file is by its bytes. */
+enum aorta_packing {
+    AORTA_PACKING_NONE,
+    AORTA_PACKING_GZIP,    /* a stream, unpacked by zlib */
+    AORTA_PACKING_STREAM,  /* zstd, xz, bzip2, lz4 */
+    AORTA_PACKING_ARCHIVE, /* zip, tar: files in a file */
+};
+/* By the first bytes; a tar needs 262 of them. */
+enum aorta_packing aorta_packing_of(const char *bytes, size_t length);
+/* The name without ".gz", ".zst", …: its length. */
+size_t aorta_packing_strip(const char *path);
+/* Whether it ends as archives do: ".zip", ".tar", ".tgz", ".tar.gz", … */
+bool aorta_packing_is_archive_name(const char *path);
 
 struct aorta_source;
 
@@ -29,5 +44,19 @@ AORTA_MUST_USE aorta_status aorta_source_head(const char *path, char *bytes, siz
  * AORTA_FORMAT: it is larger. */
 AORTA_MUST_USE aorta_status aorta_source_load(const char *path, char **bytes, size_t *length);
 bool aorta_source_truncated(const struct aorta_source *source);
+
+/* Bytes on their way into a file. */
+struct unpack_origin {
+    aorta_status (*read)(void *from, char *buffer, size_t capacity, size_t *got);
+    void *from;
+    const char *shown;
+    int64_t left; /* bytes that may still come; a file that unpacks to more is meant to fill the disk */
+    aorta_status (*too_much)(const char *shown);
+};
+
+/* Makes the folder of a file. */
+AORTA_MUST_USE aorta_status aorta_unpack_folder(char *path);
+/* All bytes into a new file; makes its folders. */
+AORTA_MUST_USE aorta_status aorta_unpack_write(struct unpack_origin *origin, char *path);
 
 #endif
