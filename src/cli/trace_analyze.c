@@ -199,7 +199,7 @@ static aorta_status analyze(struct aorta_cli_line *line, const struct analyze_ar
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
     AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
     AORTA_TRY(aorta_file_prepare(arguments->output, "--output"));
-    AORTA_TRY(aorta_page_prepare(arguments->html));
+    AORTA_TRY(aorta_cli_page_prepare(arguments->html));
     aorta_status status = aorta_recorded_open((const char *const *)line->operands, (size_t)line->operand_count,
                                               &reading, &options, &log, &recorded);
     const bool evaluated = !report.by || arguments->json || arguments->output || arguments->html || arguments->csv;
