@@ -33,6 +33,11 @@ int aorta_by_int64_pair(const void *left, const void *right) {
     return a[0] != b[0] ? aorta_order_int64(a[0], b[0]) : aorta_order_int64(a[1], b[1]);
 }
 
+int aorta_by_uint32_pair(const void *left, const void *right) {
+    const uint32_t *a = left, *b = right;
+    return a[0] != b[0] ? aorta_order_int64(a[0], b[0]) : aorta_order_int64(a[1], b[1]);
+}
+
 int aorta_by_double(const void *left, const void *right) {
     return aorta_order_double(*(const double *)left, *(const double *)right);
 }

@@ -48,10 +48,6 @@ void aorta_graph_begin(struct aorta_graph *graph, const struct aorta_graph_rank 
     for (uint32_t i = 0; i < rank_count; i++) graph->ranks[i].mark = AORTA_GRAPH_NONE;
 }
 
-void aorta_graph_reserve(struct aorta_graph *graph, uint32_t points, uint32_t edges) {
-    graph->failed = graph->failed || !grow_points(graph, points) || !grow_edges(graph, edges);
-}
-
 uint32_t aorta_graph_point(struct aorta_graph *graph, int64_t time_ns, uint32_t rank, uint32_t subject, bool ends) {
     if (graph->point_count == graph->point_capacity && !graph->failed)
         graph->failed = !grow_points(graph, next_capacity(graph->point_capacity));
@@ -164,12 +160,6 @@ static bool order_points(struct aorta_graph *graph, const uint32_t *order) {
            reorder((void **)&graph->ends, sizeof *graph->ends, order, count);
 }
 
-static int change_order(const void *left, const void *right) {
-    const struct aorta_graph_change *a = left, *b = right;
-    if (a->edge != b->edge) return a->edge < b->edge ? -1 : 1;
-    return (a->cause > b->cause) - (a->cause < b->cause);
-}
-
 static void move_changes(struct aorta_graph *graph, struct walk *walk) {
     uint32_t *places = walk->edges, used = 0; /* the edges' new numbers */
     for (uint32_t i = 0; i < graph->edge_count; i++) places[i] = AORTA_GRAPH_NONE;
@@ -180,7 +170,7 @@ static void move_changes(struct aorta_graph *graph, struct walk *walk) {
         if (change.edge != AORTA_GRAPH_NONE) graph->changes[used++] = change;
     }
     graph->change_count = used;
-    if (used) qsort(graph->changes, used, sizeof *graph->changes, change_order);
+    if (used) qsort(graph->changes, used, sizeof *graph->changes, aorta_by_uint32_pair);
 }
 
 static void number_edges(struct aorta_graph *graph, const struct walk *walk) {
@@ -533,6 +523,7 @@ static void begin(struct aorta_graph_builder *builder, uint32_t points) {
     const struct aorta_recording *recording = builder->recording;
     const size_t ranks = (size_t)recording->rank_count + 1;
     struct aorta_arena *memory = &builder->memory;
+    struct aorta_graph *graph = builder->graph;
     struct aorta_graph_rank *bounds = aorta_arena_alloc(memory, ranks * sizeof *bounds);
     builder->first_call = aorta_arena_alloc(memory, ranks * sizeof(uint32_t));
     builder->first_span = aorta_arena_alloc(memory, ranks * sizeof(uint32_t));
@@ -542,8 +533,9 @@ static void begin(struct aorta_graph_builder *builder, uint32_t points) {
     builder->usual = aorta_arena_alloc(memory, ranks * sizeof *builder->usual);
     if (memory->failed) return;
     for (uint32_t i = 0; i < recording->rank_count; i++) bounds[i] = recording->ranks[i].bounds;
-    aorta_graph_begin(builder->graph, bounds, recording->rank_count);
-    aorta_graph_reserve(builder->graph, points, points / 4 * 7); /* edges are mostly fewer than seven for four points */
+    aorta_graph_begin(graph, bounds, recording->rank_count);
+    if (!graph->failed) /* edges are mostly fewer than seven for four points */
+        graph->failed = !grow_points(graph, points) || !grow_edges(graph, points / 4 * 7);
 }
 
 aorta_status aorta_graph_make(const struct aorta_recording *recording, struct aorta_graph *graph) {

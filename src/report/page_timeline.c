@@ -2,6 +2,7 @@
 #include "analysis/call_trees.h"
 #include "base/arena.h"
 #include "base/array.h"
+#include "base/sort.h"
 #include "report/page_recordings.h"
 
 #include <stdio.h>
@@ -90,16 +91,10 @@ void aorta_page_lanes_free(struct aorta_page_lanes *lanes) {
 
 /* ---- thinning: neighbours of one kind that are closer than can be seen become one ---- */
 
-static int by_start(const void *left, const void *right) {
-    const struct aorta_page_span *a = left, *b = right;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
-}
-
 static void sort(struct aorta_page_lane *lane) {
     for (size_t i = 1; i < lane->count; i++)
         if (lane->spans[i].start_ns < lane->spans[i - 1].start_ns) {
-            qsort(lane->spans, lane->count, sizeof *lane->spans, by_start);
+            qsort(lane->spans, lane->count, sizeof *lane->spans, aorta_by_int64_pair);
             return;
         }
 }

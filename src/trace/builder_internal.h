@@ -140,12 +140,8 @@ void aorta_trace_link_shapes(struct aorta_trace_builder *builder);
 void aorta_trace_link_callers(struct aorta_trace_builder *builder);
 
 /* builder_operations.c */
-uint32_t aorta_trace_add_inputs(struct aorta_trace_builder *builder, const struct aorta_operation *operation,
-                                bool keeps_values);
 /* After launches are linked. */
 void aorta_trace_link_operations(struct aorta_trace_builder *builder);
-/* A list in one line; NONE: it is empty. */
-uint32_t aorta_trace_list_text(struct aorta_trace_builder *builder, struct aorta_json_value list);
 
 /* builder_launches.c: adds calls for collectives on the host, before launches are linked. */
 void aorta_trace_add_host_collectives(struct aorta_trace_builder *builder);
