@@ -494,11 +494,20 @@ static bool has_failed(const struct aorta_graph_builder *builder) {
     return builder->memory.failed || builder->graph->failed;
 }
 
+/* As they are where no other rank is known. */
+static struct aorta_runs *own_runs(struct aorta_graph_builder *builder, uint32_t rank) {
+    const size_t count = builder->recording->ranks[rank].span_count;
+    struct aorta_runs *runs = aorta_arena_raw(&builder->memory, (count + 1) * sizeof *runs);
+    for (size_t i = 0; runs && i < count; i++) runs[i] = (struct aorta_runs){.stays = 1, .apart_ns = -1};
+    return runs;
+}
+
 static void assemble(struct aorta_graph_builder *builder) {
     const struct aorta_recording *recording = builder->recording;
     for (uint32_t i = 0; i < recording->rank_count; i++) {
         builder->launched[i] = sorted_rows(builder, &recording->ranks[i], launch_key);
         builder->by_end[i] = sorted_rows(builder, &recording->ranks[i], end_key);
+        builder->runs[i] = own_runs(builder, i);
         measure_usual(builder, i, &builder->usual[i]);
     }
     for (uint32_t i = 0; i < recording->rank_count; i++) add_call_points(builder, i);
@@ -508,11 +517,11 @@ static void assemble(struct aorta_graph_builder *builder) {
     }
     add_arrivals(builder);
     if (has_failed(builder)) return; /* there are not all points */
-    aorta_compare_runs(builder);
+    if (recording->rank_count > 1) aorta_compare_runs(builder);
     for (uint32_t i = 0; i < recording->rank_count; i++) aorta_graph_add_host(builder, i);
     if (has_failed(builder)) return; /* there are not all pauses and runs */
     aorta_place_pauses(builder);
-    aorta_balance_launches(builder);
+    if (recording->rank_count > 1) aorta_balance_launches(builder);
     for (uint32_t i = 0; i < recording->rank_count; i++) {
         aorta_graph_add_spans(builder, i);
         graph_add_order(builder, i);
