@@ -1,5 +1,4 @@
 #include "base/json.h"
-#include "base/json_fields.h"
 #include "base/json_value.h"
 
 #include <math.h>
