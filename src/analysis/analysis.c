@@ -1,8 +1,11 @@
-#include "analysis/analysis.h"
+/* The analysis of recorded ranks: which ranks there are, one for each device of each trace, and the order of its parts.
+ */
 #include "analysis/analysis_internal.h"
 #include "base/parallel.h"
-#include "trace/trace.h"
+#include "base/sort.h"
+#include "trace/ranks.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +32,159 @@ double aorta_trace_link_of(const struct aorta_trace_analysis *analysis, const st
     int32_t size = row->group == AORTA_TRACE_NONE ? -1 : analysis->groups[row->group].size;
     return size > 1 && size <= AORTA_LINK_RANKS ? aorta_link_gbps(rank->trace, rank->device) : 0;
 }
+
+enum { UNNUMBERED = -1, MOST_DEVICES = 1024 };
+
+/* ---- the devices of a trace ---- */
+
+/* Ascending, each once. Neighbours mostly share a device, so the list before sorting is short. */
+static size_t devices_of(const struct aorta_trace *trace, int32_t *found) {
+    size_t used = 0;
+    for (size_t i = 0; i < trace->work_count; i++)
+        if (!used || found[used - 1] != trace->work[i].device) found[used++] = trace->work[i].device;
+    return aorta_sort_unique(found, used, sizeof *found, aorta_by_int32);
+}
+
+static bool only_measures(const struct aorta_trace_work *work) {
+    return work->kind == AORTA_TRACE_KERNEL && aorta_kernel_only_measures((enum aorta_kernel_class)work->class);
+}
+
+/* The trace's own array where all of it belongs to the rank, else a copy of what does. */
+static void take_work(struct aorta_trace_rank *rank) {
+    const struct aorta_trace *trace = rank->trace;
+    size_t mine = 0;
+    for (size_t i = 0; i < trace->work_count; i++) {
+        const struct aorta_trace_work *work = &trace->work[i];
+        if (work->device != rank->device) continue;
+        if (!only_measures(work)) {
+            mine++;
+            continue;
+        }
+        rank->stamps++;
+        rank->stamps_ns += work->end_ns - work->start_ns;
+    }
+    rank->work = trace->work;
+    rank->work_count = mine;
+    if (mine == trace->work_count) return;
+    struct aorta_trace_work *own = aorta_arena_raw(&rank->memory, mine * sizeof *own);
+    rank->source = aorta_arena_raw(&rank->memory, mine * sizeof *rank->source);
+    size_t used = 0;
+    for (size_t i = 0; rank->source && i < trace->work_count; i++) {
+        if (trace->work[i].device != rank->device || only_measures(&trace->work[i])) continue;
+        rank->source[used] = (uint32_t)i;
+        own[used++] = trace->work[i];
+    }
+    rank->work = own;
+}
+
+/* ---- numbers of ranks ---- */
+
+/* A run's folder may hold one recording twice, for two viewers. */
+static bool same_recording(const struct aorta_trace *a, const struct aorta_trace *b) {
+    if (a->format != b->format || a->rank != b->rank || a->base_ns != b->base_ns) return false;
+    if (a->work_count != b->work_count || a->call_count != b->call_count || !a->work_count) return false;
+    const struct aorta_trace_work *first = &a->work[0], *last = &a->work[a->work_count - 1];
+    return first->start_ns == b->work[0].start_ns && last->start_ns == b->work[b->work_count - 1].start_ns &&
+           last->end_ns == b->work[b->work_count - 1].end_ns && first->correlation == b->work[0].correlation;
+}
+
+static bool seen_before(const struct aorta_trace_list *list, size_t trace) {
+    for (size_t i = 0; i < trace; i++)
+        if (same_recording(list->items[i], list->items[trace])) return true;
+    return false;
+}
+
+static aorta_status two_of_one_rank(const struct aorta_trace_rank *a, const struct aorta_trace_rank *b) {
+    return AORTA_ERROR(AORTA_USAGE,
+                       "%s and %s are both of rank %d: name one file for each rank, not the folder (two runs go to "
+                       "aorta trace compare, "
+                       "by their files)",
+                       a->trace->path, b->trace->path, a->rank);
+}
+
+static aorta_status check_ranks(const struct aorta_trace_analysis *analysis) {
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        for (size_t j = 0; j < i && analysis->ranks[i].rank != UNNUMBERED; j++)
+            if (analysis->ranks[i].rank == analysis->ranks[j].rank)
+                return two_of_one_rank(&analysis->ranks[j], &analysis->ranks[i]);
+    return NULL;
+}
+
+static bool taken(const struct aorta_trace_analysis *analysis, int number) {
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        if (analysis->ranks[i].rank == number) return true;
+    return false;
+}
+
+static void number_the_others(struct aorta_trace_analysis *analysis) {
+    int next = 0;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        if (analysis->ranks[i].rank != UNNUMBERED) continue;
+        while (taken(analysis, next)) next++;
+        analysis->ranks[i].rank = next;
+    }
+}
+
+/* ---- all ranks ---- */
+
+/* `number`: of a trace of one device. A rank that did nothing but measure is none. */
+static aorta_status add_ranks(const struct aorta_trace *trace, int number, struct aorta_trace_analysis *analysis) {
+    struct aorta_arena scratch = {0};
+    int32_t *devices = aorta_arena_raw(&scratch, trace->work_count * sizeof *devices);
+    const size_t count = devices ? devices_of(trace, devices) : 0;
+    aorta_status status = NULL;
+    if (count > MOST_DEVICES)
+        status = AORTA_ERROR(AORTA_FORMAT,
+                             "%s holds work of %zu devices, of at most %d that a process can have: its device numbers "
+                             "are damaged",
+                             trace->path, count, MOST_DEVICES);
+    for (size_t i = 0; !status && i < count; i++) {
+        struct aorta_trace_rank *ranks = aorta_arena_grow(&analysis->memory, analysis->ranks, analysis->rank_count,
+                                                          &analysis->rank_capacity, sizeof *ranks);
+        if (!ranks) break;
+        analysis->ranks = ranks;
+        struct aorta_trace_rank *rank = &ranks[analysis->rank_count];
+        *rank =
+            (struct aorta_trace_rank){.rank = count == 1 ? number : UNNUMBERED, .trace = trace, .device = devices[i]};
+        take_work(rank);
+        analysis->memory.failed |= rank->memory.failed;
+        if (rank->work_count)
+            analysis->rank_count++;
+        else
+            aorta_arena_free(&rank->memory);
+    }
+    aorta_arena_end(&scratch, &analysis->memory);
+    return status;
+}
+
+static aorta_status nothing_ran(const struct aorta_trace_list *list) {
+    for (size_t i = 0; i < list->count; i++) { /* where there was work, but none that makes sense */
+        const struct aorta_trace_warning *bad = &list->items[i]->warnings[AORTA_REASON_BAD_EVENT];
+        char place[48] = "";
+        if (!bad->count) continue;
+        if (bad->offset >= 0) snprintf(place, sizeof place, " (first at byte %lld)", (long long)bad->offset);
+        return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s: %lld × %s%s", list->items[i]->path,
+                           (long long)bad->count, aorta_trace_reason_text(AORTA_REASON_BAD_EVENT), place);
+    }
+    const char *note = list->count ? aorta_trace_text(list->items[0], list->items[0]->note) : "";
+    return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s%s: no kernels, copies or fills are recorded%s%s",
+                       list->count ? list->items[0]->path : "the list", list->count > 1 ? " and the other files" : "",
+                       *note ? "; " : "", note);
+}
+
+static aorta_status make_ranks(const struct aorta_trace_list *list, struct aorta_trace_analysis *analysis) {
+    const int *numbers = aorta_trace_ranks_known(list, &analysis->memory);
+    for (size_t i = 0; numbers && i < list->count; i++)
+        if (!seen_before(list, i)) AORTA_TRY(add_ranks(list->items[i], numbers[i], analysis));
+    AORTA_TRY(aorta_arena_check(&analysis->memory, "the ranks"));
+    if (!analysis->rank_count) return nothing_ran(list);
+    AORTA_TRY(check_ranks(analysis));
+    number_the_others(analysis);
+    qsort(analysis->ranks, analysis->rank_count, sizeof *analysis->ranks, aorta_by_int32);
+    return NULL;
+}
+
+/* ---- the analysis ---- */
 
 enum { LONGEST_GAPS = 10 };
 static const char no_memory[] = "the analysis";
@@ -241,7 +397,7 @@ aorta_status aorta_trace_analyze(const struct aorta_trace_list *list,
     static const struct aorta_trace_analysis_options defaults = {0};
     struct work work = {.analysis = analysis};
     *analysis = (struct aorta_trace_analysis){.steady_from = INT64_MIN};
-    aorta_status status = aorta_trace_ranks_make(list, analysis);
+    aorta_status status = make_ranks(list, analysis);
     if (!status) status = run(analysis, &work, options ? options : &defaults);
     for (size_t i = 0; work.waits && i < analysis->rank_count; i++) {
         aorta_trace_busy_free(&work.busy[i]);

@@ -284,4 +284,8 @@ double aorta_link_gbps(const struct aorta_trace *trace, int32_t device);
 double aorta_trace_link_of(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                            const struct aorta_trace_collective_row *row);
 
+/* How long each of alignment.shared[] takes at best; `times` has as many rows. */
+void aorta_collective_times_make(const struct aorta_trace_analysis *analysis, struct aorta_collective_times *times,
+                                 struct aorta_arena *memory);
+
 #endif

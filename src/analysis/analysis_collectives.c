@@ -1,7 +1,7 @@
 /* Collectives across ranks: who took part in the same one, their tables, and how each rank comes to them. */
 #include "analysis/analysis_internal.h"
+#include "base/intern.h"
 #include "base/sort.h"
-#include "trace/texts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,16 +12,16 @@
 /* ---- process groups of all ranks ---- */
 
 /* Numbers a group, identified by name and ranks, in order of arrival. AORTA_TRACE_NONE: memory is exhausted. */
-static uint32_t number_group(struct aorta_trace_texts *known, const char *name, const struct aorta_trace_group *group) {
+static uint32_t number_group(struct aorta_texts *known, const char *name, const struct aorta_trace_group *group) {
     const size_t length = strlen(name) + 1, bytes = group->rank_count * sizeof *group->ranks;
     char *key = aorta_arena_alloc(&known->arena, length + bytes);
     if (!key) return AORTA_TRACE_NONE;
     memcpy(key, name, length);
     if (bytes) memcpy(key + length, group->ranks, bytes);
-    return aorta_trace_texts_add(known, key, length + bytes);
+    return aorta_texts_add(known, key, length + bytes);
 }
 
-static uint32_t world_group(struct aorta_trace_analysis *analysis, struct aorta_trace_texts *known,
+static uint32_t world_group(struct aorta_trace_analysis *analysis, struct aorta_texts *known,
                             const struct aorta_trace *trace, const struct aorta_trace_group *group) {
     const char *name = aorta_trace_text(trace, group->name);
     const uint32_t number = number_group(known, name, group);
@@ -76,7 +76,7 @@ static size_t count_collectives(const struct aorta_trace_rank *rank) {
     return count;
 }
 
-static void collect_parts(struct aorta_trace_analysis *analysis, struct aorta_trace_texts *known, size_t rank,
+static void collect_parts(struct aorta_trace_analysis *analysis, struct aorta_texts *known, size_t rank,
                           struct aorta_trace_parts *parts) {
     const struct aorta_trace_rank *one = &analysis->ranks[rank];
     struct aorta_arena scratch = {0};
@@ -169,12 +169,12 @@ void aorta_trace_parts_make(struct aorta_trace_analysis *analysis, struct aorta_
     for (size_t i = 0; i < analysis->rank_count; i++) limit += count_collectives(&analysis->ranks[i]);
     parts->items = aorta_arena_raw(memory, limit * sizeof *parts->items);
     parts->first = aorta_arena_alloc(memory, (analysis->rank_count + 1) * sizeof *parts->first);
-    struct aorta_trace_texts known = {0}; /* groups, by what number_group makes of them */
+    struct aorta_texts known = {0}; /* groups, by what number_group makes of them */
     for (size_t i = 0; parts->first && i < analysis->rank_count; i++) {
         collect_parts(analysis, &known, i, parts);
         parts->first[i + 1] = parts->count;
     }
-    aorta_trace_texts_free(&known);
+    aorta_texts_free(&known);
     if (!parts->first || analysis->memory.failed) return;
     align_ranks(analysis);
     link_parts(analysis, parts);

@@ -14,11 +14,8 @@ struct aorta_trace_busy {
 void aorta_trace_busy_make(const struct aorta_trace_rank *rank, struct aorta_trace_busy *busy);
 void aorta_trace_busy_free(struct aorta_trace_busy *busy);
 
-/* ---- ranks and steps (analysis_ranks.c, analysis_windows.c) ---- */
+/* ---- steps (analysis_windows.c) ---- */
 
-/* One rank per device of each trace, numbered and in order; their work without what only measured. */
-AORTA_MUST_USE aorta_status aorta_trace_ranks_make(const struct aorta_trace_list *list,
-                                                   struct aorta_trace_analysis *analysis);
 /* Cuts each rank's time at its steps (bounds only), and drops windows and work that were not asked for. */
 void aorta_trace_windows_cut(struct aorta_trace_rank *rank, const struct aorta_trace_analysis_options *options);
 /* Cuts the time of a rank whose steps were measured, and drops the warm-up. */
@@ -98,7 +95,7 @@ void aorta_trace_collectives_make(const struct aorta_trace_analysis *analysis, s
  * operation says that one is an all-to-all. */
 bool aorta_trace_are_sends(const struct aorta_trace_analysis *analysis);
 
-/* After the windows are made; `busy` is of each rank. */
+/* After the windows are made; `busy` is of each rank (slowdown.c). */
 void aorta_trace_differences_make(struct aorta_trace_analysis *analysis, const struct aorta_trace_busy *busy);
 
 /* After the collectives are known. */

@@ -426,12 +426,6 @@ struct use {
     uint32_t stream, queue;
 };
 
-static int use_order(const void *left, const void *right) {
-    const struct use *a = left, *b = right;
-    if (a->stream != b->stream) return a->stream < b->stream ? -1 : 1;
-    return (a->queue > b->queue) - (a->queue < b->queue);
-}
-
 /* Consecutive work mostly uses one pair, so the list of changes is short. */
 static void count_uses(const struct aorta_trace_rank *rank, struct lane *streams, struct lane *queues,
                        struct aorta_arena *memory) {
@@ -441,10 +435,10 @@ static void count_uses(const struct aorta_trace_rank *rank, struct lane *streams
     for (size_t i = 0; i < rank->work_count; i++) {
         struct use use = {rank->work[i].stream, rank->work[i].queue};
         if (use.queue == AORTA_TRACE_NONE || use.stream == AORTA_TRACE_NONE) continue;
-        if (count && use_order(&uses[count - 1], &use) == 0) continue;
+        if (count && aorta_by_uint32_pair(&uses[count - 1], &use) == 0) continue;
         uses[count++] = use;
     }
-    count = aorta_sort_unique(uses, count, sizeof *uses, use_order);
+    count = aorta_sort_unique(uses, count, sizeof *uses, aorta_by_uint32_pair);
     for (size_t i = 0; i < count; i++) {
         streams[uses[i].stream].others++;
         queues[uses[i].queue].others++;

@@ -370,12 +370,6 @@ struct piece {
     uint32_t source;
 };
 
-static int piece_order(const void *left, const void *right) {
-    const struct aorta_trace_work *a = &((const struct piece *)left)->work, *b = &((const struct piece *)right)->work;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
-}
-
 /* Returns how many there are (`stepped`: within steps); fills `pieces` unless it is NULL. Windows are disjoint and
  * sorted, as is the work. */
 static size_t cut_work(const struct aorta_trace_rank *rank, bool stepped, struct piece *pieces) {
@@ -401,7 +395,7 @@ static void keep_work(struct aorta_trace_rank *rank) {
     uint32_t *source = aorta_arena_raw(&rank->memory, count * sizeof *source);
     if (pieces && source) {
         cut_work(rank, false, pieces);
-        qsort(pieces, count, sizeof *pieces, piece_order); /* what is cut starts anew */
+        qsort(pieces, count, sizeof *pieces, aorta_by_int64_pair); /* what is cut starts anew */
         for (size_t i = 0; i < count; i++) {
             remaining[i] = pieces[i].work;
             source[i] = pieces[i].source;

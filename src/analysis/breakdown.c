@@ -1,7 +1,7 @@
 #include "analysis/breakdown.h"
 #include "analysis/phases.h"
+#include "base/intern.h"
 #include "base/text.h"
-#include "trace/texts.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -13,7 +13,6 @@
 
 #include "analysis/compare.h"
 #include "base/intern.h"
-#include "trace/texts.h"
 
 struct aorta_call_node {
     const char *name;

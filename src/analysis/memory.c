@@ -1,8 +1,8 @@
 #include "analysis/memory.h"
 #include "analysis/phases.h"
 
+#include "base/intern.h"
 #include "base/sort.h"
-#include "trace/texts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* What changes over a rank's time: how it was spent, counters, and sequences of kernels that repeat. */
 #include "analysis/series.h"
 #include "analysis/analysis_internal.h"
+#include "base/intern.h"
 #include "base/sort.h"
-#include "trace/texts.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Steps of all ranks: neighbors of a range, the ranks of a collective, and slow transfers. */
 #include "analysis/steps.h"
-#include "analysis/align.h"
+#include "analysis/analysis.h"
 #include "base/sort.h"
 #include "base/statistics.h"
 
@@ -451,4 +451,80 @@ int64_t aorta_transfers_best_if_slow(const struct aorta_transfers *transfers, co
         transfers->count ? bsearch(&wanted, transfers->groups, transfers->count, sizeof wanted, aorta_by_collective)
                          : NULL;
     return group && wanted.time_ns > AORTA_TRANSFER_SLOWER * group->time_ns ? (int64_t)group->time_ns : 0;
+}
+
+/* ---- how long the collectives that ranks share would take: at the bandwidth that their size reaches elsewhere in the
+ * run, or on this link ---- */
+
+enum {
+    FEW_BLOCKS = 4, /* a kernel of so few blocks has too few channels for a link of this sort */
+    LINK_LATENCY_NS = 20000,
+    PIECE_BYTES = 25 << 20, /* a bucket of gradients, as PyTorch's DDP makes them */
+};
+
+/* Bus bandwidth of large NCCL collectives, as a share of the link's peak (measured on two H200: docs/results.md). */
+static const double REACHED = 0.57;
+
+/* Channels are thread blocks; only the kernel's grid says how many there were. */
+static bool has_few_channels(const struct aorta_trace *trace, const struct aorta_align_part *part) {
+    uint32_t row = trace->work[part->first].collective;
+    if (row == AORTA_TRACE_NONE) return false;
+    int64_t blocks = trace->collectives[row].blocks;
+    return blocks > 0 && blocks <= FEW_BLOCKS;
+}
+
+/* On the link at its bandwidth; -1: not known, or not far less. */
+static int64_t best_on_link(const struct aorta_trace_analysis *analysis, const struct aorta_collective_sample *sample) {
+    const struct aorta_align_shared *shared = &analysis->alignment.shared[sample->of];
+    const struct aorta_trace_rank *rank = &analysis->ranks[shared->parts[0].rank];
+    double gbps = REACHED * aorta_link_gbps(rank->trace, rank->device);
+    double factor = aorta_collective_bus_factor(sample->kind, sample->ranks);
+    if (gbps <= 0 || factor <= 0 || sample->ranks > AORTA_LINK_RANKS || !has_few_channels(rank->trace, shared->parts))
+        return -1;
+    int64_t best_ns = LINK_LATENCY_NS + (int64_t)(factor * (double)sample->bytes / gbps);
+    return sample->time_ns > 2 * (double)best_ns ? best_ns : -1;
+}
+
+/* A large reduction in pieces: all but the last piece can be done before all of it is needed. */
+static int64_t last_piece(const struct aorta_collective_sample *sample) {
+    bool reduces = sample->kind == AORTA_ALL_REDUCE || sample->kind == AORTA_REDUCE_SCATTER;
+    if (!reduces || sample->bytes <= PIECE_BYTES) return -1;
+    return LINK_LATENCY_NS + (int64_t)(sample->time_ns * PIECE_BYTES / (double)sample->bytes);
+}
+
+static size_t collect_shared(const struct aorta_trace_analysis *analysis, struct aorta_collective_sample *samples) {
+    size_t count = 0;
+    for (size_t i = 0; i < analysis->alignment.shared_count; i++) {
+        const struct aorta_align_shared *shared = &analysis->alignment.shared[i];
+        if (!shared->complete || shared->bytes <= 0 || shared->part_count < 2) continue;
+        const int64_t transfer_ns = aorta_align_transfer(shared);
+        samples[count++] = (struct aorta_collective_sample){shared->kind, (int)shared->part_count, shared->bytes,
+                                                            transfer_ns > 0 ? (double)transfer_ns : 0, i};
+    }
+    return count;
+}
+
+void aorta_collective_times_make(const struct aorta_trace_analysis *analysis, struct aorta_collective_times *times,
+                                 struct aorta_arena *memory) {
+    size_t limit = analysis->alignment.shared_count;
+    struct aorta_collective_sample *samples = aorta_arena_raw(memory, (limit + 1) * sizeof *samples);
+    if (!samples) return;
+    for (size_t i = 0; i < limit; i++)
+        times[i] = (struct aorta_collective_times){
+            .parts = (uint32_t)analysis->alignment.shared[i].part_count, .best_ns = -1, .piece_ns = -1};
+    size_t count = collect_shared(analysis, samples);
+    if (count) qsort(samples, count, sizeof *samples, aorta_by_collective_and_time);
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        for (end = begin; end < count && !aorta_by_collective(&samples[begin], &samples[end]); end++) {
+        }
+        const size_t parts = (end - begin) * (size_t)samples[begin].ranks;
+        int64_t tenth_ns = parts < AORTA_TRANSFER_SAMPLES ? -1 : (int64_t)samples[begin + (end - begin) / 10].time_ns;
+        for (size_t i = begin; i < end; i++) {
+            struct aorta_collective_times *one = &times[samples[i].of];
+            bool slow = tenth_ns >= 0 && samples[i].time_ns > AORTA_TRANSFER_SLOWER * (double)tenth_ns;
+            int64_t link_ns = best_on_link(analysis, &samples[i]);
+            one->best_ns = slow && (link_ns < 0 || tenth_ns < link_ns) ? tenth_ns : link_ns;
+            one->piece_ns = last_piece(&samples[i]);
+        }
+    }
 }

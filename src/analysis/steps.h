@@ -70,6 +70,13 @@ struct aorta_transfers aorta_transfers_collect(const struct aorta_rank_step *ste
 int64_t aorta_transfers_best_if_slow(const struct aorta_transfers *transfers, const struct aorta_range *range,
                                      const struct aorta_arrival *arrival);
 
+/* A collective of several ranks; times are from when all have arrived. */
+struct aorta_collective_times {
+    uint32_t parts;   /* how many ranks recorded it */
+    int64_t best_ns;  /* at the bandwidth that its size reaches; -1: not known, or not far less */
+    int64_t piece_ns; /* of a reduction's last piece, were it made in pieces; -1: it is no larger than one */
+};
+
 /* Whether a matrix product ran alone or during a collective; NEITHER: during one for less than half of its time. */
 enum aorta_beside { AORTA_BESIDE_ALONE, AORTA_BESIDE_COLLECTIVE, AORTA_BESIDE_NEITHER };
 enum aorta_beside aorta_beside_of(const struct aorta_intervals *comm, int64_t start_ns, int64_t end_ns);

@@ -9,6 +9,80 @@
 
 const double aorta_significance = 0.05;
 
+/* ---- one series ---- */
+
+/* The samples that are numbers, sorted; the caller frees them. NULL when memory is exhausted or there are none. */
+static double *sorted_copy(const double *samples, size_t count, size_t *numbers) {
+    *numbers = 0;
+    double *copy = count ? malloc(count * sizeof *copy) : NULL;
+    if (!copy) return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (!isnan(samples[i])) copy[(*numbers)++] = samples[i];
+    aorta_sort_double(copy, *numbers);
+    return copy;
+}
+
+struct aorta_summary aorta_summarise(const double *samples, size_t count) {
+    struct aorta_summary summary = {0, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+    double *sorted = sorted_copy(samples, count, &summary.count);
+    size_t n = summary.count;
+    if (n > 0) {
+        double sum = 0, squares = 0;
+        for (size_t i = 0; i < n; i++) sum += sorted[i];
+        summary.mean = sum / (double)n;
+        for (size_t i = 0; i < n; i++) squares += (sorted[i] - summary.mean) * (sorted[i] - summary.mean);
+        summary.std = sqrt(squares / (double)n);
+        summary.min = sorted[0];
+        summary.max = sorted[n - 1];
+        summary.p50 = aorta_percentile_sorted(sorted, n, 50);
+        summary.p90 = aorta_percentile_sorted(sorted, n, 90);
+        summary.p95 = aorta_percentile_sorted(sorted, n, 95);
+        summary.p99 = aorta_percentile_sorted(sorted, n, 99);
+    }
+    free(sorted);
+    return summary;
+}
+
+/* ---- the incomplete beta function ---- */
+
+/* The continued fraction of the incomplete beta function, by Lentz's method (DLMF 8.17.22). */
+static double beta_fraction(double x, double a, double b) {
+    enum { TERMS = 500 };
+    const double tiny = 1e-300, enough = 1e-15;
+    double c = 1, d = 1 - (a + b) * x / (a + 1), result;
+    d = 1 / (fabs(d) < tiny ? tiny : d);
+    result = d;
+    for (int m = 1; m <= TERMS; m++) {
+        double terms[2] = {m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+                           -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))};
+        double change = 1;
+        for (int i = 0; i < 2; i++) {
+            d = 1 + terms[i] * d;
+            c = 1 + terms[i] / c;
+            d = 1 / (fabs(d) < tiny ? tiny : d);
+            c = fabs(c) < tiny ? tiny : c;
+            change = c * d;
+            result *= change;
+        }
+        if (fabs(change - 1) < enough) break;
+    }
+    return result;
+}
+
+/* The regularised incomplete beta function I_x(a, b). */
+static double beta_regularised(double x, double a, double b) {
+    if (x <= 0) return 0;
+    if (x >= 1) return 1;
+    double front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
+    if (x < (a + 1) / (a + b + 2)) return front * beta_fraction(x, a, b) / a;
+    return 1 - front * beta_fraction(1 - x, b, a) / b;
+}
+
+double aorta_variance_ratio_p(double ratio, double freedom_above, double freedom_below) {
+    return beta_regularised(freedom_below / (freedom_below + freedom_above * ratio), freedom_below / 2,
+                            freedom_above / 2);
+}
+
 /* ---- Student's distribution ---- */
 
 /* The two-sided probability of Student's t beyond `t`. */

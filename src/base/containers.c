@@ -2,6 +2,7 @@
 #include "base/array.h"
 #include "base/intern.h"
 #include "base/place.h"
+#include "base/printable.h"
 #include "base/table.h"
 
 #include <stdarg.h>
@@ -198,6 +199,84 @@ void aorta_intern_free(struct aorta_intern *set) {
     aorta_table_free(&set->table);
     free(set->strings);
     memset(set, 0, sizeof *set);
+}
+
+/* ---- numbered texts and keys ---- */
+
+struct numbered {
+    const char *text;
+    size_t length;
+    uint32_t hash;
+};
+
+static uint64_t hash_of_numbered(const void *of, uint32_t number) {
+    const struct aorta_texts *texts = of;
+    return texts->entries[number].hash;
+}
+
+static bool is_numbered(const void *of, uint32_t number, const void *key) {
+    const struct aorta_texts *texts = of;
+    const struct aorta_text_entry *entry = &texts->entries[number];
+    const struct numbered *text = key;
+    return entry->hash == text->hash && entry->length == text->length && !memcmp(entry->raw, text->text, text->length);
+}
+
+uint32_t aorta_texts_add(struct aorta_texts *texts, const char *text, size_t length) {
+    if (!aorta_table_reserve(&texts->table, texts->count + 1, hash_of_numbered, texts)) return UINT32_MAX;
+    const struct numbered key = {text, length, (uint32_t)aorta_hash_bytes(text, length)};
+    uint32_t *slot = aorta_table_slot(&texts->table, key.hash, is_numbered, texts, &key);
+    if (*slot) return *slot - 1;
+    if (length > UINT32_MAX || texts->count >= UINT32_MAX - 1) return UINT32_MAX;
+    if (!aorta_array_fit(&texts->entries, &texts->capacity, texts->count + 1, sizeof *texts->entries))
+        return UINT32_MAX;
+    char *raw = aorta_arena_alloc(&texts->arena, length + 1), *shown = raw;
+    if (!raw) return UINT32_MAX;
+    memcpy(raw, text, length);
+    if (!aorta_is_printable(raw, length, false)) {
+        shown = aorta_arena_alloc(&texts->arena, length + 1);
+        if (!shown) return UINT32_MAX;
+        memcpy(shown, raw, length);
+        aorta_make_printable(shown, length, false);
+    }
+    texts->entries[texts->count] = (struct aorta_text_entry){shown, raw, (uint32_t)length, key.hash};
+    *slot = (uint32_t)++texts->count;
+    return *slot - 1;
+}
+
+void aorta_texts_free(struct aorta_texts *texts) {
+    aorta_arena_free(&texts->arena);
+    free(texts->entries);
+    aorta_table_free(&texts->table);
+    memset(texts, 0, sizeof *texts);
+}
+
+static uint64_t hash_of_key(const void *of, uint32_t number) {
+    const struct aorta_keys *keys = of;
+    return aorta_hash_bytes(keys->items[number], sizeof keys->items[0]);
+}
+
+static bool is_key(const void *of, uint32_t number, const void *key) {
+    const struct aorta_keys *keys = of;
+    return !memcmp(keys->items[number], key, sizeof keys->items[0]);
+}
+
+uint32_t aorta_keys_add(struct aorta_keys *keys, int64_t a, int64_t b, int64_t c, struct aorta_arena *memory) {
+    const int64_t key[3] = {a, b, c};
+    if (keys->count && is_key(keys, (uint32_t)keys->count - 1, key)) return (uint32_t)keys->count - 1;
+    memory->failed = memory->failed ||
+                     !aorta_array_fit(&keys->items, &keys->capacity, keys->count + 1, sizeof keys->items[0]) ||
+                     !aorta_table_reserve(&keys->table, keys->count + 1, hash_of_key, keys);
+    if (memory->failed) return UINT32_MAX;
+    uint32_t *slot = aorta_table_slot(&keys->table, aorta_hash_bytes(key, sizeof key), is_key, keys, key);
+    if (*slot) return *slot - 1;
+    memcpy(keys->items[keys->count], key, sizeof key);
+    *slot = (uint32_t)++keys->count;
+    return *slot - 1;
+}
+
+void aorta_keys_free(struct aorta_keys *keys) {
+    free(keys->items);
+    aorta_table_free(&keys->table);
 }
 
 /* ---- places in memory ---- */

@@ -6,6 +6,7 @@
 #include "base/table.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct aorta_intern { /* zero-initialise */
     struct aorta_arena arena;
@@ -18,5 +19,34 @@ const char *aorta_intern(struct aorta_intern *set, const char *string); /* NULL 
 /* aorta_intern for `length` bytes without NUL. */
 const char *aorta_intern_slice(struct aorta_intern *set, const char *text, size_t length);
 void aorta_intern_free(struct aorta_intern *set);
+
+/* Texts of any bytes, and keys of three numbers. Each is stored once and has a number. */
+
+struct aorta_text_entry {
+    const char *text; /* in the arena, printable */
+    const char *raw;  /* as the file has it; the same pointer where that is printable */
+    uint32_t length, hash;
+};
+
+struct aorta_texts { /* zero-initialise */
+    struct aorta_arena arena;
+    struct aorta_text_entry *entries;
+    size_t count, capacity;
+    struct aorta_table table;
+};
+
+/* The text's number; UINT32_MAX when memory is exhausted. */
+uint32_t aorta_texts_add(struct aorta_texts *texts, const char *text, size_t length);
+void aorta_texts_free(struct aorta_texts *texts);
+
+struct aorta_keys { /* zero-initialise */
+    int64_t (*items)[3];
+    size_t count, capacity;
+    struct aorta_table table;
+};
+
+/* The key's number; UINT32_MAX, and `memory` has failed, when memory is exhausted. */
+uint32_t aorta_keys_add(struct aorta_keys *keys, int64_t a, int64_t b, int64_t c, struct aorta_arena *memory);
+void aorta_keys_free(struct aorta_keys *keys);
 
 #endif

@@ -1,5 +1,4 @@
 #include "base/json.h"
-#include "base/json_fields.h"
 #include "base/json_value.h"
 
 #include <math.h>
@@ -62,23 +61,6 @@ void aorta_json_array_end(struct aorta_json *json) {
     close_level(json, "]");
 }
 
-size_t aorta_json_utf8_length(const char *text, size_t available) {
-    const unsigned char *bytes = (const unsigned char *)text;
-    unsigned char lead = bytes[0];
-    if (lead < 0x80) return 1;
-    size_t length = lead >= 0xC2 && lead <= 0xDF ? 2 : (lead & 0xF0) == 0xE0 ? 3 : lead >= 0xF0 && lead <= 0xF4 ? 4 : 0;
-    if (length == 0 || length > available) return 0;
-    unsigned char low = 0x80, high = 0xBF; /* range of the second byte */
-    if (lead == 0xE0) low = 0xA0;
-    if (lead == 0xED) high = 0x9F;
-    if (lead == 0xF0) low = 0x90;
-    if (lead == 0xF4) high = 0x8F;
-    if (bytes[1] < low || bytes[1] > high) return 0;
-    for (size_t i = 2; i < length; i++)
-        if ((bytes[i] & 0xC0) != 0x80) return 0;
-    return length;
-}
-
 static const char *short_escape(unsigned char byte) {
     switch (byte) {
     case '"':
@@ -112,7 +94,7 @@ static void write_quoted(struct aorta_text *out, const char *value) {
         aorta_text_append(out, (const char *)byte, plain);
         byte += plain;
         if (!*byte) break;
-        size_t length = aorta_json_utf8_length((const char *)byte, (size_t)(end - byte));
+        size_t length = aorta_utf8_length((const char *)byte, (size_t)(end - byte));
         const char *escape = short_escape(*byte);
         if (escape)
             aorta_text_puts(out, escape);

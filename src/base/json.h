@@ -48,9 +48,7 @@ void aorta_json_key_ms(struct aorta_json *json, const char *key, int64_t ns);
 void aorta_json_key_bool(struct aorta_json *json, const char *key, bool value);
 void aorta_json_key_null(struct aorta_json *json, const char *key);
 
-/* Length of the UTF-8 sequence at text[0 .. available), which is not empty (RFC 3629: no overlong forms, no surrogates,
- * at most U+10FFFF); 0 if it is none. Writers put AORTA_JSON_NO_LETTER in place of such a byte. */
-size_t aorta_json_utf8_length(const char *text, size_t available);
+/* What writers put in place of a byte that is no UTF-8. */
 #define AORTA_JSON_NO_LETTER "\xEF\xBF\xBD" /* U+FFFD */
 
 #endif

@@ -1,4 +1,4 @@
-/* Work in pieces, on all processors.
+/* Work in pieces, on all processors (thread.c).
  *
  * Pieces share nothing that one of them writes, so the result does not depend on their distribution. */
 #ifndef AORTA_BASE_PARALLEL_H

@@ -285,7 +285,7 @@ static const int64_t time_limit_ns = 1000000000000000000;
 
 static bool is_utf8(struct aorta_json_value string) {
     for (size_t at = 0, length; at < string.length; at += length) {
-        length = aorta_json_utf8_length(string.text + at, string.length - at);
+        length = aorta_utf8_length(string.text + at, string.length - at);
         if (!length || !string.text[at]) return false;
     }
     return true;

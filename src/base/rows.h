@@ -6,7 +6,7 @@
 
 #include "base/intern.h"
 #include "base/json.h"
-#include "base/json_fields.h"
+#include "base/json_value.h"
 
 /* Times and whole numbers that are not known. */
 #define AORTA_ROW_UNKNOWN INT64_MIN

@@ -1,7 +1,9 @@
 #include "base/sort.h"
 #include "base/array.h"
 #include "base/interval.h"
+#include "base/statistics.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +30,11 @@ int aorta_by_uint64(const void *left, const void *right) {
 
 int aorta_by_int64_pair(const void *left, const void *right) {
     const int64_t *a = left, *b = right;
+    return a[0] != b[0] ? aorta_order_int64(a[0], b[0]) : aorta_order_int64(a[1], b[1]);
+}
+
+int aorta_by_uint32_pair(const void *left, const void *right) {
+    const uint32_t *a = left, *b = right;
     return a[0] != b[0] ? aorta_order_int64(a[0], b[0]) : aorta_order_int64(a[1], b[1]);
 }
 
@@ -75,6 +82,52 @@ double aorta_nth_double(double *values, size_t count, size_t place) {
             low = down + 1;
     }
     return values[place];
+}
+
+/* ---- percentiles ---- */
+
+/* The place of a percentile among the samples: `fraction` of the way from one to the next. */
+struct place {
+    size_t at, next;
+    double fraction;
+};
+
+static struct place place_of(size_t count, double percent) {
+    if (percent <= 0) return (struct place){0};
+    const double position = percent / 100 * (double)(count - 1);
+    const size_t at = (size_t)position;
+    if (percent >= 100 || at + 1 >= count) return (struct place){count - 1, count - 1, 0};
+    return (struct place){at, at + 1, position - (double)at};
+}
+
+static double between(double low, double high, double fraction) {
+    if (low == high) return low; /* also keeps two infinities from making a NaN */
+    /* from the nearer side, so that the result never leaves [low, high] */
+    return fraction < 0.5 ? low + (high - low) * fraction : high - (high - low) * (1 - fraction);
+}
+
+double aorta_percentile_sorted(const double *sorted, size_t count, double percent) {
+    if (count == 0 || isnan(percent)) return NAN;
+    const struct place place = place_of(count, percent);
+    return between(sorted[place.at], sorted[place.next], place.fraction);
+}
+
+double aorta_percentile_int64(const int64_t *sorted, size_t count, double percent) {
+    if (count == 0 || isnan(percent)) return NAN;
+    const struct place place = place_of(count, percent);
+    return between((double)sorted[place.at], (double)sorted[place.next], place.fraction);
+}
+
+int64_t aorta_median_int64(int64_t *values, size_t count) {
+    if (count == 0) return 0;
+    aorta_sort_int64(values, count);
+    const int64_t low = values[(count - 1) / 2], high = values[count / 2];
+    return low + (high - low) / 2;
+}
+
+double aorta_lower_median_without(const double *sorted, size_t count, double value) {
+    const size_t middle = (count - 2) / 2;
+    return sorted[value <= sorted[middle] ? middle + 1 : middle];
 }
 
 /* ---- ascending rows ---- */

@@ -26,6 +26,7 @@ int aorta_by_uint64(const void *left, const void *right);
 int aorta_by_double(const void *left, const void *right);
 int aorta_by_text(const void *left, const void *right);       /* as strcmp */
 int aorta_by_int64_pair(const void *left, const void *right); /* by the first, then by the second */
+int aorta_by_uint32_pair(const void *left, const void *right);
 
 /* For items of `size` bytes, ascending by the int64 at `offset` in each: the number of items with less than the value,
  * and with at most the value. NULL for no items is fine. */

@@ -1,4 +1,5 @@
-/* Statistics of samples: mean and percentiles, and the F distribution. Whether two series differ: base/compare.h. */
+/* Statistics of samples: percentiles (sort.c), mean and the F distribution (compare.c). Whether two series differ:
+ * base/compare.h. */
 #ifndef AORTA_BASE_STATISTICS_H
 #define AORTA_BASE_STATISTICS_H
 

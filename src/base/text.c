@@ -1,7 +1,6 @@
 #include "base/text.h"
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/lines.h"
 #include "base/log.h"
 #include "base/printable.h"
@@ -180,10 +179,27 @@ const char *aorta_nearest(const char *word, const char *const *candidates, size_
 
 /* ---- printable text ---- */
 
+size_t aorta_utf8_length(const char *text, size_t available) {
+    const unsigned char *bytes = (const unsigned char *)text;
+    unsigned char lead = bytes[0];
+    if (lead < 0x80) return 1;
+    size_t length = lead >= 0xC2 && lead <= 0xDF ? 2 : (lead & 0xF0) == 0xE0 ? 3 : lead >= 0xF0 && lead <= 0xF4 ? 4 : 0;
+    if (length == 0 || length > available) return 0;
+    unsigned char low = 0x80, high = 0xBF; /* range of the second byte */
+    if (lead == 0xE0) low = 0xA0;
+    if (lead == 0xED) high = 0x9F;
+    if (lead == 0xF0) low = 0x90;
+    if (lead == 0xF4) high = 0x8F;
+    if (bytes[1] < low || bytes[1] > high) return 0;
+    for (size_t i = 2; i < length; i++)
+        if ((bytes[i] & 0xC0) != 0x80) return 0;
+    return length;
+}
+
 /* Bytes of the character at text[0]; *printable: whether it may be shown. */
 static size_t next_character(const char *text, size_t available, bool lines, bool *printable) {
     unsigned char lead = (unsigned char)*text;
-    size_t length = aorta_json_utf8_length(text, available);
+    size_t length = aorta_utf8_length(text, available);
     *printable = length > 0 && lead >= 0x20 && lead != 0x7F;
     if (lines && (lead == '\n' || lead == '\t')) *printable = true;
     if (length == 2 && lead == 0xC2) *printable = (unsigned char)text[1] >= 0xA0; /* U+0080 to U+009F: C1 */

@@ -55,4 +55,8 @@ size_t aorta_near_distance(const char *a, const char *b);
 /* The candidate nearest to `word`, or NULL when none is near enough to suggest. */
 const char *aorta_nearest(const char *word, const char *const *candidates, size_t count);
 
+/* Length of the UTF-8 sequence at text[0 .. available), which is not empty (RFC 3629: no overlong forms, no surrogates,
+ * at most U+10FFFF); 0 if it is none. */
+size_t aorta_utf8_length(const char *text, size_t available);
+
 #endif

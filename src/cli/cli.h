@@ -51,6 +51,8 @@ AORTA_MUST_USE aorta_status aorta_cli_check_program(const char *program);
  * before there is anything to lose. NULL is fine. AORTA_CONFIG. */
 extern const char *const aorta_cli_csv_files[];
 AORTA_MUST_USE aorta_status aorta_cli_csv_prepare(const char *folder);
+/* Likewise for the page of --html. AORTA_UNSUPPORTED where the build has none; AORTA_CONFIG. */
+AORTA_MUST_USE aorta_status aorta_cli_page_prepare(const char *path);
 /* Where a result goes: a page, CSV of its tables, and as text or JSON to the standard output. */
 struct aorta_cli_outputs {
     const char *html, *csv; /* may be NULL */

@@ -271,7 +271,7 @@ aorta_status hwq_check(const struct hwq_values *values, bool collectives) {
         return AORTA_ERROR(AORTA_USAGE, "--profile-dir %s: nothing is recorded without --profile", values->profile_dir);
     AORTA_TRY(check_set(values));
     if (values->profile) AORTA_TRY(aorta_directory_check_writable(profile_directory(values), "--profile-dir"));
-    AORTA_TRY(aorta_page_prepare(values->html));
+    AORTA_TRY(aorta_cli_page_prepare(values->html));
     AORTA_TRY(aorta_cli_csv_prepare(values->csv));
     AORTA_TRY(aorta_file_prepare(values->stamps, "--stamps"));
     if (values->workload) return aorta_file_prepare(values->output, "--output");

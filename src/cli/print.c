@@ -61,8 +61,14 @@ struct aorta_verdict_style aorta_cli_style(const struct aorta_cli_line *line, FI
                                         .view = {.full_names = line->full_names}};
 }
 
+aorta_status aorta_cli_page_prepare(const char *path) {
+    if (!path) return NULL;
+    if (!aorta_page_available()) return AORTA_ERROR(AORTA_UNSUPPORTED, "--html %s: %s", path, aorta_page_missing());
+    return aorta_file_prepare(path, "--html");
+}
+
 aorta_status aorta_cli_outputs_prepare(const struct aorta_cli_outputs *to) {
-    AORTA_TRY(aorta_page_prepare(to->html));
+    AORTA_TRY(aorta_cli_page_prepare(to->html));
     return aorta_cli_csv_prepare(to->csv);
 }
 

@@ -99,7 +99,7 @@ static aorta_status report(struct aorta_cli_line *line, const struct report_argu
     options.repeats = arguments->labels.count > 0;
     options.pictures = !arguments->no_pictures;
     const struct aorta_log log = {.level = options.quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1};
-    AORTA_TRY(aorta_page_prepare(options.page));
+    AORTA_TRY(aorta_cli_page_prepare(options.page));
     AORTA_TRY(aorta_cli_csv_prepare(options.csv));
     AORTA_TRY(make_inputs(arguments, &line->arena, &options));
     AORTA_TRY(check_output(arguments));

@@ -98,7 +98,9 @@ static aorta_status read_steps(const struct aorta_string_list *list, struct aort
     return aorta_arena_check(arena, "the steps");
 }
 
-static aorta_status unknown_by(const char *word, const char *const names[AORTA_BY_COUNT]) {
+static aorta_status unknown_by(const char *word) {
+    const char *names[AORTA_BY_COUNT];
+    for (int i = 0; i < AORTA_BY_COUNT; i++) names[i] = aorta_by_name((enum aorta_by)i);
     const char *nearest = aorta_nearest(word, names, AORTA_BY_COUNT);
     struct aorta_text expected = {0};
     for (int i = 0; i < AORTA_BY_COUNT; i++) aorta_text_printf(&expected, "%s%s", i ? ", " : "", names[i]);
@@ -111,13 +113,11 @@ static aorta_status unknown_by(const char *word, const char *const names[AORTA_B
 }
 
 static aorta_status read_by(const struct aorta_string_list *list, unsigned *by) {
-    const char *names[AORTA_BY_COUNT];
     *by = 0;
-    for (int i = 0; i < AORTA_BY_COUNT; i++) names[i] = aorta_by_name((enum aorta_by)i);
     for (size_t i = 0; i < list->count; i++) {
         int found = 0;
-        while (found < AORTA_BY_COUNT && strcmp(list->items[i], names[found]) != 0) found++;
-        if (found == AORTA_BY_COUNT) return unknown_by(list->items[i], names);
+        while (found < AORTA_BY_COUNT && strcmp(list->items[i], aorta_by_name((enum aorta_by)found)) != 0) found++;
+        if (found == AORTA_BY_COUNT) return unknown_by(list->items[i]);
         *by |= 1u << found;
     }
     return NULL;
@@ -199,7 +199,7 @@ static aorta_status analyze(struct aorta_cli_line *line, const struct analyze_ar
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
     AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
     AORTA_TRY(aorta_file_prepare(arguments->output, "--output"));
-    AORTA_TRY(aorta_page_prepare(arguments->html));
+    AORTA_TRY(aorta_cli_page_prepare(arguments->html));
     aorta_status status = aorta_recorded_open((const char *const *)line->operands, (size_t)line->operand_count,
                                               &reading, &options, &log, &recorded);
     const bool evaluated = !report.by || arguments->json || arguments->output || arguments->html || arguments->csv;
@@ -215,7 +215,7 @@ static aorta_status analyze(struct aorta_cli_line *line, const struct analyze_ar
     style.answer = arguments->quiet;
     style.color = style.color && !arguments->json && !arguments->markdown;
     if (!status) status = print(&report, &recorded, arguments, &style);
-    aorta_critical_path_free(&path);
+    if (path.pieces) aorta_critical_path_free(&path);
     aorta_recorded_free(&recorded);
     return status;
 }

@@ -1,10 +1,10 @@
+#include "base/intern.h"
 #include "measure/run_files.h"
 
 #include "base/array.h"
 #include "base/sort.h"
 #include "base/statistics.h"
 #include "trace/builder.h"
-#include "trace/texts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -25,10 +25,10 @@ struct build {
     int64_t *shift_ns;         /* of each step: added to its times, which may count from its own start */
     struct aorta_trace_call *launches;
     size_t launch_count;
-    uint32_t *row_of;               /* of each range: row of work[] */
-    struct aorta_trace_texts keys;  /* of shapes */
-    struct aorta_trace_texts kinds; /* of ranges: struct kind_key */
-    struct kind *known;             /* of each */
+    uint32_t *row_of;         /* of each range: row of work[] */
+    struct aorta_texts keys;  /* of shapes */
+    struct aorta_texts kinds; /* of ranges: struct kind_key */
+    struct kind *known;       /* of each */
     size_t kind_capacity;
 };
 
@@ -143,7 +143,7 @@ static void add_waits(struct build *build, size_t step) {
 static struct kind *kind_of(struct build *build, const struct aorta_range_info *info) {
     const struct kind_key key = {info->function, info->tag, info->operation, info->within != NULL};
     const size_t known = build->kinds.count;
-    const uint32_t number = aorta_trace_texts_add(&build->kinds, (const char *)&key, sizeof key);
+    const uint32_t number = aorta_texts_add(&build->kinds, (const char *)&key, sizeof key);
     if (number == UINT32_MAX) return NULL;
     if (number == known) {
         if (!aorta_array_fit(&build->known, &build->kind_capacity, known + 1, sizeof *build->known)) return NULL;
@@ -296,7 +296,7 @@ static void fill_pass(const struct aorta_range_info *info, struct aorta_trace_sh
 /* The row of an equal shape, else a new one; NONE: no memory. */
 static uint32_t number_shape(struct build *build, const struct aorta_trace_shape *shape, size_t *capacity) {
     struct aorta_trace *trace = build->trace;
-    const uint32_t number = aorta_trace_texts_add(&build->keys, (const char *)shape, sizeof *shape);
+    const uint32_t number = aorta_texts_add(&build->keys, (const char *)shape, sizeof *shape);
     if (number == UINT32_MAX || number < trace->shape_count) return number;
     if (!aorta_array_fit(&trace->shapes, capacity, trace->shape_count + 1, sizeof *shape)) return AORTA_TRACE_NONE;
     trace->shapes[trace->shape_count++] = *shape;
@@ -305,15 +305,15 @@ static uint32_t number_shape(struct build *build, const struct aorta_trace_shape
 
 /* As other files have them; of a pass they are the batch's. */
 static void take_dims(struct build *build, const struct aorta_range_info *info, struct aorta_trace_shape *shape) {
-    struct aorta_trace_texts *texts = build->trace->texts;
+    struct aorta_texts *texts = build->trace->texts;
     char dims[AORTA_RANGE_DIMS_TEXT], types[64];
     shape->dims = shape->types = AORTA_TRACE_NONE;
     if (is_pass(info) || info->dtype >= AORTA_DTYPE_COUNT || !*aorta_range_dims_text(info, dims)) return;
     const char *type = aorta_dtype_cxx_name(info->dtype);
     const int length = info->dims[1][0] ? snprintf(types, sizeof types, "[\"%s\", \"%s\"]", type, type)
                                         : snprintf(types, sizeof types, "[\"%s\"]", type);
-    shape->dims = aorta_trace_texts_add(texts, dims, strlen(dims));
-    shape->types = aorta_trace_texts_add(texts, types, (size_t)length);
+    shape->dims = aorta_texts_add(texts, dims, strlen(dims));
+    shape->types = aorta_texts_add(texts, types, (size_t)length);
 }
 
 static void add_shape(struct build *build, const struct aorta_range_info *info, struct aorta_trace_work *work,
@@ -324,7 +324,7 @@ static void add_shape(struct build *build, const struct aorta_range_info *info, 
     if (!kind) return;
     if (!kind->classed) {
         const char *function = function_of(info);
-        kind->operation = aorta_trace_texts_add(build->trace->texts, function, strlen(function));
+        kind->operation = aorta_texts_add(build->trace->texts, function, strlen(function));
         kind->class = aorta_kernel_work_class(info->within ? info->tag : info->function);
         kind->classed = true;
     }
@@ -489,8 +489,8 @@ aorta_status aorta_trace_of_measured(const struct aorta_measured_rank *rank, str
         status = aorta_trace_builder_finish(build.builder, &build.trace);
     if (!status) status = complete(&build);
     aorta_arena_free(&build.arena);
-    aorta_trace_texts_free(&build.keys);
-    aorta_trace_texts_free(&build.kinds);
+    aorta_texts_free(&build.keys);
+    aorta_texts_free(&build.kinds);
     free(build.known);
     if (status)
         aorta_trace_free(build.trace);

@@ -1,4 +1,5 @@
 #include "base/arena.h"
+#include "base/sort.h"
 #include "base/statistics.h"
 #include "replay/whatif.h"
 
@@ -113,15 +114,10 @@ struct fitting {
     int ranks_per_node;
 };
 
-static int value_order(const void *left, const void *right) {
-    const struct weighted *a = left, *b = right;
-    return (a->value > b->value) - (a->value < b->value);
-}
-
 /* The value in the middle of the weight; in between two where they meet there. */
 static double median(struct weighted *values, size_t count) {
     double total = 0, passed = 0;
-    qsort(values, count, sizeof *values, value_order);
+    qsort(values, count, sizeof *values, aorta_by_double);
     for (size_t i = 0; i < count; i++) total += values[i].weight;
     for (size_t i = 0; i < count; i++) {
         passed += values[i].weight;

@@ -101,8 +101,6 @@ struct aorta_graph {
 
 /* Ends with aorta_graph_free. `ranks` are copied, without their marks. */
 void aorta_graph_begin(struct aorta_graph *graph, const struct aorta_graph_rank *ranks, uint32_t rank_count);
-/* Reserves memory for so many points and edges, where their number is known. More can be added. */
-void aorta_graph_reserve(struct aorta_graph *graph, uint32_t points, uint32_t edges);
 /* Returns the point's number until the graph is finished. */
 uint32_t aorta_graph_point(struct aorta_graph *graph, int64_t time_ns, uint32_t rank, uint32_t subject, bool ends);
 /* A lag larger than the recorded distance is cut to it. Returns the edge's number until the graph is finished. */

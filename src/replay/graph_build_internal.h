@@ -74,9 +74,9 @@ void aorta_graph_add_host(struct aorta_graph_builder *builder, uint32_t rank);
 void aorta_place_pauses(struct aorta_graph_builder *builder);
 /* Edges of one rank's spans (graph_build_spans.c), and those that hold only where launches are no limit. */
 void aorta_graph_add_spans(struct aorta_graph_builder *builder, uint32_t rank);
-/* Fills runs[] (graph_build_straggler.c); needs the arrivals' points. */
+/* Where there are several ranks, what runs[] says of them (graph_build_straggler.c); needs the arrivals' points. */
 void aorta_compare_runs(struct aorta_graph_builder *builder);
-/* After all hosts: what a late rank runs more often than the other ranks goes with its launches. */
+/* Likewise, after all hosts: what a late rank runs more often than the other ranks goes with its launches. */
 void aorta_balance_launches(struct aorta_graph_builder *builder);
 
 #endif

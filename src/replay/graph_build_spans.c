@@ -313,7 +313,7 @@ static void change_kernel(const struct spans *spans, uint32_t row, uint32_t edge
 static void end_collective(const struct spans *spans, uint32_t row, uint32_t start, uint32_t end) {
     struct aorta_graph *graph = spans->builder->graph;
     const struct aorta_replay_span *span = &spans->rows->spans[row];
-    const struct aorta_replay_collective *collective = &spans->builder->recording->collectives[span->collective];
+    const struct aorta_collective_times *collective = &spans->builder->recording->collectives[span->collective];
     uint32_t point = spans->builder->first_arrival + span->collective;
     aorta_graph_edge(graph, start, point, 0, AORTA_EDGE_ARRIVAL, false);
     uint32_t edge = aorta_graph_edge(graph, point, end, INT64_MAX, AORTA_EDGE_TRANSFER, false);

@@ -261,14 +261,6 @@ static void collect(struct study *study) {
 
 void aorta_compare_runs(struct aorta_graph_builder *builder) {
     struct study study = {.builder = builder};
-    const struct aorta_recording *recording = builder->recording;
-    for (uint32_t r = 0; r < recording->rank_count; r++) {
-        size_t count = recording->ranks[r].span_count;
-        builder->runs[r] = aorta_arena_raw(&builder->memory, (count + 1) * sizeof *builder->runs[r]);
-        if (!builder->runs[r]) return;
-        for (size_t i = 0; i < count; i++) builder->runs[r][i] = (struct aorta_runs){.stays = 1, .apart_ns = -1};
-    }
-    if (recording->rank_count < 2) return;
     collect(&study);
     if (!study.memory.failed && study.count) {
         qsort(study.entries, study.count, sizeof *study.entries, entry_order);
@@ -301,7 +293,6 @@ void aorta_balance_launches(struct aorta_graph_builder *builder) {
     struct aorta_graph *graph = builder->graph;
     struct aorta_arena scratch = {0};
     bool any = false;
-    if (builder->recording->rank_count < 2) return;
     float *gone = aorta_arena_alloc(&scratch, (graph->point_count + 1) * sizeof *gone);
     for (uint32_t i = 0; gone && i < builder->recording->rank_count; i++)
         if (is_alone(builder->recording, i)) any |= find_extra(builder, i, gone);

@@ -5,6 +5,7 @@
 #ifndef AORTA_REPLAY_RECORDING_H
 #define AORTA_REPLAY_RECORDING_H
 
+#include "analysis/steps.h"
 #include "replay/graph.h"
 
 enum aorta_replay_call_kind {
@@ -74,16 +75,9 @@ struct aorta_replay_rank {
     struct aorta_graph_rank bounds;
 };
 
-/* A collective of several ranks; times are from when all have arrived. */
-struct aorta_replay_collective {
-    uint32_t parts;   /* how many ranks recorded it */
-    int64_t best_ns;  /* at the bandwidth that its size reaches; -1: not known, or not far less */
-    int64_t piece_ns; /* of a reduction's last piece, were it made in pieces; -1: it is no larger than one */
-};
-
 struct aorta_recording {
     const struct aorta_replay_rank *ranks;
-    const struct aorta_replay_collective *collectives;
+    const struct aorta_collective_times *collectives;
     uint32_t rank_count, collective_count, name_count;
     bool shares_work; /* ranks may have unequal parts of one work; false: theirs is equal by design */
     bool exchanges;   /* ranks send each other parts of that work, as to experts: all_to_all */

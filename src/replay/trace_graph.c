@@ -1,9 +1,9 @@
 #include "replay/trace_graph.h"
 
 #include "analysis/phases.h"
+#include "base/intern.h"
 #include "base/sort.h"
 #include "replay/replay.h"
-#include "trace/texts.h"
 #include "trace/trace.h"
 
 #include <malloc.h>
@@ -17,7 +17,7 @@ struct build {
     struct aorta_arena memory;
     const struct aorta_trace_analysis *analysis;
     struct aorta_replay_rank *ranks;
-    struct aorta_replay_collective *collectives;
+    struct aorta_collective_times *collectives;
     uint32_t name_count;
     uint32_t **call_rows;       /* of the first rank of each trace and row of its calls[]: the rank's call; NONE */
     uint32_t **names;           /* likewise of each text: the name's number on all ranks */
@@ -56,19 +56,19 @@ static uint32_t name_of(const struct build *build, size_t rank, uint32_t text) {
 }
 
 static void number_names(struct build *build) {
-    struct aorta_trace_texts texts = {0};
+    struct aorta_texts texts = {0};
     for (size_t i = 0; i < build->analysis->rank_count; i++) {
         const struct aorta_trace *trace = trace_of(build, i);
         const uint32_t count = build->ranks[i].host == i ? (uint32_t)aorta_trace_text_count(trace) : 0;
         build->names[i] = aorta_arena_raw(&build->memory, count * sizeof **build->names);
         for (uint32_t j = 0; !build->memory.failed && j < count; j++) {
             const char *text = aorta_trace_text(trace, j);
-            build->names[i][j] = aorta_trace_texts_add(&texts, text, strlen(text)) + 1;
+            build->names[i][j] = aorta_texts_add(&texts, text, strlen(text)) + 1;
             build->memory.failed = !build->names[i][j]; /* of UINT32_MAX */
         }
     }
     build->name_count = (uint32_t)texts.count + 1;
-    aorta_trace_texts_free(&texts);
+    aorta_texts_free(&texts);
 }
 
 /* ---- hosts ---- */
@@ -272,6 +272,120 @@ static void set_alone(struct build *build, size_t rank) {
     aorta_intervals_free(&comm);
 }
 
+/* ---- what the file says that spans and calls wait for: the last span of a stream that was launched before the event
+ * was recorded, or before the host asked for the wait ---- */
+
+/* A span by its stream and launch. */
+struct placed {
+    int64_t launch_ns;
+    uint32_t stream, span;
+};
+
+static int placed_order(const void *left, const void *right) {
+    const struct placed *a = left, *b = right;
+    if (a->stream != b->stream) return a->stream < b->stream ? -1 : 1;
+    if (a->launch_ns != b->launch_ns) return a->launch_ns < b->launch_ns ? -1 : 1;
+    return (a->span > b->span) - (a->span < b->span);
+}
+
+struct launches {
+    struct placed *items;
+    uint32_t count;
+};
+
+static struct launches place_spans(const struct aorta_replay_call *calls, const struct aorta_replay_rank *rank,
+                                   struct aorta_arena *memory) {
+    struct launches launches = {aorta_arena_raw(memory, ((size_t)rank->span_count + 1) * sizeof *launches.items), 0};
+    if (!launches.items) return launches;
+    for (uint32_t i = 0; i < rank->span_count; i++)
+        if (rank->spans[i].launch != AORTA_GRAPH_NONE)
+            launches.items[launches.count++] =
+                (struct placed){calls[rank->spans[i].launch].start_ns, rank->spans[i].stream, i};
+    if (launches.count) qsort(launches.items, launches.count, sizeof *launches.items, placed_order);
+    return launches;
+}
+
+/* How many of the launches are before this one: of lower streams, or of the stream before this time. */
+static uint32_t count_before(const struct launches *launches, uint32_t stream, int64_t time_ns) {
+    const struct placed key = {.launch_ns = time_ns, .stream = stream};
+    return (uint32_t)aorta_count_below(launches->items, launches->count, sizeof key, &key, placed_order);
+}
+
+static uint32_t last_before(const struct launches *launches, uint32_t stream, int64_t time_ns) {
+    uint32_t at = count_before(launches, stream, time_ns);
+    return at && launches->items[at - 1].stream == stream ? launches->items[at - 1].span : AORTA_GRAPH_NONE;
+}
+
+static uint32_t first_after(const struct launches *launches, uint32_t stream, int64_t time_ns) {
+    uint32_t at = count_before(launches, stream, time_ns);
+    return at < launches->count && launches->items[at].stream == stream ? launches->items[at].span : AORTA_GRAPH_NONE;
+}
+
+struct pair {
+    int64_t span, awaited;
+};
+
+/* The span that waits and the one it waits for; false: they are not in the recording, or it did not wait. */
+static bool find_pair(const struct launches *launches, const struct aorta_replay_rank *rank,
+                      const struct aorta_trace_wait *wait, int64_t shift_ns, struct pair *pair) {
+    if (wait->stream == AORTA_TRACE_NONE || wait->recorded_ns == INT64_MIN) return false;
+    pair->awaited = last_before(launches, wait->on, wait->recorded_ns - shift_ns);
+    pair->span = first_after(launches, wait->stream, wait->asked_ns - shift_ns);
+    if (pair->awaited == AORTA_GRAPH_NONE || pair->span == AORTA_GRAPH_NONE) return false;
+    return rank->spans[pair->awaited].end_ns <= rank->spans[pair->span].start_ns;
+}
+
+static void add_pairs(const struct aorta_trace *trace, const struct launches *launches, int64_t shift_ns,
+                      struct aorta_replay_rank *rank, struct aorta_arena *memory) {
+    struct pair *pairs = aorta_arena_raw(memory, (trace->wait_count + 1) * sizeof *pairs);
+    size_t count = 0;
+    for (size_t i = 0; pairs && i < trace->wait_count; i++)
+        count += find_pair(launches, rank, &trace->waits[i], shift_ns, &pairs[count]);
+    if (!count) return;
+    qsort(pairs, count, sizeof *pairs, aorta_by_int64_pair);
+    uint32_t *first = aorta_arena_alloc(memory, ((size_t)rank->span_count + 2) * sizeof *first);
+    uint32_t *waits = aorta_arena_raw(memory, (count + 1) * sizeof *waits);
+    if (memory->failed) return;
+    for (size_t i = 0; i < count; i++) {
+        first[pairs[i].span + 1]++;
+        waits[i] = (uint32_t)pairs[i].awaited;
+    }
+    for (uint32_t i = 0; i < rank->span_count; i++) first[i + 1] += first[i];
+    rank->first_wait = first;
+    rank->waits = waits;
+}
+
+static void add_awaited(const struct aorta_trace *trace, const struct launches *launches, int64_t shift_ns,
+                        const uint32_t *call_rows, struct aorta_replay_call *calls) {
+    for (size_t i = 0; i < trace->wait_count; i++) {
+        const struct aorta_trace_wait *wait = &trace->waits[i];
+        if (wait->call == AORTA_TRACE_NONE || call_rows[wait->call] == AORTA_GRAPH_NONE) continue;
+        int64_t until_ns = wait->recorded_ns == INT64_MIN ? wait->asked_ns : wait->recorded_ns;
+        uint32_t span = last_before(launches, wait->on, until_ns - shift_ns);
+        if (span != AORTA_GRAPH_NONE) calls[call_rows[wait->call]].awaited = span + 1;
+    }
+}
+
+/* What calls wait for is known where the host has no other rank. */
+static void add_waits(struct build *build, size_t rank) {
+    const struct aorta_trace *trace = trace_of(build, rank);
+    struct aorta_replay_rank *made = &build->ranks[rank];
+    struct aorta_replay_call *calls = build->ranks[made->host].calls;
+    struct aorta_arena *memory = &build->memory;
+    const int64_t shift_ns = shift_of(build, made->host);
+    if (!trace->wait_count) return;
+    int64_t *unknown = aorta_arena_raw(memory, trace->wait_count * sizeof *unknown);
+    for (size_t i = 0; unknown && i < trace->wait_count; i++)
+        if (trace->waits[i].on == AORTA_TRACE_NONE)
+            unknown[made->event_wait_count++] = trace->waits[i].asked_ns - shift_ns;
+    made->event_waits = unknown;
+    if (made->event_wait_count == trace->wait_count) return;
+    const struct launches launches = place_spans(calls, made, memory);
+    add_pairs(trace, &launches, shift_ns, made, memory);
+    if (aorta_is_only_of_trace(build->analysis, rank))
+        add_awaited(trace, &launches, shift_ns, build->call_rows[made->host], calls);
+}
+
 /* ---- all spans ---- */
 
 /* Marks the trace's rows that are replayed. */
@@ -320,9 +434,7 @@ static void add_spans(struct build *build, size_t rank) {
     aorta_arena_end(&scratch, &build->memory);
     if (build->memory.failed) return;
     set_alone(build, rank);
-    aorta_recorded_waits_make(trace, shift_of(build, host), build->ranks[host].calls,
-                              aorta_is_only_of_trace(build->analysis, rank), build->call_rows[host], made,
-                              &build->memory);
+    add_waits(build, rank);
 }
 
 /* ---- steps ---- */
@@ -418,7 +530,7 @@ static void add_ranks(struct build *build) {
         add_spans(build, i);
         set_bounds(build, i);
     }
-    aorta_replay_collectives_make(build->analysis, build->collectives, &build->memory);
+    aorta_collective_times_make(build->analysis, build->collectives, &build->memory);
 }
 
 static aorta_status build_ranks(struct build *build, struct aorta_graph *graph) {

@@ -35,17 +35,6 @@ const struct aorta_trace_work *aorta_trace_graph_work(const struct aorta_trace_g
 size_t aorta_first_of_trace(const struct aorta_trace_analysis *analysis, size_t rank);
 bool aorta_is_only_of_trace(const struct aorta_trace_analysis *analysis, size_t rank);
 
-/* For aorta_trace_graph_make: what a rank's file says about waits. Fills the rank's columns,
- * which are in `memory`, and, where the host has no other rank, `awaited` of its calls. shift_ns: of the host's clock;
- * call_rows: of the trace's calls[], the host's row or NONE. */
-void aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns, struct aorta_replay_call *calls,
-                               bool only_rank, const uint32_t *call_rows, struct aorta_replay_rank *rank,
-                               struct aorta_arena *memory);
-
-/* For aorta_trace_graph_make: what is known of each of alignment.shared[]; collectives: as many. */
-void aorta_replay_collectives_make(const struct aorta_trace_analysis *analysis,
-                                   struct aorta_replay_collective *collectives, struct aorta_arena *memory);
-
 /* The graph of recorded ranks with scaled work: work that takes a part of its time, or is not launched any more. It
  * shows what a step takes with different kernels (verdict/remedies.h). */
 

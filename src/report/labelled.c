@@ -163,16 +163,6 @@ aorta_status aorta_recorded_run(const char *directory, const char *label, int64_
     return status;
 }
 
-void aorta_recorded_free(struct aorta_recorded *recorded) {
-    aorta_recorded_machine_free(&recorded->machine);
-    aorta_verdict_free(&recorded->verdict);
-    aorta_trace_analysis_free(&recorded->analysis);
-    aorta_trace_list_free(&recorded->traces);
-    aorta_arena_free(&recorded->memory);
-    aorta_run_free(&recorded->run);
-    *recorded = (struct aorta_recorded){0};
-}
-
 size_t aorta_measured_most(const struct aorta_recorded *labelled) {
     size_t most = 0;
     for (size_t i = 0; i < labelled->run.rank_count; i++)

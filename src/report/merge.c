@@ -2,6 +2,7 @@
 #include "analysis/align.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/sort.h"
 #include "trace/open.h"
 #include "trace/ranks.h"
 
@@ -163,11 +164,6 @@ static int32_t main_device(const struct aorta_trace *trace, bool *several) {
     return count ? devices[best] : -1;
 }
 
-static int by_rank(const void *left, const void *right) {
-    const struct aorta_align_rank *a = left, *b = right;
-    return (a->rank > b->rank) - (a->rank < b->rank);
-}
-
 static bool taken(const struct merging *m, size_t count, int rank) {
     for (size_t i = 0; i < count; i++)
         if (m->ranks[i].rank == rank) return true;
@@ -198,7 +194,7 @@ static aorta_status number_ranks(struct merging *m) {
         while (taken(m, m->count, next)) next++;
         m->ranks[i].rank = next;
     }
-    qsort(m->ranks, m->count, sizeof *m->ranks, by_rank);
+    qsort(m->ranks, m->count, sizeof *m->ranks, aorta_by_int32);
     return NULL;
 }
 

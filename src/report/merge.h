@@ -11,12 +11,12 @@
 
 #include "analysis/align.h"
 #include "analysis/series.h"
+#include "base/intern.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "replay/critical_path.h"
 #include "trace/json_stream.h"
 #include "trace/open.h"
-#include "trace/texts.h"
 
 /* What the analysis of the same files adds to the trace. Borrowed. */
 struct aorta_merge_tracks {
@@ -51,9 +51,9 @@ void aorta_merge_flush(struct aorta_merge_sink *sink);
 /* ---- threads of a rank ----
  * A rank's processes (host, GPU 0, …) become one: their threads get numbers that differ. A thread keeps its number
  * where that is positive and free. */
-struct merge_threads {                    /* zero-initialise */
-    struct aorta_trace_texts keys, taken; /* the bytes of each key, and of each number */
-    int64_t *numbers;                     /* by the number of the key */
+struct merge_threads {              /* zero-initialise */
+    struct aorta_texts keys, taken; /* the bytes of each key, and of each number */
+    int64_t *numbers;               /* by the number of the key */
     size_t count, capacity;
     int64_t highest;
 };

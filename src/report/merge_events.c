@@ -52,7 +52,7 @@ static size_t escape_length(const char *at, const char *end) {
 static void copy_plain(struct copier *c) {
     const char *from = c->at;
     while (c->at < c->end && *c->at != '"' && *c->at != '\\' && (unsigned char)*c->at >= 0x20) {
-        size_t length = aorta_json_utf8_length(c->at, (size_t)(c->end - c->at));
+        size_t length = aorta_utf8_length(c->at, (size_t)(c->end - c->at));
         if (!length) break;
         c->at += length;
     }
@@ -186,10 +186,10 @@ static int64_t choose_number(struct merge_rank *rank, int64_t wanted) {
     const size_t before = threads->taken.count;
     int64_t number = wanted;
     if (threads->highest < FIRST) threads->highest = FIRST;
-    if (wanted > 0) (void)aorta_trace_texts_add(&threads->taken, (const char *)&wanted, sizeof wanted);
+    if (wanted > 0) (void)aorta_texts_add(&threads->taken, (const char *)&wanted, sizeof wanted);
     if (threads->taken.count == before) {
         number = threads->highest < INT64_MAX ? threads->highest + 1 : (int64_t)threads->count;
-        rank->out->failed |= aorta_trace_texts_add(&threads->taken, (const char *)&number, sizeof number) == UINT32_MAX;
+        rank->out->failed |= aorta_texts_add(&threads->taken, (const char *)&number, sizeof number) == UINT32_MAX;
     }
     if (number > threads->highest) threads->highest = number;
     return number;
@@ -197,7 +197,7 @@ static int64_t choose_number(struct merge_rank *rank, int64_t wanted) {
 
 int64_t aorta_merge_thread(struct merge_rank *rank, uint64_t key, int64_t wanted, bool *added) {
     struct merge_threads *threads = &rank->threads;
-    const uint32_t place = aorta_trace_texts_add(&threads->keys, (const char *)&key, sizeof key);
+    const uint32_t place = aorta_texts_add(&threads->keys, (const char *)&key, sizeof key);
     *added = place == threads->count;
     if (place < threads->count) return threads->numbers[place];
     rank->out->failed |= !*added || !aorta_array_fit(&threads->numbers, &threads->capacity, threads->count + 1,
@@ -207,8 +207,8 @@ int64_t aorta_merge_thread(struct merge_rank *rank, uint64_t key, int64_t wanted
 }
 
 void aorta_merge_threads_free(struct merge_threads *threads) {
-    aorta_trace_texts_free(&threads->keys);
-    aorta_trace_texts_free(&threads->taken);
+    aorta_texts_free(&threads->keys);
+    aorta_texts_free(&threads->taken);
     free(threads->numbers);
 }
 

@@ -20,10 +20,6 @@ const char *aorta_page_missing(void) {
            "then make";
 }
 
-static aorta_status check_page(const char *path) {
-    return aorta_page_available() ? NULL : AORTA_ERROR(AORTA_UNSUPPORTED, "--html %s: %s", path, aorta_page_missing());
-}
-
 aorta_status aorta_folder_check_free(const char *path, const char *key, unsigned kinds) {
     static const struct {
         enum aorta_folder_kind kind;
@@ -39,12 +35,6 @@ aorta_status aorta_folder_check_free(const char *path, const char *key, unsigned
                                rows[i].what, rows[i].file);
     }
     return NULL;
-}
-
-aorta_status aorta_page_prepare(const char *path) {
-    if (!path) return NULL;
-    AORTA_TRY(check_page(path));
-    return aorta_file_prepare(path, "--html");
 }
 
 /* A "<" within JSON can only stand in a string: escaped, no text of a file can end the script element. */
@@ -93,8 +83,9 @@ static aorta_status fill_template(const char *title, const struct aorta_text *da
 /* Frees the data. */
 static aorta_status write_page(const char *title, struct aorta_text *data, const char *path) {
     struct aorta_text out = {0};
-    aorta_status status = check_page(title);
-    if (!status) status = aorta_text_check(data);
+    aorta_status status = aorta_text_check(data);
+    if (!status && !aorta_page_available())
+        status = AORTA_ERROR(AORTA_UNSUPPORTED, "--html %s: %s", title, aorta_page_missing());
     if (!status) status = fill_template(title, data, &out);
     if (!status) status = aorta_file_put(path, &out);
     aorta_text_free(data);

@@ -13,8 +13,6 @@
 bool aorta_page_available(void);
 /* One sentence: why this build writes no pages, and how to get them. */
 const char *aorta_page_missing(void);
-/* The same, and makes the file's directory, before there is anything to lose. NULL: no page is wanted. AORTA_CONFIG. */
-AORTA_MUST_USE aorta_status aorta_page_prepare(const char *path);
 
 /* What a folder is of, by a file that only that leaves there. */
 enum aorta_folder_kind { AORTA_FOLDER_RUN = 1, AORTA_FOLDER_SWEEP = 2, AORTA_FOLDER_REPORT = 4 };

@@ -4,11 +4,11 @@
 #define AORTA_REPORT_PAGE_RECORDINGS_H
 
 #include "base/collective.h"
+#include "base/intern.h"
 #include "base/json.h"
 #include "report/comparison.h"
 #include "report/summary.h"
 #include "report/trace_report.h"
-#include "trace/texts.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -89,8 +89,8 @@ struct aorta_page_lanes {
         int64_t start_ns, number;
     } * steps; /* ascending */
     size_t step_count, step_capacity;
-    struct aorta_trace_texts named; /* the bytes of both pointers of a name */
-    struct aorta_text names; /* JSON strings, each with a comma in front but the first; fails for all of the lanes */
+    struct aorta_texts named; /* the bytes of both pointers of a name */
+    struct aorta_text names;  /* JSON strings, each with a comma in front but the first; fails for all of the lanes */
 };
 
 /* The number of a name, "first second" or `first` alone. Equal pointers are one name: strings that are stored once. */

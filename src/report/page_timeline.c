@@ -2,6 +2,7 @@
 #include "analysis/call_trees.h"
 #include "base/arena.h"
 #include "base/array.h"
+#include "base/sort.h"
 #include "report/page_recordings.h"
 
 #include <stdio.h>
@@ -26,7 +27,7 @@ static enum aorta_page_kind kind_of_collective(enum aorta_collective collective)
 uint32_t aorta_page_name(struct aorta_page_lanes *lanes, const char *first, const char *second) {
     const char *const pair[] = {first, second};
     const size_t before = lanes->named.count;
-    const uint32_t number = aorta_trace_texts_add(&lanes->named, (const char *)pair, sizeof pair);
+    const uint32_t number = aorta_texts_add(&lanes->named, (const char *)pair, sizeof pair);
     lanes->names.failed |= number == UINT32_MAX;
     if (lanes->names.failed) return 0;
     if (number == before) {
@@ -83,23 +84,17 @@ void aorta_page_lanes_free(struct aorta_page_lanes *lanes) {
     for (size_t i = 0; i < lanes->count; i++) free(lanes->items[i].spans);
     free(lanes->items);
     free(lanes->steps);
-    aorta_trace_texts_free(&lanes->named);
+    aorta_texts_free(&lanes->named);
     aorta_text_free(&lanes->names);
     memset(lanes, 0, sizeof *lanes);
 }
 
 /* ---- thinning: neighbours of one kind that are closer than can be seen become one ---- */
 
-static int by_start(const void *left, const void *right) {
-    const struct aorta_page_span *a = left, *b = right;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
-}
-
 static void sort(struct aorta_page_lane *lane) {
     for (size_t i = 1; i < lane->count; i++)
         if (lane->spans[i].start_ns < lane->spans[i - 1].start_ns) {
-            qsort(lane->spans, lane->count, sizeof *lane->spans, by_start);
+            qsort(lane->spans, lane->count, sizeof *lane->spans, aorta_by_int64_pair);
             return;
         }
 }

@@ -14,6 +14,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+void aorta_recorded_free(struct aorta_recorded *recorded) {
+    aorta_recorded_machine_free(&recorded->machine);
+    aorta_verdict_free(&recorded->verdict);
+    aorta_trace_analysis_free(&recorded->analysis);
+    aorta_trace_list_free(&recorded->traces);
+    aorta_arena_free(&recorded->memory);
+    aorta_run_free(&recorded->run);
+    *recorded = (struct aorta_recorded){0};
+}
+
 static aorta_status check_reading(const struct aorta_trace_options *reading, const char *directory) {
     const char *option = reading->recover      ? "--recover"
                          : reading->patterns   ? "--comm-pattern"

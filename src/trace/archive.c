@@ -1,58 +1,22 @@
 #include "trace/archive.h"
-
+#include "base/directories.h"
+#include "base/files.h"
+#include "base/printable.h"
 #include "base/shared_library.h"
+#include "base/sort.h"
+#include "base/text.h"
+#include "trace/reader.h"
+#include "trace/source.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- what is packed ---- */
-
-static const struct {
-    enum aorta_packing packing;
-    size_t at, length;
-    const char *bytes;
-} marks[] = {
-    {AORTA_PACKING_GZIP, 0, 2, "\x1f\x8b"},           {AORTA_PACKING_STREAM, 0, 4, "\x28\xb5\x2f\xfd"}, /* zstd */
-    {AORTA_PACKING_STREAM, 0, 6, "\xfd\x37zXZ\0"},    {AORTA_PACKING_STREAM, 0, 3, "BZh"},
-    {AORTA_PACKING_STREAM, 0, 4, "\x04\x22\x4d\x18"}, /* lz4 */
-    {AORTA_PACKING_ARCHIVE, 0, 4, "PK\3\4"},          /* zip */
-    {AORTA_PACKING_ARCHIVE, 257, 5, "ustar"},         /* tar */
-};
-
-enum aorta_packing aorta_packing_of(const char *bytes, size_t length) {
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        if (length >= marks[i].at + marks[i].length && !memcmp(bytes + marks[i].at, marks[i].bytes, marks[i].length))
-            return marks[i].packing;
-    return AORTA_PACKING_NONE;
-}
-
-/* The length without the suffix; 0: it has another one. */
-static size_t without(const char *path, size_t length, const char *suffix) {
-    const size_t part = strlen(suffix);
-    return length > part && !strncasecmp(path + length - part, suffix, part) ? length - part : 0;
-}
-
-size_t aorta_packing_strip(const char *path) {
-    static const char *const suffixes[] = {".gz", ".zst", ".xz", ".bz2", ".lz4"};
-    const size_t length = strlen(path);
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        const size_t left = without(path, length, suffixes[i]);
-        if (left) return left;
-    }
-    return length;
-}
-
-bool aorta_packing_is_archive_name(const char *path) {
-    const size_t length = aorta_packing_strip(path);
-    return without(path, length, ".tar") || without(path, length, ".zip") || without(path, length, ".tgz");
-}
-
-/* ---- the library ---- */
+/* ---- libarchive ---- */
 
 struct archive;
 struct archive_entry;
@@ -198,4 +162,426 @@ aorta_status aorta_archive_read(struct aorta_archive *archive, char *buffer, siz
 
 bool aorta_archive_truncated(const struct aorta_archive *archive) {
     return archive->truncated;
+}
+
+/* ---- unpacked files ---- */
+
+enum { MOST_TIMES = 1000, SMALL = 1 << 26 };
+
+static const int64_t MOST_INPUT = INT64_C(4) << 30; /* bytes of the standard input */
+
+static aorta_status no_memory(void) {
+    return AORTA_ERROR(AORTA_MEMORY, "no memory to unpack");
+}
+
+static aorta_status too_much(const char *shown) {
+    return AORTA_ERROR(AORTA_FORMAT, "%s: unpacks to more than %d times its size, as no trace does", shown, MOST_TIMES);
+}
+
+static int64_t most_unpacked(int64_t packed) {
+    return packed < INT64_MAX / MOST_TIMES - SMALL ? packed * MOST_TIMES + SMALL : INT64_MAX;
+}
+
+/* ---- archives: the files that have a trace's name, and the files that such links lead to ---- */
+
+enum { MOST_FILES = 1 << 16 };
+
+static const char no_target[] = "a link to no file in the archive";
+
+static aorta_status read_member(void *from, char *buffer, size_t capacity, size_t *got) {
+    return aorta_archive_read(from, buffer, capacity, got);
+}
+
+/* A link of an archive: both are paths from the archive's folder on. */
+struct link {
+    const char *target; /* NULL: outside the archive */
+    const char *path;
+    bool done;
+};
+struct links {
+    struct link *items;
+    size_t count, capacity;
+};
+
+struct members {
+    struct aorta_archive *archive;
+    struct unpack_origin origin;
+    const char *folder;
+    struct aorta_skipped *skipped;
+    struct links links;  /* by path */
+    struct links wanted; /* traces' links to files that were not unpacked yet; by target */
+    int files;
+    struct aorta_text name; /* of the member at hand */
+    struct aorta_arena memory;
+};
+
+/* The name from `base` on, without "." and "..", in `path`; NULL: it leads out of the archive. */
+static const char *resolve(struct aorta_text *path, const char *base, const char *name) {
+    const char *slash = strrchr(base, '/');
+    bool inside = true;
+    aorta_text_clear(path);
+    aorta_text_append(path, base, slash ? (size_t)(slash - base) : 0);
+    for (const char *word = name; *word && inside && !path->failed;) {
+        const size_t length = strcspn(word, "/");
+        if (length == 2 && !memcmp(word, "..", 2)) {
+            inside = path->length > 0;
+            while (path->length && path->data[--path->length] != '/') {
+            }
+            aorta_text_append(path, "", 0);
+        } else if (length && !(length == 1 && *word == '.')) {
+            inside = length <= NAME_MAX;
+            aorta_text_printf(path, "%s%.*s", path->length ? "/" : "", (int)length, word);
+        }
+        word += length + (word[length] == '/');
+    }
+    return inside && !path->failed && path->length ? path->data : NULL;
+}
+
+static bool is_hidden(const char *path) {
+    return *path == '.' || strstr(path, "/.");
+}
+
+/* Why a file of a trace's name is not read; NULL: it is. */
+static const char *why_skipped(const struct aorta_archive_member *member, const char *path) {
+    if (!path) return "leads out of the archive";
+    if (is_hidden(path)) return "hidden";
+    return member->file || member->link ? NULL : "no regular file";
+}
+
+static void add_link(struct members *members, struct links *links, struct link link) {
+    struct link *items =
+        aorta_arena_grow(&members->memory, links->items, links->count, &links->capacity, sizeof *items);
+    if (!items || members->memory.failed) return;
+    links->items = items;
+    items[links->count++] = link;
+}
+
+static void take_link(struct members *members, const struct aorta_archive_member *member, const char *path) {
+    struct aorta_text text = {0};
+    const bool outside = member->symbolic && *member->link == '/';
+    const char *target = outside ? NULL : resolve(&text, member->symbolic ? path : "", member->link);
+    add_link(members, &members->links,
+             (struct link){.path = aorta_arena_strdup(&members->memory, path),
+                           .target = target ? aorta_arena_strdup(&members->memory, target) : NULL});
+    members->memory.failed |= text.failed;
+    aorta_text_free(&text);
+}
+
+static aorta_status write_member(struct members *members, const char *path) {
+    if (members->files++ == MOST_FILES)
+        return AORTA_ERROR(AORTA_FORMAT, "%s: holds more than %d files; unpack what you need", members->origin.shown,
+                           MOST_FILES);
+    char *place = aorta_arena_printf(&members->memory, "%s/%s", members->folder, path);
+    return place ? aorta_unpack_write(&members->origin, place) : no_memory();
+}
+
+static aorta_status take_member(struct members *members, const struct aorta_archive_member *member, const char *path) {
+    const bool named = aorta_trace_is_name(member->name);
+    const char *why = why_skipped(member, path);
+    if (named && why) aorta_skip(members->skipped, members->origin.shown, member->name, why);
+    if (named && !why && !member->link) return write_member(members, path);
+    if (member->link && path)
+        take_link(members, member, path);
+    else
+        members->origin.left -= member->bytes;
+    return NULL;
+}
+
+/* ---- links ---- */
+
+static int by_path(const void *left, const void *right) {
+    return strcmp(((const struct link *)left)->path, ((const struct link *)right)->path);
+}
+
+/* The file that a link leads to, through further links; NULL: none in the archive. */
+static const char *follow(const struct links *links, const struct link *link) {
+    enum { MOST_LINKS = 40 };
+    for (int i = 0; link && i < MOST_LINKS; i++) {
+        const struct link key = {.path = link->target};
+        const struct link *next = key.path ? bsearch(&key, links->items, links->count, sizeof key, by_path) : NULL;
+        if (!next) return link->target;
+        link = next;
+    }
+    return NULL;
+}
+
+/* A second name of an unpacked file; a file of that name stays. */
+static aorta_status link_file(struct members *members, const char *target, const char *path) {
+    const char *from = aorta_arena_printf(&members->memory, "%s/%s", members->folder, target);
+    char *to = aorta_arena_printf(&members->memory, "%s/%s", members->folder, path);
+    if (!from || !to) return no_memory();
+    AORTA_TRY(aorta_unpack_folder(to));
+    if (!link(from, to) || errno == EEXIST) return NULL;
+    return AORTA_ERROR(AORTA_IO, "%s: cannot be unpacked to %s: %s", members->origin.shown, to, strerror(errno));
+}
+
+static bool is_unpacked(struct members *members, const char *path) {
+    const char *place = aorta_arena_printf(&members->memory, "%s/%s", members->folder, path);
+    struct stat facts;
+    return place && !lstat(place, &facts) && S_ISREG(facts.st_mode);
+}
+
+/* Links to unpacked files become files, and links to other files become wanted. */
+static aorta_status resolve_links(struct members *members) {
+    const struct links *links = &members->links;
+    if (links->count) qsort(links->items, links->count, sizeof *links->items, by_path);
+    for (size_t i = 0; i < links->count; i++) {
+        const char *path = links->items[i].path, *target = follow(links, &links->items[i]);
+        if (!aorta_trace_is_name(path) || is_hidden(path)) continue;
+        if (!target)
+            aorta_skip(members->skipped, members->origin.shown, path, no_target);
+        else if (is_unpacked(members, target))
+            AORTA_TRY(link_file(members, target, path));
+        else
+            add_link(members, &members->wanted, (struct link){.path = path, .target = target});
+    }
+    if (members->wanted.count)
+        qsort(members->wanted.items, members->wanted.count, sizeof *members->wanted.items, aorta_by_text);
+    return NULL;
+}
+
+static aorta_status take_wanted(struct members *members, const struct aorta_archive_member *member, const char *path) {
+    const struct links *wanted = &members->wanted;
+    const struct link key = {.target = path};
+    const size_t first =
+        path ? aorta_count_below(wanted->items, wanted->count, sizeof key, &key, aorta_by_text) : wanted->count;
+    if (!member->file || first == wanted->count || aorta_by_text(&wanted->items[first], &key) ||
+        wanted->items[first].done)
+        return NULL;
+    AORTA_TRY(write_member(members, wanted->items[first].path));
+    for (size_t i = first; i < wanted->count && !aorta_by_text(&wanted->items[i], &key); i++) {
+        wanted->items[i].done = true;
+        if (i > first) AORTA_TRY(link_file(members, wanted->items[first].path, wanted->items[i].path));
+    }
+    return NULL;
+}
+
+/* ---- all members ---- */
+
+typedef aorta_status take_one(struct members *members, const struct aorta_archive_member *member, const char *path);
+
+static int64_t most_bytes(int file) {
+    struct stat facts;
+    return fstat(file, &facts) ? INT64_MAX : most_unpacked(facts.st_size);
+}
+
+static aorta_status each_member(const char *path, struct members *members, take_one *take) {
+    struct aorta_archive_member member = {.name = ""};
+    aorta_status status = NULL;
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", path, strerror(errno));
+    status = aorta_archive_open(path, file, false, &members->archive);
+    members->origin = (struct unpack_origin){read_member, members->archive, path, most_bytes(file), too_much};
+    while (!status && member.name) {
+        status = aorta_archive_next(members->archive, &member);
+        if (!status && member.name) status = take(members, &member, resolve(&members->name, "", member.name));
+        if (!status && members->origin.left < 0) status = too_much(path);
+        if (!status && (members->name.failed || members->memory.failed)) status = no_memory();
+    }
+    if (members->archive) aorta_archive_close(members->archive);
+    members->archive = NULL;
+    close(file);
+    return status;
+}
+
+static void free_members(struct members *members) {
+    aorta_text_free(&members->name);
+    aorta_arena_free(&members->memory);
+}
+
+static aorta_status unpack_archive(const char *path, const char *folder, struct aorta_skipped *skipped) {
+    struct members members = {.folder = folder, .skipped = skipped};
+    aorta_status status = each_member(path, &members, take_member);
+    if (!status) status = resolve_links(&members);
+    if (!status && members.wanted.count) status = each_member(path, &members, take_wanted);
+    for (size_t i = 0; !status && i < members.wanted.count; i++)
+        if (!members.wanted.items[i].done) aorta_skip(skipped, path, members.wanted.items[i].path, no_target);
+    free_members(&members);
+    return status;
+}
+
+static aorta_status note_member(struct members *members, const struct aorta_archive_member *member, const char *path) {
+    members->files += aorta_trace_is_name(member->name) && !why_skipped(member, path);
+    members->origin.left -= member->bytes;
+    return NULL;
+}
+
+aorta_status aorta_unpack_lists(const char *path, bool *any) {
+    struct members members = {0};
+    aorta_status status = each_member(path, &members, note_member);
+    *any = members.files;
+    free_members(&members);
+    return status;
+}
+
+/* ---- the folder ---- */
+
+static aorta_status guard(struct aorta_temporary *made) {
+    aorta_status status = aorta_temporary_guard(made);
+    if (status) aorta_temporary_remove(made);
+    return status;
+}
+
+/* A new folder in the list's. */
+static aorta_status new_folder(struct aorta_unpacking *unpacking, const char **folder) {
+    struct aorta_trace_list *list = unpacking->list;
+    if (!list->unpacked) {
+        struct aorta_temporary *made = calloc(1, sizeof *made);
+        aorta_status status = made ? aorta_temporary_make("aorta-unpacked-", made) : no_memory();
+        if (!status && unpacking->guarded) status = guard(made);
+        if (status) {
+            free(made);
+            return status;
+        }
+        list->unpacked = made;
+    }
+    do {
+        *folder = aorta_arena_printf(&unpacking->memory, "%s/%zu", list->unpacked->path, ++unpacking->folders);
+        if (!*folder) return no_memory();
+        if (!mkdir(*folder, 0700)) return NULL;
+        if (errno != EEXIST)
+            return AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place)", aorta_shown(list->unpacked->path).text,
+                               strerror(errno));
+    } while (true);
+}
+
+/* Both live as long as the unpacking. */
+static void remember(struct aorta_unpacking *unpacking, const char *path, const char *shown) {
+    struct aorta_unpacked_name *names =
+        aorta_arena_grow(&unpacking->memory, unpacking->names, unpacking->count, &unpacking->capacity, sizeof *names);
+    if (!names) return;
+    unpacking->names = names;
+    names[unpacking->count++] = (struct aorta_unpacked_name){path, shown};
+}
+
+/* ---- single files ---- */
+
+static aorta_status read_source(void *from, char *buffer, size_t capacity, size_t *got) {
+    return aorta_source_read(from, buffer, capacity, got);
+}
+
+/* The standard input, and the first bytes of it. */
+struct input {
+    char head[4096];
+    size_t length, given;
+    int file;
+};
+
+static aorta_status read_bytes(const struct input *input, char *buffer, size_t capacity, size_t *got) {
+    ssize_t count;
+    do count = read(input->file, buffer, capacity);
+    while (count < 0 && errno == EINTR);
+    *got = count > 0 ? (size_t)count : 0;
+    return count < 0 ? AORTA_ERROR(AORTA_IO, "cannot read the standard input: %s", strerror(errno)) : NULL;
+}
+
+static aorta_status read_input(void *from, char *buffer, size_t capacity, size_t *got) {
+    struct input *input = from;
+    *got = input->length - input->given;
+    if (!*got) return read_bytes(input, buffer, capacity, got);
+    if (*got > capacity) *got = capacity;
+    memcpy(buffer, input->head + input->given, *got);
+    input->given += *got;
+    return NULL;
+}
+
+/* Before anything is written: input that is no trace may have no end. */
+static aorta_status check_input(struct input *input, const char *shown) {
+    size_t got = 1;
+    while (got && input->length < sizeof input->head) {
+        AORTA_TRY(read_bytes(input, input->head + input->length, sizeof input->head - input->length, &got));
+        input->length += got;
+    }
+    if (!input->length) return AORTA_ERROR(AORTA_FORMAT, "%s is empty", shown);
+    if (aorta_trace_may_be(input->head, input->length)) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "%s is no trace; AORTA reads %s", shown, aorta_trace_formats);
+}
+
+/* The unpacked file keeps the packed one's name, as the name may have the rank. */
+static aorta_status unpack_single(struct aorta_unpacking *unpacking, const char *path, const char *folder,
+                                  const char **place) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *made = aorta_arena_printf(&unpacking->memory, "%s/%.*s", folder, (int)aorta_packing_strip(name), name);
+    struct aorta_source *source;
+    struct stat facts;
+    if (!made) return no_memory();
+    AORTA_TRY(aorta_source_open(path, &source));
+    struct unpack_origin origin = {read_source, source, path,
+                                   most_unpacked(stat(path, &facts) ? 0 : (int64_t)facts.st_size), too_much};
+    aorta_status status = aorta_unpack_write(&origin, made);
+    aorta_source_close(source);
+    *place = made;
+    return status;
+}
+
+static aorta_status too_much_input(const char *shown) {
+    return AORTA_ERROR(AORTA_FORMAT, "%s: holds more than %d GiB; write it to a file, and name the file", shown,
+                       (int)(MOST_INPUT >> 30));
+}
+
+static aorta_status take_input(struct aorta_unpacking *unpacking, const char **place) {
+    static const char shown[] = "standard input";
+    struct input input = {.file = STDIN_FILENO};
+    struct unpack_origin origin = {read_input, &input, shown, MOST_INPUT, too_much_input};
+    const char *folder;
+    if (isatty(input.file))
+        return AORTA_ERROR(AORTA_USAGE, "-: the standard input is a terminal; pipe a trace into the command");
+    AORTA_TRY(check_input(&input, shown));
+    AORTA_TRY(new_folder(unpacking, &folder));
+    char *made = aorta_arena_printf(&unpacking->memory, "%s/stdin", folder);
+    if (!made) return no_memory();
+    AORTA_TRY(aorta_unpack_write(&origin, made));
+    remember(unpacking, made, shown);
+    *place = made;
+    return NULL;
+}
+
+/* ---- what a path is ---- */
+
+/* The first bytes as they are, and unpacked. */
+struct heads {
+    char packed[512], plain[512];
+    size_t packed_length, plain_length;
+};
+
+static aorta_status read_heads(const char *path, struct heads *heads) {
+    const int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", aorta_shown(path).text, strerror(errno));
+    const ssize_t count = pread(file, heads->packed, sizeof heads->packed, 0);
+    close(file);
+    heads->packed_length = count > 0 ? (size_t)count : 0;
+    heads->plain_length = 0;
+    const enum aorta_packing packing = aorta_packing_of(heads->packed, heads->packed_length);
+    if (packing == AORTA_PACKING_NONE || packing == AORTA_PACKING_ARCHIVE) return NULL;
+    aorta_status status = aorta_source_head(path, heads->plain, sizeof heads->plain, &heads->plain_length);
+    if (aorta_status_code(status) != AORTA_FORMAT) return status;
+    aorta_status_free(status); /* broken: its reader says where */
+    return NULL;
+}
+
+static bool is_archive(const struct heads *heads) {
+    return aorta_packing_of(heads->packed, heads->packed_length) == AORTA_PACKING_ARCHIVE ||
+           aorta_packing_of(heads->plain, heads->plain_length) == AORTA_PACKING_ARCHIVE;
+}
+
+static aorta_status unpack_file(struct aorta_unpacking *unpacking, const char *path, const char **place) {
+    struct heads heads;
+    const char *folder;
+    *place = path;
+    AORTA_TRY(read_heads(path, &heads));
+    const bool archive = is_archive(&heads);
+    if (!archive && !(heads.plain_length && aorta_trace_needs_plain(heads.plain, heads.plain_length))) return NULL;
+    AORTA_TRY(new_folder(unpacking, &folder));
+    *place = folder;
+    AORTA_TRY(archive ? unpack_archive(path, folder, &unpacking->skipped)
+                      : unpack_single(unpacking, path, folder, place));
+    remember(unpacking, *place, path);
+    return NULL;
+}
+
+aorta_status aorta_unpack(struct aorta_unpacking *unpacking, const char *path, const char **place) {
+    const char *file = path;
+    if (strcmp(path, "-") == 0) AORTA_TRY(take_input(unpacking, &file));
+    AORTA_TRY(unpack_file(unpacking, file, place));
+    return unpacking->memory.failed ? no_memory() : NULL;
 }

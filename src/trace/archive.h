@@ -1,5 +1,5 @@
-/* Packed files: what they are by their first bytes, and libarchive, which unpacks what zlib does not. The library is
- * opened when it is needed, so that neither the build nor the package depends on it. */
+/* libarchive, which unpacks what is not gzip (source.h). It is opened when it is needed, so that neither the build nor
+ * the package depends on it. */
 #ifndef AORTA_TRACE_ARCHIVE_H
 #define AORTA_TRACE_ARCHIVE_H
 
@@ -13,20 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum aorta_packing {
-    AORTA_PACKING_NONE,
-    AORTA_PACKING_GZIP,    /* a stream, unpacked by zlib */
-    AORTA_PACKING_STREAM,  /* zstd, xz, bzip2, lz4 */
-    AORTA_PACKING_ARCHIVE, /* zip, tar: files in a file */
-};
-/* By the first bytes; a tar needs 262 of them. */
-enum aorta_packing aorta_packing_of(const char *bytes, size_t length);
-/* The name without ".gz", ".zst", …: its length. */
-size_t aorta_packing_strip(const char *path);
-/* Whether it ends as archives do: ".zip", ".tar", ".tgz", ".tar.gz", … */
-bool aorta_packing_is_archive_name(const char *path);
-
-/* Where the library is, into `path`; false: nowhere. */
+/* Where libarchive is, into `path`; false: nowhere. */
 bool aorta_archive_library(char *path, size_t capacity);
 
 /* An open archive; with `stream` a single file without a name. */
@@ -74,7 +61,6 @@ struct aorta_unpacking {
     size_t folders; /* made so far */
     bool guarded;   /* as aorta_trace_options has it */
 };
-void aorta_unpacking_free(struct aorta_unpacking *unpacking); /* not the files */
 
 /* *place is the path itself if it can be read as it is, else the unpacked file, or the folder with an archive's files
  * that have a trace's suffix. `path` must live as long as the unpacking. AORTA_IO, AORTA_UNSUPPORTED; AORTA_FORMAT:
@@ -82,17 +68,5 @@ void aorta_unpacking_free(struct aorta_unpacking *unpacking); /* not the files *
 AORTA_MUST_USE aorta_status aorta_unpack(struct aorta_unpacking *unpacking, const char *path, const char **place);
 /* Whether an archive lists a file that aorta_unpack would take. AORTA_FORMAT, AORTA_UNSUPPORTED. */
 AORTA_MUST_USE aorta_status aorta_unpack_lists(const char *path, bool *any);
-
-/* Where bytes come from. */
-struct unpack_origin {
-    aorta_status (*read)(void *from, char *buffer, size_t capacity, size_t *got);
-    void *from;
-    const char *shown;
-    int64_t left; /* bytes that may still come; a file that unpacks to more is meant to fill the disk */
-    aorta_status (*too_much)(const char *shown);
-};
-
-/* All bytes into a new file; makes its folders. */
-AORTA_MUST_USE aorta_status aorta_unpack_write(struct unpack_origin *origin, char *path);
 
 #endif

@@ -1,9 +1,9 @@
 #include "trace/builder.h"
 #include "base/array.h"
+#include "base/intern.h"
 #include "base/sort.h"
 #include "base/table.h"
 #include "trace/builder_internal.h"
-#include "trace/texts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ aorta_status aorta_trace_builder_create(enum aorta_trace_format format, const ch
                                         struct aorta_trace_builder **builder) {
     struct aorta_trace_builder *self = calloc(1, sizeof *self);
     struct aorta_trace *trace = calloc(1, sizeof *trace);
-    struct aorta_trace_texts *texts = calloc(1, sizeof *texts);
+    struct aorta_texts *texts = calloc(1, sizeof *texts);
     char *copy = strdup(path);
     if (!self || !trace || !texts || !copy) {
         free(self);
@@ -119,8 +119,7 @@ void aorta_trace_builder_warn(struct aorta_trace_builder *builder, enum aorta_tr
 /* ---- what is stored once ---- */
 
 uint32_t aorta_trace_builder_text(struct aorta_trace_builder *builder, const char *text, size_t length) {
-    uint32_t number =
-        builder->memory.failed ? AORTA_TRACE_NONE : aorta_trace_texts_add(builder->trace->texts, text, length);
+    uint32_t number = builder->memory.failed ? AORTA_TRACE_NONE : aorta_texts_add(builder->trace->texts, text, length);
     if (number == AORTA_TRACE_NONE) builder->memory.failed = true;
     return number;
 }
@@ -392,10 +391,81 @@ void aorta_trace_builder_allocation(struct aorta_trace_builder *builder,
     aorta_trace_rows_put(builder, &builder->allocations, allocation, sizeof *allocation);
 }
 
-/* ---- the end ---- */
+/* ---- into the trace ---- */
+
+void *aorta_trace_rows_take(struct trace_rows *rows, size_t *count, size_t size) {
+    void *items = rows->items;
+    *count = rows->count;
+    aorta_array_trim(&items, rows->count, size);
+    *rows = (struct trace_rows){0};
+    return items;
+}
+
+/* Stores the work in the memory of the pending rows, which are larger. */
+static struct aorta_trace_work *take_work(struct trace_rows *pending, size_t *count) {
+    const struct trace_pending *rows = pending->items;
+    char *to = pending->items;
+    for (size_t i = 0; i < pending->count; i++) {
+        const struct aorta_trace_work work = rows[i].work;
+        memcpy(to + i * sizeof work, &work, sizeof work);
+    }
+    return aorta_trace_rows_take(pending, count, sizeof(struct aorta_trace_work));
+}
+
+/* The three tables whose rows are keys. */
+static void move_keys(struct aorta_trace_builder *builder) {
+    struct aorta_trace *trace = builder->trace;
+    trace->streams = malloc((builder->streams.count + 1) * sizeof *trace->streams);
+    trace->queues = malloc((builder->queues.count + 1) * sizeof *trace->queues);
+    trace->threads = malloc((builder->threads.count + 1) * sizeof *trace->threads);
+    if (!trace->streams || !trace->queues || !trace->threads) {
+        builder->memory.failed = true;
+        return;
+    }
+    for (; trace->stream_count < builder->streams.count; trace->stream_count++) {
+        const int64_t *key = builder->streams.items[trace->stream_count];
+        trace->streams[trace->stream_count] = (struct aorta_trace_stream){key[0], key[1], key[2]};
+    }
+    for (; trace->queue_count < builder->queues.count; trace->queue_count++) {
+        const int64_t *key = builder->queues.items[trace->queue_count];
+        trace->queues[trace->queue_count] = (struct aorta_trace_queue){key[0], key[1], (uint32_t)key[2]};
+    }
+    for (; trace->thread_count < builder->threads.count; trace->thread_count++) {
+        const int64_t *key = builder->threads.items[trace->thread_count];
+        trace->threads[trace->thread_count] = (struct aorta_trace_thread){key[0], key[1], AORTA_TRACE_NONE};
+    }
+    const uint32_t(*names)[2] = builder->thread_names.items;
+    for (size_t i = 0; i < builder->thread_names.count; i++)
+        if (names[i][0] < trace->thread_count) trace->threads[names[i][0]].name = names[i][1];
+}
+
+static void take_rows(struct aorta_trace_builder *builder) {
+    struct aorta_trace *trace = builder->trace;
+    trace->work = take_work(&builder->pending, &trace->work_count);
+    trace->captured = take_work(&builder->captured, &trace->captured_count);
+    trace->collectives =
+        aorta_trace_rows_take(&builder->collectives, &trace->collective_count, sizeof *trace->collectives);
+    move_keys(builder);
+    trace->calls = aorta_trace_rows_take(&builder->calls, &trace->call_count, sizeof *trace->calls);
+    trace->annotations =
+        aorta_trace_rows_take(&builder->annotations, &trace->annotation_count, sizeof *trace->annotations);
+    if (builder->keeps_functions)
+        trace->functions = aorta_trace_rows_take(&builder->functions, &trace->function_count, sizeof *trace->functions);
+    trace->frames = aorta_trace_rows_take(&builder->frames, &trace->frame_count, sizeof *trace->frames);
+    aorta_trace_rows_sort(&builder->allocations, sizeof(struct aorta_trace_allocation), aorta_by_int64);
+    trace->allocations =
+        aorta_trace_rows_take(&builder->allocations, &trace->allocation_count, sizeof *trace->allocations);
+    trace->steps = aorta_trace_rows_take(&builder->steps, &trace->step_count, sizeof *trace->steps);
+    trace->groups = aorta_trace_rows_take(&builder->groups, &trace->group_count, sizeof *trace->groups);
+    trace->shapes = aorta_trace_rows_take(&builder->shapes, &trace->shape_count, sizeof *trace->shapes);
+    trace->inputs = aorta_trace_rows_take(&builder->inputs, &trace->input_count, sizeof *trace->inputs);
+    trace->graphs = aorta_trace_rows_take(&builder->graphs, &trace->graph_count, sizeof *trace->graphs);
+    trace->devices = aorta_trace_rows_take(&builder->devices, &trace->device_count, sizeof *trace->devices);
+}
 
 aorta_status aorta_trace_builder_finish(struct aorta_trace_builder *builder, struct aorta_trace **trace) {
     if (!builder->memory.failed) aorta_trace_builder_link(builder);
+    if (!builder->memory.failed) take_rows(builder);
     if (builder->memory.failed) {
         aorta_status status = AORTA_ERROR(AORTA_MEMORY, "no memory for the events of %s", builder->trace->path);
         aorta_trace_builder_destroy(builder);

@@ -2,8 +2,8 @@
 #ifndef AORTA_TRACE_BUILDER_INTERNAL_H
 #define AORTA_TRACE_BUILDER_INTERNAL_H
 
+#include "base/intern.h"
 #include "trace/builder.h"
-#include "trace/texts.h"
 
 /* A growing array of rows of one size. */
 struct trace_rows {
@@ -56,7 +56,7 @@ struct trace_meaning {
     struct aorta_kernel_kind kernel;
 };
 
-/* Kinds of numbers that differ between a part and the whole (kineto_read_spans.c). */
+/* Kinds of numbers that differ between a part and the whole (builder_link.c). */
 enum trace_map {
     TRACE_MAP_NONE,
     TRACE_MAP_TEXT,
@@ -127,6 +127,9 @@ void aorta_trace_add_step(struct aorta_trace_builder *builder, const struct aort
 
 /* builder_link.c: sorts and links all rows of a builder that has not failed. */
 void aorta_trace_builder_link(struct aorta_trace_builder *builder);
+/* Adds the rows of the part, and empties it for a later one. False: rows before it decide what is read of the part
+ * (captures), and nothing was added. */
+bool aorta_trace_builder_append(struct aorta_trace_builder *whole, struct aorta_trace_builder *part);
 
 /* So many times of this value. */
 int64_t *aorta_trace_times_new(size_t count, int64_t value, struct aorta_arena *memory);
@@ -137,12 +140,8 @@ void aorta_trace_link_shapes(struct aorta_trace_builder *builder);
 void aorta_trace_link_callers(struct aorta_trace_builder *builder);
 
 /* builder_operations.c */
-uint32_t aorta_trace_add_inputs(struct aorta_trace_builder *builder, const struct aorta_operation *operation,
-                                bool keeps_values);
 /* After launches are linked. */
 void aorta_trace_link_operations(struct aorta_trace_builder *builder);
-/* A list in one line; NONE: it is empty. */
-uint32_t aorta_trace_list_text(struct aorta_trace_builder *builder, struct aorta_json_value list);
 
 /* builder_launches.c: adds calls for collectives on the host, before launches are linked. */
 void aorta_trace_add_host_collectives(struct aorta_trace_builder *builder);

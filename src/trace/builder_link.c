@@ -1,7 +1,9 @@
-/* The end of building: rows sorted, and each piece of device work linked to its launch, shape and collective. */
+/* The end of building: rows sorted, and each piece of device work linked to its launch, shape and collective. Before
+ * that, builders of parts of a file become one. */
 #include "trace/builder_internal.h"
 
 #include "base/array.h"
+#include "base/intern.h"
 #include "base/sort.h"
 #include "base/table.h"
 
@@ -363,56 +365,7 @@ static void link_collectives(struct aorta_trace_builder *builder) {
     aorta_arena_free(&scratch);
 }
 
-/* ---- into the trace ---- */
-
-void *aorta_trace_rows_take(struct trace_rows *rows, size_t *count, size_t size) {
-    void *items = rows->items;
-    *count = rows->count;
-    aorta_array_trim(&items, rows->count, size);
-    *rows = (struct trace_rows){0};
-    return items;
-}
-
-/* Stores the work in the memory of the pending rows, which are larger. */
-static struct aorta_trace_work *take_work(struct trace_rows *pending, size_t *count) {
-    const struct trace_pending *rows = pending->items;
-    char *to = pending->items;
-    for (size_t i = 0; i < pending->count; i++) {
-        const struct aorta_trace_work work = rows[i].work;
-        memcpy(to + i * sizeof work, &work, sizeof work);
-    }
-    return aorta_trace_rows_take(pending, count, sizeof(struct aorta_trace_work));
-}
-
-/* The three tables whose rows are keys. */
-static void move_keys(struct aorta_trace_builder *builder) {
-    struct aorta_trace *trace = builder->trace;
-    trace->streams = malloc((builder->streams.count + 1) * sizeof *trace->streams);
-    trace->queues = malloc((builder->queues.count + 1) * sizeof *trace->queues);
-    trace->threads = malloc((builder->threads.count + 1) * sizeof *trace->threads);
-    if (!trace->streams || !trace->queues || !trace->threads) {
-        builder->memory.failed = true;
-        return;
-    }
-    for (; trace->stream_count < builder->streams.count; trace->stream_count++) {
-        const int64_t *key = builder->streams.items[trace->stream_count];
-        trace->streams[trace->stream_count] = (struct aorta_trace_stream){key[0], key[1], key[2]};
-    }
-    for (; trace->queue_count < builder->queues.count; trace->queue_count++) {
-        const int64_t *key = builder->queues.items[trace->queue_count];
-        trace->queues[trace->queue_count] = (struct aorta_trace_queue){key[0], key[1], (uint32_t)key[2]};
-    }
-    for (; trace->thread_count < builder->threads.count; trace->thread_count++) {
-        const int64_t *key = builder->threads.items[trace->thread_count];
-        trace->threads[trace->thread_count] = (struct aorta_trace_thread){key[0], key[1], AORTA_TRACE_NONE};
-    }
-    const uint32_t(*names)[2] = builder->thread_names.items;
-    for (size_t i = 0; i < builder->thread_names.count; i++)
-        if (names[i][0] < trace->thread_count) trace->threads[names[i][0]].name = names[i][1];
-}
-
 void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
-    struct aorta_trace *trace = builder->trace;
     aorta_trace_rows_sort(&builder->pending, sizeof(struct trace_pending), by_start);
     aorta_trace_rows_sort(&builder->annotations, sizeof(struct aorta_trace_annotation), annotation_order);
     aorta_trace_rows_sort(&builder->steps, sizeof(struct aorta_trace_step), step_order);
@@ -429,25 +382,202 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     aorta_trace_link_callers(builder);
     link_collectives(builder);
     count_overlaps(builder);
-    if (builder->memory.failed) return;
-    trace->work = take_work(&builder->pending, &trace->work_count);
-    trace->captured = take_work(&builder->captured, &trace->captured_count);
-    trace->collectives =
-        aorta_trace_rows_take(&builder->collectives, &trace->collective_count, sizeof *trace->collectives);
-    move_keys(builder);
-    trace->calls = aorta_trace_rows_take(&builder->calls, &trace->call_count, sizeof *trace->calls);
-    trace->annotations =
-        aorta_trace_rows_take(&builder->annotations, &trace->annotation_count, sizeof *trace->annotations);
-    if (builder->keeps_functions)
-        trace->functions = aorta_trace_rows_take(&builder->functions, &trace->function_count, sizeof *trace->functions);
-    trace->frames = aorta_trace_rows_take(&builder->frames, &trace->frame_count, sizeof *trace->frames);
-    aorta_trace_rows_sort(&builder->allocations, sizeof(struct aorta_trace_allocation), aorta_by_int64);
-    trace->allocations =
-        aorta_trace_rows_take(&builder->allocations, &trace->allocation_count, sizeof *trace->allocations);
-    trace->steps = aorta_trace_rows_take(&builder->steps, &trace->step_count, sizeof *trace->steps);
-    trace->groups = aorta_trace_rows_take(&builder->groups, &trace->group_count, sizeof *trace->groups);
-    trace->shapes = aorta_trace_rows_take(&builder->shapes, &trace->shape_count, sizeof *trace->shapes);
-    trace->inputs = aorta_trace_rows_take(&builder->inputs, &trace->input_count, sizeof *trace->inputs);
-    trace->graphs = aorta_trace_rows_take(&builder->graphs, &trace->graph_count, sizeof *trace->graphs);
-    trace->devices = aorta_trace_rows_take(&builder->devices, &trace->device_count, sizeof *trace->devices);
+}
+
+/* ---- parts that were read side by side become one: rows of a part follow those before it, and name texts, streams,
+ * threads, … by the numbers of the whole. Numbers are given in order of arrival, so they are those that one builder
+ * would have given ---- */
+
+/* Rows without a map: their numbers shift by the number of such rows in the whole. */
+enum shift { SHIFT_COLLECTIVES = TRACE_MAP_COUNT, SHIFT_RUNS, NUMBER_KINDS };
+
+struct appending {
+    struct aorta_trace_builder *whole, *part;
+    uint32_t shift[NUMBER_KINDS];
+};
+
+static uint32_t number_of(const struct appending *a, int kind, uint32_t number) {
+    if (number == AORTA_TRACE_NONE) return AORTA_TRACE_NONE;
+    return kind < TRACE_MAP_COUNT ? a->part->maps[kind].items[number] : number + a->shift[kind];
+}
+
+static void add_number(struct appending *a, enum trace_map kind, uint32_t number) {
+    struct trace_numbers *map = &a->part->maps[kind];
+    a->whole->memory.failed |= !aorta_array_append(&map->items, &map->capacity, &map->count, &number, sizeof number);
+}
+
+static void map_texts(struct appending *a) {
+    const struct aorta_texts *texts = a->part->trace->texts;
+    for (size_t i = a->part->maps[TRACE_MAP_TEXT].count; i < texts->count && !a->whole->memory.failed; i++)
+        add_number(a, TRACE_MAP_TEXT,
+                   aorta_trace_builder_text(a->whole, texts->entries[i].raw, texts->entries[i].length));
+}
+
+static void map_keys(struct appending *a, enum trace_map kind, const struct aorta_keys *from, struct aorta_keys *to) {
+    for (size_t i = a->part->maps[kind].count; i < from->count && !a->whole->memory.failed; i++) {
+        const int64_t *key = from->items[i];
+        const int64_t last = kind == TRACE_MAP_QUEUE ? number_of(a, TRACE_MAP_TEXT, (uint32_t)key[2]) : key[2];
+        add_number(a, kind, aorta_keys_add(to, key[0], key[1], last, &a->whole->memory));
+    }
+}
+
+static void map_groups(struct appending *a) {
+    const struct aorta_trace_group *groups = a->part->groups.items;
+    for (size_t i = a->part->maps[TRACE_MAP_GROUP].count; i < a->part->groups.count && !a->whole->memory.failed; i++)
+        add_number(a, TRACE_MAP_GROUP,
+                   aorta_trace_builder_group(a->whole, number_of(a, TRACE_MAP_TEXT, groups[i].name),
+                                             number_of(a, TRACE_MAP_TEXT, groups[i].description), groups[i].size,
+                                             groups[i].ranks, groups[i].rank_count));
+}
+
+static void map_inputs(struct appending *a) {
+    const struct aorta_trace_inputs *rows = a->part->inputs.items;
+    for (size_t i = a->part->maps[TRACE_MAP_INPUTS].count; i < a->part->inputs.count && !a->whole->memory.failed; i++) {
+        const struct aorta_trace_inputs inputs = {.dims = number_of(a, TRACE_MAP_TEXT, rows[i].dims),
+                                                  .types = number_of(a, TRACE_MAP_TEXT, rows[i].types),
+                                                  .strides = number_of(a, TRACE_MAP_TEXT, rows[i].strides),
+                                                  .values = number_of(a, TRACE_MAP_TEXT, rows[i].values)};
+        add_number(a, TRACE_MAP_INPUTS, aorta_trace_add_inputs_row(a->whole, &inputs));
+    }
+}
+
+static void map_shapes(struct appending *a) {
+    const struct aorta_trace_shape *rows = a->part->shapes.items;
+    for (size_t i = a->part->maps[TRACE_MAP_SHAPE].count; i < a->part->shapes.count && !a->whole->memory.failed; i++) {
+        struct aorta_trace_shape shape = rows[i];
+        shape.op = number_of(a, TRACE_MAP_TEXT, shape.op);
+        shape.dims = number_of(a, TRACE_MAP_TEXT, shape.dims);
+        shape.types = number_of(a, TRACE_MAP_TEXT, shape.types);
+        const uint32_t values = number_of(a, TRACE_MAP_TEXT, (uint32_t)a->part->shape_keys.items[i][2]);
+        add_number(a, TRACE_MAP_SHAPE, aorta_trace_add_shape_row(a->whole, &shape, values));
+    }
+}
+
+static void map_all(struct appending *a) {
+    struct aorta_trace_builder *part = a->part, *whole = a->whole;
+    map_texts(a);
+    map_keys(a, TRACE_MAP_STREAM, &part->streams, &whole->streams);
+    map_keys(a, TRACE_MAP_QUEUE, &part->queues, &whole->queues);
+    map_keys(a, TRACE_MAP_THREAD, &part->threads, &whole->threads);
+    map_groups(a);
+    map_inputs(a);
+    map_shapes(a);
+    a->shift[SHIFT_COLLECTIVES] = (uint32_t)whole->collectives.count;
+    a->shift[SHIFT_RUNS] = (uint32_t)whole->runs.count;
+}
+
+enum { NUMBERS = 6 };
+
+/* Rows in order of arrival, and which members of them are numbers. */
+struct kind_of_rows {
+    size_t rows, size; /* the member of the builder */
+    struct {
+        size_t at;
+        int kind;
+    } numbers[NUMBERS]; /* up to the first without a kind */
+};
+
+#define ROWS(member, type, ...)                                                                                        \
+    {                                                                                                                  \
+        offsetof(struct aorta_trace_builder, member), sizeof(type), {                                                  \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
+    }
+#define RANGES(member)                                                                                                 \
+    ROWS(member, struct aorta_trace_annotation, {offsetof(struct aorta_trace_annotation, name), TRACE_MAP_TEXT},       \
+         {offsetof(struct aorta_trace_annotation, thread), TRACE_MAP_THREAD})
+#define FACTS(member)                                                                                                  \
+    ROWS(member, struct aorta_trace_collective, {offsetof(struct aorta_trace_collective, name), TRACE_MAP_TEXT},       \
+         {offsetof(struct aorta_trace_collective, dtype), TRACE_MAP_TEXT},                                             \
+         {offsetof(struct aorta_trace_collective, group), TRACE_MAP_GROUP},                                            \
+         {offsetof(struct aorta_trace_collective, communicator), TRACE_MAP_TEXT},                                      \
+         {offsetof(struct aorta_trace_collective, in_splits), TRACE_MAP_TEXT},                                         \
+         {offsetof(struct aorta_trace_collective, out_splits), TRACE_MAP_TEXT})
+
+static const struct kind_of_rows arriving[] = {
+    ROWS(pending, struct trace_pending, {offsetof(struct trace_pending, work.name), TRACE_MAP_TEXT},
+         {offsetof(struct trace_pending, work.stream), TRACE_MAP_STREAM},
+         {offsetof(struct trace_pending, work.queue), TRACE_MAP_QUEUE},
+         {offsetof(struct trace_pending, work.collective), SHIFT_COLLECTIVES},
+         {offsetof(struct trace_pending, work.geometry), TRACE_MAP_TEXT}),
+    ROWS(calls, struct aorta_trace_call, {offsetof(struct aorta_trace_call, name), TRACE_MAP_TEXT},
+         {offsetof(struct aorta_trace_call, thread), TRACE_MAP_THREAD}),
+    RANGES(annotations),
+    RANGES(functions),
+    ROWS(operations, struct trace_operation, {offsetof(struct trace_operation, run), SHIFT_RUNS},
+         {offsetof(struct trace_operation, shape), TRACE_MAP_SHAPE}),
+    ROWS(runs, struct aorta_trace_operation, {offsetof(struct aorta_trace_operation, name), TRACE_MAP_TEXT},
+         {offsetof(struct aorta_trace_operation, thread), TRACE_MAP_THREAD},
+         {offsetof(struct aorta_trace_operation, inputs), TRACE_MAP_INPUTS}),
+    ROWS(requests, struct trace_request, {offsetof(struct trace_request, thread), TRACE_MAP_THREAD}),
+    ROWS(allocations, struct aorta_trace_allocation,
+         {offsetof(struct aorta_trace_allocation, thread), TRACE_MAP_THREAD}),
+    ROWS(wait_facts, struct aorta_trace_wait_facts, {offsetof(struct aorta_trace_wait_facts, stream), TRACE_MAP_STREAM},
+         {offsetof(struct aorta_trace_wait_facts, on), TRACE_MAP_STREAM}),
+    ROWS(capture_marks, struct trace_capture_mark, {offsetof(struct trace_capture_mark, thread), TRACE_MAP_THREAD}),
+    ROWS(launches, struct trace_launch, {offsetof(struct trace_launch, kernel), TRACE_MAP_TEXT}),
+    FACTS(collectives),
+    FACTS(request_facts),
+    ROWS(thread_names, uint32_t[2], {0, TRACE_MAP_THREAD}, {sizeof(uint32_t), TRACE_MAP_TEXT}),
+};
+
+static void renumber(const struct appending *a, const struct kind_of_rows *kind, char *rows, size_t count) {
+    for (int n = 0; n < NUMBERS && kind->numbers[n].kind; n++) {
+        char *at = rows + kind->numbers[n].at;
+        for (size_t i = 0; i < count; i++, at += kind->size) {
+            uint32_t number;
+            memcpy(&number, at, sizeof number);
+            number = number_of(a, kind->numbers[n].kind, number);
+            memcpy(at, &number, sizeof number);
+        }
+    }
+}
+
+static void append_rows(struct appending *a, const struct kind_of_rows *kind) {
+    struct trace_rows *from = (struct trace_rows *)((char *)a->part + kind->rows);
+    struct trace_rows *to = (struct trace_rows *)((char *)a->whole + kind->rows);
+    if (!from->count || a->whole->memory.failed) return;
+    if (!aorta_array_fit(&to->items, &to->capacity, to->count + from->count, kind->size)) {
+        a->whole->memory.failed = true;
+        return;
+    }
+    char *added = (char *)to->items + to->count * kind->size;
+    memcpy(added, from->items, from->count * kind->size);
+    renumber(a, kind, added, from->count);
+    to->count += from->count;
+    from->count = 0;
+}
+
+static void append_frames(struct appending *a) {
+    const struct aorta_trace_frame *frames = a->part->frames.items;
+    for (size_t i = 0; i < a->part->frames.count; i++) {
+        const struct aorta_trace_annotation frame = {frames[i].start_ns, frames[i].end_ns,
+                                                     number_of(a, TRACE_MAP_TEXT, frames[i].name),
+                                                     number_of(a, TRACE_MAP_THREAD, frames[i].thread)};
+        aorta_trace_builder_frame(a->whole, &frame, (enum aorta_trace_frame_kind)frames[i].kind);
+    }
+    a->part->frames.count = 0;
+}
+
+static void append_head(struct appending *a) {
+    struct aorta_trace *to = a->whole->trace, *from = a->part->trace;
+    aorta_trace_warnings_add(to->warnings, from->warnings);
+    for (int i = 0; i < AORTA_REASON_COUNT; i++) from->warnings[i] = (struct aorta_trace_warning){.offset = -1};
+    if (to->process < 0) to->process = from->process;
+    to->events += from->events;
+    from->events = 0;
+}
+
+bool aorta_trace_builder_append(struct aorta_trace_builder *whole, struct aorta_trace_builder *part) {
+    struct appending a = {.whole = whole, .part = part};
+    if (aorta_trace_builder_captures(whole) != part->captures_before) return false;
+    whole->memory.failed |= part->memory.failed;
+    map_all(&a);
+    if (whole->memory.failed) return true; /* the end says so */
+    for (size_t i = 0; i < sizeof arriving / sizeof *arriving; i++) append_rows(&a, &arriving[i]);
+    append_frames(&a);
+    append_head(&a);
+    const struct aorta_trace_step *steps = part->steps.items;
+    for (size_t i = 0; i < part->steps.count; i++) aorta_trace_add_step(whole, &steps[i]);
+    return true;
 }

@@ -16,7 +16,7 @@ enum { SHORTEST_NS = 5000 }; /* what is shorter holds no wait worth a name */
 /* ---- rows ---- */
 
 /* Some files write a number a line; here a list is one line: "[[768], [512, 768]]". */
-uint32_t aorta_trace_list_text(struct aorta_trace_builder *builder, struct aorta_json_value list) {
+static uint32_t list_text(struct aorta_trace_builder *builder, struct aorta_json_value list) {
     if (!list.length) return AORTA_TRACE_NONE;
     if (!memchr(list.text, '\n', list.length)) return aorta_trace_builder_text(builder, list.text, list.length);
     char *line = malloc(2 * list.length + 1);
@@ -36,6 +36,28 @@ uint32_t aorta_trace_list_text(struct aorta_trace_builder *builder, struct aorta
     uint32_t text = aorta_trace_builder_text(builder, line, length);
     free(line);
     return text;
+}
+
+static int64_t two(uint32_t high, uint32_t low) {
+    return (int64_t)((uint64_t)high << 32 | low);
+}
+
+uint32_t aorta_trace_add_inputs_row(struct aorta_trace_builder *builder, const struct aorta_trace_inputs *inputs) {
+    const uint32_t number = aorta_keys_add(&builder->input_keys, two(inputs->dims, inputs->types),
+                                           two(inputs->strides, inputs->values), 0, &builder->memory);
+    if (number != builder->inputs.count) return number;
+    aorta_trace_rows_put(builder, &builder->inputs, inputs, sizeof *inputs);
+    return builder->memory.failed ? AORTA_TRACE_NONE : number;
+}
+
+static uint32_t add_inputs(struct aorta_trace_builder *builder, const struct aorta_operation *operation,
+                           bool keeps_values) {
+    struct aorta_trace_inputs inputs = {.dims = list_text(builder, operation->dims),
+                                        .types = list_text(builder, operation->types),
+                                        .strides = list_text(builder, operation->strides),
+                                        .values = AORTA_TRACE_NONE};
+    if (keeps_values) inputs.values = list_text(builder, operation->values);
+    return aorta_trace_add_inputs_row(builder, &inputs);
 }
 
 uint32_t aorta_trace_add_shape_row(struct aorta_trace_builder *builder, const struct aorta_trace_shape *shape,
@@ -67,8 +89,7 @@ void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const st
     const struct trace_meaning *known = aorta_trace_operation_meaning(builder, frame->name, operation);
     if (!known) return;
     const struct trace_meaning meaning = *known;
-    const uint32_t inputs =
-        has_inputs ? aorta_trace_add_inputs(builder, operation, meaning.keeps_values) : AORTA_TRACE_NONE;
+    const uint32_t inputs = has_inputs ? add_inputs(builder, operation, meaning.keeps_values) : AORTA_TRACE_NONE;
     struct aorta_trace_operation *run = aorta_trace_rows_add(builder, &builder->runs, sizeof *run);
     if (!run) return;
     *run = (struct aorta_trace_operation){.start_ns = frame->start_ns,
@@ -414,30 +435,6 @@ void aorta_trace_builder_marked(struct aorta_trace_builder *builder, const char 
 
 /* The operations of the framework as they ran: nested with the ranges of the program, and each piece of device work
  * linked to the innermost that launched it. */
-
-/* ---- rows ---- */
-
-static int64_t two(uint32_t high, uint32_t low) {
-    return (int64_t)((uint64_t)high << 32 | low);
-}
-
-uint32_t aorta_trace_add_inputs_row(struct aorta_trace_builder *builder, const struct aorta_trace_inputs *inputs) {
-    const uint32_t number = aorta_keys_add(&builder->input_keys, two(inputs->dims, inputs->types),
-                                           two(inputs->strides, inputs->values), 0, &builder->memory);
-    if (number != builder->inputs.count) return number;
-    aorta_trace_rows_put(builder, &builder->inputs, inputs, sizeof *inputs);
-    return builder->memory.failed ? AORTA_TRACE_NONE : number;
-}
-
-uint32_t aorta_trace_add_inputs(struct aorta_trace_builder *builder, const struct aorta_operation *operation,
-                                bool keeps_values) {
-    struct aorta_trace_inputs inputs = {.dims = aorta_trace_list_text(builder, operation->dims),
-                                        .types = aorta_trace_list_text(builder, operation->types),
-                                        .strides = aorta_trace_list_text(builder, operation->strides),
-                                        .values = AORTA_TRACE_NONE};
-    if (keeps_values) inputs.values = aorta_trace_list_text(builder, operation->values);
-    return aorta_trace_add_inputs_row(builder, &inputs);
-}
 
 /* ---- nesting ---- */
 

@@ -1,9 +1,10 @@
 /* What captures say, taken over by the trace whose launches replay them: each launch gets runs of the operations that
  * its graph was captured in. */
+#include "base/intern.h"
 #include "trace/captures.h"
 
 #include "base/array.h"
-#include "trace/texts.h"
+#include "base/sort.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,8 +48,8 @@ static uint32_t *none(struct taking *taking, size_t count) {
 static uint32_t take_text(struct taking *taking, struct source *source, uint32_t text) {
     if (text == AORTA_TRACE_NONE || source->trace == taking->trace) return text;
     if (source->texts[text] != AORTA_TRACE_NONE) return source->texts[text];
-    const struct aorta_trace_text_entry *entry = &source->trace->texts->entries[text];
-    source->texts[text] = aorta_trace_texts_add(taking->trace->texts, entry->raw, entry->length);
+    const struct aorta_text_entry *entry = &source->trace->texts->entries[text];
+    source->texts[text] = aorta_texts_add(taking->trace->texts, entry->raw, entry->length);
     taking->memory.failed |= source->texts[text] == AORTA_TRACE_NONE;
     return source->texts[text];
 }
@@ -251,12 +252,6 @@ struct place {
     uint32_t thread, run;
 };
 
-static int place_order(const void *left, const void *right) {
-    const struct place *a = left, *b = right;
-    if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
-    return (a->run > b->run) - (a->run < b->run);
-}
-
 /* Where operations and runs stand among each other: an operation around a launch before its runs. */
 struct merged {
     struct place *places;
@@ -272,7 +267,7 @@ static void merge_runs(struct taking *taking, struct merged *merged) {
     struct aorta_trace *trace = taking->trace;
     for (size_t i = 0; i < taking->run_count; i++)
         merged->places[i] = (struct place){taking->runs[i].operation.thread, (uint32_t)i};
-    qsort(merged->places, taking->run_count, sizeof *merged->places, place_order);
+    qsort(merged->places, taking->run_count, sizeof *merged->places, aorta_by_uint32_pair);
     for (size_t i = 0, k = 0, row = 0; row < trace->operation_count + taking->run_count; row++) {
         const struct run *run = k < taking->run_count ? &taking->runs[merged->places[k].run] : NULL;
         if (i < trace->operation_count && (!run || before(&trace->operations[i], &run->operation))) {

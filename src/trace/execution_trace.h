@@ -18,7 +18,7 @@ bool aorta_execution_trace_is(const char *head, size_t length);
 /* One more file; *traces is made with the first. AORTA_MEMORY, AORTA_IO, AORTA_FORMAT. */
 AORTA_MUST_USE aorta_status aorta_execution_traces_add(struct aorta_execution_traces **traces,
                                                        struct aorta_json_stream *stream);
-void aorta_execution_traces_free(struct aorta_execution_traces *traces); /* NULL is fine */
+void aorta_execution_traces_free(struct aorta_execution_traces *traces);
 
 /* Fills dims, types, values and strides of an operation, which has a name, as the profiler writes them. `function`,
  * `external`: its arguments "Record function id" and "External id", which old profilers write alone: that number plus

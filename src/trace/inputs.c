@@ -1,4 +1,5 @@
 #include "base/files.h"
+#include "base/intern.h"
 #include "base/printable.h"
 #include "base/sort.h"
 #include "base/table.h"
@@ -7,10 +8,10 @@
 #include "trace/execution_trace.h"
 #include "trace/infer.h"
 #include "trace/open.h"
+#include "trace/operation_inputs.h"
 #include "trace/ranks.h"
 #include "trace/reader.h"
-#include "trace/requests.h"
-#include "trace/texts.h"
+#include "trace/source.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -43,6 +44,13 @@ static const char *shown_text(struct aorta_unpacking *unpacking, const char *tex
     return text;
 }
 
+void aorta_skip(struct aorta_skipped *skipped, const char *folder, const char *name, const char *why) {
+    enum { NAMED = 100 };
+    if (skipped->count < NAMED)
+        aorta_text_printf(&skipped->names, "%s%s/%s (%s)", skipped->count ? ", " : "", folder, name, why);
+    skipped->count++;
+}
+
 /* The first trace names what was skipped. */
 static void note_skipped(struct aorta_unpacking *unpacking, struct aorta_trace *trace) {
     struct aorta_skipped *skipped = &unpacking->skipped;
@@ -50,7 +58,7 @@ static void note_skipped(struct aorta_unpacking *unpacking, struct aorta_trace *
     if (!skipped->count || skipped->names.failed) return;
     const char *names =
         aorta_arena_printf(&unpacking->memory, "not read: %s", shown_text(unpacking, skipped->names.data));
-    const uint32_t text = names ? aorta_trace_texts_add(trace->texts, names, strlen(names)) : AORTA_TRACE_NONE;
+    const uint32_t text = names ? aorta_texts_add(trace->texts, names, strlen(names)) : AORTA_TRACE_NONE;
     unpacking->memory.failed |= text == AORTA_TRACE_NONE;
     trace->skipped = aorta_trace_text(trace, text);
     trace->warnings[AORTA_REASON_SKIPPED] =
@@ -80,6 +88,11 @@ static aorta_status name_failure(struct aorta_unpacking *unpacking, aorta_status
         aorta_error_at(aorta_status_file(status), aorta_status_line(status), aorta_status_code(status), "%s", shown);
     aorta_status_free(status);
     return named;
+}
+
+static void free_unpacking(struct aorta_unpacking *unpacking) {
+    aorta_arena_free(&unpacking->memory);
+    aorta_text_free(&unpacking->skipped.names);
 }
 
 /* ---- files that repeat the work of other files, such as a merged file in the folder of its parts ---- */
@@ -505,7 +518,7 @@ static aorta_status open_with_companions(struct paths *paths, const struct aorta
     if (!status) status = open_once(paths, &more, list);
     if (!status && more.executed && list->count > before)
         aorta_execution_traces_note_unused(more.executed, list->items[before]);
-    aorta_execution_traces_free(list->executed);
+    if (list->executed) aorta_execution_traces_free(list->executed);
     list->executed = more.executed;
     return status;
 }
@@ -527,7 +540,7 @@ aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, con
     struct aorta_unpacking unpacking = {.list = list, .guarded = options && options->guarded};
     aorta_status status = read_inputs(paths, count, options, &unpacking);
     status = name_failure(&unpacking, status);
-    aorta_unpacking_free(&unpacking);
+    free_unpacking(&unpacking);
     if (status) return status;
     if (options && options->to_align)
         aorta_trace_drop_captures(list);

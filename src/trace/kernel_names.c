@@ -507,3 +507,43 @@ bool aorta_kernel_is_gemm(const char *kernel) {
     const struct row *row = find_row(kernel);
     return row && row->product;
 }
+
+/* ---- copies ---- */
+
+const char *aorta_copy_name(int64_t kind) {
+    static const char *const names[] = {"Memcpy",      "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA", "Memcpy AtoH",
+                                        "Memcpy AtoA", "Memcpy AtoD", "Memcpy DtoA", "Memcpy DtoD", "Memcpy HtoH",
+                                        "Memcpy PtoP", "Memcpy HtoD", "Memcpy DtoH", "Memcpy DtoD"};
+    return names[kind > 0 && kind < (int64_t)(sizeof names / sizeof *names) ? kind : 0];
+}
+
+enum aorta_copied aorta_copied_how(const char *name) {
+    static const struct {
+        const char *word;
+        enum aorta_copied copied;
+    } ways[] = {{"PtoP", AORTA_COPIED_BETWEEN}, /* first: its details are "Device -> Device" */
+                {"P2P", AORTA_COPIED_BETWEEN},
+                {"PeerToPeer", AORTA_COPIED_BETWEEN},
+                {"peer to peer", AORTA_COPIED_BETWEEN},
+                {"HtoD", AORTA_COPIED_TO_DEVICE},
+                {"HOST_TO_DEVICE", AORTA_COPIED_TO_DEVICE},
+                {"HostToDevice", AORTA_COPIED_TO_DEVICE},
+                {"DtoH", AORTA_COPIED_TO_HOST},
+                {"DEVICE_TO_HOST", AORTA_COPIED_TO_HOST},
+                {"DeviceToHost", AORTA_COPIED_TO_HOST},
+                {"DtoD", AORTA_COPIED_WITHIN},
+                {"D2D", AORTA_COPIED_WITHIN},
+                {"device to device", AORTA_COPIED_WITHIN},
+                {"DEVICE_TO_DEVICE", AORTA_COPIED_WITHIN},
+                {"DeviceToDevice", AORTA_COPIED_WITHIN},
+                {"Device -> Device", AORTA_COPIED_WITHIN},
+                {"Device -> Host", AORTA_COPIED_TO_HOST},
+                {"Device -> Pinned", AORTA_COPIED_TO_HOST},
+                {"Device -> Pageable", AORTA_COPIED_TO_HOST},
+                {"Host -> Device", AORTA_COPIED_TO_DEVICE},
+                {"Pinned -> Device", AORTA_COPIED_TO_DEVICE},
+                {"Pageable -> Device", AORTA_COPIED_TO_DEVICE}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (strstr(name, ways[i].word)) return ways[i].copied;
+    return AORTA_COPIED_UNKNOWN;
+}

@@ -100,4 +100,24 @@ char *aorta_demangle(const char *name);
  * arguments only what has a name, of parameters nothing. False when it is not mangled or not understood. */
 bool aorta_mangled_names(const char *name, char *text, size_t size);
 
+/* ---- from where to where a copy goes, as its name says ---- */
+
+enum aorta_copied {
+    AORTA_COPIED_TO_DEVICE,
+    AORTA_COPIED_TO_HOST,
+    AORTA_COPIED_WITHIN,  /* the device */
+    AORTA_COPIED_BETWEEN, /* devices; in a series also copies of an unknown direction */
+    AORTA_COPIED_FILLED,
+    AORTA_COPIED_COUNT,
+    AORTA_COPIED_UNKNOWN = AORTA_COPIED_COUNT /* the name does not say */
+};
+
+/* Reads the names of CUPTI ("Memcpy HtoD"), Kineto ("Memcpy DtoH (Device -> Pinned)", also without the letters),
+ * rocprofv3 and HIP. Never FILLED. */
+enum aorta_copied aorta_copied_how(const char *name);
+
+/* "Memcpy HtoD", … by CUPTI's kind of copy (CUpti_ActivityMemcpyKind), to which Nsight Systems adds three
+ * (ENUM_CUDA_MEMCPY_OPER). "Memcpy": no such kind. */
+const char *aorta_copy_name(int64_t kind);
+
 #endif

@@ -1,4 +1,6 @@
-#include "base/array.h"
+/* Reads the array of events: what each event is by its keys and category, one after the other or in spans. */
+#include "base/parallel.h"
+#include "trace/builder_internal.h"
 #include "trace/kineto_read_internal.h"
 #include "trace/reader.h"
 
@@ -133,12 +135,14 @@ aorta_status aorta_trace_kineto_create(struct aorta_json_stream *stream, struct 
     return NULL;
 }
 
+static void free_spans(struct kineto_spans *spans);
+
 void aorta_trace_kineto_destroy(struct trace_kineto *kineto) {
     if (!kineto) return;
     aorta_trace_kineto_ranks_free(kineto);
     aorta_text_free(&kineto->scratch);
     aorta_trace_kineto_xla_free(kineto->xla);
-    aorta_trace_kineto_spans_free(kineto->spans);
+    free_spans(kineto->spans);
     aorta_trace_kineto_mixed_free(kineto->mixed);
     free(kineto);
 }
@@ -263,7 +267,7 @@ static void (*const adders[])(struct trace_kineto *kineto, const struct kineto_e
     [CATEGORY_ANNOTATION] = aorta_trace_kineto_add_annotation,
 };
 
-aorta_status aorta_trace_kineto_add_event(struct trace_kineto *kineto, struct kineto_event *event) {
+static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *event) {
     if (kineto->scratch.length) aorta_text_clear(&kineto->scratch);
     AORTA_TRY(aorta_trace_kineto_choose_rank(kineto, event));
     if (!is_letter(event->field[FIELD_PHASE], 'X')) {
@@ -301,7 +305,7 @@ static aorta_status read_event(struct trace_kineto *kineto, struct aorta_json_va
     event.text = value.text;
     event.offset = aorta_json_stream_offset(kineto->stream);
     if (!collect(&kineto->fields, value, event.field, &where)) return malformed(kineto, value, where, event.offset);
-    return aorta_trace_kineto_add_event(kineto, &event);
+    return add_event(kineto, &event);
 }
 
 /* ---- an event whose end is not known yet ---- */
@@ -353,8 +357,10 @@ static bool walk_event(const struct trace_kineto *kineto, struct kineto_event *e
     return walk->closed;
 }
 
-const char *aorta_trace_kineto_walk(const struct trace_kineto *kineto, const char *begin, const char *end,
-                                    struct kineto_event *event) {
+/* Fills the event that begins there in one walk, but for its offset, without looking for its end before, and returns
+ * what is behind it. NULL: it does not end before `end`, or something is odd. */
+static const char *walk(const struct trace_kineto *kineto, const char *begin, const char *end,
+                        struct kineto_event *event) {
     struct aorta_json_walk walk;
     memset(event->field, 0, sizeof event->field);
     event->walked = false;
@@ -369,14 +375,187 @@ static aorta_status read_next(struct trace_kineto *kineto) {
     char letter;
     AORTA_TRY(aorta_json_stream_peek(kineto->stream, &letter));
     const char *begin = aorta_json_stream_ahead(kineto->stream, &end);
-    const char *behind = aorta_trace_kineto_walk(kineto, begin, end, &event);
+    const char *behind = walk(kineto, begin, end, &event);
     if (behind) {
         aorta_json_stream_pass(kineto->stream, behind);
         event.offset = aorta_json_stream_offset(kineto->stream);
-        return aorta_trace_kineto_add_event(kineto, &event);
+        return add_event(kineto, &event);
     }
     AORTA_TRY(aorta_json_stream_value(kineto->stream, &value));
     return read_event(kineto, value);
+}
+
+/* ---- a large file, on all processors ----
+ *
+ * The part of the array that is in memory is cut into spans where an event seems to begin. Each span has its own
+ * builder, the first that of the file. A span counts if the span before it ends where it begins, so no cut is wrong.
+ * Anything odd ends a span, which is read again from there, event by event. */
+
+enum { FIRST_AFTER = 16 << 20, SPAN = 1 << 20, MOST = 8 };
+
+struct span {
+    const char *begin, *limit, *end; /* the next span's beginning; that of what is in memory */
+    int64_t offset;                  /* of `begin` in the file */
+    const char *last, *behind;       /* the last event that was read, and what follows it; NULL: none was */
+    bool joins;                      /* the next event is that at `limit` */
+};
+
+struct kineto_spans {
+    size_t count, cut; /* at most; now */
+    size_t window;     /* bytes, a power of two */
+    struct span spans[MOST];
+    struct trace_kineto *readers[MOST]; /* of all but the first, with their builders */
+    int64_t again;                      /* not before this place in the file */
+    struct trace_kineto *whole;
+};
+
+static void free_reader(struct trace_kineto *reader) {
+    if (reader) aorta_trace_builder_destroy(reader->whole);
+    aorta_trace_kineto_destroy(reader);
+}
+
+static void free_spans(struct kineto_spans *spans) {
+    if (!spans) return;
+    for (size_t i = 1; i < spans->count; i++) free_reader(spans->readers[i]);
+    free(spans);
+}
+
+static struct kineto_spans *make_spans(struct trace_kineto *kineto) {
+    struct kineto_spans *spans = calloc(1, sizeof *spans);
+    if (!spans) return NULL;
+    const size_t width = aorta_parallel_width();
+    spans->count = width < MOST ? width : MOST;
+    for (spans->window = SPAN; spans->window < spans->count * SPAN; spans->window *= 2) continue;
+    spans->readers[0] = spans->whole = kineto;
+    spans->again = FIRST_AFTER;
+    return spans;
+}
+
+/* False: memory is exhausted, and what is to be read is read without it. */
+static bool make_reader(struct kineto_spans *spans, size_t i) {
+    struct trace_kineto *whole = spans->whole;
+    struct aorta_trace_builder *builder;
+    if (spans->readers[i]) return true;
+    aorta_status status =
+        aorta_trace_builder_create(whole->whole->trace->format, whole->whole->trace->path, whole->options, &builder);
+    if (!status) {
+        status = aorta_trace_kineto_create(whole->stream, builder, whole->options, &spans->readers[i]);
+        if (status) aorta_trace_builder_destroy(builder);
+    }
+    const bool made = !status;
+    aorta_status_free(status);
+    return made;
+}
+
+static const char *pass_spaces(const char *at, const char *end) {
+    while (at < end && aorta_json_space(*at)) at++;
+    return at;
+}
+
+/* The event behind a comma; NULL: none is in memory. */
+static const char *next_event(const char *at, const char *end) {
+    at = pass_spaces(at, end);
+    if (at == end || *at != ',') return NULL;
+    at = pass_spaces(at + 1, end);
+    return at < end && *at == '{' ? at : NULL;
+}
+
+/* Names and labels of processes make ranks, for which events are read otherwise; ends of recordings are counted. */
+static bool is_for_one(const struct kineto_event *event) {
+    return aorta_json_text_is(event->field[FIELD_NAME], "process_name") ||
+           aorta_json_text_is(event->field[FIELD_NAME], "Record Window End") ||
+           aorta_trace_kineto_label(event->field[FIELD_PROCESS]);
+}
+
+/* The last piece of all is to read on in the file. */
+static aorta_status read_span(void *user, size_t piece) {
+    struct kineto_spans *spans = user;
+    if (piece == spans->cut) {
+        aorta_json_stream_fill_next(spans->whole->stream);
+        return NULL;
+    }
+    struct trace_kineto *reader = spans->readers[piece];
+    struct span *span = &spans->spans[piece];
+    struct kineto_event event;
+    const char *at = span->begin;
+    while (at && at < span->limit) {
+        const char *behind = walk(reader, at, span->end, &event);
+        if (!behind || is_for_one(&event)) return NULL;
+        event.offset = span->offset + (at - span->begin);
+        aorta_status status = add_event(reader, &event);
+        if (status) { /* it is met again */
+            aorta_status_free(status);
+            return NULL;
+        }
+        aorta_trace_builder_head(reader->whole)->events++;
+        span->last = at;
+        span->behind = behind;
+        at = next_event(behind, span->end);
+    }
+    span->joins = at == span->limit;
+    return NULL;
+}
+
+/* Where an event seems to begin: a bracket that opens behind one that closes and a comma. */
+static const char *find_begin(const char *from, const char *at, const char *end) {
+    while (at < end && (at = memchr(at, '{', (size_t)(end - at)))) {
+        const char *before = at - 1;
+        while (before > from && aorta_json_space(*before)) before--;
+        if (before > from && *before == ',') {
+            for (before--; before > from && aorta_json_space(*before);) before--;
+            if (*before == '}') return at;
+        }
+        at++;
+    }
+    return NULL;
+}
+
+/* How many there are. */
+static size_t cut(struct kineto_spans *spans, const char *begin, const char *end, int64_t offset) {
+    const size_t length = (size_t)(end - begin);
+    size_t count = 0;
+    for (size_t i = 0; i < spans->count; i++) {
+        const char *at = i ? find_begin(begin, begin + length / spans->count * i, end) : begin;
+        if (!at || (i && !make_reader(spans, i))) break;
+        if (i) spans->spans[i - 1].limit = at;
+        spans->spans[count++] = (struct span){.begin = at, .limit = end, .end = end, .offset = offset + (at - begin)};
+        if (i) spans->readers[i]->whole->captures_before = aorta_trace_builder_captures(spans->whole->whole);
+    }
+    return count;
+}
+
+/* The last span that counts: readers of later spans may have seen events that are not there. */
+static struct span *join(struct kineto_spans *spans, size_t count) {
+    size_t last = 0;
+    while (last + 1 < count && spans->spans[last].joins &&
+           aorta_trace_builder_append(spans->whole->whole, spans->readers[last + 1]->whole))
+        last++;
+    for (size_t i = last + 1; i < count; i++) {
+        free_reader(spans->readers[i]);
+        spans->readers[i] = NULL;
+    }
+    while (last && !spans->spans[last].behind) last--;
+    return &spans->spans[last];
+}
+
+static void read_spans(struct trace_kineto *kineto) {
+    if (!kineto->spans) kineto->spans = make_spans(kineto);
+    struct kineto_spans *spans = kineto->spans;
+    struct aorta_json_stream *stream = kineto->stream;
+    const int64_t offset = aorta_json_stream_bytes(stream);
+    if (!spans || spans->count < 2 || offset < spans->again || kineto->rank_count || kineto->mixed || kineto->xla)
+        return;
+    const bool filled = aorta_json_stream_fill(stream, spans->window);
+    const char *end, *ahead = aorta_json_stream_ahead(stream, &end), *begin = filled ? next_event(ahead, end) : NULL;
+    spans->again = offset + (int64_t)spans->window / 2;
+    if (!begin) return;
+    spans->cut = cut(spans, begin, end, offset + (begin - ahead));
+    aorta_status_free(aorta_parallel(spans->cut + 1, read_span, spans));
+    const struct span *last = join(spans, spans->cut);
+    if (!last->behind) return;
+    aorta_json_stream_pass(stream, last->last);
+    aorta_json_stream_pass(stream, last->behind);
+    if (last->behind - ahead >= (ptrdiff_t)(spans->window / 4)) spans->again = 0;
 }
 
 aorta_status aorta_trace_kineto_events(struct trace_kineto *kineto) {
@@ -388,96 +567,6 @@ aorta_status aorta_trace_kineto_events(struct trace_kineto *kineto) {
         if (!more) return NULL;
         head->events++;
         AORTA_TRY(read_next(kineto));
-        aorta_trace_kineto_read_spans(kineto);
+        read_spans(kineto);
     }
-}
-
-/* ---- beside the events ---- */
-
-static int64_t member_int(struct trace_kineto *kineto, struct aorta_json_value object, const char *name) {
-    return aorta_trace_kineto_int(kineto, aorta_json_find(object, name), aorta_json_stream_offset(kineto->stream));
-}
-
-static int32_t member_small(struct trace_kineto *kineto, struct aorta_json_value object, const char *name) {
-    return aorta_trace_kineto_small(kineto, aorta_json_find(object, name), aorta_json_stream_offset(kineto->stream));
-}
-
-static void read_devices(struct trace_kineto *kineto, struct aorta_json_value list) {
-    struct aorta_json_cursor cursor = aorta_json_elements(list);
-    struct aorta_json_value object;
-    while (aorta_json_next_element(&cursor, &object)) {
-        const struct aorta_trace_device device = {
-            .id = member_int(kineto, object, "id"),
-            .name = aorta_trace_kineto_text(kineto, aorta_json_find(object, "name")),
-            .memory_bytes = member_int(kineto, object, "totalGlobalMem"),
-            .multiprocessors = member_small(kineto, object, "numSms"),
-            .major = member_small(kineto, object, "computeMajor"),
-            .minor = member_small(kineto, object, "computeMinor"),
-        };
-        aorta_trace_builder_device(kineto->builder, &device);
-    }
-}
-
-static void read_distributed(struct trace_kineto *kineto, struct aorta_json_value object) {
-    struct aorta_trace *head = aorta_trace_builder_head(kineto->builder);
-    head->rank = member_small(kineto, object, "rank");
-    head->world = member_small(kineto, object, "world_size");
-    head->backend = aorta_trace_kineto_text(kineto, aorta_json_find(object, "backend"));
-    head->library = aorta_trace_kineto_text(kineto, aorta_json_find(object, "nccl_version"));
-}
-
-/* What our own writer says; only `true` counts. */
-static void read_own(struct trace_kineto *kineto, struct aorta_json_value object) {
-    const struct aorta_json_value apart = aorta_json_find(object, "steps_apart");
-    aorta_trace_builder_head(kineto->builder)->own = true;
-    if (aorta_json_key_is(apart, "true")) aorta_trace_builder_head(kineto->builder)->steps_by = AORTA_STEPS_APART;
-}
-
-/* What our own merge read: what recording cost differs. */
-static void read_format(struct trace_kineto *kineto, struct aorta_json_value name) {
-    for (int i = 0; i < AORTA_TRACE_FORMAT_COUNT; i++)
-        if (aorta_json_text_is(name, aorta_trace_format_name((enum aorta_trace_format)i)))
-            aorta_trace_builder_head(kineto->builder)->format = (enum aorta_trace_format)i;
-}
-
-/* What the ranks' own files say of their devices and groups. */
-static void read_ranks(struct trace_kineto *kineto, struct aorta_json_value list) {
-    struct aorta_json_cursor cursor = aorta_json_elements(list);
-    struct aorta_json_value object;
-    while (aorta_json_next_element(&cursor, &object)) {
-        const struct aorta_json_value head = aorta_json_find(object, "head");
-        kineto->builder = aorta_trace_kineto_builder_of(kineto, member_int(kineto, object, "rank"));
-        if (kineto->builder == kineto->whole) continue;
-        read_format(kineto, aorta_json_find(object, "format"));
-        if (!head.length) continue;
-        const struct aorta_json_value devices = aorta_json_find(head, "deviceProperties");
-        const struct aorta_json_value distributed = aorta_json_find(head, "distributedInfo");
-        if (devices.length) read_devices(kineto, devices);
-        if (distributed.length) read_distributed(kineto, distributed);
-    }
-    kineto->builder = kineto->whole;
-}
-
-static void read_base(struct trace_kineto *kineto, struct aorta_json_value value) {
-    int64_t base_ns;
-    if (aorta_json_get_int(value, &base_ns)) aorta_trace_builder_head(kineto->builder)->base_ns = base_ns;
-}
-
-aorta_status aorta_trace_kineto_member(struct trace_kineto *kineto, struct aorta_json_value key) {
-    static const struct {
-        const char *name;
-        void (*read)(struct trace_kineto *kineto, struct aorta_json_value value);
-    } members[] = {{"deviceProperties", read_devices},
-                   {"distributedInfo", read_distributed},
-                   {"baseTimeNanoseconds", read_base},
-                   {"aorta", read_own},
-                   {"ranks", read_ranks}};
-    struct aorta_json_value value;
-    size_t i = 0;
-    while (i < COUNT(members) && !aorta_json_key_is(key, members[i].name)) i++;
-    if (i == COUNT(members)) return aorta_json_stream_skip(kineto->stream);
-    AORTA_TRY(aorta_json_stream_value(kineto->stream, &value));
-    kineto->builder = kineto->whole;
-    members[i].read(kineto, value);
-    return NULL;
 }

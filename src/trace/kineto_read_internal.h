@@ -77,18 +77,6 @@ struct trace_kineto {
     size_t marks;               /* ends of recordings that were passed */
 };
 
-/* kineto_read.c */
-/* Fills the event that begins there in one walk, but for its offset, without looking for its end before, and returns
- * what is behind it. NULL: it does not end before `end`, or something is odd. */
-const char *aorta_trace_kineto_walk(const struct trace_kineto *kineto, const char *begin, const char *end,
-                                    struct kineto_event *event);
-/* AORTA_FORMAT: it is malformed, and nothing was added; AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_trace_kineto_add_event(struct trace_kineto *kineto, struct kineto_event *event);
-
-/* kineto_read_spans.c: between two events of the array, reads some of those that follow, on all processors. */
-void aorta_trace_kineto_read_spans(struct trace_kineto *kineto);
-void aorta_trace_kineto_spans_free(struct kineto_spans *spans); /* NULL is fine */
-
 /* kineto_read_events.c: an event whose fields, and arguments where its category has them, are filled. */
 bool aorta_trace_kineto_times(struct kineto_event *event);        /* false: it has none, or impossible ones */
 int64_t aorta_trace_kineto_id(struct aorta_json_value value);     /* of processes and threads; -1: a text ("Spans") */
@@ -112,12 +100,6 @@ size_t aorta_trace_kineto_label(struct aorta_json_value process);
 /* `rank`: what the event's argument of that name says. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_name_process(struct trace_kineto *kineto, int64_t process,
                                                             const char *name, struct aorta_json_value rank);
-/* Finds or adds a rank by its label. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_trace_kineto_find_rank(struct trace_kineto *kineto, const char *label, size_t length,
-                                                         size_t *rank);
-#define NO_RANK SIZE_MAX
-size_t aorta_trace_kineto_rank_of(const struct trace_kineto *kineto, int64_t process);
-struct aorta_trace_builder *aorta_trace_kineto_builder_of(const struct trace_kineto *kineto, int64_t process);
 void aorta_trace_kineto_ranks_free(struct trace_kineto *kineto);
 
 /* kineto_read_ranks.c, where kineto->mixed. */
@@ -131,7 +113,7 @@ uint32_t aorta_trace_kineto_text(struct trace_kineto *kineto, struct aorta_json_
 int64_t aorta_trace_kineto_int(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset);
 int32_t aorta_trace_kineto_small(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset);
 
-/* kineto_read_ranks.c: names of processes and threads, and events without a category where kineto->xla.
+/* kineto_read_events.c: names of processes and threads, and events without a category where kineto->xla.
  * AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t process,
                                                            struct aorta_json_value name);

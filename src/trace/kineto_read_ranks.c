@@ -1,17 +1,19 @@
 /* Merged files: several ranks in one file, each with correlations, operations and devices of its own. A rank is known
  * - by the name of its process, "rank 3", which has that number (our own merge),
  * - by a label before the number of the process, "[TP03] 59814" (SGLang),
- * - by the argument `rank` of the events that name its processes (TraceLens). */
+ * - by the argument `rank` of the events that name its processes (TraceLens).
+ * And what a file says beside its events. */
 #include "base/arena.h"
 #include "base/array.h"
 #include "base/sort.h"
 #include "trace/kineto_read_internal.h"
-#include "trace/xplane.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const size_t NO_RANK = SIZE_MAX;
 
 struct aorta_trace_builder *aorta_trace_kineto_take_rank(struct trace_kineto *kineto, size_t rank) {
     if (rank >= kineto->rank_count) return NULL;
@@ -29,18 +31,18 @@ void aorta_trace_kineto_ranks_free(struct trace_kineto *kineto) {
     free(kineto->processes);
 }
 
-size_t aorta_trace_kineto_rank_of(const struct trace_kineto *kineto, int64_t process) {
+static size_t rank_of(const struct trace_kineto *kineto, int64_t process) {
     for (size_t i = 0; i < kineto->process_count; i++)
         if (kineto->processes[i].process == process) return kineto->processes[i].rank;
     return NO_RANK;
 }
 
-struct aorta_trace_builder *aorta_trace_kineto_builder_of(const struct trace_kineto *kineto, int64_t process) {
-    const size_t rank = aorta_trace_kineto_rank_of(kineto, process);
+static struct aorta_trace_builder *builder_of(const struct trace_kineto *kineto, int64_t process) {
+    const size_t rank = rank_of(kineto, process);
     return rank < kineto->rank_count ? kineto->ranks[rank].builder : kineto->whole;
 }
 
-aorta_status aorta_trace_kineto_find_rank(struct trace_kineto *kineto, const char *label, size_t length, size_t *rank) {
+static aorta_status find_rank(struct trace_kineto *kineto, const char *label, size_t length, size_t *rank) {
     for (*rank = 0; *rank < kineto->rank_count; ++*rank) {
         const char *known = kineto->ranks[*rank].label;
         if (strlen(known) == length && !memcmp(known, label, length)) return NULL;
@@ -74,10 +76,10 @@ aorta_status aorta_trace_kineto_name_process(struct trace_kineto *kineto, int64_
     snprintf(label, sizeof label, "rank %" PRId64, process);
     const bool own = process >= 0 && process <= INT32_MAX && !strcmp(name, label);
     const bool said = !own && aorta_json_get_int(rank, &number) && number >= 0 && number <= INT32_MAX;
-    if ((!own && !said) || aorta_trace_kineto_builder_of(kineto, process) != kineto->whole) return NULL;
+    if ((!own && !said) || builder_of(kineto, process) != kineto->whole) return NULL;
     if (said) snprintf(label, sizeof label, "rank %" PRId64, number);
     struct kineto_process added = {.process = process};
-    AORTA_TRY(aorta_trace_kineto_find_rank(kineto, label, strlen(label), &added.rank));
+    AORTA_TRY(find_rank(kineto, label, strlen(label), &added.rank));
     kineto->ranks[added.rank].own |= own;
     return add_process(kineto, added);
 }
@@ -98,13 +100,13 @@ aorta_status aorta_trace_kineto_choose_rank(struct trace_kineto *kineto, struct 
     const size_t length = aorta_trace_kineto_label(*process);
     if (length) {
         size_t rank;
-        AORTA_TRY(aorta_trace_kineto_find_rank(kineto, process->text + 1, length, &rank));
+        AORTA_TRY(find_rank(kineto, process->text + 1, length, &rank));
         kineto->builder = kineto->ranks[rank].builder;
         *process = (struct aorta_json_value){process->text + length + 2, process->length - length - 3};
     } else if (kineto->by_place && kineto->rank_count) {
         kineto->builder = kineto->ranks[kineto->rank_count - 1].builder;
     } else if (kineto->process_count) {
-        kineto->builder = aorta_trace_kineto_builder_of(kineto, aorta_trace_kineto_id(*process));
+        kineto->builder = builder_of(kineto, aorta_trace_kineto_id(*process));
     }
     return NULL;
 }
@@ -180,109 +182,12 @@ void aorta_trace_kineto_number_ranks(struct trace_kineto *kineto, const struct a
     }
 }
 
-/* The JSON that JAX and TensorFlow (XLA's profiler) write: events without a category, whose process and thread say what
- * they are. Work is what stands on a stream of a process "/device:GPU:0"; the same device's other rows repeat it by
- * module and operation. Source: xla/tsl/profiler/convert/trace_events_to_json.cc, and a file of JAX 0.8 on an H100. */
-
-struct place {
-    int64_t process, thread; /* thread -1: the process itself */
-    int64_t number;          /* of the device, of the stream; -1: the host */
-};
-struct kineto_xla {
-    struct place *places;
-    size_t count, capacity;
-};
-
-void aorta_trace_kineto_xla_free(struct kineto_xla *xla) {
-    if (xla) free(xla->places);
-    free(xla);
-}
-
-static const struct place *find(const struct kineto_xla *xla, int64_t process, int64_t thread) {
-    for (size_t i = 0; i < xla->count; i++)
-        if (xla->places[i].process == process && xla->places[i].thread == thread) return &xla->places[i];
-    return NULL;
-}
-
-static aorta_status add_place(struct trace_kineto *kineto, struct place place) {
-    if (!kineto->xla) kineto->xla = calloc(1, sizeof *kineto->xla);
-    struct kineto_xla *xla = kineto->xla;
-    if (!xla || !aorta_array_fit(&xla->places, &xla->capacity, xla->count + 1, sizeof *xla->places))
-        return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", aorta_json_stream_name(kineto->stream));
-    xla->places[xla->count++] = place;
-    return NULL;
-}
-
-/* A text of the file without its quotes. */
-static struct aorta_proto text_of(struct aorta_json_value value) {
-    if (value.length < 2 || value.text[0] != '"') return (struct aorta_proto){0};
-    return (struct aorta_proto){value.text + 1, value.text + value.length - 1};
-}
-
-aorta_status aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t process,
-                                            struct aorta_json_value name) {
-    static const char host[] = "\"/host:CPU\"";
-    const int64_t device = aorta_xla_number_after(text_of(name), "/device:GPU:");
-    const bool is_host = name.length == sizeof host - 1 && !memcmp(name.text, host, sizeof host - 1);
-    if (process < 0 || (device < 0 && !is_host)) return NULL;
-    if (device >= 0) aorta_trace_builder_head(kineto->builder)->format = AORTA_TRACE_XLA;
-    return add_place(kineto, (struct place){process, -1, device});
-}
-
-aorta_status aorta_trace_kineto_xla_thread(struct trace_kineto *kineto, int64_t process, int64_t thread,
-                                           struct aorta_json_value name) {
-    const int64_t stream = aorta_xla_number_after(text_of(name), "Stream #");
-    if (!kineto->xla || process < 0 || thread < 0 || stream < 0 || !find(kineto->xla, process, -1)) return NULL;
-    return add_place(kineto, (struct place){process, thread, stream});
-}
-
-/* ---- events ---- */
-
-/* A launch's number is a text or a number of the file; 0: it has none. */
-static uint64_t correlation_of(struct trace_kineto *kineto, const struct kineto_event *event) {
-    if (!event->argument[ARGUMENT_CORRELATION].length) return 0;
-    const int64_t correlation = aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_CORRELATION], event->offset);
-    return correlation > 0 ? (uint64_t)correlation : 0;
-}
-
-static struct aorta_xla_event event_of(struct trace_kineto *kineto, const struct kineto_event *event) {
-    int64_t node, step;
-    return (struct aorta_xla_event){
-        .start_ns = event->start_ns,
-        .end_ns = event->end_ns,
-        .name = text_of(event->field[FIELD_NAME]),
-        .text = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
-        .correlation = correlation_of(kineto, event),
-        .details = text_of(event->argument[ARGUMENT_DETAILS]),
-        .hlo = text_of(event->argument[ARGUMENT_HLO]),
-        .graph = aorta_json_get_int(event->argument[ARGUMENT_GRAPH_NODE], &node) && node > 0,
-        .step = aorta_json_get_int(event->argument[ARGUMENT_STEP], &step) && step >= 0 ? step : -1,
-        .offset = event->offset,
-    };
-}
-
-void aorta_trace_kineto_xla_event(struct trace_kineto *kineto, const struct kineto_event *event) {
-    int64_t process, thread;
-    if (!aorta_json_get_int(event->field[FIELD_PROCESS], &process) ||
-        !aorta_json_get_int(event->field[FIELD_THREAD], &thread))
-        return;
-    const struct place *of = find(kineto->xla, process, -1), *stream;
-    if (!of) return;
-    stream = of->number < 0 ? NULL : find(kineto->xla, process, thread);
-    if (of->number >= 0 && !stream) return;
-    const struct aorta_xla_event found = event_of(kineto, event);
-    if (stream)
-        aorta_xla_add_work(kineto->builder, &found, of->number, stream->number);
-    else
-        aorta_xla_add_host(kineto->builder, &found, aorta_trace_builder_thread(kineto->builder, process, thread));
-}
-
 /* Files with the events of several processes, without labels, are read again, and the processes become ranks:
  * - by place, where each process's events are together in the file,
  *     | host 593  device 0  "Record Window End" | host 594  device 0  "Record Window End" |
  * - by launches, where the order is another one: work is of the process that launched it. */
 
-static const size_t WORK = NO_RANK - 1, LATER = NO_RANK - 1;
+static const size_t WORK = SIZE_MAX - 1, LATER = SIZE_MAX - 1;
 enum { MOST_RANKS = 4096, FEW = 10 /* one of so many is noise */ };
 
 struct numbered { /* a launch, or its work */
@@ -353,7 +258,7 @@ static void take_numbers(const struct trace_kineto *kineto, const struct aorta_t
     struct numbered *at = kineto->mixed->numbered;
     for (size_t i = 0; i < whole->call_count; i++) {
         const struct aorta_trace_call *call = &whole->calls[i];
-        const size_t rank = aorta_trace_kineto_rank_of(kineto, whole->threads[call->thread].process);
+        const size_t rank = rank_of(kineto, whole->threads[call->thread].process);
         if (rank != NO_RANK && call->correlation && aorta_trace_call_launches(call))
             *at++ = (struct numbered){call->correlation, call->start_ns, rank};
     }
@@ -406,12 +311,12 @@ static aorta_status enter_section(struct trace_kineto *kineto, int64_t process) 
     const bool same = kineto->rank_count && mixed->process == process && mixed->marks == kineto->marks;
     char label[32];
     size_t rank;
-    if (same || aorta_trace_kineto_rank_of(kineto, process) == NO_RANK) return NULL;
+    if (same || rank_of(kineto, process) == NO_RANK) return NULL;
     mixed->process = process;
     mixed->marks = kineto->marks;
     kineto->disordered |= kineto->rank_count == most;
     snprintf(label, sizeof label, "section %zu", kineto->rank_count);
-    return kineto->disordered ? NULL : aorta_trace_kineto_find_rank(kineto, label, strlen(label), &rank);
+    return kineto->disordered ? NULL : find_rank(kineto, label, strlen(label), &rank);
 }
 
 /* ---- the file ---- */
@@ -436,9 +341,9 @@ static aorta_status add_processes(struct trace_kineto *kineto, const struct aort
     for (size_t i = 0; launching && i < whole->thread_count; i++) {
         struct kineto_process added = {.process = whole->threads[i].process, .rank = LATER};
         char label[32];
-        if (!launching[i] || aorta_trace_kineto_rank_of(kineto, added.process) != NO_RANK) continue;
+        if (!launching[i] || rank_of(kineto, added.process) != NO_RANK) continue;
         snprintf(label, sizeof label, "process %zu", kineto->process_count);
-        if (!kineto->by_place) AORTA_TRY(aorta_trace_kineto_find_rank(kineto, label, strlen(label), &added.rank));
+        if (!kineto->by_place) AORTA_TRY(find_rank(kineto, label, strlen(label), &added.rank));
         AORTA_TRY(add_process(kineto, added));
     }
     return NULL;
@@ -469,4 +374,94 @@ aorta_status aorta_trace_kineto_count_processes(const struct trace_kineto *kinet
     aorta_status status = aorta_arena_check(&memory, "the processes of a trace");
     aorta_arena_free(&memory);
     return status;
+}
+
+/* ---- what a file says beside its events: devices, ranks, the base of its times ---- */
+
+static int64_t member_int(struct trace_kineto *kineto, struct aorta_json_value object, const char *name) {
+    return aorta_trace_kineto_int(kineto, aorta_json_find(object, name), aorta_json_stream_offset(kineto->stream));
+}
+
+static int32_t member_small(struct trace_kineto *kineto, struct aorta_json_value object, const char *name) {
+    return aorta_trace_kineto_small(kineto, aorta_json_find(object, name), aorta_json_stream_offset(kineto->stream));
+}
+
+static void read_devices(struct trace_kineto *kineto, struct aorta_json_value list) {
+    struct aorta_json_cursor cursor = aorta_json_elements(list);
+    struct aorta_json_value object;
+    while (aorta_json_next_element(&cursor, &object)) {
+        const struct aorta_trace_device device = {
+            .id = member_int(kineto, object, "id"),
+            .name = aorta_trace_kineto_text(kineto, aorta_json_find(object, "name")),
+            .memory_bytes = member_int(kineto, object, "totalGlobalMem"),
+            .multiprocessors = member_small(kineto, object, "numSms"),
+            .major = member_small(kineto, object, "computeMajor"),
+            .minor = member_small(kineto, object, "computeMinor"),
+        };
+        aorta_trace_builder_device(kineto->builder, &device);
+    }
+}
+
+static void read_distributed(struct trace_kineto *kineto, struct aorta_json_value object) {
+    struct aorta_trace *head = aorta_trace_builder_head(kineto->builder);
+    head->rank = member_small(kineto, object, "rank");
+    head->world = member_small(kineto, object, "world_size");
+    head->backend = aorta_trace_kineto_text(kineto, aorta_json_find(object, "backend"));
+    head->library = aorta_trace_kineto_text(kineto, aorta_json_find(object, "nccl_version"));
+}
+
+/* What our own writer says; only `true` counts. */
+static void read_own(struct trace_kineto *kineto, struct aorta_json_value object) {
+    const struct aorta_json_value apart = aorta_json_find(object, "steps_apart");
+    aorta_trace_builder_head(kineto->builder)->own = true;
+    if (aorta_json_key_is(apart, "true")) aorta_trace_builder_head(kineto->builder)->steps_by = AORTA_STEPS_APART;
+}
+
+/* What our own merge read: what recording cost differs. */
+static void read_format(struct trace_kineto *kineto, struct aorta_json_value name) {
+    for (int i = 0; i < AORTA_TRACE_FORMAT_COUNT; i++)
+        if (aorta_json_text_is(name, aorta_trace_format_name((enum aorta_trace_format)i)))
+            aorta_trace_builder_head(kineto->builder)->format = (enum aorta_trace_format)i;
+}
+
+/* What the ranks' own files say of their devices and groups. */
+static void read_ranks(struct trace_kineto *kineto, struct aorta_json_value list) {
+    struct aorta_json_cursor cursor = aorta_json_elements(list);
+    struct aorta_json_value object;
+    while (aorta_json_next_element(&cursor, &object)) {
+        const struct aorta_json_value head = aorta_json_find(object, "head");
+        kineto->builder = builder_of(kineto, member_int(kineto, object, "rank"));
+        if (kineto->builder == kineto->whole) continue;
+        read_format(kineto, aorta_json_find(object, "format"));
+        if (!head.length) continue;
+        const struct aorta_json_value devices = aorta_json_find(head, "deviceProperties");
+        const struct aorta_json_value distributed = aorta_json_find(head, "distributedInfo");
+        if (devices.length) read_devices(kineto, devices);
+        if (distributed.length) read_distributed(kineto, distributed);
+    }
+    kineto->builder = kineto->whole;
+}
+
+static void read_base(struct trace_kineto *kineto, struct aorta_json_value value) {
+    int64_t base_ns;
+    if (aorta_json_get_int(value, &base_ns)) aorta_trace_builder_head(kineto->builder)->base_ns = base_ns;
+}
+
+aorta_status aorta_trace_kineto_member(struct trace_kineto *kineto, struct aorta_json_value key) {
+    static const struct {
+        const char *name;
+        void (*read)(struct trace_kineto *kineto, struct aorta_json_value value);
+    } members[] = {{"deviceProperties", read_devices},
+                   {"distributedInfo", read_distributed},
+                   {"baseTimeNanoseconds", read_base},
+                   {"aorta", read_own},
+                   {"ranks", read_ranks}};
+    struct aorta_json_value value;
+    size_t i = 0;
+    while (i < sizeof members / sizeof *members && !aorta_json_key_is(key, members[i].name)) i++;
+    if (i == sizeof members / sizeof *members) return aorta_json_stream_skip(kineto->stream);
+    AORTA_TRY(aorta_json_stream_value(kineto->stream, &value));
+    kineto->builder = kineto->whole;
+    members[i].read(kineto, value);
+    return NULL;
 }

@@ -1,12 +1,9 @@
-/* The inputs of operations, as lists of a file have them, and the lists of execution traces. */
 #include "trace/operation_inputs.h"
 #include "base/arena.h"
-#include "base/array.h"
-#include "base/table.h"
-#include "trace/execution_trace.h"
-#include "trace/operations.h"
+#include "base/sort.h"
 
-#include <stdatomic.h>
+#include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,282 +110,217 @@ void aorta_inputs_read(const struct aorta_operation *operation, struct aorta_inp
     }
 }
 
-/* One operation that ran. The lists are JSON in the arena. */
-struct node {
-    int64_t number; /* of its record function */
-    uint32_t file;
-    const char *name;
-    struct aorta_json_value dims, types, values, strides;
-};
+/* ---- lengths of requests ---- */
 
-struct file {
-    char *name;
-    int64_t process; /* -1: not known */
-    atomic_size_t used;
-};
-
-struct aorta_execution_traces {
-    struct aorta_arena arena;
-    struct node *nodes;
-    size_t count, capacity;
-    struct file **files;
-    size_t file_count, file_capacity;
-    struct aorta_table table;
-    struct aorta_text text; /* of a list, while it is made */
-};
-
-bool aorta_execution_trace_is(const char *head, size_t length) {
-    static const char schema[] = "\"schema\"", nodes[] = "\"nodes\"";
-    return memmem(head, length, schema, sizeof schema - 1) && memmem(head, length, nodes, sizeof nodes - 1);
-}
-
-/* ---- the nodes of a file ---- */
-
-/* A node of the file; length 0: not in it. Schemas before 1.0.2 have all members in the node itself. */
-struct parts {
-    struct aorta_json_value name, number, dims, types, values, strides;
-};
-
-static void read_attributes(struct aorta_json_value list, struct parts *parts) {
-    struct aorta_json_cursor cursor = aorta_json_elements(list);
-    struct aorta_json_value attribute;
-    while (aorta_json_next_element(&cursor, &attribute))
-        if (aorta_json_text_is(aorta_json_find(attribute, "name"), "rf_id"))
-            parts->number = aorta_json_find(attribute, "value");
-}
-
-static void read_inputs(struct aorta_json_value inputs, struct parts *parts) {
-    parts->dims = aorta_json_find(inputs, "shapes");
-    parts->types = aorta_json_find(inputs, "types");
-    parts->values = aorta_json_find(inputs, "values");
-    parts->strides = aorta_json_find(inputs, "strides");
-}
-
-static void read_parts(struct aorta_json_value node, struct parts *parts) {
-    struct aorta_json_cursor cursor = aorta_json_members(node);
-    struct aorta_json_value key, value;
-    *parts = (struct parts){0};
-    while (aorta_json_next_member(&cursor, &key, &value)) {
-        if (aorta_json_key_is(key, "name")) parts->name = value;
-        if (aorta_json_key_is(key, "rf_id")) parts->number = value;
-        if (aorta_json_key_is(key, "attrs")) read_attributes(value, parts);
-        if (aorta_json_key_is(key, "input_shapes")) parts->dims = value;
-        if (aorta_json_key_is(key, "input_types")) parts->types = value;
-        if (aorta_json_key_is(key, "inputs") && value.text[0] == '{') read_inputs(value, parts);
-        if (aorta_json_key_is(key, "inputs") && value.text[0] == '[') parts->values = value;
+/* "_context_9(sq8155sk8430sqsq7475785sqsk7671310)", added to the sums. */
+static bool add_sums(const char *range, const char *word, struct aorta_request_lengths *lengths) {
+    static const char *const keys[] = {"(sq", "sk", "sqsq", "sqsk"};
+    double *const sums[] = {&lengths->queries, &lengths->keys, &lengths->queries_squared, &lengths->queries_by_keys};
+    const char *at = strstr(range, word);
+    if (!at) return false;
+    at += strlen(word);
+    while (isdigit((unsigned char)*at)) at++;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const size_t length = strlen(keys[i]);
+        if (strncmp(at, keys[i], length) != 0 || !isdigit((unsigned char)at[length])) return false;
+        char *end;
+        *sums[i] += (double)strtoull(at + length, &end, 10);
+        at = end;
     }
+    return *at == ')';
 }
 
-/* ---- as the profiler writes it ---- */
-
-/* "Tensor(float)" is "float", "GenericList[Tensor(float),…]" a "TensorList", "Int" a "Scalar". */
-static void put_type(struct aorta_json_value type, struct aorta_text *out) {
-    static const struct {
-        const char *begin, *is;
-    } rows[] = {{"\"GenericList[Tensor(", "TensorList"}, {"\"GenericList[", "ScalarList"}, {"\"None", ""}};
-    static const char tensor[] = "\"Tensor(";
-    const size_t skip = sizeof tensor - 1;
-    if (type.length > skip + 2 && !memcmp(type.text, tensor, skip) && type.text[type.length - 2] == ')') {
-        aorta_text_printf(out, "\"%.*s\"", (int)(type.length - skip - 2), type.text + skip);
-        return;
-    }
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const size_t length = strlen(rows[i].begin);
-        if (type.length < length || memcmp(type.text, rows[i].begin, length) != 0) continue;
-        aorta_text_printf(out, "\"%s\"", rows[i].is);
-        return;
-    }
-    aorta_text_puts(out, "\"Scalar\"");
+bool aorta_request_lengths_read(const char *range, struct aorta_request_lengths *lengths) {
+    *lengths = (struct aorta_request_lengths){0};
+    if (strncmp(range, "execute_", 8) != 0) return false;
+    if (!add_sums(range, "_context_", lengths) || !add_sums(range, "_generation_", lengths)) return false;
+    return lengths->queries > 0 && lengths->keys >= lengths->queries && lengths->queries_squared >= lengths->queries &&
+           lengths->queries_by_keys >= lengths->queries_squared;
 }
 
-/* A value that is no tensor becomes a text: "1", "True", "[3, 1]". */
-static void put_value(struct aorta_json_value value, struct aorta_json_value type, struct aorta_text *out) {
-    const bool tensor =
-        type.length > 8 && (!memcmp(type.text, "\"Tensor(", 8) || memmem(type.text, type.length, "[Tensor(", 8));
-    if (tensor || aorta_json_text_is(value, "<None>") ||
-        (!aorta_json_is_string(value) && memchr(value.text, '"', value.length)))
-        aorta_text_puts(out, "\"\"");
-    else if (aorta_json_key_is(value, "true") || aorta_json_key_is(value, "false"))
-        aorta_text_puts(out, value.text[0] == 't' ? "\"True\"" : "\"False\"");
-    else
-        aorta_text_printf(out, aorta_json_is_string(value) ? "%.*s" : "\"%.*s\"", (int)value.length, value.text);
-}
+/* ---- attention of requests ---- */
 
-static struct aorta_json_value keep(struct aorta_execution_traces *traces, const char *text, size_t length,
-                                    bool *failed) {
-    char *copy = aorta_arena_alloc(&traces->arena, length + 1);
-    *failed |= !copy;
-    if (copy) memcpy(copy, text, length);
-    return (struct aorta_json_value){copy ? copy : "", copy ? length : 0};
-}
-
-/* The list of types, and with `values` that of values. */
-static struct aorta_json_value converted(struct aorta_execution_traces *traces, const struct parts *parts, bool values,
-                                         bool *failed) {
-    struct aorta_json_cursor types = aorta_json_elements(parts->types), at = aorta_json_elements(parts->values);
-    struct aorta_json_value type, value;
-    struct aorta_text *text = &traces->text;
-    aorta_text_clear(text);
-    aorta_text_puts(text, "[");
-    for (const char *comma = ""; aorta_json_next_element(&types, &type); comma = ", ") {
-        if (values && !aorta_json_next_element(&at, &value)) break;
-        aorta_text_puts(text, comma);
-        if (values)
-            put_value(value, type, text);
-        else
-            put_type(type, text);
-    }
-    aorta_text_puts(text, "]");
-    *failed |= text->failed;
-    return text->failed ? (struct aorta_json_value){"", 0} : keep(traces, text->data, text->length, failed);
-}
-
-/* ---- the table ---- */
-
-static uint64_t hash_of_node(const void *of, uint32_t number) {
-    return aorta_hash_add(0, (uint64_t)((const struct aorta_execution_traces *)of)->nodes[number].number);
-}
-
-struct wanted {
-    int64_t process, number;
-};
-
-static bool is_node(const void *of, uint32_t number, const void *key) {
-    const struct aorta_execution_traces *traces = of;
-    const struct wanted *wanted = key;
-    const struct node *node = &traces->nodes[number];
-    return node->number == wanted->number && traces->files[node->file]->process == wanted->process;
-}
-
-/* The file's process is known only at its end: then its nodes, from `first` on, are found. If several nodes have a
- * number, the first counts. */
-static bool index_nodes(struct aorta_execution_traces *traces, size_t first) {
-    if (!aorta_table_reserve(&traces->table, traces->count, hash_of_node, traces)) return false;
-    for (size_t i = first; i < traces->count; i++) {
-        const struct node *node = &traces->nodes[i];
-        const struct wanted key = {traces->files[node->file]->process, node->number};
-        uint32_t *slot = aorta_table_slot(&traces->table, hash_of_node(traces, (uint32_t)i), is_node, traces, &key);
-        if (!*slot) *slot = (uint32_t)i + 1;
-    }
+/* Query, key, value: [tokens, heads, width]; keys and values may be the cache itself, of any number of axes before. */
+bool aorta_request_attention(const struct aorta_operation *operation, const struct aorta_request_lengths *lengths,
+                             int cache_bytes, struct aorta_work_amount *amount) {
+    struct aorta_inputs inputs;
+    aorta_inputs_read(operation, &inputs);
+    const struct aorta_input *q = &inputs.items[0], *k = &inputs.items[1], *v = &inputs.items[2];
+    if (inputs.count < 3 || q->rank != 3 || k->rank < 3 || v->rank < 3 || !q->bytes) return false;
+    const double tokens = (double)q->size[0], heads = (double)q->size[1], width = (double)q->size[2];
+    const double value_width = (double)v->size[v->rank - 1];
+    const bool is_cache = k->rank > 3 || k->size[0] != q->size[0];
+    if (k->size[k->rank - 1] != q->size[2] || lengths->queries > tokens) return false;
+    if (is_cache) cache_bytes = k->bytes;
+    if (!cache_bytes) return false;
+    /* Causal attention: a new token does not read the tokens after it. */
+    const double pairs = lengths->queries_by_keys - (lengths->queries_squared - lengths->queries) / 2;
+    const double cached = (double)k->size[k->rank - 2] * width + (double)v->size[v->rank - 2] * value_width;
+    amount->arithmetic = q->arithmetic;
+    amount->flops = 2 * heads * pairs * (width + value_width);
+    amount->bytes = lengths->queries * heads * (width + value_width) * q->bytes + lengths->keys * cached * cache_bytes;
     return true;
 }
 
-/* False: no memory. Nodes without shapes or number say nothing. */
-static bool add_node(struct aorta_execution_traces *traces, struct aorta_json_value value) {
-    struct parts parts;
-    struct node node = {.file = (uint32_t)traces->file_count - 1};
-    bool failed = false;
-    read_parts(value, &parts);
-    if (!aorta_json_is_string(parts.name) || !aorta_json_get_int(parts.number, &node.number) || node.number < 0 ||
-        parts.dims.length < 3)
-        return true;
-    node.name = keep(traces, parts.name.text + 1, parts.name.length - 2, &failed).text;
-    node.dims = keep(traces, parts.dims.text, parts.dims.length, &failed);
-    if (parts.strides.length) node.strides = keep(traces, parts.strides.text, parts.strides.length, &failed);
-    node.types = converted(traces, &parts, false, &failed);
-    node.values = converted(traces, &parts, true, &failed);
-    if (failed || !aorta_array_fit(&traces->nodes, &traces->capacity, traces->count + 1, sizeof node)) return false;
-    traces->nodes[traces->count++] = node;
-    return true;
+/* ---- the attention of a trace ---- */
+
+/* A run of an attention's operation. */
+struct run {
+    int64_t ns;                       /* of its kernels */
+    uint32_t operation, range, shape; /* rows of operations[], of its step's too, and of shapes[] */
+    bool windowed;                    /* by the name of a kernel */
+};
+
+struct counting {
+    struct aorta_trace *trace;
+    uint32_t *run_of; /* by operation */
+    struct run *runs;
+    size_t run_count, run_capacity;
+    int cache_bytes;
+    struct aorta_arena memory;
+};
+
+static struct aorta_operation operation_of(const struct aorta_trace *trace, const struct aorta_trace_shape *shape) {
+    const struct aorta_json_value name = aorta_trace_json(trace, shape->op);
+    return (struct aorta_operation){.name = name.text,
+                                    .name_length = name.length,
+                                    .dims = aorta_trace_json(trace, shape->dims),
+                                    .types = aorta_trace_json(trace, shape->types)};
 }
 
-/* ---- one file ---- */
-
-static aorta_status no_memory(const struct aorta_json_stream *stream) {
-    return AORTA_ERROR(AORTA_MEMORY, "no memory for the operations of %s", aorta_json_stream_name(stream));
+static enum aorta_cache_use cache_use(const struct aorta_trace *trace, uint32_t shape) {
+    const struct aorta_json_value name = aorta_trace_json(trace, trace->shapes[shape].op);
+    return aorta_operation_cache_use(name.text, name.length);
 }
 
-static aorta_status read_nodes(struct aorta_execution_traces *traces, struct aorta_json_stream *stream) {
-    struct aorta_json_value value;
-    bool more;
-    AORTA_TRY(aorta_json_stream_enter(stream, '['));
-    for (;;) {
-        AORTA_TRY(aorta_json_stream_element(stream, &value, &more));
-        if (!more) return NULL;
-        if (!add_node(traces, value)) return no_memory(stream);
+/* Bytes per element of the cache, from the inputs of operations that write to it; 0: there are none, or caches
+ * differ. */
+static int find_cache_bytes(const struct aorta_trace *trace) {
+    int bytes = 0;
+    for (size_t i = 0; i < trace->shape_count; i++) {
+        enum { CACHE = 2 };
+        struct aorta_inputs inputs;
+        if (cache_use(trace, (uint32_t)i) != AORTA_CACHE_WRITTEN) continue;
+        const struct aorta_operation operation = operation_of(trace, &trace->shapes[i]);
+        aorta_inputs_read(&operation, &inputs);
+        const int own = inputs.count > CACHE ? inputs.items[CACHE].bytes : 0;
+        if (!own || (bytes && bytes != own)) return 0;
+        bytes = own;
+    }
+    return bytes;
+}
+
+/* The range around it that has the lengths; NONE. */
+static uint32_t step_of(const struct aorta_trace *trace, uint32_t operation) {
+    struct aorta_request_lengths lengths;
+    for (uint32_t at = operation; at != AORTA_TRACE_NONE; at = trace->operations[at].parent)
+        if (trace->operations[at].range &&
+            aorta_request_lengths_read(aorta_trace_text(trace, trace->operations[at].name), &lengths))
+            return at;
+    return AORTA_TRACE_NONE;
+}
+
+static void add_work(struct counting *counting, const struct aorta_trace_work *work) {
+    uint32_t *number = &counting->run_of[work->operation];
+    if (*number == AORTA_TRACE_NONE) {
+        const uint32_t range = step_of(counting->trace, work->operation);
+        if (range == AORTA_TRACE_NONE) return;
+        struct run *runs = aorta_arena_grow(&counting->memory, counting->runs, counting->run_count,
+                                            &counting->run_capacity, sizeof *runs);
+        if (!runs) return;
+        counting->runs = runs;
+        *number = (uint32_t)counting->run_count++;
+        runs[*number] = (struct run){.operation = work->operation, .range = range, .shape = work->shape};
+    }
+    struct run *run = &counting->runs[*number];
+    run->ns += work->end_ns - work->start_ns;
+    run->windowed |= strstr(aorta_trace_text(counting->trace, work->name), "Sliding") != NULL;
+}
+
+static void collect_runs(struct counting *counting, const bool *reads) {
+    const struct aorta_trace *trace = counting->trace;
+    for (size_t i = 0; i < trace->work_count; i++) {
+        const struct aorta_trace_work *work = &trace->work[i];
+        if (work->shape == AORTA_TRACE_NONE || work->operation == AORTA_TRACE_NONE || !reads[work->shape]) continue;
+        add_work(counting, work);
     }
 }
 
-static aorta_status read_file(struct aorta_execution_traces *traces, struct aorta_json_stream *stream) {
-    struct file *file = traces->files[traces->file_count - 1];
-    struct aorta_json_value key, value;
-    bool more;
-    AORTA_TRY(aorta_json_stream_enter(stream, '{'));
-    for (;;) {
-        AORTA_TRY(aorta_json_stream_member(stream, &key, &more));
-        if (!more) return aorta_json_stream_finish(stream);
-        if (aorta_json_key_is(key, "nodes")) {
-            AORTA_TRY(read_nodes(traces, stream));
-        } else if (aorta_json_key_is(key, "pid")) {
-            AORTA_TRY(aorta_json_stream_value(stream, &value));
-            if (!aorta_json_get_int(value, &file->process)) file->process = -1;
-        } else {
-            AORTA_TRY(aorta_json_stream_skip(stream));
-        }
+static int by_step_and_shape(const void *left, const void *right) {
+    const struct run *a = left, *b = right;
+    if (a->range != b->range) return a->range < b->range ? -1 : 1;
+    if (a->shape != b->shape) return a->shape < b->shape ? -1 : 1;
+    return a->ns != b->ns ? aorta_order_int64(a->ns, b->ns)
+                          : (a->operation > b->operation) - (a->operation < b->operation);
+}
+
+/* A row with the amounts of these requests; the shape itself: they are not known. */
+static uint32_t counted_shape(struct counting *counting, const struct run *run) {
+    struct aorta_trace *trace = counting->trace;
+    struct aorta_trace_shape row = trace->shapes[run->shape];
+    const struct aorta_operation operation = operation_of(trace, &row);
+    struct aorta_request_lengths lengths;
+    if (!aorta_request_lengths_read(aorta_trace_text(trace, trace->operations[run->range].name), &lengths) ||
+        !aorta_request_attention(&operation, &lengths, counting->cache_bytes, &row.amount))
+        return run->shape;
+    struct aorta_trace_shape *longer = realloc(trace->shapes, (trace->shape_count + 1) * sizeof *longer);
+    counting->memory.failed |= !longer;
+    if (!longer) return run->shape;
+    trace->shapes = longer;
+    trace->shapes[trace->shape_count] = row;
+    return (uint32_t)trace->shape_count++;
+}
+
+/* Runs [first, end) are of one shape in one step, the shortest first. One in ten may be disturbed. */
+static void count_group(struct counting *counting, size_t first, size_t end) {
+    static const double usual = 0.9, alike = 0.75;
+    const size_t longest = first + (size_t)ceil((double)(end - first) * usual) - 1;
+    const double least_ns = alike * (double)counting->runs[longest].ns;
+    const uint32_t shape = counted_shape(counting, &counting->runs[first]);
+    for (size_t i = first; i < end; i++)
+        if (!counting->runs[i].windowed && (double)counting->runs[i].ns >= least_ns) counting->runs[i].shape = shape;
+}
+
+static void count_runs(struct counting *counting) {
+    struct run *runs = counting->runs;
+    if (counting->run_count) qsort(runs, counting->run_count, sizeof *runs, by_step_and_shape);
+    for (size_t i = 0, end; i < counting->run_count; i = end) {
+        const struct run first = runs[i];
+        for (end = i + 1;
+             end < counting->run_count && runs[end].range == first.range && runs[end].shape == first.shape;)
+            end++;
+        count_group(counting, i, end);
+    }
+    for (size_t i = 0; i < counting->run_count; i++) counting->run_of[runs[i].operation] = runs[i].shape;
+}
+
+/* `run_of` has shapes now. */
+static void give_shapes(const struct counting *counting, const bool *reads, size_t shape_count) {
+    for (size_t i = 0; i < counting->trace->work_count; i++) {
+        struct aorta_trace_work *work = &counting->trace->work[i];
+        if (work->operation == AORTA_TRACE_NONE || work->shape >= shape_count || !reads[work->shape]) continue;
+        if (counting->run_of[work->operation] != AORTA_TRACE_NONE) work->shape = counting->run_of[work->operation];
     }
 }
 
-static bool add_file(struct aorta_execution_traces *traces, const char *name) {
-    struct file *file = calloc(1, sizeof *file);
-    char *copy = strdup(name);
-    if (!file || !copy ||
-        !aorta_array_fit(&traces->files, &traces->file_capacity, traces->file_count + 1, sizeof *traces->files)) {
-        free(file);
-        free(copy);
-        return false;
+/* What the inputs alone say stays. */
+aorta_status aorta_trace_count_requests(struct aorta_trace *trace) {
+    struct counting counting = {.trace = trace};
+    const size_t shapes = trace->shape_count, operations = trace->operation_count;
+    bool any = false, *reads = aorta_arena_alloc(&counting.memory, shapes);
+    for (size_t i = 0; reads && i < shapes; i++)
+        any |= reads[i] = cache_use(trace, (uint32_t)i) == AORTA_CACHE_READ && isnan(trace->shapes[i].amount.flops);
+    if (any) {
+        counting.cache_bytes = find_cache_bytes(trace);
+        counting.run_of = aorta_arena_raw(&counting.memory, operations * sizeof *counting.run_of);
+        for (size_t i = 0; counting.run_of && i < operations; i++) counting.run_of[i] = AORTA_TRACE_NONE;
     }
-    file->name = copy;
-    file->process = -1;
-    traces->files[traces->file_count++] = file;
-    return true;
-}
-
-aorta_status aorta_execution_traces_add(struct aorta_execution_traces **traces, struct aorta_json_stream *stream) {
-    if (!*traces) *traces = calloc(1, sizeof **traces);
-    if (!*traces || !add_file(*traces, aorta_json_stream_name(stream))) return no_memory(stream);
-    const size_t first = (*traces)->count;
-    AORTA_TRY(read_file(*traces, stream));
-    return index_nodes(*traces, first) ? NULL : no_memory(stream);
-}
-
-void aorta_execution_traces_free(struct aorta_execution_traces *traces) {
-    if (!traces) return;
-    for (size_t i = 0; i < traces->file_count; i++) {
-        free(traces->files[i]->name);
-        free(traces->files[i]);
+    if (counting.run_of) {
+        collect_runs(&counting, reads);
+        count_runs(&counting);
+        give_shapes(&counting, reads, shapes);
     }
-    free(traces->files);
-    free(traces->nodes);
-    aorta_table_free(&traces->table);
-    aorta_text_free(&traces->text);
-    aorta_arena_free(&traces->arena);
-    free(traces);
-}
-
-void aorta_execution_traces_find(struct aorta_execution_traces *traces, int64_t process,
-                                 struct aorta_json_value function, struct aorta_json_value external,
-                                 struct aorta_operation *operation) {
-    struct wanted key = {.process = process};
-    if (!aorta_json_get_int(function, &key.number)) {
-        if (!aorta_json_get_int(external, &key.number)) return;
-        key.number--;
-    }
-    if (!traces->table.slot_count || key.number < 0) return;
-    const uint32_t found =
-        *aorta_table_slot(&traces->table, aorta_hash_add(0, (uint64_t)key.number), is_node, traces, &key);
-    const struct node *node = found ? &traces->nodes[found - 1] : NULL;
-    if (!node || strlen(node->name) != operation->name_length ||
-        memcmp(node->name, operation->name, operation->name_length) != 0)
-        return;
-    atomic_fetch_add(&traces->files[node->file]->used, 1);
-    operation->dims = node->dims;
-    operation->types = node->types;
-    operation->values = node->values;
-    operation->strides = node->strides;
-}
-
-void aorta_execution_traces_note_unused(const struct aorta_execution_traces *traces, struct aorta_trace *trace) {
-    for (size_t i = 0; i < traces->file_count; i++)
-        if (!atomic_load(&traces->files[i]->used))
-            aorta_trace_warn_of_file(trace, AORTA_REASON_NO_PARTNER, traces->files[i]->name);
+    aorta_status status = aorta_arena_check(&counting.memory, "the attention of a trace");
+    aorta_arena_free(&counting.memory);
+    return status;
 }

@@ -1,10 +1,9 @@
-/* The inputs of an operation, read from the lists that a file has of them. */
+/* The inputs of an operation, read from the lists that a file has of them; and what attention over a cache does. */
 #ifndef AORTA_TRACE_OPERATION_INPUTS_H
 #define AORTA_TRACE_OPERATION_INPUTS_H
 
 #include "trace/operations.h"
-
-struct aorta_trace;
+#include "trace/trace.h"
 
 enum { AORTA_INPUT_RANK = 8, AORTA_INPUTS = 16 };
 
@@ -33,5 +32,29 @@ void aorta_inputs_read(const struct aorta_operation *operation, struct aorta_inp
 struct aorta_json_value aorta_trace_json(const struct aorta_trace *trace, uint32_t text);
 /* Whether a JSON string is this text. */
 bool aorta_value_is_text(struct aorta_json_value value, const char *text);
+
+/* ---- attention over a cache of keys, by the lengths of a step's requests ----
+ *
+ * The inputs of such an operation say how many queries there are, not how many keys each of them reads. vLLM
+ * (detailed_trace_annotation), SGLang (detailed_annotations) and ATOM write sums over the requests into the name of the
+ * step's range: "execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37…)". Here sq means
+ * queries, sk keys, sqsq and sqsk their products. A query reads its own key and all keys before it, so these sums are
+ * sufficient.
+ *
+ * Layers with a window read less, and no file has the window's length. Such layers run another kernel, or take less
+ * time. So among operations of one shape in a step, only those count that take about as long as the longest. */
+
+/* Sums over the requests of a step. */
+struct aorta_request_lengths {
+    double queries, keys, queries_squared, queries_by_keys;
+};
+/* False: the range does not say. */
+bool aorta_request_lengths_read(const char *range, struct aorta_request_lengths *lengths);
+/* What the operation does for these requests. `cache_bytes`: of an element of the cache, where that is not among the
+ * inputs; 0: not known. False: not known, or the lengths are not this operation's. */
+bool aorta_request_attention(const struct aorta_operation *operation, const struct aorta_request_lengths *lengths,
+                             int cache_bytes, struct aorta_work_amount *amount);
+/* Gives the attention of each step its amounts, where they are known. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_count_requests(struct aorta_trace *trace);
 
 #endif

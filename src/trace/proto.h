@@ -26,6 +26,16 @@ static inline bool aorta_proto_is(struct aorta_proto text, const char *word) {
     return aorta_proto_length(text) == strlen(word) && aorta_proto_begins(text, word);
 }
 
+/* The number behind a beginning: "/device:GPU:0", "Stream #14(Compute)". -1: another text, or none. */
+static inline int64_t aorta_proto_number_after(struct aorta_proto text, const char *begin) {
+    if (!text.at || !aorta_proto_begins(text, begin)) return -1;
+    int64_t number = -1;
+    for (const char *at = text.at + strlen(begin); at < text.end && *at >= '0' && *at <= '9' && number < INT32_MAX;
+         at++)
+        number = (number < 0 ? 0 : 10 * number) + (*at - '0');
+    return number > INT32_MAX ? -1 : number;
+}
+
 /* `number` is what the file numbers it; `value` is that of a varint or of fixed bytes, `bytes` a text, message or
  * packed list. Groups, which nobody writes any more, are no fields. */
 struct aorta_proto_field {

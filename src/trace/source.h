@@ -7,6 +7,21 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+/* What a file is by its bytes. */
+enum aorta_packing {
+    AORTA_PACKING_NONE,
+    AORTA_PACKING_GZIP,    /* a stream, unpacked by zlib */
+    AORTA_PACKING_STREAM,  /* zstd, xz, bzip2, lz4 */
+    AORTA_PACKING_ARCHIVE, /* zip, tar: files in a file */
+};
+/* By the first bytes; a tar needs 262 of them. */
+enum aorta_packing aorta_packing_of(const char *bytes, size_t length);
+/* The name without ".gz", ".zst", …: its length. */
+size_t aorta_packing_strip(const char *path);
+/* Whether it ends as archives do: ".zip", ".tar", ".tgz", ".tar.gz", … */
+bool aorta_packing_is_archive_name(const char *path);
 
 struct aorta_source;
 
@@ -30,21 +45,18 @@ AORTA_MUST_USE aorta_status aorta_source_head(const char *path, char *bytes, siz
 AORTA_MUST_USE aorta_status aorta_source_load(const char *path, char **bytes, size_t *length);
 bool aorta_source_truncated(const struct aorta_source *source);
 
-/* Unpacks gzip: by ISA-L where it was found when this was built (two to three times as fast), else by zlib. */
-
-struct aorta_inflate {
-    const unsigned char *in;
-    unsigned char *out;
-    size_t in_left, out_left; /* at most 2 GiB */
-    const char *broken;       /* why, once it is */
-    void *state;              /* the library's */
+/* Bytes on their way into a file. */
+struct unpack_origin {
+    aorta_status (*read)(void *from, char *buffer, size_t capacity, size_t *got);
+    void *from;
+    const char *shown;
+    int64_t left; /* bytes that may still come; a file that unpacks to more is meant to fill the disk */
+    aorta_status (*too_much)(const char *shown);
 };
 
-/* False: no memory. */
-bool aorta_inflate_begin(struct aorta_inflate *bytes);
-/* Unpacks until `in` is used up, `out` is full, or a member of the file has ended: true. Then the next call begins with
- * another member. */
-bool aorta_inflate(struct aorta_inflate *bytes);
-void aorta_inflate_end(struct aorta_inflate *bytes); /* also where it did not begin */
+/* Makes the folder of a file. */
+AORTA_MUST_USE aorta_status aorta_unpack_folder(char *path);
+/* All bytes into a new file; makes its folders. */
+AORTA_MUST_USE aorta_status aorta_unpack_write(struct unpack_origin *origin, char *path);
 
 #endif

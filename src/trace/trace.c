@@ -1,14 +1,13 @@
 #include "trace/trace.h"
 
 #include "base/array.h"
-#include "base/printable.h"
+#include "base/intern.h"
 #include "base/sort.h"
-#include "base/table.h"
 #include "trace/execution_trace.h"
-#include "trace/texts.h"
 
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,7 +96,7 @@ void aorta_trace_warnings_add(struct aorta_trace_warning *warnings, const struct
 
 void aorta_trace_warn_of_file(struct aorta_trace *trace, enum aorta_trace_reason reason, const char *path) {
     struct aorta_trace_warning *warning = &trace->warnings[reason];
-    const uint32_t text = aorta_trace_texts_add(trace->texts, path, strlen(path));
+    const uint32_t text = aorta_texts_add(trace->texts, path, strlen(path));
     warning->count++;
     warning->offset = -1;
     if (!warning->about && text != AORTA_TRACE_NONE) warning->about = aorta_trace_text(trace, text);
@@ -175,7 +174,7 @@ double aorta_trace_flops(const struct aorta_trace *trace, uint32_t shape) {
 void aorta_trace_free(struct aorta_trace *trace) {
     if (!trace) return;
     for (size_t i = 0; i < trace->group_count; i++) free(trace->groups[i].ranks);
-    if (trace->texts) aorta_trace_texts_free(trace->texts);
+    if (trace->texts) aorta_texts_free(trace->texts);
     free(trace->texts);
     for (size_t i = 0; trace->measured && i < trace->step_count; i++) free(trace->measured[i].work);
     free(trace->measured);
@@ -266,46 +265,8 @@ void aorta_trace_list_free(struct aorta_trace_list *list) {
     free(list->items);
     if (list->unpacked) aorta_temporary_remove(list->unpacked);
     free(list->unpacked);
-    aorta_execution_traces_free(list->executed);
+    if (list->executed) aorta_execution_traces_free(list->executed);
     *list = (struct aorta_trace_list){0};
-}
-
-const char *aorta_copy_name(int64_t kind) {
-    static const char *const names[] = {"Memcpy",      "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA", "Memcpy AtoH",
-                                        "Memcpy AtoA", "Memcpy AtoD", "Memcpy DtoA", "Memcpy DtoD", "Memcpy HtoH",
-                                        "Memcpy PtoP", "Memcpy HtoD", "Memcpy DtoH", "Memcpy DtoD"};
-    return names[kind > 0 && kind < (int64_t)(sizeof names / sizeof *names) ? kind : 0];
-}
-
-enum aorta_copied aorta_copied_how(const char *name) {
-    static const struct {
-        const char *word;
-        enum aorta_copied copied;
-    } words[] = {{"PtoP", AORTA_COPIED_BETWEEN}, /* first: its details are "Device -> Device" */
-                 {"P2P", AORTA_COPIED_BETWEEN},
-                 {"PeerToPeer", AORTA_COPIED_BETWEEN},
-                 {"peer to peer", AORTA_COPIED_BETWEEN},
-                 {"HtoD", AORTA_COPIED_TO_DEVICE},
-                 {"HOST_TO_DEVICE", AORTA_COPIED_TO_DEVICE},
-                 {"HostToDevice", AORTA_COPIED_TO_DEVICE},
-                 {"DtoH", AORTA_COPIED_TO_HOST},
-                 {"DEVICE_TO_HOST", AORTA_COPIED_TO_HOST},
-                 {"DeviceToHost", AORTA_COPIED_TO_HOST},
-                 {"DtoD", AORTA_COPIED_WITHIN},
-                 {"D2D", AORTA_COPIED_WITHIN},
-                 {"device to device", AORTA_COPIED_WITHIN},
-                 {"DEVICE_TO_DEVICE", AORTA_COPIED_WITHIN},
-                 {"DeviceToDevice", AORTA_COPIED_WITHIN},
-                 {"Device -> Device", AORTA_COPIED_WITHIN},
-                 {"Device -> Host", AORTA_COPIED_TO_HOST},
-                 {"Device -> Pinned", AORTA_COPIED_TO_HOST},
-                 {"Device -> Pageable", AORTA_COPIED_TO_HOST},
-                 {"Host -> Device", AORTA_COPIED_TO_DEVICE},
-                 {"Pinned -> Device", AORTA_COPIED_TO_DEVICE},
-                 {"Pageable -> Device", AORTA_COPIED_TO_DEVICE}};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strstr(name, words[i].word)) return words[i].copied;
-    return AORTA_COPIED_UNKNOWN;
 }
 
 /* Where more is missing than recorded, what is missing may outweigh every cause that is found. */
@@ -397,82 +358,7 @@ struct aorta_nest_range *aorta_nest_of(const struct aorta_trace_annotation *fram
     return nest;
 }
 
-struct slice {
-    const char *text;
-    size_t length;
-    uint32_t hash;
-};
-
-static uint64_t hash_of(const void *of, uint32_t number) {
-    const struct aorta_trace_texts *texts = of;
-    return texts->entries[number].hash;
-}
-
-static bool is_slice(const void *of, uint32_t number, const void *key) {
-    const struct aorta_trace_texts *texts = of;
-    const struct aorta_trace_text_entry *entry = &texts->entries[number];
-    const struct slice *slice = key;
-    return entry->hash == slice->hash && entry->length == slice->length &&
-           !memcmp(entry->raw, slice->text, slice->length);
-}
-
-uint32_t aorta_trace_texts_add(struct aorta_trace_texts *texts, const char *text, size_t length) {
-    if (!aorta_table_reserve(&texts->table, texts->count + 1, hash_of, texts)) return UINT32_MAX;
-    const struct slice slice = {text, length, (uint32_t)aorta_hash_bytes(text, length)};
-    uint32_t *slot = aorta_table_slot(&texts->table, slice.hash, is_slice, texts, &slice);
-    if (*slot) return *slot - 1;
-    if (length > UINT32_MAX || texts->count >= UINT32_MAX - 1) return UINT32_MAX;
-    if (!aorta_array_fit(&texts->entries, &texts->capacity, texts->count + 1, sizeof *texts->entries))
-        return UINT32_MAX;
-    char *raw = aorta_arena_alloc(&texts->arena, length + 1), *shown = raw;
-    if (!raw) return UINT32_MAX;
-    memcpy(raw, text, length);
-    if (!aorta_is_printable(raw, length, false)) {
-        shown = aorta_arena_alloc(&texts->arena, length + 1);
-        if (!shown) return UINT32_MAX;
-        memcpy(shown, raw, length);
-        aorta_make_printable(shown, length, false);
-    }
-    texts->entries[texts->count] = (struct aorta_trace_text_entry){shown, raw, (uint32_t)length, slice.hash};
-    *slot = (uint32_t)++texts->count;
-    return *slot - 1;
-}
-
-void aorta_trace_texts_free(struct aorta_trace_texts *texts) {
-    aorta_arena_free(&texts->arena);
-    free(texts->entries);
-    aorta_table_free(&texts->table);
-    memset(texts, 0, sizeof *texts);
-}
-
-static uint64_t hash_of_key(const void *of, uint32_t number) {
-    const struct aorta_keys *keys = of;
-    return aorta_hash_bytes(keys->items[number], sizeof keys->items[0]);
-}
-
-static bool is_key(const void *of, uint32_t number, const void *key) {
-    const struct aorta_keys *keys = of;
-    return !memcmp(keys->items[number], key, sizeof keys->items[0]);
-}
-
-uint32_t aorta_keys_add(struct aorta_keys *keys, int64_t a, int64_t b, int64_t c, struct aorta_arena *memory) {
-    const int64_t key[3] = {a, b, c};
-    if (keys->count && is_key(keys, (uint32_t)keys->count - 1, key)) return (uint32_t)keys->count - 1;
-    memory->failed = memory->failed ||
-                     !aorta_array_fit(&keys->items, &keys->capacity, keys->count + 1, sizeof keys->items[0]) ||
-                     !aorta_table_reserve(&keys->table, keys->count + 1, hash_of_key, keys);
-    if (memory->failed) return UINT32_MAX;
-    uint32_t *slot = aorta_table_slot(&keys->table, aorta_hash_bytes(key, sizeof key), is_key, keys, key);
-    if (*slot) return *slot - 1;
-    memcpy(keys->items[keys->count], key, sizeof key);
-    *slot = (uint32_t)++keys->count;
-    return *slot - 1;
-}
-
-void aorta_keys_free(struct aorta_keys *keys) {
-    free(keys->items);
-    aorta_table_free(&keys->table);
-}
+/* ---- frameworks ---- */
 
 static bool begins(const char *name, const char *with) {
     return strncmp(name, with, strlen(with)) == 0;
@@ -599,4 +485,90 @@ enum aorta_framework aorta_trace_framework(const struct aorta_trace *trace) {
     }
     if (is_triton(trace)) return AORTA_FRAMEWORK_TRITON;
     return torch ? AORTA_FRAMEWORK_TORCH : AORTA_FRAMEWORK_OTHER;
+}
+
+/* ---- what one iteration measured (profile.h) ---- */
+
+const char *aorta_role_name(enum aorta_role role) {
+    static const char *const names[AORTA_ROLE_COUNT] = {"compute", "allreduce", "reducescatter", "aux"};
+    return (unsigned)role < AORTA_ROLE_COUNT ? names[role] : "unknown";
+}
+
+enum aorta_role aorta_usual_role(enum aorta_range_kind kind, enum aorta_collective collective) {
+    if (kind == AORTA_RANGE_COMPUTE) return AORTA_ROLE_COMPUTE;
+    if (kind == AORTA_RANGE_COPY) return AORTA_ROLE_AUX;
+    if (collective == AORTA_ALL_REDUCE) return AORTA_ROLE_ALLREDUCE;
+    return collective == AORTA_REDUCE_SCATTER ? AORTA_ROLE_REDUCESCATTER : AORTA_ROLE_AUX;
+}
+
+const char *aorta_profile_source_name(enum aorta_profile_source source) {
+    return source == AORTA_SOURCE_KERNEL ? "kernel" : "range";
+}
+
+const char *aorta_host_kind_name(enum aorta_host_kind kind) {
+    static const char *const names[AORTA_HOST_KIND_COUNT] = {"data_wait", "host_sync", "allocation"};
+    return (unsigned)kind < AORTA_HOST_KIND_COUNT ? names[kind] : "unknown";
+}
+
+const char *aorta_range_dims_text(const struct aorta_range_info *info, char text[AORTA_RANGE_DIMS_TEXT]) {
+    size_t at = 0;
+    for (int i = 0; i < 2 && info->dims[i][0]; i++) {
+        for (int j = 0; j < AORTA_RANGE_DIMS && info->dims[i][j]; j++)
+            at += (size_t)snprintf(text + at, AORTA_RANGE_DIMS_TEXT - at, "%s%lld",
+                                   j   ? ", "
+                                   : i ? ", ["
+                                       : "[[",
+                                   (long long)info->dims[i][j]);
+        text[at++] = ']';
+    }
+    if (at) text[at++] = ']';
+    text[at] = '\0';
+    return text;
+}
+
+/* One shape from its bracket on; NULL: it is none. */
+static const char *parse_shape(const char *at, int32_t dims[AORTA_RANGE_DIMS]) {
+    if (*at++ != '[') return NULL;
+    for (int i = 0; i < AORTA_RANGE_DIMS; i++) {
+        char *end;
+        const long long size = strtoll(at, &end, 10);
+        if (end == at || size < 1 || size > INT32_MAX) return NULL;
+        dims[i] = (int32_t)size;
+        if (*end == ']') return end + 1;
+        if (*end != ',') return NULL;
+        at = end + 1;
+    }
+    return NULL;
+}
+
+bool aorta_range_dims_parse(const char *text, struct aorta_range_info *info) {
+    const char *at = text;
+    memset(info->dims, 0, sizeof info->dims);
+    if (*at++ != '[') return false;
+    for (int i = 0; i < 2; i++) {
+        at = parse_shape(at, info->dims[i]);
+        if (!at) return false;
+        if (*at == ']') return at[1] == '\0';
+        if (*at++ != ',') return false;
+        while (*at == ' ') at++;
+    }
+    return false;
+}
+
+void aorta_profile_free(struct aorta_profile *profile) {
+    free(profile->ranges);
+    free(profile->host);
+    free(profile->markers);
+    free(profile->overlap.segments);
+    free(profile->overlap.exposed);
+    memset(profile, 0, sizeof *profile);
+}
+
+int64_t aorta_range_launched_by(const struct aorta_profile *profile, size_t range) {
+    int64_t from = profile->ranges[range].enqueue_ns;
+    if (profile->ranges[range].graph) return from; /* one launch for all of it */
+    int64_t until = range + 1 < profile->range_count ? profile->ranges[range + 1].enqueue_ns : from;
+    for (size_t i = 0; i < profile->host_count; i++)
+        if (profile->host[i].start_ns >= from && profile->host[i].start_ns < until) until = profile->host[i].start_ns;
+    return until > from ? until : from;
 }

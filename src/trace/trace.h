@@ -391,7 +391,7 @@ struct aorta_trace {
     struct aorta_trace_warning warnings[AORTA_REASON_COUNT];
     const char *skipped; /* the sentence of AORTA_REASON_SKIPPED, a text; or NULL */
 
-    struct aorta_trace_texts *texts; /* owned */
+    struct aorta_texts *texts; /* owned */
 };
 
 /* The reason's sentence, for SKIPPED with the names. */
@@ -470,26 +470,6 @@ struct aorta_trace_list {
 /* Takes the trace over, also when it fails. */
 AORTA_MUST_USE aorta_status aorta_trace_list_add(struct aorta_trace_list *list, struct aorta_trace *trace);
 void aorta_trace_list_free(struct aorta_trace_list *list);
-
-/* ---- from where to where a copy goes, as its name says ---- */
-
-enum aorta_copied {
-    AORTA_COPIED_TO_DEVICE,
-    AORTA_COPIED_TO_HOST,
-    AORTA_COPIED_WITHIN,  /* the device */
-    AORTA_COPIED_BETWEEN, /* devices; in a series also copies of an unknown direction */
-    AORTA_COPIED_FILLED,
-    AORTA_COPIED_COUNT,
-    AORTA_COPIED_UNKNOWN = AORTA_COPIED_COUNT /* the name does not say */
-};
-
-/* Reads the names of CUPTI ("Memcpy HtoD"), Kineto ("Memcpy DtoH (Device -> Pinned)", also without the letters),
- * rocprofv3 and HIP. Never FILLED. */
-enum aorta_copied aorta_copied_how(const char *name);
-
-/* "Memcpy HtoD", … by CUPTI's kind of copy (CUpti_ActivityMemcpyKind), to which Nsight Systems adds three
- * (ENUM_CUDA_MEMCPY_OPER). "Memcpy": no such kind. */
-const char *aorta_copy_name(int64_t kind);
 
 /* ---- how much of the device's work a recording holds, as far as it says itself what ran ---- */
 

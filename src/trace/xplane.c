@@ -9,15 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int64_t aorta_xla_number_after(struct aorta_proto text, const char *begin) {
-    if (!text.at || !aorta_proto_begins(text, begin)) return -1;
-    int64_t number = -1;
-    for (const char *at = text.at + strlen(begin); at < text.end && *at >= '0' && *at <= '9' && number < INT32_MAX;
-         at++)
-        number = (number < 0 ? 0 : 10 * number) + (*at - '0');
-    return number > INT32_MAX ? -1 : number;
-}
-
 /* "… size:2097152 dest:0 …": the number behind the word; -1: it is not there. */
 static int64_t number_of(struct aorta_proto details, const char *word) {
     const char *at = details.at ? memmem(details.at, aorta_proto_length(details), word, strlen(word)) : NULL;
@@ -210,7 +201,7 @@ static struct aorta_proto stat_text(const struct xplane *x, struct aorta_proto_f
 static int64_t stat_number(const struct xplane *x, struct aorta_proto_field value) {
     const bool number = value.number == STAT_UNSIGNED || value.number == STAT_SIGNED;
     if (number && !value.bytes.at) return value.value <= INT64_MAX ? (int64_t)value.value : -1;
-    return aorta_xla_number_after(stat_text(x, value), "");
+    return aorta_proto_number_after(stat_text(x, value), "");
 }
 
 /* ---- events ---- */
@@ -314,7 +305,7 @@ static aorta_status read_line(struct xplane *x, struct aorta_proto message) {
     if (!aorta_proto_find(message, LINE_ID, &id)) id.value = 0;
     line.start_ns = aorta_proto_find(message, LINE_START, &start) ? (int64_t)start.value : 0;
     const struct aorta_proto text = name.bytes;
-    line.stream = aorta_xla_number_after(text, "Stream #");
+    line.stream = aorta_proto_number_after(text, "Stream #");
     if (x->device >= 0 && line.stream < 0) return NULL;
     if (x->device < 0) {
         line.thread = aorta_trace_builder_thread(x->builder, -1, (int64_t)id.value);
@@ -370,7 +361,7 @@ static aorta_status read_plane(struct xplane *x, struct aorta_proto plane) {
     if (!aorta_proto_find(plane, PLANE_NAME, &field) || !field.bytes.at) return NULL;
     const struct aorta_proto name = field.bytes;
     const bool base = aorta_proto_is(name, "Task Environment"), host = aorta_proto_is(name, "/host:CPU");
-    x->device = aorta_xla_number_after(name, "/device:GPU:");
+    x->device = aorta_proto_number_after(name, "/device:GPU:");
     if (x->device < 0 && !host && !base) return NULL;
     AORTA_TRY(read_names(x, plane));
     if (base) set_base(x, plane);

@@ -5,9 +5,6 @@
 #include "trace/builder.h"
 #include "trace/proto.h"
 
-/* The number behind a beginning: "/device:GPU:0", "Stream #14(Compute)". -1: another text, or none. */
-int64_t aorta_xla_number_after(struct aorta_proto text, const char *begin);
-
 struct aorta_xla_event {
     int64_t start_ns, end_ns;
     struct aorta_proto name;

@@ -7,8 +7,8 @@
 #include "report/page_recordings.h"
 #include "trace/captures.h"
 #include "trace/infer.h"
+#include "trace/operation_inputs.h"
 #include "trace/reader.h"
-#include "trace/requests.h"
 #include "verdict/verdict.h"
 
 static void read_part(const uint8_t *data, size_t size, const char *name, struct aorta_trace_list *list) {

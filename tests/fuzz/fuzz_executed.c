@@ -24,6 +24,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     aorta_json_stream_close(stream);
     if (options.executed && list.count) aorta_execution_traces_note_unused(options.executed, list.items[0]);
     aorta_trace_list_free(&list);
-    aorta_execution_traces_free(options.executed);
+    if (options.executed) aorta_execution_traces_free(options.executed);
     return 0;
 }

@@ -368,7 +368,7 @@ void sim_record(const struct sim *sim, struct sim_recording *out) {
     for (uint32_t i = 0; i < collectives; i++) {
         const struct sim_op *op = &sim->ranks[0].ops[nth_collective(sim, 0, (int)i)];
         out->collectives[i] =
-            (struct aorta_replay_collective){(uint32_t)sim->rank_count, op->best_ns ? op->best_ns : -1, -1};
+            (struct aorta_collective_times){(uint32_t)sim->rank_count, op->best_ns ? op->best_ns : -1, -1};
     }
     for (int r = 0; r < sim->rank_count; r++) record_rank(sim, r, out);
     out->recording = (struct aorta_recording){.ranks = out->ranks,

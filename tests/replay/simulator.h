@@ -76,7 +76,7 @@ void sim_remove(struct sim *sim, uint32_t removal, int64_t pause_becomes_ns);
 struct sim_recording {
     struct aorta_recording recording;
     struct aorta_replay_rank ranks[SIM_RANKS];
-    struct aorta_replay_collective *collectives;
+    struct aorta_collective_times *collectives;
 };
 void sim_record(const struct sim *sim, struct sim_recording *recording);
 void sim_recording_free(struct sim_recording *recording);

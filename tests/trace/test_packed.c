@@ -6,9 +6,9 @@
  *                                          ../rank3.json                      would leave the folder
  *     rank0.json.zst, .xz, .bz2, .lz4      one kernel */
 #include "report/merge.h"
-#include "trace/archive.h"
 #include "trace/nsys_database.h"
 #include "trace/open.h"
+#include "trace/source.h"
 
 #include "base/text.h"
 #include "folder.h"

@@ -9,7 +9,7 @@
 #include "check.h"
 #include "folder.h"
 #include "trace/open.h"
-#include "trace/requests.h"
+#include "trace/operation_inputs.h"
 
 #include <math.h>
 #include <stdlib.h>
