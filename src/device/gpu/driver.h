@@ -190,14 +190,12 @@ aorta_status aorta_gpu_hip_limited_stream(struct gpu_device *device, double shar
  * The GPU driver from inside: one driver for CUDA and HIP.
  *
  * Headers, each with the files of its theme: api.h and vendor.def (the vendors' functions), driver.h (device time on
- * the host's clock; kernels from source, launches; the vendors' differences, as data; a device), stream.h (host calls
- * and notes, and their failures; streams, events, captures, graphs), management.h (NVML and ROCm SMI: clocks, power,
- * links).
+ * the host's clock; kernels from source, launches; the vendors' differences, as data; a device), stream.h (streams,
+ * events, captures, graphs; notes of kernels), management.h (NVML and ROCm SMI: clocks, power, links).
  *
  * Failures: what fails when it is queued (a kernel that does not compile, a refused launch) fails its stream at that
- * place, so that later work on it, and after its events, is skipped, as on the CPU. A host call fails while device
- * work queued after it is on its way already: that still runs; later host calls do not. A fault of a kernel ends the
- * whole context: every call fails from there on. */
+ * place, so that later work on it, and after its events, is skipped, as on the CPU. A fault of a kernel ends the whole
+ * context: every call fails from there on. */
 
 /* The vendor's library, opened and initialised; opens no device. */
 struct gpu_driver {

@@ -37,7 +37,6 @@ static void clear_mark(struct gpu_mark *mark) {
     aorta_gpu_outcome_release(mark->outcome);
     mark->failure = NULL;
     mark->outcome = NULL;
-    mark->position = 0;
     mark->stream = NULL;
     mark->captured = false;
 }
@@ -168,10 +167,7 @@ static aorta_status record_queued(struct gpu_event *event, struct gpu_stream *st
     }
     struct gpu_mark *mark = event->mark;
     mark->failure = failure;
-    if (stream->outcome) {
-        mark->outcome = aorta_gpu_outcome_retain(stream->outcome);
-        mark->position = stream->host_calls;
-    }
+    mark->outcome = aorta_gpu_outcome_retain(stream->outcome);
     mark->stream = stream;
     int result = api_of(stream)->event_record(mark->handle, stream->handle);
     return result ? aorta_gpu_error(device_of(stream), result, "stream %s: event", stream->base.name) : NULL;
@@ -206,16 +202,7 @@ static aorta_status wait_queued(struct gpu_stream *stream, const struct gpu_mark
     }
     if (mark->failure && !stream->failure) stream->failure = aorta_status_copy(mark->failure);
     if (!mark->outcome || mark->outcome == stream->outcome || stream->failure) return NULL;
-    AORTA_TRY(aorta_gpu_notes_carry(stream, &mark->outcome->notes, &mark->outcome->lock));
-    if (!mark->position) return NULL;
-    /* Calls ended, or mark reached: the outcome is final. Else a call after the wait will ask, which holds the stream
-     * up for some 20 us and makes those that wait for it ask, too. */
-    if (atomic_load(&mark->outcome->done) >= mark->position ||
-        api_of(stream)->event_query(mark->handle) != GPU_NOT_READY) {
-        stream->failure = aorta_gpu_outcome_at(mark->outcome, mark->position);
-        return NULL;
-    }
-    return aorta_gpu_outcome_carry(stream, mark->outcome, mark->position);
+    return aorta_gpu_notes_carry(stream, &mark->outcome->notes, &mark->outcome->lock);
 }
 
 aorta_status aorta_gpu_stream_wait(struct aorta_stream *base, struct aorta_event *event) {
@@ -237,7 +224,7 @@ aorta_status aorta_gpu_event_synchronize(struct aorta_event *event) {
     pthread_mutex_lock(&event->lock);
     const struct gpu_mark *mark = gpu_event(event)->mark;
     aorta_status status = aorta_status_copy(mark->failure);
-    if (!status) status = aorta_gpu_outcome_at(mark->outcome, mark->position);
+    if (!status) status = aorta_gpu_outcome_failure(mark->outcome);
     pthread_mutex_unlock(&event->lock);
     if (!status) aorta_gpu_clock_refresh(device);
     return status;
@@ -257,7 +244,7 @@ aorta_status aorta_gpu_event_time(struct aorta_event *event, int64_t *time_ns) {
         return AORTA_ERROR(AORTA_DEVICE, "the event has no time yet: stream %s has not reached it", event->recorded_on);
     if (result) return aorta_gpu_error(device, result, "stream %s failed", event->recorded_on);
     if (mark->failure) return aorta_status_copy(mark->failure);
-    AORTA_TRY(aorta_gpu_outcome_at(mark->outcome, mark->position));
+    AORTA_TRY(aorta_gpu_outcome_failure(mark->outcome));
     *time_ns = *(volatile const int64_t *)mark->slot;
     return NULL;
 }
