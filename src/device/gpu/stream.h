@@ -57,21 +57,13 @@ struct gpu_capture {
     struct gpu_notes notes;
 };
 
-/* One place in a stream: an event of the vendor's, and where the device writes the time. While an earlier record may
- * still be on its way, an event recorded on another stream takes a new one. */
-struct gpu_mark {
-    void *handle;
-    int64_t *slot;                   /* pinned */
+struct gpu_event { /* the members are those of the last record */
+    struct aorta_event base;
+    void *handle;                    /* made at the first record */
+    int64_t *slot;                   /* where the device writes the time; NULL: it has none */
     const struct gpu_stream *stream; /* recorded on; only compared */
-    bool captured;                   /* recorded in a capture: nothing is on its way */
     aorta_status failure;            /* the stream's when it was queued; owned */
     struct gpu_outcome *outcome;     /* the stream's; NULL: it had none */
-    struct gpu_mark *next;
-};
-
-struct gpu_event {
-    struct aorta_event base;
-    struct gpu_mark *mark; /* of the last record; NULL: never recorded */
 };
 
 static inline struct gpu_stream *gpu_stream(struct aorta_stream *stream) {
@@ -110,8 +102,7 @@ void aorta_gpu_partitions_close(struct gpu_device *device);
 
 /* ---- event.c ---- */
 
-aorta_status aorta_gpu_marks_open(struct gpu_device *device);
-void aorta_gpu_marks_close(struct gpu_device *device);
+void aorta_gpu_slots_close(struct gpu_device *device);
 
 /* ---- members of the table ---- */
 
