@@ -80,7 +80,6 @@ struct aorta_backend {
     aorta_status (*stream_limit)(struct aorta_stream *stream, double share, int part);
     void (*stream_destroy)(struct aorta_stream *stream);
     aorta_status (*stream_synchronize)(struct aorta_stream *stream);
-    bool (*stream_idle)(struct aorta_stream *stream);
 
     aorta_status (*launch)(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
                            size_t bytes);

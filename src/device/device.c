@@ -268,10 +268,6 @@ const char *aorta_stream_name(const struct aorta_stream *stream) {
     return stream->name;
 }
 
-enum aorta_priority aorta_stream_priority(const struct aorta_stream *stream) {
-    return stream->priority;
-}
-
 aorta_status aorta_stream_synchronize(struct aorta_stream *stream) {
     if (stream->branch)
         return aorta_capture_break(
@@ -279,10 +275,6 @@ aorta_status aorta_stream_synchronize(struct aorta_stream *stream) {
             AORTA_ERROR(AORTA_DEVICE, "stream %s cannot be synchronised while it is captured", stream->name));
     begin_watch(stream->device);
     return end_watch(stream->device, stream->device->backend->stream_synchronize(stream));
-}
-
-bool aorta_stream_idle(struct aorta_stream *stream) {
-    return stream->device->backend->stream_idle(stream);
 }
 
 aorta_status aorta_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,

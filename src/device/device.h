@@ -122,10 +122,7 @@ AORTA_MUST_USE aorta_status aorta_stream_limit(struct aorta_stream *stream, doub
 void aorta_stream_destroy(struct aorta_stream *stream); /* waits for its work */
 struct aorta_device *aorta_stream_device(const struct aorta_stream *stream);
 const char *aorta_stream_name(const struct aorta_stream *stream);
-enum aorta_priority aorta_stream_priority(const struct aorta_stream *stream);
 AORTA_MUST_USE aorta_status aorta_stream_synchronize(struct aorta_stream *stream);
-/* Nothing queued and nothing running; not inside a capture. */
-bool aorta_stream_idle(struct aorta_stream *stream);
 
 /* A kernel: a CPU function and a GPU launch with one name. Const and static. */
 struct aorta_kernel {

@@ -1,4 +1,5 @@
 /* The fake libcuda: streams, partitions of a device that they may have, events, copies and host calls. */
+#include "device/cpu/cpu.h"
 #include "fake_gpu/cuda.h"
 #include "fake_gpu/objects.h"
 #include "fake_gpu/queues.h"
@@ -40,7 +41,7 @@ int cuStreamSynchronize(void *stream) {
 EXPORT int cuStreamQuery(void *stream);
 int cuStreamQuery(void *stream) {
     ENTER();
-    return aorta_stream_idle(stream) ? 0 : NOT_READY;
+    return aorta_cpu_queue_idle(&cpu_stream(stream)->queue) ? 0 : NOT_READY;
 }
 
 EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags);

@@ -180,7 +180,6 @@ aorta_status aorta_cpu_stream_create(struct aorta_device *device, const char *na
 aorta_status aorta_cpu_stream_limit(struct aorta_stream *stream, double share, int part);
 void aorta_cpu_stream_destroy(struct aorta_stream *stream);
 aorta_status aorta_cpu_stream_synchronize(struct aorta_stream *stream);
-bool aorta_cpu_stream_idle(struct aorta_stream *stream);
 aorta_status aorta_cpu_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
                               size_t bytes);
 aorta_status aorta_cpu_host_call(struct aorta_stream *stream, void (*function)(void *user), void *user);

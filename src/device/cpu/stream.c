@@ -312,10 +312,6 @@ void aorta_cpu_stream_destroy(struct aorta_stream *base) {
     free(stream);
 }
 
-bool aorta_cpu_stream_idle(struct aorta_stream *stream) {
-    return aorta_cpu_queue_idle(&cpu_stream(stream)->queue);
-}
-
 aorta_status aorta_cpu_stream_synchronize(struct aorta_stream *base) {
     struct cpu_stream *stream = cpu_stream(base);
     aorta_cpu_queue_wait(&stream->queue);

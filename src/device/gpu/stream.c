@@ -122,15 +122,6 @@ aorta_status aorta_gpu_stream_synchronize(struct aorta_stream *base) {
     return aorta_gpu_stream_failure(stream);
 }
 
-bool aorta_gpu_stream_idle(struct aorta_stream *base) {
-    struct gpu_stream *stream = gpu_stream(base);
-    bool skip;
-    if (stream->base.branch) return false;
-    stream->failure = aorta_status_join(stream->failure, aorta_gpu_stream_enter(stream, &skip));
-    aorta_status_free(skip ? aorta_gpu_make_current(base->device) : NULL);
-    return api_of(stream)->stream_query(stream->handle) != GPU_NOT_READY;
-}
-
 void *aorta_gpu_stream_handle(struct aorta_stream *base) {
     struct gpu_stream *stream = gpu_stream(base);
     bool skip;

@@ -111,7 +111,6 @@ aorta_status aorta_gpu_stream_create(struct aorta_device *device, const char *na
 aorta_status aorta_gpu_stream_limit(struct aorta_stream *stream, double share, int part);
 void aorta_gpu_stream_destroy(struct aorta_stream *stream);
 aorta_status aorta_gpu_stream_synchronize(struct aorta_stream *stream);
-bool aorta_gpu_stream_idle(struct aorta_stream *stream);
 aorta_status aorta_gpu_stream_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
                                      size_t bytes);
 aorta_status aorta_gpu_host_call(struct aorta_stream *stream, void (*function)(void *user), void *user);

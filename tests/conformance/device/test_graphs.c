@@ -189,7 +189,7 @@ static void test_branches_run_side_by_side(void **state) {
     check_ok(aorta_graph_launch(graph, d.right));
     wait_for_entry(lock);
     wait_for_entry(reached);
-    assert_false(aorta_stream_idle(d.right));
+    check_busy(d.right);
     open_lock(lock);
     sync_stream(d.right);
     assert_int_equal(*d.y, 1);
