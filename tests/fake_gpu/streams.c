@@ -41,7 +41,11 @@ int cuStreamSynchronize(void *stream) {
 EXPORT int cuStreamQuery(void *stream);
 int cuStreamQuery(void *stream) {
     ENTER();
-    return aorta_cpu_queue_idle(&cpu_stream(stream)->queue) ? 0 : NOT_READY;
+    struct queue *queue = &cpu_stream(stream)->queue;
+    pthread_mutex_lock(&queue->lock);
+    const bool busy = queue->busy;
+    pthread_mutex_unlock(&queue->lock);
+    return busy ? NOT_READY : 0;
 }
 
 EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags);

@@ -114,8 +114,7 @@ aorta_status aorta_cpu_queue_push(struct queue *queue, const struct command *com
 void aorta_cpu_queue_close(struct queue *queue); /* by the producer: nothing more will come */
 /* The consumer has run the command before. Sleeps until there is another; NULL: closed. */
 const struct command *aorta_cpu_queue_next(struct queue *queue);
-bool aorta_cpu_queue_idle(struct queue *queue); /* asked by the producer */
-void aorta_cpu_queue_wait(struct queue *queue); /* by the producer, until it is idle */
+void aorta_cpu_queue_wait(struct queue *queue); /* by the producer, until the consumer has run all of it */
 
 /* ---- threads ---- */
 

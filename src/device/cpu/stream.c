@@ -84,13 +84,6 @@ const struct command *aorta_cpu_queue_next(struct queue *queue) {
     return command;
 }
 
-bool aorta_cpu_queue_idle(struct queue *queue) {
-    pthread_mutex_lock(&queue->lock);
-    const bool idle = !queue->busy;
-    pthread_mutex_unlock(&queue->lock);
-    return idle;
-}
-
 void aorta_cpu_queue_wait(struct queue *queue) {
     pthread_mutex_lock(&queue->lock);
     while (queue->busy) pthread_cond_wait(&queue->changed, &queue->lock);

@@ -135,9 +135,6 @@ struct gpu_prepared {
     struct gpu_prepared_launch *launches;
     size_t count, capacity;
 };
-/* aorta_gpu_launch calls this on a stream that prepares. */
-aorta_status aorta_gpu_prepared_add(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
-                                    const struct aorta_gpu_grid *grid, const void *args, size_t bytes);
 aorta_status aorta_gpu_prepared_make(struct aorta_prepared *prepared);
 aorta_status aorta_gpu_prepared_launch(struct aorta_prepared *const *items, size_t count);
 void aorta_gpu_prepared_end(struct aorta_prepared *prepared);
