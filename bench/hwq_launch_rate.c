@@ -228,7 +228,7 @@ static aorta_status run(struct aorta_hwq *hwq, bool *all_met) {
     struct plain plain = {0};
     AORTA_TRY(aorta_gpu_make_current(hwq->device));
     plain_open(&plain, aorta_gpu_get_properties(hwq->device)->architecture);
-    AORTA_TRY(aorta_hwq_objects_create(hwq));
+    hwq->owned.device = hwq->device;
     for (int s = 0; s < MOST; s++)
         AORTA_TRY(aorta_stream_create(hwq->device, "bench", AORTA_PRIORITY_NORMAL, &hwq->streams[s]));
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) AORTA_TRY(compare(hwq, &plain, counts[i], all_met));

@@ -268,10 +268,6 @@ const char *aorta_stream_name(const struct aorta_stream *stream) {
     return stream->name;
 }
 
-enum aorta_priority aorta_stream_priority(const struct aorta_stream *stream) {
-    return stream->priority;
-}
-
 aorta_status aorta_stream_synchronize(struct aorta_stream *stream) {
     if (stream->branch)
         return aorta_capture_break(
@@ -281,17 +277,13 @@ aorta_status aorta_stream_synchronize(struct aorta_stream *stream) {
     return end_watch(stream->device, stream->device->backend->stream_synchronize(stream));
 }
 
-bool aorta_stream_idle(struct aorta_stream *stream) {
-    return stream->device->backend->stream_idle(stream);
-}
-
 aorta_status aorta_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
                           size_t bytes) {
     begin_watch(stream->device);
     return end_watch(stream->device, stream->device->backend->launch(stream, kernel, args, bytes));
 }
 
-aorta_status aorta_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user) {
+aorta_status aorta_host_call(struct aorta_stream *stream, void (*function)(void *user), void *user) {
     begin_watch(stream->device);
     return end_watch(stream->device, stream->device->backend->host_call(stream, function, user));
 }

@@ -75,8 +75,8 @@ static struct hwq_tensor make(struct hwq_graph *g, enum aorta_dtype dtype, int64
     struct hwq_memory memory = {.name = name, .dtype = dtype, .pinned = pinned, .bytes = hwq_bytes(t)};
     void *made = NULL;
     if (g->status) return (struct hwq_tensor){0};
-    hwq_fail(g, pinned ? aorta_hwq_pinned(g->hwq, memory.bytes, name, &made)
-                       : aorta_hwq_alloc(g->hwq, memory.bytes, name, &made));
+    hwq_fail(g, pinned ? aorta_own_pinned(&g->hwq->owned, memory.bytes, name, &made)
+                       : aorta_own_memory(&g->hwq->owned, memory.bytes, name, &made));
     memory.address = made;
     t.memory = add_memory(g, &memory);
     return t.memory ? t : (struct hwq_tensor){0};
@@ -240,7 +240,7 @@ static void add_wait(struct hwq_graph *g, struct hwq_wait **list, struct hwq_ope
     if (!wait) return;
     *wait = (struct hwq_wait){operation, *list};
     *list = wait;
-    if (!operation->done) hwq_fail(g, aorta_hwq_event(g->hwq, &operation->done));
+    if (!operation->done) hwq_fail(g, aorta_own_event(&g->hwq->owned, &operation->done));
 }
 
 /* The latest first: a wait for it often covers the earlier ones. */

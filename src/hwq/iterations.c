@@ -27,30 +27,22 @@ static void open_gate(struct aorta_hwq_gate *gate) {
     __atomic_store_n(&gate->flags->open, 1, __ATOMIC_RELEASE);
 }
 
-static void destroy_gate(struct aorta_hwq_gate *gate) {
+static aorta_status make_gate(struct aorta_hwq_runner *runner) {
+    struct aorta_hwq *hwq = runner->hwq;
+    struct aorta_hwq_gate *gate = runner->gate = aorta_arena_alloc(hwq->arena, sizeof *gate);
+    if (!gate) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the gate");
+    const double ns_per_tick = aorta_device_is_gpu(hwq->device) ? aorta_gpu_ns_per_tick(hwq->device) : 1.0;
+    gate->hwq = hwq;
+    gate->limit_ticks = (int64_t)(GATE_LIMIT_S * 1e9 / ns_per_tick);
+    AORTA_TRY(aorta_stream_create(hwq->device, "gate", AORTA_PRIORITY_HIGH, &gate->stream));
+    AORTA_TRY(aorta_own_event(&runner->own, &gate->opened));
+    return aorta_own_pinned(&runner->own, sizeof *gate->flags, "the gate", &gate->flags);
+}
+
+static void end_gate(struct aorta_hwq_gate *gate) {
     if (!gate) return;
     if (gate->flags) open_gate(gate); /* after a failure it may be closed */
     aorta_stream_destroy(gate->stream);
-    aorta_event_destroy(gate->opened);
-    aorta_pinned_free(gate->hwq->device, gate->flags);
-    free(gate);
-}
-
-static aorta_status create_gate(struct aorta_hwq *hwq, struct aorta_hwq_gate **gate) {
-    struct aorta_hwq_gate *made = calloc(1, sizeof *made);
-    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the gate");
-    const double ns_per_tick = aorta_device_is_gpu(hwq->device) ? aorta_gpu_ns_per_tick(hwq->device) : 1.0;
-    made->hwq = hwq;
-    made->limit_ticks = (int64_t)(GATE_LIMIT_S * 1e9 / ns_per_tick);
-    aorta_status status = aorta_stream_create(hwq->device, "gate", AORTA_PRIORITY_HIGH, &made->stream);
-    if (!status) status = aorta_event_create_untimed(hwq->device, &made->opened);
-    if (!status) status = aorta_pinned_alloc(hwq->device, sizeof *made->flags, "the gate", (void **)&made->flags);
-    if (status) {
-        destroy_gate(made);
-        return status;
-    }
-    *gate = made;
-    return NULL;
 }
 
 /* Streams idle: all streams of the workload wait from now on. */
@@ -86,26 +78,23 @@ static size_t slot_count(const struct aorta_hwq_runner *runner) {
 
 aorta_status aorta_hwq_runner_open(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
                                    struct aorta_hwq_runner *runner) {
-    *runner = (struct aorta_hwq_runner){.hwq = hwq, .plan = plan};
+    *runner = (struct aorta_hwq_runner){.hwq = hwq, .plan = plan, .own = {.device = hwq->device}};
     runner->joined = plan->sync != AORTA_HWQ_NONE || plan->graph || !plan->independent;
-    aorta_status status = aorta_event_create_untimed(hwq->device, &runner->fork);
-    for (int s = 1; s < hwq->stream_count && !status; s++)
-        status = aorta_event_create_untimed(hwq->device, &runner->joins[s]);
-    if (!status && plan->gate) status = create_gate(hwq, &runner->gate);
+    aorta_status status = aorta_own_event(&runner->own, &runner->fork);
+    for (int s = 1; s < hwq->stream_count && !status; s++) status = aorta_own_event(&runner->own, &runner->joins[s]);
+    if (!status && plan->gate) status = make_gate(runner);
     if (!status)
-        status = aorta_pinned_alloc(hwq->device, slot_count(runner) * sizeof *runner->slots, "times of iterations",
-                                    (void **)&runner->slots);
+        status = aorta_own_pinned(&runner->own, slot_count(runner) * sizeof *runner->slots, "times of iterations",
+                                  &runner->slots);
     if (status) aorta_hwq_runner_close(runner);
     return status;
 }
 
 void aorta_hwq_runner_close(struct aorta_hwq_runner *runner) {
-    destroy_gate(runner->gate);
+    end_gate(runner->gate);
     aorta_status_free(aorta_hwq_wait_for_streams(runner->hwq)); /* nothing may write to memory that is freed now */
     aorta_graph_destroy(runner->graph);
-    aorta_event_destroy(runner->fork);
-    for (int s = 1; s < runner->hwq->stream_count; s++) aorta_event_destroy(runner->joins[s]);
-    aorta_pinned_free(runner->hwq->device, runner->slots);
+    aorta_owned_free(&runner->own);
 }
 
 aorta_status aorta_hwq_wait_for_streams(const struct aorta_hwq *hwq) {

@@ -52,6 +52,7 @@ struct aorta_hwq_gate; /* iterations.c */
 struct aorta_hwq_runner {
     struct aorta_hwq *hwq;
     const struct aorta_hwq_plan *plan;
+    struct aorta_owned own;
     struct aorta_event *fork;
     struct aorta_event *joins[AORTA_HWQ_MAX_STREAMS];
     struct aorta_hwq_gate *gate; /* NULL: none */

@@ -298,13 +298,14 @@ static struct aorta_hwq_probe medians(const struct probe *probe) {
 
 aorta_status aorta_hwq_probe_run(struct aorta_hwq *given, const enum aorta_priority *priorities,
                                  struct aorta_hwq_stamps_file *file, struct aorta_hwq_probe *found) {
-    struct aorta_hwq hwq = *given; /* with its own objects, which end with the probe */
+    struct aorta_hwq hwq = *given; /* with objects of its own, which end with the probe */
     const enum aorta_priority two[] = {priorities[0], priorities[0]};
     struct probe probe = {.priorities = priorities, .file = file};
     struct aorta_stream *second = NULL;
-    hwq.objects = NULL;
-    aorta_status status = aorta_hwq_objects_create(&hwq);
-    if (!status && hwq.stream_count == 1) {
+    aorta_status status = NULL;
+    hwq.owned = (struct aorta_owned){.device = hwq.device};
+    hwq.last = NULL;
+    if (hwq.stream_count == 1) {
         status = aorta_stream_create(hwq.device, "probe", priorities[0], &second);
         probe.priorities = two;
         hwq.streams[1] = second;

@@ -2,6 +2,7 @@
 #include "hwq/map.h"
 #include "base/statistics.h"
 #include "device/gpu.h"
+#include "device/owned.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -23,6 +24,7 @@ static const int64_t longest_hold_ns = 200000000, longest_lengthened_ns = 200000
 struct bench {
     const struct aorta_map_options *options;
     struct aorta_map *map;
+    struct aorta_owned own;
     struct aorta_stream **streams;
     struct aorta_event **done; /* GPUs, streams that do not compute: after their work */
     int64_t (*stamps)[2];      /* pinned: start and end of the kernel that each stream ran last */
@@ -180,7 +182,7 @@ static aorta_status make_streams(struct bench *bench) {
         const struct aorta_map_stream *stream = &bench->map->streams[i];
         AORTA_TRY(aorta_stream_create(bench->options->device, stream->name, stream->priority, &bench->streams[i]));
         if (stream->role != AORTA_MAP_COMPUTE && aorta_device_is_gpu(bench->options->device))
-            AORTA_TRY(aorta_event_create_untimed(bench->options->device, &bench->done[i]));
+            AORTA_TRY(aorta_own_event(&bench->own, &bench->done[i]));
         AORTA_TRY(touch(bench, i));
         AORTA_TRY(aorta_stream_synchronize(bench->streams[i]));
     }
@@ -188,27 +190,19 @@ static aorta_status make_streams(struct bench *bench) {
 }
 
 static aorta_status make_memory(struct bench *bench) {
-    struct aorta_device *device = bench->options->device;
+    struct aorta_owned *own = &bench->own;
     size_t count = (size_t)bench->map->count;
-    void *stamps;
-    AORTA_TRY(aorta_pinned_alloc(device, count * sizeof *bench->stamps, "stamps of the map", &stamps));
-    bench->stamps = stamps;
-    AORTA_TRY(aorta_pinned_alloc(device, TOUCH_BYTES, "bytes that are copied", &bench->host));
+    AORTA_TRY(aorta_own_pinned(own, count * sizeof *bench->stamps, "stamps of the map", &bench->stamps));
+    AORTA_TRY(aorta_own_pinned(own, TOUCH_BYTES, "bytes that are copied", &bench->host));
     memset(bench->host, 0, TOUCH_BYTES);
     for (int i = 0; i < 2; i++)
-        AORTA_TRY(aorta_device_alloc(device, count * TOUCH_BYTES, "bytes that are copied", &bench->memory[i]));
+        AORTA_TRY(aorta_own_memory(own, count * TOUCH_BYTES, "bytes that are copied", &bench->memory[i]));
     return NULL;
 }
 
 static void end_bench(struct bench *bench) {
-    struct aorta_device *device = bench->options->device;
-    for (int i = bench->map->count; i-- > 0;) {
-        if (bench->streams[i]) aorta_stream_destroy(bench->streams[i]);
-        if (bench->done[i]) aorta_event_destroy(bench->done[i]);
-    }
-    aorta_pinned_free(device, bench->stamps);
-    aorta_pinned_free(device, bench->host);
-    for (int i = 0; i < 2; i++) aorta_device_free(device, bench->memory[i]);
+    for (int i = bench->map->count; i-- > 0;) aorta_stream_destroy(bench->streams[i]);
+    aorta_owned_free(&bench->own);
 }
 
 static aorta_status check(const struct aorta_map_options *options) {
@@ -226,8 +220,10 @@ aorta_status aorta_map_run(const struct aorta_map_options *options, struct aorta
     map->count = options->compute_streams * options->priority_count + options->copy_streams + options->comm_streams;
     map->comm_backend = options->comm_streams ? aorta_comm_backend(options->comm) : NULL;
     map->streams = aorta_arena_alloc(&map->arena, (size_t)map->count * sizeof *map->streams);
-    struct bench bench = {
-        .options = options, .map = map, .hold_ns = first_hold_ns[aorta_device_get_info(options->device)->kind]};
+    struct bench bench = {.options = options,
+                          .map = map,
+                          .own = {.device = options->device},
+                          .hold_ns = first_hold_ns[aorta_device_get_info(options->device)->kind]};
     bench.streams = aorta_arena_alloc(&map->arena, (size_t)map->count * sizeof(struct aorta_stream *));
     bench.done = aorta_arena_alloc(&map->arena, (size_t)map->count * sizeof(struct aorta_event *));
     aorta_status status = NULL;
@@ -262,7 +258,7 @@ struct lane { /* one of the two streams */
 };
 
 struct copies {
-    struct aorta_device *device;
+    struct aorta_owned own;
     size_t bytes;
     struct lane lanes[2];
     struct aorta_stream *gate;
@@ -359,17 +355,16 @@ static aorta_status measure_all(struct copies *copies, int samples, struct aorta
 }
 
 static aorta_status open(struct copies *copies) {
-    void *stamps;
-    AORTA_TRY(aorta_pinned_alloc(copies->device, 2 * sizeof *copies->stamps, "stamps of copies", &stamps));
-    copies->stamps = stamps;
-    AORTA_TRY(aorta_stream_create(copies->device, "gate", AORTA_PRIORITY_NORMAL, &copies->gate));
-    AORTA_TRY(aorta_event_create_untimed(copies->device, &copies->open));
+    struct aorta_owned *own = &copies->own;
+    AORTA_TRY(aorta_own_pinned(own, 2 * sizeof *copies->stamps, "stamps of copies", &copies->stamps));
+    AORTA_TRY(aorta_stream_create(own->device, "gate", AORTA_PRIORITY_NORMAL, &copies->gate));
+    AORTA_TRY(aorta_own_event(own, &copies->open));
     for (int i = 0; i < 2; i++) {
         struct lane *lane = &copies->lanes[i];
-        AORTA_TRY(aorta_stream_create(copies->device, "copies", AORTA_PRIORITY_NORMAL, &lane->stream));
-        AORTA_TRY(aorta_pinned_alloc(copies->device, copies->bytes, "bytes that are copied", &lane->host));
+        AORTA_TRY(aorta_stream_create(own->device, "copies", AORTA_PRIORITY_NORMAL, &lane->stream));
+        AORTA_TRY(aorta_own_pinned(own, copies->bytes, "bytes that are copied", &lane->host));
         for (int k = 0; k < 2; k++) {
-            AORTA_TRY(aorta_device_alloc(copies->device, copies->bytes, "bytes that are copied", &lane->memory[k]));
+            AORTA_TRY(aorta_own_memory(own, copies->bytes, "bytes that are copied", &lane->memory[k]));
             AORTA_TRY(aorta_fill_bytes(lane->stream, lane->memory[k], 1, copies->bytes)); /* its pages exist */
         }
         AORTA_TRY(aorta_copy(lane->stream, lane->host, lane->memory[0], copies->bytes));
@@ -379,15 +374,9 @@ static aorta_status open(struct copies *copies) {
 }
 
 static void close(struct copies *copies) {
-    for (int i = 0; i < 2; i++) {
-        struct lane *lane = &copies->lanes[i];
-        if (lane->stream) aorta_stream_destroy(lane->stream);
-        aorta_pinned_free(copies->device, lane->host);
-        for (int k = 0; k < 2; k++) aorta_device_free(copies->device, lane->memory[k]);
-    }
-    if (copies->open) aorta_event_destroy(copies->open);
-    if (copies->gate) aorta_stream_destroy(copies->gate);
-    aorta_pinned_free(copies->device, copies->stamps);
+    for (int i = 0; i < 2; i++) aorta_stream_destroy(copies->lanes[i].stream);
+    aorta_stream_destroy(copies->gate);
+    aorta_owned_free(&copies->own);
 }
 
 aorta_status aorta_map_copies_measure(struct aorta_device *device, size_t bytes, int samples,
@@ -395,7 +384,7 @@ aorta_status aorta_map_copies_measure(struct aorta_device *device, size_t bytes,
     if (samples < 1 || samples > MOST_SAMPLES)
         return AORTA_ERROR(AORTA_USAGE, "copies are measured 1 to %d times, not %d", MOST_SAMPLES, samples);
     *found = (struct aorta_map_copies){.bytes = bytes, .samples = samples};
-    struct copies copies = {.device = device, .bytes = bytes};
+    struct copies copies = {.own = {.device = device}, .bytes = bytes};
     aorta_status status = open(&copies);
     if (!status) status = measure_all(&copies, samples, found);
     close(&copies);

@@ -1,73 +1,12 @@
 #include "hwq/objects.h"
-#include "base/random.h"
 #include "hwq/kernels/kernels.h"
 #include "hwq/stamps.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-enum kind { MEMORY, PINNED, EVENT, PREPARED };
-
-struct item {
-    struct item *before;
-    enum kind kind;
-    void *object;
-};
-
-struct aorta_hwq_objects {
-    struct item *last;
-    struct aorta_normal_table *table;
-};
-
-aorta_status aorta_hwq_objects_create(struct aorta_hwq *hwq) {
-    hwq->objects = aorta_arena_alloc(hwq->arena, sizeof *hwq->objects);
-    return aorta_arena_check(hwq->arena, "a workload");
-}
-
-const struct aorta_normal_table *aorta_hwq_objects_table(const struct aorta_hwq *hwq) {
-    if (hwq->objects->table) return hwq->objects->table;
-    hwq->objects->table = aorta_arena_raw(hwq->arena, sizeof *hwq->objects->table);
-    if (hwq->objects->table) aorta_normal_table_fill(hwq->objects->table);
-    return hwq->objects->table;
-}
-
-static void destroy_item(struct aorta_hwq *hwq, const struct item *item) {
-    if (item->kind == MEMORY) aorta_device_free(hwq->device, item->object);
-    if (item->kind == PINNED) aorta_pinned_free(hwq->device, item->object);
-    if (item->kind == EVENT) aorta_event_destroy(item->object);
-    if (item->kind == PREPARED) aorta_prepared_destroy(item->object);
-}
-
 void aorta_hwq_objects_destroy(struct aorta_hwq *hwq) {
-    for (const struct item *item = hwq->objects ? hwq->objects->last : NULL; item; item = item->before)
-        destroy_item(hwq, item);
-    hwq->objects = NULL;
-}
-
-/* Adds the object to the list when it was created. */
-static aorta_status keep(struct aorta_hwq *hwq, enum kind kind, void *object, aorta_status created) {
-    if (created) return created;
-    struct item *item = aorta_arena_alloc(hwq->arena, sizeof *item);
-    if (!item) destroy_item(hwq, &(struct item){.kind = kind, .object = object});
-    if (!item) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a workload's objects");
-    *item = (struct item){.before = hwq->objects->last, .kind = kind, .object = object};
-    hwq->objects->last = item;
-    return NULL;
-}
-
-aorta_status aorta_hwq_alloc(struct aorta_hwq *hwq, size_t bytes, const char *what, void **memory) {
-    aorta_status created = aorta_device_alloc(hwq->device, bytes, what, memory);
-    return keep(hwq, MEMORY, created ? NULL : *memory, created);
-}
-
-aorta_status aorta_hwq_pinned(struct aorta_hwq *hwq, size_t bytes, const char *what, void **memory) {
-    aorta_status created = aorta_pinned_alloc(hwq->device, bytes, what, memory);
-    return keep(hwq, PINNED, created ? NULL : *memory, created);
-}
-
-aorta_status aorta_hwq_event(struct aorta_hwq *hwq, struct aorta_event **event) {
-    aorta_status created = aorta_event_create_untimed(hwq->device, event);
-    return keep(hwq, EVENT, created ? NULL : *event, created);
+    for (; hwq->last; hwq->last = hwq->last->before) aorta_prepared_destroy(hwq->last->prepared);
+    aorta_owned_free(&hwq->owned);
 }
 
 aorta_status aorta_hwq_prepare(struct aorta_hwq *hwq, int stream, const struct aorta_kernel *kernel, const void *args,
@@ -77,11 +16,10 @@ aorta_status aorta_hwq_prepare(struct aorta_hwq *hwq, int stream, const struct a
                            AORTA_HWQ_ARGUMENT_BYTES);
     struct aorta_hwq_prepared *prepared = aorta_arena_alloc(hwq->arena, sizeof *prepared);
     if (!prepared) return AORTA_ERROR(AORTA_MEMORY, "no host memory to prepare kernel %s", kernel->name);
-    *prepared = (struct aorta_hwq_prepared){.stream = stream, .kernel = kernel, .bytes = bytes};
+    *prepared = (struct aorta_hwq_prepared){.before = hwq->last, .stream = stream, .kernel = kernel, .bytes = bytes};
     memcpy(prepared->args, args, bytes);
-    aorta_status created = aorta_launch_prepare(hwq->streams[stream], kernel, args, bytes, &prepared->prepared);
-    AORTA_TRY(keep(hwq, PREPARED, prepared->prepared, created));
-    *out = prepared;
+    AORTA_TRY(aorta_launch_prepare(hwq->streams[stream], kernel, args, bytes, &prepared->prepared));
+    *out = hwq->last = prepared;
     return NULL;
 }
 

@@ -1,5 +1,5 @@
-/* Memory, events and prepared launches of graphs. They live until the workload ends; the harness then destroys them in
- * reverse order. Steps of a graph queue their work through these calls, so that it is stamped:
+/* Prepared launches of graphs. They live until the workload ends, as what hwq->owned has: memory and events. Steps of a
+ * graph queue their work through these calls, so that it is stamped:
  *
  *   aorta_hwq_launch_prepared  our own kernels: the fastest way to the device's queue
  *   aorta_hwq_begin, _end      around one operation of src/ops, a collective, a copy or a call of the host
@@ -14,6 +14,7 @@
 
 enum { AORTA_HWQ_ARGUMENT_BYTES = 256 };
 struct aorta_hwq_prepared {
+    struct aorta_hwq_prepared *before;
     int stream;
     const struct aorta_kernel *kernel;
     struct aorta_prepared *prepared;
@@ -22,17 +23,8 @@ struct aorta_hwq_prepared {
     _Alignas(16) unsigned char args[AORTA_HWQ_ARGUMENT_BYTES]; /* for stamped iterations, which add the stamp */
 };
 
-AORTA_MUST_USE aorta_status aorta_hwq_objects_create(struct aorta_hwq *hwq);
-/* Quantiles for random inputs: made at first use, NULL when memory is exhausted. */
-struct aorta_normal_table;
-const struct aorta_normal_table *aorta_hwq_objects_table(const struct aorta_hwq *hwq);
-void aorta_hwq_objects_destroy(struct aorta_hwq *hwq); /* streams idle; NULL in hwq->objects is fine */
-
-/* Device memory, undefined contents. `what` names it when memory runs out. */
-AORTA_MUST_USE aorta_status aorta_hwq_alloc(struct aorta_hwq *hwq, size_t bytes, const char *what, void **memory);
-AORTA_MUST_USE aorta_status aorta_hwq_pinned(struct aorta_hwq *hwq, size_t bytes, const char *what, void **memory);
-/* An event that orders streams and has no time. */
-AORTA_MUST_USE aorta_status aorta_hwq_event(struct aorta_hwq *hwq, struct aorta_event **event);
+/* Ends the launches and what hwq->owned has; streams are idle. */
+void aorta_hwq_objects_destroy(struct aorta_hwq *hwq);
 /* A launch with everything computed beforehand. `bytes` of *args are copied, AORTA_HWQ_ARGUMENT_BYTES at most. */
 AORTA_MUST_USE aorta_status aorta_hwq_prepare(struct aorta_hwq *hwq, int stream, const struct aorta_kernel *kernel,
                                               const void *args, size_t bytes, struct aorta_hwq_prepared **prepared);

@@ -136,10 +136,8 @@ static aorta_status measure_times(struct aorta_hwq *hwq, const struct aorta_hwq_
 static aorta_status agree_on_pace(const struct aorta_hwq_run *run, struct aorta_hwq *hwq,
                                   struct aorta_hwq_result *result) {
     float pace_ms = (float)result->latency_ms.p50, *memory;
-    void *made;
     if (!run->world || aorta_comm_size(run->world) < 2) return NULL;
-    AORTA_TRY(aorta_hwq_alloc(hwq, 2 * sizeof *memory, "the pace of the ranks", &made));
-    memory = made;
+    AORTA_TRY(aorta_own_memory(&hwq->owned, 2 * sizeof *memory, "the pace of the ranks", &memory));
     AORTA_TRY(aorta_hwq_transfer(hwq, memory, &pace_ms, sizeof pace_ms));
     AORTA_TRY(aorta_all_reduce(run->world, hwq->streams[0], memory, memory + 1, 1, AORTA_F32, AORTA_MAX));
     AORTA_TRY(aorta_hwq_transfer(hwq, &pace_ms, memory + 1, sizeof pace_ms));
@@ -322,7 +320,6 @@ static aorta_status use_streams(const struct aorta_hwq_run *run, struct aorta_hw
     struct hwq_graph *g = NULL;
     AORTA_TRY(open_streams(hwq, w));
     for (int s = 0; s < hwq->stream_count; s++) AORTA_TRY(aorta_ops_prepare(hwq->streams[s]));
-    AORTA_TRY(aorta_hwq_objects_create(hwq));
     aorta_status status = hwq_graph_create(hwq, w, &g);
     if (!status) status = aorta_hwq_wait_for_streams(hwq);
     if (!status) status = use(run, hwq, g, user);
@@ -335,6 +332,7 @@ aorta_status aorta_hwq_run_with(const struct aorta_hwq_run *run, aorta_hwq_use u
     struct aorta_arena arena = {0};
     struct aorta_hwq hwq = {.workload = run->workload,
                             .device = run->device,
+                            .owned = {.device = run->device},
                             .stream_count = stream_count(run),
                             .options = run->options,
                             .ranks = run->ranks,

@@ -3,6 +3,7 @@
 #include "base/random.h"
 #include "base/result_table.h"
 #include "device/gpu.h"
+#include "device/owned.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -16,7 +17,8 @@ static const int64_t first_hold_ns = 400000, longest_hold_ns = 500000000;
 struct bench {
     const struct aorta_sdma_options *options;
     struct aorta_sdma *result;
-    struct aorta_stream *gemm, *copy, *gate, *reader; /* reader: on the device that has the copy's target */
+    struct aorta_owned own, target_own;               /* of the device, and of the one that has the copy's target */
+    struct aorta_stream *gemm, *copy, *gate, *reader; /* reader: on the target's device */
     struct aorta_event *open, *gemm_done, *copy_done;
     int64_t *stamps; /* pinned: the gate's start and end, the end of all, of the product, of the copy */
     int64_t hold_ns;
@@ -185,7 +187,7 @@ static aorta_status make_matrix(struct bench *bench, uint64_t stream, const stru
     *values = malloc(count * sizeof **values);
     if (!*values) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu values of the matrices", count);
     aorta_random_normal(&random, table, 0, count, *values);
-    AORTA_TRY(aorta_device_alloc(device, count * aorta_dtype_size(bench->options->dtype), what, matrix));
+    AORTA_TRY(aorta_own_memory(&bench->own, count * aorta_dtype_size(bench->options->dtype), what, matrix));
     AORTA_TRY(aorta_device_alloc(device, count * sizeof(float), "a matrix in fp32", &plain));
     aorta_status status = aorta_copy(bench->gemm, plain, *values, count * sizeof(float));
     if (!status) status = aorta_cast(bench->gemm, *matrix, bench->options->dtype, plain, AORTA_F32, (int64_t)count, 1);
@@ -195,80 +197,61 @@ static aorta_status make_matrix(struct bench *bench, uint64_t stream, const stru
 }
 
 static aorta_status make_matrices(struct bench *bench) {
-    struct aorta_device *device = bench->options->device;
     const size_t size = (size_t)bench->options->matrix_size;
     struct aorta_normal_table *table = malloc(sizeof *table);
-    void *row;
     if (!table) return AORTA_ERROR(AORTA_MEMORY, "no host memory for random values");
     aorta_normal_table_fill(table);
     aorta_status status = make_matrix(bench, 1, table, "matrix x", &bench->x_values, &bench->x);
     if (!status) status = make_matrix(bench, 2, table, "matrix weight", &bench->weight_values, &bench->weight);
     free(table);
     AORTA_TRY(status);
-    AORTA_TRY(aorta_device_alloc(device, size * size * aorta_dtype_size(bench->options->dtype), "matrix y", &bench->y));
-    AORTA_TRY(aorta_device_alloc(device, size * sizeof(float), "a row of matrix y", &bench->row));
-    AORTA_TRY(aorta_pinned_alloc(device, size * sizeof(float), "a row of matrix y", &row));
-    bench->row_values = row;
-    return NULL;
-}
-
-static struct aorta_device *target_device(const struct bench *bench) {
-    return bench->options->direction == AORTA_SDMA_P2P ? bench->options->peer : bench->options->device;
+    const size_t row_bytes = size * sizeof(float);
+    AORTA_TRY(
+        aorta_own_memory(&bench->own, size * size * aorta_dtype_size(bench->options->dtype), "matrix y", &bench->y));
+    AORTA_TRY(aorta_own_memory(&bench->own, row_bytes, "a row of matrix y", &bench->row));
+    return aorta_own_pinned(&bench->own, row_bytes, "a row of matrix y", &bench->row_values);
 }
 
 static aorta_status make_copy(struct bench *bench) {
     const struct aorta_sdma_options *options = bench->options;
     const size_t bytes = options->copy_bytes, words = bytes / sizeof(uint32_t);
     const struct aorta_random random = {.seed = 2, .domain = AORTA_RANDOM_DATA};
-    AORTA_TRY(aorta_pinned_alloc(options->device, bytes, "bytes that are copied", &bench->pattern));
-    AORTA_TRY(aorta_pinned_alloc(target_device(bench), bytes, "bytes that came back", &bench->scratch));
+    AORTA_TRY(aorta_own_pinned(&bench->own, bytes, "bytes that are copied", &bench->pattern));
+    AORTA_TRY(aorta_own_pinned(&bench->target_own, bytes, "bytes that came back", &bench->scratch));
     aorta_random_words(&random, 0, words, bench->pattern);
     if (options->direction == AORTA_SDMA_H2D) {
         bench->source = bench->pattern;
     } else {
-        AORTA_TRY(aorta_device_alloc(options->device, bytes, "source of the copies", &bench->source));
+        AORTA_TRY(aorta_own_memory(&bench->own, bytes, "source of the copies", &bench->source));
         AORTA_TRY(aorta_copy(bench->copy, bench->source, bench->pattern, bytes));
         AORTA_TRY(aorta_stream_synchronize(bench->copy));
     }
     if (options->direction == AORTA_SDMA_D2H)
         bench->target = bench->scratch;
     else
-        AORTA_TRY(aorta_device_alloc(target_device(bench), bytes, "target of the copies", &bench->target));
+        AORTA_TRY(aorta_own_memory(&bench->target_own, bytes, "target of the copies", &bench->target));
     if (options->direction != AORTA_SDMA_P2P) return NULL;
     return aorta_gpu_enable_peer(options->device, options->peer, &bench->result->direct);
 }
 
 static aorta_status open_bench(struct bench *bench) {
-    struct aorta_device *device = bench->options->device;
-    void *stamps;
-    AORTA_TRY(aorta_pinned_alloc(device, STAMP_COUNT * sizeof *bench->stamps, "stamps", &stamps));
-    bench->stamps = stamps;
+    struct aorta_device *device = bench->own.device, *target = bench->target_own.device;
+    AORTA_TRY(aorta_own_pinned(&bench->own, STAMP_COUNT * sizeof *bench->stamps, "stamps", &bench->stamps));
     AORTA_TRY(aorta_stream_create(device, "gemm", AORTA_PRIORITY_NORMAL, &bench->gemm));
     AORTA_TRY(aorta_stream_create(device, "copy", AORTA_PRIORITY_HIGH, &bench->copy));
     AORTA_TRY(aorta_stream_create(device, "gate", AORTA_PRIORITY_NORMAL, &bench->gate));
-    AORTA_TRY(aorta_stream_create(target_device(bench), "reader", AORTA_PRIORITY_NORMAL, &bench->reader));
+    AORTA_TRY(aorta_stream_create(target, "reader", AORTA_PRIORITY_NORMAL, &bench->reader));
     struct aorta_event **const events[] = {&bench->open, &bench->gemm_done, &bench->copy_done};
-    for (int i = 0; i < 3; i++) AORTA_TRY(aorta_event_create_untimed(device, events[i]));
+    for (int i = 0; i < 3; i++) AORTA_TRY(aorta_own_event(&bench->own, events[i]));
     AORTA_TRY(make_matrices(bench));
     return make_copy(bench);
 }
 
 static void close_bench(struct bench *bench) {
-    struct aorta_device *device = bench->options->device, *target = target_device(bench);
     struct aorta_stream *const streams[] = {bench->gemm, bench->copy, bench->gate, bench->reader};
-    struct aorta_event *const events[] = {bench->open, bench->gemm_done, bench->copy_done};
-    for (int i = 0; i < 4; i++)
-        if (streams[i]) aorta_stream_destroy(streams[i]);
-    for (int i = 0; i < 3; i++)
-        if (events[i]) aorta_event_destroy(events[i]);
-    if (bench->source != bench->pattern) aorta_device_free(device, bench->source);
-    if (bench->target != bench->scratch) aorta_device_free(target, bench->target);
-    aorta_pinned_free(device, bench->pattern);
-    aorta_pinned_free(target, bench->scratch);
-    void *const memory[] = {bench->x, bench->weight, bench->y, bench->row};
-    for (int i = 0; i < 4; i++) aorta_device_free(device, memory[i]);
-    aorta_pinned_free(device, bench->row_values);
-    aorta_pinned_free(device, bench->stamps);
+    for (int i = 0; i < 4; i++) aorta_stream_destroy(streams[i]);
+    aorta_owned_free(&bench->own);
+    aorta_owned_free(&bench->target_own);
     free(bench->x_values);
     free(bench->weight_values);
 }
@@ -309,7 +292,12 @@ aorta_status aorta_sdma_run(const struct aorta_sdma_options *options, struct aor
     *result = (struct aorta_sdma){.options = *options};
     AORTA_TRY(check_options(options));
     result->polled = aorta_device_is_gpu(options->device);
-    struct bench bench = {.options = &result->options, .result = result, .hold_ns = first_hold_ns};
+    struct bench bench = {
+        .options = &result->options,
+        .result = result,
+        .own = {.device = options->device},
+        .target_own = {.device = options->direction == AORTA_SDMA_P2P ? options->peer : options->device},
+        .hold_ns = first_hold_ns};
     aorta_status status = allocate(result);
     if (!status) status = open_bench(&bench);
     if (!status) status = measure(&bench);

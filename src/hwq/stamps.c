@@ -18,6 +18,7 @@ struct chunk {
 
 struct aorta_hwq_stamps {
     struct aorta_hwq *hwq;
+    struct aorta_owned own;
     struct chunk *chunks[MOST_CHUNKS];
     size_t chunk_count, used;
     bool replayed;
@@ -45,8 +46,9 @@ aorta_status aorta_hwq_stamps_create(struct aorta_hwq *hwq, struct aorta_hwq_sta
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory for stamps");
     const size_t bytes = CHUNK * sizeof *made->blank;
     made->hwq = hwq;
-    aorta_status status = aorta_pinned_alloc(hwq->device, bytes, "blank stamps", (void **)&made->blank);
-    if (!status) status = aorta_pinned_alloc(hwq->device, bytes, "stamps on the host", (void **)&made->read);
+    made->own.device = hwq->device;
+    aorta_status status = aorta_own_pinned(&made->own, bytes, "blank stamps", &made->blank);
+    if (!status) status = aorta_own_pinned(&made->own, bytes, "stamps on the host", &made->read);
     if (status) {
         aorta_hwq_stamps_destroy(made);
         return status;
@@ -58,17 +60,13 @@ aorta_status aorta_hwq_stamps_create(struct aorta_hwq *hwq, struct aorta_hwq_sta
 
 void aorta_hwq_stamps_destroy(struct aorta_hwq_stamps *stamps) {
     if (!stamps) return;
-    for (size_t i = 0; i < stamps->chunk_count; i++) {
-        aorta_device_free(stamps->hwq->device, stamps->chunks[i]->device);
-        free(stamps->chunks[i]);
-    }
-    aorta_pinned_free(stamps->hwq->device, stamps->blank);
-    aorta_pinned_free(stamps->hwq->device, stamps->read);
+    for (size_t i = 0; i < stamps->chunk_count; i++) free(stamps->chunks[i]);
+    aorta_owned_free(&stamps->own);
     free(stamps);
 }
 
 static aorta_status add_chunk(struct aorta_hwq_stamps *stamps) {
-    struct aorta_device *device = stamps->hwq->device;
+    struct aorta_stream *stream = stamps->hwq->streams[0];
     if (stamps->chunk_count == MOST_CHUNKS)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "more than %d operations in one iteration cannot be stamped",
                            CHUNK * MOST_CHUNKS);
@@ -77,17 +75,10 @@ static aorta_status add_chunk(struct aorta_hwq_stamps *stamps) {
             return AORTA_ERROR(AORTA_INTERNAL, "a captured iteration has more operations than the one before it");
     struct chunk *chunk = calloc(1, sizeof *chunk);
     if (!chunk) return AORTA_ERROR(AORTA_MEMORY, "no host memory for stamps");
-    aorta_status status = aorta_device_alloc(device, CHUNK * sizeof *chunk->device, "stamps", (void **)&chunk->device);
-    if (!status)
-        status = aorta_copy(stamps->hwq->streams[0], chunk->device, stamps->blank, CHUNK * sizeof *stamps->blank);
-    if (!status) status = aorta_stream_synchronize(stamps->hwq->streams[0]); /* other streams will write there */
-    if (status) {
-        aorta_device_free(device, chunk->device);
-        free(chunk);
-        return status;
-    }
     stamps->chunks[stamps->chunk_count++] = chunk;
-    return NULL;
+    AORTA_TRY(aorta_own_memory(&stamps->own, CHUNK * sizeof *chunk->device, "stamps", &chunk->device));
+    AORTA_TRY(aorta_copy(stream, chunk->device, stamps->blank, CHUNK * sizeof *stamps->blank));
+    return aorta_stream_synchronize(stream); /* other streams will write there */
 }
 
 aorta_status aorta_hwq_stamps_next(struct aorta_hwq_stamps *stamps, struct aorta_span span,

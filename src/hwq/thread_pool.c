@@ -3,14 +3,13 @@
 #include "base/thread.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Elements of a piece: enough that the atomic counter costs nothing, few enough that threads end together. */
-enum { PIECE = 1 << 16, MOST_THREADS = 16 };
+enum { PIECE = 1 << 16 };
 
 struct aorta_hwq_thread_pool {
     pthread_mutex_t loop; /* locked by the loop that runs; protects `busy_ns` */
@@ -23,27 +22,16 @@ struct aorta_hwq_thread_pool {
     _Atomic int64_t next; /* first element of the next piece */
     uint64_t loops;       /* that have begun */
     int busy;             /* workers that have not ended the loop */
-    aorta_status failure; /* of workers */
     bool ending;
     int worker_count;
     pthread_t workers[];
 };
 
-int aorta_hwq_thread_pool_default(void) {
-    cpu_set_t allowed;
-    const int count = sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
-    return count < MOST_THREADS ? count : MOST_THREADS;
-}
-
-static aorta_status run_pieces(struct aorta_hwq_thread_pool *pool) {
+static void run_pieces(struct aorta_hwq_thread_pool *pool) {
     for (;;) {
         const int64_t first = atomic_fetch_add(&pool->next, PIECE);
-        if (first >= pool->total) return NULL;
-        const int64_t count = pool->total - first < PIECE ? pool->total - first : PIECE;
-        aorta_status status = pool->body(pool->user, first, count);
-        if (!status) continue;
-        atomic_store(&pool->next, pool->total);
-        return status;
+        if (first >= pool->total) return;
+        pool->body(pool->user, first, pool->total - first < PIECE ? pool->total - first : PIECE);
     }
 }
 
@@ -56,9 +44,8 @@ static void *work(void *user) {
         if (pool->ending) break;
         seen = pool->loops;
         pthread_mutex_unlock(&pool->lock);
-        aorta_status status = run_pieces(pool);
+        run_pieces(pool);
         pthread_mutex_lock(&pool->lock);
-        pool->failure = aorta_status_join(pool->failure, status);
         if (--pool->busy == 0) pthread_cond_signal(&pool->ended);
     }
     pthread_mutex_unlock(&pool->lock);
@@ -88,8 +75,8 @@ aorta_status aorta_hwq_thread_pool_create(int threads, struct aorta_hwq_thread_p
     return status;
 }
 
-aorta_status aorta_hwq_thread_pool_run(struct aorta_hwq_thread_pool *pool, aorta_hwq_loop_body body, void *user,
-                                       int64_t total) {
+void aorta_hwq_thread_pool_run(struct aorta_hwq_thread_pool *pool, aorta_hwq_loop_body body, void *user,
+                               int64_t total) {
     pthread_mutex_lock(&pool->loop);
     const int64_t begun = aorta_clock_ns();
     pthread_mutex_lock(&pool->lock);
@@ -101,15 +88,12 @@ aorta_status aorta_hwq_thread_pool_run(struct aorta_hwq_thread_pool *pool, aorta
     pool->loops++;
     pthread_cond_broadcast(&pool->begun);
     pthread_mutex_unlock(&pool->lock);
-    aorta_status status = run_pieces(pool);
+    run_pieces(pool);
     pthread_mutex_lock(&pool->lock);
     while (pool->busy) pthread_cond_wait(&pool->ended, &pool->lock);
-    status = aorta_status_join(status, pool->failure);
-    pool->failure = NULL;
     pthread_mutex_unlock(&pool->lock);
     pool->busy_ns += aorta_clock_ns() - begun;
     pthread_mutex_unlock(&pool->loop);
-    return status;
 }
 
 int64_t aorta_hwq_thread_pool_busy_ns(struct aorta_hwq_thread_pool *pool) {

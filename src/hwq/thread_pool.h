@@ -10,16 +10,12 @@
 struct aorta_hwq_thread_pool;
 
 /* Elements [first, first + count) of a loop. */
-typedef aorta_status (*aorta_hwq_loop_body)(void *user, int64_t first, int64_t count);
+typedef void (*aorta_hwq_loop_body)(void *user, int64_t first, int64_t count);
 
-/* Threads for a loop bound by memory: the processors that this process may use, 16 at most. */
-int aorta_hwq_thread_pool_default(void);
 /* `threads` includes the caller of run, which takes part. */
 AORTA_MUST_USE aorta_status aorta_hwq_thread_pool_create(int threads, struct aorta_hwq_thread_pool **pool);
-/* Runs `body` over [0, total), in pieces in any order on any thread; returns when all have ended. After a failure the
- * pieces that have not begun are skipped; of several failures one is returned. */
-AORTA_MUST_USE aorta_status aorta_hwq_thread_pool_run(struct aorta_hwq_thread_pool *pool, aorta_hwq_loop_body body,
-                                                      void *user, int64_t total);
+/* Runs `body` over [0, total), in pieces in any order on any thread; returns when all have ended. */
+void aorta_hwq_thread_pool_run(struct aorta_hwq_thread_pool *pool, aorta_hwq_loop_body body, void *user, int64_t total);
 /* The run time of all loops, without the time that they waited for each other. */
 int64_t aorta_hwq_thread_pool_busy_ns(struct aorta_hwq_thread_pool *pool);
 void aorta_hwq_thread_pool_destroy(struct aorta_hwq_thread_pool *pool); /* NULL is fine; no loop runs */

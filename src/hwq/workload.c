@@ -86,15 +86,18 @@ aorta_status aorta_hwq_transfer(struct aorta_hwq *hwq, void *to, const void *fro
     return aorta_stream_synchronize(hwq->streams[0]);
 }
 
-aorta_status aorta_hwq_values(const struct aorta_hwq *hwq, uint64_t id, int64_t first, int64_t count, float scale,
+aorta_status aorta_hwq_values(struct aorta_hwq *hwq, uint64_t id, int64_t first, int64_t count, float scale,
                               float *values) {
     const struct aorta_random random = {.seed = hwq->seed, .stream = id, .domain = AORTA_RANDOM_DATA};
-    const struct aorta_normal_table *table = aorta_hwq_objects_table(hwq);
-    if (!table) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the inputs of a workload");
+    if (!hwq->table) {
+        hwq->table = aorta_arena_raw(hwq->arena, sizeof *hwq->table);
+        if (!hwq->table) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the inputs of a workload");
+        aorta_normal_table_fill(hwq->table);
+    }
     for (int64_t done = 0; done < count;) {
         const int64_t at = (first + done) % AORTA_HWQ_PERIOD;
         const int64_t piece = count - done < AORTA_HWQ_PERIOD - at ? count - done : AORTA_HWQ_PERIOD - at;
-        aorta_random_normal(&random, table, (uint64_t)at, (size_t)piece, values + done);
+        aorta_random_normal(&random, hwq->table, (uint64_t)at, (size_t)piece, values + done);
         done += piece;
     }
     for (int64_t i = 0; i < count; i++) values[i] *= scale;

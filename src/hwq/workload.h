@@ -20,10 +20,11 @@
 
 #include "base/arena.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/status.h"
 #include "comm/comm.h"
 #include "config/option.h"
-#include "device/device.h"
+#include "device/owned.h"
 #include "hwq/result.h"
 #include "hwq/spans.h"
 
@@ -64,17 +65,19 @@ struct aorta_hwq {
     struct aorta_device *device;
     int stream_count;
     struct aorta_stream *streams[AORTA_HWQ_MAX_STREAMS];
-    const void *options;               /* the workload's own struct, filled from its rows */
-    struct aorta_ranks ranks;          /* this process's rank and the number of ranks */
-    struct aorta_comm *world;          /* group of all ranks; NULL unless the workload has `collectives` */
-    uint64_t seed;                     /* of inputs: equal on every device and rank; add the rank where inputs differ */
-    const struct aorta_log *log;       /* for messages to the user while it runs */
-    struct aorta_arena *arena;         /* host memory that lives as long as the workload */
-    struct aorta_hwq_stamps *stamps;   /* NULL: iterations are timed */
-    struct aorta_hwq_objects *objects; /* created by the helpers (objects.c) */
-    int64_t queued;                    /* kernels, operations and copies that iterate has queued so far */
-    int64_t gates;                     /* iterations with a gate so far */
-    struct aorta_hwq_runner *replay;   /* verify, --graph: replays the iteration; else NULL */
+    const void *options;              /* the workload's own struct, filled from its rows */
+    struct aorta_ranks ranks;         /* this process's rank and the number of ranks */
+    struct aorta_comm *world;         /* group of all ranks; NULL unless the workload has `collectives` */
+    uint64_t seed;                    /* of inputs: equal on every device and rank; add the rank where inputs differ */
+    const struct aorta_log *log;      /* for messages to the user while it runs */
+    struct aorta_arena *arena;        /* host memory that lives as long as the workload */
+    struct aorta_owned owned;         /* memory and events of graphs */
+    struct aorta_hwq_prepared *last;  /* launch prepared; it leads to those before */
+    struct aorta_normal_table *table; /* of random inputs; made at first use */
+    struct aorta_hwq_stamps *stamps;  /* NULL: iterations are timed */
+    int64_t queued;                   /* kernels, operations and copies that iterate has queued so far */
+    int64_t gates;                    /* iterations with a gate so far */
+    struct aorta_hwq_runner *replay;  /* verify, --graph: replays the iteration; else NULL */
 };
 
 /* The largest error over everything that verify compared, each against its own tolerance. */
@@ -156,7 +159,7 @@ AORTA_MUST_USE aorta_status aorta_hwq_find(const char *name, const struct aorta_
 enum { AORTA_HWQ_PERIOD = 1048573 }; /* the largest prime below 2^20: no two rows of a matrix are equal */
 AORTA_MUST_USE aorta_status aorta_hwq_fill(struct aorta_hwq *hwq, int stream, uint64_t id, enum aorta_dtype dtype,
                                            int64_t count, float scale, void *memory);
-AORTA_MUST_USE aorta_status aorta_hwq_values(const struct aorta_hwq *hwq, uint64_t id, int64_t first, int64_t count,
+AORTA_MUST_USE aorta_status aorta_hwq_values(struct aorta_hwq *hwq, uint64_t id, int64_t first, int64_t count,
                                              float scale, float *values);
 /* Copies bytes between device and plain host memory and waits; for setup, start, work and verify. */
 AORTA_MUST_USE aorta_status aorta_hwq_transfer(struct aorta_hwq *hwq, void *to, const void *from, size_t bytes);

@@ -193,13 +193,12 @@ static aorta_status write_text(const char *directory, const char *name, aorta_st
 
 static aorta_status write_config(const struct aorta_sweep_job *job, const struct aorta_sweep_result *result) {
     const struct aorta_sweep_plan *plan = &job->plan;
-    const char *overrides[AORTA_SWEEP_MOST_KNOBS + 1];
     struct aorta_arena arena = {0};
     struct aorta_text text = {0};
     aorta_text_printf(&text, "# The best of %s by %s: %s.\n", aorta_counted((long long)result->whole, "point").text,
                       aorta_sweep_objectives[plan->objective].key,
                       aorta_brief(result->best->figures[plan->objective]).text);
-    const char **all = aorta_arena_alloc(&arena, (job->override_count + sizeof overrides) * sizeof *all);
+    const char **all = aorta_arena_alloc(&arena, (job->override_count + AORTA_SWEEP_MOST_KNOBS) * sizeof *all);
     size_t count = 0;
     for (size_t i = 0; all && i < job->override_count; i++) all[count++] = job->overrides[i];
     for (int k = 0; all && k < plan->space.count; k++) {

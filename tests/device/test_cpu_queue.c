@@ -11,10 +11,10 @@ static void test_the_last_command_is_found_before_the_end(void **state) {
     const struct command last = {.kind = COMMAND_HOST_CALL};
     struct queue queue;
     aorta_cpu_queue_create(&queue);
-    assert_true(aorta_cpu_queue_idle(&queue));
+    assert_false(queue.busy);
     check_ok(aorta_cpu_queue_push(&queue, &last, NULL, 0));
     aorta_cpu_queue_close(&queue);
-    assert_false(aorta_cpu_queue_idle(&queue));
+    assert_true(queue.busy);
     const struct command *command = aorta_cpu_queue_next(&queue);
     assert_non_null(command);
     assert_int_equal(command->kind, COMMAND_HOST_CALL);
@@ -73,7 +73,7 @@ static void test_commands_arrive_in_order_while_more_are_queued(void **state) {
         if (i % 100) continue;
         aorta_cpu_queue_wait(&consumer.queue);
         assert_int_equal(consumer.commands, i + 1);
-        assert_true(aorta_cpu_queue_idle(&consumer.queue));
+        assert_false(consumer.queue.busy);
     }
     end(&consumer, COMMANDS);
 }

@@ -88,6 +88,7 @@ static void bench_begin(struct bench *b, const struct small *small, const struct
                                 .device = b->device,
                                 .stream_count = streams,
                                 .options = b->options,
+                                .owned = {.device = b->device},
                                 .ranks = {.world_size = 1, .local_world_size = 1},
                                 .seed = 7,
                                 .arena = &b->arena};
@@ -102,7 +103,6 @@ static void bench_begin(struct bench *b, const struct small *small, const struct
             .device = b->device, .backend = "local", .ranks = b->hwq.ranks, .timeout_s = 60};
         check_ok(aorta_comm_open(&options, &b->hwq.world));
     }
-    check_ok(aorta_hwq_objects_create(&b->hwq));
 }
 
 static void bench_open(struct bench *b, const struct small *small, const struct aorta_hwq_workload *workload,

@@ -58,7 +58,7 @@ struct command {
     union {
         const struct aorta_kernel *kernel;
         struct {
-            aorta_status (*function)(void *user);
+            void (*function)(void *user);
             void *user;
         } host_call;
         struct {
@@ -114,8 +114,7 @@ aorta_status aorta_cpu_queue_push(struct queue *queue, const struct command *com
 void aorta_cpu_queue_close(struct queue *queue); /* by the producer: nothing more will come */
 /* The consumer has run the command before. Sleeps until there is another; NULL: closed. */
 const struct command *aorta_cpu_queue_next(struct queue *queue);
-bool aorta_cpu_queue_idle(struct queue *queue); /* asked by the producer */
-void aorta_cpu_queue_wait(struct queue *queue); /* by the producer, until it is idle */
+void aorta_cpu_queue_wait(struct queue *queue); /* by the producer, until the consumer has run all of it */
 
 /* ---- threads ---- */
 
@@ -180,10 +179,9 @@ aorta_status aorta_cpu_stream_create(struct aorta_device *device, const char *na
 aorta_status aorta_cpu_stream_limit(struct aorta_stream *stream, double share, int part);
 void aorta_cpu_stream_destroy(struct aorta_stream *stream);
 aorta_status aorta_cpu_stream_synchronize(struct aorta_stream *stream);
-bool aorta_cpu_stream_idle(struct aorta_stream *stream);
 aorta_status aorta_cpu_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
                               size_t bytes);
-aorta_status aorta_cpu_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user);
+aorta_status aorta_cpu_host_call(struct aorta_stream *stream, void (*function)(void *user), void *user);
 aorta_status aorta_cpu_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
 aorta_status aorta_cpu_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes);
 aorta_status aorta_cpu_timestamp(struct aorta_stream *stream, int64_t *slot);

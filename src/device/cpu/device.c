@@ -208,7 +208,6 @@ const struct aorta_backend aorta_cpu_backend = {
     .stream_limit = aorta_cpu_stream_limit,
     .stream_destroy = aorta_cpu_stream_destroy,
     .stream_synchronize = aorta_cpu_stream_synchronize,
-    .stream_idle = aorta_cpu_stream_idle,
     .launch = aorta_cpu_launch,
     .host_call = aorta_cpu_host_call,
     .copy = aorta_cpu_copy,

@@ -84,13 +84,6 @@ const struct command *aorta_cpu_queue_next(struct queue *queue) {
     return command;
 }
 
-bool aorta_cpu_queue_idle(struct queue *queue) {
-    pthread_mutex_lock(&queue->lock);
-    const bool idle = !queue->busy;
-    pthread_mutex_unlock(&queue->lock);
-    return idle;
-}
-
 void aorta_cpu_queue_wait(struct queue *queue) {
     pthread_mutex_lock(&queue->lock);
     while (queue->busy) pthread_cond_wait(&queue->changed, &queue->lock);
@@ -197,8 +190,9 @@ static aorta_status run_kernel(struct runner *runner, const struct command *comm
 }
 
 static aorta_status run_host_call(struct runner *runner, const struct command *command) {
-    aorta_status status = command->as.host_call.function(command->as.host_call.user);
-    return aorta_annotate(status, "stream %s: host call", runner->name);
+    (void)runner;
+    command->as.host_call.function(command->as.host_call.user);
+    return NULL;
 }
 
 static aorta_status run_copy(struct runner *runner, const struct command *command) {
@@ -311,10 +305,6 @@ void aorta_cpu_stream_destroy(struct aorta_stream *base) {
     free(stream);
 }
 
-bool aorta_cpu_stream_idle(struct aorta_stream *stream) {
-    return aorta_cpu_queue_idle(&cpu_stream(stream)->queue);
-}
-
 aorta_status aorta_cpu_stream_synchronize(struct aorta_stream *base) {
     struct cpu_stream *stream = cpu_stream(base);
     aorta_cpu_queue_wait(&stream->queue);
@@ -342,7 +332,7 @@ aorta_status aorta_cpu_launch(struct aorta_stream *stream, const struct aorta_ke
     return submit(stream, &command, args, bytes);
 }
 
-aorta_status aorta_cpu_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user) {
+aorta_status aorta_cpu_host_call(struct aorta_stream *stream, void (*function)(void *user), void *user) {
     struct command command = {.kind = COMMAND_HOST_CALL, .as.host_call = {function, user}};
     return submit(stream, &command, NULL, 0);
 }

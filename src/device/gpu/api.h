@@ -28,8 +28,6 @@ enum {
     GPU_CAPTURE_RELAXED = 2, /* the capturing thread may allocate and load meanwhile */
 };
 
-/* Attributes of a function, the same for both vendors. */
-
 struct gpu_api {
     int (*init)(unsigned flags);
     int (*driver_version)(int *version);

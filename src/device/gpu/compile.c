@@ -126,10 +126,9 @@ static aorta_status open_compiler(struct gpu_device *device) {
     return NULL;
 }
 
-static aorta_status fill_options(const struct gpu_device *device, char options[OPTION_COUNT][64]) {
+static void fill_options(const struct gpu_device *device, char options[OPTION_COUNT][64]) {
     device->driver.vendor->architecture_option(&device->properties, options[0], sizeof options[0]);
     snprintf(options[1], sizeof options[1], "--std=c++17");
-    return NULL;
 }
 
 /* Everything that determines the code: compiler, version, options, source. */
@@ -209,7 +208,7 @@ static aorta_status compile_cached(struct gpu_device *device, const struct aorta
     struct gpu_compiler *compiler = &device->compiler;
     char options[OPTION_COUNT][64];
     struct aorta_text text = {0};
-    AORTA_TRY(fill_options(device, options));
+    fill_options(device, options);
     write_key(device, source, options, &text);
     aorta_status status = aorta_text_check(&text);
     struct gpu_cache_key key = {source->name, text.data, text.length};

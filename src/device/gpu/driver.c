@@ -145,7 +145,8 @@ static aorta_status set_up(struct gpu_device *device) {
     AORTA_TRY(aorta_gpu_make_current(&device->base));
     result = api->priority_range(&device->priority_low, &device->priority_high);
     if (result) return aorta_gpu_error(device, result, "priorities of streams");
-    AORTA_TRY(aorta_gpu_marks_open(device));
+    pthread_mutex_init(&device->slots.lock, NULL);
+    pthread_mutex_init(&device->notes_lock, NULL);
     return aorta_gpu_clock_open(device);
 }
 
@@ -178,7 +179,8 @@ static void gpu_close(struct aorta_device *base) {
     if (device->context) {
         aorta_status_free(aorta_gpu_make_current(base)); /* a lost device: its memory is gone anyway */
         aorta_gpu_clock_close(device);
-        aorta_gpu_marks_close(device);
+        aorta_gpu_slots_close(device);
+        aorta_gpu_notes_close(device);
         aorta_gpu_functions_end(device);
         aorta_gpu_partitions_close(device);
         device->driver.api.context_release(device->handle);
@@ -321,12 +323,12 @@ static uint64_t gpu_memory_free(struct aorta_device *base) {
     .memory_get = gpu_memory_get, .memory_put = gpu_memory_put, .pinned_get = gpu_pinned_get,                          \
     .pinned_put = gpu_pinned_put, .memory_free = gpu_memory_free, .stream_create = aorta_gpu_stream_create,            \
     .stream_destroy = aorta_gpu_stream_destroy, .stream_limit = aorta_gpu_stream_limit,                                \
-    .stream_synchronize = aorta_gpu_stream_synchronize, .stream_idle = aorta_gpu_stream_idle,                          \
-    .launch = aorta_gpu_stream_launch, .prepared_bytes = sizeof(struct gpu_prepared),                                  \
-    .prepare = aorta_gpu_prepared_make, .launch_prepared = aorta_gpu_prepared_launch,                                  \
-    .prepared_end = aorta_gpu_prepared_end, .host_call = aorta_gpu_host_call, .copy = aorta_gpu_copy,                  \
-    .fill_bytes = aorta_gpu_fill_bytes, .timestamp = aorta_gpu_timestamp, .event_bytes = sizeof(struct gpu_event),     \
-    .event_end = aorta_gpu_event_end, .event_record = aorta_gpu_event_record, .stream_wait = aorta_gpu_stream_wait,    \
+    .stream_synchronize = aorta_gpu_stream_synchronize, .launch = aorta_gpu_stream_launch,                             \
+    .prepared_bytes = sizeof(struct gpu_prepared), .prepare = aorta_gpu_prepared_make,                                 \
+    .launch_prepared = aorta_gpu_prepared_launch, .prepared_end = aorta_gpu_prepared_end,                              \
+    .host_call = aorta_gpu_host_call, .copy = aorta_gpu_copy, .fill_bytes = aorta_gpu_fill_bytes,                      \
+    .timestamp = aorta_gpu_timestamp, .event_bytes = sizeof(struct gpu_event), .event_end = aorta_gpu_event_end,       \
+    .event_record = aorta_gpu_event_record, .stream_wait = aorta_gpu_stream_wait,                                      \
     .event_synchronize = aorta_gpu_event_synchronize, .event_done = aorta_gpu_event_done,                              \
     .event_time = aorta_gpu_event_time, .capture_bytes = sizeof(struct gpu_capture),                                   \
     .branch_bytes = sizeof(struct gpu_branch), .capture_begin = aorta_gpu_capture_begin,                               \

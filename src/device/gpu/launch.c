@@ -187,27 +187,9 @@ static aorta_status launch_entry(struct gpu_stream *stream, const struct aorta_g
     return launch_complete(device_of(stream), stream->handle, function, &grid, (void *)(uintptr_t)args);
 }
 
-aorta_status aorta_gpu_launch(struct aorta_stream *base, const struct aorta_gpu_entry *entry,
-                              struct aorta_gpu_grid grid, const void *args, size_t bytes) {
-    struct gpu_stream *stream = gpu_stream(base);
-    if (!grid.blocks[0]) return NULL;
-    if (stream->preparing) return aorta_gpu_prepared_add(stream, entry, &grid, args, bytes);
-    aorta_status status = launch_entry(stream, entry, grid, args, bytes);
-    return status && stream->base.branch ? aorta_capture_break(stream->base.branch->capture, status) : status;
-}
-
-/* ---- the driver's own kernels ---- */
-
-extern const struct aorta_gpu_source aorta_source_driver;
-
-const struct aorta_gpu_entry aorta_gpu_stamp = {&aorta_source_driver, "aorta_stamp"};
-const struct aorta_gpu_entry aorta_gpu_clock_set = {&aorta_source_driver, "aorta_clock_set"};
-const struct aorta_gpu_entry aorta_gpu_clock_ping = {&aorta_source_driver, "aorta_clock_ping"};
-
-/* ---- prepared launches ---- */
-
-aorta_status aorta_gpu_prepared_add(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
-                                    const struct aorta_gpu_grid *grid, const void *args, size_t bytes) {
+/* On a stream that prepares. */
+static aorta_status add_prepared(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
+                                 const struct aorta_gpu_grid *grid, const void *args, size_t bytes) {
     struct gpu_prepared *prepared = stream->preparing;
     struct gpu_prepared_launch launch = {.grid = *grid};
     AORTA_TRY(aorta_gpu_function(device_of(stream), entry, &launch.function));
@@ -221,6 +203,25 @@ aorta_status aorta_gpu_prepared_add(struct gpu_stream *stream, const struct aort
     prepared->launches[prepared->count++] = launch;
     return NULL;
 }
+
+aorta_status aorta_gpu_launch(struct aorta_stream *base, const struct aorta_gpu_entry *entry,
+                              struct aorta_gpu_grid grid, const void *args, size_t bytes) {
+    struct gpu_stream *stream = gpu_stream(base);
+    if (!grid.blocks[0]) return NULL;
+    if (stream->preparing) return add_prepared(stream, entry, &grid, args, bytes);
+    aorta_status status = launch_entry(stream, entry, grid, args, bytes);
+    return status && stream->base.branch ? aorta_capture_break(stream->base.branch->capture, status) : status;
+}
+
+/* ---- the driver's own kernels ---- */
+
+extern const struct aorta_gpu_source aorta_source_driver;
+
+const struct aorta_gpu_entry aorta_gpu_stamp = {&aorta_source_driver, "aorta_stamp"};
+const struct aorta_gpu_entry aorta_gpu_clock_set = {&aorta_source_driver, "aorta_clock_set"};
+const struct aorta_gpu_entry aorta_gpu_clock_ping = {&aorta_source_driver, "aorta_clock_ping"};
+
+/* ---- prepared launches ---- */
 
 aorta_status aorta_gpu_prepared_make(struct aorta_prepared *base) {
     struct gpu_prepared *prepared = (struct gpu_prepared *)base;
@@ -253,8 +254,7 @@ static aorta_status launch_all(struct gpu_stream *stream, const struct gpu_prepa
 /* Nothing has to be done before a launch on this stream: no capture that counts it, no timestamp to write, no failure.
  */
 static bool is_plain(const struct gpu_stream *stream) {
-    return !stream->base.branch && !stream->stamp_count && !stream->failure &&
-           !(stream->outcome && atomic_load_explicit(&stream->outcome->failed, memory_order_acquire));
+    return !stream->base.branch && !stream->stamp_count && !stream->failure;
 }
 
 aorta_status aorta_gpu_prepared_launch(struct aorta_prepared *const *items, size_t count) {

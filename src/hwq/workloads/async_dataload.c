@@ -2,10 +2,10 @@
  * small convolutional network, each stage on its own streams, two batches at a time.
  *
  * Stream s has role s modulo 3: 0 copies, 1 prepares, 2 runs the network. Batches are cut into chunks of images, which
- * are distributed over the streams of each role and pass through the stages one after the other. The loader's decision
-X A convolution is a linear layer on columns (aorta_image_columns)
- * in memory of the network's stream; as in PyTorch's cuDNN convolutions its products may use TF32. After the first two
- * convolutions comes the maximum of 2 × 2 pixels, after the third the mean of all. */
+ * are distributed over the streams of each role and pass through the stages one after the other. A convolution is a
+ * linear layer on columns (aorta_image_columns) in memory of the network's stream; as in PyTorch's cuDNN convolutions
+ * its products may use TF32. After the first two convolutions comes the maximum of 2 × 2 pixels, after the third the
+ * mean of all. */
 #include "hwq/operations.h"
 
 #include <math.h>

@@ -6,6 +6,7 @@
  * the host, 3 runs the optimizer by calls on the host. Layers are distributed over the streams of a role. Parameters
  * and gradients on the device have two slots each, used alternately. A layer is y = second(relu(first(x))); the loss is
  * half the squared length of the last y, whose gradient is y itself. */
+#include "base/parallel.h"
 #include "hwq/operations.h"
 #include "hwq/thread_pool.h"
 #include "ops/cpu/cpu.h"
@@ -52,7 +53,7 @@ static const char *const roles[] = {"compute", "parameters to the device", "grad
 
 /* ---- the optimizer, on the host ---- */
 
-static aorta_status optimize_piece(void *user, int64_t first, int64_t count) {
+static void optimize_piece(void *user, int64_t first, int64_t count) {
     const struct host_state *h = user;
     const struct aorta_adamw_args args = {
         .shape = {count, beta1, beta2, epsilon, decay, &h->step, AORTA_F32},
@@ -61,16 +62,16 @@ static aorta_status optimize_piece(void *user, int64_t first, int64_t count) {
         .m = h->m + first,
         .v = h->v + first,
     };
-    return aorta_cpu_ops()->adamw(&args);
+    aorta_status_free(aorta_cpu_ops()->adamw(&args)); /* it cannot fail */
 }
 
 /* A call in stream order cannot queue operations of src/ops, so it calls their loops. */
-static aorta_status optimize(void *user) {
+static void optimize(void *user) {
     struct host_state *h = user;
     const double t = (double)++h->step.updates;
     h->step.bias_correction1 = (float)(1.0 - pow((double)beta1, t));
     h->step.bias_correction2 = (float)(1.0 - pow((double)beta2, t));
-    return aorta_hwq_thread_pool_run(h->pool, optimize_piece, h, h->count);
+    aorta_hwq_thread_pool_run(h->pool, optimize_piece, h, h->count);
 }
 
 static aorta_status run_adamw(const struct hwq_operation *o, struct aorta_stream *stream) {
@@ -125,8 +126,7 @@ static void end_pool(void *pool) {
 static void make_tensors(struct hwq_graph *g, struct state *state) {
     const struct options *o = g->options;
     state->count = 2 * (o->width * o->width + o->width);
-    hwq_fail(
-        g, aorta_hwq_thread_pool_create(o->threads ? (int)o->threads : aorta_hwq_thread_pool_default(), &state->pool));
+    hwq_fail(g, aorta_hwq_thread_pool_create(o->threads ? (int)o->threads : (int)aorta_parallel_width(), &state->pool));
     if (state->pool) hwq_owns(g, end_pool, state->pool);
     for (int i = 0; i < 2; i++) {
         state->slots[i] = hwq_result(g, AORTA_F32, 1, state->count, "parameters of a layer");

@@ -152,6 +152,13 @@ void sync_stream(struct aorta_stream *stream) {
     check_ok(aorta_stream_synchronize(stream));
 }
 
+void check_busy(struct aorta_stream *stream) {
+    struct aorta_event *event = make_event(aorta_stream_device(stream));
+    check_ok(aorta_event_record(event, stream));
+    assert_false(aorta_event_done(event));
+    aorta_event_destroy(event);
+}
+
 int64_t mix(int64_t counter, int64_t value) {
     return (int64_t)(31 * (uint64_t)counter + (uint64_t)value);
 }

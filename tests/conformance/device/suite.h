@@ -17,6 +17,7 @@ struct aorta_event *make_event(struct aorta_device *device);
 void *make_memory(struct aorta_device *device, size_t bytes);
 void *make_pinned(struct aorta_device *device, size_t bytes); /* zeroed */
 void sync_stream(struct aorta_stream *stream);
+void check_busy(struct aorta_stream *stream);
 
 /* ---- kernels ---- */
 

@@ -12,7 +12,7 @@ static void test_an_event_orders_streams(void **state) {
     check_ok(aorta_stream_wait(b, event));
     queue_mix(b, counter, 2);
     assert_false(aorta_event_done(event));
-    assert_false(aorta_stream_idle(b));
+    check_busy(b);
     open_lock(lock);
     sync_stream(b);
     assert_true(aorta_event_done(event));
@@ -129,7 +129,7 @@ static void test_a_later_record_elsewhere_frees_no_earlier_wait(void **state) {
     queue_mix(waiting, counter, 2);
     check_ok(aorta_event_record(event, quick));
     check_ok(aorta_event_synchronize(event)); /* the last record, on quick */
-    assert_false(aorta_stream_idle(waiting));
+    check_busy(waiting);
     open_lock(lock);
     sync_stream(waiting);
     assert_int_equal(*counter, mix(mix(0, 1), 2));
