@@ -113,7 +113,7 @@ aorta_status aorta_shampoo_create(struct aorta_train_context *context, struct ao
     struct aorta_shampoo_state *s = *out = aorta_arena_alloc(&context->arena, sizeof *s);
     if (!s) return aorta_arena_check(&context->arena, "shampoo");
     s->context = context;
-    s->memory = strategy->table->memory(strategy);
+    s->memory = strategy->own;
     s->ranks = s->memory.norm ? 1 : aorta_comm_size(context->control);
     AORTA_TRY(find_matrices(s, strategy));
     AORTA_TRY(deal(s));

@@ -34,7 +34,7 @@ aorta_status aorta_step_create(struct aorta_train_context *context, struct aorta
     struct aorta_step *step = *out = aorta_arena_alloc(&context->arena, sizeof *step);
     if (!step) return aorta_arena_check(&context->arena, "the training step");
     step->context = context, step->strategy = strategy;
-    step->memory = strategy->table->memory(strategy);
+    step->memory = strategy->own;
     return build(step);
 }
 
@@ -72,7 +72,7 @@ static struct aorta_pass pass_of(struct aorta_step *step, int64_t micro_batch) {
         .gradient_weight = 1 / (micro_batches * (float)aorta_comm_size(c->world)),
         .accumulate = table->accumulates && micro_batch > 0,
         .gemm_chunks = (int)c->options->workload.gemm_chunks,
-        .gradient_ready = table->gradient_ready ? call_gradient_ready : NULL,
+        .gradient_ready = call_gradient_ready,
         .output_needed = step->copies ? await_copy : NULL,
         .user = step,
     };
