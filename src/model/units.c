@@ -360,17 +360,17 @@ static aorta_status head_forward(struct aorta_model *model, const struct aorta_p
 static aorta_status loss(struct aorta_model *model, const struct aorta_pass *pass, const struct aorta_batch *batch) {
     struct op op = root_op(pass, "loss");
     int range;
-    struct aorta_bce bce = {.dtype = model->shape.dtype,
-                            .count = model->rows,
-                            .weight = pass->loss_weight,
-                            .gradient_weight = pass->gradient_weight};
+    const struct aorta_bce_args bce = {.dtype = model->shape.dtype,
+                                       .count = model->rows,
+                                       .weight = pass->loss_weight,
+                                       .gradient_weight = pass->gradient_weight,
+                                       .scores = model->scores,
+                                       .target = batch->target,
+                                       .importance = batch->importance,
+                                       .state = pass->state,
+                                       .dscores = model->dscores};
     AORTA_TRY(aorta_op_begin(op, "bce_with_logits", op_moves(model, 2, 1), &range));
-    AORTA_TRY(aorta_bce_with_logits(pass->stream, &(struct aorta_bce_args){.shape = bce,
-                                                                           .scores = model->scores,
-                                                                           .target = batch->target,
-                                                                           .importance = batch->importance,
-                                                                           .state = pass->state,
-                                                                           .dscores = model->dscores}));
+    AORTA_TRY(aorta_bce_with_logits(pass->stream, &bce));
     return aorta_op_end(op, range);
 }
 

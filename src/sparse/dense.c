@@ -218,17 +218,17 @@ static aorta_status top_forward(struct aorta_sparse_dense *d, const struct aorta
 /* Back through the layers after the interaction: their gradients and, in wide[0], that of the interaction. */
 static aorta_status top_backward(struct aorta_sparse_dense *d, const struct aorta_sparse_pass *pass) {
     const int projection = d->shape.bottom, score = d->shape.count - 1;
-    const struct aorta_bce bce = {.dtype = AORTA_F32,
-                                  .count = pass->samples,
-                                  .weight = 1,
-                                  .gradient_weight = 1.0f / (float)aorta_comm_size(d->context->world)};
+    const struct aorta_bce_args bce = {.dtype = AORTA_F32,
+                                       .count = pass->samples,
+                                       .weight = 1,
+                                       .gradient_weight = 1.0f / (float)aorta_comm_size(d->context->world),
+                                       .scores = d->outputs[score],
+                                       .target = pass->labels,
+                                       .importance = d->ones,
+                                       .state = d->context->state,
+                                       .dscores = d->wide[0]};
     int now = 0;
-    AORTA_TRY(aorta_bce_with_logits(compute_of(d), &(struct aorta_bce_args){.shape = bce,
-                                                                            .scores = d->outputs[score],
-                                                                            .target = pass->labels,
-                                                                            .importance = d->ones,
-                                                                            .state = d->context->state,
-                                                                            .dscores = d->wide[now]}));
+    AORTA_TRY(aorta_bce_with_logits(compute_of(d), &bce));
     for (int i = score; i > projection; i--) {
         const float *x = i == projection + 1 ? d->gated : d->outputs[i - 1];
         if (i != score)

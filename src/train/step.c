@@ -269,16 +269,15 @@ static aorta_status descend(struct aorta_step *step, struct aorta_stream *stream
     const struct aorta_train_context *c = step->context;
     const struct aorta_optimizer_options *o = &c->options->optimizer;
     const struct aorta_optimizer_memory *m = &step->memory;
-    struct aorta_adamw args = {.count = count,
-                               .beta1 = (float)o->betas[0],
-                               .beta2 = (float)o->betas[1],
-                               .eps = (float)o->eps,
-                               .weight_decay = (float)o->weight_decay,
-                               .state = c->state,
-                               .copy_dtype = c->dtype};
     void *copy = first ? m->root_copy : m->copy; /* updates begin with the layers or with the root unit */
     if (step->shampoo) return aorta_shampoo_apply(step->shampoo, stream, first, count, copy);
-    return aorta_adamw_step(stream, &(struct aorta_adamw_args){.shape = args,
+    return aorta_adamw_step(stream, &(struct aorta_adamw_args){.count = count,
+                                                               .beta1 = (float)o->betas[0],
+                                                               .beta2 = (float)o->betas[1],
+                                                               .eps = (float)o->eps,
+                                                               .weight_decay = (float)o->weight_decay,
+                                                               .state = c->state,
+                                                               .copy_dtype = c->dtype,
                                                                .parameter = m->parameters + first,
                                                                .gradient = m->gradients + first,
                                                                .m = m->m + first,

@@ -285,26 +285,26 @@ aorta_status AORTA_ISA_NAME(square_sum)(const void *args) {
 
 static void copy_parameters(const struct aorta_adamw_args *a, int64_t first, int64_t count) {
     if (!a->copy) return;
-    char *copy = (char *)a->copy + (size_t)first * aorta_dtype_size(a->shape.copy_dtype);
-    AORTA_ISA_NAME(from_float)(copy, a->parameter + first, a->shape.copy_dtype, count);
+    char *copy = (char *)a->copy + (size_t)first * aorta_dtype_size(a->copy_dtype);
+    AORTA_ISA_NAME(from_float)(copy, a->parameter + first, a->copy_dtype, count);
 }
 
 /* The order of operations is torch.optim.AdamW's: decay, moments, then
  * p −= lr/(1 − β1^t) · m / (√v / √(1 − β2^t) + eps). */
 aorta_status AORTA_ISA_NAME(adamw)(const void *args) {
     const struct aorta_adamw_args *a = args;
-    const struct aorta_step_state *state = a->shape.state;
+    const struct aorta_step_state *state = a->state;
     if (!state->finite) {
-        copy_parameters(a, 0, a->shape.count);
+        copy_parameters(a, 0, a->count);
         return NULL;
     }
-    const float factor = state->grad_factor, keep = 1.0f - state->lr * a->shape.weight_decay;
-    const float beta1 = a->shape.beta1, beta2 = a->shape.beta2, eps = a->shape.eps;
+    const float factor = state->grad_factor, keep = 1.0f - state->lr * a->weight_decay;
+    const float beta1 = a->beta1, beta2 = a->beta2, eps = a->eps;
     const float rest1 = (float)(1.0 - (double)beta1), rest2 = (float)(1.0 - (double)beta2);
     const float rate = state->lr / state->bias_correction1;
     const float root = 1.0f / sqrtf(state->bias_correction2);
-    for (int64_t i = 0; i < a->shape.count; i += AORTA_BLOCK) {
-        const int64_t n = block_length(i, a->shape.count);
+    for (int64_t i = 0; i < a->count; i += AORTA_BLOCK) {
+        const int64_t n = block_length(i, a->count);
         const float *gradient = a->gradient + i;
         float *parameter = a->parameter + i, *m = a->m + i, *v = a->v + i;
 #pragma omp simd
