@@ -45,9 +45,9 @@ static void log_compiling(const struct aorta_train_context *context) {
 }
 
 static aorta_status configure_ops(const struct aorta_train_context *context) {
-    struct aorta_ops_settings settings = aorta_ops_default_settings;
-    settings.allow_tf32 =
-        context->options->device.allow_tf32 || context->options->training.mixed_precision == AORTA_PRECISION_TF32;
+    const struct aorta_train_options *o = context->options;
+    const struct aorta_ops_settings settings = {.allow_tf32 = o->device.allow_tf32 ||
+                                                              o->training.mixed_precision == AORTA_PRECISION_TF32};
     return aorta_ops_configure(context->device, &settings);
 }
 
