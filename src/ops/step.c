@@ -119,17 +119,16 @@ aorta_status aorta_step_end(struct aorta_stream *stream, struct aorta_step_state
 aorta_status aorta_bce_with_logits(struct aorta_stream *stream, const struct aorta_bce_args *a) {
     AORTA_TRY(aorta_check_dtype(bce_kernel.name, a->dtype));
     AORTA_TRY(aorta_check_size(bce_kernel.name, "count", a->count, 1));
-    return aorta_ops_launch(stream, &bce_kernel, a, sizeof *a,
+    return aorta_ops_launch(stream, &bce_kernel, a->count, a, sizeof *a,
                             AORTA_POINTERS({"scores", a->scores}, {"target", a->target}, {"importance", a->importance},
                                            {"state", a->state}, {"dscores", a->dscores}));
 }
 
 aorta_status aorta_square_sum(struct aorta_stream *stream, const float *gradient, int64_t count, float *sum) {
     AORTA_TRY(aorta_check_size(square_kernel.name, "count", count, 0));
-    if (count == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(square_kernel.name, AORTA_POINTERS({"gradient", gradient}, {"square_sum", sum})));
     const struct aorta_square_sum_args args = {.gradient = gradient, .count = count, .square_sum = sum};
-    return aorta_launch(stream, &square_kernel, &args, sizeof args);
+    return aorta_ops_launch(stream, &square_kernel, count, &args, sizeof args,
+                            AORTA_POINTERS({"gradient", gradient}, {"square_sum", sum}));
 }
 
 aorta_status aorta_adamw_step(struct aorta_stream *stream, const struct aorta_adamw_args *a) {
@@ -138,10 +137,9 @@ aorta_status aorta_adamw_step(struct aorta_stream *stream, const struct aorta_ad
     if (!(a->beta1 >= 0.0f && a->beta1 < 1.0f && a->beta2 >= 0.0f && a->beta2 < 1.0f))
         return AORTA_ERROR(AORTA_INTERNAL, "adamw: betas %g and %g must be in [0, 1)", (double)a->beta1,
                            (double)a->beta2);
-    if (a->count == 0) return NULL;
     if (a->copy) AORTA_TRY(aorta_check_dtype(adamw_kernel.name, a->copy_dtype));
     return aorta_ops_launch(
-        stream, &adamw_kernel, a, sizeof *a,
+        stream, &adamw_kernel, a->count, a, sizeof *a,
         AORTA_POINTERS({"parameter", a->parameter}, {"gradient", a->gradient}, {"m", a->m}, {"v", a->v}));
 }
 
@@ -177,9 +175,8 @@ aorta_status aorta_shampoo_direction(struct aorta_stream *stream, const struct a
 
 aorta_status aorta_descent_step(struct aorta_stream *stream, const struct aorta_descent_args *a) {
     AORTA_TRY(aorta_check_size(descent_kernel.name, "count", a->count, 0));
-    if (a->count == 0) return NULL;
     if (a->copy) AORTA_TRY(aorta_check_dtype(descent_kernel.name, a->copy_dtype));
     return aorta_ops_launch(
-        stream, &descent_kernel, a, sizeof *a,
+        stream, &descent_kernel, a->count, a, sizeof *a,
         AORTA_POINTERS({"state", a->state}, {"parameter", a->parameter}, {"direction", a->direction}));
 }
