@@ -47,7 +47,7 @@ template <typename T> DEVICE void bce(const aorta_gpu_bce_args &a) {
     loss = block_sum(loss);
     if (threadIdx.x == 0) a.partial[blockIdx.x] = loss;
 }
-TYPED_KERNELS(AORTA_SUM_THREADS, bce, aorta_gpu_bce_args)
+TYPED_KERNELS(AORTA_SUM_THREADS, bce, aorta_gpu_bce_args, bce)
 
 KERNEL(AORTA_SUM_THREADS, square_sum, aorta_gpu_square_sum_args) {
     double sum = 0.0;
