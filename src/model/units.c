@@ -41,10 +41,9 @@ static aorta_status linear_backward(struct aorta_model *model, struct op op, con
 }
 
 static aorta_status norm_forward(struct op op, const struct aorta_model *model, const struct aorta_norm_args *args) {
-    int range;
-    AORTA_TRY(aorta_op_begin(op, "norm_forward", op_moves(model, args->residual ? 4 : 2, args->shape.width), &range));
+    AORTA_TRY(aorta_op_begin(op, "norm_forward", op_moves(model, args->residual ? 4 : 2, args->shape.width)));
     AORTA_TRY(aorta_norm_forward(op.pass->stream, args));
-    return aorta_op_end(op, range);
+    return aorta_range_end(op.pass->recorder);
 }
 
 /* Forward two products for each head, backward four. Query, key, value and the result, and backward their gradients. */
@@ -70,17 +69,15 @@ struct aorta_model_work aorta_model_layer_work(const struct aorta_model *model, 
 }
 
 static aorta_status gelu_forward(struct op op, const struct aorta_model *model, const struct aorta_gelu_args *args) {
-    int range;
-    AORTA_TRY(aorta_op_begin(op, "gelu_forward", op_moves(model, 2, model->shape.mlp_hidden_dim), &range));
+    AORTA_TRY(aorta_op_begin(op, "gelu_forward", op_moves(model, 2, model->shape.mlp_hidden_dim)));
     AORTA_TRY(aorta_gelu_forward(op.pass->stream, args));
-    return aorta_op_end(op, range);
+    return aorta_range_end(op.pass->recorder);
 }
 
 static aorta_status gelu_backward(struct op op, const struct aorta_model *model, const struct aorta_gelu_args *args) {
-    int range;
-    AORTA_TRY(aorta_op_begin(op, "gelu_backward", op_moves(model, 3, model->shape.mlp_hidden_dim), &range));
+    AORTA_TRY(aorta_op_begin(op, "gelu_backward", op_moves(model, 3, model->shape.mlp_hidden_dim)));
     AORTA_TRY(aorta_gelu_backward(op.pass->stream, args));
-    return aorta_op_end(op, range);
+    return aorta_range_end(op.pass->recorder);
 }
 
 aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
@@ -91,18 +88,17 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
     struct layer_shapes s = shapes_of(model);
     const void *x = layer_input(model, layer);
     float dropout = model->shape.dropout;
-    int range;
 
     AORTA_TRY(linear_forward((struct op){pass, t->in_proj, layer}, s.in_proj, x, view, IN_PROJ_WEIGHT, m->qkv));
     struct op attention = {pass, t->attention, layer};
-    AORTA_TRY(aorta_op_begin(attention, "attention_forward", attention_work(model, false), &range));
+    AORTA_TRY(aorta_op_begin(attention, "attention_forward", attention_work(model, false)));
     AORTA_TRY(aorta_attention_forward(pass->stream,
                                       &(struct aorta_attention_args){.shape = aorta_model_attention(model, pass, layer),
                                                                      .qkv = m->qkv,
                                                                      .out = m->context,
                                                                      .saved = m->attention,
                                                                      .scratch = model->attention_scratch}));
-    AORTA_TRY(aorta_op_end(attention, range));
+    AORTA_TRY(aorta_range_end(pass->recorder));
     AORTA_TRY(
         linear_forward((struct op){pass, t->out_proj, layer}, s.out_proj, m->context, view, OUT_PROJ_WEIGHT, m->sum1));
     const struct aorta_norm_args norm1 = {.shape = aorta_model_norm(model, pass, layer, SITE_AFTER_ATTENTION, dropout),
@@ -135,10 +131,9 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
 
 static aorta_status norm_backward(struct op op, const struct aorta_model *model,
                                   const struct aorta_norm_backward_args *args) {
-    int range;
-    AORTA_TRY(aorta_op_begin(op, "norm_backward", op_moves(model, args->dx ? 4 : 3, args->shape.width), &range));
+    AORTA_TRY(aorta_op_begin(op, "norm_backward", op_moves(model, args->dx ? 4 : 3, args->shape.width)));
     AORTA_TRY(aorta_norm_backward(op.pass->stream, args));
-    return aorta_op_end(op, range);
+    return aorta_range_end(op.pass->recorder);
 }
 
 /* The operation that makes the gradient of a layer's output makes that of its bias too: it has the values.
@@ -214,8 +209,7 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
     AORTA_TRY(linear_backward(
         model, (struct op){pass, t->out_proj, layer}, view, OUT_PROJ_WEIGHT,
         (struct aorta_linear_args){.shape = s.out_proj, .x = m->context, .dy = doutput, .dx = model->dcontext}));
-    int range;
-    AORTA_TRY(aorta_op_begin(attention, "attention_backward", attention_work(model, true), &range));
+    AORTA_TRY(aorta_op_begin(attention, "attention_backward", attention_work(model, true)));
     AORTA_TRY(aorta_attention_backward(
         pass->stream, &(struct aorta_attention_args){.shape = aorta_model_attention(model, pass, layer),
                                                      .qkv = m->qkv,
@@ -226,7 +220,7 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
                                                      .scratch = model->attention_scratch,
                                                      .dbias = g[IN_PROJ_BIAS],
                                                      .accumulate = pass->accumulate}));
-    AORTA_TRY(aorta_op_end(attention, range));
+    AORTA_TRY(aorta_range_end(pass->recorder));
     const void *input = model->x0;
     if (layer > 0) AORTA_TRY(aorta_op_output(model, pass, layer - 1, &input));
     return linear_backward(model, (struct op){pass, t->in_proj, layer}, view, IN_PROJ_WEIGHT,
@@ -306,36 +300,35 @@ aorta_status aorta_model_input_forward(struct aorta_model *model, const struct a
                                        const struct aorta_batch *batch, const struct aorta_unit_view *root) {
     const void *const *w = root->weights;
     struct root_shapes s = root_shapes_of(model);
-    int range;
     if (model->dense) {
         struct op cast = root_op(pass, "dense_projection.cast");
-        AORTA_TRY(aorta_op_begin(cast, "cast", cast_work(model, &s.dense), &range));
+        AORTA_TRY(aorta_op_begin(cast, "cast", cast_work(model, &s.dense)));
         AORTA_TRY(aorta_cast(pass->stream, model->dense, model->shape.dtype, batch->dense, AORTA_F32,
                              s.dense.rows * s.dense.in, 1));
-        AORTA_TRY(aorta_op_end(cast, range));
+        AORTA_TRY(aorta_range_end(pass->recorder));
     }
     struct op embedding = root_op(pass, "embedding");
-    AORTA_TRY(aorta_op_begin(embedding, "embedding_forward", op_moves(model, 1, s.embedding.dim), &range));
+    AORTA_TRY(aorta_op_begin(embedding, "embedding_forward", op_moves(model, 1, s.embedding.dim)));
     AORTA_TRY(aorta_embedding_forward(pass->stream, &(struct aorta_embedding_args){.shape = s.embedding,
                                                                                    .ids = batch->categorical,
                                                                                    .table = w[EMBEDDING_WEIGHT],
                                                                                    .y = model->embedded}));
-    AORTA_TRY(aorta_op_end(embedding, range));
+    AORTA_TRY(aorta_range_end(pass->recorder));
     AORTA_TRY(linear_forward(root_op(pass, "dense_projection"), s.dense, dense_input(model, batch), root, DENSE_WEIGHT,
                              model->x0));
     struct op projection = root_op(pass, "embedding_projection");
     AORTA_TRY(linear_forward(projection, s.projection, model->embedded, root, PROJECTION_WEIGHT, model->projected));
-    AORTA_TRY(aorta_op_begin(projection, "add", op_moves(model, 3, model->shape.model_dim), &range));
+    AORTA_TRY(aorta_op_begin(projection, "add", op_moves(model, 3, model->shape.model_dim)));
     AORTA_TRY(aorta_add(pass->stream, model->x0, model->projected, model->shape.dtype,
                         model->rows * model->shape.model_dim, 1));
-    AORTA_TRY(aorta_op_end(projection, range));
+    AORTA_TRY(aorta_range_end(pass->recorder));
     if (!model->order) return NULL;
     /* Here the stream may wait for the first layer's weights, at the end of the backward pass it waits for nothing. */
-    AORTA_TRY(aorta_op_begin(embedding, "embedding_order", (struct op_work){0}, &range));
+    AORTA_TRY(aorta_op_begin(embedding, "embedding_order", (struct op_work){0}));
     AORTA_TRY(aorta_embedding_order(
         pass->stream,
         &(struct aorta_embedding_args){.shape = s.embedding, .ids = batch->categorical, .order = model->order}));
-    return aorta_op_end(embedding, range);
+    return aorta_range_end(pass->recorder);
 }
 
 static aorta_status head_forward(struct aorta_model *model, const struct aorta_pass *pass, const void *x,
@@ -359,7 +352,6 @@ static aorta_status head_forward(struct aorta_model *model, const struct aorta_p
 
 static aorta_status loss(struct aorta_model *model, const struct aorta_pass *pass, const struct aorta_batch *batch) {
     struct op op = root_op(pass, "loss");
-    int range;
     const struct aorta_bce_args bce = {.dtype = model->shape.dtype,
                                        .count = model->rows,
                                        .weight = pass->loss_weight,
@@ -369,9 +361,9 @@ static aorta_status loss(struct aorta_model *model, const struct aorta_pass *pas
                                        .importance = batch->importance,
                                        .state = pass->state,
                                        .dscores = model->dscores};
-    AORTA_TRY(aorta_op_begin(op, "bce_with_logits", op_moves(model, 2, 1), &range));
+    AORTA_TRY(aorta_op_begin(op, "bce_with_logits", op_moves(model, 2, 1)));
     AORTA_TRY(aorta_bce_with_logits(pass->stream, &bce));
-    return aorta_op_end(op, range);
+    return aorta_range_end(op.pass->recorder);
 }
 
 /* Leaves the gradient of the last layer's output in model->dy. */
@@ -422,8 +414,7 @@ static aorta_status embedding_backward(struct aorta_model *model, const struct a
                                        const struct aorta_batch *batch, float *dtable) {
     struct root_shapes s = root_shapes_of(model);
     struct op op = root_op(pass, "embedding");
-    int range;
-    AORTA_TRY(aorta_op_begin(op, "embedding_backward", op_moves(model, 1, s.embedding.dim), &range));
+    AORTA_TRY(aorta_op_begin(op, "embedding_backward", op_moves(model, 1, s.embedding.dim)));
     if (!pass->accumulate)
         AORTA_TRY(
             aorta_fill_bytes(pass->stream, dtable, 0, (size_t)(s.embedding.vocab * s.embedding.dim) * sizeof(float)));
@@ -433,7 +424,7 @@ static aorta_status embedding_backward(struct aorta_model *model, const struct a
                                                                                     .dy = model->dembedded,
                                                                                     .dtable = dtable,
                                                                                     .zeros = !pass->accumulate}));
-    return aorta_op_end(op, range);
+    return aorta_range_end(op.pass->recorder);
 }
 
 /* The embedding first: its gradient is most of the unit's, and can be reduced during the products after it. */

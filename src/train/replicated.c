@@ -200,12 +200,11 @@ static aorta_status copy_bucket(struct replicated *r, const struct bucket *bucke
                                 const float *from) {
     if (r->bucket_memory == r->base.own.gradients) return NULL;
     size_t bytes = (size_t)bucket->count * sizeof(float);
-    int range;
-    AORTA_TRY(aorta_train_begin(r->context, AORTA_FLOW_ALL_REDUCE, AORTA_RANGE_COPY, bucket->tag, function,
-                                (int64_t)bytes, &range));
+    AORTA_TRY(
+        aorta_train_begin(r->context, AORTA_FLOW_ALL_REDUCE, AORTA_RANGE_COPY, bucket->tag, function, (int64_t)bytes));
     AORTA_TRY(aorta_copy(aorta_train_stream(r->context, AORTA_FLOW_ALL_REDUCE), to + bucket->first,
                          from + bucket->first, bytes));
-    return aorta_train_end(r->context, AORTA_FLOW_ALL_REDUCE, range);
+    return aorta_train_end(r->context);
 }
 
 static struct aorta_train_collective all_reduce_of(const struct replicated *r, const char *tag, int layer,
@@ -223,12 +222,11 @@ static aorta_status clone_bucket(struct replicated *r, const struct bucket *buck
     struct aorta_stream *reduce = aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE);
     struct aorta_stream *scatter = aorta_train_stream(c, AORTA_FLOW_REDUCE_SCATTER);
     size_t bytes = (size_t)bucket->count * sizeof(float);
-    int range;
     AORTA_TRY(aorta_train_follow(scatter, reduce, r->now));
-    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_REDUCE_SCATTER, AORTA_RANGE_COPY, bucket->tag, "clone_bucket",
-                                (int64_t)bytes, &range));
+    AORTA_TRY(
+        aorta_train_begin(c, AORTA_FLOW_REDUCE_SCATTER, AORTA_RANGE_COPY, bucket->tag, "clone_bucket", (int64_t)bytes));
     AORTA_TRY(aorta_copy(scatter, r->clone, r->bucket_memory + bucket->first, bytes));
-    AORTA_TRY(aorta_train_end(c, AORTA_FLOW_REDUCE_SCATTER, range));
+    AORTA_TRY(aorta_train_end(c));
     return aorta_train_follow(reduce, scatter, r->cloned);
 }
 
