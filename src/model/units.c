@@ -29,20 +29,26 @@ static aorta_status linear_forward(struct op op, struct aorta_linear shape, cons
     return aorta_op_linear(op, OP_FORWARD, &args);
 }
 
+static int unit_of(const struct aorta_model *model, struct op op) {
+    return op.layer < 0 ? (int)model->shape.num_layers : op.layer;
+}
+
 /* The gradients of a layer's weight and bias, which are `slot` and the next of the unit, then that of its input, added
  * to dx with `accumulate`. Without dbias another operation makes the bias's: it has the values. */
 static aorta_status linear_backward(struct aorta_model *model, struct op op, const struct aorta_unit_view *view,
                                     int slot, struct aorta_linear_args args) {
-    const int unit = op.layer < 0 ? (int)model->shape.num_layers : op.layer;
     args.weight = view->weights[slot], args.dweight = view->gradients[slot];
     AORTA_TRY(aorta_op_linear(op, OP_WEIGHT, &args));
-    AORTA_TRY(aorta_op_ready(model, op.pass, unit, slot, 2));
+    AORTA_TRY(aorta_op_ready(model, op.pass, unit_of(model, op), slot, 2));
     return aorta_op_linear(op, OP_INPUT, &args);
 }
 
-static aorta_status norm_forward(struct op op, const struct aorta_model *model, const struct aorta_norm_args *args) {
-    AORTA_TRY(aorta_op_begin(op, "norm_forward", op_moves(model, args->residual ? 4 : 2, args->shape.width)));
-    AORTA_TRY(aorta_norm_forward(op.pass->stream, args));
+/* Its weights are `slot` and the next of the unit. */
+static aorta_status norm_forward(struct op op, const struct aorta_model *model, const struct aorta_unit_view *view,
+                                 int slot, struct aorta_norm_args args) {
+    args.gamma = view->weights[slot], args.beta = view->weights[slot + 1];
+    AORTA_TRY(aorta_op_begin(op, "norm_forward", op_moves(model, args.residual ? 4 : 2, args.shape.width)));
+    AORTA_TRY(aorta_norm_forward(op.pass->stream, &args));
     return aorta_range_end(op.pass->recorder);
 }
 
@@ -84,7 +90,6 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
                                        const struct aorta_unit_view *view) {
     const struct layer_memory *m = &model->layers[layer];
     const struct layer_tags *t = &model->tags[layer];
-    const void *const *w = view->weights;
     struct layer_shapes s = shapes_of(model);
     const void *x = layer_input(model, layer);
     float dropout = model->shape.dropout;
@@ -104,13 +109,11 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
     const struct aorta_norm_args norm1 = {.shape = aorta_model_norm(model, pass, layer, SITE_AFTER_ATTENTION, dropout),
                                           .x = m->sum1,
                                           .residual = x,
-                                          .gamma = w[NORM1_WEIGHT],
-                                          .beta = w[NORM1_BIAS],
                                           .sum = m->sum1,
                                           .y = m->y1,
                                           .mean = m->mean1,
                                           .rstd = m->rstd1};
-    AORTA_TRY(norm_forward((struct op){pass, t->norm1, layer}, model, &norm1));
+    AORTA_TRY(norm_forward((struct op){pass, t->norm1, layer}, model, view, NORM1_WEIGHT, norm1));
 
     AORTA_TRY(linear_forward((struct op){pass, t->linear1, layer}, s.linear1, m->y1, view, LINEAR1_WEIGHT, m->h));
     const struct aorta_gelu_args gelu = {
@@ -120,20 +123,22 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
     const struct aorta_norm_args norm2 = {.shape = aorta_model_norm(model, pass, layer, SITE_AFTER_MLP, dropout),
                                           .x = m->sum2,
                                           .residual = m->y1,
-                                          .gamma = w[NORM2_WEIGHT],
-                                          .beta = w[NORM2_BIAS],
                                           .sum = m->sum2,
                                           .y = m->y2,
                                           .mean = m->mean2,
                                           .rstd = m->rstd2};
-    return norm_forward((struct op){pass, t->norm2, layer}, model, &norm2);
+    return norm_forward((struct op){pass, t->norm2, layer}, model, view, NORM2_WEIGHT, norm2);
 }
 
-static aorta_status norm_backward(struct op op, const struct aorta_model *model,
-                                  const struct aorta_norm_backward_args *args) {
-    AORTA_TRY(aorta_op_begin(op, "norm_backward", op_moves(model, args->dx ? 4 : 3, args->shape.width)));
-    AORTA_TRY(aorta_norm_backward(op.pass->stream, args));
-    return aorta_range_end(op.pass->recorder);
+static aorta_status norm_backward(struct aorta_model *model, struct op op, const struct aorta_unit_view *view, int slot,
+                                  struct aorta_norm_backward_args args) {
+    args.gamma = view->weights[slot];
+    args.dgamma = view->gradients[slot], args.dbeta = view->gradients[slot + 1];
+    args.accumulate = op.pass->accumulate;
+    AORTA_TRY(aorta_op_begin(op, "norm_backward", op_moves(model, args.dx ? 4 : 3, args.shape.width)));
+    AORTA_TRY(aorta_norm_backward(op.pass->stream, &args));
+    AORTA_TRY(aorta_range_end(op.pass->recorder));
+    return aorta_op_ready(model, op.pass, unit_of(model, op), slot, 2);
 }
 
 /* The operation that makes the gradient of a layer's output makes that of its bias too: it has the values.
@@ -142,7 +147,6 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
                                  const struct aorta_unit_view *view, void *dy) {
     const struct layer_memory *m = &model->layers[layer];
     const struct layer_tags *t = &model->tags[layer];
-    const void *const *w = view->weights;
     float *const *g = view->gradients;
     struct layer_shapes s = shapes_of(model);
     float dropout = model->shape.dropout;
@@ -152,17 +156,12 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
                                                        aorta_model_norm(model, pass, layer, SITE_AFTER_MLP, dropout),
                                                    .dy = dy,
                                                    .sum = m->sum2,
-                                                   .gamma = w[NORM2_WEIGHT],
                                                    .mean = m->mean2,
                                                    .rstd = m->rstd2,
                                                    .dsum = model->dsum,
                                                    .dx = dx,
-                                                   .dgamma = g[NORM2_WEIGHT],
-                                                   .dbeta = g[NORM2_BIAS],
-                                                   .dbias = g[LINEAR2_BIAS],
-                                                   .accumulate = pass->accumulate};
-    AORTA_TRY(norm_backward((struct op){pass, t->norm2, layer}, model, &norm2));
-    AORTA_TRY(aorta_op_ready(model, pass, layer, NORM2_WEIGHT, 2));
+                                                   .dbias = g[LINEAR2_BIAS]};
+    AORTA_TRY(norm_backward(model, (struct op){pass, t->norm2, layer}, view, NORM2_WEIGHT, norm2));
     AORTA_TRY(linear_backward(
         model, (struct op){pass, t->linear2, layer}, view, LINEAR2_WEIGHT,
         (struct aorta_linear_args){.shape = s.linear2, .x = m->g, .dy = doutput, .dx = model->dhidden}));
@@ -184,7 +183,6 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
                                        const struct aorta_unit_view *view, const void *dy1, void *dinput) {
     const struct layer_memory *m = &model->layers[layer];
     const struct layer_tags *t = &model->tags[layer];
-    const void *const *w = view->weights;
     float *const *g = view->gradients;
     struct layer_shapes s = shapes_of(model);
     float dropout = model->shape.dropout;
@@ -195,17 +193,12 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
         .shape = aorta_model_norm(model, pass, layer, SITE_AFTER_ATTENTION, dropout),
         .dy = dy1,
         .sum = m->sum1,
-        .gamma = w[NORM1_WEIGHT],
         .mean = m->mean1,
         .rstd = m->rstd1,
         .dsum = dinput,
         .dx = dx,
-        .dgamma = g[NORM1_WEIGHT],
-        .dbeta = g[NORM1_BIAS],
-        .dbias = g[OUT_PROJ_BIAS],
-        .accumulate = pass->accumulate};
-    AORTA_TRY(norm_backward((struct op){pass, t->norm1, layer}, model, &norm1));
-    AORTA_TRY(aorta_op_ready(model, pass, layer, NORM1_WEIGHT, 2));
+        .dbias = g[OUT_PROJ_BIAS]};
+    AORTA_TRY(norm_backward(model, (struct op){pass, t->norm1, layer}, view, NORM1_WEIGHT, norm1));
     AORTA_TRY(linear_backward(
         model, (struct op){pass, t->out_proj, layer}, view, OUT_PROJ_WEIGHT,
         (struct aorta_linear_args){.shape = s.out_proj, .x = m->context, .dy = doutput, .dx = model->dcontext}));
@@ -333,18 +326,15 @@ aorta_status aorta_model_input_forward(struct aorta_model *model, const struct a
 
 static aorta_status head_forward(struct aorta_model *model, const struct aorta_pass *pass, const void *x,
                                  const struct aorta_unit_view *root) {
-    const void *const *w = root->weights;
     struct root_shapes s = root_shapes_of(model);
     const struct aorta_norm_args norm = {.shape = aorta_model_norm(model, pass, 0, 0, 0),
                                          .x = x,
-                                         .gamma = w[FINAL_NORM_WEIGHT],
-                                         .beta = w[FINAL_NORM_BIAS],
                                          .y = model->z,
                                          .mean = model->mean,
                                          .rstd = model->rstd};
     const struct aorta_gelu_args gelu = {
         .shape = aorta_model_gelu(model, pass, model->shape.num_layers, 0), .x = model->s0, .out = model->s1};
-    AORTA_TRY(norm_forward(root_op(pass, "norm"), model, &norm));
+    AORTA_TRY(norm_forward(root_op(pass, "norm"), model, root, FINAL_NORM_WEIGHT, norm));
     AORTA_TRY(linear_forward(root_op(pass, "scorer.0"), s.scorer0, model->z, root, SCORER0_WEIGHT, model->s0));
     AORTA_TRY(gelu_forward(root_op(pass, "scorer.gelu"), model, &gelu));
     return linear_forward(root_op(pass, "scorer.3"), s.scorer3, model->s1, root, SCORER3_WEIGHT, model->scores);
@@ -369,11 +359,8 @@ static aorta_status loss(struct aorta_model *model, const struct aorta_pass *pas
 /* Leaves the gradient of the last layer's output in model->dy. */
 static aorta_status head_backward(struct aorta_model *model, const struct aorta_pass *pass,
                                   const struct aorta_unit_view *root) {
-    const void *const *w = root->weights;
     float *const *g = root->gradients;
     struct root_shapes s = root_shapes_of(model);
-    int unit = (int)model->shape.num_layers;
-    const void *x;
     const struct aorta_linear_args scorer3 = {
         .shape = s.scorer3, .x = model->s1, .dy = model->dscores, .dx = model->dhidden, .dbias = g[SCORER3_BIAS]};
     const struct aorta_gelu_args gelu = {.shape = aorta_model_gelu(model, pass, model->shape.num_layers, 0),
@@ -384,23 +371,17 @@ static aorta_status head_backward(struct aorta_model *model, const struct aorta_
                                          .accumulate = pass->accumulate};
     struct aorta_norm_backward_args norm = {.shape = aorta_model_norm(model, pass, 0, 0, 0),
                                             .dy = model->dsum,
-                                            .gamma = w[FINAL_NORM_WEIGHT],
                                             .mean = model->mean,
                                             .rstd = model->rstd,
-                                            .dsum = model->dy,
-                                            .dgamma = g[FINAL_NORM_WEIGHT],
-                                            .dbeta = g[FINAL_NORM_BIAS],
-                                            .accumulate = pass->accumulate};
+                                            .dsum = model->dy};
 
     AORTA_TRY(linear_backward(model, root_op(pass, "scorer.3"), root, SCORER3_WEIGHT, scorer3));
     AORTA_TRY(gelu_backward(root_op(pass, "scorer.gelu"), model, &gelu));
     AORTA_TRY(linear_backward(
         model, root_op(pass, "scorer.0"), root, SCORER0_WEIGHT,
         (struct aorta_linear_args){.shape = s.scorer0, .x = model->z, .dy = model->dhidden, .dx = model->dsum}));
-    AORTA_TRY(aorta_op_output(model, pass, unit - 1, &x));
-    norm.sum = x;
-    AORTA_TRY(norm_backward(root_op(pass, "norm"), model, &norm));
-    return aorta_op_ready(model, pass, unit, FINAL_NORM_WEIGHT, 2);
+    AORTA_TRY(aorta_op_output(model, pass, (int)model->shape.num_layers - 1, &norm.sum));
+    return norm_backward(model, root_op(pass, "norm"), root, FINAL_NORM_WEIGHT, norm);
 }
 
 aorta_status aorta_model_head(struct aorta_model *model, const struct aorta_pass *pass, const struct aorta_batch *batch,

@@ -127,16 +127,22 @@ static aorta_status begin(const struct aorta_sparse_dense *d, const char *functi
     return aorta_range_begin(d->context->recorder, compute_of(d), &info);
 }
 
-static struct aorta_linear linear_of(const struct aorta_sparse_dense *d, int layer, int64_t samples) {
-    const struct aorta_sparse_layer *l = &d->shape.layers[layer];
-    return (struct aorta_linear){.dtype = AORTA_F32, .rows = samples, .in = l->in, .out = l->out};
-}
+enum product { FORWARD, BACKWARD_WEIGHT, BACKWARD_INPUT };
 
 /* One product [m, k] times [k, n] of the pass that is open, which only kernels' records show. */
-static aorta_status begin_product(const struct aorta_sparse_dense *d, const char *function, int64_t m, int64_t k,
-                                  int64_t n) {
+static aorta_status product(const struct aorta_sparse_dense *d, enum product kind, int layer, int64_t samples,
+                            struct aorta_linear_args args) {
+    static const struct {
+        const char *name;
+        aorta_status (*run)(struct aorta_stream *stream, const struct aorta_linear_args *args);
+    } products[] = {[FORWARD] = {"dense_forward", aorta_linear_forward},
+                    [BACKWARD_WEIGHT] = {"dense_backward_weight", aorta_linear_backward_weight},
+                    [BACKWARD_INPUT] = {"dense_backward_input", aorta_linear_backward_input}};
+    const struct aorta_sparse_layer *l = &d->shape.layers[layer];
+    const int64_t m = kind == BACKWARD_WEIGHT ? l->out : samples, n = kind == FORWARD ? l->out : l->in;
+    const int64_t k = kind == FORWARD ? l->in : kind == BACKWARD_WEIGHT ? samples : l->out;
     const struct aorta_range_info info = {.tag = "dense",
-                                          .function = function,
+                                          .function = products[kind].name,
                                           .role = AORTA_ROLE_COMPUTE,
                                           .kind = AORTA_RANGE_COMPUTE,
                                           .layer = -1,
@@ -145,44 +151,27 @@ static aorta_status begin_product(const struct aorta_sparse_dense *d, const char
                                           .dims = {{(int32_t)m, (int32_t)k}, {(int32_t)k, (int32_t)n}},
                                           .dtype = AORTA_F32,
                                           .inner = true};
-    return aorta_range_begin(d->context->recorder, compute_of(d), &info);
+    args.shape = (struct aorta_linear){.dtype = AORTA_F32, .rows = samples, .in = l->in, .out = l->out};
+    args.weight = d->parameters + l->weight, args.bias = d->parameters + l->bias;
+    args.dweight = d->gradients + l->weight, args.dbias = d->gradients + l->bias;
+    AORTA_TRY(aorta_range_begin(d->context->recorder, compute_of(d), &info));
+    AORTA_TRY(products[kind].run(compute_of(d), &args));
+    return aorta_train_end(d->context);
 }
 
 static aorta_status forward(struct aorta_sparse_dense *d, int layer, int64_t samples, const float *x, bool relu) {
-    const struct aorta_sparse_layer *l = &d->shape.layers[layer];
-    const float *weight = d->parameters + l->weight, *bias = d->parameters + l->bias;
-    AORTA_TRY(begin_product(d, "dense_forward", samples, l->in, l->out));
-    AORTA_TRY(aorta_linear_forward(compute_of(d), &(struct aorta_linear_args){.shape = linear_of(d, layer, samples),
-                                                                              .x = x,
-                                                                              .weight = weight,
-                                                                              .bias = bias,
-                                                                              .y = d->outputs[layer],
-                                                                              .relu = relu}));
-    return aorta_train_end(d->context);
+    return product(d, FORWARD, layer, samples,
+                   (struct aorta_linear_args){.x = x, .y = d->outputs[layer], .relu = relu});
 }
 
 static aorta_status backward_weight(struct aorta_sparse_dense *d, int layer, int64_t samples, const float *x,
                                     const float *dy) {
-    const struct aorta_sparse_layer *l = &d->shape.layers[layer];
-    AORTA_TRY(begin_product(d, "dense_backward_weight", l->out, samples, l->in));
-    AORTA_TRY(
-        aorta_linear_backward_weight(compute_of(d), &(struct aorta_linear_args){.shape = linear_of(d, layer, samples),
-                                                                                .x = x,
-                                                                                .dy = dy,
-                                                                                .dweight = d->gradients + l->weight,
-                                                                                .dbias = d->gradients + l->bias}));
-    return aorta_train_end(d->context);
+    return product(d, BACKWARD_WEIGHT, layer, samples, (struct aorta_linear_args){.x = x, .dy = dy});
 }
 
 static aorta_status backward_input(struct aorta_sparse_dense *d, int layer, int64_t samples, const float *dy,
                                    float *dx) {
-    const struct aorta_sparse_layer *l = &d->shape.layers[layer];
-    AORTA_TRY(begin_product(d, "dense_backward_input", samples, l->out, l->in));
-    AORTA_TRY(aorta_linear_backward_input(
-        compute_of(d),
-        &(struct aorta_linear_args){
-            .shape = linear_of(d, layer, samples), .dy = dy, .weight = d->parameters + l->weight, .dx = dx}));
-    return aorta_train_end(d->context);
+    return product(d, BACKWARD_INPUT, layer, samples, (struct aorta_linear_args){.dy = dy, .dx = dx});
 }
 
 aorta_status aorta_sparse_dense_bottom(struct aorta_sparse_dense *d, const struct aorta_sparse_pass *pass) {

@@ -388,14 +388,9 @@ aorta_status aorta_sparse_exchange_return(struct aorta_sparse_exchange *x, int s
 static aorta_status sum_gradients(struct aorta_sparse_exchange *x, struct aorta_stream *stream) {
     if (x->s.options->run.sharding != AORTA_DATA_PARALLEL || aorta_comm_size(x->s.context->world) == 1) return NULL;
     struct aorta_stream *rows = aorta_train_stream(x->s.context, AORTA_FLOW_ALL_REDUCE);
-    const struct aorta_train_collective collective = {
-        .flow = AORTA_FLOW_ALL_REDUCE,
-        .comm = x->s.context->world,
-        .tag = "gradients of tables",
-        .layer = -1,
-        .call = aorta_train_call(AORTA_ALL_REDUCE, x->gradient, x->gradient, (size_t)x->elements)};
     AORTA_TRY(aorta_train_follow(rows, stream, x->ready));
-    AORTA_TRY(aorta_train_collect(x->s.context, &collective));
+    AORTA_TRY(aorta_train_sum(x->s.context, AORTA_FLOW_ALL_REDUCE, x->s.context->world, "gradients of tables",
+                              x->gradient, x->elements));
     return aorta_train_follow(stream, rows, x->returned);
 }
 

@@ -383,13 +383,8 @@ static aorta_status sum_gradients(struct sparse *s, const float *stop) {
     float *gradients = aorta_sparse_dense_gradients(s->dense, &count);
     AORTA_TRY(aorta_copy(compute, &gradients[count - 1], stop, sizeof *stop));
     AORTA_TRY(aorta_train_follow(sums, compute, s->summed));
-    const struct aorta_train_collective collective = {
-        .flow = AORTA_FLOW_ALL_REDUCE,
-        .comm = c->world,
-        .tag = "dense gradients",
-        .layer = -1,
-        .call = aorta_train_call(AORTA_ALL_REDUCE, gradients, gradients, (size_t)count)};
-    if (aorta_comm_size(c->world) > 1) AORTA_TRY(aorta_train_collect(c, &collective));
+    if (aorta_comm_size(c->world) > 1)
+        AORTA_TRY(aorta_train_sum(c, AORTA_FLOW_ALL_REDUCE, c->world, "dense gradients", gradients, count));
     return aorta_event_record(s->reduced, sums);
 }
 

@@ -287,6 +287,17 @@ aorta_status aorta_train_collect(const struct aorta_train_context *context, cons
     return aorta_range_end(context->recorder);
 }
 
+aorta_status aorta_train_sum(const struct aorta_train_context *context, enum aorta_flow flow, struct aorta_comm *comm,
+                             const char *tag, float *values, int64_t count) {
+    const struct aorta_train_collective collective = {
+        .flow = flow,
+        .comm = comm,
+        .tag = tag,
+        .layer = -1,
+        .call = aorta_train_call(AORTA_ALL_REDUCE, values, values, (size_t)count)};
+    return aorta_train_collect(context, &collective);
+}
+
 aorta_status aorta_train_begin_on(const struct aorta_train_context *context, enum aorta_role role,
                                   enum aorta_range_kind kind, const char *tag, const char *function, int64_t bytes) {
     const struct aorta_range_info info = {

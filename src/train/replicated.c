@@ -207,15 +207,6 @@ static aorta_status copy_bucket(struct replicated *r, const struct bucket *bucke
     return aorta_train_end(r->context);
 }
 
-static struct aorta_train_collective all_reduce_of(const struct replicated *r, const char *tag, int layer,
-                                                   float *memory, int64_t count) {
-    return (struct aorta_train_collective){.flow = AORTA_FLOW_ALL_REDUCE,
-                                           .comm = r->context->world,
-                                           .tag = tag,
-                                           .layer = layer,
-                                           .call = aorta_train_call(AORTA_ALL_REDUCE, memory, memory, (size_t)count)};
-}
-
 /* Stress: a clone is taken on the reduce-scatter stream before the all-reduce changes the bucket. */
 static aorta_status clone_bucket(struct replicated *r, const struct bucket *bucket) {
     const struct aorta_train_context *c = r->context;
@@ -254,8 +245,13 @@ static aorta_status reduce_bucket(struct replicated *r, const struct bucket *buc
     AORTA_TRY(aorta_train_follow(stream, aorta_train_compute(c), r->made));
     AORTA_TRY(copy_bucket(r, bucket, "copy_into_bucket", r->bucket_memory, r->base.own.gradients));
     if (r->clone) AORTA_TRY(clone_bucket(r, bucket));
-    struct aorta_train_collective collective =
-        all_reduce_of(r, bucket->tag, bucket->layer, r->bucket_memory + bucket->first, bucket->count);
+    float *memory = r->bucket_memory + bucket->first;
+    const struct aorta_train_collective collective = {
+        .flow = AORTA_FLOW_ALL_REDUCE,
+        .comm = c->world,
+        .tag = bucket->tag,
+        .layer = bucket->layer,
+        .call = aorta_train_call(AORTA_ALL_REDUCE, memory, memory, (size_t)bucket->count)};
     if (r->clone) AORTA_TRY(scatter_bucket(r, bucket));
     AORTA_TRY(aorta_train_collect(c, &collective));
     if (r->stress && !r->clone) AORTA_TRY(scatter_bucket(r, bucket));
@@ -282,8 +278,8 @@ static aorta_status reduce_used_map(struct replicated *r) {
     r->used_map_sent = true;
     struct aorta_stream *stream = aorta_train_stream(r->context, AORTA_FLOW_ALL_REDUCE);
     AORTA_TRY(aorta_fill(stream, r->used_map, AORTA_F32, r->parameter_count, 1));
-    struct aorta_train_collective collective = all_reduce_of(r, "used parameters", -1, r->used_map, r->parameter_count);
-    return aorta_train_collect(r->context, &collective);
+    return aorta_train_sum(r->context, AORTA_FLOW_ALL_REDUCE, r->context->world, "used parameters", r->used_map,
+                           r->parameter_count);
 }
 
 static aorta_status finish(struct aorta_strategy *strategy) {

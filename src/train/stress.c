@@ -157,13 +157,8 @@ aorta_status aorta_stress_join(struct aorta_stress *stress) {
 /* ---- all-reduces and copies ---- */
 
 static aorta_status all_reduce(const struct aorta_stress *stress, float *values) {
-    const struct aorta_train_collective collective = {.flow = AORTA_FLOW_OPTIMIZER,
-                                                      .comm = stress->context->control,
-                                                      .tag = "inject_allreduce_copies",
-                                                      .layer = -1,
-                                                      .call =
-                                                          aorta_train_call(AORTA_ALL_REDUCE, values, values, REDUCED)};
-    return aorta_train_collect(stress->context, &collective);
+    return aorta_train_sum(stress->context, AORTA_FLOW_OPTIMIZER, stress->context->control, "inject_allreduce_copies",
+                           values, REDUCED);
 }
 
 static aorta_status copy(const struct aorta_stress *stress, const char *function, float *to, const float *from) {
