@@ -128,8 +128,6 @@ aorta_status nccl_bounded(const struct nccl_group *group, nccl_function *functio
     return task.status ? task.status : nccl_check(call->api, call->made ? call->made : call->comm, call->result, name);
 }
 
-/* ---- groups ---- */
-
 /* ---- domains ---- */
 
 static aorta_status domain_open(const struct aorta_comm_options *options, struct nccl_domain **domain) {

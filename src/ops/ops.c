@@ -119,8 +119,6 @@ struct aorta_rng aorta_ops_gpu_key(struct aorta_rng rng) {
     return rng;
 }
 
-/* ---- kernels that wait ---- */
-
 /* ---- flags ---- */
 
 static const double most_s = 1e9; /* so that a kernel's count does not overflow */

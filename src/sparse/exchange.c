@@ -168,13 +168,11 @@ aorta_status aorta_sparse_exchange_cached(struct aorta_sparse_exchange *x, uint6
     return aorta_stream_synchronize(exchange_compute(x));
 }
 
-/* ---- ids ---- */
+/* ---- ids to the owners ---- */
 
 static enum aorta_role id_role(const struct aorta_sparse_exchange *x) {
     return x->s.context->flows[AORTA_FLOW_REDUCE_SCATTER];
 }
-
-/* ---- to the owners ---- */
 
 static void count_lists(struct aorta_sparse_exchange *x, struct exchange_flight *f) {
     size_t *sent = counts_of(x, f, 0), *received = counts_of(x, f, 1);
@@ -304,9 +302,7 @@ aorta_status aorta_sparse_exchange_prefetch(struct aorta_sparse_exchange *x, int
     return x->cache.sets ? fill_cache(x, f, role) : NULL;
 }
 
-/* ---- lookups and updates ---- */
-
-/* ---- there and back ---- */
+/* ---- lookups ---- */
 
 /* Pooled rows that this rank looked up for `owners` ranks; and those that it gets for its own samples. */
 static void count_rows(struct aorta_sparse_exchange *x, struct exchange_flight *f) {

@@ -5,7 +5,7 @@
  * replicated: ddp and no_shard. Every rank holds everything; gradients are all-reduced in buckets.
  *
  * All calls queue work and return. The order of calls within a step is fixed by step.c:
- *   micro_begin, { acquire, (forward), release } per unit, { acquire, (backward), release, reduce } per unit, …
+ *   micro_begin, { acquire, (forward), release } per unit, { acquire, (backward), release } per unit, …
  *   finish_layers, finish, (norm, update of the root unit), root_updated, (update of the layers)
  */
 #ifndef AORTA_TRAIN_STRATEGY_H

@@ -165,8 +165,6 @@ static aorta_status begin_recording(struct trainer *t, int64_t step, enum traine
     return waited_to > waited_from ? aorta_recorder_host(recorder, AORTA_HOST_SYNC, waited_from, waited_to) : NULL;
 }
 
-/* ---- steps onto the device ---- */
-
 /* ---- input ---- */
 
 /* In the middle of a step: the next input, if the loader has it. */

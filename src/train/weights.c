@@ -170,9 +170,7 @@ void aorta_safetensors_free(struct aorta_safetensors *file) {
     *file = (struct aorta_safetensors){0};
 }
 
-/* ---- weights of a model ---- */
-
-/* ---- start values ---- */
+/* ---- start values of a model ---- */
 
 /* Where a run's start values come from. */
 struct source {
