@@ -126,11 +126,19 @@ static aorta_status square_sum(struct bench *b) {
     return aorta_square_sum(b->stream, b->gradient, b->s.parameters, b->square);
 }
 static aorta_status adamw(struct bench *b) {
-    const struct aorta_adamw args = {b->s.parameters, 0.9f, 0.98f, 1e-8f, 0.01f, b->state, AORTA_BF16};
-    return aorta_adamw_step(
-        b->stream,
-        &(struct aorta_adamw_args){
-            .shape = args, .parameter = b->master, .gradient = b->gradient, .m = b->m, .v = b->v, .copy = b->copy});
+    const struct aorta_adamw_args args = {b->s.parameters,
+                                          0.9f,
+                                          0.98f,
+                                          1e-8f,
+                                          0.01f,
+                                          b->state,
+                                          AORTA_BF16,
+                                          .parameter = b->master,
+                                          .gradient = b->gradient,
+                                          .m = b->m,
+                                          .v = b->v,
+                                          .copy = b->copy};
+    return aorta_adamw_step(b->stream, &args);
 }
 static aorta_status step_update(struct bench *b) {
     const struct aorta_step_update_args args = {
@@ -138,13 +146,9 @@ static aorta_status step_update(struct bench *b) {
     return aorta_step_update(b->stream, &args);
 }
 static aorta_status loss(struct bench *b) {
-    const struct aorta_bce shape = {AORTA_BF16, b->rows, 1.0f, 1.0f};
-    return aorta_bce_with_logits(b->stream, &(struct aorta_bce_args){.shape = shape,
-                                                                     .scores = b->x,
-                                                                     .target = b->mean,
-                                                                     .importance = b->rstd,
-                                                                     .state = b->state,
-                                                                     .dscores = b->y});
+    return aorta_bce_with_logits(b->stream, &(struct aorta_bce_args){AORTA_BF16, b->rows, 1.0f, 1.0f, .scores = b->x,
+                                                                     .target = b->mean, .importance = b->rstd,
+                                                                     .state = b->state, .dscores = b->y});
 }
 
 /* ---- measuring ---- */

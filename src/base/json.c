@@ -254,8 +254,6 @@ void aorta_json_key_null(struct aorta_json *json, const char *key) {
     aorta_json_null(json);
 }
 
-/* ---- fields of lines ---- */
-
 /* ---- numbers ---- */
 
 static const char *pass_digits(const char *at, const char *end) {

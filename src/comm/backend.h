@@ -21,7 +21,7 @@ struct aorta_comm_backend {
      * nothing. */
     aorta_status (*split)(struct aorta_comm *parent, const int *ranks, int count, struct aorta_comm *comm);
     void (*close)(struct aorta_comm *comm);
-    /* comm.c has checked the call. */
+    /* comm.c has checked the call. NULL: a kernel of its name runs it (aorta_mpi_kernel, aorta_nccl_kernel). */
     aorta_status (*enqueue)(struct aorta_comm *comm, struct aorta_stream *stream, const struct aorta_comm_call *call);
     /* NULL: no library. At most `capacity` bytes, with the NUL. */
     void (*version)(struct aorta_comm *comm, char *text, size_t capacity);
@@ -41,6 +41,14 @@ struct aorta_comm {
 extern const struct aorta_comm_backend aorta_comm_local;
 extern const struct aorta_comm_backend aorta_comm_mpi;
 extern const struct aorta_comm_backend aorta_comm_nccl;
+
+/* What a collective's kernel gets. */
+struct aorta_comm_work {
+    void *state; /* of the group */
+    struct aorta_comm_call call;
+};
+aorta_status aorta_mpi_kernel(const void *work);
+aorta_status aorta_nccl_kernel(struct aorta_stream *stream, const void *work);
 
 /* "all_gather #12 of 2 ranks, 1.0 MiB": the 12th collective of a group of this size. */
 void aorta_comm_describe(const struct aorta_comm_call *call, uint64_t sequence, int size, char text[AORTA_BEACON_TEXT]);

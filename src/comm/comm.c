@@ -352,12 +352,22 @@ static aorta_status check_call(const struct aorta_comm *comm, struct aorta_comm_
     return check_pieces(comm, call);
 }
 
+static const struct aorta_kernel kernels[AORTA_COLLECTIVE_COUNT] = {
+    [AORTA_ALL_REDUCE] = {"all_reduce", aorta_mpi_kernel, aorta_nccl_kernel},
+    [AORTA_REDUCE_SCATTER] = {"reduce_scatter", aorta_mpi_kernel, aorta_nccl_kernel},
+    [AORTA_ALL_GATHER] = {"all_gather", aorta_mpi_kernel, aorta_nccl_kernel},
+    [AORTA_BROADCAST] = {"broadcast", aorta_mpi_kernel, aorta_nccl_kernel},
+    [AORTA_ALL_TO_ALL] = {"all_to_all", aorta_mpi_kernel, aorta_nccl_kernel},
+    [AORTA_BARRIER] = {"barrier", aorta_mpi_kernel, aorta_nccl_kernel},
+};
+
 aorta_status aorta_collective(struct aorta_comm *comm, struct aorta_stream *stream,
                               const struct aorta_comm_call *wanted) {
-    struct aorta_comm_call call = *wanted;
-    call.count = 0;
-    AORTA_TRY(check_call(comm, &call));
-    return comm->backend->enqueue(comm, stream, &call);
+    struct aorta_comm_work work = {comm->state, *wanted};
+    work.call.count = 0;
+    AORTA_TRY(check_call(comm, &work.call));
+    if (comm->backend->enqueue) return comm->backend->enqueue(comm, stream, &work.call);
+    return aorta_launch(stream, &kernels[work.call.kind], &work, sizeof work);
 }
 
 /* A call of one piece. */

@@ -1,4 +1,4 @@
-/* The MPI backend: joining the other ranks, groups, and the kernel that runs a collective on a stream. */
+/* The MPI backend: joining the other ranks, groups, and the kernel of a collective. */
 #include "comm/backend.h"
 #include "comm/mpi_internal.h"
 
@@ -285,29 +285,9 @@ static aorta_status mpi_split(struct aorta_comm *parent_comm, const int *ranks, 
 
 /* ---- on the stream ---- */
 
-struct kernel_arguments {
-    struct mpi_group *group;
-    struct aorta_comm_call call;
-};
-
-static aorta_status run_kernel(const void *arguments) {
-    const struct kernel_arguments *kernel = arguments;
-    return mpi_run(kernel->group, &kernel->call);
-}
-
-static const struct aorta_kernel kernels[AORTA_COLLECTIVE_COUNT] = {
-    [AORTA_ALL_REDUCE] = {.name = "all_reduce", .cpu = run_kernel},
-    [AORTA_REDUCE_SCATTER] = {.name = "reduce_scatter", .cpu = run_kernel},
-    [AORTA_ALL_GATHER] = {.name = "all_gather", .cpu = run_kernel},
-    [AORTA_BROADCAST] = {.name = "broadcast", .cpu = run_kernel},
-    [AORTA_ALL_TO_ALL] = {.name = "all_to_all", .cpu = run_kernel},
-    [AORTA_BARRIER] = {.name = "barrier", .cpu = run_kernel},
-};
-
-static aorta_status mpi_enqueue(struct aorta_comm *comm, struct aorta_stream *stream,
-                                const struct aorta_comm_call *call) {
-    const struct kernel_arguments arguments = {comm->state, *call};
-    return aorta_launch(stream, &kernels[call->kind], &arguments, sizeof arguments);
+aorta_status aorta_mpi_kernel(const void *user) {
+    const struct aorta_comm_work *work = user;
+    return mpi_run(work->state, &work->call);
 }
 
 static void mpi_version(struct aorta_comm *comm, char *text, size_t capacity) {
@@ -321,6 +301,5 @@ const struct aorta_comm_backend aorta_comm_mpi = {
     .open = mpi_open,
     .split = mpi_split,
     .close = mpi_close,
-    .enqueue = mpi_enqueue,
     .version = mpi_version,
 };

@@ -82,10 +82,6 @@ typedef int nccl_function(struct nccl_call *call);
 aorta_status nccl_bounded(const struct nccl_group *group, nccl_function *function, struct nccl_call *call,
                           const char *name);
 
-/* ---- collectives ---- */
-
-aorta_status nccl_enqueue(struct aorta_comm *comm, struct aorta_stream *stream, const struct aorta_comm_call *call);
-
 /* ---- symmetric memory (nccl_watch.c) ---- */
 
 aorta_status nccl_alloc(struct aorta_comm *const *comms, int count, size_t bytes, const char *what, void **memory);

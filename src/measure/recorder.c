@@ -11,7 +11,13 @@
 /* No device clock reaches this: a timestamp with this value was never written. */
 #define UNWRITTEN INT64_MIN
 
-enum { STREAM_LIMIT = 32 };
+enum { STREAM_LIMIT = 32, OPEN_LIMIT = 8 };
+
+struct open_range {
+    int number;    /* −1: it is not recorded */
+    int innermost; /* that is recorded, itself or around it; −1: none */
+    struct aorta_stream *stream;
+};
 
 struct slot {
     int64_t index;
@@ -21,8 +27,8 @@ struct slot {
     size_t captured_count; /* ranges of a graph; those after them belong to one replay only */
     int64_t *stamps;       /* pinned: two of each range */
     struct aorta_range_launches *launches;
-    int *enclosing;               /* the range that was open when each began; -1: none */
-    int open;                     /* the innermost range now; -1: none */
+    struct open_range open[OPEN_LIMIT]; /* from the outermost to the innermost */
+    int open_count;
     const char *begins;           /* label of the next range, if it begins one; NULL: none */
     struct aorta_marker *markers; /* of parts of the step; time_ns is the number of their first range */
     size_t marker_count, captured_markers;
@@ -50,10 +56,8 @@ static aorta_status slot_init(struct aorta_recorder *recorder, struct slot *slot
     struct aorta_arena *arena = &recorder->arena;
     slot->ranges = aorta_arena_alloc(arena, ranges * sizeof *slot->ranges);
     slot->launches = aorta_arena_alloc(arena, ranges * sizeof *slot->launches);
-    slot->enclosing = aorta_arena_alloc(arena, ranges * sizeof *slot->enclosing);
     slot->host = aorta_arena_alloc(arena, ranges * sizeof *slot->host);
     slot->markers = aorta_arena_alloc(arena, ranges * sizeof *slot->markers);
-    slot->open = -1;
     void *stamps = NULL;
     AORTA_TRY(aorta_pinned_alloc(recorder->device, 2 * ranges * sizeof(int64_t), "profile timestamps", &stamps));
     slot->stamps = stamps;
@@ -108,7 +112,7 @@ static struct slot *begin_step(struct aorta_recorder *recorder, int slot, int64_
     now->index = index;
     now->tracer = recorder->tracer;
     now->host_count = 0;
-    now->open = -1;
+    now->open_count = 0;
     now->begins = NULL;
     if (now->tracer) now->after = now->until = aorta_tracer_launches(now->tracer);
     return now;
@@ -162,17 +166,30 @@ static int stream_number(struct aorta_recorder *recorder, const struct aorta_str
     return recorder->stream_count++;
 }
 
+static int innermost(const struct slot *slot) {
+    return slot->open_count ? slot->open[slot->open_count - 1].innermost : -1;
+}
+
 /* The nodes that a capture gets from now on are of the innermost open range. */
 static void label_nodes(const struct slot *slot) {
-    aorta_tracer_label(slot->tracer, slot->open < 0 ? 0 : slot->first_label + (uint64_t)slot->open);
+    const int open = innermost(slot);
+    aorta_tracer_label(slot->tracer, open < 0 ? 0 : slot->first_label + (uint64_t)open);
+}
+
+static aorta_status open_range(struct slot *slot, int number, struct aorta_stream *stream) {
+    if (slot->open_count == OPEN_LIMIT)
+        return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld: more than %d ranges are open", (long long)slot->index,
+                           OPEN_LIMIT);
+    slot->open[slot->open_count++] = (struct open_range){number, number < 0 ? innermost(slot) : number, stream};
+    return NULL;
 }
 
 aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_stream *stream,
-                               const struct aorta_range_info *info, int *range) {
-    *range = -1;
-    if (!recorder->enabled) return NULL;
+                               const struct aorta_range_info *info) {
+    if (!recorder) return NULL;
     struct slot *slot = current_slot(recorder);
-    if (info->inner && (!slot->tracer || slot->open < 0)) return NULL;
+    const int outer = innermost(slot);
+    if (!recorder->enabled || (info->inner && (!slot->tracer || outer < 0))) return open_range(slot, -1, stream);
     if (slot->range_count == recorder->ranges_per_slot)
         return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld has more than %zu ranges; no place to record '%s'",
                            (long long)slot->index, recorder->ranges_per_slot, info->tag);
@@ -181,16 +198,15 @@ aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_str
         .info = *info,
         .enqueue_ns = aorta_device_now_ns(recorder->device),
         .stream = stream_number(recorder, stream),
-        .owner = info->inner ? slot->open : -1,
+        .owner = info->inner ? outer : -1,
     };
     if (slot->begins)
         slot->markers[slot->marker_count++] =
             (struct aorta_marker){.tag = slot->begins, .role = info->role, .time_ns = (int64_t)at};
     slot->begins = NULL;
     clear_stamps(slot, at);
-    slot->enclosing[at] = slot->open;
     slot->range_count++;
-    slot->open = *range = (int)at;
+    AORTA_TRY(open_range(slot, (int)at, stream));
     if (!slot->tracer) return aorta_timestamp(stream, &slot->stamps[2 * at]);
     label_nodes(slot);
     slot->launches[at].after = slot->launches[at].until = aorta_tracer_launches(slot->tracer);
@@ -201,12 +217,15 @@ void aorta_recorder_begins(struct aorta_recorder *recorder, const char *part) {
     current_slot(recorder)->begins = part;
 }
 
-aorta_status aorta_range_end(struct aorta_recorder *recorder, struct aorta_stream *stream, int range) {
-    if (range < 0) return NULL; /* begun while switched off */
+aorta_status aorta_range_end(struct aorta_recorder *recorder) {
+    if (!recorder) return NULL;
     struct slot *slot = current_slot(recorder);
-    slot->open = slot->enclosing[range];
-    if (!slot->tracer) return aorta_timestamp(stream, &slot->stamps[2 * range + 1]);
-    slot->launches[range].until = aorta_tracer_launches(slot->tracer);
+    if (slot->open_count == 0)
+        return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld: no range is open", (long long)slot->index);
+    const struct open_range ended = slot->open[--slot->open_count];
+    if (ended.number < 0) return NULL;
+    if (!slot->tracer) return aorta_timestamp(ended.stream, &slot->stamps[2 * ended.number + 1]);
+    slot->launches[ended.number].until = aorta_tracer_launches(slot->tracer);
     label_nodes(slot);
     return NULL;
 }

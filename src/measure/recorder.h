@@ -31,11 +31,12 @@ void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t in
 void aorta_recorder_launched(struct aorta_recorder *recorder);
 /* All of the step has been queued. */
 void aorta_recorder_queued(struct aorta_recorder *recorder);
-/* *range is handed to end. Ranges that are open at a time are nested. Inner ones (profile.h) are recorded while a
- * tracer records, within another. AORTA_INTERNAL when the slot is full (names the limit). */
+/* Ranges are nested: the end is that of the last one that began, on its stream. Inner ones (profile.h) are recorded
+ * while a tracer records, within another. AORTA_INTERNAL when the slot is full (names the limit). Without a recorder
+ * both do nothing. */
 AORTA_MUST_USE aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_stream *stream,
-                                              const struct aorta_range_info *info, int *range);
-AORTA_MUST_USE aorta_status aorta_range_end(struct aorta_recorder *recorder, struct aorta_stream *stream, int range);
+                                              const struct aorta_range_info *info);
+AORTA_MUST_USE aorta_status aorta_range_end(struct aorta_recorder *recorder);
 /* The next range is the first of a part of the step ("forward"; static), which a marker at its start names. */
 void aorta_recorder_begins(struct aorta_recorder *recorder, const char *part);
 /* A call of the host, by its own clock; belongs to the slot being recorded. */

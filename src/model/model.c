@@ -337,33 +337,26 @@ struct aorta_gelu aorta_model_gelu(const struct aorta_model *model, const struct
 
 /* ---- operations in ranges ---- */
 
-static aorta_status begin(struct op op, struct aorta_range_info info, int *range) {
-    *range = -1;
-    if (!op.pass->recorder) return NULL;
+static aorta_status begin(struct op op, struct aorta_range_info info) {
     info.tag = op.tag;
     info.role = op.pass->role;
     info.kind = AORTA_RANGE_COMPUTE;
     info.layer = op.layer;
     info.inner = op.pass->inner;
-    return aorta_range_begin(op.pass->recorder, op.pass->stream, &info, range);
+    return aorta_range_begin(op.pass->recorder, op.pass->stream, &info);
 }
 
-aorta_status aorta_op_begin(struct op op, const char *function, struct op_work work, int *range) {
+aorta_status aorta_op_begin(struct op op, const char *function, struct op_work work) {
     struct aorta_range_info info = {
         .function = function, .dtype = work.dtype, .flops = work.flops, .bytes = work.bytes};
     memcpy(info.dims[0], work.dims, sizeof work.dims);
-    return begin(op, info, range);
+    return begin(op, info);
 }
 
 void aorta_op_add_product(struct aorta_model_work *work, const struct aorta_linear *shape, int times) {
     const int64_t elements = shape->rows * shape->in + shape->in * shape->out + shape->rows * shape->out;
     work->flops += 2.0 * (double)shape->rows * (double)shape->in * (double)shape->out * times;
     work->bytes += elements * (int64_t)aorta_dtype_size(shape->dtype) * times;
-}
-
-aorta_status aorta_op_end(struct op op, int range) {
-    if (!op.pass->recorder) return NULL;
-    return aorta_range_end(op.pass->recorder, op.pass->stream, range);
 }
 
 /* Rows [first, first + count) of a product that is cut into `of` launches. Where a piece has at least eight rows it
@@ -403,13 +396,13 @@ static const void *from(const void *matrix, const struct piece *piece, enum aort
 
 /* A matrix product [m, k] times [k, n]. */
 static aorta_status begin_product(struct op op, const char *function, enum aorta_dtype dtype, int64_t m, int64_t k,
-                                  int64_t n, int *range) {
+                                  int64_t n) {
     struct aorta_range_info info = {.function = function,
                                     .flops = 2.0 * (double)m * (double)k * (double)n,
                                     .bytes = (m * k + k * n + m * n) * (int64_t)aorta_dtype_size(dtype),
                                     .dtype = dtype,
                                     .dims = {{m, k}, {k, n}}};
-    return begin(op, info, range);
+    return begin(op, info);
 }
 
 /* Gradients of weights are added up in the order of the rows. */
@@ -421,7 +414,6 @@ aorta_status aorta_op_linear(struct op op, enum op_product product, const struct
                     [OP_INPUT] = {"linear_backward_input", aorta_linear_backward_input},
                     [OP_WEIGHT] = {"linear_backward_weight", aorta_linear_backward_weight}};
     const struct aorta_linear *s = &whole->shape;
-    int range;
     for (struct piece p = first_piece(op, s->rows); p.index < p.of; next_piece(&p, s->rows)) {
         const int64_t rows = p.count,
                       sizes[][3] = {[OP_FORWARD] = {rows, s->in, s->out},
@@ -433,9 +425,9 @@ aorta_status aorta_op_linear(struct op op, enum op_product product, const struct
         part.x = from(whole->x, &p, s->dtype, s->in), part.y = (void *)from(whole->y, &p, s->dtype, s->out);
         part.dy = from(whole->dy, &p, s->dtype, s->out), part.dx = (void *)from(whole->dx, &p, s->dtype, s->in);
         if (product == OP_WEIGHT) part.accumulate = op.pass->accumulate || p.index > 0;
-        AORTA_TRY(begin_product(op, products[product].name, s->dtype, size[0], size[1], size[2], &range));
+        AORTA_TRY(begin_product(op, products[product].name, s->dtype, size[0], size[1], size[2]));
         AORTA_TRY(products[product].run(op.pass->stream, &part));
-        AORTA_TRY(aorta_op_end(op, range));
+        AORTA_TRY(aorta_range_end(op.pass->recorder));
     }
     return NULL;
 }

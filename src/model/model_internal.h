@@ -117,8 +117,7 @@ static inline struct op_work op_moves(const struct aorta_model *model, int64_t t
 /* Adds a product, done so many times (forward once; backward twice, for input and weight). */
 void aorta_op_add_product(struct aorta_model_work *work, const struct aorta_linear *shape, int times);
 
-aorta_status aorta_op_begin(struct op op, const char *function, struct op_work work, int *range);
-aorta_status aorta_op_end(struct op op, int range);
+aorta_status aorta_op_begin(struct op op, const char *function, struct op_work work); /* ends with aorta_range_end */
 
 /* A product of a linear layer, in pass->gemm_chunks launches. */
 enum op_product { OP_FORWARD, OP_INPUT, OP_WEIGHT };

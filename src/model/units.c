@@ -29,22 +29,27 @@ static aorta_status linear_forward(struct op op, struct aorta_linear shape, cons
     return aorta_op_linear(op, OP_FORWARD, &args);
 }
 
+static int unit_of(const struct aorta_model *model, struct op op) {
+    return op.layer < 0 ? (int)model->shape.num_layers : op.layer;
+}
+
 /* The gradients of a layer's weight and bias, which are `slot` and the next of the unit, then that of its input, added
  * to dx with `accumulate`. Without dbias another operation makes the bias's: it has the values. */
 static aorta_status linear_backward(struct aorta_model *model, struct op op, const struct aorta_unit_view *view,
                                     int slot, struct aorta_linear_args args) {
-    const int unit = op.layer < 0 ? (int)model->shape.num_layers : op.layer;
     args.weight = view->weights[slot], args.dweight = view->gradients[slot];
     AORTA_TRY(aorta_op_linear(op, OP_WEIGHT, &args));
-    AORTA_TRY(aorta_op_ready(model, op.pass, unit, slot, 2));
+    AORTA_TRY(aorta_op_ready(model, op.pass, unit_of(model, op), slot, 2));
     return aorta_op_linear(op, OP_INPUT, &args);
 }
 
-static aorta_status norm_forward(struct op op, const struct aorta_model *model, const struct aorta_norm_args *args) {
-    int range;
-    AORTA_TRY(aorta_op_begin(op, "norm_forward", op_moves(model, args->residual ? 4 : 2, args->shape.width), &range));
-    AORTA_TRY(aorta_norm_forward(op.pass->stream, args));
-    return aorta_op_end(op, range);
+/* Its weights are `slot` and the next of the unit. */
+static aorta_status norm_forward(struct op op, const struct aorta_model *model, const struct aorta_unit_view *view,
+                                 int slot, struct aorta_norm_args args) {
+    args.gamma = view->weights[slot], args.beta = view->weights[slot + 1];
+    AORTA_TRY(aorta_op_begin(op, "norm_forward", op_moves(model, args.residual ? 4 : 2, args.shape.width)));
+    AORTA_TRY(aorta_norm_forward(op.pass->stream, &args));
+    return aorta_range_end(op.pass->recorder);
 }
 
 /* Forward two products for each head, backward four. Query, key, value and the result, and backward their gradients. */
@@ -70,51 +75,45 @@ struct aorta_model_work aorta_model_layer_work(const struct aorta_model *model, 
 }
 
 static aorta_status gelu_forward(struct op op, const struct aorta_model *model, const struct aorta_gelu_args *args) {
-    int range;
-    AORTA_TRY(aorta_op_begin(op, "gelu_forward", op_moves(model, 2, model->shape.mlp_hidden_dim), &range));
+    AORTA_TRY(aorta_op_begin(op, "gelu_forward", op_moves(model, 2, model->shape.mlp_hidden_dim)));
     AORTA_TRY(aorta_gelu_forward(op.pass->stream, args));
-    return aorta_op_end(op, range);
+    return aorta_range_end(op.pass->recorder);
 }
 
 static aorta_status gelu_backward(struct op op, const struct aorta_model *model, const struct aorta_gelu_args *args) {
-    int range;
-    AORTA_TRY(aorta_op_begin(op, "gelu_backward", op_moves(model, 3, model->shape.mlp_hidden_dim), &range));
+    AORTA_TRY(aorta_op_begin(op, "gelu_backward", op_moves(model, 3, model->shape.mlp_hidden_dim)));
     AORTA_TRY(aorta_gelu_backward(op.pass->stream, args));
-    return aorta_op_end(op, range);
+    return aorta_range_end(op.pass->recorder);
 }
 
 aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
                                        const struct aorta_unit_view *view) {
     const struct layer_memory *m = &model->layers[layer];
     const struct layer_tags *t = &model->tags[layer];
-    const void *const *w = view->weights;
     struct layer_shapes s = shapes_of(model);
     const void *x = layer_input(model, layer);
     float dropout = model->shape.dropout;
-    int range;
 
     AORTA_TRY(linear_forward((struct op){pass, t->in_proj, layer}, s.in_proj, x, view, IN_PROJ_WEIGHT, m->qkv));
     struct op attention = {pass, t->attention, layer};
-    AORTA_TRY(aorta_op_begin(attention, "attention_forward", attention_work(model, false), &range));
+    AORTA_TRY(aorta_op_begin(attention, "attention_forward", attention_work(model, false)));
     AORTA_TRY(aorta_attention_forward(pass->stream,
                                       &(struct aorta_attention_args){.shape = aorta_model_attention(model, pass, layer),
                                                                      .qkv = m->qkv,
                                                                      .out = m->context,
                                                                      .saved = m->attention,
                                                                      .scratch = model->attention_scratch}));
-    AORTA_TRY(aorta_op_end(attention, range));
+    AORTA_TRY(aorta_range_end(pass->recorder));
     AORTA_TRY(
         linear_forward((struct op){pass, t->out_proj, layer}, s.out_proj, m->context, view, OUT_PROJ_WEIGHT, m->sum1));
     const struct aorta_norm_args norm1 = {.shape = aorta_model_norm(model, pass, layer, SITE_AFTER_ATTENTION, dropout),
                                           .x = m->sum1,
                                           .residual = x,
-                                          .gamma = w[NORM1_WEIGHT],
-                                          .beta = w[NORM1_BIAS],
                                           .sum = m->sum1,
                                           .y = m->y1,
                                           .mean = m->mean1,
                                           .rstd = m->rstd1};
-    AORTA_TRY(norm_forward((struct op){pass, t->norm1, layer}, model, &norm1));
+    AORTA_TRY(norm_forward((struct op){pass, t->norm1, layer}, model, view, NORM1_WEIGHT, norm1));
 
     AORTA_TRY(linear_forward((struct op){pass, t->linear1, layer}, s.linear1, m->y1, view, LINEAR1_WEIGHT, m->h));
     const struct aorta_gelu_args gelu = {
@@ -124,21 +123,22 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
     const struct aorta_norm_args norm2 = {.shape = aorta_model_norm(model, pass, layer, SITE_AFTER_MLP, dropout),
                                           .x = m->sum2,
                                           .residual = m->y1,
-                                          .gamma = w[NORM2_WEIGHT],
-                                          .beta = w[NORM2_BIAS],
                                           .sum = m->sum2,
                                           .y = m->y2,
                                           .mean = m->mean2,
                                           .rstd = m->rstd2};
-    return norm_forward((struct op){pass, t->norm2, layer}, model, &norm2);
+    return norm_forward((struct op){pass, t->norm2, layer}, model, view, NORM2_WEIGHT, norm2);
 }
 
-static aorta_status norm_backward(struct op op, const struct aorta_model *model,
-                                  const struct aorta_norm_backward_args *args) {
-    int range;
-    AORTA_TRY(aorta_op_begin(op, "norm_backward", op_moves(model, args->dx ? 4 : 3, args->shape.width), &range));
-    AORTA_TRY(aorta_norm_backward(op.pass->stream, args));
-    return aorta_op_end(op, range);
+static aorta_status norm_backward(struct aorta_model *model, struct op op, const struct aorta_unit_view *view, int slot,
+                                  struct aorta_norm_backward_args args) {
+    args.gamma = view->weights[slot];
+    args.dgamma = view->gradients[slot], args.dbeta = view->gradients[slot + 1];
+    args.accumulate = op.pass->accumulate;
+    AORTA_TRY(aorta_op_begin(op, "norm_backward", op_moves(model, args.dx ? 4 : 3, args.shape.width)));
+    AORTA_TRY(aorta_norm_backward(op.pass->stream, &args));
+    AORTA_TRY(aorta_range_end(op.pass->recorder));
+    return aorta_op_ready(model, op.pass, unit_of(model, op), slot, 2);
 }
 
 /* The operation that makes the gradient of a layer's output makes that of its bias too: it has the values.
@@ -147,7 +147,6 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
                                  const struct aorta_unit_view *view, void *dy) {
     const struct layer_memory *m = &model->layers[layer];
     const struct layer_tags *t = &model->tags[layer];
-    const void *const *w = view->weights;
     float *const *g = view->gradients;
     struct layer_shapes s = shapes_of(model);
     float dropout = model->shape.dropout;
@@ -157,17 +156,12 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
                                                        aorta_model_norm(model, pass, layer, SITE_AFTER_MLP, dropout),
                                                    .dy = dy,
                                                    .sum = m->sum2,
-                                                   .gamma = w[NORM2_WEIGHT],
                                                    .mean = m->mean2,
                                                    .rstd = m->rstd2,
                                                    .dsum = model->dsum,
                                                    .dx = dx,
-                                                   .dgamma = g[NORM2_WEIGHT],
-                                                   .dbeta = g[NORM2_BIAS],
-                                                   .dbias = g[LINEAR2_BIAS],
-                                                   .accumulate = pass->accumulate};
-    AORTA_TRY(norm_backward((struct op){pass, t->norm2, layer}, model, &norm2));
-    AORTA_TRY(aorta_op_ready(model, pass, layer, NORM2_WEIGHT, 2));
+                                                   .dbias = g[LINEAR2_BIAS]};
+    AORTA_TRY(norm_backward(model, (struct op){pass, t->norm2, layer}, view, NORM2_WEIGHT, norm2));
     AORTA_TRY(linear_backward(
         model, (struct op){pass, t->linear2, layer}, view, LINEAR2_WEIGHT,
         (struct aorta_linear_args){.shape = s.linear2, .x = m->g, .dy = doutput, .dx = model->dhidden}));
@@ -189,7 +183,6 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
                                        const struct aorta_unit_view *view, const void *dy1, void *dinput) {
     const struct layer_memory *m = &model->layers[layer];
     const struct layer_tags *t = &model->tags[layer];
-    const void *const *w = view->weights;
     float *const *g = view->gradients;
     struct layer_shapes s = shapes_of(model);
     float dropout = model->shape.dropout;
@@ -200,22 +193,16 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
         .shape = aorta_model_norm(model, pass, layer, SITE_AFTER_ATTENTION, dropout),
         .dy = dy1,
         .sum = m->sum1,
-        .gamma = w[NORM1_WEIGHT],
         .mean = m->mean1,
         .rstd = m->rstd1,
         .dsum = dinput,
         .dx = dx,
-        .dgamma = g[NORM1_WEIGHT],
-        .dbeta = g[NORM1_BIAS],
-        .dbias = g[OUT_PROJ_BIAS],
-        .accumulate = pass->accumulate};
-    AORTA_TRY(norm_backward((struct op){pass, t->norm1, layer}, model, &norm1));
-    AORTA_TRY(aorta_op_ready(model, pass, layer, NORM1_WEIGHT, 2));
+        .dbias = g[OUT_PROJ_BIAS]};
+    AORTA_TRY(norm_backward(model, (struct op){pass, t->norm1, layer}, view, NORM1_WEIGHT, norm1));
     AORTA_TRY(linear_backward(
         model, (struct op){pass, t->out_proj, layer}, view, OUT_PROJ_WEIGHT,
         (struct aorta_linear_args){.shape = s.out_proj, .x = m->context, .dy = doutput, .dx = model->dcontext}));
-    int range;
-    AORTA_TRY(aorta_op_begin(attention, "attention_backward", attention_work(model, true), &range));
+    AORTA_TRY(aorta_op_begin(attention, "attention_backward", attention_work(model, true)));
     AORTA_TRY(aorta_attention_backward(
         pass->stream, &(struct aorta_attention_args){.shape = aorta_model_attention(model, pass, layer),
                                                      .qkv = m->qkv,
@@ -226,7 +213,7 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
                                                      .scratch = model->attention_scratch,
                                                      .dbias = g[IN_PROJ_BIAS],
                                                      .accumulate = pass->accumulate}));
-    AORTA_TRY(aorta_op_end(attention, range));
+    AORTA_TRY(aorta_range_end(pass->recorder));
     const void *input = model->x0;
     if (layer > 0) AORTA_TRY(aorta_op_output(model, pass, layer - 1, &input));
     return linear_backward(model, (struct op){pass, t->in_proj, layer}, view, IN_PROJ_WEIGHT,
@@ -306,52 +293,48 @@ aorta_status aorta_model_input_forward(struct aorta_model *model, const struct a
                                        const struct aorta_batch *batch, const struct aorta_unit_view *root) {
     const void *const *w = root->weights;
     struct root_shapes s = root_shapes_of(model);
-    int range;
     if (model->dense) {
         struct op cast = root_op(pass, "dense_projection.cast");
-        AORTA_TRY(aorta_op_begin(cast, "cast", cast_work(model, &s.dense), &range));
+        AORTA_TRY(aorta_op_begin(cast, "cast", cast_work(model, &s.dense)));
         AORTA_TRY(aorta_cast(pass->stream, model->dense, model->shape.dtype, batch->dense, AORTA_F32,
                              s.dense.rows * s.dense.in, 1));
-        AORTA_TRY(aorta_op_end(cast, range));
+        AORTA_TRY(aorta_range_end(pass->recorder));
     }
     struct op embedding = root_op(pass, "embedding");
-    AORTA_TRY(aorta_op_begin(embedding, "embedding_forward", op_moves(model, 1, s.embedding.dim), &range));
+    AORTA_TRY(aorta_op_begin(embedding, "embedding_forward", op_moves(model, 1, s.embedding.dim)));
     AORTA_TRY(aorta_embedding_forward(pass->stream, &(struct aorta_embedding_args){.shape = s.embedding,
                                                                                    .ids = batch->categorical,
                                                                                    .table = w[EMBEDDING_WEIGHT],
                                                                                    .y = model->embedded}));
-    AORTA_TRY(aorta_op_end(embedding, range));
+    AORTA_TRY(aorta_range_end(pass->recorder));
     AORTA_TRY(linear_forward(root_op(pass, "dense_projection"), s.dense, dense_input(model, batch), root, DENSE_WEIGHT,
                              model->x0));
     struct op projection = root_op(pass, "embedding_projection");
     AORTA_TRY(linear_forward(projection, s.projection, model->embedded, root, PROJECTION_WEIGHT, model->projected));
-    AORTA_TRY(aorta_op_begin(projection, "add", op_moves(model, 3, model->shape.model_dim), &range));
+    AORTA_TRY(aorta_op_begin(projection, "add", op_moves(model, 3, model->shape.model_dim)));
     AORTA_TRY(aorta_add(pass->stream, model->x0, model->projected, model->shape.dtype,
                         model->rows * model->shape.model_dim, 1));
-    AORTA_TRY(aorta_op_end(projection, range));
+    AORTA_TRY(aorta_range_end(pass->recorder));
     if (!model->order) return NULL;
     /* Here the stream may wait for the first layer's weights, at the end of the backward pass it waits for nothing. */
-    AORTA_TRY(aorta_op_begin(embedding, "embedding_order", (struct op_work){0}, &range));
+    AORTA_TRY(aorta_op_begin(embedding, "embedding_order", (struct op_work){0}));
     AORTA_TRY(aorta_embedding_order(
         pass->stream,
         &(struct aorta_embedding_args){.shape = s.embedding, .ids = batch->categorical, .order = model->order}));
-    return aorta_op_end(embedding, range);
+    return aorta_range_end(pass->recorder);
 }
 
 static aorta_status head_forward(struct aorta_model *model, const struct aorta_pass *pass, const void *x,
                                  const struct aorta_unit_view *root) {
-    const void *const *w = root->weights;
     struct root_shapes s = root_shapes_of(model);
     const struct aorta_norm_args norm = {.shape = aorta_model_norm(model, pass, 0, 0, 0),
                                          .x = x,
-                                         .gamma = w[FINAL_NORM_WEIGHT],
-                                         .beta = w[FINAL_NORM_BIAS],
                                          .y = model->z,
                                          .mean = model->mean,
                                          .rstd = model->rstd};
     const struct aorta_gelu_args gelu = {
         .shape = aorta_model_gelu(model, pass, model->shape.num_layers, 0), .x = model->s0, .out = model->s1};
-    AORTA_TRY(norm_forward(root_op(pass, "norm"), model, &norm));
+    AORTA_TRY(norm_forward(root_op(pass, "norm"), model, root, FINAL_NORM_WEIGHT, norm));
     AORTA_TRY(linear_forward(root_op(pass, "scorer.0"), s.scorer0, model->z, root, SCORER0_WEIGHT, model->s0));
     AORTA_TRY(gelu_forward(root_op(pass, "scorer.gelu"), model, &gelu));
     return linear_forward(root_op(pass, "scorer.3"), s.scorer3, model->s1, root, SCORER3_WEIGHT, model->scores);
@@ -359,29 +342,25 @@ static aorta_status head_forward(struct aorta_model *model, const struct aorta_p
 
 static aorta_status loss(struct aorta_model *model, const struct aorta_pass *pass, const struct aorta_batch *batch) {
     struct op op = root_op(pass, "loss");
-    int range;
-    struct aorta_bce bce = {.dtype = model->shape.dtype,
-                            .count = model->rows,
-                            .weight = pass->loss_weight,
-                            .gradient_weight = pass->gradient_weight};
-    AORTA_TRY(aorta_op_begin(op, "bce_with_logits", op_moves(model, 2, 1), &range));
-    AORTA_TRY(aorta_bce_with_logits(pass->stream, &(struct aorta_bce_args){.shape = bce,
-                                                                           .scores = model->scores,
-                                                                           .target = batch->target,
-                                                                           .importance = batch->importance,
-                                                                           .state = pass->state,
-                                                                           .dscores = model->dscores}));
-    return aorta_op_end(op, range);
+    const struct aorta_bce_args bce = {.dtype = model->shape.dtype,
+                                       .count = model->rows,
+                                       .weight = pass->loss_weight,
+                                       .gradient_weight = pass->gradient_weight,
+                                       .scores = model->scores,
+                                       .target = batch->target,
+                                       .importance = batch->importance,
+                                       .state = pass->state,
+                                       .dscores = model->dscores};
+    AORTA_TRY(aorta_op_begin(op, "bce_with_logits", op_moves(model, 2, 1)));
+    AORTA_TRY(aorta_bce_with_logits(pass->stream, &bce));
+    return aorta_range_end(op.pass->recorder);
 }
 
 /* Leaves the gradient of the last layer's output in model->dy. */
 static aorta_status head_backward(struct aorta_model *model, const struct aorta_pass *pass,
                                   const struct aorta_unit_view *root) {
-    const void *const *w = root->weights;
     float *const *g = root->gradients;
     struct root_shapes s = root_shapes_of(model);
-    int unit = (int)model->shape.num_layers;
-    const void *x;
     const struct aorta_linear_args scorer3 = {
         .shape = s.scorer3, .x = model->s1, .dy = model->dscores, .dx = model->dhidden, .dbias = g[SCORER3_BIAS]};
     const struct aorta_gelu_args gelu = {.shape = aorta_model_gelu(model, pass, model->shape.num_layers, 0),
@@ -392,23 +371,17 @@ static aorta_status head_backward(struct aorta_model *model, const struct aorta_
                                          .accumulate = pass->accumulate};
     struct aorta_norm_backward_args norm = {.shape = aorta_model_norm(model, pass, 0, 0, 0),
                                             .dy = model->dsum,
-                                            .gamma = w[FINAL_NORM_WEIGHT],
                                             .mean = model->mean,
                                             .rstd = model->rstd,
-                                            .dsum = model->dy,
-                                            .dgamma = g[FINAL_NORM_WEIGHT],
-                                            .dbeta = g[FINAL_NORM_BIAS],
-                                            .accumulate = pass->accumulate};
+                                            .dsum = model->dy};
 
     AORTA_TRY(linear_backward(model, root_op(pass, "scorer.3"), root, SCORER3_WEIGHT, scorer3));
     AORTA_TRY(gelu_backward(root_op(pass, "scorer.gelu"), model, &gelu));
     AORTA_TRY(linear_backward(
         model, root_op(pass, "scorer.0"), root, SCORER0_WEIGHT,
         (struct aorta_linear_args){.shape = s.scorer0, .x = model->z, .dy = model->dhidden, .dx = model->dsum}));
-    AORTA_TRY(aorta_op_output(model, pass, unit - 1, &x));
-    norm.sum = x;
-    AORTA_TRY(norm_backward(root_op(pass, "norm"), model, &norm));
-    return aorta_op_ready(model, pass, unit, FINAL_NORM_WEIGHT, 2);
+    AORTA_TRY(aorta_op_output(model, pass, (int)model->shape.num_layers - 1, &norm.sum));
+    return norm_backward(model, root_op(pass, "norm"), root, FINAL_NORM_WEIGHT, norm);
 }
 
 aorta_status aorta_model_head(struct aorta_model *model, const struct aorta_pass *pass, const struct aorta_batch *batch,
@@ -422,8 +395,7 @@ static aorta_status embedding_backward(struct aorta_model *model, const struct a
                                        const struct aorta_batch *batch, float *dtable) {
     struct root_shapes s = root_shapes_of(model);
     struct op op = root_op(pass, "embedding");
-    int range;
-    AORTA_TRY(aorta_op_begin(op, "embedding_backward", op_moves(model, 1, s.embedding.dim), &range));
+    AORTA_TRY(aorta_op_begin(op, "embedding_backward", op_moves(model, 1, s.embedding.dim)));
     if (!pass->accumulate)
         AORTA_TRY(
             aorta_fill_bytes(pass->stream, dtable, 0, (size_t)(s.embedding.vocab * s.embedding.dim) * sizeof(float)));
@@ -433,7 +405,7 @@ static aorta_status embedding_backward(struct aorta_model *model, const struct a
                                                                                     .dy = model->dembedded,
                                                                                     .dtable = dtable,
                                                                                     .zeros = !pass->accumulate}));
-    return aorta_op_end(op, range);
+    return aorta_range_end(op.pass->recorder);
 }
 
 /* The embedding first: its gradient is most of the unit's, and can be reduced during the products after it. */

@@ -225,9 +225,8 @@ size_t aorta_attention_scratch_bytes(const struct aorta_device *device, struct a
 
 aorta_status aorta_attention_forward(struct aorta_stream *stream, const struct aorta_attention_args *a) {
     AORTA_TRY(check_attention(forward_kernel.name, &a->shape));
-    if (a->shape.batch == 0) return NULL;
     return aorta_ops_launch(
-        stream, &forward_kernel, a, sizeof *a,
+        stream, &forward_kernel, a->shape.batch, a, sizeof *a,
         AORTA_POINTERS({"qkv", a->qkv}, {"out", a->out}, {"saved", a->saved}, {"scratch", a->scratch}));
 }
 
@@ -239,7 +238,7 @@ aorta_status aorta_attention_backward(struct aorta_stream *stream, const struct 
         if (!a->dbias || a->accumulate) return NULL;
         return aorta_fill_bytes(stream, a->dbias, 0, (size_t)(3 * shape->heads * shape->head_dim) * sizeof *a->dbias);
     }
-    return aorta_ops_launch(stream, &backward_kernel, a, sizeof *a,
+    return aorta_ops_launch(stream, &backward_kernel, shape->batch, a, sizeof *a,
                             AORTA_POINTERS({"qkv", a->qkv}, {"out", a->out_in}, {"saved", a->saved_in},
                                            {"dout", a->dout}, {"dqkv", a->dqkv}, {"scratch", a->scratch}));
 }
@@ -328,22 +327,20 @@ static aorta_status check_softmax(const char *operation, const struct aorta_soft
 
 aorta_status aorta_softmax_forward(struct aorta_stream *stream, const struct aorta_softmax_args *a) {
     AORTA_TRY(check_softmax(softmax_forward_kernel.name, &a->shape));
-    if (a->shape.rows == 0) return NULL;
-    return aorta_ops_launch(stream, &softmax_forward_kernel, a, sizeof *a, AORTA_POINTERS({"x", a->x}, {"p", a->out}));
+    return aorta_ops_launch(stream, &softmax_forward_kernel, a->shape.rows, a, sizeof *a,
+                            AORTA_POINTERS({"x", a->x}, {"p", a->out}));
 }
 
 aorta_status aorta_softmax_backward(struct aorta_stream *stream, const struct aorta_softmax_args *a) {
     AORTA_TRY(check_softmax(softmax_backward_kernel.name, &a->shape));
-    if (a->shape.rows == 0) return NULL;
-    return aorta_ops_launch(stream, &softmax_backward_kernel, a, sizeof *a,
+    return aorta_ops_launch(stream, &softmax_backward_kernel, a->shape.rows, a, sizeof *a,
                             AORTA_POINTERS({"p", a->x}, {"dp", a->dp}, {"dx", a->out}));
 }
 
 aorta_status aorta_cross_entropy(struct aorta_stream *stream, const struct aorta_cross_entropy_args *a) {
     AORTA_TRY(
         aorta_check_sizes(cross_entropy_kernel.name, AORTA_SIZES({"rows", a->rows, 0}, {"classes", a->classes, 1})));
-    if (a->rows == 0) return NULL;
-    return aorta_ops_launch(stream, &cross_entropy_kernel, a, sizeof *a,
+    return aorta_ops_launch(stream, &cross_entropy_kernel, a->rows, a, sizeof *a,
                             AORTA_POINTERS({"x", a->x}, {"labels", a->labels}, {"losses", a->losses}, {"dx", a->dx}));
 }
 

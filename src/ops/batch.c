@@ -74,7 +74,7 @@ aorta_status aorta_draw_batch(struct aorta_stream *stream, const struct aorta_ba
         draw_kernel.name, AORTA_SIZES({"samples", draw->samples, 1}, {"positions", draw->positions, 1},
                                       {"dense_columns", draw->dense_columns, 1},
                                       {"sparse_columns", draw->sparse_columns, 1}, {"count", draw->order.count, 1})));
-    return aorta_ops_launch(stream, &draw_kernel, draw, sizeof *draw,
+    return aorta_ops_launch(stream, &draw_kernel, draw->samples, draw, sizeof *draw,
                             AORTA_POINTERS({"quantiles", draw->quantiles}, {"dense", draw->dense},
                                            {"categorical", draw->categorical}, {"target", draw->target},
                                            {"importance", draw->importance}));
@@ -172,8 +172,7 @@ static aorta_status check_image(const char *operation, const struct aorta_image 
 static aorta_status run(struct aorta_stream *stream, const struct aorta_kernel *kernel,
                         const struct aorta_image_args *a) {
     AORTA_TRY(check_image(kernel->name, &a->shape));
-    if (a->shape.images == 0) return NULL;
-    return aorta_ops_launch(stream, kernel, a, sizeof *a, AORTA_POINTERS({"x", a->x}, {"y", a->y}));
+    return aorta_ops_launch(stream, kernel, a->shape.images, a, sizeof *a, AORTA_POINTERS({"x", a->x}, {"y", a->y}));
 }
 
 aorta_status aorta_image_prepare(struct aorta_stream *stream, const struct aorta_image_args *a) {

@@ -89,33 +89,34 @@ static size_t embedding_order_bytes_gpu(const struct aorta_embedding *shape) {
     return (size_t)(2 * shape->rows * shape->features) * sizeof(uint32_t);
 }
 
-aorta_status aorta_ops_gpu_sort_pass(struct aorta_stream *stream, const struct aorta_gpu_sort_args *args) {
-    const struct aorta_gpu_grid grid = aorta_ops_grid(args->blocks, AORTA_SORT_THREADS);
+aorta_status aorta_ops_gpu_sort(struct aorta_stream *stream, struct aorta_gpu_sort_args args, int passes,
+                                uint32_t *const keys[2], uint32_t *const values[2]) {
+    const struct aorta_gpu_grid grid = aorta_ops_grid(args.blocks, AORTA_SORT_THREADS);
     const struct aorta_gpu_grid digits = aorta_ops_grid(AORTA_SORT_DIGITS / AORTA_SCAN_DIGITS, AORTA_SORT_THREADS);
-    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_count, grid, args, sizeof *args));
-    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_scan, digits, args, sizeof *args));
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_move, grid, args, sizeof *args);
-}
-
-static aorta_status sort(struct aorta_stream *stream, const struct aorta_embedding_args *a, const struct plan *plan,
-                         struct aorta_gpu_fault *fault) {
-    struct aorta_gpu_sort_args args = {.histogram = plan->histogram,
-                                       .totals = plan->totals,
-                                       .count = plan->count,
-                                       .blocks = plan->blocks,
-                                       .ids = a->ids,
-                                       .vocab = a->shape.vocab,
-                                       .features = a->shape.features,
-                                       .fault = fault};
-    for (int pass = 0; pass < plan->passes; pass++) {
+    for (int pass = 0; pass < passes; pass++) {
         args.shift = pass * 8;
-        args.keys_out = plan->keys[pass % 2];
-        args.values_out = plan->values[pass % 2];
-        AORTA_TRY(aorta_ops_gpu_sort_pass(stream, &args));
+        args.keys_out = keys[pass % 2];
+        args.values_out = values[pass % 2];
+        AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_count, grid, &args, sizeof args));
+        AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_scan, digits, &args, sizeof args));
+        AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_move, grid, &args, sizeof args));
         args.keys = args.keys_out;
         args.values = args.values_out;
     }
     return NULL;
+}
+
+static aorta_status sort(struct aorta_stream *stream, const struct aorta_embedding_args *a, const struct plan *plan,
+                         struct aorta_gpu_fault *fault) {
+    const struct aorta_gpu_sort_args args = {.histogram = plan->histogram,
+                                             .totals = plan->totals,
+                                             .count = plan->count,
+                                             .blocks = plan->blocks,
+                                             .ids = a->ids,
+                                             .vocab = a->shape.vocab,
+                                             .features = a->shape.features,
+                                             .fault = fault};
+    return aorta_ops_gpu_sort(stream, args, plan->passes, plan->keys, plan->values);
 }
 
 /* Checks, and lays it out in the workspace. */
@@ -171,8 +172,7 @@ static aorta_status check_embedding(const char *operation, const struct aorta_em
 
 aorta_status aorta_embedding_forward(struct aorta_stream *stream, const struct aorta_embedding_args *a) {
     AORTA_TRY(check_embedding(forward_kernel.name, &a->shape));
-    if (a->shape.rows == 0) return NULL;
-    return aorta_ops_launch(stream, &forward_kernel, a, sizeof *a,
+    return aorta_ops_launch(stream, &forward_kernel, a->shape.rows, a, sizeof *a,
                             AORTA_POINTERS({"ids", a->ids}, {"table", a->table}, {"y", a->y}));
 }
 
@@ -182,14 +182,13 @@ size_t aorta_embedding_order_bytes(const struct aorta_device *device, struct aor
 
 aorta_status aorta_embedding_order(struct aorta_stream *stream, const struct aorta_embedding_args *a) {
     AORTA_TRY(check_embedding(order_kernel.name, &a->shape));
-    if (a->shape.rows == 0) return NULL;
-    return aorta_ops_launch(stream, &order_kernel, a, sizeof *a, AORTA_POINTERS({"ids", a->ids}, {"order", a->order}));
+    return aorta_ops_launch(stream, &order_kernel, a->shape.rows, a, sizeof *a,
+                            AORTA_POINTERS({"ids", a->ids}, {"order", a->order}));
 }
 
 aorta_status aorta_embedding_backward(struct aorta_stream *stream, const struct aorta_embedding_args *a) {
     AORTA_TRY(check_embedding(backward_kernel.name, &a->shape));
-    if (a->shape.rows == 0) return NULL;
-    return aorta_ops_launch(stream, &backward_kernel, a, sizeof *a,
+    return aorta_ops_launch(stream, &backward_kernel, a->shape.rows, a, sizeof *a,
                             AORTA_POINTERS({"ids", a->ids}, {"dy", a->dy}, {"dtable", a->dtable}));
 }
 

@@ -251,7 +251,6 @@ static int64_t piece_length(int64_t first, int64_t count) {
     return count - first < PIECE ? count - first : PIECE;
 }
 
-/* Converts `rows` × `columns` elements from (row, column) on, as stored. */
 /* Part of a matrix of any type. */
 struct piece {
     const void *base;

@@ -5,6 +5,8 @@
 #include "ops/gpu/blas.h"
 #include "ops/gpu/gpu.h"
 
+#include <string.h>
+
 static aorta_status check_linear(const char *operation, const struct aorta_linear *shape) {
     AORTA_TRY(aorta_check_dtype(operation, shape->dtype));
     return aorta_check_sizes(operation,
@@ -41,6 +43,11 @@ static struct aorta_products weight_product(const struct aorta_linear_args *a) {
     return product;
 }
 
+static void bias_rows(const struct aorta_linear *shape, const void *bias, void *y) {
+    const size_t bytes = (size_t)shape->out * aorta_dtype_size(shape->dtype);
+    for (int64_t row = 0; row < shape->rows; row++) memcpy((char *)y + (size_t)row * bytes, bias, bytes);
+}
+
 /* The bias is stored first and the product added to it: the sum is rounded once, and y is written once less than with
  * a separate pass. */
 static aorta_status forward(const void *args) {
@@ -48,7 +55,7 @@ static aorta_status forward(const void *args) {
     const struct aorta_linear *shape = &a->shape;
     struct aorta_products product = forward_product(shape);
     product.accumulate = a->bias != NULL;
-    if (a->bias) aorta_cpu_ops()->bias_rows(shape, a->bias, a->y);
+    if (a->bias) bias_rows(shape, a->bias, a->y);
     AORTA_TRY(aorta_gemm_typed(&product, shape->dtype, a->x, a->weight, shape->dtype, a->y));
     if (a->relu) aorta_cpu_ops()->relu(a->y, shape->dtype, shape->rows * shape->out);
     return NULL;
@@ -203,8 +210,7 @@ aorta_status aorta_linear_forward(struct aorta_stream *stream, const struct aort
 
 aorta_status aorta_linear_backward_input(struct aorta_stream *stream, const struct aorta_linear_args *a) {
     AORTA_TRY(check_linear(input_kernel.name, &a->shape));
-    if (a->shape.rows == 0) return NULL;
-    return aorta_ops_launch(stream, &input_kernel, a, sizeof *a,
+    return aorta_ops_launch(stream, &input_kernel, a->shape.rows, a, sizeof *a,
                             AORTA_POINTERS({"dy", a->dy}, {"weight", a->weight}, {"dx", a->dx}));
 }
 
@@ -223,7 +229,6 @@ aorta_status aorta_products_run(struct aorta_stream *stream, const struct aorta_
                                                   {"lda", a->shape.lda, a->shape.transpose_a ? a->shape.m : a->shape.k},
                                                   {"ldb", a->shape.ldb, a->shape.transpose_b ? a->shape.k : a->shape.n},
                                                   {"ldc", a->shape.ldc, a->shape.n})));
-    if (a->shape.batch == 0) return NULL;
-    return aorta_ops_launch(stream, &products_kernel, a, sizeof *a,
+    return aorta_ops_launch(stream, &products_kernel, a->shape.batch, a, sizeof *a,
                             AORTA_POINTERS({"a", a->a}, {"b", a->b}, {"c", a->c}));
 }

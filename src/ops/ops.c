@@ -43,8 +43,9 @@ aorta_status aorta_check_pointers(const char *operation, const struct aorta_name
     return NULL;
 }
 
-aorta_status aorta_ops_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
-                              size_t bytes, const struct aorta_named_pointer *pointers) {
+aorta_status aorta_ops_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, int64_t count,
+                              const void *args, size_t bytes, const struct aorta_named_pointer *pointers) {
+    if (count == 0) return NULL;
     AORTA_TRY(aorta_check_pointers(kernel->name, pointers));
     return aorta_launch(stream, kernel, args, bytes);
 }
@@ -117,8 +118,6 @@ struct aorta_rng aorta_ops_gpu_key(struct aorta_rng rng) {
     rng.seed = key[0] | (uint64_t)key[1] << 32;
     return rng;
 }
-
-/* ---- kernels that wait ---- */
 
 /* ---- flags ---- */
 

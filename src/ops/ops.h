@@ -14,16 +14,13 @@
 
 /* ---- settings and preparation of a device ---- */
 
-/* How a GPU multiplies matrices; the CPU has no choice to make. */
+/* How a GPU multiplies matrices; the CPU has no choice to make. The fastest of the library's candidates for a shape is
+ * taken; two runs may choose differently, and then differ in the last bits. */
 struct aorta_ops_settings {
-    bool allow_tf32;         /* fp32 products may round their operands to TF32 */
-    bool tune_products;      /* autotuning: the fastest of the library's candidates for a shape is taken; two runs may
-                                choose differently, and then differ in the last bits */
-    bool fuse_bias_gradient; /* dbias as a by-product of dweight, where the library offers it */
-    bool own_products;       /* by our plain kernels, never by the vendor's library: slow, for tests */
+    bool allow_tf32;   /* fp32 products may round their operands to TF32 */
+    bool own_products; /* by our plain kernels, never by the vendor's library: slow, for tests */
 };
-extern const struct aorta_ops_settings aorta_ops_default_settings; /* tuned and fused, no TF32 */
-/* Holds from the next operation on. */
+/* Holds from the next operation on; both are false before the first call. */
 AORTA_MUST_USE aorta_status aorta_ops_configure(struct aorta_device *device, const struct aorta_ops_settings *settings);
 /* On a GPU operations need scratch memory of the stream, the matrix library and compiled kernels. Each is got when
  * first needed, which is impossible inside a capture: run what will be captured once before. This gets the first two

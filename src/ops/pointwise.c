@@ -72,11 +72,10 @@ aorta_status aorta_cast(struct aorta_stream *stream, void *to, enum aorta_dtype 
     AORTA_TRY(aorta_check_dtype(cast_kernel.name, to_dtype));
     AORTA_TRY(aorta_check_dtype(cast_kernel.name, from_dtype));
     AORTA_TRY(aorta_check_size(cast_kernel.name, "count", count, 0));
-    if (count == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(cast_kernel.name, AORTA_POINTERS({"to", to}, {"from", from})));
     const struct aorta_cast_args args = {
         .from = from, .to = to, .count = count, .to_dtype = to_dtype, .from_dtype = from_dtype, .scale = scale};
-    return aorta_launch(stream, &cast_kernel, &args, sizeof args);
+    return aorta_ops_launch(stream, &cast_kernel, count, &args, sizeof args,
+                            AORTA_POINTERS({"to", to}, {"from", from}));
 }
 
 aorta_status aorta_fill(struct aorta_stream *stream, void *to, enum aorta_dtype dtype, int64_t count, float value) {
@@ -92,11 +91,9 @@ aorta_status aorta_add(struct aorta_stream *stream, void *to, const void *from, 
                        float scale) {
     AORTA_TRY(aorta_check_dtype(add_kernel.name, dtype));
     AORTA_TRY(aorta_check_size(add_kernel.name, "count", count, 0));
-    if (count == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(add_kernel.name, AORTA_POINTERS({"to", to}, {"from", from})));
     const struct aorta_cast_args args = {
         .from = from, .to = to, .count = count, .to_dtype = dtype, .from_dtype = dtype, .scale = scale};
-    return aorta_launch(stream, &add_kernel, &args, sizeof args);
+    return aorta_ops_launch(stream, &add_kernel, count, &args, sizeof args, AORTA_POINTERS({"to", to}, {"from", from}));
 }
 
 static aorta_status check_gelu(const char *operation, const struct aorta_gelu *shape) {
@@ -114,8 +111,8 @@ static aorta_status check_rows(const struct aorta_gelu *shape) {
 
 aorta_status aorta_gelu_forward(struct aorta_stream *stream, const struct aorta_gelu_args *a) {
     AORTA_TRY(check_gelu(gelu_kernel.name, &a->shape));
-    if (a->shape.count == 0) return NULL;
-    return aorta_ops_launch(stream, &gelu_kernel, a, sizeof *a, AORTA_POINTERS({"x", a->x}, {"y", a->out}));
+    return aorta_ops_launch(stream, &gelu_kernel, a->shape.count, a, sizeof *a,
+                            AORTA_POINTERS({"x", a->x}, {"y", a->out}));
 }
 
 aorta_status aorta_gelu_backward(struct aorta_stream *stream, const struct aorta_gelu_args *a) {
@@ -125,21 +122,20 @@ aorta_status aorta_gelu_backward(struct aorta_stream *stream, const struct aorta
         if (!a->dbias || a->accumulate) return NULL;
         return aorta_fill_bytes(stream, a->dbias, 0, (size_t)a->shape.width * sizeof *a->dbias);
     }
-    return aorta_ops_launch(stream, &gelu_backward_kernel, a, sizeof *a,
+    return aorta_ops_launch(stream, &gelu_backward_kernel, a->shape.count, a, sizeof *a,
                             AORTA_POINTERS({"x", a->x}, {"dy", a->dy}, {"dx", a->out}));
 }
 
 aorta_status aorta_relu_backward(struct aorta_stream *stream, const struct aorta_relu_args *a) {
     AORTA_TRY(aorta_check_size(relu_backward_kernel.name, "count", a->count, 0));
-    if (a->count == 0) return NULL;
-    return aorta_ops_launch(stream, &relu_backward_kernel, a, sizeof *a,
+    return aorta_ops_launch(stream, &relu_backward_kernel, a->count, a, sizeof *a,
                             AORTA_POINTERS({"y", a->y}, {"dy", a->dy}, {"dx", a->dx}));
 }
 
 aorta_status aorta_sum_pieces(struct aorta_stream *stream, const struct aorta_sum_pieces_args *a) {
     AORTA_TRY(aorta_check_sizes(sum_pieces_kernel.name, AORTA_SIZES({"pieces", a->pieces, 1}, {"count", a->count, 0})));
-    if (a->count == 0) return NULL;
-    return aorta_ops_launch(stream, &sum_pieces_kernel, a, sizeof *a, AORTA_POINTERS({"to", a->to}, {"from", a->from}));
+    return aorta_ops_launch(stream, &sum_pieces_kernel, a->count, a, sizeof *a,
+                            AORTA_POINTERS({"to", a->to}, {"from", a->from}));
 }
 
 /* ---- LayerNorm ---- */

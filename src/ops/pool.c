@@ -5,16 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* A batch's ids, sorted, as its kernels get them. */
-struct sorted_ids {
-    struct aorta_pool_args pool;
-    struct aorta_pool_order order;
-    int64_t count;
-    const uint32_t *before; /* [before_count]: rows of the batch before, sorted */
-    int64_t before_count;
-    uint32_t batch;
-};
-
 /* ---- rows ---- */
 
 static int64_t code_bytes(int64_t columns) {
@@ -93,8 +83,8 @@ static bool occurs(const uint32_t *rows, int64_t count, uint32_t row) {
 }
 
 /* The row replaces the least recently used one, which is written back. False: all places are in use. */
-static bool bring(const struct sorted_ids *s, int64_t set, int64_t i) {
-    const struct aorta_row_cache *cache = &s->pool.cache;
+static bool bring(const struct aorta_gpu_pool_args *s, int64_t set, int64_t i) {
+    const struct aorta_row_cache *cache = &s->op.cache;
     uint32_t *used = cache->used + set * AORTA_ROW_WAYS;
     int64_t way = 0;
     for (int64_t w = 1; w < AORTA_ROW_WAYS; w++)
@@ -102,15 +92,15 @@ static bool bring(const struct sorted_ids *s, int64_t set, int64_t i) {
     if (used[way] + 1 >= s->batch) return false;
     const int64_t place = set * AORTA_ROW_WAYS + way;
     if (cache->rows[place]) {
-        const struct aorta_pool_slot *old = &s->pool.slot[cache->slots[place]];
+        const struct aorta_pool_slot *old = &s->op.slot[cache->slots[place]];
         memcpy(in_table(old, (int64_t)cache->rows[place] - 1 - old->base), values_at(cache, set, way),
                (size_t)old->row_bytes);
         cache->counts[AORTA_ROWS_WRITTEN_BACK]++;
     }
     const int now = (int)(s->order.passes % 2);
     const uint32_t row = s->order.rows[now][i], cell = s->order.cells[s->order.places[now][i]];
-    const int64_t number = cell / s->pool.shape.batch % s->pool.shape.slots;
-    const struct aorta_pool_slot *slot = &s->pool.slot[number];
+    const int64_t number = cell / s->op.shape.batch % s->op.shape.slots;
+    const struct aorta_pool_slot *slot = &s->op.slot[number];
     memcpy(values_at(cache, set, way), in_table(slot, (int64_t)row - slot->base), (size_t)slot->row_bytes);
     __atomic_store_n(&cache->rows[place], row + 1, __ATOMIC_RELAXED);
     cache->slots[place] = (uint32_t)number, used[way] = s->batch;
@@ -118,8 +108,8 @@ static bool bring(const struct sorted_ids *s, int64_t set, int64_t i) {
 }
 
 /* Rows [first, end) of the sorted ones, all of one set: those that are there stay. */
-static void fill_set(const struct sorted_ids *s, int64_t set, int64_t first, int64_t end) {
-    const struct aorta_row_cache *cache = &s->pool.cache;
+static void fill_set(const struct aorta_gpu_pool_args *s, int64_t set, int64_t first, int64_t end) {
+    const struct aorta_row_cache *cache = &s->op.cache;
     const uint32_t *rows = s->order.rows[s->order.passes % 2];
     for (int64_t i = first; i < end; i++) {
         const int64_t way = way_of(cache, set, rows[i]);
@@ -137,13 +127,15 @@ static void fill_set(const struct sorted_ids *s, int64_t set, int64_t first, int
 }
 
 /* Brings the rows of the batch into the cache: see aorta_pool_cache. */
-static void fill_cache(const struct sorted_ids *s) {
+static aorta_status run_cache(const void *args) {
+    const struct aorta_gpu_pool_args *s = args;
     const uint32_t *rows = s->order.rows[s->order.passes % 2];
     for (int64_t first = 0, end; first < s->count; first = end) {
-        const int64_t set = rows[first] / s->pool.cache.per_set;
-        for (end = first + 1; end < s->count && rows[end] / s->pool.cache.per_set == set;) end++;
+        const int64_t set = rows[first] / s->op.cache.per_set;
+        for (end = first + 1; end < s->count && rows[end] / s->op.cache.per_set == set;) end++;
         fill_set(s, set, first, end);
     }
+    return NULL;
 }
 
 /* ---- lookups ---- */
@@ -178,7 +170,7 @@ static aorta_status run_forward(const void *args) {
 
 enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
 
-static void sort_by_digit(const struct sorted_ids *a, int pass) {
+static void sort_by_digit(const struct aorta_gpu_pool_args *a, int pass) {
     const int shift = pass * DIGIT_BITS, from = pass % 2;
     int64_t starts[DIGITS + 1] = {0};
     const uint32_t *rows = a->order.rows[from], *places = a->order.places[from];
@@ -192,12 +184,12 @@ static void sort_by_digit(const struct sorted_ids *a, int pass) {
 }
 
 static aorta_status run_sort(const void *args) {
-    const struct sorted_ids *a = args;
-    const struct aorta_pool *s = &a->pool.shape;
+    const struct aorta_gpu_pool_args *a = args;
+    const struct aorta_pool *s = &a->op.shape;
     for (int64_t cell = 0; cell < s->sources * s->slots * s->batch; cell++) {
-        const struct aorta_pool_slot *slot = &a->pool.slot[cell / s->batch % s->slots];
-        for (int64_t i = a->pool.offsets[cell]; i < a->pool.offsets[cell + 1]; i++) {
-            a->order.rows[0][i] = (uint32_t)(slot->base + a->pool.ids[i]);
+        const struct aorta_pool_slot *slot = &a->op.slot[cell / s->batch % s->slots];
+        for (int64_t i = a->op.offsets[cell]; i < a->op.offsets[cell + 1]; i++) {
+            a->order.rows[0][i] = (uint32_t)(slot->base + a->op.ids[i]);
             a->order.places[0][i] = (uint32_t)i;
             a->order.cells[i] = (uint32_t)cell;
         }
@@ -222,16 +214,16 @@ static void apply(const float *row, float *to, float *state, const float *gradie
 }
 
 /* The gradient of the row of sorted ids [first, end). */
-static void sum_row(const struct sorted_ids *a, const struct aorta_pool_slot *slot, int64_t first, int64_t end,
+static void sum_row(const struct aorta_gpu_pool_args *a, const struct aorta_pool_slot *slot, int64_t first, int64_t end,
                     float *sum) {
-    const struct aorta_pool *s = &a->pool.shape;
+    const struct aorta_pool *s = &a->op.shape;
     memset(sum, 0, (size_t)slot->columns * sizeof *sum);
     for (int64_t i = first; i < end; i++) {
         const uint32_t place = a->order.places[a->order.passes % 2][i], cell = a->order.cells[place];
         const int64_t source = cell / (s->slots * s->batch);
-        const struct aorta_pool_slot *own = &a->pool.slot[cell / s->batch % s->slots]; /* features share tables */
-        const float *gradient = a->pool.pooled + (source * s->batch + cell % s->batch) * s->width + own->column;
-        const float weight = a->pool.weights ? a->pool.weights[place] : 1.0f;
+        const struct aorta_pool_slot *own = &a->op.slot[cell / s->batch % s->slots]; /* features share tables */
+        const float *gradient = a->op.pooled + (source * s->batch + cell % s->batch) * s->width + own->column;
+        const float weight = a->op.weights ? a->op.weights[place] : 1.0f;
         for (int64_t c = 0; c < slot->columns; c++) sum[c] += weight * gradient[c];
     }
 }
@@ -250,26 +242,21 @@ static void update_row(const struct aorta_pool_args *a, const struct aorta_pool_
 }
 
 static aorta_status run_update(const void *args) {
-    const struct sorted_ids *a = args;
-    const struct aorta_pool *s = &a->pool.shape;
+    const struct aorta_gpu_pool_args *a = args;
+    const struct aorta_pool *s = &a->op.shape;
     const uint32_t *rows = a->order.rows[a->order.passes % 2], *places = a->order.places[a->order.passes % 2];
     float sum[WIDEST];
     for (int64_t first = 0, end; first < a->count; first = end) {
         for (end = first + 1; end < a->count && rows[end] == rows[first];) end++;
         const uint32_t cell = a->order.cells[places[first]];
-        const struct aorta_pool_slot *slot = &a->pool.slot[cell / s->batch % s->slots];
+        const struct aorta_pool_slot *slot = &a->op.slot[cell / s->batch % s->slots];
         const int64_t row = rows[first] - slot->base;
         sum_row(a, slot, first, end, sum);
         if (slot->gradient)
             memcpy(slot->gradient + row * slot->columns, sum, (size_t)slot->columns * sizeof *sum);
         else
-            update_row(&a->pool, slot, row, sum);
+            update_row(&a->op, slot, row, sum);
     }
-    return NULL;
-}
-
-static aorta_status run_cache(const void *args) {
-    fill_cache(args);
     return NULL;
 }
 
@@ -371,27 +358,20 @@ static aorta_status forward_gpu(struct aorta_stream *stream, const void *args) {
 }
 
 static aorta_status sort_gpu(struct aorta_stream *stream, const void *args) {
-    const struct sorted_ids *a = args;
+    const struct aorta_gpu_pool_args *a = args;
     const int64_t blocks = aorta_ops_blocks(a->count, AORTA_SORT_THREADS * AORTA_SORT_ITEMS);
     const size_t histogram = (size_t)(blocks * AORTA_SORT_DIGITS) * sizeof(uint32_t);
-    const struct aorta_gpu_pool_args keys = {.op = a->pool, .order = a->order, .count = a->count};
     struct aorta_ops_workspace workspace;
     AORTA_TRY(aorta_ops_workspace(stream, histogram + AORTA_SORT_DIGITS * sizeof(uint32_t), &workspace));
-    AORTA_TRY(
-        aorta_ops_gpu_run(stream, AORTA_ENTRY_pool_keys, jagged_grid(lists_of(&a->pool.shape)), &keys, sizeof keys));
-    for (int pass = 0; pass < (int)a->order.passes; pass++) {
-        const struct aorta_gpu_sort_args sort = {.keys = a->order.rows[pass % 2],
-                                                 .values = a->order.places[pass % 2],
-                                                 .keys_out = a->order.rows[1 - pass % 2],
-                                                 .values_out = a->order.places[1 - pass % 2],
-                                                 .histogram = workspace.memory,
-                                                 .totals = (uint32_t *)((char *)workspace.memory + histogram),
-                                                 .count = a->count,
-                                                 .blocks = blocks,
-                                                 .shift = pass * DIGIT_BITS};
-        AORTA_TRY(aorta_ops_gpu_sort_pass(stream, &sort));
-    }
-    return NULL;
+    const struct aorta_gpu_sort_args sort = {.keys = a->order.rows[0],
+                                             .values = a->order.places[0],
+                                             .histogram = workspace.memory,
+                                             .totals = (uint32_t *)((char *)workspace.memory + histogram),
+                                             .count = a->count,
+                                             .blocks = blocks};
+    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_pool_keys, jagged_grid(lists_of(&a->op.shape)), a, sizeof *a));
+    return aorta_ops_gpu_sort(stream, sort, (int)a->order.passes, (uint32_t *[]){a->order.rows[1], a->order.rows[0]},
+                              (uint32_t *[]){a->order.places[1], a->order.places[0]});
 }
 
 static aorta_status check_widest(int64_t columns) {
@@ -402,25 +382,13 @@ static aorta_status check_widest(int64_t columns) {
 }
 
 static aorta_status update_gpu(struct aorta_stream *stream, const void *args) {
-    const struct sorted_ids *a = args;
-    const struct aorta_gpu_pool_args gpu = {.op = a->pool, .order = a->order, .count = a->count};
-    const bool wide = a->pool.shape.widest > 128;
-    AORTA_TRY(check_widest(a->pool.shape.widest));
+    const struct aorta_gpu_pool_args *a = args;
+    const bool wide = a->op.shape.widest > 128;
+    AORTA_TRY(check_widest(a->op.shape.widest));
     static const enum aorta_ops_entry entries[2][2] = {
         {AORTA_ENTRY_pool_update, AORTA_ENTRY_pool_update_wide},
         {AORTA_ENTRY_pool_update_cached, AORTA_ENTRY_pool_update_cached_wide}};
-    return aorta_ops_gpu_run(stream, entries[a->pool.cache.sets > 0][wide], lane_grid(a->count), &gpu, sizeof gpu);
-}
-
-static aorta_status cache_gpu(struct aorta_stream *stream, const void *args) {
-    const struct sorted_ids *a = args;
-    const struct aorta_gpu_pool_args gpu = {.op = a->pool,
-                                            .order = a->order,
-                                            .count = a->count,
-                                            .before = a->before,
-                                            .before_count = a->before_count,
-                                            .batch = a->batch};
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_pool_cache, lane_grid(a->pool.cache.sets), &gpu, sizeof gpu);
+    return aorta_ops_gpu_run(stream, entries[a->op.cache.sets > 0][wide], lane_grid(a->count), a, sizeof *a);
 }
 
 static aorta_status rows_gpu(struct aorta_stream *stream, const void *args) {
@@ -435,6 +403,7 @@ static struct aorta_gpu_grid columns_grid(const struct aorta_columns *shape) {
         .threads = {AORTA_GATHER_LANES, AORTA_GATHER_ROWS}};
 }
 
+AORTA_PLAIN_KERNEL(pool_cache, run_cache, aorta_gpu_pool_args, lane_grid(a->op.cache.sets));
 AORTA_PLAIN_KERNEL(columns_gather, run_gather, aorta_columns_args, columns_grid(&a->shape));
 AORTA_PLAIN_KERNEL(columns_scatter, run_scatter, aorta_columns_args, columns_grid(&a->shape));
 AORTA_PLAIN_KERNEL(gate_forward, run_gate_forward, aorta_gate_args, jagged_grid(a->count));
@@ -445,7 +414,6 @@ AORTA_PLAIN_KERNEL(gate_backward, run_gate_backward, aorta_gate_args, jagged_gri
 static const struct aorta_kernel forward_kernel = {"pool_forward", run_forward, forward_gpu};
 static const struct aorta_kernel sort_kernel = {"pool_sort", run_sort, sort_gpu};
 static const struct aorta_kernel update_kernel = {"pool_update", run_update, update_gpu};
-static const struct aorta_kernel cache_kernel = {"pool_cache", run_cache, cache_gpu};
 static const struct aorta_kernel rows_kernel = {"rows_update", run_rows, rows_gpu};
 
 static aorta_status check_pool(const char *operation, const struct aorta_pool_args *args) {
@@ -463,8 +431,8 @@ aorta_status aorta_pool_forward(struct aorta_stream *stream, const struct aorta_
 }
 
 static aorta_status launch_sorted(struct aorta_stream *stream, const struct aorta_kernel *kernel,
-                                  const struct sorted_ids *sorted) {
-    AORTA_TRY(check_pool(kernel->name, &sorted->pool));
+                                  const struct aorta_gpu_pool_args *sorted) {
+    AORTA_TRY(check_pool(kernel->name, &sorted->op));
     if (sorted->count > sorted->order.capacity)
         return AORTA_ERROR(AORTA_INTERNAL, "%s: %lld ids, but memory for %lld", kernel->name, (long long)sorted->count,
                            (long long)sorted->order.capacity);
@@ -472,25 +440,26 @@ static aorta_status launch_sorted(struct aorta_stream *stream, const struct aort
 }
 
 aorta_status aorta_pool_sort(struct aorta_stream *stream, const struct aorta_pool_args *args, int64_t count) {
-    const struct sorted_ids sorted = {.pool = *args, .order = *args->order, .count = count};
+    const struct aorta_gpu_pool_args sorted = {.op = *args, .order = *args->order, .count = count};
     return launch_sorted(stream, &sort_kernel, &sorted);
 }
 
 aorta_status aorta_pool_update(struct aorta_stream *stream, const struct aorta_pool_args *args, int64_t count) {
-    const struct sorted_ids sorted = {.pool = *args, .order = *args->order, .count = count};
+    const struct aorta_gpu_pool_args sorted = {.op = *args, .order = *args->order, .count = count};
     return launch_sorted(stream, &update_kernel, &sorted);
 }
 
 aorta_status aorta_pool_cache(struct aorta_stream *stream, const struct aorta_pool_args *args, int64_t count,
                               const struct aorta_pool_order *before, int64_t before_count, int64_t batch) {
-    const struct sorted_ids sorted = {.pool = *args,
-                                      .order = *args->order,
-                                      .count = count,
-                                      .before = before->rows[before->passes % 2],
-                                      .before_count = before_count,
-                                      .batch = (uint32_t)batch};
-    AORTA_TRY(aorta_check_sizes(cache_kernel.name, AORTA_SIZES({"sets", args->cache.sets, 1}, {"batch", batch, 2})));
-    return launch_sorted(stream, &cache_kernel, &sorted);
+    const struct aorta_gpu_pool_args sorted = {.op = *args,
+                                               .order = *args->order,
+                                               .count = count,
+                                               .before = before->rows[before->passes % 2],
+                                               .before_count = before_count,
+                                               .batch = (uint32_t)batch};
+    AORTA_TRY(
+        aorta_check_sizes(pool_cache_kernel.name, AORTA_SIZES({"sets", args->cache.sets, 1}, {"batch", batch, 2})));
+    return launch_sorted(stream, &pool_cache_kernel, &sorted);
 }
 
 aorta_status aorta_rows_update(struct aorta_stream *stream, const struct aorta_rows_args *args) {

@@ -27,20 +27,19 @@ static aorta_status end(const void *args) {
 static aorta_status bce(const void *args) {
     const struct aorta_bce_args *a = args;
     const struct aorta_cpu_ops *ops = aorta_cpu_ops();
-    const size_t size = aorta_dtype_size(a->shape.dtype);
-    const double share = (double)a->shape.weight / (double)a->shape.count;
-    const double gradient_share =
-        (double)a->shape.gradient_weight / (double)a->shape.count * (double)a->state->loss_scale;
+    const size_t size = aorta_dtype_size(a->dtype);
+    const double share = (double)a->weight / (double)a->count;
+    const double gradient_share = (double)a->gradient_weight / (double)a->count * (double)a->state->loss_scale;
     double total = 0.0;
-    for (int64_t i = 0; i < a->shape.count; i++) {
+    for (int64_t i = 0; i < a->count; i++) {
         float score;
-        ops->to_float(&score, (const char *)a->scores + (size_t)i * size, a->shape.dtype, 1);
+        ops->to_float(&score, (const char *)a->scores + (size_t)i * size, a->dtype, 1);
         const double s = (double)score, t = (double)a->target[i], weight = (double)a->importance[i];
         const double e = exp(-fabs(s)); /* in [0, 1]: never overflows */
         const double sigmoid = s >= 0.0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
         total += weight * (fmax(s, 0.0) - s * t + log1p(e));
         float gradient = (float)(gradient_share * weight * (sigmoid - t));
-        ops->from_float((char *)a->dscores + (size_t)i * size, &gradient, a->shape.dtype, 1);
+        ops->from_float((char *)a->dscores + (size_t)i * size, &gradient, a->dtype, 1);
     }
     a->state->loss += (float)(share * total);
     return NULL;
@@ -63,13 +62,13 @@ static aorta_status finish(struct aorta_stream *stream, const double *partial, u
 
 static aorta_status bce_gpu(struct aorta_stream *stream, const void *args) {
     const struct aorta_bce_args *a = args;
-    const uint32_t blocks = aorta_ops_blocks(a->shape.count, AORTA_SUM_THREADS);
+    const uint32_t blocks = aorta_ops_blocks(a->count, AORTA_SUM_THREADS);
     struct aorta_ops_workspace workspace;
     AORTA_TRY(aorta_ops_workspace(stream, blocks * sizeof(double), &workspace));
     const struct aorta_gpu_bce_args gpu = {.op = *a, .partial = workspace.memory};
     const struct aorta_gpu_grid grid = aorta_ops_grid(blocks, AORTA_SUM_THREADS);
-    AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_bce, a->shape.dtype, grid, &gpu, sizeof gpu));
-    return finish(stream, gpu.partial, blocks, (double)a->shape.weight / (double)a->shape.count, &a->state->loss);
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_bce, a->dtype, grid, &gpu, sizeof gpu));
+    return finish(stream, gpu.partial, blocks, (double)a->weight / (double)a->count, &a->state->loss);
 }
 
 /* The number of blocks does not depend on the device, so neither does the order of the additions. */
@@ -93,7 +92,7 @@ AORTA_PLAIN_KERNEL(step_update, update, aorta_step_update_args, one_thread);
 AORTA_PLAIN_KERNEL(step_end, end, aorta_step_end_args, one_thread);
 static const struct aorta_kernel bce_kernel = {"bce_with_logits", bce, bce_gpu};
 static const struct aorta_kernel square_kernel = {"square_sum", aorta_cpu_square_sum, square_sum_gpu};
-AORTA_PLAIN_KERNEL(adamw, aorta_cpu_adamw, aorta_adamw_args, grid_of(a->shape.count));
+AORTA_PLAIN_KERNEL(adamw, aorta_cpu_adamw, aorta_adamw_args, grid_of(a->count));
 
 aorta_status aorta_step_begin(struct aorta_stream *stream, struct aorta_step_state *state,
                               struct aorta_schedule schedule) {
@@ -118,38 +117,30 @@ aorta_status aorta_step_end(struct aorta_stream *stream, struct aorta_step_state
 }
 
 aorta_status aorta_bce_with_logits(struct aorta_stream *stream, const struct aorta_bce_args *a) {
-    AORTA_TRY(aorta_check_dtype(bce_kernel.name, a->shape.dtype));
-    AORTA_TRY(aorta_check_size(bce_kernel.name, "count", a->shape.count, 1));
-    return aorta_ops_launch(stream, &bce_kernel, a, sizeof *a,
+    AORTA_TRY(aorta_check_dtype(bce_kernel.name, a->dtype));
+    AORTA_TRY(aorta_check_size(bce_kernel.name, "count", a->count, 1));
+    return aorta_ops_launch(stream, &bce_kernel, a->count, a, sizeof *a,
                             AORTA_POINTERS({"scores", a->scores}, {"target", a->target}, {"importance", a->importance},
                                            {"state", a->state}, {"dscores", a->dscores}));
 }
 
 aorta_status aorta_square_sum(struct aorta_stream *stream, const float *gradient, int64_t count, float *sum) {
     AORTA_TRY(aorta_check_size(square_kernel.name, "count", count, 0));
-    if (count == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(square_kernel.name, AORTA_POINTERS({"gradient", gradient}, {"square_sum", sum})));
     const struct aorta_square_sum_args args = {.gradient = gradient, .count = count, .square_sum = sum};
-    return aorta_launch(stream, &square_kernel, &args, sizeof args);
-}
-
-static aorta_status check_adamw(const struct aorta_adamw *shape) {
-    AORTA_TRY(aorta_check_size(adamw_kernel.name, "count", shape->count, 0));
-    AORTA_TRY(aorta_check_pointer(adamw_kernel.name, "state", shape->state));
-    if (!(shape->beta1 >= 0.0f && shape->beta1 < 1.0f && shape->beta2 >= 0.0f && shape->beta2 < 1.0f))
-        return AORTA_ERROR(AORTA_INTERNAL, "adamw: betas %g and %g must be in [0, 1)", (double)shape->beta1,
-                           (double)shape->beta2);
-    return NULL;
+    return aorta_ops_launch(stream, &square_kernel, count, &args, sizeof args,
+                            AORTA_POINTERS({"gradient", gradient}, {"square_sum", sum}));
 }
 
 aorta_status aorta_adamw_step(struct aorta_stream *stream, const struct aorta_adamw_args *a) {
-    AORTA_TRY(check_adamw(&a->shape));
-    if (a->shape.count == 0) return NULL;
-    AORTA_TRY(
-        aorta_check_pointers(adamw_kernel.name, AORTA_POINTERS({"parameter", a->parameter}, {"gradient", a->gradient},
-                                                               {"m", a->m}, {"v", a->v})));
-    if (a->copy) AORTA_TRY(aorta_check_dtype(adamw_kernel.name, a->shape.copy_dtype));
-    return aorta_launch(stream, &adamw_kernel, a, sizeof *a);
+    AORTA_TRY(aorta_check_size(adamw_kernel.name, "count", a->count, 0));
+    AORTA_TRY(aorta_check_pointer(adamw_kernel.name, "state", a->state));
+    if (!(a->beta1 >= 0.0f && a->beta1 < 1.0f && a->beta2 >= 0.0f && a->beta2 < 1.0f))
+        return AORTA_ERROR(AORTA_INTERNAL, "adamw: betas %g and %g must be in [0, 1)", (double)a->beta1,
+                           (double)a->beta2);
+    if (a->copy) AORTA_TRY(aorta_check_dtype(adamw_kernel.name, a->copy_dtype));
+    return aorta_ops_launch(
+        stream, &adamw_kernel, a->count, a, sizeof *a,
+        AORTA_POINTERS({"parameter", a->parameter}, {"gradient", a->gradient}, {"m", a->m}, {"v", a->v}));
 }
 
 /* ---- Shampoo ---- */
@@ -158,42 +149,34 @@ int64_t aorta_shampoo_blocks(int64_t rows, int64_t columns) {
     return aorta_ops_blocks(rows, AORTA_SHAMPOO_BLOCK) * (int64_t)aorta_ops_blocks(columns, AORTA_SHAMPOO_BLOCK);
 }
 
-static struct aorta_gpu_grid shampoo_grid(const struct aorta_shampoo *shape, uint32_t sides) {
-    return (struct aorta_gpu_grid){.blocks = {(uint32_t)aorta_shampoo_blocks(shape->rows, shape->columns), sides},
+static struct aorta_gpu_grid shampoo_grid(const struct aorta_shampoo_args *a, uint32_t sides) {
+    return (struct aorta_gpu_grid){.blocks = {(uint32_t)aorta_shampoo_blocks(a->rows, a->columns), sides},
                                    .threads = {AORTA_SHAMPOO_THREADS}};
 }
 
 AORTA_PLAIN_KERNEL(shampoo_factors, aorta_cpu_shampoo_factors, aorta_shampoo_args,
-                   shampoo_grid(&a->shape, a->shape.columns > 1 ? 2 : 1));
-AORTA_PLAIN_KERNEL(shampoo_direction, aorta_cpu_shampoo_direction, aorta_shampoo_args, shampoo_grid(&a->shape, 1));
-AORTA_PLAIN_KERNEL(descent, aorta_cpu_descent, aorta_descent_args, grid_of(a->shape.count));
-
-static aorta_status check(const struct aorta_shampoo *shape) {
-    const char *name = shampoo_direction_kernel.name;
-    AORTA_TRY(aorta_check_sizes(name, AORTA_SIZES({"rows", shape->rows, 1}, {"columns", shape->columns, 1},
-                                                  {"frequency", shape->frequency, 1})));
-    AORTA_TRY(aorta_check_pointer(name, "state", shape->state));
-    if (aorta_shampoo_blocks(shape->rows, shape->columns) <= INT32_MAX) return NULL;
-    return AORTA_ERROR(AORTA_INTERNAL, "%s: %lld x %lld elements are too many blocks", name, (long long)shape->rows,
-                       (long long)shape->columns);
-}
+                   shampoo_grid(a, a->columns > 1 ? 2 : 1));
+AORTA_PLAIN_KERNEL(shampoo_direction, aorta_cpu_shampoo_direction, aorta_shampoo_args, shampoo_grid(a, 1));
+AORTA_PLAIN_KERNEL(descent, aorta_cpu_descent, aorta_descent_args, grid_of(a->count));
 
 aorta_status aorta_shampoo_direction(struct aorta_stream *stream, const struct aorta_shampoo_args *a) {
-    AORTA_TRY(check(&a->shape));
-    AORTA_TRY(aorta_check_pointers(shampoo_direction_kernel.name,
-                                   AORTA_POINTERS({"gradient", a->gradient}, {"m", a->m}, {"v", a->v},
-                                                  {"factors", a->factors}, {"roots", a->roots},
-                                                  {"direction", a->direction})));
+    const char *name = shampoo_direction_kernel.name;
+    AORTA_TRY(aorta_check_sizes(
+        name, AORTA_SIZES({"rows", a->rows, 1}, {"columns", a->columns, 1}, {"frequency", a->frequency, 1})));
+    if (aorta_shampoo_blocks(a->rows, a->columns) > INT32_MAX)
+        return AORTA_ERROR(AORTA_INTERNAL, "%s: %lld x %lld elements are too many blocks", name, (long long)a->rows,
+                           (long long)a->columns);
+    AORTA_TRY(aorta_check_pointers(name, AORTA_POINTERS({"state", a->state}, {"gradient", a->gradient}, {"m", a->m},
+                                                        {"v", a->v}, {"factors", a->factors}, {"roots", a->roots},
+                                                        {"direction", a->direction})));
     AORTA_TRY(aorta_launch(stream, &shampoo_factors_kernel, a, sizeof *a));
     return aorta_launch(stream, &shampoo_direction_kernel, a, sizeof *a);
 }
 
 aorta_status aorta_descent_step(struct aorta_stream *stream, const struct aorta_descent_args *a) {
-    AORTA_TRY(aorta_check_size(descent_kernel.name, "count", a->shape.count, 0));
-    if (a->shape.count == 0) return NULL;
-    AORTA_TRY(
-        aorta_check_pointers(descent_kernel.name, AORTA_POINTERS({"state", a->shape.state}, {"parameter", a->parameter},
-                                                                 {"direction", a->direction})));
-    if (a->copy) AORTA_TRY(aorta_check_dtype(descent_kernel.name, a->shape.copy_dtype));
-    return aorta_launch(stream, &descent_kernel, a, sizeof *a);
+    AORTA_TRY(aorta_check_size(descent_kernel.name, "count", a->count, 0));
+    if (a->copy) AORTA_TRY(aorta_check_dtype(descent_kernel.name, a->copy_dtype));
+    return aorta_ops_launch(
+        stream, &descent_kernel, a->count, a, sizeof *a,
+        AORTA_POINTERS({"state", a->state}, {"parameter", a->parameter}, {"direction", a->direction}));
 }

@@ -150,36 +150,9 @@ struct aorta_embedding {
     int64_t rows, features, vocab, dim; /* ids [rows, features] int64 in [0, vocab), table [vocab, dim] */
 };
 
-struct aorta_bce {
-    enum aorta_dtype dtype; /* of scores and dscores */
-    int64_t count;
-    float weight;          /* of this micro-batch in the step's loss: 1 / gradient_accumulation */
-    float gradient_weight; /* the same in the gradient: weight / number of ranks whose gradients are summed */
-};
-
-struct aorta_adamw {
-    int64_t count;
-    float beta1, beta2, eps, weight_decay;
-    const struct aorta_step_state *state; /* lr, grad_factor, bias corrections; nothing is written when !finite */
-    enum aorta_dtype copy_dtype;          /* type of `copy` */
-};
-
 /* Shampoo: a matrix [rows, columns] in blocks of so many rows and columns, or a vector of `rows` elements (columns 1).
  * A block of a matrix has two factors, one of a vector one. */
 enum { AORTA_SHAMPOO_BLOCK = 32, AORTA_SHAMPOO_FACTOR = AORTA_SHAMPOO_BLOCK * AORTA_SHAMPOO_BLOCK };
-struct aorta_shampoo {
-    int64_t rows, columns;
-    float beta1, beta2, eps;
-    int64_t frequency; /* updates from one computation of the roots to the next; the first update computes them */
-    const struct aorta_step_state *state; /* grad_factor, bias corrections, updates; nothing is written when !finite */
-};
-
-struct aorta_descent {
-    int64_t count;
-    float weight_decay;
-    const struct aorta_step_state *state; /* lr; the parameter stays when !finite */
-    enum aorta_dtype copy_dtype;
-};
 
 /* ---- arguments of the operations; copied by aorta_launch ---- */
 
@@ -204,7 +177,10 @@ struct aorta_spin_args {
 };
 
 struct aorta_bce_args {
-    struct aorta_bce shape;
+    enum aorta_dtype dtype; /* of scores and dscores */
+    int64_t count;
+    float weight;          /* of this micro-batch in the step's loss: 1 / gradient_accumulation */
+    float gradient_weight; /* the same in the gradient: weight / number of ranks whose gradients are summed */
     const void *scores;
     const float *target, *importance;
     struct aorta_step_state *state;
@@ -376,21 +352,30 @@ struct aorta_square_sum_args {
 };
 
 struct aorta_adamw_args {
-    struct aorta_adamw shape;
+    int64_t count;
+    float beta1, beta2, eps, weight_decay;
+    const struct aorta_step_state *state; /* lr, grad_factor, bias corrections; nothing is written when !finite */
+    enum aorta_dtype copy_dtype;          /* type of `copy` */
     float *parameter, *m, *v;
     const float *gradient;
     void *copy;
 };
 
 struct aorta_shampoo_args {
-    struct aorta_shampoo shape;
+    int64_t rows, columns;
+    float beta1, beta2, eps;
+    int64_t frequency; /* updates from one computation of the roots to the next; the first update computes them */
+    const struct aorta_step_state *state; /* grad_factor, bias corrections, updates; nothing is written when !finite */
     const float *gradient;
     double *factors;
     float *m, *v, *roots, *direction;
 };
 
 struct aorta_descent_args {
-    struct aorta_descent shape;
+    int64_t count;
+    float weight_decay;
+    const struct aorta_step_state *state; /* lr; the parameter stays when !finite */
+    enum aorta_dtype copy_dtype;
     float *parameter;
     const float *direction;
     void *copy;

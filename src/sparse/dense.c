@@ -108,7 +108,7 @@ static struct aorta_stream *compute_of(const struct aorta_sparse_dense *d) {
 
 /* Begins a range for a pass over layers [first, end); `passes`: products of each layer. */
 static aorta_status begin(const struct aorta_sparse_dense *d, const char *function, int first, int end, int passes,
-                          int64_t samples, int *range) {
+                          int64_t samples) {
     double flops = 0;
     int64_t bytes = 0;
     for (int i = first; i < end; i++) {
@@ -124,23 +124,25 @@ static aorta_status begin(const struct aorta_sparse_dense *d, const char *functi
                                     .bytes = bytes,
                                     .flops = flops,
                                     .dtype = AORTA_F32};
-    return aorta_range_begin(d->context->recorder, compute_of(d), &info, range);
+    return aorta_range_begin(d->context->recorder, compute_of(d), &info);
 }
 
-static aorta_status finish(const struct aorta_sparse_dense *d, int range) {
-    return aorta_range_end(d->context->recorder, compute_of(d), range);
-}
-
-static struct aorta_linear linear_of(const struct aorta_sparse_dense *d, int layer, int64_t samples) {
-    const struct aorta_sparse_layer *l = &d->shape.layers[layer];
-    return (struct aorta_linear){.dtype = AORTA_F32, .rows = samples, .in = l->in, .out = l->out};
-}
+enum product { FORWARD, BACKWARD_WEIGHT, BACKWARD_INPUT };
 
 /* One product [m, k] times [k, n] of the pass that is open, which only kernels' records show. */
-static aorta_status begin_product(const struct aorta_sparse_dense *d, const char *function, int64_t m, int64_t k,
-                                  int64_t n, int *range) {
+static aorta_status product(const struct aorta_sparse_dense *d, enum product kind, int layer, int64_t samples,
+                            struct aorta_linear_args args) {
+    static const struct {
+        const char *name;
+        aorta_status (*run)(struct aorta_stream *stream, const struct aorta_linear_args *args);
+    } products[] = {[FORWARD] = {"dense_forward", aorta_linear_forward},
+                    [BACKWARD_WEIGHT] = {"dense_backward_weight", aorta_linear_backward_weight},
+                    [BACKWARD_INPUT] = {"dense_backward_input", aorta_linear_backward_input}};
+    const struct aorta_sparse_layer *l = &d->shape.layers[layer];
+    const int64_t m = kind == BACKWARD_WEIGHT ? l->out : samples, n = kind == FORWARD ? l->out : l->in;
+    const int64_t k = kind == FORWARD ? l->in : kind == BACKWARD_WEIGHT ? samples : l->out;
     const struct aorta_range_info info = {.tag = "dense",
-                                          .function = function,
+                                          .function = products[kind].name,
                                           .role = AORTA_ROLE_COMPUTE,
                                           .kind = AORTA_RANGE_COMPUTE,
                                           .layer = -1,
@@ -149,61 +151,39 @@ static aorta_status begin_product(const struct aorta_sparse_dense *d, const char
                                           .dims = {{(int32_t)m, (int32_t)k}, {(int32_t)k, (int32_t)n}},
                                           .dtype = AORTA_F32,
                                           .inner = true};
-    return aorta_range_begin(d->context->recorder, compute_of(d), &info, range);
+    args.shape = (struct aorta_linear){.dtype = AORTA_F32, .rows = samples, .in = l->in, .out = l->out};
+    args.weight = d->parameters + l->weight, args.bias = d->parameters + l->bias;
+    args.dweight = d->gradients + l->weight, args.dbias = d->gradients + l->bias;
+    AORTA_TRY(aorta_range_begin(d->context->recorder, compute_of(d), &info));
+    AORTA_TRY(products[kind].run(compute_of(d), &args));
+    return aorta_train_end(d->context);
 }
 
 static aorta_status forward(struct aorta_sparse_dense *d, int layer, int64_t samples, const float *x, bool relu) {
-    const struct aorta_sparse_layer *l = &d->shape.layers[layer];
-    const float *weight = d->parameters + l->weight, *bias = d->parameters + l->bias;
-    int range;
-    AORTA_TRY(begin_product(d, "dense_forward", samples, l->in, l->out, &range));
-    AORTA_TRY(aorta_linear_forward(compute_of(d), &(struct aorta_linear_args){.shape = linear_of(d, layer, samples),
-                                                                              .x = x,
-                                                                              .weight = weight,
-                                                                              .bias = bias,
-                                                                              .y = d->outputs[layer],
-                                                                              .relu = relu}));
-    return finish(d, range);
+    return product(d, FORWARD, layer, samples,
+                   (struct aorta_linear_args){.x = x, .y = d->outputs[layer], .relu = relu});
 }
 
 static aorta_status backward_weight(struct aorta_sparse_dense *d, int layer, int64_t samples, const float *x,
                                     const float *dy) {
-    const struct aorta_sparse_layer *l = &d->shape.layers[layer];
-    int range;
-    AORTA_TRY(begin_product(d, "dense_backward_weight", l->out, samples, l->in, &range));
-    AORTA_TRY(
-        aorta_linear_backward_weight(compute_of(d), &(struct aorta_linear_args){.shape = linear_of(d, layer, samples),
-                                                                                .x = x,
-                                                                                .dy = dy,
-                                                                                .dweight = d->gradients + l->weight,
-                                                                                .dbias = d->gradients + l->bias}));
-    return finish(d, range);
+    return product(d, BACKWARD_WEIGHT, layer, samples, (struct aorta_linear_args){.x = x, .dy = dy});
 }
 
 static aorta_status backward_input(struct aorta_sparse_dense *d, int layer, int64_t samples, const float *dy,
                                    float *dx) {
-    const struct aorta_sparse_layer *l = &d->shape.layers[layer];
-    int range;
-    AORTA_TRY(begin_product(d, "dense_backward_input", samples, l->out, l->in, &range));
-    AORTA_TRY(aorta_linear_backward_input(
-        compute_of(d),
-        &(struct aorta_linear_args){
-            .shape = linear_of(d, layer, samples), .dy = dy, .weight = d->parameters + l->weight, .dx = dx}));
-    return finish(d, range);
+    return product(d, BACKWARD_INPUT, layer, samples, (struct aorta_linear_args){.dy = dy, .dx = dx});
 }
 
 aorta_status aorta_sparse_dense_bottom(struct aorta_sparse_dense *d, const struct aorta_sparse_pass *pass) {
     const float *x = pass->features;
-    int range;
-    AORTA_TRY(begin(d, "bottom_forward", 0, d->shape.bottom, 1, pass->samples, &range));
+    AORTA_TRY(begin(d, "bottom_forward", 0, d->shape.bottom, 1, pass->samples));
     for (int i = 0; i < d->shape.bottom; x = d->outputs[i++]) AORTA_TRY(forward(d, i, pass->samples, x, true));
-    return finish(d, range);
+    return aorta_train_end(d->context);
 }
 
 static aorta_status top_forward(struct aorta_sparse_dense *d, const struct aorta_sparse_pass *pass) {
     const int projection = d->shape.bottom, score = d->shape.count - 1;
-    int range;
-    AORTA_TRY(begin(d, "top_forward", projection, d->shape.count, 1, pass->samples, &range));
+    AORTA_TRY(begin(d, "top_forward", projection, d->shape.count, 1, pass->samples));
     AORTA_TRY(forward(d, projection, pass->samples, pass->pooled, false));
     AORTA_TRY(aorta_gate_forward(compute_of(d), &(struct aorta_gate_args){.count = pass->samples * d->shape.width,
                                                                           .z = d->outputs[projection],
@@ -212,23 +192,23 @@ static aorta_status top_forward(struct aorta_sparse_dense *d, const struct aorta
     const float *x = d->gated;
     for (int i = projection + 1; i <= score; x = d->outputs[i++])
         AORTA_TRY(forward(d, i, pass->samples, x, i != score));
-    return finish(d, range);
+    return aorta_train_end(d->context);
 }
 
 /* Back through the layers after the interaction: their gradients and, in wide[0], that of the interaction. */
 static aorta_status top_backward(struct aorta_sparse_dense *d, const struct aorta_sparse_pass *pass) {
     const int projection = d->shape.bottom, score = d->shape.count - 1;
-    const struct aorta_bce bce = {.dtype = AORTA_F32,
-                                  .count = pass->samples,
-                                  .weight = 1,
-                                  .gradient_weight = 1.0f / (float)aorta_comm_size(d->context->world)};
+    const struct aorta_bce_args bce = {.dtype = AORTA_F32,
+                                       .count = pass->samples,
+                                       .weight = 1,
+                                       .gradient_weight = 1.0f / (float)aorta_comm_size(d->context->world),
+                                       .scores = d->outputs[score],
+                                       .target = pass->labels,
+                                       .importance = d->ones,
+                                       .state = d->context->state,
+                                       .dscores = d->wide[0]};
     int now = 0;
-    AORTA_TRY(aorta_bce_with_logits(compute_of(d), &(struct aorta_bce_args){.shape = bce,
-                                                                            .scores = d->outputs[score],
-                                                                            .target = pass->labels,
-                                                                            .importance = d->ones,
-                                                                            .state = d->context->state,
-                                                                            .dscores = d->wide[now]}));
+    AORTA_TRY(aorta_bce_with_logits(compute_of(d), &bce));
     for (int i = score; i > projection; i--) {
         const float *x = i == projection + 1 ? d->gated : d->outputs[i - 1];
         if (i != score)
@@ -255,19 +235,18 @@ static aorta_status top_backward(struct aorta_sparse_dense *d, const struct aort
 }
 
 aorta_status aorta_sparse_dense_top(struct aorta_sparse_dense *d, const struct aorta_sparse_pass *pass) {
-    int range;
     AORTA_TRY(top_forward(d, pass));
-    AORTA_TRY(begin(d, "top_backward", d->shape.bottom + 1, d->shape.count, 2, pass->samples, &range));
+    AORTA_TRY(begin(d, "top_backward", d->shape.bottom + 1, d->shape.count, 2, pass->samples));
     AORTA_TRY(top_backward(d, pass));
-    AORTA_TRY(finish(d, range));
-    AORTA_TRY(begin(d, "pooled_gradient", d->shape.bottom, d->shape.bottom + 1, 1, pass->samples, &range));
+    AORTA_TRY(aorta_train_end(d->context));
+    AORTA_TRY(begin(d, "pooled_gradient", d->shape.bottom, d->shape.bottom + 1, 1, pass->samples));
     AORTA_TRY(backward_input(d, d->shape.bottom, pass->samples, d->projected, pass->pooled_gradient));
-    return finish(d, range);
+    return aorta_train_end(d->context);
 }
 
 aorta_status aorta_sparse_dense_backward(struct aorta_sparse_dense *d, const struct aorta_sparse_pass *pass) {
-    int range, now = 0;
-    AORTA_TRY(begin(d, "bottom_backward", 0, d->shape.bottom + 1, 1, pass->samples, &range));
+    int now = 0;
+    AORTA_TRY(begin(d, "bottom_backward", 0, d->shape.bottom + 1, 1, pass->samples));
     AORTA_TRY(backward_weight(d, d->shape.bottom, pass->samples, pass->pooled, d->projected));
     for (int i = d->shape.bottom - 1; i >= 0; i--) {
         AORTA_TRY(aorta_relu_backward(compute_of(d),
@@ -279,7 +258,7 @@ aorta_status aorta_sparse_dense_backward(struct aorta_sparse_dense *d, const str
         if (i) AORTA_TRY(backward_input(d, i, pass->samples, d->wide[now], d->wide[1 - now]));
         now = 1 - now;
     }
-    return finish(d, range);
+    return aorta_train_end(d->context);
 }
 
 /* ---- the optimizer ---- */
@@ -292,18 +271,12 @@ float *aorta_sparse_dense_gradients(struct aorta_sparse_dense *d, int64_t *count
 aorta_status aorta_sparse_dense_update(struct aorta_sparse_dense *d) {
     const struct aorta_step_update_args update = {.state = d->context->state, .square_sum = d->square_sum};
     const int64_t count = d->shape.parameters;
-    struct aorta_range_info info = {.tag = "dense",
-                                    .function = "sgd_step",
-                                    .role = AORTA_ROLE_COMPUTE,
-                                    .kind = AORTA_RANGE_COMPUTE,
-                                    .layer = -1,
-                                    .bytes = 4 * count * (int64_t)sizeof(float)};
-    int range;
-    AORTA_TRY(aorta_range_begin(d->context->recorder, compute_of(d), &info, &range));
+    AORTA_TRY(aorta_train_begin_on(d->context, AORTA_ROLE_COMPUTE, AORTA_RANGE_COMPUTE, "dense", "sgd_step",
+                                   4 * count * (int64_t)sizeof(float)));
     AORTA_TRY(aorta_fill(compute_of(d), d->square_sum, AORTA_F32, 1, 0));
     AORTA_TRY(aorta_square_sum(compute_of(d), d->gradients, count, d->square_sum));
     AORTA_TRY(aorta_step_update(compute_of(d), &update));
     AORTA_TRY(aorta_add(compute_of(d), d->parameters, d->gradients, AORTA_F32, count,
                         -(float)d->context->options->optimizer.lr));
-    return finish(d, range);
+    return aorta_train_end(d->context);
 }

@@ -33,21 +33,9 @@ bool exchange_in_host_memory(const struct aorta_sparse_exchange *x) {
 
 /* ---- ranges and collectives ---- */
 
-/* A range of the recorder on the stream of `role`. */
 static aorta_status begin_range(const struct aorta_sparse_exchange *x, enum aorta_role role, const char *function,
-                                int64_t bytes, int *range) {
-    struct aorta_range_info info = {.tag = x->tag,
-                                    .function = function,
-                                    .role = role,
-                                    .kind = AORTA_RANGE_COMPUTE,
-                                    .layer = -1,
-                                    .bytes = bytes,
-                                    .dtype = AORTA_F32};
-    return aorta_range_begin(x->s.context->recorder, x->s.context->streams[role], &info, range);
-}
-
-static aorta_status finish_range(const struct aorta_sparse_exchange *x, enum aorta_role role, int range) {
-    return aorta_range_end(x->s.context->recorder, x->s.context->streams[role], range);
+                                int64_t bytes) {
+    return aorta_train_begin_on(x->s.context, role, AORTA_RANGE_COMPUTE, x->tag, function, bytes);
 }
 
 /* All-to-all of unequal parts. An only owner copies the data that it would send to itself. */
@@ -180,13 +168,11 @@ aorta_status aorta_sparse_exchange_cached(struct aorta_sparse_exchange *x, uint6
     return aorta_stream_synchronize(exchange_compute(x));
 }
 
-/* ---- ids ---- */
+/* ---- ids to the owners ---- */
 
 static enum aorta_role id_role(const struct aorta_sparse_exchange *x) {
     return x->s.context->flows[AORTA_FLOW_REDUCE_SCATTER];
 }
-
-/* ---- to the owners ---- */
 
 static void count_lists(struct aorta_sparse_exchange *x, struct exchange_flight *f) {
     size_t *sent = counts_of(x, f, 0), *received = counts_of(x, f, 1);
@@ -226,15 +212,14 @@ aorta_status aorta_sparse_exchange_count(struct aorta_sparse_exchange *x, int sl
                                          const struct aorta_sparse_input *input) {
     struct exchange_flight *f = &x->flights[slot];
     struct aorta_stream *stream = aorta_train_stream(x->s.context, AORTA_FLOW_REDUCE_SCATTER);
-    int range;
     f->samples = input->samples, f->sorted = false;
     count_lists(x, f);
     const struct aorta_jagged_split_args split = split_of(x, f, input);
-    AORTA_TRY(begin_range(x, id_role(x), "count_ids", 0, &range));
+    AORTA_TRY(begin_range(x, id_role(x), "count_ids", 0));
     AORTA_TRY(aorta_jagged_offsets(stream, x->group->feature_count * f->samples, input->lengths, f->offsets));
     AORTA_TRY(aorta_jagged_count(stream, &split));
     AORTA_TRY(aorta_jagged_offsets(stream, x->plan.part_count * f->samples, f->sent_lengths, f->sent_offsets));
-    AORTA_TRY(finish_range(x, id_role(x), range));
+    AORTA_TRY(aorta_train_end(x->s.context));
     const struct aorta_comm_call lengths = parts_call(x, f, AORTA_I32, f->sent_lengths, 0, f->lengths, 1);
     AORTA_TRY(send_parts(x, x->id_comm, AORTA_FLOW_REDUCE_SCATTER, "lengths", &lengths));
     AORTA_TRY(aorta_jagged_offsets(stream, (int64_t)x->owners * x->parts * f->samples, f->lengths, f->own_offsets));
@@ -261,10 +246,9 @@ aorta_status aorta_sparse_exchange_ids(struct aorta_sparse_exchange *x, int slot
     struct aorta_stream *stream = aorta_train_stream(x->s.context, AORTA_FLOW_REDUCE_SCATTER);
     const struct aorta_jagged_split_args split = split_of(x, f, input);
     const int64_t each = (int64_t)sizeof(int64_t) + (x->group->weighted ? (int64_t)sizeof(float) : 0);
-    int range;
-    AORTA_TRY(begin_range(x, id_role(x), "split_ids", 2 * f->sent_bounds[x->owners] * each, &range));
+    AORTA_TRY(begin_range(x, id_role(x), "split_ids", 2 * f->sent_bounds[x->owners] * each));
     AORTA_TRY(aorta_jagged_split(stream, &split));
-    AORTA_TRY(finish_range(x, id_role(x), range));
+    AORTA_TRY(aorta_train_end(x->s.context));
     const struct aorta_comm_call ids = parts_call(x, f, AORTA_I64, f->sent_ids, 2, f->ids, 3);
     const struct aorta_comm_call weights = parts_call(x, f, AORTA_F32, f->sent_weights, 2, f->weights, 3);
     AORTA_TRY(send_parts(x, x->id_comm, AORTA_FLOW_REDUCE_SCATTER, "ids", &ids));
@@ -291,11 +275,10 @@ static struct aorta_pool_args pool_args(struct aorta_sparse_exchange *x, struct 
 static aorta_status sort_ids(struct aorta_sparse_exchange *x, struct exchange_flight *f, enum aorta_role role) {
     const struct aorta_pool_args pool = pool_args(x, f);
     const int64_t ids = f->bounds[x->owners];
-    int range;
-    AORTA_TRY(begin_range(x, role, "sort_ids", ids * 4 * (int64_t)sizeof(uint32_t), &range));
+    AORTA_TRY(begin_range(x, role, "sort_ids", ids * 4 * (int64_t)sizeof(uint32_t)));
     AORTA_TRY(aorta_pool_sort(x->s.context->streams[role], &pool, ids));
     f->sorted = true;
-    return finish_range(x, role, range);
+    return aorta_train_end(x->s.context);
 }
 
 /* How much is brought only the device knows. */
@@ -303,14 +286,13 @@ static aorta_status fill_cache(struct aorta_sparse_exchange *x, struct exchange_
     const struct aorta_pool_args pool = pool_args(x, f);
     const struct exchange_flight *before = x->cached ? x->cached : f;
     struct aorta_stream *stream = x->s.context->streams[role];
-    int range;
     if (x->cached) AORTA_TRY(aorta_stream_wait(stream, x->filled));
-    AORTA_TRY(begin_range(x, role, "cache_rows", 0, &range));
+    AORTA_TRY(begin_range(x, role, "cache_rows", 0));
     AORTA_TRY(aorta_pool_cache(stream, &pool, f->bounds[x->owners], &before->order,
                                x->cached ? before->bounds[x->owners] : 0, x->cached_batches + 2));
     AORTA_TRY(aorta_event_record(x->filled, stream));
     x->cached = f, x->cached_batches++;
-    return finish_range(x, role, range);
+    return aorta_train_end(x->s.context);
 }
 
 aorta_status aorta_sparse_exchange_prefetch(struct aorta_sparse_exchange *x, int slot, enum aorta_role role) {
@@ -320,9 +302,7 @@ aorta_status aorta_sparse_exchange_prefetch(struct aorta_sparse_exchange *x, int
     return x->cache.sets ? fill_cache(x, f, role) : NULL;
 }
 
-/* ---- lookups and updates ---- */
-
-/* ---- there and back ---- */
+/* ---- lookups ---- */
 
 /* Pooled rows that this rank looked up for `owners` ranks; and those that it gets for its own samples. */
 static void count_rows(struct aorta_sparse_exchange *x, struct exchange_flight *f) {
@@ -344,12 +324,11 @@ static int64_t lookup_bytes(const struct aorta_sparse_exchange *x, const struct 
 aorta_status aorta_sparse_exchange_lookup(struct aorta_sparse_exchange *x, int slot, enum aorta_role role) {
     struct exchange_flight *f = &x->flights[slot];
     const struct aorta_pool_args pool = pool_args(x, f);
-    int range;
     AORTA_TRY(aorta_stream_wait(x->s.context->streams[role], f->arrived));
     if (x->cache.sets && !f->sorted) AORTA_TRY(aorta_sparse_exchange_prefetch(x, slot, role));
-    AORTA_TRY(begin_range(x, role, "embedding_lookup", lookup_bytes(x, f), &range));
+    AORTA_TRY(begin_range(x, role, "embedding_lookup", lookup_bytes(x, f)));
     AORTA_TRY(aorta_pool_forward(x->s.context->streams[role], &pool));
-    return finish_range(x, role, range);
+    return aorta_train_end(x->s.context);
 }
 
 static struct aorta_columns_args columns_of(const struct aorta_sparse_exchange *x, const struct exchange_flight *f,
@@ -380,22 +359,20 @@ aorta_status aorta_sparse_exchange_rows(struct aorta_sparse_exchange *x, int slo
 aorta_status aorta_sparse_exchange_gather(struct aorta_sparse_exchange *x, int slot, float *pooled) {
     struct exchange_flight *f = &x->flights[slot];
     const struct aorta_columns_args columns = columns_of(x, f, pooled);
-    int range;
     AORTA_TRY(aorta_stream_wait(exchange_compute(x), x->collected));
-    AORTA_TRY(begin_range(x, AORTA_ROLE_COMPUTE, "gather_columns", row_bytes(x, f), &range));
+    AORTA_TRY(begin_range(x, AORTA_ROLE_COMPUTE, "gather_columns", row_bytes(x, f)));
     AORTA_TRY(aorta_columns_gather(exchange_compute(x), &columns));
-    return finish_range(x, AORTA_ROLE_COMPUTE, range);
+    return aorta_train_end(x->s.context);
 }
 
 aorta_status aorta_sparse_exchange_return(struct aorta_sparse_exchange *x, int slot, const float *pooled_gradient) {
     struct exchange_flight *f = &x->flights[slot];
     struct aorta_stream *rows = aorta_train_stream(x->s.context, AORTA_FLOW_ALL_REDUCE);
     const struct aorta_columns_args columns = columns_of(x, f, (float *)pooled_gradient);
-    int range;
     const struct aorta_comm_call call = parts_call(x, f, AORTA_F32, x->received, 5, x->pooled, 4);
-    AORTA_TRY(begin_range(x, AORTA_ROLE_COMPUTE, "scatter_columns", row_bytes(x, f), &range));
+    AORTA_TRY(begin_range(x, AORTA_ROLE_COMPUTE, "scatter_columns", row_bytes(x, f)));
     AORTA_TRY(aorta_columns_scatter(exchange_compute(x), &columns));
-    AORTA_TRY(finish_range(x, AORTA_ROLE_COMPUTE, range));
+    AORTA_TRY(aorta_train_end(x->s.context));
     AORTA_TRY(aorta_train_follow(rows, exchange_compute(x), x->ready));
     AORTA_TRY(send_parts(x, x->comm, AORTA_FLOW_ALL_REDUCE, "gradients of pooled rows", &call));
     return aorta_event_record(x->returned, rows);
@@ -407,20 +384,14 @@ aorta_status aorta_sparse_exchange_return(struct aorta_sparse_exchange *x, int s
 static aorta_status sum_gradients(struct aorta_sparse_exchange *x, struct aorta_stream *stream) {
     if (x->s.options->run.sharding != AORTA_DATA_PARALLEL || aorta_comm_size(x->s.context->world) == 1) return NULL;
     struct aorta_stream *rows = aorta_train_stream(x->s.context, AORTA_FLOW_ALL_REDUCE);
-    const struct aorta_train_collective collective = {
-        .flow = AORTA_FLOW_ALL_REDUCE,
-        .comm = x->s.context->world,
-        .tag = "gradients of tables",
-        .layer = -1,
-        .call = aorta_train_call(AORTA_ALL_REDUCE, x->gradient, x->gradient, (size_t)x->elements)};
     AORTA_TRY(aorta_train_follow(rows, stream, x->ready));
-    AORTA_TRY(aorta_train_collect(x->s.context, &collective));
+    AORTA_TRY(aorta_train_sum(x->s.context, AORTA_FLOW_ALL_REDUCE, x->s.context->world, "gradients of tables",
+                              x->gradient, x->elements));
     return aorta_train_follow(stream, rows, x->returned);
 }
 
 static aorta_status update_rows(struct aorta_sparse_exchange *x, enum aorta_role role) {
-    int range;
-    AORTA_TRY(begin_range(x, role, "update_tables", 3 * x->elements * (int64_t)sizeof(float), &range));
+    AORTA_TRY(begin_range(x, role, "update_tables", 3 * x->elements * (int64_t)sizeof(float)));
     for (int p = 0; p < x->parts; p++) {
         const struct aorta_pool_slot *slot = &x->host_slots[p];
         if (exchange_owner_of_table(x, p) != p) continue;
@@ -433,20 +404,19 @@ static aorta_status update_rows(struct aorta_sparse_exchange *x, enum aorta_role
                                              .eps = (float)x->s.options->run.sparse_eps};
         AORTA_TRY(aorta_rows_update(x->s.context->streams[role], &rows));
     }
-    return finish_range(x, role, range);
+    return aorta_train_end(x->s.context);
 }
 
 aorta_status aorta_sparse_exchange_update(struct aorta_sparse_exchange *x, int slot, enum aorta_role role) {
     struct exchange_flight *f = &x->flights[slot];
     struct aorta_stream *stream = x->s.context->streams[role];
     const struct aorta_pool_args pool = pool_args(x, f);
-    int range;
     AORTA_TRY(aorta_stream_wait(stream, x->returned));
     if (!f->sorted) AORTA_TRY(sort_ids(x, f, role));
-    AORTA_TRY(begin_range(x, role, "embedding_update", 3 * lookup_bytes(x, f), &range));
+    AORTA_TRY(begin_range(x, role, "embedding_update", 3 * lookup_bytes(x, f)));
     if (x->gradient) AORTA_TRY(aorta_fill_bytes(stream, x->gradient, 0, (size_t)x->elements * sizeof *x->gradient));
     AORTA_TRY(aorta_pool_update(stream, &pool, f->bounds[x->owners]));
-    AORTA_TRY(finish_range(x, role, range));
+    AORTA_TRY(aorta_train_end(x->s.context));
     if (!x->gradient) return NULL;
     AORTA_TRY(sum_gradients(x, stream));
     return update_rows(x, role);

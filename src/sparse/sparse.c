@@ -185,11 +185,10 @@ static struct aorta_sparse_input input_of(const struct sparse *s, int64_t step, 
 static aorta_status copy_batch(struct sparse *s, int64_t step) {
     const struct aorta_sparse_layout *layout = &s->layouts[batch_of(s, step)];
     struct aorta_stream *stream = aorta_train_stream(s->context, AORTA_FLOW_PREFETCH);
-    int range;
     AORTA_TRY(aorta_train_begin(s->context, AORTA_FLOW_PREFETCH, AORTA_RANGE_COPY, "batch", "copy_input",
-                                (int64_t)layout->bytes, &range));
+                                (int64_t)layout->bytes));
     AORTA_TRY(aorta_copy(stream, s->inputs[step % INPUTS], s->batches + s->starts[batch_of(s, step)], layout->bytes));
-    AORTA_TRY(aorta_train_end(s->context, AORTA_FLOW_PREFETCH, range));
+    AORTA_TRY(aorta_train_end(s->context));
     s->copied_count++;
     return aorta_event_record(s->copied[step % INPUTS], stream);
 }
@@ -384,13 +383,8 @@ static aorta_status sum_gradients(struct sparse *s, const float *stop) {
     float *gradients = aorta_sparse_dense_gradients(s->dense, &count);
     AORTA_TRY(aorta_copy(compute, &gradients[count - 1], stop, sizeof *stop));
     AORTA_TRY(aorta_train_follow(sums, compute, s->summed));
-    const struct aorta_train_collective collective = {
-        .flow = AORTA_FLOW_ALL_REDUCE,
-        .comm = c->world,
-        .tag = "dense gradients",
-        .layer = -1,
-        .call = aorta_train_call(AORTA_ALL_REDUCE, gradients, gradients, (size_t)count)};
-    if (aorta_comm_size(c->world) > 1) AORTA_TRY(aorta_train_collect(c, &collective));
+    if (aorta_comm_size(c->world) > 1)
+        AORTA_TRY(aorta_train_sum(c, AORTA_FLOW_ALL_REDUCE, c->world, "dense gradients", gradients, count));
     return aorta_event_record(s->reduced, sums);
 }
 

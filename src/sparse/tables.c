@@ -203,9 +203,7 @@ void aorta_sparse_tables_free(struct aorta_sparse_tables *tables) {
     *tables = (struct aorta_sparse_tables){0};
 }
 
-/* ---- the plan ---- */
-
-/* ---- shares of the owners ---- */
+/* ---- the plan: shares of the owners ---- */
 
 struct planner {
     const struct aorta_sparse_group *group;

@@ -45,9 +45,9 @@ static void log_compiling(const struct aorta_train_context *context) {
 }
 
 static aorta_status configure_ops(const struct aorta_train_context *context) {
-    struct aorta_ops_settings settings = aorta_ops_default_settings;
-    settings.allow_tf32 =
-        context->options->device.allow_tf32 || context->options->training.mixed_precision == AORTA_PRECISION_TF32;
+    const struct aorta_train_options *o = context->options;
+    const struct aorta_ops_settings settings = {.allow_tf32 = o->device.allow_tf32 ||
+                                                              o->training.mixed_precision == AORTA_PRECISION_TF32};
     return aorta_ops_configure(context->device, &settings);
 }
 
@@ -281,21 +281,35 @@ aorta_status aorta_train_collect(const struct aorta_train_context *context, cons
                                     .layer = c->layer,
                                     .bytes = aorta_comm_bytes(&c->call, aorta_comm_size(c->comm)),
                                     .simulated = aorta_comm_simulated(c->comm)};
-    int range;
-    AORTA_TRY(aorta_range_begin(context->recorder, stream, &info, &range));
+    AORTA_TRY(aorta_range_begin(context->recorder, stream, &info));
     AORTA_TRY(aorta_collective(c->comm, stream, &c->call));
     AORTA_TRY(aorta_inject_into_collective(context, c->call.kind, stream));
-    return aorta_range_end(context->recorder, stream, range);
+    return aorta_range_end(context->recorder);
+}
+
+aorta_status aorta_train_sum(const struct aorta_train_context *context, enum aorta_flow flow, struct aorta_comm *comm,
+                             const char *tag, float *values, int64_t count) {
+    const struct aorta_train_collective collective = {
+        .flow = flow,
+        .comm = comm,
+        .tag = tag,
+        .layer = -1,
+        .call = aorta_train_call(AORTA_ALL_REDUCE, values, values, (size_t)count)};
+    return aorta_train_collect(context, &collective);
+}
+
+aorta_status aorta_train_begin_on(const struct aorta_train_context *context, enum aorta_role role,
+                                  enum aorta_range_kind kind, const char *tag, const char *function, int64_t bytes) {
+    const struct aorta_range_info info = {
+        .tag = tag, .function = function, .role = role, .kind = kind, .layer = -1, .bytes = bytes};
+    return aorta_range_begin(context->recorder, context->streams[role], &info);
 }
 
 aorta_status aorta_train_begin(const struct aorta_train_context *context, enum aorta_flow flow,
-                               enum aorta_range_kind kind, const char *tag, const char *function, int64_t bytes,
-                               int *range) {
-    struct aorta_range_info info = {
-        .tag = tag, .function = function, .role = context->flows[flow], .kind = kind, .layer = -1, .bytes = bytes};
-    return aorta_range_begin(context->recorder, aorta_train_stream(context, flow), &info, range);
+                               enum aorta_range_kind kind, const char *tag, const char *function, int64_t bytes) {
+    return aorta_train_begin_on(context, context->flows[flow], kind, tag, function, bytes);
 }
 
-aorta_status aorta_train_end(const struct aorta_train_context *context, enum aorta_flow flow, int range) {
-    return aorta_range_end(context->recorder, aorta_train_stream(context, flow), range);
+aorta_status aorta_train_end(const struct aorta_train_context *context) {
+    return aorta_range_end(context->recorder);
 }

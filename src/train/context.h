@@ -103,12 +103,18 @@ static inline struct aorta_comm_call aorta_train_call(enum aorta_collective kind
 }
 AORTA_MUST_USE aorta_status aorta_train_collect(const struct aorta_train_context *context,
                                                 const struct aorta_train_collective *collective);
+/* Sums values over `comm` in place; they are of no layer. */
+AORTA_MUST_USE aorta_status aorta_train_sum(const struct aorta_train_context *context, enum aorta_flow flow,
+                                            struct aorta_comm *comm, const char *tag, float *values, int64_t count);
 
-/* A range around anything else that runs on a flow's stream. */
+/* Begins a range around anything else that runs on the stream of a role, or of a flow; aorta_train_end ends it. */
+AORTA_MUST_USE aorta_status aorta_train_begin_on(const struct aorta_train_context *context, enum aorta_role role,
+                                                 enum aorta_range_kind kind, const char *tag, const char *function,
+                                                 int64_t bytes);
 AORTA_MUST_USE aorta_status aorta_train_begin(const struct aorta_train_context *context, enum aorta_flow flow,
                                               enum aorta_range_kind kind, const char *tag, const char *function,
-                                              int64_t bytes, int *range);
-AORTA_MUST_USE aorta_status aorta_train_end(const struct aorta_train_context *context, enum aorta_flow flow, int range);
+                                              int64_t bytes);
+AORTA_MUST_USE aorta_status aorta_train_end(const struct aorta_train_context *context);
 
 /* ---- causes of lost time that a user plants (inject.c) ---- */
 

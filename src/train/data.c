@@ -435,15 +435,14 @@ aorta_status aorta_input_queue(struct aorta_input *input) {
     const bool dumped = aorta_dump_wanted(c->options, input->queued);
     struct slot *slot = input_slot(input, input->queued);
     struct aorta_stream *stream = first_stream(input);
-    int range;
     AORTA_TRY(aorta_input_await(input));
     const void *host = input->next;
     input->next = NULL;
     if (dumped && host) AORTA_TRY(aorta_dump_batch(c, &input->layout, host, input->queued));
     AORTA_TRY(wait_for_slot(input, stream));
-    AORTA_TRY(aorta_range_begin(c->recorder, stream, &info, &range));
+    AORTA_TRY(aorta_range_begin(c->recorder, stream, &info));
     AORTA_TRY(bring(input, slot, host));
-    AORTA_TRY(aorta_range_end(c->recorder, stream, range));
+    AORTA_TRY(aorta_range_end(c->recorder));
     if (dumped && !host) AORTA_TRY(dump_made(input, slot));
     input->queued++;
     return aorta_event_record(slot->ready, stream);

@@ -230,32 +230,21 @@ aorta_status aorta_inject_after_step(const struct aorta_train_context *c) {
     return c->injected && c->injected->sync_step ? synchronize(c) : NULL;
 }
 
-static aorta_status begin(const struct aorta_train_context *c, enum aorta_range_kind kind, const char *function,
-                          int64_t bytes, int *range) {
-    struct aorta_range_info info = {.tag = "training.inject",
-                                    .function = function,
-                                    .role = AORTA_ROLE_COMPUTE,
-                                    .kind = kind,
-                                    .layer = -1,
-                                    .bytes = bytes};
-    return aorta_range_begin(c->recorder, aorta_train_compute(c), &info, range);
-}
-
 aorta_status aorta_inject_before_forward(const struct aorta_train_context *c) {
-    int range;
     if (!c->injected || !c->injected->copy_bytes) return NULL;
-    AORTA_TRY(begin(c, AORTA_RANGE_COPY, "injected_copy", c->injected->copy_bytes, &range));
+    AORTA_TRY(aorta_train_begin_on(c, AORTA_ROLE_COMPUTE, AORTA_RANGE_COPY, "training.inject", "injected_copy",
+                                   c->injected->copy_bytes));
     AORTA_TRY(
         aorta_copy(aorta_train_compute(c), c->injected->device, c->injected->host, (size_t)c->injected->copy_bytes));
-    return aorta_range_end(c->recorder, aorta_train_compute(c), range);
+    return aorta_train_end(c);
 }
 
 static aorta_status run_kernel(const struct aorta_train_context *c, int64_t ns) {
-    int range;
     if (!ns) return NULL;
-    AORTA_TRY(begin(c, AORTA_RANGE_COMPUTE, "injected_kernel", 0, &range));
+    AORTA_TRY(
+        aorta_train_begin_on(c, AORTA_ROLE_COMPUTE, AORTA_RANGE_COMPUTE, "training.inject", "injected_kernel", 0));
     AORTA_TRY(aorta_spin(aorta_train_compute(c), ns, NULL));
-    return aorta_range_end(c->recorder, aorta_train_compute(c), range);
+    return aorta_train_end(c);
 }
 
 aorta_status aorta_inject_after_forward(const struct aorta_train_context *c) {

@@ -24,9 +24,6 @@ struct replicated {
     struct bucket *buckets;
     int bucket_count, bucket_next;
     bool last_micro_batch;
-    int64_t total;
-    float *parameters, *gradients, *m, *v;
-    void *copy;
     float *bucket_memory;  /* sent memory: the gradients themselves, or copies of them */
     float *clone, *stress; /* of the additional reduce-scatter; NULL without */
     struct aorta_comm *stress_comm;
@@ -93,13 +90,13 @@ static aorta_status make_buckets(struct replicated *r) {
         const struct aorta_parameter *p = aorta_model_parameter(model, parameter);
         if (starts_bucket(r, open, i ? r->order[i - 1] : -1, parameter)) {
             open = &r->buckets[r->bucket_count++];
-            *open = (struct bucket){.first = r->total, .layer = p->unit};
+            *open = (struct bucket){.first = r->base.own.count, .layer = p->unit};
         }
         int64_t padded = (p->rows * p->columns + AORTA_LAYOUT_ALIGNMENT - 1) / AORTA_LAYOUT_ALIGNMENT;
-        r->offsets[parameter] = r->total;
+        r->offsets[parameter] = r->base.own.count;
         r->bucket_of[parameter] = r->bucket_count - 1;
-        r->total += padded * AORTA_LAYOUT_ALIGNMENT;
-        open->count = r->total - open->first;
+        r->base.own.count += padded * AORTA_LAYOUT_ALIGNMENT;
+        open->count = r->base.own.count - open->first;
         open->parameters++;
     }
     return name_buckets(r);
@@ -126,15 +123,17 @@ static int64_t largest_bucket(const struct replicated *r) {
 
 static aorta_status take_memory(struct replicated *r) {
     const struct aorta_distributed_options *d = distributed(r);
-    AORTA_TRY(take_floats(r, "parameters", r->total, &r->parameters));
-    AORTA_TRY(take_floats(r, "gradients", r->total, &r->gradients));
-    AORTA_TRY(take_floats(r, "first moments of AdamW", r->total, &r->m));
-    AORTA_TRY(take_floats(r, "second moments of AdamW", r->total, &r->v));
+    AORTA_TRY(take_floats(r, "parameters", r->base.own.count, &r->base.own.parameters));
+    AORTA_TRY(take_floats(r, "gradients", r->base.own.count, &r->base.own.gradients));
+    AORTA_TRY(take_floats(r, "first moments of AdamW", r->base.own.count, &r->base.own.m));
+    AORTA_TRY(take_floats(r, "second moments of AdamW", r->base.own.count, &r->base.own.v));
     if (r->context->dtype != AORTA_F32)
-        AORTA_TRY(take(r, "parameters in 16 bits", r->total, aorta_dtype_size(r->context->dtype), &r->copy));
-    r->bucket_memory = r->gradients;
+        AORTA_TRY(take(r, "parameters in 16 bits", r->base.own.count, aorta_dtype_size(r->context->dtype),
+                       &r->base.own.copy));
+    r->bucket_memory = r->base.own.gradients;
     if (!is_ddp(r)) return NULL;
-    if (!d->gradient_as_bucket_view) AORTA_TRY(take_floats(r, "gradient buckets", r->total, &r->bucket_memory));
+    if (!d->gradient_as_bucket_view)
+        AORTA_TRY(take_floats(r, "gradient buckets", r->base.own.count, &r->bucket_memory));
     if (d->overlap_reduce_scatter) {
         AORTA_TRY(aorta_train_duplicate_world(r->context, &r->stress_comm));
         AORTA_TRY(take_floats(r, "result of the additional reduce-scatter", largest_bucket(r), &r->stress));
@@ -145,7 +144,7 @@ static aorta_status take_memory(struct replicated *r) {
     return take_floats(r, "map of used parameters", r->parameter_count, &r->used_map);
 }
 
-/* ---- import and export ---- */
+/* ---- export ---- */
 
 static int64_t size_of(const struct replicated *r, int parameter) {
     const struct aorta_parameter *p = aorta_model_parameter(r->context->model, parameter);
@@ -158,37 +157,16 @@ static void owned(struct aorta_strategy *strategy, int parameter, int64_t *first
     *place = self(strategy)->offsets[parameter];
 }
 
-static aorta_status import(struct aorta_strategy *strategy, int parameter, int64_t first, int64_t count,
-                           const float *values) {
-    struct replicated *r = self(strategy);
-    struct aorta_stream *stream = aorta_train_compute(r->context);
-    int64_t at = r->offsets[parameter] + first;
-    AORTA_TRY(aorta_copy(stream, r->parameters + at, values, (size_t)count * sizeof(float)));
-    if (!r->copy) return NULL;
-    char *copy = (char *)r->copy + (size_t)at * aorta_dtype_size(r->context->dtype);
-    return aorta_cast(stream, copy, r->context->dtype, values, AORTA_F32, count, 1);
-}
-
 static aorta_status export(struct aorta_strategy *strategy, enum aorta_export what, int unit, float *const *full) {
     struct replicated *r = self(strategy);
     struct aorta_stream *stream = aorta_train_compute(r->context);
-    const float *source = what == AORTA_EXPORT_PARAMETERS ? r->parameters : r->gradients;
+    const float *source = what == AORTA_EXPORT_PARAMETERS ? r->base.own.parameters : r->base.own.gradients;
     for (int i = 0; i < r->parameter_count; i++) {
         const struct aorta_parameter *p = aorta_model_parameter(r->context->model, i);
         if (p->unit != unit) continue;
         AORTA_TRY(aorta_copy(stream, full[p->slot], source + r->offsets[i], (size_t)size_of(r, i) * sizeof(float)));
     }
     return aorta_stream_synchronize(stream);
-}
-
-static struct aorta_optimizer_memory memory(struct aorta_strategy *strategy) {
-    struct replicated *r = self(strategy);
-    return (struct aorta_optimizer_memory){.count = r->total,
-                                           .parameters = r->parameters,
-                                           .gradients = r->gradients,
-                                           .m = r->m,
-                                           .v = r->v,
-                                           .copy = r->copy};
 }
 
 /* ---- the step ---- */
@@ -205,14 +183,14 @@ static aorta_status acquire(struct aorta_strategy *strategy, int unit, enum aort
                             struct aorta_unit_view *view) {
     struct replicated *r = self(strategy);
     size_t size = aorta_dtype_size(r->context->dtype);
-    const char *weights = r->copy ? r->copy : (void *)r->parameters;
+    const char *weights = r->base.own.copy ? r->base.own.copy : (void *)r->base.own.parameters;
     *view = (struct aorta_unit_view){0};
     for (int i = 0; i < r->parameter_count; i++) {
         const struct aorta_parameter *p = aorta_model_parameter(r->context->model, i);
         if (p->unit != unit) continue;
         view->weights[p->slot] = weights + (size_t)r->offsets[i] * size;
         bool root = unit == aorta_model_unit_count(r->context->model) - 1;
-        if (phase == AORTA_BACKWARD || root) view->gradients[p->slot] = r->gradients + r->offsets[i];
+        if (phase == AORTA_BACKWARD || root) view->gradients[p->slot] = r->base.own.gradients + r->offsets[i];
     }
     return NULL;
 }
@@ -220,23 +198,13 @@ static aorta_status acquire(struct aorta_strategy *strategy, int unit, enum aort
 /* Between a bucket and the gradients, when these are not the bucket itself. */
 static aorta_status copy_bucket(struct replicated *r, const struct bucket *bucket, const char *function, float *to,
                                 const float *from) {
-    if (r->bucket_memory == r->gradients) return NULL;
+    if (r->bucket_memory == r->base.own.gradients) return NULL;
     size_t bytes = (size_t)bucket->count * sizeof(float);
-    int range;
-    AORTA_TRY(aorta_train_begin(r->context, AORTA_FLOW_ALL_REDUCE, AORTA_RANGE_COPY, bucket->tag, function,
-                                (int64_t)bytes, &range));
+    AORTA_TRY(
+        aorta_train_begin(r->context, AORTA_FLOW_ALL_REDUCE, AORTA_RANGE_COPY, bucket->tag, function, (int64_t)bytes));
     AORTA_TRY(aorta_copy(aorta_train_stream(r->context, AORTA_FLOW_ALL_REDUCE), to + bucket->first,
                          from + bucket->first, bytes));
-    return aorta_train_end(r->context, AORTA_FLOW_ALL_REDUCE, range);
-}
-
-static struct aorta_train_collective all_reduce_of(const struct replicated *r, const char *tag, int layer,
-                                                   float *memory, int64_t count) {
-    return (struct aorta_train_collective){.flow = AORTA_FLOW_ALL_REDUCE,
-                                           .comm = r->context->world,
-                                           .tag = tag,
-                                           .layer = layer,
-                                           .call = aorta_train_call(AORTA_ALL_REDUCE, memory, memory, (size_t)count)};
+    return aorta_train_end(r->context);
 }
 
 /* Stress: a clone is taken on the reduce-scatter stream before the all-reduce changes the bucket. */
@@ -245,12 +213,11 @@ static aorta_status clone_bucket(struct replicated *r, const struct bucket *buck
     struct aorta_stream *reduce = aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE);
     struct aorta_stream *scatter = aorta_train_stream(c, AORTA_FLOW_REDUCE_SCATTER);
     size_t bytes = (size_t)bucket->count * sizeof(float);
-    int range;
     AORTA_TRY(aorta_train_follow(scatter, reduce, r->now));
-    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_REDUCE_SCATTER, AORTA_RANGE_COPY, bucket->tag, "clone_bucket",
-                                (int64_t)bytes, &range));
+    AORTA_TRY(
+        aorta_train_begin(c, AORTA_FLOW_REDUCE_SCATTER, AORTA_RANGE_COPY, bucket->tag, "clone_bucket", (int64_t)bytes));
     AORTA_TRY(aorta_copy(scatter, r->clone, r->bucket_memory + bucket->first, bytes));
-    AORTA_TRY(aorta_train_end(c, AORTA_FLOW_REDUCE_SCATTER, range));
+    AORTA_TRY(aorta_train_end(c));
     return aorta_train_follow(reduce, scatter, r->cloned);
 }
 
@@ -276,14 +243,19 @@ static aorta_status reduce_bucket(struct replicated *r, const struct bucket *buc
     const struct aorta_train_context *c = r->context;
     struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE);
     AORTA_TRY(aorta_train_follow(stream, aorta_train_compute(c), r->made));
-    AORTA_TRY(copy_bucket(r, bucket, "copy_into_bucket", r->bucket_memory, r->gradients));
+    AORTA_TRY(copy_bucket(r, bucket, "copy_into_bucket", r->bucket_memory, r->base.own.gradients));
     if (r->clone) AORTA_TRY(clone_bucket(r, bucket));
-    struct aorta_train_collective collective =
-        all_reduce_of(r, bucket->tag, bucket->layer, r->bucket_memory + bucket->first, bucket->count);
+    float *memory = r->bucket_memory + bucket->first;
+    const struct aorta_train_collective collective = {
+        .flow = AORTA_FLOW_ALL_REDUCE,
+        .comm = c->world,
+        .tag = bucket->tag,
+        .layer = bucket->layer,
+        .call = aorta_train_call(AORTA_ALL_REDUCE, memory, memory, (size_t)bucket->count)};
     if (r->clone) AORTA_TRY(scatter_bucket(r, bucket));
     AORTA_TRY(aorta_train_collect(c, &collective));
     if (r->stress && !r->clone) AORTA_TRY(scatter_bucket(r, bucket));
-    return copy_bucket(r, bucket, "copy_from_bucket", r->gradients, r->bucket_memory);
+    return copy_bucket(r, bucket, "copy_from_bucket", r->base.own.gradients, r->bucket_memory);
 }
 
 static aorta_status reduce_complete_buckets(struct replicated *r) {
@@ -306,8 +278,8 @@ static aorta_status reduce_used_map(struct replicated *r) {
     r->used_map_sent = true;
     struct aorta_stream *stream = aorta_train_stream(r->context, AORTA_FLOW_ALL_REDUCE);
     AORTA_TRY(aorta_fill(stream, r->used_map, AORTA_F32, r->parameter_count, 1));
-    struct aorta_train_collective collective = all_reduce_of(r, "used parameters", -1, r->used_map, r->parameter_count);
-    return aorta_train_collect(r->context, &collective);
+    return aorta_train_sum(r->context, AORTA_FLOW_ALL_REDUCE, r->context->world, "used parameters", r->used_map,
+                           r->parameter_count);
 }
 
 static aorta_status finish(struct aorta_strategy *strategy) {
@@ -322,10 +294,7 @@ static aorta_status finish(struct aorta_strategy *strategy) {
 /* ---- life ---- */
 
 static const struct aorta_strategy_table replicated_table = {
-    .name = "replicated",
-    .memory = memory,
     .owned = owned,
-    .import = import,
     .export = export,
     .micro_begin = micro_begin,
     .acquire = acquire,

@@ -113,7 +113,7 @@ aorta_status aorta_shampoo_create(struct aorta_train_context *context, struct ao
     struct aorta_shampoo_state *s = *out = aorta_arena_alloc(&context->arena, sizeof *s);
     if (!s) return aorta_arena_check(&context->arena, "shampoo");
     s->context = context;
-    s->memory = strategy->table->memory(strategy);
+    s->memory = strategy->own;
     s->ranks = s->memory.norm ? 1 : aorta_comm_size(context->control);
     AORTA_TRY(find_matrices(s, strategy));
     AORTA_TRY(deal(s));
@@ -124,15 +124,14 @@ aorta_status aorta_shampoo_create(struct aorta_train_context *context, struct ao
 
 static aorta_status compute(const struct aorta_shampoo_state *s, const struct matrix *matrix) {
     const struct aorta_optimizer_options *o = &s->context->options->optimizer;
-    const struct aorta_shampoo shape = {.rows = matrix->rows,
-                                        .columns = matrix->columns,
-                                        .beta1 = (float)o->betas[0],
-                                        .beta2 = (float)o->betas[1],
-                                        .eps = (float)o->eps,
-                                        .frequency = o->precondition_frequency,
-                                        .state = s->context->state};
     return aorta_shampoo_direction(aorta_train_stream(s->context, AORTA_FLOW_OPTIMIZER),
-                                   &(struct aorta_shampoo_args){.shape = shape,
+                                   &(struct aorta_shampoo_args){.rows = matrix->rows,
+                                                                .columns = matrix->columns,
+                                                                .beta1 = (float)o->betas[0],
+                                                                .beta2 = (float)o->betas[1],
+                                                                .eps = (float)o->eps,
+                                                                .frequency = o->precondition_frequency,
+                                                                .state = s->context->state,
                                                                 .gradient = s->memory.gradients + matrix->place,
                                                                 .m = s->memory.m + matrix->place,
                                                                 .v = s->memory.v + matrix->place,
@@ -165,16 +164,17 @@ aorta_status aorta_shampoo_apply(struct aorta_shampoo_state *s, struct aorta_str
     for (size_t i = 0; i < s->count; i++) {
         const struct matrix *matrix = &s->matrices[i];
         if (matrix->place < first || matrix->place >= first + count) continue;
-        const struct aorta_descent shape = {.count = matrix->rows * matrix->columns,
-                                            .weight_decay = (float)s->context->options->optimizer.weight_decay,
-                                            .state = s->context->state,
-                                            .copy_dtype = dtype};
         const size_t before = (size_t)(matrix->place - first) * aorta_dtype_size(dtype);
-        AORTA_TRY(
-            aorta_descent_step(stream, &(struct aorta_descent_args){.shape = shape,
-                                                                    .parameter = s->memory.parameters + matrix->place,
-                                                                    .direction = s->directions + matrix->direction,
-                                                                    .copy = copy ? (char *)copy + before : NULL}));
+        const struct aorta_descent_args args = {
+            .count = matrix->rows * matrix->columns,
+            .weight_decay = (float)s->context->options->optimizer.weight_decay,
+            .state = s->context->state,
+            .copy_dtype = dtype,
+            .parameter = s->memory.parameters + matrix->place,
+            .direction = s->directions + matrix->direction,
+            .copy = copy ? (char *)copy + before : NULL,
+        };
+        AORTA_TRY(aorta_descent_step(stream, &args));
     }
     return NULL;
 }

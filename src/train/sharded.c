@@ -1,4 +1,4 @@
-/* Ranks and layouts of the sharded strategy, and import and export of full parameters. */
+/* Ranks, layouts and memory of the sharded strategy, and export of full parameters. */
 #include "train/sharded_internal.h"
 
 #include <stdlib.h>
@@ -42,9 +42,10 @@ static void make_layouts(struct sharded *s) {
         bool flat = !s->context->options->fsdp.use_orig_params;
         s->layouts[unit] = aorta_layout_make(rows, columns, count, s->ranks, flat);
         if (unit == s->layers) s->root_largest = worth_parts(s) ? largest(rows, columns, count) : -1;
-        s->bases[unit] = s->total;
-        s->total += s->layouts[unit].shard;
+        s->bases[unit] = s->base.own.count;
+        s->base.own.count += s->layouts[unit].shard;
     }
+    s->base.own.layers = s->bases[s->layers];
 }
 
 /* ---- memory ----
@@ -172,7 +173,7 @@ static bool root_copy_in_slots(const struct sharded *s) {
 /* Bytes of 16-bit shards; 0 in fp32. */
 static size_t copy_bytes(const struct sharded *s) {
     if (s->context->dtype == AORTA_F32) return 0;
-    return weight_bytes(s, root_copy_in_slots(s) ? s->bases[s->layers] : s->total);
+    return weight_bytes(s, root_copy_in_slots(s) ? s->bases[s->layers] : s->base.own.count);
 }
 
 /* One piece of memory, so that all of it is free after the layers: 16-bit shards, and then the
@@ -186,11 +187,12 @@ static aorta_status take_weights(struct sharded *s, struct places *places) {
         take(s, true, copies ? "parameter shards in 16 bits and gathered layers" : "gathered layers", bytes, &memory));
     places->weights = (struct aorta_place){memory, bytes};
     struct aorta_place rest = places->weights;
-    if (copies) s->copy = aorta_place_take(&rest, aorta_place_round(copies));
+    if (copies) s->base.own.copy = aorta_place_take(&rest, aorta_place_round(copies));
     for (int i = 0; i < s->slot_count; i++) s->slots[i] = aorta_place_take(&rest, slot_bytes(s));
     AORTA_TRY(take(s, true, "gathered root unit", weight_bytes(s, s->layouts[s->layers].full), &s->root_slot));
     if (!copies) return NULL;
-    s->root_copy = root_copy_in_slots(s) ? s->slots[0] : (char *)s->copy + weight_bytes(s, s->bases[s->layers]);
+    s->base.own.root_copy =
+        root_copy_in_slots(s) ? s->slots[0] : (char *)s->base.own.copy + weight_bytes(s, s->bases[s->layers]);
     return aorta_fill_bytes(aorta_train_compute(s->context), memory, 0, bytes);
 }
 
@@ -200,7 +202,7 @@ static aorta_status take_weights(struct sharded *s, struct places *places) {
  * of it. Other pieces may be reduced earlier (gradient_ready). */
 static struct aorta_place root_shard(const struct sharded *s) {
     const struct aorta_layout *root = &s->layouts[s->layers];
-    float *shard = s->gradients + s->bases[s->layers];
+    float *shard = s->base.own.gradients + s->bases[s->layers];
     struct aorta_place found = {0};
     for (int i = 0; i < root->piece_count; i++) {
         const size_t bytes = (size_t)root->pieces[i].count * sizeof *shard;
@@ -270,7 +272,8 @@ static void offer_reuse(struct sharded *s, const struct places *places) {
     for (int unit = 0; unit < s->layers; unit++) {
         const struct aorta_layout *layout = &s->layouts[unit];
         if (!shard_is_whole(layout)) continue;
-        s->reuse[unit] = (struct aorta_place){s->gradients + s->bases[unit], (size_t)layout->shard * sizeof(float)};
+        s->reuse[unit] =
+            (struct aorta_place){s->base.own.gradients + s->bases[unit], (size_t)layout->shard * sizeof(float)};
     }
     s->reuse[s->layers] = places->root_shard;
 }
@@ -278,10 +281,10 @@ static void offer_reuse(struct sharded *s, const struct places *places) {
 /* All device memory; layouts, bases and total are set. */
 static aorta_status take_memory(struct sharded *s) {
     struct places places = {0};
-    AORTA_TRY(take_zeros(s, true, "parameter shards", s->total, &s->parameters));
-    AORTA_TRY(take_zeros(s, true, "gradient shards", s->total, &s->gradients));
-    AORTA_TRY(take_zeros(s, false, "first moments of AdamW", s->total, &s->m));
-    AORTA_TRY(take_zeros(s, false, "second moments of AdamW", s->total, &s->v));
+    AORTA_TRY(take_zeros(s, true, "parameter shards", s->base.own.count, &s->base.own.parameters));
+    AORTA_TRY(take_zeros(s, true, "gradient shards", s->base.own.count, &s->base.own.gradients));
+    AORTA_TRY(take_zeros(s, false, "first moments of AdamW", s->base.own.count, &s->base.own.m));
+    AORTA_TRY(take_zeros(s, false, "second moments of AdamW", s->base.own.count, &s->base.own.v));
     AORTA_TRY(take_weights(s, &places));
     if (shares(s)) {
         places.root_shard = root_shard(s);
@@ -301,11 +304,11 @@ static aorta_status make_groups(struct sharded *s) {
     int world = aorta_comm_size(c->world), rank = aorta_comm_rank(c->world);
     int *list = table(s, (size_t)world, sizeof *list);
     if (!list) return aorta_arena_check(&c->arena, "a list of the ranks");
-    s->group = rank / s->ranks * s->ranks;
+    s->group = s->base.own.norm_group = rank / s->ranks * s->ranks;
     for (int i = 0; i < s->ranks; i++) list[i] = s->group + i;
     AORTA_TRY(aorta_train_split(c, list, s->ranks, &s->gather_comm));
     AORTA_TRY(aorta_train_split(c, list, s->ranks, &s->reduce_comm));
-    if (s->ranks > 1) AORTA_TRY(aorta_train_split(c, list, s->ranks, &s->norm_comm));
+    if (s->ranks > 1) AORTA_TRY(aorta_train_split(c, list, s->ranks, &s->base.own.norm));
     if (s->ranks == world) return NULL;
     s->replicate_group = rank % s->ranks;
     int groups = world / s->ranks;
@@ -337,7 +340,7 @@ static aorta_status make_schedule(struct sharded *s) {
     return NULL;
 }
 
-/* ---- import and export ---- */
+/* ---- shards and full parameters ---- */
 
 static void owned(struct aorta_strategy *strategy, int parameter, int64_t *first, int64_t *count, int64_t *place) {
     struct sharded *s = self(strategy);
@@ -354,25 +357,9 @@ static void owned(struct aorta_strategy *strategy, int parameter, int64_t *first
 /* The unit's shard as it is gathered, in the context's dtype. */
 static char *weights_of(const struct sharded *s, int unit) {
     const size_t base = (size_t)s->bases[unit];
-    if (!s->copy) return (char *)(s->parameters + base);
-    if (unit == s->layers) return s->root_copy;
-    return (char *)s->copy + base * aorta_dtype_size(s->context->dtype);
-}
-
-static aorta_status import(struct aorta_strategy *strategy, int parameter, int64_t first, int64_t count,
-                           const float *values) {
-    struct sharded *s = self(strategy);
-    const struct aorta_parameter *p = aorta_model_parameter(s->context->model, parameter);
-    struct aorta_stream *stream = aorta_train_compute(s->context);
-    const struct aorta_layout *layout = &s->layouts[p->unit];
-    struct aorta_layout_run run;
-    if (!aorta_layout_run_of(layout, p->slot, aorta_comm_rank(s->gather_comm), &run)) return NULL;
-    const int64_t owned_first = run.full_offset - layout->parameters[p->slot].full_offset;
-    const int64_t at = run.shard_offset + (first - owned_first);
-    AORTA_TRY(aorta_copy(stream, s->parameters + s->bases[p->unit] + at, values, (size_t)count * sizeof(float)));
-    if (!s->copy) return NULL;
-    char *copy = weights_of(s, p->unit) + (size_t)at * aorta_dtype_size(s->context->dtype);
-    return aorta_cast(stream, copy, s->context->dtype, values, AORTA_F32, count, 1);
+    if (!s->base.own.copy) return (char *)(s->base.own.parameters + base);
+    if (unit == s->layers) return s->base.own.root_copy;
+    return (char *)s->base.own.copy + base * aorta_dtype_size(s->context->dtype);
 }
 
 /* The collective that gathers shards. */
@@ -404,7 +391,8 @@ static aorta_status gather_to_host(struct sharded *s, const struct aorta_layout 
 
 static aorta_status export(struct aorta_strategy *strategy, enum aorta_export what, int unit, float *const *full) {
     struct sharded *s = self(strategy);
-    const float *shard = (what == AORTA_EXPORT_PARAMETERS ? s->parameters : s->gradients) + s->bases[unit];
+    const float *shard =
+        (what == AORTA_EXPORT_PARAMETERS ? s->base.own.parameters : s->base.own.gradients) + s->bases[unit];
     const struct aorta_layout *layout = &s->layouts[unit];
     size_t bytes = (size_t)layout->full * sizeof(float);
     void *device = NULL;
@@ -431,33 +419,10 @@ static aorta_status ready(struct aorta_strategy *strategy) {
     return aorta_stream_synchronize(stream);
 }
 
-static const struct aorta_place *reuse(struct aorta_strategy *strategy) {
-    return self(strategy)->reuse;
-}
-
-static struct aorta_optimizer_memory memory(struct aorta_strategy *strategy) {
-    struct sharded *s = self(strategy);
-    return (struct aorta_optimizer_memory){.count = s->total,
-                                           .layers = s->bases[s->layers],
-                                           .root_first = s->root_ahead,
-                                           .parameters = s->parameters,
-                                           .gradients = s->gradients,
-                                           .m = s->m,
-                                           .v = s->v,
-                                           .copy = s->copy,
-                                           .root_copy = s->root_copy,
-                                           .norm = s->norm_comm,
-                                           .norm_group = s->group};
-}
-
 /* ---- life ---- */
 
 static const struct aorta_strategy_table sharded_table = {
-    .name = "sharded",
-    .memory = memory,
-    .reuse = reuse,
     .owned = owned,
-    .import = import,
     .export = export,
     .micro_begin = aorta_sharded_micro_begin,
     .acquire = aorta_sharded_acquire,
@@ -477,10 +442,10 @@ static aorta_status build(struct sharded *s) {
     s->slots = table(s, layers, sizeof *s->slots);
     s->slot_users = table(s, layers, sizeof *s->slot_users);
     s->gathers = table(s, 2 * layers, sizeof *s->gathers);
-    s->reuse = table(s, units, sizeof *s->reuse);
+    s->base.reuse = s->reuse = table(s, units, sizeof *s->reuse);
     AORTA_TRY(aorta_arena_check(&s->context->arena, "the tables of sharding"));
     const struct aorta_train_options *o = s->context->options;
-    s->root_ahead = o->distributed.enable_overlap && o->fsdp.forward_prefetch;
+    s->root_ahead = s->base.own.root_first = o->distributed.enable_overlap && o->fsdp.forward_prefetch;
     make_layouts(s);
     AORTA_TRY(make_groups(s));
     AORTA_TRY(take_memory(s));
@@ -488,7 +453,7 @@ static aorta_status build(struct sharded *s) {
     aorta_train_explain(s->context,
                         "sharding: %d layers and the root unit over %d ranks, %.2f M parameters on each; %d slots for "
                         "gathered layers of %.1f MiB, %s",
-                        s->layers, s->ranks, (double)s->total / 1e6, s->slot_count,
+                        s->layers, s->ranks, (double)s->base.own.count / 1e6, s->slot_count,
                         (double)s->layouts[0].full * (double)aorta_dtype_size(s->context->dtype) / 1048576,
                         s->slot_count < s->layers ? "so a gather waits for the layer before the last"
                                                   : "so no gather waits for one");

@@ -1,4 +1,4 @@
-/* Shared by the files of the sharded strategy: sharded.c (memory, groups, import and export), sharded_step.c (the
+/* Shared by the files of the sharded strategy: sharded.c (memory, groups, export), sharded_step.c (the
  * schedule). */
 #ifndef AORTA_TRAIN_SHARDED_INTERNAL_H
 #define AORTA_TRAIN_SHARDED_INTERNAL_H
@@ -23,16 +23,10 @@ struct sharded {
     int replicate_group;
     struct aorta_comm *gather_comm,
         *reduce_comm;                  /* the shard group, twice: gathers and reductions do not wait for each other */
-    struct aorta_comm *norm_comm;      /* the shard group with its own communicator; NULL for one rank */
     struct aorta_comm *replicate_comm; /* hybrid: ranks that hold the same shard; else NULL */
     struct aorta_layout *layouts;      /* by unit */
     int64_t *bases;                    /* by unit: where its shard starts in this rank's memory */
-    int64_t total;                     /* elements of this rank's memory */
-    float *parameters, *gradients, *m, *v;
-    void *copy;      /* parameters in the context's dtype, of the layers or of all units; NULL for fp32 */
-    void *root_copy; /* those of the root unit */
-
-    int slot_count; /* slots for gathered layers */
+    int slot_count;                    /* slots for gathered layers */
     void **slots;
     int *slot_users; /* by slot: the gather that last filled it in this step; -1: none */
     void *root_slot;

@@ -161,7 +161,7 @@ static aorta_status mark_used(struct sharded *s, int unit, enum aorta_phase phas
 
 /* Where the sums of this micro-batch go. */
 static float *reduced_gradients(const struct sharded *s, int unit) {
-    if (!s->micro_batch) return s->gradients + s->bases[unit];
+    if (!s->micro_batch) return s->base.own.gradients + s->bases[unit];
     return unit < s->layers ? s->layer_micro_gradients : s->root_micro_gradients;
 }
 
@@ -223,12 +223,11 @@ static aorta_status all_reduce_shard(struct sharded *s, int unit, float *shard) 
 
 static aorta_status add_to_earlier(struct sharded *s, int unit, const float *shard) {
     int64_t count = s->layouts[unit].shard;
-    int range;
     AORTA_TRY(aorta_train_begin(s->context, AORTA_FLOW_REDUCE_SCATTER, AORTA_RANGE_COMPUTE,
-                                aorta_model_unit_name(s->context->model, unit), "accumulate_gradients", 0, &range));
-    AORTA_TRY(aorta_add(aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER), s->gradients + s->bases[unit], shard,
-                        AORTA_F32, count, 1));
-    return aorta_train_end(s->context, AORTA_FLOW_REDUCE_SCATTER, range);
+                                aorta_model_unit_name(s->context->model, unit), "accumulate_gradients", 0));
+    AORTA_TRY(aorta_add(aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER),
+                        s->base.own.gradients + s->bases[unit], shard, AORTA_F32, count, 1));
+    return aorta_train_end(s->context);
 }
 
 /* Reduced gradients have their sum at the end of `last`. When micro-batches are added up, all use one memory, and the

@@ -34,7 +34,7 @@ aorta_status aorta_step_create(struct aorta_train_context *context, struct aorta
     struct aorta_step *step = *out = aorta_arena_alloc(&context->arena, sizeof *step);
     if (!step) return aorta_arena_check(&context->arena, "the training step");
     step->context = context, step->strategy = strategy;
-    step->memory = strategy->table->memory(strategy);
+    step->memory = strategy->own;
     return build(step);
 }
 
@@ -72,7 +72,7 @@ static struct aorta_pass pass_of(struct aorta_step *step, int64_t micro_batch) {
         .gradient_weight = 1 / (micro_batches * (float)aorta_comm_size(c->world)),
         .accumulate = table->accumulates && micro_batch > 0,
         .gemm_chunks = (int)c->options->workload.gemm_chunks,
-        .gradient_ready = table->gradient_ready ? call_gradient_ready : NULL,
+        .gradient_ready = call_gradient_ready,
         .output_needed = step->copies ? await_copy : NULL,
         .user = step,
     };
@@ -80,8 +80,7 @@ static struct aorta_pass pass_of(struct aorta_step *step, int64_t micro_batch) {
 
 /* A part of the step as one range, where operations have none of their own. */
 static aorta_status begin_part(struct aorta_step *step, const char *tag, const char *function, int layer,
-                               struct aorta_model_work work, int *range) {
-    *range = -1;
+                               struct aorta_model_work work) {
     if (records_operations(step)) return NULL;
     const struct aorta_train_options *o = step->context->options;
     struct aorta_range_info info = {
@@ -97,11 +96,11 @@ static aorta_status begin_part(struct aorta_step *step, const char *tag, const c
         .dtype = step->context->dtype,
         .dims = {{o->training.batch_size, o->dataset.sequence_length, o->model.model_dim}},
     };
-    return aorta_range_begin(step->context->recorder, aorta_train_compute(step->context), &info, range);
+    return aorta_range_begin(step->context->recorder, aorta_train_compute(step->context), &info);
 }
 
-static aorta_status end_part(struct aorta_step *step, int range) {
-    return aorta_range_end(step->context->recorder, aorta_train_compute(step->context), range);
+static aorta_status end_part(struct aorta_step *step) {
+    return records_operations(step) ? NULL : aorta_train_end(step->context);
 }
 
 static aorta_status release(struct aorta_strategy *strategy, int unit, enum aorta_phase phase) {
@@ -112,12 +111,11 @@ static aorta_status layer_forward(struct aorta_step *step, const struct aorta_pa
     struct aorta_model *model = step->context->model;
     struct aorta_strategy *s = step->strategy;
     struct aorta_unit_view view;
-    int range;
     AORTA_TRY(s->table->acquire(s, layer, AORTA_FORWARD, &view));
     AORTA_TRY(begin_part(step, aorta_model_unit_name(model, layer), "layer_forward", layer,
-                         aorta_model_layer_work(model, false), &range));
+                         aorta_model_layer_work(model, false)));
     AORTA_TRY(aorta_model_layer_forward(model, pass, layer, &view));
-    AORTA_TRY(end_part(step, range));
+    AORTA_TRY(end_part(step));
     if (step->copies) AORTA_TRY(aorta_copies_begin(step->copies, layer));
     AORTA_TRY(aorta_inject_after_layer(step->context));
     return release(s, layer, AORTA_FORWARD);
@@ -127,12 +125,11 @@ static aorta_status layer_backward(struct aorta_step *step, const struct aorta_p
     struct aorta_model *model = step->context->model;
     struct aorta_strategy *s = step->strategy;
     struct aorta_unit_view view;
-    int range;
     AORTA_TRY(s->table->acquire(s, layer, AORTA_BACKWARD, &view));
     AORTA_TRY(begin_part(step, aorta_model_unit_name(model, layer), "layer_backward", layer,
-                         aorta_model_layer_work(model, true), &range));
+                         aorta_model_layer_work(model, true)));
     AORTA_TRY(aorta_model_layer_backward(model, pass, layer, &view));
-    AORTA_TRY(end_part(step, range));
+    AORTA_TRY(end_part(step));
     AORTA_TRY(aorta_inject_after_layer(step->context));
     return release(s, layer, AORTA_BACKWARD);
 }
@@ -141,12 +138,12 @@ static aorta_status forward(struct aorta_step *step, const struct aorta_pass *pa
                             struct aorta_unit_view *root) {
     struct aorta_model *model = step->context->model;
     struct aorta_strategy *s = step->strategy;
-    int layers = aorta_model_unit_count(model) - 1, range;
+    int layers = aorta_model_unit_count(model) - 1;
     AORTA_TRY(s->table->acquire(s, layers, AORTA_FORWARD, root));
     aorta_recorder_begins(step->context->recorder, "forward");
-    AORTA_TRY(begin_part(step, "root", "input_forward", -1, aorta_model_input_work(model, false), &range));
+    AORTA_TRY(begin_part(step, "root", "input_forward", -1, aorta_model_input_work(model, false)));
     AORTA_TRY(aorta_model_input_forward(model, pass, batch, root));
-    AORTA_TRY(end_part(step, range));
+    AORTA_TRY(end_part(step));
     for (int layer = 0; layer < layers; layer++) AORTA_TRY(layer_forward(step, pass, layer));
     return NULL;
 }
@@ -155,15 +152,15 @@ static aorta_status backward(struct aorta_step *step, const struct aorta_pass *p
                              const struct aorta_unit_view *root) {
     struct aorta_model *model = step->context->model;
     struct aorta_strategy *s = step->strategy;
-    int layers = aorta_model_unit_count(model) - 1, range;
+    int layers = aorta_model_unit_count(model) - 1;
     aorta_recorder_begins(step->context->recorder, "backward");
-    AORTA_TRY(begin_part(step, "root", "head", -1, aorta_model_head_work(model), &range));
+    AORTA_TRY(begin_part(step, "root", "head", -1, aorta_model_head_work(model)));
     AORTA_TRY(aorta_model_head(model, pass, batch, root));
-    AORTA_TRY(end_part(step, range));
+    AORTA_TRY(end_part(step));
     for (int layer = layers - 1; layer >= 0; layer--) AORTA_TRY(layer_backward(step, pass, layer));
-    AORTA_TRY(begin_part(step, "root", "input_backward", -1, aorta_model_input_work(model, true), &range));
+    AORTA_TRY(begin_part(step, "root", "input_backward", -1, aorta_model_input_work(model, true)));
     AORTA_TRY(aorta_model_input_backward(model, pass, batch, root));
-    AORTA_TRY(end_part(step, range));
+    AORTA_TRY(end_part(step));
     return release(s, layers, AORTA_BACKWARD);
 }
 
@@ -173,12 +170,11 @@ static aorta_status backward(struct aorta_step *step, const struct aorta_pass *p
 static aorta_status square_sum(struct aorta_step *step, const char *tag, int64_t first, int64_t count) {
     const struct aorta_train_context *c = step->context;
     struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_OPTIMIZER);
-    int range;
     AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, tag, "square_sum",
-                                count * (int64_t)sizeof(float), &range));
+                                count * (int64_t)sizeof(float)));
     if (first == 0) AORTA_TRY(aorta_fill(stream, &step->control->square_sum, AORTA_F32, 1, 0));
     AORTA_TRY(aorta_square_sum(stream, step->memory.gradients + first, count, &step->control->square_sum));
-    return aorta_train_end(c, AORTA_FLOW_OPTIMIZER, range);
+    return aorta_train_end(c);
 }
 
 /* The layers' sums run while the root unit is still being reduced, and so does the copy of the stop flag, which needs a
@@ -269,16 +265,15 @@ static aorta_status descend(struct aorta_step *step, struct aorta_stream *stream
     const struct aorta_train_context *c = step->context;
     const struct aorta_optimizer_options *o = &c->options->optimizer;
     const struct aorta_optimizer_memory *m = &step->memory;
-    struct aorta_adamw args = {.count = count,
-                               .beta1 = (float)o->betas[0],
-                               .beta2 = (float)o->betas[1],
-                               .eps = (float)o->eps,
-                               .weight_decay = (float)o->weight_decay,
-                               .state = c->state,
-                               .copy_dtype = c->dtype};
     void *copy = first ? m->root_copy : m->copy; /* updates begin with the layers or with the root unit */
     if (step->shampoo) return aorta_shampoo_apply(step->shampoo, stream, first, count, copy);
-    return aorta_adamw_step(stream, &(struct aorta_adamw_args){.shape = args,
+    return aorta_adamw_step(stream, &(struct aorta_adamw_args){.count = count,
+                                                               .beta1 = (float)o->betas[0],
+                                                               .beta2 = (float)o->betas[1],
+                                                               .eps = (float)o->eps,
+                                                               .weight_decay = (float)o->weight_decay,
+                                                               .state = c->state,
+                                                               .copy_dtype = c->dtype,
                                                                .parameter = m->parameters + first,
                                                                .gradient = m->gradients + first,
                                                                .m = m->m + first,
@@ -300,11 +295,9 @@ static const char *update_name(const struct aorta_step *step) {
 static aorta_status shampoo(struct aorta_step *step) {
     const struct aorta_train_context *c = step->context;
     const int64_t bytes = step->memory.count * 6 * (int64_t)sizeof(float); /* gradient, moments, direction */
-    int range;
-    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, "optimizer", "shampoo_direction", bytes,
-                                &range));
+    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, "optimizer", "shampoo_direction", bytes));
     AORTA_TRY(aorta_shampoo_compute(step->shampoo));
-    AORTA_TRY(aorta_train_end(c, AORTA_FLOW_OPTIMIZER, range));
+    AORTA_TRY(aorta_train_end(c));
     return aorta_shampoo_gather(step->shampoo);
 }
 
@@ -312,32 +305,25 @@ static aorta_status shampoo(struct aorta_step *step) {
 static aorta_status clip_and_update(struct aorta_step *step, const char *tag, int64_t first, int64_t count) {
     const struct aorta_train_context *c = step->context;
     struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_OPTIMIZER);
-    int range;
     aorta_recorder_begins(c->recorder, "optimizer");
     if (step->shampoo) {
         AORTA_TRY(update_state(step, stream));
         AORTA_TRY(shampoo(step));
     }
-    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, tag, update_name(step),
-                                adamw_bytes(c, count), &range));
+    AORTA_TRY(
+        aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, tag, update_name(step), adamw_bytes(c, count)));
     if (!step->shampoo) AORTA_TRY(update_state(step, stream));
     AORTA_TRY(aorta_event_record(step->state_updated, stream));
     AORTA_TRY(descend(step, stream, first, count));
-    return aorta_train_end(c, AORTA_FLOW_OPTIMIZER, range);
+    return aorta_train_end(c);
 }
 
 static aorta_status update_layers(struct aorta_step *step, enum aorta_role role) {
     const struct aorta_train_context *c = step->context;
-    struct aorta_range_info info = {.tag = "layers",
-                                    .function = update_name(step),
-                                    .role = role,
-                                    .kind = AORTA_RANGE_COMPUTE,
-                                    .layer = -1,
-                                    .bytes = adamw_bytes(c, step->memory.layers)};
-    int range;
-    AORTA_TRY(aorta_range_begin(c->recorder, c->streams[role], &info, &range));
+    AORTA_TRY(aorta_train_begin_on(c, role, AORTA_RANGE_COMPUTE, "layers", update_name(step),
+                                   adamw_bytes(c, step->memory.layers)));
     AORTA_TRY(descend(step, c->streams[role], 0, step->memory.layers));
-    return aorta_range_end(c->recorder, c->streams[role], range);
+    return aorta_train_end(c);
 }
 
 /* A GPU runs two updates at once no faster than one by one, and the root unit is needed first. A processor's updates do

@@ -5,7 +5,7 @@
  * replicated: ddp and no_shard. Every rank holds everything; gradients are all-reduced in buckets.
  *
  * All calls queue work and return. The order of calls within a step is fixed by step.c:
- *   micro_begin, { acquire, (forward), release } per unit, { acquire, (backward), release, reduce } per unit, …
+ *   micro_begin, { acquire, (forward), release } per unit, { acquire, (backward), release } per unit, …
  *   finish_layers, finish, (norm, update of the root unit), root_updated, (update of the layers)
  */
 #ifndef AORTA_TRAIN_STRATEGY_H
@@ -34,21 +34,17 @@ struct aorta_optimizer_memory {
 
 enum aorta_export { AORTA_EXPORT_PARAMETERS, AORTA_EXPORT_GRADIENTS };
 
+/* First member of each implementation. */
 struct aorta_strategy {
-    const struct aorta_strategy_table *table; /* first member of each implementation */
+    const struct aorta_strategy_table *table;
+    struct aorta_optimizer_memory own;
+    const struct aorta_place *reuse; /* by unit: memory that the model may use too (aorta_model_take_memory), or NULL */
 };
 
 struct aorta_strategy_table {
-    const char *name;
-    struct aorta_optimizer_memory (*memory)(struct aorta_strategy *strategy);
-    /* The strategy's memory that the model may use too, by unit (aorta_model_take_memory). NULL: none. */
-    const struct aorta_place *(*reuse)(struct aorta_strategy *strategy);
     /* Elements [first, first + count) of a parameter that this rank owns; *place: where they begin in the optimizer's
      * memory. */
     void (*owned)(struct aorta_strategy *strategy, int parameter, int64_t *first, int64_t *count, int64_t *place);
-    /* Takes the values of [first, first + count) of those elements from device memory; queued on compute. */
-    aorta_status (*import)(struct aorta_strategy *strategy, int parameter, int64_t first, int64_t count,
-                           const float *values);
     /* All parameters (or gradients) of a unit into host memory, by slot, full and unsharded. Called by all ranks;
      * waits until it is done. */
     aorta_status (*export)(struct aorta_strategy *strategy, enum aorta_export what, int unit, float *const *full);
@@ -57,13 +53,13 @@ struct aorta_strategy_table {
                             struct aorta_unit_view *view);
     /* The pass is done with the unit; after backward its gradients are reduced. NULL: gradient_ready does that. */
     aorta_status (*release)(struct aorta_strategy *strategy, int unit, enum aorta_phase phase);
-    /* A parameter's gradient is queued on compute (aorta_pass.gradient_ready). NULL: not wanted. */
+    /* A parameter's gradient is queued on compute (aorta_pass.gradient_ready). */
     aorta_status (*gradient_ready)(struct aorta_strategy *strategy, int parameter);
     /* The optimizer's stream waits for the reductions of all layers. NULL where they are not separate. */
     aorta_status (*finish_layers)(struct aorta_strategy *strategy);
     /* The optimizer's stream waits for all reductions. */
     aorta_status (*finish)(struct aorta_strategy *strategy);
-    /* All parameters are imported, before the first step; waits until it is done. NULL: not wanted. */
+    /* All parameters have their start values, before the first step; waits until it is done. NULL: not wanted. */
     aorta_status (*ready)(struct aorta_strategy *strategy);
     /* With root_first: the update of the root unit is queued on the optimizer's stream. */
     aorta_status (*root_updated)(struct aorta_strategy *strategy);

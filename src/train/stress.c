@@ -131,11 +131,10 @@ static aorta_status launch(const struct aorta_stress *stress, const struct besid
                                           .flops = (double)each * (double)operations,
                                           .dtype = AORTA_F32};
     struct aorta_recorder *recorder = stress->context->recorder;
-    int range;
     AORTA_TRY(aorta_stream_wait(beside->stream, stress->launched));
-    AORTA_TRY(aorta_range_begin(recorder, beside->stream, &info, &range));
+    AORTA_TRY(aorta_range_begin(recorder, beside->stream, &info));
     AORTA_TRY(useful ? run_statistics(stress, beside, batch, dense_count) : run_products(stress, beside));
-    return aorta_range_end(recorder, beside->stream, range);
+    return aorta_range_end(recorder);
 }
 
 aorta_status aorta_stress_launch(struct aorta_stress *stress, enum aorta_stress_wave wave,
@@ -158,23 +157,17 @@ aorta_status aorta_stress_join(struct aorta_stress *stress) {
 /* ---- all-reduces and copies ---- */
 
 static aorta_status all_reduce(const struct aorta_stress *stress, float *values) {
-    const struct aorta_train_collective collective = {.flow = AORTA_FLOW_OPTIMIZER,
-                                                      .comm = stress->context->control,
-                                                      .tag = "inject_allreduce_copies",
-                                                      .layer = -1,
-                                                      .call =
-                                                          aorta_train_call(AORTA_ALL_REDUCE, values, values, REDUCED)};
-    return aorta_train_collect(stress->context, &collective);
+    return aorta_train_sum(stress->context, AORTA_FLOW_OPTIMIZER, stress->context->control, "inject_allreduce_copies",
+                           values, REDUCED);
 }
 
 static aorta_status copy(const struct aorta_stress *stress, const char *function, float *to, const float *from) {
     const struct aorta_train_context *c = stress->context;
     const size_t bytes = REDUCED * sizeof *to;
-    int range;
     AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COPY, "inject_allreduce_copies", function,
-                                (int64_t)bytes, &range));
+                                (int64_t)bytes));
     AORTA_TRY(aorta_copy(aorta_train_stream(c, AORTA_FLOW_OPTIMIZER), to, from, bytes));
-    return aorta_train_end(c, AORTA_FLOW_OPTIMIZER, range);
+    return aorta_train_end(c);
 }
 
 static aorta_status wait_for_copy(const struct aorta_stress *stress) {
@@ -243,12 +236,11 @@ aorta_status aorta_copies_begin(struct aorta_copies *copies, int layer) {
     const struct aorta_train_context *c = copies->context;
     struct aorta_layer_output output = aorta_model_output(c->model, layer);
     struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_PREFETCH);
-    int range;
     AORTA_TRY(aorta_train_follow(stream, aorta_train_compute(c), copies->made));
     AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_PREFETCH, AORTA_RANGE_COPY, aorta_model_unit_name(c->model, layer),
-                                "copy_output", (int64_t)output.bytes, &range));
+                                "copy_output", (int64_t)output.bytes));
     AORTA_TRY(aorta_copy(stream, output.copy, output.made, output.bytes));
-    AORTA_TRY(aorta_train_end(c, AORTA_FLOW_PREFETCH, range));
+    AORTA_TRY(aorta_train_end(c));
     AORTA_TRY(aorta_flag_raise(stream, &copies->flags[layer]));
     return needs_event(copies) ? aorta_event_record(copies->copied[layer], stream) : NULL;
 }
@@ -261,9 +253,8 @@ aorta_status aorta_copies_await(struct aorta_copies *copies, int layer) {
                                     .role = AORTA_ROLE_COMPUTE,
                                     .kind = AORTA_RANGE_COMPUTE,
                                     .layer = layer};
-    int range;
     if (needs_event(copies)) AORTA_TRY(aorta_stream_wait(compute, copies->copied[layer]));
-    AORTA_TRY(aorta_range_begin(c->recorder, compute, &info, &range));
+    AORTA_TRY(aorta_range_begin(c->recorder, compute, &info));
     AORTA_TRY(aorta_flag_await(compute, &copies->flags[layer], c->options->distributed.timeout_s));
-    return aorta_range_end(c->recorder, compute, range);
+    return aorta_range_end(c->recorder);
 }

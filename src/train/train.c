@@ -165,8 +165,6 @@ static aorta_status begin_recording(struct trainer *t, int64_t step, enum traine
     return waited_to > waited_from ? aorta_recorder_host(recorder, AORTA_HOST_SYNC, waited_from, waited_to) : NULL;
 }
 
-/* ---- steps onto the device ---- */
-
 /* ---- input ---- */
 
 /* In the middle of a step: the next input, if the loader has it. */
@@ -371,8 +369,7 @@ static aorta_status make_flights(struct trainer *t) {
 static aorta_status open_transformer(struct trainer *t) {
     const struct aorta_train_options *o = trainer_options(t);
     AORTA_TRY(make_strategy(&t->context, &t->strategy));
-    const struct aorta_strategy_table *table = t->strategy->table;
-    AORTA_TRY(aorta_model_take_memory(t->context.model, table->reuse ? table->reuse(t->strategy) : NULL));
+    AORTA_TRY(aorta_model_take_memory(t->context.model, t->strategy->reuse));
     AORTA_TRY(aorta_weights_initialise(&t->context, t->strategy));
     AORTA_TRY(aorta_step_create(&t->context, t->strategy, &t->step));
     AORTA_TRY(aorta_dataset_create(o, t->run->ranks.rank, t->run->ranks.world_size, &t->dataset));

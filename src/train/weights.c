@@ -170,9 +170,7 @@ void aorta_safetensors_free(struct aorta_safetensors *file) {
     *file = (struct aorta_safetensors){0};
 }
 
-/* ---- weights of a model ---- */
-
-/* ---- start values ---- */
+/* ---- start values of a model ---- */
 
 /* Where a run's start values come from. */
 struct source {
@@ -248,7 +246,19 @@ static bool all_alone(const struct aorta_train_context *c) {
     return c->options->fsdp.param_init_device == AORTA_INIT_META || !c->options->fsdp.sync_module_states;
 }
 
-/* Elements [first, first + count) of a parameter, through a piece of device memory; this rank imports those that it
+/* Values of this rank's elements, from device memory to their place in the optimizer's. */
+static aorta_status take_values(const struct aorta_train_context *c, const struct aorta_optimizer_memory *memory,
+                                int64_t place, int64_t count, const float *values) {
+    struct aorta_stream *compute = aorta_train_compute(c);
+    const bool root = memory->root_copy && place >= memory->layers;
+    const int64_t at = root ? place - memory->layers : place;
+    char *copy = root ? memory->root_copy : memory->copy;
+    AORTA_TRY(aorta_copy(compute, memory->parameters + place, values, (size_t)count * sizeof *values));
+    if (!copy) return NULL;
+    return aorta_cast(compute, copy + (size_t)at * aorta_dtype_size(c->dtype), c->dtype, values, AORTA_F32, count, 1);
+}
+
+/* Elements [first, first + count) of a parameter, through a piece of device memory; this rank takes those that it
  * owns. */
 static aorta_status initialise_piece(const struct source *source, struct aorta_strategy *strategy, int parameter,
                                      int64_t first, int64_t count, float *device) {
@@ -260,7 +270,8 @@ static aorta_status initialise_piece(const struct source *source, struct aorta_s
     strategy->table->owned(strategy, parameter, &owned_first, &owned_count, &place);
     const int64_t from = owned_first > first ? owned_first : first;
     const int64_t owned_end = owned_first + owned_count, end = owned_end < first + count ? owned_end : first + count;
-    if (from < end) AORTA_TRY(strategy->table->import(strategy, parameter, from, end - from, device + (from - first)));
+    if (from < end)
+        AORTA_TRY(take_values(c, &strategy->own, place + (from - owned_first), end - from, device + (from - first)));
     return aorta_stream_synchronize(aorta_train_compute(c));
 }
 

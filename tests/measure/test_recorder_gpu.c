@@ -78,22 +78,20 @@ static void close_rig(struct rig *rig) {
     aorta_device_close(rig->device);
 }
 
-static int begin(struct rig *rig, struct aorta_stream *stream, const char *tag, enum aorta_range_kind kind) {
+static void begin(struct rig *rig, struct aorta_stream *stream, const char *tag, enum aorta_range_kind kind) {
     const struct aorta_range_info info = {
         .tag = tag, .function = "nap", .kind = kind, .collective = AORTA_ALL_GATHER, .group_size = 2};
-    int range;
-    check_ok(aorta_range_begin(rig->recorder, stream, &info, &range));
-    return range;
+    check_ok(aorta_range_begin(rig->recorder, stream, &info));
 }
 
-static void end(struct rig *rig, struct aorta_stream *stream, int range) {
-    check_ok(aorta_range_end(rig->recorder, stream, range));
+static void end(struct rig *rig) {
+    check_ok(aorta_range_end(rig->recorder));
 }
 
 static void record(struct rig *rig, struct aorta_stream *stream, const char *tag, int naps) {
-    int range = begin(rig, stream, tag, AORTA_RANGE_COMPUTE);
+    begin(rig, stream, tag, AORTA_RANGE_COMPUTE);
     for (int i = 0; i < naps; i++) nap(stream);
-    end(rig, stream, range);
+    end(rig);
 }
 
 /* Back to back on one stream, nothing in one range, a kernel in none, a concurrent kernel of a library, ranges within
@@ -105,15 +103,15 @@ static void queue_step(struct rig *rig) {
     nap(rig->compute);
     check_ok(aorta_event_record(rig->fork, rig->compute));
     check_ok(aorta_stream_wait(rig->comm, rig->fork));
-    int gather = begin(rig, rig->comm, "gather", AORTA_RANGE_COLLECTIVE);
+    begin(rig, rig->comm, "gather", AORTA_RANGE_COLLECTIVE);
     nap(rig->comm);
     nap(rig->comm);
-    end(rig, rig->comm, gather);
-    int outer = begin(rig, rig->compute, "outer", AORTA_RANGE_COMPUTE);
+    end(rig);
+    begin(rig, rig->compute, "outer", AORTA_RANGE_COMPUTE);
     nap(rig->compute);
     record(rig, rig->compute, "inner", 1);
     nap(rig->compute);
-    end(rig, rig->compute, outer);
+    end(rig);
     check_ok(aorta_event_record(rig->join, rig->comm));
     check_ok(aorta_stream_wait(rig->compute, rig->join));
 }

@@ -72,7 +72,6 @@ static void queue_step(struct rig *rig) {
                                                  .kind = AORTA_RANGE_COPY,
                                                  .layer = -1,
                                                  .bytes = COPY_BYTES};
-    int range;
     check_ok(aorta_event_record(rig->fork, rig->compute));
     check_ok(aorta_stream_wait(rig->comm, rig->fork));
     for (int layer = 0; layer < LAYERS; layer++) {
@@ -86,16 +85,16 @@ static void queue_step(struct rig *rig) {
                                               .bytes = 4096};
         struct aorta_range_info linear = {
             .tag = "linear1", .function = "linear_forward", .layer = layer, .role = AORTA_ROLE_COMPUTE, .flops = 1e9};
-        check_ok(aorta_range_begin(rig->recorder, rig->comm, &copy, &range));
+        check_ok(aorta_range_begin(rig->recorder, rig->comm, &copy));
         check_ok(aorta_copy(rig->comm, rig->memory, rig->host, COPY_BYTES));
-        check_ok(aorta_range_end(rig->recorder, rig->comm, range));
-        check_ok(aorta_range_begin(rig->recorder, rig->comm, &collective, &range));
+        check_ok(aorta_range_end(rig->recorder));
+        check_ok(aorta_range_begin(rig->recorder, rig->comm, &collective));
         launch(rig->comm, &gather, 40000);
-        check_ok(aorta_range_end(rig->recorder, rig->comm, range));
-        check_ok(aorta_range_begin(rig->recorder, rig->compute, &linear, &range));
+        check_ok(aorta_range_end(rig->recorder));
+        check_ok(aorta_range_begin(rig->recorder, rig->compute, &linear));
         launch(rig->compute, &gemm, 50000);
         launch(rig->compute, &gelu, 10000);
-        check_ok(aorta_range_end(rig->recorder, rig->compute, range));
+        check_ok(aorta_range_end(rig->recorder));
     }
     check_ok(aorta_event_record(rig->join, rig->comm));
     check_ok(aorta_stream_wait(rig->compute, rig->join));

@@ -104,19 +104,20 @@ static void optimize(struct model_rig *rig, const struct aorta_train_options *o)
                                             .max_norm = (float)o->training.grad_clip_norm,
                                             .beta1 = (float)o->optimizer.betas[0],
                                             .beta2 = (float)o->optimizer.betas[1]};
-    struct aorta_adamw adamw = {.count = rig->elements,
-                                .beta1 = (float)o->optimizer.betas[0],
-                                .beta2 = (float)o->optimizer.betas[1],
-                                .eps = (float)o->optimizer.eps,
-                                .weight_decay = (float)o->optimizer.weight_decay,
-                                .state = rig->state,
-                                .copy_dtype = AORTA_F32};
+    struct aorta_adamw_args adamw = {.count = rig->elements,
+                                     .beta1 = (float)o->optimizer.betas[0],
+                                     .beta2 = (float)o->optimizer.betas[1],
+                                     .eps = (float)o->optimizer.eps,
+                                     .weight_decay = (float)o->optimizer.weight_decay,
+                                     .state = rig->state,
+                                     .copy_dtype = AORTA_F32,
+                                     .parameter = rig->values,
+                                     .gradient = rig->gradients,
+                                     .m = rig->m,
+                                     .v = rig->v};
     check_ok(aorta_square_sum(rig->stream, rig->gradients, rig->elements, &square_sum));
     check_ok(aorta_step_update(rig->stream, &update));
-    check_ok(aorta_adamw_step(
-        rig->stream,
-        &(struct aorta_adamw_args){
-            .shape = adamw, .parameter = rig->values, .gradient = rig->gradients, .m = rig->m, .v = rig->v}));
+    check_ok(aorta_adamw_step(rig->stream, &adamw));
     check_ok(aorta_stream_synchronize(rig->stream));
 }
 

@@ -104,17 +104,14 @@ static aorta_status optimizer(const struct aorta_cpu_ops *ops, enum aorta_dtype 
     if (dtype != AORTA_F32) return NULL; /* always fp32 but for the copy, which the casts' tests hold */
     struct aorta_square_sum_args sum = {.gradient = m->in[0], .count = 2011, .square_sum = m->out[3]};
     AORTA_TRY(ops->square_sum(&sum));
-    struct aorta_adamw_args args = {.shape = {2011, 0.9f, 0.98f, 1e-8f, 0.1f, &state, dtype},
-                                    .parameter = m->out[2],
-                                    .gradient = m->in[0],
-                                    .m = m->out[0],
-                                    .v = m->out[1]};
+    struct aorta_adamw_args args = {
+        2011,           0.9f,          0.98f, 1e-8f, 0.1f, &state, dtype, .parameter = m->out[2], .gradient = m->in[0],
+        .m = m->out[0], .v = m->out[1]};
     return ops->adamw(&args);
 }
 
 static aorta_status linear(const struct aorta_cpu_ops *ops, enum aorta_dtype dtype, struct memory *m) {
     const struct aorta_linear shape = {dtype, 5, 1, 1100};
-    ops->bias_rows(&shape, m->in[0], m->out[0]);
     ops->column_sums(&shape, m->in[1], m->out[3], true);
     return NULL;
 }

@@ -141,15 +141,11 @@ static void directions(void **state) {
                                                               .updates = step,
                                                               .bias_correction1 = (float)(1 - pow(beta1, step)),
                                                               .bias_correction2 = (float)(1 - pow(beta2, step))});
-            const struct aorta_shampoo shape = {rows, columns, 0.9f, 0.98f, 1e-8f, FREQUENCY, there};
-            check_ok(aorta_shampoo_direction(rig->stream,
-                                             &(struct aorta_shampoo_args){.shape = shape,
-                                                                          .gradient = rig_put(rig, AORTA_F32, g, count),
-                                                                          .m = m_there,
-                                                                          .v = v_there,
-                                                                          .factors = factors,
-                                                                          .roots = roots,
-                                                                          .direction = direction}));
+            check_ok(aorta_shampoo_direction(
+                rig->stream,
+                &(struct aorta_shampoo_args){rows, columns, 0.9f, 0.98f, 1e-8f, FREQUENCY, there,
+                                             .gradient = rig_put(rig, AORTA_F32, g, count), .m = m_there, .v = v_there,
+                                             .factors = factors, .roots = roots, .direction = direction}));
             for (int64_t i = 0; i < count; i++) g[i] *= 0.5;
             plain_matrix(plain, step, g, m, v, expected, rows, columns);
             /* A vector's root amplifies what fp32 rounds in the moments up to a thousand times, a matrix's 32 times. */
@@ -163,15 +159,11 @@ static void directions(void **state) {
         /* A step that is skipped changes nothing. */
         double *before = rig_values(rig, floats), *after = rig_values(rig, floats);
         rig_get_bytes(rig, before, factors, (size_t)floats * sizeof *before);
-        const struct aorta_shampoo shape = {
-            rows, columns, 0.9f, 0.98f, 1e-8f, FREQUENCY, rig_step_state(rig, (struct aorta_step_state){.updates = 5})};
-        check_ok(aorta_shampoo_direction(rig->stream, &(struct aorta_shampoo_args){.shape = shape,
-                                                                                   .gradient = direction,
-                                                                                   .m = m_there,
-                                                                                   .v = v_there,
-                                                                                   .factors = factors,
-                                                                                   .roots = roots,
-                                                                                   .direction = direction}));
+        check_ok(aorta_shampoo_direction(
+            rig->stream, &(struct aorta_shampoo_args){rows, columns, 0.9f, 0.98f, 1e-8f, FREQUENCY,
+                                                      rig_step_state(rig, (struct aorta_step_state){.updates = 5}),
+                                                      .gradient = direction, .m = m_there, .v = v_there,
+                                                      .factors = factors, .roots = roots, .direction = direction}));
         rig_get_bytes(rig, after, factors, (size_t)floats * sizeof *after);
         rig_close_to("factors", after, before, floats, 0, 0);
         rig_reset(state);
@@ -185,16 +177,12 @@ static void zero_gradient(void **state) {
     struct aorta_step_state *there = rig_step_state(
         rig, (struct aorta_step_state){
                  .finite = 1, .grad_factor = 1, .updates = 1, .bias_correction1 = 0.1f, .bias_correction2 = 0.02f});
-    const struct aorta_shampoo shape = {12, 9, 0.9f, 0.98f, 1e-8f, 1, there};
     float *direction = rig_alloc(rig, COUNT * sizeof *direction);
     check_ok(aorta_shampoo_direction(
-        rig->stream, &(struct aorta_shampoo_args){.shape = shape,
-                                                  .gradient = zeros(rig, COUNT),
-                                                  .m = zeros(rig, COUNT),
-                                                  .v = zeros(rig, COUNT),
-                                                  .factors = (double *)zeros(rig, 4 * AORTA_SHAMPOO_FACTOR),
-                                                  .roots = zeros(rig, 2 * AORTA_SHAMPOO_FACTOR),
-                                                  .direction = direction}));
+        rig->stream, &(struct aorta_shampoo_args){
+                         12, 9, 0.9f, 0.98f, 1e-8f, 1, there, .gradient = zeros(rig, COUNT), .m = zeros(rig, COUNT),
+                         .v = zeros(rig, COUNT), .factors = (double *)zeros(rig, 4 * AORTA_SHAMPOO_FACTOR),
+                         .roots = zeros(rig, 2 * AORTA_SHAMPOO_FACTOR), .direction = direction}));
     rig_close_to("direction", rig_get(rig, AORTA_F32, direction, COUNT), rig_values(rig, COUNT), COUNT, 0, 0);
 }
 
@@ -208,12 +196,10 @@ static void descent(void **state) {
             void *copy = rig_alloc(rig, COUNT * aorta_dtype_size(rig_dtypes[t]));
             struct aorta_step_state *there =
                 rig_step_state(rig, (struct aorta_step_state){.finite = finite, .lr = 0.01f});
-            const struct aorta_descent shape = {COUNT, 0.1f, there, rig_dtypes[t]};
-            check_ok(aorta_descent_step(rig->stream,
-                                        &(struct aorta_descent_args){.shape = shape,
-                                                                     .parameter = parameter,
-                                                                     .direction = rig_put(rig, AORTA_F32, d, COUNT),
-                                                                     .copy = copy}));
+            check_ok(aorta_descent_step(
+                rig->stream,
+                &(struct aorta_descent_args){COUNT, 0.1f, there, rig_dtypes[t], .parameter = parameter,
+                                             .direction = rig_put(rig, AORTA_F32, d, COUNT), .copy = copy}));
             for (int i = 0; finite && i < COUNT; i++) p[i] -= 0.01 * 0.1 * p[i] + 0.01 * d[i];
             double *got = rig_get(rig, AORTA_F32, parameter, COUNT);
             rig_close_to("parameter", got, p, COUNT, 1e-6, 1e-7);
@@ -228,25 +214,21 @@ static void wrong_arguments(void **state) {
     float some[4] = {0};
     double factors[4] = {0};
     struct aorta_step_state step = {0};
-    struct aorta_shampoo shape = {.rows = 2, .columns = 2, .state = &step};
-    check_fails(aorta_shampoo_direction(rig->stream, &(struct aorta_shampoo_args){.shape = shape,
-                                                                                  .gradient = some,
-                                                                                  .m = some,
-                                                                                  .v = some,
-                                                                                  .factors = factors,
-                                                                                  .roots = some,
-                                                                                  .direction = some}),
-                AORTA_INTERNAL, "frequency is 0");
-    shape.frequency = 1;
-    check_fails(aorta_shampoo_direction(
-                    rig->stream,
-                    &(struct aorta_shampoo_args){
-                        .shape = shape, .gradient = some, .m = some, .v = some, .factors = factors, .direction = some}),
-                AORTA_INTERNAL, "roots is NULL");
+    struct aorta_shampoo_args args = {.rows = 2,
+                                      .columns = 2,
+                                      .state = &step,
+                                      .gradient = some,
+                                      .m = some,
+                                      .v = some,
+                                      .factors = factors,
+                                      .roots = some,
+                                      .direction = some};
+    check_fails(aorta_shampoo_direction(rig->stream, &args), AORTA_INTERNAL, "frequency is 0");
+    args.frequency = 1;
+    args.roots = NULL;
+    check_fails(aorta_shampoo_direction(rig->stream, &args), AORTA_INTERNAL, "roots is NULL");
     check_fails(
-        aorta_descent_step(rig->stream, &(struct aorta_descent_args){.shape = (struct aorta_descent){.count = 4},
-                                                                     .parameter = some,
-                                                                     .direction = some}),
+        aorta_descent_step(rig->stream, &(struct aorta_descent_args){.count = 4, .parameter = some, .direction = some}),
         AORTA_INTERNAL, "state is NULL");
 }
 

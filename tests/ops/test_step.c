@@ -37,7 +37,10 @@ static void loss(void **state) {
             rig_step_state(rig, (struct aorta_step_state){.loss = 2.0f, .loss_scale = 8.0f});
         void *dscores = rig_alloc(rig, COUNT * aorta_dtype_size(dtype));
         check_ok(aorta_bce_with_logits(
-            rig->stream, &(struct aorta_bce_args){.shape = (struct aorta_bce){dtype, COUNT, 0.25f, 0.125f},
+            rig->stream, &(struct aorta_bce_args){.dtype = dtype,
+                                                  .count = COUNT,
+                                                  .weight = 0.25f,
+                                                  .gradient_weight = 0.125f,
                                                   .scores = rig_put(rig, dtype, e.scores, COUNT),
                                                   .target = rig_put(rig, AORTA_F32, e.target, COUNT),
                                                   .importance = rig_put(rig, AORTA_F32, e.importance, COUNT),
@@ -60,7 +63,10 @@ static void loss_of_extreme_scores(void **state) {
     struct aorta_step_state *step = rig_step_state(rig, (struct aorta_step_state){.loss_scale = 1.0f});
     void *dscores = rig_alloc(rig, 8);
     check_ok(aorta_bce_with_logits(rig->stream,
-                                   &(struct aorta_bce_args){.shape = (struct aorta_bce){AORTA_F32, 2, 1.0f, 1.0f},
+                                   &(struct aorta_bce_args){.dtype = AORTA_F32,
+                                                            .count = 2,
+                                                            .weight = 1.0f,
+                                                            .gradient_weight = 1.0f,
                                                             .scores = rig_put(rig, AORTA_F32, scores, 2),
                                                             .target = rig_put(rig, AORTA_F32, target, 2),
                                                             .importance = rig_put(rig, AORTA_F32, importance, 2),
@@ -185,14 +191,11 @@ static void adamw(void **state) {
                                                                   .grad_factor = 0.5f,
                                                                   .bias_correction1 = (float)b1,
                                                                   .bias_correction2 = (float)b2});
-                const struct aorta_adamw shape = {count, 0.9f, 0.98f, 1e-8f, 0.1f, there, rig_dtypes[t]};
                 check_ok(aorta_adamw_step(rig->stream,
-                                          &(struct aorta_adamw_args){.shape = shape,
-                                                                     .parameter = parameter,
+                                          &(struct aorta_adamw_args){count, 0.9f, 0.98f, 1e-8f, 0.1f, there,
+                                                                     rig_dtypes[t], .parameter = parameter,
                                                                      .gradient = rig_put(rig, AORTA_F32, g, count),
-                                                                     .m = m_there,
-                                                                     .v = v_there,
-                                                                     .copy = copy}));
+                                                                     .m = m_there, .v = v_there, .copy = copy}));
                 for (int64_t i = 0; i < count; i++) {
                     p[i] -= lr * 0.1 * p[i];
                     m[i] = 0.9 * m[i] + 0.1 * 0.5 * g[i];
@@ -209,14 +212,11 @@ static void adamw(void **state) {
 
             /* a step that is skipped leaves everything as it was, and makes the copy all the same */
             struct aorta_step_state *skipped = rig_step_state(rig, (struct aorta_step_state){.lr = 1.0f});
-            const struct aorta_adamw shape = {count, 0.9f, 0.98f, 1e-8f, 0.1f, skipped, rig_dtypes[t]};
             check_ok(aorta_fill_bytes(rig->stream, copy, 0xff, (size_t)count * aorta_dtype_size(rig_dtypes[t])));
-            check_ok(aorta_adamw_step(rig->stream, &(struct aorta_adamw_args){.shape = shape,
-                                                                              .parameter = parameter,
-                                                                              .gradient = m_there,
-                                                                              .m = m_there,
-                                                                              .v = v_there,
-                                                                              .copy = copy}));
+            check_ok(aorta_adamw_step(rig->stream, &(struct aorta_adamw_args){count, 0.9f, 0.98f, 1e-8f, 0.1f, skipped,
+                                                                              rig_dtypes[t], .parameter = parameter,
+                                                                              .gradient = m_there, .m = m_there,
+                                                                              .v = v_there, .copy = copy}));
             rig_close_to("copy after a skipped step", rig_get(rig, rig_dtypes[t], copy, count), p, count, 0.0, 0.0);
             rig_close_to("parameter after a skipped step", rig_get(rig, AORTA_F32, parameter, count), got, count, 0.0,
                          0.0);
@@ -228,23 +228,20 @@ static void wrong_arguments(void **state) {
     struct rig *rig = *state;
     float some[8] = {0};
     struct aorta_step_state step = {0};
-    struct aorta_adamw shape = {.count = 8, .beta1 = 1.0f, .state = &step};
-    check_fails(aorta_adamw_step(rig->stream,
-                                 &(struct aorta_adamw_args){
-                                     .shape = shape, .parameter = some, .gradient = some, .m = some, .v = some}),
-                AORTA_INTERNAL, "betas 1 and 0");
-    shape.state = NULL;
-    check_fails(aorta_adamw_step(rig->stream,
-                                 &(struct aorta_adamw_args){
-                                     .shape = shape, .parameter = some, .gradient = some, .m = some, .v = some}),
-                AORTA_INTERNAL, "state is NULL");
-    check_fails(aorta_bce_with_logits(rig->stream,
-                                      &(struct aorta_bce_args){.shape = (struct aorta_bce){AORTA_F32, 0, 1.0f, 1.0f},
-                                                               .scores = some,
-                                                               .target = some,
-                                                               .importance = some,
-                                                               .state = &step,
-                                                               .dscores = some}),
+    struct aorta_adamw_args adamw = {
+        .count = 8, .beta1 = 1.0f, .state = &step, .parameter = some, .gradient = some, .m = some, .v = some};
+    check_fails(aorta_adamw_step(rig->stream, &adamw), AORTA_INTERNAL, "betas 1 and 0");
+    adamw.state = NULL;
+    check_fails(aorta_adamw_step(rig->stream, &adamw), AORTA_INTERNAL, "state is NULL");
+    check_fails(aorta_bce_with_logits(rig->stream, &(struct aorta_bce_args){.dtype = AORTA_F32,
+                                                                            .count = 0,
+                                                                            .weight = 1.0f,
+                                                                            .gradient_weight = 1.0f,
+                                                                            .scores = some,
+                                                                            .target = some,
+                                                                            .importance = some,
+                                                                            .state = &step,
+                                                                            .dscores = some}),
                 AORTA_INTERNAL, "count is 0");
     check_fails(aorta_step_begin(rig->stream, NULL, (struct aorta_schedule){0}), AORTA_INTERNAL, "state is NULL");
     struct aorta_step_update_args args = {.state = &step};

@@ -56,7 +56,12 @@ static const char *const roles[] = {"compute", "parameters to the device", "grad
 static void optimize_piece(void *user, int64_t first, int64_t count) {
     const struct host_state *h = user;
     const struct aorta_adamw_args args = {
-        .shape = {count, beta1, beta2, epsilon, decay, &h->step, AORTA_F32},
+        .count = count,
+        .beta1 = beta1,
+        .beta2 = beta2,
+        .eps = epsilon,
+        .weight_decay = decay,
+        .state = &h->step,
         .parameter = h->parameters + first,
         .gradient = h->gradients + first,
         .m = h->m + first,

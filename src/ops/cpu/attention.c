@@ -87,7 +87,7 @@ static void softmax_row(float *row, int64_t count, float scale) {
     for (int64_t j = 0; j < count; j++) row[j] *= inverse;
 }
 
-/* dropped = dropout(weights); with `gradient`, that is multiplied by the mask too, in place. */
+/* dropped = dropout(weights); `gradient` is multiplied by the mask too, in place. */
 static void drop_weights(const struct aorta_dropout *dropout, int64_t first, int64_t count, const float *weights,
                          float *dropped, float *gradient) {
     const int32_t threshold = dropout->threshold;
@@ -98,7 +98,6 @@ static void drop_weights(const struct aorta_dropout *dropout, int64_t first, int
         const uint16_t *bits = AORTA_ISA_NAME(dropout_bits)(dropout, first + i, n, buffer);
 #pragma omp simd
         for (int64_t j = 0; j < n; j++) dropped[i + j] = weights[i + j] * dropout_factor(bits[j], threshold, scale);
-        if (!gradient) continue;
 #pragma omp simd
         for (int64_t j = 0; j < n; j++) gradient[i + j] *= dropout_factor(bits[j], threshold, scale);
     }
@@ -123,7 +122,7 @@ aorta_status AORTA_ISA_NAME(attention_forward)(const void *args) {
         block_write(a->saved, shape->dtype, head.weights, weights, p.data);
         if (dropout.threshold) {
             struct tile dropped = {take(&head, weights), positions};
-            drop_weights(&dropout, head.weights, weights, p.data, dropped.data, NULL);
+            AORTA_ISA_NAME(drop)(&dropout, head.weights, weights, p.data, dropped.data);
             p = dropped;
         }
         AORTA_TRY(multiply(p, false, v, false, out, positions, dim, positions));

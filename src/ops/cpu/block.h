@@ -20,7 +20,6 @@ extern const struct aorta_cpu_ops AORTA_ISA_NAME(cpu_ops);
 #include "ops/kernels.def"
 
 /* As the members of struct aorta_cpu_ops. */
-void AORTA_ISA_NAME(bias_rows)(const struct aorta_linear *shape, const void *bias, void *y);
 void AORTA_ISA_NAME(column_sums)(const struct aorta_linear *shape, const void *dy, float *dbias, bool accumulate);
 void AORTA_ISA_NAME(relu)(void *y, enum aorta_dtype dtype, int64_t count);
 void AORTA_ISA_NAME(to_float)(float *to, const void *from, enum aorta_dtype dtype, int64_t count);
@@ -63,6 +62,8 @@ static inline void normal_distribution(float x, float *cdf, float *density) {
 #define AORTA_BLOCK 1024 /* elements in work at a time */
 #define AORTA_BITS_BUFFER (AORTA_BLOCK + 2 * AORTA_PHILOX_GROUP)
 
+/* y = dropout(x) of `count` elements from `first` on; y may be x. */
+void AORTA_ISA_NAME(drop)(const struct aorta_dropout *dropout, int64_t first, int64_t count, const float *x, float *y);
 /* The random 16-bit samples of elements first … first + count − 1, count ≤ AORTA_BLOCK; the result points into
  * `buffer` of AORTA_BITS_BUFFER samples. */
 const uint16_t *AORTA_ISA_NAME(dropout_bits)(const struct aorta_dropout *dropout, int64_t first, int64_t count,

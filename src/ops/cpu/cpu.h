@@ -13,8 +13,6 @@ struct aorta_cpu_ops {
     const char *isa; /* "generic", and on x86-64 "v3", "v4" for the levels x86-64-v3 and -v4 */
 #define LOOP(name) aorta_cpu_op *name;
 #include "ops/kernels.def"
-    /* y [rows, out] = bias in every row */
-    void (*bias_rows)(const struct aorta_linear *shape, const void *bias, void *y);
     /* dbias [out] = (or +=) the column sums of dy [rows, out] */
     void (*column_sums)(const struct aorta_linear *shape, const void *dy, float *dbias, bool accumulate);
     /* negative elements become 0, in place */

@@ -12,19 +12,6 @@ static aorta_status rows_create(int64_t count, int64_t width, float **rows) {
                        (long long)width);
 }
 
-/* y = dropout(x), where x starts at element `first` of its tensor; y may be x. */
-static void drop_row(const struct aorta_dropout *dropout, int64_t first, int64_t width, const float *x, float *y) {
-    const int32_t threshold = dropout->threshold;
-    const float scale = dropout->scale;
-    uint16_t buffer[AORTA_BITS_BUFFER];
-    for (int64_t i = 0; i < width; i += AORTA_BLOCK) {
-        int64_t n = block_length(i, width);
-        const uint16_t *bits = AORTA_ISA_NAME(dropout_bits)(dropout, first + i, n, buffer);
-#pragma omp simd
-        for (int64_t j = 0; j < n; j++) y[i + j] = x[i + j] * dropout_factor(bits[j], threshold, scale);
-    }
-}
-
 static void row_statistics(const float *x, int64_t width, float eps, float *mean, float *rstd) {
     float sum = 0.0f, square = 0.0f;
 #pragma omp simd reduction(+ : sum)
@@ -46,7 +33,7 @@ static const float *sum_row(const struct aorta_norm_args *a, const struct aorta_
     if (!a->sum) return x;
     float *sum = block_target(a->sum, dtype, first, work);
     if (dropout->threshold) {
-        drop_row(dropout, first, width, x, sum);
+        AORTA_ISA_NAME(drop)(dropout, first, width, x, sum);
         x = sum;
     }
     if (a->residual) {
@@ -157,7 +144,7 @@ aorta_status AORTA_ISA_NAME(norm_backward)(const void *args) {
         }
         float *dx = block_target(a->dx, dtype, first, work + 5 * width);
         if (dropout.threshold)
-            drop_row(&dropout, first, width, row.dsum, dx);
+            AORTA_ISA_NAME(drop)(&dropout, first, width, row.dsum, dx);
         else
             for (int64_t j = 0; j < width; j++) dx[j] = row.dsum[j];
         add_row(a->dbias, dx, width);

@@ -104,10 +104,7 @@ aorta_status AORTA_ISA_NAME(add)(const void *args) {
 aorta_status AORTA_ISA_NAME(gelu_forward)(const void *args) {
     const struct aorta_gelu_args *a = args;
     const struct aorta_dropout dropout = aorta_dropout_begin(a->shape.dropout, &a->shape.rng);
-    const int32_t threshold = dropout.threshold;
-    const float scale = dropout.scale;
     float in[AORTA_BLOCK], out[AORTA_BLOCK];
-    uint16_t buffer[AORTA_BITS_BUFFER];
     for (int64_t i = 0; i < a->shape.count; i += AORTA_BLOCK) {
         int64_t n = block_length(i, a->shape.count);
         const float *x = block_read(a->x, a->shape.dtype, i, n, in);
@@ -118,11 +115,7 @@ aorta_status AORTA_ISA_NAME(gelu_forward)(const void *args) {
             normal_distribution(x[j], &cdf, &density);
             y[j] = x[j] * cdf;
         }
-        if (threshold) {
-            const uint16_t *bits = AORTA_ISA_NAME(dropout_bits)(&dropout, i, n, buffer);
-#pragma omp simd
-            for (int64_t j = 0; j < n; j++) y[j] *= dropout_factor(bits[j], threshold, scale);
-        }
+        if (dropout.threshold) AORTA_ISA_NAME(drop)(&dropout, i, n, y, y);
         block_write(a->out, a->shape.dtype, i, n, y);
     }
     return NULL;
@@ -131,10 +124,7 @@ aorta_status AORTA_ISA_NAME(gelu_forward)(const void *args) {
 /* Elements [first, first + n) of dx, into `dx_block` or the caller's memory. */
 static const float *backward_block(const struct aorta_gelu_args *a, const struct aorta_dropout *dropout, int64_t first,
                                    int64_t n, float *dx_block) {
-    const int32_t threshold = dropout->threshold;
-    const float scale = dropout->scale;
     float x_block[AORTA_BLOCK], dy_block[AORTA_BLOCK];
-    uint16_t buffer[AORTA_BITS_BUFFER];
     const float *x = block_read(a->x, a->shape.dtype, first, n, x_block);
     const float *dy = block_read(a->dy, a->shape.dtype, first, n, dy_block);
     float *dx = block_target(a->out, a->shape.dtype, first, dx_block);
@@ -144,11 +134,7 @@ static const float *backward_block(const struct aorta_gelu_args *a, const struct
         normal_distribution(x[j], &cdf, &density);
         dx[j] = dy[j] * (cdf + x[j] * density);
     }
-    if (threshold) {
-        const uint16_t *bits = AORTA_ISA_NAME(dropout_bits)(dropout, first, n, buffer);
-#pragma omp simd
-        for (int64_t j = 0; j < n; j++) dx[j] *= dropout_factor(bits[j], threshold, scale);
-    }
+    if (dropout->threshold) AORTA_ISA_NAME(drop)(dropout, first, n, dx, dx);
     block_write(a->out, a->shape.dtype, first, n, dx);
     return dx;
 }
@@ -172,11 +158,6 @@ aorta_status AORTA_ISA_NAME(gelu_backward)(const void *args) {
 }
 
 /* ---- linear layers ---- */
-
-void AORTA_ISA_NAME(bias_rows)(const struct aorta_linear *shape, const void *bias, void *y) {
-    const size_t bytes = (size_t)shape->out * aorta_dtype_size(shape->dtype);
-    for (int64_t row = 0; row < shape->rows; row++) memcpy((char *)y + (size_t)row * bytes, bias, bytes);
-}
 
 void AORTA_ISA_NAME(column_sums)(const struct aorta_linear *shape, const void *dy, float *dbias, bool accumulate) {
     float in[AORTA_BLOCK], total[AORTA_BLOCK];
@@ -285,26 +266,26 @@ aorta_status AORTA_ISA_NAME(square_sum)(const void *args) {
 
 static void copy_parameters(const struct aorta_adamw_args *a, int64_t first, int64_t count) {
     if (!a->copy) return;
-    char *copy = (char *)a->copy + (size_t)first * aorta_dtype_size(a->shape.copy_dtype);
-    AORTA_ISA_NAME(from_float)(copy, a->parameter + first, a->shape.copy_dtype, count);
+    char *copy = (char *)a->copy + (size_t)first * aorta_dtype_size(a->copy_dtype);
+    AORTA_ISA_NAME(from_float)(copy, a->parameter + first, a->copy_dtype, count);
 }
 
 /* The order of operations is torch.optim.AdamW's: decay, moments, then
  * p −= lr/(1 − β1^t) · m / (√v / √(1 − β2^t) + eps). */
 aorta_status AORTA_ISA_NAME(adamw)(const void *args) {
     const struct aorta_adamw_args *a = args;
-    const struct aorta_step_state *state = a->shape.state;
+    const struct aorta_step_state *state = a->state;
     if (!state->finite) {
-        copy_parameters(a, 0, a->shape.count);
+        copy_parameters(a, 0, a->count);
         return NULL;
     }
-    const float factor = state->grad_factor, keep = 1.0f - state->lr * a->shape.weight_decay;
-    const float beta1 = a->shape.beta1, beta2 = a->shape.beta2, eps = a->shape.eps;
+    const float factor = state->grad_factor, keep = 1.0f - state->lr * a->weight_decay;
+    const float beta1 = a->beta1, beta2 = a->beta2, eps = a->eps;
     const float rest1 = (float)(1.0 - (double)beta1), rest2 = (float)(1.0 - (double)beta2);
     const float rate = state->lr / state->bias_correction1;
     const float root = 1.0f / sqrtf(state->bias_correction2);
-    for (int64_t i = 0; i < a->shape.count; i += AORTA_BLOCK) {
-        const int64_t n = block_length(i, a->shape.count);
+    for (int64_t i = 0; i < a->count; i += AORTA_BLOCK) {
+        const int64_t n = block_length(i, a->count);
         const float *gradient = a->gradient + i;
         float *parameter = a->parameter + i, *m = a->m + i, *v = a->v + i;
 #pragma omp simd
@@ -362,6 +343,18 @@ const uint16_t *AORTA_ISA_NAME(dropout_bits)(const struct aorta_dropout *dropout
     return buffer + skip;
 }
 
+void AORTA_ISA_NAME(drop)(const struct aorta_dropout *dropout, int64_t first, int64_t count, const float *x, float *y) {
+    const int32_t threshold = dropout->threshold;
+    const float scale = dropout->scale;
+    uint16_t buffer[AORTA_BITS_BUFFER];
+    for (int64_t i = 0; i < count; i += AORTA_BLOCK) {
+        int64_t n = block_length(i, count);
+        const uint16_t *bits = AORTA_ISA_NAME(dropout_bits)(dropout, first + i, n, buffer);
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) y[i + j] = x[i + j] * dropout_factor(bits[j], threshold, scale);
+    }
+}
+
 /* ---- one instruction set's functions as a table ---- */
 
 #define AORTA_ISA_STRING(isa) #isa
@@ -371,7 +364,6 @@ const struct aorta_cpu_ops AORTA_ISA_NAME(cpu_ops) = {
     .isa = AORTA_ISA_TEXT(AORTA_ISA),
 #define LOOP(name) .name = AORTA_ISA_NAME(name),
 #include "ops/kernels.def"
-    .bias_rows = AORTA_ISA_NAME(bias_rows),
     .column_sums = AORTA_ISA_NAME(column_sums),
     .relu = AORTA_ISA_NAME(relu),
     .to_float = AORTA_ISA_NAME(to_float),

@@ -26,11 +26,11 @@ static int smaller(int64_t left) {
 }
 
 static struct part part_of(const struct aorta_shampoo_args *a, int64_t row, int64_t column) {
-    const int64_t across = (a->shape.columns + N - 1) / N, block = row / N * across + column / N;
+    const int64_t across = (a->columns + N - 1) / N, block = row / N * across + column / N;
     const int64_t at = 2 * block * AORTA_SHAMPOO_FACTOR;
-    return (struct part){.first = row * a->shape.columns + column,
-                         .rows = smaller(a->shape.rows - row),
-                         .columns = smaller(a->shape.columns - column),
+    return (struct part){.first = row * a->columns + column,
+                         .rows = smaller(a->rows - row),
+                         .columns = smaller(a->columns - column),
                          .factors = {a->factors + at, a->factors + at + AORTA_SHAMPOO_FACTOR},
                          .roots = {a->roots + at, a->roots + at + AORTA_SHAMPOO_FACTOR}};
 }
@@ -41,7 +41,7 @@ static void load(const struct aorta_shampoo_args *a, const struct part *part, co
     memset(to, 0, sizeof(double[N][N]));
     for (int i = 0; i < part->rows; i++)
         for (int j = 0; j < part->columns; j++) {
-            const double value = factor * (double)from[part->first + i * a->shape.columns + j];
+            const double value = factor * (double)from[part->first + i * a->columns + j];
             if (side)
                 to[j][i] = value;
             else
@@ -108,9 +108,9 @@ static void take_root(const double *factor, double correction, bool vector, stru
 }
 
 static void update_factor(const struct aorta_shampoo_args *a, const struct part *part, int side, struct eigen *e) {
-    const double beta = (double)a->shape.beta2;
+    const double beta = (double)a->beta2;
     double *factor = part->factors[side];
-    load(a, part, a->gradient, (double)a->shape.state->grad_factor, side, e->v);
+    load(a, part, a->gradient, (double)a->state->grad_factor, side, e->v);
     for (int i = 0; i < N; i++)
         for (int j = 0; j < N; j++) {
             double sum = 0;
@@ -121,12 +121,12 @@ static void update_factor(const struct aorta_shampoo_args *a, const struct part 
 
 aorta_status AORTA_ISA_NAME(shampoo_factors)(const void *args) {
     const struct aorta_shampoo_args *a = args;
-    const struct aorta_step_state *state = a->shape.state;
-    const bool vector = a->shape.columns == 1, due = (state->updates - 1) % a->shape.frequency == 0;
+    const struct aorta_step_state *state = a->state;
+    const bool vector = a->columns == 1, due = (state->updates - 1) % a->frequency == 0;
     struct eigen e;
     if (!state->finite) return NULL;
-    for (int64_t row = 0; row < a->shape.rows; row += N)
-        for (int64_t column = 0; column < a->shape.columns; column += N) {
+    for (int64_t row = 0; row < a->rows; row += N)
+        for (int64_t column = 0; column < a->columns; column += N) {
             const struct part part = part_of(a, row, column);
             for (int side = 0; side < (vector ? 1 : 2); side++) {
                 update_factor(a, &part, side, &e);
@@ -140,18 +140,18 @@ aorta_status AORTA_ISA_NAME(shampoo_factors)(const void *args) {
 
 /* Σ (m̂ / (√v̂ + eps))² */
 static double update_moments(const struct aorta_shampoo_args *a, const struct part *part) {
-    const struct aorta_step_state *state = a->shape.state;
-    const float factor = state->grad_factor, beta1 = a->shape.beta1, beta2 = a->shape.beta2;
+    const struct aorta_step_state *state = a->state;
+    const float factor = state->grad_factor, beta1 = a->beta1, beta2 = a->beta2;
     const float rest1 = (float)(1.0 - (double)beta1), rest2 = (float)(1.0 - (double)beta2);
     double sum = 0;
     for (int i = 0; i < part->rows; i++)
         for (int j = 0; j < part->columns; j++) {
-            const int64_t at = part->first + i * a->shape.columns + j;
+            const int64_t at = part->first + i * a->columns + j;
             const float g = a->gradient[at] * factor;
             a->m[at] = beta1 * a->m[at] + rest1 * g;
             a->v[at] = beta2 * a->v[at] + rest2 * g * g;
             const double m = (double)a->m[at] / (double)state->bias_correction1;
-            const double step = m / (sqrt((double)a->v[at] / (double)state->bias_correction2) + (double)a->shape.eps);
+            const double step = m / (sqrt((double)a->v[at] / (double)state->bias_correction2) + (double)a->eps);
             sum += step * step;
         }
     return sum;
@@ -178,9 +178,9 @@ static void transpose(double matrix[N][N]) {
 static void direct(const struct aorta_shampoo_args *a, const struct part *part) {
     double from[N][N], to[N][N], sum = 0;
     const double wanted = update_moments(a, part);
-    load(a, part, a->m, 1.0 / (double)a->shape.state->bias_correction1, 0, from);
+    load(a, part, a->m, 1.0 / (double)a->state->bias_correction1, 0, from);
     apply_root(part->roots[0], from, to);
-    if (a->shape.columns > 1) { /* roots are symmetric: (X·R)ᵀ = R·Xᵀ */
+    if (a->columns > 1) { /* roots are symmetric: (X·R)ᵀ = R·Xᵀ */
         transpose(to);
         apply_root(part->roots[1], to, from);
         transpose(from);
@@ -191,14 +191,14 @@ static void direct(const struct aorta_shampoo_args *a, const struct part *part) 
     const double scale = sum > 0 ? sqrt(wanted / sum) : 0;
     for (int i = 0; i < part->rows; i++)
         for (int j = 0; j < part->columns; j++)
-            a->direction[part->first + i * a->shape.columns + j] = (float)(scale * to[i][j]);
+            a->direction[part->first + i * a->columns + j] = (float)(scale * to[i][j]);
 }
 
 aorta_status AORTA_ISA_NAME(shampoo_direction)(const void *args) {
     const struct aorta_shampoo_args *a = args;
-    if (!a->shape.state->finite) return NULL;
-    for (int64_t row = 0; row < a->shape.rows; row += N)
-        for (int64_t column = 0; column < a->shape.columns; column += N) {
+    if (!a->state->finite) return NULL;
+    for (int64_t row = 0; row < a->rows; row += N)
+        for (int64_t column = 0; column < a->columns; column += N) {
             const struct part part = part_of(a, row, column);
             direct(a, &part);
         }
@@ -207,10 +207,10 @@ aorta_status AORTA_ISA_NAME(shampoo_direction)(const void *args) {
 
 aorta_status AORTA_ISA_NAME(descent)(const void *args) {
     const struct aorta_descent_args *a = args;
-    const struct aorta_step_state *state = a->shape.state;
-    const float lr = state->lr, keep = 1.0f - state->lr * a->shape.weight_decay;
-    for (int64_t i = 0; state->finite && i < a->shape.count; i++)
+    const struct aorta_step_state *state = a->state;
+    const float lr = state->lr, keep = 1.0f - state->lr * a->weight_decay;
+    for (int64_t i = 0; state->finite && i < a->count; i++)
         a->parameter[i] = a->parameter[i] * keep - lr * a->direction[i];
-    if (a->copy) AORTA_ISA_NAME(from_float)(a->copy, a->parameter, a->shape.copy_dtype, a->shape.count);
+    if (a->copy) AORTA_ISA_NAME(from_float)(a->copy, a->parameter, a->copy_dtype, a->count);
     return NULL;
 }

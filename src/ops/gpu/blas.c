@@ -15,8 +15,6 @@ enum {
     OPERANDS = 4,
 };
 
-const struct aorta_ops_settings aorta_ops_default_settings = {.tune_products = true, .fuse_bias_gradient = true};
-
 /* Identifies a plan. Alignments of a, b, c and the bias, 16 at most. */
 struct key {
     struct aorta_blas_product product;
@@ -58,7 +56,6 @@ static aorta_status blas_create(struct aorta_device *device, void **state) {
     if (!blas) return AORTA_ERROR(AORTA_MEMORY, "no memory for the table of matrix products");
     blas->device = device;
     blas->vendor = aorta_device_get_info(device)->kind == AORTA_DEVICE_HIP ? &aorta_blas_hip : &aorta_blas_cuda;
-    blas->settings = aorta_ops_default_settings;
     pthread_mutex_init(&blas->lock, NULL);
     *state = blas;
     return NULL;
@@ -304,11 +301,10 @@ static int collect_kind(struct blas *blas, struct plan *plan, uint64_t workspace
     return code;
 }
 
-/* The library's candidates with workspace, its own best first; then, when autotuning is on, those without. */
+/* The library's candidates with workspace, its own best first; then those without. */
 static int collect(struct blas *blas, struct plan *plan, struct offers *offers) {
     const int code = collect_kind(blas, plan, AORTA_WORKSPACE_BYTES, offers);
-    if (code || !offers->count || !blas->settings.tune_products) return code;
-    return collect_kind(blas, plan, 0, offers);
+    return code || !offers->count ? code : collect_kind(blas, plan, 0, offers);
 }
 
 static aorta_status fill_plan(struct blas *blas, struct plan *plan, struct aorta_stream *stream,
@@ -321,8 +317,7 @@ static aorta_status fill_plan(struct blas *blas, struct plan *plan, struct aorta
     plan->found = offers.count;
     plan->possible = plan->found > 0;
     plan->timing = (struct aorta_candidate){.workspace_bytes = workspace_of(blas, offers.candidates)};
-    if (plan->found > 1 && blas->settings.tune_products && !aorta_stream_capturing(stream))
-        AORTA_TRY(choose(blas, plan, stream, operands, &offers));
+    if (plan->found > 1 && !aorta_stream_capturing(stream)) AORTA_TRY(choose(blas, plan, stream, operands, &offers));
     memcpy(plan->algorithm, candidate_at(blas, &offers, plan->place), blas->vendor->candidate_bytes);
     return NULL;
 }
@@ -358,15 +353,10 @@ static aorta_status find_plan(struct blas *blas, struct aorta_stream *stream, co
     return NULL;
 }
 
-static bool allows(const struct aorta_ops_settings *settings, const struct aorta_blas_product *product) {
-    if (product->epilogue == AORTA_BLAS_BIAS_GRADIENT_B && !settings->fuse_bias_gradient) return false;
-    return !settings->own_products;
-}
-
 static aorta_status multiply(struct blas *blas, struct aorta_stream *stream, const struct aorta_blas_product *product,
                              const struct aorta_blas_operands *operands, bool *done) {
     *done = false;
-    if (!allows(&blas->settings, product)) return NULL;
+    if (blas->settings.own_products) return NULL;
     AORTA_TRY(blas_open(blas));
     struct plan *plan;
     AORTA_TRY(find_plan(blas, stream, product, operands, &plan));

@@ -76,9 +76,9 @@ AORTA_MUST_USE aorta_status aorta_ops_gpu_partial(struct aorta_stream *stream, s
 AORTA_MUST_USE aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *stream,
                                                         const struct aorta_gpu_column_sums *sums);
 
-/* Sorts pairs by one digit of their keys, stably (embedding.c). */
-AORTA_MUST_USE aorta_status aorta_ops_gpu_sort_pass(struct aorta_stream *stream,
-                                                    const struct aorta_gpu_sort_args *args);
+/* Sorts pairs by so many digits of their keys, stably (embedding.c). Pass i writes to keys[i % 2] and values[i % 2]. */
+AORTA_MUST_USE aorta_status aorta_ops_gpu_sort(struct aorta_stream *stream, struct aorta_gpu_sort_args args, int passes,
+                                               uint32_t *const keys[2], uint32_t *const values[2]);
 
 /* The widest heads of attention and rows of a LayerNorm that have kernels. */
 int64_t aorta_ops_gpu_most_head_dim(void);
@@ -131,9 +131,9 @@ struct aorta_named_pointer {
 };
 #define AORTA_POINTERS(...) ((const struct aorta_named_pointer[]){__VA_ARGS__, {0}})
 AORTA_MUST_USE aorta_status aorta_check_pointers(const char *operation, const struct aorta_named_pointer *pointers);
-/* Checks the pointers, then aorta_launch. */
+/* Checks the pointers, then aorta_launch. `count` 0: there is nothing to do, and pointers may be NULL. */
 AORTA_MUST_USE aorta_status aorta_ops_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel,
-                                             const void *args, size_t bytes,
+                                             int64_t count, const void *args, size_t bytes,
                                              const struct aorta_named_pointer *pointers);
 
 #endif

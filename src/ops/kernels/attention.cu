@@ -412,18 +412,9 @@ template <typename T, int D> DEVICE void backward_keys(const aorta_gpu_attention
 #endif
 
 #define ATTENTION_KERNELS(dim)                                                                                         \
-    template <typename T> DEVICE void attention_forward_##dim(const aorta_gpu_attention_args &a) {                     \
-        forward<T, dim>(a);                                                                                            \
-    }                                                                                                                  \
-    template <typename T> DEVICE void attention_queries_##dim(const aorta_gpu_attention_args &a) {                     \
-        backward_queries<T, dim>(a);                                                                                   \
-    }                                                                                                                  \
-    template <typename T> DEVICE void attention_keys_##dim(const aorta_gpu_attention_args &a) {                        \
-        backward_keys<T, dim>(a);                                                                                      \
-    }                                                                                                                  \
-    TYPED_KERNELS(AORTA_ATTENTION_THREADS, attention_forward_##dim, aorta_gpu_attention_args)                          \
-    TYPED_KERNELS(AORTA_ATTENTION_THREADS, attention_queries_##dim, aorta_gpu_attention_args)                          \
-    TYPED_KERNELS(AORTA_ATTENTION_THREADS, attention_keys_##dim, aorta_gpu_attention_args)
+    TYPED_KERNELS(AORTA_ATTENTION_THREADS, attention_forward_##dim, aorta_gpu_attention_args, forward, dim)            \
+    TYPED_KERNELS(AORTA_ATTENTION_THREADS, attention_queries_##dim, aorta_gpu_attention_args, backward_queries, dim)   \
+    TYPED_KERNELS(AORTA_ATTENTION_THREADS, attention_keys_##dim, aorta_gpu_attention_args, backward_keys, dim)
 
 #if !defined(AORTA_HEAD_DIM) || AORTA_HEAD_DIM == 32
 ATTENTION_KERNELS(32)

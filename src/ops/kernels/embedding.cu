@@ -77,7 +77,8 @@ template <typename T> DEVICE void embedding_forward(const aorta_gpu_embedding_ar
     else
         embedding_mean<T, false>(a, row, column, count);
 }
-TYPED_KERNELS(AORTA_GATHER_LANES *AORTA_GATHER_ROWS, embedding_forward, aorta_gpu_embedding_args)
+TYPED_KERNELS(AORTA_GATHER_LANES *AORTA_GATHER_ROWS, embedding_forward, aorta_gpu_embedding_args,
+              embedding_forward)
 
 /* ---- sorting: counts of digits in each block, where each block's share of a digit begins, and the moves ---- */
 
@@ -232,7 +233,7 @@ template <typename T> DEVICE void gather_ranges(const aorta_gpu_gather_args &a) 
     else
         gather_range<T, false>(a, g);
 }
-TYPED_KERNELS(AORTA_GATHER_LANES *AORTA_GATHER_ROWS, gather_ranges, aorta_gpu_gather_args)
+TYPED_KERNELS(AORTA_GATHER_LANES *AORTA_GATHER_ROWS, gather_ranges, aorta_gpu_gather_args, gather_ranges)
 
 /* A run that crosses ranges is summed by the threads of the range it begins in. */
 KERNEL(AORTA_GATHER_LANES *AORTA_GATHER_ROWS, gather_runs, aorta_gpu_gather_args) {

@@ -48,4 +48,4 @@ template <typename T> DEVICE void gemm(const aorta_gpu_gemm_args &a) {
             *narrow = from_float<T>(value);
     }
 }
-TYPED_KERNELS(AORTA_GEMM_THREADS, gemm, aorta_gpu_gemm_args)
+TYPED_KERNELS(AORTA_GEMM_THREADS, gemm, aorta_gpu_gemm_args, gemm)

@@ -292,24 +292,14 @@ KERNEL(AORTA_ROUTE_THREADS, route_choose, aorta_route_args) {
 /* A block takes an expert and walks over all choices, each thread over its own part, so that rows are given in
  * the order of the tokens. */
 KERNEL(AORTA_ROUTE_THREADS, route_place, aorta_route_args) {
-    __shared__ int32_t before[AORTA_ROUTE_THREADS];
     const int expert = (int)blockIdx.x, t = (int)threadIdx.x;
     const int64_t count = a.shape.tokens * a.shape.top, stretch = divide_up(count, AORTA_ROUTE_THREADS);
     const int64_t begin = least(t * stretch, count), end = least(begin + stretch, count);
     const int64_t capacity = a.shape.capacity, first_slot = expert * capacity;
-    int32_t own = 0;
+    int32_t own = 0, load;
     for (int64_t i = begin; i < end; i++) own += a.choices[i] == expert ? 1 : 0;
-    before[t] = own;
-    __syncthreads();
-    for (int step = 1; step < AORTA_ROUTE_THREADS; step *= 2) { /* sums of ever more neighbours */
-        const int32_t left = t >= step ? before[t - step] : 0;
-        __syncthreads();
-        before[t] += left;
-        __syncthreads();
-    }
-    int64_t row = before[t] - own;
-    const int64_t load = before[AORTA_ROUTE_THREADS - 1];
-    if (t == 0) a.loads[expert] = (int32_t)load;
+    int64_t row = sum_before<int32_t, AORTA_ROUTE_THREADS, AORTA_ROUTE_THREADS>(own, &load);
+    if (t == 0) a.loads[expert] = load;
     for (int64_t i = begin; i < end; i++) {
         if (a.choices[i] != expert) continue;
         a.slots[i] = row < capacity ? (int32_t)(first_slot + row) : -1;

@@ -109,12 +109,6 @@ DEVICE uint32_t least_of_lanes(uint32_t value) {
     return value;
 }
 
-DEVICE float sum_of_lanes(float value) {
-#pragma unroll
-    for (int mask = 16; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
-    return value;
-}
-
 DEVICE float most_of_lanes(float value) {
 #pragma unroll
     for (int mask = 16; mask > 0; mask /= 2) value = fmaxf(value, shuffle_xor(value, mask));
@@ -325,7 +319,7 @@ DEVICE void apply_row(const table_row &row, float *state, const float gradient[S
         float squares = 0.0f;
 #pragma unroll
         for (int j = 0; j < STRIP; j++) squares += gradient[j] * gradient[j];
-        const float sum = *state + sum_of_lanes(squares) / (float)columns;
+        const float sum = *state + group_sum(squares) / (float)columns;
         factor = lr / (sqrtf(sum) + eps);
         if (threadIdx.x == 0) *state = sum;
     }

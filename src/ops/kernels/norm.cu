@@ -135,21 +135,14 @@ template <typename T, bool WHOLE, int CHUNKS> DEVICE void norm_forward_rows(cons
     }
 }
 
-template <typename T, int CHUNKS> DEVICE void norm_forward_any(const aorta_norm_args &a) {
+template <typename T, int CHUNKS> DEVICE void norm_forward(const aorta_norm_args &a) {
     if (all_aligned(a.shape.width, a.x, a.residual, a.gamma, a.beta) && aligned16(a.sum) && aligned16(a.y))
         return norm_forward_rows<T, true, CHUNKS>(a);
     norm_forward_rows<T, false, CHUNKS>(a);
 }
 
-template <typename T> DEVICE void norm_forward(const aorta_norm_args &a) {
-    norm_forward_any<T, 1>(a);
-}
-TYPED_KERNELS(AORTA_NORM_NARROW, norm_forward, aorta_norm_args)
-
-template <typename T> DEVICE void norm_forward_wide(const aorta_norm_args &a) {
-    norm_forward_any<T, AORTA_NORM_CHUNKS>(a);
-}
-TYPED_KERNELS(AORTA_NORM_THREADS, norm_forward_wide, aorta_norm_args)
+TYPED_KERNELS(AORTA_NORM_NARROW, norm_forward, aorta_norm_args, norm_forward, 1)
+TYPED_KERNELS(AORTA_NORM_THREADS, norm_forward_wide, aorta_norm_args, norm_forward, AORTA_NORM_CHUNKS)
 
 /* A row's inputs of the backward pass. */
 template <typename T, bool WHOLE, int CHUNKS> struct norm_slopes {
@@ -280,35 +273,18 @@ DEVICE void norm_backward_rows(const aorta_gpu_norm_backward_args &args) {
     }
 }
 
-template <typename T, bool BIAS, int CHUNKS> DEVICE void norm_backward_any(const aorta_gpu_norm_backward_args &a) {
+template <typename T, bool BIAS, int CHUNKS> DEVICE void norm_backward(const aorta_gpu_norm_backward_args &a) {
     if (all_aligned(a.op.shape.width, a.op.dy, a.op.dy_extra, a.op.sum, a.op.gamma) && aligned16(a.op.dsum) &&
         aligned16(a.op.dx))
         return norm_backward_rows<T, true, BIAS, CHUNKS>(a);
     norm_backward_rows<T, false, BIAS, CHUNKS>(a);
 }
 
-/* Entries that leave registers for several blocks. */
-#define NARROW_KERNELS(name, type)                                                                                     \
-    ENTRY_FP32(KERNEL_RESIDENT(AORTA_NORM_NARROW, AORTA_NORM_RESIDENT - 1, name##_fp32, type) { name<float>(a); })     \
-    ENTRY_FP16(KERNEL_RESIDENT(AORTA_NORM_NARROW, AORTA_NORM_RESIDENT, name##_fp16, type) { name<fp16>(a); })          \
-    ENTRY_BF16(KERNEL_RESIDENT(AORTA_NORM_NARROW, AORTA_NORM_RESIDENT, name##_bf16, type) { name<bf16>(a); })
-
-template <typename T> DEVICE void norm_backward(const aorta_gpu_norm_backward_args &a) {
-    norm_backward_any<T, false, 1>(a);
-}
-NARROW_KERNELS(norm_backward, aorta_gpu_norm_backward_args)
-
-template <typename T> DEVICE void norm_backward_bias(const aorta_gpu_norm_backward_args &a) {
-    norm_backward_any<T, true, 1>(a);
-}
-NARROW_KERNELS(norm_backward_bias, aorta_gpu_norm_backward_args)
-
-template <typename T> DEVICE void norm_backward_wide(const aorta_gpu_norm_backward_args &a) {
-    norm_backward_any<T, false, AORTA_NORM_CHUNKS>(a);
-}
-TYPED_KERNELS(AORTA_NORM_THREADS, norm_backward_wide, aorta_gpu_norm_backward_args)
-
-template <typename T> DEVICE void norm_backward_bias_wide(const aorta_gpu_norm_backward_args &a) {
-    norm_backward_any<T, true, AORTA_NORM_CHUNKS>(a);
-}
-TYPED_KERNELS(AORTA_NORM_THREADS, norm_backward_bias_wide, aorta_gpu_norm_backward_args)
+TYPED_KERNELS_RESIDENT(AORTA_NORM_NARROW, AORTA_NORM_RESIDENT - 1, AORTA_NORM_RESIDENT, norm_backward,
+                       aorta_gpu_norm_backward_args, norm_backward, false, 1)
+TYPED_KERNELS_RESIDENT(AORTA_NORM_NARROW, AORTA_NORM_RESIDENT - 1, AORTA_NORM_RESIDENT, norm_backward_bias,
+                       aorta_gpu_norm_backward_args, norm_backward, true, 1)
+TYPED_KERNELS(AORTA_NORM_THREADS, norm_backward_wide, aorta_gpu_norm_backward_args,
+              norm_backward, false, AORTA_NORM_CHUNKS)
+TYPED_KERNELS(AORTA_NORM_THREADS, norm_backward_bias_wide, aorta_gpu_norm_backward_args,
+              norm_backward, true, AORTA_NORM_CHUNKS)

@@ -113,15 +113,8 @@ template <typename T, bool BACKWARD> DEVICE void gelu(const aorta_gelu_args &a) 
     for (int c = 0; c < AORTA_GELU_CHUNKS; c++) gelu_part<T, BACKWARD>(a, drop, first + c * AORTA_TILE);
 }
 
-template <typename T> DEVICE void gelu_forward(const aorta_gelu_args &a) {
-    gelu<T, false>(a);
-}
-TYPED_KERNELS(AORTA_POINTWISE_THREADS, gelu_forward, aorta_gelu_args)
-
-template <typename T> DEVICE void gelu_backward(const aorta_gelu_args &a) {
-    gelu<T, true>(a);
-}
-TYPED_KERNELS(AORTA_POINTWISE_THREADS, gelu_backward, aorta_gelu_args)
+TYPED_KERNELS(AORTA_POINTWISE_THREADS, gelu_forward, aorta_gelu_args, gelu, false)
+TYPED_KERNELS(AORTA_POINTWISE_THREADS, gelu_backward, aorta_gelu_args, gelu, true)
 
 /* The gradient for some rows of some columns, with the sums of dx over these rows. A thread's rows are
  * AORTA_COLUMN_ROWS apart; of aligned rows two are loaded before the first is used. */
@@ -183,18 +176,8 @@ template <typename T> DEVICE void gelu_backward_columns(const aorta_gpu_gelu_col
         gelu_backward_rows<T, false>(a.op, drop, begin + threadIdx.y, end, sum);
     column_partial(sums, sum, a.op.shape.width, a.partial);
 }
-KERNEL_RESIDENT(AORTA_COLUMN_LANES *AORTA_COLUMN_ROWS, AORTA_COLUMN_RESIDENT, gelu_backward_columns_fp32,
-                aorta_gpu_gelu_columns_args) {
-    gelu_backward_columns<float>(a);
-}
-KERNEL_RESIDENT(AORTA_COLUMN_LANES *AORTA_COLUMN_ROWS, AORTA_COLUMN_RESIDENT, gelu_backward_columns_fp16,
-                aorta_gpu_gelu_columns_args) {
-    gelu_backward_columns<fp16>(a);
-}
-KERNEL_RESIDENT(AORTA_COLUMN_LANES *AORTA_COLUMN_ROWS, AORTA_COLUMN_RESIDENT, gelu_backward_columns_bf16,
-                aorta_gpu_gelu_columns_args) {
-    gelu_backward_columns<bf16>(a);
-}
+TYPED_KERNELS_RESIDENT(AORTA_COLUMN_LANES *AORTA_COLUMN_ROWS, AORTA_COLUMN_RESIDENT, AORTA_COLUMN_RESIDENT,
+                       gelu_backward_columns, aorta_gpu_gelu_columns_args, gelu_backward_columns)
 
 KERNEL(AORTA_POINTWISE_THREADS, relu_backward, aorta_relu_args) {
     const int64_t first = first_element();
@@ -235,7 +218,7 @@ template <typename T> DEVICE void column_sums(const aorta_gpu_column_args &a) {
     }
     column_partial(sums, sum, a.columns, a.partial);
 }
-TYPED_KERNELS(AORTA_COLUMN_LANES *AORTA_COLUMN_ROWS, column_sums, aorta_gpu_column_args)
+TYPED_KERNELS(AORTA_COLUMN_LANES *AORTA_COLUMN_ROWS, column_sums, aorta_gpu_column_args, column_sums)
 
 /* Each thread sums some rows of a column, 32 threads join theirs by exchange, and those of the block by way of shared
  * memory. */

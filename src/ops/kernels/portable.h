@@ -133,11 +133,17 @@ DEVICE float fast_reciprocal(float x) {
 #define ENTRY_BF16(...) __VA_ARGS__
 #endif
 
-/* One entry for each element type: name_fp32, name_fp16, name_bf16, made of the function template `name`. */
-#define TYPED_KERNELS(threads, name, type)                                                                             \
-    ENTRY_FP32(KERNEL(threads, name##_fp32, type) { name<float>(a); })                                                 \
-    ENTRY_FP16(KERNEL(threads, name##_fp16, type) { name<fp16>(a); })                                                  \
-    ENTRY_BF16(KERNEL(threads, name##_bf16, type) { name<bf16>(a); })
+/* One entry for each element type, name_fp32, name_fp16 and name_bf16: a call of the function template with the type
+ * and, after it, what follows. RESIDENT: entries that leave registers for several blocks, in fp32 for `wide` of them.
+ */
+#define TYPED_KERNELS(threads, name, type, function, ...)                                                              \
+    ENTRY_FP32(KERNEL(threads, name##_fp32, type) { function<float, ##__VA_ARGS__>(a); })                              \
+    ENTRY_FP16(KERNEL(threads, name##_fp16, type) { function<fp16, ##__VA_ARGS__>(a); })                               \
+    ENTRY_BF16(KERNEL(threads, name##_bf16, type) { function<bf16, ##__VA_ARGS__>(a); })
+#define TYPED_KERNELS_RESIDENT(threads, wide, blocks, name, type, function, ...)                                       \
+    ENTRY_FP32(KERNEL_RESIDENT(threads, wide, name##_fp32, type) { function<float, ##__VA_ARGS__>(a); })               \
+    ENTRY_FP16(KERNEL_RESIDENT(threads, blocks, name##_fp16, type) { function<fp16, ##__VA_ARGS__>(a); })              \
+    ENTRY_BF16(KERNEL_RESIDENT(threads, blocks, name##_bf16, type) { function<bf16, ##__VA_ARGS__>(a); })
 
 DEVICE int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;

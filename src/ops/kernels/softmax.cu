@@ -72,12 +72,6 @@ DEVICE void store_row(float *to, int width, const short_row &row) {
     }
 }
 
-DEVICE float total_of_32(float value) {
-#pragma unroll
-    for (int mask = 16; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
-    return value;
-}
-
 DEVICE int64_t short_row_index() {
     return (int64_t)blockIdx.x * (AORTA_ROW_THREADS / 32) + threadIdx.x / 32;
 }
@@ -102,7 +96,7 @@ KERNEL(AORTA_ROW_THREADS, softmax_forward_short, aorta_softmax_args) {
             row.value[i][j] = counts ? natural_exp(a.shape.scale * (row.value[i][j] - most)) : 0.0f;
             sum += row.value[i][j];
         }
-    const float inverse = 1.0f / total_of_32(sum);
+    const float inverse = 1.0f / group_sum(sum);
 #pragma unroll
     for (int i = 0; i < FOURS; i++)
 #pragma unroll
@@ -121,7 +115,7 @@ KERNEL(AORTA_ROW_THREADS, softmax_backward_short, aorta_softmax_args) {
     for (int i = 0; i < FOURS; i++)
 #pragma unroll
         for (int j = 0; j < 4; j++) along += p.value[i][j] * dx.value[i][j];
-    along = total_of_32(along);
+    along = group_sum(along);
 #pragma unroll
     for (int i = 0; i < FOURS; i++)
 #pragma unroll

@@ -35,8 +35,8 @@ template <typename T> DEVICE void bce(const aorta_gpu_bce_args &a) {
     const aorta_bce_args &op = a.op;
     const int64_t i = (int64_t)blockIdx.x * AORTA_SUM_THREADS + threadIdx.x;
     double loss = 0.0;
-    if (i < op.shape.count) {
-        const double share = (double)op.shape.gradient_weight / (double)op.shape.count * (double)op.state->loss_scale;
+    if (i < op.count) {
+        const double share = (double)op.gradient_weight / (double)op.count * (double)op.state->loss_scale;
         const double s = (double)to_float(((const T *)op.scores)[i]);
         const double t = (double)op.target[i], weight = (double)op.importance[i];
         const double e = exp(s < 0.0 ? s : -s); /* in [0, 1]: never overflows */
@@ -47,7 +47,7 @@ template <typename T> DEVICE void bce(const aorta_gpu_bce_args &a) {
     loss = block_sum(loss);
     if (threadIdx.x == 0) a.partial[blockIdx.x] = loss;
 }
-TYPED_KERNELS(AORTA_SUM_THREADS, bce, aorta_gpu_bce_args)
+TYPED_KERNELS(AORTA_SUM_THREADS, bce, aorta_gpu_bce_args, bce)
 
 KERNEL(AORTA_SUM_THREADS, square_sum, aorta_gpu_square_sum_args) {
     double sum = 0.0;
@@ -64,19 +64,19 @@ KERNEL(AORTA_SUM_THREADS, square_sum, aorta_gpu_square_sum_args) {
 /* ---- AdamW: as src/ops/cpu/pointwise.c ---- */
 
 KERNEL(AORTA_POINTWISE_THREADS, adamw, aorta_adamw_args) {
-    const aorta_step_state *state = a.shape.state;
+    const aorta_step_state *state = a.state;
     const int64_t first = ((int64_t)blockIdx.x * AORTA_POINTWISE_THREADS + threadIdx.x) * 8;
-    const int count = within(first, a.shape.count, 8);
+    const int count = within(first, a.count, 8);
     if (count == 0) return;
-    const float factor = state->grad_factor, keep = 1.0f - state->lr * a.shape.weight_decay;
-    const float beta1 = a.shape.beta1, beta2 = a.shape.beta2, eps = a.shape.eps;
+    const float factor = state->grad_factor, keep = 1.0f - state->lr * a.weight_decay;
+    const float beta1 = a.beta1, beta2 = a.beta2, eps = a.eps;
     const float rest1 = (float)(1.0 - (double)beta1), rest2 = (float)(1.0 - (double)beta2);
     const float rate = state->lr / state->bias_correction1;
     const float root = 1.0f / sqrtf(state->bias_correction2);
     float parameter[8], gradient[8], m[8], v[8];
     load8(a.parameter + first, count, parameter);
     if (!state->finite) {
-        if (a.copy) store8_any(a.copy, a.shape.copy_dtype, first, count, parameter);
+        if (a.copy) store8_any(a.copy, a.copy_dtype, first, count, parameter);
         return;
     }
     load8(a.gradient + first, count, gradient);
@@ -91,7 +91,7 @@ KERNEL(AORTA_POINTWISE_THREADS, adamw, aorta_adamw_args) {
     store8(a.parameter + first, count, parameter);
     store8(a.m + first, count, m);
     store8(a.v + first, count, v);
-    if (a.copy) store8_any(a.copy, a.shape.copy_dtype, first, count, parameter);
+    if (a.copy) store8_any(a.copy, a.copy_dtype, first, count, parameter);
 }
 
 /* ---- Shampoo ---- */
@@ -111,19 +111,19 @@ struct shampoo_part {
     int rows, columns;
 };
 DEVICE shampoo_part part_of(const aorta_shampoo_args &a) {
-    const int64_t across = divide_up(a.shape.columns, N), block = (int64_t)blockIdx.x;
+    const int64_t across = divide_up(a.columns, N), block = (int64_t)blockIdx.x;
     const int64_t row = block / across * N, column = block % across * N;
     shampoo_part part;
-    part.first = row * a.shape.columns + column;
+    part.first = row * a.columns + column;
     part.at = 2 * block * AORTA_SHAMPOO_FACTOR;
-    part.rows = (int)least(a.shape.rows - row, N);
-    part.columns = (int)least(a.shape.columns - column, N);
+    part.rows = (int)least(a.rows - row, N);
+    part.columns = (int)least(a.columns - column, N);
     return part;
 }
 
 /* Zero beyond the block. */
 DEVICE double element(const aorta_shampoo_args &a, const shampoo_part &part, const float *from, int i, int j) {
-    return i < part.rows && j < part.columns ? (double)from[part.first + i * a.shape.columns + j] : 0.0;
+    return i < part.rows && j < part.columns ? (double)from[part.first + i * a.columns + j] : 0.0;
 }
 
 DEVICE double size_of(double x) {
@@ -219,11 +219,11 @@ DEVICE void take_root(shampoo_rows &rows, bool vector, float *root) {
 
 KERNEL(AORTA_SHAMPOO_THREADS, shampoo_factors, aorta_shampoo_args) {
     __shared__ shampoo_rows rows;
-    const aorta_step_state *state = a.shape.state;
+    const aorta_step_state *state = a.state;
     const int t = (int)threadIdx.x, side = (int)blockIdx.y;
     if (!state->finite) return;
     const shampoo_part part = part_of(a);
-    const double beta = (double)a.shape.beta2, scale = (double)state->grad_factor;
+    const double beta = (double)a.beta2, scale = (double)state->grad_factor;
     double *factor = a.factors + part.at + side * AORTA_SHAMPOO_FACTOR;
     for (int at = t; at < AORTA_SHAMPOO_FACTOR; at += AORTA_SHAMPOO_THREADS) {
         const int i = at / N, j = at % N;
@@ -238,9 +238,9 @@ KERNEL(AORTA_SHAMPOO_THREADS, shampoo_factors, aorta_shampoo_args) {
         rows.w[i][j] = factor[at] / (double)state->bias_correction2;
     }
     __syncthreads();
-    if ((state->updates - 1) % a.shape.frequency) return;
+    if ((state->updates - 1) % a.frequency) return;
     diagonalise(rows);
-    take_root(rows, a.shape.columns == 1, a.roots + part.at + side * AORTA_SHAMPOO_FACTOR);
+    take_root(rows, a.columns == 1, a.roots + part.at + side * AORTA_SHAMPOO_FACTOR);
 }
 
 /* Thread 0 has the sum; afterwards all threads have it. */
@@ -256,24 +256,24 @@ DEVICE double share_sum(double value) {
 
 KERNEL(AORTA_SHAMPOO_THREADS, shampoo_direction, aorta_shampoo_args) {
     __shared__ double from[N][N + 1], to[N][N + 1];
-    const aorta_step_state *state = a.shape.state;
+    const aorta_step_state *state = a.state;
     const int t = (int)threadIdx.x;
     if (!state->finite) return;
     const shampoo_part part = part_of(a);
-    const float beta1 = a.shape.beta1, beta2 = a.shape.beta2;
+    const float beta1 = a.beta1, beta2 = a.beta2;
     const float rest1 = (float)(1.0 - (double)beta1), rest2 = (float)(1.0 - (double)beta2);
     double sum = 0.0;
     for (int at = t; at < AORTA_SHAMPOO_FACTOR; at += AORTA_SHAMPOO_THREADS) {
         const int i = at / N, j = at % N;
         from[i][j] = 0.0;
         if (i >= part.rows || j >= part.columns) continue;
-        const int64_t place = part.first + i * a.shape.columns + j;
+        const int64_t place = part.first + i * a.columns + j;
         const float g = a.gradient[place] * state->grad_factor;
         const float m = beta1 * a.m[place] + rest1 * g, v = beta2 * a.v[place] + rest2 * g * g;
         a.m[place] = m;
         a.v[place] = v;
         from[i][j] = (double)m / (double)state->bias_correction1;
-        const double step = from[i][j] / (sqrt((double)v / (double)state->bias_correction2) + (double)a.shape.eps);
+        const double step = from[i][j] / (sqrt((double)v / (double)state->bias_correction2) + (double)a.eps);
         sum += step * step;
     }
     const double wanted = share_sum(sum);
@@ -289,7 +289,7 @@ KERNEL(AORTA_SHAMPOO_THREADS, shampoo_direction, aorta_shampoo_args) {
     sum = 0.0;
     for (int o = 0; o < OWN; o++) {
         const int i = (t + o * AORTA_SHAMPOO_THREADS) / N, j = (t + o * AORTA_SHAMPOO_THREADS) % N;
-        if (a.shape.columns > 1) {
+        if (a.columns > 1) {
             result[o] = 0.0;
             for (int k = 0; k < N; k++) result[o] += to[i][k] * (double)right[k * N + j];
         }
@@ -300,16 +300,16 @@ KERNEL(AORTA_SHAMPOO_THREADS, shampoo_direction, aorta_shampoo_args) {
     for (int o = 0; o < OWN; o++) {
         const int i = (t + o * AORTA_SHAMPOO_THREADS) / N, j = (t + o * AORTA_SHAMPOO_THREADS) % N;
         if (i < part.rows && j < part.columns)
-            a.direction[part.first + i * a.shape.columns + j] = (float)(scale * result[o]);
+            a.direction[part.first + i * a.columns + j] = (float)(scale * result[o]);
     }
 }
 
 KERNEL(AORTA_POINTWISE_THREADS, descent, aorta_descent_args) {
-    const aorta_step_state *state = a.shape.state;
+    const aorta_step_state *state = a.state;
     const int64_t first = ((int64_t)blockIdx.x * AORTA_POINTWISE_THREADS + threadIdx.x) * 8;
-    const int count = within(first, a.shape.count, 8);
+    const int count = within(first, a.count, 8);
     if (count == 0) return;
-    const float lr = state->lr, keep = 1.0f - state->lr * a.shape.weight_decay;
+    const float lr = state->lr, keep = 1.0f - state->lr * a.weight_decay;
     float parameter[8], direction[8];
     load8(a.parameter + first, count, parameter);
     if (state->finite) {
@@ -317,7 +317,7 @@ KERNEL(AORTA_POINTWISE_THREADS, descent, aorta_descent_args) {
         for (int i = 0; i < 8; i++) parameter[i] = parameter[i] * keep - lr * direction[i];
         store8(a.parameter + first, count, parameter);
     }
-    if (a.copy) store8_any(a.copy, a.shape.copy_dtype, first, count, parameter);
+    if (a.copy) store8_any(a.copy, a.copy_dtype, first, count, parameter);
 }
 
 /* ---- flags ---- */
