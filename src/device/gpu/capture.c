@@ -29,7 +29,7 @@ void aorta_gpu_branch_leave(struct capture_branch *branch) {
 }
 
 void aorta_gpu_capture_free(struct capture_state *capture) {
-    free(gpu_capture(capture)->notes.items);
+    aorta_gpu_notes_free(&gpu_capture(capture)->notes);
 }
 
 static unsigned long long graph_flags(const struct gpu_driver *driver) {
@@ -84,7 +84,7 @@ static aorta_status launch(struct gpu_graph *graph, struct gpu_stream *stream) {
     bool skip;
     AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
     if (skip) return NULL;
-    AORTA_TRY(aorta_gpu_notes_carry(&stream->notes, &gpu_capture(graph->base.capture)->notes, stream));
+    AORTA_TRY(aorta_gpu_notes_carry(stream, &gpu_capture(graph->base.capture)->notes, NULL));
     int result = api_of(stream)->graph_launch(graph->executable, stream->handle);
     return result ? aorta_gpu_error(device_of(stream), result, "graph") : NULL;
 }

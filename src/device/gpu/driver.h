@@ -228,8 +228,6 @@ struct gpu_device {
     struct gpu_functions functions;
     struct gpu_clock clock;
     struct gpu_slots slots;
-    pthread_mutex_t notes_lock;
-    struct gpu_note *notes;                     /* of kernels, and their failures */
     _Atomic(struct gpu_partition *) partitions; /* stream.c's */
 };
 

@@ -45,14 +45,14 @@ static aorta_status take_slot(struct gpu_device *device, int64_t **slot) {
 
 static void forget_failure(struct gpu_event *event) {
     aorta_status_free(event->failure);
+    aorta_gpu_outcome_release(event->outcome);
     event->failure = NULL;
-    event->notes.count = 0;
+    event->outcome = NULL;
 }
 
 void aorta_gpu_event_end(struct aorta_event *base) {
     struct gpu_event *event = gpu_event(base);
     forget_failure(event);
-    free(event->notes.items);
     if (!event->handle || aorta_gpu_given_up(gpu_device(base->device))) return;
     aorta_status_free(aorta_gpu_make_current(base->device)); /* a lost device: the event is gone anyway */
     gpu_device(base->device)->driver.api.event_destroy(event->handle);
@@ -85,7 +85,7 @@ static aorta_status record_queued(struct gpu_event *event, struct gpu_stream *st
     AORTA_TRY(ready_slot(event, stream));
     forget_failure(event);
     event->failure = aorta_gpu_stream_failure(stream);
-    AORTA_TRY(aorta_gpu_notes_carry(&event->notes, &stream->notes, stream));
+    event->outcome = aorta_gpu_outcome_retain(stream->outcome);
     if (!event->failure) { /* a failed stream still keeps order; it has no time */
         if (stream->stamp_count == GPU_STAMPS) AORTA_TRY(aorta_gpu_stream_write_stamps(stream));
         if (!event->base.untimed) stream->stamps[stream->stamp_count++] = event->slot;
@@ -126,7 +126,8 @@ static aorta_status wait_queued(struct gpu_stream *stream, const struct gpu_even
         if (result) return aorta_gpu_error(device_of(stream), result, "stream %s: wait", stream->base.name);
     }
     if (event->failure && !stream->failure) stream->failure = aorta_status_copy(event->failure);
-    return aorta_gpu_notes_carry(&stream->notes, &event->notes, stream);
+    if (!event->outcome || event->outcome == stream->outcome || stream->failure) return NULL;
+    return aorta_gpu_notes_carry(stream, &event->outcome->notes, &event->outcome->lock);
 }
 
 aorta_status aorta_gpu_stream_wait(struct aorta_stream *base, struct aorta_event *event) {
@@ -144,7 +145,7 @@ aorta_status aorta_gpu_event_synchronize(struct aorta_event *base) {
     if (result) return aorta_gpu_error(device, result, "stream %s failed", base->recorded_on);
     pthread_mutex_lock(&base->lock);
     aorta_status status = aorta_status_copy(event->failure);
-    if (!status) status = aorta_gpu_notes_failure(device, &event->notes);
+    if (!status) status = aorta_gpu_outcome_failure(event->outcome);
     pthread_mutex_unlock(&base->lock);
     if (!status) aorta_gpu_clock_refresh(device);
     return status;
@@ -164,7 +165,7 @@ aorta_status aorta_gpu_event_time(struct aorta_event *base, int64_t *time_ns) {
         return AORTA_ERROR(AORTA_DEVICE, "the event has no time yet: stream %s has not reached it", base->recorded_on);
     if (result) return aorta_gpu_error(device, result, "stream %s failed", base->recorded_on);
     if (event->failure) return aorta_status_copy(event->failure);
-    AORTA_TRY(aorta_gpu_notes_failure(device, &event->notes));
+    AORTA_TRY(aorta_gpu_outcome_failure(event->outcome));
     *time_ns = *(volatile const int64_t *)event->slot;
     return NULL;
 }

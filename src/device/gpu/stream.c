@@ -20,8 +20,13 @@ aorta_status aorta_gpu_stream_fail(struct gpu_stream *stream, aorta_status failu
 }
 
 aorta_status aorta_gpu_stream_failure(struct gpu_stream *stream) {
-    if (!stream->failure) stream->failure = aorta_gpu_notes_failure(device_of(stream), &stream->notes);
+    if (!stream->failure) stream->failure = aorta_gpu_outcome_failure(stream->outcome);
     return aorta_status_copy(stream->failure);
+}
+
+static bool has_failed(struct gpu_stream *stream) {
+    if (stream->failure) return true;
+    return stream->outcome && atomic_load_explicit(&stream->outcome->failed, memory_order_acquire);
 }
 
 /* ---- before anything is queued ---- */
@@ -35,7 +40,7 @@ aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream) {
 }
 
 aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip) {
-    *skip = !stream->base.branch && stream->failure;
+    *skip = !stream->base.branch && has_failed(stream);
     if (*skip) return NULL;
     int result = api_of(stream)->context_set(device_of(stream)->context);
     if (result) return aorta_gpu_error(device_of(stream), result, "stream %s", stream->base.name);
@@ -92,7 +97,7 @@ void aorta_gpu_stream_destroy(struct aorta_stream *base) {
         if (!aorta_gpu_given_up(device_of(stream))) api->stream_synchronize(stream->handle);
         api->stream_destroy(stream->handle);
     }
-    free(stream->notes.items);
+    aorta_gpu_outcome_release(stream->outcome);
     aorta_status_free(stream->failure);
     free(stream);
 }
@@ -132,7 +137,7 @@ aorta_status aorta_gpu_stream_launch(struct aorta_stream *base, const struct aor
     (void)bytes; /* the launch function knows its struct */
     if (!kernel->gpu)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "stream %s: kernel %s has no version for GPUs", base->name, kernel->name);
-    if (!stream->base.branch && stream->failure) return NULL;
+    if (!stream->base.branch && has_failed(stream)) return NULL;
     aorta_status status = kernel->gpu(base, args);
     if (!status) return NULL;
     return aorta_gpu_stream_keep(stream, aorta_annotate(status, "stream %s: kernel %s", base->name, kernel->name));
@@ -169,7 +174,7 @@ aorta_status aorta_gpu_host_call(struct aorta_stream *base, void (*function)(voi
 aorta_status aorta_gpu_timestamp(struct aorta_stream *base, int64_t *slot) {
     struct gpu_stream *stream = gpu_stream(base);
     aorta_status status;
-    if (!stream->base.branch && stream->failure) return NULL;
+    if (!stream->base.branch && has_failed(stream)) return NULL;
     if (stream->stamp_count == GPU_STAMPS && !begin(stream, &status)) return status;
     stream->stamps[stream->stamp_count++] = slot;
     if (stream->base.branch) {

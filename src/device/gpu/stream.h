@@ -7,30 +7,40 @@
 #include "device/gpu/driver.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 struct gpu_stream;
 
 /* ---- notes.c ---- */
 
 struct gpu_note;
-struct gpu_notes { /* without repetition; zeros: empty; freed by free(items) */
+struct gpu_notes { /* without repetition; zeros: empty */
     struct gpu_note **items;
     size_t count, capacity;
 };
-/* Adds the notes of `from`: work on `stream` is ordered after what left them. */
-aorta_status aorta_gpu_notes_carry(struct gpu_notes *notes, const struct gpu_notes *from,
-                                   const struct gpu_stream *stream);
+void aorta_gpu_notes_free(struct gpu_notes *notes);
+/* A wait for `stream` reads these notes, too, under `lock`; NULL: nothing else changes them. */
+aorta_status aorta_gpu_notes_carry(struct gpu_stream *stream, struct gpu_notes *from, pthread_mutex_t *lock);
+
+struct gpu_outcome {
+    _Atomic int references; /* the stream's, and those of the events recorded on it */
+    _Atomic bool failed;
+    pthread_mutex_t lock;
+    aorta_status failure;
+    struct gpu_notes notes;
+};
+struct gpu_outcome *aorta_gpu_outcome_retain(struct gpu_outcome *outcome);
+void aorta_gpu_outcome_release(struct gpu_outcome *outcome); /* NULL is fine */
 /* A copy of the first failure that a note says; NULL: none so far. */
-aorta_status aorta_gpu_notes_failure(struct gpu_device *device, const struct gpu_notes *notes);
-void aorta_gpu_notes_close(struct gpu_device *device);
+aorta_status aorta_gpu_outcome_failure(struct gpu_outcome *outcome);
 
 /* ---- streams ---- */
 
 struct gpu_stream {
     struct aorta_stream base;
     void *handle;
-    aorta_status failure; /* sticky; owned */
-    struct gpu_notes notes;
+    aorta_status failure;           /* sticky; owned */
+    struct gpu_outcome *outcome;    /* NULL: no note yet */
     int64_t *stamps[GPU_STAMPS];    /* timestamps asked for since the last command of a capture */
     uint32_t stamp_count;           /* of them */
     const char *last;               /* last kernel launched, for messages; static */
@@ -53,7 +63,7 @@ struct gpu_event { /* the members are those of the last record */
     int64_t *slot;                   /* where the device writes the time; NULL: it has none */
     const struct gpu_stream *stream; /* recorded on; only compared */
     aorta_status failure;            /* the stream's when it was queued; owned */
-    struct gpu_notes notes;          /* the stream's by then */
+    struct gpu_outcome *outcome;     /* the stream's; NULL: it had none */
 };
 
 static inline struct gpu_stream *gpu_stream(struct aorta_stream *stream) {
