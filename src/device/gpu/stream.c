@@ -20,7 +20,7 @@ aorta_status aorta_gpu_stream_fail(struct gpu_stream *stream, aorta_status failu
 }
 
 aorta_status aorta_gpu_stream_failure(struct gpu_stream *stream) {
-    if (!stream->failure) stream->failure = aorta_gpu_outcome_failure(stream->outcome);
+    if (!stream->failure) stream->failure = aorta_gpu_outcome_at(stream->outcome, stream->host_calls);
     return aorta_status_copy(stream->failure);
 }
 
@@ -108,6 +108,7 @@ static aorta_status wait_for(struct gpu_stream *stream) {
     if (skip) status = aorta_gpu_make_current(stream->base.device);
     /* In any case: the caller may free memory that was in use until then. */
     int result = api_of(stream)->stream_synchronize(stream->handle);
+    if (!result && stream->outcome) atomic_store(&stream->outcome->done, stream->host_calls);
     if (!result) return status;
     return aorta_status_join(status,
                              aorta_gpu_error(device_of(stream), result, "stream %s failed, last kernel launched %s",
@@ -156,13 +157,6 @@ aorta_status aorta_gpu_fill_bytes(struct aorta_stream *base, void *to, int value
     aorta_status status;
     if (!bytes || !begin(stream, &status)) return bytes ? status : NULL;
     return finish(stream, api_of(stream)->fill(to, (unsigned char)value, bytes, stream->handle), "fill");
-}
-
-aorta_status aorta_gpu_host_call(struct aorta_stream *base, void (*function)(void *user), void *user) {
-    struct gpu_stream *stream = gpu_stream(base);
-    aorta_status status;
-    if (!begin(stream, &status)) return status;
-    return finish(stream, api_of(stream)->host_call(stream->handle, function, user), "host call");
 }
 
 /* A timestamp is a kernel of one thread, about 2 us of the stream's time with the launch after it. Events with timing
