@@ -79,7 +79,7 @@ void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {
         &builder->requests,   &builder->collectives, &builder->request_facts, &builder->shapes,
         &builder->inputs,     &builder->groups,      &builder->devices,       &builder->thread_names,
         &builder->frames,     &builder->allocations, &builder->capture_marks, &builder->launches,
-        &builder->graphs,     &builder->captured};
+        &builder->graphs,     &builder->captured,    &builder->clocks};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) free(rows[i]->items);
     aorta_keys_free(&builder->streams);
     aorta_keys_free(&builder->queues);

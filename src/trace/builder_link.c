@@ -45,6 +45,10 @@ void aorta_trace_rows_sort(struct trace_rows *rows, size_t size, int (*order)(co
     aorta_sort_rows(rows->items, rows->count, size, order);
 }
 
+void aorta_trace_sort_work(struct aorta_trace_builder *builder) {
+    aorta_trace_rows_sort(&builder->pending, sizeof(struct trace_pending), by_start);
+}
+
 /* ---- launches ---- */
 
 /* Calls by their correlation: of several the first of a known kind, else the first. */
@@ -107,8 +111,6 @@ static void link_launch(struct aorta_trace_builder *builder, const struct call_i
         if (!builder->trace->no_launches) aorta_trace_builder_warn(builder, AORTA_REASON_NO_LAUNCH, pending->offset);
     } else {
         work->graph |= call->kind == AORTA_CALL_GRAPH_LAUNCH;
-        if (work->start_ns < call->start_ns)
-            aorta_trace_builder_warn(builder, AORTA_REASON_LAUNCH_AFTER_START, pending->offset);
     }
 }
 
@@ -219,6 +221,15 @@ int64_t *aorta_trace_times_new(size_t count, int64_t value, struct aorta_arena *
     int64_t *times = aorta_arena_raw(memory, count * sizeof *times);
     for (size_t i = 0; times && i < count; i++) times[i] = value;
     return times;
+}
+
+/* Counts work that starts before its launch even on the corrected clock. */
+static void count_early(struct aorta_trace_builder *builder) {
+    const struct trace_pending *rows = builder->pending.items;
+    const struct aorta_trace_call *calls = builder->calls.items;
+    for (size_t i = 0; i < builder->pending.count; i++)
+        if (rows[i].work.call != AORTA_TRACE_NONE && rows[i].work.start_ns < calls[rows[i].work.call].start_ns)
+            aorta_trace_builder_warn(builder, AORTA_REASON_LAUNCH_AFTER_START, rows[i].offset);
 }
 
 static void count_overlaps(struct aorta_trace_builder *builder) {
@@ -413,19 +424,21 @@ static void move_keys(struct aorta_trace_builder *builder) {
 
 void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     struct aorta_trace *trace = builder->trace;
-    aorta_trace_rows_sort(&builder->pending, sizeof(struct trace_pending), by_start);
+    aorta_trace_sort_work(builder);
     aorta_trace_rows_sort(&builder->annotations, sizeof(struct aorta_trace_annotation), annotation_order);
     aorta_trace_rows_sort(&builder->steps, sizeof(struct aorta_trace_step), step_order);
     aorta_trace_add_host_collectives(builder);
     link_calls(builder);
     if (builder->memory.failed) return;
+    aorta_trace_set_clocks(builder);
+    count_early(builder);
     drop_duplicates(builder);
     aorta_trace_cut_impossible(builder);
     aorta_trace_find_captures(builder);
     aorta_trace_link_shapes(builder);
     aorta_trace_link_operations(builder);
     aorta_trace_add_host_work(builder);
-    aorta_trace_rows_sort(&builder->pending, sizeof(struct trace_pending), by_start);
+    aorta_trace_sort_work(builder);
     aorta_trace_link_callers(builder);
     link_collectives(builder);
     count_overlaps(builder);
@@ -449,5 +462,6 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     trace->shapes = aorta_trace_rows_take(&builder->shapes, &trace->shape_count, sizeof *trace->shapes);
     trace->inputs = aorta_trace_rows_take(&builder->inputs, &trace->input_count, sizeof *trace->inputs);
     trace->graphs = aorta_trace_rows_take(&builder->graphs, &trace->graph_count, sizeof *trace->graphs);
+    trace->clocks = aorta_trace_rows_take(&builder->clocks, &trace->clock_count, sizeof *trace->clocks);
     trace->devices = aorta_trace_rows_take(&builder->devices, &trace->device_count, sizeof *trace->devices);
 }

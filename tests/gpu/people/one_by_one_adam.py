@@ -1,4 +1,4 @@
-"""A net of many small layers and AdamW that updates each parameter by itself, or all by one kernel.
+"""A net of many small layers and AdamW that updates each parameter with its own kernels, or all with one.
 
 one_by_one_adam.py [fused]
 """
