@@ -133,6 +133,32 @@ static aorta_status add_ranks(const struct aorta_trace *trace, int number, struc
     return status;
 }
 
+/* How to record kernels; NULL: no option leaves out kernels alone. */
+static const char *kernels_by(enum aorta_trace_format format) {
+    switch (format) {
+    case AORTA_TRACE_ROCPROF_JSON:
+    case AORTA_TRACE_ROCPROF_CSV:
+    case AORTA_TRACE_ROCPD:
+    case AORTA_TRACE_PFTRACE:
+        return "record with rocprofv3 --kernel-trace --memory-copy-trace";
+    case AORTA_TRACE_KINETO:
+        return "record with ProfilerActivity.CUDA";
+    default:
+        return NULL;
+    }
+}
+
+/* Calls are recorded, and nothing that they launched. NULL: there are no such calls. */
+static aorta_status launches_alone(const struct aorta_trace_list *list) {
+    size_t launches = 0;
+    for (size_t i = 0; i < list->count; i++) launches += list->items[i]->coverage.unanswered;
+    if (!launches) return NULL;
+    const char *by = kernels_by(list->items[0]->format);
+    return AORTA_ERROR(
+        AORTA_FORMAT, "nothing ran on a device in %s%s: %zu launches are recorded without their kernels%s%s",
+        list->items[0]->path, list->count > 1 ? " and the other files" : "", launches, by ? ": " : "", by ? by : "");
+}
+
 static aorta_status nothing_ran(const struct aorta_trace_list *list) {
     for (size_t i = 0; i < list->count; i++) { /* where there was work, but none that makes sense */
         const struct aorta_trace_warning *bad = &list->items[i]->warnings[AORTA_REASON_BAD_EVENT];
@@ -142,6 +168,7 @@ static aorta_status nothing_ran(const struct aorta_trace_list *list) {
         return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s: %lld × %s%s", list->items[i]->path,
                            (long long)bad->count, aorta_trace_reason_text(AORTA_REASON_BAD_EVENT), place);
     }
+    AORTA_TRY(launches_alone(list));
     const char *note = list->count ? aorta_trace_text(list->items[0], list->items[0]->note) : "";
     return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s%s: no kernels, copies or fills are recorded%s%s",
                        list->count ? list->items[0]->path : "the list", list->count > 1 ? " and the other files" : "",
