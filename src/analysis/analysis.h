@@ -222,7 +222,7 @@ struct aorta_trace_analysis {
     size_t warmup;       /* steps left out at each rank's start */
     int64_t steady_from; /* number of the first step that is no warm-up; INT64_MIN: all, or the steps were measured */
     const struct aorta_trace *thin; /* the first of which too much is missing for a verdict (trace.h), or of several
-                                     * processes; NULL: none */
+                                     * processes, or almost without work; NULL: none */
     size_t mixed;                   /* processes of `thin` whose events are in one file; 0: it has those of one */
     size_t ranks_outside;           /* left out: they ran only outside the steps that they mark, unlike other ranks */
     struct aorta_arena memory;

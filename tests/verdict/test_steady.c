@@ -679,6 +679,32 @@ static void own_kernels_are_not_compiled(void **state) {
     }
 }
 
+/* A program that is asked for its GPU and computes nothing. Shares of microseconds say nothing about a program:
+ *
+ *   stream 7     |memset, 1.5 us|          |2 kernels, 120 us each     |          |3 kernels of 1 us |
+ *   verdict      nothing to analyze           as for every recording                 the same
+ */
+static void almost_nothing_is_not_analyzed(void **state) {
+    (void)state;
+    static const struct {
+        int count;
+        double length_us;
+        bool known;
+    } rows[] = {{1, 1.5, false}, {2, 20, false}, {2, 120, true}, {3, 1, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct run run = {0};
+        struct sample_kineto sample;
+        sample_kineto_begin(&sample, 0, 1);
+        for (int k = 0; k < rows[i].count; k++)
+            sample_kineto_kernel(&sample, "fill", 7, 1000 * k, 1000 * k + 10, rows[i].length_us, "");
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run, NULL);
+        const bool known = !strstr(said_words(&run.verdict), "nothing to analyze: almost no work of the GPU");
+        if (known != rows[i].known) fail_msg("%d kernels: %s", rows[i].count, said_words(&run.verdict));
+        end(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_of_other_work_are_no_disturbance),
@@ -703,6 +729,7 @@ int main(void) {
         cmocka_unit_test(steps_that_differ_are_said),
         cmocka_unit_test(autotuning_is_no_step),
         cmocka_unit_test(equal_kernels_in_a_step_are_no_steps),
+        cmocka_unit_test(almost_nothing_is_not_analyzed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
