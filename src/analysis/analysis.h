@@ -224,6 +224,7 @@ struct aorta_trace_analysis {
     const struct aorta_trace *thin; /* the first of which too much is missing for a verdict (trace.h), or of several
                                      * processes, or almost without work; NULL: none */
     size_t mixed;                   /* processes of `thin` whose events are in one file; 0: it has those of one */
+    size_t devices_idle;            /* left out: they ran no kernel, unlike other devices of their trace */
     size_t ranks_outside;           /* left out: they ran only outside the steps that they mark, unlike other ranks */
     struct aorta_arena memory;
 };

@@ -101,14 +101,33 @@ static void number_the_others(struct aorta_trace_analysis *analysis) {
     }
 }
 
+/* Drops devices that ran no kernel, if the trace has devices that did: a program sets up all devices that it sees.
+ * Returns how many stay. */
+static size_t without_idle(const struct aorta_trace *trace, int32_t *devices, size_t count,
+                           struct aorta_arena *memory) {
+    bool *computes = aorta_arena_alloc(memory, count * sizeof *computes);
+    size_t used = 0;
+    bool any = false;
+    for (size_t i = 0; computes && count > 1 && i < trace->work_count; i++) {
+        if (trace->work[i].kind != AORTA_TRACE_KERNEL) continue;
+        const int32_t *device = bsearch(&trace->work[i].device, devices, count, sizeof *devices, aorta_by_int32);
+        if (device) any = computes[device - devices] = true;
+    }
+    for (size_t i = 0; any && i < count; i++)
+        if (computes[i]) devices[used++] = devices[i];
+    return any ? used : count;
+}
+
 /* ---- all of them ---- */
 
 /* `number`: of a trace of one device. A rank that did nothing but measure is none. */
 static aorta_status add_ranks(const struct aorta_trace *trace, int number, struct aorta_trace_analysis *analysis) {
     struct aorta_arena scratch = {0};
     int32_t *devices = aorta_arena_raw(&scratch, trace->work_count * sizeof *devices);
-    const size_t count = devices ? devices_of(trace, devices) : 0;
+    const size_t found = devices ? devices_of(trace, devices) : 0;
+    const size_t count = found ? without_idle(trace, devices, found, &scratch) : 0;
     aorta_status status = NULL;
+    analysis->devices_idle += found - count;
     if (count > MOST_DEVICES)
         status = AORTA_ERROR(AORTA_FORMAT,
                              "%s holds work of %zu devices, of at most %d that a process can have: its device numbers "

@@ -279,7 +279,7 @@ static void measure_reaches(const struct aorta_trace_rank *rank, struct reach *r
     }
     for (size_t i = 0; i < trace->step_count; i++) { /* what the file says of the device, where launches are unknown */
         const struct aorta_trace_step *step = &trace->steps[i];
-        if (step->device_start_ns == INT64_MIN) continue;
+        if (step->device_start_ns == INT64_MIN || (step->of_device && step->device != rank->device)) continue;
         if (reaches[i].first_start_ns == INT64_MAX) reaches[i].first_start_ns = step->device_start_ns;
         if (reaches[i].last_end_ns < step->device_end_ns) reaches[i].last_end_ns = step->device_end_ns;
     }

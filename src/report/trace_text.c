@@ -264,6 +264,11 @@ static void put_warning(const struct page *page, enum aorta_trace_reason reason)
 static void put_notes(const struct page *page) {
     struct aorta_text text = {0};
     for (int reason = 0; reason < AORTA_REASON_COUNT; reason++) put_warning(page, (enum aorta_trace_reason)reason);
+    if (page->analysis->devices_idle)
+        aorta_text_printf(&text, "%s without kernels: left out",
+                          aorta_counted((long long)page->analysis->devices_idle, "device").text);
+    put_row(page, "note", &text);
+    text = (struct aorta_text){0};
     if (page->analysis->ranks_outside)
         aorta_text_printf(&text, "%s without work in a marked step: left out",
                           aorta_counted((long long)page->analysis->ranks_outside, "rank").text);

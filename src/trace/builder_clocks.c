@@ -70,10 +70,11 @@ static int64_t ahead_of(const struct aorta_trace_builder *builder, int32_t devic
     return 0;
 }
 
-/* What the file says of a step's time on devices is of all of them: they move by what all moved. */
-static void move_steps(struct aorta_trace_builder *builder, int64_t ns) {
+/* What the file says of a step's time on all devices moves by what all of them moved. */
+static void move_steps(struct aorta_trace_builder *builder, int64_t least_ns) {
     struct aorta_trace_step *steps = builder->steps.items;
     for (size_t i = 0; i < builder->steps.count; i++) {
+        const int64_t ns = steps[i].of_device ? ahead_of(builder, steps[i].device) : least_ns;
         if (steps[i].device_start_ns == INT64_MIN || steps[i].device_end_ns > INT64_MAX / 2 - ns) continue;
         steps[i].device_start_ns += ns;
         steps[i].device_end_ns += ns;

@@ -422,10 +422,22 @@ static void move_keys(struct aorta_trace_builder *builder) {
         if (names[i][0] < trace->thread_count) trace->threads[names[i][0]].name = names[i][1];
 }
 
+/* Steps of devices alone are left out where the host marks steps. */
+static void choose_steps(struct aorta_trace_builder *builder) {
+    struct aorta_trace_step *steps = builder->steps.items;
+    size_t used = 0;
+    bool by_host = false;
+    for (size_t i = 0; i < builder->steps.count; i++) by_host |= steps[i].start_ns != INT64_MIN;
+    for (size_t i = 0; i < builder->steps.count; i++)
+        if (!by_host || !steps[i].of_device) steps[used++] = steps[i];
+    builder->steps.count = used;
+}
+
 void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     struct aorta_trace *trace = builder->trace;
     aorta_trace_sort_work(builder);
     aorta_trace_rows_sort(&builder->annotations, sizeof(struct aorta_trace_annotation), annotation_order);
+    choose_steps(builder);
     aorta_trace_rows_sort(&builder->steps, sizeof(struct aorta_trace_step), step_order);
     aorta_trace_add_host_collectives(builder);
     link_calls(builder);

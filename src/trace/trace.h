@@ -200,6 +200,8 @@ struct aorta_trace_step {
     int64_t number;
     int64_t start_ns, end_ns;               /* on the host */
     int64_t device_start_ns, device_end_ns; /* of its device work, as the file says; INT64_MIN: it does not */
+    bool of_device;                         /* the step is of this device alone; else of all devices */
+    int32_t device;
 };
 
 /* Memory of a device that the framework's allocator handed out or took back. */
