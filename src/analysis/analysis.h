@@ -220,6 +220,7 @@ struct aorta_trace_analysis {
                           * needs one is known */
     bool sends;          /* what looks like all_to_all are sends and receives, as far as the files say */
     size_t warmup;       /* steps left out at each rank's start */
+    double trend_ns[2];  /* a step at the start and at the end, where steps get ever shorter; else 0 */
     int64_t steady_from; /* number of the first step that is no warm-up; INT64_MIN: all, or the steps were measured */
     const struct aorta_trace *thin; /* the first of which too much is missing for a verdict (trace.h), or of several
                                      * processes, or almost without work; NULL: none */

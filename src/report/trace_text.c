@@ -298,6 +298,10 @@ static void put_steps(const struct page *page) {
         aorta_text_puts(&device, "none in the file: operations of the host take its place, threads that of streams");
     put_row(page, "device", &device);
     if (sentence) aorta_text_puts(&text, sentence);
+    if (page->analysis->trend_ns[0] > 0)
+        aorta_text_printf(&text, "%sget shorter from %s to %s ms", text.length ? "; they " : "",
+                          aorta_measured(page->analysis->trend_ns[0] / 1e6).text,
+                          aorta_measured(page->analysis->trend_ns[1] / 1e6).text);
     put_row(page, "steps", &text);
 }
 

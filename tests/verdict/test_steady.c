@@ -679,6 +679,40 @@ static void own_kernels_are_not_compiled(void **state) {
     }
 }
 
+/* An elimination has less left in each step: 3 ms fall to 0.1 ms. No step is warm-up, though those of the first half
+ * take more than twice as long as those of the second. A program that compiles has an even second half:
+ *
+ *   elimination   |##########|#########|########|#######|######|#####|####|###|##|#|
+ *   compiles      |##########|#########|########|#######|#|#|#|#|#|#|#|#|
+ */
+static void work_that_shrinks_is_no_warmup(void **state) {
+    (void)state;
+    enum { SHRINKING = 60 };
+    for (int compiles = 0; compiles < 2; compiles++) {
+        struct run run = {0};
+        struct sample_kineto sample;
+        struct aorta_text text = {0};
+        double at_us = 1000;
+        sample_kineto_begin(&sample, 0, 1);
+        for (int step = 0; step < SHRINKING; step++) {
+            const int left = compiles && step >= 20 ? 1 : SHRINKING - step;
+            char name[32];
+            snprintf(name, sizeof name, "ProfilerStep#%d", step);
+            sample_kineto_event(&sample, "user_annotation", name, 1, at_us, 50.0 * left + 30, "");
+            sample_kineto_kernel(&sample, "Fan2", 7, at_us + 5, at_us + 12, 50.0 * left, "");
+            at_us += 50.0 * left + 40;
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run, NULL);
+        assert_int_equal(run.analysis.warmup, compiles ? 20 : 0);
+        print(&run, &text);
+        if (!compiles) said_expect(said_unwrapped(text.data), "steps get shorter from 2.98 to 0.140 ms");
+        if (!compiles) assert_null(strstr(text.data, "idle machine"));
+        aorta_text_free(&text);
+        end(&run);
+    }
+}
+
 /* A program that is asked for its GPU and computes nothing. Shares of microseconds say nothing about a program:
  *
  *   stream 7     |memset, 1.5 us|          |2 kernels, 120 us each     |          |3 kernels of 1 us |
@@ -730,6 +764,7 @@ int main(void) {
         cmocka_unit_test(autotuning_is_no_step),
         cmocka_unit_test(equal_kernels_in_a_step_are_no_steps),
         cmocka_unit_test(almost_nothing_is_not_analyzed),
+        cmocka_unit_test(work_that_shrinks_is_no_warmup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
