@@ -70,6 +70,10 @@ static void compilation_is_no_pause_of_the_host(void **state) {
     assert_float_equal(run.verdict.step_ms_mean, 36, 0.01);
     assert_float_equal(run.verdict.idle_ms, 21, 0.1);
     said_expect(said_words(&run.verdict), "steps of 1 rank after 3 of warm-up");
+    struct aorta_text text = {0};
+    print(&run, &text);
+    said_expect(said_unwrapped(text.data), "steps found by the repetition of kernels, as none are marked");
+    aorta_text_free(&text);
     for (size_t i = 0; i < run.verdict.finding_count; i++) {
         const struct aorta_facts *facts = &run.verdict.findings[i].facts;
         for (size_t j = 0; j < facts->count; j++)
