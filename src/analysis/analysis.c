@@ -125,14 +125,33 @@ static void number_the_others(struct aorta_trace_analysis *analysis) {
     }
 }
 
+/* Drops devices that ran no kernel, if the trace has devices that did: a program sets up all devices that it sees.
+ * Returns how many stay. */
+static size_t without_idle(const struct aorta_trace *trace, int32_t *devices, size_t count,
+                           struct aorta_arena *memory) {
+    bool *computes = aorta_arena_alloc(memory, count * sizeof *computes);
+    size_t used = 0;
+    bool any = false;
+    for (size_t i = 0; computes && count > 1 && i < trace->work_count; i++) {
+        if (trace->work[i].kind != AORTA_TRACE_KERNEL) continue;
+        const int32_t *device = bsearch(&trace->work[i].device, devices, count, sizeof *devices, aorta_by_int32);
+        if (device) any = computes[device - devices] = true;
+    }
+    for (size_t i = 0; any && i < count; i++)
+        if (computes[i]) devices[used++] = devices[i];
+    return any ? used : count;
+}
+
 /* ---- all ranks ---- */
 
 /* `number`: of a trace of one device. A rank that did nothing but measure is none. */
 static aorta_status add_ranks(const struct aorta_trace *trace, int number, struct aorta_trace_analysis *analysis) {
     struct aorta_arena scratch = {0};
     int32_t *devices = aorta_arena_raw(&scratch, trace->work_count * sizeof *devices);
-    const size_t count = devices ? devices_of(trace, devices) : 0;
+    const size_t found = devices ? devices_of(trace, devices) : 0;
+    const size_t count = found ? without_idle(trace, devices, found, &scratch) : 0;
     aorta_status status = NULL;
+    analysis->devices_idle += found - count;
     if (count > MOST_DEVICES)
         status = AORTA_ERROR(AORTA_FORMAT,
                              "%s holds work of %zu devices, of at most %d that a process can have: its device numbers "
@@ -157,6 +176,32 @@ static aorta_status add_ranks(const struct aorta_trace *trace, int number, struc
     return status;
 }
 
+/* How to record kernels; NULL: no option leaves out kernels alone. */
+static const char *kernels_by(enum aorta_trace_format format) {
+    switch (format) {
+    case AORTA_TRACE_ROCPROF_JSON:
+    case AORTA_TRACE_ROCPROF_CSV:
+    case AORTA_TRACE_ROCPD:
+    case AORTA_TRACE_PFTRACE:
+        return "record with rocprofv3 --kernel-trace --memory-copy-trace";
+    case AORTA_TRACE_KINETO:
+        return "record with ProfilerActivity.CUDA";
+    default:
+        return NULL;
+    }
+}
+
+/* Calls are recorded, and nothing that they launched. NULL: there are no such calls. */
+static aorta_status launches_alone(const struct aorta_trace_list *list) {
+    size_t launches = 0;
+    for (size_t i = 0; i < list->count; i++) launches += list->items[i]->coverage.unanswered;
+    if (!launches) return NULL;
+    const char *by = kernels_by(list->items[0]->format);
+    return AORTA_ERROR(
+        AORTA_FORMAT, "nothing ran on a device in %s%s: %zu launches are recorded without their kernels%s%s",
+        list->items[0]->path, list->count > 1 ? " and the other files" : "", launches, by ? ": " : "", by ? by : "");
+}
+
 static aorta_status nothing_ran(const struct aorta_trace_list *list) {
     for (size_t i = 0; i < list->count; i++) { /* where there was work, but none that makes sense */
         const struct aorta_trace_warning *bad = &list->items[i]->warnings[AORTA_REASON_BAD_EVENT];
@@ -166,6 +211,7 @@ static aorta_status nothing_ran(const struct aorta_trace_list *list) {
         return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s: %lld × %s%s", list->items[i]->path,
                            (long long)bad->count, aorta_trace_reason_text(AORTA_REASON_BAD_EVENT), place);
     }
+    AORTA_TRY(launches_alone(list));
     const char *note = list->count ? aorta_trace_text(list->items[0], list->items[0]->note) : "";
     return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s%s: no kernels, copies or fills are recorded%s%s",
                        list->count ? list->items[0]->path : "the list", list->count > 1 ? " and the other files" : "",
@@ -352,7 +398,24 @@ static aorta_status make_windows(struct aorta_trace_analysis *analysis,
     return analysis->measured ? aorta_trace_measured_check(analysis, options, measured) : NULL;
 }
 
+/* So little ran that no step of a program can have been recorded: a memset of microseconds is no sign of slow copies.
+ */
+static bool is_almost_empty(const struct aorta_trace_analysis *analysis) {
+    enum { FEWEST = 3, SHORTEST_NS = 100000 };
+    size_t count = 0;
+    int64_t ns = 0;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        if (rank->trace->host_only || rank->trace->measured || rank->trace->step_count) return false;
+        count += rank->work_count;
+        for (size_t j = 0; j < rank->work_count && count < FEWEST; j++)
+            ns += rank->work[j].end_ns - rank->work[j].start_ns;
+    }
+    return count < FEWEST && ns < SHORTEST_NS;
+}
+
 static void find_thin(struct aorta_trace_analysis *analysis) {
+    if (is_almost_empty(analysis)) analysis->thin = analysis->ranks[0].trace;
     for (size_t i = analysis->rank_count; i-- > 0;) {
         const struct aorta_trace *trace = analysis->ranks[i].trace;
         const size_t mixed = trace->processes > 1 ? trace->processes : 0;

@@ -220,10 +220,12 @@ struct aorta_trace_analysis {
                           * needs one is known */
     bool sends;          /* what looks like all_to_all are sends and receives, as far as the files say */
     size_t warmup;       /* steps left out at each rank's start */
+    double trend_ns[2];  /* a step at the start and at the end, where steps get ever shorter; else 0 */
     int64_t steady_from; /* number of the first step that is no warm-up; INT64_MIN: all, or the steps were measured */
     const struct aorta_trace *thin; /* the first of which too much is missing for a verdict (trace.h), or of several
-                                     * processes; NULL: none */
+                                     * processes, or almost without work; NULL: none */
     size_t mixed;                   /* processes of `thin` whose events are in one file; 0: it has those of one */
+    size_t devices_idle;            /* left out: they ran no kernel, unlike other devices of their trace */
     size_t ranks_outside;           /* left out: they ran only outside the steps that they mark, unlike other ranks */
     struct aorta_arena memory;
 };

@@ -276,12 +276,17 @@ void aorta_trace_gemms_make(struct aorta_trace_rank *rank, const struct aorta_in
 
 /* ---- the table of calls that wait for the device, by what made them ---- */
 
-/* In a row of one call total_ns is its time. */
+/* Whether the place of a call is known without the range around it. */
+static bool is_placed(const struct aorta_trace_sync_row *row) {
+    return row->operation != AORTA_TRACE_NONE || row->function != AORTA_TRACE_NONE;
+}
+
+/* In a row of one call total_ns is its time. Calls of one place are one row, whatever ranges are around them. */
 static int place_order(const struct aorta_trace_sync_row *a, const struct aorta_trace_sync_row *b) {
     int order = aorta_order_int64(a->name, b->name);
     if (!order) order = aorta_order_int64(a->operation, b->operation);
     if (!order) order = aorta_order_int64(a->function, b->function);
-    return order ? order : aorta_order_int64(a->range, b->range);
+    return order || is_placed(a) ? order : aorta_order_int64(a->range, b->range);
 }
 
 static int sync_order(const void *left, const void *right) {
@@ -339,8 +344,11 @@ void aorta_trace_syncs_make(const struct aorta_trace_analysis *analysis, struct 
     if (count) qsort(syncs, count, sizeof *syncs, sync_order);
     rank->syncs = aorta_arena_alloc(&rank->memory, count * sizeof *rank->syncs);
     for (size_t i = 0, same; rank->syncs && i < count; i += same) {
-        for (same = 0; i + same < count && place_order(&syncs[i], &syncs[i + same]) == 0; same++)
+        const uint32_t range = syncs[i].range;
+        for (same = 0; i + same < count && place_order(&syncs[i], &syncs[i + same]) == 0; same++) {
             scratch[same] = syncs[i + same].times.total_ns;
+            if (syncs[i + same].range != range) syncs[i].range = AORTA_TRACE_NONE;
+        }
         syncs[i].times = aorta_trace_times_of(scratch, same);
         rank->syncs[rank->sync_count++] = syncs[i];
     }
@@ -348,13 +356,23 @@ void aorta_trace_syncs_make(const struct aorta_trace_analysis *analysis, struct 
     aorta_arena_end(&memory, &rank->memory);
 }
 
+/* Ranges of PyProf are dictionaries of all arguments: longer than a line. */
+static int shown_bytes(const char *text) {
+    enum { MOST = 60 };
+    size_t length = strlen(text);
+    if (length <= MOST) return (int)length;
+    for (length = MOST; length && ((unsigned char)text[length] & 0xc0) == 0x80;) length--; /* within a letter */
+    return (int)length;
+}
+
 const char *aorta_trace_sync_name(const struct aorta_trace *trace, const struct aorta_trace_sync_row *row, char *name,
                                   size_t size) {
-    bool placed = row->operation != AORTA_TRACE_NONE || row->function != AORTA_TRACE_NONE;
-    uint32_t operation = placed ? row->operation : row->range;
-    snprintf(name, size, "%s%s%s%s%s", aorta_trace_text(trace, row->name), operation != AORTA_TRACE_NONE ? " in " : "",
-             aorta_trace_text(trace, operation), row->function != AORTA_TRACE_NONE ? " at " : "",
-             aorta_trace_text(trace, row->function));
+    const uint32_t operation = is_placed(row) ? row->operation : row->range;
+    const char *where = aorta_trace_text(trace, operation);
+    const int shown = shown_bytes(where);
+    snprintf(name, size, "%s%s%.*s%s%s%s", aorta_trace_text(trace, row->name),
+             operation != AORTA_TRACE_NONE ? " in " : "", shown, where, where[shown] ? "…" : "",
+             row->function != AORTA_TRACE_NONE ? " at " : "", aorta_trace_text(trace, row->function));
     return name;
 }
 

@@ -71,7 +71,7 @@ double aorta_trace_steps_unlike(const struct aorta_trace_analysis *analysis) {
 /* Which of the first steps are not what the program does later: kernels are compiled, algorithms tried, libraries and
  * communicators opened. Steps that a recorder of ours measured have their own rule. */
 
-enum { FEWEST_STEPS = 3, REGULAR_STEPS = 3 };
+enum { FEWEST_STEPS = 3, REGULAR_STEPS = 3, MOST_WARMUP = 3 /* steps that are never a trend */ };
 static const double SLOWER = 1.5; /* times the median of the steps' second half; */
 static const double ALIKE = 1.5;  /* and what takes so much less at most comes again where a tenth of that half does */
 static const double RECURS = 0.1;
@@ -112,6 +112,36 @@ static size_t count_warmup(const double *step_ns, size_t count, double *later) {
     return warmup;
 }
 
+/* Steps that get ever shorter, as those of an elimination that has less left each time, are no warm-up:
+ *
+ *   warm-up   |#######|####|#|#|#|#|#|#|      the second half is even
+ *   trend     |#######|######|#####|####|###|##|#|
+ *
+ * It takes more steps than a warm-up has, and each quarter of them is shorter than the one before. */
+static bool is_trend(const double *step_ns, size_t count, double *space) {
+    enum { PARTS = 4, FEWEST = 16 };
+    static const double shorter = 0.9;
+    double before = INFINITY;
+    if (count < FEWEST) return false;
+    for (size_t part = 0; part < PARTS; part++) {
+        const size_t from = part * count / PARTS, steps = (part + 1) * count / PARTS - from;
+        memcpy(space, step_ns + from, steps * sizeof *space);
+        aorta_sort_double(space, steps);
+        const double median = aorta_percentile_sorted(space, steps, 50);
+        if (median > shorter * before) return false;
+        before = median;
+    }
+    return true;
+}
+
+static void note_trend(struct aorta_trace_analysis *analysis, const double *step_ns, size_t count) {
+    enum { PARTS = 16 };
+    for (size_t i = 0; i < count / PARTS; i++) {
+        analysis->trend_ns[0] += step_ns[i] / (double)(count / PARTS);
+        analysis->trend_ns[1] += step_ns[count - 1 - i] / (double)(count / PARTS);
+    }
+}
+
 void aorta_trace_warmup_find(struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
@@ -119,8 +149,11 @@ void aorta_trace_warmup_find(struct aorta_trace_analysis *analysis) {
         double *step_ns = aorta_arena_raw(&scratch, (2 * rank->window_count + 1) * sizeof *step_ns);
         int64_t *numbers = aorta_arena_raw(&scratch, rank->window_count * sizeof *numbers);
         const size_t count = numbers ? step_times(analysis, rank, step_ns, numbers) : 0;
-        const size_t warmup = count ? count_warmup(step_ns, count, step_ns + rank->window_count) : 0;
-        if (warmup > analysis->warmup) {
+        double *space = step_ns + rank->window_count;
+        const size_t warmup = count ? count_warmup(step_ns, count, space) : 0;
+        if (warmup > MOST_WARMUP && is_trend(step_ns, count, space)) {
+            if (!analysis->trend_ns[0]) note_trend(analysis, step_ns, count);
+        } else if (warmup > analysis->warmup) {
             analysis->warmup = warmup;
             analysis->steady_from = numbers[warmup];
         }
@@ -279,7 +312,7 @@ static void measure_reaches(const struct aorta_trace_rank *rank, struct reach *r
     }
     for (size_t i = 0; i < trace->step_count; i++) { /* what the file says of the device, where launches are unknown */
         const struct aorta_trace_step *step = &trace->steps[i];
-        if (step->device_start_ns == INT64_MIN) continue;
+        if (step->device_start_ns == INT64_MIN || (step->of_device && step->device != rank->device)) continue;
         if (reaches[i].first_start_ns == INT64_MAX) reaches[i].first_start_ns = step->device_start_ns;
         if (reaches[i].last_end_ns < step->device_end_ns) reaches[i].last_end_ns = step->device_end_ns;
     }

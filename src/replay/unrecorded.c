@@ -380,7 +380,10 @@ aorta_status aorta_trace_graph_unrecord(struct aorta_trace_graph *built, struct 
     aorta_replay_free(&work.replay);
     if (aorta_status_code(status) != AORTA_UNSUPPORTED) return status;
     aorta_status_free(status);
-    unrecorded->reason = "the cost of the profiler is not known (no events of the host)";
+    const enum aorta_trace_format format = built->analysis->ranks[0].trace->format;
+    unrecorded->reason = format == AORTA_TRACE_KINETO || format == AORTA_TRACE_SPOOL
+                             ? "the cost of the profiler is not known (no events of the host)"
+                             : "the cost of this profiler is not known; record with torch.profiler or aorta trace run";
     return NULL;
 }
 

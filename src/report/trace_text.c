@@ -194,6 +194,31 @@ static void put_clocks(const struct page *page) {
     put_row(page, "clocks", &text);
 }
 
+/* Names the devices whose clock was ahead of their host. */
+static void put_device_clocks(const struct page *page) {
+    const struct aorta_trace_analysis *analysis = page->analysis;
+    struct aorta_text text = {0};
+    size_t count = 0;
+    int64_t most_ns = 0;
+    int rank = 0;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const int64_t ns = aorta_trace_device_ahead(analysis->ranks[i].trace, analysis->ranks[i].device);
+        count += ns > 0;
+        if (ns > most_ns) {
+            most_ns = ns;
+            rank = analysis->ranks[i].rank;
+        }
+    }
+    if (count == 1)
+        aorta_text_printf(&text, "corrected: the device of rank %d was %.1f us ahead of its host", rank,
+                          (double)most_ns / 1e3);
+    else if (count)
+        aorta_text_printf(&text,
+                          "corrected: the devices of %zu ranks were up to %.1f us (rank %d) ahead of their hosts",
+                          count, (double)most_ns / 1e3, rank);
+    put_row(page, analysis->rank_count > 1 ? "" : "clocks", &text);
+}
+
 /* ---- notes ---- */
 
 /* Kernels of one stream overlap by microseconds where the program allows it (programmatic launches, XLA's streams). */
@@ -239,6 +264,11 @@ static void put_warning(const struct page *page, enum aorta_trace_reason reason)
 static void put_notes(const struct page *page) {
     struct aorta_text text = {0};
     for (int reason = 0; reason < AORTA_REASON_COUNT; reason++) put_warning(page, (enum aorta_trace_reason)reason);
+    if (page->analysis->devices_idle)
+        aorta_text_printf(&text, "%s without kernels: left out",
+                          aorta_counted((long long)page->analysis->devices_idle, "device").text);
+    put_row(page, "note", &text);
+    text = (struct aorta_text){0};
     if (page->analysis->ranks_outside)
         aorta_text_printf(&text, "%s without work in a marked step: left out",
                           aorta_counted((long long)page->analysis->ranks_outside, "rank").text);
@@ -259,6 +289,8 @@ static void put_steps(const struct page *page) {
         [AORTA_STEPS_BY_RANGE] = "each begins with a range that --step-range matches",
         [AORTA_STEPS_BY_OPTIMIZER] = "each ends with a range Optimizer.step, as no ProfilerStep is marked",
         [AORTA_STEPS_APART] = "iterations measured one by one, without the time between them",
+        [AORTA_STEPS_BY_REPETITION] = "found by the repetition of kernels, as none are marked; one may hold several "
+                                      "iterations",
         [AORTA_STEPS_BY_ENGINE] = "each begins with a range of the engine, as no ProfilerStep is marked",
     };
     const struct aorta_trace *trace = page->analysis->ranks[0].trace;
@@ -268,6 +300,10 @@ static void put_steps(const struct page *page) {
         aorta_text_puts(&device, "none in the file: operations of the host take its place, threads that of streams");
     put_row(page, "device", &device);
     if (sentence) aorta_text_puts(&text, sentence);
+    if (page->analysis->trend_ns[0] > 0)
+        aorta_text_printf(&text, "%sget shorter from %s to %s ms", text.length ? "; they " : "",
+                          aorta_measured(page->analysis->trend_ns[0] / 1e6).text,
+                          aorta_measured(page->analysis->trend_ns[1] / 1e6).text);
     put_row(page, "steps", &text);
 }
 
@@ -322,6 +358,7 @@ void aorta_trace_report_text(const struct aorta_trace_report *report, const stru
     put_lanes(&page, false);
     put_lanes(&page, true);
     put_clocks(&page);
+    put_device_clocks(&page);
     put_steps(&page);
     put_startup(&page);
     put_work(&page);
@@ -383,7 +420,7 @@ static const char *device_name(const struct aorta_verdict *verdict, size_t place
 }
 
 struct rank_values {
-    int64_t rank, device;
+    int64_t rank, device, ahead_ns;
     const char *file, *format, *device_name;
     struct aorta_trace_figures figures;
 };
@@ -395,6 +432,8 @@ const struct aorta_row aorta_trace_rank_rows[] = {
     {"format", AORTA_ROW_TEXT, AT(format), .help = "of the file"},
     {"device", AORTA_ROW_INT, AT(device), .help = "the file's number"},
     {"device_name", AORTA_ROW_TEXT, AT(device_name), .help = "null: the file does not say"},
+    {"device_ahead_ns", AORTA_ROW_INT, AT(ahead_ns), "ns",
+     .help = "its clock was so much ahead of the host's: its times are corrected"},
     {NULL, AORTA_ROW_PART, AT(figures), .part = aorta_trace_figure_rows},
     {0}};
 #undef AT
@@ -417,6 +456,7 @@ static void write_rank(struct aorta_json *json, const struct aorta_trace_report 
     const struct aorta_trace_of of = {.analysis = analysis, .rank = rank};
     const struct rank_values values = {rank->rank,
                                        rank->device,
+                                       aorta_trace_device_ahead(rank->trace, rank->device),
                                        rank->trace->path,
                                        aorta_trace_format_name(rank->trace->format),
                                        device_name(verdict, place),

@@ -79,7 +79,7 @@ void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {
         &builder->requests,   &builder->collectives, &builder->request_facts, &builder->shapes,
         &builder->inputs,     &builder->groups,      &builder->devices,       &builder->thread_names,
         &builder->frames,     &builder->allocations, &builder->capture_marks, &builder->launches,
-        &builder->graphs,     &builder->captured};
+        &builder->graphs,     &builder->captured,    &builder->clocks};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) free(rows[i]->items);
     aorta_keys_free(&builder->streams);
     aorta_keys_free(&builder->queues);
@@ -330,12 +330,20 @@ static bool communicates(const char *name) {
     return !strcmp(name, "Get") || !strcmp(name, "Rget");
 }
 
-static struct aorta_trace_step *find_step(struct aorta_trace_builder *builder, int64_t number) {
-    const uint32_t row = aorta_keys_add(&builder->step_keys, number, 0, 0, &builder->memory);
+/* `of_device`: 1, the step is of this device alone; else both are 0. */
+static struct aorta_trace_step *find_step_of(struct aorta_trace_builder *builder, int64_t number, int64_t of_device,
+                                             int64_t device) {
+    const uint32_t row = aorta_keys_add(&builder->step_keys, number, of_device, device, &builder->memory);
     if (row < builder->steps.count) return (struct aorta_trace_step *)builder->steps.items + row;
     struct aorta_trace_step *step = aorta_trace_rows_add(builder, &builder->steps, sizeof *step);
-    if (step) *step = (struct aorta_trace_step){number, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN};
+    if (step)
+        *step = (struct aorta_trace_step){number,    INT64_MIN,      INT64_MIN,      INT64_MIN,
+                                          INT64_MIN, of_device != 0, (int32_t)device};
     return step;
+}
+
+static struct aorta_trace_step *find_step(struct aorta_trace_builder *builder, int64_t number) {
+    return find_step_of(builder, number, 0, 0);
 }
 
 static void widen(int64_t *start_ns, int64_t *end_ns, int64_t from_ns, int64_t to_ns) {
@@ -379,6 +387,12 @@ void aorta_trace_builder_device_annotation(struct aorta_trace_builder *builder, 
     if (builder->memory.failed) return;
     int64_t number = step_number(aorta_trace_text(builder->trace, name));
     struct aorta_trace_step *step = number >= 0 ? find_step(builder, number) : NULL;
+    if (step) widen(&step->device_start_ns, &step->device_end_ns, start_ns, end_ns);
+}
+
+void aorta_trace_builder_device_step(struct aorta_trace_builder *builder, int32_t device, int64_t number,
+                                     int64_t start_ns, int64_t end_ns) {
+    struct aorta_trace_step *step = builder->memory.failed ? NULL : find_step_of(builder, number, 1, device);
     if (step) widen(&step->device_start_ns, &step->device_end_ns, start_ns, end_ns);
 }
 
@@ -460,6 +474,7 @@ static void take_rows(struct aorta_trace_builder *builder) {
     trace->shapes = aorta_trace_rows_take(&builder->shapes, &trace->shape_count, sizeof *trace->shapes);
     trace->inputs = aorta_trace_rows_take(&builder->inputs, &trace->input_count, sizeof *trace->inputs);
     trace->graphs = aorta_trace_rows_take(&builder->graphs, &trace->graph_count, sizeof *trace->graphs);
+    trace->clocks = aorta_trace_rows_take(&builder->clocks, &trace->clock_count, sizeof *trace->clocks);
     trace->devices = aorta_trace_rows_take(&builder->devices, &trace->device_count, sizeof *trace->devices);
 }
 

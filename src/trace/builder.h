@@ -108,6 +108,9 @@ void aorta_trace_builder_marked(struct aorta_trace_builder *builder, const char 
 /* The device's side of an annotation: only steps are stored. */
 void aorta_trace_builder_device_annotation(struct aorta_trace_builder *builder, uint32_t name, int64_t start_ns,
                                            int64_t end_ns);
+/* A step that the file marks on one device. Steps that it marks on the host count alone. */
+void aorta_trace_builder_device_step(struct aorta_trace_builder *builder, int32_t device, int64_t number,
+                                     int64_t start_ns, int64_t end_ns);
 void aorta_trace_builder_device(struct aorta_trace_builder *builder, const struct aorta_trace_device *device);
 
 /* Whether these are times: what lies more than 73 years before zero or 146 after it is damage; of what lies between,

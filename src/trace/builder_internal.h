@@ -90,6 +90,7 @@ struct aorta_trace_builder {
     struct trace_rows captured;      /* struct trace_pending */
     struct trace_rows collectives;   /* of the work, in order of arrival */
     struct trace_rows request_facts; /* struct aorta_trace_collective of the requests */
+    struct trace_rows clocks;        /* struct aorta_device_clock */
     struct trace_rows shapes, inputs, groups, devices, thread_names;
     struct aorta_keys streams, queues, threads, shape_keys, input_keys, step_keys, group_keys;
     struct aorta_keys rank_lists;   /* of groups: the list before and one more rank */
@@ -142,6 +143,12 @@ void aorta_trace_link_callers(struct aorta_trace_builder *builder);
 /* builder_operations.c */
 /* After launches are linked. */
 void aorta_trace_link_operations(struct aorta_trace_builder *builder);
+
+/* By start; of equal ones as in the file. */
+void aorta_trace_sort_work(struct aorta_trace_builder *builder);
+
+/* builder_clocks.c; after launches are linked: moves the work of devices whose clock is ahead. */
+void aorta_trace_set_clocks(struct aorta_trace_builder *builder);
 
 /* builder_launches.c: adds calls for collectives on the host, before launches are linked. */
 void aorta_trace_add_host_collectives(struct aorta_trace_builder *builder);

@@ -47,6 +47,10 @@ void aorta_trace_rows_sort(struct trace_rows *rows, size_t size, int (*order)(co
     aorta_sort_rows(rows->items, rows->count, size, order);
 }
 
+void aorta_trace_sort_work(struct aorta_trace_builder *builder) {
+    aorta_trace_rows_sort(&builder->pending, sizeof(struct trace_pending), by_start);
+}
+
 /* ---- launches ---- */
 
 /* Calls by their correlation: of several the first of a known kind, else the first. */
@@ -109,8 +113,6 @@ static void link_launch(struct aorta_trace_builder *builder, const struct call_i
         if (!builder->trace->no_launches) aorta_trace_builder_warn(builder, AORTA_REASON_NO_LAUNCH, pending->offset);
     } else {
         work->graph |= call->kind == AORTA_CALL_GRAPH_LAUNCH;
-        if (work->start_ns < call->start_ns)
-            aorta_trace_builder_warn(builder, AORTA_REASON_LAUNCH_AFTER_START, pending->offset);
     }
 }
 
@@ -221,6 +223,15 @@ int64_t *aorta_trace_times_new(size_t count, int64_t value, struct aorta_arena *
     int64_t *times = aorta_arena_raw(memory, count * sizeof *times);
     for (size_t i = 0; times && i < count; i++) times[i] = value;
     return times;
+}
+
+/* Counts work that starts before its launch even on the corrected clock. */
+static void count_early(struct aorta_trace_builder *builder) {
+    const struct trace_pending *rows = builder->pending.items;
+    const struct aorta_trace_call *calls = builder->calls.items;
+    for (size_t i = 0; i < builder->pending.count; i++)
+        if (rows[i].work.call != AORTA_TRACE_NONE && rows[i].work.start_ns < calls[rows[i].work.call].start_ns)
+            aorta_trace_builder_warn(builder, AORTA_REASON_LAUNCH_AFTER_START, rows[i].offset);
 }
 
 static void count_overlaps(struct aorta_trace_builder *builder) {
@@ -365,20 +376,34 @@ static void link_collectives(struct aorta_trace_builder *builder) {
     aorta_arena_free(&scratch);
 }
 
+/* Steps of devices alone are left out where the host marks steps. */
+static void choose_steps(struct aorta_trace_builder *builder) {
+    struct aorta_trace_step *steps = builder->steps.items;
+    size_t used = 0;
+    bool by_host = false;
+    for (size_t i = 0; i < builder->steps.count; i++) by_host |= steps[i].start_ns != INT64_MIN;
+    for (size_t i = 0; i < builder->steps.count; i++)
+        if (!by_host || !steps[i].of_device) steps[used++] = steps[i];
+    builder->steps.count = used;
+}
+
 void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
-    aorta_trace_rows_sort(&builder->pending, sizeof(struct trace_pending), by_start);
+    aorta_trace_sort_work(builder);
     aorta_trace_rows_sort(&builder->annotations, sizeof(struct aorta_trace_annotation), annotation_order);
+    choose_steps(builder);
     aorta_trace_rows_sort(&builder->steps, sizeof(struct aorta_trace_step), step_order);
     aorta_trace_add_host_collectives(builder);
     link_calls(builder);
     if (builder->memory.failed) return;
+    aorta_trace_set_clocks(builder);
+    count_early(builder);
     drop_duplicates(builder);
     aorta_trace_cut_impossible(builder);
     aorta_trace_find_captures(builder);
     aorta_trace_link_shapes(builder);
     aorta_trace_link_operations(builder);
     aorta_trace_add_host_work(builder);
-    aorta_trace_rows_sort(&builder->pending, sizeof(struct trace_pending), by_start);
+    aorta_trace_sort_work(builder);
     aorta_trace_link_callers(builder);
     link_collectives(builder);
     count_overlaps(builder);

@@ -450,7 +450,11 @@ static size_t fill_steps(const struct aorta_trace *trace, const bool *marks, boo
         int64_t begin_ns = after ? range->end_ns : range->start_ns;
         until_ns = range->end_ns;
         if (count) steps[count - 1].end_ns = begin_ns;
-        steps[count] = (struct aorta_trace_step){(int64_t)count, begin_ns, range->end_ns, INT64_MIN, INT64_MIN};
+        steps[count] = (struct aorta_trace_step){.number = (int64_t)count,
+                                                 .start_ns = begin_ns,
+                                                 .end_ns = range->end_ns,
+                                                 .device_start_ns = INT64_MIN,
+                                                 .device_end_ns = INT64_MIN};
         count++;
     }
     return after && count ? count - 1 : count;

@@ -527,11 +527,7 @@ static aorta_status find_targets(struct nsys *nsys) {
 static aorta_status check_targets(const struct nsys *nsys) {
     enum { MOST = 4096 };
     const char *path = nsys->file->path;
-    if (!nsys->target_count)
-        return AORTA_ERROR(AORTA_FORMAT,
-                           "%s: an export of Nsight Systems without work of a GPU: record with `nsys profile "
-                           "--trace=cuda,nvtx`",
-                           path);
+    if (!nsys->target_count) return aorta_nsys_without_work(nsys->file);
     if (nsys->target_count > MOST)
         return AORTA_ERROR(AORTA_FORMAT, "%s: work of %zu devices of processes; at most %d are read", path,
                            nsys->target_count, MOST);

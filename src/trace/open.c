@@ -311,6 +311,10 @@ static const struct foreign {
     const char *words[2], *is, *instead; /* instead NULL: what is read */
 } foreign[] = {
     {{"\"Ascend Hardware\"", ""}, "a trace of Ascend's profiler", "AORTA reads recordings of NVIDIA's and AMD's GPUs"},
+    {{"\"/job:", " Compute\""},
+     "a timeline of TensorFlow 1, which has operations but no kernels",
+     "record the program with nsys, or TensorFlow 2 with tf.profiler.experimental"},
+    {{"\"CPU functions\"", "\"ph\""}, "a trace of the old torch.autograd.profiler, which names no kernels", NULL},
     {{"\"CPU HIP API\"", ""}, "a trace of rocprof", "record the program with rocprofv3 --sys-trace"},
     {{"KernelName", "BeginNs"}, "a table of rocprof", "record the program with rocprofv3 --sys-trace"},
     {{"\"pg_config\"", "\"entries\""}, "a dump of PyTorch's flight recorder, which has only collectives", NULL},

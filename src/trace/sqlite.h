@@ -63,4 +63,7 @@ AORTA_MUST_USE aorta_status aorta_sqlite_read_texts(struct aorta_sqlite *db, con
 const char *aorta_sqlite_find_text(const struct aorta_sqlite_texts *texts, int64_t number); /* the first; NULL: none */
 void aorta_sqlite_free_texts(struct aorta_sqlite_texts *texts);
 
+/* nsys_missing.c: the failure of an export of Nsight Systems without work of a GPU. */
+AORTA_MUST_USE aorta_status aorta_nsys_without_work(struct aorta_sqlite *file);
+
 #endif

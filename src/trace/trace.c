@@ -171,6 +171,12 @@ double aorta_trace_flops(const struct aorta_trace *trace, uint32_t shape) {
     return 2.0 * (double)(row->batch > 0 ? row->batch : 1) * (double)row->m * (double)row->n * (double)row->k;
 }
 
+int64_t aorta_trace_device_ahead(const struct aorta_trace *trace, int32_t device) {
+    for (size_t i = 0; i < trace->clock_count; i++)
+        if (trace->clocks[i].device == device) return trace->clocks[i].ahead_ns;
+    return 0;
+}
+
 void aorta_trace_free(struct aorta_trace *trace) {
     if (!trace) return;
     for (size_t i = 0; i < trace->group_count; i++) free(trace->groups[i].ranks);
@@ -200,6 +206,7 @@ void aorta_trace_free(struct aorta_trace *trace) {
     free(trace->captured);
     free(trace->captured_places);
     free(trace->devices);
+    free(trace->clocks);
     free(trace->path);
     free(trace->unpacked);
     free(trace);

@@ -200,6 +200,8 @@ struct aorta_trace_step {
     int64_t number;
     int64_t start_ns, end_ns;               /* on the host */
     int64_t device_start_ns, device_end_ns; /* of its device work, as the file says; INT64_MIN: it does not */
+    bool of_device;                         /* the step is of this device alone; else of all devices */
+    int32_t device;
 };
 
 /* Memory of a device that the framework's allocator handed out or took back. */
@@ -265,6 +267,12 @@ struct aorta_trace_device {
     const char *isa;         /* text: "gfx942"; NULL: not known */
     bool measured;           /* its peaks were measured */
     struct aorta_measured_peaks peaks;
+};
+
+/* A device whose clock was ahead of the host's in the file; the times here are corrected (builder_clocks.c). */
+struct aorta_device_clock {
+    int32_t device;
+    int64_t ahead_ns; /* above 0 */
 };
 
 /* A step as a recorder of ours measured it: its operations are known one by one. */
@@ -387,6 +395,8 @@ struct aorta_trace {
     struct aorta_trace_place *captured_places; /* NULL unless captures were joined (captures.h) */
     struct aorta_trace_device *devices;
     size_t device_count;
+    struct aorta_device_clock *clocks; /* of devices with another clock than the host */
+    size_t clock_count;
     struct aorta_trace_coverage coverage;
     struct aorta_trace_warning warnings[AORTA_REASON_COUNT];
     const char *skipped; /* the sentence of AORTA_REASON_SKIPPED, a text; or NULL */
@@ -443,6 +453,9 @@ static inline const char *aorta_module_name(const char *function) {
  * is often the first GPU) and list their devices from 0 on: then it is the row on which all numbers that fit the list
  * agree. NULL: the file does not say, or rows that differ fit. */
 const struct aorta_trace_device *aorta_trace_device_of(const struct aorta_trace *trace, int32_t device);
+
+/* How far the device's clock was ahead of the host's; 0: it was not. */
+int64_t aorta_trace_device_ahead(const struct aorta_trace *trace, int32_t device);
 
 /* Arithmetic of a matrix product, 2·batch·m·n·k; NaN: no product, or its sizes are not known. */
 double aorta_trace_flops(const struct aorta_trace *trace, uint32_t shape);

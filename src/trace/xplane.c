@@ -297,7 +297,31 @@ static aorta_status read_events(struct xplane *x, struct aorta_proto message, co
     return check_end(x, message, "a line of a plane");
 }
 
-/* A device's work is on the lines of streams; its other lines repeat it by module and operation. */
+/* "0", "1": the number of a step. Another name gets the next number. */
+static int64_t number_of_step(struct aorta_proto name, int64_t next) {
+    const int64_t number = name.at ? aorta_proto_number_after(name, "") : -1;
+    return number < 0 ? next : number;
+}
+
+/* TensorFlow's steps on a device: where its first kernel begins and its last one ends. */
+static aorta_status read_steps(struct xplane *x, struct aorta_proto message, const struct line *line) {
+    struct aorta_proto_field field;
+    int64_t next = 0;
+    while (aorta_proto_next(&message, &field)) {
+        struct aorta_xla_event event = {0};
+        struct raw_event raw;
+        if (field.number != LINE_EVENTS || !field.bytes.at) continue;
+        AORTA_TRY(read_event(x, field.bytes, &raw));
+        const struct name *name = find_name(&x->events, raw.name);
+        if (!raw.lasts || !times_of(line, &raw, &event)) continue;
+        const int64_t number = number_of_step(name ? name->text : (struct aorta_proto){0}, next);
+        aorta_trace_builder_device_step(x->builder, (int32_t)x->device, number, event.start_ns, event.end_ns);
+        next = number + 1;
+    }
+    return check_end(x, message, "a line of a plane");
+}
+
+/* A device's work is on the lines of streams; its other lines repeat it by module and operation, but for its steps. */
 static aorta_status read_line(struct xplane *x, struct aorta_proto message) {
     struct aorta_proto_field id, name, start;
     struct line line = {.thread = AORTA_TRACE_NONE, .at = message.at};
@@ -306,6 +330,7 @@ static aorta_status read_line(struct xplane *x, struct aorta_proto message) {
     line.start_ns = aorta_proto_find(message, LINE_START, &start) ? (int64_t)start.value : 0;
     const struct aorta_proto text = name.bytes;
     line.stream = aorta_proto_number_after(text, "Stream #");
+    if (x->device >= 0 && aorta_proto_is(text, "Steps")) return read_steps(x, message, &line);
     if (x->device >= 0 && line.stream < 0) return NULL;
     if (x->device < 0) {
         line.thread = aorta_trace_builder_thread(x->builder, -1, (int64_t)id.value);

@@ -149,6 +149,15 @@ static int64_t work_both_ways(const char *name, const char *bytes, size_t length
 #define PLUGIN                                                                                                         \
     "[\n{\"name\": \"Group API\", \"cat\": \"GROUP_API\", \"ph\": \"b\", \"id\": 0, \"pid\": 4100, \"tid\": 1, "       \
     "\"ts\": 1.5}]"
+#define TENSORFLOW_1                                                                                                   \
+    "{\"traceEvents\": [{\"ph\": \"M\", \"args\": {\"name\": \"/job:localhost/replica:0/task:0/gpu:7 Compute\"}, "     \
+    "\"pid\": 3, \"name\": \"process_name\"}, {\"name\": \"MatMul\", \"pid\": 3, \"ts\": 5, \"cat\": \"Op\", "         \
+    "\"tid\": 0, "                                                                                                     \
+    "\"ph\": \"X\", \"dur\": 32}]}"
+#define AUTOGRAD                                                                                                       \
+    "[{\"name\": \"aten::slice\", \"ph\": \"X\", \"ts\": 136.73, \"dur\": 184.65, \"tid\": 1, \"pid\": \"CPU "         \
+    "functions\","                                                                                                     \
+    " \"args\": {}}]"
 #define FOREIGN(text) text, sizeof(text) - 1
 
 /* What it is and what to do instead, said by content or by name; packed files say what is in them. */
@@ -172,6 +181,12 @@ static void what_is_not_read_is_named(void **state) {
          "is a trace of Ascend's profiler, and is not read; AORTA reads recordings of"},
         {"results.json", FOREIGN(OLD_ROCPROF), "is a trace of rocprof, and is not read; record the program with"},
         {"results.csv", FOREIGN(OLD_TABLE), "is a table of rocprof, and is not read; record the program with"},
+        {"timeline.json", FOREIGN(TENSORFLOW_1),
+         "is a timeline of TensorFlow 1, which has operations but no kernels, and is not read; record the program with "
+         "nsys, or TensorFlow 2"},
+        {"trace.json", FOREIGN(AUTOGRAD),
+         "is a trace of the old torch.autograd.profiler, which names no kernels, and is not read; record the program "
+         "with torch.profiler, nsys"},
         {"flight.json", FOREIGN(FLIGHT), "is a dump of PyTorch's flight recorder"},
         {"rank0.jsonl", FOREIGN(INSPECTOR), "is a file of NCCL's inspector"},
         {"plugin.json", FOREIGN(PLUGIN), "is a trace of NCCL's profiler plugin"},

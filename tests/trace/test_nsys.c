@@ -161,6 +161,13 @@ static void columns_may_be_missing(void **state) {
     assert_int_equal(unlink(old), 0);
 }
 
+#define CALLS                                                                                                          \
+    "CREATE TABLE StringIds (id INTEGER, value TEXT); CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (nameId INTEGER);"      \
+    "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1);"
+#define DIAGNOSTICS                                                                                                    \
+    "CREATE TABLE DIAGNOSTIC_EVENT (severity INTEGER, source INTEGER, text TEXT); INSERT INTO DIAGNOSTIC_EVENT "       \
+    "VALUES "
+
 static void what_cannot_be_read_says_what_to_record(void **state) {
     (void)state;
     static const struct {
@@ -168,6 +175,21 @@ static void what_cannot_be_read_says_what_to_record(void **state) {
     } files[] = {
         {"CREATE TABLE StringIds (id INTEGER, value TEXT);",
          "without work of a GPU: record with `nsys profile --trace"},
+        /* Launches, one of them within another interface, and none of their kernels. */
+        {"CREATE TABLE StringIds (id INTEGER, value TEXT); INSERT INTO StringIds VALUES (1, 'cudaLaunchKernel_v7000'), "
+         "(2, 'cudaMalloc_v3020'), (3, 'cudaGraphLaunch_v10000');"
+         "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (nameId INTEGER);"
+         "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1), (1), (2), (3), (9), (NULL);",
+         "without kernels, though launches are recorded (3): record until the program ends"},
+        {CALLS DIAGNOSTICS "(2, 2, 'Unable to collect CPU samples.'), (1, 1, 'Loaded CUPTI for CUDA'), (2, 3, 'No CUDA "
+                           "events collected.'), (2, 1, 'Installed CUDA driver\n(13.3) is\033[31m not supported.'), "
+                           "(3, 1, 'CUDA failed later.'), (2, 1, NULL);",
+         "without work of a GPU, though calls of CUDA are recorded (1); Nsight Systems says \"Installed CUDA "
+         "driver?(13.3) "
+         "is?[31m not supported.\": record until"},
+        {DIAGNOSTICS "(2, 3, 'CUDA profiling might have not been started correctly.'), (2, 3, 'No CUDA events.');"
+                     "CREATE TABLE StringIds (id INTEGER);",
+         "Nsight Systems says \"CUDA profiling might have not been started correctly.\": record with `nsys profile"},
         {"CREATE TABLE StringIds (id INTEGER); CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, deviceId "
          "INTEGER);"
          "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 9999999999);",

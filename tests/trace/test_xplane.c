@@ -3,7 +3,9 @@
  *
  *     jax.xplane.pb    /device:GPU:0  Stream #14(Memset,Compute), Stream #15(MemcpyH2D)    /host:CPU  threads
  *     jax.trace.json   the same, as events: all work, calls and ranges are equal to the ns */
+#include "analysis/analysis.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "check.h"
 #include "folder.h"
 #include "trace/open.h"
@@ -170,11 +172,120 @@ static void broken_fields_stop_where_they_begin(void **state) {
     }
 }
 
+/* ---- TensorFlow ---- */
+
+static void put_varint(struct aorta_text *out, uint64_t value) {
+    for (; value > 0x7f; value >>= 7) aorta_text_append(out, &(char){(char)(0x80 | (value & 0x7f))}, 1);
+    aorta_text_append(out, &(char){(char)value}, 1);
+}
+
+static void put_number(struct aorta_text *out, unsigned field, uint64_t value) {
+    put_varint(out, field << 3);
+    put_varint(out, value);
+}
+
+static void put_text(struct aorta_text *out, unsigned field, const char *bytes, size_t length) {
+    put_varint(out, field << 3 | 2);
+    put_varint(out, length);
+    aorta_text_append(out, bytes, length);
+}
+
+static void put_message(struct aorta_text *out, unsigned field, struct aorta_text *message) {
+    put_text(out, field, message->data, message->length);
+    aorta_text_free(message);
+}
+
+/* An event of the plane, by the number of its name, in us. */
+struct tf_event {
+    uint64_t name, start_us, length_us;
+};
+
+static void put_line(struct aorta_text *plane, const char *name, const struct tf_event *events, size_t count) {
+    struct aorta_text line = {0};
+    put_text(&line, 2, name, strlen(name));
+    for (size_t i = 0; i < count; i++) {
+        struct aorta_text event = {0};
+        put_number(&event, 1, events[i].name);
+        put_number(&event, 2, 1000000 * events[i].start_us);
+        put_number(&event, 3, 1000000 * events[i].length_us);
+        put_message(&line, 4, &event);
+    }
+    put_message(plane, 3, &line);
+}
+
+static void put_plane(struct aorta_text *space, const char *name, struct aorta_text *plane) {
+    static const char *const names[] = {"MatMul", "MemcpyH2D", "0", "warm-up"};
+    struct aorta_text whole = {0};
+    put_text(&whole, 2, name, strlen(name));
+    aorta_text_append(&whole, plane->data, plane->length);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct aorta_text entry = {0}, value = {0};
+        put_text(&value, 2, names[i], strlen(names[i]));
+        put_number(&entry, 1, i + 1);
+        put_message(&entry, 2, &value);
+        put_message(&whole, 4, &entry);
+    }
+    put_message(space, 1, &whole);
+    aorta_text_free(plane);
+}
+
+/* Two GPUs, whose steps have the same numbers and other times, and a third one that was only set up:
+ *
+ *   us         0         100       200       300       400
+ *   GPU:0      copy      |Matmul  step 0 |
+ *   GPU:1                copy                |Matmul  step 0 |
+ *   GPU:2      copy
+ */
+static void steps_of_tensorflow(void **state) {
+    (void)state;
+    static const struct tf_event copies[][1] = {{{2, 0, 5}}, {{2, 100, 5}}, {{2, 0, 5}}};
+    static const struct tf_event kernels[][2] = {{{1, 100, 40}, {1, 160, 30}}, {{1, 300, 40}, {1, 370, 30}}};
+    static const struct tf_event steps[][1] = {{{3, 100, 90}}, {{3, 300, 100}}};
+    char folder[FOLDER_PATH], path[FOLDER_PATH + 16], name[32];
+    struct aorta_text space = {0};
+    for (int gpu = 0; gpu < 3; gpu++) {
+        struct aorta_text plane = {0};
+        put_line(&plane, "Stream #1(MemcpyH2D)", copies[gpu], 1);
+        if (gpu < 2) put_line(&plane, "Stream #2(Compute)", kernels[gpu], 2);
+        if (gpu < 2) put_line(&plane, "Steps", steps[gpu], 1);
+        snprintf(name, sizeof name, "/device:GPU:%d", gpu);
+        put_plane(&space, name, &plane);
+    }
+    folder_make(folder, "xplane");
+    snprintf(path, sizeof path, "%s/tf.xplane.pb", folder);
+    check_ok(aorta_file_replace(path, space.data, space.length));
+    struct aorta_trace_list list = {0};
+    struct aorta_trace_analysis analysis;
+    check_ok(aorta_trace_open(path, NULL, &list));
+    assert_int_equal(list.items[0]->step_count, 2);
+    check_ok(aorta_trace_analyze(&list, NULL, &analysis));
+    assert_int_equal(analysis.rank_count, 2);
+    assert_int_equal(analysis.devices_idle, 1);
+    assert_true(analysis.stepped);
+    for (size_t i = 0; i < 2; i++) {
+        const struct aorta_trace_rank *rank = &analysis.ranks[i];
+        size_t counted = 0;
+        for (size_t j = 0; j < rank->window_count; j++) {
+            if (!aorta_trace_window_counts(&analysis, &rank->windows[j])) continue;
+            counted++;
+            assert_int_equal(rank->windows[j].number, 0);
+            assert_int_equal(rank->windows[j].start_ns, i ? 300000 : 100000);
+            assert_in_range(rank->windows[j].end_ns, i ? 400000 : 190000, i ? 400001 : 190001);
+        }
+        assert_int_equal(counted, 1);
+    }
+    aorta_trace_analysis_free(&analysis);
+    aorta_trace_list_free(&list);
+    aorta_text_free(&space);
+    assert_int_equal(folder_remove(folder), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_files_say_the_same),
         cmocka_unit_test(in_a_folder_it_yields_to_the_json),
         cmocka_unit_test(cut_files_are_errors_or_recovered),
+        cmocka_unit_test(steps_of_tensorflow),
         cmocka_unit_test(fields_of_every_kind),
         cmocka_unit_test(broken_fields_stop_where_they_begin),
     };

@@ -323,6 +323,10 @@ static void more_devices_than_there_are(void **state) {
     aorta_text_free(&text);
 }
 
+static uint32_t text(struct aorta_trace_builder *builder, const char *string) {
+    return aorta_trace_builder_text(builder, string, strlen(string));
+}
+
 static void mistakes_are_named(void **state) {
     (void)state;
     struct aorta_trace_list list = {0};
@@ -348,6 +352,35 @@ static void mistakes_are_named(void **state) {
     aorta_trace_list_free(&list);
 }
 
+/* The host launches kernels, and the file has none of them. */
+static void launches_without_kernels_are_counted(void **state) {
+    (void)state;
+    static const struct {
+        enum aorta_trace_format format;
+        const char *says;
+    } rows[] = {
+        {AORTA_TRACE_PFTRACE, "2 launches are recorded without their kernels: record with rocprofv3 --kernel-trace"},
+        {AORTA_TRACE_KINETO, "2 launches are recorded without their kernels: record with ProfilerActivity.CUDA"},
+        {AORTA_TRACE_SPOOL, "2 launches are recorded without their kernels"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_trace_list list = {0};
+        struct aorta_trace_analysis analysis;
+        struct aorta_trace_builder *builder;
+        check_ok(aorta_trace_builder_create(rows[i].format, "test", NULL, &builder));
+        for (int call = 0; call < 2; call++)
+            aorta_trace_builder_call(builder,
+                                     &(struct aorta_trace_call){.start_ns = 100 * call,
+                                                                .end_ns = 100 * call + 5,
+                                                                .correlation = (uint64_t)call + 1,
+                                                                .name = text(builder, "hipModuleLaunchKernel"),
+                                                                .thread = aorta_trace_builder_thread(builder, 1, 1)});
+        check_ok(aorta_trace_builder_finish_into(builder, &list));
+        check_fails(aorta_trace_analyze(&list, NULL, &analysis), AORTA_FORMAT, rows[i].says);
+        aorta_trace_list_free(&list);
+    }
+}
+
 /* ---- random traces ---- */
 
 enum { LENGTH = 400, MOST_WORK = 60, STREAMS = 4, QUEUES = 2 };
@@ -355,10 +388,6 @@ enum { LENGTH = 400, MOST_WORK = 60, STREAMS = 4, QUEUES = 2 };
 static uint64_t state_of_chance;
 static int64_t chance(int64_t below) {
     return (int64_t)sample_random(&state_of_chance, (uint64_t)below);
-}
-
-static uint32_t text(struct aorta_trace_builder *builder, const char *string) {
-    return aorta_trace_builder_text(builder, string, strlen(string));
 }
 
 /* Some of the work has a launch, some steps are marked, the host waits at times. */
@@ -533,6 +562,7 @@ int main(void) {
         cmocka_unit_test(a_rank_outside_of_all_steps),
         cmocka_unit_test(more_devices_than_there_are),
         cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(launches_without_kernels_are_counted),
         cmocka_unit_test(random_traces_agree_with_counting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

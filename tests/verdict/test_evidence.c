@@ -162,6 +162,42 @@ static void searches_of_convolutions_are_named(void **state) {
     }
 }
 
+/* Two ranges, as PyProf writes them, each around the same operation, and a third one around a wait of none:
+ *
+ *   ranges       |{'mod': 1, ...}          |{'mod': 2, ...}          |{'mod': 3, ...}
+ *   operations     |aten::item               |aten::item
+ *   calls            |synchronize|             |synchronize|             |synchronize|
+ */
+static void a_place_is_one_row_of_one_line(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    struct run run = {0};
+    struct aorta_text text = {0};
+    sample_kineto_begin(&sample, 0, 1);
+    for (int i = 0; i < 3; i++) {
+        const double at = 1000.0 * i;
+        char range[256];
+        snprintf(range, sizeof range, "{'mod': %d, 'args': [%0150d]}", i + 1, i + 1);
+        sample_kineto_event(&sample, "user_annotation", range, 1, at, 900, "");
+        if (i < 2) sample_kineto_event(&sample, "cpu_op", "aten::item", 1, at + 1, 700, "");
+        sample_kineto_kernel(&sample, "gemm", 7, at + 5, at + 20, 300, "");
+        sample_kineto_event(&sample, "cuda_runtime", "cudaStreamSynchronize", 1, at + 10, 312, "");
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run);
+    const struct aorta_trace_rank *rank = &run.analysis.ranks[0];
+    assert_int_equal(rank->sync_count, 2);
+    assert_int_equal(rank->syncs[0].times.count, 2);
+    assert_int_equal(rank->syncs[0].range, AORTA_TRACE_NONE);
+    assert_string_equal(name_of(&run, rank->syncs[0].operation), "aten::item");
+    print(&run, &text);
+    assert_non_null(strstr(text.data, "    2.0     0.624    312.00  cudaStreamSynchronize in aten::item\n"));
+    assert_non_null(strstr(text.data, "cudaStreamSynchronize in {'mod': 3, 'args': [000000000000000000"));
+    assert_non_null(strstr(text.data, "0…\n"));
+    aorta_text_free(&text);
+    end(&run);
+}
+
 /* Waits of less than a hundredth of the time are in the table, but not in the text. */
 static void short_waits_are_not_printed(void **state) {
     (void)state;
@@ -950,6 +986,7 @@ int main(void) {
         cmocka_unit_test(waits_are_named_by_what_made_them),
         cmocka_unit_test(selections_by_masks_are_named),
         cmocka_unit_test(searches_of_convolutions_are_named),
+        cmocka_unit_test(a_place_is_one_row_of_one_line),
         cmocka_unit_test(short_waits_are_not_printed),
         cmocka_unit_test(collectives_are_counted_by_size),
         cmocka_unit_test(kernels_of_one_rank_are_named),

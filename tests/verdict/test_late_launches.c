@@ -56,7 +56,42 @@ static void late_launches_make_ranks_wait(void **state) {
     aorta_trace_list_free(&list);
 }
 
+/* The cost of recording is known of PyTorch's profiler and ours. Another file has events of the host all the same. */
+static void the_cost_of_other_profilers_is_not_known(void **state) {
+    (void)state;
+    struct aorta_trace_list list = {0};
+    struct aorta_trace_analysis analysis;
+    struct aorta_verdict verdict;
+    struct aorta_trace_builder *builder;
+    check_ok(aorta_trace_builder_create(AORTA_TRACE_NSYS, "test", NULL, &builder));
+    for (int i = 0; i < 40; i++) {
+        const uint32_t launch = aorta_trace_builder_text(builder, "cudaLaunchKernel", 16);
+        const int64_t at_ns = INT64_C(100000) * i;
+        const struct aorta_trace_call call = {
+            at_ns, at_ns + 2000, (uint64_t)i + 1, launch, aorta_trace_builder_thread(builder, 1, 1), 0};
+        const struct aorta_trace_work work = {.start_ns = at_ns + 5000,
+                                              .end_ns = at_ns + 10000,
+                                              .bytes = -1,
+                                              .correlation = (uint64_t)i + 1,
+                                              .name = aorta_trace_builder_text(builder, "add", 3),
+                                              .stream = aorta_trace_builder_stream(builder, 0, 1, 7),
+                                              .queue = AORTA_TRACE_NONE};
+        aorta_trace_builder_call(builder, &call);
+        aorta_trace_builder_work(builder, &work, -1, NULL, -1);
+    }
+    check_ok(aorta_trace_builder_finish_into(builder, &list));
+    check_ok(aorta_trace_analyze(&list, NULL, &analysis));
+    check_ok(aorta_verdict_make(&analysis, &verdict));
+    assert_non_null(verdict.replay.unrecorded_reason);
+    assert_string_equal(verdict.replay.unrecorded_reason,
+                        "the cost of this profiler is not known; record with torch.profiler or aorta trace run");
+    aorta_verdict_free(&verdict);
+    aorta_trace_analysis_free(&analysis);
+    aorta_trace_list_free(&list);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(late_launches_make_ranks_wait)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(late_launches_make_ranks_wait),
+                                       cmocka_unit_test(the_cost_of_other_profilers_is_not_known)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,6 +70,10 @@ static void compilation_is_no_pause_of_the_host(void **state) {
     assert_float_equal(run.verdict.step_ms_mean, 36, 0.01);
     assert_float_equal(run.verdict.idle_ms, 21, 0.1);
     said_expect(said_words(&run.verdict), "steps of 1 rank after 3 of warm-up");
+    struct aorta_text text = {0};
+    print(&run, &text);
+    said_expect(said_unwrapped(text.data), "steps found by the repetition of kernels, as none are marked");
+    aorta_text_free(&text);
     for (size_t i = 0; i < run.verdict.finding_count; i++) {
         const struct aorta_facts *facts = &run.verdict.findings[i].facts;
         for (size_t j = 0; j < facts->count; j++)
@@ -754,6 +758,66 @@ static void own_kernels_are_not_compiled(void **state) {
     }
 }
 
+/* An elimination has less left in each step: 3 ms fall to 0.1 ms. No step is warm-up, though those of the first half
+ * take more than twice as long as those of the second. A program that compiles has an even second half:
+ *
+ *   elimination   |##########|#########|########|#######|######|#####|####|###|##|#|
+ *   compiles      |##########|#########|########|#######|#|#|#|#|#|#|#|#|
+ */
+static void work_that_shrinks_is_no_warmup(void **state) {
+    (void)state;
+    enum { SHRINKING = 60 };
+    for (int compiles = 0; compiles < 2; compiles++) {
+        struct run run = {0};
+        struct sample_kineto sample;
+        struct aorta_text text = {0};
+        double at_us = 1000;
+        sample_kineto_begin(&sample, 0, 1);
+        for (int step = 0; step < SHRINKING; step++) {
+            const int left = compiles && step >= 20 ? 1 : SHRINKING - step;
+            char name[32];
+            snprintf(name, sizeof name, "ProfilerStep#%d", step);
+            sample_kineto_event(&sample, "user_annotation", name, 1, at_us, 50.0 * left + 30, "");
+            sample_kineto_kernel(&sample, "Fan2", 7, at_us + 5, at_us + 12, 50.0 * left, "");
+            at_us += 50.0 * left + 40;
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run, NULL);
+        assert_int_equal(run.analysis.warmup, compiles ? 20 : 0);
+        print(&run, &text);
+        if (!compiles) said_expect(said_unwrapped(text.data), "steps get shorter from 2.98 to 0.140 ms");
+        if (!compiles) assert_null(strstr(text.data, "idle machine"));
+        aorta_text_free(&text);
+        end(&run);
+    }
+}
+
+/* A program that is asked for its GPU and computes nothing. Shares of microseconds say nothing about a program:
+ *
+ *   stream 7     |memset, 1.5 us|          |2 kernels, 120 us each     |          |3 kernels of 1 us |
+ *   verdict      nothing to analyze           as for every recording                 the same
+ */
+static void almost_nothing_is_not_analyzed(void **state) {
+    (void)state;
+    static const struct {
+        int count;
+        double length_us;
+        bool known;
+    } rows[] = {{1, 1.5, false}, {2, 20, false}, {2, 120, true}, {3, 1, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct run run = {0};
+        struct sample_kineto sample;
+        sample_kineto_begin(&sample, 0, 1);
+        for (int k = 0; k < rows[i].count; k++)
+            sample_kineto_kernel(&sample, "fill", 7, 1000 * k, 1000 * k + 10, rows[i].length_us, "");
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run, NULL);
+        const bool known = !strstr(said_words(&run.verdict), "nothing to analyze: almost no work of the GPU");
+        if (known != rows[i].known) fail_msg("%d kernels: %s", rows[i].count, said_words(&run.verdict));
+        end(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_of_other_work_are_no_disturbance),
@@ -780,6 +844,8 @@ int main(void) {
         cmocka_unit_test(steps_that_differ_are_said),
         cmocka_unit_test(autotuning_is_no_step),
         cmocka_unit_test(equal_kernels_in_a_step_are_no_steps),
+        cmocka_unit_test(almost_nothing_is_not_analyzed),
+        cmocka_unit_test(work_that_shrinks_is_no_warmup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,68 @@
+/* Why an export of Nsight Systems holds no work of a GPU: what was recorded instead, and what Nsight Systems itself
+ * says in DIAGNOSTIC_EVENT (since 2021.4). */
+#include "base/printable.h"
+#include "trace/sqlite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct missing {
+    struct aorta_sqlite_texts texts;
+    size_t calls, launches;
+    char said[256]; /* "": Nsight Systems says nothing of CUDA */
+    bool cause;     /* the program's side says so, where the cause is; else it is the result */
+};
+
+static void count_call(void *context, sqlite3_stmt *row) {
+    struct missing *missing = context;
+    enum aorta_trace_call_kind kind;
+    int64_t number;
+    missing->calls++;
+    const char *name = aorta_sqlite_number(row, 0, &number) ? aorta_sqlite_find_text(&missing->texts, number) : NULL;
+    if (name && aorta_trace_call_classify(name, &kind))
+        missing->launches += kind == AORTA_CALL_LAUNCH || kind == AORTA_CALL_GRAPH_LAUNCH;
+}
+
+/* ENUM_DIAGNOSTIC_SEVERITY_LEVEL, ENUM_DIAGNOSTIC_SOURCE_TYPE. */
+enum { SEVERITY_WARNING = 2, SEVERITY_ERROR = 3, SOURCE_INJECTION = 1 };
+
+/* Keeps the first warning about CUDA, of the library in the program first. */
+static void take_diagnostic(void *context, sqlite3_stmt *row) {
+    struct missing *missing = context;
+    const int64_t severity = aorta_sqlite_number_or(row, 0, -1);
+    const bool cause = aorta_sqlite_number_or(row, 1, -1) == SOURCE_INJECTION;
+    const char *text = aorta_sqlite_text(row, 2);
+    if ((severity != SEVERITY_WARNING && severity != SEVERITY_ERROR) || !text || !strstr(text, "CUDA")) return;
+    if (*missing->said && (missing->cause || !cause)) return;
+    snprintf(missing->said, sizeof missing->said, "%s", text);
+    aorta_make_printable(missing->said, strlen(missing->said), false);
+    missing->cause = cause;
+}
+
+static aorta_status look(struct aorta_sqlite *file, struct missing *missing) {
+    static const char *const name[] = {"nameId"}, *const diagnostic[] = {"severity", "source", "text"};
+    AORTA_TRY(aorta_sqlite_read_texts(file, "StringIds", "", "id", "value", &missing->texts));
+    AORTA_TRY(aorta_sqlite_each(file, "CUPTI_ACTIVITY_KIND_RUNTIME", "", name, 1, count_call, missing));
+    return aorta_sqlite_each(file, "DIAGNOSTIC_EVENT", "", diagnostic, 3, take_diagnostic, missing);
+}
+
+static aorta_status describe(const struct aorta_sqlite *file, const struct missing *missing) {
+    char has[96] = "work of a GPU", said[sizeof missing->said + 32] = "";
+    if (missing->launches)
+        snprintf(has, sizeof has, "kernels, though launches are recorded (%zu)", missing->launches);
+    else if (missing->calls)
+        snprintf(has, sizeof has, "work of a GPU, though calls of CUDA are recorded (%zu)", missing->calls);
+    if (*missing->said) snprintf(said, sizeof said, "; Nsight Systems says \"%s\"", missing->said);
+    return AORTA_ERROR(AORTA_FORMAT, "%s: an export of Nsight Systems without %s%s: %s", file->path, has, said,
+                       missing->calls ? "record until the program ends, with a version of nsys that knows the driver, "
+                                        "or with `aorta trace run`"
+                                      : "record with `nsys profile --trace=cuda,nvtx`");
+}
+
+aorta_status aorta_nsys_without_work(struct aorta_sqlite *file) {
+    struct missing missing = {0};
+    aorta_status status = look(file, &missing);
+    if (!status) status = describe(file, &missing);
+    aorta_sqlite_free_texts(&missing.texts);
+    return status;
+}
