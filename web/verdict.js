@@ -48,6 +48,12 @@ function block(one, finding, id, options) {
       finding ? element("details", {}, element("summary", {}, "facts"), detailsTable(detailsOf(finding, facts, nameOf))) : null));
 }
 
+// The blocks below the head of the one at `first`.
+function blocksFrom(blocks, first) {
+  const next = blocks.findIndex((one, i) => i > first && one.head);
+  return blocks.slice(first, next < 0 ? blocks.length : next);
+}
+
 // view: verdict_view of the data; findings: its verdict[]; facts: { help, flag } of each key of a fact.
 export function verdictView(view, findings, facts, prefix) {
   const names = new Map(view.blocks.map((one) => [one.cause, one.name]));
@@ -59,7 +65,8 @@ export function verdictView(view, findings, facts, prefix) {
   return element("div", { class: "verdict" },
     element("p", { class: "headline" }, view.headline),
     element("dl", { class: "rows" }, ...view.rows.flatMap((row) => [element("dt", {}, row.name), element("dd", {}, row.text)])),
-    view.blocks.length ? element("div", { class: "heads quiet" }, element("span", {}, "share of step"), element("span", { class: "gain" }, view.blocks[0].gains ? "gain alone" : "cost")) : null,
-    view.blocks.length ? element("ol", { class: "blocks" }, ...view.blocks.map((one, i) => block(one, findings[one.finding], ids[i], options))) : null,
+    ...view.blocks.flatMap((one, i) => (one.head ? [
+      element("div", { class: "heads quiet" }, element("span", {}, "share of step"), element("span", { class: "gain" }, one.head)),
+      element("ol", { class: "blocks" }, ...blocksFrom(view.blocks, i).map((each) => block(each, findings[each.finding], ids[view.blocks.indexOf(each)], options)))] : [])),
     view.minor ? element("p", { class: "minor" }, view.minor) : null);
 }

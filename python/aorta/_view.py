@@ -24,7 +24,8 @@ def _block(block, among_gains):
     mark = f"({block['mark']})" if block["mark"] else ""
     measured = " ".join(filter(None, (block["measured"], mark)))
     cell = '<td style="text-align:left;vertical-align:top">'
-    return (f"<tr>{cell}{_bar(block['share'])}{100 * block['share']:.0f}%</td>{cell}<b>{escape(block['figure'])} ms</b></td>"
+    heads = f"<tr><th>share of step</th><th>{escape(block['head'])}</th><th></th></tr>" if block["head"] else ""
+    return (f"{heads}<tr>{cell}{_bar(block['share'])}{100 * block['share']:.0f}%</td>{cell}<b>{escape(block['figure'])} ms</b></td>"
             f"{cell}{name}{_line('', measured)}{_line('worst', block['worst'])}{_line('fix', *block['fix'])}</td></tr>")
 
 
@@ -32,6 +33,5 @@ def html_of(view):
     blocks = view["blocks"]
     among_gains = bool(blocks) and blocks[0]["gains"]
     rows = "".join(f"<span>{escape(row['name'])}</span><span>{escape(row['text'])}</span>" for row in view["rows"])
-    heads = f"<tr><th>share of step</th><th>{'gain alone' if among_gains else 'cost'}</th><th></th></tr>"
-    table = f"<table>{heads}{''.join(_block(block, among_gains) for block in blocks)}</table>" if blocks else ""
+    table = f"<table>{''.join(_block(block, among_gains) for block in blocks)}</table>" if blocks else ""
     return f"<b>Verdict: {escape(view['headline'])}</b><div style=\"{GRID}\">{rows}</div>{table}{_line('', view['minor'])}"

@@ -47,7 +47,8 @@ static const char verdict_view[] =
     "[\"name\", \"text\"]}}, "
     "\"blocks\": {\"type\": \"array\", \"items\": {\"type\": \"object\", \"required\": [\"finding\", \"cause\", "
     "\"name\", \"gains\", \"share\", "
-    "\"figure\", \"suffix\", \"mark\", \"measured\", \"worst\", \"fix\"]}}, \"minor\": {\"type\": \"string\"}, "
+    "\"head\", \"figure\", \"suffix\", \"mark\", \"measured\", \"worst\", \"fix\"]}}, \"minor\": {\"type\": "
+    "\"string\"}, "
     "\"text\": {\"type\": \"string\"}}}";
 static const char replay[] =
     "{\"type\": \"object\", \"required\": [\"measured_ms\", \"replayed_ms\", \"unrecorded_ms\", \"inferred_share\", "

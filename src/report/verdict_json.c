@@ -171,6 +171,7 @@ static void write_block(const struct aorta_verdict *verdict, const struct aorta_
     write_row(verdict, block->finding, json);
     aorta_json_key_string(json, "cause", block->key);
     aorta_json_key_string(json, "name", block->name);
+    aorta_json_key_string(json, "head", block->head);
     aorta_json_key_bool(json, "gains", block->gains);
     aorta_json_key_double(json, "share", block->share);
     aorta_json_key_string(json, "figure", block->figure);

@@ -29,8 +29,9 @@ static void put_before(const struct aorta_verdict *verdict, struct aorta_text *o
     aorta_text_puts(out, aorta_estimated(step_ms, estimated ? replay->unrecorded_range_ms : exact).text);
 }
 
-/* What becomes of the cause. */
+/* The headline says what becomes of the cause, or of both causes. */
 static const char *verb_of(const struct aorta_finding *finding) {
+    static const char both[] = "both are fixed", fixed[] = "fixed";
     static const struct {
         enum aorta_fact_key fact;
         const char *verb;
@@ -39,15 +40,16 @@ static const char *verb_of(const struct aorta_finding *finding) {
                  {AORTA_FACT_GAIN_OF_ONE, "joined"},
                  {AORTA_FACT_REDUCED_AGAIN, "reduced once"},
                  {AORTA_FACT_GATHERED_AGAIN, "gathered once"}};
+    const char *verb = aorta_cause_row(finding->cause)->verb;
+    if (finding->joint_ms > 0) return both;
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
         if (aorta_facts_has(&finding->facts, verbs[i].fact)) return verbs[i].verb;
-    return aorta_cause_row(finding->cause)->verb;
+    return verb ? verb : fixed;
 }
 
 /* "late kernel launches: 58 -> 12 ms per step if fixed (-79%)" */
 static void of_gain(const struct aorta_verdict *verdict, const struct aorta_finding *first, struct aorta_text *out) {
     const double step_ms = aorta_verdict_gained_ms(verdict), gain_ms = aorta_finding_shown_ms(first);
-    const char *verb = verb_of(first);
     double range_ms[2];
     aorta_finding_shown_range(first, range_ms);
     aorta_finding_name(verdict, first, out);
@@ -60,7 +62,7 @@ static void of_gain(const struct aorta_verdict *verdict, const struct aorta_find
     if (first->at_best_ms > 0)
         aorta_text_puts(out, "at best");
     else
-        aorta_text_printf(out, "if %s", verb ? verb : "fixed");
+        aorta_text_printf(out, "if %s", verb_of(first));
     if (wide)
         aorta_text_printf(out, " (-%.0f to -%.0f%%)", 100 * least_ms / step_ms, 100 * most_ms / step_ms);
     else
@@ -185,14 +187,17 @@ static bool of_limits(const struct aorta_verdict *verdict, const struct aorta_fi
     return verdict->coarse || verdict->gaps;
 }
 
-/* The finding with the largest gain that needs no other fix than it names. */
+/* The headline has the largest gain of one fix. Where that is little it has the gain of two. */
 static const struct aorta_finding *largest(const struct aorta_verdict *verdict) {
-    const struct aorta_finding *best = &verdict->findings[0];
+    const struct aorta_finding *first = &verdict->findings[0];
+    const double least_ms = BOUND * aorta_verdict_gained_ms(verdict);
+    if (!aorta_finding_needs_more(first) && aorta_finding_gains(first) && aorta_finding_shown_ms(first) >= least_ms)
+        return first;
     for (size_t i = 0; i < verdict->finding_count; i++) {
-        best = &verdict->findings[i];
-        if (!best->only_after || best->joint_ms > 0) return best;
+        const struct aorta_finding *pair = &verdict->findings[i];
+        if (aorta_finding_needs_more(pair) && aorta_finding_gains(pair) && pair->joint_ms >= least_ms) return pair;
     }
-    return best;
+    return first;
 }
 
 void aorta_verdict_headline(const struct aorta_verdict *verdict, struct aorta_text *out) {
@@ -300,10 +305,10 @@ static void put_details(const struct writer *writer, const struct aorta_verdict_
                         const struct aorta_verdict_view *view) {
     if (view->row_count) aorta_text_puts(writer->out, "\n");
     put_rows(writer, view);
-    if (view->block_count)
-        aorta_text_printf(writer->out, "\n  share of step      %10s\n", view->blocks[0].gains ? "gain alone" : "cost");
-    for (int i = 0; i < view->block_count; i++)
+    for (int i = 0; i < view->block_count; i++) {
+        if (*view->blocks[i].head) aorta_text_printf(writer->out, "\n  share of step   %13s\n", view->blocks[i].head);
         put_block(writer, &view->blocks[i], view->blocks[0].gains && !view->blocks[i].gains);
+    }
     if (*view->minor) aorta_text_puts(writer->out, "\n  ");
     if (*view->minor) {
         struct aorta_text minor = {0};
@@ -334,6 +339,9 @@ void aorta_verdict_text(const struct aorta_verdict *verdict, const struct aorta_
 /* ---- Markdown ---- */
 
 static void put_markdown_block(const struct aorta_view_block *block, struct aorta_text *out) {
+    if (*block->head)
+        aorta_text_printf(out, "\n| of the step | %s | cause | measured | fix |\n| ---: | ---: | --- | --- | --- |\n",
+                          block->head);
     aorta_text_printf(out, "| %.0f%% | %s ms%s | ", 100 * block->share, block->figure, block->gains ? "" : " (cost)");
     aorta_text_markdown(out, block->name);
     aorta_text_printf(out, " (`%s`)%s%s", block->key, *block->suffix ? ", " : "", block->suffix);
@@ -366,9 +374,6 @@ void aorta_verdict_markdown(const struct aorta_verdict *verdict, struct aorta_te
         aorta_text_markdown(out, view.rows[i].text);
         aorta_text_puts(out, " |\n");
     }
-    if (view.block_count)
-        aorta_text_printf(out, "\n| of the step | %s | cause | measured | fix |\n| ---: | ---: | --- | --- | --- |\n",
-                          view.blocks[0].gains ? "gain alone" : "cost");
     for (int i = 0; i < view.block_count; i++) put_markdown_block(&view.blocks[i], out);
     if (*view.minor) {
         aorta_text_puts(out, "\n");

@@ -331,6 +331,18 @@ static void add_fix(struct build *build, struct aorta_view_block *block, struct 
     if (wanted) block->fix[block->fix_count++] = words;
 }
 
+/* A pair gains nothing with one of its fixes: "and capture the step: …". */
+static void add_second_fix(struct build *build, struct aorta_view_block *block) {
+    const struct aorta_finding *pair = block->finding;
+    const struct aorta_finding *second = aorta_verdict_find(build->verdict, pair->partner);
+    struct aorta_text text = {0}, also = {0};
+    if (!(pair->joint_ms > 0) || !second || !second->fix_count) return;
+    aorta_text_puts(&text, "and ");
+    aorta_fix_text(second, 0, &text, &also);
+    add_fix(build, block, &text);
+    aorta_text_free(&also);
+}
+
 static void add_fixes(struct build *build, struct aorta_view_block *block) {
     const struct aorta_finding *finding = block->finding;
     for (int i = 0; i < finding->fix_count; i++) {
@@ -384,13 +396,17 @@ static const char *suffix(struct build *build, const struct aorta_finding *findi
     return first_phrase(build, finding, templates);
 }
 
-/* A remedy that does what a finding before does: TF32, where 16 bits gain more. */
+/* A remedy that does what a larger one does: TF32, where 16 bits gain more. */
 static bool is_alternative(const struct aorta_verdict *verdict, size_t index) {
     const struct aorta_finding *finding = &verdict->findings[index];
     if (!finding->remedy || finding->cause != AORTA_CAUSE_PRECISION) return false;
     if (strcmp(finding->remedy, "precision=tf32") != 0 && !(finding->then_ms < 0.5 * finding->gain_ms)) return false;
-    for (size_t i = 0; i < index; i++)
-        if (verdict->findings[i].remedy && verdict->findings[i].cause == finding->cause) return true;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        const struct aorta_finding *other = &verdict->findings[i];
+        const double more_ms = aorta_finding_shown_ms(other) - aorta_finding_shown_ms(finding);
+        if (!other->remedy || other->cause != finding->cause) continue;
+        if (more_ms > 0 || (i < index && !(more_ms < 0))) return true;
+    }
     return false;
 }
 
@@ -401,7 +417,7 @@ static void add_alternatives(struct build *build, struct aorta_view_block *block
     for (size_t i = 0; i < verdict->finding_count; i++) {
         const struct aorta_finding *other = &verdict->findings[i];
         struct aorta_text text = {0};
-        if (other <= block->finding || !is_alternative(verdict, i) || !other->fix_count) continue;
+        if (other == block->finding || !is_alternative(verdict, i) || !other->fix_count) continue;
         aorta_text_puts(&text, "or ");
         aorta_fix_text(other, 0, &text, NULL);
         if (aorta_finding_gains(other)) aorta_text_printf(&text, " (%s ms)", figure(build, other, true));
@@ -409,10 +425,20 @@ static void add_alternatives(struct build *build, struct aorta_view_block *block
     }
 }
 
+/* The head is above the first block of its kind. A cost among gains has the word cost instead. */
+static const char *head_of(const struct build *build, const struct aorta_finding *finding, bool gains) {
+    const struct aorta_verdict_view *view = build->view;
+    const struct aorta_view_block *before = view->block_count ? &view->blocks[view->block_count - 1] : NULL;
+    const bool together = gains && aorta_finding_needs_more(finding);
+    if (before && (!together || (before->gains && aorta_finding_needs_more(before->finding)))) return "";
+    return together ? "gain together" : gains ? "gain alone" : "cost";
+}
+
 static void add_block(struct build *build, const struct aorta_finding *finding, bool gains) {
     const struct aorta_verdict *verdict = build->verdict;
     struct aorta_view_block block = {.finding = finding, .gains = gains, .key = aorta_cause_name(finding->cause)};
     struct aorta_text name = {0};
+    block.head = head_of(build, finding, gains);
     block.share = (gains ? aorta_finding_shown_ms(finding) : finding->cost_ms) / step_of(verdict, gains);
     block.figure = figure(build, finding, gains);
     aorta_finding_name(verdict, finding, &name);
@@ -422,6 +448,7 @@ static void add_block(struct build *build, const struct aorta_finding *finding, 
     block.measured = first_phrase(build, finding, aorta_cause_row(finding->cause)->measured);
     block.worst = worst_of(build, finding);
     add_fixes(build, &block);
+    add_second_fix(build, &block);
     add_alternatives(build, &block);
     build->view->blocks[build->view->block_count++] = block;
 }

@@ -15,6 +15,7 @@ struct aorta_view_options {
 
 struct aorta_view_block {
     const struct aorta_finding *finding;
+    const char *head;             /* "gain alone", "gain together", "cost" above the first block of a kind; else "" */
     bool gains;                   /* share and figure are a gain; else a cost */
     double share;                 /* of the step */
     const char *figure;           /* "10 to 14" ms */

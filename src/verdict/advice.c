@@ -387,6 +387,8 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_PRECISION, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_WITH_ATTENTION},
      .text = "torch.autocast(\"cuda\", dtype=torch.bfloat16) around forward and loss",
      .also = "with torch.nn.functional.scaled_dot_product_attention"},
+    {AORTA_CAUSE_PRECISION, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_NO_BF16, AORTA_FACT_NO_GRADIENTS},
+     .text = "model.half() with inputs in float16, or torch.autocast(\"cuda\", dtype=torch.float16)"},
     {AORTA_CAUSE_PRECISION, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_NO_BF16},
      .text = "torch.autocast(\"cuda\", dtype=torch.float16) with torch.amp.GradScaler; transformers: fp16=True"},
     {AORTA_CAUSE_PRECISION, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_NO_GRADIENTS},

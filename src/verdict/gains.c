@@ -67,6 +67,10 @@ bool aorta_finding_gains(const struct aorta_finding *finding) {
     return finding->gain_share >= GAINS || finding->at_best_ms > 0;
 }
 
+bool aorta_finding_needs_more(const struct aorta_finding *finding) {
+    return finding->only_after && !(finding->at_best_ms > 0);
+}
+
 double aorta_finding_shown_ms(const struct aorta_finding *finding) {
     if (finding->at_best_ms > 0) return finding->at_best_ms;
     if (finding->joint_ms > 0) return finding->joint_ms;
@@ -304,8 +308,12 @@ static void name_input(struct aorta_verdict *verdict) {
     }
 }
 
+/* Gains that need a second fix come after the gains of one fix. */
 static int by_shown_gain(const void *left, const void *right) {
     const struct aorta_finding *a = left, *b = right;
+    const bool second = aorta_finding_needs_more(a);
+    if (aorta_finding_gains(a) && aorta_finding_gains(b) && second != aorta_finding_needs_more(b))
+        return second ? 1 : -1;
     const double x = aorta_finding_gains(a) ? aorta_finding_shown_ms(a) : 0;
     const double y = aorta_finding_gains(b) ? aorta_finding_shown_ms(b) : 0;
     if (x > y || x < y) return x > y ? -1 : 1;

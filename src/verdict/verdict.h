@@ -173,6 +173,8 @@ double aorta_verdict_spent_ms(const struct aorta_verdict *verdict);
 
 /* Whether the finding's gain is a hundredth of the step or more. (gains.c) */
 bool aorta_finding_gains(const struct aorta_finding *finding);
+/* Whether that needs another fix, too. (gains.c) */
+bool aorta_finding_needs_more(const struct aorta_finding *finding);
 int aorta_verdict_gain_count(const struct aorta_verdict *verdict); /* findings that do (gains.c) */
 /* The gain that is shown, ms per step: alone; with its partner; of a finding that gains only with all fixes, beyond
  * them. (gains.c) */

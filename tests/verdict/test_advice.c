@@ -84,6 +84,17 @@ static void test_programs_and_facts_differ(void **state) {
         said_expect(advice_of(AORTA_CAUSE_COMPUTE, rows[i].program, -1, rows[i].facts), rows[i].words);
 }
 
+/* Gradients alone need a scaled loss. */
+static void test_half_precision_without_bf16(void **state) {
+    (void)state;
+    static const enum aorta_fact_key trains[4] = {AORTA_FACT_NO_BF16};
+    static const enum aorta_fact_key infers[4] = {AORTA_FACT_NO_BF16, AORTA_FACT_NO_GRADIENTS};
+    said_expect(advice_of(AORTA_CAUSE_PRECISION, AORTA_PROGRAM_TORCH, -1, trains), "GradScaler");
+    const char *advice = advice_of(AORTA_CAUSE_PRECISION, AORTA_PROGRAM_TORCH, -1, infers);
+    said_expect(advice, "model.half()");
+    assert_null(strstr(advice, "GradScaler"));
+}
+
 /* What helps a device's streams is nothing for threads, whose advice is general. */
 static void test_devices_differ(void **state) {
     (void)state;
@@ -383,6 +394,7 @@ int main(void) {
         cmocka_unit_test(test_what_is_set_is_not_advised),
         cmocka_unit_test(test_a_remedy_can_be_pointless),
         cmocka_unit_test(test_programs_and_facts_differ),
+        cmocka_unit_test(test_half_precision_without_bf16),
         cmocka_unit_test(test_devices_differ),
         cmocka_unit_test(test_collectives_of_gpus),
         cmocka_unit_test(test_modes_have_keys_of_their_own),

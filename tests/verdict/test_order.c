@@ -1,4 +1,4 @@
-/* Which cause is first: the one whose shown gain is the largest, without exception. */
+/* Which cause is first: the one whose shown gain is the largest. Gains that need a second fix follow. */
 #include "check.h"
 #include "verdict/verdict_internal.h"
 
@@ -41,17 +41,18 @@ static void what_is_gained_only_after_others(void **state) {
     struct aorta_finding findings[] = {finding(AORTA_CAUSE_HOST_LAUNCH, 3, 30), finding(AORTA_CAUSE_LIBRARY, 25, 2),
                                        finding(AORTA_CAUSE_COPY, 12, 12)};
     findings[0].displaced = findings[1].only_after = true;
-    expect(findings, "library copy host_launch");
+    expect(findings, "copy host_launch library");
 }
 
-static void a_pair_counts_with_the_gain_of_both(void **state) {
+/* Whoever fixes only the copies gains 1 of 24 ms. */
+static void a_pair_comes_after_what_gains_alone(void **state) {
     (void)state;
-    struct aorta_finding findings[] = {finding(AORTA_CAUSE_HOST_SYNC, 20, 20), finding(AORTA_CAUSE_COPY, 15, 1),
+    struct aorta_finding findings[] = {finding(AORTA_CAUSE_COMPUTE, 0, 0), finding(AORTA_CAUSE_COPY, 15, 1),
                                        finding(AORTA_CAUSE_HOST_LAUNCH, 8, 8)};
     findings[1].only_after = true;
     findings[1].partner = AORTA_CAUSE_HOST_LAUNCH;
     findings[1].joint_ms = 24;
-    expect(findings, "copy host_sync host_launch");
+    expect(findings, "host_launch copy compute");
 }
 
 /* Where the recording cannot decide, the upper bound is what is shown. */
@@ -78,7 +79,7 @@ int main(void) {
         cmocka_unit_test(the_largest_gain_is_first),
         cmocka_unit_test(the_gain_alone_counts),
         cmocka_unit_test(what_is_gained_only_after_others),
-        cmocka_unit_test(a_pair_counts_with_the_gain_of_both),
+        cmocka_unit_test(a_pair_comes_after_what_gains_alone),
         cmocka_unit_test(an_upper_bound_counts),
         cmocka_unit_test(without_gains_the_cost_decides),
     };
