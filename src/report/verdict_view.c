@@ -448,8 +448,8 @@ static void add_block(struct build *build, const struct aorta_finding *finding, 
     block.measured = first_phrase(build, finding, aorta_cause_row(finding->cause)->measured);
     block.worst = worst_of(build, finding);
     add_fixes(build, &block);
-    add_second_fix(build, &block);
     add_alternatives(build, &block);
+    add_second_fix(build, &block);
     build->view->blocks[build->view->block_count++] = block;
 }
 

@@ -498,6 +498,17 @@ static void add_upper_bounds(const struct gains *gains) {
     }
 }
 
+/* A shared gain belongs to a cause of the verdict. */
+static void drop_foreign_shares(struct aorta_verdict *verdict) {
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        struct aorta_finding *finding = &verdict->findings[i];
+        int left = 0;
+        for (int j = 0; j < finding->share_count; j++)
+            if (aorta_verdict_find(verdict, finding->shares[j].cause)) finding->shares[left++] = finding->shares[j];
+        finding->share_count = left;
+    }
+}
+
 /* All fixes save no less than the one that saves most, also where the replay cannot make it. */
 static void bound_floor(struct aorta_verdict *verdict) {
     const double step = aorta_verdict_gained_ms(verdict);
@@ -530,6 +541,7 @@ static void add_gains(struct gains *gains) {
     clear_launches(verdict);
     add_upper_bounds(gains);
     bound_floor(verdict);
+    drop_foreign_shares(verdict);
     aorta_findings_order(verdict->findings, verdict->finding_count);
 }
 

@@ -207,12 +207,16 @@ static void add_touched(const struct aorta_remedy_row *row, struct aorta_finding
     if (row->memory_bytes > 0) set(finding, AORTA_FACT_MEMORY, row->memory_bytes / 1073741824.0);
 }
 
-/* The remedy before it in the table that gains most: both save the same time. */
-static enum aorta_cause shared_with(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
-    int most = 0;
-    for (int i = 1; i < (int)remedy; i++)
-        if (measured->gain_ns[i] > measured->gain_ns[most]) most = i;
-    return aorta_cause_named(aorta_remedy_cause((enum aorta_remedy)most));
+/* The remedy before it in the table that gains most: both save the same time. NULL: none of them has a finding. */
+static const char *shared_with(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
+    double most_ns = 0;
+    const char *cause = NULL;
+    for (int i = 0; i < (int)remedy; i++) {
+        if (measured->gain_ns[i] < SHOWN * measured->step_ns || measured->gain_ns[i] <= most_ns) continue;
+        most_ns = measured->gain_ns[i];
+        cause = aorta_remedy_cause((enum aorta_remedy)i);
+    }
+    return cause;
 }
 
 static void add_relations(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy,
@@ -226,9 +230,10 @@ static void add_relations(const struct aorta_remedy_gains *measured, enum aorta_
     if (finding->joint_ms > 0) finding->partner = aorta_cause_named(aorta_removal_cause(measured->partner[remedy]));
     if (!paired && !finding->only_after && then_ns < 0.95 * gain_ns) {
         if (then_ns >= 0.05 * gain_ns) set(finding, AORTA_FACT_AFTER, then_ns / 1e6);
-        if (then_ns < 0.5 * gain_ns && remedy > 0)
+        const char *cause = then_ns < 0.5 * gain_ns ? shared_with(measured, remedy) : NULL;
+        if (cause)
             finding->shares[finding->share_count++] =
-                (struct aorta_shared_gain){shared_with(measured, remedy), (gain_ns - then_ns) / 1e6};
+                (struct aorta_shared_gain){aorta_cause_named(cause), (gain_ns - then_ns) / 1e6};
     }
     if (remedy == AORTA_REMEDY_TF32 && measured->gain_ns[AORTA_REMEDY_BF16] >= SHOWN * measured->step_ns)
         set(finding, AORTA_FACT_IN_16_BITS, measured->gain_ns[AORTA_REMEDY_BF16] / 1e6);
