@@ -412,13 +412,29 @@ static bool shares_process(const struct aorta_trace_analysis *analysis) {
     return false;
 }
 
+/* Copies of a growing cache are seen as a remedy. */
+static bool copies_cache(const struct aorta_verdict *verdict) {
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].remedy && strcmp(verdict->findings[i].remedy, "casts=cache") == 0) return true;
+    return false;
+}
+
+static void mark_launches(const struct aorta_trace_rank *rank, struct aorta_verdict *verdict) {
+    static const enum aorta_cause cause = AORTA_CAUSE_HOST_LAUNCH;
+    struct aorta_arena scratch = {0};
+    if (!aorta_verdict_find(verdict, cause)) return;
+    if (copies_cache(verdict) || aorta_program_decodes(rank, &scratch)) mark(verdict, cause, cause, AORTA_FACT_DECODES);
+    if (aorta_program_optimizes(rank, &scratch)) mark(verdict, cause, cause, AORTA_FACT_OPTIMIZES);
+    if (aorta_program_shards(rank, &scratch)) mark(verdict, cause, cause, AORTA_FACT_SHARDED);
+    aorta_arena_end(&scratch, verdict->arena);
+}
+
 static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     if (runs_cells(&analysis->ranks[0]))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_SMALL_KERNELS, AORTA_FACT_RNN_CELLS);
     if (!analysis->ranks[0].trains)
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_PRECISION, AORTA_FACT_NO_GRADIENTS);
-    if (aorta_trace_reduces_gradients(&analysis->ranks[0], AORTA_REDUCE_SCATTER))
-        mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_LAUNCH, AORTA_FACT_SHARDED);
+    mark_launches(&analysis->ranks[0], verdict);
     if (shares_process(analysis))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_PAUSE, AORTA_FACT_ONE_PROCESS);
 }

@@ -59,6 +59,12 @@ void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struc
 /* Whether the programs capture graphs in the recording, and hardly run any. */
 bool aorta_verdict_captures(const struct aorta_trace_analysis *analysis);
 
+/* Whether an optimizer is seen in a program that trains; parameters are sharded, as FSDP does; and most attention is to
+ * one query, or to a cache. (program_kinds.c) */
+bool aorta_program_optimizes(const struct aorta_trace_rank *rank, struct aorta_arena *memory);
+bool aorta_program_shards(const struct aorta_trace_rank *rank, struct aorta_arena *memory);
+bool aorta_program_decodes(const struct aorta_trace_rank *rank, struct aorta_arena *memory);
+
 /* The facts of an empty finding of the verdict. */
 struct aorta_facts aorta_verdict_facts(const struct aorta_verdict *verdict);
 

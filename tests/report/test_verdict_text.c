@@ -533,7 +533,7 @@ static void a_cost_that_no_replay_removes(void **state) {
 static void a_second_fix_has_its_line(void **state) {
     (void)state;
     begin(60);
-    (void)add(AORTA_CAUSE_HOST_LAUNCH, 40, 40);
+    aorta_facts_flag(&add(AORTA_CAUSE_HOST_LAUNCH, 40, 40)->facts, AORTA_FACT_OPTIMIZES);
     check_ok(aorta_advise(&verdict, NULL));
     expect("      fix    capture the step: torch.compile(mode=\"reduce-overhead\") or torch.cuda.graph\n"
            "             or launch less: fused/foreach optimizer, larger batch\n");
