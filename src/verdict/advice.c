@@ -333,7 +333,7 @@ static const struct aorta_advice_row rows[] = {
      .text = "keep parameters gathered until the last micro-batch, if memory allows: reshard_after_forward=False and "
              "set_reshard_after_backward(False)",
      .also = "or fewer, larger micro-batches"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, TORCH | COMPILED, .collective = 1 + AORTA_ALL_GATHER,
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, TORCH | COMPILED, .collective = 1 + AORTA_ALL_GATHER, .when = {AORTA_FACT_SHARDED},
      .text =
          "gather ahead: forward_prefetch=True, backward_prefetch=BACKWARD_PRE (FSDP2: set_modules_to_forward_prefetch)",
      .also = "or keep parameters gathered: reshard_after_forward=False"},
@@ -342,7 +342,7 @@ static const struct aorta_advice_row rows[] = {
      .text =
          "reduce once per step: set_requires_gradient_sync(False) (FSDP1: no_sync()) for all but the last micro-batch"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, TORCH | COMPILED, .collective = 1 + AORTA_REDUCE_SCATTER,
-     .text = "more compute per reduction: a larger batch, gradient accumulation",
+     .when = {AORTA_FACT_SHARDED}, .text = "more compute per reduction: a larger batch, gradient accumulation",
      .also = "or reduce within a node first (HSDP)"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, TORCH | COMPILED, .collective = 1 + AORTA_ALL_REDUCE,
      .when = {AORTA_FACT_REDUCED_AGAIN},

@@ -425,7 +425,23 @@ static void mark_launches(const struct aorta_trace_rank *rank, struct aorta_verd
     if (!aorta_verdict_find(verdict, cause)) return;
     if (copies_cache(verdict) || aorta_program_decodes(rank, &scratch)) mark(verdict, cause, cause, AORTA_FACT_DECODES);
     if (aorta_program_optimizes(rank, &scratch)) mark(verdict, cause, cause, AORTA_FACT_OPTIMIZES);
-    if (aorta_program_shards(rank, &scratch)) mark(verdict, cause, cause, AORTA_FACT_SHARDED);
+    aorta_arena_end(&scratch, verdict->arena);
+}
+
+/* Gathers and reductions to shards are of parameters and gradients where these are sharded. In inference they are of
+ * activations otherwise. */
+static void mark_shards(const struct aorta_trace_rank *rank, struct aorta_verdict *verdict) {
+    struct aorta_arena scratch = {0};
+    const bool shards = aorta_program_shards(rank, &scratch);
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        struct aorta_finding *finding = &verdict->findings[i];
+        const bool gathers = finding->cause == AORTA_CAUSE_EXPOSED_COLLECTIVE &&
+                             (finding->collective == AORTA_ALL_GATHER || finding->collective == AORTA_REDUCE_SCATTER);
+        if (shards && (gathers || finding->cause == AORTA_CAUSE_HOST_LAUNCH))
+            aorta_facts_flag(&finding->facts, AORTA_FACT_SHARDED);
+        else if (gathers && rank->infers)
+            aorta_facts_flag(&finding->facts, AORTA_FACT_ACTIVATIONS);
+    }
     aorta_arena_end(&scratch, verdict->arena);
 }
 
@@ -435,6 +451,7 @@ static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, st
     if (!analysis->ranks[0].trains)
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_PRECISION, AORTA_FACT_NO_GRADIENTS);
     mark_launches(&analysis->ranks[0], verdict);
+    mark_shards(&analysis->ranks[0], verdict);
     if (shares_process(analysis))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_PAUSE, AORTA_FACT_ONE_PROCESS);
 }

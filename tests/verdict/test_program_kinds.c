@@ -34,26 +34,37 @@ static void add_step(struct sample_kineto *sample, const struct program *program
         add_operation(sample, program->operation, program->dims, program->kernel, begin + i * EVERY_US);
     if (program->once)
         add_operation(sample, program->once, program->once_dims, "kernel_of_it", begin + LAYERS * EVERY_US);
+    add_operation(sample, "aten::mul", NULL, "elementwise_mul", begin + (LAYERS + 1) * EVERY_US);
     snprintf(name, sizeof name, "ProfilerStep#%d", step);
     sample_kineto_event(sample, "user_annotation", name, 1, begin - 10, STEP_US - 20, "");
 }
 
-static bool finds(const struct program *program, enum aorta_fact_key fact) {
+static struct aorta_trace_list list;
+static struct aorta_trace_analysis analysis;
+static struct aorta_verdict verdict;
+
+static const struct aorta_finding *begin(const struct program *program, enum aorta_cause cause) {
     struct sample_kineto sample;
-    struct aorta_trace_list list = {0};
-    struct aorta_trace_analysis analysis;
-    struct aorta_verdict verdict;
     sample_kineto_begin(&sample, 0, 1);
     for (int step = 0; step < STEPS; step++) add_step(&sample, program, step);
     sample_kineto_open(&sample, &list);
     check_ok(aorta_trace_analyze(&list, NULL, &analysis));
     check_ok(aorta_verdict_make(&analysis, &verdict));
-    const struct aorta_finding *launches = aorta_verdict_find(&verdict, AORTA_CAUSE_HOST_LAUNCH);
-    assert_non_null(launches);
-    const bool found = aorta_facts_has(&launches->facts, fact);
+    const struct aorta_finding *found = aorta_verdict_find(&verdict, cause);
+    assert_non_null(found);
+    return found;
+}
+
+static void end(void) {
     aorta_verdict_free(&verdict);
     aorta_trace_analysis_free(&analysis);
     aorta_trace_list_free(&list);
+    list = (struct aorta_trace_list){0};
+}
+
+static bool finds(const struct program *program, enum aorta_fact_key fact) {
+    const bool found = aorta_facts_has(&begin(program, AORTA_CAUSE_HOST_LAUNCH)->facts, fact);
+    end();
     return found;
 }
 
@@ -106,11 +117,34 @@ static void sharding_is_seen(void **state) {
     assert_true(finds(&sharded, AORTA_FACT_SHARDED));
 }
 
+/* Of each layer an all_gather runs alone. DTensor gathers activations by Redistribute. */
+static void gathers_are_of_parameters_where_they_are_sharded(void **state) {
+    (void)state;
+    static const char gather[] = "ncclDevKernel_AllGather_RING_LL", once[] = "aten::mul";
+    static const char backward[] = "autograd::engine::evaluate_function: MulBackward0";
+    static const struct {
+        const char *operation, *once, *advice;
+        bool activations;
+    } rows[] = {{"FSDP::pre_forward (layers.0)", once, "forward_prefetch=True", false},
+                {"FSDP::pre_forward (layers.0)", backward, "forward_prefetch=True", false},
+                {"Redistribute", once, "split it and the products around it", true},
+                {"c10d::_allgather_base_", backward, "start it earlier, on a separate stream", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct program program = {rows[i].operation, NULL, gather, rows[i].once, NULL};
+        const struct aorta_finding *found = begin(&program, AORTA_CAUSE_EXPOSED_COLLECTIVE);
+        assert_int_equal(found->collective, AORTA_ALL_GATHER);
+        assert_int_equal(aorta_facts_has(&found->facts, AORTA_FACT_ACTIVATIONS), rows[i].activations);
+        said_expect(said_advice(found), rows[i].advice);
+        end();
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_query_is_decoding),
         cmocka_unit_test(optimizers_are_seen),
         cmocka_unit_test(sharding_is_seen),
+        cmocka_unit_test(gathers_are_of_parameters_where_they_are_sharded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
