@@ -453,6 +453,21 @@ static void add_block(struct build *build, const struct aorta_finding *finding, 
     build->view->blocks[build->view->block_count++] = block;
 }
 
+/* A large cost of the device whose gain the replay cannot compute. The host's idle time without a gain is a symptom,
+ * and so are the microseconds before each kernel that is launched late. */
+static bool has_only_cost(const struct aorta_verdict *verdict, const struct aorta_finding *finding) {
+    static const double LONG_MS = 1;
+    static const enum aorta_cause causes[] = {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_CAUSE_SLOW_COLLECTIVE,
+                                              AORTA_CAUSE_SERIALIZED_STREAMS, AORTA_CAUSE_LAUNCH_LATENCY,
+                                              AORTA_CAUSE_COPY};
+    const struct aorta_fact *gap = aorta_facts_find(&finding->facts, AORTA_FACT_GAP);
+    if (finding->share < MUCH || finding->alone_ms >= LEAST * aorta_verdict_gained_ms(verdict)) return false;
+    if (finding->cause == AORTA_CAUSE_LAUNCH_LATENCY && (!gap || gap->value < LONG_MS)) return false;
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; i++)
+        if (finding->cause == causes[i]) return true;
+    return false;
+}
+
 /* Share of the step that decides whether the finding has a block; 0: it has none. */
 static double weight(const struct aorta_verdict *verdict, size_t index, bool *gains) {
     const struct aorta_finding *finding = &verdict->findings[index];
@@ -461,7 +476,7 @@ static double weight(const struct aorta_verdict *verdict, size_t index, bool *ga
     if (*gains) return aorta_finding_shown_ms(finding) / step_of(verdict, true);
     const bool no_fix =
         aorta_facts_has(&finding->facts, AORTA_FACT_OWN_WORK) || aorta_facts_has(&finding->facts, AORTA_FACT_HOST_STEP);
-    if (verdict->replay.known && !no_fix) return 0;
+    if (verdict->replay.known && !no_fix && !has_only_cost(verdict, finding)) return 0;
     return finding->cause == AORTA_CAUSE_COMPUTE ? 0 : finding->share;
 }
 

@@ -530,6 +530,34 @@ static void a_cost_that_no_replay_removes(void **state) {
     expect("  #.........  12%       12.0 ms  straggler (straggler), cost\n");
 }
 
+/* What the replay cannot shorten stays with its cost from a tenth of the step on. Latencies of microseconds are in
+ * every program whose host is late. */
+static void large_costs_without_a_gain_stay(void **state) {
+    static const struct {
+        enum aorta_cause cause;
+        double cost_ms, alone_ms, gap_ms;
+        bool shown;
+    } rows[] = {{AORTA_CAUSE_EXPOSED_COLLECTIVE, 48, 0, 0, true},
+                {AORTA_CAUSE_EXPOSED_COLLECTIVE, 9, 0, 0, false},
+                {AORTA_CAUSE_EXPOSED_COLLECTIVE, 48, 5, 0, false}, /* a larger finding has the same gain */
+                {AORTA_CAUSE_COPY, 12, 0, 0, true},
+                {AORTA_CAUSE_LAUNCH_LATENCY, 30, 0, 4.4, true},
+                {AORTA_CAUSE_LAUNCH_LATENCY, 30, 0, 0.03, false},
+                {AORTA_CAUSE_LAUNCH_LATENCY, 30, 0, 0, false},
+                {AORTA_CAUSE_HOST_LAUNCH, 40, 0, 0, false}}; /* a symptom of the stall */
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        begin(80);
+        (void)add(AORTA_CAUSE_HOST_PAUSE, 20, 20);
+        struct aorta_finding *cost = add(rows[i].cause, 0, rows[i].cost_ms);
+        cost->alone_ms = rows[i].alone_ms;
+        if (rows[i].gap_ms > 0) (void)set(cost, AORTA_FACT_GAP, rows[i].gap_ms, "softmax");
+        const char *text = said_text(&verdict);
+        if ((strstr(text, "), cost\n") != NULL) != rows[i].shown) fail_msg("row %zu:\n%s", i, text);
+        expect_headline("host stall: 100 -> 80 ms per step if fixed (-20%)");
+    }
+}
+
 static void a_second_fix_has_its_line(void **state) {
     (void)state;
     begin(60);
@@ -652,6 +680,7 @@ int main(void) {
         TEST(two_that_save_the_same_time_say_so),
         TEST(stalls_are_one_block),
         TEST(a_cost_that_no_replay_removes),
+        TEST(large_costs_without_a_gain_stay),
         TEST(a_second_fix_has_its_line),
         TEST(at_most_eight_blocks),
         TEST(alternatives_are_left_out),
