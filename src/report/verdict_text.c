@@ -105,6 +105,12 @@ static void put_second(const struct aorta_verdict *verdict, const struct aorta_f
     aorta_finding_name(verdict, second, out);
 }
 
+/* Whether the fixes of a large part cannot be computed. */
+static bool is_compute_unknown(const struct aorta_finding *compute) {
+    static const double MUCH = 0.1;
+    return compute && compute->share >= MUCH && aorta_facts_has(&compute->facts, AORTA_FACT_NO_PEAKS);
+}
+
 static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_finding *costliest,
                        struct aorta_text *out) {
     const struct aorta_finding *compute = aorta_verdict_find(verdict, AORTA_CAUSE_COMPUTE);
@@ -114,13 +120,14 @@ static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_f
     if (share > 1 - BOUND || (compute == costliest && share >= 0.5)) {
         aorta_text_printf(out, "compute-bound: %.0f%% of the %s is compute", 100 * share, unit_of(verdict));
         if (!is_exposed(verdict)) put_second(verdict, compute, out);
-        aorta_text_printf(out, "; no fix above %d%% found", found ? 5 : 2);
+        if (!is_compute_unknown(compute)) aorta_text_printf(out, "; no fix above %d%% found", found ? 5 : 2);
     } else {
         aorta_text_printf(out, "no fix above %d%% found: %.0f%% of the %s is ", found ? 5 : 2, 100 * costliest->share,
                           unit_of(verdict));
         aorta_finding_name(verdict, costliest, out);
         if (compute && compute != costliest) aorta_text_printf(out, ", %.0f%% compute", 100 * share);
     }
+    if (is_compute_unknown(compute)) aorta_text_puts(out, "; gains of compute unknown");
     put_exposed(verdict, out);
 }
 

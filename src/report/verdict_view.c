@@ -279,13 +279,19 @@ static double step_of(const struct aorta_verdict *verdict, bool gains) {
     return gains ? aorta_verdict_gained_ms(verdict) : aorta_verdict_spent_ms(verdict);
 }
 
+/* What it costs. Remedies have the time of what they change. */
+static double cost_of(const struct aorta_finding *finding) {
+    const bool remedy = aorta_facts_has(&finding->facts, AORTA_FACT_GAIN_UNKNOWN);
+    return remedy ? aorta_facts_find(&finding->facts, AORTA_FACT_TOUCHED)->value : finding->cost_ms;
+}
+
 static const char *figure(struct build *build, const struct aorta_finding *finding, bool gains) {
     struct aorta_text text = {0};
     double range_ms[2];
     aorta_finding_shown_range(finding, range_ms);
     const double gain_ms = aorta_finding_shown_ms(finding);
     if (!gains)
-        aorta_text_puts(&text, aorta_measured(finding->cost_ms).text);
+        aorta_text_puts(&text, aorta_measured(cost_of(finding)).text);
     else if (range_ms[1] - range_ms[0] > WIDE * gain_ms)
         aorta_text_puts(&text, aorta_about_range(range_ms[0], range_ms[1]).text);
     else if (finding->at_best_ms > 0)
@@ -439,7 +445,7 @@ static void add_block(struct build *build, const struct aorta_finding *finding, 
     struct aorta_view_block block = {.finding = finding, .gains = gains, .key = aorta_cause_name(finding->cause)};
     struct aorta_text name = {0};
     block.head = head_of(build, finding, gains);
-    block.share = (gains ? aorta_finding_shown_ms(finding) : finding->cost_ms) / step_of(verdict, gains);
+    block.share = (gains ? aorta_finding_shown_ms(finding) : cost_of(finding)) / step_of(verdict, gains);
     block.figure = figure(build, finding, gains);
     aorta_finding_name(verdict, finding, &name);
     block.name = take(build, &name);
@@ -474,6 +480,7 @@ static double weight(const struct aorta_verdict *verdict, size_t index, bool *ga
     *gains = verdict->replay.known && aorta_finding_gains(finding);
     if (is_alternative(verdict, index)) return 0;
     if (*gains) return aorta_finding_shown_ms(finding) / step_of(verdict, true);
+    if (aorta_facts_has(&finding->facts, AORTA_FACT_GAIN_UNKNOWN)) return cost_of(finding) / step_of(verdict, false);
     const bool no_fix =
         aorta_facts_has(&finding->facts, AORTA_FACT_OWN_WORK) || aorta_facts_has(&finding->facts, AORTA_FACT_HOST_STEP);
     if (verdict->replay.known && !no_fix && !has_only_cost(verdict, finding)) return 0;

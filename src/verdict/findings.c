@@ -545,7 +545,7 @@ void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struc
         "[; {kernel_gain#} ms of kernels and {launch_gain} of launches can go]"                                        \
         "[; {kernel_gain#} ms of kernels and {wait_gain} of waiting for them can go][; {after} of the gain remain "    \
         "after "                                                                                                       \
-        "the other fixes][; {upper_bound}][ ({upper_bound.text})][; {waits_for_host}]"                                 \
+        "the other fixes][; {gain_unknown}][; {upper_bound}][ ({upper_bound.text})][; {waits_for_host}]"               \
         "[; {parameter_groups*groups|group} of parameters][; {with_attention}][; {fallback}][; in 16 bits "            \
         "{in_16_bits} instead][; needs {memory} of memory]"                                                            \
     }

@@ -267,15 +267,33 @@ static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_reme
     if (measured->ranks[0].no_bf16) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);
 }
 
+/* Products in fp32 of a program of a framework are a finding without a gain where rates are not known. */
+static void add_plain(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
+    static const double MUCH = 0.1;
+    const struct aorta_remedies *first = &measured->ranks[0];
+    if (measured->framework == AORTA_FRAMEWORK_OTHER || first->plain.ns < MUCH * measured->step_ns) return;
+    struct aorta_finding *finding = &verdict->findings[verdict->finding_count++];
+    *finding = (struct aorta_finding){.cause = AORTA_CAUSE_PRECISION,
+                                      .remedy = first->plain.before_tf32 ? "precision=bf16" : "precision=tf32",
+                                      .rank = -1,
+                                      .facts = aorta_verdict_facts(verdict)};
+    if (first->plain.before_tf32) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);
+    set(finding, AORTA_FACT_OPERATIONS, first->plain.operations);
+    set(finding, AORTA_FACT_TOUCHED, first->plain.ns / 1e6);
+    set(finding, AORTA_FACT_KERNELS, first->kernels_ns / 1e6);
+    aorta_facts_flag(&finding->facts, AORTA_FACT_GAIN_UNKNOWN);
+}
+
 /* Why no remedy can be computed, or what the file would need for more. */
-static void add_lacks(const struct aorta_remedy_gains *measured, const struct aorta_verdict *verdict,
+static void add_lacks(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict,
                       struct aorta_finding *compute) {
     const char *lacks = NULL;
     for (size_t i = 0; i < measured->rank_count && !lacks; i++)
         for (int j = 0; j < AORTA_REMEDY_COUNT && !lacks; j++) lacks = measured->ranks[i].rows[j].lacks;
     const char *unknown = measured->rank_count && !verdict->host_only ? measured->ranks[0].unknown : NULL;
+    if (unknown) aorta_facts_set(&compute->facts, AORTA_FACT_NO_PEAKS, 1)->text = unknown;
     if (unknown)
-        aorta_facts_set(&compute->facts, AORTA_FACT_NO_PEAKS, 1)->text = unknown;
+        add_plain(measured, verdict);
     else if (lacks && aorta_framework_is_torch(measured->framework))
         aorta_facts_set(&compute->facts, AORTA_FACT_LACKS, 1)->text = lacks;
 }

@@ -368,11 +368,24 @@ static void compute_bound_without_fixes(void **state) {
     expect_not("share of step");
     expect_not("minor finding"); /* below 1% nothing is counted */
     expect_not("missing");
+}
+
+/* Without peak rates no fix of compute can be found. */
+static void compute_bound_without_rates(void **state) {
+    (void)state;
+    begin(99.5);
+    struct aorta_finding *compute = add(AORTA_CAUSE_COMPUTE, 0, 96);
     set(compute, AORTA_FACT_NO_PEAKS, 1, NULL)->text = "the device is not in the table";
+    expect_headline("compute-bound: 96% of the step is compute; gains of compute unknown");
     expect("\n  missing    peak rates (the device is not in the table): gains of compute are unknown\n");
     compute->share = 0.75, compute->cost_ms = 75;
-    (void)add(AORTA_CAUSE_LAUNCH_LATENCY, 0, 21);
-    expect_headline("compute-bound: 75% of the step is compute, 21% launch latency; no fix above 2% found");
+    struct aorta_finding *latency = add(AORTA_CAUSE_LAUNCH_LATENCY, 0, 21);
+    expect_headline("compute-bound: 75% of the step is compute, 21% launch latency; gains of compute unknown");
+    compute->share = 0.35, compute->cost_ms = 35;
+    latency->share = 0.41, latency->cost_ms = 41;
+    expect_headline("no fix above 2% found: 41% of the step is launch latency, 35% compute; gains of compute unknown");
+    compute->share = 0.09, compute->cost_ms = 9;
+    expect_headline("no fix above 2% found: 41% of the step is launch latency, 9% compute");
 }
 
 /* Gains are unknown or zero: the headline names exposed communication, and compute does not hide it. */
@@ -672,6 +685,7 @@ int main(void) {
         TEST(small_causes_that_are_much_together),
         TEST(compute_bound_with_symptoms),
         TEST(compute_bound_without_fixes),
+        TEST(compute_bound_without_rates),
         TEST(exposed_communication_is_named),
         TEST(recordings_that_do_not_say),
         TEST(a_recording_without_most_of_its_kernels_names_no_cause),

@@ -49,14 +49,27 @@ static struct aorta_trace_list list;
 static struct aorta_trace_analysis analysis;
 static struct aorta_verdict verdict;
 
-static int begin(void **state) {
-    (void)state;
+static const char known[] = "NVIDIA H200", unknown[] = "Wonder 9000";
+
+static void begin_on(const char *device) {
     struct sample_kineto sample;
     sample_kineto_begin(&sample, 0, 1);
+    memcpy(strstr(sample.text.data, known), device, strlen(known));
     for (int step = 0; step < STEPS; step++) add_step(&sample, step);
     sample_kineto_open(&sample, &list);
     check_ok(aorta_trace_analyze(&list, NULL, &analysis));
     check_ok(aorta_verdict_make(&analysis, &verdict));
+}
+
+static int begin(void **state) {
+    (void)state;
+    begin_on(known);
+    return 0;
+}
+
+static int begin_without_rates(void **state) {
+    (void)state;
+    begin_on(unknown);
     return 0;
 }
 
@@ -65,6 +78,7 @@ static int end(void **state) {
     aorta_verdict_free(&verdict);
     aorta_trace_analysis_free(&analysis);
     aorta_trace_list_free(&list);
+    list = (struct aorta_trace_list){0};
     return 0;
 }
 
@@ -93,10 +107,26 @@ static void shares_are_with_causes_of_the_verdict(void **state) {
     assert_null(strstr(said_text(&verdict), "recomputation"));
 }
 
+/* On a device whose rates are not known, products in fp32 are a finding without a gain. */
+static void products_in_fp32_without_rates(void **state) {
+    (void)state;
+    const struct aorta_finding *wide = aorta_verdict_find(&verdict, AORTA_CAUSE_PRECISION);
+    assert_non_null(wide);
+    const struct aorta_fact *touched = aorta_facts_find(&wide->facts, AORTA_FACT_TOUCHED);
+    assert_true(fabs(touched->value - LAYERS * kernels[0].us / 1e3) < 1e-6);
+    assert_true(aorta_facts_has(&wide->facts, AORTA_FACT_GAIN_UNKNOWN) && !aorta_finding_gains(wide));
+    const char *text = said_text(&verdict);
+    said_expect(text, "       1.29 ms  precision higher than needed (precision), cost\n"
+                      "      30 operations take 1.29 of 1.59 ms; gain unknown without the device's peak rates\n"
+                      "      fix    torch.set_float32_matmul_precision(\"high\")");
+}
+
 int main(void) {
+#define ON(setup, test) cmocka_unit_test_setup_teardown(test, setup, end)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_fix_comes_before_two),
-        cmocka_unit_test(shares_are_with_causes_of_the_verdict),
+        ON(begin, one_fix_comes_before_two),
+        ON(begin, shares_are_with_causes_of_the_verdict),
+        ON(begin_without_rates, products_in_fp32_without_rates),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
