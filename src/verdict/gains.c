@@ -678,6 +678,10 @@ static aorta_status measure_with(const struct aorta_trace_analysis *analysis, st
 aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     struct aorta_remedy_gains *remedies = NULL;
     struct aorta_trace_graph built = {0};
+    if (verdict->host_only) {
+        verdict->replay.reason = "the recording has no device";
+        return NULL;
+    }
     aorta_status status = aorta_remedy_gains_find(analysis, &remedies);
     if (!status) status = measure_with(analysis, remedies, &built, verdict);
     aorta_trace_graph_free(&built);
