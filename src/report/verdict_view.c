@@ -92,9 +92,13 @@ static void add_all_fixes(struct build *build) {
     const struct aorta_verdict_replay *replay = &verdict->replay;
     struct aorta_text text = {0};
     if (!aorta_verdict_gains_matter(verdict) || aorta_verdict_gain_count(verdict) < 2) return;
-    aorta_text_printf(&text, "%s ms%s, %s of it compute; gains overlap and do not add up",
-                      aorta_about(replay->floor_ms).text, is_at_best(verdict) ? " at best" : "",
-                      aorta_about(fmin(replay->left.compute_ms, replay->floor_ms)).text);
+    /* Kernels are not on the path that decides where nothing explains most of it. */
+    const bool unexplained = replay->left.unexplained_ms > 0.5 * replay->floor_ms;
+    aorta_text_printf(
+        &text, "%s ms%s, %s of it %s; gains overlap and do not add up", aorta_about(replay->floor_ms).text,
+        is_at_best(verdict) ? " at best" : "",
+        aorta_about(fmin(unexplained ? replay->left.unexplained_ms : replay->left.compute_ms, replay->floor_ms)).text,
+        unexplained ? "unexplained" : "compute");
     add_row(build, "all fixes", &text);
 }
 

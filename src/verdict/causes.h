@@ -10,7 +10,7 @@
 
 #include "verdict/verdict.h"
 
-enum { AORTA_TEMPLATES = 5 };
+enum { AORTA_TEMPLATES = 6 };
 
 struct aorta_fill;
 struct aorta_trace_analysis;

@@ -498,6 +498,23 @@ static void add_upper_bounds(const struct gains *gains) {
     }
 }
 
+/* A stall that is longer than all that is gained without it is not the worst of the gain: other work is not done
+ * sooner. */
+static void split_stalls(struct aorta_verdict *verdict) {
+    const double steps = verdict->whole ? 1 : (double)verdict->iterations;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        struct aorta_finding *finding = &verdict->findings[i];
+        const struct aorta_fact *pause = aorta_facts_find(&finding->facts, AORTA_FACT_PAUSE);
+        double range_ms[2];
+        aorta_finding_shown_range(finding, range_ms);
+        if (!pause || pause->value <= ABOVE * range_ms[1] * steps) continue;
+        const struct aorta_fact stall = *pause;
+        aorta_facts_remove(&finding->facts, AORTA_FACT_PAUSE);
+        struct aorta_fact *partly = aorta_facts_set(&finding->facts, AORTA_FACT_PARTLY_GAINED, stall.value);
+        partly->place = stall.place;
+    }
+}
+
 /* A shared gain belongs to a cause of the verdict. */
 static void drop_foreign_shares(struct aorta_verdict *verdict) {
     for (size_t i = 0; i < verdict->finding_count; i++) {
@@ -542,6 +559,7 @@ static void add_gains(struct gains *gains) {
     add_upper_bounds(gains);
     bound_floor(verdict);
     drop_foreign_shares(verdict);
+    split_stalls(verdict);
     aorta_findings_order(verdict->findings, verdict->finding_count);
 }
 

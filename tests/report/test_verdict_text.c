@@ -325,6 +325,18 @@ static void a_pair_follows_with_both_fixes(void **state) {
         "precision higher than needed + late kernel launches: 100 -> 36 ms per step if both are fixed (-64%)");
 }
 
+/* Where lags without an explanation decide, the kernels' part of the path says nothing. */
+static void what_is_left_can_be_unexplained(void **state) {
+    (void)state;
+    begin(90);
+    (void)add(AORTA_CAUSE_HOST_SYNC, 6, 6);
+    (void)add(AORTA_CAUSE_COPY, 4, 4);
+    verdict.replay.left = (struct aorta_verdict_left){.compute_ms = 10, .unexplained_ms = 44};
+    expect("  all fixes  90 ms, 10 of it compute; gains overlap and do not add up\n");
+    verdict.replay.left = (struct aorta_verdict_left){.compute_ms = 0, .unexplained_ms = 89};
+    expect("  all fixes  90 ms, 89 of it unexplained; gains overlap and do not add up\n");
+}
+
 static void small_causes_that_are_much_together(void **state) {
     (void)state;
     begin(93);
@@ -682,6 +694,7 @@ int main(void) {
         TEST(a_wide_range_is_shown),
         TEST(two_that_gain_only_together),
         TEST(a_pair_follows_with_both_fixes),
+        TEST(what_is_left_can_be_unexplained),
         TEST(small_causes_that_are_much_together),
         TEST(compute_bound_with_symptoms),
         TEST(compute_bound_without_fixes),
