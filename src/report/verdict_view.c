@@ -463,6 +463,19 @@ static void add_block(struct build *build, const struct aorta_finding *finding, 
     build->view->blocks[build->view->block_count++] = block;
 }
 
+/* Whether another finding gains a stall or a wait of this length. */
+static bool is_gained(const struct aorta_verdict *verdict, const struct aorta_fact *gap) {
+    static const enum aorta_fact_key keys[] = {AORTA_FACT_PAUSE, AORTA_FACT_COPY_WAIT, AORTA_FACT_ALLOCATION};
+    static const double ALIKE = 0.1;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        for (size_t j = 0; j < sizeof keys / sizeof *keys; j++) {
+            const struct aorta_fact *other = aorta_facts_find(&verdict->findings[i].facts, keys[j]);
+            if (other && fabs(other->value - gap->value) <= ALIKE * gap->value) return true;
+        }
+    }
+    return false;
+}
+
 /* A large cost of the device whose gain the replay cannot compute. The host's idle time without a gain is a symptom,
  * and so are the microseconds before each kernel that is launched late. */
 static bool has_only_cost(const struct aorta_verdict *verdict, const struct aorta_finding *finding) {
@@ -472,7 +485,8 @@ static bool has_only_cost(const struct aorta_verdict *verdict, const struct aort
                                               AORTA_CAUSE_COPY};
     const struct aorta_fact *gap = aorta_facts_find(&finding->facts, AORTA_FACT_GAP);
     if (finding->share < MUCH || finding->alone_ms >= LEAST * aorta_verdict_gained_ms(verdict)) return false;
-    if (finding->cause == AORTA_CAUSE_LAUNCH_LATENCY && (!gap || gap->value < LONG_MS)) return false;
+    if (finding->cause == AORTA_CAUSE_LAUNCH_LATENCY && (!gap || gap->value < LONG_MS || is_gained(verdict, gap)))
+        return false;
     for (size_t i = 0; i < sizeof causes / sizeof *causes; i++)
         if (finding->cause == causes[i]) return true;
     return false;

@@ -191,6 +191,8 @@ static const struct aorta_advice_row rows[] = {
      .text = "one copy instead of many: torch.cat or torch.stack on the host, then .to(device, non_blocking=True)"},
     {AORTA_CAUSE_COPY, OTHERS, .when = {AORTA_FACT_SMALL_COPIES},
      .text = "one copy instead of many: put the values into one pinned buffer first"},
+    {AORTA_CAUSE_COPY, CUPY, .when = {AORTA_FACT_NO_STEPS},
+     .text = "pinned memory (cupyx.empty_pinned), array.set in parts on a separate stream: kernels start on the first"},
     {AORTA_CAUSE_COPY, CUPY,
      .text =
          "pinned memory (cupyx.empty_pinned), array.set and .get(blocking=False) on a separate stream, one step ahead"},
@@ -217,6 +219,11 @@ static const struct aorta_advice_row rows[] = {
      .also = "or torch.compile(model), which fuses copies into other kernels"},
     {AORTA_CAUSE_COPY, OTHERS, .when = {AORTA_FACT_COPIES_WITHIN},
      .text = "fewer copies within the GPU: let kernels read and write the final buffers"},
+    {AORTA_CAUSE_COPY, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_NO_STEPS},
+     .text = "pin_memory=True and .to(device, non_blocking=True) on a separate stream, in parts: kernels start on the "
+             "first"},
+    {AORTA_CAUSE_COPY, OTHERS, .when = {AORTA_FACT_NO_STEPS},
+     .text = "asynchronous copies from pinned memory on a separate stream, in parts: kernels start on the first part"},
     {AORTA_CAUSE_COPY, TORCH | COMPILED | SERVING | TRITON,
      .text = "pin_memory=True and .to(device, non_blocking=True) on a separate stream, one step ahead"},
     {AORTA_CAUSE_COPY, OTHERS, .text = "asynchronous copies from pinned memory on a separate stream, one step ahead"},
