@@ -56,12 +56,13 @@ static void write_finding(const struct aorta_verdict *verdict, const struct aort
     if (aorta_cause_has_kind(finding->cause))
         aorta_json_key_string(json, "collective", aorta_collective_name(finding->collective));
     if (verdict->replay.known || verdict->replay.reason) {
-        aorta_json_key_double(json, "gain_ms", verdict->replay.known ? finding->gain_ms : NAN);
-        aorta_json_key_double(json, "gain_share", verdict->replay.known ? finding->gain_share : NAN);
+        const bool known = verdict->replay.known && !aorta_facts_has(&finding->facts, AORTA_FACT_GAIN_UNKNOWN);
+        aorta_json_key_double(json, "gain_ms", known ? finding->gain_ms : NAN);
+        aorta_json_key_double(json, "gain_share", known ? finding->gain_share : NAN);
         aorta_json_key_array(json, "gain_range_ms");
-        for (int j = 0; j < 2; j++) aorta_json_double(json, verdict->replay.known ? finding->gain_range_ms[j] : NAN);
+        for (int j = 0; j < 2; j++) aorta_json_double(json, known ? finding->gain_range_ms[j] : NAN);
         aorta_json_array_end(json);
-        aorta_json_key_double(json, "alone_ms", verdict->replay.known ? finding->alone_ms : NAN);
+        aorta_json_key_double(json, "alone_ms", known ? finding->alone_ms : NAN);
     }
     if (finding->remedy) aorta_json_key_string(json, "remedy", finding->remedy);
     if (finding->remedy) aorta_json_key_double(json, "then_ms", finding->then_ms);

@@ -29,8 +29,9 @@ static void put_before(const struct aorta_verdict *verdict, struct aorta_text *o
     aorta_text_puts(out, aorta_estimated(step_ms, estimated ? replay->unrecorded_range_ms : exact).text);
 }
 
-/* What becomes of the cause. */
+/* The headline says what becomes of the cause, or of both causes. */
 static const char *verb_of(const struct aorta_finding *finding) {
+    static const char both[] = "both are fixed", fixed[] = "fixed";
     static const struct {
         enum aorta_fact_key fact;
         const char *verb;
@@ -39,15 +40,16 @@ static const char *verb_of(const struct aorta_finding *finding) {
                  {AORTA_FACT_GAIN_OF_ONE, "joined"},
                  {AORTA_FACT_REDUCED_AGAIN, "reduced once"},
                  {AORTA_FACT_GATHERED_AGAIN, "gathered once"}};
+    const char *verb = aorta_cause_row(finding->cause)->verb;
+    if (finding->joint_ms > 0) return both;
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
         if (aorta_facts_has(&finding->facts, verbs[i].fact)) return verbs[i].verb;
-    return aorta_cause_row(finding->cause)->verb;
+    return verb ? verb : fixed;
 }
 
 /* "late kernel launches: 58 -> 12 ms per step if fixed (-79%)" */
 static void of_gain(const struct aorta_verdict *verdict, const struct aorta_finding *first, struct aorta_text *out) {
     const double step_ms = aorta_verdict_gained_ms(verdict), gain_ms = aorta_finding_shown_ms(first);
-    const char *verb = verb_of(first);
     double range_ms[2];
     aorta_finding_shown_range(first, range_ms);
     aorta_finding_name(verdict, first, out);
@@ -60,7 +62,7 @@ static void of_gain(const struct aorta_verdict *verdict, const struct aorta_find
     if (first->at_best_ms > 0)
         aorta_text_puts(out, "at best");
     else
-        aorta_text_printf(out, "if %s", verb ? verb : "fixed");
+        aorta_text_printf(out, "if %s", verb_of(first));
     if (wide)
         aorta_text_printf(out, " (-%.0f to -%.0f%%)", 100 * least_ms / step_ms, 100 * most_ms / step_ms);
     else
@@ -103,6 +105,12 @@ static void put_second(const struct aorta_verdict *verdict, const struct aorta_f
     aorta_finding_name(verdict, second, out);
 }
 
+/* Whether the fixes of a large part cannot be computed. */
+static bool is_compute_unknown(const struct aorta_finding *compute) {
+    static const double MUCH = 0.1;
+    return compute && compute->share >= MUCH && aorta_facts_has(&compute->facts, AORTA_FACT_NO_PEAKS);
+}
+
 static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_finding *costliest,
                        struct aorta_text *out) {
     const struct aorta_finding *compute = aorta_verdict_find(verdict, AORTA_CAUSE_COMPUTE);
@@ -112,13 +120,14 @@ static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_f
     if (share > 1 - BOUND || (compute == costliest && share >= 0.5)) {
         aorta_text_printf(out, "compute-bound: %.0f%% of the %s is compute", 100 * share, unit_of(verdict));
         if (!is_exposed(verdict)) put_second(verdict, compute, out);
-        aorta_text_printf(out, "; no fix above %d%% found", found ? 5 : 2);
+        if (!is_compute_unknown(compute)) aorta_text_printf(out, "; no fix above %d%% found", found ? 5 : 2);
     } else {
         aorta_text_printf(out, "no fix above %d%% found: %.0f%% of the %s is ", found ? 5 : 2, 100 * costliest->share,
                           unit_of(verdict));
         aorta_finding_name(verdict, costliest, out);
         if (compute && compute != costliest) aorta_text_printf(out, ", %.0f%% compute", 100 * share);
     }
+    if (is_compute_unknown(compute)) aorta_text_puts(out, "; gains of compute unknown");
     put_exposed(verdict, out);
 }
 

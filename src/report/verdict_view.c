@@ -92,9 +92,13 @@ static void add_all_fixes(struct build *build) {
     const struct aorta_verdict_replay *replay = &verdict->replay;
     struct aorta_text text = {0};
     if (!aorta_verdict_gains_matter(verdict) || aorta_verdict_gain_count(verdict) < 2) return;
-    aorta_text_printf(&text, "%s ms%s, %s of it compute; gains overlap and do not add up",
-                      aorta_about(replay->floor_ms).text, is_at_best(verdict) ? " at best" : "",
-                      aorta_about(fmin(replay->left.compute_ms, replay->floor_ms)).text);
+    /* Kernels are not on the path that decides where nothing explains most of it. */
+    const bool unexplained = replay->left.unexplained_ms > 0.5 * replay->floor_ms;
+    aorta_text_printf(
+        &text, "%s ms%s, %s of it %s; gains overlap and do not add up", aorta_about(replay->floor_ms).text,
+        is_at_best(verdict) ? " at best" : "",
+        aorta_about(fmin(unexplained ? replay->left.unexplained_ms : replay->left.compute_ms, replay->floor_ms)).text,
+        unexplained ? "unexplained" : "compute");
     add_row(build, "all fixes", &text);
 }
 
@@ -279,13 +283,19 @@ static double step_of(const struct aorta_verdict *verdict, bool gains) {
     return gains ? aorta_verdict_gained_ms(verdict) : aorta_verdict_spent_ms(verdict);
 }
 
+/* What it costs. Remedies have the time of what they change. */
+static double cost_of(const struct aorta_finding *finding) {
+    const bool remedy = aorta_facts_has(&finding->facts, AORTA_FACT_GAIN_UNKNOWN);
+    return remedy ? aorta_facts_find(&finding->facts, AORTA_FACT_TOUCHED)->value : finding->cost_ms;
+}
+
 static const char *figure(struct build *build, const struct aorta_finding *finding, bool gains) {
     struct aorta_text text = {0};
     double range_ms[2];
     aorta_finding_shown_range(finding, range_ms);
     const double gain_ms = aorta_finding_shown_ms(finding);
     if (!gains)
-        aorta_text_puts(&text, aorta_measured(finding->cost_ms).text);
+        aorta_text_puts(&text, aorta_measured(cost_of(finding)).text);
     else if (range_ms[1] - range_ms[0] > WIDE * gain_ms)
         aorta_text_puts(&text, aorta_about_range(range_ms[0], range_ms[1]).text);
     else if (finding->at_best_ms > 0)
@@ -329,6 +339,18 @@ static void add_fix(struct build *build, struct aorta_view_block *block, struct 
     const bool wanted = text->length && block->fix_count < AORTA_VIEW_LINES;
     const char *words = take(build, text);
     if (wanted) block->fix[block->fix_count++] = words;
+}
+
+/* A pair gains nothing with one of its fixes: "and capture the step: …". */
+static void add_second_fix(struct build *build, struct aorta_view_block *block) {
+    const struct aorta_finding *pair = block->finding;
+    const struct aorta_finding *second = aorta_verdict_find(build->verdict, pair->partner);
+    struct aorta_text text = {0}, also = {0};
+    if (!(pair->joint_ms > 0) || !second || !second->fix_count) return;
+    aorta_text_puts(&text, "and ");
+    aorta_fix_text(second, 0, &text, &also);
+    add_fix(build, block, &text);
+    aorta_text_free(&also);
 }
 
 static void add_fixes(struct build *build, struct aorta_view_block *block) {
@@ -384,13 +406,17 @@ static const char *suffix(struct build *build, const struct aorta_finding *findi
     return first_phrase(build, finding, templates);
 }
 
-/* A remedy that does what a finding before does: TF32, where 16 bits gain more. */
+/* A remedy that does what a larger one does: TF32, where 16 bits gain more. */
 static bool is_alternative(const struct aorta_verdict *verdict, size_t index) {
     const struct aorta_finding *finding = &verdict->findings[index];
     if (!finding->remedy || finding->cause != AORTA_CAUSE_PRECISION) return false;
     if (strcmp(finding->remedy, "precision=tf32") != 0 && !(finding->then_ms < 0.5 * finding->gain_ms)) return false;
-    for (size_t i = 0; i < index; i++)
-        if (verdict->findings[i].remedy && verdict->findings[i].cause == finding->cause) return true;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        const struct aorta_finding *other = &verdict->findings[i];
+        const double more_ms = aorta_finding_shown_ms(other) - aorta_finding_shown_ms(finding);
+        if (!other->remedy || other->cause != finding->cause) continue;
+        if (more_ms > 0 || (i < index && !(more_ms < 0))) return true;
+    }
     return false;
 }
 
@@ -401,7 +427,7 @@ static void add_alternatives(struct build *build, struct aorta_view_block *block
     for (size_t i = 0; i < verdict->finding_count; i++) {
         const struct aorta_finding *other = &verdict->findings[i];
         struct aorta_text text = {0};
-        if (other <= block->finding || !is_alternative(verdict, i) || !other->fix_count) continue;
+        if (other == block->finding || !is_alternative(verdict, i) || !other->fix_count) continue;
         aorta_text_puts(&text, "or ");
         aorta_fix_text(other, 0, &text, NULL);
         if (aorta_finding_gains(other)) aorta_text_printf(&text, " (%s ms)", figure(build, other, true));
@@ -413,7 +439,7 @@ static void add_block(struct build *build, const struct aorta_finding *finding, 
     const struct aorta_verdict *verdict = build->verdict;
     struct aorta_view_block block = {.finding = finding, .gains = gains, .key = aorta_cause_name(finding->cause)};
     struct aorta_text name = {0};
-    block.share = (gains ? aorta_finding_shown_ms(finding) : finding->cost_ms) / step_of(verdict, gains);
+    block.share = (gains ? aorta_finding_shown_ms(finding) : cost_of(finding)) / step_of(verdict, gains);
     block.figure = figure(build, finding, gains);
     aorta_finding_name(verdict, finding, &name);
     block.name = take(build, &name);
@@ -423,7 +449,37 @@ static void add_block(struct build *build, const struct aorta_finding *finding, 
     block.worst = worst_of(build, finding);
     add_fixes(build, &block);
     add_alternatives(build, &block);
+    add_second_fix(build, &block);
     build->view->blocks[build->view->block_count++] = block;
+}
+
+/* Whether another finding gains a stall or a wait of this length. */
+static bool is_gained(const struct aorta_verdict *verdict, const struct aorta_fact *gap) {
+    static const enum aorta_fact_key keys[] = {AORTA_FACT_PAUSE, AORTA_FACT_COPY_WAIT, AORTA_FACT_ALLOCATION};
+    static const double ALIKE = 0.1;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        for (size_t j = 0; j < sizeof keys / sizeof *keys; j++) {
+            const struct aorta_fact *other = aorta_facts_find(&verdict->findings[i].facts, keys[j]);
+            if (other && fabs(other->value - gap->value) <= ALIKE * gap->value) return true;
+        }
+    }
+    return false;
+}
+
+/* A large cost of the device whose gain the replay cannot compute. The host's idle time without a gain is a symptom,
+ * and so are the microseconds before each kernel that is launched late. */
+static bool has_only_cost(const struct aorta_verdict *verdict, const struct aorta_finding *finding) {
+    static const double LONG_MS = 1;
+    static const enum aorta_cause causes[] = {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_CAUSE_SLOW_COLLECTIVE,
+                                              AORTA_CAUSE_SERIALIZED_STREAMS, AORTA_CAUSE_LAUNCH_LATENCY,
+                                              AORTA_CAUSE_COPY};
+    const struct aorta_fact *gap = aorta_facts_find(&finding->facts, AORTA_FACT_GAP);
+    if (finding->share < MUCH || finding->alone_ms >= LEAST * aorta_verdict_gained_ms(verdict)) return false;
+    if (finding->cause == AORTA_CAUSE_LAUNCH_LATENCY && (!gap || gap->value < LONG_MS || is_gained(verdict, gap)))
+        return false;
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; i++)
+        if (finding->cause == causes[i]) return true;
+    return false;
 }
 
 /* Share of the step that decides whether the finding has a block; 0: it has none. */
@@ -432,9 +488,10 @@ static double weight(const struct aorta_verdict *verdict, size_t index, bool *ga
     *gains = verdict->replay.known && aorta_finding_gains(finding);
     if (is_alternative(verdict, index)) return 0;
     if (*gains) return aorta_finding_shown_ms(finding) / step_of(verdict, true);
+    if (aorta_facts_has(&finding->facts, AORTA_FACT_GAIN_UNKNOWN)) return cost_of(finding) / step_of(verdict, false);
     const bool no_fix =
         aorta_facts_has(&finding->facts, AORTA_FACT_OWN_WORK) || aorta_facts_has(&finding->facts, AORTA_FACT_HOST_STEP);
-    if (verdict->replay.known && !no_fix) return 0;
+    if (verdict->replay.known && !no_fix && !has_only_cost(verdict, finding)) return 0;
     return finding->cause == AORTA_CAUSE_COMPUTE ? 0 : finding->share;
 }
 

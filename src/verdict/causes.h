@@ -10,7 +10,7 @@
 
 #include "verdict/verdict.h"
 
-enum { AORTA_TEMPLATES = 7 };
+enum { AORTA_TEMPLATES = 8 };
 
 struct aorta_fill;
 struct aorta_trace_analysis;

@@ -325,9 +325,8 @@ static void find_waits(const struct aorta_trace_analysis *analysis, struct aorta
     if ((double)longest_gap(analysis, finding->cause).ns / 1e6 >= MUCH * finding->cost_ms) find_gap(analysis, finding);
 }
 
-/* The part of an exposed stretch after the last rank has arrived. The wait for the last rank is another cause. */
-static int64_t without_wait(const struct aorta_trace_analysis *analysis, uint32_t collective,
-                            const struct aorta_exposed *exposed) {
+int64_t aorta_exposed_without_wait(const struct aorta_trace_analysis *analysis, uint32_t collective,
+                                   const struct aorta_exposed *exposed) {
     const struct aorta_align_shared *shared =
         collective == AORTA_TRACE_NONE ? NULL : &analysis->alignment.shared[collective];
     if (!shared || !shared->complete) return exposed->end_ns - exposed->start_ns;
@@ -342,7 +341,7 @@ static void look_for_exposed(const struct aorta_trace_analysis *analysis, const 
     for (size_t i = 0; i < window->profile.overlap.exposed_count; i++) {
         const struct aorta_exposed *exposed = &window->profile.overlap.exposed[i];
         const struct aorta_range *range = &window->profile.ranges[exposed->range];
-        int64_t ns = without_wait(analysis, window->shared[exposed->range], exposed);
+        int64_t ns = aorta_exposed_without_wait(analysis, window->shared[exposed->range], exposed);
         if (range->info.collective != kind || ns <= worst->ns) continue;
         *worst = (struct place){rank, window->number, ns, window->work[exposed->range], NULL, range->info.activations};
     }
@@ -546,7 +545,7 @@ void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struc
         "[; {kernel_gain#} ms of kernels and {launch_gain} of launches can go]"                                        \
         "[; {kernel_gain#} ms of kernels and {wait_gain} of waiting for them can go][; {after} of the gain remain "    \
         "after "                                                                                                       \
-        "the other fixes][; {upper_bound}][ ({upper_bound.text})][; {waits_for_host}]"                                 \
+        "the other fixes][; {gain_unknown}][; {upper_bound}][ ({upper_bound.text})][; {waits_for_host}]"               \
         "[; {parameter_groups*groups|group} of parameters][; {with_attention}][; {fallback}][; in 16 bits "            \
         "{in_16_bits} instead][; needs {memory} of memory]"                                                            \
     }

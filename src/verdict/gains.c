@@ -510,6 +510,34 @@ static void add_upper_bounds(const struct gains *gains) {
     }
 }
 
+/* A stall that is longer than all that is gained without it is not the worst of the gain: other work is not done
+ * sooner. */
+static void split_stalls(struct aorta_verdict *verdict) {
+    const double steps = verdict->whole ? 1 : (double)verdict->iterations;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        struct aorta_finding *finding = &verdict->findings[i];
+        const struct aorta_fact *pause = aorta_facts_find(&finding->facts, AORTA_FACT_PAUSE);
+        double range_ms[2];
+        aorta_finding_shown_range(finding, range_ms);
+        if (!pause || pause->value <= ABOVE * range_ms[1] * steps) continue;
+        const struct aorta_fact stall = *pause;
+        aorta_facts_remove(&finding->facts, AORTA_FACT_PAUSE);
+        struct aorta_fact *partly = aorta_facts_set(&finding->facts, AORTA_FACT_PARTLY_GAINED, stall.value);
+        partly->place = stall.place;
+    }
+}
+
+/* A shared gain belongs to a cause of the verdict. */
+static void drop_foreign_shares(struct aorta_verdict *verdict) {
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        struct aorta_finding *finding = &verdict->findings[i];
+        int left = 0;
+        for (int j = 0; j < finding->share_count; j++)
+            if (aorta_verdict_find(verdict, finding->shares[j].cause)) finding->shares[left++] = finding->shares[j];
+        finding->share_count = left;
+    }
+}
+
 /* All fixes save no less than the one that saves most, also where the replay cannot make it. */
 static void bound_floor(struct aorta_verdict *verdict) {
     const double step = aorta_verdict_gained_ms(verdict);
@@ -543,6 +571,8 @@ static void add_gains(struct gains *gains) {
     clear_launches(verdict);
     add_upper_bounds(gains);
     bound_floor(verdict);
+    drop_foreign_shares(verdict);
+    split_stalls(verdict);
     aorta_findings_order(verdict->findings, verdict->finding_count);
 }
 
@@ -679,6 +709,10 @@ static aorta_status measure_with(const struct aorta_trace_analysis *analysis, st
 aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     struct aorta_remedy_gains *remedies = NULL;
     struct aorta_trace_graph built = {0};
+    if (verdict->host_only) {
+        verdict->replay.reason = "the recording has no device";
+        return NULL;
+    }
     aorta_status status = aorta_remedy_gains_find(analysis, &remedies);
     if (!status) status = measure_with(analysis, remedies, &built, verdict);
     aorta_trace_graph_free(&built);

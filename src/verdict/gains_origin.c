@@ -282,6 +282,24 @@ static void add_wait(const struct gains *gains, struct aorta_finding *finding, c
     if (gains->analysis->measured || unseen) (void)set_named(finding, AORTA_FACT_WAIT_BEFORE, 1, where);
 }
 
+/* The call that the wait is part of: it ends there, or what the call copies begins. NULL: the call follows the wait. */
+static const struct aorta_trace_call *call_of_wait(const struct gains *gains, const struct aorta_origin *origin) {
+    const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
+    if (call) return begins_call(gains->graph, origin->point) ? NULL : call;
+    const struct aorta_trace_work *work = aorta_trace_graph_work(gains->built, origin->point);
+    if (!work || work->call == AORTA_TRACE_NONE) return NULL;
+    call = &aorta_trace_graph_trace(gains->built, origin->point)->calls[work->call];
+    return call == aorta_trace_graph_call(gains->built, origin->from) ? call : NULL;
+}
+
+static void add_copy_wait(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
+                          const char *where) {
+    const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->point);
+    const struct aorta_trace_call *call = call_of_wait(gains, origin);
+    struct aorta_fact *wait = set_named(finding, AORTA_FACT_COPY_WAIT, (double)origin->largest_ns / 1e6, where);
+    if (call) wait->place.host = aorta_facts_text(&finding->facts, aorta_trace_text(trace, call->name));
+}
+
 /* Kernels that the late rank runs more often than the other ranks, where they are most of the loss. */
 static void add_more_runs(const struct gains *gains, struct aorta_finding *finding) {
     static const double MORE = 1.5, MOST = 0.5;
@@ -319,7 +337,7 @@ void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *fin
         break;
     case AORTA_CAUSE_COPY:
         if (aorta_facts_has(&finding->facts, AORTA_FACT_HOST_WAITS) && largest_ms >= NOTABLE * finding->alone_ms)
-            (void)set_named(finding, AORTA_FACT_COPY_WAIT, largest_ms, where);
+            add_copy_wait(gains, finding, origin, where);
         break;
     case AORTA_CAUSE_ALLOCATION:
         if (gains->verdict->whole && !gains->analysis->measured)

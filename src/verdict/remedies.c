@@ -376,6 +376,25 @@ static bool has_operations(const struct aorta_trace *trace) {
     return false;
 }
 
+static bool is_before_tf32(const char *kernel) {
+    static const char *const parts[] = {"maxwell_", "pascal_", "volta_", "turing_"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(kernel, parts[i])) return true;
+    return false;
+}
+
+static void add_plain(struct aorta_remedies *remedies) {
+    const struct remedy_model *model = remedies->model;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        const bool product = leaf->kind == LEAF_PRODUCT || leaf->kind == LEAF_CONVOLUTION;
+        if (!product || !leaf->counted || leaf->math != MATH_FP32) continue;
+        remedies->plain.ns += leaf->ns / model->steps;
+        remedies->plain.operations += 1 / model->steps;
+        remedies->plain.before_tf32 |= is_before_tf32(leaf->kernel);
+    }
+}
+
 static void make(const struct aorta_trace_analysis *analysis, size_t rank, struct aorta_remedies *remedies) {
     struct remedy_model *model = remedies->model;
     model->memory = &remedies->memory;
@@ -399,6 +418,7 @@ static void make(const struct aorta_trace_analysis *analysis, size_t rank, struc
     if (isnan(model->peak[MATH_HALF]))
         remedies->unknown = model->peaks.reason ? model->peaks.reason : "the device's rate in 16 bits is not known";
     add_bounds(remedies);
+    if (remedies->unknown) add_plain(remedies);
     run_all(remedies);
     remedies->wide_attention = model->wide_attention;
     remedies->fallback = model->fallback;

@@ -62,7 +62,11 @@ struct aorta_remedies {
     bool amd;            /* the card */
     bool wide_attention; /* attention that is written out in fp32: 16 bits gain with it in one kernel */
     bool fallback;       /* scaled_dot_product_attention computes 16 bits without a fused kernel */
-    const char *unknown; /* why no remedy can be computed: the card's peaks are not known; NULL: they are. Static */
+    struct {
+        double ns, operations;
+        bool before_tf32; /* by their names they are for cards that have no TF32 */
+    } plain;              /* where rates are not known: products and convolutions in fp32 without matrix units */
+    const char *unknown;  /* why no remedy can be computed: the card's peaks are not known; NULL: they are. Static */
     struct aorta_arena memory; /* of the model */
     struct remedy_model *model;
 };

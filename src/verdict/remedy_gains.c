@@ -207,12 +207,16 @@ static void add_touched(const struct aorta_remedy_row *row, struct aorta_finding
     if (row->memory_bytes > 0) set(finding, AORTA_FACT_MEMORY, row->memory_bytes / 1073741824.0);
 }
 
-/* The remedy before it in the table that gains most: both save the same time. */
-static enum aorta_cause shared_with(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
-    int most = 0;
-    for (int i = 1; i < (int)remedy; i++)
-        if (measured->gain_ns[i] > measured->gain_ns[most]) most = i;
-    return aorta_cause_named(aorta_remedy_cause((enum aorta_remedy)most));
+/* The remedy before it in the table that gains most: both save the same time. NULL: none of them has a finding. */
+static const char *shared_with(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
+    double most_ns = 0;
+    const char *cause = NULL;
+    for (int i = 0; i < (int)remedy; i++) {
+        if (measured->gain_ns[i] < SHOWN * measured->step_ns || measured->gain_ns[i] <= most_ns) continue;
+        most_ns = measured->gain_ns[i];
+        cause = aorta_remedy_cause((enum aorta_remedy)i);
+    }
+    return cause;
 }
 
 static void add_relations(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy,
@@ -226,9 +230,10 @@ static void add_relations(const struct aorta_remedy_gains *measured, enum aorta_
     if (finding->joint_ms > 0) finding->partner = aorta_cause_named(aorta_removal_cause(measured->partner[remedy]));
     if (!paired && !finding->only_after && then_ns < 0.95 * gain_ns) {
         if (then_ns >= 0.05 * gain_ns) set(finding, AORTA_FACT_AFTER, then_ns / 1e6);
-        if (then_ns < 0.5 * gain_ns && remedy > 0)
+        const char *cause = then_ns < 0.5 * gain_ns ? shared_with(measured, remedy) : NULL;
+        if (cause)
             finding->shares[finding->share_count++] =
-                (struct aorta_shared_gain){shared_with(measured, remedy), (gain_ns - then_ns) / 1e6};
+                (struct aorta_shared_gain){aorta_cause_named(cause), (gain_ns - then_ns) / 1e6};
     }
     if (remedy == AORTA_REMEDY_TF32 && measured->gain_ns[AORTA_REMEDY_BF16] >= SHOWN * measured->step_ns)
         set(finding, AORTA_FACT_IN_16_BITS, measured->gain_ns[AORTA_REMEDY_BF16] / 1e6);
@@ -262,15 +267,33 @@ static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_reme
     if (measured->ranks[0].no_bf16) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);
 }
 
+/* Products in fp32 of a program of a framework are a finding without a gain where rates are not known. */
+static void add_plain(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
+    static const double MUCH = 0.1;
+    const struct aorta_remedies *first = &measured->ranks[0];
+    if (measured->framework == AORTA_FRAMEWORK_OTHER || first->plain.ns < MUCH * measured->step_ns) return;
+    struct aorta_finding *finding = &verdict->findings[verdict->finding_count++];
+    *finding = (struct aorta_finding){.cause = AORTA_CAUSE_PRECISION,
+                                      .remedy = first->plain.before_tf32 ? "precision=bf16" : "precision=tf32",
+                                      .rank = -1,
+                                      .facts = aorta_verdict_facts(verdict)};
+    if (first->plain.before_tf32) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);
+    set(finding, AORTA_FACT_OPERATIONS, first->plain.operations);
+    set(finding, AORTA_FACT_TOUCHED, first->plain.ns / 1e6);
+    set(finding, AORTA_FACT_KERNELS, first->kernels_ns / 1e6);
+    aorta_facts_flag(&finding->facts, AORTA_FACT_GAIN_UNKNOWN);
+}
+
 /* Why no remedy can be computed, or what the file would need for more. */
-static void add_lacks(const struct aorta_remedy_gains *measured, const struct aorta_verdict *verdict,
+static void add_lacks(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict,
                       struct aorta_finding *compute) {
     const char *lacks = NULL;
     for (size_t i = 0; i < measured->rank_count && !lacks; i++)
         for (int j = 0; j < AORTA_REMEDY_COUNT && !lacks; j++) lacks = measured->ranks[i].rows[j].lacks;
     const char *unknown = measured->rank_count && !verdict->host_only ? measured->ranks[0].unknown : NULL;
+    if (unknown) aorta_facts_set(&compute->facts, AORTA_FACT_NO_PEAKS, 1)->text = unknown;
     if (unknown)
-        aorta_facts_set(&compute->facts, AORTA_FACT_NO_PEAKS, 1)->text = unknown;
+        add_plain(measured, verdict);
     else if (lacks && aorta_framework_is_torch(measured->framework))
         aorta_facts_set(&compute->facts, AORTA_FACT_LACKS, 1)->text = lacks;
 }

@@ -368,6 +368,7 @@ static aorta_status make(struct aorta_trace_analysis *analysis, struct aorta_ver
     aorta_arena_free(&work.memory);
     AORTA_TRY(status);
     if (verdict->recorded) aorta_verdict_find_worst(analysis, verdict);
+    if (verdict->recorded && !verdict->ranks_missing) aorta_verdict_find_outliers(analysis, verdict);
     verdict->steps_unlike = aorta_verdict_steps_differ(verdict) ? aorta_trace_steps_unlike(analysis) : NAN;
     AORTA_TRY(add_rooflines(analysis, verdict));
     aorta_trace_ranges_free(analysis); /* a graph of the same kernels follows */
@@ -412,13 +413,47 @@ static bool shares_process(const struct aorta_trace_analysis *analysis) {
     return false;
 }
 
+/* Copies of a growing cache are seen as a remedy. */
+static bool copies_cache(const struct aorta_verdict *verdict) {
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].remedy && strcmp(verdict->findings[i].remedy, "casts=cache") == 0) return true;
+    return false;
+}
+
+static void mark_launches(const struct aorta_trace_rank *rank, struct aorta_verdict *verdict) {
+    static const enum aorta_cause cause = AORTA_CAUSE_HOST_LAUNCH;
+    struct aorta_arena scratch = {0};
+    if (!aorta_verdict_find(verdict, cause)) return;
+    if (copies_cache(verdict) || aorta_program_decodes(rank, &scratch)) mark(verdict, cause, cause, AORTA_FACT_DECODES);
+    if (aorta_program_optimizes(rank, &scratch)) mark(verdict, cause, cause, AORTA_FACT_OPTIMIZES);
+    aorta_arena_end(&scratch, verdict->arena);
+}
+
+/* Gathers and reductions to shards are of parameters and gradients where these are sharded. In inference they are of
+ * activations otherwise. */
+static void mark_shards(const struct aorta_trace_rank *rank, struct aorta_verdict *verdict) {
+    struct aorta_arena scratch = {0};
+    const bool shards = aorta_program_shards(rank, &scratch);
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        struct aorta_finding *finding = &verdict->findings[i];
+        const bool gathers = finding->cause == AORTA_CAUSE_EXPOSED_COLLECTIVE &&
+                             (finding->collective == AORTA_ALL_GATHER || finding->collective == AORTA_REDUCE_SCATTER);
+        if (shards && (gathers || finding->cause == AORTA_CAUSE_HOST_LAUNCH))
+            aorta_facts_flag(&finding->facts, AORTA_FACT_SHARDED);
+        else if (gathers && rank->infers)
+            aorta_facts_flag(&finding->facts, AORTA_FACT_ACTIVATIONS);
+    }
+    aorta_arena_end(&scratch, verdict->arena);
+}
+
 static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     if (runs_cells(&analysis->ranks[0]))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_SMALL_KERNELS, AORTA_FACT_RNN_CELLS);
+    if (verdict->whole) mark(verdict, AORTA_CAUSE_COPY, AORTA_CAUSE_COPY, AORTA_FACT_NO_STEPS);
     if (!analysis->ranks[0].trains)
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_PRECISION, AORTA_FACT_NO_GRADIENTS);
-    if (aorta_trace_reduces_gradients(&analysis->ranks[0], AORTA_REDUCE_SCATTER))
-        mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_LAUNCH, AORTA_FACT_SHARDED);
+    mark_launches(&analysis->ranks[0], verdict);
+    mark_shards(&analysis->ranks[0], verdict);
     if (shares_process(analysis))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_HOST_PAUSE, AORTA_FACT_ONE_PROCESS);
 }

@@ -59,6 +59,19 @@ void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struc
 /* Whether the programs capture graphs in the recording, and hardly run any. */
 bool aorta_verdict_captures(const struct aorta_trace_analysis *analysis);
 
+/* The part of an exposed stretch after the last rank has arrived. The wait for the last rank is another cause.
+ * (findings.c) */
+int64_t aorta_exposed_without_wait(const struct aorta_trace_analysis *analysis, uint32_t collective,
+                                   const struct aorta_exposed *exposed);
+/* Adds the facts of a call that takes far longer than the other ones of its size. (outliers.c) */
+void aorta_verdict_find_outliers(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict);
+
+/* Whether an optimizer is seen in a program that trains; parameters are sharded, as FSDP does; and most attention is to
+ * one query, or to a cache. (program_kinds.c) */
+bool aorta_program_optimizes(const struct aorta_trace_rank *rank, struct aorta_arena *memory);
+bool aorta_program_shards(const struct aorta_trace_rank *rank, struct aorta_arena *memory);
+bool aorta_program_decodes(const struct aorta_trace_rank *rank, struct aorta_arena *memory);
+
 /* The facts of an empty finding of the verdict. */
 struct aorta_facts aorta_verdict_facts(const struct aorta_verdict *verdict);
 

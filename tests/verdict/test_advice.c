@@ -84,6 +84,36 @@ static void test_programs_and_facts_differ(void **state) {
         said_expect(advice_of(AORTA_CAUSE_COMPUTE, rows[i].program, -1, rows[i].facts), rows[i].words);
 }
 
+/* Optimizers and caches are named where they are seen. */
+static void test_launches_of_what_the_program_does(void **state) {
+    (void)state;
+    static const struct {
+        enum aorta_fact_key facts[4];
+        const char *words, *other;
+    } rows[] = {{{AORTA_FACT_NO_GRADIENTS}, "or a larger batch", "KV cache"},
+                {{AORTA_FACT_NO_GRADIENTS, AORTA_FACT_DECODES}, "a static KV cache", "optimizer"},
+                {{0}, "or a larger batch", "optimizer"},
+                {{AORTA_FACT_OPTIMIZES}, "fused/foreach optimizer", "KV cache"},
+                {{AORTA_FACT_SHARDED}, "torch.compile each layer, larger units", "optimizer"},
+                {{AORTA_FACT_SHARDED, AORTA_FACT_OPTIMIZES}, "torch.compile each layer, a fused optimizer", "graph"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *advice = advice_of(AORTA_CAUSE_HOST_LAUNCH, AORTA_PROGRAM_TORCH, -1, rows[i].facts);
+        said_expect(advice, rows[i].words);
+        if (strstr(advice, rows[i].other)) fail_msg("%s: %s", rows[i].other, advice);
+    }
+}
+
+/* Gradients alone need a scaled loss. */
+static void test_half_precision_without_bf16(void **state) {
+    (void)state;
+    static const enum aorta_fact_key trains[4] = {AORTA_FACT_NO_BF16};
+    static const enum aorta_fact_key infers[4] = {AORTA_FACT_NO_BF16, AORTA_FACT_NO_GRADIENTS};
+    said_expect(advice_of(AORTA_CAUSE_PRECISION, AORTA_PROGRAM_TORCH, -1, trains), "GradScaler");
+    const char *advice = advice_of(AORTA_CAUSE_PRECISION, AORTA_PROGRAM_TORCH, -1, infers);
+    said_expect(advice, "model.half()");
+    assert_null(strstr(advice, "GradScaler"));
+}
+
 /* What helps a device's streams is nothing for threads, whose advice is general. */
 static void test_devices_differ(void **state) {
     (void)state;
@@ -383,6 +413,8 @@ int main(void) {
         cmocka_unit_test(test_what_is_set_is_not_advised),
         cmocka_unit_test(test_a_remedy_can_be_pointless),
         cmocka_unit_test(test_programs_and_facts_differ),
+        cmocka_unit_test(test_launches_of_what_the_program_does),
+        cmocka_unit_test(test_half_precision_without_bf16),
         cmocka_unit_test(test_devices_differ),
         cmocka_unit_test(test_collectives_of_gpus),
         cmocka_unit_test(test_modes_have_keys_of_their_own),

@@ -12,6 +12,7 @@
 #include "folder.h"
 #include "report/trace_report.h"
 #include "said.h"
+#include "samples/kineto.h"
 #include "trace/open.h"
 #include "verdict/verdict.h"
 
@@ -130,11 +131,38 @@ static void the_text_says_so(void **state) {
     free_scene(&scene);
 }
 
+/* An H200 is listed, and products in fp32 of 12 ms run on the host. What an H200 would gain in 16 bits is no gain here.
+ */
+static void nothing_is_gained_without_a_device(void **state) {
+    (void)state;
+    enum { PRODUCTS = 20 };
+    struct sample_kineto sample;
+    struct aorta_trace_list list = {0};
+    struct aorta_trace_analysis analysis;
+    struct aorta_verdict verdict;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int i = 0; i < PRODUCTS; i++)
+        sample_kineto_event(&sample, "cpu_op", i % 3 ? "aten::clamp_min" : "aten::mm", 1, 1000 + 12500 * i, 12000,
+                            "\"Input Dims\": [[4096, 4096], [4096, 4096]], \"Input type\": [\"float\", \"float\"]");
+    sample_kineto_open(&sample, &list);
+    check_ok(aorta_trace_analyze(&list, NULL, &analysis));
+    said_make(&analysis, &verdict);
+    assert_true(verdict.host_only && !verdict.replay.known);
+    for (size_t i = 0; i < verdict.finding_count; i++) assert_false(aorta_finding_gains(&verdict.findings[i]));
+    const char *text = said_text(&verdict);
+    said_expect(text, "no GPU in the recording: operations of the host take 96% of the time\n");
+    assert_null(strstr(text, "all fixes"));
+    aorta_verdict_free(&verdict);
+    aorta_trace_analysis_free(&analysis);
+    aorta_trace_list_free(&list);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operations_have_their_own_time),
         cmocka_unit_test(figures_are_of_the_threads),
         cmocka_unit_test(the_text_says_so),
+        cmocka_unit_test(nothing_is_gained_without_a_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

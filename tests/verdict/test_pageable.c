@@ -28,6 +28,7 @@ static double add_copy(struct sample_kineto *sample, double at, int number, doub
     return at + COPY_US + 10;
 }
 
+/* The call that the host waits in is named, not what it copies. */
 static void check_copies(double dma_us, bool dwarf) {
     struct sample_kineto sample;
     struct aorta_trace_list list = {0};
@@ -55,6 +56,8 @@ static void check_copies(double dma_us, bool dwarf) {
     assert_int_equal(limit != NULL, dwarf);
     if (dwarf) assert_true(fabs(limit->value - GEMMS * GEMM_US / 1e3) < 0.01);
     if (dwarf) assert_non_null(strstr(first->fixes[0].row->text, "OpenMP: target data")); /* it uses no framework */
+    if (!dwarf) said_expect(said_text(&verdict), " ms in cudaMemcpyAsync\n");
+    if (!dwarf) said_expect(said_text(&verdict), "on a separate stream, one step ahead\n");
     for (size_t i = 1; i < verdict.finding_count; i++)
         if (verdict.findings[i].cause == AORTA_CAUSE_HOST_LAUNCH)
             assert_true(aorta_finding_shown_ms(&verdict.findings[i]) < 0.1 * COPY_US / 1e3);
@@ -66,6 +69,34 @@ static void check_copies(double dma_us, bool dwarf) {
 static void pageable_copies_are_copies_not_late_launches(void **state) {
     (void)state;
     check_copies(2000, false);
+}
+
+/* One copy of 15 ms before all kernels: there is no step to be ahead of. */
+static void an_upload_before_the_work_is_split(void **state) {
+    enum { MANY = 40 };
+    (void)state;
+    struct sample_kineto sample;
+    struct aorta_trace_list list = {0};
+    struct aorta_trace_analysis analysis;
+    struct aorta_verdict verdict;
+    char name[32];
+    sample_kineto_begin(&sample, 0, 1);
+    double at = add_copy(&sample, 1000, 0, 2000);
+    for (int i = 0; i < MANY; i++, at += GEMM_US + 10) {
+        snprintf(name, sizeof name, "kernel_%c%c", 'a' + i / 20, 'a' + i % 20); /* nothing repeats */
+        sample_kineto_kernel(&sample, name, 7, at, at + 8, GEMM_US, "");
+    }
+    sample_kineto_open(&sample, &list);
+    check_ok(aorta_trace_analyze(&list, NULL, &analysis));
+    check_ok(aorta_verdict_make(&analysis, &verdict));
+    assert_true(verdict.whole);
+    const struct aorta_finding *copies = aorta_verdict_find(&verdict, AORTA_CAUSE_COPY);
+    assert_non_null(copies);
+    said_expect(said_advice(copies), "in parts: kernels start on the first part");
+    assert_null(strstr(said_text(&verdict), "step ahead"));
+    aorta_verdict_free(&verdict);
+    aorta_trace_analysis_free(&analysis);
+    aorta_trace_list_free(&list);
 }
 
 static void copies_that_dwarf_kernels_cannot_be_hidden(void **state) {
@@ -116,6 +147,7 @@ static void copies_have_advice_by_their_kind(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pageable_copies_are_copies_not_late_launches),
+                                       cmocka_unit_test(an_upload_before_the_work_is_split),
                                        cmocka_unit_test(copies_that_dwarf_kernels_cannot_be_hidden),
                                        cmocka_unit_test(copies_have_advice_by_their_kind)};
     return cmocka_run_group_tests(tests, NULL, NULL);
