@@ -383,7 +383,7 @@ aorta_status aorta_trace_graph_unrecord(struct aorta_trace_graph *built, struct 
     const enum aorta_trace_format format = built->analysis->ranks[0].trace->format;
     unrecorded->reason = format == AORTA_TRACE_KINETO || format == AORTA_TRACE_SPOOL
                              ? "the cost of the profiler is not known (no events of the host)"
-                             : "the cost of this profiler is not known; record with torch.profiler or aorta trace run";
+                             : "the cost of this profiler is not known; record with aorta trace run";
     return NULL;
 }
 

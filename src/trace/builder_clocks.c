@@ -96,8 +96,9 @@ static void move_work(struct aorta_trace_builder *builder) {
 void aorta_trace_set_clocks(struct aorta_trace_builder *builder) {
     struct aorta_arena scratch = {0};
     size_t count, same;
-    /* Launches that a writer made up do not count, nor do calls that share a number. */
-    if (builder->trace->own || builder->trace->repeated) return;
+    /* Launches that a writer made up do not count, nor do those of our own captured steps and calls that share a
+     * number. */
+    if (builder->trace->own || builder->trace->format == AORTA_TRACE_METRICS || builder->trace->repeated) return;
     const struct lead *leads = find_leads(builder, &count, &scratch);
     for (size_t i = 0; !scratch.failed && i < count; i += same) {
         for (same = 1; i + same < count && leads[i + same].device == leads[i].device;) same++;

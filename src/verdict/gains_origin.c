@@ -164,23 +164,24 @@ static const char *range_around(const struct gains *gains, const struct aorta_or
     return inner && strncmp(inner, "ProfilerStep#", 13) != 0 ? inner : NULL;
 }
 
-/* The outermost operation that ran on the host for half of the pause or more, as aten::randn on the CPU; else the
- * innermost one around that half and the call; NULL: none. */
-static const char *operation_within(const struct gains *gains, const struct aorta_origin *origin) {
+/* An operation of the host in the pause that ends at the origin's point: the outermost one that ended in it, as
+ * aten::randn on the CPU; *around: the innermost one around it. Either ran for half of it or more; NULL: none. */
+static const char *operation_within(const struct gains *gains, const struct aorta_origin *origin, const char **around) {
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
+    *around = NULL;
     if (!call) return NULL;
     const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->point);
     const int64_t half_ns = origin->largest_ns / 2, since_ns = call->start_ns - origin->largest_ns;
-    const char *around = NULL;
     for (size_t i = 0; i < trace->operation_count && trace->operations[i].start_ns < call->start_ns; i++) {
         const struct aorta_trace_operation *operation = &trace->operations[i];
         const int64_t from_ns = operation->start_ns > since_ns ? operation->start_ns : since_ns;
         const int64_t end_ns = operation->end_ns < call->start_ns ? operation->end_ns : call->start_ns;
         if (operation->thread != call->thread || operation->range || end_ns - from_ns < half_ns) continue;
-        around = aorta_trace_text(trace, operation->name);
-        if (operation->end_ns <= call->start_ns) break;
+        const char *name = aorta_trace_text(trace, operation->name);
+        if (operation->end_ns <= call->start_ns) return name;
+        *around = name;
     }
-    return around;
+    return NULL;
 }
 
 /* Whether a copy is of arguments of FSDP2's kernels, which put many tensors together. */
@@ -243,7 +244,7 @@ static void add_blocked(const struct gains *gains, struct aorta_finding *finding
 
 static void add_pause(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                       const char *where) {
-    const char *range = range_around(gains, origin), *operation = operation_within(gains, origin);
+    const char *around, *range = range_around(gains, origin), *operation = operation_within(gains, origin, &around);
     struct aorta_fact *fact = set_named(finding, AORTA_FACT_PAUSE, (double)origin->largest_ns / 1e6, where);
     fact->place.rank = finding->rank;
     if (is_within_one_call(gains, origin)) {
@@ -251,7 +252,7 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
         return;
     }
     fact->place.after = aorta_facts_text(&finding->facts, name_before(gains, origin));
-    fact->place.host = aorta_facts_text(&finding->facts, operation ? operation : range);
+    fact->place.host = aorta_facts_text(&finding->facts, operation ? operation : range ? range : around);
     if (changes_memory(where)) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_MEMORY);
     if (compiles(gains, origin)) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_COMPILED);
     if (range) return;

@@ -140,7 +140,8 @@ static void graphs_count_once(void **state) {
     }
 }
 
-/* Launches that `aorta train` divides a range's time into, and numbers that several launches share, do not count. */
+/* Launches that `aorta train` divides a range's time into, those of its captured steps, and numbers that several
+ * launches share, do not count. */
 static void made_up_launches_do_not_count(void **state) {
     (void)state;
     static const double leads_us[] = {30, 31, 32, 33};
@@ -148,6 +149,12 @@ static void made_up_launches_do_not_count(void **state) {
     aorta_trace_builder_head(file.builder)->own = true;
     add_launches(&file, 0, leads_us, 4);
     struct aorta_trace *trace = finish(&file);
+    assert_int_equal(trace->clock_count, 0);
+    aorta_trace_free(trace);
+    check_ok(aorta_trace_builder_create(AORTA_TRACE_METRICS, "test", NULL, &file.builder));
+    file.correlation = 0;
+    add_launches(&file, 0, leads_us, 4);
+    trace = finish(&file);
     assert_int_equal(trace->clock_count, 0);
     aorta_trace_free(trace);
     file = begin();

@@ -84,7 +84,7 @@ static void the_cost_of_other_profilers_is_not_known(void **state) {
     check_ok(aorta_verdict_make(&analysis, &verdict));
     assert_non_null(verdict.replay.unrecorded_reason);
     assert_string_equal(verdict.replay.unrecorded_reason,
-                        "the cost of this profiler is not known; record with torch.profiler or aorta trace run");
+                        "the cost of this profiler is not known; record with aorta trace run");
     aorta_verdict_free(&verdict);
     aorta_trace_analysis_free(&analysis);
     aorta_trace_list_free(&list);
