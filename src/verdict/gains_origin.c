@@ -230,7 +230,8 @@ static bool compiles(const struct gains *gains, const struct aorta_origin *origi
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
     const struct aorta_trace_work *work = call ? launched_by(trace, (uint32_t)(call - trace->calls)) : NULL;
     for (size_t i = 0; work && i < sizeof makers / sizeof *makers; i++)
-        if (strstr(aorta_trace_text(trace, work->name), makers[i])) return launches_first(trace, call);
+        if (!strncmp(aorta_trace_text(trace, work->name), makers[i], strlen(makers[i])))
+            return launches_first(trace, call);
     return false;
 }
 
