@@ -142,7 +142,7 @@ void aorta_bubble_limit(const struct gains *gains, struct aorta_facts *facts);
 double aorta_gain_of_coalescing(const struct gains *gains, enum aorta_collective kind);
 
 /* What a step saves when its parameters are gathered once instead of so many times, ms; 0: they are, or
- * nothing says how often. (regathering.c) */
+ * nothing says how often. (accumulation.c) */
 double aorta_gain_of_gathering_once(const struct gains *gains, int *times);
 
 /* What a step saves when small copies to the device that follow each other are one, ms, and how many would go. */
