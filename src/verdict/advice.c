@@ -444,7 +444,7 @@ static const struct aorta_advice_row rows[] = {
      .text = "let scaled_dot_product_attention use a fused kernel: torch.backends.cuda.enable_flash_sdp(True), no "
              "sdpa_kernel(MATH)",
      .also = "or inputs of 4 dimensions, a head size that is a multiple of 8, is_causal=True instead of a mask, no "
-             "gradient of a mask"},
+             "gradient of a mask; flex_attention: torch.compile(flex_attention)"},
     {AORTA_CAUSE_ATTENTION, ANY,
      .text = "torch.nn.functional.scaled_dot_product_attention (is_causal=True instead of a mask)",
      .also = "transformers: attn_implementation=\"sdpa\""},

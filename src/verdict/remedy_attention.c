@@ -11,7 +11,7 @@
 static const double FUSED_HALF[2] = {0.44, 0.435}, FUSED_FP32[2] = {0.28, 0.31}, BACKWARD_FLOPS = 2.5;
 static const double WIDE_HEADS = 1.3, START_NS[2] = {8e3, 20e3}, BACKWARD_STREAM = 0.75;
 static const double TILE = 128; /* rows and columns of scores that are computed at once */
-enum { BEFORE = 14, AFTER = 10 };
+enum { BEFORE = 40, AFTER = 10 };
 
 struct attention {
     double flops, bytes; /* of the forward pass; of what a causal mask leaves */
@@ -171,7 +171,7 @@ static bool find_region(struct remedy_model *model, size_t soft, struct region *
     const struct aorta_trace_operation *operations = model->trace->operations;
     const struct aorta_trace_operation *fallback = fallback_of(model, leaf);
     *region = (struct region){.first = a, .last = b, .fallback = fallback != NULL};
-    region->widened = fallback && q->bytes == 4 && takes_half(model, fallback);
+    region->widened = q->bytes == 4 && (fallback ? takes_half(model, fallback) : p->bytes == 2);
     /* What the outermost frames do beside the product (copies of heads) is part of it. */
     while (region->first > 0 && model->leaves[region->first - 1].operation >= whole_a &&
            model->leaves[region->first - 1].thread == leaf->thread &&
@@ -240,7 +240,7 @@ static bool is_softmax(const struct leaf *leaf) {
 /* The next batched product, with nothing between but what moves; SIZE_MAX: none. Where operations are not known any
  * product may be batched. */
 static size_t product_beside(const struct remedy_model *model, size_t soft, int step) {
-    enum { REACH = 20 };
+    enum { REACH = 40 };
     for (size_t i = soft, far = 0; far < REACH; far++) {
         if (step < 0 ? i == 0 : i + 1 >= model->leaf_count) break;
         const size_t next = step < 0 ? i - 1 : i + 1;
@@ -267,8 +267,8 @@ static bool find_unsized(const struct remedy_model *model, size_t soft, struct u
     if (!is_softmax(&model->leaves[soft]) || !aorta_leaf_moves(&model->leaves[soft])) return false;
     *found = (struct unsized){.before = product_beside(model, soft, -1), .after = product_beside(model, soft, 1)};
     if (found->before == SIZE_MAX || found->after == SIZE_MAX) return false;
-    const enum leaf_math math = model->leaves[found->before].math;
-    if (model->leaves[found->after].math != math) return false;
+    const enum leaf_math math = model->leaves[found->before].math, second = model->leaves[found->after].math;
+    if (second != math && second != MATH_HALF) return false;
     for (size_t i = soft + 1; i < found->after; i++)
         found->widened |= math != MATH_HALF && strstr(model->leaves[i].kernel, "float16_copy");
     return math == MATH_HALF || found->widened;

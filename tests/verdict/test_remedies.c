@@ -874,6 +874,25 @@ static const struct op plane_norms[] = {KERNEL("nchwToNhwcKernel", 200, 0), KERN
                                           KERNEL("batch_norm_collect_statistics_channels_last_kernel", 100, 0),
                                           KERNEL("batch_norm_transform_input_channels_last_kernel", 100, 0)};
 
+/* flex_attention that is not compiled: scores in fp32, twelve operations of a penalty, and the sum in 16 bits. */
+#define PENALTY(us)                                                                                                    \
+    KERNEL("vectorized_elementwise_kernel_abs", us, 0), KERNEL("elementwise_kernel_mul", us, 0),                       \
+        KERNEL("elementwise_kernel_sub", us, 0)
+static const struct op flex_scores[] = {KERNEL("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n", 1000, 0),
+                                        PENALTY(100),
+                                        PENALTY(100),
+                                        PENALTY(100),
+                                        PENALTY(100),
+                                        PENALTY(1),
+                                        PENALTY(1),
+                                        PENALTY(1),
+                                        PENALTY(1),
+                                        KERNEL("softmax_warp_forward<float, float, float, 11, false, false>", 800, 0),
+                                        KERNEL("vectorized_elementwise_kernel<8, bfloat16_copy_kernel_cuda>", 300, 0),
+                                        KERNEL("nvjet_sm90_tst_64x512_64x2_1x2_h_bz_coopB_NNT", 150, 0)},
+                       flex_products[] = {KERNEL("nvjet_sm90_tst_64x512_64x2_1x2_h_bz_coopB_NNT", 150, 0),
+                                          KERNEL("nvjet_sm90_tst_64x512_64x2_1x2_h_bz_coopB_NNT", 150, 0)};
+
 /* All scores are sorted, or the largest are selected. */
 static const struct op sorted_scores[] = {KERNEL("nvjet_sm90_tst_128x192_64x5_2x1_v_bz_TNN", 110, 0),
                                           KERNEL("cub::DeviceSegmentedRadixSortKernel", 1000, 0)},
@@ -912,7 +931,8 @@ static const struct rough {
     ROUGHLY("fusion", chain, alone, 285 - 75 / 0.67 - 1, 285 - 75 / 0.67 + 5),
     ROUGHLY("optimizer", foreach_kernels, fused_kernels, 9400 - 4200 - 1, 9400 - 4200 + 5),
     ROUGHLY("layout", nchw, nhwc, 399, 401),
-    ROUGHLY("layout", plane_norms, channel_norms, 499, 501), /* 200 + 0.6 * (400 + 100) */
+    ROUGHLY("layout", plane_norms, channel_norms, 499, 501),      /* 200 + 0.6 * (400 + 100) */
+    ROUGHLY("attention", flex_scores, flex_products, 2312, 3312), /* what is between, and some of the first product */
     ROUGHLY("library=indexing", sorted_scores, selected_scores, 849, 851),
     ROUGHLY("library=rows", serial_rows, parallel_rows, 2079, 2081), /* 2440 - 1.5 * 240 */
     ROUGHLY("casts=weights", cast_weights, narrow_weights, 87, 89),
