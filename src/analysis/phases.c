@@ -150,11 +150,10 @@ static bool has_operations(const struct aorta_trace *trace) {
 }
 
 static bool is_of_training(const char *kernel) {
-    static const char *const parts[] = {"backward", "_bwd", "bwd_",         "bprop", "dgrad",
-                                        "wgrad",    "adam", "multi_tensor", "sgd"};
+    static const char *const parts[] = {"backward", "_bwd", "bwd_", "bprop", "dgrad", "wgrad"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcasestr(kernel, parts[i])) return true;
-    return false;
+    return aorta_kernel_is_of_optimizer(kernel);
 }
 
 /* Each name once. */

@@ -1,6 +1,7 @@
 #include "trace/infer.h"
 
 #include "base/sort.h"
+#include "trace/kernel_names.h"
 #include "trace/trace.h"
 
 #include <stdlib.h>
@@ -163,26 +164,15 @@ static bool choose(const struct sequence *sequence, struct anchor *anchors, stru
 
 /* ---- where a step begins ---- */
 
-static bool is_optimizer(const char *name) {
-    static const char *const parts[] = {"adam", "sgd",     "optimizer", "lamb",
-                                        "lion", "adagrad", "rmsprop",   "multi_tensor_apply"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        const char *found = strcasestr(name, parts[i]);
-        while (found && strncasecmp(found, "lambda", 6) == 0) found = strcasestr(found + 6, parts[i]);
-        if (found) return true;
-    }
-    return false;
-}
-
 /* The position after an optimizer kernel: the one with the longest run of other kernels after it. `period`: there is
  * none. */
 static size_t behind_optimizer(const struct sequence *sequence, size_t first, size_t period) {
     size_t best = period, longest = 0;
     for (size_t i = 0; i < period; i++) {
-        if (!is_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, first + i)))) continue;
+        if (!aorta_kernel_is_of_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, first + i)))) continue;
         size_t others = 0;
-        while (others < period &&
-               !is_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, first + (i + 1 + others) % period))))
+        while (others < period && !aorta_kernel_is_of_optimizer(aorta_trace_text(
+                                      sequence->trace, name_at(sequence, first + (i + 1 + others) % period))))
             others++;
         if (others <= longest) continue;
         longest = others;
@@ -279,7 +269,7 @@ static size_t fill(const struct sequence *sequence, const struct anchor *anchor,
 
 static bool has_optimizer(const struct sequence *sequence, size_t first, size_t period) {
     for (size_t i = first; i < first + period && i < sequence->count; i++)
-        if (is_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, i)))) return true;
+        if (aorta_kernel_is_of_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, i)))) return true;
     return false;
 }
 
@@ -424,7 +414,7 @@ static void begin_behind_optimizer(const struct sequence *sequence, struct steps
     bool within = false;
     steps->count = 0;
     for (size_t i = 0; i < sequence->count; i++) {
-        const bool now = is_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, i)));
+        const bool now = aorta_kernel_is_of_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, i)));
         if (within && !now) steps->begins[steps->count++] = (uint32_t)i;
         within = now;
     }

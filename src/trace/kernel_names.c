@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 struct writer {
     char *text;
@@ -546,4 +547,15 @@ enum aorta_copied aorta_copied_how(const char *name) {
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         if (strstr(name, ways[i].word)) return ways[i].copied;
     return AORTA_COPIED_UNKNOWN;
+}
+
+bool aorta_kernel_is_of_optimizer(const char *name) {
+    static const char *const parts[] = {"adam", "sgd",     "optimizer", "lamb",
+                                        "lion", "adagrad", "rmsprop",   "multi_tensor_apply"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const char *found = strcasestr(name, parts[i]);
+        while (found && strncasecmp(found, "lambda", 6) == 0) found = strcasestr(found + 6, parts[i]);
+        if (found) return true;
+    }
+    return false;
 }

@@ -89,6 +89,8 @@ enum aorta_category aorta_category_of_class(enum aorta_work_class class);
 enum aorta_work_class aorta_kernel_work_class(const char *kernel);
 /* Whether a compute kernel multiplies matrices (convolutions included), by its name: "Cijk_…", "nvjet_…", "…gemm…". */
 bool aorta_kernel_is_gemm(const char *kernel);
+/* An optimizer's name is in it, or the kernel takes lists of tensors, as those of optimizers do. */
+bool aorta_kernel_is_of_optimizer(const char *name);
 
 /* ---- names as C++ compilers mangle them (Itanium C++ ABI, section 5.1), which is how CUPTI gives kernels' ---- */
 

@@ -41,9 +41,10 @@ static bool any_range(const struct aorta_trace *trace, name_test *is_such, struc
 
 /* ---- optimizers ---- */
 
+/* The second part is of PyTorch's Adam, one operation for each parameter. */
 static bool is_kernel_of_optimizer(const char *name) {
-    static const char *const parts[] = {"multi_tensor", "adam", "sgd", "adagrad", "addcdiv", "addcmul", "lerp"};
-    return HAS_ANY(name, parts);
+    static const char *const parts[] = {"addcdiv", "addcmul", "lerp"};
+    return aorta_kernel_is_of_optimizer(name) || HAS_ANY(name, parts);
 }
 
 static bool is_range_of_optimizer(const char *name) {
