@@ -492,7 +492,7 @@ static aorta_status check_input(struct input *input, const char *shown) {
         AORTA_TRY(read_bytes(input, input->head + input->length, sizeof input->head - input->length, &got));
         input->length += got;
     }
-    if (!input->length) return AORTA_ERROR(AORTA_FORMAT, "%s is empty", shown);
+    if (!input->length) return AORTA_ERROR(AORTA_USAGE, "%s is empty", shown);
     if (aorta_trace_may_be(input->head, input->length)) return NULL;
     return AORTA_ERROR(AORTA_USAGE, "%s is no trace; AORTA reads %s", shown, aorta_trace_formats);
 }

@@ -233,7 +233,7 @@ static aorta_status no_tables(const struct aorta_sqlite *db) {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (find_name(db, others[i].table))
             return AORTA_ERROR(AORTA_FORMAT, "%s: %s: %s", db->path, others[i].is, others[i].instead);
-    return AORTA_ERROR(AORTA_FORMAT, "%s: a SQLite database, but no trace: it has none of the tables%s", db->path,
+    return AORTA_ERROR(AORTA_USAGE, "%s: a SQLite database, but no trace: it has none of the tables%s", db->path,
                        table_names);
 }
 

@@ -443,11 +443,11 @@ static void foreign_databases(void **state) {
     (void)state;
     const char *path = in_folder("f.db");
     make_database(path, "CREATE TABLE people (name TEXT)");
-    check_refused(path, AORTA_FORMAT, "a SQLite database, but no trace");
+    check_refused(path, AORTA_USAGE, "a SQLite database, but no trace");
     make_database(path, "CREATE TABLE rocpd_op (id INTEGER)");
     check_refused(path, AORTA_FORMAT, "rocmProfileData");
     make_database(path, "CREATE TABLE t (id INTEGER); CREATE VIEW rocpd_kernel_dispatch_x AS SELECT * FROM t");
-    check_refused(path, AORTA_FORMAT, "but no trace");
+    check_refused(path, AORTA_USAGE, "but no trace");
     /* Columns of another type, and records without them, are counted. */
     make_database(path, "CREATE TABLE rocpd_kernel_dispatch (start TEXT, end BIGINT, agent_id INTEGER);"
                         "INSERT INTO rocpd_kernel_dispatch VALUES ('soon', 5, 1), (NULL, 6, 1)");
