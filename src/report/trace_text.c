@@ -210,11 +210,11 @@ static void put_device_clocks(const struct page *page) {
         }
     }
     if (count == 1)
-        aorta_text_printf(&text, "corrected: the device of rank %d was %.1f us ahead of its host", rank,
+        aorta_text_printf(&text, "corrected: the device clock of rank %d was %.1f us ahead of its host", rank,
                           (double)most_ns / 1e3);
     else if (count)
         aorta_text_printf(&text,
-                          "corrected: the devices of %zu ranks were up to %.1f us (rank %d) ahead of their hosts",
+                          "corrected: the device clocks of %zu ranks were up to %.1f us (rank %d) ahead of their hosts",
                           count, (double)most_ns / 1e3, rank);
     put_row(page, analysis->rank_count > 1 ? "" : "clocks", &text);
 }

@@ -488,7 +488,7 @@ static const struct aorta_advice_row rows[] = {
      .text = "torch.nn.functional.embedding(index, table) or index_select instead of table[index]"},
     {AORTA_CAUSE_LIBRARY, ANY, .remedy = "library=indexing",
      .text = "topk instead of sort where only the largest are used; fused dropout (torch.compile)",
-     .also = "to draw words: the fused samplers of vLLM or FlashInfer"},
+     .also = "to sample tokens: the fused samplers of vLLM or FlashInfer"},
     {AORTA_CAUSE_LIBRARY, TORCH | COMPILED | SERVING, .when = {AORTA_FACT_AMD},
      .text = "PYTORCH_TUNABLEOP_ENABLED=1; torch.backends.cudnn.benchmark = True (fixed shapes)"},
     {AORTA_CAUSE_LIBRARY, ANY,

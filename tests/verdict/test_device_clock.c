@@ -49,7 +49,7 @@ static void a_device_clock_ahead_hides_no_stall(void **state) {
     said_make(&analysis, &verdict);
     aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &analysis, .verdict = &verdict}, NULL, &text);
     check_ok(aorta_text_check(&text));
-    said_expect(said_unwrapped(text.data), "corrected: the device of rank 1 was 55.0 us ahead of its host");
+    said_expect(said_unwrapped(text.data), "corrected: the device clock of rank 1 was 55.0 us ahead of its host");
     assert_null(strstr(text.data, "clocks differ"));
     said_near(verdict.findings[0].gain_ms, STALL_US / 1e3, 1);
     assert_int_equal(verdict.findings[0].cause, AORTA_CAUSE_HOST_PAUSE);
