@@ -129,7 +129,7 @@ void aorta_drop_work(const struct aorta_launched_work *launched, size_t at);
 double aorta_gain_without_work(const struct gains *gains, uint32_t removed, aorta_work_dropper *drop,
                                const void *context);
 
-/* What the host waits for, where kernels show it: sets a fact. (awaited_values.c) */
+/* What the host waits for, where kernels show it: sets a fact. (host_reads.c) */
 bool aorta_verdict_find_awaited(const struct aorta_trace_rank *rank, struct aorta_facts *facts);
 /* What a step saves without the waits for it, and without the work that only serves it, ms; 0: there is no such fact.
  */
@@ -150,7 +150,7 @@ double aorta_gain_of_joined_copies(const struct gains *gains, double *copies);
 
 /* What a step saves when its gradients are reduced once instead of so many times, ms. (accumulation.c) */
 double aorta_gain_of_reducing_once(const struct gains *gains, enum aorta_collective kind, int times);
-/* Whether about as much is copied to the host as to the device. (offloading.c) */
+/* Whether about as much is copied to the host as to the device. (host_reads.c) */
 bool aorta_verdict_is_offloaded(const struct gains *gains);
 /* Whether pauses of this origin are in less than half of the steps, while much is copied to the host: as where a
  * checkpoint is written. */
