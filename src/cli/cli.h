@@ -166,7 +166,7 @@ AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax
         .help = "kernels whose name matches are collectives too (POSIX extended); repeat it for several"               \
     }
 
-/* For commands that read recordings, before they read: memory comes from one heap for all threads. (memory.c) */
+/* For commands that read recordings, before they read: memory comes from one heap for all threads. (commands.c) */
 void aorta_cli_one_heap(void);
 
 /* Compiles each of --comm-pattern. (line.c) */

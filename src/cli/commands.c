@@ -1,4 +1,4 @@
-/* The list of commands, and the choice among them. */
+/* The list of commands, the choice among them, and the process that they run in. */
 #include "base/printable.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -12,10 +12,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -123,6 +126,33 @@ aorta_status aorta_cli_self(char path[PATH_MAX]) {
     path[length] = '\0';
     return NULL;
 }
+
+/* ---- how commands that read recordings take memory ---- */
+
+/* Where the kernel has pages of 2 MiB for who asks for them (transparent_hugepage is madvise), the place from `from` on
+ * gets these. */
+static void ask_for_huge_pages(uintptr_t from, uintptr_t end) {
+    const uintptr_t page = (uintptr_t)2 << 20, first = (from + page - 1) / page * page;
+    if (first < end) (void)!madvise((void *)first, end - first, MADV_HUGEPAGE);
+}
+
+/* Stages of an analysis take and give back hundreds of arrays of megabytes. By itself glibc returns each to the kernel,
+ * or has a heap for every thread; on a virtual machine the page faults of new ones took more time than the analysis.
+ * Place that is not touched takes no memory. */
+void aorta_cli_one_heap(void) {
+    enum { PLACE = 1 << 30, FIRST = 1 << 20, LARGEST = 32 << 20, NEVER = -1 };
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_MMAP_THRESHOLD, LARGEST); /* that glibc takes */
+    mallopt(M_TRIM_THRESHOLD, NEVER);
+    mallopt(M_TOP_PAD, PLACE);
+    void *first = malloc(FIRST);
+    const uintptr_t from = (uintptr_t)first, end = (uintptr_t)sbrk(0);
+    if (from < end && end - from <= (uintptr_t)PLACE + 2 * FIRST) ask_for_huge_pages(from, end);
+    free(first);
+    mallopt(M_TOP_PAD, FIRST);
+}
+
+/* ---- a command ---- */
 
 /* Before anything takes more than that. Threads have it, too. */
 static bool check_stack(void) {

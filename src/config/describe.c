@@ -1,6 +1,5 @@
 /* The rows for people and for files: help, documentation, effective values. */
 #include "config/config.h"
-#include "config/reader.h"
 
 #include <string.h>
 
@@ -259,24 +258,4 @@ void aorta_option_reasons_markdown(const struct aorta_option_reason *reasons, si
             aorta_text_printf(text, "%s`%s`", key == reasons[i].keys ? "| " : ", ", *key);
         aorta_text_printf(text, " | %s |\n", reasons[i].reason);
     }
-}
-
-/* ---- defaults ---- */
-
-aorta_status aorta_option_store_default(const struct aorta_option *option, void *values, struct aorta_arena *arena) {
-    if (option->type == AORTA_OPTION_TREE || option->type == AORTA_OPTION_MAP) {
-        aorta_option_store(option, &(struct aorta_scalar){option->fallback, false}, 1, false, values, arena);
-        return aorta_arena_check(arena, "the default values");
-    }
-    yaml_document_t document;
-    AORTA_TRY(aorta_yaml_load(option->fallback, strlen(option->fallback), option->key, false, &document));
-    const yaml_node_t *root = yaml_document_get_root_node(&document);
-    struct aorta_scalar *scalars;
-    size_t count;
-    bool list;
-    bool fits = root && aorta_yaml_scalars(&document, root, arena, &scalars, &count, &list) &&
-                aorta_option_store(option, scalars, count, list, values, arena);
-    yaml_document_delete(&document);
-    if (fits || arena->failed) return aorta_arena_check(arena, "the default values");
-    return AORTA_ERROR(AORTA_INTERNAL, "the default of %s does not fit its own row: %s", option->key, option->fallback);
 }

@@ -1,4 +1,5 @@
 #include "config/option.h"
+#include "config/reader.h"
 
 #include <errno.h>
 #include <math.h>
@@ -354,4 +355,24 @@ const char *aorta_option_nearest_choice(const struct aorta_option *option, const
     for (const struct aorta_choice *choice = option->choices; choice && choice->name && count < 32; choice++)
         names[count++] = choice->name;
     return aorta_nearest(text, names, count);
+}
+
+/* ---- defaults ---- */
+
+aorta_status aorta_option_store_default(const struct aorta_option *option, void *values, struct aorta_arena *arena) {
+    if (option->type == AORTA_OPTION_TREE || option->type == AORTA_OPTION_MAP) {
+        aorta_option_store(option, &(struct aorta_scalar){option->fallback, false}, 1, false, values, arena);
+        return aorta_arena_check(arena, "the default values");
+    }
+    yaml_document_t document;
+    AORTA_TRY(aorta_yaml_load(option->fallback, strlen(option->fallback), option->key, false, &document));
+    const yaml_node_t *root = yaml_document_get_root_node(&document);
+    struct aorta_scalar *scalars;
+    size_t count;
+    bool list;
+    bool fits = root && aorta_yaml_scalars(&document, root, arena, &scalars, &count, &list) &&
+                aorta_option_store(option, scalars, count, list, values, arena);
+    yaml_document_delete(&document);
+    if (fits || arena->failed) return aorta_arena_check(arena, "the default values");
+    return AORTA_ERROR(AORTA_INTERNAL, "the default of %s does not fit its own row: %s", option->key, option->fallback);
 }
