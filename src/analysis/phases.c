@@ -156,14 +156,14 @@ static bool is_of_training(const char *kernel) {
     return aorta_kernel_is_of_optimizer(kernel);
 }
 
-/* Each name once. */
-static bool has_kernels_of_training(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
+bool aorta_rank_runs_kernel(const struct aorta_trace_rank *rank, bool (*is_such)(const char *name),
+                            struct aorta_arena *memory) {
     const struct aorta_trace *trace = rank->trace;
-    bool *seen = aorta_arena_alloc(memory, aorta_trace_text_count(trace)), found = false;
-    for (size_t i = 0; seen && i < rank->work_count && !found; i++) {
+    bool *asked = aorta_arena_alloc(memory, aorta_trace_text_count(trace)), found = false;
+    for (size_t i = 0; asked && i < rank->work_count && !found; i++) {
         const uint32_t name = rank->work[i].name;
-        if (!seen[name]) found = is_of_training(aorta_trace_text(trace, name));
-        seen[name] = true;
+        if (!asked[name]) found = is_such(aorta_trace_text(trace, name));
+        asked[name] = true;
     }
     return found;
 }
@@ -171,7 +171,7 @@ static bool has_kernels_of_training(const struct aorta_trace_rank *rank, struct 
 bool aorta_trace_trains(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
     struct aorta_arena scratch = {0};
     const bool training = aorta_phases_make(rank, &scratch).training ||
-                          (!has_operations(rank->trace) && has_kernels_of_training(rank, &scratch));
+                          (!has_operations(rank->trace) && aorta_rank_runs_kernel(rank, is_of_training, &scratch));
     aorta_arena_end(&scratch, memory);
     return training;
 }

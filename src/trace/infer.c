@@ -164,18 +164,20 @@ static bool choose(const struct sequence *sequence, struct anchor *anchors, stru
 
 /* ---- where a step begins ---- */
 
+static bool optimizes_at(const struct sequence *sequence, size_t position) {
+    return aorta_kernel_is_of_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, position)));
+}
+
 /* The position after an optimizer kernel: the one with the longest run of other kernels after it. `period`: there is
  * none. */
 static size_t behind_optimizer(const struct sequence *sequence, size_t first, size_t period) {
     size_t best = period, longest = 0;
     for (size_t i = 0; i < period; i++) {
-        if (!aorta_kernel_is_of_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, first + i)))) continue;
-        size_t others = 0;
-        while (others < period && !aorta_kernel_is_of_optimizer(aorta_trace_text(
-                                      sequence->trace, name_at(sequence, first + (i + 1 + others) % period))))
-            others++;
-        if (others <= longest) continue;
-        longest = others;
+        if (!optimizes_at(sequence, first + i)) continue;
+        size_t run = 0;
+        while (run < period && !optimizes_at(sequence, first + (i + 1 + run) % period)) run++;
+        if (run <= longest) continue;
+        longest = run;
         best = (i + 1) % period;
     }
     return best;
@@ -269,7 +271,7 @@ static size_t fill(const struct sequence *sequence, const struct anchor *anchor,
 
 static bool has_optimizer(const struct sequence *sequence, size_t first, size_t period) {
     for (size_t i = first; i < first + period && i < sequence->count; i++)
-        if (aorta_kernel_is_of_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, i)))) return true;
+        if (optimizes_at(sequence, i)) return true;
     return false;
 }
 
@@ -414,7 +416,7 @@ static void begin_behind_optimizer(const struct sequence *sequence, struct steps
     bool within = false;
     steps->count = 0;
     for (size_t i = 0; i < sequence->count; i++) {
-        const bool now = aorta_kernel_is_of_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, i)));
+        const bool now = optimizes_at(sequence, i);
         if (within && !now) steps->begins[steps->count++] = (uint32_t)i;
         within = now;
     }

@@ -15,20 +15,8 @@ static bool has_any(const char *name, const char *const *parts, size_t count) {
 
 #define HAS_ANY(name, parts) has_any(name, parts, sizeof parts / sizeof *parts)
 
-typedef bool name_test(const char *name);
-
 /* Each name once. */
-static bool any_kernel(const struct aorta_trace_rank *rank, name_test *is_such, struct aorta_arena *memory) {
-    bool *seen = aorta_arena_alloc(memory, aorta_trace_text_count(rank->trace)), found = false;
-    for (size_t i = 0; seen && i < rank->work_count && !found; i++) {
-        const uint32_t name = rank->work[i].name;
-        if (!seen[name]) found = is_such(aorta_trace_text(rank->trace, name));
-        seen[name] = true;
-    }
-    return found;
-}
-
-static bool any_range(const struct aorta_trace *trace, name_test *is_such, struct aorta_arena *memory) {
+static bool any_range(const struct aorta_trace *trace, bool (*is_such)(const char *name), struct aorta_arena *memory) {
     bool *seen = aorta_arena_alloc(memory, aorta_trace_text_count(trace)), found = false;
     for (size_t i = 0; seen && i < trace->annotation_count + trace->operation_count && !found; i++) {
         const bool range = i < trace->annotation_count;
@@ -41,7 +29,7 @@ static bool any_range(const struct aorta_trace *trace, name_test *is_such, struc
 
 /* ---- optimizers ---- */
 
-/* The second part is of PyTorch's Adam, one operation for each parameter. */
+/* PyTorch's Adam without foreach runs operations of these names for each parameter. */
 static bool is_kernel_of_optimizer(const char *name) {
     static const char *const parts[] = {"addcdiv", "addcmul", "lerp"};
     return aorta_kernel_is_of_optimizer(name) || HAS_ANY(name, parts);
@@ -53,8 +41,8 @@ static bool is_range_of_optimizer(const char *name) {
 }
 
 bool aorta_program_optimizes(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
-    return rank->trains &&
-           (any_kernel(rank, is_kernel_of_optimizer, memory) || any_range(rank->trace, is_range_of_optimizer, memory));
+    return rank->trains && (aorta_rank_runs_kernel(rank, is_kernel_of_optimizer, memory) ||
+                            any_range(rank->trace, is_range_of_optimizer, memory));
 }
 
 /* ---- sharded parameters ---- */
@@ -111,5 +99,5 @@ static bool asks_for_tokens(const struct aorta_trace *trace) {
 }
 
 bool aorta_program_decodes(const struct aorta_trace_rank *rank, struct aorta_arena *memory) {
-    return any_kernel(rank, is_kernel_of_decoding, memory) || asks_for_tokens(rank->trace);
+    return aorta_rank_runs_kernel(rank, is_kernel_of_decoding, memory) || asks_for_tokens(rank->trace);
 }

@@ -387,8 +387,7 @@ static void add_plain(struct aorta_remedies *remedies) {
     const struct remedy_model *model = remedies->model;
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
-        const bool product = leaf->kind == LEAF_PRODUCT || leaf->kind == LEAF_CONVOLUTION;
-        if (!product || !leaf->counted || leaf->math != MATH_FP32) continue;
+        if (!aorta_leaf_multiplies(leaf) || !leaf->counted || leaf->math != MATH_FP32) continue;
         remedies->plain.ns += leaf->ns / model->steps;
         remedies->plain.operations += 1 / model->steps;
         remedies->plain.before_tf32 |= is_before_tf32(leaf->kernel);

@@ -154,6 +154,10 @@ uint32_t aorta_remedy_kernel_bits(struct remedy_model *model, uint32_t text);
 static inline bool aorta_leaf_adds(const struct leaf *leaf) {
     return !strcmp(leaf->name, "aten::add") || !strcmp(leaf->name, "aten::add_");
 }
+static inline bool aorta_leaf_multiplies(const struct leaf *leaf) {
+    return leaf->kind == LEAF_PRODUCT || leaf->kind == LEAF_CONVOLUTION;
+}
+
 static inline bool aorta_leaf_moves(const struct leaf *leaf) {
     return leaf->kind == LEAF_STREAM || leaf->kind == LEAF_COPY;
 }

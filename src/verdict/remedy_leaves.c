@@ -235,7 +235,7 @@ static enum leaf_math math_of_types(enum aorta_arithmetic arithmetic) {
 static enum leaf_math math_of(const struct remedy_model *model, const struct leaf *leaf, enum aorta_arithmetic type) {
     const enum leaf_math typed = math_of_types(type);
     if (leaf->kind == LEAF_ATTENTION) return typed;
-    if (leaf->kind != LEAF_PRODUCT && leaf->kind != LEAF_CONVOLUTION) return MATH_NONE;
+    if (!aorta_leaf_multiplies(leaf)) return MATH_NONE;
     if (typed == MATH_NONE && type == AORTA_ARITHMETIC_UNKNOWN) {
         if (leaf->kernels_any & AORTA_KERNEL_FP8) return MATH_FP8;
         if (leaf->kernels_any & AORTA_KERNEL_HALF) return MATH_HALF;

@@ -174,10 +174,6 @@ void aorta_remedy_logits(struct remedy_model *model) {
 
 /* ---- inference: weights that are cast, and a cache that is copied, again and again ---- */
 
-static bool multiplies(const struct leaf *leaf) {
-    return leaf->kind == LEAF_PRODUCT || leaf->kind == LEAF_CONVOLUTION;
-}
-
 /* PyTorch has kernels of these names for a copy from fp32 to 16 bits. */
 static bool narrows(const struct leaf *leaf) {
     return strstr(leaf->kernel, "float16_copy_kernel") != NULL;
@@ -191,7 +187,7 @@ void aorta_remedy_weights(struct remedy_model *model) {
     if (model->own || model->rank->trains) return;
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
-        products += multiplies(leaf) && (leaf->math == MATH_HALF || leaf->kernels_any & AORTA_KERNEL_HALF);
+        products += aorta_leaf_multiplies(leaf) && (leaf->math == MATH_HALF || leaf->kernels_any & AORTA_KERNEL_HALF);
         casts += narrows(leaf);
     }
     if (!products || (double)casts < EACH * (double)products) return;

@@ -10,10 +10,6 @@ static const double MATTERS_FLOPS = 1e8;
 static const double SHORTEST_NS = 2e3;  /* a kernel takes no less */
 static const double LARGE_FLOPS = 1e10; /* far right of the ridge: reaches what such products reach */
 
-static bool multiplies(const struct leaf *leaf) {
-    return leaf->kind == LEAF_PRODUCT || leaf->kind == LEAF_CONVOLUTION;
-}
-
 /* The share of its peak that a leaf reaches in the recording, at least 5% and at most 85%. */
 static double efficiency(const struct remedy_model *model, const struct leaf *leaf) {
     const double share = leaf->flops / leaf->ns / model->peak[leaf->math];
@@ -79,7 +75,7 @@ static bool lacks_kernels(const struct leaf *leaf) {
 /* Claims what a product takes in another type; false: it is none, or too small. */
 static bool claim_product(struct remedy_model *model, size_t number, enum leaf_math math, double casts_ns) {
     const struct leaf *leaf = &model->leaves[number];
-    if (!multiplies(leaf) || !(leaf->ns > 0)) return false;
+    if (!aorta_leaf_multiplies(leaf) || !(leaf->ns > 0)) return false;
     if (isnan(leaf->flops)) {
         model->rough = true;
         aorta_remedy_claim(model, number, aorta_remedy_product_by_name_ns(leaf, math), 0);
@@ -128,8 +124,8 @@ void aorta_remedy_fp32(struct remedy_model *model) {
         const struct leaf *leaf = &model->leaves[i];
         const bool copy = is_untyped(model, leaf) && double_ns > NEARLY_ALL * typed_ns;
         if (leaf->kind == LEAF_TRANSFER || !(copy || is_fp64(leaf))) continue;
-        aorta_remedy_claim(model, i, fmax(leaf->ns * (multiplies(leaf) ? product : HALF), fmin(leaf->ns, SHORTEST_NS)),
-                           0);
+        aorta_remedy_claim(
+            model, i, fmax(leaf->ns * (aorta_leaf_multiplies(leaf) ? product : HALF), fmin(leaf->ns, SHORTEST_NS)), 0);
     }
 }
 

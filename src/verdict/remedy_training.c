@@ -62,7 +62,7 @@ static void mark_runs(struct remedy_model *model, const struct run *runs, size_t
 }
 
 static bool computes(const struct leaf *leaf) {
-    return leaf->kind == LEAF_PRODUCT || leaf->kind == LEAF_CONVOLUTION || leaf->kind == LEAF_ATTENTION;
+    return aorta_leaf_multiplies(leaf) || leaf->kind == LEAF_ATTENTION;
 }
 
 static void unmark_stretches_without_products(struct remedy_model *model) {
