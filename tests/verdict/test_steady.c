@@ -37,6 +37,18 @@ enum { STEPS = 12 };
 static const char *const step_kernels[] = {"embed", "gemm", "norm", "loss", "gemm_backward", "multi_tensor_adam"};
 enum { KERNELS = sizeof step_kernels / sizeof *step_kernels };
 
+static const char to_device[] = "Memcpy HtoD (Pageable -> Device)", to_host[] = "Memcpy DtoH (Device -> Pageable)";
+
+/* A call of 5 us, and the copy on stream 7 that it launches. */
+static void add_copy(struct sample_kineto *sample, const char *name, int correlation, double call_us, double at_us,
+                     double lasts_us, int bytes) {
+    char args[128];
+    snprintf(args, sizeof args, "\"correlation\": %d", correlation);
+    sample_kineto_event(sample, "cuda_runtime", "cudaMemcpyAsync", 1, call_us, 5, args);
+    snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"bytes\": %d, \"correlation\": %d", bytes, correlation);
+    sample_kineto_event(sample, "gpu_memcpy", name, 7, at_us, lasts_us, args);
+}
+
 /* Steps of 36 ms, 2.5 ms of each kernel: 15 ms of compute. Before kernel 3 of step `i` the host stands still for
  * late_ms[i] more. */
 static void loop(struct run *run, const double *late_ms) {
@@ -389,26 +401,17 @@ static void pause_before_a_copy(bool offloaded, const char *first) {
     const bool input = !offloaded && !first;
     struct run run = {0};
     struct sample_kineto sample;
-    char args[128];
     sample_kineto_begin(&sample, 0, 1);
     sample_kineto_event(&sample, "cpu_op", "aten::to", 1, 10, 1, ""); /* a program of PyTorch */
     for (int step = 0; step < 8; step++) {
         const double at_us = 1000 + 12000 * step;
         if (step && input) sample_kineto_event(&sample, "cpu_op", "aten::randn", 1, at_us - 9000, 8000, "");
-        snprintf(args, sizeof args, "\"correlation\": %d", 1000 + step);
-        sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, at_us, 5, args);
-        snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"bytes\": 8000000, \"correlation\": %d",
-                 1000 + step);
-        sample_kineto_event(&sample, "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 7, at_us + 5, 100, args);
+        add_copy(&sample, to_device, 1000 + step, at_us, at_us + 5, 100, 8000000);
         for (int i = 0; i < KERNELS; i++)
             sample_kineto_kernel(&sample, i || !first ? step_kernels[i] : first, 7, at_us + 10 + 5 * i,
                                  at_us + 110 + 250 * i, 240, "");
         if (!offloaded) continue;
-        snprintf(args, sizeof args, "\"correlation\": %d", 2000 + step);
-        sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, at_us + 60, 5, args);
-        snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"bytes\": 8000000, \"correlation\": %d",
-                 2000 + step);
-        sample_kineto_event(&sample, "gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 7, at_us + 1900, 100, args);
+        add_copy(&sample, to_host, 2000 + step, at_us + 60, at_us + 1900, 100, 8000000);
     }
     sample_kineto_open(&sample, &run.list);
     analyze(&run, NULL);
@@ -439,19 +442,14 @@ static void a_pause_after_a_copy_computes_with_it(void **state) {
     for (int bytes = 4; bytes <= 1000000; bytes += 999996) {
         struct run run = {0};
         struct sample_kineto sample;
-        char args[128];
         sample_kineto_begin(&sample, 0, 1);
         sample_kineto_event(&sample, "cpu_op", "aten::to", 1, 10, 1, ""); /* a program of PyTorch */
         for (int step = 0; step < 8; step++) {
             const double at_us = 1000 + 8300 * step;
             for (int i = 0; i < KERNELS; i++)
                 sample_kineto_kernel(&sample, step_kernels[i], 7, at_us + 5 * i, at_us + 40 + 505 * i, 500, "");
-            snprintf(args, sizeof args, "\"correlation\": %d", 2000 + step);
-            sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, at_us + 60, 5, args);
+            add_copy(&sample, to_host, 2000 + step, at_us + 60, at_us + 3090, 100, bytes);
             sample_kineto_event(&sample, "cuda_runtime", "cudaStreamSynchronize", 1, at_us + 70, 3130, "");
-            snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"bytes\": %d, \"correlation\": %d", bytes,
-                     2000 + step);
-            sample_kineto_event(&sample, "gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 7, at_us + 3090, 100, args);
         }
         sample_kineto_open(&sample, &run.list);
         analyze(&run, NULL);
@@ -473,26 +471,16 @@ static void what_is_copied_to_the_host_and_back_stays_on_the_device(void **state
     (void)state;
     struct run run = {0};
     struct sample_kineto sample;
-    char args[128];
     sample_kineto_begin(&sample, 0, 1);
     sample_kineto_event(&sample, "cpu_op", "aten::to", 1, 10, 1, ""); /* a program of PyTorch */
     for (int step = 0; step < 8; step++) {
         const double at_us = 1000 + 14200 * step;
         for (int i = 0; i < KERNELS; i++)
             sample_kineto_kernel(&sample, step_kernels[i], 7, at_us + 5 * i, at_us + 40 + 505 * i, 500, "");
-        for (int back = 0; back < 2; back++) {
-            const double copied_us = at_us + (back ? 12120 : 3090), lasts_us = back ? 2000 : 4000;
-            snprintf(args, sizeof args, "\"correlation\": %d", 2000 + 10 * step + back);
-            sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, back ? copied_us - 20 : at_us + 60, 5,
-                                args);
-            sample_kineto_event(&sample, "cuda_runtime", "cudaStreamSynchronize", 1, back ? copied_us - 10 : at_us + 70,
-                                back ? 2015 : 7030, "");
-            snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"bytes\": 8000000, \"correlation\": %d",
-                     2000 + 10 * step + back);
-            sample_kineto_event(&sample, "gpu_memcpy",
-                                back ? "Memcpy HtoD (Pageable -> Device)" : "Memcpy DtoH (Device -> Pageable)", 7,
-                                copied_us, lasts_us, args);
-        }
+        add_copy(&sample, to_host, 2000 + step, at_us + 60, at_us + 3090, 4000, 8000000);
+        sample_kineto_event(&sample, "cuda_runtime", "cudaStreamSynchronize", 1, at_us + 70, 7030, "");
+        add_copy(&sample, to_device, 3000 + step, at_us + 12100, at_us + 12120, 2000, 8000000);
+        sample_kineto_event(&sample, "cuda_runtime", "cudaStreamSynchronize", 1, at_us + 12110, 2015, "");
     }
     sample_kineto_open(&sample, &run.list);
     analyze(&run, NULL);
@@ -509,17 +497,12 @@ static void launches_share_with_the_wait_for_input(void **state) {
     (void)state;
     struct run run = {0};
     struct sample_kineto sample;
-    char args[128];
     int shared = 0;
     sample_kineto_begin(&sample, 0, 1);
     sample_kineto_event(&sample, "cpu_op", "aten::to", 1, 10, 1, ""); /* a program of PyTorch */
     for (int step = 0; step < 8; step++) {
         const double at_us = 1000 + 12000 * step;
-        snprintf(args, sizeof args, "\"correlation\": %d", 1000 + step);
-        sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, at_us, 5, args);
-        snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"bytes\": 8000000, \"correlation\": %d",
-                 1000 + step);
-        sample_kineto_event(&sample, "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 7, at_us + 5, 100, args);
+        add_copy(&sample, to_device, 1000 + step, at_us, at_us + 5, 100, 8000000);
         for (int i = 0; i < 4 * KERNELS; i++)
             sample_kineto_kernel(&sample, step_kernels[i / 4], 7, at_us + 110 + 240 * i, at_us + 116 + 240 * i, 100,
                                  "");
@@ -554,12 +537,8 @@ static void a_checkpoint_is_no_optimizer_on_the_host(void **state) {
         at_us += 12000;
         if (step % 6 != 5) continue;
         for (int i = 0; i < 12; i++, at_us += 16000) {
-            snprintf(args, sizeof args, "\"correlation\": %d", 5000 + 20 * step + i);
-            sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, at_us + 10, 5, args);
+            add_copy(&sample, to_host, 5000 + 20 * step + i, at_us + 10, at_us + 20, 1000, 20000000);
             sample_kineto_event(&sample, "cuda_runtime", "cudaStreamSynchronize", 1, at_us + 20, 1100, "");
-            snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"bytes\": 20000000, \"correlation\": %d",
-                     5000 + 20 * step + i);
-            sample_kineto_event(&sample, "gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 7, at_us + 20, 1000, args);
         }
     }
     sample_kineto_open(&sample, &run.list);
