@@ -415,10 +415,9 @@ static void add_small_copies(struct gains *gains) {
 static void add_keeping(struct gains *gains) {
     struct aorta_finding *copy = aorta_verdict_find(gains->verdict, AORTA_CAUSE_COPY);
     struct aorta_finding *pause = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_PAUSE);
-    if (!copy || !pause || !aorta_verdict_is_offloaded(gains)) return;
-    if (!aorta_facts_has(&pause->facts, AORTA_FACT_PAUSE_RESULT) &&
-        !aorta_facts_has(&pause->facts, AORTA_FACT_PAUSE_OFFLOAD))
-        return;
+    const bool uses = pause && (aorta_facts_has(&pause->facts, AORTA_FACT_PAUSE_RESULT) ||
+                                aorta_facts_has(&pause->facts, AORTA_FACT_PAUSE_OFFLOAD));
+    if (!copy || !uses || !aorta_verdict_is_offloaded(gains)) return;
     struct aorta_finding *largest = copy->alone_ms > pause->alone_ms ? copy : pause;
     const struct aorta_finding *other = largest == copy ? pause : copy;
     const double gain_ms = aorta_gain_of_keeping(gains),

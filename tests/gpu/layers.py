@@ -5,10 +5,11 @@
 
 Interpolation in NCHW and NHWC, batch norm in 16 bits by channels, convolutions of volumes by channels, batched products
 by the width of their rows, copies that turn their tensor. One line each, tab-separated: microseconds forward and backward
-(of products and copies two forms)."""
+(of products and copies two forms). Last, the batch norms of eight networks under autocast: milliseconds in NCHW and NHWC."""
 import sys
 import torch
 import torch.nn.functional as F
+import torchvision
 
 
 def timed(call, repeats=10):
@@ -32,6 +33,24 @@ def both(make, forward):
     y = forward(x)
     g = torch.randn_like(y)
     return ahead, timed(lambda: torch.autograd.grad(y, x, g, retain_graph=True))
+
+
+def norms_ms(net, batch, form):
+    """The kernels of a training step's batch norms."""
+    model = getattr(torchvision.models, net)().cuda().to(memory_format=form)
+    x = torch.randn(batch, 3, 224, 224, device="cuda").to(memory_format=form)
+
+    def step():
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = model(x).sum()
+        loss.backward()
+    for _ in range(2):
+        step()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        step()
+        torch.cuda.synchronize()
+    kernels = [event for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    return sum(kernel.device_time_total for kernel in kernels if "norm" in kernel.name or "bn_" in kernel.name) / 1e3
 
 
 def line(*values):
@@ -76,6 +95,9 @@ def main():
         y = x.to(dtype)
         for order in ((0, 3, 1, 2), (0, 2, 1, 3), (0, 1, 3, 2)):
             line("turned copy", order, dtype, timed(lambda: y.permute(order).contiguous()), timed(lambda: y.clone()))
+    for net, batch in (("resnet50", 64), ("resnet18", 128), ("densenet121", 64), ("mobilenet_v3_large", 128),
+                       ("efficientnet_b0", 128), ("vgg16_bn", 64), ("regnet_y_3_2gf", 64), ("wide_resnet50_2", 64)):
+        line("norms", net, batch, *(norms_ms(net, batch, form) for form in (torch.contiguous_format, torch.channels_last)))
 
 
 if __name__ == "__main__":
