@@ -156,7 +156,7 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_COLLECTIVE, ANY, .text = "backend \"nccl\" instead of gloo, one device per rank",
      .also = "or fewer bytes with gloo: bf16_compress_hook, no_sync() during gradient accumulation"},
     {AORTA_CAUSE_ALLOCATION, OURS | SPARSE, .text = "allocate once, before the steps"},
-    {AORTA_CAUSE_ALLOCATION, OTHERS | CUPY | TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_ALLOCATION_ONCE},
+    {AORTA_CAUSE_ALLOCATION, OTHERS | CUPY | TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_NO_STEPS},
      .text = "record after warm-up steps: libraries start in the first one (cuDNN, cuBLAS), and caches fill",
      .also = "if steps allocate, too: buffers that are made once"},
     {AORTA_CAUSE_ALLOCATION, CUPY,

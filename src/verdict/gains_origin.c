@@ -342,8 +342,6 @@ void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *fin
             add_copy_wait(gains, finding, origin, where);
         break;
     case AORTA_CAUSE_ALLOCATION:
-        if (gains->verdict->whole && !gains->analysis->measured)
-            aorta_facts_flag(&finding->facts, AORTA_FACT_ALLOCATION_ONCE);
         (void)aorta_facts_set(&finding->facts, AORTA_FACT_ALLOCATING,
                               (double)origin->total_ns / 1e6 / aorta_gains_steps(gains));
         (void)set_named(finding, AORTA_FACT_ALLOCATION, largest_ms, where);

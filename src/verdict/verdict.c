@@ -449,7 +449,7 @@ static void mark_shards(const struct aorta_trace_rank *rank, struct aorta_verdic
 static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     if (runs_cells(&analysis->ranks[0]))
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_SMALL_KERNELS, AORTA_FACT_RNN_CELLS);
-    if (verdict->whole) mark(verdict, AORTA_CAUSE_COPY, AORTA_CAUSE_COPY, AORTA_FACT_NO_STEPS);
+    if (verdict->whole) mark(verdict, AORTA_CAUSE_COPY, AORTA_CAUSE_ALLOCATION, AORTA_FACT_NO_STEPS);
     if (!analysis->ranks[0].trains)
         mark(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_PRECISION, AORTA_FACT_NO_GRADIENTS);
     mark_launches(&analysis->ranks[0], verdict);
