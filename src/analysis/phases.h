@@ -59,4 +59,10 @@ bool aorta_trace_infers(const struct aorta_trace_rank *rank);
 /* Whether a collective brings activations (tensor and sequence parallelism): compute needs its result at once. */
 bool aorta_brings_activations(const struct aorta_trace_rank *rank, const struct aorta_trace_work *work);
 
+/* Whether an optimizer is seen in a program that trains; parameters are sharded, as FSDP does; and most attention is to
+ * one query, or to a cache. */
+bool aorta_program_optimizes(const struct aorta_trace_rank *rank, struct aorta_arena *memory);
+bool aorta_program_shards(const struct aorta_trace_rank *rank, struct aorta_arena *memory);
+bool aorta_program_decodes(const struct aorta_trace_rank *rank, struct aorta_arena *memory);
+
 #endif

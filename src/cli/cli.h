@@ -40,7 +40,7 @@ aorta_status aorta_cli_help(int argc, char **argv);
 
 extern const struct aorta_command_group aorta_cli_program, aorta_cli_trace, aorta_cli_hwq;
 
-/* ---- the standard output (print.c) ---- */
+/* ---- the standard output (commands.c) ---- */
 
 /* Prints a text, whole and at once, and frees it; a text that failed is an error (aorta_text_check). To the standard
  * error where `output` (NULL: none) is the standard output. `color`: escapes for color stay. AORTA_IO. */
@@ -123,7 +123,8 @@ struct aorta_cli_line {
 AORTA_MUST_USE aorta_status aorta_cli_parse(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,
                                             struct aorta_cli_line *line);
 void aorta_cli_free(struct aorta_cli_line *line);
-/* How results are printed to the stream: its width, and color where --color, NO_COLOR and TERM allow it. (print.c) */
+/* How results are printed to the stream: its width, and color where --color, NO_COLOR and TERM allow it. (commands.c)
+ */
 struct aorta_verdict_style aorta_cli_style(const struct aorta_cli_line *line, FILE *stream);
 /* Whether the word is --help, -h or another form of it: of commands that look at a word first. */
 bool aorta_cli_asks_for_help(const char *word);

@@ -147,7 +147,7 @@ void aorta_trace_link_operations(struct aorta_trace_builder *builder);
 /* By start; of equal ones as in the file. */
 void aorta_trace_sort_work(struct aorta_trace_builder *builder);
 
-/* builder_clocks.c; after launches are linked: moves the work of devices whose clock is ahead. */
+/* builder_launches.c; after launches are linked: moves the work of devices whose clock is ahead. */
 void aorta_trace_set_clocks(struct aorta_trace_builder *builder);
 
 /* builder_launches.c: adds calls for collectives on the host, before launches are linked. */

@@ -269,7 +269,7 @@ struct aorta_trace_device {
     struct aorta_measured_peaks peaks;
 };
 
-/* A device whose clock was ahead of the host's in the file; the times here are corrected (builder_clocks.c). */
+/* A device whose clock was ahead of the host's in the file; the times here are corrected (builder_launches.c). */
 struct aorta_device_clock {
     int32_t device;
     int64_t ahead_ns; /* above 0 */

@@ -63,20 +63,14 @@ bool aorta_verdict_captures(const struct aorta_trace_analysis *analysis);
  * (findings.c) */
 int64_t aorta_exposed_without_wait(const struct aorta_trace_analysis *analysis, uint32_t collective,
                                    const struct aorta_exposed *exposed);
-/* Adds the facts of a call that takes far longer than the other ones of its size. (outliers.c) */
+/* Adds the facts of a call that takes far longer than the other ones of its size. (gains_origin.c) */
 void aorta_verdict_find_outliers(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict);
-
-/* Whether an optimizer is seen in a program that trains; parameters are sharded, as FSDP does; and most attention is to
- * one query, or to a cache. (program_kinds.c) */
-bool aorta_program_optimizes(const struct aorta_trace_rank *rank, struct aorta_arena *memory);
-bool aorta_program_shards(const struct aorta_trace_rank *rank, struct aorta_arena *memory);
-bool aorta_program_decodes(const struct aorta_trace_rank *rank, struct aorta_arena *memory);
 
 /* The facts of an empty finding of the verdict. */
 struct aorta_facts aorta_verdict_facts(const struct aorta_verdict *verdict);
 
 /* How often in a step the same reductions of this kind follow the same kernels, as for micro-batches whose gradients
- * are all reduced; 1: not so. (accumulation.c) */
+ * are all reduced; 1: not so. (launched_work.c) */
 int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                                 enum aorta_collective kind, struct aorta_arena *memory);
 
@@ -138,17 +132,17 @@ double aorta_gain_of_awaited(const struct gains *gains, const struct aorta_facts
 /* Limits the facts on more micro-batches to what the host can launch. (pipeline.c) */
 void aorta_bubble_limit(const struct gains *gains, struct aorta_facts *facts);
 
-/* What a step saves when small collectives of this kind are one, ms; 0: there are few. (coalescing.c) */
+/* What a step saves when small collectives of this kind are one, ms; 0: there are few. (launched_work.c) */
 double aorta_gain_of_coalescing(const struct gains *gains, enum aorta_collective kind);
 
 /* What a step saves when its parameters are gathered once instead of so many times, ms; 0: they are, or
- * nothing says how often. (accumulation.c) */
+ * nothing says how often. (launched_work.c) */
 double aorta_gain_of_gathering_once(const struct gains *gains, int *times);
 
 /* What a step saves when small copies to the device that follow each other are one, ms, and how many would go. */
 double aorta_gain_of_joined_copies(const struct gains *gains, double *copies);
 
-/* What a step saves when its gradients are reduced once instead of so many times, ms. (accumulation.c) */
+/* What a step saves when its gradients are reduced once instead of so many times, ms. (launched_work.c) */
 double aorta_gain_of_reducing_once(const struct gains *gains, enum aorta_collective kind, int times);
 /* Whether about as much is copied to the host as to the device. (host_reads.c) */
 bool aorta_verdict_is_offloaded(const struct gains *gains);
