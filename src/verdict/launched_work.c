@@ -136,11 +136,17 @@ double aorta_gain_without_work(const struct gains *gains, uint32_t removed, aort
 static const double ALMOST_ALL = 0.9; /* of the reductions follow the kernel that fills a bucket */
 static const double AS_MANY = 0.7;    /* of the kernels from step to step: a forward pass is among them */
 
-/* Kernels launched before a reduction, since the one before. */
+/* A reduction, and the kernels launched before it, since the one before. */
 struct before {
     uint64_t hash;
     size_t count;
+    int64_t bytes; /* of the reduction; -1: not known */
 };
+
+static int64_t bytes_of(const struct aorta_launched_work *launched, size_t at) {
+    const uint32_t row = launched->work[at]->collective;
+    return row == AORTA_TRACE_NONE ? -1 : launched->rank->trace->collectives[row].bytes;
+}
 
 /* found[]: one more than there are reductions, the last for what is launched after the last. */
 static size_t collect(const struct aorta_launched_work *launched, enum aorta_collective kind, struct before *found) {
@@ -149,7 +155,8 @@ static size_t collect(const struct aorta_launched_work *launched, enum aorta_col
     for (size_t i = 0; i < launched->count; i++) {
         const struct aorta_trace_work *work = launched->work[i];
         if (aorta_launches_reduction(launched, i, kind)) {
-            found[++reductions] = (struct before){0};
+            found[reductions++].bytes = bytes_of(launched, i);
+            found[reductions] = (struct before){0};
         } else if (work->kind == AORTA_TRACE_KERNEL && !aorta_launches_pointwise(launched, i)) {
             found[reductions].hash = 31 * found[reductions].hash + work->name + 1;
             found[reductions].count++;
@@ -158,15 +165,25 @@ static size_t collect(const struct aorta_launched_work *launched, enum aorta_col
     return reductions;
 }
 
+/* Whether reductions `length` apart are alike: of one size, after the same kernels. What is before the first of a step
+ * differs. Where that leaves one reduction of unknown size nothing has been compared. */
+static bool repeats(const struct before *found, size_t count, size_t length) {
+    bool compared = false;
+    for (size_t i = 0; i + length < count; i++) {
+        const struct before *a = &found[i], *b = &found[i + length];
+        if (a->bytes != b->bytes || (i && (a->hash != b->hash || a->count != b->count))) return false;
+        compared |= i || a->bytes >= 0;
+    }
+    return compared;
+}
+
 /* The parts that a step's reductions repeat in; 1: they do not. */
 static size_t parts_of(const struct before *found, size_t count) {
     const size_t around = found[0].count + found[count].count;
-    for (size_t length = 1; 2 * length <= count; length++) {
-        bool same = count % length == 0 && (double)found[length].count >= AS_MANY * (double)around && around;
-        for (size_t i = 1; same && i + length < count; i++)
-            same = found[i].hash == found[i + length].hash && found[i].count == found[i + length].count;
-        if (same) return count / length;
-    }
+    for (size_t length = 1; 2 * length <= count && around; length++)
+        if (count % length == 0 && (double)found[length].count >= AS_MANY * (double)around &&
+            repeats(found, count, length))
+            return count / length;
     return 1;
 }
 
@@ -381,11 +398,6 @@ static bool leaves_forward_out(const struct aorta_launched_work *launched, const
     if (first == SIZE_MAX) return false;
     const size_t around = first + launched->count - last;
     return (double)(around > longest ? around : longest) >= FORWARD * (double)launched->count;
-}
-
-static int64_t bytes_of(const struct aorta_launched_work *launched, size_t at) {
-    const uint32_t row = launched->work[at]->collective;
-    return row == AORTA_TRACE_NONE ? -1 : launched->rank->trace->collectives[row].bytes;
 }
 
 static bool is_small(const struct aorta_launched_work *launched, size_t at) {

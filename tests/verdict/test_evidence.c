@@ -513,6 +513,45 @@ static void launch_times(struct sample_kineto *sample, const char *name, int tim
     for (int i = 0; i < times; i++) launch_next(sample, name, 7, at_us);
 }
 
+/* Two buckets of one backward pass that recomputes: as many kernels before the second as from step to step.
+ *
+ *     launched   8 forward | 2 backward  R  8 recomputed, backward  R | 8 forward …
+ *
+ * Only reductions of one size can be of the same gradients. */
+static void launch_buckets(struct sample_kineto *sample, double *at_us, const void *of) {
+    const int *elements = of;
+    for (int bucket = 0; bucket < 2; bucket++) {
+        char args[160] = "";
+        launch_times(sample, bucket ? "sm90_xmma_gemm_recomputed" : "sm90_xmma_gemm_forward", 8, at_us);
+        launch_times(sample, "sm90_xmma_gemm_backward", 2, at_us);
+        if (elements[bucket])
+            snprintf(args, sizeof args,
+                     "\"Collective name\": \"allreduce\", \"In msg nelems\": %d, \"Out msg nelems\": %d, \"dtype\": "
+                     "\"Float\", \"Group size\": 2",
+                     elements[bucket], elements[bucket]);
+        sample_kineto_kernel(sample, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 20,
+                             *at_us, *at_us + 3, 100, args);
+        *at_us += LAUNCH_US;
+    }
+    launch_times(sample, "void at::native::multi_tensor_apply_kernel", 2, at_us);
+}
+
+static void buckets_of_one_pass_are_reduced_once(void **state) {
+    (void)state;
+    static const struct {
+        int elements[2];
+        bool again;
+    } rows[] = {{{1000, 3000}, false}, {{0, 0}, false}, {{3000, 3000}, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct run run;
+        struct aorta_verdict verdict;
+        make_steps(2, launch_buckets, rows[i].elements, &run, &verdict);
+        const struct aorta_finding *exposed = said_finding(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
+        assert_int_equal(said_has(exposed, AORTA_FACT_REDUCED_AGAIN), rows[i].again);
+        end_steps(&run, &verdict);
+    }
+}
+
 static void launch_ddp(struct sample_kineto *sample, double *at_us) {
     for (int k = 0; k < 4; k++) {
         launch_next(sample, "sm90_xmma_gemm_backward", 7, at_us);
@@ -1000,6 +1039,7 @@ int main(void) {
         cmocka_unit_test(launches_within_an_operation_have_its_shape),
         cmocka_unit_test(merge_and_the_verdict_agree_on_who_was_late),
         cmocka_unit_test(gradients_reduced_for_each_micro_batch_are_seen),
+        cmocka_unit_test(buckets_of_one_pass_are_reduced_once),
         cmocka_unit_test(reducing_once_saves_what_serves_reductions),
         cmocka_unit_test(reducing_once_has_a_gain),
         cmocka_unit_test(gathering_once_saves_what_serves_gathers),
