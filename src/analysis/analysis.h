@@ -10,6 +10,8 @@
 #include "analysis/steps.h"
 #include "base/text.h"
 
+#include <math.h>
+
 /* One rank's timeline, or a step of it. U and ∩ as in docs/metrics.md. */
 struct aorta_trace_figures {
     int64_t start_ns, end_ns; /* first start, last end */
@@ -88,6 +90,11 @@ struct aorta_trace_collective_row {
     double algbw_gbps, busbw_gbps; /* over all of them, waiting included; NaN: not known */
     double transfer_busbw_gbps;    /* over those with known waits, without the waits; NaN: not known */
 };
+
+/* What the link did, as far as the file says: without the waits, else with them. */
+static inline double aorta_trace_row_busbw(const struct aorta_trace_collective_row *row) {
+    return isnan(row->transfer_busbw_gbps) ? row->busbw_gbps : row->transfer_busbw_gbps;
+}
 
 /* Calls of the host that wait for the device, of one name and from one place in the program. Texts; NONE: not recorded.
  */

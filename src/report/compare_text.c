@@ -181,10 +181,6 @@ static int64_t group_size(const struct aorta_trace_analysis *analysis, const str
     return row->group == AORTA_TRACE_NONE ? -1 : analysis->groups[row->group].size;
 }
 
-static double bus_of(const struct aorta_trace_collective_row *row) {
-    return isnan(row->transfer_busbw_gbps) ? row->busbw_gbps : row->transfer_busbw_gbps;
-}
-
 /* The row of the same kind, size, type and size of group; of the first rank, as that of the base is. */
 static const struct aorta_trace_collective_row *same_of(const struct aorta_trace_analysis *base,
                                                         const struct aorta_trace_collective_row *row,
@@ -211,13 +207,13 @@ static void put_bandwidth(const struct about *about, struct aorta_text *out) {
     for (size_t i = 0; i < base->ranks[0].collective_size_count; i++) {
         const struct aorta_trace_collective_row *row = &base->ranks[0].collective_sizes[i];
         const struct aorta_trace_collective_row *other = row->bytes_each > 0 ? same_of(base, row, test) : NULL;
-        if (!other || isnan(bus_of(row)) || isnan(bus_of(other))) continue;
-        const double ratio = bus_of(row) / bus_of(other);
+        if (!other || isnan(aorta_trace_row_busbw(row)) || isnan(aorta_trace_row_busbw(other))) continue;
+        const double ratio = aorta_trace_row_busbw(row) / aorta_trace_row_busbw(other);
         if (ratio < most_alike && 1 / ratio < most_alike) continue;
         aorta_text_printf(out, "%s of %s MB: bus", aorta_trace_kind_name(base, row->kind),
                           aorta_brief((double)row->bytes_each / 1e6).text);
-        aorta_text_printf(out, " %s", aorta_brief(bus_of(row)).text);
-        aorta_text_printf(out, " -> %s GB/s", aorta_brief(bus_of(other)).text);
+        aorta_text_printf(out, " %s", aorta_brief(aorta_trace_row_busbw(row)).text);
+        aorta_text_printf(out, " -> %s GB/s", aorta_brief(aorta_trace_row_busbw(other)).text);
         if (row->channels > 0 && other->channels > 0 && row->channels != other->channels)
             aorta_text_printf(out, ", %lld -> %lld channels", (long long)row->channels, (long long)other->channels);
         return;

@@ -128,7 +128,7 @@ static void fill_collective_row(const struct aorta_trace_of *of, const struct ao
     values->dtype = trace_text_of(of->rank->trace, row->dtype);
     values->wait_ns = waits ? row->wait_ns : AORTA_ROW_UNKNOWN;
     values->transfer_ns = waits ? row->transfer_ns : AORTA_ROW_UNKNOWN;
-    values->either_busbw_gbps = isnan(row->transfer_busbw_gbps) ? row->busbw_gbps : row->transfer_busbw_gbps;
+    values->either_busbw_gbps = aorta_trace_row_busbw(row);
     values->count_per_step = (double)row->steps.count / steps;
     values->ms_per_step = (double)row->steps.ns / 1e6 / steps;
     values->exposed_per_step = (double)row->steps.blamed_ns / 1e6 / steps;

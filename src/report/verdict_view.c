@@ -78,15 +78,6 @@ static void add_step(struct build *build) {
     add_row(build, "step", &text);
 }
 
-/* Whether an upper bound decides what all fixes save. */
-static bool is_at_best(const struct aorta_verdict *verdict) {
-    const double saved_ms = aorta_verdict_gained_ms(verdict) - verdict->replay.floor_ms;
-    for (size_t i = 0; i < verdict->finding_count; i++)
-        if (verdict->findings[i].at_best_ms > 0 && verdict->findings[i].at_best_ms >= saved_ms * (1 - 1e-9))
-            return true;
-    return false;
-}
-
 static void add_all_fixes(struct build *build) {
     const struct aorta_verdict *verdict = build->verdict;
     const struct aorta_verdict_replay *replay = &verdict->replay;
@@ -94,11 +85,14 @@ static void add_all_fixes(struct build *build) {
     if (!aorta_verdict_gains_matter(verdict) || aorta_verdict_gain_count(verdict) < 2) return;
     /* Kernels are not on the path that decides where nothing explains most of it. */
     const bool unexplained = replay->left.unexplained_ms > 0.5 * replay->floor_ms;
-    aorta_text_printf(
-        &text, "%s ms%s, %s of it %s; gains overlap and do not add up", aorta_about(replay->floor_ms).text,
-        is_at_best(verdict) ? " at best" : "",
-        aorta_about(fmin(unexplained ? replay->left.unexplained_ms : replay->left.compute_ms, replay->floor_ms)).text,
-        unexplained ? "unexplained" : "compute");
+    const double part_ms = unexplained ? replay->left.unexplained_ms : replay->left.compute_ms;
+    aorta_text_printf(&text, "%s ms", aorta_about(replay->floor_ms).text);
+    if (replay->bounded)
+        aorta_text_puts(&text, " at best");
+    else
+        aorta_text_printf(&text, ", %s of it %s", aorta_about(fmin(part_ms, replay->floor_ms)).text,
+                          unexplained ? "unexplained" : "compute");
+    aorta_text_puts(&text, "; gains overlap and do not add up");
     add_row(build, "all fixes", &text);
 }
 
@@ -530,11 +524,12 @@ void aorta_verdict_view_make(const struct aorta_verdict *verdict, const struct a
     *view = (struct aorta_verdict_view){.minor = ""};
     struct build build = {verdict, options ? *options : (struct aorta_view_options){0}, view};
     struct aorta_text headline = {0};
+    const bool answers = !verdict->incomplete && !verdict->captures; /* else the headline says what to record */
     aorta_verdict_headline(verdict, &headline);
     view->headline = take(&build, &headline);
     if (verdict->finding_count) {
         add_step(&build);
-        if (!verdict->incomplete) add_all_fixes(&build);
+        if (answers) add_all_fixes(&build);
         add_overlap(&build);
         add_basis(&build);
         add_missing(&build);
@@ -542,6 +537,6 @@ void aorta_verdict_view_make(const struct aorta_verdict *verdict, const struct a
         add_text(&build, "machine", verdict->disturbed);
         add_text(&build, "clocks", verdict->clocks);
     }
-    if (!verdict->incomplete && !verdict->host_only) add_blocks(&build);
-    if (!verdict->incomplete && !view->block_count) add_kernels(&build);
+    if (answers && !verdict->host_only) add_blocks(&build);
+    if (answers && !view->block_count) add_kernels(&build);
 }

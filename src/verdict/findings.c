@@ -360,7 +360,7 @@ static void find_exposed(const struct aorta_trace_analysis *analysis, struct aor
     for (size_t i = 0; i < worst.rank->collective_count; i++) {
         const struct aorta_trace_collective_row *row = &worst.rank->collectives[i];
         if (row->kind == finding->collective && row->busbw_gbps > 0) {
-            aorta_facts_set(&finding->facts, AORTA_FACT_BUS_BANDWIDTH, row->busbw_gbps);
+            aorta_facts_set(&finding->facts, AORTA_FACT_BUS_BANDWIDTH, aorta_trace_row_busbw(row));
             break;
         }
     }
@@ -543,9 +543,8 @@ void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struc
     {                                                                                                                  \
         "{operations*operations take|operation takes} {touched#} of {kernels}"                                         \
         "[; {kernel_gain#} ms of kernels and {launch_gain} of launches can go]"                                        \
-        "[; {kernel_gain#} ms of kernels and {wait_gain} of waiting for them can go][; {after} of the gain remain "    \
-        "after "                                                                                                       \
-        "the other fixes][; {gain_unknown}][; {upper_bound}][ ({upper_bound.text})][; {waits_for_host}]"               \
+        "[; {kernel_gain#} ms of kernels and {wait_gain} of waiting for them can go][; {gain_unknown}][; "             \
+        "{upper_bound}][ ({upper_bound.text})][; {waits_for_host}]"                                                    \
         "[; {parameter_groups*groups|group} of parameters][; {with_attention}][; {fallback}][; in 16 bits "            \
         "{in_16_bits} instead][; needs {memory} of memory]"                                                            \
     }

@@ -537,13 +537,21 @@ static void drop_foreign_shares(struct aorta_verdict *verdict) {
     }
 }
 
-/* All fixes save no less than the one that saves most, also where the replay cannot make it. */
+/* All fixes save no less than the one that saves most, also where the replay cannot make it. Upper bounds are of
+ * different times: they add up, and with what the replay gains beyond them. */
 static void bound_floor(struct aorta_verdict *verdict) {
-    const double step = aorta_verdict_gained_ms(verdict);
-    for (size_t i = 0; i < verdict->finding_count; i++)
-        if (aorta_finding_gains(&verdict->findings[i]))
-            verdict->replay.floor_ms =
-                fmax(fmin(verdict->replay.floor_ms, step - aorta_finding_shown_ms(&verdict->findings[i])), 0);
+    const double step = aorta_verdict_gained_ms(verdict), replayed = verdict->replay.floor_ms;
+    double bounds = 0, beyond = 0;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        const struct aorta_finding *finding = &verdict->findings[i];
+        if (!aorta_finding_gains(finding)) continue;
+        *(finding->at_best_ms > 0 ? &bounds : &beyond) +=
+            finding->at_best_ms > 0 ? finding->at_best_ms : finding->gain_ms;
+        verdict->replay.floor_ms = fmin(verdict->replay.floor_ms, step - aorta_finding_shown_ms(finding));
+    }
+    if (bounds > 0) verdict->replay.floor_ms = fmin(verdict->replay.floor_ms, step - bounds - beyond);
+    verdict->replay.floor_ms = fmax(verdict->replay.floor_ms, 0);
+    verdict->replay.bounded = bounds > 0 && verdict->replay.floor_ms < replayed;
 }
 
 static void add_gains(struct gains *gains) {

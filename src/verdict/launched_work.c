@@ -165,8 +165,8 @@ static size_t collect(const struct aorta_launched_work *launched, enum aorta_col
     return reductions;
 }
 
-/* Whether reductions `length` apart are alike: of one size, after the same kernels. What is before the first of a step
- * differs. Where that leaves one reduction of unknown size nothing has been compared. */
+/* Whether reductions `length` apart are alike: of one size, after the same kernels. Before the first of a step lies
+ * more. Where that leaves one reduction of unknown size nothing has been compared. */
 static bool repeats(const struct before *found, size_t count, size_t length) {
     bool compared = false;
     for (size_t i = 0; i + length < count; i++) {

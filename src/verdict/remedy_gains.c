@@ -207,16 +207,19 @@ static void add_touched(const struct aorta_remedy_row *row, struct aorta_finding
     if (row->memory_bytes > 0) set(finding, AORTA_FACT_MEMORY, row->memory_bytes / 1073741824.0);
 }
 
-/* The remedy before it in the table that gains most: both save the same time. NULL: none of them has a finding. */
-static const char *shared_with(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
+/* The remedy of another cause before it in the table that gains most: both save the same time. COUNT: none of them has
+ * a finding. */
+static int shared_with(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
+    const char *own = aorta_remedy_cause(remedy);
     double most_ns = 0;
-    const char *cause = NULL;
+    int most = AORTA_REMEDY_COUNT;
     for (int i = 0; i < (int)remedy; i++) {
         if (measured->gain_ns[i] < SHOWN * measured->step_ns || measured->gain_ns[i] <= most_ns) continue;
+        if (strcmp(aorta_remedy_cause((enum aorta_remedy)i), own) == 0) continue; /* one or the other */
         most_ns = measured->gain_ns[i];
-        cause = aorta_remedy_cause((enum aorta_remedy)i);
+        most = i;
     }
-    return cause;
+    return most;
 }
 
 static void add_relations(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy,
@@ -229,11 +232,11 @@ static void add_relations(const struct aorta_remedy_gains *measured, enum aorta_
     finding->partner = AORTA_CAUSE_COUNT;
     if (finding->joint_ms > 0) finding->partner = aorta_cause_named(aorta_removal_cause(measured->partner[remedy]));
     if (!paired && !finding->only_after && then_ns < 0.95 * gain_ns) {
-        if (then_ns >= 0.05 * gain_ns) set(finding, AORTA_FACT_AFTER, then_ns / 1e6);
-        const char *cause = then_ns < 0.5 * gain_ns ? shared_with(measured, remedy) : NULL;
-        if (cause)
+        const int other = then_ns < 0.5 * gain_ns ? shared_with(measured, remedy) : AORTA_REMEDY_COUNT;
+        if (other < AORTA_REMEDY_COUNT)
             finding->shares[finding->share_count++] =
-                (struct aorta_shared_gain){aorta_cause_named(cause), (gain_ns - then_ns) / 1e6};
+                (struct aorta_shared_gain){aorta_cause_named(aorta_remedy_cause((enum aorta_remedy)other)),
+                                           fmin(gain_ns - then_ns, measured->gain_ns[other]) / 1e6};
     }
     if (remedy == AORTA_REMEDY_TF32 && measured->gain_ns[AORTA_REMEDY_BF16] >= SHOWN * measured->step_ns)
         set(finding, AORTA_FACT_IN_16_BITS, measured->gain_ns[AORTA_REMEDY_BF16] / 1e6);

@@ -85,6 +85,7 @@ struct aorta_verdict_replay {
     bool known;
     const char *reason; /* static: why there is none; NULL where none was asked for */
     double measured_ms, replayed_ms, floor_ms;
+    bool bounded; /* floor_ms is less than the replay says, by upper bounds; `left` is of the replay */
     /* The step as it runs without being recorded, of which gains and causes are; 0: not known. Recording may have cost
      * more or less: the range. */
     double unrecorded_ms, unrecorded_range_ms[2];

@@ -119,7 +119,7 @@ static int begin(void **state) {
     aorta_facts_set(&finding.facts, AORTA_FACT_SLOWER, 0.456);
     aorta_facts_set(&finding.facts, AORTA_FACT_BANDWIDTH, 151.26);
     aorta_facts_set(&finding.facts, AORTA_FACT_MEMORY, 1.2345);
-    aorta_facts_set(&finding.facts, AORTA_FACT_AFTER, 12.34);
+    aorta_facts_set(&finding.facts, AORTA_FACT_KERNEL_GAIN, 12.34);
     aorta_facts_set(&finding.facts, AORTA_FACT_SKEW, NAN);
     aorta_facts_flag(&finding.facts, AORTA_FACT_READS);
     aorta_facts_flag(&finding.facts, AORTA_FACT_UNEXPLAINED); /* a flag without words */
@@ -161,7 +161,7 @@ static void values_have_their_units(void **state) {
     expect("{exposed}", "4.95 ms");
     expect("{exposed#} of {launches}", "4.95 of 766");
     expect("{launch_period}, {slower}, {bandwidth}, {memory}", "119 us, 46%, 151 GB/s, 1.23 GiB");
-    expect("{after} of the gain, {after#}", "12 ms of the gain, 12"); /* an estimate */
+    expect("{kernel_gain} of the gain, {kernel_gain#}", "12 ms of the gain, 12"); /* an estimate */
     expect("{reads}", "after a copy to the host, as .item() and .cpu() make");
     expect("no braces", "no braces");
     expect("", "");
