@@ -243,6 +243,8 @@ void aorta_trace_builder_geometry(struct aorta_trace_builder *builder, const int
     struct trace_pending *row = (struct trace_pending *)builder->pending.items + builder->pending.count - 1;
     for (int axis = 0; axis < 3; axis++)
         if (blocks[axis] <= 0 || threads[axis] <= 0) return;
+    const double count = (double)blocks[0] * (double)blocks[1] * (double)blocks[2];
+    row->work.blocks = (uint16_t)(count < AORTA_MANY_BLOCKS ? count : AORTA_MANY_BLOCKS);
     const struct trace_meaning *meaning = kernel_meaning(builder, row->work.name);
     if (!meaning || !meaning->product) return;
     char text[128];

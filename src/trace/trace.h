@@ -64,7 +64,9 @@ struct aorta_trace_work {
     bool leads;           /* the first kernel of its operation's run */
     bool named;           /* collective kernels: the name says which one it is */
     uint8_t by_name;      /* when `named`: enum aorta_collective */
+    uint16_t blocks;      /* kernels: thread blocks, at most AORTA_MANY_BLOCKS; 0: not known */
 };
+enum { AORTA_MANY_BLOCKS = UINT16_MAX }; /* or more */
 
 /* What would be left of a piece of work. */
 struct aorta_work_scale {

@@ -398,6 +398,18 @@ static void add_coalescing(struct gains *gains) {
 }
 
 /* Small copies that could be one: their launches and the waits for them are more than what copies take. */
+/* Few blocks matter where they are a good part of the step: a program that leaves the device idle. */
+static void add_few_blocks(struct gains *gains) {
+    static const double MUCH = 0.1;
+    struct aorta_verdict *verdict = gains->verdict;
+    const struct aorta_finding *copy = aorta_verdict_find(verdict, AORTA_CAUSE_COPY);
+    const bool paged = copy && aorta_facts_has(&copy->facts, AORTA_FACT_MIGRATIONS);
+    struct aorta_finding *finding = new_finding(verdict, AORTA_CAUSE_FEW_BLOCKS);
+    finding->at_best_ms = finding->slowed_ms =
+        fmin(aorta_gain_of_more_blocks(gains, paged, &finding->facts), step_ms(gains));
+    if (finding->at_best_ms < MUCH * step_ms(gains)) verdict->finding_count--;
+}
+
 static void add_small_copies(struct gains *gains) {
     double copies = 0;
     const double gain_ms = aorta_gain_of_joined_copies(gains, &copies);
@@ -571,6 +583,7 @@ static void add_gains(struct gains *gains) {
     add_gathering_once(gains);
     add_coalescing(gains);
     add_small_copies(gains);
+    add_few_blocks(gains);
     add_keeping(gains);
     add_awaited(gains);
     aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict);

@@ -529,3 +529,49 @@ double aorta_gain_of_joined_copies(const struct gains *gains, double *copies) {
     const bool awaited = waits <= MORE * *copies * (double)rank->steps;
     return aorta_gain_without_work(gains, awaited ? aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC) : 0, drop_copies, NULL);
 }
+
+/* ---- few blocks ---- */
+
+static const double NARROW = 0.25;     /* of the multiprocessors: fewer blocks leave most of the device idle */
+static const int64_t LONG_NS = 100000; /* shorter kernels have little work */
+
+/* The part of the device's multiprocessors that a long kernel has blocks for; 1: all, or not known. */
+static double filled_by(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    const struct aorta_trace_device *device = aorta_trace_device_of(trace, work->device);
+    if (work->kind != AORTA_TRACE_KERNEL || aorta_trace_is_collective(work) || !work->blocks || !device) return 1;
+    if (work->end_ns - work->start_ns < LONG_NS || work->blocks >= NARROW * device->multiprocessors) return 1;
+    return (double)work->blocks / device->multiprocessors;
+}
+
+static void widen(const struct aorta_launched_work *launched, const void *context) {
+    (void)context;
+    for (size_t i = 0; i < launched->count; i++)
+        aorta_launched_scale(launched, i)->left = (float)filled_by(launched->rank->trace, launched->work[i]);
+}
+
+double aorta_gain_of_more_blocks(const struct gains *gains, bool paged, struct aorta_facts *facts) {
+    const struct aorta_trace_rank *rank = &gains->analysis->ranks[0];
+    const struct aorta_trace_work *longest = NULL;
+    const double steps = rank->steps ? (double)rank->steps : 1;
+    double ns = 0, saved_ns = 0;
+    for (size_t i = 0; i < rank->window_count; i++) {
+        const struct aorta_trace_window *window = &rank->windows[i];
+        for (size_t j = 0; aorta_trace_window_counts(gains->analysis, window) && j < window->profile.range_count; j++) {
+            const struct aorta_trace_work *work = &rank->work[window->work[j]];
+            const int64_t work_ns = work->end_ns - work->start_ns;
+            if (work->start_ns < window->start_ns || filled_by(rank->trace, work) >= 1) continue;
+            if (!longest || work_ns > longest->end_ns - longest->start_ns) longest = work;
+            ns += (double)work_ns;
+            saved_ns += (double)work_ns * (1 - filled_by(rank->trace, work));
+        }
+    }
+    if (!longest) return 0;
+    aorta_facts_set(facts, AORTA_FACT_FEW_BLOCKS, ns / 1e6 / steps);
+    aorta_facts_set(facts, AORTA_FACT_MULTIPROCESSORS,
+                    aorta_trace_device_of(rank->trace, longest->device)->multiprocessors);
+    aorta_facts_set(facts, AORTA_FACT_BLOCKS, longest->blocks);
+    struct aorta_fact *worst =
+        aorta_facts_set(facts, AORTA_FACT_LEAST_BLOCKS, (double)(longest->end_ns - longest->start_ns) / 1e6);
+    worst->place.name = aorta_facts_text(facts, aorta_trace_text(rank->trace, longest->name));
+    return paged ? saved_ns / 1e6 / steps : aorta_gain_without_work(gains, 0, widen, NULL);
+}

@@ -8,11 +8,11 @@
 
 void sample_kineto_begin(struct sample_kineto *sample, int rank, int world) {
     *sample = (struct sample_kineto){.process = 9};
-    aorta_text_printf(
-        &sample->text,
-        "{\"deviceProperties\": [{\"id\": 0, \"name\": \"NVIDIA H200\"}], \"distributedInfo\": {\"rank\": %d, "
-        "\"world_size\": %d}, \"traceEvents\": [{}",
-        rank, world);
+    aorta_text_printf(&sample->text,
+                      "{\"deviceProperties\": [{\"id\": 0, \"name\": \"NVIDIA H200\", \"numSms\": 132}], "
+                      "\"distributedInfo\": {\"rank\": %d, "
+                      "\"world_size\": %d}, \"traceEvents\": [{}",
+                      rank, world);
 }
 
 void sample_kineto_event(struct sample_kineto *sample, const char *category, const char *name, int thread,

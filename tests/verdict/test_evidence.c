@@ -999,6 +999,45 @@ static void a_stall_is_no_longer_than_the_recording(void **state) {
     end(&run);
 }
 
+/* ---- few blocks ---- */
+
+/* Five steps of one kernel of 9 ms and one of 1 ms on a device of 132 multiprocessors.
+ *
+ *     9 ms, 1 block    | 1 ms, 4000 blocks        at best 9 / 132 + 1 ms
+ *     9 ms, 100 blocks | 1 ms, 4000 blocks        most multiprocessors work */
+static void kernels_of_few_blocks_leave_the_device_idle(void **state) {
+    (void)state;
+    static const int blocks[] = {1, 100};
+    for (int i = 0; i < 2; i++) {
+        struct run run = {0};
+        struct aorta_verdict verdict;
+        struct sample_kineto sample;
+        char grid[64];
+        snprintf(grid, sizeof grid, "\"grid\": [%d, 1, 1], \"block\": [1, 1, 1]", blocks[i]);
+        sample_kineto_begin(&sample, 0, 1);
+        for (int step = 0; step < 5; step++) {
+            const double at = 100 + 10000 * step;
+            step_mark(&sample, step, at - 1, 9999);
+            sample_kineto_kernel(&sample, "add", 7, at, at + 5, 9000, grid);
+            sample_kineto_kernel(&sample, "wide", 7, at + 10, at + 9005, 990,
+                                 "\"grid\": [4000, 1, 1], \"block\": [128, 1, 1]");
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run);
+        said_make(&run.analysis, &verdict);
+        const struct aorta_finding *few = aorta_verdict_find(&verdict, AORTA_CAUSE_FEW_BLOCKS);
+        assert_int_equal(few != NULL, i == 0);
+        if (few) {
+            said_near(few->at_best_ms, 9 * 131.0 / 132, 0.05);
+            said_near(said_value(few, AORTA_FACT_FEW_BLOCKS), 9, 0.05);
+            said_expect(said_evidence(&verdict, few), "add, 1 block");
+            said_expect(said_advice(few), "several blocks per multiprocessor");
+        }
+        aorta_verdict_free(&verdict);
+        end(&run);
+    }
+}
+
 /* ---- notes ---- */
 
 /* Two ranks with work without a launch, of two files or merged in one. */
@@ -1054,6 +1093,7 @@ int main(void) {
         cmocka_unit_test(a_stall_before_a_generated_kernel_compiles_it),
         cmocka_unit_test(a_launch_that_waits_for_its_kernel_is_none),
         cmocka_unit_test(a_stall_is_no_longer_than_the_recording),
+        cmocka_unit_test(kernels_of_few_blocks_leave_the_device_idle),
         cmocka_unit_test(a_merged_file_is_one_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
