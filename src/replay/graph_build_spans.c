@@ -30,6 +30,7 @@ struct spans {
     struct lane *lanes;
     uint32_t *reduction_before; /* of each reduction: the one before it on its stream in its step; NONE */
     bool *last_reduction;       /* of its stream in its step */
+    uint32_t full;              /* the last kernel that fills the device; NONE */
 };
 
 /* Something that may have let a span begin. */
@@ -270,6 +271,18 @@ static void stage_copy(const struct spans *spans, const struct aorta_replay_span
     }
 }
 
+/* Kernels that fill the device run one after the other, whatever their streams. */
+static void follow_full(struct spans *spans, uint32_t row) {
+    const struct aorta_replay_span *span = &spans->rows->spans[row];
+    if (!span->fills) return;
+    const struct aorta_replay_span *full = spans->full == AORTA_GRAPH_NONE ? NULL : &spans->rows->spans[spans->full];
+    if (full && full->stream != span->stream && full->end_ns <= span->start_ns)
+        aorta_graph_edge(spans->builder->graph, aorta_span_end(spans->builder, spans->rank, spans->full),
+                         aorta_span_start(spans->builder, spans->rank, row),
+                         spans->builder->usual[spans->rank].stream_ns, AORTA_EDGE_STREAM, true);
+    if (!full || span->end_ns >= full->end_ns) spans->full = row;
+}
+
 static void begin_span(struct spans *spans, uint32_t row) {
     struct reasons reasons = {0};
     struct aorta_graph *graph = spans->builder->graph;
@@ -290,6 +303,7 @@ static void begin_span(struct spans *spans, uint32_t row) {
                          reason->inferred);
         if (reason->kind == AORTA_EDGE_CONSUME) add_slack(spans, start, reason);
     }
+    follow_full(spans, row);
     struct lane *lane = &spans->lanes[span->stream];
     *(is_collective(spans, row) ? &lane->collective : &lane->compute) = row;
     lane->span = row;
@@ -376,7 +390,8 @@ void aorta_graph_add_spans(struct aorta_graph_builder *builder, uint32_t rank) {
     struct spans spans = {.builder = builder,
                           .rows = &recording->ranks[rank],
                           .calls = recording->ranks[recording->ranks[rank].host].calls,
-                          .rank = rank};
+                          .rank = rank,
+                          .full = AORTA_GRAPH_NONE};
     struct aorta_arena scratch = {0};
     assemble(&spans, &scratch);
     aorta_arena_end(&scratch, &builder->memory);

@@ -55,6 +55,7 @@ struct aorta_replay_span {
     uint8_t kind;        /* enum aorta_replay_span_kind */
     uint8_t role;        /* collectives: enum aorta_replay_role */
     bool result;         /* a copy of more than a value to the host, which may compute with it */
+    bool fills;          /* a kernel with blocks for the whole device: no other kernel runs with it */
 };
 
 struct aorta_replay_rank {

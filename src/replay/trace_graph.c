@@ -408,9 +408,17 @@ static void launch(struct aorta_replay_call *call, const struct aorta_replay_spa
 }
 
 /* All of the device's work, also what only measured: it takes its place on a stream. */
+/* The thread blocks that keep all multiprocessors busy; of more than AORTA_MANY_BLOCKS nothing is known. */
+static int32_t full_blocks(const struct aorta_trace_rank *rank) {
+    enum { PER_MULTIPROCESSOR = 8 }; /* of 256 threads on devices of the last ten years */
+    const struct aorta_trace_device *device = aorta_trace_device_of(rank->trace, rank->device);
+    return device && device->multiprocessors > 0 ? PER_MULTIPROCESSOR * device->multiprocessors : INT32_MAX;
+}
+
 static void add_spans(struct build *build, size_t rank) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
     const struct aorta_trace *trace = one->trace;
+    const int32_t full = full_blocks(one);
     struct aorta_replay_rank *made = &build->ranks[rank];
     const uint32_t host = made->host;
     struct aorta_arena scratch = {0};
@@ -425,6 +433,7 @@ static void add_spans(struct build *build, size_t rank) {
             struct aorta_replay_span *span = &made->spans[made->span_count];
             span_of_row[i] = made->span_count++;
             *span = span_of(build, rank, i);
+            span->fills = span->kind == AORTA_REPLAY_KERNEL && trace->work[i].blocks >= full;
             if (span->launch != AORTA_GRAPH_NONE)
                 launch(&build->ranks[host].calls[span->launch], span,
                        aorta_trace_launch_blocks(trace, &trace->work[i]));

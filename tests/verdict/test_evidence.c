@@ -1038,6 +1038,38 @@ static void kernels_of_few_blocks_leave_the_device_idle(void **state) {
     }
 }
 
+/* Four kernels of 1 ms on four streams; the host waits for each, and 300 us pass until the next.
+ *
+ *     stream 7    kernel
+ *     stream 8             kernel             …      5.2 ms a step
+ *
+ * Kernels that fill the device cannot run beside each other without the waits. */
+static void kernels_that_fill_the_device_run_one_by_one(void **state) {
+    (void)state;
+    for (int fills = 0; fills < 2; fills++) {
+        struct run run = {0};
+        struct aorta_verdict verdict;
+        struct sample_kineto sample;
+        char grid[64];
+        double at = 100;
+        snprintf(grid, sizeof grid, "\"grid\": [%d, 1, 1], \"block\": [256, 1, 1]", fills ? 4000 : 132);
+        sample_kineto_begin(&sample, 0, 1);
+        for (int step = 0; step < 6; step++) {
+            step_mark(&sample, step, at - 1, 5199);
+            for (int i = 0; i < 4; i++, at += 1300) {
+                sample_kineto_kernel(&sample, "stencil", 7 + i, at, at + 5, 1000, grid);
+                sample_kineto_event(&sample, "cuda_runtime", "cudaDeviceSynchronize", 1, at + 3, 1005, "");
+            }
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run);
+        said_make(&run.analysis, &verdict);
+        assert_true(fills ? verdict.replay.floor_ms > 3.9 : verdict.replay.floor_ms < 2.5);
+        aorta_verdict_free(&verdict);
+        end(&run);
+    }
+}
+
 /* ---- notes ---- */
 
 /* Two ranks with work without a launch, of two files or merged in one. */
@@ -1094,6 +1126,7 @@ int main(void) {
         cmocka_unit_test(a_launch_that_waits_for_its_kernel_is_none),
         cmocka_unit_test(a_stall_is_no_longer_than_the_recording),
         cmocka_unit_test(kernels_of_few_blocks_leave_the_device_idle),
+        cmocka_unit_test(kernels_that_fill_the_device_run_one_by_one),
         cmocka_unit_test(a_merged_file_is_one_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
