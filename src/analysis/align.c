@@ -360,13 +360,28 @@ static bool is_aligned(const struct aorta_alignment *out, const struct aorta_ali
     return true;
 }
 
-/* In a broadcast whose root was early nobody waits: only those in which all ranks were at one time are shared. */
+/* Keeps the ranks that were in the broadcast when the last one came: a rank that left earlier, as its root may, did not
+ * wait for it. */
+static void keep_met(struct aorta_alignment *out, struct aorta_align_shared *shared) {
+    struct aorta_align_part *parts = out->parts + (shared->parts - out->parts);
+    int64_t last_ns = INT64_MIN;
+    size_t met = 0;
+    for (size_t i = 0; i < shared->part_count; i++)
+        if (parts[i].start_ns > last_ns) last_ns = parts[i].start_ns;
+    for (size_t i = 0; i < shared->part_count; i++)
+        if (parts[i].end_ns >= last_ns) parts[met++] = parts[i];
+    shared->left = shared->part_count - met;
+    shared->part_count = met;
+}
+
+/* In a broadcast that no two ranks were in at one time nobody waits: it is not shared. */
 static void drop_unmet(struct aorta_alignment *out) {
     size_t used = 0;
     for (size_t c = 0; c < out->shared_count; c++) {
-        const struct aorta_align_shared *shared = &out->shared[c];
-        if (shared->broadcast && !(is_aligned(out, shared) && aorta_align_transfer(shared) >= 0)) continue;
-        out->shared[used++] = *shared;
+        struct aorta_align_shared *shared = &out->shared[c];
+        if (shared->broadcast && !is_aligned(out, shared)) continue;
+        if (shared->broadcast) keep_met(out, shared);
+        if (shared->part_count > 1) out->shared[used++] = *shared;
     }
     out->shared_count = used;
 }

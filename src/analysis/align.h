@@ -3,7 +3,7 @@
  * A collective ends on all its ranks at nearly the same moment, whenever they began it. So the ends of shared
  * collectives show how the clocks differ (steps.c). The difference that remains after the alignment is the
  * residual. Broadcasts are not used, because they end at different times on different ranks: the root does not wait.
- * They are shared where all ranks met, which says who was late. Sends and receives end at nearly the same time; they
+ * They are shared by the ranks that met, which says who was late. Sends and receives end at nearly the same time; they
  * are used where ranks share nothing else.
  *
  * Process group and sequence number identify a collective where the traces have them. Otherwise its order within the
@@ -31,6 +31,7 @@ struct aorta_align_part {
 struct aorta_align_shared {
     const struct aorta_align_part *parts; /* ascending index; two or more */
     size_t part_count;
+    size_t left;                    /* further ranks, which left a broadcast before the last rank came */
     bool pair;                      /* a send and its receive */
     bool broadcast;                 /* its root does not wait */
     int group_size;                 /* -1: not known */
@@ -48,8 +49,7 @@ struct aorta_align_shared {
     int64_t exposed_ns; /* blamed on it, summed over ranks */
 };
 
-/* From the last start to the first end, as ends differ by no more than clocks do; negative: not all ranks were in it at
- * one time, as with a broadcast whose root was early. */
+/* From the last start to the first end, as ends differ by no more than clocks do. */
 static inline int64_t aorta_align_transfer(const struct aorta_align_shared *shared) {
     int64_t last_ns = INT64_MIN, end_ns = INT64_MAX;
     for (size_t i = 0; i < shared->part_count; i++) {

@@ -128,7 +128,7 @@ static void link_part(const struct aorta_trace_analysis *analysis, struct aorta_
     shared->kind = part->kind;
     /* Where the file does not say how many ranks take part (recorded programs): all that were given. */
     const size_t size = shared->pair ? 2 : part->group_size > 0 ? (size_t)part->group_size : analysis->rank_count;
-    shared->complete = size == shared->part_count;
+    shared->complete = size == shared->part_count + shared->left;
     shared->chosen = true;
 }
 

@@ -322,6 +322,39 @@ static void test_left_out(void **unused) {
     aorta_arena_free(&memory);
 }
 
+/* Ranks that wait in a broadcast for the last one share it. The root, which left before, does not:
+ *
+ *   rank 0    #broadcast#                     all_reduce
+ *   rank 1        #########broadcast#         all_reduce
+ *   rank 2                      #####         all_reduce */
+static void test_early_root(void **unused) {
+    (void)unused;
+    enum { EARLIER_NS = 500000 };
+    static struct world world;
+    struct plan plan = {.ranks = 3, .sequences = true, .seed = 3, .clock = {0, 12345, -6789}};
+    build(&plan, &world);
+    for (size_t c = 0; c < COLLECTIVES; c += 2) {
+        for (size_t r = 0; r < 3; r++) world.facts[r][c].kind = AORTA_BROADCAST;
+        if (world.last[c]) move_earlier(&world.traces[0], (uint32_t)c, EARLIER_NS);
+    }
+    struct aorta_arena memory = {0};
+    struct aorta_alignment alignment;
+    aorta_align(world.ranks, 3, AORTA_CLOCKS_OF_TRACES, &memory, &alignment);
+    assert_int_equal(alignment.shared_count, COLLECTIVES);
+    check_clocks(&plan, &alignment);
+    for (size_t i = 0; i < alignment.shared_count; i++) {
+        const struct aorta_align_shared *shared = &alignment.shared[i];
+        const bool early = shared->sequence % 2 == 0 && world.last[shared->sequence];
+        assert_int_equal(shared->left, early);
+        assert_int_equal(shared->part_count, 3 - early);
+        assert_int_equal(shared->parts[0].rank, early);
+        assert_int_equal(shared->last_rank, world.last[shared->sequence]);
+        assert_in_range(shared->skew_ns, 75000, 305000);
+    }
+    check_ok(aorta_arena_check(&memory, "the ranks"));
+    aorta_arena_free(&memory);
+}
+
 /* Kernels without any facts on two streams of each rank. Their groups:
  *
  *   stream 1   ranks 0 1 | 2 3      ends of the right pair are 3 ms after those of the left one
@@ -417,6 +450,7 @@ int main(void) {
         cmocka_unit_test(test_nothing_shared),
         cmocka_unit_test(test_time_of_day_decides),
         cmocka_unit_test(test_left_out),
+        cmocka_unit_test(test_early_root),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_teams),
     };
