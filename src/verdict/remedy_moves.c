@@ -375,6 +375,12 @@ static void pass(struct chain *chain, const struct leaf *leaf, double size) {
             kind_in(chain, leaf->outputs[i].elements, leaf->outputs[i].bytes)->ready++;
 }
 
+/* A norm that first finds the mean of its input reads the input twice. */
+static bool reads_twice(const struct leaf *leaf) {
+    const bool norm = leaf->op & AORTA_OP_TWO_PASSES || leaf->kernels_any & AORTA_KERNEL_BATCH_NORM;
+    return norm && !(leaf->kernels_all & AORTA_KERNEL_KNOWN_MEAN);
+}
+
 /* Leaves [from, end) of the chain are of one size: one pass over what comes from outside and what goes there. */
 static void claim_chain(struct remedy_model *model, struct chain *chain, size_t from, size_t end, double size) {
     double bytes = 0, again = 0;
@@ -388,8 +394,7 @@ static void claim_chain(struct remedy_model *model, struct chain *chain, size_t 
         computes |= !is_plain_copy(leaf);
         turns |= aorta_remedy_turns(leaf);
         pass(chain, leaf, size);
-        if (leaf->op & AORTA_OP_TWO_PASSES && first)
-            again += aorta_remedy_bytes(first) * (strstr(leaf->name, "backward") ? 2 : 1);
+        if (reads_twice(leaf) && first) again += aorta_remedy_bytes(first) * (strstr(leaf->name, "backward") ? 2 : 1);
     }
     if (size < SMALL || !computes || (end - from == 1 && kernels < 2)) return;
     for (int i = 0; i < chain->kind_count; i++)
@@ -455,20 +460,19 @@ static bool ends_chain(const struct leaf *leaf) {
 enum { LONGEST_UNSIZED = 64 }; /* longer ones are loops over parameters rather than parts of a model */
 
 /* One pass takes at least as long as the longest kernel of its size moves bytes, at the rate of generated kernels, and
- * longer where a batch norm reads its input twice. What takes much less time is of another size. */
+ * longer where a norm reads its input twice. What takes much less time is of another size. */
 static void claim_unsized(struct remedy_model *model, struct chain *chain) {
     static const double ONE_SIZE = 0.2, READ_TWICE = 0.75;
     double longest_ns = 0;
     size_t count = 0;
-    uint32_t kernels = 0;
+    bool again = false;
     for (size_t i = 0; i < chain->count; i++) longest_ns = fmax(longest_ns, model->now_ns[chain->leaves[i]]);
     for (size_t i = 0; i < chain->count; i++) {
         if (model->now_ns[chain->leaves[i]] < ONE_SIZE * longest_ns) continue;
-        kernels |= model->leaves[chain->leaves[i]].kernels_any;
+        again |= reads_twice(&model->leaves[chain->leaves[i]]);
         chain->leaves[count++] = chain->leaves[i];
     }
-    const double rate = kernels & AORTA_KERNEL_BATCH_NORM ? READ_TWICE : 1;
-    const double left_ns = longest_ns * model->stream / (rate * model->fused);
+    const double left_ns = longest_ns * model->stream / ((again ? READ_TWICE : 1) * model->fused);
     if (count > 1 && chain->count <= LONGEST_UNSIZED)
         aorta_remedy_claim_together(model, chain->leaves, count, left_ns, 1);
     chain->count = 0;
