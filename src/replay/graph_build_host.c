@@ -66,6 +66,7 @@ static const struct {
     [AORTA_REPLAY_LAUNCH] = {AORTA_EDGE_CALL, AORTA_EDGE_WAIT_QUEUE},
     [AORTA_REPLAY_COPY] = {AORTA_EDGE_CALL, AORTA_EDGE_WAIT_COPY},
     [AORTA_REPLAY_READ] = {AORTA_EDGE_CALL_SYNC, AORTA_EDGE_WAIT},
+    [AORTA_REPLAY_VALUE] = {AORTA_EDGE_CALL_SYNC, AORTA_EDGE_WAIT},
     [AORTA_REPLAY_SYNC_DEVICE] = {AORTA_EDGE_CALL_SYNC, AORTA_EDGE_WAIT},
     [AORTA_REPLAY_SYNC] = {AORTA_EDGE_CALL_SYNC, AORTA_EDGE_WAIT},
     [AORTA_REPLAY_MEMORY] = {AORTA_EDGE_CALL_MEMORY, AORTA_EDGE_WAIT_MEMORY},
@@ -174,6 +175,7 @@ static bool add_waits(struct host *host, uint32_t call) {
         return row->awaited ? wait_for_awaited(host, call) : wait_for_last(host, call);
     case AORTA_REPLAY_COPY:
     case AORTA_REPLAY_READ:
+    case AORTA_REPLAY_VALUE:
         return wait_for_own(host, call) || (is_long && queue_full(host, call) && wait_for_last(host, call));
     case AORTA_REPLAY_LAUNCH:
         return is_long && queue_full(host, call) && wait_for_last(host, call);
@@ -277,7 +279,7 @@ static void end_call(struct host *host, struct thread *thread) {
     if (host->rows->calls[call].kind == AORTA_REPLAY_BATCH) add_batch(host, call, point);
     thread->open = host->around[call];
     thread->last_point = point;
-    thread->read = !is_read(host, call) && thread->reading;
+    thread->read = !is_read(host, call) && (thread->reading || host->rows->calls[call].kind == AORTA_REPLAY_VALUE);
     if (!thread->read) thread->result = is_read(host, call) ? result_of(host, call) : AORTA_GRAPH_NONE;
     thread->reading = is_read(host, call);
     thread->last_call = call;

@@ -12,6 +12,7 @@ enum aorta_replay_call_kind {
     AORTA_REPLAY_LAUNCH,          /* of kernels, graphs, fills; and any other call */
     AORTA_REPLAY_COPY,            /* launches a copy; returns after it, if it ends within the call */
     AORTA_REPLAY_READ,            /* launches a copy to the host that the thread's next call waits for, as .item() */
+    AORTA_REPLAY_VALUE,           /* copies values to the host and returns after that */
     AORTA_REPLAY_SYNC_DEVICE,     /* waits for all that was launched */
     AORTA_REPLAY_SYNC,            /* waits for a stream or an event */
     AORTA_REPLAY_MEMORY,          /* allocates */

@@ -101,19 +101,24 @@ static void bound_calls(const struct build *build, const struct aorta_trace *tra
     }
 }
 
-/* A copy to the host that the thread's next call waits for is a value that is read. */
+/* A copy to the host that the thread's next call waits for is a value that is read, and so is a copy of few bytes that
+ * waits itself. */
 static void mark_reads(const struct aorta_trace *trace, struct aorta_replay_call *calls, uint32_t count,
                        struct aorta_arena *memory) {
     if (trace->measured) return;
     uint32_t *next = aorta_arena_alloc(memory, (trace->thread_count + 1) * sizeof *next);
-    const bool *reads = aorta_trace_reading_calls(trace, memory);
+    const bool *reads = aorta_trace_reading_calls(trace, false, memory);
+    const bool *values = aorta_trace_reading_calls(trace, true, memory);
     for (size_t i = 0; next && i < trace->thread_count; i++) next[i] = AORTA_GRAPH_NONE;
-    for (uint32_t i = count; next && reads && i-- > 0;) {
+    for (uint32_t i = count; next && reads && values && i-- > 0;) {
         const uint32_t after = next[calls[i].thread];
         next[calls[i].thread] = i;
         if (calls[i].kind == AORTA_REPLAY_COPY && reads[calls[i].row] && after != AORTA_GRAPH_NONE &&
             calls[after].kind == AORTA_REPLAY_SYNC)
             calls[i].kind = AORTA_REPLAY_READ;
+        else if (calls[i].kind == AORTA_REPLAY_COPY && values[calls[i].row] &&
+                 aorta_trace_call_waits(trace, &trace->calls[calls[i].row]))
+            calls[i].kind = AORTA_REPLAY_VALUE;
     }
 }
 
@@ -170,10 +175,9 @@ static uint32_t communicator_of(const struct aorta_trace *trace, const struct ao
     return known->group == AORTA_TRACE_NONE ? AORTA_GRAPH_NONE : 2 * known->group + 1;
 }
 
-/* A loss and its like are values, which a program prints. */
+/* Values are printed or decide what comes next: the host does not compute long with them. */
 static bool is_result(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
-    static const int64_t VALUES = 256; /* bytes */
-    return work->kind == AORTA_TRACE_COPY && work->bytes > VALUES &&
+    return work->kind == AORTA_TRACE_COPY && work->bytes > AORTA_VALUE_BYTES &&
            aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_HOST;
 }
 
@@ -400,9 +404,10 @@ static void mark_work(const struct build *build, const struct aorta_trace_rank *
     }
 }
 
-/* Names the call by the work that it launched. */
-static void launch(struct aorta_replay_call *call, const struct aorta_replay_span *span, bool blocks) {
+/* Names the call by the work that it launched. A value that is read cannot come during compute. */
+static void launch(struct aorta_replay_call *call, struct aorta_replay_span *span, bool blocks) {
     if (span->name) call->name = span->name;
+    if (call->kind == AORTA_REPLAY_VALUE) span->kind = AORTA_REPLAY_KERNEL;
     call->blocked |= blocks;
     if (blocks && call->end_ns > span->start_ns) call->end_ns = span->start_ns;
 }

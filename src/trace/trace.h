@@ -423,8 +423,10 @@ int64_t aorta_trace_launched_ns(const struct aorta_trace *trace, const struct ao
 /* Whether each of the trace's threads launches work, as those do that the device waits for and a watchdog does not. */
 bool *aorta_trace_launching_threads(const struct aorta_trace *trace, struct aorta_arena *memory);
 
-/* Whether each of the trace's calls copies to the host. */
-bool *aorta_trace_reading_calls(const struct aorta_trace *trace, struct aorta_arena *memory);
+/* A loss, a flag: a copy of so few bytes to the host is of values that it reads. */
+enum { AORTA_VALUE_BYTES = 256 };
+/* Whether each of the trace's calls copies to the host; with `values` so few bytes. */
+bool *aorta_trace_reading_calls(const struct aorta_trace *trace, bool values, struct aorta_arena *memory);
 /* Whether a call returns only when the device has come so far: it synchronises, copies or frees. */
 bool aorta_trace_call_waits(const struct aorta_trace *trace, const struct aorta_trace_call *call);
 

@@ -247,11 +247,11 @@ static struct place longest_gap(const struct aorta_trace_analysis *analysis, enu
     return worst;
 }
 
-/* The share of the calls with this name that directly follow a copy to the host on their thread, as the calls of
- * .item() do. */
-static double share_after_reads(const struct aorta_trace *trace, uint32_t name, struct aorta_arena *memory) {
+/* The share of the calls with this name that copy to the host, or directly follow such a copy on their thread as the
+ * calls of .item() do; with `values` copies of few bytes. */
+static double share_of_reads(const struct aorta_trace *trace, uint32_t name, bool values, struct aorta_arena *memory) {
     uint32_t *last = aorta_arena_alloc(memory, (trace->thread_count + 1) * sizeof *last);
-    const bool *reads = aorta_trace_reading_calls(trace, memory);
+    const bool *reads = aorta_trace_reading_calls(trace, values, memory);
     size_t calls = 0, after = 0;
     for (size_t i = 0; last && i < trace->thread_count; i++) last[i] = AORTA_TRACE_NONE;
     for (size_t i = 0; last && reads && i < trace->call_count; i++) {
@@ -294,8 +294,9 @@ static void find_caller(const struct aorta_trace_rank *rank, struct aorta_findin
     if (!rank->sync_count) return;
     const struct aorta_trace_sync_row *row = &rank->syncs[0];
     set_caller(rank, row, aorta_trace_text(rank->trace, row->name), finding);
-    if (!known && share_after_reads(rank->trace, row->name, finding->facts.arena) > MOST)
-        aorta_facts_flag(&finding->facts, AORTA_FACT_READS);
+    if (known || share_of_reads(rank->trace, row->name, false, finding->facts.arena) <= MOST) return;
+    const bool values = share_of_reads(rank->trace, row->name, true, finding->facts.arena) > MOST;
+    aorta_facts_flag(&finding->facts, values ? AORTA_FACT_VALUES : AORTA_FACT_READS);
 }
 
 static void find_gap(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {

@@ -256,7 +256,8 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
     }
     fact->place.after = aorta_facts_text(&finding->facts, name_before(gains, origin));
     fact->place.host = aorta_facts_text(&finding->facts, operation ? operation : range ? range : around);
-    if (changes_memory(where)) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_MEMORY);
+    if (changes_memory(where) && gains->verdict->program != AORTA_PROGRAM_NATIVE)
+        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_MEMORY);
     if (compiles(gains, origin)) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_COMPILED);
     if (range) return;
     const bool copies = strncmp(where, "Memcpy", 6) == 0 && aorta_copied_how(where) <= AORTA_COPIED_TO_HOST;

@@ -419,17 +419,17 @@ static void reads_are_recognised_by_their_copies(void **state) {
     said_near(said_value(waits, AORTA_FACT_IDLE_SYNCED), 1.55, 0.05);
     said_near(said_value(waits, AORTA_FACT_CALLER), 20, 0);
     expect_place(waits, AORTA_FACT_CALLER, "cudaStreamSynchronize");
-    assert_true(said_has(waits, AORTA_FACT_READS));
-    expect_text(&made,
-                "20 calls in all in cudaStreamSynchronize, after a copy to the host, as .item() and .cpu() make");
+    assert_true(said_has(waits, AORTA_FACT_VALUES));
+    expect_text(&made, "20 calls in all in cudaStreamSynchronize, for copies of a few bytes to the host");
     end(&made);
 }
 
-static void copy_by(struct made *made, const char *by, int64_t launch, int64_t returns, int64_t start, int64_t end) {
+static void copy_by(struct made *made, const char *by, int64_t bytes, int64_t launch, int64_t returns, int64_t start,
+                    int64_t end) {
     made->correlation++;
     const struct aorta_trace_work work = {.start_ns = start,
                                           .end_ns = end,
-                                          .bytes = 4,
+                                          .bytes = bytes,
                                           .correlation = made->correlation,
                                           .name = text(made, "Memcpy DtoH"),
                                           .stream = aorta_trace_builder_stream(made->builder, 0, -1, 7),
@@ -440,7 +440,7 @@ static void copy_by(struct made *made, const char *by, int64_t launch, int64_t r
 }
 
 static void copy(struct made *made, int64_t launch, int64_t returns, int64_t start, int64_t end) {
-    copy_by(made, "cudaMemcpy", launch, returns, start, end);
+    copy_by(made, "cudaMemcpy", 4096, launch, returns, start, end);
 }
 
 /* A value is read after each kernel; what the read takes besides the wait is the read's, too:
@@ -456,7 +456,7 @@ static void a_read_is_more_than_its_wait(void **state) {
     for (int64_t i = 0; i < 100; i++) {
         const int64_t at = 1000000 + i * 46000;
         kernel(&made, "norm", 7, at, at + 4000, at + 12000, -1, NULL);
-        copy_by(&made, "cudaMemcpyAsync", at + 12000, at + 18000, at + 19000, at + 20000);
+        copy_by(&made, "cudaMemcpyAsync", 4, at + 12000, at + 18000, at + 19000, at + 20000);
         call(&made, "cudaStreamSynchronize", 1, at + 22000, at + 26000, false);
         kernel(&made, "relu", 7, at + 36000, at + 40000, at + 41000, -1, NULL);
     }
@@ -491,6 +491,29 @@ static void a_copy_that_waits_says_so(void **state) {
     assert_true(said_has(first, AORTA_FACT_HOST_WAITS));
     said_expect(said_evidence(&made.verdict, first), "the host waits inside the copy and launches late afterwards");
     said_expect(said_advice(first), "asynchronous copies from pinned memory");
+    end(&made);
+}
+
+/* The same loop reads a flag of 4 bytes, which decides what is launched next: it is no data that could come in parts.
+ * The reads wait, and no copy of theirs can be hidden. */
+static void a_flag_that_is_read_is_a_wait(void **state) {
+    (void)state;
+    struct made made = {0};
+    begin(&made, 0);
+    for (int64_t i = 0; i < 20; i++) {
+        const int64_t at = 1000000 + i * 165000;
+        kernel(&made, "relu", 7, at, at + 10000, at + 70000, -1, NULL);
+        copy_by(&made, "cudaMemcpyFromSymbol", 4, at + 500, at + 77000, at + 71000, at + 72000);
+    }
+    add(&made);
+    analyze(&made);
+    const struct aorta_finding *first = &made.verdict.findings[0];
+    assert_int_equal(first->cause, AORTA_CAUSE_HOST_SYNC);
+    assert_true(first->gain_ms > 1.2 && first->gain_ms < 1.7);
+    assert_true(said_has(first, AORTA_FACT_VALUES));
+    said_expect(said_evidence(&made.verdict, first), "20 calls in all in cudaMemcpyFromSymbol, for copies of a few");
+    said_expect(said_advice(first), "read the value every tenth iteration");
+    assert_false(aorta_finding_gains(find(&made, AORTA_CAUSE_COPY)));
     end(&made);
 }
 
@@ -1198,6 +1221,7 @@ int main(void) {
         cmocka_unit_test(reads_are_recognised_by_their_copies),
         cmocka_unit_test(a_read_is_more_than_its_wait),
         cmocka_unit_test(a_copy_that_waits_says_so),
+        cmocka_unit_test(a_flag_that_is_read_is_a_wait),
         cmocka_unit_test(kernels_that_overlap_a_little_are_compute),
         cmocka_unit_test(advice_is_in_the_frameworks_words),
         cmocka_unit_test(remedies_are_in_the_frameworks_words),
