@@ -289,6 +289,11 @@ bool aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct 
     return aorta_trace_call_is_known(&row) && !builder->memory.failed;
 }
 
+void aorta_trace_builder_any_call(struct aorta_trace_builder *builder, const struct aorta_trace_call *call) {
+    const struct aorta_trace_annotation frame = {call->start_ns, call->end_ns, call->name, call->thread};
+    if (!aorta_trace_builder_call(builder, call)) aorta_trace_builder_frame(builder, &frame, AORTA_FRAME_CALL);
+}
+
 void aorta_trace_builder_request(struct aorta_trace_builder *builder, int64_t start_ns, int64_t end_ns, uint32_t thread,
                                  const struct aorta_trace_collective *collective) {
     const struct trace_request row = {start_ns, end_ns, thread};

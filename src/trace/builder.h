@@ -57,6 +57,8 @@ void aorta_trace_builder_geometry(struct aorta_trace_builder *builder, const int
  * nor move memory are dropped unless they share a correlation with device work. True: it is of a known kind, and so a
  * row of calls[]. */
 bool aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct aorta_trace_call *call);
+/* The same; a call of no known kind becomes a frame. */
+void aorta_trace_builder_any_call(struct aorta_trace_builder *builder, const struct aorta_trace_call *call);
 /* The kind of a call by its name: cudaLaunchKernel, hipModuleLaunchKernel, cuStreamSynchronize, … false: none that
  * matters. */
 bool aorta_trace_call_classify(const char *name, enum aorta_trace_call_kind *kind);

@@ -231,9 +231,7 @@ void aorta_trace_kineto_add_call(struct trace_kineto *kineto, const struct kinet
         .name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
         .thread = get_thread(kineto, event),
     };
-    const struct aorta_trace_annotation frame = {call.start_ns, call.end_ns, call.name, call.thread};
-    if (!aorta_trace_builder_call(kineto->builder, &call))
-        aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_CALL);
+    aorta_trace_builder_any_call(kineto->builder, &call);
     if (aorta_trace_builder_captures(kineto->builder) && call.correlation)
         aorta_trace_builder_launch(kineto->builder, call.correlation,
                                    aorta_trace_kineto_text(kineto, event->argument[ARGUMENT_KERNEL]),

@@ -316,9 +316,11 @@ static void take_wait(void *context, sqlite3_stmt *row) {
 
 /* "cudaLaunchKernel_v7000": the version that follows is of no use here. */
 static size_t call_length(const char *name) {
-    const char *version = strstr(name, "_v");
-    if (!version || strspn(version + 2, "0123456789") < 4) return strlen(name);
-    return version[2 + strspn(version + 2, "0123456789")] ? strlen(name) : (size_t)(version - name);
+    for (const char *version = name; (version = strstr(version, "_v")); version++) {
+        const size_t digits = strspn(version + 2, "0123456789");
+        if (digits >= 4 && !version[2 + digits]) return (size_t)(version - name);
+    }
+    return strlen(name);
 }
 
 enum { HOST_THREAD, HOST_START, HOST_END, HOST_NAME, HOST_CORRELATION, RANGE_TYPE = HOST_CORRELATION, RANGE_TEXT };
@@ -337,7 +339,7 @@ static void add_call(struct nsys *nsys, const struct target *target, sqlite3_stm
     call.correlation = correlation > 0 ? (uint64_t)correlation : 0;
     call.name = aorta_trace_builder_text(target->builder, name, call_length(name));
     call.thread = thread_of(target, aorta_sqlite_number_or(row, HOST_THREAD, 0));
-    aorta_trace_builder_call(target->builder, &call);
+    aorta_trace_builder_any_call(target->builder, &call);
 }
 
 /* In a process with several devices, a launch belongs to those whose work it launched. */

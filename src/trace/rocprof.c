@@ -462,7 +462,7 @@ static void put_call(const struct building *b, const struct part *part, const st
         .name = text(part, name ? name : "unknown call"),
         .thread = aorta_trace_builder_thread(part->builder, b->rocprof->process, call->thread),
     };
-    aorta_trace_builder_call(part->builder, &row);
+    aorta_trace_builder_any_call(part->builder, &row);
 }
 
 /* Dispatches are numbered without gaps in a process, over all its devices. */

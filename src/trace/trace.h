@@ -365,7 +365,7 @@ struct aorta_trace {
     size_t function_count;
     struct aorta_trace_allocation *allocations; /* ascending at_ns */
     size_t allocation_count;
-    struct aorta_trace_frame *frames; /* in the file's order; Kineto only */
+    struct aorta_trace_frame *frames; /* in the file's order; of Kineto, Nsight Systems and rocprofv3 */
     size_t frame_count;
     struct aorta_trace_step *steps; /* ascending start */
     size_t step_count;

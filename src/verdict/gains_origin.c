@@ -166,6 +166,13 @@ static const char *range_around(const struct gains *gains, const struct aorta_or
     return inner && strncmp(inner, "ProfilerStep#", 13) != 0 ? inner : NULL;
 }
 
+/* How long something of the host ran in the pause that ends with this call. */
+static int64_t within_pause(const struct aorta_trace_call *call, const struct aorta_origin *origin, int64_t start_ns,
+                            int64_t end_ns) {
+    const int64_t since_ns = call->start_ns - origin->largest_ns;
+    return (end_ns < call->start_ns ? end_ns : call->start_ns) - (start_ns > since_ns ? start_ns : since_ns);
+}
+
 /* An operation of the host in the pause that ends at the origin's point: the outermost one that ended in it, as
  * aten::randn on the CPU; *around: the innermost one around it. Either ran for half of it or more; NULL: none. */
 static const char *operation_within(const struct gains *gains, const struct aorta_origin *origin, const char **around) {
@@ -173,15 +180,26 @@ static const char *operation_within(const struct gains *gains, const struct aort
     *around = NULL;
     if (!call) return NULL;
     const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->point);
-    const int64_t half_ns = origin->largest_ns / 2, since_ns = call->start_ns - origin->largest_ns;
-    for (size_t i = 0; i < trace->operation_count && trace->operations[i].start_ns < call->start_ns; i++) {
+    for (size_t i = 0; i < trace->operation_count; i++) {
         const struct aorta_trace_operation *operation = &trace->operations[i];
-        const int64_t from_ns = operation->start_ns > since_ns ? operation->start_ns : since_ns;
-        const int64_t end_ns = operation->end_ns < call->start_ns ? operation->end_ns : call->start_ns;
-        if (operation->thread != call->thread || operation->range || end_ns - from_ns < half_ns) continue;
+        const int64_t ran_ns = within_pause(call, origin, operation->start_ns, operation->end_ns);
+        if (operation->thread != call->thread || operation->range || 2 * ran_ns < origin->largest_ns) continue;
         const char *name = aorta_trace_text(trace, operation->name);
         if (operation->end_ns <= call->start_ns) return name;
         *around = name;
+    }
+    return NULL;
+}
+
+/* The call of the host in the pause, of those that do not launch or wait, that ran for half of it or more; NULL. */
+static const char *call_within(const struct gains *gains, const struct aorta_origin *origin) {
+    const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
+    const struct aorta_trace *trace = call ? aorta_trace_graph_trace(gains->built, origin->point) : NULL;
+    for (size_t i = 0; trace && i < trace->frame_count; i++) {
+        const struct aorta_trace_frame *frame = &trace->frames[i];
+        if (frame->kind == AORTA_FRAME_CALL && frame->thread == call->thread &&
+            2 * within_pause(call, origin, frame->start_ns, frame->end_ns) >= origin->largest_ns)
+            return aorta_trace_text(trace, frame->name);
     }
     return NULL;
 }
@@ -237,6 +255,13 @@ static bool compiles(const struct gains *gains, const struct aorta_origin *origi
     return false;
 }
 
+/* Whether the pause is a call that loads kernels, before the first launch of one. */
+static bool loads(const struct gains *gains, const struct aorta_origin *origin, const char *within) {
+    if (!within || !(strstr(within, "ModuleLoad") || strstr(within, "LibraryLoad"))) return false;
+    return launches_first(aorta_trace_graph_trace(gains->built, origin->point),
+                          aorta_trace_graph_call(gains->built, origin->point));
+}
+
 static void add_blocked(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                         struct aorta_fact *pause) {
     const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->point);
@@ -248,6 +273,7 @@ static void add_blocked(const struct gains *gains, struct aorta_finding *finding
 static void add_pause(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                       const char *where) {
     const char *around, *range = range_around(gains, origin), *operation = operation_within(gains, origin, &around);
+    const char *within = call_within(gains, origin);
     struct aorta_fact *fact = set_named(finding, AORTA_FACT_PAUSE, (double)origin->largest_ns / 1e6, where);
     fact->place.rank = finding->rank;
     if (is_within_one_call(gains, origin)) {
@@ -255,10 +281,16 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
         return;
     }
     fact->place.after = aorta_facts_text(&finding->facts, name_before(gains, origin));
-    fact->place.host = aorta_facts_text(&finding->facts, operation ? operation : range ? range : around);
+    fact->place.host = aorta_facts_text(&finding->facts, operation ? operation
+                                                         : within  ? within
+                                                         : range   ? range
+                                                                   : around);
     if (changes_memory(where) && gains->verdict->program != AORTA_PROGRAM_NATIVE)
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_MEMORY);
-    if (compiles(gains, origin)) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_COMPILED);
+    if (compiles(gains, origin))
+        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_COMPILED);
+    else if (loads(gains, origin, within))
+        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_LOAD);
     if (range) return;
     const bool copies = strncmp(where, "Memcpy", 6) == 0 && aorta_copied_how(where) <= AORTA_COPIED_TO_HOST;
     if (aorta_verdict_saves(gains, origin))

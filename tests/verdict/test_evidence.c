@@ -963,6 +963,43 @@ static void a_stall_before_a_generated_kernel_compiles_it(void **state) {
     }
 }
 
+/* A call that neither launches nor waits fills most of a stall, in us:
+ *
+ *     host    [first]    [ cuLibraryLoadData 5000 ]  [launch of second]
+ *     device     [first 100]                            [second 100] */
+static void a_stall_names_the_call_that_it_is(void **state) {
+    (void)state;
+    static const struct {
+        const char *kernel, *call;
+        double length_us;
+        bool named, loads;
+    } rows[] = {{"second", "cuLibraryLoadData", 5000, true, true},
+                {"second", "cuModuleLoadDataEx", 5000, true, true},
+                {"first", "cuLibraryLoadData", 5000, true, false}, /* it has run before */
+                {"second", "cudaGraphInstantiate", 5000, true, false},
+                {"second", "cuLibraryLoadData", 1000, false, false}}; /* a part of the stall */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct run run = {0};
+        struct aorta_verdict verdict;
+        struct sample_kineto sample;
+        sample_kineto_begin(&sample, 0, 1);
+        sample_kineto_kernel(&sample, "first", 7, 0, 10, 100, "");
+        sample_kineto_event(&sample, "cuda_driver", rows[i].call, 1, 100, rows[i].length_us, "");
+        sample_kineto_kernel(&sample, rows[i].kernel, 7, 6100, 6110, 100, "");
+        sample_kineto_kernel(&sample, "third", 7, 6120, 6220, 100, "");
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run);
+        said_make(&run.analysis, &verdict);
+        const struct aorta_finding *stall = said_finding(&verdict, AORTA_CAUSE_HOST_PAUSE);
+        const char *host = said_fact(stall, AORTA_FACT_PAUSE)->place.host;
+        assert_string_equal(host ? host : "", rows[i].named ? rows[i].call : "");
+        assert_int_equal(said_has(stall, AORTA_FACT_PAUSE_LOAD), rows[i].loads);
+        assert_int_equal(strstr(said_advice(stall), "warm-up") != NULL, rows[i].loads);
+        aorta_verdict_free(&verdict);
+        end(&run);
+    }
+}
+
 /* As with CUDA_LAUNCH_BLOCKING=1. */
 static void a_launch_that_waits_for_its_kernel_is_none(void **state) {
     (void)state;
@@ -1123,6 +1160,7 @@ int main(void) {
         cmocka_unit_test(a_launch_that_blocks_the_host_is_a_stall),
         cmocka_unit_test(a_kernel_may_begin_within_the_launch_that_loads_it),
         cmocka_unit_test(a_stall_before_a_generated_kernel_compiles_it),
+        cmocka_unit_test(a_stall_names_the_call_that_it_is),
         cmocka_unit_test(a_launch_that_waits_for_its_kernel_is_none),
         cmocka_unit_test(a_stall_is_no_longer_than_the_recording),
         cmocka_unit_test(kernels_of_few_blocks_leave_the_device_idle),
