@@ -124,18 +124,18 @@ static void make_sides(struct aorta_trace_comparison *c, const struct aorta_trac
     }
 }
 
-static const char *why_unsure(const struct aorta_trace_comparison *c) {
-    const size_t fewest = aorta_compare_fewest(AORTA_MEAN);
-    bool few = false;
-    for (size_t i = 0; i < c->side_count; i++) {
-        few |= !c->stepped && c->sides[i].count < fewest;
-        for (size_t r = 0; c->stepped && r < c->sides[i].count; r++) few |= c->sides[i].steps[r] < fewest;
-    }
-    if (!few) return NULL;
-    return c->stepped ? "fewer than three steps in a recording are too few to separate a change from chance: it needs "
-                        "about 20"
-                      : "not every recording marks its steps (ProfilerStep#N): no spread to compare a change with; "
-                        "three recordings of each --label would show one";
+static const char *why_unsure(struct aorta_trace_comparison *c) {
+    const double enough = (double)aorta_compare_fewest(AORTA_MEAN);
+    double fewest = enough;
+    for (size_t i = 0; i < c->side_count; i++)
+        for (size_t r = 0; r < c->sides[i].count; r++)
+            fewest = fmin(fewest, (double)(c->stepped ? c->sides[i].steps[r] : c->sides[i].count));
+    if (fewest == enough) return NULL;
+    if (!c->stepped)
+        return "not every recording marks its steps (ProfilerStep#N): no spread to compare a change with; three "
+               "recordings of each --label would show one";
+    return aorta_arena_printf(&c->arena, "%s per recording %s too few, about 20 needed",
+                              aorta_counted((long long)fewest, "step").text, fewest == 1 ? "is" : "are");
 }
 
 void aorta_trace_comparison_free(struct aorta_trace_comparison *comparison) {

@@ -141,8 +141,8 @@ static void add_idle(struct collecting *c, const struct aorta_idle *idle, size_t
     }
 }
 
-/* A step counts with the gap before it, as the verdict's does: busy and idle add up to it, and the causes to idle.
- * Where a run measured its steps, that is the step, as `aorta report` has it; the gaps of ranges are a little off. */
+/* A step counts with the gap before it: busy and idle add up to it, and the causes to idle. Where a run measured its
+ * steps, that is the step, as `aorta report` has it; the gaps of ranges are a little off. */
 static void add_timeline(struct collecting *c, const struct aorta_trace_window *window, size_t step) {
     const char *whole = c->samples->stepped ? "step" : "recording";
     const struct aorta_overlap *all = &window->profile.overlap;

@@ -7,11 +7,11 @@
 #include <string.h>
 
 const struct aorta_idle_words aorta_idle_words[AORTA_IDLE_CAUSE_COUNT] = {
-    [AORTA_IDLE_DATA_WAIT] = {"data_wait", "data wait", "waiting for data", true},
-    [AORTA_IDLE_HOST_SYNC] = {"host_sync", "host sync", "host waited for the device", true},
-    [AORTA_IDLE_HOST_LAUNCH] = {"host_launch", "host launch", "host launched late", true},
-    [AORTA_IDLE_LAUNCH_LATENCY] = {"launch_latency", "launch latency", "launched but not started", false},
-    [AORTA_IDLE_UNKNOWN] = {"unknown", "not known", "launch not recorded", false},
+    [AORTA_IDLE_DATA_WAIT] = {"data_wait", "waiting for data", true},
+    [AORTA_IDLE_HOST_SYNC] = {"host_sync", "host waits for the GPU", true},
+    [AORTA_IDLE_HOST_LAUNCH] = {"host_launch", "late kernel launches", true},
+    [AORTA_IDLE_LAUNCH_LATENCY] = {"launch_latency", "launch latency", false},
+    [AORTA_IDLE_UNKNOWN] = {"unknown", "unexplained gaps", false},
 };
 
 int64_t aorta_idle_total(const struct aorta_idle *idle) {

@@ -13,8 +13,7 @@
 /* What every output calls them. */
 struct aorta_idle_words {
     const char *key;  /* in JSON: "data_wait" */
-    const char *name; /* of a row: "data wait" */
-    const char *says; /* in a sentence: "waiting for data" */
+    const char *name; /* "waiting for data", as the verdict names its cause */
     bool host;        /* the device is idle because the host has launched nothing */
 };
 extern const struct aorta_idle_words aorta_idle_words[AORTA_IDLE_CAUSE_COUNT];

@@ -407,8 +407,9 @@ double aorta_pressure_of(double taken) {
 void aorta_compare_chance(const struct aorta_comparison *c, const char *unit, struct aorta_text *out) {
     if (isnan(c->p_value)) {
         if (c->fewest)
-            aorta_text_printf(out, "%s %s too few: it needs about %zu", aorta_counted((long long)c->fewest, unit).text,
-                              c->fewest == 1 ? "is" : "are", c->wanted_iterations);
+            aorta_text_printf(out, "%s %s too few; about %zu are enough",
+                              aorta_counted((long long)c->fewest, unit).text, c->fewest == 1 ? "is" : "are",
+                              c->wanted_iterations);
         else
             aorta_text_puts(out, "not measured on a side");
         return;

@@ -108,8 +108,8 @@ size_t aorta_compare_fewest(enum aorta_statistic statistic);
  * aorta_comparison. */
 void aorta_compare_wanted(const struct aorta_comparison *comparison, double distance, size_t *iterations, size_t *runs);
 
-/* "significant (p = 0.012)", "within the noise (p = 0.4; about 60 steps would be enough)", "2 steps are too few: it
- * needs about 20". `unit`: the name of an iteration, "step". */
+/* "significant (p = 0.012)", "within the noise (p = 0.4; about 60 steps would be enough)", "2 steps are too few;
+ * about 20 are enough". `unit`: the name of an iteration, "step". */
 void aorta_compare_chance(const struct aorta_comparison *comparison, const char *unit, struct aorta_text *out);
 /* A sentence on the term between runs, or nothing if there is none: "Equal runs differ by 1.2% (4 repeats).", or that
  * this is assumed and how runs are repeated: "several HOW". */

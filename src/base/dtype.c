@@ -58,6 +58,7 @@ const char *aorta_collective_name(enum aorta_collective kind) {
 }
 
 const char *aorta_collective_words(enum aorta_collective kind, bool sends) {
+    if (kind == AORTA_COLLECTIVE_OTHER) return "unidentified collective";
     return sends && kind == AORTA_ALL_TO_ALL ? "sends and receives" : aorta_collective_name(kind);
 }
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ROWS = 12, NAME_WIDTH = 44, NAME_SIZE = 512 };
+enum { MOST_ROWS = 12, NAME_WIDTH = 44, WIDTH = 100, NAME_SIZE = 512 };
 
 static const char *const titles[AORTA_SECTION_COUNT] = {
     [AORTA_SECTION_TIMELINE] = "timeline",
@@ -114,7 +114,7 @@ static void put_tables(const struct aorta_trace_comparison *c, const struct aort
                        struct aorta_text *out) {
     const bool whole = style->view.full_names;
     aorta_text_printf(out, "\n%-*s %11s", whole ? 0 : NAME_WIDTH + 2,
-                      c->stepped ? "Per step and rank, ms" : "Per recording and rank, ms", "base");
+                      c->stepped ? "Per step and rank, as recorded, ms" : "Per recording and rank, ms", "base");
     for (size_t i = 1; i < c->side_count; i++)
         aorta_text_printf(out, "%*s %11s %11s", i > 1 ? 18 : 0, "", "test", "change");
     aorta_text_puts(out, "\n");
@@ -160,6 +160,13 @@ static const struct aorta_trace_compare_row *largest(const struct aorta_trace_co
     return longer == with ? c->sides[side].longer : c->sides[side].shorter;
 }
 
+/* Whether the step's change is about that of its largest row: more of the row is made up for by other rows. */
+static bool explains(const struct aorta_trace_comparison *c, size_t side) {
+    static const double most = 2;
+    const struct aorta_trace_compare_row *row = largest(c, side, true);
+    return row && fabs(row->values[side].change_ms) <= most * fabs(c->rows[0].values[side].change_ms);
+}
+
 /* "B is faster than A: step 285 -> 180 ms (-37%), mostly softmax 262 -> 154 ms (-41%)" */
 static void put_headline(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
     const char *base = label_of(c, 0), *test = label_of(c, side);
@@ -169,8 +176,14 @@ static void put_headline(const struct aorta_trace_comparison *c, size_t side, st
     }
     char name[NAME_SIZE];
     const struct aorta_compared step = compared_of(c->rows, side, name);
-    aorta_compared_headline(&step, base, test, false, out);
-    if (!largest(c, side, true)) return;
+    if (c->unsure && isnan(step.p) && step.of.delta != 0) {
+        aorta_text_printf(out, "not decided between %s and %s (%s): ", base, test,
+                          c->stepped ? c->unsure : "the recordings do not mark their steps");
+        aorta_compared_values(&step, false, out);
+    } else {
+        aorta_compared_headline(&step, base, test, false, out);
+    }
+    if (!explains(c, side)) return;
     aorta_text_puts(out, ", mostly ");
     put_change(largest(c, side, true), side, out);
 }
@@ -240,12 +253,12 @@ static void put_category(const struct about *about, struct aorta_text *out) {
 /* Recordings that are compared as a whole have no term between runs. */
 static void put_chance(const struct about *about, struct aorta_text *out) {
     const struct aorta_trace_comparison *c = about->c;
-    if (c->unsure) {
-        aorta_text_puts(out, c->unsure);
-        return;
-    }
     if (!c->row_count) return;
     const struct aorta_comparison *step = &c->rows[0].values[about->side].of;
+    if (c->unsure && isnan(step->p_value)) {
+        if (!c->stepped) aorta_text_puts(out, c->unsure); /* else the headline says it */
+        return;
+    }
     aorta_compare_chance(step, whole_of(c), out);
     if (!c->stepped) return;
     aorta_text_puts(out, ". ");
@@ -270,10 +283,13 @@ static void put_threshold(const struct about *about, struct aorta_text *out) {
 static void put_facts(const struct about *about,
                       void (*write)(struct aorta_text *out, const char *name, struct aorta_text *text),
                       struct aorta_text *out) {
+    const struct aorta_trace_compare_row *with = largest(about->c, about->side, true);
     const struct aorta_trace_compare_row *opposite = largest(about->c, about->side, false);
     struct aorta_text text = {0};
     aorta_differences_list(about->differences, &text);
     write(out, "different", &text);
+    if (with && !explains(about->c, about->side)) put_change(with, about->side, &text);
+    write(out, "largest", &text);
     if (opposite) put_change(opposite, about->side, &text);
     write(out, "opposite", &text);
     put_category(about, &text);
@@ -294,11 +310,11 @@ static void put_facts(const struct about *about,
 void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, const struct aorta_differences *differences,
                                  double threshold, bool answer, const struct aorta_verdict_style *style,
                                  struct aorta_text *out) {
+    const struct aorta_lines headline = {.width = WIDTH, .indent = 2, .color = style->color ? AORTA_BOLD : AORTA_PLAIN};
     struct aorta_text text = {0};
     for (size_t side = 1; side < c->side_count; side++) {
         put_headline(c, side, &text);
-        aorta_text_colored(out, style->color ? AORTA_BOLD : AORTA_PLAIN, text.length ? text.data : "");
-        aorta_text_puts(out, "\n");
+        aorta_text_lines(out, text.length ? text.data : "", &headline);
         aorta_text_clear(&text);
         if (!answer) put_facts(&(struct about){c, side, &differences[side], threshold}, aorta_text_fact, out);
     }

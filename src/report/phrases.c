@@ -218,8 +218,7 @@ static bool put_word(const struct phrase *phrase, const char *word, bool *known)
     const enum aorta_collective kind = phrase->finding->collective;
     *known = true;
     if (strcmp(word, "kind") == 0)
-        aorta_text_puts(phrase->out, kind == AORTA_COLLECTIVE_OTHER ? "unidentified collective"
-                                                                    : aorta_verdict_kind_name(phrase->verdict, kind));
+        aorta_text_puts(phrase->out, aorta_verdict_kind_name(phrase->verdict, kind));
     else if (strcmp(word, "runs") == 0)
         aorta_text_puts(phrase->out, kind == AORTA_ALL_TO_ALL && phrase->verdict->sends ? "run" : "runs");
     else if (strcmp(word, "per") == 0)

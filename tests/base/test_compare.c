@@ -199,7 +199,7 @@ static void test_too_few_steps(void **state) {
     struct aorta_text text = {0};
     assert_true(isnan(c.p_value) && c.wanted_iterations >= 20);
     aorta_compare_chance(&c, "step", &text);
-    assert_non_null(strstr(text.data, "2 steps are too few: it needs about "));
+    assert_non_null(strstr(text.data, "2 steps are too few; about "));
     aorta_text_free(&text);
     a.count = 3;
     c = aorta_compare(&a, &b, AORTA_MEAN, &gpu);

@@ -46,7 +46,7 @@ static const struct {
     {"compare --help", 0, "--threshold X"},
     {"compare " ZERO ZERO, 0, "+0.000"},
     {"compare " ZERO ZERO, 0, " equals "},
-    {"compare " ZERO ONE, 0, ": recording 440 -> 443 ms (+0.8%), mostly "},
+    {"compare " ZERO ONE, 0, " mark their steps): recording\n  440 -> 443 ms (+0.8%)\n  largest     "},
     {"compare " ZERO ONE "--json", 0, "\"schema_version\": 1"},
     {"compare " ZERO ONE "--threshold 0.005", 1, "takes 0.8% longer than"},
     {"compare " ZERO ONE "--threshold 0.05", 0, "  threshold   passed: takes no more than 5% longer"},
