@@ -107,6 +107,10 @@ static bool differs(const struct aorta_hwq_compared *pair) {
     return pair->change == AORTA_HWQ_REGRESSION || pair->change == AORTA_HWQ_IMPROVEMENT;
 }
 
+static double count_of(const struct aorta_hwq_comparison *comparison, enum aorta_hwq_change change) {
+    return comparison->changes[change] ? (double)comparison->changes[change] : NAN;
+}
+
 static void find_largest(struct aorta_hwq_comparison *comparison) {
     const struct aorta_hwq_compared *largest = NULL;
     for (size_t i = 0; i < comparison->pair_count; i++) {
@@ -117,8 +121,11 @@ static void find_largest(struct aorta_hwq_comparison *comparison) {
     const struct aorta_found_fact test = hwq_text("test", comparison->test->path),
                                   baseline = hwq_text("baseline", comparison->baseline->path);
     if (!largest) {
-        HWQ_FIND(&comparison->found, AORTA_HWQ_COMPARE_SAME, test, baseline,
-                 hwq_value("threshold", comparison->options.threshold, "share"));
+        const double uncertain = count_of(comparison, AORTA_HWQ_UNCERTAIN);
+        HWQ_FIND(&comparison->found, isnan(uncertain) ? AORTA_HWQ_COMPARE_SAME : AORTA_HWQ_COMPARE_UNDECIDED, test,
+                 baseline, hwq_value("threshold", comparison->options.threshold, "share"),
+                 hwq_count("uncertain", uncertain),
+                 hwq_count("pairs", isnan(uncertain) ? NAN : (double)comparison->pair_count));
         return;
     }
     const struct aorta_ratio ratio = aorta_hwq_ratio(&largest->p50);
@@ -127,10 +134,6 @@ static void find_largest(struct aorta_hwq_comparison *comparison) {
              hwq_count("streams", (double)largest->baseline->streams), hwq_value("before", largest->p50.value[0], "ms"),
              hwq_value("after", largest->p50.value[1], "ms"), hwq_value("change", ratio.value - 1, "change"),
              hwq_value("low", ratio.low - 1, "change"), hwq_value("high", ratio.high - 1, "change"));
-}
-
-static double count_of(const struct aorta_hwq_comparison *comparison, enum aorta_hwq_change change) {
-    return comparison->changes[change] ? (double)comparison->changes[change] : NAN;
 }
 
 static void find_counts(struct aorta_hwq_comparison *comparison) {
@@ -149,7 +152,10 @@ static void find_noise(struct aorta_hwq_comparison *comparison) {
     for (size_t i = 1; i < comparison->pair_count; i++)
         if (comparison->pairs[i].p50.between > most->between) most = &comparison->pairs[i].p50;
     if (!(most->between > 0)) return;
-    HWQ_FIND(&comparison->found, most->assumed ? AORTA_HWQ_COMPARE_ASSUMED : AORTA_HWQ_COMPARE_REPEATED,
+    HWQ_FIND(&comparison->found,
+             most->between > 1 ? AORTA_HWQ_COMPARE_NO_NOISE
+             : most->assumed   ? AORTA_HWQ_COMPARE_ASSUMED
+                               : AORTA_HWQ_COMPARE_REPEATED,
              hwq_value("between_runs", most->between, "share"), hwq_count("repeats", (double)most->repeats),
              hwq_value("pressure", most->pressure > busy ? most->pressure : NAN, "share"));
 }

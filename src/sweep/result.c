@@ -268,7 +268,19 @@ static void put_trials(const struct aorta_sweep_result *result, struct aorta_tex
     aorta_text_printf(text, "; %s of %s", aorta_sweep_methods[result->plan->method], result->plan->target);
 }
 
-/* "No winner: all 4 points are within the noise of ±32%" */
+/* "No winner: all 4 points are within the noise of ±32%", or they differ by more and may by chance. */
+static void put_no_winner(const struct aorta_sweep_result *result, struct aorta_text *text) {
+    const struct aorta_sweep_importance *importance = &result->importance;
+    const double worst = result->points[result->whole - 1].figures[result->plan->objective];
+    const double spread = 100 * fabs(result->points[0].figures[result->plan->objective] - worst) / fabs(worst);
+    const char *points = aorta_counted((long long)result->whole, "point").text;
+    if (spread > noise_percent(result))
+        aorta_text_printf(text, "No winner: %s differ by up to %.2g%%, not significant with %s (more --repeats)",
+                          points, spread, aorta_counted(importance->repeated ? importance->freedom : 0, "repeat").text);
+    else
+        aorta_text_printf(text, "No winner: all %s are within the noise of ±%.2g%%", points, noise_percent(result));
+}
+
 static void put_headline(const struct aorta_sweep_result *result, struct aorta_text *text) {
     if (!result->best) {
         aorta_text_printf(text, "No result: no whole trial has %s",
@@ -277,8 +289,7 @@ static void put_headline(const struct aorta_sweep_result *result, struct aorta_t
         aorta_text_printf(text, "Best of %s: ", aorta_counted((long long)result->whole, "point").text);
         put_best(result, text);
     } else {
-        aorta_text_printf(text, "No winner: all %s are within the noise of ±%.2g%%",
-                          aorta_counted((long long)result->whole, "point").text, noise_percent(result));
+        put_no_winner(result, text);
     }
 }
 

@@ -234,8 +234,8 @@ struct sides {
     size_t warnings;
 };
 
-static void compare(struct sides *sides, const char *baseline, const char *test) {
-    static const struct aorta_hwq_comparison_options options = {.threshold = 0.05, .between_runs = 0.005};
+static void compare_with(struct sides *sides, const char *baseline, const char *test, double between_runs) {
+    const struct aorta_hwq_comparison_options options = {.threshold = 0.05, .between_runs = between_runs};
     sides->text = (struct aorta_text){0};
     check_ok(aorta_hwq_measurements_open(baseline, &sides->baseline));
     check_ok(aorta_hwq_measurements_open(test, &sides->test));
@@ -245,6 +245,10 @@ static void compare(struct sides *sides, const char *baseline, const char *test)
     for (size_t i = 0; i < sides->comparison.found.count; i++)
         sides->warnings += aorta_hwq_finding_rows[sides->comparison.found.items[i].finding].kind == AORTA_FOUND_WARNING;
     check_ok(aorta_text_check(&sides->text));
+}
+
+static void compare(struct sides *sides, const char *baseline, const char *test) {
+    compare_with(sides, baseline, test, 0.005);
 }
 
 static void finish(struct sides *sides) {
@@ -452,8 +456,12 @@ static void few_iterations(void **state) {
         write_text("few.json", "{\"workload_name\": \"moe\", \"stream_count\": 4, \"iteration_times_ms\": [1, 2, 3]}");
     compare(&sides, path, path);
     assert_int_equal(sides.comparison.changes[AORTA_HWQ_UNCERTAIN], 1);
+    assert_true(says(&sides, "few.json: not decided, 1 of 1 pair uncertain\n"));
     assert_true(says(&sides, "  uncertain   fewer than 8 iterations on a side: 1 pair\n  try         --iterations 30 "
                              "to decide 1 uncertain pair\n"));
+    finish(&sides);
+    compare_with(&sides, path, path, 1.5); /* runs that differ by more than they take */
+    assert_true(says(&sides, "  noise       too few iterations to estimate how equal runs differ\n"));
     finish(&sides);
 }
 

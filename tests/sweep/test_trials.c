@@ -512,6 +512,9 @@ static void test_no_winner(void **state) {
     snprintf(words, sizeof words, job, "noisy", "9 * X");
     run(words, 0, "No winner: all 2 points are within the noise of ±");
     assert_int_equal(access("noisy/best.env", F_OK), -1);
+    run("sweep -o apart --env X=5,6 --repeats 2 --no-trace -- sh -c 'echo {\\\"step_ms\\\": "
+        "$((${X:-5} == 5 ? 10 + 2 * AORTA_SWEEP_REPEAT : 16 - 3 * AORTA_SWEEP_REPEAT))} >$AORTA_SWEEP_RESULT'",
+        0, "No winner: 2 points differ by up to 24%, not significant with 2 repeats (more --repeats)");
     snprintf(words, sizeof words, job, "quiet", "0");
     run(words, 0, "Best of 2 points: X=5: step_ms 5 ms (3 runs)");
     assert_int_equal(access("quiet/best.env", F_OK), 0);
