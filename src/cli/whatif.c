@@ -319,8 +319,9 @@ static aorta_status replay(const struct aorta_graph *graph, const struct aorta_w
     result->path = aorta_graph_critical(graph);
     result->bandwidth_given = request->ns_per_byte >= 0;
     result->latency_given = request->latency_ns >= 0;
-    result->changes_nothing = !result->bandwidth_given && !result->latency_given && request->compute == 1 &&
-                              request->copies == 1 && !request->removed && !request->remedies;
+    result->only_remedies = !result->bandwidth_given && !result->latency_given && request->compute == 1 &&
+                            request->copies == 1 && !request->removed;
+    result->changes_nothing = result->only_remedies && !request->remedies;
     result->rows = aorta_arena_alloc(request->arena, (request->rank_count + DOUBLINGS) * sizeof *result->rows);
     AORTA_TRY(aorta_arena_check(request->arena, "the rows"));
     AORTA_TRY(fill(result, request));

@@ -93,8 +93,14 @@ static void find_step(const struct aorta_whatif_result *result, struct aorta_fou
     const struct aorta_whatif_row *row = last_row(result);
     const char *place = place_of(row->ranks, found);
     const double before = result->replayed_ns, after = row->step.step_ns;
-    FIND(found, STEP, value("ranks", row->ranks, NULL), value("replayed", before / 1e6, "ms"),
-         predicted("step", after / 1e6, "ms", place),
+    /* What remedies gain at least is known where nothing else changes. */
+    const bool alone = result->remedies.set && result->row_count == 1 && result->only_remedies && after < before;
+    const double least = alone && result->remedies.worth.least < 1 ? result->remedies.worth.least : NAN;
+    const double longest = before - least * (before - after);
+    FIND(found, isnan(least) ? STEP : STEP_RANGE, value("ranks", row->ranks, NULL),
+         value("replayed", before / 1e6, "ms"), predicted("step", after / 1e6, "ms", place),
+         predicted("longest", longest / 1e6, "ms", place),
+         predicted("least_change", (longest - before) / before, "change", place),
          predicted("change", before > 0 ? (after - before) / before : NAN, "change", place),
          predicted("efficiency", result->row_count > 1 ? row->efficiency : NAN, "share", place));
 }

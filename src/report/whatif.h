@@ -33,6 +33,7 @@ struct aorta_whatif_result {
     struct aorta_whatif_remedies remedies;
     struct aorta_whatif_exposed exposed; /* with remedies, on most of the ranks asked for */
     bool changes_nothing;                /* but for the ranks, nothing else than what was recorded was asked for */
+    bool only_remedies;                  /* these change the step, nothing else */
     bool bandwidth_given, latency_given;
     struct aorta_whatif_row *rows; /* ascending ranks; doublings of the recorded number, and those asked for */
     size_t row_count;

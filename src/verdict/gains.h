@@ -32,6 +32,7 @@ void aorta_verdict_walk_left(const struct aorta_trace_graph *built, const struct
 struct aorta_remedies_worth {
     double before_ns;                      /* the step replayed without them */
     struct aorta_remedies_applied mean;    /* over ranks */
+    double least;                          /* of their gain, at least this share */
     const char *lacks[AORTA_REMEDY_COUNT]; /* what a recording lacks for it; NULL: nothing. Static */
     const char *unknown;                   /* why none can be computed; NULL: they can. Static */
 };

@@ -419,9 +419,13 @@ aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *ana
     struct aorta_remedy_gains measured = {.analysis = analysis, .built = built};
     struct aorta_graph scaled = {0};
     aorta_status status = make_ranks(&measured);
-    *worth = (struct aorta_remedies_worth){.unknown = measured.rank_count ? measured.ranks[0].unknown : NULL};
+    *worth =
+        (struct aorta_remedies_worth){.unknown = measured.rank_count ? measured.ranks[0].unknown : NULL, .least = 1};
     for (int i = 0; measured.rank_count && i < AORTA_REMEDY_COUNT; i++)
         worth->lacks[i] = measured.ranks[0].rows[i].lacks;
+    for (int i = 0; measured.rank_count && i < AORTA_REMEDY_COUNT; i++)
+        if (set & aorta_remedy_bit((enum aorta_remedy)i) && measured.ranks[0].rows[i].alone_ns > 0)
+            worth->least = fmin(worth->least, least_share(&measured, (enum aorta_remedy)i));
     if (!status) {
         aorta_replay_run(&built->graph, 0, &measured.replay);
         worth->before_ns = measured.replay.step_ns;

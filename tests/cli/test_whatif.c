@@ -69,6 +69,7 @@ static const struct {
     {BOTH "--remedy fusion", 0, "  with        fusion: chains of pointwise kernels and reductions as one pass"},
     {BOTH "--remedy precision --remedy attention --json", 0, "\"precision=bf16\""},
     {BOTH "--remedy fusion --ranks 64", 0, "  saved       not known: the recording does not name its device"},
+    {DISPATCHES "--remedy fusion -q", 0, "On 1 rank: step 15122 -> 15103 to 15112 ms ("},
     {BOTH "--remedy fusion --json", 0, "\"kernels_saved_ms\": null"},
     {DISPATCHES "--remedy fusion", 0, "  saved       57.6 ms of kernels per step, 13929 launches disappear"},
     {DISPATCHES "--remedy casts=copies --remedy fusion | tr -s '\n ' ' '", 0,
