@@ -44,6 +44,7 @@ static const struct aorta_option rows[] = {
     {"json", AORTA_OPTION_BOOL, AT(json), "false",
      .help = "print the analysis as JSON on standard output; the program's own output goes to standard error"},
     AORTA_CLI_QUIET_OPTION(AT(quiet)),
+    AORTA_CLI_ALL_OPTION(AT(all)),
     {"whole", AORTA_OPTION_BOOL, AT(windows.whole), "false",
      .help = "analyze the whole recording, start and end included, instead of its steps"},
     {"step-range", AORTA_OPTION_STRING, AT(windows.step_range), "null", .nullable = true, .argument = "REGEX",
@@ -181,7 +182,8 @@ static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool 
     if (!status) {
         const struct aorta_trace_report report = {
             .analysis = &recorded.analysis, .verdict = &recorded.verdict, .machine = &recorded.machine};
-        const struct aorta_verdict_style style = {.width = aorta_terminal_width(stderr), .answer = arguments->quiet};
+        const struct aorta_verdict_style style = {
+            .width = aorta_terminal_width(stderr), .answer = arguments->quiet, .view = {.all = arguments->all}};
         if (arguments->quiet)
             aorta_trace_report_verdict(&report, &style, text);
         else

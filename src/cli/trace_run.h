@@ -50,7 +50,7 @@ struct aorta_trace_run_arguments {
     const char *into; /* folder of windows that `trace watch` evaluates; NULL: this command does */
     struct aorta_trace_windows_options windows; /* step_range, whole: of all of them */
     int64_t limit_mb;
-    bool nvtx, json, dry_run, quiet;
+    bool nvtx, json, dry_run, quiet, all;
     char **command; /* NULL-terminated; borrowed from the command line */
 };
 

@@ -78,7 +78,9 @@ static void print(const struct aorta_trace_windows *windows, const struct aorta_
     if (said->change.length) fprintf(stderr, "%s: %s\n", windows->options.command, said->change.data);
     if (!whole) fprintf(stderr, "%s: %s\n", windows->options.command, said->headline.data);
     if (!whole) return;
-    aorta_verdict_text(window->verdict, &(struct aorta_verdict_style){.width = aorta_terminal_width(stderr)}, &text);
+    aorta_verdict_text(
+        window->verdict,
+        &(struct aorta_verdict_style){.width = aorta_terminal_width(stderr), .all = "aorta trace analyze DIR"}, &text);
     if (text.data && !text.failed) fputs(text.data, stderr);
     aorta_text_free(&text);
 }

@@ -145,7 +145,8 @@ static bool say_unfinished(void *user, int signal) {
 }
 
 static aorta_status report(const struct aorta_train_finish *finish) {
-    const struct aorta_verdict_style style = {.width = aorta_terminal_width(stdout), .answer = finish->quiet};
+    const struct aorta_verdict_style style = {
+        .width = aorta_terminal_width(stdout), .answer = finish->quiet, .all = "aorta report DIR"};
     struct aorta_text text = {0};
     aorta_status status = aorta_report_after_run(finish->directory, NULL, &style, finish->log, &text);
     if (text.length) status = aorta_status_join(status, aorta_cli_print(&text, NULL, false));

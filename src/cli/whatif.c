@@ -160,7 +160,10 @@ static aorta_status read_cause(const char *name, struct request *request) {
         known[count++] = cause;
     }
     request->removed |= removed;
-    return removed ? NULL : unknown_name("without", "cause", name, known, count);
+    if (removed) return NULL;
+    if (aorta_remedy_find(name))
+        return AORTA_ERROR(AORTA_USAGE, "--without %s: this cause makes kernels slower; use --remedy %s", name, name);
+    return unknown_name("without", "cause to remove", name, known, count);
 }
 
 static aorta_status read_remedy(const char *name, struct request *request) {

@@ -318,8 +318,10 @@ static void put_details(const struct writer *writer, const struct aorta_verdict_
     if (*view->minor) aorta_text_puts(writer->out, "\n  ");
     if (*view->minor) {
         struct aorta_text minor = {0};
-        const char *hint = view->minor_count == 1 ? " (--all shows it)" : " (--all shows them)";
-        aorta_text_printf(&minor, "%s%s", view->minor, style->view.all ? "" : hint);
+        aorta_text_puts(&minor, view->minor);
+        if (!style->view.all)
+            aorta_text_printf(&minor, " (%s%s--all shows %s)", style->all ? style->all : "", style->all ? " " : "",
+                              view->minor_count == 1 ? "it" : "them");
         put_lines(writer, AORTA_PLAIN, minor.data ? minor.data : "", 2, 2);
         aorta_text_free(&minor);
     }

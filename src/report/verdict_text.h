@@ -6,9 +6,10 @@
 #include "report/verdict_view.h"
 
 struct aorta_verdict_style {
-    int width;   /* of the terminal; lines have 80 to 100 columns; 0: not known, 100 */
-    bool color;  /* escapes of a terminal */
-    bool answer; /* line 1 alone */
+    int width;       /* of the terminal; lines have 80 to 100 columns; 0: not known, 100 */
+    bool color;      /* escapes of a terminal */
+    bool answer;     /* line 1 alone */
+    const char *all; /* the command whose --all shows all findings; NULL: the one that prints */
     struct aorta_view_options view;
 };
 

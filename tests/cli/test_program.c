@@ -55,6 +55,7 @@ static const struct {
     {"hwq map --device cpu --streams 3 --copy-mb 1", 0, "copies      2 streams of normal priority: 2 queues"},
     {"train", 2, "--config FILE is needed: config/quickstart.yaml runs without a GPU"},
     {"launch -n 2 -- train --config x.yaml", 2, "train: no such program in PATH; write aorta train"},
+    {"trace run --all --dry-run -- true", 0, "true"},
     {"trace run -- /nowhere/python", 2, "/nowhere/python: no such program\n"},
     {"sweep --read .", 2, ". holds no trials.jsonl and no runs; name the directory that a sweep wrote"},
     {"sweep --compare . .", 2, ". holds no trials.jsonl and no runs; name the directory that a sweep wrote"},

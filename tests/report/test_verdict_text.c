@@ -146,6 +146,17 @@ static void the_layout_is_that_of_the_style(void **state) {
     said_whole(&verdict);
 }
 
+/* A command without --all names the one that has it. */
+static void all_is_an_option_of_a_command(void **state) {
+    (void)state;
+    const struct aorta_verdict_style style = {.all = "aorta report DIR"};
+    struct aorta_text text = {0};
+    make_example();
+    aorta_verdict_text(&verdict, &style, &text);
+    said_expect(text.data, "late kernel launches (aorta report DIR --all shows it)\n");
+    aorta_text_free(&text);
+}
+
 /* --all has a block for it, whose bar is blank below 5%. */
 static void all_findings_are_shown_when_asked_for(void **state) {
     (void)state;
@@ -674,6 +685,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_teardown(name, end)
     const struct CMUnitTest tests[] = {
         TEST(the_layout_is_that_of_the_style),
+        TEST(all_is_an_option_of_a_command),
         TEST(all_findings_are_shown_when_asked_for),
         TEST(lines_have_80_to_100_columns),
         TEST(color_changes_no_word),
