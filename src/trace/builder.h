@@ -59,9 +59,6 @@ void aorta_trace_builder_geometry(struct aorta_trace_builder *builder, const int
 bool aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct aorta_trace_call *call);
 /* The same; a call of no known kind becomes a frame. */
 void aorta_trace_builder_any_call(struct aorta_trace_builder *builder, const struct aorta_trace_call *call);
-/* The kind of a call by its name: cudaLaunchKernel, hipModuleLaunchKernel, cuStreamSynchronize, … false: none that
- * matters. */
-bool aorta_trace_call_classify(const char *name, enum aorta_trace_call_kind *kind);
 
 /* Whether a graph was captured so far; then launches say more with `launch`: the kernel's name (text; NONE: not known)
  * and the file's number of the operation (-1: not known), of the call with this correlation. */

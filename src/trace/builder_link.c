@@ -376,6 +376,20 @@ static void link_collectives(struct aorta_trace_builder *builder) {
     aorta_arena_free(&scratch);
 }
 
+/* A kernel's first launch may load it. */
+static void mark_first(struct aorta_trace_builder *builder) {
+    struct aorta_arena scratch = {0};
+    struct trace_pending *rows = builder->pending.items;
+    bool *seen = aorta_arena_alloc(&scratch, aorta_trace_text_count(builder->trace) * sizeof *seen);
+    builder->memory.failed |= !seen;
+    for (size_t i = 0; seen && i < builder->pending.count; i++) {
+        struct aorta_trace_work *work = &rows[i].work;
+        work->first = work->kind == AORTA_TRACE_KERNEL && !seen[work->name];
+        seen[work->name] = true;
+    }
+    aorta_arena_free(&scratch);
+}
+
 /* Steps of devices alone are left out where the host marks steps. */
 static void choose_steps(struct aorta_trace_builder *builder) {
     struct aorta_trace_step *steps = builder->steps.items;
@@ -406,6 +420,7 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     aorta_trace_sort_work(builder);
     aorta_trace_link_callers(builder);
     link_collectives(builder);
+    mark_first(builder);
     count_overlaps(builder);
 }
 

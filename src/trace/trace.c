@@ -229,8 +229,9 @@ bool aorta_trace_launch_blocks(const struct aorta_trace *trace, const struct aor
     if (work->call == AORTA_TRACE_NONE || work->kind != AORTA_TRACE_KERNEL) return false;
     const struct aorta_trace_call *call = &trace->calls[work->call];
     const int64_t lasted_ns = call->end_ns - call->start_ns, until_ns = work->start_ns - call->start_ns;
-    return call->kind == AORTA_CALL_LAUNCH && lasted_ns >= BLOCKED_NS && 2 * until_ns >= lasted_ns &&
-           until_ns <= lasted_ns + (lasted_ns / NEAR_PART > NEAR_NS ? lasted_ns / NEAR_PART : NEAR_NS);
+    if (call->kind != AORTA_CALL_LAUNCH || lasted_ns < BLOCKED_NS || 2 * until_ns < lasted_ns) return false;
+    if (work->first) return until_ns <= 2 * lasted_ns; /* it is loaded */
+    return until_ns <= lasted_ns + (lasted_ns / NEAR_PART > NEAR_NS ? lasted_ns / NEAR_PART : NEAR_NS);
 }
 
 int64_t aorta_trace_launched_ns(const struct aorta_trace *trace, const struct aorta_trace_work *work) {

@@ -64,6 +64,7 @@ struct aorta_trace_work {
     bool leads;           /* the first kernel of its operation's run */
     bool named;           /* collective kernels: the name says which one it is */
     uint8_t by_name;      /* when `named`: enum aorta_collective */
+    bool first;           /* kernels: the first of this name in the file */
     uint16_t blocks;      /* kernels: thread blocks, at most AORTA_MANY_BLOCKS; 0: not known */
 };
 enum { AORTA_MANY_BLOCKS = UINT16_MAX }; /* or more */
@@ -420,6 +421,15 @@ bool aorta_trace_call_launches(const struct aorta_trace_call *call);
 bool aorta_trace_launch_blocks(const struct aorta_trace *trace, const struct aorta_trace_work *work);
 /* When work was launched; INT64_MIN: not known. */
 int64_t aorta_trace_launched_ns(const struct aorta_trace *trace, const struct aorta_trace_work *work);
+/* The kind of a call by its name: cudaLaunchKernel, hipModuleLaunchKernel, cuStreamSynchronize, … false: none that
+ * matters. */
+bool aorta_trace_call_classify(const char *name, enum aorta_trace_call_kind *kind);
+/* Whether a call of this name allocates or frees memory. */
+static inline bool aorta_trace_changes_memory(const char *name) {
+    enum aorta_trace_call_kind kind;
+    return aorta_trace_call_classify(name, &kind) && kind == AORTA_CALL_MEMORY;
+}
+
 /* Whether each of the trace's threads launches work, as those do that the device waits for and a watchdog does not. */
 bool *aorta_trace_launching_threads(const struct aorta_trace *trace, struct aorta_arena *memory);
 

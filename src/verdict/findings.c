@@ -233,6 +233,15 @@ static int64_t gap_part(const struct aorta_trace_gap *gap, enum aorta_cause caus
     return ns;
 }
 
+/* A launch that blocks the host is a stall, and a call that frees memory is an allocation. */
+static bool is_of_other(const struct aorta_trace_rank *rank, const struct aorta_trace_gap *gap,
+                        enum aorta_cause cause) {
+    const struct aorta_trace *trace = rank->trace;
+    if (cause == AORTA_CAUSE_HOST_LAUNCH) return aorta_trace_launch_blocks(trace, &rank->work[gap->next]);
+    return cause == AORTA_CAUSE_HOST_SYNC && gap->call != AORTA_TRACE_NONE &&
+           aorta_trace_changes_memory(aorta_trace_text(trace, trace->calls[gap->call].name));
+}
+
 static struct place longest_gap(const struct aorta_trace_analysis *analysis, enum aorta_cause cause) {
     struct place worst = {0};
     for (size_t i = 0; i < analysis->rank_count; i++) {
@@ -241,7 +250,8 @@ static struct place longest_gap(const struct aorta_trace_analysis *analysis, enu
             const struct aorta_trace_gap *gap = &rank->gaps[j];
             if (!aorta_trace_step_counts(analysis, gap->step)) continue;
             int64_t ns = gap_part(gap, cause);
-            if (ns > worst.ns) worst = (struct place){rank, gap->step, ns, (uint32_t)gap->next, gap, false};
+            if (ns > worst.ns && !is_of_other(rank, gap, cause))
+                worst = (struct place){rank, gap->step, ns, (uint32_t)gap->next, gap, false};
         }
     }
     return worst;
@@ -277,6 +287,11 @@ static void set_caller(const struct aorta_trace_rank *rank, const struct aorta_t
         aorta_facts_flag(&finding->facts, AORTA_FACT_CONVOLUTION_SEARCH);
 }
 
+/* Calls that allocate or free are another cause. */
+static bool is_of_memory(const struct aorta_trace_rank *rank, const struct aorta_trace_sync_row *row) {
+    return aorta_trace_changes_memory(aorta_trace_text(rank->trace, row->name));
+}
+
 /* The calls that wait longest in all, of those whose place in the program is known where there are any. */
 static void find_caller(const struct aorta_trace_rank *rank, struct aorta_finding *finding) {
     static const double MOST = 0.5;
@@ -285,14 +300,15 @@ static void find_caller(const struct aorta_trace_rank *rank, struct aorta_findin
     for (size_t i = 0; i < rank->sync_count; i++) {
         const struct aorta_trace_sync_row *row = &rank->syncs[i];
         const bool placed = row->operation != AORTA_TRACE_NONE || row->function != AORTA_TRACE_NONE;
-        if (!placed && row->range == AORTA_TRACE_NONE) continue;
+        if ((!placed && row->range == AORTA_TRACE_NONE) || is_of_memory(rank, row)) continue;
         set_caller(rank, row, aorta_trace_sync_name(rank->trace, row, name, sizeof name), finding);
         if (!known && (strstr(name, "aten::nonzero") || strstr(name, "aten::masked_select")))
             aorta_facts_flag(&finding->facts, AORTA_FACT_SELECTS);
         return;
     }
-    if (!rank->sync_count) return;
-    const struct aorta_trace_sync_row *row = &rank->syncs[0];
+    const struct aorta_trace_sync_row *row = rank->syncs, *end = row + rank->sync_count;
+    while (row < end && is_of_memory(rank, row)) row++;
+    if (row == end) return;
     set_caller(rank, row, aorta_trace_text(rank->trace, row->name), finding);
     if (known || share_of_reads(rank->trace, row->name, false, finding->facts.arena) <= MOST) return;
     const bool values = share_of_reads(rank->trace, row->name, true, finding->facts.arena) > MOST;

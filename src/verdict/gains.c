@@ -410,6 +410,26 @@ static void add_few_blocks(struct gains *gains) {
     if (finding->at_best_ms < MUCH * step_ms(gains)) verdict->finding_count--;
 }
 
+/* Idle time with nothing queued is that of stalls, too; their launches are not late. */
+static void separate_stalls(struct aorta_verdict *verdict) {
+    static const double LITTLE = 0.1;
+    struct aorta_finding *launches = aorta_verdict_find(verdict, AORTA_CAUSE_HOST_LAUNCH);
+    const struct aorta_fact *idle = launches ? aorta_facts_find(&launches->facts, AORTA_FACT_IDLE_UNQUEUED) : NULL;
+    double stalled_ms = 0;
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cause == AORTA_CAUSE_HOST_PAUSE || verdict->findings[i].cause == AORTA_CAUSE_DATA_WAIT)
+            stalled_ms += verdict->findings[i].alone_ms;
+    if (!idle) return;
+    stalled_ms = fmin(stalled_ms, idle->value - launches->gain_ms); /* what late launches take is no stall */
+    if (stalled_ms < LITTLE * idle->value) return;
+    const struct aorta_fact *count = aorta_facts_find(&launches->facts, AORTA_FACT_LAUNCHES);
+    const struct aorta_fact *period = aorta_facts_find(&launches->facts, AORTA_FACT_LAUNCH_PERIOD);
+    if (count && period)
+        aorta_facts_set(&launches->facts, AORTA_FACT_LAUNCH_PERIOD,
+                        fmax(period->value - 1e3 * stalled_ms / count->value, 0));
+    aorta_facts_set(&launches->facts, AORTA_FACT_IDLE_STALLED, stalled_ms);
+}
+
 static void add_small_copies(struct gains *gains) {
     double copies = 0;
     const double gain_ms = aorta_gain_of_joined_copies(gains, &copies);
@@ -573,6 +593,7 @@ static void add_gains(struct gains *gains) {
         if (cause != AORTA_CAUSE_HOST_PAUSE) add_gain(gains, gains->found.order[i], cause);
     }
     add_pauses(gains);
+    separate_stalls(verdict);
     aorta_verdict_walk_left(gains->built, gains->graph, verdict->replay.floor_ms, &verdict->replay.left,
                             verdict->arena);
     if (verdict->arena->failed) return; /* remedies have no model where none saves anything */

@@ -225,11 +225,6 @@ static bool brings_input(const struct gains *gains, const struct aorta_origin *o
 }
 
 static const double NOTABLE = 0.02; /* of a gain: a place that is worth naming */
-static bool changes_memory(const char *call) {
-    return strstr(call, "Malloc") || strstr(call, "HostAlloc") || strncmp(call, "cudaFree", 8) == 0 ||
-           strncmp(call, "hipFree", 7) == 0;
-}
-
 static bool is_within_one_call(const struct gains *gains, const struct aorta_origin *origin) {
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);
     return call && origin->from != AORTA_GRAPH_NONE && call == aorta_trace_graph_call(gains->built, origin->from);
@@ -238,9 +233,7 @@ static bool is_within_one_call(const struct gains *gains, const struct aorta_ori
 /* Whether the call launches the first work of that name. */
 static bool launches_first(const struct aorta_trace *trace, const struct aorta_trace_call *call) {
     const struct aorta_trace_work *launched = launched_by(trace, (uint32_t)(call - trace->calls));
-    for (const struct aorta_trace_work *work = trace->work; work < launched; work++)
-        if (work->name == launched->name) return false;
-    return launched;
+    return launched && launched->first;
 }
 
 /* Whether the pause ends at the first launch of a kernel that a compiler made for the program. */
@@ -285,7 +278,7 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
                                                          : within  ? within
                                                          : range   ? range
                                                                    : around);
-    if (changes_memory(where) && gains->verdict->program != AORTA_PROGRAM_NATIVE)
+    if (aorta_trace_changes_memory(where) && gains->verdict->program != AORTA_PROGRAM_NATIVE)
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_MEMORY);
     if (compiles(gains, origin))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_COMPILED);
