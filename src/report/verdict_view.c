@@ -206,7 +206,7 @@ static void add_text(struct build *build, const char *name, const char *words) {
     add_row(build, name, &text);
 }
 
-/* Without peaks no finding says that kernels are slow. */
+/* Without peaks few findings say that kernels are slow. */
 static void add_missing_peaks(struct build *build) {
     const struct aorta_verdict *verdict = build->verdict;
     for (size_t i = 0; i < verdict->finding_count; i++) {
@@ -214,7 +214,7 @@ static void add_missing_peaks(struct build *build) {
         const struct aorta_fact *why = aorta_facts_find(&finding->facts, AORTA_FACT_NO_PEAKS);
         struct aorta_text text = {0};
         if (!why || finding->share < MUCH) continue;
-        aorta_text_printf(&text, "peak rates (%s): gains of compute are unknown", why->text);
+        aorta_text_printf(&text, "peak rates (%s): gains that need them are unknown", why->text);
         add_row(build, "missing", &text);
     }
 }

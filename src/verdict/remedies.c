@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum need { NEEDS_NAMES, NEEDS_SHAPES };
+enum need { NEEDS_TIMES, NEEDS_NAMES, NEEDS_SHAPES };
 
 static const struct {
     const char *key, *cause, *change;
@@ -118,7 +118,7 @@ static void forget(struct remedy_model *model) {
 
 static const char *lacks(const struct remedy_model *model, enum aorta_remedy remedy) {
     if (model->own) return NULL; /* rules say nothing of what has no shape */
-    if (table[remedy].needs == NEEDS_NAMES || model->shapes) return NULL;
+    if (table[remedy].needs != NEEDS_SHAPES || model->shapes) return NULL;
     return model->operations ? "shapes" : "operations";
 }
 
@@ -129,7 +129,8 @@ static void run_rule(struct remedy_model *model, enum aorta_remedy remedy, struc
     model->rough = false;
     memcpy(model->gone_before, model->gone, model->leaf_count * sizeof *model->gone);
     /* Our own runs have the remedies that a key does. */
-    const bool applies = !isnan(model->peak[MATH_HALF]) && (!model->own || table[remedy].ours);
+    const bool applies =
+        model->own ? model->rates && table[remedy].ours : model->rates || table[remedy].needs == NEEDS_TIMES;
     if (!row->lacks && applies) table[remedy].rule(model);
     if (row->then_ns < 0) undo(model);
     row->then_ns /= model->steps;
@@ -252,7 +253,8 @@ static void find_rates(struct remedy_model *model) {
         model->peak[i] = known ? 1e3 * model->peaks.tflops[arithmetic[i]] : NAN;
         model->best[i] = known ? find_best(model, (enum leaf_math)i, samples) : NAN;
     }
-    model->stream = find_stream(model, samples);
+    model->rates = !isnan(model->peak[MATH_HALF]);
+    model->stream = model->rates ? find_stream(model, samples) : 1; /* of which only ratios count then */
     model->fused = GENERATED * model->stream;
 }
 
@@ -414,7 +416,7 @@ static void make(const struct aorta_trace_analysis *analysis, size_t rank, struc
         if (model->leaves[i].counted) remedies->kernels_ns += model->leaves[i].ns / model->steps;
     model->row_kernels_ns = remedies->kernels_ns;
     find_rates(model);
-    if (isnan(model->peak[MATH_HALF]))
+    if (!model->rates)
         remedies->unknown = model->peaks.reason ? model->peaks.reason : "the device's rate in 16 bits is not known";
     add_bounds(remedies);
     if (remedies->unknown) add_plain(remedies);

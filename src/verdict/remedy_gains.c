@@ -431,6 +431,7 @@ aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *ana
         worth->before_ns = measured.replay.step_ns;
         worth->mean = fill_scales(&measured, set);
         scale_graph(&measured, &scaled);
+        if (worth->mean.saved_ns > 0) worth->unknown = NULL; /* times sufficed */
         measured.memory.failed |= measured.replay.memory.failed || scaled.failed;
         status = aorta_arena_check(&measured.memory, "the step with remedies");
     }

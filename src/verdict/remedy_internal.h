@@ -120,6 +120,7 @@ struct remedy_model {
     struct aorta_inputs **inputs;    /* by row of the trace's inputs[], own: of its shapes[]; NULL: not read yet */
     uint32_t *op_bits, *kernel_bits; /* by text */
     bool shapes, operations;         /* the file has them */
+    bool rates;                      /* of the device are known */
     size_t *by_backward;             /* leaves of gradients, by the number of their operation */
     size_t by_backward_count;
     bool amd;
@@ -228,9 +229,9 @@ bool aorta_remedy_own_bf16(struct remedy_model *model, size_t leaf);
  * computes from bytes, one without compares kernels with each other, and what it finds is an upper bound. */
 
 static const double AORTA_SMALL_NS = 4e3; /* what is shorter costs its launch, not its bytes */
-/* True: such a recording, and what is claimed from here on is rough. */
+/* True: such a recording, or one whose bytes say nothing without the device's rates. What is claimed then is rough. */
 static inline bool aorta_remedy_unsized(struct remedy_model *model) {
-    model->rough = !model->shapes && !model->own;
+    model->rough = (!model->shapes || !model->rates) && !model->own;
     return model->rough;
 }
 /* Both leaves belong to the same thread, step and stream. */

@@ -131,7 +131,7 @@ static double passes_of(const struct leaf *leaf) {
 
 /* Elements that an operation updates, in fp32. */
 static double updated(const struct remedy_model *model, const struct leaf *leaf) {
-    const struct aorta_input *first = leaf->inputs->count ? &leaf->inputs->items[0] : NULL;
+    const struct aorta_input *first = leaf->inputs->count && model->rates ? &leaf->inputs->items[0] : NULL;
     const double counted = first && (first->tensor || first->list) ? aorta_remedy_elements(first) : 0;
     const double each = passes_of(leaf);
     if (counted > 1 || each <= 0) return counted > 1 ? counted : 0;
@@ -344,8 +344,9 @@ static void unsized_sorts(struct remedy_model *model) {
 
 void aorta_remedy_indexing(struct remedy_model *model) {
     static const double SLOW = 0.25, REACHED = 0.5; /* of the streaming rate */
-    if (aorta_remedy_unsized(model)) unsized_sorts(model);
-    for (size_t i = 0; i < model->leaf_count; i++) {
+    const bool unsized = aorta_remedy_unsized(model);
+    if (unsized) unsized_sorts(model);
+    for (size_t i = 0; i < model->leaf_count && !unsized; i++) {
         const struct leaf *leaf = &model->leaves[i];
         const uint32_t such = AORTA_OP_INDEXES | AORTA_OP_DROPOUT | AORTA_OP_DROPOUT_BACKWARD;
         if (!(leaf->op & such) || !(leaf->bytes > 1e6) || leaf->in_optimizer) continue;

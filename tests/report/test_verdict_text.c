@@ -384,7 +384,7 @@ static void compute_bound_without_rates(void **state) {
     struct aorta_finding *compute = add(AORTA_CAUSE_COMPUTE, 0, 96);
     set(compute, AORTA_FACT_NO_PEAKS, 1, NULL)->text = "the device is not in the table";
     expect_headline("compute-bound: 96% of the step is compute; gains of compute unknown");
-    expect("\n  missing    peak rates (the device is not in the table): gains of compute are unknown\n");
+    expect("\n  missing    peak rates (the device is not in the table): gains that need them are unknown\n");
     compute->share = 0.75, compute->cost_ms = 75;
     struct aorta_finding *latency = add(AORTA_CAUSE_LAUNCH_LATENCY, 0, 21);
     expect_headline("compute-bound: 75% of the step is compute, 21% launch latency; gains of compute unknown");

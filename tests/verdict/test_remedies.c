@@ -1000,6 +1000,30 @@ static void names_and_times_say_some(void **state) {
     end(&sized);
 }
 
+/* Rules that compare times find the same on a device that is not in the table, with and without sizes. Precision needs
+ * the device's rates. */
+static void times_suffice_on_devices_without_rates(void **state) {
+    (void)state;
+    static const char unlisted[] = "\"name\": \"NVIDIA GeForce RTX 3060 Ti\", \"totalGlobalMem\": 8366784512, "
+                                   "\"computeMajor\": 8, \"computeMinor\": 6, \"numSms\": 38";
+    for (size_t i = 0; i < COUNT(roughly); i++) {
+        const struct pair *pair = &roughly[i].pair;
+        for (int shapes = 0; shapes <= WITHOUT_OPERATIONS; shapes++) {
+            device = unlisted;
+            struct found found = find(pair->worse, pair->worse_count, 7, shapes);
+            device = H100;
+            struct found known = find(pair->worse, pair->worse_count, 7, shapes == true ? false : shapes);
+            const enum aorta_remedy remedy = remedy_of(pair->key);
+            const double ns = found.remedies.rows[remedy].alone_ns, expected = known.remedies.rows[remedy].alone_ns;
+            if (!(fabs(ns - expected) < 1)) fail_msg("%s: %f us of %f", pair->key, ns / 1e3, expected / 1e3);
+            assert_non_null(found.remedies.unknown);
+            assert_true(found.remedies.rows[AORTA_REMEDY_BF16].alone_ns <= 0);
+            end(&found);
+            end(&known);
+        }
+    }
+}
+
 /* Three layers of eight kernels. Autograd's thread runs them again before their gradients; or does only that, as
  * another thread of a server would; or they have no product. */
 static void layers_that_run_again_on_another_thread(void **state) {
@@ -1198,6 +1222,7 @@ int main(void) {
         cmocka_unit_test(ranks_may_have_any_number),
         cmocka_unit_test(norms_of_inference_read_once),
         cmocka_unit_test(names_and_times_say_some),
+        cmocka_unit_test(times_suffice_on_devices_without_rates),
         cmocka_unit_test(casts_of_training_and_norms_and_other_copies_stay),
         cmocka_unit_test(layers_that_run_again_on_another_thread),
         cmocka_unit_test(loops_over_parameters_are_no_chain),
