@@ -219,6 +219,21 @@ static void add_missing_peaks(struct build *build) {
     }
 }
 
+/* Once for all blocks whose gains follow from names and times alone. */
+static void add_missing_sizes(struct build *build) {
+    const struct aorta_verdict *verdict = build->verdict;
+    const struct aorta_fact *unsized = NULL;
+    struct aorta_text text = {0};
+    for (size_t i = 0; i < verdict->finding_count && !unsized; i++)
+        if (aorta_finding_shown_ms(&verdict->findings[i]) >= SHOWN * aorta_verdict_gained_ms(verdict))
+            unsized = aorta_facts_find(&verdict->findings[i].facts, AORTA_FACT_UNSIZED);
+    if (!unsized || verdict->incomplete || verdict->captures) return;
+    aorta_text_puts(&text, "sizes of operations");
+    if (unsized->text) aorta_text_printf(&text, " (%s)", unsized->text);
+    aorta_text_puts(&text, ": gains of compute are estimated from times");
+    add_row(build, "missing", &text);
+}
+
 static void add_missing(struct build *build) {
     const struct aorta_verdict *verdict = build->verdict;
     struct aorta_text text = {0};
@@ -228,6 +243,7 @@ static void add_missing(struct build *build) {
                      ? "kernels, though launches are recorded: stop other profilers, or update the driver"
                      : "the GPU; if the program uses one: ProfilerActivity.CUDA");
     add_missing_peaks(build);
+    add_missing_sizes(build);
     if (!verdict->ranks_missing || verdict->exposed_ms < MUCH * verdict->step_ms_mean) return;
     aorta_text_printf(&text, "files of %d of %zu ranks; exposed collectives may wait for these ranks",
                       verdict->ranks_missing, verdict->rank_count + (size_t)verdict->ranks_missing);

@@ -560,10 +560,10 @@ void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struc
     {                                                                                                                  \
         "{operations*operations take|operation takes} {touched#} of {kernels}"                                         \
         "[; {kernel_gain#} ms of kernels and {launch_gain} of launches can go]"                                        \
-        "[; {kernel_gain#} ms of kernels and {wait_gain} of waiting for them can go][; {gain_unknown}][; "             \
-        "{upper_bound}][ ({upper_bound.text})][; {waits_for_host}]"                                                    \
-        "[; {parameter_groups*groups|group} of parameters][; {with_attention}][; {fallback}][; in 16 bits "            \
-        "{in_16_bits} instead][; needs {memory} of memory]"                                                            \
+        "[; {kernel_gain#} ms of kernels and {wait_gain} of waiting for them can go][; {gain_unknown}]"                \
+        "[; {waits_for_host}][{waits_for_host.text}]"                                                                  \
+        "[; {parameter_groups*groups|group} of parameters][; {with_attention}][; {fallback}][; "                       \
+        "needs {memory} of memory]"                                                                                    \
     }
 #define AORTA_REMEDY_WORST                                                                                             \
     { "{operation.name}[ {operation.shape}][, {operation.count}], {operation}" }

@@ -31,6 +31,7 @@ struct aorta_remedy_gains {
     double behind_ns[AORTA_REMEDY_COUNT]; /* of what the host hides: once all causes are gone, */
     double joint_ns[AORTA_REMEDY_COUNT];  /* and together with one cause, the partner; 0: with none */
     enum aorta_removal partner[AORTA_REMEDY_COUNT];
+    bool collectives;               /* run in the steps */
     bool with_attention;            /* 16 bits gain much more with attention in one kernel, which fp32 has not … */
     double paired_ns;               /* … by so much */
     double together_ns, without_ns; /* the step with all of them; without all causes, too */
@@ -238,11 +239,10 @@ static void add_relations(const struct aorta_remedy_gains *measured, enum aorta_
                 (struct aorta_shared_gain){aorta_cause_named(aorta_remedy_cause((enum aorta_remedy)other)),
                                            fmin(gain_ns - then_ns, measured->gain_ns[other]) / 1e6};
     }
-    if (remedy == AORTA_REMEDY_TF32 && measured->gain_ns[AORTA_REMEDY_BF16] >= SHOWN * measured->step_ns)
-        set(finding, AORTA_FACT_IN_16_BITS, measured->gain_ns[AORTA_REMEDY_BF16] / 1e6);
     set(finding, AORTA_FACT_KERNEL_GAIN, row->alone_ns / 1e6);
     if (!finding->only_after && gain_ns < 0.8 * row->alone_ns) {
-        aorta_facts_flag(&finding->facts, AORTA_FACT_WAITS_FOR_HOST);
+        aorta_facts_set(&finding->facts, AORTA_FACT_WAITS_FOR_HOST, 1)->text =
+            measured->collectives ? " or a collective" : NULL;
     } else if (gain_ns > 1.25 * row->alone_ns + 0.01 * measured->step_ns) {
         const double more_ms = (gain_ns - row->alone_ns) / 1e6;
         set(finding, row->gone > 0 ? AORTA_FACT_LAUNCH_GAIN : AORTA_FACT_WAIT_GAIN, more_ms);
@@ -258,10 +258,10 @@ static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_reme
     const struct aorta_remedy_row *row = &rank->rows[remedy];
     add_touched(row, finding);
     add_relations(measured, remedy, row, finding);
-    if (aorta_remedy_row_is_rough(row)) {
-        struct aorta_fact *bound = aorta_facts_set(&finding->facts, AORTA_FACT_UPPER_BOUND, 1);
-        const bool sized = !rank->rows[AORTA_REMEDY_FP8].lacks;
-        if (!sized && aorta_framework_is_torch(measured->framework)) bound->text = "record_shapes=True says more";
+    if (aorta_remedy_row_is_rough(row) && rank->rows[AORTA_REMEDY_FP8].lacks) {
+        struct aorta_fact *unsized = aorta_facts_set(&finding->facts, AORTA_FACT_UNSIZED, 1);
+        const bool kineto = measured->analysis->ranks[0].trace->format == AORTA_TRACE_KINETO;
+        if (kineto && aorta_framework_is_torch(measured->framework)) unsized->text = "record_shapes=True";
     }
     if (remedy == AORTA_REMEDY_OPTIMIZER && row->operations - row->gone >= MANY_GROUPS) /* each keeps a kernel */
         set(finding, AORTA_FACT_PARAMETER_GROUPS, row->operations - row->gone);
@@ -402,6 +402,7 @@ void aorta_remedy_gains_add(struct aorta_remedy_gains *gains, const struct aorta
     gains->built = built;
     gains->found = found;
     gains->step_ns = found->replayed_ns;
+    gains->collectives = verdict->comm_ms > 0;
     measure_steps(gains);
     verdict->arena->failed |= gains->memory.failed || gains->replay.memory.failed;
     add_findings(gains, verdict);
@@ -430,6 +431,7 @@ aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *ana
         aorta_replay_run(&built->graph, 0, &measured.replay);
         worth->before_ns = measured.replay.step_ns;
         worth->mean = fill_scales(&measured, set);
+        if (worth->mean.saved_ns > 0) worth->unknown = NULL; /* times sufficed */
         scale_graph(&measured, &scaled);
         if (worth->mean.saved_ns > 0) worth->unknown = NULL; /* times sufficed */
         measured.memory.failed |= measured.replay.memory.failed || scaled.failed;

@@ -662,6 +662,18 @@ static void worst_places_are_named_once(void **state) {
     assert_int_equal(count(said_text(&verdict), "worst  "), 1);
 }
 
+/* Only steps with collectives can wait for one. */
+static void steps_without_collectives_wait_for_the_host(void **state) {
+    (void)state;
+    begin(50);
+    struct aorta_finding *finding = add(AORTA_CAUSE_FUSION, 20, 0);
+    set_operation(finding, 654, 17.1, "aten::copy_");
+    struct aorta_fact *waits = set(finding, AORTA_FACT_WAITS_FOR_HOST, 1, NULL);
+    expect("      654 operations take 17.1 of 31.9 ms; then the step waits for the host\n");
+    waits->text = " or a collective";
+    expect("      654 operations take 17.1 of 31.9 ms; then the step waits for the host or a collective\n");
+}
+
 /* The same facts in the same order, as tables whose cells hide nothing. */
 static void markdown_has_the_same(void **state) {
     (void)state;
@@ -712,6 +724,7 @@ int main(void) {
         TEST(at_most_eight_blocks),
         TEST(alternatives_are_left_out),
         TEST(worst_places_are_named_once),
+        TEST(steps_without_collectives_wait_for_the_host),
         TEST(markdown_has_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
