@@ -207,10 +207,10 @@ enum { LABEL = 14 };
 static const struct {
     unsigned program;
     const char *name;
-} programs[] = {{AORTA_PROGRAM_TORCH, "PyTorch"},   {AORTA_PROGRAM_SERVING, "vLLM, SGLang"},
-                {AORTA_PROGRAM_XLA, "JAX"},         {AORTA_PROGRAM_CUPY, "CuPy"},
-                {AORTA_PROGRAM_TRITON, "Triton"},   {AORTA_PROGRAM_NATIVE, "C, MPI"},
-                {AORTA_PROGRAM_OURS, "aorta train"}};
+} programs[] = {
+    {AORTA_PROGRAM_TORCH, "PyTorch"},      {AORTA_PROGRAM_SERVING, "vLLM, SGLang"}, {AORTA_PROGRAM_XLA, "JAX"},
+    {AORTA_PROGRAM_CUPY, "CuPy"},          {AORTA_PROGRAM_TRITON, "Triton"},        {AORTA_PROGRAM_NATIVE, "C, MPI"},
+    {AORTA_PROGRAM_DIRECTIVES, "OpenACC"}, {AORTA_PROGRAM_OURS, "aorta train"}};
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 
 static void put(const char *label, const char *text, struct aorta_text *out) {

@@ -479,6 +479,16 @@ static bool is_triton(const struct aorta_trace *trace) {
     return 10 * such > 3 * kernels;
 }
 
+static bool has_directives(const struct aorta_trace *trace) {
+    for (size_t i = 0; i < trace->work_count; i++) {
+        const char *name = aorta_trace_text(trace, trace->work[i].name);
+        if (trace->work[i].kind == AORTA_TRACE_KERNEL &&
+            (is_openacc(name) || begins(name, "nvkernel_") || begins(name, "__omp_offloading")))
+            return true;
+    }
+    return false;
+}
+
 bool aorta_framework_is_torch(enum aorta_framework framework) {
     return framework == AORTA_FRAMEWORK_TRITON || framework == AORTA_FRAMEWORK_COMPILED ||
            framework == AORTA_FRAMEWORK_TORCH;
@@ -493,7 +503,8 @@ enum aorta_framework aorta_trace_framework(const struct aorta_trace *trace) {
         torch |= framework == AORTA_FRAMEWORK_TORCH;
     }
     if (is_triton(trace)) return AORTA_FRAMEWORK_TRITON;
-    return torch ? AORTA_FRAMEWORK_TORCH : AORTA_FRAMEWORK_OTHER;
+    if (torch) return AORTA_FRAMEWORK_TORCH;
+    return has_directives(trace) ? AORTA_FRAMEWORK_DIRECTIVES : AORTA_FRAMEWORK_OTHER;
 }
 
 /* ---- what one iteration measured (profile.h) ---- */

@@ -532,8 +532,9 @@ uint32_t aorta_nest_find(const void *items, size_t count, size_t size, uint32_t 
 /* ---- who made a trace's kernels, as far as their names say ---- */
 
 enum aorta_framework {
-    AORTA_FRAMEWORK_OTHER, /* C, C++, Fortran, or not known */
-    AORTA_FRAMEWORK_XLA,   /* JAX: kernels are named after what was fused, and some are XLA's own */
+    AORTA_FRAMEWORK_OTHER,      /* C, C++, Fortran, or not known */
+    AORTA_FRAMEWORK_DIRECTIVES, /* … with loops of OpenACC or OpenMP */
+    AORTA_FRAMEWORK_XLA,        /* JAX: kernels are named after what was fused, and some are XLA's own */
     AORTA_FRAMEWORK_CUPY,
     AORTA_FRAMEWORK_TRITON,   /* many kernels are functions of @triton.jit, by their plain names, which the driver
                                  launches */

@@ -291,17 +291,17 @@ static void summarise(struct work *work, struct aorta_verdict *verdict) {
             mean_ms(verdict->ranks[i].step_ns, (int64_t)verdict->ranks[i].iterations) / (double)verdict->rank_count;
 }
 
-/* Most steps lose time to launch latency. A loss in a few steps, to kernels that load at first use for example, does
- * not recur. */
+/* Steps lose time to launch latency, also without the one that loses most. Kernels that load at first use make one step
+ * lose it. */
 static bool latency_recurs(const struct work *work) {
-    double sum_ns = 0;
-    size_t such = 0;
-    for (size_t i = 0; i < work->count; i++)
-        sum_ns += (double)work->items[i].iteration.profile->overlap.idle.ns[AORTA_IDLE_LAUNCH_LATENCY];
-    for (size_t i = 0; i < work->count; i++)
-        such += 2.0 * (double)work->items[i].iteration.profile->overlap.idle.ns[AORTA_IDLE_LAUNCH_LATENCY] >=
-                sum_ns / (double)work->count;
-    return work->count > 1 && 4 * such >= 3 * work->count;
+    double sum_ns = 0, most_ns = 0;
+    for (size_t i = 0; i < work->count; i++) {
+        const double ns = (double)work->items[i].iteration.profile->overlap.idle.ns[AORTA_IDLE_LAUNCH_LATENCY];
+        sum_ns += ns;
+        most_ns = fmax(most_ns, ns);
+    }
+    const double count = (double)work->count;
+    return work->count > 1 && 2 * (sum_ns - most_ns) / (count - 1) >= sum_ns / count;
 }
 
 static aorta_status run_work(struct work *work, struct aorta_verdict *verdict) {
@@ -459,10 +459,13 @@ static void mark_kind_of_program(const struct aorta_trace_analysis *analysis, st
 }
 
 static unsigned program_of(const struct aorta_trace_analysis *analysis) {
-    static const unsigned programs[] = {
-        [AORTA_FRAMEWORK_OTHER] = AORTA_PROGRAM_NATIVE,      [AORTA_FRAMEWORK_XLA] = AORTA_PROGRAM_XLA,
-        [AORTA_FRAMEWORK_CUPY] = AORTA_PROGRAM_CUPY,         [AORTA_FRAMEWORK_TRITON] = AORTA_PROGRAM_TRITON,
-        [AORTA_FRAMEWORK_COMPILED] = AORTA_PROGRAM_COMPILED, [AORTA_FRAMEWORK_TORCH] = AORTA_PROGRAM_TORCH};
+    static const unsigned programs[] = {[AORTA_FRAMEWORK_OTHER] = AORTA_PROGRAM_NATIVE,
+                                        [AORTA_FRAMEWORK_XLA] = AORTA_PROGRAM_XLA,
+                                        [AORTA_FRAMEWORK_CUPY] = AORTA_PROGRAM_CUPY,
+                                        [AORTA_FRAMEWORK_TRITON] = AORTA_PROGRAM_TRITON,
+                                        [AORTA_FRAMEWORK_COMPILED] = AORTA_PROGRAM_COMPILED,
+                                        [AORTA_FRAMEWORK_TORCH] = AORTA_PROGRAM_TORCH,
+                                        [AORTA_FRAMEWORK_DIRECTIVES] = AORTA_PROGRAM_DIRECTIVES};
     if (analysis->measured) return AORTA_PROGRAM_OURS;
     if (!analysis->rank_count) return AORTA_PROGRAM_NATIVE;
     const struct aorta_trace *trace = analysis->ranks[0].trace;

@@ -25,9 +25,10 @@ enum aorta_program {
     AORTA_PROGRAM_XLA = 8,      /* JAX */
     AORTA_PROGRAM_CUPY = 16,
     AORTA_PROGRAM_TRITON = 32,
-    AORTA_PROGRAM_NATIVE = 64, /* C, C++, Fortran, or not known */
-    AORTA_PROGRAM_OURS = 128,  /* aorta train */
-    AORTA_PROGRAM_SPARSE = 256 /* its sparse pipeline */
+    AORTA_PROGRAM_NATIVE = 64,     /* C, C++, Fortran, or not known */
+    AORTA_PROGRAM_OURS = 128,      /* aorta train */
+    AORTA_PROGRAM_SPARSE = 256,    /* its sparse pipeline */
+    AORTA_PROGRAM_DIRECTIVES = 512 /* loops of OpenACC or OpenMP */
 };
 
 struct aorta_advice_row;

@@ -22,9 +22,9 @@ struct aorta_tally { /* zero-initialise; names are borrowed */
 
 struct aorta_evidence_sums {
     int64_t unknown_idle_ns, lead_ns;
-    int64_t graph_latency_ns;                                 /* idle between operations of graphs */
-    bool latency_recurs;                                      /* half of its mean or more in three steps of four */
-    struct aorta_tally late_before, latency_before;           /* operations that ended an idle gap, by its cause */
+    int64_t graph_latency_ns;                       /* idle between operations of graphs */
+    bool latency_recurs;                            /* half of its mean or more without the step that has most */
+    struct aorta_tally late_before, latency_before; /* operations that ended an idle gap, by its cause */
     struct aorta_tally exposed_where[AORTA_COLLECTIVE_COUNT]; /* layers of exposed collectives */
     int64_t *late_device_ns, *late_host_ns;                   /* waits caused by each rank (index in ranks) */
     int64_t slow_time_ns[AORTA_COLLECTIVE_COUNT];             /* slow transfers: their time, */

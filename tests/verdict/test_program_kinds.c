@@ -139,12 +139,36 @@ static void gathers_are_of_parameters_where_they_are_sharded(void **state) {
     }
 }
 
+/* Loops of OpenACC and OpenMP have names of their own; who writes them captures no graph. A step of 20 loops, each
+ * launched 60 us after the one before it. */
+static void loops_of_compilers_have_their_own_advice(void **state) {
+    (void)state;
+    static const struct {
+        const char *kernel, *advice;
+    } rows[] = {{"solve_42_gpu", "OpenACC's async"},
+                {"nvkernel_main_F1L13_1", "OpenACC's async"},
+                {"__omp_offloading_10302_main_l18", "OpenMP's nowait"},
+                {"solve(float*)", "cudaStreamBeginCapture"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct sample_kineto sample;
+        sample_kineto_begin(&sample, 0, 1);
+        for (int j = 0; j < LAYERS; j++)
+            sample_kineto_kernel(&sample, rows[i].kernel, STREAM, 10000 + j * EVERY_US, 10006 + j * EVERY_US, 20, "");
+        sample_kineto_open(&sample, &list);
+        check_ok(aorta_trace_analyze(&list, NULL, &analysis));
+        check_ok(aorta_verdict_make(&analysis, &verdict));
+        said_expect(said_advice(said_finding(&verdict, AORTA_CAUSE_HOST_LAUNCH)), rows[i].advice);
+        end();
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_query_is_decoding),
         cmocka_unit_test(optimizers_are_seen),
         cmocka_unit_test(sharding_is_seen),
         cmocka_unit_test(gathers_are_of_parameters_where_they_are_sharded),
+        cmocka_unit_test(loops_of_compilers_have_their_own_advice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

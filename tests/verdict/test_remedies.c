@@ -1115,12 +1115,13 @@ static void frameworks_are_known_by_names(void **state) {
                  {"blend", AORTA_FRAMEWORK_TRITON, "cuLaunchKernelEx"},
                  {"blend", AORTA_FRAMEWORK_OTHER, "cudaLaunchKernel"}, /* of a program in CUDA */
                  {"batched_transpose_16x32_half", AORTA_FRAMEWORK_OTHER, "hipModuleLaunchKernel"},
-                 {"nvkernel_solve_F1L210_2", AORTA_FRAMEWORK_OTHER, "cuLaunchKernel"}, /* OpenMP and OpenACC */
+                 {"nvkernel_solve_F1L210_2", AORTA_FRAMEWORK_DIRECTIVES, "cuLaunchKernel"},
+                 {"__omp_offloading_10302_main_l18", AORTA_FRAMEWORK_DIRECTIVES, "cuLaunchKernel"},
                  {"matmul_fp16_gpu", AORTA_FRAMEWORK_TRITON, "cuLaunchKernel"},
-                 {"solve_42_gpu", AORTA_FRAMEWORK_OTHER, "cuLaunchKernel"},
-                 {"on_gpu_solve_42_gpu", AORTA_FRAMEWORK_OTHER, "cuLaunchKernel"},
-                 {"solve_42_gpu__red", AORTA_FRAMEWORK_OTHER, "cuLaunchKernel"},
-                 {"__pgi_uacc_cuda_fill_42_gpu", AORTA_FRAMEWORK_OTHER, "cuLaunchKernel"},
+                 {"solve_42_gpu", AORTA_FRAMEWORK_DIRECTIVES, "cuLaunchKernel"},
+                 {"on_gpu_solve_42_gpu", AORTA_FRAMEWORK_DIRECTIVES, "cuLaunchKernel"},
+                 {"solve_42_gpu__red", AORTA_FRAMEWORK_DIRECTIVES, "cuLaunchKernel"},
+                 {"__pgi_uacc_cuda_fill_42_gpu", AORTA_FRAMEWORK_DIRECTIVES, "cuLaunchKernel"},
                  {"SubTensorOpWithScalar1d", AORTA_FRAMEWORK_OTHER, "hipModuleLaunchKernel"},
                  {"_ZN2ck16tensor_operation6device12_GLOBAL__N_1", AORTA_FRAMEWORK_OTHER, "hipModuleLaunchKernel"},
                  {"nvjet_sm90_tst_64x64", AORTA_FRAMEWORK_OTHER, "cudaLaunchKernel"},

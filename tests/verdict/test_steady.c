@@ -276,7 +276,7 @@ static void late_starts_in_each_step_are_no_first_use(void **state) {
     const struct aorta_finding *latency = finding_of(&run, AORTA_CAUSE_LAUNCH_LATENCY);
     assert_true(said_has(latency, AORTA_FACT_RECURS));
     assert_null(strstr(said_advice(latency), "first use"));
-    said_expect(said_advice(latency), "another process on the device");
+    said_expect(said_advice(latency), "graphics, another process");
     end(&run);
     run = (struct run){0};
     late_starts(&run, false);
