@@ -384,13 +384,12 @@ static const char *first_phrase(struct build *build, const struct aorta_finding 
     return take(build, &text);
 }
 
-/* Whether the worst place is the one that the block before names: its operation, or its gap or stall. */
+/* Whether the worst place is the one that the block before names: its operation or its gap. */
 static bool is_same_place(const struct aorta_finding *before, const struct aorta_finding *finding) {
     static const struct {
         enum aorta_fact_key key, before;
         double alike;
-    } rows[] = {{AORTA_FACT_GAP, AORTA_FACT_PAUSE, 0.1},
-                {AORTA_FACT_GAP, AORTA_FACT_GAP, 0.1},
+    } rows[] = {{AORTA_FACT_GAP, AORTA_FACT_GAP, 0.1},
                 {AORTA_FACT_EXPOSED_WORST, AORTA_FACT_EXPOSED_WORST, 0},
                 {AORTA_FACT_OPERATION, AORTA_FACT_OPERATION, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -404,8 +403,36 @@ static bool is_same_place(const struct aorta_finding *before, const struct aorta
     return false;
 }
 
-/* The worst place, unless a block before has the same. */
+/* Whether another finding gains a stall or a wait of this length. */
+static bool is_gained(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
+                      const struct aorta_fact *gap) {
+    static const enum aorta_fact_key keys[] = {AORTA_FACT_PAUSE, AORTA_FACT_COPY_WAIT, AORTA_FACT_ALLOCATION};
+    static const double ALIKE = 0.1;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        for (size_t j = 0; j < sizeof keys / sizeof *keys; j++) {
+            const struct aorta_fact *other = aorta_facts_find(&verdict->findings[i].facts, keys[j]);
+            if (&verdict->findings[i] != finding && other && fabs(other->value - gap->value) <= ALIKE * gap->value)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* A gap that is longer than all that the finding gains belongs to several causes. */
+static bool is_beyond(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
+                      const struct aorta_fact *gap) {
+    const struct aorta_verdict_replay *replay = &verdict->replay;
+    const double recording = replay->unrecorded_ms > 0 ? fmax(replay->measured_ms / replay->unrecorded_ms, 1) : 1;
+    double range_ms[2];
+    aorta_finding_shown_range(finding, range_ms);
+    return replay->known && aorta_finding_gains(finding) &&
+           gap->value > recording * range_ms[1] * (double)verdict->iterations * (double)verdict->rank_count;
+}
+
+/* The worst place, unless a block before has the same, or the place belongs to other findings. */
 static const char *worst_of(struct build *build, const struct aorta_finding *finding) {
+    const struct aorta_fact *gap = aorta_facts_find(&finding->facts, AORTA_FACT_GAP);
+    if (gap && (is_gained(build->verdict, finding, gap) || is_beyond(build->verdict, finding, gap))) return "";
     for (int i = 0; i < build->view->block_count; i++)
         if (is_same_place(build->view->blocks[i].finding, finding)) return "";
     return first_phrase(build, finding, aorta_cause_row(finding->cause)->worst);
@@ -463,19 +490,6 @@ static void add_block(struct build *build, const struct aorta_finding *finding, 
     build->view->blocks[build->view->block_count++] = block;
 }
 
-/* Whether another finding gains a stall or a wait of this length. */
-static bool is_gained(const struct aorta_verdict *verdict, const struct aorta_fact *gap) {
-    static const enum aorta_fact_key keys[] = {AORTA_FACT_PAUSE, AORTA_FACT_COPY_WAIT, AORTA_FACT_ALLOCATION};
-    static const double ALIKE = 0.1;
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        for (size_t j = 0; j < sizeof keys / sizeof *keys; j++) {
-            const struct aorta_fact *other = aorta_facts_find(&verdict->findings[i].facts, keys[j]);
-            if (other && fabs(other->value - gap->value) <= ALIKE * gap->value) return true;
-        }
-    }
-    return false;
-}
-
 /* A large cost of the device whose gain the replay cannot compute. The host's idle time without a gain is a symptom,
  * and so are the microseconds before each kernel that is launched late. */
 static bool has_only_cost(const struct aorta_verdict *verdict, const struct aorta_finding *finding) {
@@ -485,7 +499,8 @@ static bool has_only_cost(const struct aorta_verdict *verdict, const struct aort
                                               AORTA_CAUSE_COPY};
     const struct aorta_fact *gap = aorta_facts_find(&finding->facts, AORTA_FACT_GAP);
     if (finding->share < MUCH || finding->alone_ms >= LEAST * aorta_verdict_gained_ms(verdict)) return false;
-    if (finding->cause == AORTA_CAUSE_LAUNCH_LATENCY && (!gap || gap->value < LONG_MS || is_gained(verdict, gap)))
+    if (finding->cause == AORTA_CAUSE_LAUNCH_LATENCY &&
+        (!gap || gap->value < LONG_MS || is_gained(verdict, finding, gap)))
         return false;
     for (size_t i = 0; i < sizeof causes / sizeof *causes; i++)
         if (finding->cause == causes[i]) return true;

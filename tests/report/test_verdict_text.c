@@ -647,6 +647,18 @@ static void alternatives_are_left_out(void **state) {
     expect("(30 ms)\n");
 }
 
+/* The steps of all ranks together gain this much: a longer gap is not of this cause alone. */
+static void worst_places_are_within_the_gain(void **state) {
+    (void)state;
+    begin(50);
+    struct aorta_finding *finding = add(AORTA_CAUSE_DATA_WAIT, 19, 20);
+    const double all_ms = 19 * (double)verdict.iterations * (double)verdict.rank_count;
+    struct aorta_fact *gap = set(finding, AORTA_FACT_GAP, 0.99 * all_ms, "relu");
+    assert_int_equal(count(said_text(&verdict), "before relu\n"), 1);
+    gap->value = 1.01 * all_ms;
+    expect_not("before relu");
+}
+
 static void worst_places_are_named_once(void **state) {
     (void)state;
     begin(50);
@@ -657,9 +669,13 @@ static void worst_places_are_named_once(void **state) {
     assert_int_equal(count(said_text(&verdict), "worst  3.00 ms before relu\n"), 1);
     (void)set(&findings[1], AORTA_FACT_GAP, 4, "relu");
     assert_int_equal(count(said_text(&verdict), "worst  "), 2);
-    findings[0].cause = AORTA_CAUSE_HOST_PAUSE; /* the stall and the gap that it leaves */
+    findings[0].cause = AORTA_CAUSE_HOST_PAUSE; /* the stall and the gap that it leaves, in any order of the blocks */
     (void)set(&findings[0], AORTA_FACT_PAUSE, 3.9, "relu");
     assert_int_equal(count(said_text(&verdict), "worst  "), 1);
+    const struct aorta_finding first = findings[0];
+    findings[0] = findings[1], findings[1] = first;
+    assert_int_equal(count(said_text(&verdict), "worst  "), 1);
+    expect("worst  3.90 ms before relu\n");
 }
 
 /* Only steps with collectives can wait for one. */
@@ -723,6 +739,7 @@ int main(void) {
         TEST(a_second_fix_has_its_line),
         TEST(at_most_eight_blocks),
         TEST(alternatives_are_left_out),
+        TEST(worst_places_are_within_the_gain),
         TEST(worst_places_are_named_once),
         TEST(steps_without_collectives_wait_for_the_host),
         TEST(markdown_has_the_same),
