@@ -361,6 +361,14 @@ static bool says_nothing(const char *name, size_t length) {
     return false;
 }
 
+/* "gemvx::kernel": what encloses a name that could be any kernel's is a part of it. */
+static size_t with_namespace(const char *name, size_t from, size_t end) {
+    const bool any = says_nothing(name + from, end - from) || (end - from == 6 && !strncmp(name + from, "kernel", 6));
+    if (!any || from < 3 || name[from - 1] != ':' || !in_name(name[from - 3])) return from;
+    for (from -= 2; from > 0 && in_name(name[from - 1]);) from--;
+    return from;
+}
+
 /* What a generic kernel of PyTorch ("vectorized_elementwise_kernel") does: the first functor among its template
  * arguments. Length 0: none. */
 static const char *find_functor(const char *arguments, size_t *length) {
@@ -423,6 +431,7 @@ static const char *short_demangled(const char *name, char *text, size_t size) {
         name += end + 1;
         find_words(name, &from, &end);
     }
+    from = with_namespace(name, from, end);
     const char *functor = NULL;
     if (name[end] == '<' && is_generic(name + from, end - from)) functor = find_functor(name + end, &functor_length);
     char whole[1024];

@@ -195,6 +195,12 @@ static void names_fit_a_line(void **state) {
         {"_Z", "_Z"},
         {"_ZN", "_ZN"},
         {"f<", "f"},
+        {"std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, __half, false>(cublasGemvParams)",
+         "gemvx::kernel"},
+        {"void my::Kernel2(int)", "my::Kernel2"},
+        {"void (anonymous namespace)::kernel<int>(int)", "kernel"},
+        {"::kernel<int>(int)", "kernel"},
+        {"_ZN5gemvx6kernelIiEEvT_", "gemvx::kernel"},
         {"std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type "
          "vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*, long)",
          "fused_add_rms_norm_kernel"},
