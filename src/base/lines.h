@@ -16,6 +16,12 @@ int aorta_columns(const char *text);
 /* The text in exactly `width` columns: padded on the right, or cut with an ellipsis at its end. */
 void aorta_text_column(struct aorta_text *out, const char *text, int width);
 
+/* The short name, into `text`, which is returned. If another of the names shown (NULL: none) has the same short name,
+ * the word in which they differ follows: "BinaryFunctor (MulFunctor)". */
+const char *aorta_name_apart(const char *name, const char *const *names, size_t count,
+                             const char *(*shorten)(const char *name, char *text, size_t size), char *text,
+                             size_t size);
+
 /* Escapes of a terminal. AORTA_PLAIN ends a color. */
 enum aorta_color {
     AORTA_PLAIN,

@@ -1,12 +1,13 @@
 #include "base/result_table.h"
 #include "base/files.h"
+#include "base/lines.h"
 
 #include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES_MOST = 4096, NAME_SIZE = 512 };
+enum { VALUES_MOST = 4096, NAME_SIZE = 512, NAMES_MOST = 128 };
 
 /* The next line that is one, from *index on. False: there is none. */
 static bool next_line(const struct aorta_result_table *table, const void *of, size_t *index, void *values) {
@@ -90,15 +91,23 @@ static void put_cells(const struct aorta_result_table *table, const struct aorta
     }
 }
 
+/* `names`: of the lines shown. */
 static void put_line(const struct aorta_result_table *table, const struct aorta_table_view *view, const void *values,
-                     struct aorta_text *out) {
+                     const char *const *names, size_t count, struct aorta_text *out) {
     const struct aorta_row *named = name_row(table);
     char buffer[NAME_SIZE];
     const char *name = named ? aorta_row_value(named, values, 0).text : NULL;
-    if (named && !name) name = "-";
-    if (name && view->shorten && named->type == AORTA_ROW_KERNEL) name = view->shorten(name, buffer, sizeof buffer);
+    const size_t before = out->length;
+    if (name && view->shorten && named->type == AORTA_ROW_KERNEL)
+        name = aorta_name_apart(name, names, count, view->shorten, buffer, sizeof buffer);
     put_cells(table, view, values, out);
-    aorta_text_printf(out, "%s%s\n", name ? "  " : "", name ? name : "");
+    const int left = view->width - (int)(out->length - before) - 2;
+    if (named) aorta_text_puts(out, "  ");
+    if (named && left > 0 && name && aorta_columns(name) > left)
+        aorta_text_column(out, name, left);
+    else if (named)
+        aorta_text_puts(out, name ? name : "-");
+    aorta_text_puts(out, "\n");
 }
 
 enum { TITLE_SIZE = 128 };
@@ -112,7 +121,7 @@ static void put_headings(const struct aorta_result_table *table, const struct ao
                          struct aorta_text *out) {
     char buffer[TITLE_SIZE];
     const char *name = view->name ? view->name : title_of(table, view->whole, buffer);
-    if (view->title) aorta_text_printf(out, "%s\n", view->title);
+    if (view->title || !name_row(table)) aorta_text_printf(out, "%s\n", view->title ? view->title : name);
     put_cells(table, view, NULL, out);
     aorta_text_printf(out, "%s%s\n", name_row(table) ? "  " : "", name_row(table) ? name : "");
 }
@@ -120,11 +129,20 @@ static void put_headings(const struct aorta_result_table *table, const struct ao
 void aorta_table_text(const struct aorta_result_table *table, const void *of, const struct aorta_table_view *view,
                       struct aorta_text *out) {
     alignas(16) char values[VALUES_MOST];
-    size_t index = 0;
-    for (size_t lines = 0; lines < view->most && next_line(table, of, &index, values); lines++) {
+    const struct aorta_row *named = name_row(table);
+    const char *names[NAMES_MOST];
+    size_t index = 0, count = 0, left = 0;
+    while (named && view->shorten && count < NAMES_MOST && count < view->most && next_line(table, of, &index, values))
+        names[count++] = named->type == AORTA_ROW_KERNEL ? aorta_row_value(named, values, 0).text : NULL;
+    index = 0;
+    for (size_t lines = 0; next_line(table, of, &index, values); lines++) {
         if (!lines) put_headings(table, view, out);
-        put_line(table, view, values, out);
+        if (lines < view->most)
+            put_line(table, view, values, names, count, out);
+        else
+            left++;
     }
+    if (left && view->more) aorta_text_printf(out, "  … and %zu more (%s)\n", left, view->more);
 }
 
 /* ---- JSON ---- */

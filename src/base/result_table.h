@@ -35,6 +35,8 @@ struct aorta_table_view {
     const char *(*shorten)(const char *kernel, char *name, size_t size);
     bool whole;                         /* other tables are of a part of the recording */
     const struct aorta_column *columns; /* NULL: the table's */
+    int width;                          /* of lines, names are cut there; 0: they are not */
+    const char *more;                   /* the option that shows lines beyond `most`; NULL: they are not mentioned */
 };
 
 /* Lines, those that are none included. */

@@ -6,6 +6,7 @@
 #include "base/printable.h"
 #include "base/progress.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -279,6 +280,41 @@ void aorta_text_column(struct aorta_text *out, const char *text, int width) {
     }
     aorta_text_append(out, text, bytes_of(text, width - 1));
     aorta_text_puts(out, ellipsis);
+}
+
+/* ---- short names ---- */
+
+/* The word with the byte `at`, or the next one, without its namespaces. */
+static void word_at(const char *text, size_t at, char *word, size_t size) {
+    size_t length = 0;
+    while (at && isalnum((unsigned char)text[at - 1])) at--;
+    for (;;) {
+        while (text[at] && !isalnum((unsigned char)text[at])) at++;
+        for (length = 0; isalnum((unsigned char)text[at + length]);) length++;
+        if (strncmp(text + at + length, "::", 2) != 0) break;
+        at += length;
+    }
+    snprintf(word, size, "%.*s", (int)length, text + at);
+}
+
+const char *aorta_name_apart(const char *name, const char *const *names, size_t count,
+                             const char *(*shorten)(const char *name, char *text, size_t size), char *text,
+                             size_t size) {
+    char other[512], word[32] = "";
+    size_t most = 0;
+    shorten(name, text, size);
+    for (size_t i = 0; i < count; i++) {
+        if (!names[i] || strcmp(names[i], name) == 0 || strcmp(shorten(names[i], other, sizeof other), text) != 0)
+            continue;
+        size_t alike = 0;
+        while (name[alike] == names[i][alike]) alike++;
+        if (*word && alike < most) continue;
+        most = alike;
+        word_at(name, alike, word, sizeof word);
+    }
+    const size_t length = strlen(text);
+    if (*word) snprintf(text + length, size - length, " (%s)", word);
+    return text;
 }
 
 /* ---- lines ---- */

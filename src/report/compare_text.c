@@ -52,9 +52,14 @@ static void put_change_cells(const struct aorta_trace_compare_row *row, const st
 }
 
 /* Kernels are short, if not --full-names is given. */
-static const char *name_of(const struct aorta_trace_compare_row *row, bool whole, char name[NAME_SIZE]) {
-    const bool kernel = row->section == AORTA_SECTION_KERNEL;
-    return kernel && !whole ? aorta_name_for_line(row->name, name, NAME_SIZE) : row->name;
+static const char *name_of(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row,
+                           bool whole, char name[NAME_SIZE]) {
+    const char *shown[MOST_ROWS];
+    size_t count = 0;
+    if (whole || row->section != AORTA_SECTION_KERNEL) return row->name;
+    for (size_t i = 0; i < c->row_count && count < MOST_ROWS; i++)
+        if (c->rows[i].section == AORTA_SECTION_KERNEL) shown[count++] = c->rows[i].name;
+    return aorta_name_apart(row->name, shown, count, aorta_name_for_line, name, NAME_SIZE);
 }
 
 /* Full names follow the figures, as they may be long. */
@@ -62,7 +67,7 @@ static void put_row(const struct aorta_trace_comparison *c, const struct aorta_t
                     const struct aorta_verdict_style *style, struct aorta_text *out) {
     char buffer[NAME_SIZE];
     const bool whole = style->view.full_names;
-    const char *name = name_of(row, whole, buffer);
+    const char *name = name_of(c, row, whole, buffer);
     if (!whole) aorta_text_puts(out, "  ");
     if (!whole) aorta_text_column(out, name, NAME_WIDTH);
     for (size_t i = 0; i < c->side_count; i++) {
@@ -132,10 +137,9 @@ struct about {
     double threshold;
 };
 
-/* `name`: place for NAME_SIZE. */
-static struct aorta_compared compared_of(const struct aorta_trace_compare_row *row, size_t side, char *name) {
+static struct aorta_compared compared_of(const struct aorta_trace_compare_row *row, size_t side) {
     const struct aorta_trace_compared *value = &row->values[side];
-    struct aorta_compared compared = {.figure = name_of(row, false, name),
+    struct aorta_compared compared = {.figure = row->name,
                                       .unit = "ms",
                                       .good = row->good,
                                       .p = value->of.p_value,
@@ -149,8 +153,7 @@ static struct aorta_compared compared_of(const struct aorta_trace_compare_row *r
 
 /* "softmax 262 -> 154 ms (-41%)" */
 static void put_change(const struct aorta_trace_compare_row *row, size_t side, struct aorta_text *out) {
-    char name[NAME_SIZE];
-    const struct aorta_compared compared = compared_of(row, side, name);
+    const struct aorta_compared compared = compared_of(row, side);
     aorta_compared_values(&compared, false, out);
 }
 
@@ -174,8 +177,7 @@ static void put_headline(const struct aorta_trace_comparison *c, size_t side, st
         aorta_text_printf(out, "%s and %s have no work to compare", test, base);
         return;
     }
-    char name[NAME_SIZE];
-    const struct aorta_compared step = compared_of(c->rows, side, name);
+    const struct aorta_compared step = compared_of(c->rows, side);
     if (c->unsure && isnan(step.p) && step.of.delta != 0) {
         aorta_text_printf(out, "not decided between %s and %s (%s): ", base, test,
                           c->stepped ? c->unsure : "the recordings do not mark their steps");
@@ -373,7 +375,7 @@ static void put_section_markdown(const struct aorta_trace_comparison *c, enum ao
         if (!shown && folded) aorta_text_printf(out, "<details><summary>%s</summary>\n\n", titles[section]);
         if (!shown) put_header_row(c, out);
         aorta_text_puts(out, "| ");
-        aorta_text_markdown(out, name_of(row, false, name));
+        aorta_text_markdown(out, name_of(c, row, false, name));
         aorta_text_puts(out, " |");
         for (size_t j = 0; j < c->side_count; j++) put_value_cell(&row->values[j], j == 0, out);
         aorta_text_puts(out, "\n");

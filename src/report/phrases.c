@@ -102,12 +102,26 @@ static bool is_operation(const char *name) {
     return strstr(name, "::") && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_:.") == strlen(name);
 }
 
+/* Leaves "fp8_group::GemmKernel" of a plain name, as its last word alone says little, and no ".kd" (an AMD kernel's
+ * descriptor). */
+static void drop_namespaces(char *text) {
+    enum { SHORT = 12 };
+    const size_t length = strlen(text);
+    if (length > 3 && strcmp(text + length - 3, ".kd") == 0) text[length - 3] = '\0';
+    if (strpbrk(text, " <(")) return;
+    char *last = text, *before = text;
+    for (char *at = text; (at = strstr(at, "::")); last = at += 2) before = last;
+    char *from = strlen(last) <= SHORT ? before : last;
+    memmove(text, from, strlen(from) + 1);
+}
+
 const char *aorta_name_for_line(const char *name, char *text, size_t size) {
     char whole[512];
     if (put_tile(name, text, size)) return text;
     const bool function = !is_operation(name) && !is_of_host(name);
     snprintf(whole, sizeof whole, "%s", function ? aorta_kernel_short_name(name, text, size) : name);
     if (function) keep_functor(whole);
+    if (function) drop_namespaces(whole);
     struct aorta_text cut = {0};
     if (aorta_columns(whole) > AORTA_NAME_COLUMNS) aorta_text_column(&cut, whole, AORTA_NAME_COLUMNS);
     snprintf(text, size, "%s", cut.data ? cut.data : whole);

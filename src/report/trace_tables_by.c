@@ -56,7 +56,7 @@ static enum aorta_line fill_memory(const void *of, size_t index, void *values) {
 }
 
 static const struct aorta_column memory_columns[] = {
-    {"mb", "MB", 10, .decimals = 3}, {"share", "share", 7, .decimals = 1}, {"blocks", "blocks", .width = 7}, {0}};
+    {"mb", "MB", 10, .decimals = 3}, {"share", "of peak", 8, .decimals = 1}, {"blocks", "blocks", .width = 7}, {0}};
 const struct aorta_result_table trace_table_by_memory = {
     "by_memory",
     "At the peak of memory",
@@ -179,18 +179,18 @@ static const struct aorta_row shape_rows[] = {
 
 static const struct aorta_column work_columns[] = {{"count", "count", .width = 7},
                                                    {"ms", "ms", 10, .decimals = 3},
-                                                   {"share", "share", 6, .decimals = 1},
+                                                   {"share", "of work", 8, .decimals = 1},
                                                    {"mean_ms", "mean us", 9, 2, true},
                                                    {0}};
 static const struct aorta_column nested_columns[] = {{"runs", "runs", .width = 7},
                                                      {"ms", "itself ms", 10, .decimals = 3},
                                                      {"ms_within", "in all ms", 10, .decimals = 3},
-                                                     {"share_within", "share", 6, .decimals = 1},
+                                                     {"share_within", "of work", 8, .decimals = 1},
                                                      {0}};
 
 static const struct aorta_column shape_columns[] = {{"runs", "runs", .width = 7},
                                                     {"ms", "itself ms", 10, .decimals = 3},
-                                                    {"share", "share", 6, .decimals = 1},
+                                                    {"share", "of work", 8, .decimals = 1},
                                                     {"ms_within", "in all ms", 10, .decimals = 3},
                                                     {"tflops", "TFLOP/s", 8, .decimals = 1},
                                                     {"gbytes_per_s", "GB/s", 8, .decimals = 1},

@@ -306,8 +306,8 @@ static enum aorta_line fill_difference(const void *of, size_t index, void *value
 static const struct aorta_column difference_columns[] = {{"rank", "rank", .width = 7},
                                                          {"count_per_step", "count", 9, .decimals = 1},
                                                          {"ms_per_step", "ms", 9, .decimals = 3},
-                                                         {"others_count_per_step", "median", 9, .decimals = 1},
-                                                         {"others_ms_per_step", "ms", 9, .decimals = 3},
+                                                         {"others_count_per_step", "median count", 12, .decimals = 1},
+                                                         {"others_ms_per_step", "median ms", 9, .decimals = 3},
                                                          {0}};
 const struct aorta_result_table aorta_table_differences = {
     "kernel_differences",
@@ -497,9 +497,9 @@ static const struct aorta_column arrival_columns[] = {{"kind", "collective", .wi
                                                       {"sequence", "seq", .width = 7},
                                                       {"bytes", "bytes", .width = 12},
                                                       {"start_ms", "start ms", 11, .decimals = 3},
-                                                      {"after_first_ms", "after us", 11, 2, true},
+                                                      {"after_first_ms", "us after 1st", 13, 2, true},
                                                       {"wait_ms", "waits us", 11, 2, true},
-                                                      {"ms", "us", 11, 2, true},
+                                                      {"ms", "runs us", 11, 2, true},
                                                       {0}};
 const struct aorta_result_table trace_table_by_arrival = {
     "by_arrival",

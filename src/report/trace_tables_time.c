@@ -1,4 +1,5 @@
 /* Tables of a rank over its time: parts of it, the queues of its streams, kernel sequences that repeat (--by). */
+#include "report/phrases.h"
 #include "report/trace_tables.h"
 
 #include <math.h>
@@ -43,13 +44,15 @@ static enum aorta_line fill_sequence(const void *of, size_t index, void *values)
     const struct aorta_trace *trace = trace_rank_of(of)->trace;
     const struct aorta_sequence *row = &sequences->rows[index];
     struct sequence_values *out = values;
-    char name[SHORT_SIZE];
-    for (size_t i = 0; i < row->length; i++)
-        add_name(out->names, sizeof out->names,
-                 aorta_kernel_short_name(aorta_trace_text(trace, row->kernels[i]), name, sizeof name));
+    char name[SHORT_SIZE], label[LABEL_SIZE] = "";
+    for (size_t i = 0; i < row->length; i++) {
+        const char *kernel = aorta_trace_text(trace, row->kernels[i]);
+        add_name(out->names, sizeof out->names, aorta_kernel_short_name(kernel, name, sizeof name));
+        add_name(label, sizeof label, aorta_name_for_line(kernel, name, sizeof name));
+    }
     out->operation = trace_text_of(trace, row->operation);
     out->kernels = out->names;
-    snprintf(out->text, sizeof out->text, "%s: %.*s", out->operation, LABEL_SIZE / 2, out->names);
+    snprintf(out->text, sizeof out->text, "%s: %.*s", out->operation, LABEL_SIZE / 2, label);
     out->label = out->text;
     out->row = *row;
     out->length = row->length;
@@ -152,13 +155,18 @@ static enum aorta_line fill_part(const void *of, size_t index, void *values) {
     return AORTA_LINE;
 }
 
-static const struct aorta_column part_columns[] = {
-    {"start_ms", "from ms", 9, .decimals = 3}, {"compute", "compute", 8, .decimals = 1},
-    {"comm", "comm", 7, .decimals = 1},        {"overlap", "overlap", 8, .decimals = 1},
-    {"idle", "idle", 7, .decimals = 1},        {"launches", "launches", .width = 9},
-    {"queue_mean", "queue", 8, .decimals = 1}, {"queue_max", "most", .width = 6},
-    {"delay_mean_ms", "delay us", 9, 1, true}, {"comm_gbps", "GB/s comm", 10, .decimals = 2},
-    {"copy_gbps", "copied", 8, .decimals = 2}, {0}};
+static const struct aorta_column part_columns[] = {{"start_ms", "from ms", 9, .decimals = 3},
+                                                   {"compute", "compute", 8, .decimals = 1},
+                                                   {"comm", "comm", 7, .decimals = 1},
+                                                   {"overlap", "overlap", 8, .decimals = 1},
+                                                   {"idle", "idle", 7, .decimals = 1},
+                                                   {"launches", "launches", .width = 9},
+                                                   {"queue_mean", "queued", 8, .decimals = 1},
+                                                   {"queue_max", "longest", .width = 8},
+                                                   {"delay_mean_ms", "delay us", 9, 1, true},
+                                                   {"comm_gbps", "GB/s comm", 10, .decimals = 2},
+                                                   {"copy_gbps", "GB/s copy", 10, .decimals = 2},
+                                                   {0}};
 const struct aorta_result_table trace_table_by_time = {
     "by_time",
     "Over time",
@@ -215,7 +223,7 @@ static enum aorta_line fill_stream(const void *of, size_t index, void *values) {
 
 static const struct aorta_column stream_columns[] = {
     {"count", "launches", .width = 9},        {"queue_mean", "queue", 9, .decimals = 2},
-    {"queue_max", "most", .width = 6},        {"queue_full_ms", "full ms", 9, .decimals = 3},
+    {"queue_max", "longest", .width = 8},     {"queue_full_ms", "full ms", 9, .decimals = 3},
     {"delay_p50_ms", "p50 us", 10, 2, true},  {"delay_p95_ms", "p95 us", 10, 2, true},
     {"delay_max_ms", "most us", 10, 2, true}, {0}};
 const struct aorta_result_table trace_table_by_stream = {
@@ -285,11 +293,11 @@ static enum aorta_line fill_path(const void *of, size_t index, void *values) {
 }
 
 static const struct aorta_column path_columns[] = {
-    {"on_rank", "rank", .width = 5},      {"count", "count", .width = 7},     {"ms", "ms", 10, .decimals = 3},
-    {"share", "share", 6, .decimals = 1}, {"mean_ms", "mean us", 9, 2, true}, {0}};
+    {"on_rank", "rank", .width = 5},        {"count", "count", .width = 7},     {"ms", "ms", 10, .decimals = 3},
+    {"share", "of path", 8, .decimals = 1}, {"mean_ms", "mean us", 9, 2, true}, {0}};
 const struct aorta_result_table trace_table_by_path = {
     "by_path",
-    "Critical path",
+    "Critical path of the job",
     .help =
         "what lies on the critical path of all ranks, the part of this rank: what each next piece of work or call had "
         "to wait for, back from the last end",

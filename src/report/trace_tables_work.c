@@ -87,8 +87,9 @@ static enum aorta_line fill_copy(const void *of, size_t index, void *values) {
 }
 
 static const struct aorta_column kernel_columns[] = {
-    {"count", "count", .width = 7},   {"total_ms", "total ms", 9, .decimals = 3}, {"share", "share", 6, .decimals = 1},
-    {"p50_ms", "p50 us", 9, 2, true}, {"p95_ms", "p95 us", 9, 2, true},           {0}};
+    {"count", "count", .width = 7},         {"total_ms", "total ms", 9, .decimals = 3},
+    {"share", "of work", 8, .decimals = 1}, {"p50_ms", "p50 us", 9, 2, true},
+    {"p95_ms", "p95 us", 9, 2, true},       {0}};
 const struct aorta_result_table trace_table_kernels = {"kernels",
                                                        "Kernels",
                                                        .help = "kernels by name",
@@ -114,7 +115,7 @@ const struct aorta_result_table aorta_table_work = {"work",
 
 const struct aorta_column trace_work_step_columns[] = {
     {"count_per_step", "count", 7, .decimals = 1}, {"ms_per_step", "ms", 9, .decimals = 3},
-    {"step_share", "share", 6, .decimals = 1},     {"step_p50_ms", "p50 us", 9, 2, true},
+    {"step_share", "of work", 8, .decimals = 1},   {"step_p50_ms", "p50 us", 9, 2, true},
     {"step_p95_ms", "p95 us", 9, 2, true},         {0}};
 
 /* ---- matrix products ---- */

@@ -19,7 +19,7 @@ enum {
     SYNCS_SHOWN = 3,
     DIFFERENCES_SHOWN = 4
 };
-enum { LABEL = 9, WIDTH = 100, TITLE_SIZE = 96 };
+enum { LABEL = 9, TITLE_SIZE = 96 };
 
 /* Lines of a report: what it is of, how it looks, and where it goes. */
 struct page {
@@ -29,13 +29,20 @@ struct page {
     struct aorta_text *out;
 };
 
+/* As that of the verdict below. */
+static int width_of(const struct aorta_verdict_style *style) {
+    enum { NARROWEST = 80, WIDEST = 100 };
+    if (!style || !style->width || style->width > WIDEST) return WIDEST;
+    return style->width < NARROWEST ? NARROWEST : style->width;
+}
+
 static double ms(int64_t ns) {
     return (double)ns / 1e6;
 }
 
 /* "label    text", wrapped; frees the text. */
 static void put_row(const struct page *page, const char *label, struct aorta_text *text) {
-    const struct aorta_lines lines = {.width = WIDTH, .taken = 2 + LABEL, .indent = 2 + LABEL};
+    const struct aorta_lines lines = {.width = width_of(page->style), .taken = 2 + LABEL, .indent = 2 + LABEL};
     page->out->failed |= text->failed;
     if (text->length) {
         aorta_text_printf(page->out, "  %-*s", LABEL, label);
@@ -46,10 +53,8 @@ static void put_row(const struct page *page, const char *label, struct aorta_tex
 
 static void put_ranks(const struct page *page) {
     const struct aorta_trace_analysis *analysis = page->analysis;
-    const struct aorta_table_view view = {.title = "Whole recording, ms", .most = RANKS_SHOWN};
+    const struct aorta_table_view view = {.title = "Whole recording, ms", .most = RANKS_SHOWN, .more = "--json"};
     aorta_table_text(&aorta_table_ranks, &(struct aorta_trace_of){.analysis = analysis}, &view, page->out);
-    if (analysis->rank_count > RANKS_SHOWN)
-        aorta_text_printf(page->out, "  and %zu more ranks (--json has all)\n", analysis->rank_count - RANKS_SHOWN);
 }
 
 static void put_idle(const struct page *page) {
@@ -118,22 +123,26 @@ static const struct aorta_trace_rank *rank_of_syncs(const struct aorta_trace_ana
     return best;
 }
 
-/* "Per step, ms, rank 3" */
-static const char *scope(const struct page *page, bool step, bool of_rank, char title[TITLE_SIZE]) {
-    char rank[32] = "";
-    if (of_rank && page->analysis->rank_count > 1) snprintf(rank, sizeof rank, ", rank %d", page->rank->rank);
+/* "Per step, ms, rank 3 (the busiest)"; `why` the table is of this rank, NULL: it is of all. */
+static const char *scope(const struct page *page, bool step, const char *why, char title[TITLE_SIZE]) {
+    char rank[64] = "";
+    if (why && page->analysis->rank_count > 1) snprintf(rank, sizeof rank, ", rank %d (%s)", page->rank->rank, why);
     snprintf(title, TITLE_SIZE, "\n%s, ms%s", step ? "Per step" : "Whole recording", rank);
     return title;
 }
 
 /* `step_columns`: NULL where the table is not one of steps. */
 static void put_table(const struct page *page, const struct aorta_result_table *table,
-                      const struct aorta_column *step_columns, const char *name, const char *title, size_t most) {
+                      const struct aorta_column *step_columns, const char *name, const char *title, size_t most,
+                      const char *more) {
+    const bool whole = page->style->view.full_names;
     const struct aorta_table_view view = {.title = title,
                                           .name = name,
                                           .most = most,
                                           .columns = step_columns,
-                                          .shorten = page->style->view.full_names ? NULL : aorta_name_for_line};
+                                          .shorten = whole ? NULL : aorta_name_for_line,
+                                          .width = whole ? 0 : width_of(page->style),
+                                          .more = more};
     aorta_table_text(table, &(struct aorta_trace_of){page->analysis, page->rank, NULL, step_columns != NULL}, &view,
                      page->out);
 }
@@ -144,13 +153,13 @@ static void put_syncs(const struct page *page) {
     own.rank = rank_of_syncs(page->analysis);
     if (!own.rank) return;
     put_table(&own, &aorta_table_synchronisations, NULL, "calls that wait for the GPU",
-              scope(&own, page->analysis->stepped, true, title), SYNCS_SHOWN);
+              scope(&own, page->analysis->stepped, "most such calls", title), SYNCS_SHOWN, "--json");
 }
 
 static void put_differences(const struct page *page) {
     char title[TITLE_SIZE];
     put_table(page, &aorta_table_differences, NULL, "kernels that differ between ranks",
-              scope(page, page->analysis->stepped, false, title), DIFFERENCES_SHOWN);
+              scope(page, page->analysis->stepped, NULL, title), DIFFERENCES_SHOWN, "--json");
 }
 
 static void put_lanes(const struct page *page, bool queues) {
@@ -329,13 +338,13 @@ static void put_work(const struct page *page) {
     const bool stepped = page->analysis->stepped, host = page->rank->trace->host_only;
     char title[TITLE_SIZE];
     put_table(page, &aorta_table_work, stepped ? trace_work_step_columns : NULL,
-              host ? "operations, their own time" : "kernels and copies", scope(page, stepped, true, title),
-              KERNELS_SHOWN);
+              host ? "operations, their own time" : "kernels and copies", scope(page, stepped, "the busiest", title),
+              KERNELS_SHOWN, "--by kernel");
     put_table(page, &aorta_table_collectives, stepped ? trace_collective_step_columns : NULL, "collectives",
-              scope(page, stepped, true, title), COLLECTIVES_SHOWN);
+              scope(page, stepped, "the busiest", title), COLLECTIVES_SHOWN, "--json");
     if (sizes_say_more(page->analysis, page->rank))
         put_table(page, &aorta_table_collective_sizes, stepped ? trace_size_step_columns : NULL, "collectives by size",
-                  scope(page, stepped, true, title), COLLECTIVES_SHOWN);
+                  scope(page, stepped, "the busiest", title), COLLECTIVES_SHOWN, "--json");
 }
 
 static struct page page_of(const struct aorta_trace_report *report, const struct aorta_verdict_style *style,
@@ -387,9 +396,11 @@ void aorta_trace_report_by(const struct aorta_trace_report *report, const struct
                            struct aorta_text *out) {
     const struct aorta_trace_analysis *analysis = report->analysis;
     const struct aorta_trace_rank *rank = busiest(analysis);
+    const bool whole_names = style && style->view.full_names;
     const struct aorta_table_view view = {.most = report->top,
                                           .whole = aorta_trace_beyond_steps(analysis),
-                                          .shorten = style && style->view.full_names ? NULL : aorta_name_for_line};
+                                          .shorten = whole_names ? NULL : aorta_name_for_line,
+                                          .width = whole_names ? 0 : width_of(style)};
     const size_t begin = out->length;
     if (analysis->rank_count > 1) aorta_text_printf(out, "rank %d, the busiest\n", rank->rank);
     if (report->of.within) aorta_text_printf(out, "work within \"%s\" alone\n", report->of.within);

@@ -65,14 +65,29 @@ static void as_text(void **state) {
                                    "      2     3.000   75.0%   1500.00  gemm<float>\n"
                                    "      1         -       -         -  copy, \"quick\"\n");
     aorta_text_clear(&text); /* a title above, a heading of the names, short names */
-    const struct aorta_table_view view = {"Per step, ms", "what ran", 1, shorten, true, NULL};
+    const struct aorta_table_view view = {.title = "Per step, ms",
+                                          .name = "what ran",
+                                          .most = 1,
+                                          .shorten = shorten,
+                                          .whole = true,
+                                          .width = 42,
+                                          .more = "--all"};
     aorta_table_text(&table, &all, &view, &text);
     assert_string_equal(text.data, "Per step, ms\n"
                                    "  count  total ms   share    p50 us  what ran\n"
-                                   "      2     3.000   75.0%   1500.00  gemm\n");
+                                   "      2     3.000   75.0%   1500.00  gemm\n"
+                                   "  … and 1 more (--all)\n");
+    aorta_text_clear(&text); /* a name is cut where the line ends */
+    aorta_table_text(&table, &all, &(struct aorta_table_view){.most = 1, .width = 42}, &text);
+    assert_non_null(strstr(text.data, "1500.00  gemm…\n"));
     aorta_text_clear(&text);
     aorta_table_text(&table, &all, &(struct aorta_table_view){.most = 1, .whole = true}, &text);
     assert_non_null(strstr(text.data, "p50 us  kernels, whole recording\n"));
+    aorta_text_clear(&text);
+    struct aorta_result_table nameless = table; /* its title is above */
+    nameless.rows = rows + 1;
+    aorta_table_text(&nameless, &all, &(struct aorta_table_view){.most = 1}, &text);
+    assert_int_equal(strncmp(text.data, "kernels\n  count", 15), 0);
     aorta_text_clear(&text);
     aorta_table_text(&table, &none, &(struct aorta_table_view){.most = 9}, &text);
     assert_int_equal(text.length, 0);

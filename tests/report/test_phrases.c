@@ -1,4 +1,5 @@
 /* Numbers, names and templates of facts, as lines have them. */
+#include "base/lines.h"
 #include "said.h"
 
 static void numbers_have_three_digits_or_two(void **state) {
@@ -54,6 +55,10 @@ static void names_fit_a_line(void **state) {
          "_",
          "sum_functor"},
         {"nvjet_sm90_tst_64x64", "nvjet_sm90_tst_64x64"},
+        {"void cutlass::device_kernel<dpsk::cuda::fp8_acc::GemmKernel>(dpsk::cuda::Params)", "fp8_acc::GemmKernel"},
+        {"vllm::moe::grouped_topk_router", "vllm::moe::grouped_topk_router"}, /* an operation */
+        {"Triton::kernels::topk_softmax_Kernel", "topk_softmax_Kernel"},
+        {"input_transpose_fusion.kd", "input_transpose_fusion"},
         {"void at::native::(anonymous namespace)::max_pool<float>(int, float const*)", "max_pool"},
         {"void at::native::<unnamed>::max_pool<float, float>(int, const T1 *)", "max_pool"},
         {"", ""}};
@@ -62,6 +67,23 @@ static void names_fit_a_line(void **state) {
         const char *found = aorta_name_for_line(rows[i][0], text, sizeof text);
         if (strcmp(found, rows[i][1]) != 0) fail_msg("%s is %s", rows[i][0], found);
         assert_ptr_equal(found, text);
+    }
+}
+
+/* Names that are the same in short say where they differ. */
+static void names_are_distinguished(void **state) {
+    (void)state;
+#define GENERIC(functor)                                                                                               \
+    "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<" functor "> >(int)"
+    static const char *const names[] = {GENERIC("float, at::native::MulFunctor"),
+                                        GENERIC("float, at::native::AddFunctor"),
+                                        GENERIC("c10::Half, at::native::AddFunctor"), NULL, "fill"};
+    static const char *const expected[] = {"BinaryFunctor (MulFunctor)", "BinaryFunctor (AddFunctor)",
+                                           "BinaryFunctor (Half)", NULL, "fill"};
+    for (size_t i = 0; i < 5; i++) {
+        char text[512];
+        if (!names[i]) continue;
+        assert_string_equal(aorta_name_apart(names[i], names, 5, aorta_name_for_line, text, sizeof text), expected[i]);
     }
 }
 
@@ -253,6 +275,7 @@ int main(void) {
         cmocka_unit_test(numbers_have_three_digits_or_two),
         cmocka_unit_test(estimates_are_as_exact_as_their_range),
         cmocka_unit_test(names_fit_a_line),
+        cmocka_unit_test(names_are_distinguished),
         cmocka_unit_test(long_names_have_sixty_columns),
         cmocka_unit_test(shapes_are_short),
         OF_FACTS(values_have_their_units),

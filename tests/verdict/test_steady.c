@@ -196,7 +196,7 @@ static void a_loop_of_one_kernel_has_steps(void **state) {
     said_expect(text.data, " are not in the steps below");
     /* tables are of the steps, too */
     const struct aorta_trace_rank *rank = &run.analysis.ranks[0];
-    said_expect(text.data, "0.046 100.0%");
+    said_expect(text.data, "0.046   100.0%");
     assert_null(strstr(text.data, "  normal\n"));
     assert_int_equal(rank->kernels[0].times.count, 400);
     assert_int_equal(rank->kernels[0].step_count, rank->steps);
