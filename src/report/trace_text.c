@@ -238,9 +238,15 @@ static bool is_shown(const struct aorta_trace_rank *rank, enum aorta_trace_reaso
     return reason != AORTA_REASON_SAME_STREAM_OVERLAP || (double)overlapped_ns >= much * (double)rank->figures.busy_ns;
 }
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
+/* The name without its folders, of a long one the begin and the end. */
+static void put_file(const struct page *page, const char *path, struct aorta_text *out) {
+    enum { LONG = 44, HALF = 20 };
+    const char *slash = strrchr(path, '/'), *name = slash && slash[1] ? slash + 1 : path;
+    const size_t length = strlen(name);
+    if (length <= LONG || page->style->view.full_names)
+        aorta_text_puts(out, name);
+    else
+        aorta_text_printf(out, "%.*s…%s", HALF, name, name + length - HALF);
 }
 
 /* What several files have is one note, by the first of them. */
@@ -260,13 +266,17 @@ static void put_warning(const struct page *page, enum aorta_trace_reason reason)
         count += trace->warnings[reason].count;
     }
     if (!first) return;
-    aorta_text_printf(&text, "%lld × %s (%s", (long long)count, aorta_trace_warning_text(first, reason),
-                      base_name(first->path));
-    if (files > 1) aorta_text_printf(&text, " and %s", aorta_counted((long long)files - 1, "more file").text);
-    if (first->warnings[reason].about) aorta_text_printf(&text, ": %s", base_name(first->warnings[reason].about));
-    if (first->warnings[reason].offset >= 0)
-        aorta_text_printf(&text, ", byte %lld", (long long)first->warnings[reason].offset);
-    aorta_text_puts(&text, ")");
+    const char *about = first->warnings[reason].about, *words = aorta_trace_warning_text(first, reason);
+    if (about) {
+        put_file(page, about, &text);
+        if (count > 1) aorta_text_printf(&text, " and %lld more", (long long)count - 1);
+        aorta_text_printf(&text, ": %s", words);
+    } else {
+        aorta_text_printf(&text, "%lld × %s (", (long long)count, words);
+        put_file(page, first->path, &text);
+        if (files > 1) aorta_text_printf(&text, " and %s", aorta_counted((long long)files - 1, "more file").text);
+        aorta_text_puts(&text, ")");
+    }
     put_row(page, "note", &text);
 }
 

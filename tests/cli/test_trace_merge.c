@@ -20,6 +20,8 @@ static const struct {
     {"merge $FOLDER -o $OUT.json", 0, "2 ranks on one clock"},
     {"merge $TWICE -o $OUT.json", 0, "2 ranks on one clock"},
     {"analyze $TWICE", 0, "note     3 × "},
+    {"merge -q $FOLDER -o $TWICE/both.json; " AORTA_PROGRAM " trace analyze $TWICE; rm $TWICE/both.json", 0,
+     "note     both.json: a file with the work of other files: skipped\n"},
     {"merge $FOLDER -o $FOLDER/one.json.gz", 2, "is one of the files to read (of "},
     {"merge " ZERO ONE "-o - 2>$OUT.err | grep -c '^\"traceEvents'; cat $OUT.err; rm $OUT.err", 0,
      "1\n2 ranks on one clock"},
