@@ -346,16 +346,16 @@ void aorta_verdict_text(const struct aorta_verdict *verdict, const struct aorta_
 
 /* ---- Markdown ---- */
 
-static void put_markdown_block(const struct aorta_view_block *block, struct aorta_text *out) {
-    aorta_text_printf(out, "| %.0f%% | %s ms%s | ", 100 * block->share, block->figure, block->gains ? "" : " (cost)");
+static void put_markdown_block(const struct aorta_view_block *block, bool marked, struct aorta_text *out) {
+    aorta_text_printf(out, "| %.0f%% | %s ms | ", 100 * block->share, block->figure);
     aorta_text_markdown(out, block->name);
-    aorta_text_printf(out, " (`%s`)%s%s", block->key, *block->suffix ? ", " : "", block->suffix);
-    if (*block->mark) aorta_text_puts(out, " (");
+    aorta_text_printf(out, " (`%s`)%s%s%s | ", block->key, marked ? ", cost" : "", *block->suffix ? ", " : "",
+                      block->suffix);
+    aorta_text_markdown(out, block->measured);
+    if (*block->mark) aorta_text_puts(out, *block->measured ? " (" : "(");
     aorta_text_markdown(out, block->mark);
     if (*block->mark) aorta_text_puts(out, ")");
-    aorta_text_puts(out, " | ");
-    aorta_text_markdown(out, block->measured);
-    if (*block->worst) aorta_text_puts(out, *block->measured ? "<br>worst: " : "worst: ");
+    if (*block->worst) aorta_text_puts(out, *block->measured || *block->mark ? "<br>worst: " : "worst: ");
     aorta_text_markdown(out, block->worst);
     aorta_text_puts(out, " | ");
     for (int i = 0; i < block->fix_count; i++) {
@@ -380,9 +380,10 @@ void aorta_verdict_markdown(const struct aorta_verdict *verdict, struct aorta_te
         aorta_text_puts(out, " |\n");
     }
     if (view.block_count)
-        aorta_text_printf(out, "\n| of the step | %s | cause | measured | fix |\n| ---: | ---: | --- | --- | --- |\n",
+        aorta_text_printf(out, "\n| share of step | %s | cause | measured | fix |\n| ---: | ---: | --- | --- | --- |\n",
                           view.blocks[0].gains ? "gain alone" : "cost");
-    for (int i = 0; i < view.block_count; i++) put_markdown_block(&view.blocks[i], out);
+    for (int i = 0; i < view.block_count; i++)
+        put_markdown_block(&view.blocks[i], view.blocks[0].gains && !view.blocks[i].gains, out);
     if (*view.minor) {
         aorta_text_puts(out, "\n");
         aorta_text_markdown(out, view.minor);

@@ -499,7 +499,7 @@ static void markdown_is_made_of_tables(void **state) {
     assert_int_equal(exit_code, 0);
     assert_non_null(strstr(output, "**Verdict: "));
     assert_non_null(strstr(output, "\n| step | 431 ms without the profiler (408 to 459); 442 recorded; "));
-    assert_non_null(strstr(output, "\n| of the step | gain alone | cause | measured | fix |\n"));
+    assert_non_null(strstr(output, "\n| share of step | gain alone | cause | measured | fix |\n"));
     assert_non_null(strstr(output, "\n| ---: | ---: | --- | --- | --- |\n| 52% | 225 ms | late kernel launches"));
     for (const char *line = output; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         int bars = 0;

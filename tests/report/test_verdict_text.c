@@ -523,6 +523,11 @@ static void two_that_save_the_same_time_say_so(void **state) {
     struct aorta_finding *fusion = add(AORTA_CAUSE_FUSION, 25, 0), *waits = add(AORTA_CAUSE_HOST_SYNC, 20, 20);
     fusion->shares[fusion->share_count++] = (struct aorta_shared_gain){AORTA_CAUSE_HOST_LAUNCH, 13.8};
     expect("(shares 14 ms with late kernel launches)\n");
+    struct aorta_text markdown = {0};
+    aorta_verdict_markdown(&verdict, &markdown); /* after the measurement there, too */
+    said_expect(markdown.data, "unfused pointwise kernels (`fusion`) | ");
+    said_expect(markdown.data, "(shares 14 ms with late kernel launches)");
+    aorta_text_free(&markdown);
     waits->displaced = true;
     waits->shares[waits->share_count++] = (struct aorta_shared_gain){AORTA_CAUSE_FUSION, 7};
     expect("(plus 7.0 ms shared with unfused pointwise kernels)\n");
@@ -700,7 +705,7 @@ static void markdown_has_the_same(void **state) {
     said_expect(text.data,
                 "**Verdict: unfused pointwise kernels: 34.3 -&gt; 20 to 24 ms per step if fixed (-29 to -41%)**\n");
     said_expect(text.data, "\n| step | 34.3 ms without the profiler (33.6 to 35.0); 34.9 recorded; GPU busy 31.9 |\n");
-    said_expect(text.data, "\n| of the step | gain alone | cause | measured | fix |\n");
+    said_expect(text.data, "\n| share of step | gain alone | cause | measured | fix |\n");
     said_expect(text.data,
                 "\n| 41% | 10 to 14 ms | unfused pointwise kernels (`fusion`) | 654 operations take 17.1 of 31.9 "
                 "ms<br>worst: aten::copy\\_ "
