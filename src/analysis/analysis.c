@@ -398,24 +398,27 @@ static aorta_status make_windows(struct aorta_trace_analysis *analysis,
     return analysis->measured ? aorta_trace_measured_check(analysis, options, measured) : NULL;
 }
 
-/* So little ran that no step of a program can have been recorded: a memset of microseconds is no sign of slow copies.
- */
+/* So little ran in the steps that they cannot be those of a program: a memset of microseconds is no sign of slow
+ * copies. */
 static bool is_almost_empty(const struct aorta_trace_analysis *analysis) {
     enum { FEWEST = 3, SHORTEST_NS = 100000 };
     size_t count = 0;
     int64_t ns = 0;
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
-        if (rank->trace->host_only || rank->trace->measured || rank->trace->step_count) return false;
-        count += rank->work_count;
-        for (size_t j = 0; j < rank->work_count && count < FEWEST; j++)
-            ns += rank->work[j].end_ns - rank->work[j].start_ns;
+        if (rank->trace->host_only || rank->trace->measured) return false;
+        for (size_t j = 0; j < rank->window_count; j++) {
+            const struct aorta_profile *profile = &rank->windows[j].profile;
+            if (!aorta_trace_window_counts(analysis, &rank->windows[j])) continue;
+            count += profile->range_count;
+            for (size_t k = 0; k < profile->range_count && count < FEWEST; k++)
+                ns += profile->ranges[k].end_ns - profile->ranges[k].start_ns;
+        }
     }
     return count < FEWEST && ns < SHORTEST_NS;
 }
 
 static void find_thin(struct aorta_trace_analysis *analysis) {
-    if (is_almost_empty(analysis)) analysis->thin = analysis->ranks[0].trace;
     for (size_t i = analysis->rank_count; i-- > 0;) {
         const struct aorta_trace *trace = analysis->ranks[i].trace;
         const size_t mixed = trace->processes > 1 ? trace->processes : 0;
@@ -447,6 +450,7 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
             if (analysis->ranks[i].windows[j].number != INT64_MIN) analysis->stepped = true;
     const bool any = !analysis->measured && !options->all_steps && !options->step_count && !options->warmup_given;
     if (analysis->stepped && any) aorta_trace_warmup_find(analysis);
+    if (!analysis->thin && is_almost_empty(analysis)) analysis->thin = analysis->ranks[0].trace;
     aorta_trace_shared_finish(analysis, &work->parts);
     AORTA_TRY(aorta_parallel(analysis->rank_count, make_tables, work));
     aorta_trace_arrivals_make(analysis, options->gpus_per_node);

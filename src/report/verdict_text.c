@@ -155,7 +155,7 @@ static void of_incomplete(const struct aorta_verdict *verdict, struct aorta_text
     else if (coverage->lost > coverage->dispatches)
         aorta_text_printf(out, "unknown: %lld of %lld kernels are missing in the recording; record all of them",
                           (long long)coverage->lost, (long long)numbered);
-    else if (!coverage->unanswered)
+    else if (2 * coverage->unanswered <= coverage->launches) /* too few to be the reason */
         aorta_text_puts(out, "nothing to analyze: almost no work of the GPU is recorded; record steps of the program");
     else
         aorta_text_printf(out,

@@ -774,6 +774,10 @@ static void work_that_shrinks_is_no_warmup(void **state) {
  *
  *   stream 7     |memset, 1.5 us|          |2 kernels, 120 us each     |          |3 kernels of 1 us |
  *   verdict      nothing to analyze           as for every recording                 the same
+ *
+ * The start-up before the only step is no work of the step:
+ *
+ *   stream 7     |8 copies|  [step  |kernel, 4 us|  ]
  */
 static void almost_nothing_is_not_analyzed(void **state) {
     (void)state;
@@ -781,13 +785,18 @@ static void almost_nothing_is_not_analyzed(void **state) {
         int count;
         double length_us;
         bool known;
-    } rows[] = {{1, 1.5, false}, {2, 20, false}, {2, 120, true}, {3, 1, true}};
+        int copies;
+    } rows[] = {{1, 1.5, false, 0}, {2, 20, false, 0}, {2, 120, true, 0}, {3, 1, true, 0},
+                {1, 4, false, 8},   {1, 150, true, 8}, {3, 4, true, 8}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct run run = {0};
         struct sample_kineto sample;
         sample_kineto_begin(&sample, 0, 1);
+        for (int k = 0; k < rows[i].copies; k++)
+            sample_kineto_kernel(&sample, "fill", 7, 1000 * k, 1000 * k + 10, 50, "");
+        if (rows[i].copies) sample_kineto_event(&sample, "user_annotation", "ProfilerStep#1", 1, 9990, 9000, "");
         for (int k = 0; k < rows[i].count; k++)
-            sample_kineto_kernel(&sample, "fill", 7, 1000 * k, 1000 * k + 10, rows[i].length_us, "");
+            sample_kineto_kernel(&sample, "fill", 7, 10000 + 1000 * k, 10010 + 1000 * k, rows[i].length_us, "");
         sample_kineto_open(&sample, &run.list);
         analyze(&run, NULL);
         const bool known = !strstr(said_words(&run.verdict), "nothing to analyze: almost no work of the GPU");
