@@ -15,7 +15,7 @@ enum {
     PAUSE_NS = 1000000,    /* a host that records nothing for this long pauses */
     LONG_CALL_NS = 50000,  /* launches and frees that last longer may have waited */
     FULL_QUEUE = 512,      /* launches not yet begun, from which on a queue may be full; CUDA's has 1024 */
-    BATCH_NS = 100000,     /* a wait for data from which on its loader, and not the host, says when data comes */
+    BATCH_NS = 1000000,    /* a wait for data from which on its loader, and not the host, says when data comes */
     BATCH_SHARE = 50,      /* ... and one part in so many of the time per batch: less is what taking a batch costs */
     BATCHES = 8,           /* that may be ready at once: those of a loader's processes */
     CLOCK_SLACK_NS = 2000, /* between clocks of host and device */

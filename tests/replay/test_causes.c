@@ -647,7 +647,7 @@ static void a_loader_beside_sets_the_pace(void **unused) {
     for (int i = 0; i < TURNS; i++) {
         kernel(&sim, 0, 0, 1000 * US, SIM_NONE);
         host(&sim, 0, SIM_SYNC, SIM_WAIT);
-        host(&sim, 0, SIM_DATA, 500 * US);
+        host(&sim, 0, SIM_DATA, 1500 * US);
     }
     sim_run(&sim);
     sim_record(&sim, &recording);
@@ -658,7 +658,7 @@ static void a_loader_beside_sets_the_pace(void **unused) {
     check_ok(aorta_graph_finish(&graph));
     measure_gains(&graph, &gains);
     assert_int_equal(gains.order[0], AORTA_WITHOUT_DATA_WAIT);
-    assert_true(gains.gain_ns[AORTA_WITHOUT_DATA_WAIT] > (TURNS - 2) * 490.0 * US);
+    assert_true(gains.gain_ns[AORTA_WITHOUT_DATA_WAIT] > (TURNS - 2) * 1490.0 * US);
     close_to(gains.gain_ns[AORTA_WITHOUT_HOST_SYNC], 0, 1100 * US); /* the last kernel */
     close_to(gains.gain_ns[AORTA_WITHOUT_HOST_LAUNCH], 0, 20 * US);
     aorta_graph_free(&graph);
