@@ -49,11 +49,16 @@ static double alone_of(const struct gains *gains, enum aorta_removal removal, en
 
 /* A lag that nothing explains stays in the replay. It may go with the cause, or be what the step waits for then: either
  * changes a gain by about as much, up to the gain itself. */
+static double unsure_of(double gain_ms, double lag_ms) {
+    return gain_ms + lag_ms > 0 ? gain_ms * lag_ms / (gain_ms + lag_ms) : 0;
+}
+
 static void set_range(const struct gains *gains, struct aorta_finding *finding, double lost) {
     const double gain_ms = finding->gain_ms, lag_ms = gains->found.unexplained_share * step_ms(gains);
-    const double unsure_ms = gain_ms + lag_ms > 0 ? gain_ms * lag_ms / (gain_ms + lag_ms) : 0;
+    const double unsure_ms = unsure_of(gain_ms, lag_ms);
     const bool shares_cores = gains->analysis->measured && !gains->analysis->ranks[0].trace->on_gpu;
     const double most_ms = step_ms(gains) > gain_ms ? step_ms(gains) : gain_ms;
+    finding->lag_ms = lag_ms;
     finding->gain_range_ms[0] = gain_ms - unsure_ms;
     if (lost > 0) finding->gain_range_ms[0] = fmin(finding->gain_range_ms[0], (1 - lost) * gain_ms);
     finding->gain_range_ms[1] = gain_ms + unsure_ms < most_ms ? gain_ms + unsure_ms : most_ms;
@@ -79,8 +84,14 @@ void aorta_finding_shown_range(const struct aorta_finding *finding, double range
         range_ms[1] = finding->at_best_ms;
         return;
     }
-    const double scale = finding->gain_ms > 0 ? aorta_finding_shown_ms(finding) / finding->gain_ms : 0;
+    const double gain_ms = finding->gain_ms, shown_ms = aorta_finding_shown_ms(finding);
+    const double scale = gain_ms > 0 ? shown_ms / gain_ms : 0, unsure_ms = unsure_of(gain_ms, finding->lag_ms);
     for (int i = 0; i < 2; i++) range_ms[i] = scale * finding->gain_range_ms[i];
+    /* The lag is no longer for a larger gain. */
+    const double narrower_ms = scale * unsure_ms - unsure_of(shown_ms, finding->lag_ms);
+    if (finding->remedy || narrower_ms <= 0) return;
+    if (finding->gain_range_ms[0] >= gain_ms - unsure_ms) range_ms[0] += narrower_ms;
+    range_ms[1] -= narrower_ms;
 }
 
 bool aorta_verdict_gains_matter(const struct aorta_verdict *verdict) {

@@ -55,6 +55,7 @@ struct aorta_finding {
     double gain_ms;           /* per step, beyond the gains of all that gain more; meaningless without a replay */
     double gain_share;        /* of the replayed step */
     double gain_range_ms[2];  /* of gain_ms: as sure as the lags of the recording are explained */
+    double lag_ms;            /* per step, lags that make the range */
     double alone_ms;          /* per step, of this finding alone */
     const char *remedy;       /* static: key of the remedy of compute, "precision=bf16"; NULL: none */
     double then_ms;           /* of a remedy: its gain after those before it in verdict/remedies.def */
