@@ -237,11 +237,13 @@ static void add_missing_sizes(struct build *build) {
 static void add_missing(struct build *build) {
     const struct aorta_verdict *verdict = build->verdict;
     struct aorta_text text = {0};
-    if (verdict->host_only)
-        add_text(build, "missing",
-                 verdict->coverage.unanswered
-                     ? "kernels, though launches are recorded: stop other profilers, or update the driver"
-                     : "the GPU; if the program uses one: ProfilerActivity.CUDA");
+    if (verdict->host_only && verdict->gpu_operation && !verdict->coverage.unanswered)
+        aorta_text_printf(&text, "the GPU, which %s uses: ProfilerActivity.CUDA", verdict->gpu_operation);
+    else if (verdict->host_only)
+        aorta_text_puts(&text, verdict->coverage.unanswered
+                                   ? "kernels, though launches are recorded: stop other profilers, or update the driver"
+                                   : "the GPU; if the program uses one: ProfilerActivity.CUDA");
+    add_row(build, "missing", &text);
     add_missing_peaks(build);
     add_missing_sizes(build);
     if (!verdict->ranks_missing || verdict->exposed_ms < MUCH * verdict->step_ms_mean) return;

@@ -473,6 +473,15 @@ static unsigned program_of(const struct aorta_trace_analysis *analysis) {
     return programs[aorta_trace_framework(trace)];
 }
 
+/* An operation that only a GPU's library has. */
+static const char *find_gpu_operation(const struct aorta_trace *trace) {
+    static const char *const begins[] = {"aten::cudnn_", "aten::_cudnn_", "aten::miopen_"};
+    for (uint32_t i = 0; i < aorta_trace_text_count(trace); i++)
+        for (size_t j = 0; j < sizeof begins / sizeof *begins; j++)
+            if (!strncmp(aorta_trace_text(trace, i), begins[j], strlen(begins[j]))) return aorta_trace_text(trace, i);
+    return NULL;
+}
+
 /* An empty verdict has none. */
 static aorta_status make_arena(struct aorta_verdict *verdict) {
     if (!verdict->arena) verdict->arena = calloc(1, sizeof *verdict->arena);
@@ -502,6 +511,8 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
     if (!status && verdict->recorded) mark_unequal_steps(verdict);
     if (!status && verdict->recorded) mark_kind_of_program(analysis, verdict);
     if (!status && host_only) aorta_verdict_host_collectives(analysis->ranks[0].trace, verdict);
+    const char *operation = host_only ? find_gpu_operation(analysis->ranks[0].trace) : NULL;
+    if (operation) verdict->gpu_operation = aorta_arena_strdup(verdict->arena, operation);
     if (!status) status = aorta_advise(verdict, NULL);
     if (status) aorta_verdict_free(verdict);
     return status;

@@ -133,7 +133,8 @@ struct aorta_verdict {
         const char *name; /* of one of the collectives; NULL: there are none */
         double ran_ms, alone_ms;
     } host_collectives; /* of a recording without a device: what they ran, and without an operation of the program */
-    unsigned program;   /* enum aorta_program */
+    const char *gpu_operation; /* of a recording without a device: it needs a GPU; NULL: none does */
+    unsigned program;          /* enum aorta_program */
     struct aorta_arena *arena; /* of all this */
     double host_alone;    /* of a recording without a device: share of the time in which its collectives ran alone */
     int ranks_missing;    /* of a recording: ranks of its largest process group that were not given */

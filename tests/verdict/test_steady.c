@@ -709,6 +709,25 @@ static void without_a_device_collectives_are_named(void **state) {
     end(&run);
 }
 
+/* cuDNN has no operations of the host: the program used a GPU, which was not recorded. */
+static void operations_of_the_gpu_say_that_there_is_one(void **state) {
+    (void)state;
+    static const char *const names[] = {"aten::mkldnn_convolution", "aten::cudnn_convolution"};
+    static const char *const rows[] = {"missing the GPU; if the program uses one: ProfilerActivity.CUDA",
+                                       "missing the GPU, which aten::cudnn_convolution uses: ProfilerActivity.CUDA"};
+    for (int i = 0; i < 2; i++) {
+        struct sample_kineto sample;
+        struct run run = {0};
+        sample_kineto_begin(&sample, 0, 1);
+        sample_kineto_event(&sample, "cpu_op", names[i], 1, 1000, 300, "");
+        sample_kineto_event(&sample, "cpu_op", "aten::add", 1, 1400, 100, "");
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run, NULL);
+        said_expect(said_words(&run.verdict), rows[i]);
+        end(&run);
+    }
+}
+
 /* Triton's kernels, which the driver launches: nothing that torch.compile can do. */
 static void own_kernels_are_not_compiled(void **state) {
     (void)state;
@@ -823,6 +842,7 @@ int main(void) {
         cmocka_unit_test(steps_of_other_work_are_no_disturbance),
         cmocka_unit_test(own_kernels_are_not_compiled),
         cmocka_unit_test(without_a_device_collectives_are_named),
+        cmocka_unit_test(operations_of_the_gpu_say_that_there_is_one),
         cmocka_unit_test(compilation_is_no_pause_of_the_host),
         cmocka_unit_test(what_recurs_is_no_warmup),
         cmocka_unit_test(a_late_pause_is_no_warmup),
