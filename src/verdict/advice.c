@@ -436,7 +436,7 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_ALIGNMENT, OURS | SPARSE,
      .text = "multiples of 8 (TF32: 4) for model.model_dim, model.mlp_hidden_dim, model.embedding_dim and the dense "
              "features"},
-    {AORTA_CAUSE_ALIGNMENT, TORCH | COMPILED | SERVING | TRITON,
+    {AORTA_CAUSE_ALIGNMENT, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_VOCABULARY},
      .text = "pad sizes to multiples of 8 in 16 bits, better 64: vocabulary 50257 -> 50304",
      .also = "transformers: model.resize_token_embeddings(n, pad_to_multiple_of=64)"},
     {AORTA_CAUSE_ALIGNMENT, ANY, .text = "pad sizes to multiples of 8 elements in 16 bits (better 64)"},

@@ -412,6 +412,7 @@ static void make(const struct aorta_trace_analysis *analysis, size_t rank, struc
     if (!remedies->memory.failed) aorta_remedy_leaves(model, analysis);
     reserve_ledger(model);
     if (remedies->memory.failed) return;
+    for (size_t i = 0; i < model->leaf_count; i++) remedies->looks_up |= aorta_remedy_looks_up(&model->leaves[i]);
     for (size_t i = 0; i < model->leaf_count; i++)
         if (model->leaves[i].counted) remedies->kernels_ns += model->leaves[i].ns / model->steps;
     model->row_kernels_ns = remedies->kernels_ns;

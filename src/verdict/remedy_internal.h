@@ -245,6 +245,7 @@ double aorta_remedy_product_by_name_ns(const struct leaf *leaf, enum leaf_math m
 void aorta_remedy_unsized_mark_optimizer(struct remedy_model *model);
 void aorta_remedy_unsized_mark_recomputed(struct remedy_model *model);
 void aorta_remedy_unsized_mark_tables(struct remedy_model *model);
+bool aorta_remedy_looks_up(const struct leaf *leaf); /* rows of a table, as of a vocabulary */
 
 /* ---- the ledger (remedies.c) ---- */
 /* Sets the leaf's time to new_ns, if that is less, and removes `gone` of its kernels. */

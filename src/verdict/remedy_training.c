@@ -255,12 +255,16 @@ static double gradient_elements(const struct leaf *leaf) {
     return gradients ? aorta_remedy_elements(gradients) : NAN;
 }
 
+bool aorta_remedy_looks_up(const struct leaf *leaf) {
+    static const char *const parts[] = {"index_select", "embedding", "gather_kernel", "indexSelect"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(leaf->name, parts[i])) return true;
+    return false;
+}
+
 /* Elements that the forward pass can have read and written meanwhile; 0: it looks up nothing. */
 static double looked_up(const struct remedy_model *model, const struct leaf *leaf) {
-    static const char *const parts[] = {"index_select", "embedding", "gather_kernel", "indexSelect"};
-    bool looks_up = false;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) looks_up |= strstr(leaf->name, parts[i]) != NULL;
-    return looks_up && !leaf->gradient ? leaf->ns * model->stream / (2 * 4) : 0;
+    return aorta_remedy_looks_up(leaf) && !leaf->gradient ? leaf->ns * model->stream / (2 * 4) : 0;
 }
 
 /* Without operations: a gradient of a whole table is filled with zeros shortly before the rows that were looked up are

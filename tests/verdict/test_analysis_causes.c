@@ -709,6 +709,26 @@ static void remedies_are_in_the_frameworks_words(void **state) {
     }
 }
 
+/* A convolutional network has odd sizes, and no vocabulary. */
+static void only_programs_with_tables_have_a_vocabulary(void **state) {
+    (void)state;
+    static const char *const names[] = {"void at::native::relu", "void at::native::vectorized_gather_kernel<16, long>"};
+    static const int64_t MS = 1000000;
+    for (int k = 0; k < 2; k++) {
+        struct made made = {0};
+        begin_on(&made, "NVIDIA H100 80GB HBM3");
+        kernel(&made, "cutlass_80_wmma_tensorop_bf16_s16816gemm_bf16_128x128_32x1_tn_align2", 7, 0, 100, 100 + 6 * MS,
+               1, NULL);
+        kernel(&made, names[k], 7, 10, 100 + 6 * MS, 100 + 7 * MS, 2, NULL);
+        add(&made);
+        analyze(&made);
+        const char *advice = said_advice(find(&made, AORTA_CAUSE_ALIGNMENT));
+        said_expect(advice, "pad sizes to multiples of 8");
+        assert_int_equal(strstr(advice, "vocabulary") != NULL, k == 1);
+        end(&made);
+    }
+}
+
 /* Without sizes half of what kernels would save is certain, and all launches that an optimizer does not need. The host
  * launches one kernel each 20 us. */
 static void launches_of_an_optimizer_are_certain_without_sizes(void **state) {
@@ -1230,6 +1250,7 @@ int main(void) {
         cmocka_unit_test(gains_above_costs_are_explained),
         cmocka_unit_test(a_wait_without_a_call_is_said),
         cmocka_unit_test(the_recordings_own_part_is_no_cause),
+        cmocka_unit_test(only_programs_with_tables_have_a_vocabulary),
         cmocka_unit_test(launches_of_an_optimizer_are_certain_without_sizes),
         cmocka_unit_test(what_recording_cost_may_not_be_known),
         cmocka_unit_test(kernels_shorter_than_their_launch),
