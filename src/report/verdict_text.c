@@ -35,11 +35,9 @@ static const char *verb_of(const struct aorta_finding *finding) {
     static const struct {
         enum aorta_fact_key fact;
         const char *verb;
-    } verbs[] = {{AORTA_FACT_OVERLAP_LIMIT, "avoided"},
-                 {AORTA_FACT_SMALL_COPIES, "joined"},
-                 {AORTA_FACT_GAIN_OF_ONE, "joined"},
-                 {AORTA_FACT_REDUCED_AGAIN, "reduced once"},
-                 {AORTA_FACT_GATHERED_AGAIN, "gathered once"}};
+    } verbs[] = {{AORTA_FACT_COPIES_ONCE, "faster"},         {AORTA_FACT_OVERLAP_LIMIT, "avoided"},
+                 {AORTA_FACT_SMALL_COPIES, "joined"},        {AORTA_FACT_GAIN_OF_ONE, "joined"},
+                 {AORTA_FACT_REDUCED_AGAIN, "reduced once"}, {AORTA_FACT_GATHERED_AGAIN, "gathered once"}};
     const char *verb = aorta_cause_row(finding->cause)->verb;
     if (finding->joint_ms > 0) return both;
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)

@@ -470,6 +470,9 @@ static void find_largest(const struct aorta_trace_analysis *analysis, struct aor
     const enum aorta_copied how = aorta_copied_how(first->place.name);
     if (how == AORTA_COPIED_BETWEEN) aorta_facts_flag(&finding->facts, AORTA_FACT_PEER_COPIES);
     if (strstr(first->place.name, "Unified")) aorta_facts_flag(&finding->facts, AORTA_FACT_MIGRATIONS);
+    if (aorta_facts_has(&finding->facts, AORTA_FACT_OVERLAP_LIMIT) && how <= AORTA_COPIED_TO_HOST &&
+        !strstr(first->place.name, "Unified") && aorta_verdict_copies_once(analysis))
+        aorta_facts_flag(&finding->facts, AORTA_FACT_COPIES_ONCE);
     if (how == AORTA_COPIED_WITHIN) aorta_facts_flag(&finding->facts, AORTA_FACT_COPIES_WITHIN);
     if (how == AORTA_COPIED_TO_HOST && largest[1].ns < MUCH_BACK * largest[0].ns)
         aorta_facts_flag(&finding->facts, AORTA_FACT_COPIES_OUT);

@@ -472,6 +472,29 @@ static void add_keeping(struct gains *gains) {
     aorta_facts_remove(&copy->facts, AORTA_FACT_COPIES_OUT);
 }
 
+/* Copies that dwarf the kernels cannot be hidden, and no data comes back that could stay: they can only be faster. */
+static void add_pinning(struct gains *gains) {
+    struct aorta_verdict *verdict = gains->verdict;
+    struct aorta_finding *copy = aorta_verdict_find(verdict, AORTA_CAUSE_COPY);
+    if (!copy || !aorta_facts_has(&copy->facts, AORTA_FACT_COPIES_ONCE)) return;
+    if (aorta_facts_has(&copy->facts, AORTA_FACT_HOST_WAITS)) { /* which copies need not */
+        aorta_facts_remove(&copy->facts, AORTA_FACT_COPIES_ONCE);
+        return;
+    }
+    const double copies_ms = fmax(copy->alone_ms, copy->gain_ms);
+    double range_ms[2];
+    aorta_gain_of_pinning(gains, copies_ms, range_ms);
+    replace_gain(gains, copy, (range_ms[0] + range_ms[1]) / 2);
+    memcpy(copy->gain_range_ms, range_ms, sizeof range_ms);
+    const double left_ms = fmin(copies_ms - range_ms[1], step_ms(gains) - verdict->replay.floor_ms);
+    verdict->replay.floor_ms += left_ms;
+    verdict->replay.left.copy_ms += left_ms;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        struct aorta_finding *finding = &verdict->findings[i];
+        if (finding->partner == AORTA_CAUSE_COPY && finding->joint_ms > left_ms) finding->joint_ms -= left_ms;
+    }
+}
+
 /* Waits that go with the work that only serves them: its launches are more of the gain than the waits. */
 static void add_awaited(struct gains *gains) {
     struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_SYNC);
@@ -617,6 +640,7 @@ static void add_gains(struct gains *gains) {
     add_small_copies(gains);
     add_few_blocks(gains);
     add_keeping(gains);
+    add_pinning(gains);
     add_awaited(gains);
     aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict);
     name_input(verdict);

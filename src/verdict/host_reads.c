@@ -145,6 +145,50 @@ bool aorta_verdict_saves(const struct gains *gains, const struct aorta_origin *o
            copied[AORTA_COPIED_TO_HOST] > copied[AORTA_COPIED_TO_DEVICE];
 }
 
+/* ---- data that crosses the link once ---- */
+
+bool aorta_verdict_copies_once(const struct aorta_trace_analysis *analysis) {
+    static const double HARDLY = 0.25;
+    double again = 0, all = 0;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        bool read = false;
+        for (size_t j = 0; j < rank->work_count; j++) {
+            const struct aorta_trace_work *work = &rank->work[j];
+            if (work->kind != AORTA_TRACE_COPY || work->bytes <= AORTA_VALUE_BYTES) continue;
+            const enum aorta_copied how = aorta_copied_how(aorta_trace_text(rank->trace, work->name));
+            read |= how == AORTA_COPIED_TO_HOST;
+            if (how != AORTA_COPIED_TO_DEVICE) continue;
+            all += (double)work->bytes;
+            again += read ? (double)work->bytes : 0;
+        }
+    }
+    return !analysis->stepped && again <= HARDLY * all;
+}
+
+/* The time that copies save at this rate (bytes per ns), unless they are of pinned memory, ms of the recording. */
+static double saved_ms(const struct aorta_trace_analysis *analysis, double rate) {
+    double saved_ns = 0;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        for (size_t j = 0; j < rank->work_count; j++) {
+            const struct aorta_trace_work *work = &rank->work[j];
+            const char *name = aorta_trace_text(rank->trace, work->name);
+            if (work->kind != AORTA_TRACE_COPY || aorta_copied_how(name) > AORTA_COPIED_TO_HOST) continue;
+            if (work->bytes <= 0 || strstr(name, "Pinned")) continue;
+            saved_ns += fmax((double)(work->end_ns - work->start_ns) - (double)work->bytes / rate, 0);
+        }
+    }
+    return saved_ns / 1e6 / (double)analysis->rank_count;
+}
+
+void aorta_gain_of_pinning(const struct gains *gains, double copies_ms, double range_ms[2]) {
+    static const double RATES[] = {12, 25}; /* GB/s: what copies of pinned memory reach on PCIe 3 and 4 */
+    const double most_ms = saved_ms(gains->analysis, RATES[1]);
+    range_ms[0] = fmin(saved_ms(gains->analysis, RATES[0]), copies_ms);
+    range_ms[1] = fmin(most_ms + fmin(gains->verdict->compute_ms, fmax(copies_ms - most_ms, 0)), copies_ms);
+}
+
 /* Data that stays on the device is not copied, read or waited for. */
 double aorta_gain_of_keeping(const struct gains *gains) {
     struct aorta_replay replay = {0};

@@ -153,6 +153,12 @@ bool aorta_verdict_is_offloaded(const struct gains *gains);
 /* Whether pauses of this origin are in less than half of the steps, while much is copied to the host: as where a
  * checkpoint is written. */
 bool aorta_verdict_saves(const struct gains *gains, const struct aorta_origin *origin);
+/* Whether a recording without steps copies hardly anything to the device after it has copied to the host: then nothing
+ * comes back. (host_reads.c) */
+bool aorta_verdict_copies_once(const struct aorta_trace_analysis *analysis);
+/* The least and the most that such a recording saves, of its copies, if these are of pinned memory and run in parts
+ * beside kernels, ms. */
+void aorta_gain_of_pinning(const struct gains *gains, double copies_ms, double range_ms[2]);
 /* What a step saves without copies, reads and the host's pauses, ms. */
 double aorta_gain_of_keeping(const struct gains *gains);
 

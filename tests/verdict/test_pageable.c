@@ -106,6 +106,61 @@ static void copies_that_dwarf_kernels_cannot_be_hidden(void **state) {
     check_copies(14000, true);
 }
 
+static double add_link(struct sample_kineto *sample, const char *name, double at, double length_us, double bytes) {
+    char args[128];
+    snprintf(args, sizeof args, "\"correlation\": %u", ++sample->correlation);
+    sample_kineto_event(sample, "cuda_runtime", "cudaMemcpy", 1, at, length_us + 4, args);
+    snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"bytes\": %.0f, \"correlation\": %u", bytes,
+             sample->correlation);
+    sample_kineto_event(sample, "gpu_memcpy", name, 7, at + 2, length_us, args);
+    return at + length_us + 6;
+}
+
+/* 60 MB come at 4 GB/s, a kernel uses them, and 60 MB go back. At 12 to 25 GB/s a copy takes 5 to 2.4 ms. With `again`
+ * the data then comes once more for a second kernel: it could have stayed.
+ *
+ *   GPU   | HtoD, 15 ms | kernel, 0.3 ms | DtoH, 15 ms |           | HtoD, 15 ms | kernel | */
+static void data_that_crosses_once_can_only_be_faster(void **state) {
+    (void)state;
+    static const struct {
+        const char *memory, *advice;
+        bool again;
+        double least_ms, most_ms;
+    } rows[] = {{"Pageable", "cudaHostAlloc", false, 2 * (15 - 5), 2 * (15 - 2.4) + 0.3},
+                {"Pinned", "cudaHostAlloc", false, 0, 0.3}, /* the kernel runs during parts of them */
+                {"Pageable", "keep the data on the GPU", true, 45, 45}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct sample_kineto sample;
+        struct aorta_trace_list list = {0};
+        struct aorta_trace_analysis analysis;
+        struct aorta_verdict verdict;
+        char up[64], down[64];
+        double range_ms[2];
+        snprintf(up, sizeof up, "Memcpy HtoD (%s -> Device)", rows[i].memory);
+        snprintf(down, sizeof down, "Memcpy DtoH (Device -> %s)", rows[i].memory);
+        sample_kineto_begin(&sample, 0, 1);
+        double at = 1000;
+        for (int j = 0; j <= rows[i].again; j++) {
+            at = add_link(&sample, up, at, 15000, 60e6);
+            sample_kineto_kernel(&sample, j ? "second" : "first", 7, at, at + 6, GEMM_US, "");
+            at += 10 + GEMM_US;
+            if (!j) at = add_link(&sample, down, at, 15000, 60e6);
+        }
+        sample_kineto_open(&sample, &list);
+        check_ok(aorta_trace_analyze(&list, NULL, &analysis));
+        said_make(&analysis, &verdict);
+        const struct aorta_finding *copies = said_finding(&verdict, AORTA_CAUSE_COPY);
+        aorta_finding_shown_range(copies, range_ms);
+        said_near(range_ms[0], rows[i].least_ms, 0.1);
+        said_near(range_ms[1], rows[i].most_ms, 0.1);
+        said_expect(said_advice(copies), rows[i].advice);
+        if (!i) said_expect(said_words(&verdict), " in all if faster (-");
+        aorta_verdict_free(&verdict);
+        aorta_trace_analysis_free(&analysis);
+        aorta_trace_list_free(&list);
+    }
+}
+
 static void check_advice(const char *copied, enum aorta_fact_key fact, bool at_best, const char *words) {
     struct sample_kineto sample;
     struct aorta_trace_list list = {0};
@@ -151,6 +206,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pageable_copies_are_copies_not_late_launches),
                                        cmocka_unit_test(an_upload_before_the_work_is_split),
                                        cmocka_unit_test(copies_that_dwarf_kernels_cannot_be_hidden),
+                                       cmocka_unit_test(data_that_crosses_once_can_only_be_faster),
                                        cmocka_unit_test(copies_have_advice_by_their_kind)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
