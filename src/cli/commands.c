@@ -174,7 +174,8 @@ static const struct aorta_command commands[] = {
      .run = aorta_cli_whatif},
     {"sweep", "runs train, hwq or a command with different settings and finds those that matter",
      .run = aorta_cli_sweep},
-    {"help", "shows the help of a command; aorta help config, aorta help sparse: keys of train", .run = aorta_cli_help},
+    {"help", "explains a command, or a cause of the verdict: aorta help host_launch; keys: aorta help config",
+     .run = aorta_cli_help},
     {0},
 };
 
@@ -183,7 +184,7 @@ const struct aorta_command_group aorta_cli_program = {
     .about = "AORTA says what limits a training step, and how many milliseconds each fix would save.",
     .commands = commands,
     .footer = "; aorta --version the version.\n"
-              "Exit codes: 0 success, 1 the run failed, 2 the arguments or the configuration are wrong.\n",
+              "Exit codes: 0 success, 1 the run failed or regressed, 2 wrong arguments or configuration.\n",
 };
 
 aorta_status aorta_cli_check_program(const char *program) {

@@ -33,11 +33,12 @@ static const struct aorta_option options[] = {
 #undef AT
 
 static const struct aorta_cli_syntax help_syntax = {
-    .usage = "aorta help [COMMAND … [--man | --words] | CAUSE | config [SECTION] [--markdown] | "
+    .usage = "aorta help [COMMAND … [--man | --words] | CAUSE | verdict | config [SECTION] [--markdown] | "
              "sparse [SECTION] [--markdown] | formats [--markdown | --schema NAME]]",
     .about =
         "Shows the commands or the options of one of them. CAUSE explains a cause of the verdict (host_launch, fusion, "
-        "...): how it is measured, what the gain means, and how to fix it. config and sparse show the configuration "
+        "...): how it is measured, what the gain means, and how to fix it; verdict explains its other words. config "
+        "and sparse show the configuration "
         "keys of aorta train; SECTION is a section or a key. formats shows the keys of the files that AORTA writes.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
@@ -50,7 +51,8 @@ static const struct topic {
     void (*page)(struct aorta_text *text);
 } topics[] = {{"config", &aorta_train_option_table, aorta_train_options_page},
               {"sparse", &aorta_sparse_option_table, aorta_sparse_options_page},
-              {"formats", NULL, aorta_formats_page}};
+              {"formats", NULL, aorta_formats_page},
+              {"verdict", NULL, aorta_verdict_words}};
 
 /* NULL: the word is none. */
 static const struct topic *find_topic(const char *word) {
@@ -70,6 +72,16 @@ static aorta_status help_on_group(const struct aorta_command_group *group, const
     return aorta_cli_print(&text, NULL, false);
 }
 
+/* The error for a word that is nearly a cause; else `unknown`. */
+static aorta_status misspelled(const char *word, aorta_status unknown) {
+    const char *causes[AORTA_CAUSE_COUNT];
+    for (int i = 0; i < AORTA_CAUSE_COUNT; i++) causes[i] = aorta_cause_row((enum aorta_cause)i)->key;
+    const char *nearest = aorta_nearest(word, causes, AORTA_CAUSE_COUNT);
+    if (!nearest) return unknown;
+    aorta_status_free(unknown);
+    return AORTA_ERROR(AORTA_USAGE, "unknown command or cause \"%s\"; did you mean \"aorta help %s\"?", word, nearest);
+}
+
 /* `aorta help trace run` is `aorta trace run --help`. */
 static aorta_status help_on_command(const struct aorta_cli_line *line, const struct help_values *values) {
     const struct aorta_command_group *group = &aorta_cli_program;
@@ -83,7 +95,8 @@ static aorta_status help_on_command(const struct aorta_cli_line *line, const str
         if (!group)
             return AORTA_ERROR(AORTA_USAGE, "unexpected argument \"%s\"; usage: %s", line->operands[i],
                                help_syntax.usage);
-        AORTA_TRY(aorta_cli_group_find(group, line->operands[i], &command));
+        aorta_status unknown = aorta_cli_group_find(group, line->operands[i], &command);
+        if (!command) return line->operand_count == 1 ? misspelled(line->operands[0], unknown) : unknown;
         group = command->group;
     }
     if (group) return help_on_group(group, values);
@@ -269,7 +282,7 @@ void aorta_cli_group_manual(const struct aorta_command_group *group, struct aort
         put_roff(text, command->summary);
     }
     aorta_text_puts(text,
-                    ".SH EXIT STATUS\n0 success, 1 the run failed, 2 the arguments or the configuration are wrong.\n");
+                    ".SH EXIT STATUS\n0 success, 1 the run failed or regressed, 2 wrong arguments or configuration.\n");
 }
 
 /* ---- words: one a line, what it means, and an option's values or "@" and what words are these ---- */

@@ -306,8 +306,7 @@ void aorta_finding_name(const struct aorta_verdict *verdict, const struct aorta_
 
 /* ---- fixes ---- */
 
-/* "rank 3" or "the late rank" for {rank}. */
-static void put_advice(const struct aorta_finding *finding, const char *advice, struct aorta_text *out) {
+void aorta_advice_put(int rank, const char *advice, struct aorta_text *out) {
     static const char mark[] = "{rank}";
     const char *at = strstr(advice, mark);
     if (!at) {
@@ -315,8 +314,8 @@ static void put_advice(const struct aorta_finding *finding, const char *advice, 
         return;
     }
     aorta_text_append(out, advice, (size_t)(at - advice));
-    if (finding->rank >= 0)
-        aorta_text_printf(out, "rank %d", finding->rank);
+    if (rank >= 0)
+        aorta_text_printf(out, "rank %d", rank);
     else
         aorta_text_puts(out, "the late rank");
     aorta_text_puts(out, at + strlen(mark));
@@ -326,9 +325,9 @@ void aorta_fix_text(const struct aorta_finding *finding, int index, struct aorta
     const struct aorta_fix *fix = &finding->fixes[index];
     const struct aorta_advice_row *row = fix->row;
     if (!row->key) {
-        put_advice(finding, row->text, out);
+        aorta_advice_put(finding->rank, row->text, out);
         if (row->also && !also) aorta_text_puts(out, "; ");
-        if (row->also) put_advice(finding, row->also, also ? also : out);
+        if (row->also) aorta_advice_put(finding->rank, row->also, also ? also : out);
         return;
     }
     const bool direction =

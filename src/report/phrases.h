@@ -41,6 +41,9 @@ void aorta_finding_name(const struct aorta_verdict *verdict, const struct aorta_
  */
 void aorta_fix_text(const struct aorta_finding *finding, int index, struct aorta_text *out, struct aorta_text *also);
 
+/* The text of an advice row, with "rank 3" or "the late rank" (-1) for {rank}. */
+void aorta_advice_put(int rank, const char *advice, struct aorta_text *out);
+
 /* As `evidence` and `advice` of the JSON. */
 void aorta_finding_evidence(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
                             struct aorta_text *out);

@@ -4,6 +4,7 @@
 #include "measure/clocks.h"
 #include "measure/machine.h"
 #include "measure/metrics.h"
+#include "report/phrases.h"
 #include "report/summary.h"
 #include "report/trace_tables.h"
 #include "report/whatif.h"
@@ -213,9 +214,11 @@ static const struct {
     {AORTA_PROGRAM_DIRECTIVES, "OpenACC"}, {AORTA_PROGRAM_OURS, "aorta train"}};
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 
-static void put(const char *label, const char *text, struct aorta_text *out) {
-    aorta_text_printf(out, "  %-*s", LABEL, label);
-    aorta_text_lines(out, text, &(struct aorta_lines){.width = 100, .taken = 2 + LABEL, .indent = 2 + LABEL});
+/* `bullet`: "- ", or "" before text that stands alone. */
+static void put(const char *label, const char *bullet, const char *text, struct aorta_text *out) {
+    const int indent = 2 + LABEL + (int)strlen(bullet);
+    aorta_text_printf(out, "  %-*s%s", LABEL, label, bullet);
+    aorta_text_lines(out, text, &(struct aorta_lines){.width = 100, .taken = indent, .indent = indent});
 }
 
 static void put_row(const struct aorta_advice_row *row, struct aorta_text *out) {
@@ -223,20 +226,31 @@ static void put_row(const struct aorta_advice_row *row, struct aorta_text *out) 
         aorta_text_printf(out, "%s %s (", row->value, row->key);
     else if (row->key)
         aorta_text_printf(out, "%s=%s (", row->key, row->value);
-    aorta_text_puts(out, row->text);
+    aorta_advice_put(-1, row->text, out);
     if (row->key) aorta_text_puts(out, ")");
-    if (row->also) aorta_text_printf(out, "; %s", row->also);
+    if (row->also) aorta_text_puts(out, "; ");
+    if (row->also) aorta_advice_put(-1, row->also, out);
 }
 
-/* What the row is for: "all_to_all (sends and receives): ". */
+/* What the row is for: "all_to_all, if the program sends and receives: ". */
 static void put_condition(const struct aorta_advice_row *row, struct aorta_text *out) {
     if (row->collective) aorta_text_puts(out, aorta_collective_name((enum aorta_collective)(row->collective - 1)));
-    if (row->remedy) aorta_text_puts(out, row->remedy);
-    for (int i = 0; i < 2; i++) {
-        const char *words = row->when[i] ? aorta_fact_words(row->when[i]) : NULL;
-        if (words) aorta_text_printf(out, "%s(%s)", out->length ? " " : "", words);
-    }
+    if (row->remedy) aorta_text_printf(out, "remedy %s", row->remedy);
+    for (int i = 0; i < 2; i++)
+        if (row->when[i] && aorta_fact_unit(row->when[i]) == AORTA_UNIT_FLAG)
+            aorta_text_printf(out, "%s%s%s", out->length ? (i ? " and " : ", ") : "", i ? "" : "if ",
+                              aorta_fact_help(row->when[i]));
     if (out->length) aorta_text_puts(out, ": ");
+}
+
+/* Whether an earlier row of the cause and program says the same under another condition. */
+static bool is_said(const struct aorta_advice_row *rows, size_t place) {
+    const struct aorta_advice_row *row = &rows[place];
+    for (size_t i = 0; i < place; i++)
+        if (rows[i].cause == row->cause && rows[i].programs & row->programs && strcmp(rows[i].text, row->text) == 0 &&
+            (!row->also || (rows[i].also && strcmp(rows[i].also, row->also) == 0)))
+            return true;
+    return false;
 }
 
 /* Rows that an earlier program has had already are left out. */
@@ -254,9 +268,10 @@ static void put_fixes(enum aorta_cause cause, struct aorta_text *out) {
         for (size_t j = 0; j < count; j++) {
             struct aorta_text line = {0};
             if (rows[j].cause != cause || !(rows[j].programs & programs[i].program) || !is_new(&rows[j], i)) continue;
+            if (is_said(rows, j)) continue;
             put_condition(&rows[j], &line);
             put_row(&rows[j], &line);
-            put(label, line.data ? line.data : "", out);
+            put(label, "- ", line.data ? line.data : "", out);
             out->failed |= line.failed;
             aorta_text_free(&line);
             label = "";
@@ -280,10 +295,27 @@ static void put_name(const struct aorta_cause_row *row, struct aorta_text *out) 
 void aorta_cause_help(enum aorta_cause cause, struct aorta_text *out) {
     const struct aorta_cause_row *row = aorta_cause_row(cause);
     put_name(row, out);
-    put("meaning", row->means, out);
-    put("measured", row->how, out);
-    put("gain", row->gain, out);
-    put("not when", row->unless, out);
+    put("meaning", "", row->means, out);
+    put("measured", "", row->how, out);
+    put("gain", "", row->gain, out);
+    put("not when", "", row->unless, out);
     aorta_text_puts(out, "\nFixes:\n");
     put_fixes(cause, out);
+}
+
+void aorta_verdict_words(struct aorta_text *out) {
+    static const char *const words[][2] = {
+        {"gain alone", "how much shorter a step is if only this cause is fixed"},
+        {"10 to 14 ms", "the gain is in this range"},
+        {"at best", "an upper bound: nothing recorded says how much of it a fix reaches"},
+        {"shares", "both fixes save this time, which can be saved once"},
+        {"remain", "the gain that is left if other fixes come first"},
+        {"only with", "the fix gains nothing without the other one"},
+        {"cost", "time of the cause, where the gain of a fix is not known"},
+        {"all fixes", "the step with all fixes together; it is not the step without the sum of all gains"},
+        {"as recorded", "a time of the recording; without these words times are without the profiler's cost"},
+    };
+    aorta_text_puts(out, "Words of the verdict\n\n");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) put(words[i][0], "", words[i][1], out);
+    aorta_text_puts(out, "\naorta help CAUSE explains a cause, for instance: aorta help host_launch\n");
 }

@@ -26,5 +26,7 @@ void aorta_formats_page(struct aorta_text *out);
 
 /* Meaning, measurement, gain, fixes by program and when not to apply them; lines of 100 columns. */
 void aorta_cause_help(enum aorta_cause cause, struct aorta_text *out);
+/* What `aorta help verdict` prints. */
+void aorta_verdict_words(struct aorta_text *out);
 
 #endif

@@ -33,6 +33,11 @@ static const struct {
     {"help info", 0, "Usage: aorta info [--json]"},
     {"info --help", 0, "print one JSON object"},
     {"help serialized_streams", 0, "serialized streams (KIND) (serialized_streams)\n"},
+    {"help fussion", 2, "unknown command or cause \"fussion\"; did you mean \"aorta help fusion\"?"},
+    {"help verdict", 0, "  all fixes     the step with all fixes together;"},
+    {"help host_launch | grep -c '^                - '", 0, "10\n"}, /* one line begins at each label */
+    {"help host_launch", 0, "- if parameters are sharded, as FSDP does: launch less:"},
+    {"help straggler", 0, "the device of the late\n"},
     {"help straggler", 0, "straggler (straggler)\n"},
     {"help train", 0, "Usage: aorta train"},
     {"help launch", 0, "Usage: aorta launch"},
