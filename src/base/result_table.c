@@ -121,7 +121,8 @@ static void put_headings(const struct aorta_result_table *table, const struct ao
                          struct aorta_text *out) {
     char buffer[TITLE_SIZE];
     const char *name = view->name ? view->name : title_of(table, view->whole, buffer);
-    if (view->title || !name_row(table)) aorta_text_printf(out, "%s\n", view->title ? view->title : name);
+    const char *title = view->title || name_row(table) || !table->title ? view->title : name;
+    if (title) aorta_text_printf(out, "%s\n", title);
     put_cells(table, view, NULL, out);
     aorta_text_printf(out, "%s%s\n", name_row(table) ? "  " : "", name_row(table) ? name : "");
 }

@@ -85,6 +85,8 @@ static void find_unchanged(const struct aorta_whatif_result *result, struct aort
     if (!result->whatif->fit.samples) aorta_found_add(found, findings, NO_LINK, NULL);
 }
 
+static const double WIDE = 0.005; /* of the step */
+
 static void find_step(const struct aorta_whatif_result *result, struct aorta_found_list *found) {
     if (result->changes_nothing && result->row_count == 1) {
         find_unchanged(result, found);
@@ -95,11 +97,10 @@ static void find_step(const struct aorta_whatif_result *result, struct aorta_fou
     const double before = result->replayed_ns, after = row->step.step_ns;
     /* What remedies gain at least is known where nothing else changes. */
     const bool alone = result->remedies.set && result->row_count == 1 && result->only_remedies && after < before;
-    const double least = alone && result->remedies.worth.least < 1 ? result->remedies.worth.least : NAN;
-    const double longest = before - least * (before - after);
-    FIND(found, isnan(least) ? STEP : STEP_RANGE, value("ranks", row->ranks, NULL),
-         value("replayed", before / 1e6, "ms"), predicted("step", after / 1e6, "ms", place),
-         predicted("longest", longest / 1e6, "ms", place),
+    const double longest = before - result->remedies.worth.least * (before - after);
+    const bool wide = alone && longest - after >= WIDE * before;
+    FIND(found, wide ? STEP_RANGE : STEP, value("ranks", row->ranks, NULL), value("replayed", before / 1e6, "ms"),
+         predicted("step", after / 1e6, "ms", place), predicted("longest", longest / 1e6, "ms", place),
          predicted("least_change", (longest - before) / before, "change", place),
          predicted("change", before > 0 ? (after - before) / before : NAN, "change", place),
          predicted("efficiency", result->row_count > 1 ? row->efficiency : NAN, "share", place));

@@ -278,7 +278,8 @@ static void add_pause(const struct gains *gains, struct aorta_finding *finding, 
                                                          : within  ? within
                                                          : range   ? range
                                                                    : around);
-    if (aorta_trace_changes_memory(where) && !(gains->verdict->program & (AORTA_PROGRAM_NATIVE | AORTA_PROGRAM_DIRECTIVES)))
+    if (aorta_trace_changes_memory(where) &&
+        !(gains->verdict->program & (AORTA_PROGRAM_NATIVE | AORTA_PROGRAM_DIRECTIVES)))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_MEMORY);
     if (compiles(gains, origin))
         aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_COMPILED);

@@ -229,7 +229,7 @@ bool aorta_remedy_own_bf16(struct remedy_model *model, size_t leaf);
  * computes from bytes, one without compares kernels with each other, and what it finds is an upper bound. */
 
 static const double AORTA_SMALL_NS = 4e3; /* what is shorter costs its launch, not its bytes */
-/* True: such a recording, or one whose bytes say nothing without the device's rates. What is claimed then is rough. */
+/* True: such a recording, or one whose bytes say nothing without the device's rates. Claims are rough then. */
 static inline bool aorta_remedy_unsized(struct remedy_model *model) {
     model->rough = (!model->shapes || !model->rates) && !model->own;
     return model->rough;
