@@ -213,9 +213,10 @@ static aorta_status nothing_ran(const struct aorta_trace_list *list) {
     }
     AORTA_TRY(launches_alone(list));
     const char *note = list->count ? aorta_trace_text(list->items[0], list->items[0]->note) : "";
-    return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s%s: no kernels, copies or fills are recorded%s%s",
+    if (!*note) note = "record the GPU's activity, too (torch.profiler: ProfilerActivity.CUDA)";
+    return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s%s: no kernels, copies or fills are recorded; %s",
                        list->count ? list->items[0]->path : "the list", list->count > 1 ? " and the other files" : "",
-                       *note ? "; " : "", note);
+                       note);
 }
 
 static aorta_status make_ranks(const struct aorta_trace_list *list, struct aorta_trace_analysis *analysis) {
@@ -272,8 +273,10 @@ static aorta_status check_numbers(const struct aorta_trace_analysis *analysis,
             aorta_text_printf(&missing, "%s%lld", count++ ? ", " : "", (long long)options->steps[i]);
     aorta_status status = aorta_text_check(&missing);
     if (!status && count)
-        status = AORTA_ERROR(AORTA_USAGE, "--step %s: no such step%s; there are %lld to %lld", missing.data,
-                             count > 1 ? "s" : "", (long long)low, (long long)high);
+        status = AORTA_ERROR(AORTA_USAGE,
+                             low < high ? "--step %s: no such step; there are %lld to %lld"
+                                        : "--step %s: no such step; there is only %lld",
+                             missing.data, (long long)low, (long long)high);
     aorta_text_free(&missing);
     return status;
 }

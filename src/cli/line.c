@@ -38,7 +38,9 @@ static bool is_flag(const struct aorta_option *option) {
 
 static aorta_status wrong_value(const struct aorta_option *option, const char *text) {
     struct aorta_text expected = {0};
-    aorta_option_describe(option, &expected);
+    struct aorta_option given = *option;
+    given.nullable = false; /* who wants null leaves the option out */
+    aorta_option_describe(&given, &expected);
     const char *nearest = option->choices ? aorta_option_nearest_choice(option, text) : NULL;
     aorta_status status = aorta_text_check(&expected);
     if (!status) {

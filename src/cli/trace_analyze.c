@@ -127,7 +127,7 @@ static aorta_status read_by(const struct aorta_string_list *list, unsigned *by) 
 static aorta_status check_work(const struct analyze_arguments *arguments, unsigned by) {
     const char *option = arguments->phase ? "--phase" : "--within";
     if (!arguments->phase && !arguments->within) return NULL;
-    if (!by) return AORTA_ERROR(AORTA_USAGE, "%s is of tables of --by: give one of them, --by op for instance", option);
+    if (!by) return AORTA_ERROR(AORTA_USAGE, "%s needs --by, for instance --by op", option);
     for (int i = AORTA_BY_BREAKDOWN_COUNT; i < AORTA_BY_COUNT; i++)
         if (by & 1u << i)
             return AORTA_ERROR(AORTA_USAGE, "--by %s is of all work: give it without %s",

@@ -433,7 +433,7 @@ static aorta_status holds_none(const char *path, const struct aorta_skipped *ski
     if (skipped->count)
         return AORTA_ERROR(AORTA_USAGE, "%s holds no trace that is read; not read: %s", path,
                            skipped->names.failed ? "(no memory)" : skipped->names.data);
-    return AORTA_ERROR(AORTA_USAGE, "%s holds no trace; what can be read: %s", path, aorta_trace_formats);
+    return AORTA_ERROR(AORTA_USAGE, "%s holds no trace; aorta trace analyze --help lists what can be read", path);
 }
 
 static aorta_status add_input(struct paths *paths, const char *path) {

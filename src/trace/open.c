@@ -25,7 +25,7 @@ static const struct json_row {
 };
 
 static const char json_formats[] =
-#define JSON(key, suffix, names, read) " " key " (" names ")"
+#define JSON(key, suffix, names, read) " or " key " (" names ")"
 #include "trace/formats.def"
     ;
 
@@ -192,8 +192,8 @@ static aorta_status read_all(struct json_reading *r) {
                            "%s is an execution trace (Chakra): operations without times; name the trace of "
                            "torch.profiler of the same process, too",
                            name);
-    return AORTA_ERROR(AORTA_USAGE, "%s is JSON but no trace: its outermost object has none of the keys%s", name,
-                       json_formats);
+    return AORTA_ERROR(AORTA_USAGE, "%s is JSON, but no trace: it has no key %s; record one: aorta trace run", name,
+                       json_formats + strlen(" or "));
 }
 
 static aorta_status read_stream(struct json_reading *r) {

@@ -207,7 +207,7 @@ static const struct kind {
 };
 
 static const char table_names[] =
-#define SQLITE(table, suffix, names, read) " " table "… (" names ")"
+#define SQLITE(table, suffix, names, read) " or " table "… (" names ")"
 #include "trace/formats.def"
     ;
 
@@ -233,8 +233,8 @@ static aorta_status no_tables(const struct aorta_sqlite *db) {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (find_name(db, others[i].table))
             return AORTA_ERROR(AORTA_FORMAT, "%s: %s: %s", db->path, others[i].is, others[i].instead);
-    return AORTA_ERROR(AORTA_USAGE, "%s: a SQLite database, but no trace: it has none of the tables%s", db->path,
-                       table_names);
+    return AORTA_ERROR(AORTA_USAGE, "%s is a SQLite database, but no trace: it has no table %s", db->path,
+                       table_names + strlen(" or "));
 }
 
 /* ---- the file ---- */

@@ -262,7 +262,7 @@ static void a_break_is_placed_and_recovered(void **state) {
 static void what_is_no_trace_is_said(void **state) {
     (void)state;
     struct aorta_trace_list list = {0};
-    check_fails(read_memory("{\"a\":1}", 7, 0, true, &list), AORTA_USAGE, "is JSON but no trace");
+    check_fails(read_memory("{\"a\":1}", 7, 0, true, &list), AORTA_USAGE, "is JSON, but no trace");
     check_fails(aorta_trace_open("/nowhere/file.json", NULL, &list), AORTA_IO, "/nowhere/file.json");
     check_fails(aorta_trace_open("/tmp", NULL, &list), AORTA_IO, "directory");
     check_fails(aorta_trace_open("/dev/null", NULL, &list), AORTA_USAGE, "is empty");

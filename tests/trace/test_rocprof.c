@@ -443,7 +443,7 @@ static void foreign_databases(void **state) {
     (void)state;
     const char *path = in_folder("f.db");
     make_database(path, "CREATE TABLE people (name TEXT)");
-    check_refused(path, AORTA_USAGE, "a SQLite database, but no trace");
+    check_refused(path, AORTA_USAGE, "is a SQLite database, but no trace");
     make_database(path, "CREATE TABLE rocpd_op (id INTEGER)");
     check_refused(path, AORTA_FORMAT, "rocmProfileData");
     make_database(path, "CREATE TABLE t (id INTEGER); CREATE VIEW rocpd_kernel_dispatch_x AS SELECT * FROM t");

@@ -133,7 +133,7 @@ static void marked_steps_and_the_users_choice_come_first(void **state) {
     assert_int_equal(list.items[0]->steps_by, AORTA_STEPS_BY_RANGE);
     assert_int_equal(list.items[0]->step_count, 4);
     assert_int_equal(list.items[0]->steps[1].start_ns, (2 * STEP_US + 5) * 1000);
-    check_fails(aorta_trace_mark_steps(&list, "nothing"), AORTA_USAGE, "--step-range nothing: not every trace");
+    check_fails(aorta_trace_mark_steps(&list, "nothing"), AORTA_USAGE, "--step-range nothing: no range of ");
     check_fails(aorta_trace_mark_steps(&list, "a("), AORTA_USAGE, "--step-range");
     check_fails(aorta_trace_check_step_range("a("), AORTA_USAGE, "--step-range");
     check_ok(aorta_trace_check_step_range("a|b"));
