@@ -101,6 +101,7 @@ struct aorta_cli_syntax {
     bool operands;       /* words that are no options are allowed; with `command` the first one ends the options */
     bool reads_operands; /* they are files or folders that the command reads */
     bool command;        /* "-- CMD ARGS…": everything from the first operand on is left alone */
+    bool styled;         /* it has an aorta_cli_style: the help shows --color and --full-names */
     const char *footer;  /* printed last by --help; may be NULL */
     void (*names)(struct aorta_text *text); /* what its operands may be, for the completion of shells; NULL: files */
 };

@@ -365,7 +365,7 @@ void aorta_cli_help_text(const struct aorta_cli_syntax *syntax, struct aorta_tex
     put_wrapped(text, syntax->about, 0, 0);
     aorta_text_puts(text, "\nOptions:\n");
     for (size_t i = 0; i < syntax->option_count; i++) put_option(text, &syntax->options[i]);
-    for (int i = 0; i < COMMON; i++) put_option(text, &common[i]);
+    for (int i = 0; syntax->styled && i < COMMON; i++) put_option(text, &common[i]);
     put_option(text, &aorta_cli_help_option);
     if (!syntax->footer) return;
     aorta_text_puts(text, "\n");

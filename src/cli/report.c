@@ -49,6 +49,7 @@ static const struct aorta_option rows[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
+    .styled = true,
     .usage = "aorta report DIR | --log-dir DIR [--label NAME] [--log-dir DIR --label NAME …] [--output DIR] "
              "[--html OUT] [--csv DIR] [--reference NAME --candidate NAME]",
     .about =

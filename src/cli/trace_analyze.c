@@ -64,6 +64,7 @@ static const struct aorta_option rows[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
+    .styled = true,
     .usage =
         "aorta trace analyze FILE|DIR … [--json|-q|--markdown] [-o FILE] [--html OUT] [--csv DIR] [--step N|all …] "
         "[--step-range REGEX] [--by WHAT …] [--top N] [--phase PHASE] [--within REGEX] "

@@ -39,6 +39,7 @@ static const struct aorta_option rows[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
+    .styled = true,
     .usage = "aorta trace compare BASE TEST [TEST …] [--label NAME …] [--threshold X] [--html OUT] [--csv DIR] "
              "[--json|--markdown|-q] [--recover]",
     .about = "Compares recordings: what changed in the timeline, kernels, matrix products and "

@@ -31,7 +31,7 @@ static const struct aorta_option options[] = {
 #undef AT
 
 static const struct aorta_cli_syntax plain = {
-    .usage = "aorta test --config FILE", .about = "Tests.", .options = options, .option_count = 7};
+    .styled = true, .usage = "aorta test --config FILE", .about = "Tests.", .options = options, .option_count = 7};
 static const struct aorta_cli_syntax with_operands = {
     .usage = "aorta test FILE", .about = "Tests.", .options = options, .option_count = 7, .operands = true};
 static const struct aorta_cli_syntax with_command = {

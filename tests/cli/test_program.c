@@ -30,6 +30,8 @@ static const struct {
     {"help", 0, "Commands:\n  info "},
     {"--version", 0, "aorta 0."},
     {"--version", 0, "\nLicense: MIT, the AORTA authors\n"},
+    {"sdma --help | grep -c full-names", 1, "0\n"}, /* it prints no kernels */
+    {"trace analyze --help | grep -c full-names", 0, "1\n"},
     {"help info", 0, "Usage: aorta info [--json]"},
     {"info --help", 0, "print one JSON object"},
     {"help serialized_streams", 0, "serialized streams (KIND) (serialized_streams)\n"},
