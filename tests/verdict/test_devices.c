@@ -44,6 +44,11 @@ static void real_names_are_found(void **state) {
         {"NVIDIA GB200", 191000000000, 152, 10, 0, "NVIDIA GB200", 2500, 8000},
         {"NVIDIA B300 SXM6 AC", 287000000000, 148, 10, 3, "NVIDIA B300", 2250, 8000},
         {"NVIDIA L40S", 47800000000, 142, 8, 9, "NVIDIA L40S", 362.1, 864},
+        {"NVIDIA L40", 47600000000, 142, 8, 9, "NVIDIA L40", 181, 864},
+        {"NVIDIA RTX 6000 Ada Generation", 51000000000, 142, 8, 9, "NVIDIA RTX 6000 Ada", 364.2, 960},
+        {"NVIDIA GeForce RTX 4080 SUPER", 17200000000, 80, 8, 9, "NVIDIA GeForce RTX 4080 SUPER", 104.4, 736},
+        {"NVIDIA RTX A4500", 21000000000, 56, 8, 6, "NVIDIA RTX A4500", 94.6, 640},
+        {"NVIDIA A10G", 23600000000, 80, 8, 6, "NVIDIA A10G", 70, 600},
         {"NVIDIA A10", 23600000000, 72, 8, 6, "NVIDIA A10", 125, 600},
         {"NVIDIA L4", 23600000000, 58, 8, 9, "NVIDIA L4", 121, 300},
         {"NVIDIA GeForce RTX 4090", 25393692672, 128, 8, 9, "NVIDIA GeForce RTX 4090", 165.2, 1008},
@@ -91,10 +96,10 @@ static void what_is_not_certain_is_not_known(void **state) {
         {"NVIDIA GeForce RTX 3090 Ti", -1, -1, -1, -1, "not in the table"},
         {"NVIDIA GeForce RTX 3060 Ti", -1, -1, -1, -1, "not in the table"},
         {"NVIDIA GeForce RTX 3060 Laptop GPU", 6235422720, 30, 8, 6, "not in the table"},
-        {"NVIDIA RTX 6000 Ada Generation", 51000000000, 142, 8, 9, "not in the table"},
+        {"NVIDIA L40G", 25000000000, 142, 8, 9, "not in the table"},
+        {"NVIDIA GeForce RTX 2080 SUPER", 8360000000, 48, 7, 5, "not in the table"},
         {"NVIDIA GH200 480GB", -1, -1, -1, -1, "memory"}, /* of its CPU */
         {"NVIDIA H100", -1, 132, 9, 0, "several devices"},
-        {"NVIDIA A10G", 23600000000, 80, 8, 6, "not in the table"},
         {"", 206141652992, -1, 9, 4, "not in the table"},
         {"", -1, 304, 9, 4, "not in the table"},
         {"NVIDIA H100 80GB HBM3 MIG 1g.10gb", 10000000000, 16, 9, 0, "MIG"},
@@ -132,6 +137,7 @@ static void cards_without_a_type_have_no_rate_of_it(void **state) {
         {"Tesla V100S-PCIE-32GB", "NVIDIA V100S PCIe", 34089730048, 130, 80, 0},
         {"Tesla T4", "NVIDIA T4", 15835398144, 65, 40, 5},
         {"NVIDIA GeForce RTX 2080 Ti", "NVIDIA GeForce RTX 2080 Ti", 11554586624, 53.8, 68, 5},
+        {"NVIDIA GeForce RTX 2080", "NVIDIA GeForce RTX 2080", 8361000000, 40.3, 46, 5},
         {"Quadro RTX 6000", "NVIDIA Quadro RTX 6000", 25396838400, 130.5, 72, 5},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
