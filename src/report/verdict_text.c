@@ -109,6 +109,14 @@ static bool is_compute_unknown(const struct aorta_finding *compute) {
     return compute && compute->share >= MUCH && aorta_facts_has(&compute->facts, AORTA_FACT_NO_PEAKS);
 }
 
+/* ", 66% in fp32" where products could be faster by an unknown factor. */
+static void put_wide(const struct aorta_verdict *verdict, struct aorta_text *out) {
+    const struct aorta_finding *wide = aorta_verdict_find(verdict, AORTA_CAUSE_PRECISION);
+    const struct aorta_fact *touched = wide ? aorta_facts_find(&wide->facts, AORTA_FACT_TOUCHED) : NULL;
+    if (touched && aorta_facts_has(&wide->facts, AORTA_FACT_GAIN_UNKNOWN))
+        aorta_text_printf(out, ", %.0f%% in fp32", 100 * touched->value / aorta_verdict_spent_ms(verdict));
+}
+
 static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_finding *costliest,
                        struct aorta_text *out) {
     const struct aorta_finding *compute = aorta_verdict_find(verdict, AORTA_CAUSE_COMPUTE);
@@ -125,7 +133,10 @@ static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_f
         aorta_finding_name(verdict, costliest, out);
         if (compute && compute != costliest) aorta_text_printf(out, ", %.0f%% compute", 100 * share);
     }
-    if (is_compute_unknown(compute)) aorta_text_puts(out, "; gains of compute unknown");
+    if (is_compute_unknown(compute)) {
+        put_wide(verdict, out);
+        aorta_text_puts(out, "; gains of compute unknown");
+    }
     put_exposed(verdict, out);
 }
 
@@ -223,6 +234,8 @@ void aorta_verdict_headline(const struct aorta_verdict *verdict, struct aorta_te
         of_no_gain(verdict, costliest, out);
     else if (aorta_finding_shown_ms(first) >= BOUND * aorta_verdict_gained_ms(verdict))
         of_gain(verdict, first, out);
+    else if (is_compute_unknown(aorta_verdict_find(verdict, AORTA_CAUSE_COMPUTE)))
+        of_no_gain(verdict, costliest, out);
     else
         of_gains(verdict, first, out);
 }
