@@ -135,6 +135,7 @@ struct aorta_trace_window {
     int64_t step_ns;              /* from step to step, where a run measured it; 0: lead and span are */
     struct aorta_profile profile; /* kernel view of the window, on the common clock of the ranks, with its overlap */
     bool borrowed;                /* the profile is the trace's (aorta_trace_measured) */
+    bool led;                     /* when the work before it ended is recorded, or where the host marked its start */
     uint32_t *work;               /* row of the rank's work[] for each range */
     uint32_t *shared;             /* row of alignment.shared[] for each range; NONE: no other rank
                                    * recorded that collective, or this is the rest of its kernel */
@@ -227,8 +228,9 @@ struct aorta_trace_analysis {
                           * needs one is known */
     bool sends;          /* what looks like all_to_all are sends and receives, as far as the files say */
     size_t warmup;       /* steps left out at each rank's start */
+    bool unled;          /* the first step is left out, as the end of the work before it is not recorded */
     double trend_ns[2];  /* a step at the start and at the end, where steps get ever shorter; else 0 */
-    int64_t steady_from; /* number of the first step that is no warm-up; INT64_MIN: all, or the steps were measured */
+    int64_t steady_from; /* number of the first step that counts; INT64_MIN: all, or the steps were measured */
     const struct aorta_trace *thin; /* the first of which too much is missing for a verdict (trace.h), or of several
                                      * processes, or almost without work; NULL: none */
     size_t mixed;                   /* processes of `thin` whose events are in one file; 0: it has those of one */

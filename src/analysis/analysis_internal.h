@@ -24,7 +24,9 @@ void aorta_trace_windows_measured(struct aorta_trace_rank *rank, const struct ao
 /* Before the windows are made: how many steps are warm-up. */
 void aorta_trace_warmup_choose(struct aorta_trace_analysis *analysis,
                                const struct aorta_trace_analysis_options *options);
-/* After the profiles are made: how many of the other steps are. */
+/* So many steps are enough to leave out one whose start is not recorded. */
+enum { AORTA_STEPS_TO_LEAVE_ONE = 3 };
+/* After the profiles are made: how many of the other steps are, and whether the first one has no start. */
 void aorta_trace_warmup_find(struct aorta_trace_analysis *analysis);
 /* AORTA_USAGE when no measured step, of so many that were recorded, is left. */
 AORTA_MUST_USE aorta_status aorta_trace_measured_check(const struct aorta_trace_analysis *analysis,

@@ -347,6 +347,32 @@ static void fill_window(struct filling *filling, struct aorta_trace_window *wind
     if (!memory->failed) aorta_overlap_make(profile, previous_end_ns, memory);
 }
 
+static size_t count_steps(const struct aorta_trace_rank *rank) {
+    size_t count = 0;
+    for (size_t i = 0; i < rank->window_count; i++) count += rank->windows[i].number != INT64_MIN;
+    return count;
+}
+
+/* The first of one or two steps begins at its mark on the host, or where work before it ends later. A device that lets
+ * its first work wait is busy with work that is not recorded. */
+static int64_t first_begin(const struct filling *filling, const struct aorta_trace_window *window,
+                           int64_t previous_end_ns) {
+    static const int64_t soon_ns = 200000;
+    const struct aorta_trace *trace = filling->rank->trace;
+    if (window->number == INT64_MIN || trace->steps_by > AORTA_STEPS_BY_ENGINE) return previous_end_ns;
+    if (filling->next == filling->rank->work_count || count_steps(filling->rank) >= AORTA_STEPS_TO_LEAVE_ONE)
+        return previous_end_ns;
+    const struct aorta_trace_work *first = &filling->rank->work[filling->next];
+    const int64_t launched_ns = aorta_trace_launched_ns(trace, first);
+    if (launched_ns == INT64_MIN || first->start_ns - launched_ns > soon_ns) return previous_end_ns;
+    for (size_t i = 0; i < trace->step_count; i++) {
+        const struct aorta_trace_step *step = &trace->steps[i];
+        const int64_t mark_ns = step->start_ns == INT64_MIN ? INT64_MIN : step->start_ns - filling->shift_ns;
+        if (step->number == window->number) return mark_ns > previous_end_ns ? mark_ns : previous_end_ns;
+    }
+    return previous_end_ns;
+}
+
 static void blame_parts(const struct filling *filling, const struct aorta_trace_window *window) {
     for (size_t i = 0; i < window->profile.overlap.exposed_count; i++) {
         const struct aorta_exposed *exposed = &window->profile.overlap.exposed[i];
@@ -388,6 +414,9 @@ void aorta_trace_profiles_make(struct aorta_trace_rank *rank, int64_t shift_ns, 
             continue;
         }
         if (i && window[-1].end_ns != window->start_ns) previous_end_ns = INT64_MIN; /* a step was left out between */
+        if (!i || window[-1].number == INT64_MIN || previous_end_ns == INT64_MIN)
+            previous_end_ns = first_begin(&filling, window, previous_end_ns);
+        window->led = previous_end_ns != INT64_MIN;
         fill_window(&filling, window, previous_end_ns);
         if (window->profile.range_count) previous_end_ns = window->profile.end_ns;
         blame_parts(&filling, window);

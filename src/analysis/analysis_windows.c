@@ -142,6 +142,23 @@ static void note_trend(struct aorta_trace_analysis *analysis, const double *step
     }
 }
 
+/* A step lasts from the end of the work before it: of the first recorded work that is not known. */
+static void leave_unled(struct aorta_trace_analysis *analysis) {
+    for (size_t i = 0; i < analysis->rank_count && !analysis->warmup && !analysis->unled; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        const struct aorta_trace_window *first = NULL, *second = NULL;
+        size_t count = 0;
+        for (size_t j = 0; j < rank->window_count; j++) {
+            if (!aorta_trace_window_counts(analysis, &rank->windows[j])) continue;
+            if (++count == 1) first = &rank->windows[j];
+            if (count == 2) second = &rank->windows[j];
+        }
+        if (count < AORTA_STEPS_TO_LEAVE_ONE || first->led || !second->led) continue;
+        analysis->unled = true;
+        analysis->steady_from = second->number;
+    }
+}
+
 void aorta_trace_warmup_find(struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
@@ -159,6 +176,7 @@ void aorta_trace_warmup_find(struct aorta_trace_analysis *analysis) {
         }
         aorta_arena_end(&scratch, &analysis->memory);
     }
+    leave_unled(analysis);
 }
 
 /* Ranks whose steps a recorder of ours measured (aorta_trace_measured): a window is a step as it was measured. */

@@ -437,8 +437,12 @@ static void add_points(struct aorta_graph_builder *builder, uint32_t rank, int64
 static void add_call_points(struct aorta_graph_builder *builder, uint32_t rank) {
     const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
     builder->first_call[rank] = builder->graph->point_count;
-    for (const struct aorta_replay_call *call = one->calls; call < one->calls + one->call_count; call++)
-        add_points(builder, rank, call->start_ns, call->end_ns, aorta_subject_make(AORTA_SUBJECT_CALL, call->row));
+    for (const struct aorta_replay_call *call = one->calls; call < one->calls + one->call_count; call++) {
+        const bool mark = call->row == AORTA_GRAPH_NONE;
+        add_points(builder, rank, call->start_ns, call->end_ns,
+                   mark ? aorta_subject_make(AORTA_SUBJECT_MARK, 0)
+                        : aorta_subject_make(AORTA_SUBJECT_CALL, call->row));
+    }
 }
 
 static void add_span_points(struct aorta_graph_builder *builder, uint32_t rank) {

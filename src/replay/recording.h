@@ -24,7 +24,7 @@ enum aorta_replay_call_kind {
 
 struct aorta_replay_call {
     int64_t start_ns, end_ns;
-    uint32_t row;     /* the points' subject */
+    uint32_t row;     /* the points' subject; NONE: the mark of the first step */
     uint32_t thread;  /* of its host */
     uint32_t name;    /* of what it launched, or its own */
     uint8_t kind;     /* enum aorta_replay_call_kind */
@@ -86,7 +86,7 @@ struct aorta_recording {
 };
 
 /* What a point is a moment of: the graph's column `subject`. */
-enum aorta_subject { AORTA_SUBJECT_CALL, AORTA_SUBJECT_SPAN, AORTA_SUBJECT_ARRIVAL };
+enum aorta_subject { AORTA_SUBJECT_CALL, AORTA_SUBJECT_SPAN, AORTA_SUBJECT_ARRIVAL, AORTA_SUBJECT_MARK };
 static inline uint32_t aorta_subject_make(enum aorta_subject subject, uint32_t row) {
     return row << 2 | (uint32_t)subject;
 }

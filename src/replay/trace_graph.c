@@ -122,20 +122,54 @@ static void mark_reads(const struct aorta_trace *trace, struct aorta_replay_call
     }
 }
 
-/* Calls of threads that launch, and waits for data. */
+/* The first window that is replayed as a step; NULL: none is. */
+static const struct aorta_trace_window *first_step(const struct build *build, size_t rank) {
+    const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
+    for (size_t i = 0; i < one->window_count; i++)
+        if (aorta_trace_window_counts(build->analysis, &one->windows[i]) && is_replayed(build, &one->windows[i]))
+            return &one->windows[i];
+    return NULL;
+}
+
+/* Where that begins: with its lead, as figures of steps do. */
+static int64_t begin_of(const struct build *build, size_t rank, const struct aorta_trace_window *window) {
+    const struct aorta_profile *profile = &window->profile;
+    if (build->analysis->measured) return window->start_ns - shift_of(build, rank);
+    return profile->end_ns - profile->overlap.span_ns - profile->overlap.lead_ns;
+}
+
+/* The host's mark at which the first step begins; INT64_MIN: it begins where other work ends, or with its work. */
+static int64_t mark_of(const struct build *build, size_t rank) {
+    const struct aorta_trace *trace = trace_of(build, rank);
+    const struct aorta_trace_window *first = first_step(build, rank);
+    for (size_t i = 0; first && first->profile.overlap.lead_ns && i < trace->step_count; i++)
+        if (trace->steps[i].start_ns - shift_of(build, rank) == begin_of(build, rank, first))
+            return trace->steps[i].start_ns;
+    return INT64_MIN;
+}
+
+/* Calls of threads that launch, and waits for data. What the host does from the mark to its first call is part of the
+ * step: the mark is a call of no length. */
 static void add_calls(struct build *build, size_t rank) {
     const struct aorta_trace *trace = trace_of(build, rank);
     int64_t shift_ns = shift_of(build, rank);
     const bool *launching = aorta_trace_launching_threads(trace, &build->memory);
-    struct aorta_replay_call *calls = aorta_arena_raw(&build->memory, (trace->call_count + 1) * sizeof *calls);
+    struct aorta_replay_call *calls = aorta_arena_raw(&build->memory, (trace->call_count + 2) * sizeof *calls);
     uint32_t *rows = aorta_arena_raw(&build->memory, (trace->call_count + 1) * sizeof *rows), count = 0;
-    int64_t from_ns, to_ns;
+    int64_t from_ns, to_ns, mark_ns = mark_of(build, rank);
     bound_calls(build, trace, &from_ns, &to_ns);
     for (size_t i = 0; !build->memory.failed && i < trace->call_count; i++) {
         const struct aorta_trace_call *call = &trace->calls[i];
         rows[i] = AORTA_GRAPH_NONE;
         if (call->start_ns < from_ns || call->start_ns >= to_ns) continue;
         if (!launching[call->thread] && call->kind != AORTA_CALL_DATA_WAIT) continue;
+        if (mark_ns != INT64_MIN && call->start_ns > mark_ns) {
+            calls[count++] = (struct aorta_replay_call){.start_ns = mark_ns - shift_ns,
+                                                        .end_ns = mark_ns - shift_ns,
+                                                        .row = AORTA_GRAPH_NONE,
+                                                        .thread = call->thread};
+            mark_ns = INT64_MIN;
+        }
         rows[i] = count;
         calls[count++] = (struct aorta_replay_call){.start_ns = call->start_ns - shift_ns,
                                                     .end_ns = call->end_ns - shift_ns,
@@ -487,6 +521,22 @@ static aorta_status choose_steps(struct build *build) {
     return AORTA_ERROR(AORTA_UNSUPPORTED, "fewer than %d steps that follow each other were recorded", FEWEST_STEPS);
 }
 
+/* Names the mark of the first step by what the host launches last before the next mark: it begins every step there. */
+static void name_mark(const struct build *build, size_t rank) {
+    const struct aorta_trace *trace = trace_of(build, rank);
+    struct aorta_replay_call *calls = build->ranks[rank].calls, *mark = NULL;
+    size_t next = 0;
+    for (uint32_t i = 0; i < build->ranks[rank].call_count; i++) {
+        if (calls[i].row == AORTA_GRAPH_NONE) mark = &calls[i];
+        while (mark && next < trace->step_count &&
+               trace->steps[next].start_ns - shift_of(build, rank) <= mark->start_ns)
+            next++;
+        if (!mark || next == trace->step_count) continue;
+        if (calls[i].start_ns >= trace->steps[next].start_ns - shift_of(build, rank)) return;
+        if (calls[i].thread == mark->thread) mark->name = calls[i].name;
+    }
+}
+
 /* When the last work that began in the window ended. */
 static int64_t end_of_window(const struct build *build, size_t rank, size_t window) {
     const struct aorta_replay_rank *one = &build->ranks[rank];
@@ -496,24 +546,29 @@ static int64_t end_of_window(const struct build *build, size_t rank, size_t wind
     return end_ns;
 }
 
-/* From the first step on; measured is from its end to the last one's where there are three: the first one has the lead
- * of a host that was not yet recorded. */
+/* Measured is from the end of the step before the first one that counts: it is replayed, too, as the host's lead at its
+ * end depends on it. In runs that we record of ourselves it is the first one. */
 static void set_bounds(struct build *build, size_t rank) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
+    const struct aorta_trace_window *first = first_step(build, rank), *before = first, *last = first;
     struct aorta_graph_rank *bounds = &build->ranks[rank].bounds;
-    size_t first = SIZE_MAX, last = SIZE_MAX;
     uint32_t steps = 0;
-    for (size_t i = 0; i < one->window_count; i++) {
+    for (size_t i = 0; first && i < one->window_count; i++) {
+        const struct aorta_trace_window *window = &one->windows[i];
+        if (window < first && window->number != INT64_MIN && window->profile.range_count) before = window;
         if (!aorta_trace_window_counts(build->analysis, &one->windows[i])) continue;
         if (!is_replayed(build, &one->windows[i])) continue;
-        if (!steps++) first = i;
-        last = i;
+        steps++;
+        last = &one->windows[i];
     }
-    if (!steps) return;
-    bounds->start_ns = one->windows[first].start_ns - shift_of(build, rank);
-    bounds->end_ns = end_of_window(build, rank, last);
-    bounds->from_ns = steps >= 3 ? end_of_window(build, rank, first) : bounds->start_ns;
-    bounds->steps = steps >= 3 ? steps - 1 : steps;
+    if (!first) return;
+    const int64_t before_ns = end_of_window(build, rank, (size_t)(before - one->windows));
+    const bool led = build->analysis->measured ? steps >= FEWEST_STEPS
+                                               : before != first && begin_of(build, rank, first) <= before_ns;
+    bounds->start_ns = begin_of(build, rank, led ? before : first);
+    bounds->end_ns = end_of_window(build, rank, (size_t)(last - one->windows));
+    bounds->from_ns = led ? before_ns : bounds->start_ns;
+    bounds->steps = led && before == first ? steps - 1 : steps;
 }
 
 /* ---- all of it ---- */
@@ -544,6 +599,7 @@ static void add_ranks(struct build *build) {
         add_spans(build, i);
         set_bounds(build, i);
     }
+    for (size_t i = 0; !build->memory.failed && i < ranks; i++) name_mark(build, i);
     aorta_collective_times_make(build->analysis, build->collectives, &build->memory);
 }
 

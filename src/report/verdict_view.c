@@ -194,6 +194,7 @@ static void add_basis(struct build *build) {
         aorta_text_printf(&text, "%s of %s", aorta_counted((long long)verdict->iterations, "step").text,
                           aorta_counted((long long)verdict->rank_count, "rank").text);
     if (verdict->warmup && !verdict->whole) aorta_text_printf(&text, " after %zu of warm-up", verdict->warmup);
+    if (verdict->unled) aorta_text_puts(&text, " after 1 without a recorded start");
     if (name) aorta_text_printf(&text, ", %.*s", model_length(name), name);
     if (verdict->simulated) aorta_text_puts(&text, "; simulated: collectives are copies on one rank");
     add_row(build, "basis", &text);

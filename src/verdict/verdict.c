@@ -500,6 +500,7 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
         .on_cpu = analysis->measured && analysis->rank_count && !analysis->ranks[0].trace->on_gpu,
         .whole = !analysis->stepped,
         .warmup = analysis->warmup,
+        .unled = analysis->unled,
         .undisturbed = analysis->trend_ns[0] > 0, /* what the program does makes its steps differ */
         .ranks_missing = missing_ranks(analysis),
         .sends = analysis->sends,

@@ -36,6 +36,7 @@ static void write_rank(const struct plan *plan, int rank, struct aorta_text *tex
     aorta_text_printf(text, "{\"distributedInfo\": {\"rank\": %d}, \"traceEvents\": [{\"ph\": \"M\", \"name\": \"x\"}",
                       rank);
     int steps = plan->steps ? plan->steps : 4, correlation = 0;
+    if (plan->steps) add_event(text, "kernel", "before", 10, 10, 101, "\"device\": 0, \"stream\": 1");
     for (int step = 0; step < steps; step++) {
         int begin = step * STEP_US, length = plan->compute + (step % 2 ? plan->jitter : -plan->jitter);
         char args[512], name[32];

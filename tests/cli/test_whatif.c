@@ -38,7 +38,7 @@ static const struct {
     {BOTH "--without host_pause --json | grep -c '\"text\": \"host_pause\"'", 0, "1\n"},
     {BOTH "--ranks 8 --json", 0, "\"recorded_ranks\": 2"},
     {BOTH "--ranks 8 --json", 0, "\"exposed_comm_ms\": "},
-    {ONE, 0, "  recorded    1 rank: step 8.91 ms measured, "},
+    {ONE, 0, "  recorded    1 rank: step 9.18 ms measured, "},
     {ONE "-q | tr -d '0-9.'", 0, "On  rank: step  ms; no change was named\n"},
     {ONE, 0, "  try         --without CAUSE, --remedy KEY or --compute 2x"},
     {ONE "--compute 2x -q", 0, " -> "},

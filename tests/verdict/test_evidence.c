@@ -53,6 +53,7 @@ static void waits_are_named_by_what_made_them(void **state) {
     sample_kineto_begin(&sample, 0, 1);
     sample_kineto_event(&sample, "python_function", "train.py(10): main", 1, 0, 5000, "");
     sample_kineto_event(&sample, "python_function", "torch/utils/data.py(3): loop", 1, 1, 4900, "");
+    sample_kineto_kernel(&sample, "fill", 7, 2, 4, 2, "");
     for (int i = 0; i < 3; i++) {
         double at = 1000.0 * i + 10;
         step_mark(&sample, i, at, 990);

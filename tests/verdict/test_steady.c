@@ -257,6 +257,7 @@ static void late_starts(struct run *run, bool each) {
     struct sample_kineto sample;
     double at_us = 1000;
     sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_kernel(&sample, "fill", 7, 900, 950, 10, "");
     for (int step = 0; step < 4; step++, at_us += 30000) {
         char name[32];
         const double late_us = each || step == 0 ? 20000 : 0;
@@ -824,6 +825,73 @@ static void almost_nothing_is_not_analyzed(void **state) {
     }
 }
 
+/* Two steps of 600 ms on the host and 50 ms of the GPU. Each begins at its mark, the first one, too:
+ *
+ *   host   | step 0: batch ......... copy, launch | step 1: batch ......... copy, launch |
+ *   GPU                              [copy][gemm]                           [copy][gemm]
+ *          |<------------- 650 ms ------------->|<------------ 650 ms ------------>|
+ *
+ * Where the first copy starts long after its call, work that is not recorded delays it: the step begins with the copy.
+ */
+static void the_first_step_begins_at_its_mark(void **state) {
+    (void)state;
+    for (int behind = 0; behind < 2; behind++) {
+        struct run run = {0};
+        struct sample_kineto sample;
+        sample_kineto_begin(&sample, 0, 1);
+        for (int step = 0; step < 2; step++) {
+            char name[32];
+            const double mark_us = 1000 + 650000.0 * step, late_us = behind && !step ? 5000 : 0;
+            snprintf(name, sizeof name, "ProfilerStep#%d", step);
+            sample_kineto_event(&sample, "user_annotation", name, 1, mark_us, 649900, "");
+            add_copy(&sample, to_device, 1000 + step, mark_us + 600000 - late_us, mark_us + 600010, 29900, 8000000);
+            sample_kineto_kernel(&sample, "gemm", 7, mark_us + 600020, mark_us + 630000, 20000, "");
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run, NULL);
+        const double first_ms = behind ? 49.99 : 650;
+        said_near(run.verdict.step_ms_mean, (first_ms + 650) / 2, 0.01);
+        said_near(run.verdict.replay.measured_ms, run.verdict.step_ms_mean, 1e-6);
+        if (!behind) said_near(run.verdict.findings[0].gain_ms, 600, 1);
+        end(&run);
+    }
+}
+
+/* A step lasts from the end of the work before it, which is not known of the first one. Three steps or more are counted
+ * without it, and tables, mean and gains are of the same steps.
+ *
+ *   GPU    [gemm 9 ms].....[gemm 5].....[gemm 5].....[gemm 5]          each after 5 ms of the host
+ *          | left out | 10 ms       | 10 ms      | 10 ms    |
+ */
+static void all_figures_are_of_the_same_steps(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct sample_kineto sample;
+    struct aorta_text text = {0};
+    double at_us = 1000;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int step = 0; step < 4; step++) {
+        char name[32];
+        const double gemm_us = step ? 5000 : 9000;
+        snprintf(name, sizeof name, "ProfilerStep#%d", step);
+        sample_kineto_event(&sample, "user_annotation", name, 1, at_us, gemm_us + 4900, "");
+        sample_kineto_kernel(&sample, "gemm", 7, at_us + 5, at_us + 15, gemm_us, "");
+        at_us += gemm_us + 5000;
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    assert_int_equal(run.verdict.iterations, 3);
+    assert_int_equal(run.analysis.ranks[0].steps, 3);
+    said_near(run.verdict.step_ms_mean, 10, 1e-6);
+    said_near(run.verdict.step_ms_p90, 10, 1e-6);
+    said_near(run.verdict.replay.measured_ms, 10, 1e-6);
+    said_near((double)run.analysis.ranks[0].kernels[0].step_ns / 3e6, 5, 1e-6);
+    print(&run, &text);
+    said_expect(text.data, "3 steps of 1 rank after 1 without a recorded start");
+    aorta_text_free(&text);
+    end(&run);
+}
+
 /* A lag of 25 ms makes a gain of 30 ms unsure by 13.6. The 104 ms that it gains alone, most of them shared, are unsure
  * by no more than the lag. */
 static void a_shared_gain_is_no_less_sure(void **state) {
@@ -866,6 +934,8 @@ int main(void) {
         cmocka_unit_test(equal_kernels_in_a_step_are_no_steps),
         cmocka_unit_test(almost_nothing_is_not_analyzed),
         cmocka_unit_test(work_that_shrinks_is_no_warmup),
+        cmocka_unit_test(the_first_step_begins_at_its_mark),
+        cmocka_unit_test(all_figures_are_of_the_same_steps),
         cmocka_unit_test(a_shared_gain_is_no_less_sure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
