@@ -128,8 +128,11 @@ static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_f
         if (!is_exposed(verdict)) put_second(verdict, compute, out);
         if (!is_compute_unknown(compute)) aorta_text_printf(out, "; no fix above %d%% found", found ? 5 : 2);
     } else {
-        aorta_text_printf(out, "no fix above %d%% found: %.0f%% of the %s is ", found ? 5 : 2, 100 * costliest->share,
-                          unit_of(verdict));
+        if (costliest->share > 0.9) /* so large a loss has a fix */
+            aorta_text_puts(out, "gains unknown: ");
+        else
+            aorta_text_printf(out, "no fix above %d%% found: ", found ? 5 : 2);
+        aorta_text_printf(out, "%.0f%% of the %s is ", 100 * costliest->share, unit_of(verdict));
         aorta_finding_name(verdict, costliest, out);
         if (compute && compute != costliest) aorta_text_printf(out, ", %.0f%% compute", 100 * share);
     }

@@ -401,6 +401,39 @@ static void choose_steps(struct aorta_trace_builder *builder) {
     builder->steps.count = used;
 }
 
+/* A profiler that records a window may still write what the window before it launched:
+ *
+ *   host                                     [calls of this window ...
+ *   GPU    |of the last window|   nothing      |of this window ...
+ *
+ * Such work has no launch, ends before the first event of the host, and is shorter than the time between. */
+static void drop_earlier(struct aorta_trace_builder *builder) {
+    enum { LEAST_NS = 10000000 };
+    struct trace_pending *pending = builder->pending.items;
+    const struct aorta_trace_call *calls = builder->calls.items;
+    const struct aorta_trace_annotation *ranges = builder->annotations.items;
+    const struct aorta_trace_operation *runs = builder->runs.items;
+    int64_t host_ns = builder->calls.count ? calls[0].start_ns : INT64_MIN, end_ns = INT64_MIN;
+    size_t earlier = 0;
+    if (builder->annotations.count && ranges[0].start_ns < host_ns) host_ns = ranges[0].start_ns;
+    for (size_t i = 0; i < builder->runs.count; i++)
+        if (runs[i].start_ns < host_ns) host_ns = runs[i].start_ns;
+    for (; earlier < builder->pending.count && pending[earlier].work.start_ns < host_ns; earlier++) {
+        if (pending[earlier].work.call != AORTA_TRACE_NONE) return;
+        if (pending[earlier].work.end_ns > end_ns) end_ns = pending[earlier].work.end_ns;
+    }
+    if (!earlier || earlier == builder->pending.count || builder->trace->no_launches) return;
+    if (host_ns - end_ns < LEAST_NS) return;
+    if (host_ns - end_ns < end_ns - pending[0].work.start_ns) return;
+    for (size_t i = 0; i < earlier; i++) {
+        const bool named = pending[i].work.correlation != 0;
+        builder->trace->warnings[named ? AORTA_REASON_NO_LAUNCH : AORTA_REASON_NO_CORRELATION].count--;
+        aorta_trace_builder_warn(builder, AORTA_REASON_EARLIER, pending[i].offset);
+    }
+    builder->pending.count -= earlier;
+    memmove(pending, pending + earlier, builder->pending.count * sizeof *pending);
+}
+
 void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     aorta_trace_sort_work(builder);
     aorta_trace_rows_sort(&builder->annotations, sizeof(struct aorta_trace_annotation), annotation_order);
@@ -412,6 +445,7 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     aorta_trace_set_clocks(builder);
     count_early(builder);
     drop_duplicates(builder);
+    drop_earlier(builder);
     aorta_trace_cut_impossible(builder);
     aorta_trace_find_captures(builder);
     aorta_trace_link_shapes(builder);

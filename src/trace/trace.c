@@ -56,6 +56,8 @@ static const struct {
     [AORTA_REASON_DUPLICATE] = {"duplicate", "work that is written twice: counted once"},
     [AORTA_REASON_NO_STREAM] = {"no_stream", "device work without a stream: counted as stream -1"},
     [AORTA_REASON_NO_LAUNCH] = {"no_launch", "device work without a recorded launch"},
+    [AORTA_REASON_EARLIER] = {"earlier",
+                              "device work long before all recorded calls, of an earlier recording: left out"},
     [AORTA_REASON_NO_WORK] = {"no_work", "launches without their kernels in the file"},
     [AORTA_REASON_LOST_DISPATCHES] = {"lost_dispatches", "kernels whose numbers are missing in the file"},
     [AORTA_REASON_IMPOSSIBLE_LENGTH] = {"impossible_length",

@@ -288,16 +288,18 @@ struct aorta_trace_measured {
 /* Why a file is not what it could be. Each reason is counted once per event; the sentence is aorta_trace_reason_text.
  */
 enum aorta_trace_reason {
-    AORTA_REASON_TRUNCATED,          /* the file ends in the middle; the events up to there were read (recover) */
-    AORTA_REASON_MALFORMED,          /* broken JSON; the events up to there were read (recover) */
-    AORTA_REASON_BAD_EVENT,          /* device work without start, duration or name, or beyond all times: left out */
-    AORTA_REASON_NEGATIVE_DURATION,  /* ends before it starts: counts with length 0 */
-    AORTA_REASON_ZERO_DURATION,      /* device work of length 0: counts */
-    AORTA_REASON_DUPLICATE,          /* the same work written twice: counts once */
-    AORTA_REASON_NO_STREAM,          /* device work without a stream: stream -1 */
-    AORTA_REASON_NO_LAUNCH,          /* device work whose launch is not in the file (launched before it began) */
-    AORTA_REASON_NO_WORK,            /* launches whose work is not in the file */
-    AORTA_REASON_LOST_DISPATCHES,    /* work that is not in the file, by the numbers of what is */
+    AORTA_REASON_TRUNCATED,         /* the file ends in the middle; the events up to there were read (recover) */
+    AORTA_REASON_MALFORMED,         /* broken JSON; the events up to there were read (recover) */
+    AORTA_REASON_BAD_EVENT,         /* device work without start, duration or name, or beyond all times: left out */
+    AORTA_REASON_NEGATIVE_DURATION, /* ends before it starts: counts with length 0 */
+    AORTA_REASON_ZERO_DURATION,     /* device work of length 0: counts */
+    AORTA_REASON_DUPLICATE,         /* the same work written twice: counts once */
+    AORTA_REASON_NO_STREAM,         /* device work without a stream: stream -1 */
+    AORTA_REASON_NO_LAUNCH,         /* device work whose launch is not in the file (launched before it began) */
+    AORTA_REASON_EARLIER,         /* device work of an earlier recording, long before the first event of the host: left
+                                   * out */
+    AORTA_REASON_NO_WORK,         /* launches whose work is not in the file */
+    AORTA_REASON_LOST_DISPATCHES, /* work that is not in the file, by the numbers of what is */
     AORTA_REASON_IMPOSSIBLE_LENGTH,  /* work that runs when later work of its stream has ended: cut at the next start */
     AORTA_REASON_NO_CORRELATION,     /* device work without a correlation */
     AORTA_REASON_NO_COLLECTIVE,      /* collective kernels without facts (name, sizes, group) */

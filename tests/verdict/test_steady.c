@@ -905,6 +905,33 @@ static void a_shared_gain_is_no_less_sure(void **state) {
     said_near(range_ms[1], 104 + 20.2, 0.1);
 }
 
+/* What an earlier recording launched is not of this one, unless the time between is as short as a program's own:
+ *
+ *   host                                [cudaLaunchKernel, 4 times]
+ *   GPU    |gemm, 20 ms| 3 s or 5 ms    |gemm|gemm|gemm|gemm|
+ */
+static void work_of_an_earlier_recording_is_left_out(void **state) {
+    (void)state;
+    for (int earlier = 0; earlier < 2; earlier++) {
+        struct run run = {0};
+        struct sample_kineto sample;
+        const double at_us = earlier ? 3020000 : 25000;
+        sample_kineto_begin(&sample, 0, 1);
+        sample_kineto_event(&sample, "kernel", "gemm", 7, 0, 20000,
+                            "\"device\": 0, \"stream\": 7, \"correlation\": 900");
+        for (int i = 0; i < 4; i++)
+            sample_kineto_kernel(&sample, "gemm", 7, at_us + 10 * i, at_us + 20 + 2000 * i, 1990, "");
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run, NULL);
+        const struct aorta_trace_warning *warnings = run.list.items[0]->warnings;
+        assert_int_equal(run.list.items[0]->work_count, earlier ? 4 : 5);
+        assert_int_equal(warnings[AORTA_REASON_EARLIER].count, earlier);
+        assert_int_equal(warnings[AORTA_REASON_NO_LAUNCH].count, !earlier);
+        said_near(run.verdict.step_ms_mean, earlier ? 7.99 : 33.01, 0.01);
+        end(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_of_other_work_are_no_disturbance),
@@ -937,6 +964,7 @@ int main(void) {
         cmocka_unit_test(the_first_step_begins_at_its_mark),
         cmocka_unit_test(all_figures_are_of_the_same_steps),
         cmocka_unit_test(a_shared_gain_is_no_less_sure),
+        cmocka_unit_test(work_of_an_earlier_recording_is_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
