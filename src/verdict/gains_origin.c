@@ -99,6 +99,26 @@ static void collect_ran(const struct aorta_trace *trace, struct aorta_intervals 
     }
 }
 
+/* Without steps the time is that of all events of the host. What no operation took is idle. */
+static void widen_to_host(const struct aorta_trace *trace, const struct aorta_intervals *ran,
+                          struct aorta_verdict *verdict) {
+    int64_t first_ns = ran->items[0].start_ns, last_ns = ran->items[ran->count - 1].end_ns;
+    for (size_t i = 0; i < trace->operation_count; i++) {
+        if (trace->operations[i].start_ns < first_ns) first_ns = trace->operations[i].start_ns;
+        if (trace->operations[i].end_ns > last_ns) last_ns = trace->operations[i].end_ns;
+    }
+    const double more_ms = (double)(last_ns - first_ns) / 1e6 - verdict->step_ms_mean;
+    struct aorta_finding *idle = aorta_verdict_find(verdict, AORTA_CAUSE_HOST_LAUNCH);
+    if (more_ms <= 0 || verdict->rank_count != 1) return;
+    verdict->step_ms_mean += more_ms;
+    verdict->idle_ms += more_ms;
+    verdict->ranks[0].step_ns += llround(more_ms * 1e6);
+    verdict->ranks[0].cause_ns[AORTA_CAUSE_HOST_LAUNCH] += llround(more_ms * 1e6);
+    if (idle) idle->cost_ms += more_ms;
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        verdict->findings[i].share = verdict->findings[i].cost_ms / verdict->step_ms_mean;
+}
+
 void aorta_verdict_host_collectives(const struct aorta_trace *trace, struct aorta_verdict *verdict) {
     struct aorta_intervals ran = {0}, compute = {0}, alone = {0};
     const char *name = NULL;
@@ -108,17 +128,20 @@ void aorta_verdict_host_collectives(const struct aorta_trace *trace, struct aort
     aorta_intervals_subtract(&ran, &compute, &alone);
     verdict->arena->failed |= alone.failed;
     double ran_ns = 0, alone_ns = 0, all_ns = 0;
-    for (size_t i = 0; i < trace->step_count; i++) {
+    const size_t step_count = verdict->whole ? 0 : trace->step_count; /* steps may hold no operation */
+    for (size_t i = 0; i < step_count; i++) {
         ran_ns += (double)aorta_intervals_within(&ran, trace->steps[i].start_ns, trace->steps[i].end_ns);
         alone_ns += (double)aorta_intervals_within(&alone, trace->steps[i].start_ns, trace->steps[i].end_ns);
         all_ns += (double)(trace->steps[i].end_ns - trace->steps[i].start_ns);
     }
-    if (!trace->step_count) {
+    if (!step_count) {
+        if (ran.count) widen_to_host(trace, &ran, verdict);
         ran_ns = (double)aorta_intervals_length(&ran);
         alone_ns = (double)aorta_intervals_length(&alone);
+        all_ns = verdict->step_ms_mean * 1e6;
     }
     if (all_ns > 0) verdict->host_alone = alone_ns / all_ns;
-    const double steps = trace->step_count ? (double)trace->step_count : 1;
+    const double steps = step_count ? (double)step_count : 1;
     verdict->host_collectives.name = name ? aorta_arena_strdup(verdict->arena, name) : NULL;
     verdict->host_collectives.ran_ms = ran_ns / 1e6 / steps;
     verdict->host_collectives.alone_ms = alone_ns / 1e6 / steps;

@@ -729,6 +729,31 @@ static void operations_of_the_gpu_say_that_there_is_one(void **state) {
     }
 }
 
+/* Nothing of the program ran in its only step. The time is that of all events, and all collectives in it count:
+ *
+ *   thread 1   |ProfilerStep, 200 ms|                                      |aten::empty, 1 ms
+ *   thread 2        |gloo, 300 ms |    |gloo, 300 ms|                      |
+ *   time            |<-------------------- 1000 ms ------------------------->|
+ */
+static void without_a_device_or_steps_all_collectives_count(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    struct run run = {0};
+    sample_kineto_begin(&sample, 0, 2);
+    sample_kineto_event(&sample, "user_annotation", "ProfilerStep#1", 1, 0, 200000, "");
+    sample_kineto_event(&sample, "user_annotation", "gloo:all_reduce", 2, 10000, 300000, "");
+    sample_kineto_event(&sample, "user_annotation", "gloo:all_reduce", 2, 410000, 300000, "");
+    sample_kineto_event(&sample, "cpu_op", "aten::empty", 1, 1009000, 1000, "");
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    assert_true(run.verdict.whole);
+    said_near(run.verdict.step_ms_mean, 1000, 1e-6);
+    said_near(run.verdict.host_collectives.ran_ms, 600, 1e-6);
+    said_near(run.verdict.host_alone, 0.6, 1e-6);
+    said_near(finding_of(&run, AORTA_CAUSE_COMPUTE)->share, 0.001, 1e-6);
+    end(&run);
+}
+
 /* Triton's kernels, which the driver launches: nothing that torch.compile can do. */
 static void own_kernels_are_not_compiled(void **state) {
     (void)state;
@@ -964,6 +989,7 @@ int main(void) {
         cmocka_unit_test(the_first_step_begins_at_its_mark),
         cmocka_unit_test(all_figures_are_of_the_same_steps),
         cmocka_unit_test(a_shared_gain_is_no_less_sure),
+        cmocka_unit_test(without_a_device_or_steps_all_collectives_count),
         cmocka_unit_test(work_of_an_earlier_recording_is_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
