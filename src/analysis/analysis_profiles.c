@@ -249,6 +249,7 @@ static struct aorta_range range_of(const struct filling *filling, uint32_t row,
     };
     if (work->kind != AORTA_TRACE_KERNEL) {
         range.info.kind = AORTA_RANGE_COPY;
+        range.info.page_read = aorta_trace_page_moved(trace, work) == AORTA_COPIED_TO_HOST;
         range.info.bytes = work->bytes > 0 ? work->bytes : 0;
     } else if (aorta_trace_is_collective(work))
         describe_collective(filling, row, whole, &range);

@@ -369,8 +369,10 @@ static void explain_idle(const struct aorta_profile *profile, const struct cells
                 if (order[count]->info.kind == AORTA_RANGE_COMPUTE) next_compute = order[count];
             }
             overlap->dependency_ns += dependency_within(cell, next_compute);
-            if (!cell->roles)
-                explain_gap(&waits, cell->start_ns, cell->end_ns, order[count]->enqueue_ns, &overlap->idle);
+            if (cell->roles) continue;
+            explain_gap(&waits, cell->start_ns, cell->end_ns, order[count]->enqueue_ns, &overlap->idle);
+            if (count && order[count]->info.page_read && order[count - 1]->info.page_read)
+                explain_gap(&waits, cell->start_ns, cell->end_ns, order[count]->enqueue_ns, &overlap->page_reads);
         }
     }
     memory->failed |= waits.device.failed;

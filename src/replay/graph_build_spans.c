@@ -283,6 +283,16 @@ static void follow_full(struct spans *spans, uint32_t row) {
     if (!full || span->end_ns >= full->end_ns) spans->full = row;
 }
 
+/* The host or a kernel touches one page of managed memory after the other: the time between two is that of copies. */
+static void move_pages(const struct spans *spans, uint32_t row, struct reasons *reasons) {
+    const struct aorta_replay_span *span = &spans->rows->spans[row];
+    const uint32_t before = spans->lanes[span->stream].span;
+    if (!span->page || before == AORTA_GRAPH_NONE) return;
+    if (spans->rows->spans[before].page != span->page) return;
+    reasons->items[0].usual_ns = span->start_ns - reasons->items[0].from_ns;
+    reasons->items[0].kind = AORTA_EDGE_CALL_COPY;
+}
+
 static void begin_span(struct spans *spans, uint32_t row) {
     struct reasons reasons = {0};
     struct aorta_graph *graph = spans->builder->graph;
@@ -290,6 +300,7 @@ static void begin_span(struct spans *spans, uint32_t row) {
     uint32_t start = aorta_span_start(spans->builder, spans->rank, row);
     bool gather = span->role == AORTA_REPLAY_GATHER;
     add_stream(spans, row, &reasons);
+    move_pages(spans, row, &reasons);
     add_launch(spans, row, &reasons);
     add_recorded(spans, row, &reasons);
     infer_dependency(spans, row, &reasons);

@@ -55,6 +55,7 @@ struct aorta_replay_span {
     uint32_t step;       /* any number that differs from step to step */
     uint8_t kind;        /* enum aorta_replay_span_kind */
     uint8_t role;        /* collectives: enum aorta_replay_role */
+    uint8_t page;        /* of managed memory that is touched: any number for each direction; 0: it is none */
     bool result;         /* a copy of more than a value to the host, which may compute with it */
     bool fills;          /* a kernel with blocks for the whole device: no other kernel runs with it */
 };

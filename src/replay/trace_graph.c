@@ -215,6 +215,11 @@ static bool is_result(const struct aorta_trace *trace, const struct aorta_trace_
            aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_HOST;
 }
 
+static uint8_t page_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    const enum aorta_copied moved = aorta_trace_page_moved(trace, work);
+    return moved == AORTA_COPIED_UNKNOWN ? 0 : (uint8_t)(1 + moved);
+}
+
 static struct aorta_replay_span span_of(const struct build *build, size_t rank, uint32_t row) {
     const struct aorta_trace *trace = trace_of(build, rank);
     const struct aorta_trace_work *work = &trace->work[row];
@@ -236,6 +241,7 @@ static struct aorta_replay_span span_of(const struct build *build, size_t rank, 
         .kind = (uint8_t)(aorta_trace_is_collective(work) ? AORTA_REPLAY_COLLECTIVE
                           : crosses_link(trace, work)     ? AORTA_REPLAY_TRANSFER
                                                           : AORTA_REPLAY_KERNEL),
+        .page = page_of(trace, work),
         .result = is_result(trace, work),
     };
 }

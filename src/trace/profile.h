@@ -57,6 +57,7 @@ struct aorta_range_info {   /* narrow, as there is one for each kernel of a reco
     enum aorta_dtype dtype : 8; /* of the elements, where bytes or dims are given; AORTA_DTYPE_COUNT: not known */
     bool by_grid;               /* `alike` is the grid: the shape is not known */
     bool activations;           /* collectives: of activations, so that compute needs the result at once */
+    bool page_read;             /* copies: the host reads a page of managed memory, and so fetches it */
     bool simulated;             /* local backend: a copy replaces the collective */
     bool inner;                 /* an operation of the range that is open: only records show it, through its kernels */
 };
@@ -163,6 +164,7 @@ struct aorta_overlap {
     double utilization[AORTA_ROLE_COUNT]; /* role_ns / span; NaN when the span is 0 */
     struct aorta_collective_overlap kind[AORTA_COLLECTIVE_COUNT];
     struct aorta_idle idle;         /* by cause, over idle_ns + lead_ns; adds up to it exactly */
+    struct aorta_idle page_reads;   /* of it: between pages that the host reads one by one */
     struct aorta_segment *segments; /* owned */
     size_t segment_count;
     struct aorta_exposed *exposed; /* owned */

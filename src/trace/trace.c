@@ -226,6 +226,12 @@ bool aorta_trace_call_launches(const struct aorta_trace_call *call) {
            call->kind == AORTA_CALL_FILL || call->kind == AORTA_CALL_OTHER;
 }
 
+enum aorta_copied aorta_trace_page_moved(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    const char *name = aorta_trace_text(trace, work->name);
+    const bool page = work->kind == AORTA_TRACE_COPY && work->call == AORTA_TRACE_NONE && strstr(name, "Unified");
+    return page ? aorta_copied_how(name) : AORTA_COPIED_UNKNOWN;
+}
+
 bool aorta_trace_launch_blocks(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     enum { BLOCKED_NS = 1000000, NEAR_NS = 100000, NEAR_PART = 50 };
     if (work->call == AORTA_TRACE_NONE || work->kind != AORTA_TRACE_KERNEL) return false;

@@ -228,6 +228,9 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_COPY, OTHERS, .when = {AORTA_FACT_PEER_COPIES},
      .text =
          "start the copies between GPUs earlier, on a stream of their own: fetch for the next layer during this one"},
+    {AORTA_CAUSE_COPY, OTHERS, .when = {AORTA_FACT_PAGE_READS},
+     .text = "compute on the GPU what the host computes from these pages, or launch more work first",
+     .also = "or cudaMemPrefetchAsync before kernels, and to cudaCpuDeviceId before reads: no page faults"},
     {AORTA_CAUSE_COPY, OTHERS, .when = {AORTA_FACT_MIGRATIONS},
      .text = "move pages of unified memory ahead of their use with cudaMemPrefetchAsync",
      .also = "or keep data that both sides only read on both: cudaMemAdviseSetReadMostly"},

@@ -76,9 +76,10 @@ static void fill_data_wait(struct aorta_fill *fill) {
 
 static void fill_copy(struct aorta_fill *fill) {
     static const double DWARFED = 2; /* times the kernels */
-    set(fill, AORTA_FACT_COPY_ALONE, fill->finding->cost_ms);
-    if (fill->finding->cost_ms > DWARFED * fill->verdict->compute_ms)
-        set(fill, AORTA_FACT_OVERLAP_LIMIT, fill->verdict->compute_ms);
+    const double pages_ms = per_step_ms(fill, fill->sums->page_read_ns), copies_ms = fill->finding->cost_ms - pages_ms;
+    set(fill, AORTA_FACT_COPY_ALONE, copies_ms);
+    if (pages_ms > copies_ms) set(fill, AORTA_FACT_PAGE_READS, pages_ms);
+    if (copies_ms > DWARFED * fill->verdict->compute_ms) set(fill, AORTA_FACT_OVERLAP_LIMIT, fill->verdict->compute_ms);
 }
 
 static void fill_straggler(struct aorta_fill *fill) {
@@ -469,7 +470,8 @@ static void find_largest(const struct aorta_trace_analysis *analysis, struct aor
     if (finding->cause != AORTA_CAUSE_COPY || !first || !first->place.name) return;
     const enum aorta_copied how = aorta_copied_how(first->place.name);
     if (how == AORTA_COPIED_BETWEEN) aorta_facts_flag(&finding->facts, AORTA_FACT_PEER_COPIES);
-    if (strstr(first->place.name, "Unified")) aorta_facts_flag(&finding->facts, AORTA_FACT_MIGRATIONS);
+    if (strstr(first->place.name, "Unified") || aorta_facts_has(&finding->facts, AORTA_FACT_PAGE_READS))
+        aorta_facts_flag(&finding->facts, AORTA_FACT_MIGRATIONS);
     if (aorta_facts_has(&finding->facts, AORTA_FACT_OVERLAP_LIMIT) && how <= AORTA_COPIED_TO_HOST &&
         !strstr(first->place.name, "Unified") && aorta_verdict_copies_once(analysis))
         aorta_facts_flag(&finding->facts, AORTA_FACT_COPIES_ONCE);

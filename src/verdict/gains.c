@@ -472,6 +472,21 @@ static void add_keeping(struct gains *gains) {
     aorta_facts_remove(&copy->facts, AORTA_FACT_COPIES_OUT);
 }
 
+/* Pages of managed memory that kernels wait for: the kernels take longer than the copies. */
+static void add_faults(struct gains *gains) {
+    struct aorta_finding *copy = aorta_verdict_find(gains->verdict, AORTA_CAUSE_COPY);
+    double range_ms[2];
+    const double waited_ms = aorta_gain_of_prefetching(gains, range_ms);
+    if (waited_ms < BOUND * step_ms(gains) || range_ms[1] < BOUND * step_ms(gains)) return;
+    if (copy && range_ms[1] <= fmax(copy->alone_ms, copy->gain_ms)) return;
+    if (!copy) copy = new_finding(gains->verdict, AORTA_CAUSE_COPY);
+    range_ms[0] = fmax(range_ms[0], fmax(copy->alone_ms, copy->gain_ms));
+    aorta_facts_flag(&copy->facts, AORTA_FACT_MIGRATIONS);
+    aorta_facts_set(&copy->facts, AORTA_FACT_PAGE_FAULTS, waited_ms);
+    replace_gain(gains, copy, (range_ms[0] + range_ms[1]) / 2);
+    memcpy(copy->gain_range_ms, range_ms, sizeof range_ms);
+}
+
 /* Copies that dwarf the kernels cannot be hidden, and no data comes back that could stay: they can only be faster. */
 static void add_pinning(struct gains *gains) {
     struct aorta_verdict *verdict = gains->verdict;
@@ -641,6 +656,7 @@ static void add_gains(struct gains *gains) {
     add_few_blocks(gains);
     add_keeping(gains);
     add_pinning(gains);
+    add_faults(gains);
     add_awaited(gains);
     aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict);
     name_input(verdict);

@@ -5,6 +5,7 @@
  *     a check of values     compare, fill, any or all, copy to the host | the host waits
  *     SyncBatchNorm         statistics | gather, three selections, … | transform     likewise backward
  */
+#include "base/sort.h"
 #include "trace/trace.h"
 #include "verdict/verdict_internal.h"
 
@@ -145,6 +146,57 @@ bool aorta_verdict_saves(const struct gains *gains, const struct aorta_origin *o
            copied[AORTA_COPIED_TO_HOST] > copied[AORTA_COPIED_TO_DEVICE];
 }
 
+/* ---- pages of managed memory ----
+ *
+ * A kernel that touches a page on the host waits until it has come:
+ *
+ *     kernel   | fault | page | fault | page | compute |      its pages fetched before:   | compute |  */
+
+/* How long the kernel waited for pages; adds their bytes. */
+static double faults_ns(const struct aorta_trace_rank *rank, const struct aorta_trace_work *kernel, double *bytes) {
+    static const int64_t FAULT_NS = 50000; /* until the driver moves the page */
+    int64_t until_ns = kernel->start_ns, waited_ns = 0;
+    size_t at = aorta_count_until(rank->work, rank->work_count, sizeof *kernel,
+                                  offsetof(struct aorta_trace_work, start_ns), kernel->start_ns);
+    for (; at < rank->work_count && rank->work[at].start_ns < kernel->end_ns; at++) {
+        const struct aorta_trace_work *page = &rank->work[at];
+        if (aorta_trace_page_moved(rank->trace, page) != AORTA_COPIED_TO_DEVICE) continue;
+        const int64_t end_ns = page->end_ns < kernel->end_ns ? page->end_ns : kernel->end_ns;
+        const int64_t from_ns = page->start_ns - FAULT_NS > until_ns ? page->start_ns - FAULT_NS : until_ns;
+        if (end_ns > from_ns) waited_ns += end_ns - from_ns;
+        if (end_ns > until_ns) until_ns = end_ns;
+        *bytes += (double)page->bytes;
+    }
+    return (double)waited_ns;
+}
+
+static void drop_faults(const struct aorta_launched_work *launched, const void *context) {
+    (void)context;
+    for (size_t i = 0; i < launched->count; i++) {
+        const struct aorta_trace_work *work = launched->work[i];
+        double bytes = 0;
+        if (work->kind != AORTA_TRACE_KERNEL || work->end_ns <= work->start_ns) continue;
+        const double waited_ns = faults_ns(launched->rank, work, &bytes);
+        aorta_launched_scale(launched, i)->left = (float)(1 - waited_ns / (double)(work->end_ns - work->start_ns));
+    }
+}
+
+static const double RATES[] = {12, 25}; /* GB/s: what copies of pinned memory reach on PCIe 3 and 4 */
+
+double aorta_gain_of_prefetching(const struct gains *gains, double range_ms[2]) {
+    const double steps = 1e6 * aorta_gains_steps(gains) * (double)gains->analysis->rank_count;
+    double waited_ns = 0, bytes = 0;
+    for (size_t i = 0; i < gains->analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &gains->analysis->ranks[i];
+        for (size_t j = 0; j < rank->work_count; j++)
+            if (rank->work[j].kind == AORTA_TRACE_KERNEL) waited_ns += faults_ns(rank, &rank->work[j], &bytes);
+    }
+    if (!(waited_ns > 0)) return 0;
+    const double all_ms = aorta_gain_without_work(gains, aorta_removal_bit(AORTA_WITHOUT_COPY), drop_faults, NULL);
+    for (int i = 0; i < 2; i++) range_ms[i] = fmax(all_ms - bytes / RATES[i] / steps, 0);
+    return waited_ns / steps;
+}
+
 /* ---- data that crosses the link once ---- */
 
 bool aorta_verdict_copies_once(const struct aorta_trace_analysis *analysis) {
@@ -183,7 +235,6 @@ static double saved_ms(const struct aorta_trace_analysis *analysis, double rate)
 }
 
 void aorta_gain_of_pinning(const struct gains *gains, double copies_ms, double range_ms[2]) {
-    static const double RATES[] = {12, 25}; /* GB/s: what copies of pinned memory reach on PCIe 3 and 4 */
     const double most_ms = saved_ms(gains->analysis, RATES[1]);
     range_ms[0] = fmin(saved_ms(gains->analysis, RATES[0]), copies_ms);
     range_ms[1] = fmin(most_ms + fmin(gains->verdict->compute_ms, fmax(copies_ms - most_ms, 0)), copies_ms);

@@ -195,13 +195,16 @@ static void split_iteration(const struct aorta_rank_step *item, struct work *wor
     const int64_t contention = aorta_shapes_contention(&work->shapes, item, &work->memory);
     costs->iterations++;
     costs->step_ns += overlap->lead_ns + overlap->span_ns;
-    for (int i = 0; i < AORTA_IDLE_CAUSE_COUNT; i++) costs->cause_ns[aorta_cause_of_idle[i]] += idle->ns[i];
-    costs->cause_ns[AORTA_CAUSE_COPY] += overlap->exposed_copy_ns;
+    const struct aorta_idle *pages = &overlap->page_reads;
+    for (int i = 0; i < AORTA_IDLE_CAUSE_COUNT; i++)
+        costs->cause_ns[aorta_cause_of_idle[i]] += idle->ns[i] - pages->ns[i];
+    costs->cause_ns[AORTA_CAUSE_COPY] += overlap->exposed_copy_ns + aorta_idle_total(pages);
+    work->sums.page_read_ns += aorta_idle_total(pages);
     costs->cause_ns[AORTA_CAUSE_CONTENTION] += contention;
     costs->cause_ns[AORTA_CAUSE_COMPUTE] += overlap->compute_ns - contention;
     for (size_t i = 0; i < overlap->exposed_count; i++) split_exposed(item, &overlap->exposed[i], work, verdict, costs);
     if (is_graph(item->iteration.profile)) work->sums.graph_latency_ns += idle->ns[AORTA_IDLE_LAUNCH_LATENCY];
-    work->sums.unknown_idle_ns += idle->ns[AORTA_IDLE_UNKNOWN];
+    work->sums.unknown_idle_ns += idle->ns[AORTA_IDLE_UNKNOWN] - pages->ns[AORTA_IDLE_UNKNOWN];
     work->sums.lead_ns += overlap->lead_ns;
     work->sums.rank_iterations++;
     if (!verdict->recorded) tally_idle(item, &work->sums); /* of a recording the longest gap is shown instead */

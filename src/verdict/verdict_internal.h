@@ -22,6 +22,7 @@ struct aorta_tally { /* zero-initialise; names are borrowed */
 
 struct aorta_evidence_sums {
     int64_t unknown_idle_ns, lead_ns;
+    int64_t page_read_ns;                           /* idle between pages of managed memory that the host reads */
     int64_t graph_latency_ns;                       /* idle between operations of graphs */
     bool latency_recurs;                            /* half of its mean or more without the step that has most */
     struct aorta_tally late_before, latency_before; /* operations that ended an idle gap, by its cause */
@@ -159,6 +160,9 @@ bool aorta_verdict_copies_once(const struct aorta_trace_analysis *analysis);
 /* The least and the most that such a recording saves, of its copies, if these are of pinned memory and run in parts
  * beside kernels, ms. */
 void aorta_gain_of_pinning(const struct gains *gains, double copies_ms, double range_ms[2]);
+/* How long kernels of a step wait for pages of managed memory, ms; 0: there are no such pages. *range_ms: the gain of
+ * fetching them before, with that of all copies. */
+double aorta_gain_of_prefetching(const struct gains *gains, double range_ms[2]);
 /* What a step saves without copies, reads and the host's pauses, ms. */
 double aorta_gain_of_keeping(const struct gains *gains);
 

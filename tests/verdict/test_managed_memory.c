@@ -1,0 +1,99 @@
+/* Managed memory, whose pages move when they are touched. In us:
+ *
+ *     host     [launch][ synchronize ]   reads page after page, no call
+ *     GPU         [ kernel 10000      ]  |10|  490  |10|  490  |10| …           pages to the host
+ *
+ *     GPU         [ kernel 10000                        ]                       its pages: a fault of 50 us at most
+ *                 |  fault |page 20|  fault |page 20| …                         and the page, every 100 us */
+#include "said.h"
+#include "samples/kineto.h"
+#include "trace/open.h"
+#include "verdict/verdict.h"
+
+enum { PAGES = 90, PAGE_BYTES = 65536 };
+static const double KERNEL_US = 10000;
+
+static struct aorta_trace_list list;
+static struct aorta_trace_analysis analysis;
+static struct aorta_verdict verdict;
+
+static void add_pages(struct sample_kineto *sample, const char *name, double at, double every_us, double length_us) {
+    char args[96];
+    snprintf(args, sizeof args, "\"device\": 0, \"stream\": 0, \"bytes\": %d", PAGE_BYTES);
+    for (int i = 0; i < PAGES; i++)
+        sample_kineto_event(sample, "gpu_memcpy", name, 0, at + i * every_us, length_us, args);
+}
+
+static void begin(struct sample_kineto *sample) {
+    sample_kineto_begin(sample, 0, 1);
+    sample_kineto_kernel(sample, "add", 7, 1000, 1010, KERNEL_US, "");
+    sample_kineto_event(sample, "cuda_runtime", "cudaDeviceSynchronize", 1, 1004, KERNEL_US + 10, "");
+}
+
+static const struct aorta_finding *evaluate(struct sample_kineto *sample) {
+    sample_kineto_open(sample, &list);
+    check_ok(aorta_trace_analyze(&list, NULL, &analysis));
+    said_make(&analysis, &verdict);
+    assert_true(verdict.replay.known);
+    return said_finding(&verdict, AORTA_CAUSE_COPY);
+}
+
+static void end(void) {
+    aorta_verdict_free(&verdict);
+    aorta_trace_analysis_free(&analysis);
+    aorta_trace_list_free(&list);
+    list = (struct aorta_trace_list){0};
+}
+
+static void the_host_reads_page_by_page(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    begin(&sample);
+    add_pages(&sample, "Memcpy DtoH (Unified memory)", 1020 + KERNEL_US, 500, 10);
+    const struct aorta_finding *copies = evaluate(&sample);
+    assert_ptr_equal(copies, &verdict.findings[0]);
+    said_near(said_value(copies, AORTA_FACT_PAGE_READS), (PAGES - 1) * 0.49, 0.01);
+    said_near(said_value(copies, AORTA_FACT_COPY_ALONE), PAGES * 0.01, 0.01);
+    said_near(copies->gain_ms, (PAGES - 1) * 0.5 + 0.01, 0.3);
+    said_expect(said_words(&verdict), "the host reads managed memory page by page for 43.6 ms in all");
+    said_expect(said_advice(copies), "compute on the GPU what the host computes from these pages");
+    const struct aorta_finding *launches = said_finding(&verdict, AORTA_CAUSE_HOST_LAUNCH);
+    assert_true(!launches || launches->cost_ms < 0.1); /* nothing is launched late */
+    end();
+}
+
+static void a_kernel_waits_for_its_pages(void **state) {
+    (void)state;
+    static const double WAITED = PAGES * 0.07, BYTES = PAGES * (double)PAGE_BYTES / 1e6; /* ms; ms at 1 GB/s */
+    struct sample_kineto sample;
+    double range_ms[2];
+    begin(&sample);
+    add_pages(&sample, "Memcpy HtoD (Unified memory)", 1100, 100, 20);
+    const struct aorta_finding *copies = evaluate(&sample);
+    said_near(said_value(copies, AORTA_FACT_PAGE_FAULTS), WAITED, 0.01);
+    aorta_finding_shown_range(copies, range_ms);
+    said_near(range_ms[0], WAITED - BYTES / 12, 0.05);
+    said_near(range_ms[1], WAITED - BYTES / 25, 0.05);
+    said_expect(said_advice(copies), "cudaMemPrefetchAsync");
+    end();
+}
+
+/* Pages that come before the kernel do not slow it down. */
+static void a_kernel_does_not_wait_for_earlier_pages(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    begin(&sample);
+    add_pages(&sample, "Memcpy HtoD (Unified memory)", 1, 10, 9);
+    const struct aorta_finding *copies = evaluate(&sample);
+    assert_false(said_has(copies, AORTA_FACT_PAGE_FAULTS));
+    end();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_host_reads_page_by_page),
+        cmocka_unit_test(a_kernel_waits_for_its_pages),
+        cmocka_unit_test(a_kernel_does_not_wait_for_earlier_pages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
