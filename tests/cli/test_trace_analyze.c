@@ -66,7 +66,7 @@ static const struct {
     {WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz", 0, "rank 0 came last"},
     {WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz", 0,
      "Verdict: late kernel launches: 431 -> 206 ms in all if fixed (-52%)\n"},
-    {WHOLE "/h100_qwen.json.gz", 0, "Verdict: unfused pointwise kernels: 34.8 -> 21 to 28 ms per step"},
+    {WHOLE "/h100_qwen.json.gz", 0, "Verdict: unfused pointwise kernels: 35.1 -> 21 to 28 ms per step"},
     {WHOLE "/fsdp2_rank0.json.gz --by kernels", 2, "--by: found \"kernels\"; expected one of op, shape, module"},
     {WHOLE "/fsdp2_rank0.json.gz --by kernels", 2, "path, arrival; did you mean kernel\n"},
     {WHOLE "/fsdp2_rank0.json.gz --by op --top 0", 2, "--top"},
