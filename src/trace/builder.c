@@ -523,6 +523,7 @@ static const struct {
     {"ExtLaunch", true, AORTA_CALL_LAUNCH},
     {"GraphLaunch", true, AORTA_CALL_GRAPH_LAUNCH},
     {"Memcpy", true, AORTA_CALL_COPY},
+    {"MemPrefetch", true, AORTA_CALL_COPY}, /* of managed memory */
     {"Memset", true, AORTA_CALL_FILL},
     {"DeviceSynchronize", true, AORTA_CALL_SYNC},
     {"StreamSynchronize", true, AORTA_CALL_SYNC},

@@ -89,11 +89,29 @@ static void a_kernel_does_not_wait_for_earlier_pages(void **state) {
     end();
 }
 
+/* The call fetches pages for 5 ms and is no stall of the host:
+ *
+ *     host   [first]   [ cudaMemPrefetchAsync 5000 ][add] */
+static void fetching_pages_is_copying(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_kernel(&sample, "first", 7, 100, 110, 50, "");
+    sample_kineto_event(&sample, "cuda_runtime", "cudaMemPrefetchAsync", 1, 200, 5000, "");
+    sample_kineto_kernel(&sample, "add", 7, 5210, 5220, 50, "");
+    const struct aorta_finding *copies = evaluate(&sample);
+    assert_non_null(copies);
+    said_near(copies->gain_ms, 5, 0.2);
+    assert_null(said_finding(&verdict, AORTA_CAUSE_HOST_PAUSE));
+    end();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_host_reads_page_by_page),
         cmocka_unit_test(a_kernel_waits_for_its_pages),
         cmocka_unit_test(a_kernel_does_not_wait_for_earlier_pages),
+        cmocka_unit_test(fetching_pages_is_copying),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
