@@ -368,7 +368,8 @@ static int64_t first_begin(const struct filling *filling, const struct aorta_tra
     if (launched_ns == INT64_MIN || first->start_ns - launched_ns > soon_ns) return previous_end_ns;
     for (size_t i = 0; i < trace->step_count; i++) {
         const struct aorta_trace_step *step = &trace->steps[i];
-        const int64_t mark_ns = step->start_ns == INT64_MIN ? INT64_MIN : step->start_ns - filling->shift_ns;
+        const bool marked = step->start_ns != INT64_MIN && !step->of_device;
+        const int64_t mark_ns = marked ? step->start_ns - filling->shift_ns : INT64_MIN;
         if (step->number == window->number) return mark_ns > previous_end_ns ? mark_ns : previous_end_ns;
     }
     return previous_end_ns;

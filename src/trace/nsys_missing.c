@@ -26,13 +26,15 @@ static void count_call(void *context, sqlite3_stmt *row) {
 /* ENUM_DIAGNOSTIC_SEVERITY_LEVEL, ENUM_DIAGNOSTIC_SOURCE_TYPE. */
 enum { SEVERITY_WARNING = 2, SEVERITY_ERROR = 3, SOURCE_INJECTION = 1 };
 
-/* Keeps the first warning about CUDA, of the library in the program first. */
+/* Keeps the first warning about CUDA, of the library in the program first. Kernels are recorded also where managed
+ * memory is not. */
 static void take_diagnostic(void *context, sqlite3_stmt *row) {
     struct missing *missing = context;
     const int64_t severity = aorta_sqlite_number_or(row, 0, -1);
     const bool cause = aorta_sqlite_number_or(row, 1, -1) == SOURCE_INJECTION;
     const char *text = aorta_sqlite_text(row, 2);
     if ((severity != SEVERITY_WARNING && severity != SEVERITY_ERROR) || !text || !strstr(text, "CUDA")) return;
+    if (strstr(text, "Unified Memory")) return;
     if (*missing->said && (missing->cause || !cause)) return;
     snprintf(missing->said, sizeof missing->said, "%s", text);
     aorta_make_printable(missing->said, strlen(missing->said), false);
@@ -54,9 +56,10 @@ static aorta_status describe(const struct aorta_sqlite *file, const struct missi
         snprintf(has, sizeof has, "work of a GPU, though calls of CUDA are recorded (%zu)", missing->calls);
     if (*missing->said) snprintf(said, sizeof said, "; Nsight Systems says \"%s\"", missing->said);
     return AORTA_ERROR(AORTA_FORMAT, "%s: an export of Nsight Systems without %s%s: %s", file->path, has, said,
-                       missing->calls ? "record until the program ends, with a version of nsys that knows the driver, "
-                                        "or with `aorta trace run`"
-                                      : "record with `nsys profile --trace=cuda,nvtx`");
+                       missing->calls || strstr(said, "not supported")
+                           ? "record until the program ends, with a version of nsys that knows the driver, "
+                             "or with `aorta trace run`"
+                           : "record with `nsys profile --trace=cuda,nvtx`");
 }
 
 aorta_status aorta_nsys_without_work(struct aorta_sqlite *file) {

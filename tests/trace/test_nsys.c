@@ -190,6 +190,12 @@ static void what_cannot_be_read_says_what_to_record(void **state) {
         {DIAGNOSTICS "(2, 3, 'CUDA profiling might have not been started correctly.'), (2, 3, 'No CUDA events.');"
                      "CREATE TABLE StringIds (id INTEGER);",
          "Nsight Systems says \"CUDA profiling might have not been started correctly.\": record with `nsys profile"},
+        {DIAGNOSTICS "(2, 1, 'Installed CUDA driver version (13.1) is not supported by this build.');"
+                     "CREATE TABLE StringIds (id INTEGER);",
+         "is not supported by this build.\": record until the program ends, with a version of nsys that knows the "
+         "driver"},
+        {CALLS DIAGNOSTICS "(2, 1, 'CUDA device 0: Unified Memory cannot be traced on devices without peers.');",
+         "though calls of CUDA are recorded (1): record until"},
         {"CREATE TABLE StringIds (id INTEGER); CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, deviceId "
          "INTEGER);"
          "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 9999999999);",
