@@ -354,8 +354,17 @@ static size_t count_steps(const struct aorta_trace_rank *rank) {
     return count;
 }
 
-/* The first of one or two steps begins at its mark on the host, or where work before it ends later. A device that lets
- * its first work wait is busy with work that is not recorded. */
+static const struct aorta_trace_step *step_of(const struct filling *filling, const struct aorta_trace_window *window) {
+    const struct aorta_trace *trace = filling->rank->trace;
+    for (size_t i = 0; i < trace->step_count; i++) {
+        const struct aorta_trace_step *step = &trace->steps[i];
+        if (step->number == window->number && (!step->of_device || step->device == filling->rank->device)) return step;
+    }
+    return NULL;
+}
+
+/* The first of one or two steps begins at its mark, or where work before it ends later. A device that lets its first
+ * work wait is busy with work that is not recorded: the host's mark does not count then. */
 static int64_t first_begin(const struct filling *filling, const struct aorta_trace_window *window,
                            int64_t previous_end_ns) {
     static const int64_t soon_ns = 200000;
@@ -363,16 +372,14 @@ static int64_t first_begin(const struct filling *filling, const struct aorta_tra
     if (window->number == INT64_MIN || trace->steps_by > AORTA_STEPS_BY_ENGINE) return previous_end_ns;
     if (filling->next == filling->rank->work_count || count_steps(filling->rank) >= AORTA_STEPS_TO_LEAVE_ONE)
         return previous_end_ns;
+    const struct aorta_trace_step *step = step_of(filling, window);
     const struct aorta_trace_work *first = &filling->rank->work[filling->next];
     const int64_t launched_ns = aorta_trace_launched_ns(trace, first);
-    if (launched_ns == INT64_MIN || first->start_ns - launched_ns > soon_ns) return previous_end_ns;
-    for (size_t i = 0; i < trace->step_count; i++) {
-        const struct aorta_trace_step *step = &trace->steps[i];
-        const bool marked = step->start_ns != INT64_MIN && !step->of_device;
-        const int64_t mark_ns = marked ? step->start_ns - filling->shift_ns : INT64_MIN;
-        if (step->number == window->number) return mark_ns > previous_end_ns ? mark_ns : previous_end_ns;
-    }
-    return previous_end_ns;
+    const bool waited = launched_ns == INT64_MIN || first->start_ns - launched_ns > soon_ns;
+    int64_t mark_ns = !step ? INT64_MIN : step->of_device ? step->device_start_ns : step->start_ns;
+    if (mark_ns == INT64_MIN || (waited && !step->of_device)) return previous_end_ns;
+    mark_ns -= filling->shift_ns;
+    return mark_ns > previous_end_ns ? mark_ns : previous_end_ns;
 }
 
 static void blame_parts(const struct filling *filling, const struct aorta_trace_window *window) {
