@@ -20,20 +20,32 @@ static bool launches(const struct aorta_trace_call *call) {
     return call->correlation && (call->kind == AORTA_CALL_LAUNCH || call->kind == AORTA_CALL_GRAPH_LAUNCH);
 }
 
-/* A launch within another is its part in a lower interface. */
+/* A launch within another is its part in a lower interface. Where the recording stopped before the GPU had finished,
+ * the last launches have no work:
+ *
+ *   host   |launch|launch|launch|launch|launch|launch|
+ *   GPU       |kernel|kernel|kernel|  (not written)
+ *
+ * The part before is whole, if it is much of the recording. */
 static void count_unanswered(struct aorta_trace_builder *builder, const uint8_t *answers, struct aorta_arena *memory) {
+    static const double MUCH = 0.25;
     struct aorta_trace_coverage *coverage = &builder->trace->coverage;
     const struct aorta_trace_call *calls = builder->calls.items;
     int64_t *until_ns = aorta_trace_times_new(builder->threads.count, INT64_MIN, memory); /* of its last launch */
+    size_t last = 0; /* so many follow the last launch that has work */
     for (size_t i = 0; until_ns && i < builder->calls.count; i++) {
         if (!launches(&calls[i]) || answers[i] == TRACE_CAPTURED || calls[i].end_ns <= until_ns[calls[i].thread])
             continue;
         until_ns[calls[i].thread] = calls[i].end_ns;
         coverage->launches++;
-        if (answers[i] == TRACE_ANSWERED) continue;
-        coverage->unanswered++;
-        aorta_trace_builder_warn(builder, AORTA_REASON_NO_WORK, -1);
+        last = answers[i] == TRACE_ANSWERED ? 0 : last + 1;
+        coverage->unanswered += answers[i] != TRACE_ANSWERED;
     }
+    const double answered = (double)(coverage->launches - coverage->unanswered);
+    const bool stopped = last && last == coverage->unanswered && answered >= MUCH * (double)coverage->launches;
+    for (size_t i = 0; i < coverage->unanswered; i++)
+        aorta_trace_builder_warn(builder, stopped ? AORTA_REASON_STOPPED : AORTA_REASON_NO_WORK, -1);
+    if (stopped) coverage->launches -= last, coverage->unanswered = 0;
 }
 
 /* ---- work that cannot have taken so long ---- */

@@ -59,6 +59,7 @@ static const struct {
     [AORTA_REASON_EARLIER] = {"earlier",
                               "device work long before all recorded calls, of an earlier recording: left out"},
     [AORTA_REASON_NO_WORK] = {"no_work", "launches without their kernels in the file"},
+    [AORTA_REASON_STOPPED] = {"stopped", "last launches without their kernels: synchronize before the profiler stops"},
     [AORTA_REASON_LOST_DISPATCHES] = {"lost_dispatches", "kernels whose numbers are missing in the file"},
     [AORTA_REASON_IMPOSSIBLE_LENGTH] = {"impossible_length",
                                         "work still running when later work of its stream has ended: cut there"},

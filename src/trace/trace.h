@@ -299,6 +299,7 @@ enum aorta_trace_reason {
     AORTA_REASON_EARLIER,         /* device work of an earlier recording, long before the first event of the host: left
                                    * out */
     AORTA_REASON_NO_WORK,         /* launches whose work is not in the file */
+    AORTA_REASON_STOPPED,         /* … that are the last ones: the recording stopped before the device had finished */
     AORTA_REASON_LOST_DISPATCHES, /* work that is not in the file, by the numbers of what is */
     AORTA_REASON_IMPOSSIBLE_LENGTH,  /* work that runs when later work of its stream has ended: cut at the next start */
     AORTA_REASON_NO_CORRELATION,     /* device work without a correlation */

@@ -957,6 +957,37 @@ static void work_of_an_earlier_recording_is_left_out(void **state) {
     }
 }
 
+/* The recording stopped before the GPU had finished: what it has of the GPU is analyzed. With launches that miss their
+ * kernels among the first, it is not known what is missing:
+ *
+ *   host   |launch|launch|launch|launch|launch|launch|launch|
+ *   GPU       |kernel|kernel|kernel|   4 are not written       or   |kernel| |kernel| |kernel|
+ */
+static void what_ran_before_the_recording_stopped_is_analyzed(void **state) {
+    (void)state;
+    for (int among = 0; among < 2; among++) {
+        struct run run = {0};
+        struct sample_kineto sample;
+        sample_kineto_begin(&sample, 0, 1);
+        for (int i = 0; i < 7; i++) {
+            const double at_us = 1000 + 10.0 * i;
+            char args[64];
+            snprintf(args, sizeof args, "\"correlation\": %d", 900 + i);
+            if (among ? i % 2 : i < 3)
+                sample_kineto_kernel(&sample, "gemm", 7, at_us, at_us + 10 + 1990 * i, 2000, "");
+            else
+                sample_kineto_event(&sample, "cuda_runtime", "cudaLaunchKernel", 1, at_us, 5, args);
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run, NULL);
+        const struct aorta_trace *trace = run.list.items[0];
+        assert_int_equal(run.verdict.incomplete, among);
+        assert_int_equal(trace->coverage.unanswered, among ? 4 : 0);
+        assert_int_equal(trace->warnings[AORTA_REASON_STOPPED].count, among ? 0 : 4);
+        end(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_of_other_work_are_no_disturbance),
@@ -989,6 +1020,7 @@ int main(void) {
         cmocka_unit_test(the_first_step_begins_at_its_mark),
         cmocka_unit_test(all_figures_are_of_the_same_steps),
         cmocka_unit_test(a_shared_gain_is_no_less_sure),
+        cmocka_unit_test(what_ran_before_the_recording_stopped_is_analyzed),
         cmocka_unit_test(without_a_device_or_steps_all_collectives_count),
         cmocka_unit_test(work_of_an_earlier_recording_is_left_out),
     };
