@@ -185,6 +185,7 @@ static int model_length(const char *name) {
 }
 
 static void add_basis(struct build *build) {
+    static const double HALF = 0.5; /* of the work is outside of the steps: the program has other loops */
     const struct aorta_verdict *verdict = build->verdict;
     const char *name = verdict->roofline_count ? verdict->rooflines[0].device_name : NULL;
     struct aorta_text text = {0};
@@ -195,6 +196,8 @@ static void add_basis(struct build *build) {
                           aorta_counted((long long)verdict->rank_count, "rank").text);
     if (verdict->warmup && !verdict->whole) aorta_text_printf(&text, " after %zu of warm-up", verdict->warmup);
     if (verdict->unled) aorta_text_puts(&text, " after 1 without a recorded start");
+    if (verdict->outside > HALF)
+        aorta_text_printf(&text, ", %.0f%% of the %s's work", 100 * (1 - verdict->outside), device(verdict));
     if (name) aorta_text_printf(&text, ", %.*s", model_length(name), name);
     if (verdict->simulated) aorta_text_puts(&text, "; simulated: collectives are copies on one rank");
     add_row(build, "basis", &text);

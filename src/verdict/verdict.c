@@ -491,6 +491,20 @@ static aorta_status make_arena(struct aorta_verdict *verdict) {
     return verdict->arena ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
 }
 
+static double work_outside(const struct aorta_trace_analysis *analysis) {
+    const struct aorta_trace_rank *rank = analysis->ranks;
+    double within = 0, all = 0;
+    if (!analysis->rank_count || !analysis->stepped || rank->trace->steps_by != AORTA_STEPS_BY_REPETITION) return 0;
+    for (size_t i = 0; i < rank->work_count; i++) all += (double)(rank->work[i].end_ns - rank->work[i].start_ns);
+    for (size_t i = 0; i < rank->window_count; i++) {
+        const struct aorta_profile *profile = &rank->windows[i].profile;
+        if (!aorta_trace_window_counts(analysis, &rank->windows[i])) continue;
+        for (size_t j = 0; j < profile->range_count; j++)
+            within += (double)(profile->ranges[j].end_ns - profile->ranges[j].start_ns);
+    }
+    return all > 0 ? 1 - within / all : 0;
+}
+
 aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     const bool host_only = analysis->rank_count && analysis->ranks[0].trace->host_only;
     *verdict = (struct aorta_verdict){
@@ -503,6 +517,7 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
         .on_cpu = analysis->measured && analysis->rank_count && !analysis->ranks[0].trace->on_gpu,
         .whole = !analysis->stepped,
         .warmup = analysis->warmup,
+        .outside = work_outside(analysis),
         .unled = analysis->unled,
         .undisturbed = analysis->trend_ns[0] > 0, /* what the program does makes its steps differ */
         .ranks_missing = missing_ranks(analysis),

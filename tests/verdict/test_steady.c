@@ -710,6 +710,31 @@ static void without_a_device_collectives_are_named(void **state) {
     end(&run);
 }
 
+/* A loop of long kernels, then one of more and shorter ones, whose steps are found:
+ *
+ *     40 times   | 4 kernels of 300 us |      60 times   | 5 kernels of 10 us |       3 of 51 ms
+ */
+static void steps_say_how_little_of_the_work_they_are(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    struct run run = {0};
+    double at_us = 1000;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int i = 0; i < 40 * 4 + 60 * 5; i++) {
+        char name[32];
+        const bool second = i >= 40 * 4;
+        snprintf(name, sizeof name, "%s_%d", second ? "second" : "first", second ? i % 5 : i % 4);
+        sample_kineto_kernel(&sample, name, 7, at_us, at_us + 4, second ? 10 : 300, "");
+        at_us += second ? 20 : 310;
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    assert_false(run.verdict.whole);
+    said_near(run.verdict.outside, 48.0 / 51, 0.01);
+    said_expect(said_words(&run.verdict), "6% of the GPU's work");
+    end(&run);
+}
+
 /* cuDNN has no operations of the host: the program used a GPU, which was not recorded. */
 static void operations_of_the_gpu_say_that_there_is_one(void **state) {
     (void)state;
@@ -993,6 +1018,7 @@ int main(void) {
         cmocka_unit_test(steps_of_other_work_are_no_disturbance),
         cmocka_unit_test(own_kernels_are_not_compiled),
         cmocka_unit_test(without_a_device_collectives_are_named),
+        cmocka_unit_test(steps_say_how_little_of_the_work_they_are),
         cmocka_unit_test(operations_of_the_gpu_say_that_there_is_one),
         cmocka_unit_test(compilation_is_no_pause_of_the_host),
         cmocka_unit_test(what_recurs_is_no_warmup),
