@@ -308,7 +308,7 @@ static void put_steps(const struct page *page) {
         [AORTA_STEPS_BY_RANGE] = "each begins with a range that --step-range matches",
         [AORTA_STEPS_BY_OPTIMIZER] = "each ends with a range Optimizer.step, as no ProfilerStep is marked",
         [AORTA_STEPS_APART] = "iterations measured one by one, without the time between them",
-        [AORTA_STEPS_BY_REPETITION] = "found by the repetition of kernels, as none are marked; one may hold several "
+        [AORTA_STEPS_BY_REPETITION] = "found by repeating kernels, as none are marked; a step may hold several "
                                       "iterations",
         [AORTA_STEPS_BY_ENGINE] = "each begins with a range of the engine, as no ProfilerStep is marked",
     };

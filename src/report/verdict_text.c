@@ -57,7 +57,7 @@ static void of_gain(const struct aorta_verdict *verdict, const struct aorta_find
     const double most_ms = fmin(range_ms[1], step_ms), least_ms = fmax(range_ms[0], 0);
     const struct aorta_brief_range after = aorta_about_range(step_ms - most_ms, step_ms - least_ms);
     aorta_text_printf(out, " -> %s %s ", wide ? after.text : aorta_about(step_ms - gain_ms).text, per_step(verdict));
-    if (first->at_best_ms > 0)
+    if (first->at_best_ms > 0 && !wide) /* a range is from the least to the best */
         aorta_text_puts(out, "at best");
     else
         aorta_text_printf(out, "if %s", verb_of(first));

@@ -84,7 +84,7 @@ static void compilation_is_no_pause_of_the_host(void **state) {
     said_expect(said_words(&run.verdict), "steps of 1 rank after 3 of warm-up");
     struct aorta_text text = {0};
     print(&run, &text);
-    said_expect(said_unwrapped(text.data), "steps found by the repetition of kernels, as none are marked");
+    said_expect(said_unwrapped(text.data), "steps found by repeating kernels, as none are marked");
     aorta_text_free(&text);
     for (size_t i = 0; i < run.verdict.finding_count; i++) {
         const struct aorta_facts *facts = &run.verdict.findings[i].facts;
@@ -546,7 +546,7 @@ static void a_checkpoint_is_no_optimizer_on_the_host(void **state) {
     const struct aorta_finding *pause = finding_of(&run, AORTA_CAUSE_HOST_PAUSE);
     assert_true(said_has(pause, AORTA_FACT_PAUSE_SAVE) && !said_has(pause, AORTA_FACT_PAUSE_OFFLOAD));
     said_near(said_value(pause, AORTA_FACT_PAUSE), 15, 1);
-    said_expect(said_evidence(&run.verdict, pause), "rare and comes with large copies to the host");
+    said_expect(said_evidence(&run.verdict, pause), "rare, with large copies to the host");
     said_expect(said_advice(pause), "async_save");
     end(&run);
 }
