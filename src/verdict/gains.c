@@ -11,11 +11,10 @@
 
 static const double MATTERS = 0.005; /* of the step: smaller gains are no reason for a finding of their own */
 static const double GAINS = 0.01;    /* of the step: a gain */
-static const double BOUND = 0.05;    /* of the step: all gains together below it do not matter */
 static const double ABOVE = 1.25;    /* times: two gains that differ by more are different */
 
 /* The step that gains are of. */
-static double step_ms(const struct gains *gains) {
+double aorta_gains_step_ms(const struct gains *gains) {
     return gains->found.replayed_ns / 1e6;
 }
 
@@ -54,10 +53,10 @@ static double unsure_of(double gain_ms, double lag_ms) {
 }
 
 static void set_range(const struct gains *gains, struct aorta_finding *finding, double lost) {
-    const double gain_ms = finding->gain_ms, lag_ms = gains->found.unexplained_share * step_ms(gains);
+    const double gain_ms = finding->gain_ms, lag_ms = gains->found.unexplained_share * aorta_gains_step_ms(gains);
     const double unsure_ms = unsure_of(gain_ms, lag_ms);
     const bool shares_cores = gains->analysis->measured && !gains->analysis->ranks[0].trace->on_gpu;
-    const double most_ms = step_ms(gains) > gain_ms ? step_ms(gains) : gain_ms;
+    const double most_ms = aorta_gains_step_ms(gains) > gain_ms ? aorta_gains_step_ms(gains) : gain_ms;
     finding->lag_ms = lag_ms;
     finding->gain_range_ms[0] = gain_ms - unsure_ms;
     if (lost > 0) finding->gain_range_ms[0] = fmin(finding->gain_range_ms[0], (1 - lost) * gain_ms);
@@ -99,8 +98,8 @@ bool aorta_verdict_gains_matter(const struct aorta_verdict *verdict) {
     const double all_ms = aorta_verdict_gained_ms(verdict);
     if (!replay->known) return false;
     for (size_t i = 0; i < verdict->finding_count; i++)
-        if (verdict->findings[i].at_best_ms >= BOUND * all_ms) return true;
-    return all_ms - replay->floor_ms >= BOUND * all_ms;
+        if (verdict->findings[i].at_best_ms >= AORTA_GAINS_LITTLE * all_ms) return true;
+    return all_ms - replay->floor_ms >= AORTA_GAINS_LITTLE * all_ms;
 }
 
 int aorta_verdict_gain_count(const struct aorta_verdict *verdict) {
@@ -153,7 +152,7 @@ static enum aorta_removal largest_before(const struct gains *gains, size_t place
     return largest;
 }
 
-static void share(struct aorta_finding *finding, enum aorta_cause cause, double ms) {
+void aorta_gains_share(struct aorta_finding *finding, enum aorta_cause cause, double ms) {
     if (finding->share_count < AORTA_SHARES && ms > 0)
         finding->shares[finding->share_count++] = (struct aorta_shared_gain){cause, ms};
 }
@@ -162,7 +161,8 @@ static void pair(const struct gains *gains, uint32_t removed, enum aorta_removal
                  struct aorta_finding *finding) {
     struct aorta_replay replay = {0};
     const bool unsure = finding->cause == AORTA_CAUSE_HOST_LAUNCH && gains->verdict->replay.unrecorded_reason;
-    if (unsure && finding->cost_ms < BOUND * step_ms(gains)) return; /* its launches may be the profiler's cost */
+    if (unsure && finding->cost_ms < AORTA_GAINS_LITTLE * aorta_gains_step_ms(gains))
+        return; /* its launches may be the profiler's cost */
     aorta_replay_run(gains->graph, removed | aorta_removal_bit(partner), &replay);
     const double joint_ms = (gains->found.replayed_ns - replay.step_ns) / 1e6;
     const double partner_ms = gains->found.gain_ns[partner] / 1e6;
@@ -176,8 +176,9 @@ static bool is_instead(const struct gains *gains, size_t place, size_t later) {
     static const double MOST = 0.5;
     const struct aorta_gains *found = &gains->found;
     const double alone_ns = found->gain_ns[found->order[later]];
-    return alone_ns / 1e6 >= GAINS * step_ms(gains) && alone_ns >= MOST * found->beyond_ns[found->order[place]] &&
-           found->beyond_ns[found->order[later]] / 1e6 < GAINS * step_ms(gains);
+    return alone_ns / 1e6 >= GAINS * aorta_gains_step_ms(gains) &&
+           alone_ns >= MOST * found->beyond_ns[found->order[place]] &&
+           found->beyond_ns[found->order[later]] / 1e6 < GAINS * aorta_gains_step_ms(gains);
 }
 
 /* A cause whose own gain is not shown, as it saves the same time: a wait for the GPU that uses up the host's lead
@@ -188,7 +189,7 @@ static void find_instead(const struct gains *gains, enum aorta_removal removal, 
         const enum aorta_cause cause = cause_of(gains->found.order[i]);
         if (cause == AORTA_CAUSE_HOST_PAUSE || aorta_cause_has_kind(cause)) continue;
         if (is_instead(gains, place, i))
-            share(finding, cause, fmin(alone_of(gains, gains->found.order[i], cause), finding->gain_ms));
+            aorta_gains_share(finding, cause, fmin(alone_of(gains, gains->found.order[i], cause), finding->gain_ms));
     }
 }
 
@@ -196,7 +197,8 @@ static void find_instead(const struct gains *gains, enum aorta_removal removal, 
 static void relate(const struct gains *gains, enum aorta_removal removal, uint32_t removed,
                    struct aorta_finding *finding) {
     const size_t place = place_of(gains, removal);
-    const double least_ms = GAINS * step_ms(gains), gain_ms = finding->gain_ms, alone_ms = finding->alone_ms;
+    const double least_ms = GAINS * aorta_gains_step_ms(gains), gain_ms = finding->gain_ms,
+                 alone_ms = finding->alone_ms;
     const enum aorta_removal before = largest_before(gains, place, finding->cause, INFINITY);
     finding->share_count = 0;
     if (before == AORTA_REMOVAL_COUNT) return;
@@ -204,7 +206,7 @@ static void relate(const struct gains *gains, enum aorta_removal removal, uint32
         /* A specific cause that is removed first although it gains less alone (replay.c) has the most of this gain. */
         const enum aorta_removal specific = largest_before(gains, place, finding->cause, alone_ms);
         finding->displaced = specific != AORTA_REMOVAL_COUNT && gains->found.beyond_ns[specific] > 0;
-        share(finding, cause_of(finding->displaced ? specific : before), alone_ms - gain_ms);
+        aorta_gains_share(finding, cause_of(finding->displaced ? specific : before), alone_ms - gain_ms);
     } else if (gain_ms > ABOVE * alone_ms + least_ms) {
         finding->only_after = true;
         finding->partner = cause_of(before);
@@ -215,7 +217,7 @@ static void relate(const struct gains *gains, enum aorta_removal removal, uint32
 /* ---- one finding ---- */
 
 /* The findings' array has places for all causes. */
-static struct aorta_finding *new_finding(struct aorta_verdict *verdict, enum aorta_cause cause) {
+struct aorta_finding *aorta_gains_new_finding(struct aorta_verdict *verdict, enum aorta_cause cause) {
     struct aorta_finding *finding = &verdict->findings[verdict->finding_count++];
     *finding = (struct aorta_finding){.cause = cause, .rank = -1, .facts = aorta_verdict_facts(verdict)};
     return finding;
@@ -226,7 +228,7 @@ static void set_gain(const struct gains *gains, struct aorta_finding *finding, d
                      bool hidden) {
     finding->gain_ms = gain_ms;
     finding->alone_ms = alone_ms;
-    finding->gain_share = step_ms(gains) > 0 ? gain_ms / step_ms(gains) : 0;
+    finding->gain_share = aorta_gains_step_ms(gains) > 0 ? gain_ms / aorta_gains_step_ms(gains) : 0;
     const double lost = hidden ? lost_again(gains, finding->cause) : 0;
     const double usually = hidden ? lost_usually(gains, finding->cause) : 0;
     const double lost_ms = lost > 0.1 ? gain_ms / (1 - lost) * lost : usually * gain_ms;
@@ -234,7 +236,7 @@ static void set_gain(const struct gains *gains, struct aorta_finding *finding, d
     aorta_facts_remove(&finding->facts, AORTA_FACT_LOST_AGAIN);
     if (lost_ms > 0) aorta_facts_set(&finding->facts, AORTA_FACT_LOST_AGAIN, lost_ms);
     /* The idle time is not all that the wait costs: the host launches late afterwards. */
-    if (fmax(gain_ms, alone_ms) <= ABOVE * finding->cost_ms + GAINS * step_ms(gains)) return;
+    if (fmax(gain_ms, alone_ms) <= ABOVE * finding->cost_ms + GAINS * aorta_gains_step_ms(gains)) return;
     if (finding->cause == AORTA_CAUSE_COPY) aorta_facts_flag(&finding->facts, AORTA_FACT_HOST_WAITS);
     if (finding->cause == AORTA_CAUSE_HOST_SYNC && aorta_facts_has(&finding->facts, AORTA_FACT_IDLE_SYNCED)) {
         aorta_facts_flag(&finding->facts, AORTA_FACT_LATE_AFTER);
@@ -258,9 +260,9 @@ static void add_origin(struct gains *gains, struct aorta_finding *finding, enum 
 static void add_gain(struct gains *gains, enum aorta_removal removal, enum aorta_cause cause) {
     struct aorta_finding *finding = aorta_verdict_find(gains->verdict, cause);
     const double gain_ms = gains->found.beyond_ns[removal] / 1e6 * (1 - lost_again(gains, cause));
-    const bool matters = gain_ms >= MATTERS * step_ms(gains) && gain_ms > 0;
+    const bool matters = gain_ms >= MATTERS * aorta_gains_step_ms(gains) && gain_ms > 0;
     if (!finding && !matters) return;
-    if (!finding) finding = new_finding(gains->verdict, cause);
+    if (!finding) finding = aorta_gains_new_finding(gains->verdict, cause);
     set_gain(gains, finding, gain_ms, alone_of(gains, removal, cause), true);
     relate(gains, removal, aorta_removal_bit(removal), finding);
     if (matters && !finding->only_after) find_instead(gains, removal, finding);
@@ -278,14 +280,14 @@ static void add_pauses(struct gains *gains) {
     double gain_ns = 0;
     for (int i = AORTA_WITHOUT_HOST_PAUSE; i <= AORTA_WITHOUT_HOST_PAUSE_ELSE; i++) {
         const double beyond_ns = gains->found.beyond_ns[i];
-        if (!(beyond_ns / 1e6 >= MATTERS * step_ms(gains)) || !(beyond_ns > 0)) continue;
+        if (!(beyond_ns / 1e6 >= MATTERS * aorta_gains_step_ms(gains)) || !(beyond_ns > 0)) continue;
         if (!places || beyond_ns > gains->found.beyond_ns[largest]) largest = (enum aorta_removal)i;
         removed |= aorta_removal_bit((enum aorta_removal)i);
         gain_ns += beyond_ns;
         places++;
     }
     if (!places) return;
-    struct aorta_finding *finding = new_finding(gains->verdict, AORTA_CAUSE_HOST_PAUSE);
+    struct aorta_finding *finding = aorta_gains_new_finding(gains->verdict, AORTA_CAUSE_HOST_PAUSE);
     double alone_ns = gains->found.gain_ns[largest];
     if (places > 1) {
         struct aorta_replay replay = {0};
@@ -344,81 +346,11 @@ static void add_bubble(struct gains *gains) {
 }
 
 /* A gain that the replay does not find. */
-static void replace_gain(const struct gains *gains, struct aorta_finding *finding, double gain_ms) {
+void aorta_gains_replace(const struct gains *gains, struct aorta_finding *finding, double gain_ms) {
     set_gain(gains, finding, gain_ms, gain_ms, false);
     finding->only_after = finding->displaced = false;
     finding->joint_ms = 0;
     finding->share_count = 0;
-}
-
-/* Gradients that are reduced for each micro-batch: the fix is to reduce them once, which saves more than hiding them.
- */
-static void add_reducing_once(struct gains *gains) {
-    struct aorta_verdict *verdict = gains->verdict;
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        struct aorta_finding *finding = &verdict->findings[i];
-        const struct aorta_fact *again = aorta_facts_find(&finding->facts, AORTA_FACT_REDUCED_AGAIN);
-        if (!again) continue;
-        const double once_ms = aorta_gain_of_reducing_once(gains, finding->collective, (int)again->value);
-        aorta_facts_set(&finding->facts, AORTA_FACT_GAIN_OF_ONCE, once_ms);
-        if (once_ms > fmax(finding->alone_ms, finding->gain_ms)) replace_gain(gains, finding, once_ms);
-    }
-}
-
-/* NULL: none is exposed. */
-static struct aorta_finding *find_exposed(struct aorta_verdict *verdict, enum aorta_collective kind) {
-    for (size_t i = 0; i < verdict->finding_count; i++)
-        if (verdict->findings[i].cause == AORTA_CAUSE_EXPOSED_COLLECTIVE && verdict->findings[i].collective == kind)
-            return &verdict->findings[i];
-    return NULL;
-}
-
-/* Parameters that are gathered for each micro-batch: where there is memory, once is enough. */
-static void add_gathering_once(struct gains *gains) {
-    enum { USUAL = 2 }; /* for the forward and the backward pass */
-    int times;
-    const double gain_ms = aorta_gain_of_gathering_once(gains, &times);
-    struct aorta_finding *finding = find_exposed(gains->verdict, AORTA_ALL_GATHER);
-    if (gain_ms < BOUND * step_ms(gains)) return;
-    if (finding && times == USUAL) aorta_facts_set(&finding->facts, AORTA_FACT_GAIN_OF_STAYING, gain_ms);
-    if (times <= USUAL) return;
-    if (finding && gain_ms <= fmax(finding->alone_ms, finding->gain_ms)) return;
-    if (!finding) finding = new_finding(gains->verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
-    finding->collective = AORTA_ALL_GATHER;
-    aorta_facts_set(&finding->facts, AORTA_FACT_GATHERED_AGAIN, times);
-    aorta_facts_set(&finding->facts, AORTA_FACT_GAIN_OF_ONCE, gain_ms);
-    replace_gain(gains, finding, gain_ms);
-    share(finding, AORTA_CAUSE_HOST_LAUNCH, gain_ms - finding->cost_ms);
-}
-
-/* Small collectives: their number costs more than that they are exposed. */
-static void add_coalescing(struct gains *gains) {
-    static const enum aorta_collective kinds[] = {AORTA_ALL_REDUCE, AORTA_BROADCAST};
-    struct aorta_verdict *verdict = gains->verdict;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        const double gain_ms = aorta_gain_of_coalescing(gains, kinds[i]);
-        struct aorta_finding *finding = find_exposed(verdict, kinds[i]);
-        if (gain_ms < BOUND * step_ms(gains)) continue;
-        if (finding && (verdict->ranks_missing || gain_ms <= fmax(finding->alone_ms, finding->gain_ms))) continue;
-        if (!finding) finding = new_finding(verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
-        finding->collective = kinds[i];
-        aorta_facts_set(&finding->facts, AORTA_FACT_GAIN_OF_ONE, gain_ms);
-        replace_gain(gains, finding, gain_ms);
-        share(finding, AORTA_CAUSE_HOST_LAUNCH, gain_ms - finding->cost_ms);
-    }
-}
-
-/* Small copies that could be one: their launches and the waits for them are more than what copies take. */
-/* Few blocks matter where they are a good part of the step: a program that leaves the device idle. */
-static void add_few_blocks(struct gains *gains) {
-    static const double MUCH = 0.1;
-    struct aorta_verdict *verdict = gains->verdict;
-    const struct aorta_finding *copy = aorta_verdict_find(verdict, AORTA_CAUSE_COPY);
-    const bool paged = copy && aorta_facts_has(&copy->facts, AORTA_FACT_MIGRATIONS);
-    struct aorta_finding *finding = new_finding(verdict, AORTA_CAUSE_FEW_BLOCKS);
-    finding->at_best_ms = finding->slowed_ms =
-        fmin(aorta_gain_of_more_blocks(gains, paged, &finding->facts), step_ms(gains));
-    if (finding->at_best_ms < MUCH * step_ms(gains)) verdict->finding_count--;
 }
 
 /* Idle time with nothing queued is that of stalls, too; their launches are not late. */
@@ -439,116 +371,6 @@ static void separate_stalls(struct aorta_verdict *verdict) {
         aorta_facts_set(&launches->facts, AORTA_FACT_LAUNCH_PERIOD,
                         fmax(period->value - 1e3 * stalled_ms / count->value, 0));
     aorta_facts_set(&launches->facts, AORTA_FACT_IDLE_STALLED, stalled_ms);
-}
-
-static void add_small_copies(struct gains *gains) {
-    double copies = 0;
-    const double gain_ms = aorta_gain_of_joined_copies(gains, &copies);
-    struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_COPY);
-    if (gain_ms < BOUND * step_ms(gains)) return;
-    if (finding && gain_ms <= fmax(finding->alone_ms, finding->gain_ms)) return;
-    if (!finding) finding = new_finding(gains->verdict, AORTA_CAUSE_COPY);
-    aorta_facts_set(&finding->facts, AORTA_FACT_SMALL_COPIES, copies);
-    replace_gain(gains, finding, gain_ms);
-    share(finding, AORTA_CAUSE_HOST_LAUNCH, fmin(gain_ms, gains->found.gain_ns[AORTA_WITHOUT_HOST_LAUNCH] / 1e6));
-}
-
-/* Data that the host reads, uses and brings back could stay on the device: the copies and the host's work between them
- * are one finding's gain, of whichever gains more. */
-static void add_keeping(struct gains *gains) {
-    struct aorta_finding *copy = aorta_verdict_find(gains->verdict, AORTA_CAUSE_COPY);
-    struct aorta_finding *pause = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_PAUSE);
-    const bool uses = pause && (aorta_facts_has(&pause->facts, AORTA_FACT_PAUSE_RESULT) ||
-                                aorta_facts_has(&pause->facts, AORTA_FACT_PAUSE_OFFLOAD));
-    if (!copy || !uses || !aorta_verdict_is_offloaded(gains)) return;
-    struct aorta_finding *largest = copy->alone_ms > pause->alone_ms ? copy : pause;
-    const struct aorta_finding *other = largest == copy ? pause : copy;
-    const double gain_ms = aorta_gain_of_keeping(gains),
-                 shared_ms = gain_ms - fmax(largest->alone_ms, largest->gain_ms);
-    if (shared_ms < BOUND * step_ms(gains)) return;
-    replace_gain(gains, largest, gain_ms);
-    share(largest, other->cause, shared_ms);
-    aorta_facts_set(&copy->facts, AORTA_FACT_COPIES_RETURN, gain_ms);
-    aorta_facts_remove(&copy->facts, AORTA_FACT_COPIES_OUT);
-}
-
-/* Pages of managed memory that kernels wait for: the kernels take longer than the copies. */
-static void add_faults(struct gains *gains) {
-    struct aorta_finding *copy = aorta_verdict_find(gains->verdict, AORTA_CAUSE_COPY);
-    double range_ms[2];
-    const double waited_ms = aorta_gain_of_prefetching(gains, range_ms);
-    if (waited_ms < BOUND * step_ms(gains) || range_ms[1] < BOUND * step_ms(gains)) return;
-    if (copy && range_ms[1] <= fmax(copy->alone_ms, copy->gain_ms)) return;
-    if (!copy) copy = new_finding(gains->verdict, AORTA_CAUSE_COPY);
-    range_ms[0] = fmax(range_ms[0], fmax(copy->alone_ms, copy->gain_ms));
-    aorta_facts_flag(&copy->facts, AORTA_FACT_MIGRATIONS);
-    aorta_facts_set(&copy->facts, AORTA_FACT_PAGE_FAULTS, waited_ms);
-    replace_gain(gains, copy, (range_ms[0] + range_ms[1]) / 2);
-    memcpy(copy->gain_range_ms, range_ms, sizeof range_ms);
-}
-
-/* Copies that dwarf the kernels cannot be hidden, and no data comes back that could stay: they can only be faster. */
-static void add_pinning(struct gains *gains) {
-    struct aorta_verdict *verdict = gains->verdict;
-    struct aorta_finding *copy = aorta_verdict_find(verdict, AORTA_CAUSE_COPY);
-    if (!copy || !aorta_facts_has(&copy->facts, AORTA_FACT_COPIES_ONCE)) return;
-    if (aorta_facts_has(&copy->facts, AORTA_FACT_HOST_WAITS)) { /* which copies need not */
-        aorta_facts_remove(&copy->facts, AORTA_FACT_COPIES_ONCE);
-        return;
-    }
-    const double copies_ms = fmax(copy->alone_ms, copy->gain_ms);
-    double range_ms[2];
-    aorta_gain_of_pinning(gains, copies_ms, range_ms);
-    replace_gain(gains, copy, (range_ms[0] + range_ms[1]) / 2);
-    memcpy(copy->gain_range_ms, range_ms, sizeof range_ms);
-    const double left_ms = fmin(copies_ms - range_ms[1], step_ms(gains) - verdict->replay.floor_ms);
-    verdict->replay.floor_ms += left_ms;
-    verdict->replay.left.copy_ms += left_ms;
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        struct aorta_finding *finding = &verdict->findings[i];
-        if (finding->partner == AORTA_CAUSE_COPY && finding->joint_ms > left_ms) finding->joint_ms -= left_ms;
-    }
-}
-
-/* Waits that go with the work that only serves them: its launches are more of the gain than the waits. */
-static void add_awaited(struct gains *gains) {
-    struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_SYNC);
-    const double gain_ms = finding ? aorta_gain_of_awaited(gains, &finding->facts) : 0;
-    if (!finding || gain_ms <= fmax(finding->alone_ms, finding->gain_ms)) return;
-    const double launches_ms = gain_ms - finding->alone_ms;
-    replace_gain(gains, finding, gain_ms);
-    share(finding, AORTA_CAUSE_HOST_LAUNCH, launches_ms);
-}
-
-/* Ranks wait for a rank that launches late. Without late launches they would not. */
-static void add_late_launches(struct gains *gains) {
-    struct aorta_finding *launches = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_LAUNCH);
-    const struct aorta_finding *late = aorta_verdict_find(gains->verdict, AORTA_CAUSE_STRAGGLER);
-    if (!launches || !late || !aorta_facts_has(&late->facts, AORTA_FACT_LATE_HOST)) return;
-    if (late->cost_ms < BOUND * step_ms(gains) || launches->alone_ms <= ABOVE * launches->cost_ms) return;
-    aorta_facts_set(&launches->facts, AORTA_FACT_WAITED, late->cost_ms);
-}
-
-/* Ranks that wait for each other's compute in turn. The replay cannot remove it. Where the work of the steps differs,
- * as with batches of unequal length, equal work saves what the ranks wait on average: all of them then take the mean of
- * their times. Otherwise the finding has a cost and no gain. */
-static void add_own_work(struct gains *gains) {
-    static const double MUCH = 0.05;
-    struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_STRAGGLER);
-    const double alone_ms = gains->verdict->replay.left.alone_ms;
-    if (!finding || finding->cost_ms < MUCH * step_ms(gains) || finding->alone_ms >= finding->cost_ms) return;
-    const struct aorta_facts *facts = &finding->facts;
-    const bool unequal = aorta_verdict_work_differs(gains->verdict) &&
-                         aorta_facts_has(facts, AORTA_FACT_LATE_CHANGES) &&
-                         aorta_facts_has(facts, AORTA_FACT_LATE_DEVICE);
-    if (!unequal && (alone_ms < MUCH * step_ms(gains) || aorta_finding_gains(finding))) return;
-    aorta_facts_flag(&finding->facts, AORTA_FACT_OWN_WORK);
-    aorta_facts_flag(&finding->facts, AORTA_FACT_LATE_CHANGES);
-    aorta_facts_set(&finding->facts, AORTA_FACT_LONE_COMPUTE, alone_ms);
-    finding->rank = -1;
-    if (!unequal) return;
-    replace_gain(gains, finding, finding->cost_ms);
-    aorta_facts_remove(&finding->facts, AORTA_FACT_LONGER);
 }
 
 /* A recording does not show that compute beside the collective, or the copy from another GPU, would not need it. */
@@ -578,7 +400,7 @@ static void add_upper_bounds(const struct gains *gains) {
         const bool less =
             2 * finding->alone_ms < finding->cost_ms ||
             (aorta_facts_has(&finding->facts, AORTA_FACT_GAIN_OF_ONCE) && finding->alone_ms < finding->cost_ms);
-        const bool much = finding->cost_ms >= BOUND * step && less;
+        const bool much = finding->cost_ms >= AORTA_GAINS_LITTLE * step && less;
         const bool needed = aorta_facts_has(&finding->facts, AORTA_FACT_ACTIVATIONS) ||
                             (verdict->recorded && finding->collective == AORTA_ALL_TO_ALL);
         const bool exchange =
@@ -646,18 +468,8 @@ static void add_gains(struct gains *gains) {
     aorta_verdict_walk_left(gains->built, gains->graph, verdict->replay.floor_ms, &verdict->replay.left,
                             verdict->arena);
     if (verdict->arena->failed) return; /* remedies have no model where none saves anything */
-    add_own_work(gains);
-    add_late_launches(gains);
     add_bubble(gains);
-    add_reducing_once(gains);
-    add_gathering_once(gains);
-    add_coalescing(gains);
-    add_small_copies(gains);
-    add_few_blocks(gains);
-    add_keeping(gains);
-    add_pinning(gains);
-    add_faults(gains);
-    add_awaited(gains);
+    aorta_gains_add_fixes(gains);
     aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict);
     name_input(verdict);
     clear_launches(verdict);

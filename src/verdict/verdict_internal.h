@@ -95,6 +95,18 @@ static inline double aorta_gains_steps(const struct gains *gains) {
     return gains->graph->rank_count && gains->graph->ranks[0].steps ? gains->graph->ranks[0].steps : 1;
 }
 
+/* The step that gains are of, ms. (gains.c) */
+double aorta_gains_step_ms(const struct gains *gains);
+/* A share of that step: smaller changes are left out. */
+static const double AORTA_GAINS_LITTLE = 0.05;
+struct aorta_finding *aorta_gains_new_finding(struct aorta_verdict *verdict, enum aorta_cause cause);
+/* Sets a gain that the replay of no cause finds. */
+void aorta_gains_replace(const struct gains *gains, struct aorta_finding *finding, double gain_ms);
+/* Says that another cause gains so much of it, too. */
+void aorta_gains_share(struct aorta_finding *finding, enum aorta_cause cause, double ms);
+/* Adds what single fixes gain. (fixes.c) */
+void aorta_gains_add_fixes(struct gains *gains);
+
 /* By the gain that is shown, largest first; then by cost. */
 void aorta_findings_order(struct aorta_finding *findings, size_t count);
 
@@ -124,11 +136,8 @@ void aorta_drop_work(const struct aorta_launched_work *launched, size_t at);
 double aorta_gain_without_work(const struct gains *gains, uint32_t removed, aorta_work_dropper *drop,
                                const void *context);
 
-/* What the host waits for, where kernels show it: sets a fact. (host_reads.c) */
+/* What the host waits for, where kernels show it: sets a fact. (fixes.c) */
 bool aorta_verdict_find_awaited(const struct aorta_trace_rank *rank, struct aorta_facts *facts);
-/* What a step saves without the waits for it, and without the work that only serves it, ms; 0: there is no such fact.
- */
-double aorta_gain_of_awaited(const struct gains *gains, const struct aorta_facts *facts);
 
 /* Limits the facts on more micro-batches to what the host can launch. (pipeline.c) */
 void aorta_bubble_limit(const struct gains *gains, struct aorta_facts *facts);
@@ -149,22 +158,14 @@ double aorta_gain_of_joined_copies(const struct gains *gains, double *copies);
 
 /* What a step saves when its gradients are reduced once instead of so many times, ms. (launched_work.c) */
 double aorta_gain_of_reducing_once(const struct gains *gains, enum aorta_collective kind, int times);
-/* Whether about as much is copied to the host as to the device. (host_reads.c) */
+/* Whether about as much is copied to the host as to the device. (fixes.c) */
 bool aorta_verdict_is_offloaded(const struct gains *gains);
 /* Whether pauses of this origin are in less than half of the steps, while much is copied to the host: as where a
  * checkpoint is written. */
 bool aorta_verdict_saves(const struct gains *gains, const struct aorta_origin *origin);
 /* Whether a recording without steps copies hardly anything to the device after it has copied to the host: then nothing
- * comes back. (host_reads.c) */
+ * comes back. (fixes.c) */
 bool aorta_verdict_copies_once(const struct aorta_trace_analysis *analysis);
-/* The least and the most that such a recording saves, of its copies, if these are of pinned memory and run in parts
- * beside kernels, ms. */
-void aorta_gain_of_pinning(const struct gains *gains, double copies_ms, double range_ms[2]);
-/* How long kernels of a step wait for pages of managed memory, ms; 0: there are no such pages. *range_ms: the gain of
- * fetching them before, with that of all copies. */
-double aorta_gain_of_prefetching(const struct gains *gains, double range_ms[2]);
-/* What a step saves without copies, reads and the host's pauses, ms. */
-double aorta_gain_of_keeping(const struct gains *gains);
 
 /* Adds the facts of causes whose place in the program is worth knowing. (gains_origin.c) */
 void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *finding,

@@ -1,5 +1,5 @@
-/* What the host reads from the device. First: work that only serves values for which the host waits. In order of
- * launch:
+/* What single fixes gain, beside the causes that a replay removes. Some fixes are of what the host reads from the
+ * device. First: work that only serves values for which the host waits. In order of launch:
  *
  *     x[mask], nonzero      count, copy to the host | the host waits | offsets, select        index
  *     a check of values     compare, fill, any or all, copy to the host | the host waits
@@ -93,7 +93,7 @@ static void drop_values(const struct aorta_launched_work *launched, const void *
     }
 }
 
-double aorta_gain_of_awaited(const struct gains *gains, const struct aorta_facts *facts) {
+static double gain_of_awaited(const struct gains *gains, const struct aorta_facts *facts) {
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         if (aorta_facts_has(facts, values[i].fact))
             return aorta_gain_without_work(gains, aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC), drop_values,
@@ -183,7 +183,7 @@ static void drop_faults(const struct aorta_launched_work *launched, const void *
 
 static const double RATES[] = {12, 25}; /* GB/s: what copies of pinned memory reach on PCIe 3 and 4 */
 
-double aorta_gain_of_prefetching(const struct gains *gains, double range_ms[2]) {
+static double gain_of_prefetching(const struct gains *gains, double range_ms[2]) {
     const double steps = 1e6 * aorta_gains_steps(gains) * (double)gains->analysis->rank_count;
     double waited_ns = 0, bytes = 0;
     for (size_t i = 0; i < gains->analysis->rank_count; i++) {
@@ -234,14 +234,14 @@ static double saved_ms(const struct aorta_trace_analysis *analysis, double rate)
     return saved_ns / 1e6 / (double)analysis->rank_count;
 }
 
-void aorta_gain_of_pinning(const struct gains *gains, double copies_ms, double range_ms[2]) {
+static void gain_of_pinning(const struct gains *gains, double copies_ms, double range_ms[2]) {
     const double most_ms = saved_ms(gains->analysis, RATES[1]);
     range_ms[0] = fmin(saved_ms(gains->analysis, RATES[0]), copies_ms);
     range_ms[1] = fmin(most_ms + fmin(gains->verdict->compute_ms, fmax(copies_ms - most_ms, 0)), copies_ms);
 }
 
 /* Data that stays on the device is not copied, read or waited for. */
-double aorta_gain_of_keeping(const struct gains *gains) {
+static double gain_of_keeping(const struct gains *gains) {
     struct aorta_replay replay = {0};
     uint32_t removed = aorta_removal_bit(AORTA_WITHOUT_COPY) | aorta_removal_bit(AORTA_WITHOUT_HOST_SYNC);
     for (uint32_t i = AORTA_WITHOUT_HOST_PAUSE; i <= AORTA_WITHOUT_HOST_PAUSE_ELSE; i++)
@@ -250,4 +250,206 @@ double aorta_gain_of_keeping(const struct gains *gains) {
     const double gain_ms = (gains->found.replayed_ns - replay.step_ns) / 1e6;
     aorta_arena_end(&replay.memory, gains->verdict->arena);
     return fmax(gain_ms, 0);
+}
+
+/* ---- what single fixes gain, beside the causes that a replay removes ---- */
+
+/* Ranks that wait for each other's compute in turn. The replay cannot remove it. Where the work of the steps differs,
+ * as with batches of unequal length, equal work saves what the ranks wait on average: all of them then take the mean of
+ * their times. Otherwise the finding has a cost and no gain. */
+static void add_own_work(struct gains *gains) {
+    static const double MUCH = 0.05;
+    struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_STRAGGLER);
+    const double alone_ms = gains->verdict->replay.left.alone_ms;
+    if (!finding || finding->cost_ms < MUCH * aorta_gains_step_ms(gains) || finding->alone_ms >= finding->cost_ms)
+        return;
+    const struct aorta_facts *facts = &finding->facts;
+    const bool unequal = aorta_verdict_work_differs(gains->verdict) &&
+                         aorta_facts_has(facts, AORTA_FACT_LATE_CHANGES) &&
+                         aorta_facts_has(facts, AORTA_FACT_LATE_DEVICE);
+    if (!unequal && (alone_ms < MUCH * aorta_gains_step_ms(gains) || aorta_finding_gains(finding))) return;
+    aorta_facts_flag(&finding->facts, AORTA_FACT_OWN_WORK);
+    aorta_facts_flag(&finding->facts, AORTA_FACT_LATE_CHANGES);
+    aorta_facts_set(&finding->facts, AORTA_FACT_LONE_COMPUTE, alone_ms);
+    finding->rank = -1;
+    if (!unequal) return;
+    aorta_gains_replace(gains, finding, finding->cost_ms);
+    aorta_facts_remove(&finding->facts, AORTA_FACT_LONGER);
+}
+
+/* Ranks wait for a rank that launches late. Without late launches they would not. */
+static void add_late_launches(struct gains *gains) {
+    static const double MORE = 1.25;
+    struct aorta_finding *launches = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_LAUNCH);
+    const struct aorta_finding *late = aorta_verdict_find(gains->verdict, AORTA_CAUSE_STRAGGLER);
+    if (!launches || !late || !aorta_facts_has(&late->facts, AORTA_FACT_LATE_HOST)) return;
+    if (late->cost_ms < AORTA_GAINS_LITTLE * aorta_gains_step_ms(gains) ||
+        launches->alone_ms <= MORE * launches->cost_ms)
+        return;
+    aorta_facts_set(&launches->facts, AORTA_FACT_WAITED, late->cost_ms);
+}
+
+/* Gradients that are reduced for each micro-batch: the fix is to reduce them once, which saves more than hiding them.
+ */
+static void add_reducing_once(struct gains *gains) {
+    struct aorta_verdict *verdict = gains->verdict;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        struct aorta_finding *finding = &verdict->findings[i];
+        const struct aorta_fact *again = aorta_facts_find(&finding->facts, AORTA_FACT_REDUCED_AGAIN);
+        if (!again) continue;
+        const double once_ms = aorta_gain_of_reducing_once(gains, finding->collective, (int)again->value);
+        aorta_facts_set(&finding->facts, AORTA_FACT_GAIN_OF_ONCE, once_ms);
+        if (once_ms > fmax(finding->alone_ms, finding->gain_ms)) aorta_gains_replace(gains, finding, once_ms);
+    }
+}
+
+/* NULL: none is exposed. */
+static struct aorta_finding *find_exposed(struct aorta_verdict *verdict, enum aorta_collective kind) {
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cause == AORTA_CAUSE_EXPOSED_COLLECTIVE && verdict->findings[i].collective == kind)
+            return &verdict->findings[i];
+    return NULL;
+}
+
+/* Parameters that are gathered for each micro-batch: where there is memory, once is enough. */
+static void add_gathering_once(struct gains *gains) {
+    enum { USUAL = 2 }; /* for the forward and the backward pass */
+    int times;
+    const double gain_ms = aorta_gain_of_gathering_once(gains, &times);
+    struct aorta_finding *finding = find_exposed(gains->verdict, AORTA_ALL_GATHER);
+    if (gain_ms < AORTA_GAINS_LITTLE * aorta_gains_step_ms(gains)) return;
+    if (finding && times == USUAL) aorta_facts_set(&finding->facts, AORTA_FACT_GAIN_OF_STAYING, gain_ms);
+    if (times <= USUAL) return;
+    if (finding && gain_ms <= fmax(finding->alone_ms, finding->gain_ms)) return;
+    if (!finding) finding = aorta_gains_new_finding(gains->verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
+    finding->collective = AORTA_ALL_GATHER;
+    aorta_facts_set(&finding->facts, AORTA_FACT_GATHERED_AGAIN, times);
+    aorta_facts_set(&finding->facts, AORTA_FACT_GAIN_OF_ONCE, gain_ms);
+    aorta_gains_replace(gains, finding, gain_ms);
+    aorta_gains_share(finding, AORTA_CAUSE_HOST_LAUNCH, gain_ms - finding->cost_ms);
+}
+
+/* Small collectives: their number costs more than that they are exposed. */
+static void add_coalescing(struct gains *gains) {
+    static const enum aorta_collective kinds[] = {AORTA_ALL_REDUCE, AORTA_BROADCAST};
+    struct aorta_verdict *verdict = gains->verdict;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const double gain_ms = aorta_gain_of_coalescing(gains, kinds[i]);
+        struct aorta_finding *finding = find_exposed(verdict, kinds[i]);
+        if (gain_ms < AORTA_GAINS_LITTLE * aorta_gains_step_ms(gains)) continue;
+        if (finding && (verdict->ranks_missing || gain_ms <= fmax(finding->alone_ms, finding->gain_ms))) continue;
+        if (!finding) finding = aorta_gains_new_finding(verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
+        finding->collective = kinds[i];
+        aorta_facts_set(&finding->facts, AORTA_FACT_GAIN_OF_ONE, gain_ms);
+        aorta_gains_replace(gains, finding, gain_ms);
+        aorta_gains_share(finding, AORTA_CAUSE_HOST_LAUNCH, gain_ms - finding->cost_ms);
+    }
+}
+
+/* Small copies that could be one: their launches and the waits for them are more than what copies take. */
+static void add_small_copies(struct gains *gains) {
+    double copies = 0;
+    const double gain_ms = aorta_gain_of_joined_copies(gains, &copies);
+    struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_COPY);
+    if (gain_ms < AORTA_GAINS_LITTLE * aorta_gains_step_ms(gains)) return;
+    if (finding && gain_ms <= fmax(finding->alone_ms, finding->gain_ms)) return;
+    if (!finding) finding = aorta_gains_new_finding(gains->verdict, AORTA_CAUSE_COPY);
+    aorta_facts_set(&finding->facts, AORTA_FACT_SMALL_COPIES, copies);
+    aorta_gains_replace(gains, finding, gain_ms);
+    aorta_gains_share(finding, AORTA_CAUSE_HOST_LAUNCH,
+                      fmin(gain_ms, gains->found.gain_ns[AORTA_WITHOUT_HOST_LAUNCH] / 1e6));
+}
+
+/* Few blocks matter where they are a good part of the step: a program that leaves the device idle. */
+static void add_few_blocks(struct gains *gains) {
+    static const double MUCH = 0.1;
+    struct aorta_verdict *verdict = gains->verdict;
+    const struct aorta_finding *copy = aorta_verdict_find(verdict, AORTA_CAUSE_COPY);
+    const bool paged = copy && aorta_facts_has(&copy->facts, AORTA_FACT_MIGRATIONS);
+    struct aorta_finding *finding = aorta_gains_new_finding(verdict, AORTA_CAUSE_FEW_BLOCKS);
+    finding->at_best_ms = finding->slowed_ms =
+        fmin(aorta_gain_of_more_blocks(gains, paged, &finding->facts), aorta_gains_step_ms(gains));
+    if (finding->at_best_ms < MUCH * aorta_gains_step_ms(gains)) verdict->finding_count--;
+}
+
+/* Data that the host reads, uses and brings back could stay on the device: the copies and the host's work between them
+ * are one finding's gain, of whichever gains more. */
+static void add_keeping(struct gains *gains) {
+    struct aorta_finding *copy = aorta_verdict_find(gains->verdict, AORTA_CAUSE_COPY);
+    struct aorta_finding *pause = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_PAUSE);
+    const bool uses = pause && (aorta_facts_has(&pause->facts, AORTA_FACT_PAUSE_RESULT) ||
+                                aorta_facts_has(&pause->facts, AORTA_FACT_PAUSE_OFFLOAD));
+    if (!copy || !uses || !aorta_verdict_is_offloaded(gains)) return;
+    struct aorta_finding *largest = copy->alone_ms > pause->alone_ms ? copy : pause;
+    const struct aorta_finding *other = largest == copy ? pause : copy;
+    const double gain_ms = gain_of_keeping(gains), shared_ms = gain_ms - fmax(largest->alone_ms, largest->gain_ms);
+    if (shared_ms < AORTA_GAINS_LITTLE * aorta_gains_step_ms(gains)) return;
+    aorta_gains_replace(gains, largest, gain_ms);
+    aorta_gains_share(largest, other->cause, shared_ms);
+    aorta_facts_set(&copy->facts, AORTA_FACT_COPIES_RETURN, gain_ms);
+    aorta_facts_remove(&copy->facts, AORTA_FACT_COPIES_OUT);
+}
+
+/* Copies that dwarf the kernels cannot be hidden, and no data comes back that could stay: they can only be faster. */
+static void add_pinning(struct gains *gains) {
+    struct aorta_verdict *verdict = gains->verdict;
+    struct aorta_finding *copy = aorta_verdict_find(verdict, AORTA_CAUSE_COPY);
+    if (!copy || !aorta_facts_has(&copy->facts, AORTA_FACT_COPIES_ONCE)) return;
+    if (aorta_facts_has(&copy->facts, AORTA_FACT_HOST_WAITS)) { /* which copies need not */
+        aorta_facts_remove(&copy->facts, AORTA_FACT_COPIES_ONCE);
+        return;
+    }
+    const double copies_ms = fmax(copy->alone_ms, copy->gain_ms);
+    double range_ms[2];
+    gain_of_pinning(gains, copies_ms, range_ms);
+    aorta_gains_replace(gains, copy, (range_ms[0] + range_ms[1]) / 2);
+    memcpy(copy->gain_range_ms, range_ms, sizeof range_ms);
+    const double left_ms = fmin(copies_ms - range_ms[1], aorta_gains_step_ms(gains) - verdict->replay.floor_ms);
+    verdict->replay.floor_ms += left_ms;
+    verdict->replay.left.copy_ms += left_ms;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        struct aorta_finding *finding = &verdict->findings[i];
+        if (finding->partner == AORTA_CAUSE_COPY && finding->joint_ms > left_ms) finding->joint_ms -= left_ms;
+    }
+}
+
+/* Pages of managed memory that kernels wait for: the kernels take longer than the copies. */
+static void add_faults(struct gains *gains) {
+    struct aorta_finding *copy = aorta_verdict_find(gains->verdict, AORTA_CAUSE_COPY);
+    double range_ms[2];
+    const double waited_ms = gain_of_prefetching(gains, range_ms);
+    if (waited_ms < AORTA_GAINS_LITTLE * aorta_gains_step_ms(gains) ||
+        range_ms[1] < AORTA_GAINS_LITTLE * aorta_gains_step_ms(gains))
+        return;
+    if (copy && range_ms[1] <= fmax(copy->alone_ms, copy->gain_ms)) return;
+    if (!copy) copy = aorta_gains_new_finding(gains->verdict, AORTA_CAUSE_COPY);
+    range_ms[0] = fmax(range_ms[0], fmax(copy->alone_ms, copy->gain_ms));
+    aorta_facts_flag(&copy->facts, AORTA_FACT_MIGRATIONS);
+    aorta_facts_set(&copy->facts, AORTA_FACT_PAGE_FAULTS, waited_ms);
+    aorta_gains_replace(gains, copy, (range_ms[0] + range_ms[1]) / 2);
+    memcpy(copy->gain_range_ms, range_ms, sizeof range_ms);
+}
+
+/* Waits that go with the work that only serves them: its launches are more of the gain than the waits. */
+static void add_awaited(struct gains *gains) {
+    struct aorta_finding *finding = aorta_verdict_find(gains->verdict, AORTA_CAUSE_HOST_SYNC);
+    const double gain_ms = finding ? gain_of_awaited(gains, &finding->facts) : 0;
+    if (!finding || gain_ms <= fmax(finding->alone_ms, finding->gain_ms)) return;
+    const double launches_ms = gain_ms - finding->alone_ms;
+    aorta_gains_replace(gains, finding, gain_ms);
+    aorta_gains_share(finding, AORTA_CAUSE_HOST_LAUNCH, launches_ms);
+}
+
+void aorta_gains_add_fixes(struct gains *gains) {
+    add_own_work(gains);
+    add_late_launches(gains);
+    add_reducing_once(gains);
+    add_gathering_once(gains);
+    add_coalescing(gains);
+    add_small_copies(gains);
+    add_few_blocks(gains);
+    add_keeping(gains);
+    add_pinning(gains);
+    add_faults(gains);
+    add_awaited(gains);
 }
