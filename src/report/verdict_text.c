@@ -325,8 +325,7 @@ static void put_details(const struct writer *writer, const struct aorta_verdict_
                         const struct aorta_verdict_view *view) {
     if (view->row_count) aorta_text_puts(writer->out, "\n");
     put_rows(writer, view);
-    if (view->block_count)
-        aorta_text_printf(writer->out, "\n  share of step      %10s\n", view->blocks[0].gains ? "gain alone" : "cost");
+    if (view->block_count) aorta_text_printf(writer->out, "\n  share of step      %10s\n", view->figures);
     for (int i = 0; i < view->block_count; i++)
         put_block(writer, &view->blocks[i], view->blocks[0].gains && !view->blocks[i].gains);
     if (*view->minor) aorta_text_puts(writer->out, "\n  ");
@@ -395,7 +394,7 @@ void aorta_verdict_markdown(const struct aorta_verdict *verdict, struct aorta_te
     }
     if (view.block_count)
         aorta_text_printf(out, "\n| share of step | %s | cause | measured | fix |\n| ---: | ---: | --- | --- | --- |\n",
-                          view.blocks[0].gains ? "gain alone" : "cost");
+                          view.figures);
     for (int i = 0; i < view.block_count; i++)
         put_markdown_block(&view.blocks[i], view.blocks[0].gains && !view.blocks[i].gains, out);
     if (*view.minor) {

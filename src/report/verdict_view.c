@@ -554,6 +554,15 @@ static void add_blocks(struct build *build) {
     build->view->minor_count = count;
 }
 
+/* Where late launches may be the profiler's cost, which is not known, gains are of the step as it was recorded. */
+static const char *name_figures(const struct aorta_verdict *verdict, const struct aorta_verdict_view *view) {
+    static const double NOTED = 0.05;
+    const struct aorta_finding *launches = aorta_verdict_find(verdict, AORTA_CAUSE_HOST_LAUNCH);
+    if (!view->block_count || !view->blocks[0].gains) return "cost";
+    return launches && launches->share >= NOTED && verdict->replay.unrecorded_reason ? "gain alone, as recorded"
+                                                                                     : "gain alone";
+}
+
 /* ---- all of it ---- */
 
 void aorta_verdict_view_make(const struct aorta_verdict *verdict, const struct aorta_view_options *options,
@@ -575,5 +584,6 @@ void aorta_verdict_view_make(const struct aorta_verdict *verdict, const struct a
         add_text(&build, "clocks", verdict->clocks);
     }
     if (answers && !verdict->host_only) add_blocks(&build);
+    view->figures = name_figures(verdict, view);
     if (answers && !view->block_count) add_kernels(&build);
 }

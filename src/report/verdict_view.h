@@ -36,7 +36,8 @@ struct aorta_verdict_view {
     int row_count;
     struct aorta_view_block blocks[AORTA_VIEW_BLOCKS];
     int block_count;
-    const char *minor; /* "1 minor finding below 2%: late kernel launches", "2 more findings: …"; "": none */
+    const char *figures; /* what the blocks' figures are: "gain alone", "cost" */
+    const char *minor;   /* "1 minor finding below 2%: late kernel launches", "2 more findings: …"; "": none */
     int minor_count;
 };
 

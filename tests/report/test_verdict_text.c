@@ -443,8 +443,10 @@ static void recordings_that_do_not_say(void **state) {
     verdict.replay.unrecorded_reason = "what recording cost is not known";
     expect_headline("unknown: the GPU waits for its host in 40% of the recorded step, but what recording cost is not "
                     "known");
+    expect("\n  share of step      gain alone, as recorded\n");
     findings[0].share = 0.04; /* the device hardly waits: its cost does not matter */
     expect_headline("late kernel launches: 100 -> 50 ms per step if fixed (-50%)");
+    expect("\n  share of step      gain alone\n");
     findings[0].share = 0.4;
     verdict.idle_unexplained = true;
     aorta_facts_flag(&findings[0].facts, AORTA_FACT_UNEXPLAINED);
