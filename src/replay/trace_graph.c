@@ -561,11 +561,11 @@ static void set_bounds(struct build *build, size_t rank) {
     uint32_t steps = 0;
     for (size_t i = 0; first && i < one->window_count; i++) {
         const struct aorta_trace_window *window = &one->windows[i];
+        if (!is_replayed(build, window)) continue;
         if (window < first && window->number != INT64_MIN && window->profile.range_count) before = window;
-        if (!aorta_trace_window_counts(build->analysis, &one->windows[i])) continue;
-        if (!is_replayed(build, &one->windows[i])) continue;
+        if (!aorta_trace_window_counts(build->analysis, window)) continue;
         steps++;
-        last = &one->windows[i];
+        last = window;
     }
     if (!first) return;
     const int64_t before_ns = end_of_window(build, rank, (size_t)(before - one->windows));
