@@ -228,9 +228,9 @@ bool aorta_trace_call_launches(const struct aorta_trace_call *call) {
 }
 
 enum aorta_copied aorta_trace_page_moved(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    if (work->kind != AORTA_TRACE_COPY || work->call != AORTA_TRACE_NONE) return AORTA_COPIED_UNKNOWN;
     const char *name = aorta_trace_text(trace, work->name);
-    const bool page = work->kind == AORTA_TRACE_COPY && work->call == AORTA_TRACE_NONE && strstr(name, "Unified");
-    return page ? aorta_copied_how(name) : AORTA_COPIED_UNKNOWN;
+    return strstr(name, "Unified") ? aorta_copied_how(name) : AORTA_COPIED_UNKNOWN;
 }
 
 bool aorta_trace_launch_blocks(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
