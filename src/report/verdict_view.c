@@ -195,7 +195,7 @@ static void add_basis(struct build *build) {
         aorta_text_printf(&text, "%s of %s", aorta_counted((long long)verdict->iterations, "step").text,
                           aorta_counted((long long)verdict->rank_count, "rank").text);
     if (verdict->warmup && !verdict->whole) aorta_text_printf(&text, " after %zu of warm-up", verdict->warmup);
-    if (verdict->unled) aorta_text_puts(&text, " after 1 without a recorded start");
+    if (verdict->unled) aorta_text_puts(&text, ", without the first, whose start is not recorded");
     if (verdict->outside > HALF)
         aorta_text_printf(&text, ", %.0f%% of the %s's work", 100 * (1 - verdict->outside), device(verdict));
     if (name) aorta_text_printf(&text, ", %.*s", model_length(name), name);

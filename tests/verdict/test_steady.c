@@ -937,7 +937,7 @@ static void all_figures_are_of_the_same_steps(void **state) {
     said_near(run.verdict.replay.measured_ms, 10, 1e-6);
     said_near((double)run.analysis.ranks[0].kernels[0].step_ns / 3e6, 5, 1e-6);
     print(&run, &text);
-    said_expect(text.data, "3 steps of 1 rank after 1 without a recorded start");
+    said_expect(text.data, "3 steps of 1 rank, without the first, whose start is not recorded");
     aorta_text_free(&text);
     end(&run);
 }
