@@ -456,8 +456,8 @@ static void launch(struct aorta_replay_call *call, struct aorta_replay_span *spa
 /* The thread blocks that keep all multiprocessors busy; of more than AORTA_MANY_BLOCKS nothing is known. */
 static int32_t full_blocks(const struct aorta_trace_rank *rank) {
     enum { PER_MULTIPROCESSOR = 8 }; /* of 256 threads on devices of the last ten years */
-    const struct aorta_trace_device *device = aorta_trace_device_of(rank->trace, rank->device);
-    return device && device->multiprocessors > 0 ? PER_MULTIPROCESSOR * device->multiprocessors : INT32_MAX;
+    const int32_t count = aorta_trace_multiprocessors(rank->trace, rank->device);
+    return count > 0 ? PER_MULTIPROCESSOR * count : INT32_MAX;
 }
 
 static void add_spans(struct build *build, size_t rank) {

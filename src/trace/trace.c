@@ -167,6 +167,11 @@ const struct aorta_trace_device *aorta_trace_device_of(const struct aorta_trace 
     return found;
 }
 
+int32_t aorta_trace_multiprocessors(const struct aorta_trace *trace, int32_t device) {
+    const struct aorta_trace_device *known = aorta_trace_device_of(trace, device);
+    return known && known->multiprocessors > 0 ? known->multiprocessors : -1;
+}
+
 double aorta_trace_flops(const struct aorta_trace *trace, uint32_t shape) {
     if (shape == AORTA_TRACE_NONE) return NAN;
     const struct aorta_product *row = &trace->shapes[shape].product;

@@ -527,9 +527,11 @@ static const struct aorta_advice_row rows[] = {
      .unless = "RunOptions.compute_kernel=fused RunOptions.compute_kernel=dense RunOptions.compute_kernel=fused_uvm "
                "device.kind=cpu",
      .text = "more rows on the device"},
+    {AORTA_CAUSE_FEW_BLOCKS, DIRECTIVES,
+     .text = "spread loops over the GPU: OpenACC's parallel loop gang vector, OpenMP's target teams distribute "
+             "parallel for"},
     {AORTA_CAUSE_FEW_BLOCKS, NATIVE | CUPY | TRITON,
-     .text = "launch several blocks per multiprocessor, with 128 threads or more each, and split the work among them",
-     .also = "or, in OpenMP: target teams distribute parallel for; OpenACC: parallel loop"},
+     .text = "launch several blocks per multiprocessor, with 128 threads or more each, and split the work among them"},
     {AORTA_CAUSE_FEW_BLOCKS, ANY,
      .text = "more parallel work per kernel: a larger batch, or another operation or backend"},
     {AORTA_CAUSE_COMPUTE, OURS, .when = {AORTA_FACT_LAUNCHES_COST}, .key = "compile.enabled", .value = "true",

@@ -5,6 +5,7 @@
  *     a check of values     compare, fill, any or all, copy to the host | the host waits
  *     SyncBatchNorm         statistics | gather, three selections, … | transform     likewise backward
  */
+#include "base/interval.h"
 #include "base/sort.h"
 #include "trace/trace.h"
 #include "verdict/verdict_internal.h"
@@ -259,6 +260,46 @@ static double gain_of_keeping(const struct gains *gains) {
     return fmax(gain_ms, 0);
 }
 
+/* ---- kernels on few multiprocessors ---- */
+
+struct narrow {
+    int64_t ran_ns;   /* any of them */
+    double needed_ns; /* their work on all multiprocessors */
+    double summed_ns;
+    int32_t multiprocessors;
+    const struct aorta_trace_rank *rank; /* of the longest */
+    const struct aorta_trace_work *longest;
+};
+
+/* A long kernel with fewer blocks than a quarter of the multiprocessors; shorter ones have little work. */
+static bool is_narrow(const struct aorta_trace_work *work, int32_t multiprocessors) {
+    static const int64_t LONG_NS = 100000;
+    return work->kind == AORTA_TRACE_KERNEL && work->blocks && 4 * work->blocks < multiprocessors &&
+           work->end_ns - work->start_ns >= LONG_NS && !aorta_trace_is_collective(work);
+}
+
+static void add_narrow(const struct gains *gains, const struct aorta_trace_rank *rank, struct narrow *narrow) {
+    const int32_t multiprocessors = aorta_trace_multiprocessors(rank->trace, rank->device);
+    struct aorta_intervals ran = {0};
+    for (size_t i = 0; i < rank->window_count; i++) {
+        const struct aorta_trace_window *window = &rank->windows[i];
+        for (size_t j = 0; aorta_trace_window_counts(gains->analysis, window) && j < window->profile.range_count; j++) {
+            const struct aorta_trace_work *work = &rank->work[window->work[j]], *longest = narrow->longest;
+            const int64_t ns = work->end_ns - work->start_ns;
+            if (work->start_ns < window->start_ns || !is_narrow(work, multiprocessors)) continue;
+            aorta_intervals_add(&ran, work->start_ns, work->end_ns);
+            narrow->summed_ns += (double)ns;
+            narrow->needed_ns += (double)ns * work->blocks / multiprocessors;
+            if (longest && ns <= longest->end_ns - longest->start_ns) continue;
+            narrow->longest = work;
+            narrow->rank = rank;
+            narrow->multiprocessors = multiprocessors;
+        }
+    }
+    narrow->ran_ns += aorta_intervals_length(&ran);
+    aorta_intervals_end(&ran, gains->verdict->arena);
+}
+
 /* ---- what single fixes gain, beside the causes that a replay removes ---- */
 
 /* Ranks that wait for each other's compute in turn. The replay cannot remove it. Where the work of the steps differs,
@@ -367,16 +408,22 @@ static void add_small_copies(struct gains *gains) {
                       fmin(gain_ms, gains->found.gain_ns[AORTA_WITHOUT_HOST_LAUNCH] / 1e6));
 }
 
-/* Few blocks matter where they are a good part of the step: a program that leaves the device idle. */
+/* At most, these kernels take as long as their work on all multiprocessors. */
 static void add_few_blocks(struct gains *gains) {
     static const double MUCH = 0.1;
-    struct aorta_verdict *verdict = gains->verdict;
-    const struct aorta_finding *copy = aorta_verdict_find(verdict, AORTA_CAUSE_COPY);
-    const bool paged = copy && aorta_facts_has(&copy->facts, AORTA_FACT_MIGRATIONS);
-    struct aorta_finding *finding = aorta_gains_new_finding(verdict, AORTA_CAUSE_FEW_BLOCKS);
-    finding->at_best_ms = finding->slowed_ms =
-        fmin(aorta_gain_of_more_blocks(gains, paged, &finding->facts), aorta_gains_step_ms(gains));
-    if (finding->at_best_ms < MUCH * aorta_gains_step_ms(gains)) verdict->finding_count--;
+    struct narrow narrow = {0};
+    for (size_t i = 0; i < gains->analysis->rank_count; i++) add_narrow(gains, &gains->analysis->ranks[i], &narrow);
+    const double steps = 1e6 * (double)gains->verdict->iterations * (double)gains->analysis->rank_count;
+    const double saved_ms = ((double)narrow.ran_ns - narrow.needed_ns) / steps;
+    if (!narrow.longest || saved_ms < MUCH * aorta_gains_step_ms(gains)) return;
+    struct aorta_finding *finding = aorta_gains_new_finding(gains->verdict, AORTA_CAUSE_FEW_BLOCKS);
+    finding->at_best_ms = finding->slowed_ms = fmin(saved_ms, aorta_gains_step_ms(gains));
+    aorta_facts_set(&finding->facts, AORTA_FACT_FEW_BLOCKS, narrow.summed_ns / steps);
+    aorta_facts_set(&finding->facts, AORTA_FACT_MULTIPROCESSORS, narrow.multiprocessors);
+    aorta_facts_set(&finding->facts, AORTA_FACT_BLOCKS, narrow.longest->blocks);
+    struct aorta_fact *longest = aorta_facts_set(&finding->facts, AORTA_FACT_LEAST_BLOCKS,
+                                                 (double)(narrow.longest->end_ns - narrow.longest->start_ns) / 1e6);
+    longest->place.name = aorta_facts_text(&finding->facts, aorta_trace_text(narrow.rank->trace, narrow.longest->name));
 }
 
 /* Data that the host reads, uses and brings back could stay on the device: the copies and the host's work between them

@@ -385,13 +385,8 @@ static bool tiles_of(const struct leaf *leaf, double *tiles) {
     return true;
 }
 
-static double multiprocessors(const struct remedy_model *model) {
-    const struct aorta_trace_device *device = aorta_trace_device_of(model->trace, model->rank->device);
-    return device ? device->multiprocessors : -1;
-}
-
 void aorta_remedy_waves(struct remedy_model *model) {
-    const double units = multiprocessors(model);
+    const double units = aorta_trace_multiprocessors(model->trace, model->rank->device);
     double tiles;
     if (units <= 0) return;
     for (size_t i = 0; i < model->leaf_count; i++) {

@@ -149,10 +149,6 @@ double aorta_gain_of_coalescing(const struct gains *gains, enum aorta_collective
  * nothing says how often. (launched_work.c) */
 double aorta_gain_of_gathering_once(const struct gains *gains, int *times);
 
-/* What a step saves at most when long kernels with few blocks use the whole device, ms, with its facts. `paged`: pages
- * of managed memory move while kernels run, which the replay keeps at their times. */
-double aorta_gain_of_more_blocks(const struct gains *gains, bool paged, struct aorta_facts *facts);
-
 /* What a step saves when small copies to the device that follow each other are one, ms, and how many would go. */
 double aorta_gain_of_joined_copies(const struct gains *gains, double *copies);
 
