@@ -471,20 +471,23 @@ static void a_read_is_more_than_its_wait(void **state) {
 /* A copy of 1 us that returns when it is done, behind a kernel of 60 us:
  *
  *     host    [launch][ cudaMemcpy        ]      80 us      [launch][ cudaMemcpy …
- *     device          [ 60 us ][1 us] 5 us
- *
- * What is lost is the host's lead, not the copy's microsecond: the row says so, and advises against waiting. */
+ *     device          [ 60 us ][1 us] 5 us */
+static void wait_in_copies(struct made *made, const char *call_name, int64_t bytes) {
+    begin(made, 0);
+    for (int64_t i = 0; i < 20; i++) {
+        const int64_t at = 1000000 + i * 165000;
+        kernel(made, "relu", 7, at, at + 10000, at + 70000, -1, NULL);
+        copy_by(made, call_name, bytes, at + 500, at + 77000, at + 71000, at + 72000);
+    }
+    add(made);
+    analyze(made);
+}
+
+/* The host's lead is lost, not the copy's microsecond: the row says so, and advises against waiting. */
 static void a_copy_that_waits_says_so(void **state) {
     (void)state;
     struct made made = {0};
-    begin(&made, 0);
-    for (int64_t i = 0; i < 20; i++) {
-        const int64_t at = 1000000 + i * 165000;
-        kernel(&made, "relu", 7, at, at + 10000, at + 70000, -1, NULL);
-        copy(&made, at + 500, at + 77000, at + 71000, at + 72000);
-    }
-    add(&made);
-    analyze(&made);
+    wait_in_copies(&made, "cudaMemcpy", 4096);
     const struct aorta_finding *first = &made.verdict.findings[0];
     assert_int_equal(first->cause, AORTA_CAUSE_COPY);
     assert_true(first->gain_ms > 1.2 && first->gain_ms < 1.7 && first->cost_ms < 0.03);
@@ -499,14 +502,7 @@ static void a_copy_that_waits_says_so(void **state) {
 static void a_flag_that_is_read_is_a_wait(void **state) {
     (void)state;
     struct made made = {0};
-    begin(&made, 0);
-    for (int64_t i = 0; i < 20; i++) {
-        const int64_t at = 1000000 + i * 165000;
-        kernel(&made, "relu", 7, at, at + 10000, at + 70000, -1, NULL);
-        copy_by(&made, "cudaMemcpyFromSymbol", 4, at + 500, at + 77000, at + 71000, at + 72000);
-    }
-    add(&made);
-    analyze(&made);
+    wait_in_copies(&made, "cudaMemcpyFromSymbol", 4);
     const struct aorta_finding *first = &made.verdict.findings[0];
     assert_int_equal(first->cause, AORTA_CAUSE_HOST_SYNC);
     assert_true(first->gain_ms > 1.2 && first->gain_ms < 1.7);

@@ -1053,30 +1053,31 @@ static void a_stall_is_no_longer_than_the_recording(void **state) {
 
 /* ---- few blocks ---- */
 
-/* Five steps of one kernel of 9 ms and one of 1 ms on a device of 132 multiprocessors.
+/* A kernel with its number of thread blocks. */
+static void launch_blocks(struct sample_kineto *sample, const char *name, int stream, int blocks, double launch_us,
+                          double length_us) {
+    char grid[64];
+    snprintf(grid, sizeof grid, "\"grid\": [%d, 1, 1], \"block\": [128, 1, 1]", blocks);
+    sample_kineto_kernel(sample, name, stream, launch_us, launch_us + 5, length_us, grid);
+}
+
+/* One kernel of 9 ms and one of 1 ms on a device of 132 multiprocessors.
  *
  *     9 ms, 1 block    | 1 ms, 4000 blocks        at best 9 / 132 + 1 ms
  *     9 ms, 100 blocks | 1 ms, 4000 blocks        most multiprocessors work */
+static void launch_narrow(struct sample_kineto *sample, double *at_us, const void *of) {
+    launch_blocks(sample, "add", 7, *(const int *)of, *at_us, 9000);
+    launch_blocks(sample, "wide", 7, 4000, *at_us + 9000, 990);
+    *at_us += 10000;
+}
+
 static void kernels_of_few_blocks_leave_the_device_idle(void **state) {
     (void)state;
     static const int blocks[] = {1, 100};
     for (int i = 0; i < 2; i++) {
-        struct run run = {0};
+        struct run run;
         struct aorta_verdict verdict;
-        struct sample_kineto sample;
-        char grid[64];
-        snprintf(grid, sizeof grid, "\"grid\": [%d, 1, 1], \"block\": [1, 1, 1]", blocks[i]);
-        sample_kineto_begin(&sample, 0, 1);
-        for (int step = 0; step < 5; step++) {
-            const double at = 100 + 10000 * step;
-            step_mark(&sample, step, at - 1, 9999);
-            sample_kineto_kernel(&sample, "add", 7, at, at + 5, 9000, grid);
-            sample_kineto_kernel(&sample, "wide", 7, at + 10, at + 9005, 990,
-                                 "\"grid\": [4000, 1, 1], \"block\": [128, 1, 1]");
-        }
-        sample_kineto_open(&sample, &run.list);
-        analyze(&run);
-        said_make(&run.analysis, &verdict);
+        make_steps(1, launch_narrow, &blocks[i], &run, &verdict);
         const struct aorta_finding *few = aorta_verdict_find(&verdict, AORTA_CAUSE_FEW_BLOCKS);
         assert_int_equal(few != NULL, i == 0);
         if (few) {
@@ -1085,8 +1086,7 @@ static void kernels_of_few_blocks_leave_the_device_idle(void **state) {
             said_expect(said_evidence(&verdict, few), "add, 1 block");
             said_expect(said_advice(few), "several blocks per multiprocessor");
         }
-        aorta_verdict_free(&verdict);
-        end(&run);
+        end_steps(&run, &verdict);
     }
 }
 
@@ -1096,29 +1096,22 @@ static void kernels_of_few_blocks_leave_the_device_idle(void **state) {
  *     stream 8             kernel             …      5.2 ms a step
  *
  * Kernels that fill the device cannot run beside each other without the waits. */
+static void launch_and_wait(struct sample_kineto *sample, double *at_us, const void *of) {
+    for (int i = 0; i < 4; i++, *at_us += 1300) {
+        launch_blocks(sample, "stencil", 7 + i, *(const int *)of, *at_us, 1000);
+        sample_kineto_event(sample, "cuda_runtime", "cudaDeviceSynchronize", 1, *at_us + 3, 1005, "");
+    }
+}
+
 static void kernels_that_fill_the_device_run_one_by_one(void **state) {
     (void)state;
+    static const int blocks[] = {132, 4000};
     for (int fills = 0; fills < 2; fills++) {
-        struct run run = {0};
+        struct run run;
         struct aorta_verdict verdict;
-        struct sample_kineto sample;
-        char grid[64];
-        double at = 100;
-        snprintf(grid, sizeof grid, "\"grid\": [%d, 1, 1], \"block\": [256, 1, 1]", fills ? 4000 : 132);
-        sample_kineto_begin(&sample, 0, 1);
-        for (int step = 0; step < 6; step++) {
-            step_mark(&sample, step, at - 1, 5199);
-            for (int i = 0; i < 4; i++, at += 1300) {
-                sample_kineto_kernel(&sample, "stencil", 7 + i, at, at + 5, 1000, grid);
-                sample_kineto_event(&sample, "cuda_runtime", "cudaDeviceSynchronize", 1, at + 3, 1005, "");
-            }
-        }
-        sample_kineto_open(&sample, &run.list);
-        analyze(&run);
-        said_make(&run.analysis, &verdict);
+        make_steps(1, launch_and_wait, &blocks[fills], &run, &verdict);
         assert_true(fills ? verdict.replay.floor_ms > 3.9 : verdict.replay.floor_ms < 2.5);
-        aorta_verdict_free(&verdict);
-        end(&run);
+        end_steps(&run, &verdict);
     }
 }
 
