@@ -309,7 +309,6 @@ void aorta_verdict_words(struct aorta_text *out) {
         {"10 to 14 ms", "the gain is in this range"},
         {"at best", "an upper bound: nothing recorded says how much of it a fix reaches"},
         {"shares", "both fixes save this time, which can be saved once"},
-        {"remain", "the gain that is left if other fixes come first"},
         {"only with", "the fix gains nothing without the other one"},
         {"cost", "time of the cause, where the gain of a fix is not known"},
         {"all fixes", "the step with all fixes together; it is not the step without the sum of all gains"},

@@ -45,7 +45,9 @@ static void count_unanswered(struct aorta_trace_builder *builder, const uint8_t 
     const bool stopped = last && last == coverage->unanswered && answered >= MUCH * (double)coverage->launches;
     for (size_t i = 0; i < coverage->unanswered; i++)
         aorta_trace_builder_warn(builder, stopped ? AORTA_REASON_STOPPED : AORTA_REASON_NO_WORK, -1);
-    if (stopped) coverage->launches -= last, coverage->unanswered = 0;
+    if (!stopped) return;
+    coverage->launches -= last;
+    coverage->unanswered = 0;
 }
 
 /* ---- work that cannot have taken so long ---- */

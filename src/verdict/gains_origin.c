@@ -288,14 +288,14 @@ static void add_blocked(const struct gains *gains, struct aorta_finding *finding
 
 static void add_pause(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                       const char *where) {
-    const char *around, *range = range_around(gains, origin), *operation = operation_within(gains, origin, &around);
-    const char *within = call_within(gains, origin);
     struct aorta_fact *fact = set_named(finding, AORTA_FACT_PAUSE, (double)origin->largest_ns / 1e6, where);
     fact->place.rank = finding->rank;
     if (is_within_one_call(gains, origin)) {
         add_blocked(gains, finding, origin, fact);
         return;
     }
+    const char *around, *range = range_around(gains, origin), *operation = operation_within(gains, origin, &around);
+    const char *within = call_within(gains, origin);
     fact->place.after = aorta_facts_text(&finding->facts, name_before(gains, origin));
     fact->place.host = aorta_facts_text(&finding->facts, operation ? operation
                                                          : within  ? within

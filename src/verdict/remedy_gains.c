@@ -275,9 +275,9 @@ static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_reme
 static void add_plain(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
     static const double MUCH = 0.1;
     const struct aorta_remedies *first = &measured->ranks[0];
-    const bool plain =
+    const bool native =
         measured->framework == AORTA_FRAMEWORK_OTHER || measured->framework == AORTA_FRAMEWORK_DIRECTIVES;
-    if (plain || first->plain.ns < MUCH * measured->step_ns) return;
+    if (native || first->plain.ns < MUCH * measured->step_ns) return;
     struct aorta_finding *finding = &verdict->findings[verdict->finding_count++];
     *finding = (struct aorta_finding){.cause = AORTA_CAUSE_PRECISION,
                                       .remedy = first->plain.before_tf32 ? "precision=bf16" : "precision=tf32",
