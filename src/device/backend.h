@@ -89,7 +89,7 @@ struct aorta_backend {
     aorta_status (*prepare)(struct aorta_prepared *prepared);
     aorta_status (*launch_prepared)(struct aorta_prepared *const *items, size_t count);
     void (*prepared_end)(struct aorta_prepared *prepared);
-    aorta_status (*host_call)(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user);
+    aorta_status (*host_call)(struct aorta_stream *stream, void (*function)(void *user), void *user);
     aorta_status (*copy)(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
     aorta_status (*fill_bytes)(struct aorta_stream *stream, void *to, int value, size_t bytes);
     aorta_status (*timestamp)(struct aorta_stream *stream, int64_t *slot);

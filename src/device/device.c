@@ -283,7 +283,7 @@ aorta_status aorta_launch(struct aorta_stream *stream, const struct aorta_kernel
     return end_watch(stream->device, stream->device->backend->launch(stream, kernel, args, bytes));
 }
 
-aorta_status aorta_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user) {
+aorta_status aorta_host_call(struct aorta_stream *stream, void (*function)(void *user), void *user) {
     begin_watch(stream->device);
     return end_watch(stream->device, stream->device->backend->host_call(stream, function, user));
 }

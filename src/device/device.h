@@ -5,8 +5,7 @@
  *
  * Failures of queued work are sticky: the stream skips what follows, an event recorded after it carries the failure
  * on, and the next synchronising call on either returns the failure (a copy each time), until the stream is destroyed.
- * On a GPU, device work queued after a host call before the call failed cannot be called back and runs; later host
- * calls do not. A fault of a GPU kernel (a wrong address, say) ends the whole device object.
+ * A fault of a GPU kernel (a wrong address, say) ends the whole device object.
  *
  * Threads: a stream, and a capture, belong to one host thread at a time; different streams may be used from different
  * threads; device-level calls (alloc, free, info) are thread-safe.
@@ -146,8 +145,7 @@ AORTA_MUST_USE aorta_status aorta_launch_prepare(struct aorta_stream *stream, co
 AORTA_MUST_USE aorta_status aorta_launch_prepared(struct aorta_prepared *const *items, size_t count);
 void aorta_prepared_destroy(struct aorta_prepared *prepared); /* NULL is fine */
 /* Queues a call on the host, in stream order. The function must not call this interface. */
-AORTA_MUST_USE aorta_status aorta_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user),
-                                            void *user);
+AORTA_MUST_USE aorta_status aorta_host_call(struct aorta_stream *stream, void (*function)(void *user), void *user);
 /* Queues a copy between any two of device, pinned and plain memory. From plain host memory the call may wait. */
 AORTA_MUST_USE aorta_status aorta_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
 AORTA_MUST_USE aorta_status aorta_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes);

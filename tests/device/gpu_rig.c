@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -80,21 +79,13 @@ static aorta_status run_fault(const void *args) {
     return AORTA_ERROR(AORTA_DEVICE, "a fault on the device");
 }
 
-static aorta_status run_hold(const void *args) {
-    const struct hold_args *a = args;
-    while (!atomic_load(a->release)) usleep(100);
-    return NULL;
-}
-
 /* The fake finds them in the program by name. */
-extern const struct fake_kernel fake_kernel_add, fake_kernel_fault, fake_kernel_hold;
-const struct fake_kernel fake_kernel_hold = {run_hold, sizeof(struct hold_args)};
+extern const struct fake_kernel fake_kernel_add, fake_kernel_fault;
 const struct fake_kernel fake_kernel_add = {run_add, sizeof(struct add_args)};
 const struct fake_kernel fake_kernel_fault = {run_fault, 0};
 
-const struct aorta_gpu_source rig_source = {"test.cu", "add(struct add_args) fault() hold(struct hold_args)"};
-const struct aorta_gpu_entry add_entry = {&rig_source, "add"}, hold_entry = {&rig_source, "hold"},
-                             fault_entry = {&rig_source, "fault"};
+const struct aorta_gpu_source rig_source = {"test.cu", "add(struct add_args) fault()"};
+const struct aorta_gpu_entry add_entry = {&rig_source, "add"}, fault_entry = {&rig_source, "fault"};
 const struct aorta_gpu_grid one_block = {.blocks = {1}};
 
 aorta_status queue_add(struct aorta_stream *stream, int64_t *sum, int64_t value) {
@@ -105,6 +96,10 @@ aorta_status queue_add(struct aorta_stream *stream, int64_t *sum, int64_t value)
 aorta_status no_failure(void *user) {
     (void)user;
     return NULL;
+}
+
+void do_nothing(void *user) {
+    (void)user;
 }
 
 /* ---- kernels that write their times ---- */

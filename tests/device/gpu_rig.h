@@ -32,20 +32,15 @@ struct add_args {
     int64_t *sum, value;
 };
 
-/* Holds its stream until somebody writes there. */
-struct hold_args {
-    _Atomic int *release;
-};
-
-extern const struct aorta_gpu_source rig_source; /* of the three */
+extern const struct aorta_gpu_source rig_source; /* of both */
 extern const struct aorta_gpu_entry add_entry;   /* takes a struct add_args */
-extern const struct aorta_gpu_entry hold_entry;  /* takes a struct hold_args */
 extern const struct aorta_gpu_entry fault_entry; /* fails */
 extern const struct aorta_gpu_grid one_block;
 
 aorta_status queue_add(struct aorta_stream *stream, int64_t *sum, int64_t value);
 
-aorta_status no_failure(void *user); /* a host call, or what looks at a note */
+aorta_status no_failure(void *user); /* what looks at a note */
+void do_nothing(void *user);         /* a host call */
 
 /* Kernels that write their times: the first takes that long. */
 aorta_status nap(struct aorta_stream *stream, int64_t ns);

@@ -38,13 +38,12 @@ struct thread_facts {
     pid_t thread;
 };
 
-static aorta_status look_at_thread(void *user) {
+static void look_at_thread(void *user) {
     struct thread_facts *facts = user;
     pthread_getname_np(pthread_self(), facts->name, sizeof facts->name);
     facts->nice = getpriority(PRIO_PROCESS, (id_t)gettid());
     facts->thread = gettid();
     pthread_sigmask(SIG_SETMASK, NULL, &facts->blocked);
-    return NULL;
 }
 
 static struct thread_facts facts_of(struct aorta_device *device, const char *name, enum aorta_priority priority) {
@@ -113,9 +112,8 @@ static void test_branches_of_a_graph_have_threads_of_their_own(void **state) {
     aorta_event_destroy(join);
 }
 
-static aorta_status look_at_processors(void *user) {
+static void look_at_processors(void *user) {
     sched_getaffinity(0, sizeof(cpu_set_t), user); /* of the calling thread */
-    return NULL;
 }
 
 static cpu_set_t processors_of(struct aorta_device *device, double share, int part) {

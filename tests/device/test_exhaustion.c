@@ -52,9 +52,8 @@ static aorta_status run_large(const void *args) {
     return NULL;
 }
 
-static aorta_status count_run(void *user) {
+static void count_run(void *user) {
     ++*(int *)user;
-    return NULL;
 }
 
 static aorta_status fork_and_join(struct scene *s) {

@@ -36,7 +36,7 @@ static aorta_status queue_all(struct things *t) {
     AORTA_TRY(aorta_stream_wait(t->b, t->event));
     AORTA_TRY(aorta_copy(t->b, t->device_sum, t->sum, sizeof *t->sum));
     AORTA_TRY(aorta_fill_bytes(t->b, t->device_sum, 0, sizeof *t->sum));
-    AORTA_TRY(aorta_host_call(t->b, no_failure, NULL));
+    AORTA_TRY(aorta_host_call(t->b, do_nothing, NULL));
     AORTA_TRY(aorta_gpu_note(t->b, no_failure, t->sum));
     AORTA_TRY(aorta_event_record(t->joined, t->b));
     return aorta_stream_wait(t->a, t->joined);
@@ -235,7 +235,7 @@ static void test_a_device_given_up_is_not_waited_for(void **state) {
     struct aorta_stream *stream = open_stream(device, "hung");
     void *memory;
     check_ok(aorta_device_alloc(device, 1024, "memory", &memory));
-    check_ok(aorta_host_call(stream, no_failure, NULL));
+    check_ok(aorta_host_call(stream, do_nothing, NULL));
     check_ok(aorta_stream_synchronize(stream));
     aorta_device_fail(device, AORTA_ERROR(AORTA_COMM, "rank 1 is dead"));
     check_fails(aorta_stream_synchronize(stream), AORTA_COMM, "rank 1 is dead");

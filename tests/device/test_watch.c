@@ -11,11 +11,10 @@ struct gate {
     _Atomic int entered, open;
 };
 
-static aorta_status wait_at_gate(void *user) {
+static void wait_at_gate(void *user) {
     struct gate *gate = user;
     atomic_store(&gate->entered, 1);
     while (!atomic_load(&gate->open)) usleep(1000);
-    return NULL;
 }
 
 static void *synchronize(void *stream) {

@@ -68,18 +68,16 @@ void fake_records_call(uint32_t callback) {
 
 /* ---- one piece of work ---- */
 
-static aorta_status note_start(void *user) {
+static void note_start(void *user) {
     struct fake_record *record = user;
     record->activity.start = (uint64_t)aorta_clock_ns();
-    return NULL;
 }
 
-static aorta_status note_end(void *user) {
+static void note_end(void *user) {
     struct fake_record *record = user;
     record->activity.end = (uint64_t)aorta_clock_ns();
     if (record->nodes) record->activity.correlation = record->nodes->number;
     find()->record(&record->activity);
-    return NULL;
 }
 
 static void become_node(const struct fake_cupti *cupti, struct fake_record *record) {
@@ -152,11 +150,10 @@ struct launch {
     uint32_t number;
 };
 
-static aorta_status note_launch(void *user) {
+static void note_launch(void *user) {
     struct launch *launch = user;
     launch->nodes->number = launch->number;
     free(launch);
-    return NULL;
 }
 
 void fake_records_replay(struct fake_nodes *nodes, struct aorta_stream *stream) {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the number of green contexts, and the list of calls */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the number of green contexts */
 
 /* ---- streams ---- */
 
@@ -182,10 +182,9 @@ int cuMemcpyAsync(void *to, void *from, size_t bytes, void *stream) {
     return result;
 }
 
-static aorta_status nap(void *bytes) {
+static void nap(void *bytes) {
     const int64_t ns = (intptr_t)bytes * INT64_C(1000000) / fake_fill_rate();
     nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL);
-    return NULL;
 }
 
 EXPORT int cuMemsetD8Async(void *to, unsigned char value, size_t bytes, void *stream);
@@ -198,28 +197,8 @@ int cuMemsetD8Async(void *to, unsigned char value, size_t bytes, void *stream) {
     return result;
 }
 
-/* A call on the host that was queued, maybe to run again and again. They stay for as long as the library. */
-struct call {
-    struct call *next;
-    void (*function)(void *user);
-    void *user;
-};
-static struct call *host_calls;
-
-static aorta_status run_host_call(void *user) {
-    const struct call *call = user;
-    call->function(call->user);
-    return NULL;
-}
-
 int fake_queue_call(void *stream, void (*function)(void *user), void *user) {
-    struct call *call = malloc(sizeof *call);
-    if (!call) return OUT_OF_MEMORY;
-    pthread_mutex_lock(&lock);
-    *call = (struct call){host_calls, function, user};
-    host_calls = call;
-    pthread_mutex_unlock(&lock);
-    return fake_code(aorta_host_call(stream, run_host_call, call));
+    return fake_code(aorta_host_call(stream, function, user));
 }
 
 EXPORT int cuLaunchHostFunc(void *stream, void (*function)(void *user), void *user);

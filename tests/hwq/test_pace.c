@@ -6,10 +6,9 @@
 
 #include <time.h>
 
-static aorta_status be_slow(void *user) {
+static void be_slow(void *user) {
     const struct timespec pause = {.tv_nsec = 10000000L * (1 + *(const int *)user)};
     nanosleep(&pause, NULL);
-    return NULL;
 }
 
 static aorta_status run_slowly(const struct hwq_operation *o, struct aorta_stream *stream) {

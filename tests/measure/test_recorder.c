@@ -31,10 +31,9 @@ static void close_fixture(struct fixture *f) {
 
 enum { NAP_NS = 10000000 }; /* several of them: more than a busy machine keeps a thread from running */
 
-static aorta_status nap(void *user) {
+static void nap(void *user) {
     (void)user;
     nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
-    return NULL;
 }
 
 static void record(struct fixture *f, struct aorta_stream *stream, const struct aorta_range_info *info) {

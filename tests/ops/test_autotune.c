@@ -155,12 +155,18 @@ static void long_work_is_run_seldom(void **state) {
     assert_true(aorta_clock_ns() - begin < 1000 * (int64_t)MS); /* guessed, warm, two rounds: 210 ms */
 }
 
-static aorta_status break_down(void *user) {
-    (void)user;
+static aorta_status break_down(const void *args) {
+    (void)args;
     return AORTA_ERROR(AORTA_IO, "broke down");
 }
 
+static aorta_status launch_broken(struct aorta_stream *stream, const void *args) {
+    (void)stream;
+    return break_down(args);
+}
+
 static void a_failed_stream_fails_autotuning(void **state) {
+    static const struct aorta_kernel breaking = {.name = "break", .cpu = break_down, .gpu = launch_broken};
     struct rig *rig = *state;
     struct candidates candidates = {.rig = rig};
     struct aorta_candidate timings[AORTA_AUTOTUNE_MOST + 1];
@@ -172,7 +178,7 @@ static void a_failed_stream_fails_autotuning(void **state) {
                 AORTA_INTERNAL, "49 candidates");
     static const struct work works[] = {{.work_ns = MS}, {.work_ns = MS}};
     candidates.works = works;
-    check_ok(aorta_host_call(rig->stream, break_down, NULL));
+    check_ok(aorta_launch(rig->stream, &breaking, NULL, 0));
     check_fails(aorta_autotune_run(
                     &(struct aorta_autotune){.stream = rig->stream, .queue = queue, .context = &candidates, .count = 2},
                     timings),

@@ -112,10 +112,9 @@ static void nap(long ms) {
     nanosleep(&(struct timespec){0, ms * 1000000}, NULL);
 }
 
-static aorta_status wait_for_gate(void *user) {
+static void wait_for_gate(void *user) {
     atomic_int *gate = user;
     while (!atomic_load(gate)) nap(1);
-    return NULL;
 }
 
 /* Memory is not overwritten before the step that reads it has ended, in no part of it. */

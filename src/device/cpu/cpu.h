@@ -58,7 +58,7 @@ struct command {
     union {
         const struct aorta_kernel *kernel;
         struct {
-            aorta_status (*function)(void *user);
+            void (*function)(void *user);
             void *user;
         } host_call;
         struct {
@@ -181,7 +181,7 @@ void aorta_cpu_stream_destroy(struct aorta_stream *stream);
 aorta_status aorta_cpu_stream_synchronize(struct aorta_stream *stream);
 aorta_status aorta_cpu_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
                               size_t bytes);
-aorta_status aorta_cpu_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user);
+aorta_status aorta_cpu_host_call(struct aorta_stream *stream, void (*function)(void *user), void *user);
 aorta_status aorta_cpu_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
 aorta_status aorta_cpu_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes);
 aorta_status aorta_cpu_timestamp(struct aorta_stream *stream, int64_t *slot);

@@ -190,8 +190,9 @@ static aorta_status run_kernel(struct runner *runner, const struct command *comm
 }
 
 static aorta_status run_host_call(struct runner *runner, const struct command *command) {
-    aorta_status status = command->as.host_call.function(command->as.host_call.user);
-    return aorta_annotate(status, "stream %s: host call", runner->name);
+    (void)runner;
+    command->as.host_call.function(command->as.host_call.user);
+    return NULL;
 }
 
 static aorta_status run_copy(struct runner *runner, const struct command *command) {
@@ -331,7 +332,7 @@ aorta_status aorta_cpu_launch(struct aorta_stream *stream, const struct aorta_ke
     return submit(stream, &command, args, bytes);
 }
 
-aorta_status aorta_cpu_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user) {
+aorta_status aorta_cpu_host_call(struct aorta_stream *stream, void (*function)(void *user), void *user) {
     struct command command = {.kind = COMMAND_HOST_CALL, .as.host_call = {function, user}};
     return submit(stream, &command, NULL, 0);
 }

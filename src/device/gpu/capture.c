@@ -8,7 +8,6 @@
 struct gpu_graph {
     struct aorta_graph base;
     void *executable;
-    void *last; /* with host calls: recorded after each run */
 };
 
 /* ---- begin and end ---- */
@@ -30,8 +29,7 @@ void aorta_gpu_branch_leave(struct capture_branch *branch) {
 }
 
 void aorta_gpu_capture_free(struct capture_state *capture) {
-    aorta_gpu_run_free(gpu_capture(capture)->run);
-    aorta_gpu_notes_free(&gpu_capture(capture)->notes);
+    free(gpu_capture(capture)->notes.items);
 }
 
 static unsigned long long graph_flags(const struct gpu_driver *driver) {
@@ -45,7 +43,6 @@ static aorta_status make_graph(struct capture_state *capture, void *graph, struc
     struct gpu_graph *made = calloc(1, sizeof *made);
     int error = made ? api->graph_nodes(graph, NULL, &made->base.node_count) : 0;
     if (made && !error) error = api->graph_instantiate(&made->executable, graph, graph_flags(&device->driver));
-    if (made && !error && gpu_capture(capture)->run) error = api->event_create(&made->last, GPU_EVENT_NO_TIMING);
     api->graph_destroy(graph);
     if (!made) return aorta_capture_no_memory();
     made->base.device = capture->device;
@@ -83,26 +80,11 @@ aorta_status aorta_gpu_capture_end(struct aorta_stream *stream, aorta_status fai
 
 /* ---- replay ---- */
 
-/* The host calls of a run have to know whose it is, so a call ahead of the run says so; it must not overtake the run
- * before, on another stream. */
-static aorta_status launch_with_calls(struct gpu_graph *graph, struct gpu_stream *stream) {
-    const struct gpu_api *api = api_of(stream);
-    int result = api->stream_wait(stream->handle, graph->last, 0);
-    if (result) return aorta_gpu_error(device_of(stream), result, "order of the graph's runs");
-    AORTA_TRY(aorta_gpu_run_begin(stream, gpu_capture(graph->base.capture)->run));
-    result = api->graph_launch(graph->executable, stream->handle);
-    if (!result) result = api->event_record(graph->last, stream->handle);
-    if (!result) return NULL;
-    api->stream_synchronize(stream->handle); /* nothing marks the end of this run for the next one */
-    return aorta_gpu_error(device_of(stream), result, "graph");
-}
-
 static aorta_status launch(struct gpu_graph *graph, struct gpu_stream *stream) {
     bool skip;
     AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
     if (skip) return NULL;
-    AORTA_TRY(aorta_gpu_notes_carry(stream, &gpu_capture(graph->base.capture)->notes, NULL));
-    if (graph->last) return launch_with_calls(graph, stream);
+    AORTA_TRY(aorta_gpu_notes_carry(&stream->notes, &gpu_capture(graph->base.capture)->notes, stream));
     int result = api_of(stream)->graph_launch(graph->executable, stream->handle);
     return result ? aorta_gpu_error(device_of(stream), result, "graph") : NULL;
 }
@@ -119,6 +101,5 @@ void aorta_gpu_graph_destroy(struct aorta_graph *base) {
     const struct gpu_api *api = &gpu_device(base->device)->driver.api;
     aorta_status_free(aorta_gpu_make_current(base->device)); /* a lost device: its memory is gone anyway */
     if (graph->executable) api->graph_executable_destroy(graph->executable);
-    if (graph->last) api->event_destroy(graph->last);
     free(graph);
 }

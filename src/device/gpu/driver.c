@@ -145,7 +145,8 @@ static aorta_status set_up(struct gpu_device *device) {
     AORTA_TRY(aorta_gpu_make_current(&device->base));
     result = api->priority_range(&device->priority_low, &device->priority_high);
     if (result) return aorta_gpu_error(device, result, "priorities of streams");
-    AORTA_TRY(aorta_gpu_marks_open(device));
+    pthread_mutex_init(&device->slots.lock, NULL);
+    pthread_mutex_init(&device->notes_lock, NULL);
     return aorta_gpu_clock_open(device);
 }
 
@@ -178,7 +179,8 @@ static void gpu_close(struct aorta_device *base) {
     if (device->context) {
         aorta_status_free(aorta_gpu_make_current(base)); /* a lost device: its memory is gone anyway */
         aorta_gpu_clock_close(device);
-        aorta_gpu_marks_close(device);
+        aorta_gpu_slots_close(device);
+        aorta_gpu_notes_close(device);
         aorta_gpu_functions_end(device);
         aorta_gpu_partitions_close(device);
         device->driver.api.context_release(device->handle);

@@ -187,14 +187,12 @@ aorta_status aorta_gpu_hip_limited_stream(struct gpu_device *device, double shar
  * The GPU driver from inside: one driver for CUDA and HIP.
  *
  * Headers, each with the files of its theme: api.h and vendor.def (the vendors' functions), driver.h (device time on
- * the host's clock; kernels from source, launches; the vendors' differences, as data; a device), stream.h (host calls
- * and notes, and their failures; streams, events, captures, graphs), management.h (NVML and ROCm SMI: clocks, power,
- * links).
+ * the host's clock; kernels from source, launches; the vendors' differences, as data; a device), stream.h (streams,
+ * events, captures, graphs; notes of kernels), management.h (NVML and ROCm SMI: clocks, power, links).
  *
  * Failures: what fails when it is queued (a kernel that does not compile, a refused launch) fails its stream at that
- * place, so that later work on it, and after its events, is skipped, as on the CPU. A host call fails while device
- * work queued after it is on its way already: that still runs; later host calls do not. A fault of a kernel ends the
- * whole context: every call fails from there on. */
+ * place, so that later work on it, and after its events, is skipped, as on the CPU. A fault of a kernel ends the whole
+ * context: every call fails from there on. */
 
 /* The vendor's library, opened and initialised; opens no device. */
 struct gpu_driver {
@@ -209,6 +207,16 @@ AORTA_MUST_USE aorta_status aorta_gpu_error(const struct gpu_device *device, int
     AORTA_PRINTF(3, 4);
 bool aorta_gpu_given_up(const struct gpu_device *device);
 
+/* Pinned memory for the times of events. None of it is used twice: the write of a time may come after its event is
+ * gone.
+ */
+struct gpu_slots {
+    pthread_mutex_t lock;
+    int64_t **chunks;
+    size_t count, capacity;
+    size_t left; /* of the last chunk */
+};
+
 struct gpu_device {
     struct aorta_device base;
     struct gpu_driver driver;
@@ -219,7 +227,9 @@ struct gpu_device {
     struct gpu_compiler compiler;
     struct gpu_functions functions;
     struct gpu_clock clock;
-    struct gpu_mark_pool *marks;
+    struct gpu_slots slots;
+    pthread_mutex_t notes_lock;
+    struct gpu_note *notes;                     /* of kernels, and their failures */
     _Atomic(struct gpu_partition *) partitions; /* stream.c's */
 };
 

@@ -254,8 +254,7 @@ static aorta_status launch_all(struct gpu_stream *stream, const struct gpu_prepa
 /* Nothing has to be done before a launch on this stream: no capture that counts it, no timestamp to write, no failure.
  */
 static bool is_plain(const struct gpu_stream *stream) {
-    return !stream->base.branch && !stream->stamp_count && !stream->failure &&
-           !(stream->outcome && atomic_load_explicit(&stream->outcome->failed, memory_order_acquire));
+    return !stream->base.branch && !stream->stamp_count && !stream->failure;
 }
 
 aorta_status aorta_gpu_prepared_launch(struct aorta_prepared *const *items, size_t count) {

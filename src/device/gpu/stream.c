@@ -20,13 +20,8 @@ aorta_status aorta_gpu_stream_fail(struct gpu_stream *stream, aorta_status failu
 }
 
 aorta_status aorta_gpu_stream_failure(struct gpu_stream *stream) {
-    if (!stream->failure) stream->failure = aorta_gpu_outcome_at(stream->outcome, stream->host_calls);
+    if (!stream->failure) stream->failure = aorta_gpu_notes_failure(device_of(stream), &stream->notes);
     return aorta_status_copy(stream->failure);
-}
-
-static bool has_failed(struct gpu_stream *stream) {
-    if (stream->failure) return true;
-    return stream->outcome && atomic_load_explicit(&stream->outcome->failed, memory_order_acquire);
 }
 
 /* ---- before anything is queued ---- */
@@ -40,7 +35,7 @@ aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream) {
 }
 
 aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip) {
-    *skip = !stream->base.branch && has_failed(stream);
+    *skip = !stream->base.branch && stream->failure;
     if (*skip) return NULL;
     int result = api_of(stream)->context_set(device_of(stream)->context);
     if (result) return aorta_gpu_error(device_of(stream), result, "stream %s", stream->base.name);
@@ -97,7 +92,7 @@ void aorta_gpu_stream_destroy(struct aorta_stream *base) {
         if (!aorta_gpu_given_up(device_of(stream))) api->stream_synchronize(stream->handle);
         api->stream_destroy(stream->handle);
     }
-    aorta_gpu_outcome_release(stream->outcome);
+    free(stream->notes.items);
     aorta_status_free(stream->failure);
     free(stream);
 }
@@ -108,7 +103,6 @@ static aorta_status wait_for(struct gpu_stream *stream) {
     if (skip) status = aorta_gpu_make_current(stream->base.device);
     /* In any case: the caller may free memory that was in use until then. */
     int result = api_of(stream)->stream_synchronize(stream->handle);
-    if (!result && stream->outcome) atomic_store(&stream->outcome->done, stream->host_calls);
     if (!result) return status;
     return aorta_status_join(status,
                              aorta_gpu_error(device_of(stream), result, "stream %s failed, last kernel launched %s",
@@ -138,7 +132,7 @@ aorta_status aorta_gpu_stream_launch(struct aorta_stream *base, const struct aor
     (void)bytes; /* the launch function knows its struct */
     if (!kernel->gpu)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "stream %s: kernel %s has no version for GPUs", base->name, kernel->name);
-    if (!stream->base.branch && has_failed(stream)) return NULL;
+    if (!stream->base.branch && stream->failure) return NULL;
     aorta_status status = kernel->gpu(base, args);
     if (!status) return NULL;
     return aorta_gpu_stream_keep(stream, aorta_annotate(status, "stream %s: kernel %s", base->name, kernel->name));
@@ -159,6 +153,13 @@ aorta_status aorta_gpu_fill_bytes(struct aorta_stream *base, void *to, int value
     return finish(stream, api_of(stream)->fill(to, (unsigned char)value, bytes, stream->handle), "fill");
 }
 
+aorta_status aorta_gpu_host_call(struct aorta_stream *base, void (*function)(void *user), void *user) {
+    struct gpu_stream *stream = gpu_stream(base);
+    aorta_status status;
+    if (!begin(stream, &status)) return status;
+    return finish(stream, api_of(stream)->host_call(stream->handle, function, user), "host call");
+}
+
 /* A timestamp is a kernel of one thread, about 2 us of the stream's time with the launch after it. Events with timing
  * would cost as much, have a time only through the host, in floats, and none in graphs.
  *
@@ -168,7 +169,7 @@ aorta_status aorta_gpu_fill_bytes(struct aorta_stream *base, void *to, int value
 aorta_status aorta_gpu_timestamp(struct aorta_stream *base, int64_t *slot) {
     struct gpu_stream *stream = gpu_stream(base);
     aorta_status status;
-    if (!stream->base.branch && has_failed(stream)) return NULL;
+    if (!stream->base.branch && stream->failure) return NULL;
     if (stream->stamp_count == GPU_STAMPS && !begin(stream, &status)) return status;
     stream->stamps[stream->stamp_count++] = slot;
     if (stream->base.branch) {

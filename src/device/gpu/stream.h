@@ -1,4 +1,4 @@
-/* Host calls queued on a stream, notes that its kernels leave, and their failures. */
+/* Streams, events and captures on a GPU, and the notes that kernels leave. */
 #ifndef AORTA_DEVICE_GPU_STREAM_H
 #define AORTA_DEVICE_GPU_STREAM_H
 
@@ -7,56 +7,30 @@
 #include "device/gpu/driver.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 struct gpu_stream;
 
-/* ---- notes ---- */
+/* ---- notes.c ---- */
 
 struct gpu_note;
-struct gpu_notes { /* without repetition; zeros: empty */
+struct gpu_notes { /* without repetition; zeros: empty; freed by free(items) */
     struct gpu_note **items;
     size_t count, capacity;
 };
-void aorta_gpu_notes_free(struct gpu_notes *notes);
-/* A wait for `stream` reads these notes, too, under `lock`; NULL: nothing else changes them. */
-aorta_status aorta_gpu_notes_carry(struct gpu_stream *stream, struct gpu_notes *from, pthread_mutex_t *lock);
-
-/* ---- host_calls.c ---- */
-
-struct gpu_outcome {
-    _Atomic int references; /* the stream's, its queued calls', and those of events after them */
-    _Atomic bool failed;
-    _Atomic uint64_t done; /* the calls up to this one have ended, and with them the graphs' before it */
-    pthread_mutex_t lock;
-    uint64_t position; /* of the call that failed; 0: a note */
-    aorta_status failure;
-    struct gpu_notes notes;
-};
-struct gpu_outcome *aorta_gpu_outcome_retain(struct gpu_outcome *outcome);
-void aorta_gpu_outcome_release(struct gpu_outcome *outcome); /* NULL is fine */
-/* A copy of the failure if it was at `position` or before, or of a note's failure; NULL: none so far. */
-aorta_status aorta_gpu_outcome_at(struct gpu_outcome *outcome, uint64_t position);
-/* Queues a call that fails `stream` if the calls of `from` up to `position` failed. */
-aorta_status aorta_gpu_outcome_carry(struct gpu_stream *stream, struct gpu_outcome *from, uint64_t position);
-
-/* Whose failure the host calls of a graph are: set anew for each run. */
-struct gpu_run {
-    struct gpu_outcome *outcome;
-    uint64_t position;
-    struct gpu_graph_call *calls; /* owned */
-};
-void aorta_gpu_run_free(struct gpu_run *run);
-aorta_status aorta_gpu_run_begin(struct gpu_stream *stream, struct gpu_run *run); /* queued before the graph */
+/* Adds the notes of `from`: work on `stream` is ordered after what left them. */
+aorta_status aorta_gpu_notes_carry(struct gpu_notes *notes, const struct gpu_notes *from,
+                                   const struct gpu_stream *stream);
+/* A copy of the first failure that a note says; NULL: none so far. */
+aorta_status aorta_gpu_notes_failure(struct gpu_device *device, const struct gpu_notes *notes);
+void aorta_gpu_notes_close(struct gpu_device *device);
 
 /* ---- streams ---- */
 
 struct gpu_stream {
     struct aorta_stream base;
     void *handle;
-    aorta_status failure;           /* sticky; owned */
-    struct gpu_outcome *outcome;    /* NULL: no host call or note yet */
-    uint64_t host_calls;            /* ever queued */
+    aorta_status failure; /* sticky; owned */
+    struct gpu_notes notes;
     int64_t *stamps[GPU_STAMPS];    /* timestamps asked for since the last command of a capture */
     uint32_t stamp_count;           /* of them */
     const char *last;               /* last kernel launched, for messages; static */
@@ -70,26 +44,16 @@ struct gpu_branch { /* one stream's part of a capture */
 
 struct gpu_capture {
     struct capture_state state;
-    struct gpu_run *run; /* NULL: no host call inside */
     struct gpu_notes notes;
 };
 
-/* One place in a stream: an event of the vendor's, and where the device writes the time. While an earlier record may
- * still be on its way, an event recorded on another stream takes a new one. */
-struct gpu_mark {
-    void *handle;
-    int64_t *slot;                   /* pinned */
-    const struct gpu_stream *stream; /* recorded on; only compared */
-    bool captured;                   /* recorded in a capture: nothing is on its way */
-    aorta_status failure;            /* the stream's when it was queued; owned */
-    struct gpu_outcome *outcome;     /* the stream's; NULL: it had none */
-    uint64_t position;               /* host calls before it */
-    struct gpu_mark *next;
-};
-
-struct gpu_event {
+struct gpu_event { /* the members are those of the last record */
     struct aorta_event base;
-    struct gpu_mark *mark; /* of the last record; NULL: never recorded */
+    void *handle;                    /* made at the first record */
+    int64_t *slot;                   /* where the device writes the time; NULL: it has none */
+    const struct gpu_stream *stream; /* recorded on; only compared */
+    aorta_status failure;            /* the stream's when it was queued; owned */
+    struct gpu_notes notes;          /* the stream's by then */
 };
 
 static inline struct gpu_stream *gpu_stream(struct aorta_stream *stream) {
@@ -120,7 +84,7 @@ aorta_status aorta_gpu_stream_keep(struct gpu_stream *stream, aorta_status failu
 aorta_status aorta_gpu_stream_fail(struct gpu_stream *stream, aorta_status failure);
 /* Queues the timestamps asked for. */
 aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream);
-aorta_status aorta_gpu_stream_failure(struct gpu_stream *stream); /* a copy, host calls' included; NULL: none */
+aorta_status aorta_gpu_stream_failure(struct gpu_stream *stream); /* a copy, notes' included; NULL: none */
 
 /* ---- streams with a share of the device (stream.c) ---- */
 
@@ -128,8 +92,7 @@ void aorta_gpu_partitions_close(struct gpu_device *device);
 
 /* ---- event.c ---- */
 
-aorta_status aorta_gpu_marks_open(struct gpu_device *device);
-void aorta_gpu_marks_close(struct gpu_device *device);
+void aorta_gpu_slots_close(struct gpu_device *device);
 
 /* ---- members of the table ---- */
 
@@ -140,7 +103,7 @@ void aorta_gpu_stream_destroy(struct aorta_stream *stream);
 aorta_status aorta_gpu_stream_synchronize(struct aorta_stream *stream);
 aorta_status aorta_gpu_stream_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
                                      size_t bytes);
-aorta_status aorta_gpu_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user);
+aorta_status aorta_gpu_host_call(struct aorta_stream *stream, void (*function)(void *user), void *user);
 aorta_status aorta_gpu_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
 aorta_status aorta_gpu_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes);
 aorta_status aorta_gpu_timestamp(struct aorta_stream *stream, int64_t *slot);

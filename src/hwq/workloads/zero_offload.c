@@ -71,13 +71,12 @@ static void optimize_piece(void *user, int64_t first, int64_t count) {
 }
 
 /* A call in stream order cannot queue operations of src/ops, so it calls their loops. */
-static aorta_status optimize(void *user) {
+static void optimize(void *user) {
     struct host_state *h = user;
     const double t = (double)++h->step.updates;
     h->step.bias_correction1 = (float)(1.0 - pow((double)beta1, t));
     h->step.bias_correction2 = (float)(1.0 - pow((double)beta2, t));
     aorta_hwq_thread_pool_run(h->pool, optimize_piece, h, h->count);
-    return NULL;
 }
 
 static aorta_status run_adamw(const struct hwq_operation *o, struct aorta_stream *stream) {

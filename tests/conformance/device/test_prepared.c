@@ -71,17 +71,12 @@ static void test_they_are_captured(void **state) {
     free_rig(*state, &rig);
 }
 
-static aorta_status fail_call(void *user) {
-    (void)user;
-    return AORTA_ERROR(AORTA_IO, "no more of this");
-}
-
 static void test_a_failed_stream_skips_them(void **state) {
     struct rig rig = make_rig(*state);
-    check_ok(aorta_host_call(rig.streams[0], fail_call, NULL));
-    check_fails(aorta_stream_synchronize(rig.streams[0]), AORTA_IO, "no more of this");
+    queue_failure(rig.streams[0], "no more of this");
+    check_fails(aorta_stream_synchronize(rig.streams[0]), AORTA_DEVICE, "no more of this");
     check_ok(aorta_launch_prepared(rig.items, LAUNCHES * STREAMS));
-    check_fails(aorta_stream_synchronize(rig.streams[0]), AORTA_IO, "no more of this");
+    check_fails(aorta_stream_synchronize(rig.streams[0]), AORTA_DEVICE, "no more of this");
     sync_stream(rig.streams[1]);
     assert_int_equal(rig.counters[0], 0);
     assert_int_equal(rig.counters[1], after_rounds(1));
