@@ -34,12 +34,28 @@ static bool hides(enum aorta_cause cause) {
 }
 
 static double lost_again(const struct gains *gains, enum aorta_cause cause) {
-    return hides(cause) && gains->verdict->lost_beside > 0 ? gains->verdict->lost_beside : 0;
+    const struct aorta_verdict *verdict = gains->verdict;
+    const double lost = isnan(verdict->lost_beside) ? verdict->lost_usually[0] : verdict->lost_beside;
+    return hides(cause) && lost > 0 ? lost : 0;
 }
 
-/* What it loses on other recordings: it makes a gain a range. */
-static double lost_usually(const struct gains *gains, enum aorta_cause cause) {
-    return hides(cause) && gains->verdict->lost_usually > 0 ? gains->verdict->lost_usually : 0;
+/* The most that compute loses; this recording's own overlap decides where there is one. */
+static double lost_most(const struct gains *gains, enum aorta_cause cause) {
+    const double most = gains->verdict->lost_usually[1];
+    return hides(cause) && most > 0 ? most : lost_again(gains, cause);
+}
+
+/* The least of a gain that has lost_again, as a share of it. */
+static double least_left(const struct gains *gains, enum aorta_cause cause) {
+    return (1 - lost_most(gains, cause)) / (1 - lost_again(gains, cause));
+}
+
+static void set_loss(const struct gains *gains, struct aorta_finding *finding, double gain_ms) {
+    const double lost = lost_most(gains, finding->cause);
+    aorta_facts_remove(&finding->facts, AORTA_FACT_LOST_AGAIN);
+    if (lost > 0.1 && gain_ms > 0)
+        aorta_facts_set(&finding->facts, AORTA_FACT_LOST_AGAIN,
+                        gain_ms / (1 - lost_again(gains, finding->cause)) * lost);
 }
 
 static double alone_of(const struct gains *gains, enum aorta_removal removal, enum aorta_cause cause) {
@@ -52,14 +68,15 @@ static double unsure_of(double gain_ms, double lag_ms) {
     return gain_ms + lag_ms > 0 ? gain_ms * lag_ms / (gain_ms + lag_ms) : 0;
 }
 
-static void set_range(const struct gains *gains, struct aorta_finding *finding, double lost) {
+/* `left`: the least of the gain, as a share of it. */
+static void set_range(const struct gains *gains, struct aorta_finding *finding, double left) {
     const double gain_ms = finding->gain_ms, lag_ms = gains->found.unexplained_share * aorta_gains_step_ms(gains);
     const double unsure_ms = unsure_of(gain_ms, lag_ms);
     const bool shares_cores = gains->analysis->measured && !gains->analysis->ranks[0].trace->on_gpu;
     const double most_ms = aorta_gains_step_ms(gains) > gain_ms ? aorta_gains_step_ms(gains) : gain_ms;
     finding->lag_ms = lag_ms;
     finding->gain_range_ms[0] = gain_ms - unsure_ms;
-    if (lost > 0) finding->gain_range_ms[0] = fmin(finding->gain_range_ms[0], (1 - lost) * gain_ms);
+    finding->gain_range_ms[0] = fmin(finding->gain_range_ms[0], left * gain_ms);
     finding->gain_range_ms[1] = gain_ms + unsure_ms < most_ms ? gain_ms + unsure_ms : most_ms;
     /* Collectives of the host take its cores; how much compute loses to them is not known. */
     if (hides(finding->cause) && shares_cores && isnan(gains->verdict->lost_beside)) finding->gain_range_ms[0] = 0;
@@ -229,12 +246,8 @@ static void set_gain(const struct gains *gains, struct aorta_finding *finding, d
     finding->gain_ms = gain_ms;
     finding->alone_ms = alone_ms;
     finding->gain_share = aorta_gains_step_ms(gains) > 0 ? gain_ms / aorta_gains_step_ms(gains) : 0;
-    const double lost = hidden ? lost_again(gains, finding->cause) : 0;
-    const double usually = hidden ? lost_usually(gains, finding->cause) : 0;
-    const double lost_ms = lost > 0.1 ? gain_ms / (1 - lost) * lost : usually * gain_ms;
-    set_range(gains, finding, usually);
-    aorta_facts_remove(&finding->facts, AORTA_FACT_LOST_AGAIN);
-    if (lost_ms > 0) aorta_facts_set(&finding->facts, AORTA_FACT_LOST_AGAIN, lost_ms);
+    set_range(gains, finding, hidden ? least_left(gains, finding->cause) : 1);
+    set_loss(gains, finding, hidden ? gain_ms : 0);
     /* The idle time is not all that the wait costs: the host launches late afterwards. */
     if (fmax(gain_ms, alone_ms) <= ABOVE * finding->cost_ms + GAINS * aorta_gains_step_ms(gains)) return;
     if (finding->cause == AORTA_CAUSE_COPY) aorta_facts_flag(&finding->facts, AORTA_FACT_HOST_WAITS);
@@ -382,11 +395,10 @@ static bool is_upper_bound(const struct aorta_verdict *verdict, const struct aor
 }
 
 static void bound(const struct gains *gains, struct aorta_finding *finding, double most_ms) {
-    const double lost = gains->verdict->ranks_missing ? 0 : lost_usually(gains, finding->cause);
+    const bool slowed = !gains->verdict->ranks_missing;
     finding->at_best_ms = most_ms;
-    finding->slowed_ms = (1 - lost) * most_ms;
-    aorta_facts_remove(&finding->facts, AORTA_FACT_LOST_AGAIN);
-    if (lost > 0) aorta_facts_set(&finding->facts, AORTA_FACT_LOST_AGAIN, lost * most_ms);
+    finding->slowed_ms = slowed ? least_left(gains, finding->cause) * most_ms : most_ms;
+    set_loss(gains, finding, slowed ? most_ms : 0);
 }
 
 /* Without the files of the other ranks, waiting and transfer are one: all of the exposed time may go. Likewise where
@@ -407,7 +419,8 @@ static void add_upper_bounds(const struct gains *gains) {
             finding->cause == AORTA_CAUSE_SERIALIZED_STREAMS && finding->collective == AORTA_ALL_TO_ALL;
         if (finding->cause != AORTA_CAUSE_EXPOSED_COLLECTIVE && !exchange) continue;
         if (!much || !(verdict->ranks_missing || needed)) continue;
-        bound(gains, finding, fmin(finding->cost_ms, step));
+        const double lost = verdict->ranks_missing ? 0 : lost_again(gains, finding->cause);
+        bound(gains, finding, (1 - lost) * fmin(finding->cost_ms, step));
         if (verdict->ranks_missing) aorta_facts_set(&finding->facts, AORTA_FACT_RANKS_MISSING, verdict->ranks_missing);
     }
 }
@@ -541,11 +554,13 @@ static void measure(struct gains *gains, const struct aorta_unrecorded *unrecord
  * How much of it comes back as slower compute where the recording has no overlap to measure. */
 
 /* Measured on two H200 (tests/gpu/contention.py, docs/results.md): the share of the shorter side that overlap did not
- * save, where layers wait for data fetched during the layer before. Products and attention keep all multiprocessors
- * until they end. Attention is its forward pass; the backward pass loses 0.22. */
-static const double lost[AORTA_WORK_CLASS_COUNT] = {
-    [AORTA_WORK_GEMM] = 0.78,      [AORTA_WORK_CONVOLUTION] = 0.20, [AORTA_WORK_ATTENTION] = 0.74,
-    [AORTA_WORK_POINTWISE] = 0.33, [AORTA_WORK_REDUCTION] = 0.38,   [AORTA_WORK_OTHER] = 0.36,
+ * save, where nothing depends on the communication and where layers wait for data fetched during the layer before.
+ * Products and attention keep all multiprocessors until they end. Attention is its forward pass; the backward pass
+ * loses 0.22. */
+static const double lost[AORTA_WORK_CLASS_COUNT][2] = {
+    [AORTA_WORK_GEMM] = {0.50, 0.78},      [AORTA_WORK_CONVOLUTION] = {0.20, 0.20},
+    [AORTA_WORK_ATTENTION] = {0.39, 0.74}, [AORTA_WORK_POINTWISE] = {0.33, 0.33},
+    [AORTA_WORK_REDUCTION] = {0.38, 0.38}, [AORTA_WORK_OTHER] = {0.36, 0.36},
 };
 
 /* Copy engines leave the multiprocessors to compute. */
@@ -566,16 +581,32 @@ static bool was_measured_on(const char *device) {
     return device && (strstr(device, "H100") || strstr(device, "H200"));
 }
 
-static double lost_overlap(const struct aorta_trace_analysis *analysis, const struct aorta_verdict *verdict) {
-    if (!isnan(verdict->slowdown.lost_per_ns) || !verdict->roofline_count || !are_kernels(analysis)) return NAN;
+/* The share of compute in kernels with a thread block for each multiprocessor, which communication has to wait for. */
+static double covering(const struct aorta_trace_rank *rank) {
+    const int32_t most = aorta_trace_multiprocessors(rank->trace, rank->device);
+    int64_t covering_ns = 0, ns = 0;
+    for (size_t i = 0; i < rank->work_count; i++) {
+        const struct aorta_trace_work *work = &rank->work[i];
+        if (work->kind != AORTA_TRACE_KERNEL || aorta_trace_is_collective(work)) continue;
+        ns += work->end_ns - work->start_ns;
+        if (most > 0 && work->blocks >= most) covering_ns += work->end_ns - work->start_ns;
+    }
+    return ns ? (double)covering_ns / (double)ns : 0;
+}
+
+static void find_usual_loss(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    verdict->lost_usually[0] = verdict->lost_usually[1] = NAN;
+    if (!isnan(verdict->slowdown.lost_per_ns) || !verdict->roofline_count || !are_kernels(analysis)) return;
     const struct aorta_roofline *roofline = &verdict->rooflines[0];
-    if (!was_measured_on(roofline->peaks.device)) return NAN;
-    double lost_ns = 0, ns = 0;
+    if (!was_measured_on(roofline->peaks.device)) return;
+    double lost_ns[2] = {0}, ns = 0;
     for (int i = 0; i < AORTA_WORK_CLASS_COUNT; i++) {
         ns += (double)roofline->classes[i].ns;
-        lost_ns += lost[i] * (double)roofline->classes[i].ns;
+        for (int j = 0; j < 2; j++) lost_ns[j] += lost[i][j] * (double)roofline->classes[i].ns;
     }
-    return ns > 0 ? lost_ns / ns : NAN;
+    if (!(ns > 0)) return;
+    verdict->lost_usually[0] = covering(&analysis->ranks[0]) * lost_ns[0] / ns;
+    verdict->lost_usually[1] = lost_ns[1] / ns;
 }
 
 /* ---- all of it ---- */
@@ -604,7 +635,7 @@ static aorta_status measure_with(const struct aorta_trace_analysis *analysis, st
     struct gains gains = {
         .verdict = verdict, .graph = &built->graph, .analysis = analysis, .built = built, .remedies = remedies};
     verdict->lost_beside = verdict->slowdown.lost_per_ns;
-    verdict->lost_usually = lost_overlap(analysis, verdict);
+    find_usual_loss(analysis, verdict);
     measure(&gains, &unrecorded);
     return aorta_arena_check(verdict->arena, "the gains");
 }

@@ -61,7 +61,7 @@ struct aorta_finding {
     double then_ms;           /* of a remedy: its gain after those before it in verdict/remedies.def */
     bool only_after;          /* gains only once other causes are fixed, too */
     double at_best_ms;        /* upper bound of the gain where the recording cannot decide; 0: none */
-    double slowed_ms;         /* of at_best_ms: with lost_usually; at_best_ms: not known */
+    double slowed_ms;         /* the least of at_best_ms, with lost_usually; at_best_ms: not known */
     enum aorta_cause partner; /* AORTA_CAUSE_COUNT: all other causes */
     double joint_ms;          /* per step, of both together where that is mostly this finding's; else 0 */
     bool displaced;           /* the more specific cause of shares[0] has most of the gain */
@@ -122,8 +122,9 @@ struct aorta_verdict {
     double overlap_ratio; /* sum of overlap / sum of comm; NaN without communication */
     double exposed_ms, comm_ms, compute_ms, idle_ms; /* means per iteration and rank; idle with the lead */
     struct aorta_slowdown slowdown;
-    double lost_beside;  /* extra time of compute per ns of collectives that it newly hides; NaN: not recorded */
-    double lost_usually; /* the same, measured on such devices; NaN: not known, or lost_beside is (gains.c) */
+    double lost_beside;     /* extra time of compute per ns of collectives that it newly hides; NaN: not recorded */
+    double lost_usually[2]; /* the least and the most, measured on such devices; NaN: not known, or lost_beside is
+                               (gains.c) */
     struct aorta_verdict_replay replay;
     struct aorta_roofline *rooflines; /* of each rank; NULL: none were made */
     size_t roofline_count;

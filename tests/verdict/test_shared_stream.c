@@ -5,7 +5,8 @@
  *   reductions  | gemm 0 | AR0 | gemm 1 | AR1 | gemm 2 | AR2 | gemm 3 | AR3 | adam |
  *
  * With a stream of their own AG1 to AG3 and AR0 to AR2 run beside compute: 3 of 4 are hidden, at best. On a H200 a
- * product loses 0.78 of the hidden time, and a pointwise kernel 0.33 (tests/gpu/contention.py). */
+ * product loses up to 0.78 of the hidden time, and a pointwise kernel 0.33 (tests/gpu/contention.py). A product with a
+ * block for each of the 132 multiprocessors loses 0.50 at least. */
 #include "check.h"
 #include "samples/kineto.h"
 #include "trace/open.h"
@@ -21,7 +22,8 @@ struct program {
     const char *device;
     const char *kernel, *collective, *group;
     bool gathers, trains;
-    bool small; /* a small reduction follows each one, as of a bias; their results are divided */
+    bool small;       /* a small reduction follows each one, as of a bias; their results are divided */
+    const char *grid; /* of the products; NULL: not recorded */
 };
 
 static const char H200[] = "NVIDIA H200", A100[] = "NVIDIA A100"; /* as long */
@@ -53,7 +55,8 @@ static double add_step(struct sample_kineto *sample, const struct program *progr
                                 "");
         else
             sample_kineto_event(sample, "cpu_op", "aten::mm", 1, at - 880, 5, "");
-        sample_kineto_kernel(sample, "sm90_xmma_gemm", STREAM, at - 870, at, GEMM_US, "");
+        sample_kineto_kernel(sample, "sm90_xmma_gemm", STREAM, at - 870, at, GEMM_US,
+                             program->grid ? program->grid : "");
         at += GEMM_US + 2;
         if (!program->gathers) at = add_collective(sample, program, at, step, rank, &number, COMM_US);
         if (program->small) at = add_collective(sample, program, at, step, rank, &number, SMALL_US);
@@ -99,10 +102,20 @@ static void check_first(const struct program *program, enum aorta_cause cause, d
 
 static const double LOST = (0.78 * UNITS * 1000 + 0.33 * 200) / (UNITS * 1000 + 200);
 
+/* The pointwise kernels have no grid. */
+static const double LEAST =
+    (0.50 * UNITS * 1000 + 0.33 * 200) / (UNITS * 1000 + 200) * UNITS * 1000 / (UNITS * 1000 + 200);
+
 static void gathers_on_the_compute_stream(void **state) {
     (void)state;
-    struct program program = {H200, "ncclDevKernel_AllGather_RING_LL", "_allgather_base", "fsdp", true, true, false};
+    struct program program = {H200, "ncclDevKernel_AllGather_RING_LL", "_allgather_base", "fsdp", true, true, false,
+                              NULL};
     check_first(&program, AORTA_CAUSE_SERIALIZED_STREAMS, (UNITS - 1) * COMM_US, LOST, AORTA_FACT_OWN_STREAM);
+    program.grid = "\"grid\": [131, 1, 1], \"block\": [128, 1, 1]";
+    check_first(&program, AORTA_CAUSE_SERIALIZED_STREAMS, (UNITS - 1) * COMM_US, LOST, AORTA_FACT_OWN_STREAM);
+    program.grid = "\"grid\": [132, 1, 1], \"block\": [128, 1, 1]";
+    check_first(&program, AORTA_CAUSE_SERIALIZED_STREAMS, (1 - LEAST) * (UNITS - 1) * COMM_US,
+                1 - (1 - LOST) / (1 - LEAST), AORTA_FACT_OWN_STREAM);
     program.device = A100; /* not known */
     check_first(&program, AORTA_CAUSE_SERIALIZED_STREAMS, (UNITS - 1) * COMM_US, 0, AORTA_FACT_OWN_STREAM);
 }
@@ -110,7 +123,7 @@ static void gathers_on_the_compute_stream(void **state) {
 /* What follows needs all that is exchanged. In parts it could run meanwhile: at best all of it is hidden. */
 static void exchanges_on_the_compute_stream(void **state) {
     (void)state;
-    check_first(&(struct program){H200, "ncclDevKernel_SendRecv", "all_to_allv", "ep", false, false, false},
+    check_first(&(struct program){H200, "ncclDevKernel_SendRecv", "all_to_allv", "ep", false, false, false, NULL},
                 AORTA_CAUSE_SERIALIZED_STREAMS, UNITS * COMM_US, LOST, AORTA_FACT_OWN_STREAM);
 }
 
@@ -118,7 +131,7 @@ static void reductions_of_gradients_on_the_compute_stream(void **state) {
     (void)state;
     for (int small = 0; small < 2; small++)
         check_first(&(struct program){H200, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "allreduce", "default_pg",
-                                      false, true, small},
+                                      false, true, small, NULL},
                     AORTA_CAUSE_SERIALIZED_STREAMS, (UNITS - 1) * COMM_US, LOST, AORTA_FACT_OWN_STREAM);
 }
 
@@ -126,9 +139,9 @@ static void reductions_of_gradients_on_the_compute_stream(void **state) {
 static void reductions_of_activations(void **state) {
     (void)state;
     const char *kernel = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
-    check_first(&(struct program){H200, kernel, "allreduce", "TENSOR_MODEL_PARALLEL_GROUP", false, true, false},
+    check_first(&(struct program){H200, kernel, "allreduce", "TENSOR_MODEL_PARALLEL_GROUP", false, true, false, NULL},
                 AORTA_CAUSE_EXPOSED_COLLECTIVE, UNITS * COMM_US, LOST, AORTA_FACT_ACTIVATIONS);
-    check_first(&(struct program){H200, kernel, "allreduce", "default_pg", false, false, false},
+    check_first(&(struct program){H200, kernel, "allreduce", "default_pg", false, false, false, NULL},
                 AORTA_CAUSE_EXPOSED_COLLECTIVE, UNITS * COMM_US, LOST, AORTA_FACT_ACTIVATIONS);
 }
 
