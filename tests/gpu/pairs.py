@@ -176,8 +176,23 @@ SEVENTH = [
     pair("wide_shards", 2, "wide_shards.py", "", "bf16", "precision", how=BOTH),
     pair("stop_and_time", 2, "stop_and_time.py", "", "free", "host_sync"),
 ]
-SETS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH, "seventh": SEVENTH}
-PAIRS = {one.name: one for one in FIRST + SECOND + THIRD + FOURTH + FIFTH + SIXTH + SEVENTH}
+EIGHTH = [
+    pair("rain", 1, "rain.py", "", "tf32", "precision"),
+    pair("watched", 1, "watched.py", "", "blind", "attention", how=BOTH),
+    pair("topics", 1, "topics.py", "", "pool", "allocation"),
+    pair("jax_adam", 1, "jax_adam.py", "", "jit", f"optimizer {LAUNCHES}", advice="jax.jit"),
+    pair("holter", 1, "holter.py", "", "cudnn", "library"),
+    pair("swapped", 1, "swapped.py", "", "resident", "copy"),
+    pair("gated", 1, "gated.py", "", "inside", "casts fusion", how=BOTH),
+    pair("replay", 1, "replay.py", "", "device", "data_wait host_pause copy host_sync"),
+    pair("mask_buffers", 2, "mask_buffers.py", "", "own", "exposed_collective slow_collective", how=BOTH),
+    pair("joined_halves", 2, "joined_halves.py", "", "apart", "exposed_collective serialized_streams"),
+    pair("whole_norms", 2, "whole_norms.py", "", "shards", "exposed_collective slow_collective host_launch"),
+    pair("xrays", 2, "xrays.py", "", "own", "host_sync exposed_collective slow_collective"),
+]
+SETS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH, "seventh": SEVENTH,
+        "eighth": EIGHTH}
+PAIRS = {one.name: one for group in SETS.values() for one in group}
 
 
 # ---- the verdict ----
