@@ -394,6 +394,23 @@ static void add_coalescing(struct gains *gains) {
     }
 }
 
+static void drop_broadcasts(const struct aorta_launched_work *launched, const void *context) {
+    (void)context;
+    for (size_t i = 0; i < launched->count; i++)
+        if (aorta_launches_collective(launched, i, AORTA_BROADCAST)) aorta_drop_work(launched, i);
+}
+
+/* What each step broadcasts may be the same, as buffers of DDP that are constant: then once is enough. */
+static void add_broadcasting_once(const struct gains *gains) {
+    struct aorta_finding *finding = find_exposed(gains->verdict, AORTA_BROADCAST);
+    if (!finding || !gains->analysis->stepped || gains->verdict->ranks_missing) return;
+    if (aorta_facts_has(&finding->facts, AORTA_FACT_GAIN_OF_ONE)) return;
+    const double most_ms = aorta_gain_without_work(gains, 0, drop_broadcasts, NULL);
+    if (most_ms < AORTA_GAINS_LITTLE * aorta_gains_step_ms(gains)) return;
+    finding->at_best_ms = finding->slowed_ms = most_ms;
+    aorta_facts_remove(&finding->facts, AORTA_FACT_LOST_AGAIN);
+}
+
 /* Small copies that could be one: their launches and the waits for them are more than what copies take. */
 static void add_small_copies(struct gains *gains) {
     double copies = 0;
@@ -500,6 +517,7 @@ void aorta_gains_add_fixes(struct gains *gains) {
     add_reducing_once(gains);
     add_gathering_once(gains);
     add_coalescing(gains);
+    add_broadcasting_once(gains);
     add_small_copies(gains);
     add_few_blocks(gains);
     add_keeping(gains);

@@ -730,6 +730,34 @@ static void small_collectives_are_joined(void **state) {
     }
 }
 
+enum { BUFFERS = 2, SENT_US = 400, COMPUTED_US = 600 };
+
+/* Both are launched at once; what follows a broadcast begins when it has ended. */
+static void broadcast_buffers(struct sample_kineto *sample, double *at_us, const void *of) {
+    double begin = *at_us + 3;
+    (void)of;
+    for (int i = 0; i < BUFFERS; i++) {
+        sample_kineto_kernel(sample, "ncclDevKernel_Broadcast_RING_LL", 20, *at_us + 2 * i, begin, SENT_US, "");
+        sample_kineto_kernel(sample, "at::native::gemm_forward", 7, *at_us + 2 * i + 1, begin + SENT_US + 1,
+                             COMPUTED_US, "");
+        begin += SENT_US + COMPUTED_US + 2;
+    }
+    *at_us = begin;
+}
+
+/* Buffers that DDP sends before the forward pass: at best they are constant, and none of it is needed. */
+static void broadcasts_of_each_step_can_go(void **state) {
+    (void)state;
+    struct run run;
+    struct aorta_verdict verdict;
+    make_steps(1, broadcast_buffers, NULL, &run, &verdict);
+    const struct aorta_finding *exposed = said_finding(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE);
+    said_near(exposed->at_best_ms, 3.0 / 4 * BUFFERS * SENT_US / 1e3,
+              0.03); /* the host launches one of four steps late */
+    assert_non_null(strstr(said_advice(exposed), "broadcast_buffers=False"));
+    end_steps(&run, &verdict);
+}
+
 /* Twelve cells a step, each launched after the one before has ended; or other kernels. */
 static void check_cells(const char *kernel, bool expected) {
     struct run run = {0};
@@ -1162,6 +1190,7 @@ int main(void) {
         cmocka_unit_test(gathering_once_saves_what_serves_gathers),
         cmocka_unit_test(groups_of_parameters_are_counted),
         cmocka_unit_test(small_collectives_are_joined),
+        cmocka_unit_test(broadcasts_of_each_step_can_go),
         cmocka_unit_test(cells_of_recurrent_networks_are_seen),
         cmocka_unit_test(a_process_for_each_device_is_advised),
         cmocka_unit_test(late_launches_are_counted_with_the_work_they_launch),
