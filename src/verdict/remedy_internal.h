@@ -274,6 +274,7 @@ void aorta_remedy_layout(struct remedy_model *model);
 void aorta_remedy_optimizer(struct remedy_model *model);
 void aorta_remedy_embedding(struct remedy_model *model);
 void aorta_remedy_library(struct remedy_model *model);
+void aorta_remedy_unfolding(struct remedy_model *model);
 void aorta_remedy_indexing(struct remedy_model *model);
 void aorta_remedy_rows(struct remedy_model *model);
 void aorta_remedy_batching(struct remedy_model *model);

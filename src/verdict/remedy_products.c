@@ -412,6 +412,36 @@ void aorta_remedy_library(struct remedy_model *model) {
     }
 }
 
+/* ---- convolutions that write out their windows ---- */
+
+/* Copies each window to a row of a matrix, or adds the rows up. */
+static bool unfolds(const char *kernel) {
+    return strstr(kernel, "im2col") || strstr(kernel, "col2im") || strstr(kernel, "vol2col");
+}
+
+/* Without cuDNN PyTorch unfolds the input of a convolution, sample by sample. An operation that is called im2col is the
+ * program's own, and so may be a few such kernels. */
+void aorta_remedy_unfolding(struct remedy_model *model) {
+    enum { FEWEST = 8 };
+    double count = 0;
+    (void)aorta_remedy_unsized(model);
+    for (size_t i = 0; i < model->leaf_count; i++)
+        if (model->leaves[i].counted && unfolds(model->leaves[i].kernel)) count += model->leaves[i].kernels;
+    for (size_t i = 0; i < model->leaf_count && count >= FEWEST * model->steps; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        double ns = 0;
+        uint32_t kernels = 0, row = leaf->first_work;
+        if (model->operations && unfolds(leaf->name)) continue;
+        for (uint32_t left = aorta_leaf_work(leaf); left--; row = model->next_work[row]) {
+            const struct aorta_trace_work *work = &model->trace->work[row];
+            if (work->kind != AORTA_TRACE_KERNEL || !unfolds(aorta_trace_text(model->trace, work->name))) continue;
+            ns += (double)(work->end_ns - work->start_ns);
+            kernels++;
+        }
+        if (kernels) aorta_remedy_claim(model, i, fmax(model->now_ns[i] - ns, 0), kernels);
+    }
+}
+
 /* ---- equal small products ---- */
 
 /* A loop over experts, heads or tables ends where its results are put together. Before that the same operations come

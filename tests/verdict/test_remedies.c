@@ -905,6 +905,22 @@ static const struct op serial_rows[] = {KERNEL("vectorized_gather_kernel", 240, 
                        parallel_rows[] = {KERNEL("vectorized_gather_kernel", 240, 0),
                                           KERNEL("indexing_backward_kernel", 480, 1)};
 
+/* Two samples of a convolution without cuDNN, forward and backward: products between copies of windows. */
+#define UNFOLDED                                                                                                       \
+    KERNEL("im2col_kernel", 90, 0), KERNEL("sm90_xmma_gemm", 25, 0), KERNEL("im2col_kernel", 90, 0),                   \
+        KERNEL("sm90_xmma_gemm", 25, 1), KERNEL("sm90_xmma_gemm", 30, 1), KERNEL("col2im_kernel", 240, 1)
+#define FOLDED KERNEL("sm90_xmma_gemm", 25, 0), KERNEL("sm90_xmma_gemm", 25, 1), KERNEL("sm90_xmma_gemm", 30, 1)
+static const struct op unfolded[] = {UNFOLDED, UNFOLDED, UNFOLDED}, in_place[] = {FOLDED, FOLDED, FOLDED},
+                       few_unfolded[] = {UNFOLDED, UNFOLDED};
+
+/* A program may unfold a little itself. */
+static void few_windows_stay(void **state) {
+    (void)state;
+    struct found found = find(few_unfolded, COUNT(few_unfolded), 7, WITHOUT_OPERATIONS);
+    assert_true(found.remedies.rows[AORTA_REMEDY_UNFOLDING].alone_ns <= 0);
+    end(&found);
+}
+
 static void casts_of_training_and_norms_and_other_copies_stay(void **state) {
     (void)state;
     static const struct {
@@ -935,6 +951,7 @@ static const struct rough {
     ROUGHLY("attention", flex_scores, flex_products, 2312, 3312), /* what is between, and some of the first product */
     ROUGHLY("library=indexing", sorted_scores, selected_scores, 849, 851),
     ROUGHLY("library=rows", serial_rows, parallel_rows, 2079, 2081), /* 2440 - 1.5 * 240 */
+    ROUGHLY("library=unfolding", unfolded, in_place, 1259, 1261),    /* 3 * (2 * 90 + 240) */
     ROUGHLY("casts=weights", cast_weights, narrow_weights, 87, 89),
     ROUGHLY("casts=cache", grown_cache, spacious_cache, 1605, 1607), /* but writing the token */
 };
@@ -1225,6 +1242,7 @@ int main(void) {
         cmocka_unit_test(names_and_times_say_some),
         cmocka_unit_test(times_suffice_on_devices_without_rates),
         cmocka_unit_test(casts_of_training_and_norms_and_other_copies_stay),
+        cmocka_unit_test(few_windows_stay),
         cmocka_unit_test(layers_that_run_again_on_another_thread),
         cmocka_unit_test(loops_over_parameters_are_no_chain),
         cmocka_unit_test(each_group_of_parameters_keeps_a_launch),
