@@ -285,6 +285,14 @@ static void add_gain(struct gains *gains, enum aorta_removal removal, enum aorta
 /* Where almost all of it comes before a copy to the device in most steps, the step waits for its input. */
 static const double MOSTLY = 0.8;
 
+static double input_of(const struct gains *gains, uint32_t pauses) {
+    double ns = 0;
+    for (int i = AORTA_WITHOUT_HOST_PAUSE; i <= AORTA_WITHOUT_HOST_PAUSE_ELSE; i++)
+        if (pauses & aorta_removal_bit((enum aorta_removal)i) && aorta_gains_input(gains, (enum aorta_removal)i))
+            ns += gains->found.beyond_ns[i];
+    return ns;
+}
+
 /* Stalls of the host at several places have the same fix: they are one finding, whose gain is that of all of them. */
 static void add_pauses(struct gains *gains) {
     enum aorta_removal largest = AORTA_WITHOUT_HOST_PAUSE;
@@ -313,9 +321,9 @@ static void add_pauses(struct gains *gains) {
     relate(gains, largest, removed, finding);
     if (!finding->only_after) find_instead(gains, largest, finding);
     add_origin(gains, finding, largest);
-    const bool input =
-        aorta_facts_has(&finding->facts, AORTA_FACT_PAUSE_INPUT) && gains->found.beyond_ns[largest] >= MOSTLY * gain_ns;
-    if (input && !aorta_verdict_find(gains->verdict, AORTA_CAUSE_DATA_WAIT)) finding->cause = AORTA_CAUSE_DATA_WAIT;
+    if (aorta_facts_has(&finding->facts, AORTA_FACT_PAUSE_INPUT) && input_of(gains, removed) >= MOSTLY * gain_ns &&
+        !aorta_verdict_find(gains->verdict, AORTA_CAUSE_DATA_WAIT))
+        finding->cause = AORTA_CAUSE_DATA_WAIT;
 }
 
 /* What other findings say of stalls that are the wait for input is about that finding. */

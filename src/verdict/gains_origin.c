@@ -247,6 +247,12 @@ static bool brings_input(const struct gains *gains, const struct aorta_origin *o
            !copies_arguments(gains, origin->point);
 }
 
+bool aorta_gains_input(const struct gains *gains, enum aorta_removal pause) {
+    struct aorta_origin origin;
+    aorta_replay_origin(gains->graph, pause, &origin, gains->verdict->arena);
+    return origin.point != AORTA_GRAPH_NONE && brings_input(gains, &origin, name_of_point(gains, origin.point));
+}
+
 static const double NOTABLE = 0.02; /* of a gain: a place that is worth naming */
 static bool is_within_one_call(const struct gains *gains, const struct aorta_origin *origin) {
     const struct aorta_trace_call *call = aorta_trace_graph_call(gains->built, origin->point);

@@ -166,5 +166,7 @@ bool aorta_verdict_copies_once(const struct aorta_trace_analysis *analysis);
 /* Adds the facts of causes whose place in the program is worth knowing. (gains_origin.c) */
 void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *finding,
                             const struct aorta_origin *origin);
+/* Whether these stalls come before a copy to the device in most steps. (gains_origin.c) */
+bool aorta_gains_input(const struct gains *gains, enum aorta_removal pause);
 
 #endif

@@ -425,6 +425,25 @@ static void pause_before_a_copy(bool offloaded, const char *first) {
     end(&run);
 }
 
+/* Two batches a step, as for a second network: the host makes each for 8 ms, so neither stall is most of the gain. */
+static void a_pause_before_each_batch_is_of_the_input(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct sample_kineto sample;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int batch = 0; batch < 16; batch++) {
+        const double at_us = 1000 + 10000 * batch;
+        add_copy(&sample, to_device, 1000 + batch, at_us, at_us + 5, 100, 8000000);
+        for (int i = 0; i < KERNELS; i++)
+            sample_kineto_kernel(&sample, batch % 2 || i < KERNELS - 1 ? step_kernels[i] : "second_network", 7,
+                                 at_us + 10 + 5 * i, at_us + 110 + 250 * i, 240, "");
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    assert_true(said_has(finding_of(&run, AORTA_CAUSE_DATA_WAIT), AORTA_FACT_PAUSE_INPUT));
+    end(&run);
+}
+
 static void a_pause_before_the_batch_is_copied_is_of_the_input(void **state) {
     (void)state;
     pause_before_a_copy(false, NULL);
@@ -1035,6 +1054,7 @@ int main(void) {
         cmocka_unit_test(what_is_copied_to_the_host_and_back_stays_on_the_device),
         cmocka_unit_test(launches_share_with_the_wait_for_input),
         cmocka_unit_test(a_pause_before_the_batch_is_copied_is_of_the_input),
+        cmocka_unit_test(a_pause_before_each_batch_is_of_the_input),
         cmocka_unit_test(a_checkpoint_is_no_optimizer_on_the_host),
         cmocka_unit_test(collectives_on_the_host_are_named),
         cmocka_unit_test(threads_that_copy_batches_are_no_collectives),
