@@ -11,7 +11,6 @@
 
 static const double BOUND = 0.05; /* of the step: a gain or loss that deserves the headline */
 static const double FOUND = 0.02; /* of the step: a gain that has a block */
-static const double WIDE = 0.15;  /* of the gain: a range that is wider is shown */
 
 static const char *per_step(const struct aorta_verdict *verdict) {
     return verdict->whole ? "ms in all" : "ms per step";
@@ -49,11 +48,10 @@ static const char *verb_of(const struct aorta_finding *finding) {
 static void of_gain(const struct aorta_verdict *verdict, const struct aorta_finding *first, struct aorta_text *out) {
     const double step_ms = aorta_verdict_gained_ms(verdict), gain_ms = aorta_finding_shown_ms(first);
     double range_ms[2];
-    aorta_finding_shown_range(first, range_ms);
+    const bool wide = aorta_finding_is_range(first, range_ms);
     aorta_finding_name(verdict, first, out);
     aorta_text_puts(out, ": ");
     put_before(verdict, out);
-    const bool wide = range_ms[1] - range_ms[0] > WIDE * gain_ms;
     const double most_ms = fmin(range_ms[1], step_ms), least_ms = fmax(range_ms[0], 0);
     const struct aorta_brief_range after = aorta_about_range(step_ms - most_ms, step_ms - least_ms);
     aorta_text_printf(out, " -> %s %s ", wide ? after.text : aorta_about(step_ms - gain_ms).text, per_step(verdict));

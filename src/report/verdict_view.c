@@ -11,7 +11,6 @@ static const double SHOWN = 0.02; /* of the step: a finding with a block */
 static const double LEAST = 0.01; /* of the step: a finding that is counted */
 static const double PART = 0.05;  /* of exposed communication: a part that is named */
 static const double MUCH = 0.1;   /* of the step: a part with unknown gains that is named */
-static const double WIDE = 0.15;  /* of a gain: a range that is wider is shown */
 
 struct build {
     const struct aorta_verdict *verdict;
@@ -308,11 +307,10 @@ static double cost_of(const struct aorta_finding *finding) {
 static const char *figure(struct build *build, const struct aorta_finding *finding, bool gains) {
     struct aorta_text text = {0};
     double range_ms[2];
-    aorta_finding_shown_range(finding, range_ms);
     const double gain_ms = aorta_finding_shown_ms(finding);
     if (!gains)
         aorta_text_puts(&text, aorta_measured(cost_of(finding)).text);
-    else if (range_ms[1] - range_ms[0] > WIDE * gain_ms)
+    else if (aorta_finding_is_range(finding, range_ms))
         aorta_text_puts(&text, aorta_about_range(range_ms[0], range_ms[1]).text);
     else if (finding->at_best_ms > 0)
         aorta_text_printf(&text, "up to %s", aorta_about(gain_ms).text);
@@ -482,7 +480,7 @@ static void add_block(struct build *build, const struct aorta_finding *finding, 
     const struct aorta_verdict *verdict = build->verdict;
     struct aorta_view_block block = {.finding = finding, .gains = gains, .key = aorta_cause_name(finding->cause)};
     struct aorta_text name = {0};
-    block.share = (gains ? aorta_finding_shown_ms(finding) : cost_of(finding)) / step_of(verdict, gains);
+    block.share = fmin((gains ? aorta_finding_most_ms(finding) : cost_of(finding)) / step_of(verdict, gains), 1);
     block.figure = figure(build, finding, gains);
     aorta_finding_name(verdict, finding, &name);
     block.name = take(build, &name);

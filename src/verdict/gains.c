@@ -110,6 +110,17 @@ void aorta_finding_shown_range(const struct aorta_finding *finding, double range
     range_ms[1] -= narrower_ms;
 }
 
+bool aorta_finding_is_range(const struct aorta_finding *finding, double range_ms[2]) {
+    static const double WIDE = 0.15; /* of the gain */
+    aorta_finding_shown_range(finding, range_ms);
+    return range_ms[1] - range_ms[0] > WIDE * aorta_finding_shown_ms(finding);
+}
+
+double aorta_finding_most_ms(const struct aorta_finding *finding) {
+    double range_ms[2];
+    return aorta_finding_is_range(finding, range_ms) ? range_ms[1] : aorta_finding_shown_ms(finding);
+}
+
 bool aorta_verdict_gains_matter(const struct aorta_verdict *verdict) {
     const struct aorta_verdict_replay *replay = &verdict->replay;
     const double all_ms = aorta_verdict_gained_ms(verdict);
@@ -340,8 +351,8 @@ static void name_input(struct aorta_verdict *verdict) {
 
 static int by_shown_gain(const void *left, const void *right) {
     const struct aorta_finding *a = left, *b = right;
-    const double x = aorta_finding_gains(a) ? aorta_finding_shown_ms(a) : 0;
-    const double y = aorta_finding_gains(b) ? aorta_finding_shown_ms(b) : 0;
+    const double x = aorta_finding_gains(a) ? aorta_finding_most_ms(a) : 0;
+    const double y = aorta_finding_gains(b) ? aorta_finding_most_ms(b) : 0;
     if (x > y || x < y) return x > y ? -1 : 1;
     return (a->cost_ms < b->cost_ms) - (a->cost_ms > b->cost_ms);
 }

@@ -186,6 +186,10 @@ int aorta_verdict_gain_count(const struct aorta_verdict *verdict); /* findings t
 double aorta_finding_shown_ms(const struct aorta_finding *finding);
 /* The range of that. (gains.c) */
 void aorta_finding_shown_range(const struct aorta_finding *finding, double range_ms[2]);
+/* Whether that range is so wide that it is shown instead of the gain. */
+bool aorta_finding_is_range(const struct aorta_finding *finding, double range_ms[2]);
+/* The gain or the upper end of such a range: findings are in its order, and bars have its length. */
+double aorta_finding_most_ms(const struct aorta_finding *finding);
 /* All gains together are a twentieth of the step or more. (gains.c) */
 bool aorta_verdict_gains_matter(const struct aorta_verdict *verdict);
 /* The finding of a cause; of several kinds of collectives the one that costs most. NULL: there is none. (gains.c) */

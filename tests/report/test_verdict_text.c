@@ -270,12 +270,13 @@ static void a_wide_range_is_shown(void **state) {
     struct aorta_finding *waits = add(AORTA_CAUSE_HOST_SYNC, 40, 30);
     waits->gain_range_ms[0] = 37.1, waits->gain_range_ms[1] = 43;
     expect_headline("host waits for the GPU: 100 -> 60 ms per step if fixed (-40%)");
-    expect("         40 ms  host waits for the GPU (host_sync)\n");
+    expect("40%         40 ms  host waits for the GPU (host_sync)\n");
     waits->gain_range_ms[0] = 36.9;
     expect_headline("host waits for the GPU: 100 -> 57 to 63 ms per step if fixed (-37 to -43%)");
-    expect("   37 to 43 ms  host waits for the GPU (host_sync)\n");
+    expect("####......  43%   37 to 43 ms  host waits for the GPU (host_sync)\n"); /* the share of its upper end */
     waits->gain_range_ms[0] = -5, waits->gain_range_ms[1] = 140; /* a step is from nothing to all of it */
     expect_headline("host waits for the GPU: 100 -> 0 to 100 ms per step if fixed (-0 to -100%)");
+    expect("########## 100%");
 }
 
 static void two_that_gain_only_together(void **state) {
