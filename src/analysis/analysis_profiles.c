@@ -364,9 +364,11 @@ static const struct aorta_trace_step *step_of(const struct filling *filling, con
 }
 
 /* The first of one or two steps begins at its mark, or where work before it ends later. A device that lets its first
- * work wait is busy with work that is not recorded: the host's mark does not count then. */
+ * work wait is busy with work that is not recorded: the host's mark does not count then. It would be chance that such
+ * work ended within a short wait after a long time without launches. */
 static int64_t first_begin(const struct filling *filling, const struct aorta_trace_window *window,
                            int64_t previous_end_ns) {
+    enum { CHANCE = 20 };
     static const int64_t soon_ns = 200000;
     const struct aorta_trace *trace = filling->rank->trace;
     if (window->number == INT64_MIN || trace->steps_by > AORTA_STEPS_BY_ENGINE) return previous_end_ns;
@@ -375,9 +377,10 @@ static int64_t first_begin(const struct filling *filling, const struct aorta_tra
     const struct aorta_trace_step *step = step_of(filling, window);
     const struct aorta_trace_work *first = &filling->rank->work[filling->next];
     const int64_t launched_ns = aorta_trace_launched_ns(trace, first);
-    const bool waited = launched_ns == INT64_MIN || first->start_ns - launched_ns > soon_ns;
+    const int64_t waited_ns = launched_ns == INT64_MIN ? INT64_MAX : first->start_ns - launched_ns;
     int64_t mark_ns = !step ? INT64_MIN : step->of_device ? step->device_start_ns : step->start_ns;
-    if (mark_ns == INT64_MIN || (waited && !step->of_device)) return previous_end_ns;
+    if (mark_ns == INT64_MIN) return previous_end_ns;
+    if (!step->of_device && waited_ns > soon_ns && waited_ns > (launched_ns - mark_ns) / CHANCE) return previous_end_ns;
     mark_ns -= filling->shift_ns;
     return mark_ns > previous_end_ns ? mark_ns : previous_end_ns;
 }

@@ -901,16 +901,19 @@ static void almost_nothing_is_not_analyzed(void **state) {
  *          |<------------- 650 ms ------------->|<------------ 650 ms ------------>|
  *
  * Where the first copy starts long after its call, work that is not recorded delays it: the step begins with the copy.
+ * A millisecond after 600 without launches is no sign of such work: the copy prepares its memory.
  */
 static void the_first_step_begins_at_its_mark(void **state) {
     (void)state;
-    for (int behind = 0; behind < 2; behind++) {
+    static const double late_times_us[] = {0, 1000, 50000};
+    for (int late = 0; late < 3; late++) {
+        const bool behind = late == 2;
         struct run run = {0};
         struct sample_kineto sample;
         sample_kineto_begin(&sample, 0, 1);
         for (int step = 0; step < 2; step++) {
             char name[32];
-            const double mark_us = 1000 + 650000.0 * step, late_us = behind && !step ? 5000 : 0;
+            const double mark_us = 1000 + 650000.0 * step, late_us = step ? 0 : late_times_us[late];
             snprintf(name, sizeof name, "ProfilerStep#%d", step);
             sample_kineto_event(&sample, "user_annotation", name, 1, mark_us, 649900, "");
             add_copy(&sample, to_device, 1000 + step, mark_us + 600000 - late_us, mark_us + 600010, 29900, 8000000);
@@ -921,7 +924,7 @@ static void the_first_step_begins_at_its_mark(void **state) {
         const double first_ms = behind ? 49.99 : 650;
         said_near(run.verdict.step_ms_mean, (first_ms + 650) / 2, 0.01);
         said_near(run.verdict.replay.measured_ms, run.verdict.step_ms_mean, 1e-6);
-        if (!behind) said_near(run.verdict.findings[0].gain_ms, 600, 1);
+        if (!behind) said_near(run.verdict.findings[0].gain_ms, 600, 2);
         end(&run);
     }
 }
