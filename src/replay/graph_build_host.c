@@ -519,10 +519,11 @@ static uint32_t removal_of(const struct place *longest, size_t pause) {
 
 enum {
     ENDS_NS = 500000, /* after the end of the device's work, at most, a wait for it ends, or */
-    ENDS_PART = 50,   /* … this part of the wait after it: threads that slept long wake up late */
-    SLACK_NS = 2000,  /* between clocks of host and device */
-    FEWEST = 3,       /* pauses of a place that can be called waits */
-    LOOK_BACK = 64,   /* spans */
+    ENDS_MOST = 8,  /* … and this part of the wait: other pauses of about the device's time are the host's work; or */
+    ENDS_PART = 50, /* … this part of the wait after it: threads that slept long wake up late */
+    SLACK_NS = 2000, /* between clocks of host and device */
+    FEWEST = 3,      /* pauses of a place that can be called waits */
+    LOOK_BACK = 64,  /* spans */
 };
 
 static bool is_busy_at(const struct aorta_replay_rank *rank, int64_t time_ns) {
@@ -542,7 +543,9 @@ static uint32_t awaited_by(const struct aorta_graph_builder *builder, const stru
     const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
     const uint32_t call = (to - builder->first_call[one->host]) / 2;
     const uint32_t span = aorta_last_ended(builder, rank, from_ns, to_ns + SLACK_NS, call, AORTA_GRAPH_NONE);
-    const int64_t part_ns = (to_ns - from_ns) / ENDS_PART, latest_ns = part_ns > ENDS_NS ? part_ns : ENDS_NS;
+    const int64_t length_ns = to_ns - from_ns,
+                  most_ns = length_ns / ENDS_MOST < ENDS_NS ? length_ns / ENDS_MOST : ENDS_NS;
+    const int64_t latest_ns = length_ns / ENDS_PART > most_ns ? length_ns / ENDS_PART : most_ns;
     if (span == AORTA_GRAPH_NONE || to_ns - one->spans[span].end_ns > latest_ns) return AORTA_GRAPH_NONE;
     return is_busy_at(one, to_ns + SLACK_NS) ? AORTA_GRAPH_NONE : span;
 }
