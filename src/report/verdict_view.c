@@ -328,7 +328,9 @@ static void put_partner(const struct aorta_verdict *verdict, const struct aorta_
                         struct aorta_text *out) {
     if (finding->joint_ms > 0) return; /* the name has both */
     aorta_text_puts(out, "only with ");
-    if (finding->partner == AORTA_CAUSE_COUNT)
+    const bool of_no_kind = finding->partner < AORTA_CAUSE_COUNT && aorta_cause_has_kind(finding->partner) &&
+                            !aorta_verdict_find(verdict, finding->partner);
+    if (finding->partner == AORTA_CAUSE_COUNT || of_no_kind)
         aorta_text_puts(out, "the other fixes");
     else
         aorta_cause_display(verdict, finding->partner, out);

@@ -285,7 +285,7 @@ static void add_gain(struct gains *gains, enum aorta_removal removal, enum aorta
     struct aorta_finding *finding = aorta_verdict_find(gains->verdict, cause);
     const double gain_ms = gains->found.beyond_ns[removal] / 1e6 * (1 - lost_again(gains, cause));
     const bool matters = gain_ms >= MATTERS * aorta_gains_step_ms(gains) && gain_ms > 0;
-    if (!finding && !matters) return;
+    if (!finding && (!matters || cause == AORTA_CAUSE_SLOW_COLLECTIVE)) return; /* of no kind in particular */
     if (!finding) finding = aorta_gains_new_finding(gains->verdict, cause);
     set_gain(gains, finding, gain_ms, alone_of(gains, removal, cause), true);
     relate(gains, removal, aorta_removal_bit(removal), finding);
