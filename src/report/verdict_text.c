@@ -104,7 +104,9 @@ static void put_second(const struct aorta_verdict *verdict, const struct aorta_f
 /* Whether the fixes of a large part cannot be computed. */
 static bool is_compute_unknown(const struct aorta_finding *compute) {
     static const double MUCH = 0.1;
-    return compute && compute->share >= MUCH && aorta_facts_has(&compute->facts, AORTA_FACT_NO_PEAKS);
+    return compute && compute->share >= MUCH &&
+           (aorta_facts_has(&compute->facts, AORTA_FACT_NO_PEAKS) ||
+            aorta_facts_has(&compute->facts, AORTA_FACT_WHOLE_GRAPHS));
 }
 
 /* ", 66% in fp32" where products could be faster by an unknown factor. */

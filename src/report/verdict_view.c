@@ -216,6 +216,9 @@ static void add_missing_peaks(struct build *build) {
         const struct aorta_finding *finding = &verdict->findings[i];
         const struct aorta_fact *why = aorta_facts_find(&finding->facts, AORTA_FACT_NO_PEAKS);
         struct aorta_text text = {0};
+        if (aorta_facts_has(&finding->facts, AORTA_FACT_WHOLE_GRAPHS))
+            add_text(build, "missing",
+                     "the kernels of graphs: gains within them are unknown (nsys --cuda-graph-trace=node)");
         if (!why || finding->share < MUCH) continue;
         aorta_text_printf(&text, "peak rates (%s): gains that need them are unknown", why->text);
         add_row(build, "missing", &text);
@@ -282,7 +285,7 @@ static void add_kernels(struct build *build) {
             const struct aorta_fact *fact = aorta_facts_find(&finding->facts, keys[j]);
             struct aorta_text text = {0};
             char name[512];
-            if (!fact) continue;
+            if (!fact || fact->value < LEAST * step_ms) continue;
             const char *shown =
                 build->options.full_names ? fact->place.name : aorta_name_for_line(fact->place.name, name, sizeof name);
             aorta_text_printf(&text, "%s, %s ms (%.0f%%)", shown, aorta_measured(fact->value).text,

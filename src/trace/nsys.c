@@ -186,7 +186,7 @@ static uint32_t work_name(const struct nsys *nsys, const struct target *target, 
     if (table->kind == AORTA_TRACE_COPY) return copy_name(target, row);
     if (table->kind == AORTA_TRACE_FILL) return text_of(target, "Memset");
     if (table->graph) {
-        snprintf(graph, sizeof graph, "CUDA graph %lld", (long long)aorta_sqlite_number_or(row, GRAPH, -1));
+        snprintf(graph, sizeof graph, "%s%lld", AORTA_WHOLE_GRAPH, (long long)aorta_sqlite_number_or(row, GRAPH, -1));
         warn(target, AORTA_REASON_WHOLE_GRAPH);
         return text_of(target, graph);
     }

@@ -472,6 +472,8 @@ static inline const char *aorta_module_name(const char *function) {
  * is often the first GPU) and list their devices from 0 on: then it is the row on which all numbers that fit the list
  * agree. NULL: the file does not say, or rows that differ fit. */
 const struct aorta_trace_device *aorta_trace_device_of(const struct aorta_trace *trace, int32_t device);
+/* How the name of a graph begins that is recorded as one piece. */
+static const char AORTA_WHOLE_GRAPH[] = "CUDA graph ";
 /* The number of that device's multiprocessors; -1: not known. */
 int32_t aorta_trace_multiprocessors(const struct aorta_trace *trace, int32_t device);
 

@@ -449,6 +449,7 @@ static void keep_largest(const struct total *by_name, size_t count, struct total
 static void find_largest(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     static const enum aorta_fact_key keys[LARGEST] = {AORTA_FACT_KERNEL, AORTA_FACT_KERNEL_2, AORTA_FACT_KERNEL_3};
     static const double MUCH_BACK = 0.5; /* as where activations are offloaded */
+    static const double MUCH_GRAPH = 0.3;
     struct total largest[LARGEST] = {{0}};
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
@@ -467,7 +468,11 @@ static void find_largest(const struct aorta_trace_analysis *analysis, struct aor
         fact->place.count = (double)largest[i].count / steps;
     }
     const struct aorta_fact *first = aorta_facts_find(&finding->facts, AORTA_FACT_KERNEL);
-    if (finding->cause != AORTA_CAUSE_COPY || !first || !first->place.name) return;
+    if (!first || !first->place.name) return;
+    if (strncmp(first->place.name, AORTA_WHOLE_GRAPH, strlen(AORTA_WHOLE_GRAPH)) == 0 &&
+        first->value > MUCH_GRAPH * finding->cost_ms)
+        aorta_facts_flag(&finding->facts, AORTA_FACT_WHOLE_GRAPHS);
+    if (finding->cause != AORTA_CAUSE_COPY) return;
     const enum aorta_copied how = aorta_copied_how(first->place.name);
     if (how == AORTA_COPIED_BETWEEN) aorta_facts_flag(&finding->facts, AORTA_FACT_PEER_COPIES);
     if (strstr(first->place.name, "Unified") || aorta_facts_has(&finding->facts, AORTA_FACT_PAGE_READS))

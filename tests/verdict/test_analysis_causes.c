@@ -1225,8 +1225,26 @@ static void compute_beside_a_larger_cause(void **state) {
     end(&made);
 }
 
+/* What runs within a graph that is one piece is not known. */
+static void graphs_of_one_piece_are_no_known_compute(void **state) {
+    (void)state;
+    static const int64_t MS = 1000000;
+    for (int whole = 0; whole < 2; whole++) {
+        struct made made = {0};
+        begin_on(&made, "NVIDIA H100 80GB HBM3");
+        kernel(&made, whole ? "CUDA graph 4" : "sm90_xmma_gemm", 7, 0, 100, 100 + 20 * MS, -1, NULL);
+        add(&made);
+        analyze(&made);
+        assert_true(said_has(find(&made, AORTA_CAUSE_COMPUTE), AORTA_FACT_WHOLE_GRAPHS) == whole);
+        if (whole) expect_text(&made, "gains of compute unknown");
+        if (whole) expect_text(&made, "--cuda-graph-trace=node");
+        end(&made);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(graphs_of_one_piece_are_no_known_compute),
         cmocka_unit_test(a_long_wait_takes_the_gap),
         cmocka_unit_test(a_short_wait_takes_its_length),
         cmocka_unit_test(waiting_for_data_has_its_own_cause),
