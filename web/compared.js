@@ -1,5 +1,5 @@
 // Differences between the recordings of a page: figures of runs, and work by name of recordings.
-import { brief, element, fileNames, known, ms, percent, shortName } from "./words.js";
+import { brief, byCauseName, element, fileNames, known, ms, percent, shortName } from "./words.js";
 import { differences, flatten, note, section, settingsTables, sign, stack } from "./sections.js";
 import { chart, tip } from "./charts.js";
 import { palette } from "./theme.js";
@@ -33,7 +33,7 @@ function runsCompared(comparisons, all) {
     ])];
   return [...comparisons.flatMap((one) => [differences(one), element("p", { class: "headline" }, one.step_change), note(`Largest change: ${one.largest_change}.`),
     one.between_runs ? note(one.between_runs) : null]), table("Figures of each run", columns, Object.keys(comparisons[0].metrics), "compared"),
-    stack("Causes, per step", all.map((one) => ({ name: one.label, parts: causes(one.summary) })))];
+    stack("Causes, per step", all.map((one) => ({ name: one.label, parts: byCauseName(causes(one.summary)) })))];
 }
 
 // ---- recordings: their timeline, and work by name ----

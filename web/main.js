@@ -1,5 +1,5 @@
 // The page of a result. The document contains the data; nothing is requested.
-import { element, useShortNames } from "./words.js";
+import { element, useCauseNames, useShortNames } from "./words.js";
 import { hwqComparisonPage, hwqMapPage, hwqPage } from "./hwq.js";
 import { recordingsPage } from "./recordings.js";
 import { sdmaPage } from "./sdma.js";
@@ -24,6 +24,7 @@ function start() {
   try {
     const data = JSON.parse(document.getElementById("data").textContent);
     useShortNames(data.short_names);
+    useCauseNames(data.causes);
     const page = pages[data.kind](data), sections = page.sections.filter(Boolean);
     document.title = `${page.title} - AORTA`;
     document.getElementById("top").replaceChildren(element("h1", {}, page.title), element("span", { class: "quiet" }, page.subtitle),

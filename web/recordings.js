@@ -1,5 +1,5 @@
 // The page of recordings: runs of aorta train and traces of any program, one or several side by side.
-import { brief, bytes, counted, element, fileNames, known, ms, percent, spaced } from "./words.js";
+import { brief, byCauseName, bytes, counted, element, fileNames, known, ms, percent, spaced } from "./words.js";
 import { bandwidth, heat, histogram, lines, note, pair, roofline, section, stack } from "./sections.js";
 import { SECTIONS, comparedSection, comparison, settings, sideLabels } from "./compared.js";
 import { chart } from "./charts.js";
@@ -40,12 +40,12 @@ function causesOf(one) {
   const { results, summary } = one;
   const ranks = results?.ranks ?? [];
   return [
-    summary?.verdict ? stack("Causes by rank, per step", summary.ranks.map((rank) => ({ name: rankName(rank), parts: rank.causes_ms ?? {} }))) : null,
+    summary?.verdict ? stack("Causes by rank, per step", summary.ranks.map((rank) => ({ name: rankName(rank), parts: byCauseName(rank.causes_ms) }))) : null,
     pair(
       stack("Device time by rank, whole recording", ranks.map((rank) => ({ name: rankName(rank), parts: {
         compute: rank.compute_ms - rank.overlap_ms, "hidden communication": rank.overlap_ms, "exposed communication": rank.exposed_comm_ms,
         "exposed copies": rank.exposed_copy_ms, idle: rank.idle_ms } })), "ms"),
-      stack("Idle time by cause, whole recording", ranks.map((rank) => ({ name: rankName(rank), parts: rank.idle_causes_ms ?? {} })), "ms")),
+      stack("Idle time by cause, whole recording", ranks.map((rank) => ({ name: rankName(rank), parts: byCauseName(rank.idle_causes_ms) })), "ms")),
     ...tablesOf(one, "causes"),
   ];
 }

@@ -1,5 +1,5 @@
 // Tables that fold, sort by each column and copy as CSV.
-import { brief, bytes, counted, element, known, percent, shapeText, shortName, spaced } from "./words.js";
+import { brief, bytes, causeName, counted, element, known, percent, shapeText, shortName, spaced } from "./words.js";
 
 const quoted = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
 
@@ -90,7 +90,7 @@ export function foldTables(main, first, most = 5) {
 }
 
 const kinds = { kernel: (value) => shortName(value) || "–", word: (value) => (value ? spaced(value) : "–"), share: percent, bytes };
-const showOf = (key, kind) => (key === "dims" ? shapeText : kinds[kind]);
+const showOf = (key, kind) => (key === "dims" ? shapeText : key === "cause" ? causeName : kinds[kind]);
 const IDS = /^(rank|from|to|stream|queue|step|start_ms|group_size|nodes|channels|bytes_each|m|n|k)$/;
 
 // "a.b": b of the object a.

@@ -1,5 +1,5 @@
 // The verdict as the terminal prints it: headline, rows, one block per cause. Figures behind a block unfold.
-import { brief, element, known, ms, percent, shapeText, shortName, spaced } from "./words.js";
+import { brief, causeName, element, known, ms, percent, shapeText, shortName } from "./words.js";
 
 const line = (label, ...content) => element("div", { class: label }, element("span", { class: "label" }, label), element("div", {}, ...content));
 
@@ -11,17 +11,17 @@ function placeOf({ name, after, shape, host, count, rank, step, stream }) {
     known(rank) && `rank ${rank}`, known(step) && `step ${step}`, known(stream) && `stream ${stream}`].filter(Boolean).join(", ");
 }
 
-// [name, value, place] of what is known about a finding.
-function detailsOf(finding, facts, nameOf) {
+// [name, value, place] of what is known about a finding. The gain and its range are those that the block shows.
+function detailsOf({ gain_ms: gain, gain_range_ms: [low, high] = [] }, finding, facts, nameOf) {
   const row = (name, value, place = "") => [name, value, place];
   return [
-    known(finding.alone_ms) && row("gain alone", ms(finding.alone_ms)),
-    finding.gain_range_ms?.[0] !== finding.gain_range_ms?.[1] && row("range of the gain", range(finding.gain_range_ms)),
-    known(finding.gain_ms) && row("gain after all larger gains", ms(finding.gain_ms)),
+    known(gain) && row(known(finding.at_best_ms) ? "gain at best" : gain === finding.alone_ms ? "gain alone" : "gain", ms(gain)),
+    low !== high && row("range of the gain", range([low, high])),
+    known(gain) && finding.gain_ms > 0 && finding.gain_ms !== gain && row("gain after all larger gains", ms(finding.gain_ms)),
     known(finding.then_ms) && row("gain after the other fixes of compute", ms(finding.then_ms)),
     known(finding.together_ms) && row(`gain together with ${nameOf(finding.together_with)}`, ms(finding.together_ms)),
     ...finding.shares_with.map((one) => row(`shared with ${nameOf(one.cause)}`, ms(one.ms))),
-    row("cost per step", `${ms(finding.cost_ms)} (${percent(finding.share)})`, known(finding.rank) ? `rank ${finding.rank}` : ""),
+    finding.cost_ms > 0 && row("cost per step", `${ms(finding.cost_ms)} (${percent(finding.share)})`, known(finding.rank) ? `rank ${finding.rank}` : ""),
     ...finding.facts.map(({ key, value, unit, text, place }) => row(facts[key].help,
       facts[key].flag ? "yes" : (units[unit] ?? brief)(value), [text, placeOf(place)].filter(Boolean).join("; "))),
   ].filter(Boolean);
@@ -45,13 +45,13 @@ function block(one, finding, id, options) {
       measured ? element("div", { class: "measured" }, measured) : null,
       one.worst ? line("worst", one.worst) : null,
       one.fix.length ? line("fix", ...one.fix.flatMap((text, i) => (i ? [element("br"), text] : [text]))) : null,
-      finding ? element("details", {}, element("summary", {}, "facts"), detailsTable(detailsOf(finding, facts, nameOf))) : null));
+      finding ? element("details", {}, element("summary", {}, "facts"), detailsTable(detailsOf(one, finding, facts, nameOf))) : null));
 }
 
 // view: verdict_view of the data; findings: its verdict[]; facts: { help, flag } of each key of a fact.
 export function verdictView(view, findings, facts, prefix) {
   const names = new Map(view.blocks.map((one) => [one.cause, one.name]));
-  const options = { facts, nameOf: (cause) => names.get(cause) ?? spaced(cause), amongGains: view.blocks[0]?.gains };
+  const options = { facts, nameOf: (cause) => names.get(cause) ?? causeName(cause), amongGains: view.blocks[0]?.gains };
   const ids = view.blocks.map((one, i) => {
     const before = view.blocks.slice(0, i).filter((earlier) => earlier.cause === one.cause).length;
     return `${prefix}${one.cause}${before ? `-${before + 1}` : ""}`;

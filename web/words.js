@@ -40,6 +40,12 @@ export const duration = (ns) => (known(ns) ? scaled(ns, 1000, ["ns", "µs", "ms"
 
 export const spaced = (key) => String(key).replaceAll("_", " ");
 
+// Names of causes, from the page's data.
+let causeNames = {};
+export const useCauseNames = (names) => { causeNames = names ?? {}; };
+export const causeName = (key) => causeNames[key] ?? spaced(key);
+export const byCauseName = (parts) => Object.fromEntries(Object.entries(parts ?? {}).map(([key, value]) => [causeName(key), value]));
+
 export const counted = (count, what) => `${brief(count)} ${what}${count === 1 ? "" : "s"}`;
 
 // Paths by their last names, with as many folders as it takes to distinguish them.

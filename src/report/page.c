@@ -3,6 +3,7 @@
 #include "report/page_recordings.h"
 #include "report/phrases.h"
 #include "report/trace_tables.h"
+#include "verdict/causes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -253,6 +254,27 @@ static void write_facts(const struct aorta_page_recordings *page, struct aorta_j
     aorta_json_object_end(json);
 }
 
+static bool put_kind(const void *user, const char *inside, size_t length, struct aorta_text *out) {
+    (void)user;
+    const bool kind = strncmp(inside, "kind", length) == 0;
+    if (kind) aorta_text_puts(out, "collectives");
+    return kind;
+}
+
+/* Names of causes, as the verdict has them, of any rank and collective. */
+static void write_causes(struct aorta_json *json) {
+    aorta_json_key_object(json, "causes");
+    for (int i = 0; i < AORTA_CAUSE_COUNT; i++) {
+        const struct aorta_cause_row *row = aorta_cause_row((enum aorta_cause)i);
+        struct aorta_text name = {0};
+        (void)aorta_text_template(&name, row->name, put_kind, NULL);
+        aorta_json_key_sentence(json, row->key, &name);
+    }
+    const struct aorta_idle_words *unknown = &aorta_idle_words[AORTA_IDLE_UNKNOWN];
+    aorta_json_key_string(json, unknown->key, unknown->name);
+    aorta_json_object_end(json);
+}
+
 /* ---- one recording ---- */
 
 /* As the run wrote it; null where it did not. */
@@ -319,6 +341,7 @@ void aorta_page_recordings_json(const struct aorta_page_recordings *page, struct
     aorta_intern_free(&names);
     write_tables(by, beyond, json);
     write_facts(page, json);
+    write_causes(json);
     write_text("comparisons", page->comparisons, json);
     write_text("comparison", page->comparison, json);
     aorta_json_key_array(json, "recordings");

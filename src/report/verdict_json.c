@@ -166,6 +166,16 @@ static void write_row(const struct aorta_verdict *verdict, const struct aorta_fi
         aorta_json_int(json, (int64_t)row);
 }
 
+/* The gain behind the figure. */
+static void write_shown(const struct aorta_finding *finding, struct aorta_json *json) {
+    double range_ms[2];
+    aorta_finding_shown_range(finding, range_ms);
+    aorta_json_key_double(json, "gain_ms", aorta_finding_shown_ms(finding));
+    aorta_json_key_array(json, "gain_range_ms");
+    for (int i = 0; i < 2; i++) aorta_json_double(json, range_ms[i]);
+    aorta_json_array_end(json);
+}
+
 static void write_block(const struct aorta_verdict *verdict, const struct aorta_view_block *block,
                         struct aorta_json *json) {
     aorta_json_object(json);
@@ -175,6 +185,7 @@ static void write_block(const struct aorta_verdict *verdict, const struct aorta_
     aorta_json_key_bool(json, "gains", block->gains);
     aorta_json_key_double(json, "share", block->share);
     aorta_json_key_string(json, "figure", block->figure);
+    if (block->gains) write_shown(block->finding, json);
     aorta_json_key_string(json, "suffix", block->suffix);
     aorta_json_key_string(json, "mark", block->mark);
     aorta_json_key_string(json, "measured", block->measured);

@@ -420,6 +420,30 @@ static void the_page_has_a_flame_view(void **state) {
     json_decref(root);
 }
 
+/* The gain of a block lies in its range, and is the figure that the terminal shows. Causes have the verdict's names. */
+static void blocks_have_the_gain_that_is_shown(void **state) {
+    (void)state;
+    json_t *root = page_of("analyze", TWO_RANKS);
+    if (!root) return;
+    const json_t *names = json_object_get(root, "causes");
+    assert_string_equal(json_string_value(json_object_get(names, "host_launch")), "late kernel launches");
+    assert_string_equal(json_string_value(json_object_get(names, "exposed_collective")), "exposed collectives");
+    assert_string_equal(json_string_value(json_object_get(names, "straggler")), "straggler");
+    assert_string_equal(json_string_value(json_object_get(names, "unknown")), "unexplained gaps");
+    const json_t *results = json_object_get(json_array_get(json_object_get(root, "recordings"), 0), "results");
+    const json_t *blocks = json_object_get(json_object_get(results, "verdict_view"), "blocks");
+    assert_true(json_array_size(blocks) > 1);
+    for (size_t i = 0; i < json_array_size(blocks); i++) {
+        const json_t *block = json_array_get(blocks, i), *range = json_object_get(block, "gain_range_ms");
+        const double gain = json_number_value(json_object_get(block, "gain_ms"));
+        assert_true(json_number_value(json_array_get(range, 0)) <= gain);
+        assert_true(json_number_value(json_array_get(range, 1)) >= gain);
+        const char *figure = json_string_value(json_object_get(block, "figure")), *last = strrchr(figure, ' ');
+        assert_float_equal(strtod(last ? last : figure, NULL), gain, 0.05 * gain);
+    }
+    json_decref(root);
+}
+
 /* Recordings side by side: what changed, and verdict, figures and timeline of each. */
 static void recordings_have_a_page(void **state) {
     (void)state;
@@ -542,6 +566,7 @@ int main(void) {
         cmocka_unit_test(broken_files_are_named_or_recovered),
         cmocka_unit_test(the_page_stands_alone),
         cmocka_unit_test(the_page_has_a_flame_view),
+        cmocka_unit_test(blocks_have_the_gain_that_is_shown),
         cmocka_unit_test(recordings_have_a_page),
     };
     return cmocka_run_group_tests(tests, place_enter, place_leave);

@@ -96,10 +96,14 @@ async function verdict({ page }, path) {
   }
   const bars = await page.$$eval(".blocks > li", (all) => all.map((one) => [parseFloat(one.querySelector(".bar i").style.width), parseFloat(one.querySelector(".share").textContent)]));
   for (const [width, share] of bars) assert.ok(Math.abs(width - share) <= 0.5, `a bar of ${width}% shows ${share}% of the step`);
-  const folded = await page.$(".blocks details");
-  if (!folded) return;
-  await folded.$eval("summary", (summary) => summary.click());
-  assert.match(await folded.innerText(), /cost per step\s+[\d.]+ ms/);
+  const folded = await page.$$eval("#verdict .blocks > li", (all) => all.map((block) => ({ figure: block.querySelector(".gain").textContent, rows: [...block.querySelectorAll("details tr")].map((row) => [...row.cells].slice(0, 2).map((cell) => cell.textContent)) })));
+  for (const { figure, rows } of folded.filter((one) => one.rows.length)) {
+    const row = (name) => rows.find(([key]) => key.startsWith(name))?.[1];
+    assert.doesNotMatch(rows.flat().join("|"), /host launch|host sync|data wait|cost per step\|0 ms/, "facts have keys, or a cost of nothing");
+    assert.ok(row("gain") ?? row("cost per step"), "neither a gain nor a cost");
+    const [low, high] = (row("range of the gain") ?? `${row("gain")} to ${row("gain")}`).match(/[\d.]+/g)?.map(Number) ?? [], gain = parseFloat(row("gain"));
+    if (row("gain")) assert.ok(low <= gain && gain <= high && Math.abs(high - Number(figure.match(/[\d.]+(?= ms)/))) <= 0.06 * high, `the gain ${figure} is ${row("gain")}, ${low} to ${high}, among the facts`);
+  }
 }
 
 // ---- layout ----
