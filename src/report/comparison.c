@@ -114,7 +114,7 @@ static double get_seconds_per_sample(const struct aorta_step_metrics *step, size
 
 /* The mean of a rate is all samples over all time (aorta_rate_mean): what compares is the time of a sample. */
 static struct aorta_comparison compare_rates(const struct figures *figures, struct aorta_arena *memory) {
-    static const struct aorta_metric inverse = {rate, "s", false, get_seconds_per_sample, 0};
+    static const struct aorta_metric inverse = {rate, "s", false, get_seconds_per_sample, 0, NULL};
     struct aorta_comparison out = compare_labels(figures, &inverse, memory);
     const double before = out.value[0], low = out.low, high = out.high;
     for (int i = 0; i < 2; i++) out.value[i] = 1 / out.value[i];
@@ -158,7 +158,7 @@ static void compare_all(const struct aorta_label *reference, const struct aorta_
     for (; aorta_metrics[figures->count].key && figures->count < MOST_METRICS; figures->count++) {
         const struct aorta_metric *metric = &aorta_metrics[figures->count];
         figures->rows[figures->count] =
-            (struct aorta_compared){.figure = metric->key,
+            (struct aorta_compared){.figure = metric->name,
                                     .unit = metric->unit,
                                     .good = metric->higher_is_better ? AORTA_GOOD_HIGH : AORTA_GOOD_LOW,
                                     .of = strcmp(metric->key, rate) == 0 ? compare_rates(figures, memory)
@@ -249,7 +249,7 @@ static void write_comparison(struct aorta_json *json, const struct figures *figu
     aorta_text_free(&sentence);
     aorta_json_key_object(json, "metrics");
     for (size_t i = 0; i < figures->count; i++) {
-        aorta_json_key_object(json, figures->rows[i].figure);
+        aorta_json_key_object(json, aorta_metrics[i].key);
         aorta_compared_json(&figures->rows[i], json);
         aorta_json_object_end(json);
     }

@@ -160,11 +160,11 @@ static double clocked_at(const struct aorta_step_metrics *step, size_t offset) {
 #define AT(member) offsetof(struct aorta_step_metrics, member)
 #define CLOCKS(member) offsetof(struct aorta_step_readings, clocks.values.member)
 static const struct aorta_metric others[] = {
-    {"step", "", false, get_number, 0},
-    {"loss", "", false, number_at, AT(loss)},
-    {"sm_clock_mhz", "MHz", true, clocked_at, CLOCKS(sm_clock_mhz)},
-    {"power_w", "W", false, clocked_at, CLOCKS(power_w)},
-    {"temperature_c", "C", false, clocked_at, CLOCKS(temperature_c)},
+    {"step", "", false, get_number, 0, NULL},
+    {"loss", "", false, number_at, AT(loss), NULL},
+    {"sm_clock_mhz", "MHz", true, clocked_at, CLOCKS(sm_clock_mhz), NULL},
+    {"power_w", "W", false, clocked_at, CLOCKS(power_w), NULL},
+    {"temperature_c", "C", false, clocked_at, CLOCKS(temperature_c), NULL},
     {0},
 };
 #undef CLOCKS

@@ -118,7 +118,8 @@ struct aorta_metric {
     const char *key, *unit;
     bool higher_is_better;
     double (*get)(const struct aorta_step_metrics *step, size_t offset);
-    size_t offset; /* what `get` receives: a place in the step or its profile, or the number of a collective */
+    size_t offset;    /* what `get` receives: a place in the step or its profile, or the number of a collective */
+    const char *name; /* in sentences */
 };
 double aorta_metric_of(const struct aorta_metric *metric, const struct aorta_step_metrics *step);
 extern const struct aorta_metric aorta_metrics[]; /* ends with a NULL key */

@@ -276,7 +276,7 @@ static void repeats_have_one_label(void **state) {
     struct aorta_log log = silent();
     struct aorta_text text = {0}, json = {0};
     check_ok(aorta_report_make(&options, &log, &text, &json));
-    assert_non_null(strstr(text.data, "  largest     step_ms "));
+    assert_non_null(strstr(text.data, "  largest     step "));
     assert_non_null(strstr(text.data, "(3 repeats)"));
     assert_non_null(strstr(text.data, ", the first of 3 runs)"));
     json_t *root = json_loads(json.data, 0, NULL);
@@ -328,8 +328,8 @@ static void the_largest_difference_is_named(void **state) {
     static const struct side longer[] = {{.step_ns = 10000000}, {.step_ns = 30000000}};
     static const struct side equal[] = {{.step_ns = 10000000}, {.step_ns = 10000000}};
     struct aorta_text slower = compared(longer, NULL), same = compared(equal, NULL);
-    assert_non_null(strstr(slower.data, "b is slower than a: step_ms "));
-    assert_non_null(strstr(slower.data, "  largest     step_ms "));
+    assert_non_null(strstr(slower.data, "b is slower than a: step "));
+    assert_non_null(strstr(slower.data, "  largest     step "));
     assert_non_null(strstr(slower.data, "No run was repeated: equal runs are assumed to differ by "));
     assert_non_null(strstr(slower.data, ", worse\n"));
     assert_non_null(strstr(same.data, "  largest     no figure differs beyond the noise\n"));
@@ -344,8 +344,8 @@ static void steps_of_other_work_are_not_worse(void **state) {
                                         {.step_ns = 30000000, .config = "{\"training\": {\"batch_size\": 16}}"}};
     json_t *root;
     struct aorta_text text = compared(sides, &root);
-    assert_non_null(strstr(text.data, "b is within the noise of a: samples_per_s 100 -> 100 "));
-    assert_non_null(strstr(text.data, "  work        another training.batch_size makes other work: step_ms 50 -> 7"));
+    assert_non_null(strstr(text.data, "b is within the noise of a: throughput 100 -> 100 "));
+    assert_non_null(strstr(text.data, "  work        another training.batch_size makes other work: step 50 -> 7"));
     const json_t *figures = json_object_get(json_object_get(root, "comparison"), "metrics");
     assert_string_equal(json_string_value(json_object_get(json_object_get(figures, "step_ms"), "change")), "longer");
     json_decref(root);
