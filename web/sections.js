@@ -16,7 +16,7 @@ export const figures = (rows) => element("div", { class: "figures" }, ...rows.fi
   .map(([title, text]) => element("div", { class: "figure" }, element("b", {}, text), element("span", {}, title))));
 
 // A relative change as "+12.3%".
-export const sign = (by) => (known(by) ? `${by > 0 ? "+" : ""}${brief(100 * by)}%` : "–");
+export const sign = (by) => (by >= 9 ? `${brief(1 + by)}x` : known(by) ? `${by > 0 ? "+" : ""}${brief(100 * by)}%` : "–");
 
 // The option of a matrix of colours. value(x, y): of a cell, NaN: none; show(value): its text; colours from low to high,
 // of `symmetric` around 0. `range`: [low, high] of several matrices with one scale.

@@ -8,6 +8,7 @@
 #include <string.h>
 
 const double aorta_significance = 0.05;
+const double aorta_most_percent = 900;
 
 /* ---- one series ---- */
 
@@ -515,6 +516,10 @@ void aorta_compared_values(const struct aorta_compared *row, bool interval, stru
     aorta_text_printf(out, "%s %s", row->figure, aorta_brief(of->value[0]).text);
     aorta_text_printf(out, " -> %s%s%s", aorta_brief(of->value[1]).text, *row->unit ? " " : "", row->unit);
     if (!(whole > 0)) return;
+    if (!interval && of->value[0] > 0 && of->delta / whole >= aorta_most_percent) {
+        aorta_text_printf(out, " (%sx)", aorta_brief(of->value[1] / of->value[0]).text);
+        return;
+    }
     put_percent(of->delta / whole, " (", out);
     if (interval && !isnan(of->low)) {
         put_percent(of->low / whole, "%, 95%: ", out);

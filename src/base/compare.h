@@ -30,6 +30,7 @@
 
 /* p values below it are significant: 0.05. */
 extern const double aorta_significance;
+extern const double aorta_most_percent; /* larger changes are factors, "12x" */
 
 /* An estimate of a variance, and its degrees of freedom. */
 struct aorta_variance {

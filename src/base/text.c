@@ -284,10 +284,10 @@ void aorta_text_column(struct aorta_text *out, const char *text, int width) {
 
 /* ---- short names ---- */
 
-/* The word with the byte `at`, or the next one, without its namespaces. */
-static void word_at(const char *text, size_t at, char *word, size_t size) {
+/* The word with the byte `at`, or from there on, without its namespaces. */
+static void word_at(const char *text, size_t at, bool with, char *word, size_t size) {
     size_t length = 0;
-    while (at && isalnum((unsigned char)text[at - 1])) at--;
+    while (with && at && isalnum((unsigned char)text[at - 1])) at--;
     for (;;) {
         while (text[at] && !isalnum((unsigned char)text[at])) at++;
         for (length = 0; isalnum((unsigned char)text[at + length]);) length++;
@@ -300,7 +300,7 @@ static void word_at(const char *text, size_t at, char *word, size_t size) {
 const char *aorta_name_apart(const char *name, const char *const *names, size_t count,
                              const char *(*shorten)(const char *name, char *text, size_t size), char *text,
                              size_t size) {
-    char other[512], word[32] = "";
+    char other[512], word[32] = "", same[32];
     size_t most = 0;
     shorten(name, text, size);
     for (size_t i = 0; i < count; i++) {
@@ -310,7 +310,9 @@ const char *aorta_name_apart(const char *name, const char *const *names, size_t 
         while (name[alike] == names[i][alike]) alike++;
         if (*word && alike < most) continue;
         most = alike;
-        word_at(name, alike, word, sizeof word);
+        word_at(name, alike, true, word, sizeof word);
+        word_at(names[i], alike, true, same, sizeof same);
+        if (strcmp(word, same) == 0) word_at(name, alike, false, word, sizeof word); /* "kernel<", "kernel_manual<" */
     }
     const size_t length = strlen(text);
     if (*word) snprintf(text + length, size - length, " (%s)", word);

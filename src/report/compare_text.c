@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ROWS = 12, NAME_WIDTH = 44, WIDTH = 100, NAME_SIZE = 512 };
+enum { MOST_ROWS = 12, NAME_WIDTH = 48, CHANCE_WIDTH = 9, WIDTH = 100, NAME_SIZE = 512 };
 
 static const char *const titles[AORTA_SECTION_COUNT] = {
     [AORTA_SECTION_TIMELINE] = "timeline",
@@ -38,28 +38,70 @@ static enum aorta_color color_of(const struct aorta_trace_compare_row *row, cons
     return (value->change_ms < 0) == (row->good == AORTA_GOOD_LOW) ? AORTA_GREEN : AORTA_RED;
 }
 
+/* "+12.3%", "62x"; "": there is none. */
+static const char *change_of(const struct aorta_trace_compared *value, char text[40]) {
+    if (isnan(value->percent))
+        snprintf(text, 40, "%s", value->change_ms == 0 ? "" : "new");
+    else if (value->percent >= aorta_most_percent)
+        snprintf(text, 40, "%sx", aorta_brief(1 + value->percent / 100).text);
+    else
+        snprintf(text, 40, "%+.1f%%", value->percent);
+    return text;
+}
+
+/* Rows whose change would be printed as zero say nothing; the step is always there. */
+static bool is_shown(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row) {
+    static const double least_ms = 0.0005;
+    if (row->section == AORTA_SECTION_SUBTREE && !row->below) return false;
+    return row == c->rows || row->largest_ms >= least_ms;
+}
+
 static void put_change_cells(const struct aorta_trace_compare_row *row, const struct aorta_trace_compared *value,
                              bool last, const struct aorta_verdict_style *style, struct aorta_text *out) {
-    char cells[48], share[24] = "new", chance[24] = "";
+    char cells[64], share[40], chance[24] = "";
     const double p = value->of.p_value;
-    if (!isnan(value->percent)) snprintf(share, sizeof share, "%+.1f%%", value->percent);
-    if (isnan(value->percent) && value->change_ms == 0) share[0] = '\0';
     if (!isnan(p)) snprintf(chance, sizeof chance, "p=%.3f", p);
     if (p < 0.001) snprintf(chance, sizeof chance, "p<0.001");
-    snprintf(cells, sizeof cells, " %+11.3f %8s", value->change_ms, share);
+    snprintf(cells, sizeof cells, " %+10.3f %7s", value->change_ms, change_of(value, share));
     aorta_text_colored(out, style->color ? color_of(row, value) : AORTA_PLAIN, cells);
     if (*chance || !last) aorta_text_printf(out, " %8s", chance);
 }
 
-/* Kernels are short, if not --full-names is given. */
+/* "mm [512,768]x[768,2304]" of "aten::mm [[512, 768], [768, 2304]] [types]" */
+static const char *product_for_line(const char *name, char *text, size_t size) {
+    struct aorta_text shape = {0};
+    const char *dims = strstr(name, " ["), *library = strstr(name, "::");
+    if (library && (!dims || library < dims)) name = library + strlen("::");
+    if (dims) aorta_shape_for_line(dims + 1, &shape);
+    snprintf(text, size, "%.*s %s", dims ? (int)(dims - name) : (int)strlen(name), name, shape.data ? shape.data : "");
+    aorta_text_free(&shape);
+    return text;
+}
+
+/* Kernels and products are short, if not --full-names is given. */
 static const char *name_of(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row,
                            bool whole, char name[NAME_SIZE]) {
     const char *shown[MOST_ROWS];
     size_t count = 0;
-    if (whole || row->section != AORTA_SECTION_KERNEL) return row->name;
+    const bool product = row->section == AORTA_SECTION_GEMM;
+    if (whole || (row->section != AORTA_SECTION_KERNEL && !product)) return row->name;
     for (size_t i = 0; i < c->row_count && count < MOST_ROWS; i++)
-        if (c->rows[i].section == AORTA_SECTION_KERNEL) shown[count++] = c->rows[i].name;
-    return aorta_name_apart(row->name, shown, count, aorta_name_for_line, name, NAME_SIZE);
+        if (c->rows[i].section == row->section && is_shown(c, &c->rows[i])) shown[count++] = c->rows[i].name;
+    return aorta_name_apart(row->name, shown, count, product ? product_for_line : aorta_name_for_line, name, NAME_SIZE);
+}
+
+/* Without a column for p names have its place. */
+static int name_width(const struct aorta_trace_comparison *c) {
+    return NAME_WIDTH + (c->unsure && c->side_count == 2 ? CHANCE_WIDTH : 0);
+}
+
+/* A name that is too long loses its middle, as ends distinguish names. */
+static void put_name(const char *name, int width, struct aorta_text *out) {
+    const char *end = name + strlen(name);
+    if (aorta_columns(name) > width) end -= width / 3;
+    while ((*end & 0xc0) == 0x80) end++; /* within a character */
+    aorta_text_column(out, name, width - aorta_columns(end));
+    aorta_text_puts(out, end);
 }
 
 /* Full names follow the figures, as they may be long. */
@@ -69,13 +111,13 @@ static void put_row(const struct aorta_trace_comparison *c, const struct aorta_t
     const bool whole = style->view.full_names;
     const char *name = name_of(c, row, whole, buffer);
     if (!whole) aorta_text_puts(out, "  ");
-    if (!whole) aorta_text_column(out, name, NAME_WIDTH);
+    if (!whole) put_name(name, name_width(c), out);
     for (size_t i = 0; i < c->side_count; i++) {
         const struct aorta_trace_compared *value = &row->values[i];
         if (value->there)
-            aorta_text_printf(out, " %11.3f", value->ms);
+            aorta_text_printf(out, " %10.3f", value->ms);
         else
-            aorta_text_printf(out, " %11s", "-");
+            aorta_text_printf(out, " %10s", "-");
         if (i) put_change_cells(row, value, i + 1 == c->side_count && !whole, style, out);
     }
     aorta_text_printf(out, "%s%s\n", whole ? "  " : "", whole ? name : "");
@@ -97,12 +139,14 @@ static void put_below(const struct aorta_trace_comparison *c, const struct aorta
     }
 }
 
-static void put_section(const struct aorta_trace_comparison *c, enum aorta_trace_section section,
+/* False: the section has rows, and none has changed. */
+static bool put_section(const struct aorta_trace_comparison *c, enum aorta_trace_section section,
                         const struct aorta_verdict_style *style, struct aorta_text *out) {
-    size_t shown = 0, left_out = 0;
+    size_t rows = 0, shown = 0, left_out = 0;
     for (size_t i = 0; i < c->row_count; i++) {
         const struct aorta_trace_compare_row *row = &c->rows[i];
-        if (row->section != section || (section == AORTA_SECTION_SUBTREE && !row->below)) continue;
+        rows += row->section == section && section != AORTA_SECTION_SUBTREE;
+        if (row->section != section || !is_shown(c, row)) continue;
         if (shown == MOST_ROWS && section != AORTA_SECTION_TIMELINE) {
             left_out++;
             continue;
@@ -113,18 +157,26 @@ static void put_section(const struct aorta_trace_comparison *c, enum aorta_trace
         shown++;
     }
     if (left_out) aorta_text_printf(out, "  … and %zu that changed less (--json has all)\n", left_out);
+    return shown || !rows;
 }
 
 static void put_tables(const struct aorta_trace_comparison *c, const struct aorta_verdict_style *style,
                        struct aorta_text *out) {
     const bool whole = style->view.full_names;
-    aorta_text_printf(out, "\n%-*s %11s", whole ? 0 : NAME_WIDTH + 2,
+    struct aorta_text alike = {0};
+    aorta_text_printf(out, "\n%-*s %10s", whole ? 0 : name_width(c) + 2,
                       c->stepped ? "Per step and rank, as recorded, ms" : "Per recording and rank, ms", "base");
     for (size_t i = 1; i < c->side_count; i++)
-        aorta_text_printf(out, "%*s %11s %11s", i > 1 ? 18 : 0, "", "test", "change");
+        aorta_text_printf(out, "%*s %10s %10s", i > 1 ? 17 : 0, "", "test", "change");
     aorta_text_puts(out, "\n");
-    for (int section = 0; section < AORTA_SECTION_COUNT; section++)
-        put_section(c, (enum aorta_trace_section)section, style, out);
+    for (int i = 0; i < AORTA_SECTION_COUNT; i++) {
+        const enum aorta_trace_section section = (enum aorta_trace_section)i;
+        if (!put_section(c, section, style, out))
+            aorta_text_printf(&alike, "%s%s", alike.length ? ", " : "", aorta_trace_section_name(section));
+    }
+    if (alike.length) aorta_text_printf(out, "unchanged: %s (--json has all)\n", alike.data);
+    out->failed |= alike.failed;
+    aorta_text_free(&alike);
 }
 
 /* ---- facts of a test ---- */
@@ -213,7 +265,7 @@ static const struct aorta_trace_collective_row *same_of(const struct aorta_trace
 }
 
 /* "all_gather of 11.0 MB: bus 217 -> 16 GB/s, 24 -> 1 channels": the longest collective of the base whose bandwidth
- * differs by a tenth or more. */
+ * differs by a tenth or more. Only without waiting, which needs all ranks: a late rank is no slow link. */
 static void put_bandwidth(const struct about *about, struct aorta_text *out) {
     static const double most_alike = 1.1;
     const struct aorta_trace_side *sides = about->c->sides;
@@ -222,17 +274,35 @@ static void put_bandwidth(const struct about *about, struct aorta_text *out) {
     for (size_t i = 0; i < base->ranks[0].collective_size_count; i++) {
         const struct aorta_trace_collective_row *row = &base->ranks[0].collective_sizes[i];
         const struct aorta_trace_collective_row *other = row->bytes_each > 0 ? same_of(base, row, test) : NULL;
-        if (!other || isnan(aorta_trace_row_busbw(row)) || isnan(aorta_trace_row_busbw(other))) continue;
-        const double ratio = aorta_trace_row_busbw(row) / aorta_trace_row_busbw(other);
+        if (!other || isnan(row->transfer_busbw_gbps) || isnan(other->transfer_busbw_gbps)) continue;
+        const double ratio = row->transfer_busbw_gbps / other->transfer_busbw_gbps;
         if (ratio < most_alike && 1 / ratio < most_alike) continue;
         aorta_text_printf(out, "%s of %s MB: bus", aorta_trace_kind_name(base, row->kind),
                           aorta_brief((double)row->bytes_each / 1e6).text);
-        aorta_text_printf(out, " %s", aorta_brief(aorta_trace_row_busbw(row)).text);
-        aorta_text_printf(out, " -> %s GB/s", aorta_brief(aorta_trace_row_busbw(other)).text);
+        aorta_text_printf(out, " %s", aorta_brief(row->transfer_busbw_gbps).text);
+        aorta_text_printf(out, " -> %s GB/s", aorta_brief(other->transfer_busbw_gbps).text);
         if (row->channels > 0 && other->channels > 0 && row->channels != other->channels)
             aorta_text_printf(out, ", %lld -> %lld channels", (long long)row->channels, (long long)other->channels);
         return;
     }
+}
+
+/* Two ranks of one job: other numbers in a world of one size, recorded at the same time. */
+static void put_ranks(const struct about *about, struct aorta_text *out) {
+    const struct aorta_trace *traces[2];
+    for (int i = 0; i < 2; i++) {
+        const struct aorta_trace_side *side = &about->c->sides[i ? about->side : 0];
+        if (side->count > 1 || side->inputs->analysis->rank_count != 1) return;
+        traces[i] = side->inputs->analysis->ranks[0].trace;
+        if (traces[i]->rank < 0 || traces[i]->base_ns == INT64_MIN || !traces[i]->work_count) return;
+    }
+    const struct aorta_trace *base = traces[0], *test = traces[1];
+    const int64_t later_ns = test->base_ns - base->base_ns;
+    const bool together = test->work[0].start_ns + later_ns <= base->work[base->work_count - 1].end_ns &&
+                          base->work[0].start_ns <= test->work[test->work_count - 1].end_ns + later_ns;
+    if (base->rank == test->rank || base->world < 2 || base->world != test->world || !together) return;
+    aorta_text_printf(out, "ranks %d and %d of one job: aorta trace analyze with both files says which one is late",
+                      base->rank, test->rank);
 }
 
 /* The category of work that changed most, by a hundredth of the step or more. */
@@ -288,6 +358,8 @@ static void put_facts(const struct about *about,
     const struct aorta_trace_compare_row *with = largest(about->c, about->side, true);
     const struct aorta_trace_compare_row *opposite = largest(about->c, about->side, false);
     struct aorta_text text = {0};
+    put_ranks(about, &text);
+    write(out, "note", &text);
     aorta_differences_list(about->differences, &text);
     write(out, "different", &text);
     if (with && !explains(about->c, about->side)) put_change(with, about->side, &text);
@@ -337,13 +409,14 @@ static void put_fact_markdown(struct aorta_text *out, const char *name, struct a
 }
 
 static void put_value_cell(const struct aorta_trace_compared *value, bool base, struct aorta_text *out) {
+    char share[40];
     if (value->there)
         aorta_text_printf(out, " %.3f |", value->ms);
     else
         aorta_text_puts(out, " - |");
     if (base) return;
     aorta_text_printf(out, " %+.3f", value->change_ms);
-    if (!isnan(value->percent)) aorta_text_printf(out, " (%+.1f%%)", value->percent);
+    if (!isnan(value->percent)) aorta_text_printf(out, " (%s)", change_of(value, share));
     if (value->of.p_value < 0.001)
         aorta_text_puts(out, ", p &lt; 0.001");
     else if (!isnan(value->of.p_value))
@@ -370,7 +443,7 @@ static void put_section_markdown(const struct aorta_trace_comparison *c, enum ao
     for (size_t i = 0; i < c->row_count; i++) {
         const struct aorta_trace_compare_row *row = &c->rows[i];
         char name[NAME_SIZE];
-        if (row->section != section || (section == AORTA_SECTION_SUBTREE && !row->below)) continue;
+        if (row->section != section || !is_shown(c, row)) continue;
         if (folded && shown == MOST_ROWS) break;
         if (!shown && folded) aorta_text_printf(out, "<details><summary>%s</summary>\n\n", titles[section]);
         if (!shown) put_header_row(c, out);

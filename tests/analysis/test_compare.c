@@ -393,6 +393,9 @@ static void operations_of_little_work_say_little(void **state) {
     aorta_trace_comparison_text(&c.comparison, none, NAN, false, &plain, &text);
     assert_non_null(strstr(text.data, "  largest     gemm 0.3"));
     assert_null(strstr(text.data, "  category ")); /* it would say the same again */
+    assert_non_null(strstr(text.data, "\n  mm [4,8]x[8,16]  "));
+    assert_null(strstr(text.data, "+0.000")); /* rows and tables that did not change */
+    assert_non_null(strstr(text.data, "\nunchanged: collectives (--json has all)\n"));
     aorta_text_free(&text);
     end_comparison(&c);
 }
@@ -427,7 +430,7 @@ static void text_and_json(void **state) {
     aorta_trace_comparison_text(&c.comparison, none, 0.05, false, &plain, &text);
     assert_non_null(strstr(text.data, "  base        base: 2 ranks, 6 steps\n"));
     assert_non_null(strstr(text.data, "\nPer step and rank, as recorded, ms "));
-    assert_non_null(strstr(text.data, "+0.060   +60.0%  p<0.001"));
+    assert_non_null(strstr(text.data, "+0.060  +60.0%  p<0.001"));
     assert_non_null(strstr(text.data, "  threshold   passed: takes no more than 5% longer\n"));
     aorta_trace_comparison_json(&c.comparison, none, NAN, &json);
     json_t *document = json_loads(json.data, JSON_REJECT_DUPLICATES, NULL);

@@ -420,7 +420,8 @@ static void the_page_has_a_flame_view(void **state) {
     json_decref(root);
 }
 
-/* The gain of a block lies in its range, and is the figure that the terminal shows. Causes have the verdict's names. */
+/* The gain of a block is within its range, and is the figure that the terminal shows. Causes have the verdict's names.
+ */
 static void blocks_have_the_gain_that_is_shown(void **state) {
     (void)state;
     json_t *root = page_of("analyze", TWO_RANKS);

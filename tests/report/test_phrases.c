@@ -75,15 +75,21 @@ static void names_are_distinguished(void **state) {
     (void)state;
 #define GENERIC(functor)                                                                                               \
     "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<" functor "> >(int)"
-    static const char *const names[] = {GENERIC("float, at::native::MulFunctor"),
-                                        GENERIC("float, at::native::AddFunctor"),
-                                        GENERIC("c10::Half, at::native::AddFunctor"), NULL, "fill"};
-    static const char *const expected[] = {"BinaryFunctor (MulFunctor)", "BinaryFunctor (AddFunctor)",
-                                           "BinaryFunctor (Half)", NULL, "fill"};
-    for (size_t i = 0; i < 5; i++) {
+    static const char *const names[] = {
+        GENERIC("float, at::native::MulFunctor"),
+        GENERIC("float, at::native::AddFunctor"),
+        GENERIC("c10::Half, at::native::AddFunctor"),
+        NULL,
+        "fill",
+        "void at::native::elementwise_kernel<128, at::native::FillFunctor<int> >(int)",
+        "void at::native::elementwise_kernel_manual_unroll<128, at::native::FillFunctor<int> >(int)"};
+    static const char *const expected[] = {
+        "BinaryFunctor (MulFunctor)", "BinaryFunctor (AddFunctor)", "BinaryFunctor (Half)", NULL, "fill",
+        "FillFunctor (128)",          "FillFunctor (manual)"};
+    for (size_t i = 0; i < 7; i++) {
         char text[512];
         if (!names[i]) continue;
-        assert_string_equal(aorta_name_apart(names[i], names, 5, aorta_name_for_line, text, sizeof text), expected[i]);
+        assert_string_equal(aorta_name_apart(names[i], names, 7, aorta_name_for_line, text, sizeof text), expected[i]);
     }
 }
 
