@@ -124,7 +124,8 @@ static void put_headings(const struct aorta_result_table *table, const struct ao
     const char *title = view->title || name_row(table) || !table->title ? view->title : name;
     if (title) aorta_text_printf(out, "%s\n", title);
     put_cells(table, view, NULL, out);
-    aorta_text_printf(out, "%s%s\n", name_row(table) ? "  " : "", name_row(table) ? name : "");
+    const bool named = name_row(table) && *name;
+    aorta_text_printf(out, "%s%s\n", named ? "  " : "", named ? name : "");
 }
 
 void aorta_table_text(const struct aorta_result_table *table, const void *of, const struct aorta_table_view *view,

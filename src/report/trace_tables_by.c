@@ -347,21 +347,50 @@ void trace_by_json(const struct aorta_trace_report *report, const struct aorta_t
     aorta_json_object_end(json);
 }
 
+static void put_some(const struct aorta_result_table *table, const struct aorta_trace_of *of,
+                     const struct aorta_table_view *view, bool counted, struct aorta_text *out) {
+    const size_t count = aorta_table_count(table, of);
+    aorta_table_text(table, of, view, out);
+    if (counted && count > view->most)
+        aorta_text_printf(out, "  … and %zu more (--top %zu, --json)\n", count - view->most, count);
+}
+
+/* The title is above: "By phase, whole recording, ms", and "phase" over the names. */
 static void put_text(const struct trace_made *made, enum aorta_by by, const struct aorta_table_view *view,
                      struct aorta_text *out) {
+    static const char mark[] = "By ";
     const struct aorta_result_table *table = aorta_by_tables[by];
     const char *reason = reason_of(made, by);
-    const size_t count = aorta_table_count(table, &made->of);
+    const bool in_ms = strncmp(table->title, mark, strlen(mark)) == 0;
+    char title[128];
+    struct aorta_table_view titled = *view;
+    snprintf(title, sizeof title, "%s%s%s", table->title, view->whole && table->whole ? ", whole recording" : "",
+             in_ms ? ", ms" : "");
+    titled.title = title;
+    titled.name = in_ms ? table->title + strlen(mark) : "";
     if (reason) aorta_text_printf(out, "%s: %s\n", table->title, reason);
     if (by == AORTA_BY_MEMORY) put_peak_text(made->of.rank, &made->memory, out);
-    if (!reason || by == AORTA_BY_TIME) aorta_table_text(table, &made->of, view, out);
-    if (!reason && count > view->most)
-        aorta_text_printf(out, "  … and %zu more (--top %zu, --json)\n", count - view->most, count);
+    if (!reason || by == AORTA_BY_TIME) put_some(table, &made->of, &titled, !reason, out);
+}
+
+/* Per step as the table before the verdict, which refers to this one. */
+static void put_kernels(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank,
+                        const struct aorta_table_view *view, struct aorta_text *out) {
+    const struct aorta_trace_of of = {report->analysis, rank, NULL, true};
+    struct aorta_table_view stepped = *view;
+    stepped.title = "By kernel, per step, ms";
+    stepped.name = "kernel or copy";
+    stepped.columns = trace_work_step_columns;
+    put_some(&aorta_table_work, &of, &stepped, true, out);
 }
 
 void trace_by_text(const struct aorta_trace_report *report, const struct aorta_trace_rank *rank, enum aorta_by by,
                    const struct aorta_table_view *view, struct aorta_text *out) {
     struct trace_made made;
+    if (by == AORTA_BY_KERNEL && report->analysis->stepped && !report->of.phase && !report->of.within) {
+        put_kernels(report, rank, view, out);
+        return;
+    }
     trace_by_make(report, rank, by, view->most, &made);
     if (!made.arena.failed) put_text(&made, by, view, out);
     out->failed |= made.arena.failed;

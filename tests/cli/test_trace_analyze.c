@@ -72,6 +72,12 @@ static const struct {
     {WHOLE "/fsdp2_rank0.json.gz --by op --top 0", 2, "--top"},
     {TWO_RANKS, 0, "\nWhole recording, ms, rank 1 (the busiest)\n  count  total ms  of work "},
     {TWO_RANKS, 0, "  … and 78 more (--by kernel)\n"},
+    {WHOLE "/h100_qwen.json.gz", 0, "\n  168.0     8.855    27.8%     31.87     84.72  sm90_"},
+    {WHOLE "/h100_qwen.json.gz --by kernel --top 1", 0,
+     "By kernel, per step, ms\n  count        ms  of work    p50 us    p95 us  kernel or copy\n"
+     "  168.0     8.855    27.8%     31.87     84.72  sm90_"},
+    {TWO_RANKS " --by kernel --top 5", 0, "  … and 78 more (--top 83, --json)\n"},
+    {TWO_RANKS " --by category --top 1", 0, "By category, ms\n  count         ms  of work   mean us  category\n"},
     {WHOLE "/fsdp2_rank0.json.gz --by category --top 1", 0, "     81      4.242    28.5%     52.37  collective"},
     {WHOLE "/fsdp2_rank0.json.gz --by category --top 1", 0, "… and 13 more (--top 14, --json)"},
     {WHOLE "/fsdp2_rank0.json.gz --by module", 0, "By module: the file has no modules"},
