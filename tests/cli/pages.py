@@ -2,7 +2,7 @@
 """Runs the commands that the pages show: pages.py PROGRAM [--lines]. What follows "$ aorta" in a block of docs/*.md is run on a
 terminal of 100 columns, in a folder with the recordings that the pages name: the real ones (../shared/traces, or AORTA_TRACES),
 else files of the tests. It must end as it should. With --lines and the real ones each line that a page shows of `aorta trace`
-must come out of it, too, up to where it is cut with "…". A command that is not run has a reason here, or the test fails.
+and `aorta whatif` must come out of it, too, up to where it is cut with "…". A command that is not run has a reason here, or the test fails.
 What the last column of the tables "Other tools" of trace.md names has to exist: tables, keys, options."""
 import fcntl
 import os
@@ -145,7 +145,7 @@ def main():
                 run += 1
                 if code != EXIT_CODES.get(command, 0):
                     wrong.append(f"{page.name}:{number}: aorta {command}: exit {code}\n{output[-600:]}")
-                elif by_line and real and command.startswith("trace "):
+                elif by_line and real and command.startswith(("trace ", "whatif ")):
                     wrong += [f"{page.name}:{number}: not in the output: {line}" for line in missing(shown, output)]
         named, not_there = check_named(program, folder)
         wrong += not_there
