@@ -47,6 +47,10 @@ static bool on_gpu(const struct aorta_hwq_measurement *measurement) {
     return !device || strncmp(device, "cpu", 3) != 0;
 }
 
+static bool are_equal(const struct aorta_hwq_measurement *a, const struct aorta_hwq_measurement *b) {
+    return a->count == b->count && memcmp(a->times_ms, b->times_ms, a->count * sizeof *a->times_ms) == 0;
+}
+
 static void compare_pair(const struct aorta_hwq_comparison *comparison, struct aorta_hwq_compared *pair) {
     const struct aorta_hwq_measurement *a = pair->baseline, *b = pair->test;
     const struct aorta_samples sides[2] = {{a->times_ms, a->count, a->lengths, a->runs, a->pressures},
@@ -57,6 +61,8 @@ static void compare_pair(const struct aorta_hwq_comparison *comparison, struct a
     pair->p50 = aorta_compare(&sides[0], &sides[1], AORTA_P50, &between);
     pair->mean = aorta_compare(&sides[0], &sides[1], AORTA_MEAN, &between);
     pair->p95 = aorta_compare(&sides[0], &sides[1], AORTA_P95, &between);
+    pair->equal = are_equal(a, b);
+    if (pair->equal) return;
     if (isnan(pair->p50.p_value)) {
         pair->change = AORTA_HWQ_UNCERTAIN;
         pair->wanted = FEWEST_WANTED;
@@ -111,6 +117,12 @@ static double count_of(const struct aorta_hwq_comparison *comparison, enum aorta
     return comparison->changes[change] ? (double)comparison->changes[change] : NAN;
 }
 
+static size_t count_equal(const struct aorta_hwq_comparison *comparison) {
+    size_t count = 0;
+    for (size_t i = 0; i < comparison->pair_count; i++) count += comparison->pairs[i].equal;
+    return count;
+}
+
 static void find_largest(struct aorta_hwq_comparison *comparison) {
     const struct aorta_hwq_compared *largest = NULL;
     for (size_t i = 0; i < comparison->pair_count; i++) {
@@ -120,6 +132,10 @@ static void find_largest(struct aorta_hwq_comparison *comparison) {
     }
     const struct aorta_found_fact test = hwq_text("test", comparison->test->path),
                                   baseline = hwq_text("baseline", comparison->baseline->path);
+    if (!largest && count_equal(comparison) == comparison->pair_count) {
+        HWQ_FIND(&comparison->found, AORTA_HWQ_COMPARE_EQUAL, test, baseline);
+        return;
+    }
     if (!largest) {
         const double uncertain = count_of(comparison, AORTA_HWQ_UNCERTAIN);
         HWQ_FIND(&comparison->found, isnan(uncertain) ? AORTA_HWQ_COMPARE_SAME : AORTA_HWQ_COMPARE_UNDECIDED, test,
@@ -145,19 +161,32 @@ static void find_counts(struct aorta_hwq_comparison *comparison) {
              hwq_value("threshold", comparison->options.threshold, "share"));
 }
 
+/* How much equal runs differ, as a share of the side's median. */
+static double between_runs(const struct aorta_hwq_compared *pair, int side) {
+    const struct aorta_hwq_measurement *measurement = side ? pair->test : pair->baseline;
+    return sqrt(pair->p50.among[side].value * (double)measurement->runs) / pair->p50.value[side];
+}
+
+static double most_between_runs(const struct aorta_hwq_compared *pair) {
+    return fmax(between_runs(pair, 0), between_runs(pair, 1));
+}
+
 /* By the pair whose runs differ most. */
 static void find_noise(struct aorta_hwq_comparison *comparison) {
     static const double busy = 0.1;
-    const struct aorta_comparison *most = &comparison->pairs->p50;
+    const struct aorta_hwq_compared *most = comparison->pairs;
     for (size_t i = 1; i < comparison->pair_count; i++)
-        if (comparison->pairs[i].p50.between > most->between) most = &comparison->pairs[i].p50;
-    if (!(most->between > 0)) return;
+        if (most_between_runs(&comparison->pairs[i]) > most_between_runs(most)) most = &comparison->pairs[i];
+    const struct aorta_comparison *p50 = &most->p50;
+    if (!(most_between_runs(most) > 0) || most->equal) return;
     HWQ_FIND(&comparison->found,
-             most->between > 1 ? AORTA_HWQ_COMPARE_NO_NOISE
-             : most->assumed   ? AORTA_HWQ_COMPARE_ASSUMED
-                               : AORTA_HWQ_COMPARE_REPEATED,
-             hwq_value("between_runs", most->between, "share"), hwq_count("repeats", (double)most->repeats),
-             hwq_value("pressure", most->pressure > busy ? most->pressure : NAN, "share"));
+             most_between_runs(most) > 1 ? AORTA_HWQ_COMPARE_NO_NOISE
+             : p50->assumed              ? AORTA_HWQ_COMPARE_ASSUMED
+                                         : AORTA_HWQ_COMPARE_REPEATED,
+             hwq_value("between_runs", between_runs(most, 0), "share"),
+             hwq_value("between_runs_of_test", between_runs(most, 1), "share"),
+             hwq_count("repeats", (double)p50->repeats),
+             hwq_value("pressure", p50->pressure > busy ? p50->pressure : NAN, "share"));
 }
 
 /* Pairs without a decision, and what would decide them. */
@@ -297,7 +326,7 @@ static void say_pair(const struct aorta_hwq_compared *pair, int width, struct ao
     snprintf(interval, sizeof interval, "[%+.1f, %+.1f]", percent(ratio.low), percent(ratio.high));
     aorta_text_printf(text, "%-*s %7lld  %11.4f  %11.4f  %+7.1f%%  %-18s %s\n", width, pair->baseline->workload,
                       (long long)pair->baseline->streams, pair->p50.value[0], pair->p50.value[1], percent(ratio.value),
-                      pair->reason ? "" : interval, names[pair->change]);
+                      pair->reason || pair->equal ? "" : interval, pair->equal ? "equal" : names[pair->change]);
 }
 
 static void say_table(const struct aorta_hwq_comparison *comparison, struct aorta_text *text) {
@@ -364,7 +393,8 @@ static const struct aorta_row pair_rows[] = {
     {"change_percent", AORTA_ROW_NUMBER, AT(change_percent), "percent", 3, .help = "of the median"},
     {"iterations_wanted", AORTA_ROW_INT, AT(wanted), .help = "that are probably enough to decide"},
     {"slower_tail", AORTA_ROW_BOOL, AT(slower_tail), .help = "the 95th percentile is beyond the threshold"},
-    {"between_runs_percent", AORTA_ROW_NUMBER, AT(between_percent), "percent", 6, .help = "that equal runs differ by"},
+    {"between_runs_percent", AORTA_ROW_NUMBER, AT(between_percent), "percent", 6,
+     .help = "that equal runs of the baseline differ by"},
     {"repeats", AORTA_ROW_INT, AT(repeats), .help = "that the estimate is from; 0: it is assumed"},
     {"judged", AORTA_ROW_PART, AT(p50), .part = ratio_rows},
     {"p50", AORTA_ROW_PART, AT(p50), .part = ratio_rows},

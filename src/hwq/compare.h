@@ -61,6 +61,7 @@ struct aorta_hwq_compared {
     const struct aorta_hwq_measurement *baseline, *test; /* borrowed */
     struct aorta_comparison p50, mean, p95;              /* of the times in ms */
     enum aorta_hwq_change change;                        /* by the median */
+    bool equal;                                          /* iteration by iteration; the change is UNCHANGED */
     bool slower_tail; /* the interval of the 95th percentile is beyond the threshold, and the median is no regression */
     size_t wanted;    /* UNCERTAIN: iterations that are probably enough; 0: not known */
     const char *reason; /* of UNCERTAIN, if not the interval; NULL otherwise */

@@ -289,7 +289,7 @@ static void test_quiet(void **state) {
         {"whatif " ZERO " --ranks 2", "On 2 ranks: step "},
         {"report --no-pictures -o reported run", "Verdict: "},
         {"sweep --read swept", "Best of 1 point: "},
-        {"hwq compare -b h.json -t h.json", "h.json against h.json: "},
+        {"hwq compare -b h.json -t h.json", "h.json equals h.json: "},
         {"hwq run tiny_kernel_stress -d cpu -i 3 -w 0", "tiny_kernel_stress: "},
         {"hwq sweep tiny_kernel_stress -d cpu -i 3 -w 0 --streams 1,2", "tiny_kernel_stress: highest throughput with "},
         {"hwq map -d cpu --streams 2 --copy-streams 0 --comm-streams 0 --copy-mb 1", "Queues: no two of 2 streams"},

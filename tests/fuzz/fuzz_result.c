@@ -21,7 +21,7 @@ static void check_pairs(const struct aorta_hwq_comparison *comparison) {
     for (size_t i = 0; i < comparison->pair_count; i++) {
         const struct aorta_hwq_compared *pair = &comparison->pairs[i];
         fuzz_require(pair->p50.value[0] > 0 && pair->p50.value[1] > 0);
-        fuzz_require(pair->reason || pair->p50.low <= pair->p50.high);
+        fuzz_require(pair->reason || pair->equal || pair->p50.low <= pair->p50.high);
         fuzz_require(!strcmp(pair->baseline->workload, pair->test->workload));
     }
 }

@@ -454,15 +454,51 @@ static void few_iterations(void **state) {
     struct sides sides;
     const char *path =
         write_text("few.json", "{\"workload_name\": \"moe\", \"stream_count\": 4, \"iteration_times_ms\": [1, 2, 3]}");
-    compare(&sides, path, path);
+    const char *before =
+        write_text("two.json", "{\"workload_name\": \"moe\", \"stream_count\": 4, \"iteration_times_ms\": [1, 2]}");
+    compare(&sides, before, path);
     assert_int_equal(sides.comparison.changes[AORTA_HWQ_UNCERTAIN], 1);
-    assert_true(says(&sides, "few.json: not decided, 1 of 1 pair uncertain\n"));
+    assert_true(says(&sides, "two.json: not decided, 1 of 1 pair uncertain\n"));
     assert_true(says(&sides, "  uncertain   fewer than 8 iterations on a side: 1 pair\n  try         --iterations 30 "
                              "to decide 1 uncertain pair\n"));
     finish(&sides);
-    compare_with(&sides, path, path, 1.5); /* runs that differ by more than they take */
+    compare_with(&sides, before, path, 1.5); /* runs that differ by more than they take */
     assert_true(says(&sides, "  noise       too few iterations to estimate how equal runs differ\n"));
     finish(&sides);
+}
+
+static void a_file_equals_itself(void **state) {
+    (void)state;
+    struct sides sides;
+    compare(&sides, write_run("a.json", 8, 1, 1, "H100", NULL), path_of("a.json"));
+    assert_int_equal(sides.comparison.changes[AORTA_HWQ_UNCHANGED], 1);
+    assert_true(says(&sides, "a.json: all iteration times are the same\n"));
+    assert_true(says(&sides, " equal\n"));
+    assert_false(says(&sides, "noise") || says(&sides, "try"));
+    finish(&sides);
+}
+
+/* Both sides count, so that swapped files say the same. */
+static void the_noise_of_both_sides(void **state) {
+    (void)state;
+    struct sides sides;
+    const char *names[] = {"a.json", "b.json"};
+    char shares[2][2][16];
+    write_run(names[0], 8, 1, 1, "cpu", NULL);
+    write_text(names[1], "{\"workload_name\": \"moe\", \"stream_count\": 8, \"iteration_times_ms\": "
+                         "[2, 9, 3, 8, 2, 7, 4, 9, 2, 8]}");
+    for (int i = 0; i < 2; i++) {
+        compare_with(&sides, path_of(names[i]), path_of(names[!i]), NAN);
+        const char *noise = strstr(sides.text.data, "  noise       equal runs are assumed to differ by ");
+        assert_non_null(noise);
+        assert_int_equal(sscanf(noise, "  noise equal runs are assumed to differ by %15s in the baseline and %15s",
+                                shares[i][i], shares[i][!i]),
+                         2);
+        finish(&sides);
+    }
+    assert_string_equal(shares[0][0], shares[1][0]);
+    assert_string_equal(shares[0][1], shares[1][1]);
+    assert_string_not_equal(shares[0][0], shares[0][1]);
 }
 
 static void bad_files(void **state) {
@@ -543,6 +579,8 @@ int main(void) {
         cmocka_unit_test(groups_in_one_file),
         cmocka_unit_test(the_originals_files),
         cmocka_unit_test(few_iterations),
+        cmocka_unit_test(a_file_equals_itself),
+        cmocka_unit_test(the_noise_of_both_sides),
         cmocka_unit_test(bad_files),
         cmocka_unit_test(strange_files),
     };
