@@ -166,8 +166,9 @@ static aorta_status does_not_fit(const char *word, const struct aorta_option *op
     return status;
 }
 
-/* Stores one word of --set if it is about `only`; NULL: the word is only checked. */
-static aorta_status store_word(const char *word, const struct aorta_hwq_workload *only, void *own,
+/* Stores one word of --set if it is about `only`, whose options are marked in `given`; NULL: the word is only checked.
+ */
+static aorta_status store_word(const char *word, const struct aorta_hwq_workload *only, void *own, bool *given,
                                struct aorta_arena *arena) {
     const struct aorta_hwq_workload *w;
     const char *nearest = NULL, *dot = strchr(word, '.'), *equals = dot ? strchr(dot, '=') : NULL;
@@ -183,6 +184,7 @@ static aorta_status store_word(const char *word, const struct aorta_hwq_workload
         return AORTA_ERROR(AORTA_USAGE, "--set %s: %s has no option \"%s\"%s%s%s", word, name, key,
                            nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"" : "");
     if (only && only != w) return NULL;
+    if (only) given[option - w->options] = true;
     const struct aorta_scalar scalar = {equals + 1, false};
     const bool fits = aorta_option_store(option, &scalar, 1, false, own, arena);
     return fits ? aorta_arena_check(arena, "options") : does_not_fit(word, option);
@@ -221,10 +223,9 @@ aorta_status hwq_values_default(struct hwq_session *session, const struct aorta_
     memset(values->own_given, 0, sizeof values->own_given);
     for (size_t i = 0; i < workload->option_count; i++)
         AORTA_TRY(aorta_option_store_default(&workload->options[i], values->own, &session->arena));
-    AORTA_TRY(hwq_values_fit(session, workload));
     for (size_t i = 0; i < values->set.count; i++)
-        AORTA_TRY(store_word(values->set.items[i], workload, values->own, &session->arena));
-    return NULL;
+        AORTA_TRY(store_word(values->set.items[i], workload, values->own, values->own_given, &session->arena));
+    return hwq_values_fit(session, workload);
 }
 
 static aorta_status check_set(const struct hwq_values *values) {
@@ -232,7 +233,7 @@ static aorta_status check_set(const struct hwq_values *values) {
     struct aorta_arena arena = {0};
     aorta_status status = NULL;
     for (size_t i = 0; i < values->set.count && !status; i++)
-        status = store_word(values->set.items[i], NULL, scratch, &arena);
+        status = store_word(values->set.items[i], NULL, scratch, NULL, &arena);
     aorta_arena_free(&arena);
     return status;
 }

@@ -261,6 +261,12 @@ static void test_sizes_of_a_cpu(void **state) {
              e2e_workspace());
     expect(words, 0, "throughput");
     assert_int_equal(config_of("full.json", "hidden"), 2048);
+    struct e2e_run run = {0};
+    e2e_start_command(&run, "hwq run-priority P0 -s 4 -i 1 -w 0 -d cpu " SMALL_P0);
+    e2e_finish(&run);
+    e2e_expect_output(&run, 0, "3 of 3 workloads ran well");
+    assert_null(strstr(run.output, "sizes for a CPU"));
+    e2e_free(&run);
 }
 
 static void test_keys_of_the_original(void **state) {
