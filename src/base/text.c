@@ -158,12 +158,28 @@ static bool has_swapped_neighbours(const char *a, const char *b) {
     return *a && *b && a[0] == b[1] && a[1] == b[0] && strcmp(a + 2, b + 2) == 0;
 }
 
+/* "batches" of "num_batches": a name without its first or its last word. */
+static bool is_part(const char *part, const char *name) {
+    const size_t length = strlen(part), all = strlen(name);
+    if (!length || length >= all) return false;
+    const char *end = name + all - length;
+    return (end[-1] == '_' && strcmp(end, part) == 0) || (name[length] == '_' && strncmp(name, part, length) == 0);
+}
+
+/* What two words of one section differ in: a section's name is no slip, however long it is. */
+static void skip_section(const char **a, const char **b) {
+    const char *left = *a, *right = *b;
+    for (; *left && *left == *right; left++, right++)
+        if (*left == '.') *a = left + 1, *b = right + 1;
+}
+
 size_t aorta_near_distance(const char *a, const char *b) {
+    skip_section(&a, &b);
     size_t a_length = strnlen(a, LONGEST_WORD), b_length = strnlen(b, LONGEST_WORD);
     size_t longer = a_length > b_length ? a_length : b_length, limit = longer >= 3 ? longer / 3 : 1;
     size_t distance = aorta_edit_distance(a, b);
     if (distance <= limit && distance < longer) return distance;
-    return has_swapped_neighbours(a, b) ? distance : SIZE_MAX;
+    return has_swapped_neighbours(a, b) || is_part(a, b) ? distance : SIZE_MAX;
 }
 
 const char *aorta_nearest(const char *word, const char *const *candidates, size_t count) {

@@ -75,6 +75,11 @@ static void test_nearest(void **state) {
     assert_string_equal(aorta_nearest("trian", names, 4), "train");
     assert_string_equal(aorta_nearest("reports", names, 4), "report");
     assert_null(aorta_nearest("sdma", names, 4));
+    const char *const keys[] = {"training.seed", "training.precision", "training.num_batches"};
+    assert_string_equal(aorta_nearest("training.batches", keys, 3), "training.num_batches");
+    assert_null(aorta_nearest("training.foo", keys, 3)); /* the section is no part of a slip */
+    assert_string_equal(aorta_nearest("training.sed", keys, 3), "training.seed");
+    assert_string_equal(aorta_nearest("trainig.seed", keys, 3), "training.seed");
     assert_null(aorta_nearest("x", names, 0));
     static const char *const directions[] = {"d2h", "h2d", "d2d", "p2p", "x"};
     assert_null(aorta_nearest("up", directions, 5)); /* two of three characters */
