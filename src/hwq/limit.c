@@ -134,7 +134,7 @@ const struct aorta_row aorta_hwq_limit_rows[] = {
     ROW("streams_at_once", at_once, NULL, "streams that run something while any does"),
     ROW("kernel_mean_ms", kernel_ms, "ms", "a kernel"),
     ROW("iteration_without_ms", without_ms, "ms", "the iteration without its limit, of host work or waiting"),
-    ROW("host_gap_share", host_gap_share, "share", "gaps in which the device waits for the host"),
+    ROW("host_gap_share", host_gap_share, "share", "gaps in which a stream waits for the host"),
     {0}};
 
 void aorta_hwq_limit_json(const struct aorta_hwq_result *result, struct aorta_json *json) {

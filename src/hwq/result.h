@@ -64,7 +64,7 @@ struct aorta_hwq_limit {
     double queueing_share;
     double at_once;        /* streams that run something while any does */
     double without_ms;     /* the median iteration without host work or waiting, where that limits */
-    double host_gap_share; /* of all gaps, those in which the device waits for the host */
+    double host_gap_share; /* of all gaps, those in which a stream waits for the host */
 };
 
 struct aorta_hwq_memory { /* of the device, GiB */

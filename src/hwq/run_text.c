@@ -60,7 +60,7 @@ static void say_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_swi
     put_gap(&text, host->intra_ms, host->intra_samples, "on one stream", NULL);
     put_gap(&text, host->inter_ms, host->inter_samples, "between streams", NULL);
     if (text.length)
-        aorta_text_printf(&text, "; the device waits for the host%s", queued_late ? " (--gate excludes launches)" : "");
+        aorta_text_printf(&text, "; the stream waits for the host%s", queued_late ? " (--gate excludes launches)" : "");
     aorta_text_fact(out, "host gaps", &text);
     aorta_text_free(&text);
     if (!isnan(found->overhead_ms)) say_probe(&found->probe, out);
@@ -71,11 +71,12 @@ static void say_time(const struct aorta_hwq_result *result, struct aorta_text *o
     const struct {
         const char *name;
         double share;
-    } parts[] = {{"busy", limit->busy_share}, {"host work", limit->host_share}, {"waiting", limit->waiting_share}};
+    } parts[] = {{"busy", limit->busy_share}, {"only host work", limit->host_share}, {"waiting", limit->waiting_share}};
     struct aorta_text text = {0};
     if (!limit->key) return;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        aorta_text_printf(&text, "%s%s ", i ? ", " : "", parts[i].name);
+        if (parts[i].share == 0) continue; /* most workloads have no work for the host */
+        aorta_text_printf(&text, "%s%s ", text.length ? ", " : "", parts[i].name);
         aorta_found_value_text(parts[i].share, "share", &text);
     }
     aorta_text_puts(&text, " of the iteration");

@@ -334,6 +334,11 @@ static void test_launches_are_counted(void **state) {
         rig.run.streams = 3;
         check_ok(aorta_hwq_run_execute(&rig.run, &result));
         assert_true(aorta_hwq_result_find(&result, "launches_per_iteration")->value == 5 * 4 * 3);
+        struct aorta_text text = {0};
+        aorta_hwq_run_text(&rig.run, &result, false, &text);
+        assert_true(text_has(text.data, "  device      busy "));
+        assert_false(text_has(text.data, "host work")); /* the workload has none, although its launches limit */
+        aorta_text_free(&text);
         aorta_hwq_result_free(&result);
     }
     close_rig(&rig);
@@ -491,7 +496,7 @@ static void test_convoys_are_reported_or_denied(void **state) {
     open_rig(&rig, "hetero_kernels", settings);
     check_ok(aorta_hwq_run_execute(&rig.run, &result));
     const double alone = aorta_hwq_result_find(&result, "tiny_alone_p50")->value;
-    const double during = aorta_hwq_result_find(&result, "tiny_beside_gemm_p50")->value;
+    const double during = aorta_hwq_result_find(&result, "tiny_during_gemm_p50")->value;
     assert_int_equal(result.found.count, 1);
     assert_true(aorta_hwq_result_find(&result, "tiny_samples")->value < 1000); /* too few for the p99 */
     /* A difference of a few tenths of a microsecond is the core's clock rate, and a kernel shorter than a microsecond
