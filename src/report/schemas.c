@@ -253,10 +253,36 @@ static bool is_said(const struct aorta_advice_row *rows, size_t place) {
     return false;
 }
 
+/* Whether a program's finding never gets to the row: an earlier one without a key, for no more than its conditions. */
+static bool is_hidden(const struct aorta_advice_row *rows, size_t place, unsigned program) {
+    const struct aorta_advice_row *row = &rows[place];
+    for (const struct aorta_advice_row *at = rows; at < row; at++) {
+        bool wider = at->cause == row->cause && at->programs & program && !at->key &&
+                     (!at->collective || at->collective == row->collective) &&
+                     (!at->remedy || (row->remedy && strcmp(at->remedy, row->remedy) == 0));
+        for (int i = 0; i < 2; i++) wider &= !at->when[i] || at->when[i] == row->when[0] || at->when[i] == row->when[1];
+        if (wider) return true;
+    }
+    return false;
+}
+
+/* Whether the row, for a run whose settings are not known, names a key that has a row of its own. */
+static bool repeats_key(const struct aorta_advice_row *rows, size_t place) {
+    const struct aorta_advice_row *row = &rows[place];
+    for (const struct aorta_advice_row *at = rows; at < row && !row->key && !row->when[0]; at++)
+        if (at->cause == row->cause && at->programs & row->programs && at->key && strstr(row->text, at->key))
+            return true;
+    return false;
+}
+
+static bool is_of(const struct aorta_advice_row *rows, size_t place, unsigned program) {
+    return rows[place].programs & program && !is_hidden(rows, place, program);
+}
+
 /* Rows that an earlier program has had already are left out. */
-static bool is_new(const struct aorta_advice_row *row, int program) {
+static bool is_new(const struct aorta_advice_row *rows, size_t place, int program) {
     for (int i = 0; i < program; i++)
-        if (row->programs & programs[i].program) return false;
+        if (is_of(rows, place, programs[i].program)) return false;
     return true;
 }
 
@@ -267,8 +293,8 @@ static void put_fixes(enum aorta_cause cause, struct aorta_text *out) {
         const char *label = programs[i].name;
         for (size_t j = 0; j < count; j++) {
             struct aorta_text line = {0};
-            if (rows[j].cause != cause || !(rows[j].programs & programs[i].program) || !is_new(&rows[j], i)) continue;
-            if (is_said(rows, j)) continue;
+            if (rows[j].cause != cause || !is_of(rows, j, programs[i].program) || !is_new(rows, j, i)) continue;
+            if (is_said(rows, j) || repeats_key(rows, j)) continue;
             put_condition(&rows[j], &line);
             put_row(&rows[j], &line);
             put(label, "- ", line.data ? line.data : "", out);
@@ -279,7 +305,7 @@ static void put_fixes(enum aorta_cause cause, struct aorta_text *out) {
     }
 }
 
-/* The template of the name without its options: "slow KIND (slow_collective)". */
+/* The template of the name without its options: "slow KIND". */
 static void put_name(const struct aorta_cause_row *row, struct aorta_text *out) {
     for (const char *at = row->name; *at;) {
         const size_t plain = strcspn(at, "[{");

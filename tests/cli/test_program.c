@@ -37,7 +37,9 @@ static const struct {
     {"help serialized_streams", 0, "serialized streams of KIND (serialized_streams)\n"},
     {"help fussion", 2, "unknown command or cause \"fussion\"; did you mean \"aorta help fusion\"?"},
     {"help verdict", 0, "  all fixes     the step with all fixes together;"},
-    {"help host_launch | grep -c '^                - '", 0, "10\n"}, /* one line begins at each label */
+    {"help copy | grep -c pin_memory=true", 0, "1\n"},              /* each fix once */
+    {"help host_launch | grep -c '^                - '", 0, "9\n"}, /* one line begins at each label */
+    {"help host_launch", 0, "- if the program infers (no backward pass or optimizer) and most attention is to one\n"},
     {"help host_launch", 0, "- if parameters are sharded, as FSDP does: launch less:"},
     {"help straggler", 0, "the device of the late\n"},
     {"help straggler", 0, "straggler (straggler)\n"},
