@@ -174,7 +174,7 @@ static const struct aorta_command commands[] = {
      .run = aorta_cli_whatif},
     {"sweep", "runs train, hwq or a command with different settings and finds those that matter",
      .run = aorta_cli_sweep},
-    {"help", "explains a command, or a cause of the verdict: aorta help host_launch; keys: aorta help config",
+    {"help", "explains a command or a cause (aorta help verdict lists them); keys: aorta help config",
      .run = aorta_cli_help},
     {0},
 };

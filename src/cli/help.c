@@ -13,6 +13,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 struct help_values {
     bool markdown, man, words;
@@ -36,10 +37,10 @@ static const struct aorta_cli_syntax help_syntax = {
     .usage = "aorta help [COMMAND … [--man | --words] | CAUSE | verdict | config [SECTION] [--markdown] | "
              "sparse [SECTION] [--markdown] | formats [--markdown | --schema NAME]]",
     .about =
-        "Shows the commands or the options of one of them. CAUSE explains a cause of the verdict (host_launch, fusion, "
-        "...): how it is measured, what the gain means, and how to fix it; verdict explains its other words. config "
-        "and sparse show the configuration "
-        "keys of aorta train; SECTION is a section or a key. formats shows the keys of the files that AORTA writes.",
+        "Shows the commands or the options of one of them. CAUSE explains a cause of the verdict (host_launch, or "
+        "\"late kernel launches\"): how it is measured, what the gain means, and how to fix it; verdict lists the "
+        "causes and explains the verdict's other words. config and sparse show the configuration keys of aorta train; "
+        "SECTION is a section or a key. formats shows the keys of the files that AORTA writes.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .operands = true,
@@ -122,6 +123,22 @@ static aorta_status help_on_topic(const struct topic *topic, const struct aorta_
     return aorta_cli_print(&text, NULL, false);
 }
 
+/* By its key, or by its name in a headline: "late kernel launches", "exposed all_gather". */
+static enum aorta_cause find_cause(const char *word) {
+    enum aorta_cause found = aorta_cause_named(word);
+    size_t longest = 0;
+    if (found != AORTA_CAUSE_COUNT) return found;
+    for (int i = 0; i < AORTA_CAUSE_COUNT; i++) {
+        const char *name = aorta_cause_row((enum aorta_cause)i)->name;
+        const size_t plain = strcspn(name, "[{");
+        const bool fits = name[plain] ? strncasecmp(name, word, plain) == 0 : strcasecmp(name, word) == 0;
+        if (!fits || plain <= longest) continue;
+        longest = plain;
+        found = (enum aorta_cause)i;
+    }
+    return found;
+}
+
 /* `aorta help fusion` */
 static aorta_status help_on_cause(enum aorta_cause cause) {
     struct aorta_text text = {0};
@@ -181,7 +198,7 @@ static aorta_status help_on(struct aorta_cli_line *line, void *of) {
     if (topic && (values->man || values->words))
         return AORTA_ERROR(AORTA_USAGE, "--man and --words go with a command: aorta help trace run --man");
     if (topic) return help_on_topic(topic, line, values->markdown);
-    const enum aorta_cause cause = line->operand_count == 1 ? aorta_cause_named(line->operands[0]) : AORTA_CAUSE_COUNT;
+    const enum aorta_cause cause = line->operand_count == 1 ? find_cause(line->operands[0]) : AORTA_CAUSE_COUNT;
     if (cause != AORTA_CAUSE_COUNT) return help_on_cause(cause);
     if (values->markdown)
         return AORTA_ERROR(AORTA_USAGE,

@@ -203,7 +203,7 @@ void aorta_formats_page(struct aorta_text *out) {
 
 /* ---- what `aorta help CAUSE` prints ---- */
 
-enum { LABEL = 14 };
+enum { LABEL = 14, KEY = 20 };
 
 static const struct {
     unsigned program;
@@ -315,12 +315,12 @@ static void put_name(const struct aorta_cause_row *row, struct aorta_text *out) 
         at += strcspn(at, *at == '[' ? "]" : "}");
         if (*at) at++;
     }
-    aorta_text_printf(out, " (%s)\n\n", row->key);
 }
 
 void aorta_cause_help(enum aorta_cause cause, struct aorta_text *out) {
     const struct aorta_cause_row *row = aorta_cause_row(cause);
     put_name(row, out);
+    aorta_text_printf(out, " (%s)\n\n", row->key);
     put("meaning", "", row->means, out);
     put("measured", "", row->how, out);
     put("gain", "", row->gain, out);
@@ -342,5 +342,11 @@ void aorta_verdict_words(struct aorta_text *out) {
     };
     aorta_text_puts(out, "Words of the verdict\n\n");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) put(words[i][0], "", words[i][1], out);
-    aorta_text_puts(out, "\naorta help CAUSE explains a cause, for instance: aorta help host_launch\n");
+    aorta_text_puts(out, "\nCauses: aorta help KEY or aorta help \"NAME\" explains one\n\n");
+    for (int i = 0; i < AORTA_CAUSE_COUNT; i++) {
+        const struct aorta_cause_row *row = aorta_cause_row((enum aorta_cause)i);
+        aorta_text_printf(out, "  %-*s", KEY, row->key);
+        put_name(row, out);
+        aorta_text_puts(out, "\n");
+    }
 }

@@ -37,6 +37,12 @@ static const struct {
     {"help serialized_streams", 0, "serialized streams of KIND (serialized_streams)\n"},
     {"help fussion", 2, "unknown command or cause \"fussion\"; did you mean \"aorta help fusion\"?"},
     {"help verdict", 0, "  all fixes     the step with all fixes together;"},
+    {"help verdict", 0, "\n  host_launch         late kernel launches\n"},
+    {"help", 0, "(aorta help verdict lists them)"},
+    {"help 'late kernel launches'", 0, "late kernel launches (host_launch)\n"},
+    {"help 'Exposed all_gather'", 0, "exposed KIND (exposed_collective)\n"},
+    {"help 'exposed copies'", 0, "exposed copies (copy)\n"},
+    {"help 'straggler rank 3'", 0, "straggler (straggler)\n"},
     {"help copy | grep -c pin_memory=true", 0, "1\n"},              /* each fix once */
     {"help host_launch | grep -c '^                - '", 0, "9\n"}, /* one line begins at each label */
     {"help host_launch", 0, "- if the program infers (no backward pass or optimizer) and most attention is to one\n"},
