@@ -9,6 +9,7 @@
 #include "comm/comm.h"
 #include "config/option.h"
 #include "device/gpu.h"
+#include "measure/tracer.h"
 #include "report/page.h"
 #include "report/report.h"
 #include "sparse/options.h"
@@ -103,12 +104,12 @@ static void say_begin(const struct aorta_train_options *o, const struct aorta_ra
               precisions[o->training.mixed_precision], o->training.output_dir);
 }
 
-/* Where a kind of GPU that was asked for is missing, the short reason. Only after a failure: before, it would load HIP
- * ahead of rocprofiler-sdk, which must be first. */
-static aorta_status check_device(const struct aorta_train_options *o) {
+/* Where a kind of GPU that was asked for is missing, the short reason, before anything is written. */
+static aorta_status check_device(const struct train_values *values, const struct aorta_train_options *o) {
     int count;
     if (o->device.kind != AORTA_TRAIN_CUDA && o->device.kind != AORTA_TRAIN_HIP) return NULL;
     const bool cuda = o->device.kind == AORTA_TRAIN_CUDA;
+    if (!values->no_kernel_timing || o->profiling.enabled) aorta_tracer_prepare(); /* looking for devices begins HIP */
     aorta_status status = aorta_gpu_count(cuda ? AORTA_DEVICE_CUDA : AORTA_DEVICE_HIP, &count);
     if (!status) return NULL;
     aorta_status missing = AORTA_ERROR(aorta_status_code(status),
@@ -198,13 +199,7 @@ static aorta_status train(const struct train_values *values, const struct aorta_
                                   .rocm_metrics = values->rocm_metrics};
     struct aorta_train_outcome outcome;
     say_begin(o, ranks, workload, &log);
-    prepare_finish();
     aorta_status status = aorta_train(&run, &outcome);
-    aorta_status missing = status ? check_device(o) : NULL;
-    if (missing) {
-        aorta_status_free(status);
-        status = missing;
-    }
     if (status && aorta_status_code(status) != AORTA_INTERRUPTED) {
         free(outcome.moved);
         return status;
@@ -250,6 +245,8 @@ static aorta_status lock_and_train(const struct train_values *values, const stru
     struct aorta_directory_lock *lock = NULL;
     AORTA_TRY(check_together(values, &o->profiling));
     AORTA_TRY(check_files(o));
+    prepare_finish(); /* before the threads of a driver */
+    AORTA_TRY(check_device(values, o));
     if (values->ranks.rank == 0) AORTA_TRY(aorta_directory_lock(o->training.output_dir, "training.output_dir", &lock));
     aorta_status status = train(values, o, workload, &lock);
     aorta_directory_unlock(lock);

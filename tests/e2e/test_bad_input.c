@@ -168,6 +168,7 @@ static void test_missing_device(void **state) {
     start(&run, 1, "--override device.kind=cuda");
     e2e_expect_output(&run, 1, "device.kind=cuda: CUDA driver: libcuda.so.1 could not be loaded");
     e2e_expect_output(&run, 1, "device.kind=cpu runs without a GPU");
+    assert_null(strstr(run.output, "metrics in ")); /* nothing is announced */
     check_nothing_written(&run, "device.kind=cuda");
     e2e_free(&run);
     start(&run, 1, "--override device.index=1");
