@@ -342,6 +342,7 @@ static void put_option(struct aorta_text *text, const struct aorta_option *optio
     if (!is_flag(option)) aorta_text_printf(text, " %s%s", argument_name(option), option->several ? " …" : "");
     const int used = text->failed ? 0 : aorta_columns(text->data + begin);
     aorta_text_puts(&right, option->help);
+    if (option->path == AORTA_PATH_FILE) aorta_text_puts(&right, "; its directory is created if needed");
     if (option->choices && !strchr(argument_name(option), '|')) {
         aorta_text_puts(&right, ": ");
         aorta_option_describe(option, &right);

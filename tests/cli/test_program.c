@@ -50,6 +50,7 @@ static const struct {
     {"help straggler", 0, "the device of the late\n"},
     {"help straggler", 0, "straggler (straggler)\n"},
     {"help train", 0, "Usage: aorta train"},
+    {"sdma --help", 0, "to this file; its directory is created if\n"},
     {"help launch", 0, "Usage: aorta launch"},
     {"help report", 0, "Usage: aorta report"},
     {"inof", 2, "aorta: unknown command \"inof\"; did you mean \"aorta info\"?"},
