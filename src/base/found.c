@@ -133,10 +133,29 @@ void aorta_found_free(struct aorta_found_list *list) {
     *list = (struct aorta_found_list){0};
 }
 
+/* Times of one sentence are compared: one unit, three significant digits. False: there is only one time. */
+static bool put_time(const struct aorta_found_fact *facts, const struct aorta_found_fact *fact,
+                     struct aorta_text *out) {
+    double longest = 0;
+    int times = 0;
+    for (; facts->key; facts++) {
+        if (facts->text || !facts->unit || strcmp(facts->unit, "ms") != 0 || !isfinite(facts->value)) continue;
+        longest = fmax(longest, fabs(facts->value));
+        times++;
+    }
+    if (times < 2 || fact->text || !fact->unit || strcmp(fact->unit, "ms") != 0 || !isfinite(fact->value)) return false;
+    const bool short_times = longest < 0.1;
+    const double shown = fact->value * (short_times ? 1e3 : 1);
+    const int decimals = shown != 0 ? 2 - (int)floor(log10(fabs(shown))) : 0;
+    aorta_text_printf(out, "%.*f %s", decimals > 0 ? decimals : 0, shown, short_times ? "us" : "ms");
+    return true;
+}
+
 static bool put_word(const void *user, const char *word, size_t length, struct aorta_text *out) {
-    for (const struct aorta_found_fact *fact = user; fact->key; fact++)
-        if (aorta_found_word_is(word, length, fact->key)) return put_fact(fact, word, length, out);
-    return false;
+    const struct aorta_found_fact *fact = user;
+    while (fact->key && !aorta_found_word_is(word, length, fact->key)) fact++;
+    if (!fact->key) return false;
+    return (key_length(word, length) == length && put_time(user, fact, out)) || put_fact(fact, word, length, out);
 }
 
 void aorta_found_sentence(const struct aorta_found *found, struct aorta_text *out) {

@@ -70,6 +70,10 @@ static void put_cell(const struct aorta_column *column, const struct aorta_row *
         aorta_text_printf(out, "%*s", column->width, value.text);
     else if (is_share(row))
         aorta_text_printf(out, "%*.*f%%", column->width - 1, column->decimals, 100 * value.number);
+    else if (column->microseconds &&
+             value.number >= 1e7) /* no more digits than can be read; the point stays in place */
+        aorta_text_printf(out, "%*.0f%*s", column->width - column->decimals - 1, value.number / 1e3,
+                          column->decimals + 1, "");
     else if (is_time(row))
         aorta_text_printf(out, "%*.*f", column->width, column->decimals,
                           value.number / (column->microseconds ? 1e3 : 1e6));

@@ -43,6 +43,12 @@ static enum aorta_line fill(const void *of, size_t index, void *values) {
     return lines[index].name ? AORTA_LINE : AORTA_LINE_SKIP;
 }
 
+static enum aorta_line fill_long(const void *of, size_t index, void *values) {
+    if (index >= *(const size_t *)of) return AORTA_LINE_END;
+    *(struct line *)values = (struct line){"gemm", 1, 1, NAN, index ? 2e6 : 183899690, {0}};
+    return AORTA_LINE;
+}
+
 static const struct aorta_column columns[] = {{"count", "count", .width = 7},
                                               {"total_ms", "total ms", 9, .decimals = 3},
                                               {"share", "share", 7, .decimals = 1},
@@ -88,6 +94,12 @@ static void as_text(void **state) {
     nameless.rows = rows + 1;
     aorta_table_text(&nameless, &all, &(struct aorta_table_view){.most = 1}, &text);
     assert_int_equal(strncmp(text.data, "kernels\n  count", 15), 0);
+    aorta_text_clear(&text);
+    struct aorta_result_table long_times = table; /* microseconds without digits that nobody reads */
+    long_times.fill = fill_long;
+    aorta_table_text(&long_times, &(const size_t){2}, &(struct aorta_table_view){.most = 2}, &text);
+    assert_non_null(strstr(text.data, " 183900     gemm\n"));
+    assert_non_null(strstr(text.data, " 2000.00  gemm\n"));
     aorta_text_clear(&text);
     aorta_table_text(&table, &none, &(struct aorta_table_view){.most = 9}, &text);
     assert_int_equal(text.length, 0);

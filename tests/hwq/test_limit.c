@@ -91,7 +91,8 @@ static void test_waiting(void **state) {
     add(&plant, items, 2);
     plant.result.switch_latency.inter_source = "workload";
     plant.result.switch_latency.inter_samples = 1;
-    check_limit(&plant, false, AORTA_HWQ_LIMIT_WAITING, "waiting: 0.2 ms -> 0.1 ms per iteration without it (-50%)");
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_WAITING,
+                "waiting: 0.200 ms -> 0.100 ms per iteration without it (-50%)");
     plant.result.switch_latency.host.inter_samples = 3;
     check_limit(&plant, false, AORTA_HWQ_LIMIT_WAITING, "(-50%)");
     assert_true(fabs(plant.result.limit.host_gap_share - 0.75) < 1e-12);
@@ -108,7 +109,7 @@ static void test_the_host(void **state) {
     open_plant(&plant, 0.100, 0.099, 2);
     add(&plant, items, 3);
     check_limit(&plant, false, AORTA_HWQ_LIMIT_HOST_WORK,
-                "host work: 0.1 ms -> 25 us per iteration if the device works meanwhile (-75%)");
+                "host work: 0.100 ms -> 0.0250 ms per iteration if the device works meanwhile (-75%)");
     close_plant(&plant);
 
     open_plant(&plant, 0.100, 0.099, 2);
@@ -125,7 +126,7 @@ static void test_the_host(void **state) {
         const struct aorta_span slow_one = {.stream = 0, .marked = marked, .start_ns = 0, .end_ns = 130 * US};
         open_plant(&plant, 0.100, 0.070, 2);
         add(&plant, &slow_one, 1);
-        if (marked) check_limit(&plant, false, AORTA_HWQ_LIMIT_UNKNOWN, "0.13 ms of work per iteration of 0.1 ms");
+        if (marked) check_limit(&plant, false, AORTA_HWQ_LIMIT_UNKNOWN, "0.130 ms of work per iteration of 0.100 ms");
         check_limit(&plant, marked, AORTA_HWQ_LIMIT_KERNELS, "busy 100%"); /* with a gate */
         close_plant(&plant);
         const struct aorta_span long_one = {.stream = 0, .marked = marked, .start_ns = 0, .end_ns = 120 * US};
@@ -158,7 +159,7 @@ static void test_drift(void **state) {
     for (int i = 25; i < 40; i++) times[i] = 11.5;
     aorta_hwq_find_drift(&result);
     assert_int_equal(result.found.count, 1);
-    check_finding(&result, 0, "slower: 10 ms in the first quarter, 11.5 ms in the last (+15%)");
+    check_finding(&result, 0, "slower: 10.0 ms in the first quarter, 11.5 ms in the last (+15%)");
     result.iteration_count = 19; /* too few for a finding */
     aorta_hwq_find_drift(&result);
     for (int i = 0; i < 10; i++) times[i] = 20.0;
@@ -219,7 +220,7 @@ static void test_gaps(void **state) {
     add(&plant, items, 4);
     plant.result.switch_latency =
         (struct aorta_hwq_switch){.intra_gap_ms = 0.007, .intra_samples = 10, .intra_source = "workload"};
-    check_limit(&plant, false, AORTA_HWQ_LIMIT_GAPS, "gaps on each stream: 7 us after each kernel of 10 us");
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_GAPS, "gaps on each stream: 7.00 us after each kernel of 10.0 us");
     plant.result.switch_latency.intra_source = "probe";
     check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS, "busy 100% of the iteration");
     close_plant(&plant);

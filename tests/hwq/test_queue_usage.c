@@ -63,7 +63,7 @@ static void planted_work(void **state) {
                 "Queues: 3 streams used 3 channels, busy 97% of 3.2 us\n\n"
                 "  work        5 kernels and 1 transfer (copies and fills)\n"
                 "  at once     1.65 on average while any kernel ran\n"
-                "  switch      0 us to another stream of a channel: 0.1 us instead of 0.1 us (median gaps, late\n"
+                "  switch      0 us to another stream of a channel: 0.100 us instead of 0.100 us (median gaps, late\n"
                 "              launches included)\n"
                 "  several     1 of 3 streams used more than one channel\n\n"
                 "  channel");

@@ -103,7 +103,8 @@ static void figures_follow_from_samples(void **state) {
     struct aorta_text text = {0};
     aorta_sdma_text(&result, &text);
     check_ok(aorta_text_check(&text));
-    assert_non_null(strstr(text.data, "Overlap: 3 ms serial -> 2.5 ms together (-17%), 50% of the copy hidden\n\n"));
+    assert_non_null(
+        strstr(text.data, "Overlap: 3.00 ms serial -> 2.50 ms together (-17%), 50% of the copy hidden\n\n"));
     assert_non_null(strstr(text.data, "  ideal       2 ms, the product alone; 80% of this speed reached\n"));
     assert_non_null(strstr(text.data, "  slower      product +20%, copy +25% when together"));
     aorta_text_free(&text);
