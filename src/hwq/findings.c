@@ -2,7 +2,7 @@
 
 #define DRIFT "iterations become "
 #define QUARTERS ": {first_quarter} in the first quarter, {last_quarter} in the last ({drift})"
-#define TOGETHER "product {product_change}, copy {copy_change} when together"
+#define TOGETHER "time of the product {product_change}, of the copy {copy_change}"
 #define PART "{streams:stream} of {priority} priority: {queues:queue}[, up to {most_streams} streams on one]"
 #define LARGEST "{workload} on {streams:stream} {before} -> {after} ({change})"
 #define PEAK "{workload}: highest throughput with {peak_streams:stream}, {throughput}; throughput per stream "

@@ -431,9 +431,9 @@ static void drop_yielding(struct paths *paths, size_t first) {
 
 static aorta_status holds_none(const char *path, const struct aorta_skipped *skipped) {
     if (skipped->count)
-        return AORTA_ERROR(AORTA_USAGE, "%s holds no trace that is read; not read: %s", path,
+        return AORTA_ERROR(AORTA_USAGE, "%s contains no trace that is read; not read: %s", path,
                            skipped->names.failed ? "(no memory)" : skipped->names.data);
-    return AORTA_ERROR(AORTA_USAGE, "%s holds no trace; aorta trace analyze --help lists what can be read", path);
+    return AORTA_ERROR(AORTA_USAGE, "%s contains no trace; aorta trace analyze --help lists what can be read", path);
 }
 
 static aorta_status add_input(struct paths *paths, const char *path) {

@@ -73,7 +73,7 @@ static const struct {
     [AORTA_REASON_WHOLE_GRAPH] = {"whole_graph",
                                   "graphs recorded as one piece: record with nsys profile --cuda-graph-trace=node"},
     [AORTA_REASON_SAME_FILE] = {"same_file", "another name or a copy of a file: read once"},
-    [AORTA_REASON_REPEATED] = {"repeated", "a file with the work of other files: skipped"},
+    [AORTA_REASON_REPEATED] = {"repeated", "a merged file: skipped"},
     [AORTA_REASON_NO_PARTNER] = {"no_partner", "an execution trace without a trace of its process: skipped"},
     [AORTA_REASON_CAPTURED] = {"captured", "graph launches with operations and shapes of their capture"},
     [AORTA_REASON_NO_CAPTURE] = {"no_capture", "graph launches without a matching capture: no operations or shapes"},

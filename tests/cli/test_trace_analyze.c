@@ -45,7 +45,7 @@ static const struct {
     {"--help", 0, "Usage: aorta trace analyze FILE|DIR"},
     {"", 2, "no trace is named; usage: aorta trace analyze"},
     {"/nowhere.json", 2, "cannot open /nowhere.json: No such file"},
-    {TRACE_DATA "/../../lint", 2, "holds no trace"},
+    {TRACE_DATA "/../../lint", 2, "contains no trace"},
     {WHOLE "/h100_qwen.json.gz --gpus-per-node 0", 2, "expected an integer of at least 1\n"},
     {WHOLE "/h100_qwen.json.gz --step 5", 2, "--step 5: no such step; there is only 6"},
     {WHOLE "/h100_qwen.json.gz --step 6 --step 999", 2, "--step 999: no such step; there is only 6"},

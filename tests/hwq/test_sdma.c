@@ -106,7 +106,7 @@ static void figures_follow_from_samples(void **state) {
     assert_non_null(
         strstr(text.data, "Overlap: 3.00 ms serial -> 2.50 ms together (-17%), 50% of the copy hidden\n\n"));
     assert_non_null(strstr(text.data, "  ideal       2 ms, the product alone; 80% of this speed reached\n"));
-    assert_non_null(strstr(text.data, "  slower      product +20%, copy +25% when together"));
+    assert_non_null(strstr(text.data, "  together    time of the product +20%, of the copy +25%: "));
     aorta_text_free(&text);
     struct aorta_json json;
     aorta_json_begin(&json, &text, 0);

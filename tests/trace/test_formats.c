@@ -116,7 +116,7 @@ static int64_t work_of(const char *path) {
     struct aorta_trace_list list = {0};
     aorta_status status = aorta_trace_open_inputs(&path, 1, NULL, &list);
     if (status) {
-        check_fails(status, AORTA_USAGE, "holds no trace; aorta trace analyze --help lists what can be read");
+        check_fails(status, AORTA_USAGE, "contains no trace; aorta trace analyze --help lists what can be read");
         return -1;
     }
     int64_t work = 0;

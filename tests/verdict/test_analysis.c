@@ -350,7 +350,7 @@ static void mistakes_are_named(void **state) {
     aorta_trace_list_free(&list);
     const char *nothing[] = {"/nowhere/at/all.json"}, *folder[] = {RECORDED "/../../lint"};
     check_fails(aorta_trace_open_inputs(nothing, 1, NULL, &list), AORTA_USAGE, "cannot open /nowhere/at/all.json");
-    check_fails(aorta_trace_open_inputs(folder, 1, NULL, &list), AORTA_USAGE, "holds no trace");
+    check_fails(aorta_trace_open_inputs(folder, 1, NULL, &list), AORTA_USAGE, "contains no trace");
     static const char far[] = "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":-9e15,\"dur\":1}]";
     check_ok(read_memory(far, strlen(far), 0, false, &list));
     check_fails(aorta_trace_analyze(&list, NULL, &analysis), AORTA_FORMAT, "at an impossible time: left out (first");
