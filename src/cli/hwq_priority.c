@@ -86,9 +86,9 @@ static void add_row(struct aorta_text *table, const struct aorta_hwq_result *res
     const char *limit = result->limit.key;
     const struct aorta_hwq_switch *found = &result->switch_latency;
     if (!table->length)
-        aorta_text_printf(table, "\n%-21s %7s %10s %10s %12s %-10s %9s  %-9s %s\n", "workload", "streams", "p50 ms",
+        aorta_text_printf(table, "\n%-21s %7s %9s %9s %10s %-10s %9s %-9s %s\n", "workload", "streams", "p50 ms",
                           "p99 ms", "throughput", "", "switch us", "limit", "verified");
-    aorta_text_printf(table, "%-21s %7d %10.4f %10.4f %12.5g %-10s %9.3f  %-9s %s\n", result->workload_name,
+    aorta_text_printf(table, "%-21s %7d %9.4f %9.4f %10.5g %-10s %9.3f %-9s %s\n", result->workload_name,
                       result->stream_count, result->latency_ms.p50, result->latency_ms.p99, result->throughput,
                       result->throughput_unit, 1e3 * found->overhead_ms, limit ? limit : "-",
                       result->verified ? result->verified : "-");

@@ -1,4 +1,5 @@
 /* aorta hwq list, info, run, sweep. */
+#include "base/lines.h"
 #include "base/sort.h"
 #include "cli/hwq.h"
 #include "config/config.h"
@@ -81,7 +82,9 @@ static void list_table(const struct list_values *values, struct aorta_text *text
             aorta_text_printf(text, "%-22s %-5s %-18s %-14s %-12s %s\n", w->name, aorta_hwq_group_name(w->group),
                               aorta_hwq_category_name(w->category), streams, aorta_hwq_sensitivity_name(w->sensitivity),
                               w->unit);
-            if (values->verbose) aorta_text_printf(text, "    %s\n", w->summary);
+            if (!values->verbose) continue;
+            aorta_text_puts(text, "    ");
+            aorta_text_lines(text, w->summary, &(struct aorta_lines){.taken = 4, .indent = 4});
         }
 }
 
@@ -111,7 +114,8 @@ static const struct aorta_cli_syntax info_syntax = {
 
 static void show_info(const struct aorta_hwq_workload *w, struct aorta_text *text) {
     const struct aorta_option_table own = {.rows = w->options, .count = w->option_count};
-    aorta_text_printf(text, "%s: %s\n", w->name, w->summary);
+    aorta_text_printf(text, "%s: ", w->name);
+    aorta_text_lines(text, w->summary, &(struct aorta_lines){.taken = (int)strlen(w->name) + 2, .indent = 2});
     aorta_text_printf(text, "  group        %s, %s\n", aorta_hwq_group_name(w->group),
                       aorta_hwq_category_name(w->category));
     aorta_text_printf(text, "  streams      %d to %d, recommended %d\n", w->streams.min, w->streams.max,
@@ -145,8 +149,8 @@ static aorta_status show_environment(void) {
     }
     aorta_environment_free(&environment);
     add_queue_variables(&text);
-    aorta_text_puts(&text, "aorta hwq list shows the workloads, aorta hwq map the queues that streams get, aorta info "
-                           "everything that was looked for.\n");
+    aorta_text_puts(&text, "aorta hwq list shows the workloads, aorta hwq map the queues that streams get,\n"
+                           "aorta info everything that was looked for.\n");
     if (!status) return aorta_cli_print(&text, NULL, false);
     aorta_text_free(&text);
     return status;

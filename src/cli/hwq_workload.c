@@ -1,4 +1,5 @@
 #include "base/files.h"
+#include "base/lines.h"
 #include "base/progress.h"
 #include "cli/hwq.h"
 #include "device/gpu.h"
@@ -210,9 +211,15 @@ aorta_status hwq_values_fit(struct hwq_session *session, const struct aorta_hwq_
     for (size_t i = 0; i < workload->option_count && !status; i++)
         status = fit(session, workload, &workload->options[i], &changed);
     if (!status) status = aorta_text_check(&changed);
-    if (!status && changed.length && session->ranks.rank == 0)
-        aorta_log(&session->log, AORTA_LOG_INFO, "%s: sizes for a CPU (%s); --full-size takes the published ones",
-                  workload->name, changed.data);
+    if (!status && changed.length && session->ranks.rank == 0) {
+        struct aorta_text line = {0}, lines = {0};
+        aorta_text_printf(&line, "%s: sizes for a CPU (%s); --full-size takes the published ones", workload->name,
+                          changed.data);
+        aorta_text_lines(&lines, line.data ? line.data : "", &(struct aorta_lines){.indent = 2});
+        if (lines.data) aorta_log(&session->log, AORTA_LOG_INFO, "%.*s", (int)lines.length - 1, lines.data);
+        aorta_text_free(&line);
+        aorta_text_free(&lines);
+    }
     aorta_text_free(&changed);
     return status;
 }

@@ -1,4 +1,5 @@
 /* What this machine and this build offer: devices, libraries, tools, environment, and what is missing. */
+#include "base/lines.h"
 #include "base/rows.h"
 #include "cli/cli.h"
 #include "comm/comm.h"
@@ -13,6 +14,7 @@
 #include "trace/archive.h"
 
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -201,22 +203,39 @@ static bool matters(const char *variable) {
 
 /* ---- as text ---- */
 
+enum { DEVICE = 9, PART = 16 }; /* columns of names */
+
+/* "  name   words", wrapped behind the name. */
+static void AORTA_PRINTF(3, 4) say(const char *name, int width, const char *format, ...) {
+    char words[4096];
+    struct aorta_text lines = {0};
+    va_list args;
+    va_start(args, format);
+    vsnprintf(words, sizeof words, format, args);
+    va_end(args);
+    const struct aorta_lines behind = {.taken = width + 3, .indent = width + 3};
+    aorta_text_printf(&lines, "  %-*s ", width, name);
+    aorta_text_lines(&lines, words, &behind);
+    printf("%s", lines.data ? lines.data : "");
+    aorta_text_free(&lines);
+}
+
 static void print_devices(const struct information *info) {
     printf("Devices\n");
     if (info->cpu_failure)
-        printf("  cpu:0     failed: %s\n", aorta_status_message(info->cpu_failure));
+        say("cpu:0", DEVICE, "failed: %s", aorta_status_message(info->cpu_failure));
     else
-        printf("  cpu:0     %s, %d threads, %.1f GiB, %s, timestamps every %lld ns\n", info->cpu.name,
-               info->cpu.multiprocessors, (double)info->cpu.memory_bytes / (1 << 30), info->cpu.isa,
-               (long long)info->cpu.timestamp_tick);
+        say("cpu:0", DEVICE, "%s, %d threads, %.1f GiB, %s, timestamps every %lld ns", info->cpu.name,
+            info->cpu.multiprocessors, (double)info->cpu.memory_bytes / (1 << 30), info->cpu.isa,
+            (long long)info->cpu.timestamp_tick);
     for (int i = 0; i < GPU_KINDS; i++) {
         for (size_t j = 0; j < info->gpus[i].inventory.count; j++) {
             const struct aorta_gpu_found *found = &info->gpus[i].inventory.devices[j];
             char name[32];
             snprintf(name, sizeof name, "%s:%zu", aorta_device_kind_name(gpu_kinds[i]), j);
-            printf("  %-9s %s, %d multiprocessors, %.1f GiB, %s, at %s\n", name, found->info.name,
-                   found->info.multiprocessors, (double)found->info.memory_bytes / (1 << 30), found->info.isa,
-                   found->properties.pci_bus_id);
+            say(name, DEVICE, "%s, %d multiprocessors, %.1f GiB, %s, at %s", found->info.name,
+                found->info.multiprocessors, (double)found->info.memory_bytes / (1 << 30), found->info.isa,
+                found->properties.pci_bus_id);
         }
     }
 }
@@ -241,16 +260,16 @@ static void print_links(enum aorta_device_kind kind, const struct aorta_gpu_inve
 
 static void print_part(const char *name, const char *version, const char *path) {
     if (path[0])
-        printf("  %-16s %s%s%s\n", name, version, version[0] ? ", " : "", path);
+        say(name, PART, "%s%s%s", version, version[0] ? ", " : "", path);
     else
-        printf("  %-16s not found\n", name);
+        say(name, PART, "not found");
 }
 
 static void print_kind(int index, const struct gpu_kind *kind) {
     const struct aorta_gpu_inventory *inventory = &kind->inventory;
     const char *name = aorta_device_kind_name(gpu_kinds[index]);
     if (kind->failure) {
-        printf("  %-16s not used: %s\n", name, aorta_status_message(kind->failure));
+        say(name, PART, "not used: %s", aorta_status_message(kind->failure));
         return;
     }
     char version[64];
@@ -265,11 +284,11 @@ static void print_kind(int index, const struct gpu_kind *kind) {
 static void print_tools(const struct information *info) {
     printf("Libraries\n");
     for (int i = 0; i < LIBRARY_COUNT; i++)
-        printf("  %-9s %s (%s)\n", info->libraries[i].name, info->libraries[i].version, info->libraries[i].purpose);
+        say(info->libraries[i].name, DEVICE, "%s (%s)", info->libraries[i].version, info->libraries[i].purpose);
     printf("Tools\n");
     for (int i = 0; i < TOOL_COUNT; i++)
-        printf("  %-16s %s (%s)\n", info->tools[i].name, info->tools[i].path ? info->tools[i].path : "not found",
-               info->tools[i].purpose);
+        say(info->tools[i].name, PART, "%s (%s)", info->tools[i].path ? info->tools[i].path : "not found",
+            info->tools[i].purpose);
 }
 
 static void print_environment(void) {
@@ -295,8 +314,8 @@ static void print_ranks(const struct information *info) {
 static void print_missing(const struct information *info) {
     printf("Missing\n%s", info->missing_count ? "" : "  nothing\n");
     for (int i = 0; i < info->missing_count; i++)
-        printf("  %-16s %s; %s%s\n", info->missing[i].name, info->missing[i].cost,
-               info->missing[i].program ? "to get it: " : "", info->missing[i].get);
+        say(info->missing[i].name, PART, "%s; %s%s", info->missing[i].cost,
+            info->missing[i].program ? "to get it: " : "", info->missing[i].get);
 }
 
 /* The devices that can run work. */

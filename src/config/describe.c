@@ -1,4 +1,5 @@
 /* The rows for people and for files: help, documentation, effective values. */
+#include "base/lines.h"
 #include "config/config.h"
 
 #include <string.h>
@@ -33,9 +34,15 @@ bool aorta_options_help(const struct aorta_option_table *table, const char *with
         if (within && !is_within(row->key, within)) continue;
         if (before && !same_section(row->key, before->key)) aorta_text_puts(text, "\n");
         before = row;
-        aorta_text_printf(text, "  %s (default: %s): ", row->key, row->fallback);
-        aorta_option_describe(row, text);
-        aorta_text_printf(text, "\n      %s\n", row->help);
+        struct aorta_text words = {0};
+        aorta_text_printf(&words, "%s (default: %s): ", row->key, row->fallback);
+        aorta_option_describe(row, &words);
+        aorta_text_puts(text, "  ");
+        aorta_text_lines(text, words.data ? words.data : "", &(struct aorta_lines){.taken = 2, .indent = 10});
+        aorta_text_puts(text, "      ");
+        aorta_text_lines(text, row->help, &(struct aorta_lines){.taken = 6, .indent = 6});
+        text->failed |= words.failed;
+        aorta_text_free(&words);
     }
     return before != NULL;
 }

@@ -2,6 +2,7 @@
 #include "analysis/align.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/lines.h"
 #include "base/sort.h"
 #include "trace/open.h"
 #include "trace/ranks.h"
@@ -334,37 +335,53 @@ static void describe_rank(const struct merging *m, size_t i, struct aorta_text *
     if (clock->shared)
         aorta_text_printf(out, "; %zu shared collectives, residual %.3f us (95%%: %.3f us)", clock->shared,
                           us(clock->residual_ns), us(clock->p95_ns));
-    aorta_text_printf(out, "; %" PRId64 " events of %s", m->written[i].events, m->ranks[i].trace->path);
+    const char *path = m->ranks[i].trace->path, *slash = strrchr(path, '/');
+    aorta_text_printf(out, "; %" PRId64 " events of %s", m->written[i].events, slash ? slash + 1 : path);
     if (m->written[i].lost) aorta_text_puts(out, " (broken: those before the break)");
     if (m->written[i].odd)
         aorta_text_printf(out, " (%" PRId64 " with a time that is no number, left as it was)", m->written[i].odd);
     int64_t copies = m->ranks[i].trace->warnings[AORTA_REASON_SAME_FILE].count;
     if (copies) aorta_text_printf(out, " (given %" PRId64 " times: read once)", copies + 1);
-    aorta_text_puts(out, "\n");
+}
+
+/* One line of the report, which goes on below if it is long. Empties `line`. */
+static void put_line(struct aorta_text *line, struct aorta_text *out) {
+    aorta_text_lines(out, line->data ? line->data : "", &(struct aorta_lines){.indent = 2});
+    out->failed |= line->failed;
+    aorta_text_free(line);
 }
 
 static void write_report(const struct merging *m, const char *output, bool answer, struct aorta_text *out) {
+    struct aorta_text line = {0};
     if (m->alignment.residual_ns >= 0)
-        aorta_text_printf(out, "%zu ranks on one clock, residual %.3f us; written to %s\n", m->count,
+        aorta_text_printf(&line, "%zu ranks on one clock, residual %.3f us; written to %s", m->count,
                           us(m->alignment.residual_ns), output);
     else
-        aorta_text_printf(out, "%s, no shared collectives; written to %s\n",
+        aorta_text_printf(&line, "%s, no shared collectives; written to %s",
                           aorta_counted((long long)m->count, "rank").text, output);
+    put_line(&line, out);
     if (answer) return;
-    for (size_t i = 0; i < m->count; i++) describe_rank(m, i, out);
-    for (size_t i = 0; i < m->count; i++)
-        if (m->ranks[i].trace->skipped) aorta_text_printf(out, "note: %s\n", m->ranks[i].trace->skipped);
+    for (size_t i = 0; i < m->count; i++) {
+        describe_rank(m, i, &line);
+        put_line(&line, out);
+    }
+    for (size_t i = 0; i < m->count; i++) {
+        if (!m->ranks[i].trace->skipped) continue;
+        aorta_text_printf(&line, "note: %s", m->ranks[i].trace->skipped);
+        put_line(&line, out);
+    }
     if (m->cycles > 1) aorta_text_printf(out, "the last of %zu profiler cycles of each rank\n", m->cycles);
     int late = aorta_alignment_straggler(&m->alignment);
     if (late >= 0) {
         const struct aorta_align_clock *clock = &m->alignment.clocks[late];
         bool device = clock->late_by_device * 2 > clock->late;
         aorta_text_printf(
-            out,
+            &line,
             "rank %d came last to %zu of %zu shared collectives; the earliest ranks waited %.3f ms in total, "
-            "mostly because rank %d's %s\n",
+            "mostly because rank %d's %s",
             m->ranks[late].rank, clock->late, m->alignment.shared_count, (double)clock->late_ns / 1e6,
             m->ranks[late].rank, device ? "device was still busy" : "host launched late");
+        put_line(&line, out);
     }
 }
 

@@ -160,9 +160,9 @@ static const struct aorta_column part_columns[] = {{"start_ms", "from ms", 9, .d
                                                    {"comm", "comm", 7, .decimals = 1},
                                                    {"overlap", "overlap", 8, .decimals = 1},
                                                    {"idle", "idle", 7, .decimals = 1},
-                                                   {"launches", "launches", .width = 9},
-                                                   {"queue_mean", "queued", 8, .decimals = 1},
-                                                   {"queue_max", "longest", .width = 8},
+                                                   {"launches", "launches", .width = 8},
+                                                   {"queue_mean", "queued", 7, .decimals = 1},
+                                                   {"queue_max", "longest", .width = 7},
                                                    {"delay_mean_ms", "delay us", 9, 1, true},
                                                    {"comm_gbps", "GB/s comm", 10, .decimals = 2},
                                                    {"copy_gbps", "GB/s copy", 10, .decimals = 2},
@@ -222,10 +222,10 @@ static enum aorta_line fill_stream(const void *of, size_t index, void *values) {
 }
 
 static const struct aorta_column stream_columns[] = {
-    {"count", "launches", .width = 9},        {"queue_mean", "queue", 9, .decimals = 2},
-    {"queue_max", "longest", .width = 8},     {"queue_full_ms", "full ms", 9, .decimals = 3},
-    {"delay_p50_ms", "p50 us", 10, 2, true},  {"delay_p95_ms", "p95 us", 10, 2, true},
-    {"delay_max_ms", "most us", 10, 2, true}, {0}};
+    {"count", "launches", .width = 8},       {"queue_mean", "queue", 7, .decimals = 2},
+    {"queue_max", "longest", .width = 7},    {"queue_full_ms", "full ms", 9, .decimals = 3},
+    {"delay_p50_ms", "p50 us", 9, 2, true},  {"delay_p95_ms", "p95 us", 9, 2, true},
+    {"delay_max_ms", "most us", 9, 2, true}, {0}};
 const struct aorta_result_table trace_table_by_stream = {
     "by_stream",
     "Queues of streams",

@@ -89,6 +89,10 @@ static const struct {
     {"help config fsdp model", 2, "unexpected argument \"model\""},
     {"hwq list -c games", 2, "--category: found \"games\"; expected latency_sensitive"},
     {"hwq list -v -c pipeline", 0, "zero_offload"},
+    {"help config | grep -c '.\\{101\\}'", 1, "0\n"}, /* lines fit a terminal of 100 columns */
+    {"info | grep -c '.\\{101\\}'", 1, "0\n"},
+    {"hwq list -v | grep -c '.\\{101\\}'", 1, "0\n"},
+    {"hwq info | grep -c '.\\{101\\}'", 1, "0\n"},
     {"hwq info", 0, "aorta hwq list shows the workloads"},
     {"hwq info hetero_kernels", 0, "streams      2 to 64, recommended 8"},
     {"hwq sweep tiny_kernel_stress --streams 4,2,2 --device cpu", 2, "--streams: 2 is given twice; remove one of them"},

@@ -83,7 +83,7 @@ static const struct {
     {WHOLE "/fsdp2_rank0.json.gz --by module", 0, "By module: the file has no modules"},
     {WHOLE "/fsdp2_rank0.json.gz --by category --json", 0, "\"by_category\": ["},
     {WHOLE "/fsdp2_rank0.json.gz --by time --top 2", 0,
-     "Over time\n  from ms  compute    comm  overlap    idle  launches   queued"},
+     "Over time\n  from ms  compute    comm  overlap    idle launches  queued"},
     {WHOLE "/fsdp2_rank0.json.gz --by stream --json", 0, "\"queue_full_ms\": 0"},
     {WHOLE "/fsdp2_rank0.json.gz --by sequence", 0, "Kernel sequences that repeat: the file has no operations"},
     {WHOLE "/rocprofv3_908.json.gz --by stream", 0, "Queues of streams: no work has its launch in the file"},

@@ -38,6 +38,7 @@ static const struct {
     {"compare " ZERO ZERO "| tail -n 3 | tr -s ' '", 0,
      "timeline\n recording 439.774 439.774 +0.000 +0.0%\n"
      "unchanged: categories, kernels, collectives (--json has all)\n"},
+    {"merge " ZERO ONE "-o /dev/null", 0, " events of\n  fsdp2_rank1.json.gz\n"}, /* lines of 100 columns, base names */
     {"compare " ZERO ONE, 0, "  test        fsdp2_rank1: 1 rank\n"},
     {"compare -q " ZERO ONE "--markdown", 2, "--quiet prints the answer alone: give it without --markdown"},
     {"merge " ZERO ONE "-o /dev/null", 0, "2 ranks on one clock"},

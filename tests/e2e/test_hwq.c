@@ -203,7 +203,7 @@ static void run_p0(const char *folder, int exit_code, const char *part) {
 static void test_a_group_runs(void **state) {
     (void)state;
     run_p0("well", 0, "3 of 3 workloads ran well");
-    run_p0("well", 0, "switch us  limit     verified\nhetero_kernels ");
+    run_p0("well", 0, "switch us limit     verified\nhetero_kernels ");
     assert_true(result_of("well", "hetero_kernels_streams8.json") > 0.0);
     assert_true(result_of("well", "tiny_kernel_stress_streams8.json") > 0.0);
     assert_true(result_of("well", "large_gemm_only_streams8.json") > 0.0);
