@@ -496,7 +496,7 @@ static void test_convoys_are_reported_or_denied(void **state) {
     open_rig(&rig, "hetero_kernels", settings);
     check_ok(aorta_hwq_run_execute(&rig.run, &result));
     const double alone = aorta_hwq_result_find(&result, "tiny_alone_p50")->value;
-    const double during = aorta_hwq_result_find(&result, "tiny_during_gemm_p50")->value;
+    const double during = aorta_hwq_result_find(&result, "tiny_beside_gemm_p50")->value;
     assert_int_equal(result.found.count, 1);
     assert_true(aorta_hwq_result_find(&result, "tiny_samples")->value < 1000); /* too few for the p99 */
     /* A difference of a few tenths of a microsecond is the core's clock rate, and a kernel shorter than a microsecond

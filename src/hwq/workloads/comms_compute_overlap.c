@@ -405,7 +405,7 @@ static void say_contention(const struct overlap_state *state, const struct side_
              state->shape[2]);
     result->figure_group = "One product";
     aorta_hwq_result_figure(result, "gemm_alone_p50", "ms", alone->product, "no product ran");
-    aorta_hwq_result_figure(result, "gemm_during_comms_p50", "ms", both->product, "no product ran");
+    aorta_hwq_result_figure(result, "gemm_beside_p50", "ms", both->product, "no product ran");
     aorta_hwq_result_figure(result, name, "x", both->product / alone->product, "no product ran");
 }
 
