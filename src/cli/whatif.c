@@ -3,6 +3,7 @@
 #include "base/sort.h"
 #include "cli/cli.h"
 #include "report/summary.h"
+#include "verdict/causes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -310,10 +311,25 @@ static aorta_status print(const struct aorta_whatif_result *result, const struct
     return aorta_cli_show(&arguments->to, NULL, shown, &text, &json, status);
 }
 
+/* The verdict's gain of the cause, where one is left out and nothing else changes. Last, as the verdict frees ranges.
+ */
+static aorta_status take_gain(struct aorta_recorded *recorded, const struct request *request, double gain_ms[2]) {
+    const struct aorta_string_list *causes = &request->arguments->without;
+    if (causes->count != 1 || request->remedies || request->compute != 1 || request->copies != 1) return NULL;
+    AORTA_TRY(aorta_recorded_evaluate(recorded));
+    for (size_t i = recorded->verdict.finding_count; i-- > 0;) {
+        const struct aorta_finding *finding = &recorded->verdict.findings[i];
+        if (strcmp(aorta_cause_row(finding->cause)->key, causes->items[0]) != 0 || !aorta_finding_gains(finding))
+            continue;
+        if (!aorta_finding_is_range(finding, gain_ms)) gain_ms[0] = gain_ms[1] = aorta_finding_shown_ms(finding);
+    }
+    return NULL;
+}
+
 /* Fills the result's remedies, the cost of the recording and, with remedies, the step without them. */
-static aorta_status replay(const struct aorta_graph *graph, const struct aorta_whatif_collectives *collectives,
-                           const struct request *request, struct aorta_whatif *whatif,
-                           struct aorta_whatif_result *result) {
+static aorta_status replay(struct aorta_recorded *recorded, const struct aorta_graph *graph,
+                           const struct aorta_whatif_collectives *collectives, const struct request *request,
+                           struct aorta_whatif *whatif, struct aorta_whatif_result *result) {
     enum { DOUBLINGS = 32 };
     const struct whatif_arguments *arguments = request->arguments;
     AORTA_TRY(aorta_whatif_begin(graph, collectives, (int)arguments->ranks_per_node, request->latency_ns, whatif));
@@ -328,12 +344,14 @@ static aorta_status replay(const struct aorta_graph *graph, const struct aorta_w
     result->rows = aorta_arena_alloc(request->arena, (request->rank_count + DOUBLINGS) * sizeof *result->rows);
     AORTA_TRY(aorta_arena_check(request->arena, "the rows"));
     AORTA_TRY(fill(result, request));
+    AORTA_TRY(take_gain(recorded, request, result->verdict_ms));
     return print(result, arguments);
 }
 
 /* ---- what was recorded ---- */
 
-static aorta_status replay_trace(const struct aorta_trace_analysis *analysis, const struct request *request) {
+static aorta_status replay_trace(struct aorta_recorded *recorded, const struct request *request) {
+    const struct aorta_trace_analysis *analysis = &recorded->analysis;
     struct aorta_trace_graph built;
     struct aorta_whatif_collectives collectives;
     struct aorta_whatif whatif;
@@ -344,7 +362,7 @@ static aorta_status replay_trace(const struct aorta_trace_analysis *analysis, co
         status = aorta_trace_graph_unrecord(&built, &result.unrecorded); /* as the verdict's gains */
         if (!status && result.remedies.set)
             status = aorta_verdict_apply_remedies(analysis, &built, result.remedies.set, &result.remedies.worth);
-        if (!status) status = replay(&built.graph, &collectives, request, &whatif, &result);
+        if (!status) status = replay(recorded, &built.graph, &collectives, request, &whatif, &result);
         aorta_whatif_collectives_free(&collectives);
     }
     aorta_trace_graph_free(&built);
@@ -358,7 +376,7 @@ static aorta_status open_recorded(struct aorta_cli_line *line, const struct requ
     aorta_status status = aorta_recorded_open((const char *const *)line->operands, (size_t)line->operand_count,
                                               &reading, NULL, &log, &recorded);
     if (!status) {
-        status = replay_trace(&recorded.analysis, request);
+        status = replay_trace(&recorded, request);
         if (aorta_status_code(status) != AORTA_IO) /* of an output, which names itself */
             status = aorta_annotate(status, "%s", line->operands[0]);
     }

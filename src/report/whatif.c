@@ -128,7 +128,8 @@ static void find_exposed(const struct aorta_whatif_result *result, struct aorta_
 
 static void find_recorded(const struct aorta_whatif_result *result, struct aorta_found_list *found) {
     const struct aorta_unrecorded *unrecorded = &result->unrecorded;
-    FIND(found, RECORDED, value("ranks", result->whatif->collectives->ranks, NULL),
+    const uint32_t ranks = (uint32_t)result->whatif->collectives->ranks, recorded = result->whatif->graph->rank_count;
+    FIND(found, RECORDED, value("ranks", ranks, NULL), value("recorded_ranks", recorded < ranks ? recorded : NAN, NULL),
          value("measured", measured_ns(result) / 1e6, "ms"), value("replayed", result->replayed_ns / 1e6, "ms"),
          value("shortest", unrecorded->known ? unrecorded->range_ns[0] / 1e6 : NAN, "ms"),
          value("longest", unrecorded->known ? unrecorded->range_ns[1] / 1e6 : NAN, "ms"));
@@ -206,12 +207,23 @@ static size_t count_unknown(const struct aorta_whatif_collectives *collectives) 
     return count;
 }
 
+/* The verdict of the same recording may say more or less. */
+static void find_verdict(const struct aorta_whatif_result *result, struct aorta_found_list *found) {
+    static const double ALIKE = 0.02; /* of the step */
+    const double gain_ms = (result->replayed_ns - last_row(result)->step.step_ns) / 1e6, *verdict = result->verdict_ms;
+    if (!(verdict[1] > 0) || result->row_count > 1) return;
+    if (fabs(verdict[1] - gain_ms) + fabs(verdict[0] - gain_ms) < ALIKE * result->replayed_ns / 1e6) return;
+    FIND(found, VERDICT, value("least_gain", verdict[0] < verdict[1] ? verdict[0] : NAN, "ms"),
+         value("most_gain", verdict[1], "ms"));
+}
+
 static void find_assumptions(const struct aorta_whatif_result *result, struct aorta_found_list *found) {
     static const double matters = 0.0005, rough = 0.1;
     const struct aorta_whatif_collectives *collectives = result->whatif->collectives;
     const size_t unknown = count_unknown(collectives);
     const double unexplained = share(result->path.unexplained_ns, result);
     const double inferred = share(result->path.inferred_ns, result);
+    find_verdict(result, found);
     assume(found, result->row_count > 1, WEAK_SCALING);
     assume(found, result->row_count > 1, PUNCTUAL);
     assume(found, result->row_count > 1 && result->whatif->subgroups, SUBGROUPS);

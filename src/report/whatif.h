@@ -35,6 +35,7 @@ struct aorta_whatif_result {
     bool changes_nothing;                /* but for the ranks, nothing else than what was recorded was asked for */
     bool only_remedies;                  /* these change the step, nothing else */
     bool bandwidth_given, latency_given;
+    double verdict_ms[2]; /* gain of the cause that is left out, as the verdict shows it; 0: other changes, or none */
     struct aorta_whatif_row *rows; /* ascending ranks; doublings of the recorded number, and those asked for */
     size_t row_count;
     const struct aorta_whatif_row *stop; /* the first row that is no longer efficient; else the last one */

@@ -8,6 +8,7 @@
 #define BOTH TRACE_DATA "/whole/fsdp2_rank0.json.gz " TRACE_DATA "/whole/fsdp2_rank1.json.gz "
 #define WORDS " | tr -s '\\n ' ' '" /* as lines are wrapped */
 #define DISPATCHES TRACE_DATA "/whole/rocprofv3_908.json.gz "
+#define RESNET TRACE_DATA "/whole/mi300_resnet.json.gz "
 #define ONE TRACE_DATA "/whole/mi250_minitoy.json.gz "
 
 static const struct {
@@ -34,6 +35,10 @@ static const struct {
     {BOTH "--compute 2x -q", 0, "On 2 ranks: step "},
     {BOTH "--copies 2x -q", 0, "ms (0%)\n"},
     {BOTH "--without host_launch", 0, "  without     host_launch: launches cost the host nothing"},
+    {RESNET "--without exposed_collective" WORDS, 0, "recorded 1 of 8 ranks: step 18.8 ms measured"},
+    {RESNET "--without exposed_collective" WORDS, 0, "the verdict gives this cause 11.7 ms: it counts what"},
+    {RESNET "--without exposed_collective --compute 2x | grep -c 'the verdict'", 1, "0\n"},
+    {BOTH "--without host_launch | grep -c 'the verdict gives'", 1, "0\n"}, /* they agree */
     {BOTH "--without host_pause --json | grep -c '^ *\"host_pause\"'", 0, "1\n"},
     {BOTH "--without host_pause --json | grep -c '\"text\": \"host_pause\"'", 0, "1\n"},
     {BOTH "--ranks 8 --json", 0, "\"recorded_ranks\": 2"},
