@@ -461,10 +461,15 @@ void aorta_align(const struct aorta_align_rank *ranks, size_t count, enum aorta_
 }
 
 int aorta_alignment_straggler(const struct aorta_alignment *alignment) {
+    static const double MORE = 1.25; /* than any other rank: else it is none in particular */
+    int64_t most_ns = 0, second_ns = 0;
     int worst = -1;
     for (size_t r = 0; r < alignment->rank_count; r++) {
-        if (alignment->clocks[r].late_ns <= 0) continue;
-        if (worst < 0 || alignment->clocks[r].late_ns > alignment->clocks[worst].late_ns) worst = (int)r;
+        const int64_t late_ns = alignment->clocks[r].late_ns;
+        if (late_ns <= second_ns) continue;
+        second_ns = late_ns > most_ns ? most_ns : late_ns;
+        if (late_ns > most_ns) worst = (int)r;
+        if (late_ns > most_ns) most_ns = late_ns;
     }
-    return worst;
+    return (double)most_ns > MORE * (double)second_ns ? worst : -1;
 }

@@ -96,7 +96,7 @@ enum aorta_align_clocks {
 void aorta_align(const struct aorta_align_rank *ranks, size_t count, enum aorta_align_clocks clocks,
                  struct aorta_arena *memory, struct aorta_alignment *alignment);
 
-/* The rank that caused most waiting, among ranks that were late by more than the residual; -1: none. */
+/* The rank that caused clearly more waiting than any other, by more than the residual; -1: none. */
 int aorta_alignment_straggler(const struct aorta_alignment *alignment);
 
 /* The clock of `trace` − that of `reference`, from the times of day when they began; 0 unless both know theirs. */

@@ -43,12 +43,14 @@ static const char *device(const struct aorta_verdict *verdict) {
 }
 
 /* What the GPU does in the step. Collectives that wait for other ranks are not work. */
+static double busy_of(const struct aorta_verdict *verdict) {
+    return verdict->comm_ms > 0 ? verdict->compute_ms : verdict->step_ms_mean - verdict->idle_ms;
+}
+
 static void put_busy(const struct aorta_verdict *verdict, double step_ms, struct aorta_text *out) {
-    const bool comm = verdict->comm_ms > 0;
-    const double busy_ms = comm ? verdict->compute_ms : verdict->step_ms_mean - verdict->idle_ms;
     if (verdict->host_only) return;
-    aorta_text_printf(out, "; %s %s %s", device(verdict), comm ? "computing" : "busy",
-                      aorta_measured(fmin(busy_ms, step_ms)).text);
+    aorta_text_printf(out, "; %s %s %s", device(verdict), verdict->comm_ms > 0 ? "computing" : "busy",
+                      aorta_measured(fmin(busy_of(verdict), step_ms)).text);
 }
 
 static void add_step(struct build *build) {
@@ -84,12 +86,15 @@ static void add_all_fixes(struct build *build) {
     if (!aorta_verdict_gains_matter(verdict) || aorta_verdict_gain_count(verdict) < 2) return;
     /* Kernels are not on the path that decides where nothing explains most of it. */
     const bool unexplained = replay->left.unexplained_ms > 0.5 * replay->floor_ms;
-    const double part_ms = unexplained ? replay->left.unexplained_ms : replay->left.compute_ms;
+    const double part_ms = fmin(unexplained ? replay->left.unexplained_ms : replay->left.compute_ms, replay->floor_ms);
+    /* The path through all ranks may have more compute than any of them. */
+    const bool crosses = !unexplained && verdict->rank_count > 1 && part_ms > busy_of(verdict);
     aorta_text_printf(&text, "%s ms", aorta_about(replay->floor_ms).text);
     if (replay->bounded)
         aorta_text_puts(&text, " at best");
-    else
-        aorta_text_printf(&text, ", %s of it %s", aorta_about(fmin(part_ms, replay->floor_ms)).text,
+    else if (!crosses)
+        aorta_text_printf(&text, ", %s of it %s",
+                          aorta_about(unexplained ? part_ms : fmin(part_ms, busy_of(verdict))).text,
                           unexplained ? "unexplained" : "compute");
     aorta_text_puts(&text, "; gains overlap and do not add up");
     add_row(build, "all fixes", &text);

@@ -512,16 +512,17 @@ static bool captures(const struct aorta_trace *trace) {
     return found && runs < FEW;
 }
 
-/* How often the host launches and how short the work is, collectives left out: of the rank with most launches. */
+/* How often the host launches and how short the work is, collectives left out: of the rank with most launches, in the
+ * mean step of all ranks. */
 static void count_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
-    double most = 0, work_us = 0, step_us = 0;
+    double most = 0, work_us = 0, all_us = 0, steps = 0;
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
-        double launches = 0, pieces = 0, work_ns = 0, step_ns = 0;
+        double launches = 0, pieces = 0, work_ns = 0;
         for (size_t j = 0; j < rank->window_count; j++) {
             const struct aorta_trace_window *window = &rank->windows[j];
             if (!aorta_trace_window_counts(analysis, window)) continue;
-            step_ns += (double)(window->profile.overlap.lead_ns + window->profile.overlap.span_ns);
+            all_us += (double)(window->profile.overlap.lead_ns + window->profile.overlap.span_ns) / 1e3;
             for (size_t k = 0; k < window->profile.range_count; k++) {
                 const struct aorta_trace_work *work = &rank->work[window->work[k]];
                 if (work->call == AORTA_TRACE_NONE || work->start_ns < window->start_ns) continue;
@@ -531,14 +532,14 @@ static void count_launches(const struct aorta_trace_analysis *analysis, struct a
                 work_ns += (double)(work->end_ns - work->start_ns);
             }
         }
+        steps += (double)rank->steps;
         if (launches / (double)rank->steps <= most) continue;
         most = launches / (double)rank->steps;
         work_us = pieces > 0 ? work_ns / pieces / 1e3 : 0;
-        step_us = step_ns / launches / 1e3;
     }
     if (most < 2) return;
     aorta_facts_set(&finding->facts, AORTA_FACT_LAUNCHES, most);
-    aorta_facts_set(&finding->facts, AORTA_FACT_LAUNCH_PERIOD, step_us);
+    aorta_facts_set(&finding->facts, AORTA_FACT_LAUNCH_PERIOD, all_us / steps / most);
     aorta_facts_set(&finding->facts, AORTA_FACT_LAUNCH_WORK, work_us);
 }
 

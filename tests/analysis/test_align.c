@@ -224,6 +224,18 @@ static void test_straggler(void **unused) {
     aorta_arena_free(&memory);
 }
 
+/* Two ranks that are late about as often: none is the straggler. */
+static void test_late_in_turn(void **unused) {
+    (void)unused;
+    struct aorta_align_clock clocks[3] = {{.late_ns = 700}, {.late_ns = 1000}, {.late_ns = 100}};
+    struct aorta_alignment alignment = {.clocks = clocks, .rank_count = 3};
+    assert_int_equal(aorta_alignment_straggler(&alignment), 1);
+    clocks[0].late_ns = 900;
+    assert_int_equal(aorta_alignment_straggler(&alignment), -1);
+    clocks[0].late_ns = 1300;
+    assert_int_equal(aorta_alignment_straggler(&alignment), 0);
+}
+
 static void test_nothing_shared(void **unused) {
     (void)unused;
     static struct world world;
@@ -440,19 +452,13 @@ static void test_pieces(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbered),
-        cmocka_unit_test(test_by_order),
-        cmocka_unit_test(test_outliers),
-        cmocka_unit_test(test_begins_later),
-        cmocka_unit_test(test_lost_records),
-        cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_straggler),
-        cmocka_unit_test(test_nothing_shared),
-        cmocka_unit_test(test_time_of_day_decides),
-        cmocka_unit_test(test_left_out),
-        cmocka_unit_test(test_early_root),
-        cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_teams),
+        cmocka_unit_test(test_numbered),       cmocka_unit_test(test_by_order),
+        cmocka_unit_test(test_outliers),       cmocka_unit_test(test_begins_later),
+        cmocka_unit_test(test_lost_records),   cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_straggler),      cmocka_unit_test(test_late_in_turn),
+        cmocka_unit_test(test_nothing_shared), cmocka_unit_test(test_time_of_day_decides),
+        cmocka_unit_test(test_left_out),       cmocka_unit_test(test_early_root),
+        cmocka_unit_test(test_pieces),         cmocka_unit_test(test_teams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

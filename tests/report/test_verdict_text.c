@@ -331,6 +331,8 @@ static void what_is_left_can_be_unexplained(void **state) {
     (void)add(AORTA_CAUSE_COPY, 4, 4);
     verdict.replay.left = (struct aorta_verdict_left){.compute_ms = 10, .unexplained_ms = 44};
     expect("  all fixes  90 ms, 10 of it compute; gains overlap and do not add up\n");
+    verdict.idle_ms = 95; /* the ranks compute in turn: each less than their path */
+    expect("  all fixes  90 ms; gains overlap and do not add up\n");
     verdict.replay.left = (struct aorta_verdict_left){.compute_ms = 0, .unexplained_ms = 89};
     expect("  all fixes  90 ms, 89 of it unexplained; gains overlap and do not add up\n");
 }
