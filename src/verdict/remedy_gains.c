@@ -266,7 +266,10 @@ static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_reme
     if (remedy == AORTA_REMEDY_OPTIMIZER && row->operations - row->gone >= MANY_GROUPS) /* each keeps a kernel */
         set(finding, AORTA_FACT_PARAMETER_GROUPS, row->operations - row->gone);
     if (remedy == AORTA_REMEDY_ATTENTION && rank->fallback) aorta_facts_flag(&finding->facts, AORTA_FACT_FALLBACK);
-    if (remedy == AORTA_REMEDY_ALIGNMENT && rank->looks_up) aorta_facts_flag(&finding->facts, AORTA_FACT_VOCABULARY);
+    const bool batched =
+        row->largest.name && strstr(row->largest.name, "bmm"); /* of activations, not of a vocabulary */
+    if (remedy == AORTA_REMEDY_ALIGNMENT && rank->looks_up && !batched)
+        aorta_facts_flag(&finding->facts, AORTA_FACT_VOCABULARY);
     if (measured->ranks[0].amd) aorta_facts_flag(&finding->facts, AORTA_FACT_AMD);
     if (measured->ranks[0].no_bf16) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);
 }

@@ -174,7 +174,7 @@ static void check_advice(const char *copied, enum aorta_fact_key fact, bool at_b
         snprintf(copy, sizeof copy, "\"device\": 0, \"stream\": 7, \"correlation\": %d, \"bytes\": 50000000",
                  900000 + i);
         sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, 1000 + 100 * i, 5, launch);
-        sample_kineto_event(&sample, "gpu_memcpy", copied, 7, at, 400, copy);
+        sample_kineto_event(&sample, copied[3] == 's' ? "gpu_memset" : "gpu_memcpy", copied, 7, at, 400, copy);
         sample_kineto_kernel(&sample, "at::native::reduce_kernel", 7, 1010 + 100 * i, at + 402, 590, "");
         snprintf(name, sizeof name, "ProfilerStep#%d", i);
         sample_kineto_event(&sample, "user_annotation", name, 1, 995 + 100 * i, 90, "");
@@ -200,6 +200,7 @@ static void copies_have_advice_by_their_kind(void **state) {
     check_advice("Memcpy PtoP (Device -> Device)", AORTA_FACT_PEER_COPIES, true, "between GPUs");
     check_advice("Memcpy HtoD (Unified memory)", AORTA_FACT_MIGRATIONS, false, "cudaMemPrefetchAsync");
     check_advice("Memcpy DtoH (Device -> Pageable)", AORTA_FACT_COPIES_OUT, false, "copy results into pinned memory");
+    check_advice("Memset (Device)", AORTA_FACT_FILLS, false, "fill only what is read");
 }
 
 int main(void) {
