@@ -339,6 +339,39 @@ static void a_multiple_of_the_layers_is_no_step(void **state) {
     assert_false(memory.failed);
 }
 
+enum { PASSES = 5, KERNELS_OF_LAYER = 9 };
+
+/* A pass has twelve layers, then a head and an embedding, whose kernels layers have, too. The third one may differ. */
+static void run_passes(struct program *program, int other_layers) {
+    static const char *const layer[KERNELS_OF_LAYER] = {"norm", "qkv", "rotate", "scores", "softmax",
+                                                        "mix",  "up",  "gelu",   "down"};
+    for (int pass = 0; pass < PASSES; pass++) {
+        const int layers = pass == 2 ? other_layers : 12;
+        for (int i = 0; i < layers; i++)
+            for (int j = 0; j < KERNELS_OF_LAYER; j++) kernel(program, layer[j], 7);
+        kernel(program, "norm", 7);
+        kernel(program, "qkv", 7);
+        kernel(program, "gelu", 7);
+    }
+}
+
+static void passes_with_kernels_between_layers_are_steps(void **state) {
+    (void)state;
+    for (int other = 12; other >= 7; other -= 5) {
+        struct program program;
+        program_open(&program, 0);
+        run_passes(&program, other);
+        struct aorta_trace_list list = list_of(finish(&program), NULL);
+        const struct aorta_trace *trace = list.items[0];
+        if (other == 12) assert_in_range(trace->step_count, PASSES - 2, PASSES);
+        if (other != 12) assert_true(trace->step_count > 10 * PASSES); /* the layers themselves */
+        const struct aorta_trace_step *step = &trace->steps[1];
+        const int64_t kernels = other == 12 ? 12 * KERNELS_OF_LAYER + 3 : KERNELS_OF_LAYER;
+        assert_int_equal(step->device_end_ns - step->device_start_ns, kernels * (KERNEL_NS + LAUNCH_NS));
+        aorta_trace_list_free(&list);
+    }
+}
+
 static void what_does_not_repeat_has_no_steps(void **state) {
     (void)state;
     static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"};
@@ -415,6 +448,7 @@ int main(void) {
         cmocka_unit_test(layers_that_differ_in_times_only_make_a_step),
         cmocka_unit_test(layers_that_do_not_differ_are_steps),
         cmocka_unit_test(a_multiple_of_the_layers_is_no_step),
+        cmocka_unit_test(passes_with_kernels_between_layers_are_steps),
         cmocka_unit_test(what_does_not_repeat_has_no_steps),
         cmocka_unit_test(one_rank_without_steps_leaves_all_without),
         cmocka_unit_test(a_process_without_work_takes_no_steps_away),
