@@ -67,10 +67,18 @@ static void of_gain(const struct aorta_verdict *verdict, const struct aorta_find
 
 /* "no single cause: largest 3% (late kernel launches); all 5: 228 -> 213 ms per step (-6%)" */
 static void of_gains(const struct aorta_verdict *verdict, const struct aorta_finding *first, struct aorta_text *out) {
+    static const double MORE = 1.25; /* than the gains add up to */
     const double step_ms = aorta_verdict_gained_ms(verdict), floor_ms = verdict->replay.floor_ms;
+    double together_ms = 0;
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (aorta_finding_gains(&verdict->findings[i]))
+            together_ms += MORE * aorta_finding_most_ms(&verdict->findings[i]);
     aorta_text_printf(out, "no single cause: largest %.0f%% (", 100 * aorta_finding_shown_ms(first) / step_ms);
     aorta_finding_name(verdict, first, out);
-    aorta_text_printf(out, "); all %d: ", aorta_verdict_gain_count(verdict));
+    if (together_ms < step_ms - floor_ms) /* causes that gain nothing alone are in it, too */
+        aorta_text_puts(out, "); all causes together: ");
+    else
+        aorta_text_printf(out, "); all %d: ", aorta_verdict_gain_count(verdict));
     put_before(verdict, out);
     aorta_text_printf(out, " -> %s %s (-%.0f%%)", aorta_measured(floor_ms).text, per_step(verdict),
                       100 * (step_ms - floor_ms) / step_ms);
@@ -128,7 +136,7 @@ static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_f
         if (!is_exposed(verdict)) put_second(verdict, compute, out);
         if (!is_compute_unknown(compute)) aorta_text_printf(out, "; no fix above %d%% found", found ? 5 : 2);
     } else {
-        if (costliest->share > 0.9) /* so large a loss has a fix */
+        if (costliest->share > 0.5) /* so large a loss has a fix */
             aorta_text_puts(out, "gains unknown: ");
         else
             aorta_text_printf(out, "no fix above %d%% found: ", found ? 5 : 2);
