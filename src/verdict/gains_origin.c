@@ -265,7 +265,18 @@ static bool launches_first(const struct aorta_trace *trace, const struct aorta_t
     return launched && launched->first;
 }
 
-/* Whether the pause ends at the first launch of a kernel that a compiler made for the program. */
+/* Whether the host pauses about as long before a later launch of the same kernel. */
+static bool comes_again(const struct aorta_trace *trace, const struct aorta_trace_work *first, int64_t pause_ns) {
+    for (const struct aorta_trace_work *work = first + 1; work < trace->work + trace->work_count; work++) {
+        if (work->name != first->name || work->call == AORTA_TRACE_NONE || !work->call) continue;
+        const struct aorta_trace_call *call = &trace->calls[work->call];
+        if (call[-1].thread == call->thread && 2 * (call->start_ns - call[-1].end_ns) > pause_ns) return true;
+    }
+    return false;
+}
+
+/* Whether the pause ends at the first launch of a kernel that a compiler made for the program. A pause that comes again
+ * compiles nothing. */
 static bool compiles(const struct gains *gains, const struct aorta_origin *origin) {
     static const char *const makers[] = {"triton_", "fused_", "nvfuser", "cudapy", "cupy_"};
     const struct aorta_trace *trace = aorta_trace_graph_trace(gains->built, origin->point);
@@ -273,7 +284,7 @@ static bool compiles(const struct gains *gains, const struct aorta_origin *origi
     const struct aorta_trace_work *work = call ? launched_by(trace, (uint32_t)(call - trace->calls)) : NULL;
     for (size_t i = 0; work && i < sizeof makers / sizeof *makers; i++)
         if (!strncmp(aorta_trace_text(trace, work->name), makers[i], strlen(makers[i])))
-            return launches_first(trace, call);
+            return launches_first(trace, call) && !comes_again(trace, work, origin->largest_ns);
     return false;
 }
 

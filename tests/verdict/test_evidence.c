@@ -982,9 +982,12 @@ static void a_stall_before_a_generated_kernel_compiles_it(void **state) {
     static const struct {
         const char *first, *kernel;
         bool compiled;
-    } rows[] = {{"first", "triton_softmax", true},
-                {"triton_softmax", "triton_softmax", false}, /* it has run before */
-                {"first", "softmax_fused_triton", false}};   /* of a program's own */
+        double again_us;
+    } rows[] = {{"first", "triton_softmax", true, 0},
+                {"triton_softmax", "triton_softmax", false, 0}, /* it has run before */
+                {"first", "softmax_fused_triton", false, 0},    /* of a program's own */
+                {"first", "triton_softmax", false, 4000},       /* the host does the same before its next launch */
+                {"first", "triton_softmax", true, 1000}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct run run = {0};
         struct aorta_verdict verdict;
@@ -994,6 +997,8 @@ static void a_stall_before_a_generated_kernel_compiles_it(void **state) {
         sample_kineto_event(&sample, "cpu_op", "attention", 1, 50, 6200, "");
         sample_kineto_kernel(&sample, rows[i].kernel, 7, 6100, 6110, 100, "");
         sample_kineto_kernel(&sample, "third", 7, 6120, 6220, 100, "");
+        if (rows[i].again_us > 0)
+            sample_kineto_kernel(&sample, rows[i].kernel, 7, 6120 + rows[i].again_us, 6130 + rows[i].again_us, 100, "");
         sample_kineto_open(&sample, &run.list);
         analyze(&run);
         said_make(&run.analysis, &verdict);
