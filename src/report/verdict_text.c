@@ -125,6 +125,14 @@ static void put_wide(const struct aorta_verdict *verdict, struct aorta_text *out
         aorta_text_printf(out, ", %.0f%% in fp32", 100 * touched->value / aorta_verdict_spent_ms(verdict));
 }
 
+/* Some fixes of kernels need no rates. */
+static bool gains_compute(const struct aorta_verdict *verdict) {
+    bool any = false;
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        any |= verdict->findings[i].remedy && aorta_finding_gains(&verdict->findings[i]);
+    return any;
+}
+
 static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_finding *costliest,
                        struct aorta_text *out) {
     const struct aorta_finding *compute = aorta_verdict_find(verdict, AORTA_CAUSE_COMPUTE);
@@ -146,7 +154,7 @@ static void of_no_gain(const struct aorta_verdict *verdict, const struct aorta_f
     }
     if (is_compute_unknown(compute)) {
         put_wide(verdict, out);
-        aorta_text_puts(out, "; gains of compute unknown");
+        aorta_text_printf(out, "; %sgains of compute unknown", gains_compute(verdict) ? "other " : "");
     }
     put_exposed(verdict, out);
 }

@@ -394,6 +394,10 @@ static void compute_bound_without_rates(void **state) {
     set(compute, AORTA_FACT_NO_PEAKS, 1, NULL)->text = "the device is not in the table";
     expect_headline("compute-bound: 96% of the step is compute; gains of compute unknown");
     expect("\n  missing    peak rates (the device is not in the table): gains that need them are unknown\n");
+    struct aorta_finding *fusion = add(AORTA_CAUSE_FUSION, 3, 0); /* which needs no rates */
+    fusion->remedy = "fusion";
+    expect_headline("compute-bound: 96% of the step is compute; other gains of compute unknown");
+    verdict.finding_count--;
     struct aorta_finding *wide = add(AORTA_CAUSE_PRECISION, 0, 0); /* a small gain is no answer then */
     set(wide, AORTA_FACT_TOUCHED, 66, NULL);
     set(wide, AORTA_FACT_GAIN_UNKNOWN, 1, NULL);
