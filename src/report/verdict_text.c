@@ -195,6 +195,10 @@ static void of_incomplete(const struct aorta_verdict *verdict, struct aorta_text
 static bool of_limits(const struct aorta_verdict *verdict, const struct aorta_finding *named, struct aorta_text *out) {
     const struct aorta_finding *costliest = aorta_verdict_costliest(verdict);
     const char *unit = unit_of(verdict);
+    if (verdict->cut_off) {
+        aorta_text_puts(out, "unknown: the file ends before any work of a GPU; record again, or use the whole file");
+        return true;
+    }
     if (verdict->host_only) {
         const struct aorta_finding *operations = aorta_verdict_find(verdict, AORTA_CAUSE_COMPUTE);
         aorta_text_printf(out, "no GPU in the recording: operations of the host take %.0f%% of the %s",

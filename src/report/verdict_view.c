@@ -248,7 +248,9 @@ static void add_missing_sizes(struct build *build) {
 static void add_missing(struct build *build) {
     const struct aorta_verdict *verdict = build->verdict;
     struct aorta_text text = {0};
-    if (verdict->host_only && verdict->gpu_operation && !verdict->coverage.unanswered)
+    if (verdict->cut_off)
+        aorta_text_puts(&text, "all of the file after the break, where the GPU's work may be");
+    else if (verdict->host_only && verdict->gpu_operation && !verdict->coverage.unanswered)
         aorta_text_printf(&text, "the GPU, which %s uses: ProfilerActivity.CUDA", verdict->gpu_operation);
     else if (verdict->host_only)
         aorta_text_puts(&text, verdict->coverage.unanswered

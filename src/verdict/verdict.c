@@ -510,6 +510,7 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
     *verdict = (struct aorta_verdict){
         .recorded = !analysis->measured,
         .host_only = host_only,
+        .cut_off = host_only && analysis->ranks[0].trace->warnings[AORTA_REASON_TRUNCATED].count > 0,
         .captures = !analysis->measured && aorta_verdict_captures(analysis),
         .incomplete = analysis->thin != NULL,
         .processes = analysis->mixed,

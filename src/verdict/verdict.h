@@ -150,6 +150,7 @@ struct aorta_verdict {
     struct aorta_trace_coverage coverage; /* of the incomplete recording */
     size_t processes;                     /* of the incomplete recording, where their events are mixed */
     bool host_only;        /* the files have no work of a device: operations of the host take its place */
+    bool cut_off;          /* such files end early: the device's work may have followed */
     bool captures;         /* the program captures graphs in the recording, and hardly runs any */
     bool recorded;         /* of any program: not of steps that a recorder of ours measured */
     bool whole;            /* an iteration is a whole recording, not a step */

@@ -323,6 +323,14 @@ static void broken_files_are_named_or_recovered(void **state) {
     assert_non_null(strstr(output, "\n  note     "));
     assert_non_null(strstr(output, "the file ends early"));
     free(output);
+    snprintf(command, sizeof command,
+             "printf '{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::mm\", \"ts\": 1, "
+             "\"dur\": 5, \"pid\": 1, \"tid\": 1}, {\"ph\": ' > %s",
+             path);
+    assert_int_equal(system(command), 0);
+    output = run(words, &exit_code);
+    assert_non_null(strstr(output, "Verdict: unknown: the file ends before any work of a GPU"));
+    free(output);
     remove(path);
 }
 
