@@ -377,10 +377,13 @@ static int64_t first_begin(const struct filling *filling, const struct aorta_tra
     const struct aorta_trace_step *step = step_of(filling, window);
     const struct aorta_trace_work *first = &filling->rank->work[filling->next];
     const int64_t launched_ns = aorta_trace_launched_ns(trace, first);
-    const int64_t waited_ns = launched_ns == INT64_MIN ? INT64_MAX : first->start_ns - launched_ns;
     int64_t mark_ns = !step ? INT64_MIN : step->of_device ? step->device_start_ns : step->start_ns;
     if (mark_ns == INT64_MIN) return previous_end_ns;
-    if (!step->of_device && waited_ns > soon_ns && waited_ns > (launched_ns - mark_ns) / CHANCE) return previous_end_ns;
+    if (!step->of_device) {
+        const int64_t waited_ns = launched_ns == INT64_MIN ? INT64_MAX : first->start_ns - launched_ns;
+        if (waited_ns > soon_ns && (launched_ns == INT64_MIN || waited_ns > (launched_ns - mark_ns) / CHANCE))
+            return previous_end_ns;
+    }
     mark_ns -= filling->shift_ns;
     return mark_ns > previous_end_ns ? mark_ns : previous_end_ns;
 }
