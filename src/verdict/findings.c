@@ -475,6 +475,7 @@ static void find_largest(const struct aorta_trace_analysis *analysis, struct aor
     if (finding->cause != AORTA_CAUSE_COPY) return;
     const enum aorta_copied how = aorta_copied_how(first->place.name);
     if (how == AORTA_COPIED_BETWEEN) aorta_facts_flag(&finding->facts, AORTA_FACT_PEER_COPIES);
+    if (strstr(first->place.name, "Pageable")) aorta_facts_flag(&finding->facts, AORTA_FACT_PAGEABLE);
     if (strncmp(first->place.name, "Memset", strlen("Memset")) == 0)
         aorta_facts_flag(&finding->facts, AORTA_FACT_FILLS);
     if (strstr(first->place.name, "Unified") || aorta_facts_has(&finding->facts, AORTA_FACT_PAGE_READS))

@@ -200,6 +200,7 @@ static void copies_have_advice_by_their_kind(void **state) {
     check_advice("Memcpy PtoP (Device -> Device)", AORTA_FACT_PEER_COPIES, true, "between GPUs");
     check_advice("Memcpy HtoD (Unified memory)", AORTA_FACT_MIGRATIONS, false, "cudaMemPrefetchAsync");
     check_advice("Memcpy DtoH (Device -> Pageable)", AORTA_FACT_COPIES_OUT, false, "copy results into pinned memory");
+    check_advice("Memcpy HtoD (Pageable -> Device)", AORTA_FACT_PAGEABLE, false, "pin_memory=True");
     check_advice("Memset (Device)", AORTA_FACT_FILLS, false, "fill only what is read");
 }
 
