@@ -414,11 +414,6 @@ void aorta_remedy_library(struct remedy_model *model) {
 
 /* ---- convolutions that write out their windows ---- */
 
-/* Copies each window to a row of a matrix, or adds the rows up. */
-static bool unfolds(const char *kernel) {
-    return strstr(kernel, "im2col") || strstr(kernel, "col2im") || strstr(kernel, "vol2col");
-}
-
 /* Without cuDNN PyTorch unfolds the input of a convolution, sample by sample. An operation that is called im2col is the
  * program's own, and so may be a few such kernels. */
 void aorta_remedy_unfolding(struct remedy_model *model) {
@@ -426,15 +421,20 @@ void aorta_remedy_unfolding(struct remedy_model *model) {
     double count = 0;
     (void)aorta_remedy_unsized(model);
     for (size_t i = 0; i < model->leaf_count; i++)
-        if (model->leaves[i].counted && unfolds(model->leaves[i].kernel)) count += model->leaves[i].kernels;
+        if (model->leaves[i].counted && model->leaves[i].kernels_any & AORTA_KERNEL_UNFOLDS)
+            count += model->leaves[i].kernels;
     for (size_t i = 0; i < model->leaf_count && count >= FEWEST * model->steps; i++) {
         const struct leaf *leaf = &model->leaves[i];
         double ns = 0;
         uint32_t kernels = 0, row = leaf->first_work;
-        if (model->operations && unfolds(leaf->name)) continue;
+        if (!(leaf->kernels_any & AORTA_KERNEL_UNFOLDS) || strstr(leaf->name, "aten::im2col") ||
+            strstr(leaf->name, "aten::col2im"))
+            continue;
         for (uint32_t left = aorta_leaf_work(leaf); left--; row = model->next_work[row]) {
             const struct aorta_trace_work *work = &model->trace->work[row];
-            if (work->kind != AORTA_TRACE_KERNEL || !unfolds(aorta_trace_text(model->trace, work->name))) continue;
+            if (work->kind != AORTA_TRACE_KERNEL ||
+                !(aorta_remedy_kernel_bits(model, work->name) & AORTA_KERNEL_UNFOLDS))
+                continue;
             ns += (double)(work->end_ns - work->start_ns);
             kernels++;
         }
