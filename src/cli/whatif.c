@@ -311,11 +311,10 @@ static aorta_status print(const struct aorta_whatif_result *result, const struct
     return aorta_cli_show(&arguments->to, NULL, shown, &text, &json, status);
 }
 
-/* The verdict's gain of the cause, where one is left out and nothing else changes. Last, as the verdict frees ranges.
- */
+/* The verdict's gain of the cause, where one is left out. Last, as the verdict frees ranges. */
 static aorta_status take_gain(struct aorta_recorded *recorded, const struct request *request, double gain_ms[2]) {
     const struct aorta_string_list *causes = &request->arguments->without;
-    if (causes->count != 1 || request->remedies || request->compute != 1 || request->copies != 1) return NULL;
+    if (causes->count != 1) return NULL;
     AORTA_TRY(aorta_recorded_evaluate(recorded));
     for (size_t i = recorded->verdict.finding_count; i-- > 0;) {
         const struct aorta_finding *finding = &recorded->verdict.findings[i];
@@ -338,13 +337,14 @@ static aorta_status replay(struct aorta_recorded *recorded, const struct aorta_g
     result->path = aorta_graph_critical(graph);
     result->bandwidth_given = request->ns_per_byte >= 0;
     result->latency_given = request->latency_ns >= 0;
-    result->only_remedies = !result->bandwidth_given && !result->latency_given && request->compute == 1 &&
-                            request->copies == 1 && !request->removed;
+    const bool resources =
+        result->bandwidth_given || result->latency_given || request->compute != 1 || request->copies != 1;
+    result->only_remedies = !resources && !request->removed;
     result->changes_nothing = result->only_remedies && !request->remedies;
     result->rows = aorta_arena_alloc(request->arena, (request->rank_count + DOUBLINGS) * sizeof *result->rows);
     AORTA_TRY(aorta_arena_check(request->arena, "the rows"));
     AORTA_TRY(fill(result, request));
-    AORTA_TRY(take_gain(recorded, request, result->verdict_ms));
+    if (!resources && !request->remedies) AORTA_TRY(take_gain(recorded, request, result->verdict_ms));
     return print(result, arguments);
 }
 

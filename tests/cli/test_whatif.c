@@ -38,6 +38,7 @@ static const struct {
     {RESNET "--without exposed_collective" WORDS, 0, "recorded 1 of 8 ranks: step 18.8 ms measured"},
     {RESNET "--without exposed_collective" WORDS, 0, "the verdict gives this cause 11.7 ms: it counts what"},
     {RESNET "--without exposed_collective --compute 2x | grep -c 'the verdict'", 1, "0\n"},
+    {RESNET "--without exposed_collective --bandwidth 400G | grep -c 'the verdict'", 1, "0\n"},
     {BOTH "--without host_launch | grep -c 'the verdict gives'", 1, "0\n"}, /* they agree */
     {BOTH "--without host_pause --json | grep -c '^ *\"host_pause\"'", 0, "1\n"},
     {BOTH "--without host_pause --json | grep -c '\"text\": \"host_pause\"'", 0, "1\n"},
