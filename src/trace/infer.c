@@ -14,8 +14,8 @@ enum {
     MOST_AFTER = 8,     /* with so many other kernels behind it, it is the end of a recording */
     CANDIDATES = 16,
     SAMPLES = 16,        /* steps whose idle times are looked at */
-    LAYER = 64,          /* kernels of a layer at most: a loop of more is a step, */
-    LAYER_OF_PASS = 128, /* … if no forward pass around it repeats */
+    LAYER = 64,          /* kernels of a layer at most: a loop of more is a step */
+    LAYER_OF_PASS = 128, /* the same where other kernels come between passes, always as many layers apart */
     LATEST = 512,        /* so many repetitions show whether they are layers */
     LONG_NS = 20000      /* kernels as long as this show what they work on */
 };
@@ -148,16 +148,6 @@ static int by_coverage(const void *left, const void *right) {
     return (a->name > b->name) - (a->name < b->name);
 }
 
-static bool optimizes_at(const struct sequence *sequence, size_t position) {
-    return aorta_kernel_is_of_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, position)));
-}
-
-static bool has_optimizer(const struct sequence *sequence, size_t first, size_t period) {
-    for (size_t i = first; i < first + period && i < sequence->count; i++)
-        if (optimizes_at(sequence, i)) return true;
-    return false;
-}
-
 /* The anchor with the most of the recording in equal steps; anchors[] holds all names, best first. */
 static bool choose(const struct sequence *sequence, struct anchor *anchors, struct anchor *chosen) {
     qsort(anchors, sequence->name_count, sizeof *anchors, by_coverage);
@@ -174,6 +164,10 @@ static bool choose(const struct sequence *sequence, struct anchor *anchors, stru
 }
 
 /* ---- where a step begins ---- */
+
+static bool optimizes_at(const struct sequence *sequence, size_t position) {
+    return aorta_kernel_is_of_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, position)));
+}
 
 /* The position after an optimizer kernel: the one with the longest run of other kernels after it. `period`: there is
  * none. */
@@ -226,37 +220,6 @@ static bool is_step(const struct anchor *anchor, size_t length) {
     return 2 * length >= anchor->period && 2 * length <= 3 * anchor->period;
 }
 
-/* The place of the next beginning whose stretch is longer or shorter than the period. */
-static size_t next_irregular(const struct steps *steps, size_t place, size_t period) {
-    while (place + 1 < steps->count && steps->begins[place + 1] - steps->begins[place] == period) place++;
-    return place;
-}
-
-/* Layers of forward passes are no steps: between two passes are other kernels, always as many layers apart.
- *
- *     layer | layer | layer | head, embedding, layer | layer | layer | head, embedding, layer …
- *
- * Keeps the beginnings of passes, and returns their period; the anchor's: these are steps. */
-static size_t keep_passes(const struct sequence *sequence, const struct anchor *anchor, struct steps *steps) {
-    enum { FEWEST_LAYERS = 3 };
-    const size_t period = anchor->period, first = next_irregular(steps, 0, period);
-    const size_t layers = next_irregular(steps, first + 1, period) - first;
-    if (period > LAYER_OF_PASS || layers < FEWEST_LAYERS || has_optimizer(sequence, steps->begins[0], period))
-        return period;
-    size_t passes = 0, place = first, length = 0;
-    for (; place + 1 < steps->count; place = next_irregular(steps, place + 1, period), passes++) {
-        const size_t stretch = steps->begins[place + 1] - steps->begins[place];
-        if (place != first + passes * layers || (passes && stretch != length)) return period;
-        length = stretch;
-    }
-    if (passes + 1 < AORTA_FEWEST_STEPS || place > first + passes * layers) return period;
-    size_t count = 0;
-    for (place = (first + 1) % layers; place < steps->count; place += layers)
-        steps->begins[count++] = steps->begins[place];
-    steps->count = count;
-    return (layers - 1) * period + length;
-}
-
 static int64_t launch_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     return work->call == AORTA_TRACE_NONE ? work->start_ns : trace->calls[work->call].start_ns;
 }
@@ -306,6 +269,43 @@ static size_t fill(const struct sequence *sequence, const struct anchor *anchor,
 }
 
 /* ---- steps of several layers ---- */
+
+static bool has_optimizer(const struct sequence *sequence, size_t first, size_t period) {
+    for (size_t i = first; i < first + period && i < sequence->count; i++)
+        if (optimizes_at(sequence, i)) return true;
+    return false;
+}
+
+/* The place of the next beginning whose stretch is longer or shorter than the period. */
+static size_t next_irregular(const struct steps *steps, size_t place, size_t period) {
+    while (place + 1 < steps->count && steps->begins[place + 1] - steps->begins[place] == period) place++;
+    return place;
+}
+
+/* Layers of forward passes are no steps: between two passes are other kernels, always as many layers apart.
+ *
+ *     layer | layer | layer | head, embedding, layer | layer | layer | head, embedding, layer …
+ *
+ * Keeps the beginnings of passes, and returns their period; the anchor's: these are steps. */
+static size_t keep_passes(const struct sequence *sequence, const struct anchor *anchor, struct steps *steps) {
+    enum { FEWEST_LAYERS = 3 };
+    const size_t period = anchor->period, first = next_irregular(steps, 0, period);
+    const size_t layers = next_irregular(steps, first + 1, period) - first;
+    if (period > LAYER_OF_PASS || layers < FEWEST_LAYERS || has_optimizer(sequence, steps->begins[0], period))
+        return period;
+    size_t passes = 0, place = first, length = 0;
+    for (; place + 1 < steps->count; place = next_irregular(steps, place + 1, period), passes++) {
+        const size_t stretch = steps->begins[place + 1] - steps->begins[place];
+        if (place != first + passes * layers || (passes && stretch != length)) return period;
+        length = stretch;
+    }
+    if (passes + 1 < AORTA_FEWEST_STEPS || place > first + passes * layers) return period;
+    size_t count = 0;
+    for (place = (first + 1) % layers; place < steps->count; place += layers)
+        steps->begins[count++] = steps->begins[place];
+    steps->count = count;
+    return (layers - 1) * period + length;
+}
 
 /* The host does more between two steps than between two layers, and layers compute with other data. */
 static void find_layers(const struct sequence *sequence, const struct steps *steps, size_t period,
