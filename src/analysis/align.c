@@ -466,10 +466,13 @@ int aorta_alignment_straggler(const struct aorta_alignment *alignment) {
     int worst = -1;
     for (size_t r = 0; r < alignment->rank_count; r++) {
         const int64_t late_ns = alignment->clocks[r].late_ns;
-        if (late_ns <= second_ns) continue;
-        second_ns = late_ns > most_ns ? most_ns : late_ns;
-        if (late_ns > most_ns) worst = (int)r;
-        if (late_ns > most_ns) most_ns = late_ns;
+        if (late_ns > most_ns) {
+            second_ns = most_ns;
+            most_ns = late_ns;
+            worst = (int)r;
+        } else if (late_ns > second_ns) {
+            second_ns = late_ns;
+        }
     }
     return (double)most_ns > MORE * (double)second_ns ? worst : -1;
 }

@@ -133,17 +133,21 @@ void aorta_found_free(struct aorta_found_list *list) {
     *list = (struct aorta_found_list){0};
 }
 
+static bool is_time(const struct aorta_found_fact *fact) {
+    return !fact->text && fact->unit && strcmp(fact->unit, "ms") == 0 && isfinite(fact->value);
+}
+
 /* Times of one sentence are compared: one unit, three significant digits. False: there is only one time. */
 static bool put_time(const struct aorta_found_fact *facts, const struct aorta_found_fact *fact,
                      struct aorta_text *out) {
     double longest = 0;
     int times = 0;
     for (; facts->key; facts++) {
-        if (facts->text || !facts->unit || strcmp(facts->unit, "ms") != 0 || !isfinite(facts->value)) continue;
+        if (!is_time(facts)) continue;
         longest = fmax(longest, fabs(facts->value));
         times++;
     }
-    if (times < 2 || fact->text || !fact->unit || strcmp(fact->unit, "ms") != 0 || !isfinite(fact->value)) return false;
+    if (times < 2 || !is_time(fact)) return false;
     const bool short_times = longest < 0.1;
     const double shown = fact->value * (short_times ? 1e3 : 1);
     const int decimals = shown != 0 ? 2 - (int)floor(log10(fabs(shown))) : 0;

@@ -30,6 +30,8 @@ enum {
     .key = "PipelineConfig.pipeline", .value = "sparse",                                                               \
     .unless = "PipelineConfig.pipeline=fused PipelineConfig.pipeline=semi PipelineConfig.pipeline=prefetch"
 
+static const char keep_on_gpu[] =
+    "keep the data on the GPU: weights, optimizer states and activations without offloading";
 static const char whole_sequence[] =
     "nn.LSTM or nn.GRU over the whole sequence (cuDNN, MIOpen) instead of a cell for each time step";
 
@@ -251,10 +253,9 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_COPY, NATIVE, .when = {AORTA_FACT_OVERLAP_LIMIT}, .text = "keep the data on the GPU between kernels",
      .also = "or copy only what changed"},
     {AORTA_CAUSE_COPY, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_OVERLAP_LIMIT, AORTA_FACT_PAGEABLE},
-     .text = "keep the data on the GPU: weights, optimizer states and activations without offloading",
+     .text = keep_on_gpu,
      .also = "or copy it from pinned memory (pin_memory=True), which is faster, and fewer bytes (16 bits)"},
-    {AORTA_CAUSE_COPY, OTHERS, .when = {AORTA_FACT_OVERLAP_LIMIT},
-     .text = "keep the data on the GPU: weights, optimizer states and activations without offloading",
+    {AORTA_CAUSE_COPY, OTHERS, .when = {AORTA_FACT_OVERLAP_LIMIT}, .text = keep_on_gpu,
      .also = "or copy fewer bytes: 16 bits, quantized weights, a larger batch per copy of the weights"},
     {AORTA_CAUSE_COPY, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_COPIES_WITHIN},
      .text = "fewer copies within the GPU: no .clone() or .contiguous(), results written in place (out=)",
