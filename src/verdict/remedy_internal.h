@@ -30,7 +30,7 @@ enum {
     AORTA_KERNEL_FP64 = 1 << 16, /* in no other type */
     AORTA_KERNEL_SORTS = 1 << 18,
     AORTA_KERNEL_PLANE_NORM = 1 << 17, /* PyTorch's own batch norm of NCHW */
-    AORTA_KERNEL_UNFOLDS = 1 << 20,    /* copies windows to rows of a matrix, or adds the rows up */
+    AORTA_KERNEL_UNFOLDS = 1 << 20,    /* PyTorch's own: copies windows to rows of a matrix, or adds the rows up */
     AORTA_KERNEL_KNOWN_MEAN = 1 << 19, /* batch norm that finds no mean, as in inference, or as its second kernel */
 };
 

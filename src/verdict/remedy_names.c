@@ -36,7 +36,7 @@ static const struct mark kernel_marks[] = {
     {AORTA_KERNEL_BATCH_NORM, {"atch_norm", "atchnorm", "BatchNorm", "bn_fw", "bn_bw"}},
     {AORTA_KERNEL_KNOWN_MEAN, {"bn_fw_inf", "NormFwdInfer", "batch_norm_transform_input"}},
     {AORTA_KERNEL_SORTS, {"RadixSort", "radixSort", "bitonicSort", "fill_reverse_indices", "onesweep"}},
-    {AORTA_KERNEL_UNFOLDS, {"im2col", "col2im", "vol2col"}},
+    {AORTA_KERNEL_UNFOLDS, {"im2col_kernel", "col2im_kernel", "vol2col_kernel", "vol2im_kernel"}},
     {AORTA_KERNEL_PLANE_NORM,
      {"batch_norm_collect_statistics_kernel", "batch_norm_transform_input_kernel", "batch_norm_backward_kernel"}},
     {AORTA_KERNEL_GROUP_NORM, {"GroupNorm", "group_norm", "RowwiseMoments"}},
