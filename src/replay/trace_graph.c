@@ -452,7 +452,6 @@ static void launch(struct aorta_replay_call *call, struct aorta_replay_span *spa
     if (blocks && call->end_ns > span->start_ns) call->end_ns = span->start_ns;
 }
 
-/* All of the device's work, also what only measured: it takes its place on a stream. */
 /* The thread blocks that keep all multiprocessors busy; of more than AORTA_MANY_BLOCKS nothing is known. */
 static int32_t full_blocks(const struct aorta_trace_rank *rank) {
     enum { PER_MULTIPROCESSOR = 8 }; /* of 256 threads on devices of the last ten years */
@@ -460,6 +459,7 @@ static int32_t full_blocks(const struct aorta_trace_rank *rank) {
     return count > 0 ? PER_MULTIPROCESSOR * count : INT32_MAX;
 }
 
+/* All of the device's work, also what only measured: it takes its place on a stream. */
 static void add_spans(struct build *build, size_t rank) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
     const struct aorta_trace *trace = one->trace;

@@ -262,13 +262,21 @@ bool *aorta_trace_launching_threads(const struct aorta_trace *trace, struct aort
     return launching;
 }
 
+static bool copies_to_host(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    return work->kind == AORTA_TRACE_COPY &&
+           aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_HOST;
+}
+
+bool aorta_trace_is_value(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    return work->bytes >= 0 && work->bytes <= AORTA_VALUE_BYTES && copies_to_host(trace, work);
+}
+
 bool *aorta_trace_reading_calls(const struct aorta_trace *trace, bool values, struct aorta_arena *memory) {
     bool *reads = aorta_arena_alloc(memory, trace->call_count);
     for (size_t i = 0; reads && i < trace->work_count; i++) {
         const struct aorta_trace_work *work = &trace->work[i];
-        if (values && (work->bytes < 0 || work->bytes > AORTA_VALUE_BYTES)) continue;
-        if (work->kind == AORTA_TRACE_COPY && work->call != AORTA_TRACE_NONE &&
-            aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_HOST)
+        if (work->call != AORTA_TRACE_NONE &&
+            (values ? aorta_trace_is_value(trace, work) : copies_to_host(trace, work)))
             reads[work->call] = true;
     }
     return reads;

@@ -440,6 +440,7 @@ bool *aorta_trace_launching_threads(const struct aorta_trace *trace, struct aort
 
 /* A loss, a flag: a copy of so few bytes to the host is of values that it reads. */
 enum { AORTA_VALUE_BYTES = 256 };
+bool aorta_trace_is_value(const struct aorta_trace *trace, const struct aorta_trace_work *work);
 /* Whether each of the trace's calls copies to the host; with `values` so few bytes. */
 bool *aorta_trace_reading_calls(const struct aorta_trace *trace, bool values, struct aorta_arena *memory);
 /* Whether a call returns only when the device has come so far: it synchronises, copies or frees. */

@@ -57,6 +57,10 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_LAUNCH, SERVING,
      .text = "let the engine replay graphs: no enforce_eager (vLLM), no --disable-cuda-graph (SGLang)",
      .also = "or captured batch sizes (cudagraph_capture_sizes, --cuda-graph-max-bs), more requests at a time"},
+    {AORTA_CAUSE_HOST_LAUNCH, XLA, .when = {AORTA_FACT_STEP_VALUES},
+     .text =
+         "read values a step later, or every tenth: float(loss), np.asarray and block_until_ready wait for the device",
+     .also = "or several steps in one lax.scan, a larger batch"},
     {AORTA_CAUSE_HOST_LAUNCH, XLA, .text = "one jax.jit around the whole step with donated buffers (donate_argnums)",
      .also = "or several steps in one lax.scan, a larger batch"},
     {AORTA_CAUSE_HOST_LAUNCH, CUPY,

@@ -515,13 +515,14 @@ static bool captures(const struct aorta_trace *trace) {
     return found && runs < FEW;
 }
 
-/* How often the host launches and how short the work is, collectives left out: of the rank with most launches, in the
- * mean step of all ranks. */
+/* How often the host launches and how short the work of a launch is, collectives left out: of the rank with most
+ * launches, in the mean step of all ranks. A graph is one launch. */
 static void count_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     double most = 0, work_us = 0, all_us = 0, steps = 0;
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         double launches = 0, pieces = 0, work_ns = 0;
+        uint32_t before = AORTA_TRACE_NONE;
         for (size_t j = 0; j < rank->window_count; j++) {
             const struct aorta_trace_window *window = &rank->windows[j];
             if (!aorta_trace_window_counts(analysis, window)) continue;
@@ -529,9 +530,11 @@ static void count_launches(const struct aorta_trace_analysis *analysis, struct a
             for (size_t k = 0; k < window->profile.range_count; k++) {
                 const struct aorta_trace_work *work = &rank->work[window->work[k]];
                 if (work->call == AORTA_TRACE_NONE || work->start_ns < window->start_ns) continue;
-                launches++;
-                if (aorta_trace_is_collective(work)) continue; /* which waits for other ranks */
-                pieces++;
+                const bool another = work->call != before, collective = aorta_trace_is_collective(work);
+                before = work->call;
+                launches += another;
+                if (collective) continue; /* it waits for other ranks */
+                pieces += another;
                 work_ns += (double)(work->end_ns - work->start_ns);
             }
         }
@@ -546,6 +549,22 @@ static void count_launches(const struct aorta_trace_analysis *analysis, struct a
     aorta_facts_set(&finding->facts, AORTA_FACT_LAUNCH_WORK, work_us);
 }
 
+/* Whether each step of a rank copies values to the host, which XLA waits for without a call that shows it. */
+static bool waits_for_values(const struct aorta_trace_analysis *analysis) {
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        size_t values = 0;
+        if (aorta_trace_framework(rank->trace) != AORTA_FRAMEWORK_XLA) continue;
+        for (size_t j = 0; j < rank->window_count; j++) {
+            const struct aorta_trace_window *window = &rank->windows[j];
+            for (size_t k = 0; aorta_trace_window_counts(analysis, window) && k < window->profile.range_count; k++)
+                values += aorta_trace_is_value(rank->trace, &rank->work[window->work[k]]);
+        }
+        if (rank->steps && values >= rank->steps) return true;
+    }
+    return false;
+}
+
 bool aorta_verdict_captures(const struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count; i++)
         if (!captures(analysis->ranks[i].trace)) return false;
@@ -555,6 +574,7 @@ bool aorta_verdict_captures(const struct aorta_trace_analysis *analysis) {
 static void find_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     count_launches(analysis, finding);
     if (aorta_verdict_captures(analysis)) aorta_facts_flag(&finding->facts, AORTA_FACT_CAPTURES);
+    if (waits_for_values(analysis)) aorta_facts_flag(&finding->facts, AORTA_FACT_STEP_VALUES);
     find_gap(analysis, finding);
 }
 

@@ -54,11 +54,15 @@ static double product_ns(const struct remedy_model *model, const struct leaf *le
     return own_ns + (leaf->math == MATH_FP32 ? aorta_remedy_converting_ns(model, leaf, halves ? 0.5 : 1) : 0);
 }
 
-/* Without recorded sizes: the ratios that large products and convolutions (ResNet, U-Net) reached on an H100. Depthwise
- * convolutions do not use matrix units. */
+/* PyTorch's own kernels of depthwise convolutions: no matrix units, and as long in 16 bits as in fp32. */
+static bool is_depthwise(const struct leaf *leaf) {
+    return strstr(leaf->name, "depthwise") || strstr(leaf->kernel, "depthwise");
+}
+
+/* Without recorded sizes: the ratios that large products and convolutions (ResNet, U-Net) reached on an H100. */
 double aorta_remedy_product_by_name_ns(const struct leaf *leaf, enum leaf_math math) {
     static const double PRODUCT_TF32 = 0.15, CONVOLUTION_TF32 = 0.26, HALF = 0.5;
-    if (strstr(leaf->name, "depthwise") || strstr(leaf->kernel, "depthwise")) return leaf->ns;
+    if (is_depthwise(leaf)) return leaf->ns;
     double left = leaf->math == MATH_FP32 ? (leaf->kind == LEAF_PRODUCT ? PRODUCT_TF32 : CONVOLUTION_TF32) : 1;
     if (math == MATH_HALF) left *= HALF;
     return leaf->ns * left;
@@ -82,7 +86,7 @@ static bool claim_product(struct remedy_model *model, size_t number, enum leaf_m
         model->rough = false;
         return true;
     }
-    if (leaf->flops <= MATTERS_FLOPS || isnan(model->peak[math])) return false;
+    if (leaf->flops <= MATTERS_FLOPS || isnan(model->peak[math]) || is_depthwise(leaf)) return false;
     if (math == MATH_HALF && lacks_kernels(leaf)) {
         static const double MORE = 1.5;
         if (leaf->math == MATH_TF32) aorta_remedy_cost(model, number, MORE * leaf->ns);

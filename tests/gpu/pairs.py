@@ -190,8 +190,25 @@ EIGHTH = [
     pair("whole_norms", 2, "whole_norms.py", "", "shards", "exposed_collective slow_collective host_launch"),
     pair("xrays", 2, "xrays.py", "", "own", "host_sync exposed_collective slow_collective"),
 ]
+NINTH = [
+    pair("experts", 1, "experts.py", "", "grouped", "host_sync host_launch small_kernels", how=BOTH),
+    pair("birds", 1, "birds.py", "", "last", "layout", how=BOTH),
+    pair("clips", 1, "clips.py", "", "bf16", "precision", how=BOTH),
+    pair("jax_lengths", 1, "jax_lengths.py", "", "padded", "host_pause", advice="pad"),
+    pair("columns", 1, "columns.py", "", "grid", "few_blocks", how=BOTH),
+    pair("llama", 1, "llama.py", "", "compiled", "fusion", how=BOTH),
+    pair("each_checkpoint", 1, "each_checkpoint.py", "", "end", "host_pause copy host_sync"),
+    pair("selective", 1, "selective.py", "", "sums", LAUNCHES, how=BOTH),
+    pair("vocoder", 1, "vocoder.py", "", "once", f"{LAUNCHES} recompute", how=BOTH),
+    pair("matcher", 1, "matcher.py", "", "near", "host_sync host_pause"),
+    pair("jax_watch", 1, "jax_watch.py", "", "end", "host_sync host_launch", advice="loss"),
+    pair("packed", 1, "packed.py", "", "once", "casts fusion recompute", how=BOTH),
+    pair("host_adam", 1, "host_adam.py", "", "device", "copy host_pause host_sync"),
+    pair("scheduled", 2, "scheduled.py", "2", "4", "pipeline_bubble", more=2, how=BOTH),
+    pair("contrast", 2, "contrast.py", "", "once", "exposed_collective slow_collective host_launch", how=BOTH),
+]
 SETS = {"first": FIRST, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH, "seventh": SEVENTH,
-        "eighth": EIGHTH}
+        "eighth": EIGHTH, "ninth": NINTH}
 PAIRS = {one.name: one for group in SETS.values() for one in group}
 
 

@@ -162,6 +162,36 @@ static void loops_of_compilers_have_their_own_advice(void **state) {
     }
 }
 
+/* A step of JAX: one graph of three kernels of 40 us; then a loss comes back, and 400 us later the next graph follows.
+ */
+static void losses_that_are_read_are_named(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int i = 0; i < LAYERS; i++) {
+        const double at = 10000 + i * 550.0;
+        char of_launch[128];
+        sample_kineto_kernel(&sample, "loop_multiply_fusion", STREAM, at, at + 5, 40, "");
+        snprintf(of_launch, sizeof of_launch, "\"device\": 0, \"stream\": %d, \"correlation\": %u", STREAM,
+                 sample.correlation);
+        sample_kineto_event(&sample, "kernel", "gemm_fusion_dot_1", STREAM, at + 45, 40, of_launch);
+        sample_kineto_event(&sample, "kernel", "input_reduce_fusion", STREAM, at + 85, 40, of_launch);
+        snprintf(of_launch, sizeof of_launch, "\"correlation\": %u", ++sample.correlation);
+        sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 2, at + 130, 10, of_launch);
+        snprintf(of_launch, sizeof of_launch, "\"device\": 0, \"stream\": 8, \"correlation\": %u, \"bytes\": 4",
+                 sample.correlation);
+        sample_kineto_event(&sample, "gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", 8, at + 145, 2, of_launch);
+    }
+    sample_kineto_open(&sample, &list);
+    check_ok(aorta_trace_analyze(&list, NULL, &analysis));
+    check_ok(aorta_verdict_make(&analysis, &verdict));
+    const struct aorta_finding *found = said_finding(&verdict, AORTA_CAUSE_HOST_LAUNCH);
+    said_expect(said_advice(found), "read values a step later");
+    assert_true(aorta_facts_has(&found->facts, AORTA_FACT_STEP_VALUES));
+    assert_float_equal(aorta_facts_find(&found->facts, AORTA_FACT_LAUNCHES)->value, 2 * LAYERS, 0.1);
+    end();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_query_is_decoding),
@@ -169,6 +199,7 @@ int main(void) {
         cmocka_unit_test(sharding_is_seen),
         cmocka_unit_test(gathers_are_of_parameters_where_they_are_sharded),
         cmocka_unit_test(loops_of_compilers_have_their_own_advice),
+        cmocka_unit_test(losses_that_are_read_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1050,6 +1050,28 @@ static void times_suffice_on_devices_without_rates(void **state) {
     }
 }
 
+/* PyTorch's own kernels of depthwise convolutions take as long in other types, with sizes and without. */
+static void depthwise_convolutions_stay_as_they_are(void **state) {
+    (void)state;
+#define VOLUME(kernel)                                                                                                 \
+    {                                                                                                                  \
+        "aten::convolution_backward",                                                                                  \
+            "[[32, 96, 8, 56, 56], [32, 96, 8, 56, 56], [96, 1, 3, 3, 3], [], [], [], [], [], [], [], []]",            \
+            "[\"float\", \"float\", \"float\", \"ScalarList\", \"ScalarList\", \"ScalarList\", \"ScalarList\", "       \
+            "\"Scalar\", \"ScalarList\", \"Scalar\", \"ScalarList\"]",                                                 \
+            NULL, kernel, 6000, NULL, 0                                                                                \
+    }
+    static const struct op own[] = {VOLUME("conv_depthwise3d_cuda_backward_input_kernel<float, float, 3, 3, 3>")};
+    static const struct op library[] = {VOLUME("implicit_convolve_sgemm<float, 128, 6, 7>")};
+    for (int shapes = 0; shapes <= WITHOUT_OPERATIONS; shapes++) {
+        struct found stays = find(own, 1, 7, shapes), gains = find(library, 1, 7, shapes);
+        assert_true(stays.remedies.rows[AORTA_REMEDY_BF16].alone_ns <= 0);
+        assert_true(gains.remedies.rows[AORTA_REMEDY_BF16].alone_ns > 1e6);
+        end(&stays);
+        end(&gains);
+    }
+}
+
 /* Three layers of eight kernels. Autograd's thread runs them again before their gradients; or does only that, as
  * another thread of a server would; or they have no product. */
 static void layers_that_run_again_on_another_thread(void **state) {
@@ -1250,6 +1272,7 @@ int main(void) {
         cmocka_unit_test(norms_of_inference_read_once),
         cmocka_unit_test(names_and_times_say_some),
         cmocka_unit_test(times_suffice_on_devices_without_rates),
+        cmocka_unit_test(depthwise_convolutions_stay_as_they_are),
         cmocka_unit_test(casts_of_training_and_norms_and_other_copies_stay),
         cmocka_unit_test(few_windows_stay),
         cmocka_unit_test(layers_that_run_again_on_another_thread),
