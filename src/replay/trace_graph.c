@@ -444,9 +444,11 @@ static void mark_work(const struct build *build, const struct aorta_trace_rank *
     }
 }
 
-/* Names the call by the work that it launched. A value that is read cannot come during compute. */
+/* Names the call by the work that it launched. A value that is read cannot come during compute. No call waits for a
+ * copy within a device, even where the copy ends before the call does. */
 static void launch(struct aorta_replay_call *call, struct aorta_replay_span *span, bool blocks) {
     if (span->name) call->name = span->name;
+    if (call->kind == AORTA_REPLAY_COPY && span->kind == AORTA_REPLAY_KERNEL) call->kind = AORTA_REPLAY_LAUNCH;
     if (call->kind == AORTA_REPLAY_VALUE) span->kind = AORTA_REPLAY_KERNEL;
     call->blocked |= blocks;
     if (blocks && call->end_ns > span->start_ns) call->end_ns = span->start_ns;

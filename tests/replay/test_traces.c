@@ -246,6 +246,39 @@ static void the_host_waits_for_what_the_file_says(void **state) {
     }
 }
 
+/* Kernels that come late, and a copy whose call lasts beyond it; whether a wait of the host's call joins the graph.
+ *
+ *   host   a  a  a  | cudaMemcpyAsync |
+ *   GPU     a  a  a    copy              */
+static bool waits_for_copy(const char *copy) {
+    struct sample_kineto sample;
+    struct run run;
+    char args[128];
+    bool found = false;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int i = 0; i < STEPS; i++) {
+        const double host = host_at(i);
+        mark(&sample, i);
+        sample_kineto_kernel(&sample, "a", 7, host + 2, host + 7, 3, "");
+        snprintf(args, sizeof args, "\"correlation\": %u", ++sample.correlation);
+        sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, host + 12, 25, args);
+        snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"correlation\": %u, \"bytes\": 4096",
+                 sample.correlation);
+        sample_kineto_event(&sample, "gpu_memcpy", copy, 7, host + 18, 5, args);
+    }
+    measure(&sample, &run);
+    const struct aorta_graph *graph = &run.built.graph;
+    for (uint32_t i = 0; i < graph->edge_count; i++) found |= graph->kind[i] == AORTA_EDGE_WAIT_COPY;
+    end(&run);
+    return found;
+}
+
+static void the_host_does_not_wait_for_copies_within_a_device(void **state) {
+    (void)state;
+    assert_true(waits_for_copy("Memcpy HtoD (Pageable -> Device)"));
+    assert_false(waits_for_copy("Memcpy DtoD (Device -> Device)"));
+}
+
 /* ---- contention ---- */
 
 /* Two products a step alone, two beside a collective: 100 us each, and there `beside_us`. */
@@ -294,6 +327,7 @@ int main(void) {
         cmocka_unit_test(collectives_share_a_communicator),
         cmocka_unit_test(recorded_events_come_before_what_times_suggest),
         cmocka_unit_test(the_host_waits_for_what_the_file_says),
+        cmocka_unit_test(the_host_does_not_wait_for_copies_within_a_device),
         cmocka_unit_test(products_are_slower_beside_collectives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
