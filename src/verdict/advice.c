@@ -461,6 +461,8 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_ALIGNMENT, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_VOCABULARY},
      .text = "pad sizes to multiples of 8 in 16 bits, better 64: vocabulary 50257 -> 50304",
      .also = "transformers: model.resize_token_embeddings(n, pad_to_multiple_of=64)"},
+    {AORTA_CAUSE_ALIGNMENT, TORCH, .text = "pad sizes to multiples of 8 elements in 16 bits (better 64)",
+     .also = "or torch.compile(model), which pads such products"},
     {AORTA_CAUSE_ALIGNMENT, ANY, .text = "pad sizes to multiples of 8 elements in 16 bits (better 64)"},
     {AORTA_CAUSE_LAYOUT, XLA,
      .text = "images and convolutions in NHWC (dimension_numbers of jax.lax.conv_general_dilated; flax's default)"},

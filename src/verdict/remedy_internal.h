@@ -59,6 +59,7 @@ enum {
     AORTA_OP_SOFTMAX = 1 << 21,
     AORTA_OP_EMPTY = 1 << 22,
     AORTA_OP_DROPOUT_BACKWARD = 1 << 23,
+    AORTA_OP_COMPILED = 1 << 24, /* a graph of torch.compile */
 };
 
 static const uint32_t AORTA_NAME_KNOWN = UINT32_C(1) << 31; /* of the bits of a name: they were found out */
@@ -97,7 +98,7 @@ struct leaf {
     enum leaf_kind kind : 8;
     enum leaf_math math : 8;
     bool counted; /* in a step that counts */
-    bool gradient, recomputed, in_optimizer, in_loss, in_embedding;
+    bool gradient, recomputed, in_optimizer, in_loss, in_embedding, compiled;
     uint8_t output_count;
     const char *name, *kernel;         /* of the operation; of its longest kernel */
     const struct aorta_inputs *inputs; /* never NULL */

@@ -175,13 +175,15 @@ static void open_frame(struct remedy_model *model, struct frames *frames, uint32
     frames->items[frames->count++] = frame;
 }
 
-/* Copies what the innermost frame says. The loss may also be one of the frames close around it. */
-static void set_frames(const struct frames *frames, struct leaf *leaf) {
+/* Copies what the innermost frame says. The loss may also be one of the frames close around it. `generates`: graphs are
+ * compiled to kernels, and not only recorded and run again. */
+static void set_frames(const struct frames *frames, bool generates, struct leaf *leaf) {
     enum { NEAR = 4 };
     const struct frame *inner = &frames->items[frames->count - 1];
     leaf->in_optimizer = (inner->all & AORTA_OP_OPTIMIZER) != 0;
     leaf->in_embedding = (inner->all & AORTA_OP_EMBEDDING_GRADIENT) != 0;
     leaf->gradient = (inner->all & AORTA_OP_BACKWARD) != 0;
+    leaf->compiled = generates && inner->all & AORTA_OP_COMPILED;
     for (size_t i = frames->count; i && i + NEAR > frames->count; i--)
         leaf->in_loss |= (frames->items[i - 1].own & AORTA_OP_LOSS) != 0;
     leaf->forward = inner->forward;
@@ -192,10 +194,11 @@ static void set_frames(const struct frames *frames, struct leaf *leaf) {
 /* An operation's parent is open when it begins: operations within one follow it in a row. */
 static void read_frames(struct remedy_model *model, const uint32_t *of_operation) {
     struct frames frames = {0};
+    const bool generates = aorta_trace_framework(model->trace) == AORTA_FRAMEWORK_COMPILED;
     for (size_t i = 0; model->operations && i < model->trace->operation_count; i++) {
         open_frame(model, &frames, (uint32_t)i);
         if (model->memory->failed) return;
-        if (of_operation[i]) set_frames(&frames, &model->leaves[of_operation[i] - 1]);
+        if (of_operation[i]) set_frames(&frames, generates, &model->leaves[of_operation[i] - 1]);
     }
 }
 
@@ -209,6 +212,7 @@ static enum leaf_kind kind_of(const struct leaf *leaf) {
     if (leaf->op & AORTA_OP_ATTENTION || leaf->kernels_any & AORTA_KERNEL_FUSED_ATTENTION) return LEAF_ATTENTION;
     if (leaf->op & AORTA_OP_PRODUCT) return LEAF_PRODUCT;
     if (leaf->op & AORTA_OP_CONVOLUTION) return LEAF_CONVOLUTION;
+    if (leaf->compiled && (all_stream || leaf->op & AORTA_OP_COPY)) return LEAF_GENERATED; /* it chose this operation */
     if (leaf->op & AORTA_OP_COPY) return LEAF_COPY;
     if (leaf->operation == AORTA_TRACE_NONE && leaf->kernels_any & AORTA_KERNEL_PRODUCT) return LEAF_PRODUCT;
     return all_stream || (!leaf->kernels && leaf->fills) ? LEAF_STREAM : LEAF_OTHER;

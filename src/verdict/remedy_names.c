@@ -109,6 +109,7 @@ static const struct mark op_marks[] = {
     {AORTA_OP_LOSS, {"loss", "Loss", "CrossEntropy", "cross_entropy"}},
     {AORTA_OP_SMALL_OUTPUT, {"::sum", "::mean", "::amax", "::linalg_vector_norm", "::nll_loss_forward"}},
     {AORTA_OP_OPTIMIZER, {"^Optimizer.step", "ptimizer.step"}},
+    {AORTA_OP_COMPILED, {"^CompiledFunction"}},
     {AORTA_OP_EVALUATES, {"^autograd::engine::evaluate_function"}},
     {AORTA_OP_BACKWARD, {"^autograd::engine::evaluate_function", "Backward"}},
     {AORTA_OP_FILLS, {"::fill_", "::zero_"}},

@@ -1050,6 +1050,24 @@ static void times_suffice_on_devices_without_rates(void **state) {
     }
 }
 
+/* torch.compile calls some operations by choice. Graphs that are only run again (aot_eager) have no generated kernels.
+ */
+static void operations_of_compiled_graphs_are_chosen(void **state) {
+    (void)state;
+    const struct op compiled[] = {KERNEL("triton_poi_fused_add_0", 20, 0), FRAME("CompiledFunction", NULL, 0),
+                                  POINTWISE("mul"), POINTWISE("add"), END};
+    const struct op beside[] = {KERNEL("triton_poi_fused_add_0", 20, 0), POINTWISE("mul"), POINTWISE("add")};
+    struct found chosen = find(compiled, COUNT(compiled), 7, true),
+                 again = find(compiled + 1, COUNT(compiled) - 1, 7, true),
+                 left_out = find(beside, COUNT(beside), 7, true);
+    assert_true(chosen.remedies.rows[AORTA_REMEDY_FUSION].alone_ns <= 0);
+    assert_true(again.remedies.rows[AORTA_REMEDY_FUSION].alone_ns > 0);
+    assert_true(left_out.remedies.rows[AORTA_REMEDY_FUSION].alone_ns > 0);
+    end(&chosen);
+    end(&again);
+    end(&left_out);
+}
+
 /* PyTorch's own kernels of depthwise convolutions take as long in other types, with sizes and without. */
 static void depthwise_convolutions_stay_as_they_are(void **state) {
     (void)state;
@@ -1272,6 +1290,7 @@ int main(void) {
         cmocka_unit_test(norms_of_inference_read_once),
         cmocka_unit_test(names_and_times_say_some),
         cmocka_unit_test(times_suffice_on_devices_without_rates),
+        cmocka_unit_test(operations_of_compiled_graphs_are_chosen),
         cmocka_unit_test(depthwise_convolutions_stay_as_they_are),
         cmocka_unit_test(casts_of_training_and_norms_and_other_copies_stay),
         cmocka_unit_test(few_windows_stay),
