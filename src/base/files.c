@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <libgen.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -332,20 +333,6 @@ aorta_status aorta_directory_make(const char *path) {
     return status;
 }
 
-/* Cuts the last component off; "." when there is none left. False at the root or at ".". */
-static bool to_parent(char *path) {
-    if (strcmp(path, "/") == 0 || strcmp(path, ".") == 0) return false;
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/') length--;
-    while (length > 0 && path[length - 1] != '/') length--;
-    while (length > 1 && path[length - 1] == '/') length--;
-    if (length == 0)
-        strcpy(path, ".");
-    else
-        path[length] = '\0';
-    return true;
-}
-
 /* The only check that is valid for every file system, user and mount. */
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
     (void)info, (void)kind, (void)place;
@@ -381,19 +368,18 @@ static aorta_status try_directory(const char *existing, const char *path, const 
 
 aorta_status aorta_directory_check_writable(const char *path, const char *key) {
     if (!*path) return AORTA_ERROR(AORTA_CONFIG, "%s: the name of the directory is empty", key);
-    char *existing = malloc(strlen(path) + 2);
-    if (!existing) return no_memory(path);
-    strcpy(existing, path);
+    char *copy = strdup(path);
+    const char *existing = copy;
+    if (!copy) return no_memory(path);
     struct stat info;
-    while (stat(existing, &info) != 0 && errno == ENOENT && to_parent(existing)) continue;
+    while (stat(existing, &info) != 0 && errno == ENOENT && strcmp(existing, ".") != 0) existing = dirname(copy);
     aorta_status status;
-    if (stat(existing, &info) == 0 && !S_ISDIR(info.st_mode)) {
+    if (stat(existing, &info) == 0 && !S_ISDIR(info.st_mode))
         status =
             AORTA_ERROR(AORTA_CONFIG, "%s: %s is a file, not a directory; choose another directory", key, existing);
-    } else {
+    else
         status = try_directory(existing, path, key);
-    }
-    free(existing);
+    free(copy);
     return status;
 }
 
@@ -402,12 +388,11 @@ aorta_status aorta_file_prepare(const char *path, const char *key) {
     const size_t length = strlen(path);
     if (is_directory(path) || (length && path[length - 1] == '/'))
         return AORTA_ERROR(AORTA_CONFIG, "%s: %s is a directory; name a file", key, path);
-    char *directory = strdup(path), *slash = directory ? strrchr(directory, '/') : NULL;
-    if (!directory) return no_memory(path);
-    if (slash) slash[slash == directory] = '\0';
-    const char *place = slash ? directory : ".";
-    aorta_status status = aorta_directory_check_writable(place, key);
-    if (!status) status = aorta_directory_make(place);
-    free(directory);
+    char *copy = strdup(path);
+    if (!copy) return no_memory(path);
+    const char *directory = dirname(copy);
+    aorta_status status = aorta_directory_check_writable(directory, key);
+    if (!status) status = aorta_directory_make(directory);
+    free(copy);
     return status;
 }

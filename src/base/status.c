@@ -24,14 +24,8 @@ static const struct {
 static struct aorta_error no_memory = {AORTA_MEMORY, 0, "", (char[]){"out of memory while reporting an error"}, NULL};
 
 static char *format_message(const char *format, va_list args) {
-    va_list measure;
-    va_copy(measure, args);
-    int length = vsnprintf(NULL, 0, format, measure);
-    va_end(measure);
-    if (length < 0) return NULL;
-    char *text = malloc((size_t)length + 1);
-    if (text) vsnprintf(text, (size_t)length + 1, format, args);
-    return text;
+    char *text;
+    return vasprintf(&text, format, args) < 0 ? NULL : text;
 }
 
 aorta_status aorta_error_at(const char *file, int line, enum aorta_code code, const char *format, ...) {
@@ -52,13 +46,8 @@ aorta_status aorta_annotate(aorta_status status, const char *format, ...) {
     va_start(args, format);
     char *context = format_message(format, args);
     va_end(args);
-    if (!context) return status;
-    size_t context_length = strlen(context), message_length = strlen(status->message);
-    char *joined = malloc(context_length + message_length + 3);
-    if (joined) {
-        memcpy(joined, context, context_length);
-        memcpy(joined + context_length, ": ", 2);
-        memcpy(joined + context_length + 2, status->message, message_length + 1);
+    char *joined;
+    if (context && asprintf(&joined, "%s: %s", context, status->message) >= 0) {
         free(status->message);
         status->message = joined;
     }
