@@ -10,24 +10,21 @@
 const double aorta_significance = 0.05;
 const double aorta_most_percent = 900;
 
-/* ---- one series ---- */
-
-/* The samples that are numbers, sorted; the caller frees them. NULL when memory is exhausted or there are none. */
-static double *sorted_copy(const double *samples, size_t count, size_t *numbers) {
-    *numbers = 0;
-    double *copy = count ? malloc(count * sizeof *copy) : NULL;
-    if (!copy) return NULL;
-    for (size_t i = 0; i < count; i++)
-        if (!isnan(samples[i])) copy[(*numbers)++] = samples[i];
-    aorta_sort_double(copy, *numbers);
-    return copy;
+static double squared(double x) {
+    return x * x;
 }
+
+/* ---- one series ---- */
 
 struct aorta_summary aorta_summarise(const double *samples, size_t count) {
     struct aorta_summary summary = {0, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
-    double *sorted = sorted_copy(samples, count, &summary.count);
-    size_t n = summary.count;
+    double *sorted = malloc((count + 1) * sizeof *sorted);
+    size_t n = 0;
+    for (size_t i = 0; sorted && i < count; i++)
+        if (!isnan(samples[i])) sorted[n++] = samples[i];
+    summary.count = n;
     if (n > 0) {
+        aorta_sort_double(sorted, n);
         double sum = 0, squares = 0;
         for (size_t i = 0; i < n; i++) sum += sorted[i];
         summary.mean = sum / (double)n;
@@ -182,16 +179,10 @@ static size_t block_of(const double *samples, size_t count) {
 
 /* ---- one run ---- */
 
-/* A series' estimate of its mean. */
-struct spread {
-    double variance; /* of the mean */
-    double freedom;  /* as many degrees as there are blocks, less one */
-};
-
 /* Over all draws of a circular block bootstrap the variance of the mean is known (Politis & Romano 1992): that of the
  * sums of the n blocks, each from one sample to `block` further, round the end. The factor makes it unbiased for blocks
- * that are independent of each other. */
-static struct spread spread_of(const double *samples, size_t count, double mean, size_t block) {
+ * that are independent of each other. It has as many degrees of freedom as there are blocks, less one. */
+static struct aorta_variance variance_of(const double *samples, size_t count, double mean, size_t block) {
     const double blocks = (double)count / (double)block;
     double sum = 0, squares = 0;
     for (size_t i = 0; i < block; i++) sum += samples[i] - mean;
@@ -199,7 +190,8 @@ static struct spread spread_of(const double *samples, size_t count, double mean,
         squares += sum * sum;
         sum += samples[(i + block) % count] - samples[i];
     }
-    return (struct spread){squares / (double)count / (double)count / (double)block * blocks / (blocks - 1), blocks - 1};
+    return (struct aorta_variance){squares / (double)count / (double)count / (double)block * blocks / (blocks - 1),
+                                   blocks - 1};
 }
 
 static const struct {
@@ -228,7 +220,7 @@ static double influences_of(const double *samples, const double *sorted, size_t 
 
 struct run {
     double value, steady; /* steady: the standard deviation of its iterations without outliers */
-    struct spread spread;
+    struct aorta_variance within;
 };
 
 /* False: no memory. `series` is not empty. */
@@ -245,8 +237,8 @@ static bool measure_run(const double *series, size_t count, enum aorta_statistic
         run->value = influences_of(series, sorted, count, statistic, influences);
         moved = influences;
     }
-    run->spread = (struct spread){NAN, NAN};
-    if (count > 1) run->spread = spread_of(moved, count, run->value, block_of(series, count));
+    run->within = (struct aorta_variance){NAN, NAN};
+    if (count > 1) run->within = variance_of(moved, count, run->value, block_of(series, count));
     free(sorted);
     return true;
 }
@@ -277,8 +269,8 @@ static bool measure_side(const struct aorta_samples *samples, enum aorta_statist
         side->value += before / (double)++side->runs;
         squares += before * (run.value - side->value);
         steady += run.steady;
-        variances += run.spread.variance;
-        if (run.spread.variance > 0) quarters += run.spread.variance * run.spread.variance / run.spread.freedom;
+        variances += run.within.value;
+        if (run.within.value > 0) quarters += squared(run.within.value) / run.within.freedom;
         if (length < side->fewest) side->fewest = length;
         double pressure = samples->pressures ? samples->pressures[i] : 0;
         if (!(pressure > 0)) pressure = 0; /* it is not known */
@@ -295,10 +287,6 @@ static bool measure_side(const struct aorta_samples *samples, enum aorta_statist
 }
 
 /* ---- two sides ---- */
-
-static double squared(double x) {
-    return x * x;
-}
 
 double aorta_between_share(const struct aorta_between_runs *between, double pressure) {
     static const double unlike = 0.1; /* of what load does: from one run to the next */
@@ -567,10 +555,7 @@ void aorta_compared_json(const struct aorta_compared *row, struct aorta_json *js
     const bool known = !isnan(of->p_value);
     aorta_rows_json(value_rows, of, 0, json);
     aorta_json_key_double(json, "delta_percent", aorta_compared_percent(of));
-    aorta_json_key_array(json, "ci");
-    aorta_json_double(json, of->low);
-    aorta_json_double(json, of->high);
-    aorta_json_array_end(json);
+    aorta_json_key_range(json, "ci", of->low, of->high);
     aorta_json_key(json, "significant");
     if (known)
         aorta_json_bool(json, of->p_value < aorta_significance);

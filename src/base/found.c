@@ -176,8 +176,7 @@ void aorta_found_answer_text(const struct aorta_found_list *list, struct aorta_t
     struct aorta_text text = {0};
     put_answer(list, &text);
     if (text.data) aorta_text_lines(out, text.data, &(struct aorta_lines){.indent = 2});
-    out->failed |= text.failed;
-    aorta_text_free(&text);
+    aorta_text_end(&text, out);
 }
 
 static void put_rows(const struct aorta_found_list *list, bool notes, struct aorta_text *out) {
@@ -227,8 +226,7 @@ void aorta_found_sentences_json(const char *key, const struct aorta_found_list *
         aorta_json_string(json, text.data);
     }
     aorta_json_array_end(json);
-    json->out->failed |= text.failed;
-    aorta_text_free(&text);
+    aorta_text_end(&text, json->out);
 }
 
 void aorta_found_facts_json(const struct aorta_found_list *list, struct aorta_json *json) {

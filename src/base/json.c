@@ -45,6 +45,17 @@ void aorta_json_begin(struct aorta_json *json, struct aorta_text *out, int inden
     *json = (struct aorta_json){.out = out, .indent = indent};
 }
 
+void aorta_json_output(struct aorta_json *json, struct aorta_text *out, int indent, int schema_version) {
+    aorta_json_begin(json, out, indent);
+    aorta_json_object(json);
+    aorta_json_key_int(json, "schema_version", schema_version);
+}
+
+void aorta_json_output_end(struct aorta_json *json) {
+    aorta_json_object_end(json);
+    aorta_text_puts(json->out, "\n");
+}
+
 void aorta_json_object(struct aorta_json *json) {
     open_level(json, "{");
 }
@@ -211,8 +222,7 @@ void aorta_json_key_string(struct aorta_json *json, const char *key, const char 
 
 void aorta_json_key_sentence(struct aorta_json *json, const char *key, struct aorta_text *sentence) {
     aorta_json_key_string(json, key, sentence->length ? sentence->data : NULL);
-    json->out->failed |= sentence->failed;
-    aorta_text_free(sentence);
+    aorta_text_end(sentence, json->out);
 }
 
 void aorta_json_key_int(struct aorta_json *json, const char *key, int64_t value) {
@@ -228,6 +238,20 @@ void aorta_json_key_double(struct aorta_json *json, const char *key, double valu
 void aorta_json_key_fixed(struct aorta_json *json, const char *key, double value, int decimals) {
     aorta_json_key(json, key);
     aorta_json_fixed(json, value, decimals);
+}
+
+void aorta_json_key_natural(struct aorta_json *json, const char *key, int64_t value) {
+    if (value < 0)
+        aorta_json_key_null(json, key);
+    else
+        aorta_json_key_int(json, key, value);
+}
+
+void aorta_json_key_range(struct aorta_json *json, const char *key, double low, double high) {
+    aorta_json_key_array(json, key);
+    aorta_json_double(json, low);
+    aorta_json_double(json, high);
+    aorta_json_array_end(json);
 }
 
 void aorta_json_key_microseconds(struct aorta_json *json, const char *key, int64_t ns) {
@@ -262,7 +286,8 @@ static const char *pass_digits(const char *at, const char *end) {
 }
 
 /* RFC 8259, section 6. */
-static bool is_decimal(const char *at, const char *end) {
+static bool is_decimal(struct aorta_json_value value) {
+    const char *at = value.text, *end = at + value.length;
     if (at < end && *at == '-') at++;
     const char *whole = at;
     at = pass_digits(at, end);
@@ -291,7 +316,7 @@ static const double *find_python_number(struct aorta_json_value value) {
 }
 
 bool aorta_value_is_number(struct aorta_json_value value) {
-    return is_decimal(value.text, value.text + value.length) || find_python_number(value);
+    return is_decimal(value) || find_python_number(value);
 }
 
 /* strtod stops at the comma or bracket after a decimal number, which is part of the line. */
@@ -302,12 +327,15 @@ double aorta_value_number(struct aorta_json_value number) {
 
 /* ---- values ---- */
 
-static bool is_well_formed(struct aorta_json_value value) {
+bool aorta_value_is_scalar(struct aorta_json_value value) {
     static const char *const words[] = {"true", "false", "null"};
-    if (strchr("{[\"", value.text[0])) return true;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (aorta_json_key_is(value, words[i])) return true;
-    return aorta_value_is_number(value);
+    return is_decimal(value);
+}
+
+static bool is_well_formed(struct aorta_json_value value) {
+    return strchr("{[\"", value.text[0]) || aorta_value_is_scalar(value) || find_python_number(value);
 }
 
 static aorta_status wrong(const char *line, const char *at, const char *problem) {

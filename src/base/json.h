@@ -18,6 +18,9 @@ struct aorta_json {
 };
 
 void aorta_json_begin(struct aorta_json *json, struct aorta_text *out, int indent);
+/* Begins the object that an output is, with its "schema_version"; and ends it, and the line. */
+void aorta_json_output(struct aorta_json *json, struct aorta_text *out, int indent, int schema_version);
+void aorta_json_output_end(struct aorta_json *json);
 void aorta_json_object(struct aorta_json *json); /* { */
 void aorta_json_object_end(struct aorta_json *json);
 void aorta_json_array(struct aorta_json *json); /* [ */
@@ -43,6 +46,8 @@ void aorta_json_key_sentence(struct aorta_json *json, const char *key, struct ao
 void aorta_json_key_int(struct aorta_json *json, const char *key, int64_t value);
 void aorta_json_key_double(struct aorta_json *json, const char *key, double value);
 void aorta_json_key_fixed(struct aorta_json *json, const char *key, double value, int decimals);
+void aorta_json_key_natural(struct aorta_json *json, const char *key, int64_t value);         /* negative: null */
+void aorta_json_key_range(struct aorta_json *json, const char *key, double low, double high); /* [low, high] */
 void aorta_json_key_microseconds(struct aorta_json *json, const char *key, int64_t ns);
 void aorta_json_key_ms(struct aorta_json *json, const char *key, int64_t ns);
 void aorta_json_key_bool(struct aorta_json *json, const char *key, bool value);

@@ -113,6 +113,8 @@ const struct aorta_json_value *aorta_fields_get(const struct aorta_fields *field
 /* An array's elements, each well-formed as a member is. AORTA_FORMAT as above. */
 AORTA_MUST_USE aorta_status aorta_elements_count(const char *line, struct aorta_json_value array, size_t *count);
 
+/* Whether it is true, false, null or a number (RFC 8259). */
+bool aorta_value_is_scalar(struct aorta_json_value value);
 /* Python writes NaN and Infinity where a number is none; both are numbers here. */
 bool aorta_value_is_number(struct aorta_json_value value);
 double aorta_value_number(struct aorta_json_value number);

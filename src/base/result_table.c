@@ -259,8 +259,7 @@ static void put_value(const struct aorta_row *row, const void *values, int index
     aorta_json_begin(&json, &field, 0);
     if (value.known && !value.text) aorta_row_json(row, value, 0, &json);
     put_field(out, first, !value.known ? "" : value.text ? value.text : field.data ? field.data : "");
-    out->failed |= field.failed;
-    aorta_text_free(&field);
+    aorta_text_end(&field, out);
 }
 
 /* Names (values NULL) or values of one line. */
@@ -303,9 +302,8 @@ void aorta_table_csv_lines(const struct aorta_result_table *table, const void *o
 }
 
 aorta_status aorta_csv_write(const char *folder, const char *key, const struct aorta_text *csv) {
-    AORTA_TRY(aorta_text_check(csv));
     AORTA_TRY(aorta_directory_make(folder));
-    return aorta_file_replace(aorta_path_in(folder, "%s.csv", key).text, csv->data, csv->length);
+    return aorta_file_put(aorta_path_in(folder, "%s.csv", key).text, csv);
 }
 
 aorta_status aorta_table_csv(const struct aorta_result_table *table, const void *of, const char *folder) {

@@ -268,14 +268,22 @@ void aorta_rows_schema_object(const char *key, const struct aorta_row *rows, str
     aorta_json_object_end(json);
 }
 
-void aorta_rows_schema_array(const char *key, const struct aorta_row *rows, struct aorta_json *json) {
+void aorta_schema_list(const char *key, struct aorta_json *json) {
     aorta_json_key_object(json, key);
     aorta_json_key_string(json, "type", "array");
     aorta_json_key_object(json, "items");
     aorta_json_key_string(json, "type", "object");
     aorta_json_key_object(json, "properties");
-    aorta_rows_schema(rows, json);
+}
+
+void aorta_schema_list_end(struct aorta_json *json) {
     for (int i = 0; i < 3; i++) aorta_json_object_end(json);
+}
+
+void aorta_rows_schema_array(const char *key, const struct aorta_row *rows, struct aorta_json *json) {
+    aorta_schema_list(key, json);
+    aorta_rows_schema(rows, json);
+    aorta_schema_list_end(json);
 }
 
 /* ---- reading ---- */

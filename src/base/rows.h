@@ -120,5 +120,8 @@ void aorta_rows_schema(const struct aorta_row *rows, struct aorta_json *json);
 /* A key with the schema of an object of these rows, or of an array of such objects. Other keys are allowed. */
 void aorta_rows_schema_object(const char *key, const struct aorta_row *rows, struct aorta_json *json);
 void aorta_rows_schema_array(const char *key, const struct aorta_row *rows, struct aorta_json *json);
+/* The same, whose members the caller writes between begin and end. */
+void aorta_schema_list(const char *key, struct aorta_json *json);
+void aorta_schema_list_end(struct aorta_json *json);
 
 #endif

@@ -19,14 +19,9 @@
 
 /* Makes space for `more` bytes and the terminating NUL. */
 static bool reserve(struct aorta_text *text, size_t more) {
-    if (text->failed) return false;
-    if (more >= SIZE_MAX / 2 - text->length) {
-        text->failed = 1;
-        return false;
-    }
-    if (aorta_array_fit(&text->data, &text->capacity, text->length + more + 1, 1)) return true;
-    text->failed = 1;
-    return false;
+    text->failed |= more >= SIZE_MAX / 2 - text->length;
+    text->failed = text->failed || !aorta_array_fit(&text->data, &text->capacity, text->length + more + 1, 1);
+    return !text->failed;
 }
 
 void aorta_text_append(struct aorta_text *text, const char *bytes, size_t length) {
@@ -122,6 +117,11 @@ void aorta_text_clear(struct aorta_text *text) {
 void aorta_text_free(struct aorta_text *text) {
     free(text->data);
     *text = (struct aorta_text){0};
+}
+
+void aorta_text_end(struct aorta_text *part, struct aorta_text *whole) {
+    whole->failed |= part->failed;
+    aorta_text_free(part);
 }
 
 aorta_status aorta_text_check(const struct aorta_text *text) {

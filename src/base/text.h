@@ -21,6 +21,8 @@ void aorta_text_printf(struct aorta_text *text, const char *format, ...) AORTA_P
 void aorta_text_shell_word(struct aorta_text *text, const char *word); /* quoted: a shell reads it as one word */
 void aorta_text_clear(struct aorta_text *text);                        /* empties it, keeps the memory */
 void aorta_text_free(struct aorta_text *text);
+/* Frees the memory of a part, and passes its failure on to the whole. */
+void aorta_text_end(struct aorta_text *part, struct aorta_text *whole);
 AORTA_MUST_USE aorta_status aorta_text_check(const struct aorta_text *text); /* AORTA_MEMORY if an append failed */
 
 /* A list: texts in one buffer, each with its NUL, which aorta_text_append(list, "", 1) adds. The one behind `before`,

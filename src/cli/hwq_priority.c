@@ -184,9 +184,7 @@ static void find_limits(struct group_run *run) {
 /* With the results in the page; the files of the workloads have them, too. */
 static void write_object(struct group_run *run, bool page, struct aorta_text *text) {
     struct aorta_json json;
-    aorta_json_begin(&json, text, page ? 0 : 2);
-    aorta_json_object(&json);
-    aorta_json_key_int(&json, "schema_version", AORTA_HWQ_SCHEMA_VERSION);
+    aorta_json_output(&json, text, page ? 0 : 2, AORTA_HWQ_SCHEMA_VERSION);
     aorta_json_key_string(&json, "kind", "hwq_run_priority");
     aorta_found_answer_json("headline", &run->found, &json);
     aorta_found_facts_json(&run->found, &json);
@@ -196,8 +194,7 @@ static void write_object(struct group_run *run, bool page, struct aorta_text *te
         aorta_text_puts(text, "]");
         text->failed |= run->results.failed;
     }
-    aorta_json_object_end(&json);
-    aorta_text_puts(text, "\n");
+    aorta_json_output_end(&json);
 }
 
 static aorta_status write_page(struct group_run *run) {

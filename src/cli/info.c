@@ -454,9 +454,7 @@ static void write_ranks(const struct information *info, struct aorta_json *json)
 static aorta_status print_json(const struct information *info) {
     struct aorta_text text = {0};
     struct aorta_json json;
-    aorta_json_begin(&json, &text, 2);
-    aorta_json_object(&json);
-    aorta_json_key_int(&json, "schema_version", 2);
+    aorta_json_output(&json, &text, 2, 2);
     aorta_json_key_string(&json, "version", aorta_version);
     aorta_json_key_string(&json, "commit", aorta_commit);
     write_devices(info, &json);
@@ -467,8 +465,7 @@ static aorta_status print_json(const struct information *info) {
     write_ranks(info, &json);
     aorta_rows_array("missing", missing_rows, info->missing, (size_t)info->missing_count, sizeof *info->missing, 0,
                      &json);
-    aorta_json_object_end(&json);
-    aorta_text_puts(&text, "\n");
+    aorta_json_output_end(&json);
     return aorta_cli_print(&text, NULL, false);
 }
 

@@ -355,8 +355,7 @@ static void put_option(struct aorta_text *text, const struct aorta_option *optio
     else
         aorta_text_printf(text, "%*s", HELP_COLUMN - used, "");
     put_wrapped(text, right.data ? right.data : "", HELP_COLUMN, HELP_COLUMN);
-    text->failed |= right.failed;
-    aorta_text_free(&right);
+    aorta_text_end(&right, text);
 }
 
 void aorta_cli_help_text(const struct aorta_cli_syntax *syntax, struct aorta_text *text) {

@@ -128,16 +128,13 @@ void aorta_trace_run_quote(struct aorta_text *out, char *const *words) {
 /* The shape of an analysis, for readers by machine. */
 static void empty_json(const char *reason, struct aorta_text *json) {
     struct aorta_json writer;
-    aorta_json_begin(&writer, json, 2);
-    aorta_json_object(&writer);
-    aorta_json_key_int(&writer, "schema_version", 1);
+    aorta_json_output(&writer, json, 2, 1);
     aorta_json_key_array(&writer, "ranks");
     aorta_json_array_end(&writer);
     aorta_json_key_array(&writer, "verdict");
     aorta_json_array_end(&writer);
     aorta_json_key_string(&writer, "reason", reason);
-    aorta_json_object_end(&writer);
-    aorta_text_puts(json, "\n");
+    aorta_json_output_end(&writer);
 }
 
 static bool has_steps(const struct aorta_trace_list *list) {

@@ -175,8 +175,7 @@ static void put_tables(const struct aorta_trace_comparison *c, const struct aort
             aorta_text_printf(&alike, "%s%s", alike.length ? ", " : "", aorta_trace_section_name(section));
     }
     if (alike.length) aorta_text_printf(out, "unchanged: %s (--json has all)\n", alike.data);
-    out->failed |= alike.failed;
-    aorta_text_free(&alike);
+    aorta_text_end(&alike, out);
 }
 
 /* ---- facts of a test ---- */
@@ -578,14 +577,10 @@ static void put_json_section(struct aorta_json *json, const struct aorta_trace_c
     aorta_json_array_end(json);
 }
 
-static void put_json_recording(struct aorta_json *json, const struct aorta_trace_compare_input *input,
-                               const size_t *steps) {
+static void put_json_recording(struct aorta_json *json, const struct aorta_trace_compare_input *input, int64_t steps) {
     aorta_json_key_string(json, "path", input->path);
     aorta_json_key_int(json, "ranks", (int64_t)input->analysis->rank_count);
-    if (steps)
-        aorta_json_key_int(json, "steps", (int64_t)*steps);
-    else
-        aorta_json_key_null(json, "steps");
+    aorta_json_key_natural(json, "steps", steps);
 }
 
 /* A side has the path of its first recording and the steps of all. */
@@ -594,11 +589,11 @@ static void put_json_side(struct aorta_json *json, const struct aorta_trace_comp
     aorta_json_object(json);
     const struct aorta_trace_side *side = &c->sides[i];
     aorta_json_key_string(json, "label", label_of(c, i));
-    put_json_recording(json, side->inputs, c->stepped ? &side->step_count : NULL);
+    put_json_recording(json, side->inputs, c->stepped ? (int64_t)side->step_count : -1);
     aorta_json_key_array(json, "recordings");
     for (size_t r = 0; r < side->count; r++) {
         aorta_json_object(json);
-        put_json_recording(json, &side->inputs[r], c->stepped ? &side->steps[r] : NULL);
+        put_json_recording(json, &side->inputs[r], c->stepped ? (int64_t)side->steps[r] : -1);
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);
@@ -619,9 +614,7 @@ static void put_json_side(struct aorta_json *json, const struct aorta_trace_comp
 void aorta_trace_comparison_json(const struct aorta_trace_comparison *c, const struct aorta_differences *differences,
                                  double threshold, struct aorta_text *out) {
     struct aorta_json json;
-    aorta_json_begin(&json, out, 2);
-    aorta_json_object(&json);
-    aorta_json_key_int(&json, "schema_version", 1);
+    aorta_json_output(&json, out, 2, 1);
     aorta_json_key_string(&json, "per", c->stepped ? "step and rank" : "recording and rank");
     aorta_json_key_double(&json, "threshold", threshold);
     aorta_json_key(&json, "base");
@@ -631,6 +624,5 @@ void aorta_trace_comparison_json(const struct aorta_trace_comparison *c, const s
     aorta_json_array_end(&json);
     for (int section = 0; section < AORTA_SECTION_COUNT; section++)
         put_json_section(&json, c, (enum aorta_trace_section)section);
-    aorta_json_object_end(&json);
-    aorta_text_puts(out, "\n");
+    aorta_json_output_end(&json);
 }

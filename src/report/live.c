@@ -226,9 +226,7 @@ static void write_json(const struct aorta_live_window *window, const struct figu
                        struct aorta_live_said *said) {
     struct aorta_json json;
     struct aorta_reasons reasons = {0};
-    aorta_json_begin(&json, &said->json, 0);
-    aorta_json_object(&json);
-    aorta_json_key_int(&json, "schema_version", 1);
+    aorta_json_output(&json, &said->json, 0, 1);
     aorta_rows_members(figure_rows, figures, 0, &json, &reasons);
     aorta_json_key_string(&json, "headline", said->headline.data);
     aorta_json_key_string(&json, "change", said->change.data);
@@ -238,8 +236,7 @@ static void write_json(const struct aorta_live_window *window, const struct figu
     if (window->verdict) aorta_verdict_json(window->verdict, &json);
     if (window->reason) aorta_json_key_string(&json, "reason", window->reason);
     aorta_reasons_json(&reasons, &json);
-    aorta_json_object_end(&json);
-    aorta_text_puts(&said->json, "\n");
+    aorta_json_output_end(&json);
 }
 
 /* The value of a number's row, in Prometheus's base units. NaN: not known, or no number. */
@@ -385,12 +382,14 @@ static void put_fixed(uint64_t value, int bytes, struct aorta_text *out) {
     for (int i = 0; i < bytes; i++) aorta_text_append(out, &(char){(char)(value >> 8 * i)}, 1);
 }
 
-static aorta_status write_record(struct aorta_tensorboard *board, const struct aorta_text *event) {
+/* Takes the event over. */
+static aorta_status write_record(struct aorta_tensorboard *board, struct aorta_text *event) {
     struct aorta_text record = {0};
     put_fixed(event->length, 8, &record);
     if (!record.failed) put_fixed(masked((const uint8_t *)record.data, 8), 4, &record);
     aorta_text_append(&record, event->data, event->length);
     put_fixed(masked((const uint8_t *)event->data, event->length), 4, &record);
+    aorta_text_end(event, &record);
     aorta_status status = aorta_text_check(&record);
     if (!status && (fwrite(record.data, 1, record.length, board->file) != record.length || fflush(board->file) != 0)) {
         status = AORTA_ERROR(AORTA_IO, "%s: %s", board->path.text, strerror(errno));
@@ -438,8 +437,7 @@ static void put_scalar(const struct aorta_board_scalar *scalar, struct aorta_tex
     put_key(SIMPLE_VALUE, FIXED32, &one);
     put_fixed(bits, 4, &one);
     if (one.data) put_bytes(VALUE, one.data, one.length, summary);
-    summary->failed |= one.failed;
-    aorta_text_free(&one);
+    aorta_text_end(&one, summary);
 }
 
 /* ---- files ---- */
@@ -449,10 +447,7 @@ static aorta_status write_version(struct aorta_tensorboard *board) {
     struct aorta_text event = {0};
     begin_event((double)time(NULL), 0, &event);
     put_bytes(FILE_VERSION, version, strlen(version), &event);
-    aorta_status status = aorta_text_check(&event);
-    if (!status) status = write_record(board, &event);
-    aorta_text_free(&event);
-    return status;
+    return write_record(board, &event);
 }
 
 aorta_status aorta_tensorboard_open(const char *directory, struct aorta_tensorboard *board) {
@@ -474,12 +469,8 @@ aorta_status aorta_tensorboard_write(struct aorta_tensorboard *board, double wal
         if (!isnan(scalars[i].value)) put_scalar(&scalars[i], &summary);
     begin_event(wall_s, step, &event);
     put_bytes(SUMMARY, summary.data ? summary.data : "", summary.length, &event);
-    event.failed |= summary.failed;
-    aorta_status status = aorta_text_check(&event);
-    if (!status) status = write_record(board, &event);
-    aorta_text_free(&summary);
-    aorta_text_free(&event);
-    return status;
+    aorta_text_end(&summary, &event);
+    return write_record(board, &event);
 }
 
 void aorta_tensorboard_close(const struct aorta_tensorboard *board) {

@@ -18,15 +18,11 @@
 
 enum { ENOUGH = 1 << 18, PACKED = 1 << 16 };
 
-static bool ends_with(const char *text, const char *end) {
-    size_t length = strlen(text), wanted = strlen(end);
-    return length >= wanted && strcmp(text + length - wanted, end) == 0;
-}
-
 static aorta_status open_sink(const char *path, z_stream *packer, struct aorta_merge_sink *sink) {
     enum { GZIP = 15 + 16 }; /* window bits, and gzip's frame instead of zlib's */
+    const size_t length = strlen(path);
     AORTA_TRY(aorta_file_begin(path, &sink->file));
-    if (!ends_with(path, ".gz")) return NULL;
+    if (length < 3 || strcmp(path + length - 3, ".gz") != 0) return NULL;
     if (deflateInit2(packer, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, 8, Z_DEFAULT_STRATEGY) == Z_OK)
         sink->packer = packer;
     return sink->packer ? NULL : AORTA_ERROR(AORTA_MEMORY, "%s: no memory to pack it", path);
@@ -249,10 +245,7 @@ static void put_rank_facts(struct aorta_text *out, const struct merge_rank *rank
     aorta_json_key_string(&json, "file", rank->source->trace->path);
     aorta_json_key_string(&json, "format", aorta_trace_format_name(rank->source->trace->format));
     aorta_json_key_int(&json, "clock_shift_ns", clock->shift_ns);
-    if (clock->residual_ns >= 0)
-        aorta_json_key_int(&json, "residual_ns", clock->residual_ns);
-    else
-        aorta_json_key_null(&json, "residual_ns");
+    aorta_json_key_natural(&json, "residual_ns", clock->residual_ns);
     aorta_json_key_int(&json, "shared_collectives", (int64_t)clock->shared);
     if (rank->members.length) { /* each with a comma and a space before it */
         aorta_text_puts(out, ", \"head\": {");
@@ -347,8 +340,7 @@ static void describe_rank(const struct merging *m, size_t i, struct aorta_text *
 /* One line of the report, which goes on below if it is long. Empties `line`. */
 static void put_line(struct aorta_text *line, struct aorta_text *out) {
     aorta_text_lines(out, line->data ? line->data : "", &(struct aorta_lines){.indent = 2});
-    out->failed |= line->failed;
-    aorta_text_free(line);
+    aorta_text_end(line, out);
 }
 
 static void write_report(const struct merging *m, const char *output, bool answer, struct aorta_text *out) {

@@ -5,6 +5,7 @@
 #include "report/merge.h"
 #include "trace/execution_trace.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,16 +36,12 @@ static bool next_is(struct copier *c, char letter) {
     return c->at < c->end && *c->at == letter;
 }
 
-static bool is_hex(char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
 /* Letters after a backslash that belong to the escape; 0: it is no escape. */
 static size_t escape_length(const char *at, const char *end) {
     if (at >= end || !*at || !strchr("\"\\/bfnrtu", *at)) return 0;
     if (*at != 'u') return 1;
     for (int i = 1; i <= 4; i++)
-        if (at + i >= end || !is_hex(at[i])) return 0;
+        if (at + i >= end || !isxdigit((unsigned char)at[i])) return 0;
     return 5;
 }
 
@@ -84,43 +81,12 @@ static bool copy_string(struct copier *c) {
     return true;
 }
 
-static size_t digits(const char *text, size_t at, size_t length) {
-    while (at < length && text[at] >= '0' && text[at] <= '9') at++;
-    return at;
-}
-
-/* RFC 8259, section 6. */
-static bool is_number(const char *text, size_t length) {
-    size_t at = length && text[0] == '-', begin = at;
-    at = digits(text, at, length);
-    if (at == begin || (text[begin] == '0' && at > begin + 1)) return false;
-    if (at < length && text[at] == '.') {
-        begin = at + 1;
-        at = digits(text, begin, length);
-        if (at == begin) return false;
-    }
-    if (at < length && (text[at] == 'e' || text[at] == 'E')) {
-        begin = at + 1;
-        if (begin < length && (text[begin] == '+' || text[begin] == '-')) begin++;
-        at = digits(text, begin, length);
-        if (at == begin) return false;
-    }
-    return at == length;
-}
-
-static bool is_word(const char *text, size_t length) {
-    static const char *const words[] = {"true", "false", "null"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (length == strlen(words[i]) && memcmp(text, words[i], length) == 0) return true;
-    return false;
-}
-
 static bool copy_scalar(struct copier *c) {
     const char *from = c->at;
     while (c->at < c->end && (!*c->at || !strchr(" \t\r\n,]}:\"[{", *c->at))) c->at++;
     size_t length = (size_t)(c->at - from);
     if (length == 0) return false;
-    if (is_number(from, length) || is_word(from, length)) {
+    if (aorta_value_is_scalar((struct aorta_json_value){from, length})) {
         put(c, from, length);
         return true;
     }

@@ -111,9 +111,7 @@ static void write_columns(const struct aorta_result_table *const *tables, bool w
 aorta_status aorta_page_write(const struct aorta_page_results *page, const char *path) {
     struct aorta_text data = {0};
     struct aorta_json json;
-    aorta_json_begin(&json, &data, 0);
-    aorta_json_object(&json);
-    aorta_json_key_int(&json, "schema_version", 1);
+    aorta_json_output(&json, &data, 0, 1);
     aorta_json_key_string(&json, "kind", page->kind);
     write_text("results", page->results, &json);
     aorta_json_key_array(&json, "parts");

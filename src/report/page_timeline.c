@@ -37,8 +37,7 @@ uint32_t aorta_page_name(struct aorta_page_lanes *lanes, const char *first, cons
         if (number) aorta_text_puts(&lanes->names, ",");
         aorta_json_begin(&json, &lanes->names, 0);
         aorta_json_string(&json, whole.data);
-        lanes->names.failed |= whole.failed;
-        aorta_text_free(&whole);
+        aorta_text_end(&whole, &lanes->names);
     }
     return number + 1;
 }

@@ -156,8 +156,7 @@ void aorta_shape_for_line(const char *dims, struct aorta_text *out) {
             snprintf(first, sizeof first, "%s", text);
             count++;
         }
-        out->failed |= list.failed;
-        aorta_text_free(&list);
+        aorta_text_end(&list, out);
     }
 }
 
@@ -347,8 +346,7 @@ void aorta_finding_evidence(const struct aorta_verdict *verdict, const struct ao
     aorta_phrase_first(verdict, finding, row->measured, false, out);
     aorta_phrase_first(verdict, finding, row->worst, false, &worst);
     if (worst.length) aorta_text_printf(out, "%sworst: %s", out->length > before ? "; " : "", worst.data);
-    out->failed |= worst.failed;
-    aorta_text_free(&worst);
+    aorta_text_end(&worst, out);
 }
 
 void aorta_finding_advice(const struct aorta_finding *finding, struct aorta_text *out) {

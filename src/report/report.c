@@ -75,8 +75,7 @@ static void print_sentence(struct aorta_text *sentence, int width, struct aorta_
         aorta_text_puts(text, "  ");
         aorta_text_lines(text, sentence->data, &lines);
     }
-    text->failed |= sentence->failed;
-    aorta_text_free(sentence);
+    aorta_text_end(sentence, text);
 }
 
 static void print_verdict(const struct aorta_recorded *labelled, const struct aorta_verdict_style *style,

@@ -59,24 +59,6 @@ void aorta_schema_put(struct aorta_json *json, const char *key, const char *text
     aorta_json_text(json, text);
 }
 
-static void schema_object(struct aorta_json *json) {
-    aorta_json_key_string(json, "type", "object");
-    aorta_json_key_object(json, "properties");
-}
-
-void aorta_schema_list(const char *key, struct aorta_json *json) {
-    aorta_json_key_object(json, key);
-    aorta_json_key_string(json, "type", "array");
-    aorta_json_key_object(json, "items");
-    schema_object(json);
-}
-
-void aorta_schema_list_end(struct aorta_json *json) {
-    aorta_json_object_end(json);
-    aorta_json_object_end(json);
-    aorta_json_object_end(json);
-}
-
 static void put_tables(struct aorta_json *json, const struct aorta_result_table *const *tables) {
     for (; *tables; tables++) aorta_rows_schema_array((*tables)->key, (*tables)->rows, json);
 }
@@ -105,7 +87,8 @@ static void put_summary(struct aorta_json *json) {
     aorta_json_key_object(json, "labels");
     aorta_json_key_string(json, "type", "object");
     aorta_json_key_object(json, "additionalProperties");
-    schema_object(json);
+    aorta_json_key_string(json, "type", "object");
+    aorta_json_key_object(json, "properties");
     aorta_rows_schema(aorta_summary_rows, json);
     aorta_rows_schema_object("records", aorta_summary_records_rows, json);
     aorta_rows_schema_object("recording_cost", aorta_recording_rows, json);
@@ -298,8 +281,7 @@ static void put_fixes(enum aorta_cause cause, struct aorta_text *out) {
             put_condition(&rows[j], &line);
             put_row(&rows[j], &line);
             put(label, "- ", line.data ? line.data : "", out);
-            out->failed |= line.failed;
-            aorta_text_free(&line);
+            aorta_text_end(&line, out);
             label = "";
         }
     }

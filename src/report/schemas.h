@@ -16,8 +16,6 @@ extern const struct aorta_schema aorta_report_schemas[]; /* ends with a NULL nam
 void aorta_schema_write(const struct aorta_schema *schema, struct aorta_text *out);
 
 void aorta_schema_put(struct aorta_json *json, const char *key, const char *text); /* a key with its schema */
-void aorta_schema_list(const char *key, struct aorta_json *json);
-void aorta_schema_list_end(struct aorta_json *json);
 
 /* docs/metrics-format.md. */
 void aorta_formats_page(struct aorta_text *out);

@@ -530,9 +530,7 @@ aorta_status aorta_summary_csv(const struct aorta_recorded *runs, size_t count, 
 aorta_status aorta_summary_write(const struct aorta_recorded *runs, size_t count, const struct aorta_label *reference,
                                  const struct aorta_label *candidate, struct aorta_text *out) {
     struct aorta_json json;
-    aorta_json_begin(&json, out, 2);
-    aorta_json_object(&json);
-    aorta_json_key_int(&json, "schema_version", AORTA_SUMMARY_SCHEMA);
+    aorta_json_output(&json, out, 2, AORTA_SUMMARY_SCHEMA);
     aorta_json_key_object(&json, "labels");
     for (size_t i = 0; i < count; i++) {
         aorta_json_key(&json, runs[i].run.label);
@@ -544,7 +542,6 @@ aorta_status aorta_summary_write(const struct aorta_recorded *runs, size_t count
         aorta_json_key(&json, "comparison");
         aorta_label_comparison_json(reference, candidate, &json);
     }
-    aorta_json_object_end(&json);
-    aorta_text_puts(out, "\n");
+    aorta_json_output_end(&json);
     return aorta_text_check(out);
 }

@@ -43,12 +43,11 @@ static double ms(int64_t ns) {
 /* "label    text", wrapped; frees the text. */
 static void put_row(const struct page *page, const char *label, struct aorta_text *text) {
     const struct aorta_lines lines = {.width = width_of(page->style), .taken = 2 + LABEL, .indent = 2 + LABEL};
-    page->out->failed |= text->failed;
     if (text->length) {
         aorta_text_printf(page->out, "  %-*s", LABEL, label);
         aorta_text_lines(page->out, text->data, &lines);
     }
-    aorta_text_free(text);
+    aorta_text_end(text, page->out);
 }
 
 static void put_ranks(const struct page *page) {
@@ -517,9 +516,7 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
     const struct aorta_trace_analysis *analysis = report->analysis;
     const struct aorta_verdict *verdict = report->verdict;
     struct aorta_json json;
-    aorta_json_begin(&json, out, indent);
-    aorta_json_object(&json);
-    aorta_json_key_int(&json, "schema_version", 2);
+    aorta_json_output(&json, out, indent, 2);
     aorta_json_key_array(&json, "ranks");
     for (size_t i = 0; i < analysis->rank_count; i++) write_rank(&json, report, i);
     aorta_json_array_end(&json);
@@ -539,6 +536,5 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
     aorta_json_key_int(&json, "ranks_outside", (int64_t)analysis->ranks_outside);
     aorta_json_key_string(&json, "remark", verdict->clocks);
     if (report->machine) aorta_recorded_machine_json(report->machine, &json);
-    aorta_json_object_end(&json);
-    aorta_text_puts(out, "\n");
+    aorta_json_output_end(&json);
 }

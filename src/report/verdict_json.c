@@ -59,20 +59,15 @@ static void write_finding(const struct aorta_verdict *verdict, const struct aort
         const bool known = verdict->replay.known && !aorta_facts_has(&finding->facts, AORTA_FACT_GAIN_UNKNOWN);
         aorta_json_key_double(json, "gain_ms", known ? finding->gain_ms : NAN);
         aorta_json_key_double(json, "gain_share", known ? finding->gain_share : NAN);
-        aorta_json_key_array(json, "gain_range_ms");
-        for (int j = 0; j < 2; j++) aorta_json_double(json, known ? finding->gain_range_ms[j] : NAN);
-        aorta_json_array_end(json);
+        aorta_json_key_range(json, "gain_range_ms", known ? finding->gain_range_ms[0] : NAN,
+                             known ? finding->gain_range_ms[1] : NAN);
         aorta_json_key_double(json, "alone_ms", known ? finding->alone_ms : NAN);
     }
     if (finding->remedy) aorta_json_key_string(json, "remedy", finding->remedy);
     if (finding->remedy) aorta_json_key_double(json, "then_ms", finding->then_ms);
     aorta_json_key_double(json, "cost_ms", finding->cost_ms);
     aorta_json_key_double(json, "share", finding->share);
-    aorta_json_key(json, "rank");
-    if (finding->rank >= 0)
-        aorta_json_int(json, finding->rank);
-    else
-        aorta_json_null(json);
+    aorta_json_key_natural(json, "rank", finding->rank);
     if (finding->at_best_ms > 0) aorta_json_key_double(json, "at_best_ms", finding->at_best_ms);
     if (finding->joint_ms > 0) {
         aorta_json_key_string(json, "together_with", aorta_cause_name(finding->partner));
@@ -139,9 +134,8 @@ static void write_replay(const struct aorta_verdict *verdict, struct aorta_json 
     aorta_json_key_double(json, "replayed_ms", replay->replayed_ms);
     const bool unrecorded = replay->unrecorded_ms > 0;
     aorta_json_key_double(json, "unrecorded_ms", unrecorded ? replay->unrecorded_ms : NAN);
-    aorta_json_key_array(json, "unrecorded_range_ms");
-    for (int i = 0; i < 2; i++) aorta_json_double(json, unrecorded ? replay->unrecorded_range_ms[i] : NAN);
-    aorta_json_array_end(json);
+    aorta_json_key_range(json, "unrecorded_range_ms", unrecorded ? replay->unrecorded_range_ms[0] : NAN,
+                         unrecorded ? replay->unrecorded_range_ms[1] : NAN);
     aorta_json_key_double(json, "inferred_share", replay->inferred_share);
     aorta_json_key_double(json, "unexplained_share", replay->unexplained_share);
     aorta_json_key_string(json, "unrecorded_reason", replay->unrecorded_reason);
@@ -159,11 +153,7 @@ static void write_row(const struct aorta_verdict *verdict, const struct aorta_fi
     const size_t index = (size_t)(finding - verdict->findings);
     size_t row = 0;
     for (size_t i = 0; i < index; i++) row += !is_folded(verdict, i);
-    aorta_json_key(json, "finding");
-    if (is_folded(verdict, index))
-        aorta_json_null(json);
-    else
-        aorta_json_int(json, (int64_t)row);
+    aorta_json_key_natural(json, "finding", is_folded(verdict, index) ? -1 : (int64_t)row);
 }
 
 /* The gain behind the figure. */
@@ -171,9 +161,7 @@ static void write_shown(const struct aorta_finding *finding, struct aorta_json *
     double range_ms[2];
     aorta_finding_shown_range(finding, range_ms);
     aorta_json_key_double(json, "gain_ms", aorta_finding_shown_ms(finding));
-    aorta_json_key_array(json, "gain_range_ms");
-    for (int i = 0; i < 2; i++) aorta_json_double(json, range_ms[i]);
-    aorta_json_array_end(json);
+    aorta_json_key_range(json, "gain_range_ms", range_ms[0], range_ms[1]);
 }
 
 static void write_block(const struct aorta_verdict *verdict, const struct aorta_view_block *block,

@@ -335,8 +335,7 @@ static void put_block(const struct writer *writer, const struct aorta_view_block
         aorta_text_printf(writer->out, "%*s", INDENT, "");
         put_lines(writer, AORTA_DIM, measured.data, INDENT, INDENT);
     }
-    writer->out->failed |= measured.failed;
-    aorta_text_free(&measured);
+    aorta_text_end(&measured, writer->out);
     if (*block->worst) put_labelled(writer, "worst", AORTA_DIM, block->worst);
     for (int i = 0; i < block->fix_count; i++) put_labelled(writer, i ? "" : "fix", AORTA_GREEN, block->fix[i]);
 }

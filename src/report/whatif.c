@@ -447,12 +447,6 @@ static void write_remedies(const char *key, const struct aorta_whatif_remedies *
     aorta_json_array_end(json);
 }
 
-static void write_range(const struct aorta_unrecorded *unrecorded, struct aorta_json *json) {
-    aorta_json_key_array(json, "unrecorded_range_ms");
-    for (int i = 0; i < 2; i++) aorta_json_double(json, unrecorded->known ? unrecorded->range_ns[i] / 1e6 : NAN);
-    aorta_json_array_end(json);
-}
-
 static void write_link(const char *key, struct aorta_link link, struct aorta_json *json) {
     aorta_rows_object(key, link_rows, &(struct link_values){link.latency_ns / 1e3, gbytes_per_s(link)}, 0, json);
 }
@@ -461,14 +455,14 @@ void aorta_whatif_json(const struct aorta_whatif_result *result, const struct ao
                        struct aorta_text *out) {
     const struct json_values values = values_of(result);
     const struct aorta_link_fit *fit = &result->whatif->fit;
+    const struct aorta_unrecorded *unrecorded = &result->unrecorded;
     struct aorta_reasons none = {0};
     struct aorta_json json;
-    aorta_json_begin(&json, out, 2);
-    aorta_json_object(&json);
-    aorta_json_key_int(&json, "schema_version", 1);
+    aorta_json_output(&json, out, 2, 1);
     aorta_found_answer_json("headline", found, &json);
     aorta_rows_members(recording_rows, &values, 0, &json, &none);
-    write_range(&result->unrecorded, &json);
+    aorta_json_key_range(&json, "unrecorded_range_ms", unrecorded->known ? unrecorded->range_ns[0] / 1e6 : NAN,
+                         unrecorded->known ? unrecorded->range_ns[1] / 1e6 : NAN);
     if (fit->samples) write_link("recorded_link", fit->link, &json);
     if (fit->samples) aorta_rows_object("fit", fit_rows, fit, 0, &json);
     if (!fit->samples) aorta_json_key_null(&json, "recorded_link");
@@ -487,8 +481,7 @@ void aorta_whatif_json(const struct aorta_whatif_result *result, const struct ao
     aorta_rows_object("limit", limit_rows, &values, 0, &json);
     aorta_found_sentences_json("assumptions", found, AORTA_FOUND_NOTE, &json);
     aorta_found_facts_json(found, &json);
-    aorta_json_object_end(&json);
-    aorta_text_puts(out, "\n");
+    aorta_json_output_end(&json);
 }
 
 void aorta_whatif_schema(struct aorta_json *json) {
