@@ -221,15 +221,9 @@ void aorta_label_comparison_text(const struct aorta_label *reference, const stru
 
 /* ---- JSON ---- */
 
-static void write_sentence(struct aorta_json *json, const char *key, struct aorta_text *sentence) {
-    if (sentence->length) aorta_json_key_string(json, key, sentence->data);
-    json->out->failed |= sentence->failed;
-    aorta_text_clear(sentence);
-}
-
 static void write_comparison(struct aorta_json *json, const struct figures *figures) {
     const struct aorta_label *const *labels = figures->labels;
-    struct aorta_text sentence = {0};
+    struct aorta_text headline = {0}, largest = {0}, between = {0};
     aorta_json_object(json);
     aorta_json_key_string(json, "reference", labels[0]->runs->run.label);
     aorta_json_key_string(json, "candidate", labels[1]->runs->run.label);
@@ -240,13 +234,13 @@ static void write_comparison(struct aorta_json *json, const struct figures *figu
     aorta_json_key_string(json, "test",
                           "means over blocks of iterations and over runs, two-sided, one sample per iteration");
     aorta_json_key_double(json, "significance_level", aorta_significance);
-    put_headline(figures, &sentence);
-    write_sentence(json, "step_change", &sentence);
-    put_largest(figures, &sentence);
-    write_sentence(json, "largest_change", &sentence);
-    put_between(figures, &sentence);
-    write_sentence(json, "between_runs", &sentence);
-    aorta_text_free(&sentence);
+    put_headline(figures, &headline);
+    aorta_json_key_sentence(json, "step_change", &headline);
+    put_largest(figures, &largest);
+    aorta_json_key_sentence(json, "largest_change", &largest);
+    put_between(figures, &between);
+    if (between.length) aorta_json_key_string(json, "between_runs", between.data);
+    aorta_text_end(&between, json->out);
     aorta_json_key_object(json, "metrics");
     for (size_t i = 0; i < figures->count; i++) {
         aorta_json_key_object(json, aorta_metrics[i].key);

@@ -70,29 +70,21 @@ enum { PATH_KEY = 0x70617468 }; /* of a thread that no file has: "path" */
 
 static void put_piece(struct merge_rank *rank, const struct aorta_path_piece *piece, int64_t thread) {
     const char *kind = aorta_path_kind_name(piece->kind);
-    const uint64_t length = (uint64_t)piece->end_ns - (uint64_t)piece->start_ns;
-    struct aorta_json json;
-    aorta_merge_begin(rank, &json, "X", "critical_path", piece->name ? piece->name : kind);
-    aorta_json_key_int(&json, "tid", thread);
-    aorta_text_puts(rank->out, ",\"ts\":");
-    aorta_merge_time(rank, piece->start_ns);
-    aorta_text_printf(rank->out, ",\"dur\":%" PRIu64 ".%03u", length / 1000, (unsigned)(length % 1000));
-    aorta_json_key_object(&json, "args");
-    aorta_json_key_string(&json, "kind", kind);
-    aorta_json_object_end(&json);
-    aorta_json_object_end(&json);
+    struct aorta_json *json = aorta_merge_begin(rank, "X", "critical_path", piece->name ? piece->name : kind);
+    aorta_merge_range(rank, thread, piece->start_ns, piece->end_ns);
+    aorta_json_key_object(json, "args");
+    aorta_json_key_string(json, "kind", kind);
+    aorta_json_object_end(json);
+    aorta_json_object_end(json);
 }
 
 /* An arrow from the piece before to this one, where that is of another rank: `number` is this one's in the path. */
 static void put_flow(struct merge_rank *rank, size_t number, bool begins, int64_t at_ns, int64_t thread) {
-    struct aorta_json json;
-    aorta_merge_begin(rank, &json, begins ? "s" : "f", "critical_path", "critical path");
-    if (!begins) aorta_json_key_string(&json, "bp", "e");
-    aorta_json_key_int(&json, "id", (int64_t)number);
-    aorta_json_key_int(&json, "tid", thread);
-    aorta_text_puts(rank->out, ",\"ts\":");
-    aorta_merge_time(rank, at_ns);
-    aorta_json_object_end(&json);
+    struct aorta_json *json = aorta_merge_begin(rank, begins ? "s" : "f", "critical_path", "critical path");
+    if (!begins) aorta_json_key_string(json, "bp", "e");
+    aorta_json_key_int(json, "id", (int64_t)number);
+    aorta_merge_start(rank, thread, at_ns);
+    aorta_json_object_end(json);
 }
 
 static void put_path(struct merge_rank *rank, const struct aorta_critical_path *path, uint32_t place) {
@@ -111,14 +103,13 @@ static void put_path(struct merge_rank *rank, const struct aorta_critical_path *
 }
 
 static void put_value(struct merge_rank *rank, int kind, const struct aorta_counter_point *point) {
-    struct aorta_json json;
-    aorta_merge_begin(rank, &json, "C", NULL, aorta_counter_name(kind));
+    struct aorta_json *json = aorta_merge_begin(rank, "C", NULL, aorta_counter_name(kind));
     aorta_text_puts(rank->out, ",\"ts\":");
     aorta_merge_time(rank, point->at_ns);
-    aorta_json_key_object(&json, "args");
-    aorta_json_key_fixed(&json, "value", point->value, 6);
-    aorta_json_object_end(&json);
-    aorta_json_object_end(&json);
+    aorta_json_key_object(json, "args");
+    aorta_json_key_fixed(json, "value", point->value, 6);
+    aorta_json_object_end(json);
+    aorta_json_object_end(json);
 }
 
 static void add_tracks(struct merge_rank *rank, const struct aorta_merge_tracks *tracks) {

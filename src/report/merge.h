@@ -74,6 +74,7 @@ struct merge_rank {
     struct aorta_merge_sink *sink;
     struct aorta_text *out; /* the sink's; fails where memory is exhausted */
     bool *first;            /* no event has been written yet: no comma before the next */
+    struct aorta_json json; /* of aorta_merge_begin's event */
     struct merge_threads threads;
     struct aorta_text members; /* of the file's outermost object, beside the events: "key": value, … */
     struct aorta_text scratch;
@@ -82,9 +83,11 @@ struct merge_rank {
 
 /* `key`: a hash of process and thread. `wanted` <= 0: no wish. *added: it was not known before. */
 int64_t aorta_merge_thread(struct merge_rank *rank, uint64_t key, int64_t wanted, bool *added);
-/* An event of the rank, as an open object; `category` may be NULL. */
-void aorta_merge_begin(struct merge_rank *rank, struct aorta_json *json, const char *phase, const char *category,
-                       const char *name);
+/* An event of the rank, as an open object: `category` may be NULL. Then its thread and time, or its begin and end. */
+struct aorta_json *aorta_merge_begin(struct merge_rank *rank, const char *phase, const char *category,
+                                     const char *name);
+void aorta_merge_start(struct merge_rank *rank, int64_t thread, int64_t own_ns);
+void aorta_merge_range(struct merge_rank *rank, int64_t thread, int64_t start_ns, int64_t end_ns);
 /* {"ph": "M", "name": "process_name", …}: "name", "labels", "sort_index" of the rank's process. */
 void aorta_merge_process(struct merge_rank *rank);
 void aorta_merge_thread_name(struct merge_rank *rank, int64_t thread, const char *name);

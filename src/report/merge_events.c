@@ -184,8 +184,9 @@ static void begin_event(struct merge_rank *rank) {
     *rank->first = false;
 }
 
-void aorta_merge_begin(struct merge_rank *rank, struct aorta_json *json, const char *phase, const char *category,
-                       const char *name) {
+struct aorta_json *aorta_merge_begin(struct merge_rank *rank, const char *phase, const char *category,
+                                     const char *name) {
+    struct aorta_json *json = &rank->json;
     aorta_merge_flush(rank->sink);
     begin_event(rank);
     aorta_json_begin(json, rank->out, 0);
@@ -195,29 +196,39 @@ void aorta_merge_begin(struct merge_rank *rank, struct aorta_json *json, const c
     aorta_json_key_string(json, "name", name);
     aorta_json_key_int(json, "pid", rank->source->rank);
     rank->events++;
+    return json;
 }
 
-static void process_fact(struct merge_rank *rank, const char *name, const char *key, const char *value) {
+void aorta_merge_start(struct merge_rank *rank, int64_t thread, int64_t own_ns) {
+    aorta_json_key_int(&rank->json, "tid", thread);
+    aorta_text_puts(rank->out, ",\"ts\":");
+    aorta_merge_time(rank, own_ns);
+}
+
+void aorta_merge_range(struct merge_rank *rank, int64_t thread, int64_t start_ns, int64_t end_ns) {
+    uint64_t length = (uint64_t)end_ns - (uint64_t)start_ns; /* end is not before start */
+    aorta_merge_start(rank, thread, start_ns);
+    aorta_text_printf(rank->out, ",\"dur\":%" PRIu64 ".%03u", length / 1000, (unsigned)(length % 1000));
+}
+
+/* `quote`: around the value, or "". */
+static void put_metadata(struct merge_rank *rank, const char *name, int64_t thread, const char *key, const char *quote,
+                         const char *value) {
     begin_event(rank);
-    aorta_text_printf(rank->out, "{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %d, \"tid\": 0, \"args\": {\"%s\": %s}}",
-                      name, rank->source->rank, key, value);
+    aorta_text_printf(
+        rank->out, "{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %d, \"tid\": %" PRId64 ", \"args\": {\"%s\": %s%s%s}}",
+        name, rank->source->rank, thread, key, quote, value, quote);
 }
 
 void aorta_merge_process(struct merge_rank *rank) {
     char text[32];
-    snprintf(text, sizeof text, "\"rank %d\"", rank->source->rank);
-    process_fact(rank, "process_name", "name", text);
-    snprintf(text, sizeof text, "%d", rank->source->rank);
-    process_fact(rank, "process_sort_index", "sort_index", text);
+    snprintf(text, sizeof text, "rank %d", rank->source->rank);
+    put_metadata(rank, "process_name", 0, "name", "\"", text);
+    put_metadata(rank, "process_sort_index", 0, "sort_index", "", text + strlen("rank "));
 }
 
 void aorta_merge_thread_name(struct merge_rank *rank, int64_t thread, const char *name) {
-    struct aorta_text *out = rank->out;
-    begin_event(rank);
-    aorta_text_printf(out,
-                      "{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, \"tid\": %" PRId64
-                      ", \"args\": {\"name\": \"%s\"}}",
-                      rank->source->rank, thread, name);
+    put_metadata(rank, "thread_name", thread, "name", "\"", name);
 }
 
 void aorta_merge_time(struct merge_rank *rank, int64_t own_ns) {

@@ -11,9 +11,9 @@
 struct writing {
     struct merge_rank *rank;
     const struct aorta_trace *trace;
-    struct aorta_json json;
-    int64_t *threads;   /* numbers of the rows of the trace within the rank's process */
-    struct lane *lanes; /* the first of each stream has the stream's row; further ones are chained to it */
+    struct aorta_json *json; /* the rank's */
+    int64_t *threads;        /* numbers of the rows of the trace within the rank's process */
+    struct lane *lanes;      /* the first of each stream has the stream's row; further ones are chained to it */
     size_t lane_count, lane_capacity;
     int64_t marks; /* the thread of ranges and steps whose thread is not known */
 };
@@ -31,29 +31,13 @@ static const char *const categories[] = {
 
 /* ---- pieces ---- */
 
-static void begin(struct writing *w, const char *phase, const char *category, const char *name) {
-    aorta_merge_begin(w->rank, &w->json, phase, category, name);
-}
-
-static void put_start(struct writing *w, int64_t thread, int64_t start_ns) {
-    aorta_json_key_int(&w->json, "tid", thread);
-    aorta_text_puts(w->rank->out, ",\"ts\":");
-    aorta_merge_time(w->rank, start_ns);
-}
-
-static void put_range(struct writing *w, int64_t thread, int64_t start_ns, int64_t end_ns) {
-    uint64_t length = (uint64_t)end_ns - (uint64_t)start_ns; /* end is not before start */
-    put_start(w, thread, start_ns);
-    aorta_text_printf(w->rank->out, ",\"dur\":%" PRIu64 ".%03u", length / 1000, (unsigned)(length % 1000));
-}
-
 static void put_flow(struct writing *w, const char *phase, int64_t thread, int64_t time_ns, uint64_t id) {
-    begin(w, phase, "ac2g", "ac2g");
-    put_start(w, thread, time_ns);
+    aorta_merge_begin(w->rank, phase, "ac2g", "ac2g");
+    aorta_merge_start(w->rank, thread, time_ns);
     aorta_text_puts(w->rank->out, ",\"id\":");
     aorta_merge_id(w->rank, id > INT64_MAX ? INT64_MAX : (int64_t)id);
-    if (phase[0] == 'f') aorta_json_key_string(&w->json, "bp", "e");
-    aorta_json_object_end(&w->json);
+    if (phase[0] == 'f') aorta_json_key_string(w->json, "bp", "e");
+    aorta_json_object_end(w->json);
 }
 
 /* ---- threads ---- */
@@ -122,18 +106,17 @@ static void name_marks(struct writing *w) {
 static void put_collective(struct writing *w, const struct aorta_trace_collective *facts) {
     const struct aorta_trace *trace = w->trace;
     if (facts->name != AORTA_TRACE_NONE)
-        aorta_json_key_string(&w->json, "Collective name", aorta_trace_text(trace, facts->name));
+        aorta_json_key_string(w->json, "Collective name", aorta_trace_text(trace, facts->name));
     else if (facts->named)
-        aorta_json_key_string(&w->json, "Collective name", aorta_collective_name(facts->kind));
-    if (facts->in_elements >= 0) aorta_json_key_int(&w->json, "In msg nelems", facts->in_elements);
-    if (facts->out_elements >= 0) aorta_json_key_int(&w->json, "Out msg nelems", facts->out_elements);
-    if (facts->group_size >= 0) aorta_json_key_int(&w->json, "Group size", facts->group_size);
+        aorta_json_key_string(w->json, "Collective name", aorta_collective_name(facts->kind));
+    if (facts->in_elements >= 0) aorta_json_key_int(w->json, "In msg nelems", facts->in_elements);
+    if (facts->out_elements >= 0) aorta_json_key_int(w->json, "Out msg nelems", facts->out_elements);
+    if (facts->group_size >= 0) aorta_json_key_int(w->json, "Group size", facts->group_size);
     if (facts->dtype != AORTA_TRACE_NONE)
-        aorta_json_key_string(&w->json, "dtype", aorta_trace_text(trace, facts->dtype));
+        aorta_json_key_string(w->json, "dtype", aorta_trace_text(trace, facts->dtype));
     if (facts->group != AORTA_TRACE_NONE)
-        aorta_json_key_string(&w->json, "Process Group Name",
-                              aorta_trace_text(trace, trace->groups[facts->group].name));
-    if (facts->sequence >= 0) aorta_json_key_int(&w->json, "Seq", facts->sequence);
+        aorta_json_key_string(w->json, "Process Group Name", aorta_trace_text(trace, trace->groups[facts->group].name));
+    if (facts->sequence >= 0) aorta_json_key_int(w->json, "Seq", facts->sequence);
 }
 
 /* "64x2x1 of 256x1x1" */
@@ -143,9 +126,9 @@ static void put_geometry(struct writing *w, const char *geometry) {
                &extents[5]) != 6)
         return;
     for (int i = 0; i < 2; i++) {
-        aorta_json_key_array(&w->json, i ? "block" : "grid");
-        for (int j = 0; j < 3; j++) aorta_json_int(&w->json, extents[3 * i + j]);
-        aorta_json_array_end(&w->json);
+        aorta_json_key_array(w->json, i ? "block" : "grid");
+        for (int j = 0; j < 3; j++) aorta_json_int(w->json, extents[3 * i + j]);
+        aorta_json_array_end(w->json);
     }
 }
 
@@ -159,22 +142,22 @@ static void put_work(struct writing *w, const struct aorta_trace_work *work) {
         return;
     }
     const int64_t lane = take_lane(w, work);
-    begin(w, "X", categories[work->kind], aorta_trace_text(trace, work->name));
-    put_range(w, lane, work->start_ns, work->end_ns);
-    aorta_json_key_object(&w->json, "args");
-    aorta_json_key_int(&w->json, "device", work->device);
+    aorta_merge_begin(w->rank, "X", categories[work->kind], aorta_trace_text(trace, work->name));
+    aorta_merge_range(w->rank, lane, work->start_ns, work->end_ns);
+    aorta_json_key_object(w->json, "args");
+    aorta_json_key_int(w->json, "device", work->device);
     const struct aorta_trace_stream *stream = &trace->streams[work->stream];
-    if (stream->context >= 0) aorta_json_key_int(&w->json, "context", stream->context);
-    aorta_json_key_int(&w->json, "stream", stream->id);
-    if (work->graph) aorta_json_key_int(&w->json, "graph node id", 1);
+    if (stream->context >= 0) aorta_json_key_int(w->json, "context", stream->context);
+    aorta_json_key_int(w->json, "stream", stream->id);
+    if (work->graph) aorta_json_key_int(w->json, "graph node id", 1);
     if (work->geometry != AORTA_TRACE_NONE) put_geometry(w, aorta_trace_text(trace, work->geometry));
-    if (work->queue != AORTA_TRACE_NONE) aorta_json_key_int(&w->json, "hsa_queue", trace->queues[work->queue].id);
+    if (work->queue != AORTA_TRACE_NONE) aorta_json_key_int(w->json, "hsa_queue", trace->queues[work->queue].id);
     if (work->correlation && work->correlation <= INT64_MAX)
-        aorta_json_key_int(&w->json, "correlation", (int64_t)work->correlation);
-    if (work->bytes >= 0) aorta_json_key_int(&w->json, "bytes", work->bytes);
+        aorta_json_key_int(w->json, "correlation", (int64_t)work->correlation);
+    if (work->bytes >= 0) aorta_json_key_int(w->json, "bytes", work->bytes);
     if (work->collective != AORTA_TRACE_NONE) put_collective(w, &trace->collectives[work->collective]);
-    aorta_json_object_end(&w->json);
-    aorta_json_object_end(&w->json);
+    aorta_json_object_end(w->json);
+    aorta_json_object_end(w->json);
     if (work->call == AORTA_TRACE_NONE) return;
     const struct aorta_trace_call *call = &trace->calls[work->call];
     put_flow(w, "s", w->threads[call->thread], call->start_ns, work->correlation);
@@ -185,14 +168,14 @@ static void put_work(struct writing *w, const struct aorta_trace_work *work) {
 
 static void put_call(struct writing *w, const char *name, int64_t thread, int64_t start_ns, int64_t end_ns,
                      uint64_t correlation) {
-    begin(w, "X", "cuda_runtime", name);
-    put_range(w, thread, start_ns, end_ns);
+    aorta_merge_begin(w->rank, "X", "cuda_runtime", name);
+    aorta_merge_range(w->rank, thread, start_ns, end_ns);
     if (correlation && correlation <= INT64_MAX) {
-        aorta_json_key_object(&w->json, "args");
-        aorta_json_key_int(&w->json, "correlation", (int64_t)correlation);
-        aorta_json_object_end(&w->json);
+        aorta_json_key_object(w->json, "args");
+        aorta_json_key_int(w->json, "correlation", (int64_t)correlation);
+        aorta_json_object_end(w->json);
     }
-    aorta_json_object_end(&w->json);
+    aorta_json_object_end(w->json);
 }
 
 static void put_list(struct writing *w, const char *key, uint32_t text) {
@@ -200,7 +183,7 @@ static void put_list(struct writing *w, const char *key, uint32_t text) {
     const char *list = aorta_trace_text(w->trace, text);
     struct aorta_text copy = {0};
     if (aorta_merge_copy(&copy, (struct aorta_json_value){list, strlen(list)})) {
-        aorta_json_key(&w->json, key);
+        aorta_json_key(w->json, key);
         aorta_text_append(w->rank->out, copy.data, copy.length);
     }
     aorta_text_free(&copy);
@@ -209,11 +192,11 @@ static void put_list(struct writing *w, const char *key, uint32_t text) {
 /* Ranges of the program are written as such; what a capture says of a graph's work is found again. */
 static void put_operation(struct writing *w, const struct aorta_trace_operation *operation) {
     if (operation->range || operation->captured != AORTA_TRACE_NONE) return;
-    begin(w, "X", "cpu_op", aorta_trace_text(w->trace, operation->name));
-    put_range(w, w->threads[operation->thread], operation->start_ns, operation->end_ns);
-    aorta_json_key_object(&w->json, "args");
-    if (operation->sequence >= 0) aorta_json_key_int(&w->json, "Sequence number", operation->sequence);
-    if (operation->gradient) aorta_json_key_int(&w->json, "Fwd thread id", 1);
+    aorta_merge_begin(w->rank, "X", "cpu_op", aorta_trace_text(w->trace, operation->name));
+    aorta_merge_range(w->rank, w->threads[operation->thread], operation->start_ns, operation->end_ns);
+    aorta_json_key_object(w->json, "args");
+    if (operation->sequence >= 0) aorta_json_key_int(w->json, "Sequence number", operation->sequence);
+    if (operation->gradient) aorta_json_key_int(w->json, "Fwd thread id", 1);
     if (operation->inputs != AORTA_TRACE_NONE) {
         const struct aorta_trace_inputs *inputs = &w->trace->inputs[operation->inputs];
         put_list(w, "Input Dims", inputs->dims);
@@ -221,8 +204,8 @@ static void put_operation(struct writing *w, const struct aorta_trace_operation 
         put_list(w, "Input Strides", inputs->strides);
         put_list(w, "Concrete Inputs", inputs->values);
     }
-    aorta_json_object_end(&w->json);
-    aorta_json_object_end(&w->json);
+    aorta_json_object_end(w->json);
+    aorta_json_object_end(w->json);
 }
 
 /* ---- waits ---- */
@@ -231,17 +214,17 @@ static void put_wait_facts(struct writing *w, const struct aorta_trace_wait *wai
                            int64_t recorded) {
     const bool host = wait->stream == AORTA_TRACE_NONE, event = wait->recorded_ns != INT64_MIN;
     const struct aorta_trace_stream *on = &w->trace->streams[wait->on];
-    begin(w, "X", "cuda_sync", !host ? "Stream Wait Event" : event ? "Event Sync" : "Stream Sync");
-    put_range(w, w->marks, wait->asked_ns, wait->asked_ns);
-    aorta_json_key_object(&w->json, "args");
-    aorta_json_key_int(&w->json, "device", on->device);
-    aorta_json_key_int(&w->json, "context", on->context);
-    aorta_json_key_int(&w->json, "stream", host ? on->id : w->trace->streams[wait->stream].id);
-    aorta_json_key_int(&w->json, "correlation", correlation);
-    aorta_json_key_int(&w->json, "wait_on_stream", on->id);
-    aorta_json_key_int(&w->json, "wait_on_cuda_event_record_corr_id", recorded);
-    aorta_json_object_end(&w->json);
-    aorta_json_object_end(&w->json);
+    aorta_merge_begin(w->rank, "X", "cuda_sync", !host ? "Stream Wait Event" : event ? "Event Sync" : "Stream Sync");
+    aorta_merge_range(w->rank, w->marks, wait->asked_ns, wait->asked_ns);
+    aorta_json_key_object(w->json, "args");
+    aorta_json_key_int(w->json, "device", on->device);
+    aorta_json_key_int(w->json, "context", on->context);
+    aorta_json_key_int(w->json, "stream", host ? on->id : w->trace->streams[wait->stream].id);
+    aorta_json_key_int(w->json, "correlation", correlation);
+    aorta_json_key_int(w->json, "wait_on_stream", on->id);
+    aorta_json_key_int(w->json, "wait_on_cuda_event_record_corr_id", recorded);
+    aorta_json_object_end(w->json);
+    aorta_json_object_end(w->json);
 }
 
 /* Calls that ask for events are not in calls[]: here they get numbers that no other call has. */
@@ -265,9 +248,9 @@ static void put_wait(struct writing *w, const struct aorta_trace_wait *wait, siz
 /* ---- ranges ---- */
 
 static void put_annotation(struct writing *w, const char *name, uint32_t thread, int64_t start_ns, int64_t end_ns) {
-    begin(w, "X", "user_annotation", name);
-    put_range(w, thread < w->trace->thread_count ? w->threads[thread] : w->marks, start_ns, end_ns);
-    aorta_json_object_end(&w->json);
+    aorta_merge_begin(w->rank, "X", "user_annotation", name);
+    aorta_merge_range(w->rank, thread < w->trace->thread_count ? w->threads[thread] : w->marks, start_ns, end_ns);
+    aorta_json_object_end(w->json);
 }
 
 static void put_step(struct writing *w, const struct aorta_trace_step *step) {
@@ -322,7 +305,10 @@ static void put_devices(const struct aorta_trace *trace, struct aorta_text *out)
 
 void aorta_merge_model(struct merge_rank *rank) {
     const struct aorta_trace *trace = rank->source->trace;
-    struct writing w = {.rank = rank, .trace = trace, .threads = calloc(trace->thread_count + 1, sizeof *w.threads)};
+    struct writing w = {.rank = rank,
+                        .trace = trace,
+                        .json = &rank->json,
+                        .threads = calloc(trace->thread_count + 1, sizeof *w.threads)};
     if (w.threads)
         put_all(&w);
     else

@@ -271,6 +271,7 @@ static const double BARRED = 0.05, RED = 0.2, YELLOW = 0.1; /* of the step */
 
 struct writer {
     struct aorta_text *out;
+    struct aorta_arena *arena; /* of texts; fails for all that is written */
     int width;
     bool color;
 };
@@ -305,19 +306,16 @@ static void put_bar(const struct writer *writer, double share) {
 /* "  ####......  41%   10 to 14 ms  unfused pointwise kernels (fusion)" */
 static void put_head(const struct writer *writer, const struct aorta_view_block *block, bool marked) {
     enum { BEFORE = 2 + BAR + 7, UNIT = 5 }; /* columns before the figure, and of " ms" and blanks after it */
-    struct aorta_text figure = {0}, name = {0};
+    const char *figure = aorta_arena_printf(writer->arena, "%*s ms", FIGURE, block->figure);
+    const char *name = aorta_arena_printf(writer->arena, "%s (%s)%s%s%s", block->name, block->key,
+                                          marked ? ", cost" : "", *block->suffix ? ", " : "", block->suffix);
+    if (!name) return;
     aorta_text_puts(writer->out, "  ");
     put_bar(writer, block->share);
     aorta_text_printf(writer->out, " %3.0f%%  ", 100 * block->share);
-    aorta_text_printf(&figure, "%*s ms", FIGURE, block->figure);
-    put(writer, AORTA_BOLD, figure.data ? figure.data : "");
+    put(writer, AORTA_BOLD, figure);
     aorta_text_puts(writer->out, "  ");
-    aorta_text_printf(&name, "%s (%s)%s%s%s", block->name, block->key, marked ? ", cost" : "",
-                      *block->suffix ? ", " : "", block->suffix);
-    put_lines(writer, AORTA_PLAIN, name.data ? name.data : "", BEFORE + (int)figure.length + 2, BEFORE + FIGURE + UNIT);
-    writer->out->failed |= figure.failed || name.failed;
-    aorta_text_free(&figure);
-    aorta_text_free(&name);
+    put_lines(writer, AORTA_PLAIN, name, BEFORE + (int)strlen(figure) + 2, BEFORE + FIGURE + UNIT);
 }
 
 static void put_labelled(const struct writer *writer, const char *label, enum aorta_color color, const char *text) {
@@ -327,15 +325,14 @@ static void put_labelled(const struct writer *writer, const char *label, enum ao
 
 /* `marked`: its figure is a cost among gains. */
 static void put_block(const struct writer *writer, const struct aorta_view_block *block, bool marked) {
-    struct aorta_text measured = {0};
+    const char *measured = block->measured;
     put_head(writer, block, marked);
-    aorta_text_puts(&measured, block->measured);
-    if (*block->mark) aorta_text_printf(&measured, "%s(%s)", measured.length ? " " : "", block->mark);
-    if (measured.length) {
+    if (*block->mark)
+        measured = aorta_arena_printf(writer->arena, "%s%s(%s)", measured, *measured ? " " : "", block->mark);
+    if (measured && *measured) {
         aorta_text_printf(writer->out, "%*s", INDENT, "");
-        put_lines(writer, AORTA_DIM, measured.data, INDENT, INDENT);
+        put_lines(writer, AORTA_DIM, measured, INDENT, INDENT);
     }
-    aorta_text_end(&measured, writer->out);
     if (*block->worst) put_labelled(writer, "worst", AORTA_DIM, block->worst);
     for (int i = 0; i < block->fix_count; i++) put_labelled(writer, i ? "" : "fix", AORTA_GREEN, block->fix[i]);
 }
@@ -347,32 +344,31 @@ static void put_details(const struct writer *writer, const struct aorta_verdict_
     if (view->block_count) aorta_text_printf(writer->out, "\n  share of step      %10s\n", view->figures);
     for (int i = 0; i < view->block_count; i++)
         put_block(writer, &view->blocks[i], view->blocks[0].gains && !view->blocks[i].gains);
-    if (*view->minor) aorta_text_puts(writer->out, "\n  ");
-    if (*view->minor) {
-        struct aorta_text minor = {0};
-        aorta_text_puts(&minor, view->minor);
-        if (!style->view.all)
-            aorta_text_printf(&minor, " (%s%s--all shows %s)", style->all ? style->all : "", style->all ? " " : "",
-                              view->minor_count == 1 ? "it" : "them");
-        put_lines(writer, AORTA_PLAIN, minor.data ? minor.data : "", 2, 2);
-        aorta_text_free(&minor);
-    }
+    if (!*view->minor) return;
+    const char *minor = view->minor;
+    if (!style->view.all)
+        minor = aorta_arena_printf(writer->arena, "%s (%s%s--all shows %s)", minor, style->all ? style->all : "",
+                                   style->all ? " " : "", view->minor_count == 1 ? "it" : "them");
+    aorta_text_puts(writer->out, "\n  ");
+    if (minor) put_lines(writer, AORTA_PLAIN, minor, 2, 2);
 }
 
 void aorta_verdict_text(const struct aorta_verdict *verdict, const struct aorta_verdict_style *style,
                         struct aorta_text *out) {
     static const struct aorta_verdict_style plain = {0};
     struct aorta_verdict_view view;
-    struct aorta_text headline = {0};
     if (!style) style = &plain;
     aorta_verdict_view_make(verdict, &style->view, &view);
     const int width = style->width ? style->width : WIDEST;
-    const struct writer writer = {out, width < NARROWEST ? NARROWEST : width > WIDEST ? WIDEST : width, style->color};
-    aorta_text_printf(&headline, "Verdict: %s", view.headline);
-    put_lines(&writer, AORTA_BOLD, headline.data ? headline.data : "", 0, 2);
+    const struct writer writer = {out, &view.arena,
+                                  width < NARROWEST ? NARROWEST
+                                  : width > WIDEST  ? WIDEST
+                                                    : width,
+                                  style->color};
+    const char *headline = aorta_arena_printf(&view.arena, "Verdict: %s", view.headline);
+    if (headline) put_lines(&writer, AORTA_BOLD, headline, 0, 2);
     if (!style->answer) put_details(&writer, style, &view);
-    out->failed |= headline.failed || view.arena.failed;
-    aorta_text_free(&headline);
+    out->failed |= view.arena.failed;
     aorta_arena_free(&view.arena);
 }
 
