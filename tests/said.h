@@ -6,7 +6,6 @@
 #include "check.h"
 #include "report/phrases.h"
 #include "report/verdict_text.h"
-#include "report/verdict_view.h"
 
 #include <math.h>
 

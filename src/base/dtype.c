@@ -1,7 +1,6 @@
 #include "base/dtype.h"
 #include "base/collective.h"
 
-#include <string.h>
 #include <strings.h>
 
 static const struct {

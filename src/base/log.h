@@ -4,7 +4,6 @@
 
 #include "base/status.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 
 enum aorta_log_level { AORTA_LOG_DEBUG, AORTA_LOG_INFO, AORTA_LOG_WARNING, AORTA_LOG_ERROR };

@@ -4,7 +4,6 @@
 
 #include <stdalign.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { VALUES_MOST = 4096, NAME_SIZE = 512, NAMES_MOST = 128 };

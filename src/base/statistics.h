@@ -3,8 +3,6 @@
 #ifndef AORTA_BASE_STATISTICS_H
 #define AORTA_BASE_STATISTICS_H
 
-#include "base/status.h"
-
 #include <stddef.h>
 #include <stdint.h>
 

@@ -8,7 +8,6 @@
 #include "device/device.h"
 #include "report/page.h"
 #include "report/verdict_text.h"
-#include "trace/kernel_names.h"
 
 #include <limits.h>
 #include <stdio.h>

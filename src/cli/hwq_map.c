@@ -7,8 +7,6 @@
 #include "hwq/map.h"
 #include "report/page.h"
 
-#include <string.h>
-
 enum { LEVEL_ALL = 3 };
 
 struct map_arguments {

@@ -8,7 +8,6 @@
 #include "device/gpu.h"
 #include "hwq/spans.h"
 #include "hwq/workload.h"
-#include "report/schemas.h"
 #include "trace/kernel_names.h"
 #include "trace/open.h"
 

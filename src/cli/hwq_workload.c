@@ -4,7 +4,6 @@
 #include "cli/hwq.h"
 #include "device/gpu.h"
 #include "measure/tracer.h"
-#include "report/page.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 #include "cli/cli.h"
 #include "report/page.h"
 
-#include <string.h>
 #include <sys/stat.h>
 
 struct report_arguments {

@@ -11,7 +11,6 @@
 #include "sweep/compare.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct sweep_values {

@@ -4,7 +4,6 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "replay/critical_path.h"
-#include "report/page.h"
 #include "report/page_recordings.h"
 #include "report/trace_report.h"
 #include "trace/infer.h"

@@ -1,5 +1,4 @@
 /* aorta trace compare: recordings side by side. */
-#include "base/files.h"
 #include "cli/cli.h"
 #include "report/page_recordings.h"
 #include "report/summary.h"

@@ -6,16 +6,13 @@
 #include "replay/critical_path.h"
 #include "report/merge.h"
 #include "report/summary.h"
-#include "trace/open.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>

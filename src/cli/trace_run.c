@@ -10,7 +10,6 @@
 #include "report/trace_report.h"
 #include "trace/infer.h"
 #include "trace/open.h"
-#include "verdict/verdict.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,7 +5,6 @@
 #include "cli/cli.h"
 #include "record/run.h"
 #include "report/live.h"
-#include "trace/open.h"
 
 #include <limits.h>
 #include <pthread.h>

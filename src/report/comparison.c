@@ -1,5 +1,6 @@
-#include "report/comparison.h"
+/* Runs of one label against those of another. */
 #include "base/lines.h"
+#include "report/summary.h"
 
 #include <math.h>
 #include <string.h>

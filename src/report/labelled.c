@@ -1,4 +1,3 @@
-#include "report/comparison.h"
 #include "report/summary.h"
 #include "verdict/advice.h"
 #include "verdict/verdict.h"

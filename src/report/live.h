@@ -3,7 +3,6 @@
 #ifndef AORTA_REPORT_LIVE_H
 #define AORTA_REPORT_LIVE_H
 
-#include "analysis/analysis.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "base/text.h"

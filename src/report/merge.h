@@ -15,7 +15,6 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "replay/critical_path.h"
-#include "trace/json_stream.h"
 #include "trace/open.h"
 
 /* What the analysis of the same files adds to the trace. Borrowed. */

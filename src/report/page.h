@@ -3,8 +3,6 @@
 #ifndef AORTA_REPORT_PAGE_H
 #define AORTA_REPORT_PAGE_H
 
-#include "base/intern.h"
-#include "base/json.h"
 #include "base/result_table.h"
 
 #include <stdbool.h>

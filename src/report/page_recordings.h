@@ -3,10 +3,8 @@
 #ifndef AORTA_REPORT_PAGE_RECORDINGS_H
 #define AORTA_REPORT_PAGE_RECORDINGS_H
 
-#include "base/collective.h"
 #include "base/intern.h"
 #include "base/json.h"
-#include "report/comparison.h"
 #include "report/summary.h"
 #include "report/trace_report.h"
 

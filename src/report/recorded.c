@@ -1,8 +1,7 @@
 #include "base/files.h"
 #include "device/inventory.h"
-#include "report/comparison.h"
 #include "report/summary.h"
-#include "report/verdict_view.h"
+#include "report/verdict_text.h"
 #include "trace/ranks.h"
 #include "verdict/advice.h"
 

@@ -1,7 +1,6 @@
 #include "report/report.h"
 #include "base/files.h"
 #include "base/lines.h"
-#include "report/comparison.h"
 #include "report/page.h"
 #include "report/page_recordings.h"
 #include "report/summary.h"

@@ -1,6 +1,5 @@
 #include "report/summary.h"
 #include "base/result_table.h"
-#include "report/comparison.h"
 #include "report/trace_tables.h"
 #include "report/verdict_text.h"
 

@@ -3,14 +3,13 @@
 #define AORTA_REPORT_SUMMARY_H
 
 #include "analysis/analysis.h"
+#include "base/compare.h"
 #include "base/json.h"
 #include "base/result_table.h"
 #include "base/settings.h"
-#include "base/statistics.h"
 #include "measure/clocks.h"
 #include "measure/machine.h"
 #include "measure/run_files.h"
-#include "trace/open.h"
 #include "verdict/verdict.h"
 
 /* The configuration a run was made with, and what it was measured with, from config.json and environment.json in its
@@ -126,7 +125,12 @@ extern const struct aorta_metric aorta_metrics[]; /* ends with a NULL key */
 /* What equal steps reach in all the time that they take, waiting included: the harmonic mean. NaN: none is known. */
 double aorta_rate_mean(const double *samples, size_t count);
 
-struct aorta_label; /* report/comparison.h */
+/* A label: one run, or several equal ones. */
+struct aorta_label {
+    const struct aorta_recorded *runs; /* borrowed */
+    size_t count;
+};
+
 /* `reference` and `candidate`: the labels that are compared, or NULL. */
 AORTA_MUST_USE aorta_status aorta_summary_write(const struct aorta_recorded *runs, size_t count,
                                                 const struct aorta_label *reference,
@@ -155,5 +159,22 @@ extern const struct aorta_row aorta_recording_rows[]; /* of the member below, fo
  * records of kernels cost their launches at most, or there is none. */
 void aorta_recording_json(const struct aorta_recorded *labelled, struct aorta_json *json);
 void aorta_recording_text(const struct aorta_recorded *labelled, struct aorta_text *out);
+
+/* ---- the comparison of labels that terminal, summary.json and page share (comparison.c) ---- */
+
+/* Two figures of the same run. */
+struct aorta_comparison aorta_run_compare(const struct aorta_recorded *run, const struct aorta_metric *reference,
+                                          const struct aorta_metric *candidate, struct aorta_arena *memory);
+
+/* Differences of configuration, environment and clocks, as far as they are known. */
+void aorta_recorded_differences(const struct aorta_recorded *reference, const struct aorta_recorded *candidate,
+                                struct aorta_differences *differences);
+
+/* Prints a headline and its facts; `answer`: the headline alone. */
+void aorta_label_comparison_text(const struct aorta_label *reference, const struct aorta_label *candidate, bool answer,
+                                 struct aorta_text *out);
+/* One object: all figures of two labels, and the sentence. */
+void aorta_label_comparison_json(const struct aorta_label *reference, const struct aorta_label *candidate,
+                                 struct aorta_json *json);
 
 #endif

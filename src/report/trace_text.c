@@ -7,7 +7,6 @@
 #include "report/trace_tables.h"
 #include "report/verdict_text.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
 #include "verdict/causes.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- the first line: the cause, the step before and after, the percentage ---- */

@@ -1,6 +1,6 @@
-#include "report/verdict_view.h"
 #include "base/printable.h"
 #include "report/phrases.h"
+#include "report/verdict_text.h"
 #include "verdict/causes.h"
 
 #include <math.h>
