@@ -131,11 +131,6 @@ static size_t last_correlated(const double *centred, size_t count, double varian
     return most;
 }
 
-/* Flat at the top, with straight slopes. */
-static double window(double t) {
-    return t <= 0.5 ? 1 : fmax(0, 2 * (1 - t));
-}
-
 static size_t block_length_of(const double *centred, size_t count) {
     double n = (double)count, variance = covariance(centred, count, 0);
     size_t most = (size_t)fmin(ceil(3 * sqrt(n)), n / 3), limit = (size_t)ceil(sqrt(n)) + 5;
@@ -145,7 +140,8 @@ static size_t block_length_of(const double *centred, size_t count) {
     if (width > 2 * limit) width = 2 * limit;
     double slope = 0, spectrum = variance;
     for (size_t lag = 1; lag <= width && lag < count; lag++) {
-        double weighed = window((double)lag / (double)width) * covariance(centred, count, lag);
+        const double t = (double)lag / (double)width, window = t <= 0.5 ? 1 : 2 * (1 - t); /* flat at the top */
+        double weighed = window * covariance(centred, count, lag);
         slope += 2 * (double)lag * weighed;
         spectrum += 2 * weighed;
     }

@@ -19,11 +19,6 @@
 
 #define YOUNG_S 10 /* its process may not have locked it yet */
 
-static const char *default_parent(void) {
-    const char *path = getenv("TMPDIR");
-    return path && *path ? path : "/tmp";
-}
-
 /* A directory and not a link to one. */
 static int open_directory(int at, const char *name) {
     return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -72,7 +67,8 @@ aorta_status aorta_temporary_make_in(const char *parent, const char *prefix, str
 }
 
 aorta_status aorta_temporary_make(const char *prefix, struct aorta_temporary *directory) {
-    return aorta_temporary_make_in(default_parent(), prefix, directory);
+    const char *parent = getenv("TMPDIR");
+    return aorta_temporary_make_in(parent && *parent ? parent : "/tmp", prefix, directory);
 }
 
 /* Another thread may still write into it. */

@@ -281,23 +281,24 @@ static void put_fields(const struct aorta_row *rows, const char *prefix, const v
     }
 }
 
-void aorta_table_csv_header(const struct aorta_result_table *table, const char *first, struct aorta_text *out) {
+/* `values` NULL: the names. */
+static void put_record(const struct aorta_result_table *table, const char *first, const void *values,
+                       struct aorta_text *out) {
     bool begins = true;
     if (first) put_field(out, &begins, first);
-    put_fields(table->rows, "", NULL, &begins, out);
+    put_fields(table->rows, "", values, &begins, out);
     aorta_text_puts(out, "\r\n");
+}
+
+void aorta_table_csv_header(const struct aorta_result_table *table, const char *first, struct aorta_text *out) {
+    put_record(table, first, NULL, out);
 }
 
 void aorta_table_csv_lines(const struct aorta_result_table *table, const void *of, const char *value,
                            struct aorta_text *out) {
     alignas(16) char values[VALUES_MOST];
     size_t index = 0;
-    while (next_line(table, of, &index, values)) {
-        bool begins = true;
-        if (value) put_field(out, &begins, value);
-        put_fields(table->rows, "", values, &begins, out);
-        aorta_text_puts(out, "\r\n");
-    }
+    while (next_line(table, of, &index, values)) put_record(table, value, values, out);
 }
 
 aorta_status aorta_csv_write(const char *folder, const char *key, const struct aorta_text *csv) {

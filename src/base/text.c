@@ -485,9 +485,7 @@ static void print_state(const struct aorta_progress *progress, const char *note,
     struct aorta_text line = {0};
     add_state(progress, note, &line);
     if (last || !progress->terminal) aorta_text_puts(&line, "\n");
-    aorta_status status = aorta_text_check(&line);
-    if (!status) fputs(line.data, progress->stream);
-    aorta_status_free(status);
+    if (!line.failed) fputs(line.data, progress->stream);
     aorta_text_free(&line);
     fflush(progress->stream);
 }

@@ -61,19 +61,11 @@ static const struct aorta_option common[] = {
      .help = "longest time that a collective waits for other ranks"},
     AORTA_CLI_QUIET_OPTION(AT(quiet)),
 };
-/* Options of run-priority: the first replaces the common --output, the next ones follow the common ones. */
-static const struct aorta_option many_output = {
-    "output",
-    AORTA_OPTION_STRING,
-    AT(output),
-    "null",
-    .nullable = true,
-    .letter = 'o',
-    .argument = "DIR",
-    .path = AORTA_PATH_FOLDER,
-    .files = results,
-    .help = "directory for a JSON file of each workload's results and run_priority.json, created if needed"};
-static const struct aorta_option set_rows[] = {
+/* Options of run-priority: the first replaces the common --output, the next one follows the common ones. */
+static const struct aorta_option many_rows[] = {
+    {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "DIR",
+     .path = AORTA_PATH_FOLDER, .files = results,
+     .help = "directory for a JSON file of each workload's results and run_priority.json, created if needed"},
     {"set", AORTA_OPTION_STRING_LIST, AT(set), "null", .nullable = true, .argument = "WORKLOAD.OPTION=VALUE",
      .several = true, .help = "options of single workloads: hetero_kernels.size=1024 tiny_kernel_stress.chains=10"},
 };
@@ -116,9 +108,9 @@ aorta_status hwq_command(const char *usage, const char *about, bool many, int ar
     struct aorta_arena keys = {0};
     struct aorta_cli_line line = {0};
     memcpy(rows, common, sizeof common);
-    if (many) rows[COMMON] = set_rows[0];
+    if (many) rows[COMMON] = many_rows[1];
     for (size_t i = 0; many && i < COMMON; i++)
-        if (rows[i].offset == many_output.offset) rows[i] = many_output;
+        if (rows[i].offset == many_rows[0].offset) rows[i] = many_rows[0];
     aorta_status status = workload ? add_own_rows(workload, rows + COMMON, &keys) : NULL;
     const struct aorta_cli_syntax syntax = {
         .usage = usage,

@@ -471,15 +471,10 @@ static aorta_status print_json(const struct information *info) {
 
 /* ---- the command ---- */
 
-struct info_values {
-    bool json;
-};
-
-#define AT(field) offsetof(struct info_values, field)
+/* Its value is all that the command has. */
 static const struct aorta_option options[] = {
-    {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object"},
+    {"json", AORTA_OPTION_BOOL, 0, "false", .help = "print one JSON object"},
 };
-#undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta info [--json]",
@@ -495,7 +490,7 @@ static aorta_status show(struct aorta_cli_line *line, void *values) {
     AORTA_TRY(aorta_arena_check(&line->arena, "the information"));
     gather(info);
     aorta_status status = NULL;
-    if (((const struct info_values *)values)->json)
+    if (*(const bool *)values)
         status = print_json(info);
     else
         print_text(info);
@@ -504,6 +499,6 @@ static aorta_status show(struct aorta_cli_line *line, void *values) {
 }
 
 aorta_status aorta_cli_info(int argc, char **argv) {
-    struct info_values values;
-    return aorta_cli_command(&syntax, argc, argv, &values, show);
+    bool json;
+    return aorta_cli_command(&syntax, argc, argv, &json, show);
 }

@@ -23,11 +23,8 @@ static const struct aorta_range_limits not_negative = {.min = 0, .max = 1e6};
 static const struct aorta_range_limits at_least_one = {.min = 1, .max = 1 << 24};
 static const struct aorta_choice tools[] = {
     {"auto", AORTA_TRACE_RUN_AUTO}, {"cuda", AORTA_TRACE_RUN_CUDA}, {"rocm", AORTA_TRACE_RUN_ROCM}, {NULL, 0}};
-static const struct aorta_choice formats[] = {{"auto", AORTA_TRACE_RUN_FORMAT_AUTO},
-                                              {"rocpd", AORTA_TRACE_RUN_FORMAT_ROCPD},
-                                              {"json", AORTA_TRACE_RUN_FORMAT_JSON},
-                                              {"csv", AORTA_TRACE_RUN_FORMAT_CSV},
-                                              {NULL, 0}};
+const struct aorta_choice aorta_trace_run_formats[] = {
+    {"auto", AORTA_TRACE_RUN_FORMAT_AUTO}, {"rocpd", 1}, {"json", 2}, {"csv", 3}, {NULL, 0}};
 static const struct aorta_choice levels[] = {{"kernels", AORTA_INJECT_KERNELS},
                                              {"kernels,launches", AORTA_INJECT_LAUNCHES},
                                              {"all", AORTA_INJECT_ALL},
@@ -77,7 +74,8 @@ static const struct aorta_option rows[] = {
      .help = "libcupti to use if the program has loaded none; default: the one that suits its driver"},
     {"tool", AORTA_OPTION_CHOICE, AT(tool), "auto", .choices = tools, .argument = "auto|cuda|rocm",
      .help = "cuda: AORTA's library in the program; rocm: rocprofv3; auto: what the GPUs of this machine need"},
-    {"format", AORTA_OPTION_CHOICE, AT(format), "auto", .choices = formats, .argument = "auto|rocpd|json|csv",
+    {"format", AORTA_OPTION_CHOICE, AT(format), "auto", .choices = aorta_trace_run_formats,
+     .argument = "auto|rocpd|json|csv",
      .help = "format that rocprofv3 writes; auto: rocpd if it can, else json (ROCm only)"},
     {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false", .help = "print the command and run nothing"},
 };

@@ -11,12 +11,8 @@
 #include <stdatomic.h>
 
 enum aorta_trace_run_tool { AORTA_TRACE_RUN_AUTO, AORTA_TRACE_RUN_CUDA, AORTA_TRACE_RUN_ROCM };
-enum aorta_trace_run_format {
-    AORTA_TRACE_RUN_FORMAT_AUTO,
-    AORTA_TRACE_RUN_FORMAT_ROCPD,
-    AORTA_TRACE_RUN_FORMAT_JSON,
-    AORTA_TRACE_RUN_FORMAT_CSV
-};
+enum { AORTA_TRACE_RUN_FORMAT_AUTO };
+extern const struct aorta_choice aorta_trace_run_formats[]; /* of rocprofv3's files, the automatic one first */
 
 /* The default of limit_mb. */
 #define AORTA_TRACE_RUN_LIMIT_MB 2048

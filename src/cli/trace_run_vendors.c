@@ -232,16 +232,8 @@ static bool writes_rocpd(const char *tool) {
 }
 
 static const char *format_name(const struct aorta_trace_run_arguments *arguments, const char *tool) {
-    switch (arguments->format) {
-    case AORTA_TRACE_RUN_FORMAT_ROCPD:
-        return "rocpd";
-    case AORTA_TRACE_RUN_FORMAT_JSON:
-        return "json";
-    case AORTA_TRACE_RUN_FORMAT_CSV:
-        return "csv";
-    default:
-        return writes_rocpd(tool) ? "rocpd" : "json";
-    }
+    if (arguments->format != AORTA_TRACE_RUN_FORMAT_AUTO) return aorta_trace_run_formats[arguments->format].name;
+    return writes_rocpd(tool) ? "rocpd" : "json";
 }
 
 static aorta_status rocm_check_options(const struct aorta_trace_run_arguments *arguments) {

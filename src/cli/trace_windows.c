@@ -19,10 +19,6 @@
 
 enum { LOOK_NS = 200000000, NICE = 10 };
 
-static int64_t day_ms(void) {
-    return aorta_clock_day() / 1000000;
-}
-
 static void close_windows(struct aorta_trace_windows *windows) {
     if (windows->json_lines) fclose(windows->json_lines);
     aorta_tensorboard_close(&windows->board);
@@ -36,7 +32,7 @@ aorta_status aorta_trace_windows_open(const struct aorta_trace_windows_options *
     AORTA_TRY(aorta_file_prepare(options->json_lines, "--json-lines"));
     AORTA_TRY(aorta_file_prepare(options->prometheus, "--prometheus"));
     *windows = (struct aorta_trace_windows){
-        .options = *options, .evaluated_ms = -1, .day_ms = day_ms() - aorta_clock_ns() / 1000000};
+        .options = *options, .evaluated_ms = -1, .day_ms = aorta_clock_day() / 1000000 - aorta_clock_ns() / 1000000};
     if (options->json_lines) {
         windows->json_lines = fopen(options->json_lines, "ae");
         if (!windows->json_lines)

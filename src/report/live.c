@@ -247,14 +247,9 @@ static double gauge_of(const struct aorta_row *row, const struct figures *figure
 
 /* "step_ms" is aorta_step_seconds, as Prometheus wants it. */
 static void gauge_name(const struct aorta_row *row, char name[64]) {
-    const size_t length = strlen(row->key);
     const char *const unit = row->unit ? row->unit : "";
-    const bool ms = strcmp(unit, "ms") == 0, s = strcmp(unit, "s") == 0;
-    snprintf(name, 64, "aorta_%.*s%s",
-             (int)(ms  ? length - 3
-                   : s ? length - 2
-                       : length),
-             row->key, ms || s ? "_seconds" : "");
+    const size_t cut = strcmp(unit, "ms") == 0 ? strlen("_ms") : strcmp(unit, "s") == 0 ? strlen("_s") : 0;
+    snprintf(name, 64, "aorta_%.*s%s", (int)(strlen(row->key) - cut), row->key, cut ? "_seconds" : "");
 }
 
 static void write_gauge(const char *name, const char *help, const char *labels, double value, struct aorta_text *out) {

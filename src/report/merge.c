@@ -295,13 +295,6 @@ static double us(int64_t ns) {
     return (double)ns / 1e3;
 }
 
-/* The clock's error beyond what the times of day in the files say; the whole shift where they say nothing. */
-static int64_t clock_error(const struct merging *m, size_t rank) {
-    int64_t shift = m->alignment.clocks[rank].shift_ns;
-    int64_t said = aorta_align_wall_shift(m->ranks[rank].trace, m->ranks[0].trace);
-    return shift - said;
-}
-
 static void describe_rank(const struct merging *m, size_t i, struct aorta_text *out) {
     const struct aorta_align_clock *clock = &m->alignment.clocks[i];
     aorta_text_printf(out, "rank %d: ", m->ranks[i].rank);
@@ -313,7 +306,9 @@ static void describe_rank(const struct merging *m, size_t i, struct aorta_text *
                                  : "aligned by the time of day alone: it shares no collective with rank ");
         aorta_text_printf(out, "%d", m->ranks[0].rank);
     } else {
-        aorta_text_printf(out, "clock %+.3f us", us(clock_error(m, i)));
+        /* Beyond what the times of day in the files say; the whole shift where they say nothing. */
+        aorta_text_printf(out, "clock %+.3f us",
+                          us(clock->shift_ns - aorta_align_wall_shift(m->ranks[i].trace, m->ranks[0].trace)));
     }
     if (clock->shared)
         aorta_text_printf(out, "; %zu shared collectives, residual %.3f us (95%%: %.3f us)", clock->shared,

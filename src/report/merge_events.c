@@ -292,16 +292,13 @@ static uint64_t hash_of(struct aorta_json_value value) {
     return value.length ? aorta_hash_bytes(value.text, value.length) : 0;
 }
 
-static uint64_t thread_key(const struct event *event) {
-    return hash_of(event->process) * 31 + hash_of(event->thread);
-}
-
 /* Threads that are named, not numbered ("tid": "PyTorch Profiler"), keep the name: *name_it. */
 static int64_t put_thread(struct merge_rank *rank, const struct event *event, bool *name_it) {
     int64_t wanted = 0;
     bool numbered = !aorta_json_is_string(event->thread) && aorta_json_get_int(event->thread, &wanted), added;
     if (!event->thread.length) return 0;
-    const int64_t number = aorta_merge_thread(rank, thread_key(event), numbered ? wanted : 0, &added);
+    const uint64_t key = hash_of(event->process) * 31 + hash_of(event->thread);
+    const int64_t number = aorta_merge_thread(rank, key, numbered ? wanted : 0, &added);
     *name_it = added && aorta_json_is_string(event->thread) && event->thread.length > 2;
     aorta_text_printf(rank->out, ", \"tid\": %" PRId64, number);
     return number;

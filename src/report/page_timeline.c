@@ -263,12 +263,6 @@ static const char *role_of(const struct aorta_trace_rank *rank, uint32_t stream)
     return NULL;
 }
 
-static void name_stream(const struct aorta_trace_rank *rank, uint32_t stream, char *label, size_t size) {
-    const char *role = role_of(rank, stream);
-    snprintf(label, size, "stream %lld%s%s%s", (long long)rank->trace->streams[stream].id, role ? " (" : "",
-             role ? role : "", role ? ")" : "");
-}
-
 /* Busiest streams first, as in the table. */
 static void add_streams(const struct aorta_trace_rank *rank, int64_t shift_ns, struct aorta_page_lanes *lanes) {
     const struct aorta_trace *trace = rank->trace;
@@ -276,9 +270,12 @@ static void add_streams(const struct aorta_trace_rank *rank, int64_t shift_ns, s
     size_t *lane_of = aorta_arena_raw(&scratch, trace->stream_count * sizeof *lane_of), first = lanes->count;
     for (size_t i = 0; lane_of && i < trace->stream_count; i++) lane_of[i] = SIZE_MAX;
     for (size_t i = 0; lane_of && i < rank->stream_count && i < STREAMS_PER_RANK && lanes->count < MOST_LANES; i++) {
+        const uint32_t stream = rank->streams[i].row;
+        const char *role = role_of(rank, stream);
         char label[48];
-        name_stream(rank, rank->streams[i].row, label, sizeof label);
-        lane_of[rank->streams[i].row] = aorta_page_lane_add(lanes, rank->rank, label, false);
+        snprintf(label, sizeof label, "stream %lld%s%s%s", (long long)trace->streams[stream].id, role ? " (" : "",
+                 role ? role : "", role ? ")" : "");
+        lane_of[stream] = aorta_page_lane_add(lanes, rank->rank, label, false);
     }
     for (size_t i = 0; lanes->count > first && i < rank->work_count; i++) {
         const struct aorta_trace_work *work = &rank->work[i];

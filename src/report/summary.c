@@ -73,12 +73,6 @@ static void write_dataset(const struct aorta_recorded *labelled, struct aorta_js
     aorta_json_object_end(json);
 }
 
-static void write_datasets(const struct aorta_recorded *runs, size_t count, struct aorta_json *json) {
-    aorta_json_key_object(json, "datasets");
-    for (size_t i = 0; i < count; i++) write_dataset(&runs[i], json);
-    aorta_json_object_end(json);
-}
-
 void aorta_summary_ratios(const struct aorta_recorded *reference, const struct aorta_recorded *candidate,
                           struct aorta_json *json) {
     const struct means a = means_of(&reference->run), b = means_of(&candidate->run);
@@ -536,7 +530,9 @@ aorta_status aorta_summary_write(const struct aorta_recorded *runs, size_t count
         aorta_summary_of(&runs[i], &json);
     }
     aorta_json_object_end(&json);
-    write_datasets(runs, count, &json);
+    aorta_json_key_object(&json, "datasets");
+    for (size_t i = 0; i < count; i++) write_dataset(&runs[i], &json);
+    aorta_json_object_end(&json);
     if (reference && candidate) {
         aorta_json_key(&json, "comparison");
         aorta_label_comparison_json(reference, candidate, &json);

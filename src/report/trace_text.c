@@ -285,7 +285,6 @@ static void put_notes(const struct page *page) {
         aorta_text_printf(&text, "%s without kernels: left out",
                           aorta_counted((long long)page->analysis->devices_idle, "device").text);
     put_row(page, "note", &text);
-    text = (struct aorta_text){0};
     if (page->analysis->ranks_outside)
         aorta_text_printf(&text, "%s without work in a marked step: left out",
                           aorta_counted((long long)page->analysis->ranks_outside, "rank").text);
