@@ -24,6 +24,9 @@ char *aorta_arena_printf(struct aorta_arena *arena, const char *format, ...) __a
 /* An array of the arena with space for one more element of `bytes`: `items`, or a copy twice as large; NULL when
  * exhausted. Start with NULL and a capacity of 0. */
 void *aorta_arena_grow(struct aorta_arena *arena, void *items, size_t count, size_t *capacity, size_t bytes);
+/* Appends a copy of the item to such an array, whose address is `array`: where it is; NULL when exhausted. */
+void *aorta_arena_append(struct aorta_arena *arena, void *array, size_t *capacity, size_t *count, const void *item,
+                         size_t bytes);
 void aorta_arena_free(struct aorta_arena *arena); /* the arena is empty then, and has not failed */
 /* Frees the memory of a part of the phase, and passes its failure on to the whole. */
 void aorta_arena_end(struct aorta_arena *part, struct aorta_arena *whole);

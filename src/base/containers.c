@@ -84,6 +84,16 @@ void *aorta_arena_grow(struct aorta_arena *arena, void *items, size_t count, siz
     return grown;
 }
 
+void *aorta_arena_append(struct aorta_arena *arena, void *array, size_t *capacity, size_t *count, const void *item,
+                         size_t bytes) {
+    void *items;
+    memcpy(&items, array, sizeof items); /* a pointer of another type may not be read as void * */
+    items = aorta_arena_grow(arena, items, *count, capacity, bytes);
+    if (!items) return NULL;
+    memcpy(array, &items, sizeof items);
+    return memcpy((char *)items + (*count)++ * bytes, item, bytes);
+}
+
 void aorta_arena_free(struct aorta_arena *arena) {
     while (arena->blocks) {
         struct aorta_arena_block *next = arena->blocks->next;
@@ -184,7 +194,6 @@ const char *aorta_intern_slice(struct aorta_intern *set, const char *text, size_
     char *stored = aorta_arena_alloc(&set->arena, length + 1);
     if (!stored) return NULL;
     memcpy(stored, text, length);
-    stored[length] = '\0';
     set->strings[set->count++] = stored;
     *slot = (uint32_t)set->count;
     return stored;

@@ -117,15 +117,12 @@ void aorta_found_add(struct aorta_found_list *list, const struct aorta_found_row
     if (table[finding].kind == AORTA_FOUND_WARNING && is_known(list, &table[finding], facts)) return;
     while (facts[count].key) count++;
     struct aorta_found_fact *own = aorta_arena_alloc(&list->arena, (count + 1) * sizeof *own);
-    struct aorta_found *items =
-        aorta_arena_grow(&list->arena, list->items, list->count, &list->capacity, sizeof *items);
-    if (!own || !items) return;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; own && i < count; i++) {
         own[i] = facts[i];
         if (facts[i].text) own[i].text = aorta_arena_strdup(&list->arena, facts[i].text);
     }
-    list->items = items;
-    items[list->count++] = (struct aorta_found){finding, &table[finding], own, list->place};
+    const struct aorta_found found = {finding, &table[finding], own, list->place};
+    if (own) aorta_arena_append(&list->arena, &list->items, &list->capacity, &list->count, &found, sizeof found);
 }
 
 void aorta_found_free(struct aorta_found_list *list) {

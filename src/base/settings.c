@@ -22,11 +22,8 @@ static void add_difference(struct aorta_differences *d, const char *key, const c
     if (is_ignored(key) || (reference && candidate && strcmp(reference, candidate) == 0)) return;
     for (size_t i = 0; i < d->count; i++)
         if (strcmp(d->items[i].key, key) == 0) return;
-    struct aorta_setting_difference *items =
-        aorta_arena_grow(&d->arena, d->items, d->count, &d->capacity, sizeof *d->items);
-    if (!items) return;
-    d->items = items;
-    items[d->count++] = (struct aorta_setting_difference){key, reference, candidate};
+    const struct aorta_setting_difference difference = {key, reference, candidate};
+    aorta_arena_append(&d->arena, &d->items, &d->capacity, &d->count, &difference, sizeof difference);
 }
 
 void aorta_differences_add(struct aorta_differences *d, const struct aorta_settings *reference,

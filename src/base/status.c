@@ -59,6 +59,11 @@ enum aorta_code aorta_status_code(aorta_status status) {
     return status ? status->code : AORTA_OK;
 }
 
+aorta_status aorta_status_recode(aorta_status status, enum aorta_code code) {
+    if (status && status != &no_memory) status->code = code;
+    return status;
+}
+
 const char *aorta_status_message(aorta_status status) {
     return status ? status->message : "";
 }

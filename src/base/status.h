@@ -53,6 +53,8 @@ AORTA_MUST_USE aorta_status aorta_annotate(aorta_status status, const char *form
 
 enum aorta_code aorta_status_code(aorta_status status);
 const char *aorta_status_message(aorta_status status); /* "" for NULL; lives as long as the status */
+/* Gives a failure another code. */
+AORTA_MUST_USE aorta_status aorta_status_recode(aorta_status status, enum aorta_code code);
 /* Adds what only a longer report shows, such as the places that were searched, and returns the failure. */
 AORTA_MUST_USE aorta_status aorta_with_detail(aorta_status status, const char *detail);
 const char *aorta_status_detail(aorta_status status); /* "": none */

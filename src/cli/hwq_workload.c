@@ -389,8 +389,5 @@ aorta_status hwq_record_one(struct hwq_session *session, const struct aorta_hwq_
     aorta_status status =
         aorta_hwq_run_record(&run, name ? aorta_path_in(directory, "%s", name).text : directory, &path);
     if (!status && !session->values->quiet) printf("Trace file: %s\n", path.text);
-    if (!status) return NULL;
-    aorta_status failed = AORTA_ERROR(AORTA_DEVICE, "%s", aorta_status_message(status));
-    aorta_status_free(status);
-    return failed;
+    return aorta_status_recode(status, AORTA_DEVICE);
 }

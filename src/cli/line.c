@@ -376,15 +376,6 @@ static aorta_status meaningless(const char *words) {
     return AORTA_ERROR(AORTA_USAGE, "--device: found \"%s\"; expected %s", words, AORTA_CLI_DEVICE_HELP);
 }
 
-/* A missing device is a mistake in the command line, whatever the reason. */
-static aorta_status as_usage(aorta_status status) {
-    if (!status || aorta_status_code(status) != AORTA_UNSUPPORTED) return status;
-    aorta_status usage =
-        aorta_with_detail(AORTA_ERROR(AORTA_USAGE, "%s", aorta_status_message(status)), aorta_status_detail(status));
-    aorta_status_free(status);
-    return usage;
-}
-
 static aorta_status open_index(enum aorta_device_kind kind, int index, struct aorta_device **device) {
     int count = 1;
     if (kind != AORTA_DEVICE_CPU) AORTA_TRY(aorta_gpu_count(kind, &count));
@@ -442,7 +433,10 @@ aorta_status aorta_cli_open_device(const char *words, int local_rank, const stru
                                    struct aorta_device **device) {
     struct aorta_device_warning warning = {{0}};
     *device = NULL;
-    AORTA_TRY(as_usage(open_words(words, local_rank, device, &warning)));
+    aorta_status status = open_words(words, local_rank, device, &warning);
+    /* A missing device is a mistake in the command line, whatever the reason. */
+    if (aorta_status_code(status) == AORTA_UNSUPPORTED) return aorta_status_recode(status, AORTA_USAGE);
+    AORTA_TRY(status);
     if (warning.text[0]) aorta_log(log, AORTA_LOG_WARNING, "%s", warning.text);
     return NULL;
 }

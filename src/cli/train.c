@@ -155,10 +155,7 @@ static aorta_status report(const struct aorta_train_finish *finish) {
     if (!status) return NULL;
     status = aorta_annotate(status, "the metrics in %s are complete, the report is not", finish->directory);
     if (aorta_code_exit(aorta_status_code(status)) != 2) return status;
-    /* No mistake of the user: the folder is gone by now. */
-    aorta_status failed = AORTA_ERROR(AORTA_IO, "%s", aorta_status_message(status));
-    aorta_status_free(status);
-    return failed;
+    return aorta_status_recode(status, AORTA_IO); /* no mistake of the user: the folder is gone by now */
 }
 
 aorta_status aorta_train_finish(const struct aorta_train_finish *finish) {

@@ -22,11 +22,7 @@ const struct aorta_figure *aorta_figures_find(const struct aorta_figures *figure
 /* An unknown value is no figure; the first of a name stays. Strings live in the arena or are static. */
 static void add(struct aorta_figures *figures, const struct aorta_figure *figure) {
     if (!figure->name || !isfinite(figure->value) || aorta_figures_find(figures, figure->name)) return;
-    struct aorta_figure *items =
-        aorta_arena_grow(&figures->arena, figures->items, figures->count, &figures->capacity, sizeof *figures->items);
-    if (!items) return;
-    figures->items = items;
-    items[figures->count++] = *figure;
+    aorta_arena_append(&figures->arena, &figures->items, &figures->capacity, &figures->count, figure, sizeof *figure);
 }
 
 /* ---- products and collectives ---- */

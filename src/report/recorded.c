@@ -150,11 +150,8 @@ static void flatten(json_t *section, const char *before, struct aorta_arena *are
             flatten(value, key, arena, settings, capacity);
             continue;
         }
-        struct aorta_setting *items =
-            aorta_arena_grow(arena, settings->items, settings->count, capacity, sizeof *items);
-        if (!items) return;
-        settings->items = items;
-        items[settings->count++] = (struct aorta_setting){key, text_of(value, arena)};
+        const struct aorta_setting setting = {key, text_of(value, arena)};
+        aorta_arena_append(arena, &settings->items, capacity, &settings->count, &setting, sizeof setting);
     }
 }
 
