@@ -471,9 +471,12 @@ static aorta_status print_json(const struct information *info) {
 
 /* ---- the command ---- */
 
-/* Its value is all that the command has. */
+struct info_values {
+    bool json;
+};
+
 static const struct aorta_option options[] = {
-    {"json", AORTA_OPTION_BOOL, 0, "false", .help = "print one JSON object"},
+    {"json", AORTA_OPTION_BOOL, offsetof(struct info_values, json), "false", .help = "print one JSON object"},
 };
 
 static const struct aorta_cli_syntax syntax = {
@@ -490,7 +493,7 @@ static aorta_status show(struct aorta_cli_line *line, void *values) {
     AORTA_TRY(aorta_arena_check(&line->arena, "the information"));
     gather(info);
     aorta_status status = NULL;
-    if (*(const bool *)values)
+    if (((const struct info_values *)values)->json)
         status = print_json(info);
     else
         print_text(info);
@@ -499,6 +502,6 @@ static aorta_status show(struct aorta_cli_line *line, void *values) {
 }
 
 aorta_status aorta_cli_info(int argc, char **argv) {
-    bool json;
-    return aorta_cli_command(&syntax, argc, argv, &json, show);
+    struct info_values values;
+    return aorta_cli_command(&syntax, argc, argv, &values, show);
 }
