@@ -77,15 +77,6 @@ static void compare_pair(const struct aorta_hwq_comparison *comparison, struct a
 
 /* ---- pairing ---- */
 
-static const struct aorta_hwq_measurement *find(const struct aorta_hwq_measurements *measurements,
-                                                const struct aorta_hwq_measurement *like) {
-    for (size_t i = 0; i < measurements->count; i++) {
-        const struct aorta_hwq_measurement *item = &measurements->items[i];
-        if (item->streams == like->streams && strcmp(item->workload, like->workload) == 0) return item;
-    }
-    return NULL;
-}
-
 static void list(const struct aorta_hwq_measurements *measurements, struct aorta_text *text) {
     enum { SHOWN = 6 };
     for (size_t i = 0; i < measurements->count && i < SHOWN; i++)
@@ -257,7 +248,7 @@ static void warn_of_clocks(struct aorta_hwq_comparison *comparison, const struct
 static void warn_of_single(struct aorta_hwq_comparison *comparison, const struct aorta_hwq_measurements *one,
                            const struct aorta_hwq_measurements *other, const char *side) {
     for (size_t i = 0; i < one->count; i++)
-        if (!find(other, &one->items[i]))
+        if (!aorta_hwq_measurements_find(other, &one->items[i]))
             HWQ_FIND(&comparison->found, AORTA_HWQ_COMPARE_SINGLE, hwq_text("workload", one->items[i].workload),
                      hwq_count("streams", (double)one->items[i].streams), hwq_text("side", side));
     for (size_t i = 0; i < one->notes.count; i++)
@@ -285,7 +276,7 @@ static aorta_status make(struct aorta_hwq_comparison *comparison) {
     if (!comparison->pairs) return AORTA_ERROR(AORTA_MEMORY, "no memory for the comparison");
     for (size_t i = 0; i < comparison->baseline->count; i++) {
         const struct aorta_hwq_measurement *baseline = &comparison->baseline->items[i];
-        const struct aorta_hwq_measurement *test = find(comparison->test, baseline);
+        const struct aorta_hwq_measurement *test = aorta_hwq_measurements_find(comparison->test, baseline);
         if (!test) continue;
         struct aorta_hwq_compared *pair = &comparison->pairs[comparison->pair_count];
         *pair = (struct aorta_hwq_compared){.baseline = baseline, .test = test};

@@ -39,6 +39,9 @@ struct aorta_hwq_measurements {
  * JSON or without a result. */
 AORTA_MUST_USE aorta_status aorta_hwq_measurements_open(const char *path, struct aorta_hwq_measurements *measurements);
 void aorta_hwq_measurements_close(struct aorta_hwq_measurements *measurements);
+/* That of the same workload and number of streams; NULL: there is none. */
+struct aorta_hwq_measurement *aorta_hwq_measurements_find(const struct aorta_hwq_measurements *measurements,
+                                                          const struct aorta_hwq_measurement *like);
 
 /* Settings that differ and may change times; aorta_arena_end their arena. */
 void aorta_hwq_differences(const struct aorta_hwq_measurement *left, const struct aorta_hwq_measurement *right,

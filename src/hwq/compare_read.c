@@ -1,6 +1,7 @@
 /* Reads result files, ours and the original toolkit's, for a comparison. */
 #include "base/files.h"
 #include "base/printable.h"
+#include "base/sort.h"
 #include "hwq/compare.h"
 #include "hwq/result.h"
 
@@ -137,11 +138,11 @@ static aorta_status read_times(struct reader *reader, const char *what, const js
     return NULL;
 }
 
-static struct aorta_hwq_measurement *find_measurement(struct aorta_hwq_measurements *measurements, const char *workload,
-                                                      int64_t streams) {
+struct aorta_hwq_measurement *aorta_hwq_measurements_find(const struct aorta_hwq_measurements *measurements,
+                                                          const struct aorta_hwq_measurement *like) {
     for (size_t i = 0; i < measurements->count; i++) {
-        struct aorta_hwq_measurement *measurement = &measurements->items[i];
-        if (measurement->streams == streams && strcmp(measurement->workload, workload) == 0) return measurement;
+        struct aorta_hwq_measurement *item = &measurements->items[i];
+        if (item->streams == like->streams && strcmp(item->workload, like->workload) == 0) return item;
     }
     return NULL;
 }
@@ -198,7 +199,7 @@ static aorta_status append(struct reader *reader, struct aorta_hwq_measurement *
 
 static aorta_status add_measurement(struct reader *reader, const struct aorta_hwq_measurement *found) {
     struct aorta_hwq_measurements *measurements = reader->measurements;
-    struct aorta_hwq_measurement *same = find_measurement(measurements, found->workload, found->streams);
+    struct aorta_hwq_measurement *same = aorta_hwq_measurements_find(measurements, found);
     if (same) return append(reader, same, found);
     struct aorta_hwq_measurement *items =
         aorta_arena_grow(&measurements->arena, measurements->items, measurements->count, &reader->item_capacity,
@@ -368,48 +369,36 @@ static aorta_status read_file(struct reader *reader, const char *path, bool is_o
     return status;
 }
 
-static int by_name(const void *left, const void *right) {
-    return strcmp(*(char *const *)left, *(char *const *)right);
+static int is_json(const struct dirent *entry) {
+    const size_t length = strlen(entry->d_name);
+    return length > 5 && entry->d_name[0] != '.' && strcmp(entry->d_name + length - 5, ".json") == 0;
 }
 
-static bool is_json(const char *name) {
-    size_t length = strlen(name);
-    return length > 5 && name[0] != '.' && strcmp(name + length - 5, ".json") == 0;
-}
-
-static aorta_status list_directory(struct reader *reader, const char *path, char ***paths, size_t *count) {
-    DIR *directory = opendir(path);
-    if (!directory) return AORTA_ERROR(AORTA_USAGE, "%s: cannot be read: %s", path, strerror(errno));
-    size_t capacity = 0;
-    *paths = NULL;
-    *count = 0;
-    aorta_status status = NULL;
-    for (const struct dirent *entry; !status && (entry = readdir(directory));) {
-        if (!is_json(entry->d_name)) continue;
-        char **grown = aorta_arena_grow(&reader->measurements->arena, *paths, *count, &capacity, sizeof **paths);
-        char *file = aorta_arena_printf(&reader->measurements->arena, "%s/%s", path, entry->d_name);
-        if (grown) grown[(*count)++] = file;
-        if (grown) *paths = grown;
-        status = check_memory(reader);
-    }
-    closedir(directory);
-    if (!status && *count) qsort(*paths, *count, sizeof **paths, by_name);
-    return status;
+static int by_name(const struct dirent **left, const struct dirent **right) {
+    return strcmp((*left)->d_name, (*right)->d_name);
 }
 
 static aorta_status read_directory(struct reader *reader, const char *path) {
-    char **paths;
-    size_t count;
-    AORTA_TRY(list_directory(reader, path, &paths, &count));
-    if (!count) return AORTA_ERROR(AORTA_USAGE, "%s: no .json file in this directory", path);
-    for (size_t i = 0; i < count; i++) AORTA_TRY(read_file(reader, paths[i], true));
-    return NULL;
+    struct dirent **entries;
+    const int count = scandir(path, &entries, is_json, by_name);
+    if (count < 0)
+        return AORTA_ERROR(errno == ENOMEM ? AORTA_MEMORY : AORTA_USAGE, "%s: cannot be read: %s", path,
+                           strerror(errno));
+    aorta_status status = count ? NULL : AORTA_ERROR(AORTA_USAGE, "%s: no .json file in this directory", path);
+    for (int i = 0; i < count; i++) {
+        const char *file = aorta_arena_printf(&reader->measurements->arena, "%s/%s", path, entries[i]->d_name);
+        if (!status) status = check_memory(reader);
+        if (!status) status = read_file(reader, file, true);
+        free(entries[i]);
+    }
+    free(entries);
+    return status;
 }
 
 static int by_workload(const void *left, const void *right) {
     const struct aorta_hwq_measurement *a = left, *b = right;
     int names = strcmp(a->workload, b->workload);
-    return names ? names : (a->streams > b->streams) - (a->streams < b->streams);
+    return names ? names : aorta_order_int64(a->streams, b->streams);
 }
 
 static aorta_status no_results(const struct aorta_hwq_measurements *measurements, const char *path) {
