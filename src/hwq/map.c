@@ -32,12 +32,7 @@ struct bench {
     int64_t hold_ns;
 };
 
-const char *aorta_map_role_name(enum aorta_map_role role) {
-    static const char *const names[AORTA_MAP_ROLE_COUNT] = {"compute", "copy", "communication"};
-    return names[role];
-}
-
-const char *aorta_map_priority_name(enum aorta_priority priority) {
+const char *aorta_map_priority_name(int priority) {
     static const char *const names[] = {"low", "normal", "high"};
     return names[priority];
 }
@@ -265,17 +260,6 @@ struct copies {
     struct aorta_event *open;
     int64_t (*stamps)[2]; /* pinned, of each lane */
 };
-
-const char *aorta_map_copy_name(enum aorta_map_copy kind) {
-    static const char *const names[AORTA_MAP_COPY_COUNT] = {"h2d", "d2h", "d2d"};
-    return names[kind];
-}
-
-const char *aorta_map_copies_verdict_name(enum aorta_map_copies_verdict verdict) {
-    static const char *const names[] = {"side by side", "share the bandwidth", "one after the other",
-                                        "differs between repeats"};
-    return names[verdict];
-}
 
 /* Serial copies: the first one ends as if it were alone. Copies that share a path: both end late. */
 enum aorta_map_copies_verdict aorta_map_copies_evaluate(const struct aorta_map_copy_pair *pair) {

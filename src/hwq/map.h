@@ -22,8 +22,7 @@
 enum { AORTA_MAP_STREAMS = 256 };
 
 enum aorta_map_role { AORTA_MAP_COMPUTE, AORTA_MAP_COPY, AORTA_MAP_COMM, AORTA_MAP_ROLE_COUNT };
-const char *aorta_map_role_name(enum aorta_map_role role); /* "compute", "copy", "communication" */
-const char *aorta_map_priority_name(enum aorta_priority priority);
+const char *aorta_map_priority_name(int priority); /* "low" */
 
 struct aorta_map_stream {
     char name[24]; /* "c0"; "high.c0" where there are several levels */
@@ -108,8 +107,7 @@ void aorta_map_free(struct aorta_map *map);
 /* ---- copy engines ---- */
 
 enum aorta_map_copy { AORTA_MAP_H2D, AORTA_MAP_D2H, AORTA_MAP_D2D, AORTA_MAP_COPY_COUNT };
-enum { AORTA_MAP_COPY_PAIRS = 6 };                         /* of kinds, each with itself too */
-const char *aorta_map_copy_name(enum aorta_map_copy kind); /* "h2d" */
+enum { AORTA_MAP_COPY_PAIRS = 6 }; /* of kinds, each with itself too */
 
 enum aorta_map_copies_verdict {
     AORTA_MAP_SIDE_BY_SIDE,     /* clearly faster together than in turn */
@@ -117,7 +115,6 @@ enum aorta_map_copies_verdict {
     AORTA_MAP_SERIAL,           /* one waits until the other has ended */
     AORTA_MAP_COPIES_VARY       /* fewer than four of five repeats agree */
 };
-const char *aorta_map_copies_verdict_name(enum aorta_map_copies_verdict verdict);
 
 /* Medians, ms. */
 struct aorta_map_copy_pair {

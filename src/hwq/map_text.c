@@ -39,18 +39,15 @@ struct part {
 };
 
 static const char *role_name(int role) {
-    return aorta_map_role_name((enum aorta_map_role)role);
-}
-
-static const char *priority_name(int priority) {
-    return aorta_map_priority_name((enum aorta_priority)priority);
+    static const char *const names[AORTA_MAP_ROLE_COUNT] = {"compute", "copy", "communication"};
+    return names[role];
 }
 
 #define AT(member) offsetof(struct part, member)
 static const struct aorta_row part_rows[] = {
     {"role", AORTA_ROW_CHOICE, AT(role), .help = "what the streams are for", .name = role_name,
      .names = AORTA_MAP_ROLE_COUNT},
-    {"priority", AORTA_ROW_CHOICE, AT(priority), .help = "their level", .name = priority_name, .names = 3},
+    {"priority", AORTA_ROW_CHOICE, AT(priority), .help = "their level", .name = aorta_map_priority_name, .names = 3},
     {"streams", AORTA_ROW_INT32, AT(streams), .help = "their number"},
     {"queues", AORTA_ROW_INT32, AT(queues), .help = "that they use"},
     {"most_streams_on_one", AORTA_ROW_INT32, AT(most_streams), .help = "on one queue"},
@@ -104,7 +101,7 @@ static void find_parts(const struct aorta_map *map, struct aorta_found_list *fou
     for (size_t i = 0; (line = fill_part(map, i, &part)) != AORTA_LINE_END; i++) {
         if (line == AORTA_LINE_SKIP) continue;
         HWQ_FIND(found, findings[part.role], hwq_count("streams", part.streams),
-                 hwq_text("priority", priority_name(part.priority)), hwq_count("queues", part.queues),
+                 hwq_text("priority", aorta_map_priority_name(part.priority)), hwq_count("queues", part.queues),
                  hwq_count("most_streams", part.most_streams > 1 ? part.most_streams : NAN));
     }
 }
@@ -197,15 +194,26 @@ static void draw(const struct aorta_map *map, struct aorta_text *text) {
     aorta_text_printf(text, "  # blocked   . not blocked%s\n", unsure ? "   ~ late once, not blocked" : "");
 }
 
+static const char *copy_name(int kind) {
+    static const char *const names[AORTA_MAP_COPY_COUNT] = {"h2d", "d2h", "d2d"};
+    return names[kind];
+}
+
+static const char *verdict_name(int verdict) {
+    static const char *const names[] = {"side by side", "share the bandwidth", "one after the other",
+                                        "differs between repeats"};
+    return names[verdict];
+}
+
 static void say_copies(const struct aorta_map_copies *copies, struct aorta_text *text) {
     aorta_text_printf(text, "\nCopies of %.0f MiB on two streams at once (medians of %d)\n",
                       (double)copies->bytes / 1048576.0, copies->samples);
     aorta_text_puts(text, "  copies        alone, ms         together, ms\n");
     for (int i = 0; i < AORTA_MAP_COPY_PAIRS; i++) {
         const struct aorta_map_copy_pair *pair = &copies->pairs[i];
-        aorta_text_printf(text, "  %s + %s   %7.3f + %-7.3f   %7.3f   %s\n", aorta_map_copy_name(pair->kinds[0]),
-                          aorta_map_copy_name(pair->kinds[1]), pair->alone_ms[0], pair->alone_ms[1], pair->together_ms,
-                          aorta_map_copies_verdict_name(pair->verdict));
+        aorta_text_printf(text, "  %s + %s   %7.3f + %-7.3f   %7.3f   %s\n", copy_name(pair->kinds[0]),
+                          copy_name(pair->kinds[1]), pair->alone_ms[0], pair->alone_ms[1], pair->together_ms,
+                          verdict_name(pair->verdict));
     }
 }
 
@@ -223,8 +231,8 @@ void aorta_map_text(const struct aorta_map *map, const struct aorta_found_list *
 static const struct aorta_row use_rows[] = {
     {"role", AORTA_ROW_CHOICE, AT(role), .heading = "role", .help = "what it is for", .name = role_name,
      .names = AORTA_MAP_ROLE_COUNT},
-    {"priority", AORTA_ROW_CHOICE, AT(priority), .heading = "priority", .help = "its level", .name = priority_name,
-     .names = 3},
+    {"priority", AORTA_ROW_CHOICE, AT(priority), .heading = "priority", .help = "its level",
+     .name = aorta_map_priority_name, .names = 3},
     {"queue", AORTA_ROW_INT32, AT(group), .heading = "queue", .help = "streams with one number share a queue"},
     {0}};
 #undef AT
@@ -246,14 +254,6 @@ static enum aorta_line fill_stream(const void *of, size_t index, void *values) {
     if (index >= (size_t)map->count) return AORTA_LINE_END;
     *(struct stream_values *)values = (struct stream_values){map->streams[index].name, map->streams[index]};
     return AORTA_LINE;
-}
-
-static const char *copy_name(int kind) {
-    return aorta_map_copy_name((enum aorta_map_copy)kind);
-}
-
-static const char *verdict_name(int verdict) {
-    return aorta_map_copies_verdict_name((enum aorta_map_copies_verdict)verdict);
 }
 
 #define AT(member) offsetof(struct aorta_map_copy_pair, member)
