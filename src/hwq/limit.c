@@ -176,7 +176,7 @@ static bool is_caused_by_host(const struct iteration *iteration, const struct ao
     return false;
 }
 
-static aorta_status add_gap(void *user, const struct aorta_span *before, const struct aorta_span *after) {
+static void add_gap(void *user, const struct aorta_span *before, const struct aorta_span *after) {
     const struct iteration *iteration = user;
     struct aorta_hwq_gaps *gaps = iteration->gaps;
     const bool host = is_caused_by_host(iteration, before, after);
@@ -184,7 +184,6 @@ static aorta_status add_gap(void *user, const struct aorta_span *before, const s
     struct aorta_hwq_samples *inter = host ? &gaps->host_inter : &gaps->inter;
     aorta_hwq_samples_add(before->stream == after->stream ? intra : inter, (double)(after->start_ns - before->end_ns),
                           &gaps->memory);
-    return NULL;
 }
 
 static void split_spans(struct iteration *iteration, const struct aorta_hwq_spans *spans) {

@@ -45,31 +45,31 @@ static aorta_status no_memory(size_t count) {
 
 aorta_status aorta_gaps_on_streams(const struct aorta_span *spans, size_t count, aorta_gap_visitor visit, void *user) {
     const struct aorta_span **sorted = sort(spans, count, order_by_stream);
-    aorta_status status = sorted ? NULL : no_memory(count);
-    for (size_t i = 1; i < count && !status; i++)
-        if (sorted[i]->stream == sorted[i - 1]->stream) status = visit(user, sorted[i - 1], sorted[i]);
+    if (!sorted) return no_memory(count);
+    for (size_t i = 1; i < count; i++)
+        if (sorted[i]->stream == sorted[i - 1]->stream) visit(user, sorted[i - 1], sorted[i]);
     free(sorted);
-    return status;
+    return NULL;
 }
 
 /* `ended` counts the spans that ended before the current start. A span without length may be among them itself. */
-static aorta_status visit_last_ends(const struct aorta_span *const *starts, const struct aorta_span *const *ends,
-                                    size_t count, aorta_gap_visitor visit, void *user) {
+static void visit_last_ends(const struct aorta_span *const *starts, const struct aorta_span *const *ends, size_t count,
+                            aorta_gap_visitor visit, void *user) {
     size_t ended = 0;
     for (size_t i = 0; i < count; i++) {
         const struct aorta_span *span = starts[i];
         while (ended < count && ends[ended]->end_ns <= span->start_ns) ended++;
         size_t last = ended;
         if (last && ends[last - 1] == span) last--;
-        if (last && ends[last - 1]->stream != span->stream) AORTA_TRY(visit(user, ends[last - 1], span));
+        if (last && ends[last - 1]->stream != span->stream) visit(user, ends[last - 1], span);
     }
-    return NULL;
 }
 
 aorta_status aorta_gaps_between_streams(const struct aorta_span *spans, size_t count, aorta_gap_visitor visit,
                                         void *user) {
     const struct aorta_span **starts = sort(spans, count, order_by_start), **ends = sort(spans, count, order_by_end);
-    aorta_status status = starts && ends ? visit_last_ends(starts, ends, count, visit, user) : no_memory(count);
+    aorta_status status = starts && ends ? NULL : no_memory(count);
+    if (!status) visit_last_ends(starts, ends, count, visit, user);
     free(starts);
     free(ends);
     return status;
@@ -126,17 +126,13 @@ static bool is_kernel(const struct aorta_span *span) {
 
 /* ---- gaps ---- */
 
-static void put_gap(struct gap_list *list, const struct aorta_span *before, const struct aorta_span *after) {
+static void add_gap(void *user, const struct aorta_span *before, const struct aorta_span *after) {
+    struct gap_list *list = user;
     const int64_t gap_ns = after->start_ns - before->end_ns;
     if (gap_ns < 0)
         list->overlapping++;
     else
         list->items[list->count++] = (double)gap_ns;
-}
-
-static aorta_status add_gap(void *user, const struct aorta_span *before, const struct aorta_span *after) {
-    put_gap(user, before, after);
-    return NULL;
 }
 
 /* Summarises the gaps after those that `first` counts. */
@@ -170,17 +166,10 @@ static int64_t measure_union(const struct aorta_span *spans, size_t count, struc
 
 /* ---- one queue ---- */
 
-static int by_id(const void *x, const void *y) {
-    return aorta_order_int64(*(const int64_t *)x, *(const int64_t *)y);
-}
-
 static size_t count_streams(const struct aorta_span *spans, size_t count, struct aorta_arena *memory) {
     int64_t *ids = aorta_arena_raw(memory, count * sizeof *ids);
-    size_t streams = ids && count > 0;
     for (size_t i = 0; ids && i < count; i++) ids[i] = spans[i].stream;
-    if (ids) qsort(ids, count, sizeof *ids, by_id);
-    for (size_t i = 1; ids && i < count; i++) streams += ids[i] != ids[i - 1];
-    return streams;
+    return ids ? aorta_sort_unique(ids, count, sizeof *ids, aorta_by_int64) : 0;
 }
 
 /* Spans of one queue, by start. */
@@ -194,7 +183,7 @@ static void describe_queue(struct analysis *analysis, const struct aorta_span *s
         queue->transfers += !is_kernel(&spans[i]);
         if (!is_kernel(&spans[i])) continue;
         const bool same = before && before->stream == spans[i].stream;
-        if (before) put_gap(same ? &analysis->same_stream : &analysis->other_stream, before, &spans[i]);
+        if (before) add_gap(same ? &analysis->same_stream : &analysis->other_stream, before, &spans[i]);
         before = &spans[i];
     }
     queue->same_stream = summarise(&analysis->same_stream, &same_before);
@@ -208,8 +197,8 @@ static void describe_queue(struct analysis *analysis, const struct aorta_span *s
 
 static int by_queue(const void *x, const void *y) {
     const struct aorta_span *a = x, *b = y;
-    const int queue = aorta_order_int64(a->queue, b->queue), start = aorta_order_int64(a->start_ns, b->start_ns);
-    return queue ? queue : start ? start : aorta_order_int64(a->end_ns, b->end_ns);
+    const int queue = aorta_order_int64(a->queue, b->queue);
+    return queue ? queue : by_start(a, b);
 }
 
 static int by_stream_and_queue(const void *x, const void *y) {

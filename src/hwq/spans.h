@@ -24,7 +24,7 @@ struct aorta_span {
 };
 
 /* Gets both spans of each gap; the gap is after->start_ns − before->end_ns, below 0 where the two overlap. */
-typedef aorta_status (*aorta_gap_visitor)(void *user, const struct aorta_span *before, const struct aorta_span *after);
+typedef void (*aorta_gap_visitor)(void *user, const struct aorta_span *before, const struct aorta_span *after);
 
 /* Each span and the next one (by start) of the same stream. */
 AORTA_MUST_USE aorta_status aorta_gaps_on_streams(const struct aorta_span *spans, size_t count, aorta_gap_visitor visit,
