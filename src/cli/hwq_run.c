@@ -36,7 +36,7 @@ static const struct aorta_cli_syntax list_syntax = {
 };
 
 static bool is_listed(const struct list_values *values, const struct aorta_hwq_workload *w) {
-    return !values->category || !strcmp(values->category, aorta_hwq_category_name(w->category));
+    return !values->category || !strcmp(values->category, w->category);
 }
 
 static aorta_status check_category(const struct list_values *values) {
@@ -57,8 +57,8 @@ static void list_json(const struct list_values *values, struct aorta_text *text)
         aorta_json_object(&json);
         aorta_json_key_string(&json, "name", w->name);
         aorta_json_key_string(&json, "group", aorta_hwq_group_name(w->group));
-        aorta_json_key_string(&json, "category", aorta_hwq_category_name(w->category));
-        aorta_json_key_string(&json, "sensitivity", aorta_hwq_sensitivity_name(w->sensitivity));
+        aorta_json_key_string(&json, "category", w->category);
+        aorta_json_key_string(&json, "sensitivity", w->sensitivity);
         aorta_json_key_int(&json, "min_streams", w->streams.min);
         aorta_json_key_int(&json, "max_streams", w->streams.max);
         aorta_json_key_int(&json, "recommended_streams", w->streams.recommended);
@@ -80,8 +80,7 @@ static void list_table(const struct list_values *values, struct aorta_text *text
             if ((int)w->group != group || !is_listed(values, w)) continue;
             snprintf(streams, sizeof streams, "%d-%d (%d)", w->streams.min, w->streams.max, w->streams.recommended);
             aorta_text_printf(text, "%-22s %-5s %-18s %-14s %-12s %s\n", w->name, aorta_hwq_group_name(w->group),
-                              aorta_hwq_category_name(w->category), streams, aorta_hwq_sensitivity_name(w->sensitivity),
-                              w->unit);
+                              w->category, streams, w->sensitivity, w->unit);
             if (!values->verbose) continue;
             aorta_text_puts(text, "    ");
             aorta_text_lines(text, w->summary, &(struct aorta_lines){.taken = 4, .indent = 4});
@@ -116,12 +115,10 @@ static void show_info(const struct aorta_hwq_workload *w, struct aorta_text *tex
     const struct aorta_option_table own = {.rows = w->options, .count = w->option_count};
     aorta_text_printf(text, "%s: ", w->name);
     aorta_text_lines(text, w->summary, &(struct aorta_lines){.taken = (int)strlen(w->name) + 2, .indent = 2});
-    aorta_text_printf(text, "  group        %s, %s\n", aorta_hwq_group_name(w->group),
-                      aorta_hwq_category_name(w->category));
+    aorta_text_printf(text, "  group        %s, %s\n", aorta_hwq_group_name(w->group), w->category);
     aorta_text_printf(text, "  streams      %d to %d, recommended %d\n", w->streams.min, w->streams.max,
                       w->streams.recommended);
-    aorta_text_printf(text, "  sensitivity  %s to the cost of switching between queues\n",
-                      aorta_hwq_sensitivity_name(w->sensitivity));
+    aorta_text_printf(text, "  sensitivity  %s to the cost of switching between queues\n", w->sensitivity);
     aorta_text_printf(text, "  throughput   in %s\n", w->unit);
     if (w->option_count) aorta_text_puts(text, "Options, with dashes on the command line:\n");
     if (w->option_count) aorta_options_help(&own, NULL, text);

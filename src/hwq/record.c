@@ -27,7 +27,7 @@ struct recording {
 
 /* `number` is the stream's in the file. */
 static aorta_status name_stream(struct recording *recording, int stream, int64_t number) {
-    const char *role = aorta_hwq_role(recording->hwq, recording->run->workload, stream);
+    const char *role = aorta_hwq_role(recording->hwq, stream);
     const char *name =
         aorta_arena_printf(recording->hwq->arena, "hwq %d%s%s", stream, role ? " " : "", role ? role : "");
     if (!name) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the names of streams");

@@ -431,7 +431,7 @@ aorta_status aorta_hwq_metadata_fill(const struct aorta_hwq_run *run, const stru
     AORTA_TRY(add_environment(run, hwq, result));
     for (size_t i = 0; i < w->option_count; i++) AORTA_TRY(add_option(result, &w->options[i], run->options));
     for (int s = 0; s < hwq->stream_count; s++) {
-        const char *role = aorta_hwq_role(hwq, w, s);
+        const char *role = aorta_hwq_role(hwq, s);
         char key[32];
         if (!role) break;
         snprintf(key, sizeof key, "stream_%d", s);

@@ -28,23 +28,17 @@ const char *aorta_hwq_group_name(enum aorta_hwq_group group) {
     return names[group];
 }
 
-const char *aorta_hwq_category_name(enum aorta_hwq_category category) {
-    static const char *const names[AORTA_HWQ_CATEGORY_COUNT] = {"latency_sensitive", "distributed", "inference",
-                                                                "pipeline"};
-    return names[category];
-}
-
-const char *aorta_hwq_sensitivity_name(enum aorta_hwq_sensitivity level) {
-    static const char *const names[AORTA_HWQ_SENSITIVITY_COUNT] = {"low", "medium", "high", "critical"};
-    return names[level];
-}
-
-const char *aorta_hwq_role(const struct aorta_hwq *hwq, const struct aorta_hwq_workload *workload, int stream) {
+const char *aorta_hwq_role(const struct aorta_hwq *hwq, int stream) {
+    const struct aorta_hwq_workload *workload = hwq->workload;
     int count = 0;
     if (workload->role) return workload->role(hwq, stream);
     while (workload->roles && workload->roles[count]) count++;
     return count ? workload->roles[stream % count] : NULL;
 }
+enum aorta_priority aorta_hwq_priority(const struct aorta_hwq *hwq, int stream) {
+    return hwq->workload->priority ? hwq->workload->priority(hwq, stream) : AORTA_PRIORITY_NORMAL;
+}
+
 
 /* The distance of the word to the name or to the name's beginning of that length; SIZE_MAX: neither is near. */
 static size_t distance_of(const char *word, const char *name) {

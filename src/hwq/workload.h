@@ -34,24 +34,7 @@
 enum { AORTA_HWQ_MAX_STREAMS = 64, AORTA_HWQ_OPTION_BYTES = 512, HWQ_LARGEST = 1 << 20 }; /* limit of most sizes */
 
 enum aorta_hwq_group { AORTA_HWQ_P0, AORTA_HWQ_P1, AORTA_HWQ_P2, AORTA_HWQ_P3, AORTA_HWQ_GROUP_COUNT };
-enum aorta_hwq_category {
-    AORTA_HWQ_LATENCY_SENSITIVE,
-    AORTA_HWQ_DISTRIBUTED,
-    AORTA_HWQ_INFERENCE,
-    AORTA_HWQ_PIPELINE,
-    AORTA_HWQ_CATEGORY_COUNT
-};
-/* How much the overhead of queue switches shows in this workload's throughput. */
-enum aorta_hwq_sensitivity {
-    AORTA_HWQ_LOW,
-    AORTA_HWQ_MEDIUM,
-    AORTA_HWQ_HIGH,
-    AORTA_HWQ_CRITICAL,
-    AORTA_HWQ_SENSITIVITY_COUNT
-};
-const char *aorta_hwq_group_name(enum aorta_hwq_group group);             /* "P0" */
-const char *aorta_hwq_category_name(enum aorta_hwq_category category);    /* "latency_sensitive" */
-const char *aorta_hwq_sensitivity_name(enum aorta_hwq_sensitivity level); /* "critical" */
+const char *aorta_hwq_group_name(enum aorta_hwq_group group); /* "P0" */
 
 struct aorta_hwq_stamps; /* stamps.h */
 struct aorta_hwq_run;    /* run.h */
@@ -93,8 +76,8 @@ struct aorta_hwq_workload {
     const char *name;    /* "hetero_kernels" */
     const char *summary; /* the stress, one sentence without its full stop: "large GEMMs delay tiny kernels" */
     enum aorta_hwq_group group;
-    enum aorta_hwq_category category;
-    enum aorta_hwq_sensitivity sensitivity;
+    const char *category;    /* "latency_sensitive", "distributed", "inference", "pipeline" */
+    const char *sensitivity; /* "low", "medium", "high", "critical": how much switches of queues show in throughput */
     struct {
         int min, max, recommended;
     } streams;
@@ -146,8 +129,9 @@ extern const struct aorta_hwq_workload *const aorta_hwq_workloads[]; /* in the o
 static inline bool aorta_hwq_serves(const struct aorta_hwq_workload *workload, int64_t streams) {
     return streams >= workload->streams.min && streams <= workload->streams.max;
 }
-/* The role of a stream; NULL: all streams are alike. */
-const char *aorta_hwq_role(const struct aorta_hwq *hwq, const struct aorta_hwq_workload *workload, int stream);
+/* The role of a stream; NULL: all streams are alike. Its priority. */
+const char *aorta_hwq_role(const struct aorta_hwq *hwq, int stream);
+enum aorta_priority aorta_hwq_priority(const struct aorta_hwq *hwq, int stream);
 /* AORTA_USAGE names the workload with the nearest name. */
 AORTA_MUST_USE aorta_status aorta_hwq_find(const char *name, const struct aorta_hwq_workload **workload);
 
