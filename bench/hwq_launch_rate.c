@@ -10,7 +10,6 @@
 #include "device/gpu.h"
 #include "hwq/graph.h"
 #include "hwq/iterations.h"
-#include "hwq/objects.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -181,15 +180,12 @@ static double plain_rate(struct plain *plain, int streams, bool graph) {
 static aorta_status our_rate(struct aorta_hwq *hwq, struct hwq_graph *g, bool graph, double *rate) {
     double iteration_ms[MOST_ITERATIONS], host_ms[MOST_ITERATIONS];
     struct aorta_hwq_times times = {.iteration_ms = iteration_ms, .host_ms = host_ms};
-    const struct aorta_hwq_plan plan = {.sync = AORTA_HWQ_END_ONLY,
-                                        .graph = graph,
-                                        .iterations = iterations_on(hwq->stream_count),
-                                        .iterate = hwq_graph_iterate,
-                                        .state = g};
+    const struct aorta_hwq_plan plan = {
+        .sync = AORTA_HWQ_END_ONLY, .graph = graph, .iterations = iterations_on(hwq->stream_count), .g = g};
     struct aorta_hwq_plan warm_up = plan;
     warm_up.iterations = 2;
-    AORTA_TRY(aorta_hwq_time_iterations(hwq, &warm_up, &times));
-    AORTA_TRY(aorta_hwq_time_iterations(hwq, &plan, &times));
+    AORTA_TRY(aorta_hwq_time_iterations(&warm_up, &times));
+    AORTA_TRY(aorta_hwq_time_iterations(&plan, &times));
     *rate = (double)times.queued * (double)plan.iterations / (times.wall_ms * 1e-3);
     return NULL;
 }

@@ -1,7 +1,7 @@
 #include "hwq/graph.h"
 #include "hwq/graph_internal.h"
 #include "hwq/iterations.h"
-#include "hwq/objects.h"
+#include "hwq/kernels/kernels.h"
 
 #include <string.h>
 
@@ -301,9 +301,16 @@ struct hwq_operation *hwq_append(struct hwq_graph *g, const struct hwq_operation
 struct hwq_operation *hwq_append_kernel(struct hwq_graph *g, const struct hwq_operation *operation,
                                         const struct aorta_kernel *kernel, const void *args, size_t bytes) {
     struct hwq_operation with = *operation;
-    if (!g->status) hwq_fail(g, aorta_hwq_prepare(g->hwq, operation->stream, kernel, args, bytes, &with.prepared));
+    if (bytes > HWQ_ARGUMENT_BYTES)
+        hwq_fail(g, AORTA_ERROR(AORTA_INTERNAL, "kernel %s: %zu bytes of arguments, %d can be stamped", kernel->name,
+                                bytes, HWQ_ARGUMENT_BYTES));
+    struct aorta_hwq_prepared *prepared = with.prepared = hwq_state(g, sizeof *prepared);
+    if (!prepared) return NULL;
+    *prepared = (struct aorta_hwq_prepared){.before = g->hwq->last, .kernel = kernel, .bytes = bytes};
+    g->hwq->last = prepared;
+    hwq_fail(g, aorta_launch_prepare(g->hwq->streams[with.stream], kernel, args, bytes, &prepared->prepared));
     struct hwq_operation *o = hwq_append(g, &with, args, bytes);
-    if (o) o->prepared->operation = o;
+    prepared->operation = o;
     return o;
 }
 
@@ -436,6 +443,11 @@ void hwq_graph_destroy(struct hwq_graph *g) {
     for (struct hwq_owned *owned = g ? g->owned : NULL; owned; owned = owned->next) owned->end(owned->object);
 }
 
+void aorta_hwq_objects_destroy(struct aorta_hwq *hwq) {
+    for (; hwq->last; hwq->last = hwq->last->before) aorta_prepared_destroy(hwq->last->prepared);
+    aorta_owned_free(&hwq->owned);
+}
+
 aorta_status hwq_graph_start(struct hwq_graph *g) {
     const struct aorta_hwq_workload *workload = g->hwq->workload;
     if (workload->start) AORTA_TRY(workload->start(g));
@@ -466,34 +478,74 @@ aorta_status hwq_graph_check(struct hwq_graph *g, struct aorta_hwq_check *check)
 
 /* ---- one iteration ---- */
 
-static aorta_status run_operation(struct aorta_hwq *hwq, const struct hwq_operation *o) {
-    AORTA_TRY(aorta_hwq_begin(hwq, o->stream, o->kind->span, hwq_operation_name(o)));
-    AORTA_TRY(o->kind->run(o, hwq->streams[o->stream]));
-    return aorta_hwq_end(hwq, o->stream);
+/* The arguments with the address of a stamp in their first member. */
+static aorta_status launch_stamped(struct aorta_hwq *hwq, const struct aorta_hwq_prepared *p) {
+    _Alignas(16) unsigned char stamped[HWQ_ARGUMENT_BYTES];
+    struct aorta_hwq_stamp *stamp;
+    const int stream = p->operation->stream;
+    const struct aorta_span span = {.stream = stream, .kind = AORTA_SPAN_KERNEL, .name = p->kernel->name};
+    AORTA_TRY(aorta_hwq_stamps_next(hwq->stamps, span, &stamp));
+    memcpy(stamped, p->operation->shape, p->bytes);
+    memcpy(stamped, &stamp, sizeof stamp);
+    return aorta_launch(hwq->streams[stream], p->kernel, stamped, p->bytes);
 }
 
-static aorta_status run_region(struct aorta_hwq *hwq, const struct hwq_step *step) {
-    AORTA_TRY(aorta_hwq_begin(hwq, step->stream, AORTA_SPAN_KERNEL, step->region->name));
-    AORTA_TRY(aorta_graph_launch(step->region->captured, hwq->streams[step->stream]));
-    return aorta_hwq_end(hwq, step->stream);
+/* One call for many launches costs the host less. */
+static aorta_status launch(struct aorta_hwq *hwq, struct aorta_hwq_prepared *const *launches, size_t count) {
+    enum { BATCH = 512 };
+    hwq->queued += (int64_t)count;
+    if (hwq->stamps) {
+        for (size_t i = 0; i < count; i++) AORTA_TRY(launch_stamped(hwq, launches[i]));
+        return NULL;
+    }
+    struct aorta_prepared *items[BATCH];
+    for (size_t done = 0; done < count;) {
+        const size_t piece = count - done < BATCH ? count - done : BATCH;
+        for (size_t i = 0; i < piece; i++) items[i] = launches[done + i]->prepared;
+        AORTA_TRY(aorta_launch_prepared(items, piece));
+        done += piece;
+    }
+    return NULL;
 }
 
-aorta_status hwq_graph_iterate(struct aorta_hwq *hwq, void *graph) {
-    const struct hwq_graph *g = graph;
+static aorta_status mark(struct aorta_hwq *hwq, int stream, int64_t *slot) {
+    const struct aorta_hwq_mark args = {slot};
+    return aorta_launch(hwq->streams[stream], &aorta_hwq_kernel_mark, &args, sizeof args);
+}
+
+/* Runs an operation, or replays a region (a step of that kind). While iterations are stamped, kernels before and after
+ * it write the time. */
+static aorta_status run_marked(struct aorta_hwq *hwq, const struct hwq_step *step) {
+    struct aorta_stream *stream = hwq->streams[step->stream];
+    const struct hwq_operation *o = step->kind == HWQ_OPERATION ? step->operation : NULL;
+    struct aorta_hwq_stamp *stamp = NULL;
+    const struct aorta_span span = {.stream = step->stream,
+                                    .kind = o ? o->kind->span : AORTA_SPAN_KERNEL,
+                                    .marked = true,
+                                    .name = o ? hwq_operation_name(o) : step->region->name};
+    hwq->queued++;
+    if (hwq->stamps) AORTA_TRY(aorta_hwq_stamps_next(hwq->stamps, span, &stamp));
+    if (stamp) AORTA_TRY(mark(hwq, step->stream, &stamp->start));
+    AORTA_TRY(o ? o->kind->run(o, stream) : aorta_graph_launch(step->region->captured, stream));
+    return stamp ? mark(hwq, step->stream, &stamp->end) : NULL;
+}
+
+aorta_status hwq_graph_iterate(struct hwq_graph *g) {
+    struct aorta_hwq *hwq = g->hwq;
     for (size_t i = 0; i < g->step_count; i++) {
         const struct hwq_step *step = &g->steps[i];
         if (step->kind == HWQ_LAUNCHES) {
             if (g->without & 1u << AORTA_SPAN_KERNEL) continue;
-            AORTA_TRY(aorta_hwq_launch_prepared(hwq, step->launches, step->count));
+            AORTA_TRY(launch(hwq, step->launches, step->count));
         } else if (step->kind == HWQ_OPERATION) {
             if (g->without & 1u << step->operation->kind->span) continue;
-            AORTA_TRY(run_operation(hwq, step->operation));
+            AORTA_TRY(run_marked(hwq, step));
         } else if (step->kind == HWQ_RECORD) {
             AORTA_TRY(aorta_event_record(step->event, hwq->streams[step->stream]));
         } else if (step->kind == HWQ_WAIT) {
             AORTA_TRY(aorta_stream_wait(hwq->streams[step->stream], step->event));
         } else if (step->kind == HWQ_REGION && !aorta_stream_capturing(hwq->streams[step->stream])) {
-            AORTA_TRY(run_region(hwq, step));
+            AORTA_TRY(run_marked(hwq, step));
             i += step->count;
         }
     }

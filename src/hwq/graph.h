@@ -11,7 +11,7 @@
  * collective at a time.
  *
  * Errors stay in the graph: after the first one all calls do nothing, and hwq_graph_create returns it. The harness owns
- * memory, events and prepared launches (objects.h); everything else is in its arena. One host thread. */
+ * memory, events and prepared launches; everything else is in its arena. One host thread. */
 #ifndef AORTA_HWQ_GRAPH_H
 #define AORTA_HWQ_GRAPH_H
 
@@ -129,8 +129,11 @@ struct hwq_graph {
 AORTA_MUST_USE aorta_status hwq_graph_create(struct aorta_hwq *hwq, const struct aorta_hwq_workload *workload,
                                              struct hwq_graph **graph);
 AORTA_MUST_USE aorta_status hwq_graph_finish(struct hwq_graph *g);
-void hwq_graph_destroy(struct hwq_graph *g);                                       /* streams idle; NULL is fine */
-AORTA_MUST_USE aorta_status hwq_graph_iterate(struct aorta_hwq *hwq, void *graph); /* `iterate` of a plan */
+void hwq_graph_destroy(struct hwq_graph *g); /* streams idle; NULL is fine */
+/* Ends the prepared launches of all graphs and what hwq->owned has; streams are idle. */
+void aorta_hwq_objects_destroy(struct aorta_hwq *hwq);
+/* Queues one iteration. */
+AORTA_MUST_USE aorta_status hwq_graph_iterate(struct hwq_graph *g);
 /* AORTA_INTERNAL names two operations that need an order and have none, their streams and the tensor. */
 AORTA_MUST_USE aorta_status hwq_graph_check_order(const struct hwq_graph *g);
 /* Runs one more iteration and compares its results. */

@@ -9,9 +9,9 @@
  *
  * The check walks the steps as they are replayed. Each stream has a clock: how many operations of every stream end
  * before its next one begins. A record stores the clock, a wait adds the stored one. */
+#include "base/half.h"
 #include "hwq/graph_internal.h"
 #include "hwq/iterations.h"
-#include "hwq/objects.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -269,13 +269,6 @@ static void free_pages(struct hwq_memory *memory) {
     }
 }
 
-static double from_half(uint16_t half) {
-    const int exponent = half >> 10 & 31, fraction = half & 1023;
-    double value = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
-    if (exponent == 31) value = fraction ? NAN : INFINITY;
-    return half & 0x8000 ? -value : value;
-}
-
 static double read_element(const char *at, const struct hwq_tensor *t) {
     const enum aorta_dtype dtype = t->dtype;
     union {
@@ -285,9 +278,9 @@ static double read_element(const char *at, const struct hwq_tensor *t) {
         uint16_t half;
     } raw = {.i64 = 0};
     memcpy(&raw, at, (size_t)t->size);
-    if (dtype == AORTA_F16) return from_half(raw.half);
-    if (dtype == AORTA_BF16) raw.i32 = (int32_t)((uint32_t)raw.half << 16);
-    if (dtype == AORTA_F32 || dtype == AORTA_BF16) return (double)raw.f32;
+    if (dtype == AORTA_F16) return (double)aorta_float_of_f16(raw.half);
+    if (dtype == AORTA_BF16) return (double)aorta_float_of_bf16(raw.half);
+    if (dtype == AORTA_F32) return (double)raw.f32;
     if (dtype == AORTA_I64) return (double)raw.i64;
     if (dtype == AORTA_I32) return (double)raw.i32;
     return (double)(unsigned char)*at;
@@ -467,8 +460,7 @@ static aorta_status spoil_results(const struct hwq_graph *g) {
 
 static aorta_status iterate(struct hwq_graph *g) {
     int64_t host_ns;
-    aorta_status status =
-        g->hwq->replay ? aorta_hwq_runner_run(g->hwq->replay, -1, &host_ns) : hwq_graph_iterate(g->hwq, g);
+    aorta_status status = g->hwq->replay ? aorta_hwq_runner_run(g->hwq->replay, -1, &host_ns) : hwq_graph_iterate(g);
     return aorta_status_join(status, aorta_hwq_wait_for_streams(g->hwq));
 }
 

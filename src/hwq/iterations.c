@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "device/gpu.h"
+#include "hwq/graph.h"
 #include "hwq/kernels/kernels.h"
 
 #include <pthread.h>
@@ -76,8 +77,8 @@ static size_t slot_count(const struct aorta_hwq_runner *runner) {
     return rows * (runner->joined ? 2 : (size_t)runner->hwq->stream_count);
 }
 
-aorta_status aorta_hwq_runner_open(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
-                                   struct aorta_hwq_runner *runner) {
+aorta_status aorta_hwq_runner_open(const struct aorta_hwq_plan *plan, struct aorta_hwq_runner *runner) {
+    struct aorta_hwq *hwq = plan->g->hwq;
     *runner = (struct aorta_hwq_runner){.hwq = hwq, .plan = plan, .own = {.device = hwq->device}};
     runner->joined = plan->sync != AORTA_HWQ_NONE || plan->graph || !plan->independent;
     aorta_status status = aorta_own_event(&runner->own, &runner->fork);
@@ -124,7 +125,7 @@ static aorta_status join_streams(struct aorta_hwq_runner *runner) {
 
 static aorta_status iterate_joined(struct aorta_hwq_runner *runner) {
     AORTA_TRY(fork_streams(runner));
-    AORTA_TRY(runner->plan->iterate(runner->hwq, runner->plan->state));
+    AORTA_TRY(hwq_graph_iterate(runner->plan->g));
     return join_streams(runner);
 }
 
@@ -157,7 +158,7 @@ static aorta_status stamp_streams(struct aorta_hwq_runner *runner, int64_t row) 
 
 static aorta_status queue_unjoined(struct aorta_hwq_runner *runner, int64_t index) {
     if (index == 0) AORTA_TRY(stamp_streams(runner, 0));
-    AORTA_TRY(runner->plan->iterate(runner->hwq, runner->plan->state));
+    AORTA_TRY(hwq_graph_iterate(runner->plan->g));
     return index < 0 ? NULL : stamp_streams(runner, index + 1);
 }
 
@@ -242,10 +243,9 @@ static aorta_status run_timed(struct aorta_hwq_runner *runner, struct aorta_hwq_
     return NULL;
 }
 
-aorta_status aorta_hwq_time_iterations(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
-                                       struct aorta_hwq_times *times) {
+aorta_status aorta_hwq_time_iterations(const struct aorta_hwq_plan *plan, struct aorta_hwq_times *times) {
     struct aorta_hwq_runner runner;
-    AORTA_TRY(aorta_hwq_runner_open(hwq, plan, &runner));
+    AORTA_TRY(aorta_hwq_runner_open(plan, &runner));
     aorta_status status = run_timed(&runner, times);
     aorta_hwq_runner_close(&runner);
     return status;
@@ -282,14 +282,14 @@ static aorta_status run_stamped(struct aorta_hwq_runner *runner, struct aorta_hw
     return NULL;
 }
 
-aorta_status aorta_hwq_stamp_iterations(struct aorta_hwq *hwq, const struct aorta_hwq_plan *given,
-                                        aorta_hwq_spans_visitor visit, void *user) {
+aorta_status aorta_hwq_stamp_iterations(const struct aorta_hwq_plan *given, aorta_hwq_spans_visitor visit, void *user) {
+    struct aorta_hwq *hwq = given->g->hwq;
     struct aorta_hwq_plan plan = *given;
     struct aorta_hwq_runner runner;
     struct aorta_hwq_spans spans = {0};
     plan.sync = AORTA_HWQ_PER_ITERATION;
     AORTA_TRY(aorta_hwq_stamps_create(hwq, &hwq->stamps));
-    aorta_status status = aorta_hwq_runner_open(hwq, &plan, &runner);
+    aorta_status status = aorta_hwq_runner_open(&plan, &runner);
     if (!status) {
         status = run_stamped(&runner, &spans, visit, user);
         aorta_hwq_runner_close(&runner);
@@ -355,20 +355,15 @@ static void stop(struct aorta_hwq_clock_sampler *sampler) {
     sampler->running = false;
 }
 
-aorta_status aorta_hwq_clock_sampler_open(struct aorta_device *device, struct aorta_hwq_clock_sampler **out) {
+aorta_status aorta_hwq_clock_sampler_begin(struct aorta_device *device, struct aorta_hwq_clock_sampler **out) {
     struct aorta_hwq_clock_sampler *sampler = *out = calloc(1, sizeof *sampler);
     if (!sampler) return AORTA_ERROR(AORTA_MEMORY, "no host memory to sample the clock of the device");
     pthread_mutex_init(&sampler->lock, NULL);
     aorta_cond_init(&sampler->changed);
     sampler->device = device;
-    take_sample(sampler, false);
-    return NULL;
-}
-
-aorta_status aorta_hwq_clock_sampler_begin(struct aorta_hwq_clock_sampler *sampler) {
+    take_sample(sampler, false); /* of before the library was open */
     if (!sampler->count || !aorta_device_measured(sampler->last)) return NULL;
     sampler->count = 0;
-    sampler->ending = false;
     take_sample(sampler, false);
     int error = aorta_thread_start(&sampler->thread, work, sampler);
     sampler->running = !error;

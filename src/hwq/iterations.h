@@ -18,8 +18,7 @@ struct aorta_hwq_plan {
     bool gate;  /* no work starts before the whole iteration is queued; needs PER_ITERATION */
     bool independent;
     int64_t iterations;
-    aorta_status (*iterate)(struct aorta_hwq *hwq, void *state);
-    void *state;
+    struct hwq_graph *g;                        /* what is iterated, on the streams of its harness */
     void (*progress)(void *user, int64_t done); /* may be NULL */
     void *user;
 };
@@ -34,16 +33,15 @@ struct aorta_hwq_times {
     int64_t queued;       /* launches of one iteration */
 };
 /* AORTA_DEVICE when the gate reached its limit before everything was queued. */
-AORTA_MUST_USE aorta_status aorta_hwq_time_iterations(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
-                                                      struct aorta_hwq_times *times);
+AORTA_MUST_USE aorta_status aorta_hwq_time_iterations(const struct aorta_hwq_plan *plan, struct aorta_hwq_times *times);
 
 /* ---- stamped ---- */
 
 /* Gets the spans of each iteration. */
 typedef aorta_status (*aorta_hwq_spans_visitor)(void *user, const struct aorta_hwq_spans *spans);
 /* The sync mode is always PER_ITERATION. One more iteration runs first, without a visit. */
-AORTA_MUST_USE aorta_status aorta_hwq_stamp_iterations(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
-                                                       aorta_hwq_spans_visitor visit, void *user);
+AORTA_MUST_USE aorta_status aorta_hwq_stamp_iterations(const struct aorta_hwq_plan *plan, aorta_hwq_spans_visitor visit,
+                                                       void *user);
 
 /* ---- one by one ---- */
 
@@ -61,8 +59,7 @@ struct aorta_hwq_runner {
     bool joined;                 /* streams are joined after every iteration */
 };
 
-AORTA_MUST_USE aorta_status aorta_hwq_runner_open(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
-                                                  struct aorta_hwq_runner *runner);
+AORTA_MUST_USE aorta_status aorta_hwq_runner_open(const struct aorta_hwq_plan *plan, struct aorta_hwq_runner *runner);
 void aorta_hwq_runner_close(struct aorta_hwq_runner *runner);
 /* Captures an iteration, for runner_run to replay. It must have run once before. */
 AORTA_MUST_USE aorta_status aorta_hwq_runner_capture(struct aorta_hwq_runner *runner);
@@ -80,10 +77,9 @@ AORTA_MUST_USE aorta_status aorta_hwq_wait_for_streams(const struct aorta_hwq *h
 
 struct aorta_hwq_clock_sampler;
 
-/* Opens the library of the vendor, which takes a while. */
-AORTA_MUST_USE aorta_status aorta_hwq_clock_sampler_open(struct aorta_device *device,
-                                                         struct aorta_hwq_clock_sampler **sampler);
-AORTA_MUST_USE aorta_status aorta_hwq_clock_sampler_begin(struct aorta_hwq_clock_sampler *sampler);
+/* Opens the library of the vendor, which takes a while. Close it in any case. */
+AORTA_MUST_USE aorta_status aorta_hwq_clock_sampler_begin(struct aorta_device *device,
+                                                          struct aorta_hwq_clock_sampler **sampler);
 /* Call it directly after the last iteration. */
 AORTA_MUST_USE aorta_status aorta_hwq_clock_sampler_end(struct aorta_hwq_clock_sampler *sampler,
                                                         struct aorta_clocks *clocks);

@@ -4,7 +4,6 @@
 #include "hwq/graph.h"
 #include "hwq/iterations.h"
 #include "hwq/kernels/kernels.h"
-#include "hwq/objects.h"
 #include "hwq/result.h"
 
 #include <math.h>
@@ -215,7 +214,7 @@ aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_
 enum { LINKS = 64, ROUNDS = 8, ELEMENTS = 256 };
 
 struct probe {
-    const enum aorta_priority *priorities;
+    const struct aorta_hwq *hwq; /* of the workload: without the stream that is added to a single one */
     int stream_count;
     struct aorta_hwq_stamps_file *file; /* may be NULL */
     struct aorta_arena memory;          /* of the samples */
@@ -242,7 +241,8 @@ static void build(struct hwq_graph *g) {
 /* A switch to stream `to` from the previous stream. */
 static void add_switch(struct probe *probe, int to, double gap) {
     const int from = (to + probe->stream_count - 1) % probe->stream_count;
-    const bool same = probe->priorities[from] == probe->priorities[to];
+    const bool same =
+        probe->hwq->stream_count == 1 || aorta_hwq_priority(probe->hwq, from) == aorta_hwq_priority(probe->hwq, to);
     aorta_hwq_samples_add(same ? &probe->same : &probe->across, gap, &probe->memory);
     aorta_hwq_samples_add(&probe->pairs[to], gap, &probe->memory);
     aorta_hwq_samples_add(&probe->inter, gap, &probe->memory);
@@ -268,8 +268,8 @@ static aorta_status measure(struct aorta_hwq *hwq, struct probe *probe) {
     build(g);
     AORTA_TRY(hwq_graph_finish(g));
     AORTA_TRY(aorta_stream_synchronize(hwq->streams[0])); /* the values are ready */
-    const struct aorta_hwq_plan plan = {.gate = true, .iterations = ROUNDS, .iterate = hwq_graph_iterate, .state = g};
-    return aorta_hwq_stamp_iterations(hwq, &plan, add_spans, probe);
+    const struct aorta_hwq_plan plan = {.gate = true, .iterations = ROUNDS, .g = g};
+    return aorta_hwq_stamp_iterations(&plan, add_spans, probe);
 }
 
 static struct aorta_hwq_switches switches(const struct aorta_hwq_samples *samples, double intra_ms) {
@@ -295,18 +295,16 @@ static struct aorta_hwq_probe medians(const struct probe *probe) {
     return found;
 }
 
-aorta_status aorta_hwq_probe_run(struct aorta_hwq *given, const enum aorta_priority *priorities,
-                                 struct aorta_hwq_stamps_file *file, struct aorta_hwq_probe *found) {
+aorta_status aorta_hwq_probe_run(struct aorta_hwq *given, struct aorta_hwq_stamps_file *file,
+                                 struct aorta_hwq_probe *found) {
     struct aorta_hwq hwq = *given; /* with objects of its own, which end with the probe */
-    const enum aorta_priority two[] = {priorities[0], priorities[0]};
-    struct probe probe = {.priorities = priorities, .file = file};
+    struct probe probe = {.hwq = given, .file = file};
     struct aorta_stream *second = NULL;
     aorta_status status = NULL;
     hwq.owned = (struct aorta_owned){.device = hwq.device};
     hwq.last = NULL;
     if (hwq.stream_count == 1) {
-        status = aorta_stream_create(hwq.device, "probe", priorities[0], &second);
-        probe.priorities = two;
+        status = aorta_stream_create(hwq.device, "probe", aorta_hwq_priority(given, 0), &second);
         hwq.streams[1] = second;
         if (!status) hwq.stream_count = 2;
     }

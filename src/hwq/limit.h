@@ -34,9 +34,9 @@ struct aorta_hwq_gaps {                              /* zero-initialise; ns */
 AORTA_MUST_USE aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_spans *spans);
 
 /* Runs the probe on the workload's streams, in turn; with one stream a second one of the same priority is created for
- * it. `priorities`: of the streams. `file` (may be NULL) gets the stamps. Streams idle. */
-AORTA_MUST_USE aorta_status aorta_hwq_probe_run(struct aorta_hwq *hwq, const enum aorta_priority *priorities,
-                                                struct aorta_hwq_stamps_file *file, struct aorta_hwq_probe *probe);
+ * it. `file` (may be NULL) gets the stamps. Streams idle. */
+AORTA_MUST_USE aorta_status aorta_hwq_probe_run(struct aorta_hwq *hwq, struct aorta_hwq_stamps_file *file,
+                                                struct aorta_hwq_probe *probe);
 
 struct aorta_hwq_busy {                       /* zero-initialise; one sample per iteration, ns */
     struct aorta_arena memory;                /* of the samples; the owner frees it */

@@ -111,7 +111,7 @@ static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
 static aorta_status record_stamps(struct recording *recording, const struct aorta_hwq_plan *plan) {
     for (int s = 0; s < recording->hwq->stream_count; s++) AORTA_TRY(name_stream(recording, s, s));
     AORTA_TRY(begin_file(recording, NULL));
-    return aorta_hwq_stamp_iterations(recording->hwq, plan, add_spans, recording);
+    return aorta_hwq_stamp_iterations(plan, add_spans, recording);
 }
 
 /* ---- GPUs: from the tracer's records ---- */
@@ -187,7 +187,7 @@ static aorta_status add_records(struct recording *recording, struct aorta_tracer
 static aorta_status trace(struct recording *recording, const struct aorta_hwq_plan *plan, struct aorta_tracer *tracer) {
     struct aorta_kineto_step steps[RECORDED];
     struct aorta_hwq_runner runner;
-    AORTA_TRY(aorta_hwq_runner_open(recording->hwq, plan, &runner));
+    AORTA_TRY(aorta_hwq_runner_open(plan, &runner));
     aorta_status status = run_warmup(&runner);
     if (!status) status = find_streams(recording, &runner, tracer);
     if (!status) status = begin_file(recording, aorta_tracer_get_facts(tracer).library);
@@ -201,12 +201,8 @@ static aorta_status trace(struct recording *recording, const struct aorta_hwq_pl
 
 static aorta_status record(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, struct hwq_graph *g, void *user) {
     struct recording *recording = user;
-    const struct aorta_hwq_plan plan = {.sync = AORTA_HWQ_PER_ITERATION,
-                                        .graph = run->graph,
-                                        .gate = run->gate,
-                                        .iterations = RECORDED,
-                                        .iterate = hwq_graph_iterate,
-                                        .state = g};
+    const struct aorta_hwq_plan plan = {
+        .sync = AORTA_HWQ_PER_ITERATION, .graph = run->graph, .gate = run->gate, .iterations = RECORDED, .g = g};
     struct aorta_tracer *tracer = NULL;
     const bool gpu = aorta_device_is_gpu(run->device);
     recording->hwq = hwq;

@@ -3,7 +3,6 @@
 #include "hwq/graph.h"
 #include "hwq/iterations.h"
 #include "hwq/limit.h"
-#include "hwq/objects.h"
 #include "measure/machine.h"
 #include "ops/ops.h"
 
@@ -47,17 +46,13 @@ aorta_status aorta_hwq_run_check(const struct aorta_hwq_run *run) {
 
 /* ---- the streams ---- */
 
-static enum aorta_priority priority_of(const struct aorta_hwq *hwq, const struct aorta_hwq_workload *w, int stream) {
-    return w->priority ? w->priority(hwq, stream) : AORTA_PRIORITY_NORMAL;
-}
-
-static aorta_status open_streams(struct aorta_hwq *hwq, const struct aorta_hwq_workload *w) {
+static aorta_status open_streams(struct aorta_hwq *hwq) {
     const int wanted = hwq->stream_count;
     for (int s = 0; s < wanted; s++) {
         char name[32];
         snprintf(name, sizeof name, "hwq %d", s);
         hwq->stream_count = s;
-        AORTA_TRY(aorta_stream_create(hwq->device, name, priority_of(hwq, w, s), &hwq->streams[s]));
+        AORTA_TRY(aorta_stream_create(hwq->device, name, aorta_hwq_priority(hwq, s), &hwq->streams[s]));
     }
     hwq->stream_count = wanted;
     return NULL;
@@ -66,11 +61,11 @@ static aorta_status open_streams(struct aorta_hwq *hwq, const struct aorta_hwq_w
 /* ---- timed ---- */
 
 /* The workload's counters must not include the warm-up. */
-static aorta_status warm_up(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan, int64_t iterations) {
+static aorta_status warm_up(const struct aorta_hwq_plan *plan, int64_t iterations) {
     struct aorta_hwq_plan plain = *plan;
     struct aorta_hwq_runner runner;
     plain.graph = plain.gate = false;
-    AORTA_TRY(aorta_hwq_runner_open(hwq, &plain, &runner));
+    AORTA_TRY(aorta_hwq_runner_open(&plain, &runner));
     aorta_status status = aorta_hwq_runner_warm_up(&runner, iterations);
     aorta_hwq_runner_close(&runner);
     return status;
@@ -89,13 +84,13 @@ static void add_rates(struct aorta_hwq_result *result, const struct aorta_hwq_ti
 
 /* While the device's clock is sampled. */
 static aorta_status time_iterations(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
-                                    struct aorta_hwq_clock_sampler *sampler, struct aorta_clocks *clocks,
+                                    struct aorta_hwq_clock_sampler **sampler, struct aorta_clocks *clocks,
                                     struct aorta_hwq_times *times) {
-    AORTA_TRY(hwq_graph_start(plan->state));
+    AORTA_TRY(hwq_graph_start(plan->g));
     aorta_device_reset_peak(hwq->device);
-    AORTA_TRY(aorta_hwq_clock_sampler_begin(sampler));
-    AORTA_TRY(aorta_hwq_time_iterations(hwq, plan, times));
-    return aorta_hwq_clock_sampler_end(sampler, clocks);
+    AORTA_TRY(aorta_hwq_clock_sampler_begin(hwq->device, sampler));
+    AORTA_TRY(aorta_hwq_time_iterations(plan, times));
+    return aorta_hwq_clock_sampler_end(*sampler, clocks);
 }
 
 static double gib(uint64_t bytes) {
@@ -107,11 +102,10 @@ static aorta_status measure_times(struct aorta_hwq *hwq, const struct aorta_hwq_
     const size_t count = (size_t)plan->iterations;
     struct aorta_hwq_times times = {.iteration_ms = aorta_arena_alloc(&result->arena, count * sizeof(double)),
                                     .host_ms = aorta_arena_alloc(&result->arena, count * sizeof(double))};
-    struct aorta_hwq_clock_sampler *sampler;
+    struct aorta_hwq_clock_sampler *sampler = NULL;
     double amount;
     AORTA_TRY(aorta_arena_check(&result->arena, "a result"));
-    AORTA_TRY(aorta_hwq_clock_sampler_open(hwq->device, &sampler));
-    aorta_status status = time_iterations(hwq, plan, sampler, &result->clocks, &times);
+    aorta_status status = time_iterations(hwq, plan, &sampler, &result->clocks, &times);
     aorta_hwq_clock_sampler_close(sampler);
     if (status) return status;
     result->iteration_times_ms = times.iteration_ms;
@@ -122,7 +116,7 @@ static aorta_status measure_times(struct aorta_hwq *hwq, const struct aorta_hwq_
     add_rates(result, &times);
     /* The counters include a graph's own warm-up. */
     const int64_t ran = plan->iterations + (plan->graph ? 2 : 0);
-    AORTA_TRY(hwq_graph_amount(plan->state, ran, &amount));
+    AORTA_TRY(hwq_graph_amount(plan->g, ran, &amount));
     const double seconds = result->total_time_ms * 1e-3 * (double)ran / (double)plan->iterations;
     result->throughput = amount / seconds;
     const struct aorta_memory_info memory = aorta_device_memory(hwq->device);
@@ -195,20 +189,18 @@ static struct aorta_hwq_host_gaps host_gaps(const struct aorta_hwq_gaps *gaps) {
 
 static aorta_status measure_gaps(const struct aorta_hwq_run *run, struct aorta_hwq *hwq,
                                  const struct aorta_hwq_plan *plan, struct aorta_hwq_result *result) {
-    enum aorta_priority priorities[AORTA_HWQ_MAX_STREAMS];
     struct aorta_hwq_plan few = *plan;
     struct aorta_hwq_switch *found = &result->switch_latency;
     struct aorta_hwq_probe *probe = &found->probe;
     struct stamped stamped = {.file = run->stamps_file};
-    for (int s = 0; s < hwq->stream_count; s++) priorities[s] = priority_of(hwq, run->workload, s);
     *probe = (struct aorta_hwq_probe){.intra_ms = NAN, .all = {NAN, NAN, 0}};
     probe->same_priority = probe->across_priorities = probe->chosen = probe->all;
     few.progress = NULL;
     few.iterations = aorta_hwq_result_iterations(result, STAMPED_MS, STAMPED_ITERATIONS);
     if (few.iterations > plan->iterations) few.iterations = plan->iterations;
-    aorta_status status = aorta_hwq_stamp_iterations(hwq, &few, add_spans, &stamped);
+    aorta_status status = aorta_hwq_stamp_iterations(&few, add_spans, &stamped);
     if (!status) {
-        aorta_status failed = aorta_hwq_probe_run(hwq, priorities, run->stamps_file, probe);
+        aorta_status failed = aorta_hwq_probe_run(hwq, run->stamps_file, probe);
         if (failed) found->reason = aorta_arena_strdup(&result->arena, aorta_status_message(failed));
         aorta_status_free(failed); /* found->reason has its text; the result is otherwise valid */
         status = aorta_hwq_wait_for_streams(hwq);
@@ -235,10 +227,10 @@ static aorta_status measure_gaps(const struct aorta_hwq_run *run, struct aorta_h
  * overwrite their results first. */
 static aorta_status check_iteration(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, struct hwq_graph *g,
                                     struct aorta_hwq_check *check) {
-    const struct aorta_hwq_plan plan = {.graph = run->graph, .iterate = hwq_graph_iterate, .state = g};
+    const struct aorta_hwq_plan plan = {.graph = run->graph, .g = g};
     struct aorta_hwq_runner runner;
     int64_t host_ns;
-    AORTA_TRY(aorta_hwq_runner_open(hwq, &plan, &runner));
+    AORTA_TRY(aorta_hwq_runner_open(&plan, &runner));
     aorta_status status = run->graph ? aorta_hwq_runner_capture(&runner) : NULL;
     if (!status) status = hwq_graph_start(g);
     if (!status) status = aorta_hwq_runner_run(&runner, -1, &host_ns);
@@ -295,14 +287,13 @@ static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *h
                                         .gate = run->gate,
                                         .independent = run->workload->independent,
                                         .iterations = run->iterations,
-                                        .iterate = hwq_graph_iterate,
-                                        .state = g,
+                                        .g = g,
                                         .progress = run->progress,
                                         .user = run->user};
     const pid_t root = run->ranks.local_world_size > 1 ? getppid() : getpid(); /* the launcher's ranks are one job */
     struct aorta_machine_reading before, after;
     aorta_machine_look(root, &before);
-    if (run->warmup) AORTA_TRY(warm_up(hwq, &plan, run->warmup));
+    if (run->warmup) AORTA_TRY(warm_up(&plan, run->warmup));
     AORTA_TRY(measure_times(hwq, &plan, result));
     AORTA_TRY(agree_on_pace(run, hwq, result));
     AORTA_TRY(measure_gaps(run, hwq, &plan, result));
@@ -318,7 +309,7 @@ static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *h
 static aorta_status use_streams(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, aorta_hwq_use use, void *user) {
     const struct aorta_hwq_workload *w = run->workload;
     struct hwq_graph *g = NULL;
-    AORTA_TRY(open_streams(hwq, w));
+    AORTA_TRY(open_streams(hwq));
     for (int s = 0; s < hwq->stream_count; s++) AORTA_TRY(aorta_ops_prepare(hwq->streams[s]));
     aorta_status status = hwq_graph_create(hwq, w, &g);
     if (!status) status = aorta_hwq_wait_for_streams(hwq);

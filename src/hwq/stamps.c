@@ -22,7 +22,6 @@ struct aorta_hwq_stamps {
     struct chunk *chunks[MOST_CHUNKS];
     size_t chunk_count, used;
     bool replayed;
-    struct aorta_hwq_stamp *open[AORTA_HWQ_MAX_STREAMS];
     struct aorta_hwq_stamp *blank, *read; /* pinned, [CHUNK] */
 };
 
@@ -90,10 +89,6 @@ aorta_status aorta_hwq_stamps_next(struct aorta_hwq_stamps *stamps, struct aorta
     *stamp = &chunk->device[stamps->used % CHUNK];
     stamps->used++;
     return NULL;
-}
-
-struct aorta_hwq_stamp **aorta_hwq_stamps_open(struct aorta_hwq_stamps *stamps, int stream) {
-    return &stamps->open[stream];
 }
 
 /* ---- around an iteration ---- */

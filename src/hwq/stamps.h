@@ -28,8 +28,6 @@ AORTA_MUST_USE aorta_status aorta_hwq_stamps_clear(struct aorta_hwq_stamps *stam
  * capture does not allow: run an iteration before one is captured. */
 AORTA_MUST_USE aorta_status aorta_hwq_stamps_next(struct aorta_hwq_stamps *stamps, struct aorta_span span,
                                                   struct aorta_hwq_stamp **stamp);
-/* The operation that is open on a stream, between aorta_hwq_begin and _end. */
-struct aorta_hwq_stamp **aorta_hwq_stamps_open(struct aorta_hwq_stamps *stamps, int stream);
 /* After an iteration, streams idle: its spans. Replaces the contents of `spans`. */
 AORTA_MUST_USE aorta_status aorta_hwq_stamps_collect(struct aorta_hwq_stamps *stamps, struct aorta_hwq_spans *spans);
 

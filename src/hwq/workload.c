@@ -1,7 +1,6 @@
 /* The table of workloads, their inputs, and the comparison of their outputs. */
 #include "hwq/workload.h"
 #include "base/random.h"
-#include "hwq/objects.h"
 #include "ops/ops.h"
 
 #include <ctype.h>
@@ -35,10 +34,10 @@ const char *aorta_hwq_role(const struct aorta_hwq *hwq, int stream) {
     while (workload->roles && workload->roles[count]) count++;
     return count ? workload->roles[stream % count] : NULL;
 }
+
 enum aorta_priority aorta_hwq_priority(const struct aorta_hwq *hwq, int stream) {
     return hwq->workload->priority ? hwq->workload->priority(hwq, stream) : AORTA_PRIORITY_NORMAL;
 }
-
 
 /* The distance of the word to the name or to the name's beginning of that length; SIZE_MAX: neither is near. */
 static size_t distance_of(const char *word, const char *name) {

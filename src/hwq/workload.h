@@ -5,7 +5,7 @@
  *
  *   iterates  queues one iteration and returns, without waiting, allocating or creating objects, so that it can be
  *             captured (--graph) and queued completely before it starts (--gate); runs repeatedly: for warm-up, timed
- *             without any stamp, and stamped, with a stamp around every kernel (objects.h)
+ *             without any stamp, and stamped, with a stamp around every kernel (stamps.h)
  *   work      computes the work of the iterations so far, in the workload's unit times seconds
  *   verify    (--verify) after one more iteration, streams idle: compares results with naive ones in double precision
  *   report    (optional) measures or computes figures of its own, streams idle

@@ -13,8 +13,7 @@ static struct aorta_clocks watch_for(enum aorta_device_kind kind, unsigned us) {
     struct aorta_hwq_clock_sampler *sampler;
     struct aorta_clocks clocks;
     check_ok(aorta_device_open(kind, 0, &device));
-    check_ok(aorta_hwq_clock_sampler_open(device, &sampler));
-    check_ok(aorta_hwq_clock_sampler_begin(sampler));
+    check_ok(aorta_hwq_clock_sampler_begin(device, &sampler));
     usleep(us);
     check_ok(aorta_hwq_clock_sampler_end(sampler, &clocks));
     aorta_hwq_clock_sampler_close(sampler);
@@ -58,8 +57,7 @@ static void closing_ends_it(void **state) {
     struct aorta_device *device;
     struct aorta_hwq_clock_sampler *sampler;
     check_ok(aorta_device_open(AORTA_DEVICE_CUDA, 0, &device));
-    check_ok(aorta_hwq_clock_sampler_open(device, &sampler));
-    check_ok(aorta_hwq_clock_sampler_begin(sampler));
+    check_ok(aorta_hwq_clock_sampler_begin(device, &sampler));
     aorta_hwq_clock_sampler_close(sampler);
     aorta_hwq_clock_sampler_close(NULL);
     aorta_device_close(device);

@@ -26,7 +26,7 @@ struct comparison {
 
 static aorta_status use(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, struct hwq_graph *g, void *user) {
     (void)run;
-    AORTA_TRY(hwq_graph_iterate(hwq, g));
+    AORTA_TRY(hwq_graph_iterate(g));
     AORTA_TRY(aorta_hwq_wait_for_streams(hwq));
     ((const struct comparison *)user)->compare(g);
     return NULL;

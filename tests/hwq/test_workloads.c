@@ -3,7 +3,6 @@
  * that everything that is queued is accepted and can be captured. */
 #include "check.h"
 #include "hwq/graph_internal.h"
-#include "hwq/objects.h"
 #include "hwq/operations.h"
 
 #include <math.h>
@@ -120,7 +119,7 @@ static void wait_all(struct bench *b) {
 static void iterate_joined(struct bench *b) {
     check_ok(aorta_event_record(b->event[0], b->hwq.streams[0]));
     for (int s = 1; s < b->hwq.stream_count; s++) check_ok(aorta_stream_wait(b->hwq.streams[s], b->event[0]));
-    check_ok(hwq_graph_iterate(&b->hwq, b->g));
+    check_ok(hwq_graph_iterate(b->g));
     for (int s = 1; s < b->hwq.stream_count; s++) {
         check_ok(aorta_event_record(b->event[s], b->hwq.streams[s]));
         check_ok(aorta_stream_wait(b->hwq.streams[0], b->event[s]));

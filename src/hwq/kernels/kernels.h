@@ -1,4 +1,4 @@
-/* The harness's own kernels, for aorta_hwq_prepare and aorta_launch. A new kernel is a struct in arguments.h, a
+/* The harness's own kernels, for hwq_append_kernel and aorta_launch. A new kernel is a struct in arguments.h, a
  * kernel in kernels.cu (the GPU's), and in kernels.c the CPU's function, the grid and the const struct aorta_kernel. */
 #ifndef AORTA_HWQ_KERNELS_KERNELS_H
 #define AORTA_HWQ_KERNELS_KERNELS_H

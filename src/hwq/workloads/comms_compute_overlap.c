@@ -335,10 +335,10 @@ struct side_times { /* ms, medians; NaN: that side did not run */
 static aorta_status measure(struct hwq_graph *g, int64_t iterations, bool compute, bool comms,
                             struct side_times *times) {
     const struct overlap_state *state = g->state;
-    const struct aorta_hwq_plan plan = {.iterations = iterations, .iterate = hwq_graph_iterate, .state = g};
+    const struct aorta_hwq_plan plan = {.iterations = iterations, .g = g};
     struct sides sides = {.groups = state->group_count};
     g->without = (compute ? 0 : 1u << AORTA_SPAN_GEMM) | (comms ? 0 : 1u << AORTA_SPAN_COLLECTIVE);
-    aorta_status status = aorta_hwq_stamp_iterations(g->hwq, &plan, add_spans, &sides);
+    aorta_status status = aorta_hwq_stamp_iterations(&plan, add_spans, &sides);
     g->without = 0;
     const bool communicates = comms && state->group_count;
     *times = (struct side_times){

@@ -457,10 +457,8 @@ static aorta_status report(struct hwq_graph *whole, struct aorta_hwq_result *res
     AORTA_TRY(hwq_graph_create(whole->hwq, NULL, &g));
     for (int kind = 0; kind < KINDS; kind++) add_row(g, whole->state, kind);
     AORTA_TRY(hwq_graph_finish(g));
-    const struct aorta_hwq_plan plan = {.iterations = aorta_hwq_result_iterations(result, MOST_MS, ITERATIONS),
-                                        .iterate = hwq_graph_iterate,
-                                        .state = g};
-    aorta_status status = aorta_hwq_stamp_iterations(whole->hwq, &plan, add_spans, &alone);
+    const struct aorta_hwq_plan plan = {.iterations = aorta_hwq_result_iterations(result, MOST_MS, ITERATIONS), .g = g};
+    aorta_status status = aorta_hwq_stamp_iterations(&plan, add_spans, &alone);
     result->figure_group = "One collective alone";
     const struct hwq_operation *call = g->first;
     for (int kind = 0; kind < KINDS && !status; kind++, call = call->next->next) say(alone.kinds, kind, call, result);

@@ -118,10 +118,9 @@ static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
 
 static aorta_status measure(struct hwq_graph *g, bool alone, struct aorta_summary *found) {
     struct convoy convoy = {.products = g->hwq->stream_count / 2};
-    const struct aorta_hwq_plan plan = {
-        .gate = true, .independent = true, .iterations = CONVOY_ITERATIONS, .iterate = hwq_graph_iterate, .state = g};
+    const struct aorta_hwq_plan plan = {.gate = true, .independent = true, .iterations = CONVOY_ITERATIONS, .g = g};
     g->without = alone ? 1u << AORTA_SPAN_GEMM : 0;
-    aorta_status status = aorta_hwq_stamp_iterations(g->hwq, &plan, add_spans, &convoy);
+    aorta_status status = aorta_hwq_stamp_iterations(&plan, add_spans, &convoy);
     g->without = 0;
     *found = aorta_summarise(convoy.waits.items, convoy.waits.count);
     aorta_arena_free(&convoy.memory);
