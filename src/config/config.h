@@ -90,6 +90,9 @@ bool aorta_config_has_section(const char *path, const char *section);
 /* The effective values as a JSON object, nested by section. Written back into a file, they load as the same values. */
 void aorta_config_write_json(const struct aorta_config *config, struct aorta_json *json);
 
+/* The value at `place`, of the row's type. */
+void aorta_option_json(const struct aorta_option *row, const void *place, struct aorta_json *json);
+
 /* The rows for people: plain text for a terminal, and the tables of docs/configuration.md. `within`: only this section
  * or key, NULL for all; false: there is no such. */
 bool aorta_options_help(const struct aorta_option_table *table, const char *within, struct aorta_text *text);

@@ -123,7 +123,7 @@ static void write_choice(const struct aorta_option *row, int value, struct aorta
     aorta_json_string(json, choice->name); /* NULL, which becomes null, when null stores a value of its own */
 }
 
-static void write_value(const struct aorta_option *row, const void *place, struct aorta_json *json) {
+void aorta_option_json(const struct aorta_option *row, const void *place, struct aorta_json *json) {
     const int64_t *number = place;
     const double *real = place;
     const char *const *text = place;
@@ -191,7 +191,7 @@ void aorta_config_write_json(const struct aorta_config *config, struct aorta_jso
         const struct aorta_option *row = &config->table->rows[i];
         enter_section(json, open, row->key);
         aorta_json_key(json, leaf(row->key));
-        write_value(row, (const char *)config->values + row->offset, json);
+        aorta_option_json(row, (const char *)config->values + row->offset, json);
     }
     enter_section(json, open, ".");
     aorta_json_object_end(json);
@@ -210,7 +210,7 @@ static bool asks_for_nothing(const struct aorta_config *config, const struct aor
     struct aorta_text value = {0};
     struct aorta_json json;
     aorta_json_begin(&json, &value, 0);
-    write_value(row, (const char *)config->values + row->offset, &json);
+    aorta_option_json(row, (const char *)config->values + row->offset, &json);
     const bool nothing = is_nothing(row->fallback) && value.data && is_nothing(value.data);
     aorta_text_free(&value);
     return nothing;

@@ -1,6 +1,7 @@
 /* A result: filling it, its JSON with the original toolkit's keys and ours, and its tables. */
 #include "hwq/result.h"
 #include "base/result_table.h"
+#include "config/config.h"
 #include "device/gpu.h"
 #include "device/inventory.h"
 #include "hwq/limit.h"
@@ -397,30 +398,10 @@ static aorta_status add_environment(const struct aorta_hwq_run *run, const struc
     return status;
 }
 
-static aorta_status add_option(struct aorta_hwq_result *result, const struct aorta_option *option, const char *values) {
-    static const char section[] = "workload_config";
-    const void *value = values + option->offset;
-    const struct aorta_choice *choice = option->choices;
-    switch (option->type) {
-    case AORTA_OPTION_BOOL:
-        metadata_bool(result, section, option->key, *(const bool *)value);
-        return NULL;
-    case AORTA_OPTION_DOUBLE:
-        aorta_hwq_metadata_number(result, section, option->key, *(const double *)value);
-        return NULL;
-    case AORTA_OPTION_INT:
-        metadata_int(result, section, option->key, *(const int64_t *)value);
-        return NULL;
-    case AORTA_OPTION_STRING:
-        aorta_hwq_metadata_string(result, section, option->key, *(const char *const *)value);
-        return NULL;
-    case AORTA_OPTION_CHOICE:
-        while (choice->name && choice->value != *(const int *)value) choice++;
-        aorta_hwq_metadata_string(result, section, option->key, choice->name);
-        return NULL;
-    default:
-        return AORTA_ERROR(AORTA_INTERNAL, "option %s has a type that results cannot store", option->key);
-    }
+static void add_option(struct aorta_hwq_result *result, const struct aorta_option *option, const char *values) {
+    struct aorta_text text = {0};
+    aorta_option_json(option, values + option->offset, &(struct aorta_json){.out = &text});
+    add_text(result, "workload_config", option->key, &text);
 }
 
 aorta_status aorta_hwq_metadata_fill(const struct aorta_hwq_run *run, const struct aorta_hwq *hwq,
@@ -429,7 +410,7 @@ aorta_status aorta_hwq_metadata_fill(const struct aorta_hwq_run *run, const stru
     add_config(run, hwq, result);
     add_device(hwq, result);
     AORTA_TRY(add_environment(run, hwq, result));
-    for (size_t i = 0; i < w->option_count; i++) AORTA_TRY(add_option(result, &w->options[i], run->options));
+    for (size_t i = 0; i < w->option_count; i++) add_option(result, &w->options[i], run->options);
     for (int s = 0; s < hwq->stream_count; s++) {
         const char *role = aorta_hwq_role(hwq, s);
         char key[32];
