@@ -294,13 +294,16 @@ struct hwq_tensor hwq_products(struct hwq_graph *g, int s, int64_t batch, struct
 
 /* ---- scores ---- */
 
+/* With weights P: their gradient. */
 static aorta_status run_scores(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct batch_shape *shape = o->shape;
-    return aorta_scores_forward(stream, &(struct aorta_scores_args){.shape = shape->products,
-                                                                    .scale = shape->scale,
-                                                                    .a = hwq_floats(o->in[A]),
-                                                                    .b = hwq_floats(o->in[B]),
-                                                                    .out = hwq_floats(o->out[0])});
+    const struct aorta_scores_args args = {.shape = shape->products,
+                                           .scale = shape->scale,
+                                           .a = hwq_floats(o->in[A]),
+                                           .b = hwq_floats(o->in[B]),
+                                           .p = hwq_floats(o->in[P]),
+                                           .out = hwq_floats(o->out[0])};
+    return args.p ? aorta_scores_backward(stream, &args) : aorta_scores_forward(stream, &args);
 }
 
 /* Exponentials of differences to the element's own score cannot overflow where the result matters. */
@@ -328,16 +331,6 @@ struct hwq_tensor hwq_scores(struct hwq_graph *g, int s, int64_t batch, float sc
     return append(g, &scores, s, &shape, q, k, (struct hwq_tensor){0}, "attention weights");
 }
 
-static aorta_status run_scores_backward(const struct hwq_operation *o, struct aorta_stream *stream) {
-    const struct batch_shape *shape = o->shape;
-    return aorta_scores_backward(stream, &(struct aorta_scores_args){.shape = shape->products,
-                                                                     .scale = shape->scale,
-                                                                     .a = hwq_floats(o->in[A]),
-                                                                     .b = hwq_floats(o->in[B]),
-                                                                     .p = hwq_floats(o->in[P]),
-                                                                     .out = hwq_floats(o->out[0])});
-}
-
 static struct hwq_value scores_backward_element(const struct hwq_element *e) {
     const struct batch_shape *shape = e->o->shape;
     const struct place at = place_of(&e->o->out[e->output], shape->products.batch, e->row, e->column);
@@ -355,7 +348,7 @@ static struct hwq_value scores_backward_element(const struct hwq_element *e) {
 
 static const struct hwq_kind scores_backward = {.name = "scores_backward",
                                                 .span = AORTA_SPAN_GEMM,
-                                                .run = run_scores_backward,
+                                                .run = run_scores,
                                                 .element = scores_backward_element,
                                                 .flops = batch_flops};
 

@@ -270,6 +270,7 @@ struct draw {
     uint32_t site;
 };
 
+/* Without tokens: only the logarithms of sums. */
 static aorta_status run_sample(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct draw *draw = o->shape;
     return aorta_sample(stream, &(struct aorta_sample_args){.rows = o->in[0].rows,
@@ -315,22 +316,12 @@ struct hwq_tensor hwq_sample(struct hwq_graph *g, int s, struct hwq_tensor x, ui
     return tokens;
 }
 
-static aorta_status run_logsum(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_sample(stream, &(struct aorta_sample_args){.rows = o->in[0].rows,
-                                                            .vocab = o->in[0].columns,
-                                                            .x = hwq_floats(o->in[0]),
-                                                            .logsums = hwq_floats(o->out[0])});
-}
-
-static struct hwq_value logsum_element(const struct hwq_element *e) {
-    return logsum_of(e, e->row);
-}
-
-static const struct hwq_kind logsum = {.name = "logsum", .run = run_logsum, .element = logsum_element, .samples = 8};
+static const struct hwq_kind logsum = {.name = "logsum", .run = run_sample, .element = sample_element, .samples = 8};
 
 struct hwq_tensor hwq_logsum(struct hwq_graph *g, int s, struct hwq_tensor x) {
     const struct hwq_tensor sums = hwq_output(g, x.rows, 1, "logarithms of sums");
-    hwq_append(g, &(struct hwq_operation){.kind = &logsum, .stream = s, .in = {x}, .out = {sums}}, NULL, 0);
+    const struct hwq_operation o = {.kind = &logsum, .stream = s, .in = {x}, .out = {[1] = sums}};
+    hwq_append(g, &o, &(struct draw){0}, sizeof(struct draw));
     return sums;
 }
 
@@ -340,10 +331,14 @@ static int64_t count_of(const struct hwq_tensor *t) {
 
 /* ---- GELU ---- */
 
+/* With dy: the gradient. */
 static aorta_status run_gelu(const struct hwq_operation *o, struct aorta_stream *stream) {
-    const struct aorta_gelu shape = {.dtype = AORTA_F32, .count = count_of(&o->in[0])};
-    return aorta_gelu_forward(
-        stream, &(struct aorta_gelu_args){.shape = shape, .x = hwq_floats(o->in[0]), .out = hwq_floats(o->out[0])});
+    const struct aorta_gelu_args args = {
+        .shape = {.dtype = AORTA_F32, .count = count_of(&o->in[0]), .width = o->in[0].columns},
+        .x = hwq_floats(o->in[0]),
+        .dy = hwq_floats(o->in[1]),
+        .out = hwq_floats(o->out[0])};
+    return args.dy ? aorta_gelu_backward(stream, &args) : aorta_gelu_forward(stream, &args);
 }
 
 static struct hwq_value gelu_element(const struct hwq_element *e) {
@@ -360,14 +355,6 @@ struct hwq_tensor hwq_gelu(struct hwq_graph *g, int s, struct hwq_tensor x) {
     return y;
 }
 
-static aorta_status run_gelu_backward(const struct hwq_operation *o, struct aorta_stream *stream) {
-    const struct aorta_gelu shape = {.dtype = AORTA_F32, .count = count_of(&o->in[0]), .width = o->in[0].columns};
-    return aorta_gelu_backward(stream, &(struct aorta_gelu_args){.shape = shape,
-                                                                 .x = hwq_floats(o->in[0]),
-                                                                 .dy = hwq_floats(o->in[1]),
-                                                                 .out = hwq_floats(o->out[0])});
-}
-
 static struct hwq_value gelu_backward_element(const struct hwq_element *e) {
     const struct hwq_value x = hwq_at(e, 0, e->row, e->column), dy = hwq_at(e, 1, e->row, e->column);
     if (isinf(x.allowed) || isinf(dy.allowed)) return hwq_unknown();
@@ -378,7 +365,7 @@ static struct hwq_value gelu_backward_element(const struct hwq_element *e) {
 }
 
 static const struct hwq_kind gelu_backward = {
-    .name = "gelu_backward", .run = run_gelu_backward, .element = gelu_backward_element};
+    .name = "gelu_backward", .run = run_gelu, .element = gelu_backward_element};
 
 struct hwq_tensor hwq_gelu_backward(struct hwq_graph *g, int s, struct hwq_tensor x, struct hwq_tensor dy) {
     const struct hwq_tensor dx = hwq_output(g, x.rows, x.columns, "gradient before GELU");
