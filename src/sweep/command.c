@@ -81,11 +81,9 @@ static const char *placeholder(const struct aorta_sweep_job *job, const struct a
     const char *end = *at == '{' ? strchr(at, '}') : NULL;
     if (!end) return NULL;
     *length = (size_t)(end - at) + 1;
-    size_t name = *length - 2;
-    for (int i = 0; i < space->count; i++)
-        if (!space->knobs[i].environment && strlen(space->knobs[i].name) == name &&
-            strncmp(at + 1, space->knobs[i].name, name) == 0)
-            return aorta_sweep_value(space, next->cell, i);
+    const size_t name = *length - 2;
+    const int knob = aorta_sweep_knob_named(space, at + 1, name);
+    if (knob >= 0 && !space->knobs[knob].environment) return aorta_sweep_value(space, next->cell, knob);
     if (name == strlen("directory") && strncmp(at + 1, "directory", name) == 0) return directory;
     if (name != strlen("steps") || strncmp(at + 1, "steps", name) != 0) return NULL;
     snprintf(steps, 24, "%lld", (long long)next->steps);
@@ -160,25 +158,37 @@ static aorta_status as_grid(aorta_status status) {
     return wrong;
 }
 
+/* The overrides of a job, with place for a knob's value behind them; the caller frees them. */
+static aorta_status take_overrides(const struct aorta_sweep_job *job, const char ***overrides) {
+    *overrides = calloc(job->override_count + 2, sizeof **overrides);
+    if (!*overrides) return AORTA_ERROR(AORTA_MEMORY, "no memory for the keys of a sweep");
+    for (size_t i = 0; i < job->override_count; i++) (*overrides)[i] = job->overrides[i];
+    return NULL;
+}
+
+/* `word` holds the text of the override. */
+static aorta_status set_override(const struct aorta_sweep_job *job, const struct aorta_sweep_knob *knob, int value,
+                                 struct aorta_text *word, const char **overrides) {
+    aorta_text_clear(word);
+    aorta_text_printf(word, "%s=%s", knob->name, knob->values[value]);
+    overrides[job->override_count] = word->data;
+    return aorta_text_check(word);
+}
+
 static aorta_status check_train(const struct aorta_sweep_job *job) {
     const struct aorta_sweep_space *space = &job->plan.space;
-    const char **overrides = calloc(job->override_count + 2, sizeof *overrides);
-    struct aorta_text text = {0};
-    aorta_status status = overrides ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the keys of a sweep");
-    for (size_t i = 0; !status && i < job->override_count; i++) overrides[i] = job->overrides[i];
-    if (!status) status = check_overrides(job->config, overrides, job->override_count);
+    const char **overrides;
+    struct aorta_text word = {0};
+    AORTA_TRY(take_overrides(job, &overrides));
+    aorta_status status = check_overrides(job->config, overrides, job->override_count);
     for (int i = 0; !status && i < space->count; i++) {
         const struct aorta_sweep_knob *knob = &space->knobs[i];
         for (int v = 0; !status && !knob->environment && v < knob->count; v++) {
-            aorta_text_clear(&text);
-            aorta_text_printf(&text, "%s=%s", knob->name, knob->values[v]);
-            status = aorta_text_check(&text);
-            if (status) break;
-            overrides[job->override_count] = text.data;
-            status = as_grid(check_overrides(job->config, overrides, job->override_count + 1));
+            status = set_override(job, knob, v, &word, overrides);
+            if (!status) status = as_grid(check_overrides(job->config, overrides, job->override_count + 1));
         }
     }
-    aorta_text_free(&text);
+    aorta_text_free(&word);
     free(overrides);
     return status;
 }
@@ -209,11 +219,8 @@ static aorta_status find_level(const struct aorta_sweep_job *job, const char **o
             if (strcmp(knob->values[v], set ? set : "unset") == 0) *level = v;
             continue;
         }
-        aorta_text_clear(&word);
         aorta_text_clear(&text);
-        aorta_text_printf(&word, "%s=%s", knob->name, knob->values[v]);
-        status = aorta_text_check(&word);
-        overrides[job->override_count] = word.data;
+        status = set_override(job, knob, v, &word, overrides);
         if (!status) status = effective(job->config, overrides, job->override_count + 1, &text);
         if (!status && strcmp(text.data, base) == 0) *level = v;
     }
@@ -227,10 +234,9 @@ aorta_status aorta_sweep_find_equal(const struct aorta_sweep_job *job, int64_t *
     *equal = 0;
     if (job->target != AORTA_SWEEP_TRAIN || !job->plan.baseline) return NULL;
     if (aorta_sparse_is_asked_for(job->config, job->overrides, job->override_count)) return NULL;
-    const char **overrides = calloc(job->override_count + 2, sizeof *overrides);
+    const char **overrides;
     struct aorta_text base = {0};
-    if (!overrides) return AORTA_ERROR(AORTA_MEMORY, "no memory for the keys of a sweep");
-    for (size_t i = 0; i < job->override_count; i++) overrides[i] = job->overrides[i];
+    AORTA_TRY(take_overrides(job, &overrides));
     aorta_status status = effective(job->config, overrides, job->override_count, &base);
     int64_t cell = 0;
     for (int i = 0; i < space->count && !status && cell >= 0; i++) {

@@ -8,9 +8,8 @@
 
 /* The knob of the other sweep with this name; -1: none. */
 static int same_knob(const struct aorta_sweep_space *space, const struct aorta_sweep_knob *knob) {
-    for (int i = 0; i < space->count; i++)
-        if (!strcmp(space->knobs[i].name, knob->name) && space->knobs[i].environment == knob->environment) return i;
-    return -1;
+    const int same = aorta_sweep_knob_named(space, knob->name, strlen(knob->name));
+    return same >= 0 && space->knobs[same].environment == knob->environment ? same : -1;
 }
 
 /* A knob that each side has with one value, or that a side does not have, is no part of a point: it differs between the
@@ -103,30 +102,27 @@ bool aorta_sweep_trial_of(const struct aorta_sweep_side *side, const struct aort
 /* ---- the figures ---- */
 
 /* A name once. */
-static void add_figure(struct aorta_sweep_comparison *c, size_t *capacity, struct aorta_sweep_figure figure) {
+static void add_figure(struct aorta_sweep_comparison *c, size_t *capacity, const struct aorta_figure *figure) {
     for (size_t i = 0; i < c->figure_count; i++)
-        if (strcmp(c->figures[i].name, figure.name) == 0) return;
-    struct aorta_sweep_figure *items =
-        aorta_arena_grow(&c->arena, c->figures, c->figure_count, capacity, sizeof *items);
+        if (strcmp(c->figures[i].name, figure->name) == 0) return;
+    struct aorta_figure *items = aorta_arena_grow(&c->arena, c->figures, c->figure_count, capacity, sizeof *items);
     if (!items) return;
     c->figures = items;
-    items[c->figure_count++] = figure;
+    items[c->figure_count++] = *figure;
 }
 
 static void find_figures(struct aorta_sweep_comparison *c) {
     size_t capacity = 0;
     for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++)
         add_figure(c, &capacity,
-                   (struct aorta_sweep_figure){
-                       aorta_sweep_objectives[f].key, aorta_sweep_unit(c->sides->plan.target, f),
-                       aorta_sweep_objectives[f].higher_is_better ? AORTA_GOOD_HIGH : AORTA_GOOD_LOW, NULL});
+                   &(struct aorta_figure){.name = aorta_sweep_objectives[f].key,
+                                          .unit = aorta_sweep_unit(c->sides->plan.target, f),
+                                          .good = aorta_sweep_objectives[f].higher_is_better ? AORTA_GOOD_HIGH
+                                                                                             : AORTA_GOOD_LOW});
     for (size_t s = 0; s < c->side_count; s++)
         for (size_t t = 0; t < c->sides[s].trials.count; t++) {
             const struct aorta_figures *figures = c->sides[s].recordings[t].figures;
-            for (size_t i = 0; figures && i < figures->count; i++) {
-                const struct aorta_figure *of = &figures->items[i];
-                add_figure(c, &capacity, (struct aorta_sweep_figure){of->name, of->unit, of->good, of->explains});
-            }
+            for (size_t i = 0; figures && i < figures->count; i++) add_figure(c, &capacity, &figures->items[i]);
         }
 }
 
@@ -317,7 +313,7 @@ const struct aorta_compared *aorta_sweep_row(const struct aorta_sweep_comparison
 
 static struct aorta_compared row_of(const struct pair *pair, size_t point, const struct aorta_comparison *of) {
     const struct aorta_sweep_comparison *c = pair->comparison;
-    const struct aorta_sweep_figure *figure = &c->figures[pair->figure];
+    const struct aorta_figure *figure = &c->figures[pair->figure];
     const bool all = point == c->count, objective = pair->figure == (size_t)c->sides->plan.objective;
     const double ratio = aorta_compared_ratio(of);
     return (struct aorta_compared){.group = all ? NULL : c->points[point].name,

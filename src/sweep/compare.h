@@ -51,12 +51,6 @@ struct aorta_sweep_common {
     const char *name; /* "threads=256 channels=28"; "all runs" where there are no knobs */
 };
 
-struct aorta_sweep_figure {
-    const char *name, *unit;
-    enum aorta_good good;
-    const char *explains; /* as of aorta_figure */
-};
-
 /* What one side is against the first. */
 struct aorta_sweep_against {
     struct aorta_compared *rows; /* of each figure over all points, then of each point; not known where not measured */
@@ -67,7 +61,7 @@ struct aorta_sweep_comparison {
     struct aorta_arena arena;
     const struct aorta_sweep_side *sides; /* borrowed */
     size_t side_count;
-    struct aorta_sweep_figure *figures; /* the objectives first, each in its place */
+    struct aorta_figure *figures; /* their values are those of the points; the objectives first, each in its place */
     size_t figure_count;
     struct aorta_sweep_common *points; /* in the order of the first side's values */
     size_t count;

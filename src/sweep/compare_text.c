@@ -187,13 +187,6 @@ static void put_best(const struct aorta_sweep_comparison *c, size_t side, struct
     aorta_text_fact(out, side ? "" : "best", text);
 }
 
-static const struct aorta_sweep_importance *importance_of(const struct aorta_sweep_comparison *c, size_t side,
-                                                          const char *name, int *knob) {
-    const struct aorta_sweep_space *space = &c->sides[side].plan.space;
-    for (*knob = 0; *knob + 1 < space->count && strcmp(space->knobs[*knob].name, name) != 0;) ++*knob;
-    return &c->sides[side].result.importance;
-}
-
 static void put_importance(const struct aorta_sweep_comparison *c, struct aorta_text *text, struct aorta_text *out) {
     const char *head = "importance";
     for (int k = 0; k < c->sides->plan.space.count; k++) {
@@ -201,8 +194,8 @@ static void put_importance(const struct aorta_sweep_comparison *c, struct aorta_
         if (c->sides->plan.space.knobs[k].count < 2) continue;
         aorta_text_puts(text, name);
         for (size_t s = 0; s < c->side_count; s++) {
-            int knob;
-            const struct aorta_sweep_importance *importance = importance_of(c, s, name, &knob);
+            const struct aorta_sweep_importance *importance = &c->sides[s].result.importance;
+            const int knob = aorta_sweep_knob_named(&c->sides[s].plan.space, name, strlen(name));
             aorta_text_printf(text, "%s %.0f%%%s", s ? ", then" : "", 100 * importance->total[knob],
                               importance->counts[knob] ? "" : " (noise)");
         }
@@ -307,7 +300,7 @@ static void write_side(struct aorta_json *json, const struct aorta_sweep_side *s
     aorta_json_object_end(json);
 }
 
-#define AT(member) offsetof(struct aorta_sweep_figure, member)
+#define AT(member) offsetof(struct aorta_figure, member)
 static const struct aorta_row figure_rows[] = {{"name", AORTA_ROW_TEXT, AT(name), .help = "key of the figure"},
                                                {"unit", AORTA_ROW_TEXT, AT(unit), .help = "its unit"},
                                                {0}};

@@ -4,6 +4,7 @@
 #include "sparse/options.h"
 #include "sweep/result.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,7 @@
 /* ---- sweep.json ---- */
 
 static void write_effect(struct aorta_json *json, const struct aorta_sweep_effect *effect) {
-    if (effect->measured)
-        aorta_json_key_double(json, "share", effect->share);
-    else
-        aorta_json_key_null(json, "share");
+    aorta_json_key_double(json, "share", effect->measured ? effect->share : NAN);
     aorta_json_key_double(json, "p_value", effect->p);
     aorta_json_key_bool(json, "counts", effect->counts);
 }

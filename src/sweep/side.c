@@ -50,7 +50,7 @@ static void find_runs(const char *directory, int depth, struct aorta_arena *aren
     if (entries) closedir(entries);
 }
 
-static int by_path(const void *left, const void *right) {
+static int by_version(const void *left, const void *right) {
     return strverscmp(*(char *const *)left, *(char *const *)right);
 }
 
@@ -114,17 +114,12 @@ static const char *value_of(const struct knob_value *values, size_t count, const
 
 /* ---- the space ---- */
 
-static int by_value(const void *left, const void *right) {
-    return strverscmp(*(const char *const *)left, *(const char *const *)right);
-}
-
 /* A name that has one value alone is no knob. */
 static aorta_status add_knob(const struct runs *runs, const char *name, struct aorta_sweep_side *side) {
     struct aorta_sweep_space *space = &side->plan.space;
     const char **values = aorta_arena_alloc(&side->arena, AORTA_SWEEP_MOST_VALUES * sizeof *values);
     int count = 0;
-    for (int i = 0; i < space->count; i++)
-        if (strcmp(space->knobs[i].name, name) == 0) return NULL;
+    if (aorta_sweep_knob_named(space, name, strlen(name)) >= 0) return NULL;
     for (size_t i = 0; values && i < runs->count; i++) {
         const char *value = value_of(runs->values[i], runs->counts[i], name);
         int at = 0;
@@ -138,7 +133,7 @@ static aorta_status add_knob(const struct runs *runs, const char *name, struct a
     if (count < 2 || side->arena.failed) return NULL;
     if (space->count == AORTA_SWEEP_MOST_KNOBS)
         return AORTA_ERROR(AORTA_USAGE, "%s: more than %d levels of folders", side->directory, AORTA_SWEEP_MOST_KNOBS);
-    qsort(values, (size_t)count, sizeof *values, by_value);
+    qsort(values, (size_t)count, sizeof *values, by_version);
     struct aorta_sweep_knob *knob = &space->knobs[space->count];
     *knob = (struct aorta_sweep_knob){
         .name = aorta_arena_strdup(&side->arena, name), .values = values, .count = count, .ordered = true};
@@ -183,7 +178,7 @@ static aorta_status read_folder(const char *directory, struct aorta_sweep_side *
     runs.counts = aorta_arena_alloc(&side->arena, count * sizeof *runs.counts);
     side->recordings = aorta_arena_alloc(&side->arena, (count + 1) * sizeof *side->recordings);
     AORTA_TRY(check_memory(side));
-    if (count) qsort(runs.paths, count, sizeof *runs.paths, by_path);
+    if (count) qsort(runs.paths, count, sizeof *runs.paths, by_version);
     for (size_t i = 0; i < count; i++) runs.counts[i] = read_path(side->directory, runs.paths[i], runs.values[i]);
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < runs.counts[i]; j++) AORTA_TRY(add_knob(&runs, runs.values[i][j].name, side));
@@ -336,12 +331,10 @@ aorta_status aorta_sweep_side_halves(const struct aorta_sweep_side *whole, const
                                      struct aorta_sweep_side halves[2]) {
     const struct aorta_sweep_space *space = &whole->plan.space;
     const size_t length = strcspn(by, "=");
-    int knob = 0, values[2] = {0, 1};
+    const int knob = aorta_sweep_knob_named(space, by, length);
+    int values[2] = {0, 1};
     for (int side = 0; side < 2; side++) halves[side] = (struct aorta_sweep_side){0};
-    while (knob < space->count &&
-           (strlen(space->knobs[knob].name) != length || strncmp(space->knobs[knob].name, by, length) != 0))
-        knob++;
-    if (knob == space->count) return AORTA_ERROR(AORTA_USAGE, "--by %s: %s has no such knob", by, whole->directory);
+    if (knob < 0) return AORTA_ERROR(AORTA_USAGE, "--by %s: %s has no such knob", by, whole->directory);
     if (by[length] ? !two_values(&space->knobs[knob], by + length + 1, values) : space->knobs[knob].count != 2)
         return AORTA_ERROR(AORTA_USAGE, "--by %s: give two values of the knob, as --by NAME=A,B", by);
     if (space->count == 1) return AORTA_ERROR(AORTA_USAGE, "--by %s: %s has no other knob", by, whole->directory);

@@ -68,6 +68,12 @@ static aorta_status read_values(struct aorta_sweep_knob *knob, const char *text,
     return NULL;
 }
 
+int aorta_sweep_knob_named(const struct aorta_sweep_space *space, const char *name, size_t length) {
+    int i = space->count - 1;
+    while (i >= 0 && (strlen(space->knobs[i].name) != length || strncmp(space->knobs[i].name, name, length) != 0)) i--;
+    return i;
+}
+
 aorta_status aorta_sweep_space_add(struct aorta_sweep_space *space, const char *text, bool environment,
                                    struct aorta_arena *arena) {
     const char *option = environment ? "--env" : "--grid";
@@ -78,9 +84,8 @@ aorta_status aorta_sweep_space_add(struct aorta_sweep_space *space, const char *
     struct aorta_sweep_knob knob = {.environment = environment};
     knob.name = aorta_arena_printf(arena, "%.*s", (int)(equals - text), text);
     if (!knob.name) return AORTA_ERROR(AORTA_MEMORY, "no memory for a knob");
-    for (int i = 0; i < space->count; i++)
-        if (!strcmp(space->knobs[i].name, knob.name))
-            return AORTA_ERROR(AORTA_USAGE, "%s %s: the knob is given twice", option, text);
+    if (aorta_sweep_knob_named(space, text, (size_t)(equals - text)) >= 0)
+        return AORTA_ERROR(AORTA_USAGE, "%s %s: the knob is given twice", option, text);
     AORTA_TRY(read_values(&knob, equals + 1, arena));
     if (aorta_sweep_cells(space) > most_cells / knob.count)
         return AORTA_ERROR(AORTA_USAGE, "%s %s: too many combinations", option, text);
@@ -163,19 +168,13 @@ static double share_of(const json_t *finding) {
     return json_number_value(json_is_number(gain) ? gain : json_object_get(finding, "share"));
 }
 
-static bool has_knob(const struct aorta_sweep_space *space, const char *name) {
-    for (int i = 0; i < space->count; i++)
-        if (!strcmp(space->knobs[i].name, name)) return true;
-    return false;
-}
-
 static aorta_status add_cause(const json_t *finding, const char *device, const char *program, int most,
                               struct aorta_arena *arena, struct aorta_sweep_space *space, struct aorta_text *text) {
     const char *cause = json_string_value(json_object_get(finding, "cause"));
     for (int k = 0; cause && k < KNOBS && space->count < most; k++) {
         if (!has_word(knobs[k].causes, cause) || !fits(knobs[k].device, device)) continue;
         if (!has_word(knobs[k].programs, "any") && !has_word(knobs[k].programs, program)) continue;
-        if (has_knob(space, knobs[k].name)) continue;
+        if (aorta_sweep_knob_named(space, knobs[k].name, strlen(knobs[k].name)) >= 0) continue;
         char *knob = aorta_arena_printf(arena, "%s=%s", knobs[k].name, knobs[k].values);
         if (!knob) return AORTA_ERROR(AORTA_MEMORY, "no memory for a knob");
         AORTA_TRY(aorta_sweep_space_add(space, knob, knobs[k].environment, arena));

@@ -36,6 +36,8 @@ struct aorta_sweep_space { /* zero-initialise; strings lie in the arena given to
  * too many knobs or points. */
 AORTA_MUST_USE aorta_status aorta_sweep_space_add(struct aorta_sweep_space *space, const char *text, bool environment,
                                                   struct aorta_arena *arena);
+/* Its index; -1: there is none. */
+int aorta_sweep_knob_named(const struct aorta_sweep_space *space, const char *name, size_t length);
 int64_t aorta_sweep_cells(const struct aorta_sweep_space *space);
 /* The index of the knob's value at a point, which is not the baseline. */
 int aorta_sweep_level(const struct aorta_sweep_space *space, int64_t cell, int knob);
