@@ -12,16 +12,14 @@
 enum { PIECE = 1 << 16 };
 
 struct aorta_hwq_thread_pool {
-    pthread_mutex_t loop; /* locked by the loop that runs; protects `busy_ns` */
+    pthread_mutex_t loop; /* locked by the loop that runs */
     int64_t busy_ns;
-    pthread_mutex_t lock; /* protects everything below but `next` */
-    pthread_cond_t begun, ended;
+    pthread_mutex_t start;          /* locked until the barriers know how many workers there are */
+    pthread_barrier_t begun, ended; /* of a loop, for the workers and its caller */
     aorta_hwq_loop_body body;
     void *user;
     int64_t total;
     _Atomic int64_t next; /* first element of the next piece */
-    uint64_t loops;       /* that have begun */
-    int busy;             /* workers that have not ended the loop */
     bool ending;
     int worker_count;
     pthread_t workers[];
@@ -37,34 +35,31 @@ static void run_pieces(struct aorta_hwq_thread_pool *pool) {
 
 static void *work(void *user) {
     struct aorta_hwq_thread_pool *pool = user;
-    uint64_t seen = 0;
-    pthread_mutex_lock(&pool->lock);
+    pthread_mutex_lock(&pool->start);
+    pthread_mutex_unlock(&pool->start);
     for (;;) {
-        while (!pool->ending && pool->loops == seen) pthread_cond_wait(&pool->begun, &pool->lock);
-        if (pool->ending) break;
-        seen = pool->loops;
-        pthread_mutex_unlock(&pool->lock);
+        pthread_barrier_wait(&pool->begun);
+        if (pool->ending) return NULL;
         run_pieces(pool);
-        pthread_mutex_lock(&pool->lock);
-        if (--pool->busy == 0) pthread_cond_signal(&pool->ended);
+        pthread_barrier_wait(&pool->ended);
     }
-    pthread_mutex_unlock(&pool->lock);
-    return NULL;
 }
 
 aorta_status aorta_hwq_thread_pool_create(int threads, struct aorta_hwq_thread_pool **made) {
     *made = NULL;
     struct aorta_hwq_thread_pool *pool = calloc(1, sizeof *pool + (size_t)threads * sizeof *pool->workers);
     if (!pool) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %d threads", threads);
-    pthread_mutex_init(&pool->loop, NULL);
-    pthread_mutex_init(&pool->lock, NULL);
-    pthread_cond_init(&pool->begun, NULL);
-    pthread_cond_init(&pool->ended, NULL);
     int error = 0;
+    pthread_mutex_init(&pool->loop, NULL);
+    pthread_mutex_init(&pool->start, NULL);
+    pthread_mutex_lock(&pool->start);
     for (; pool->worker_count < threads - 1; pool->worker_count++) {
         error = aorta_thread_start(&pool->workers[pool->worker_count], work, pool);
         if (error) break;
     }
+    pthread_barrier_init(&pool->begun, NULL, (unsigned)pool->worker_count + 1);
+    pthread_barrier_init(&pool->ended, NULL, (unsigned)pool->worker_count + 1);
+    pthread_mutex_unlock(&pool->start);
     if (!error) {
         *made = pool;
         return NULL;
@@ -79,19 +74,13 @@ void aorta_hwq_thread_pool_run(struct aorta_hwq_thread_pool *pool, aorta_hwq_loo
                                int64_t total) {
     pthread_mutex_lock(&pool->loop);
     const int64_t begun = aorta_clock_ns();
-    pthread_mutex_lock(&pool->lock);
     pool->body = body;
     pool->user = user;
     pool->total = total;
     atomic_store(&pool->next, 0);
-    pool->busy = pool->worker_count;
-    pool->loops++;
-    pthread_cond_broadcast(&pool->begun);
-    pthread_mutex_unlock(&pool->lock);
+    pthread_barrier_wait(&pool->begun);
     run_pieces(pool);
-    pthread_mutex_lock(&pool->lock);
-    while (pool->busy) pthread_cond_wait(&pool->ended, &pool->lock);
-    pthread_mutex_unlock(&pool->lock);
+    pthread_barrier_wait(&pool->ended);
     pool->busy_ns += aorta_clock_ns() - begun;
     pthread_mutex_unlock(&pool->loop);
 }
@@ -105,14 +94,12 @@ int64_t aorta_hwq_thread_pool_busy_ns(struct aorta_hwq_thread_pool *pool) {
 
 void aorta_hwq_thread_pool_destroy(struct aorta_hwq_thread_pool *pool) {
     if (!pool) return;
-    pthread_mutex_lock(&pool->lock);
     pool->ending = true;
-    pthread_cond_broadcast(&pool->begun);
-    pthread_mutex_unlock(&pool->lock);
+    pthread_barrier_wait(&pool->begun);
     for (int i = 0; i < pool->worker_count; i++) pthread_join(pool->workers[i], NULL);
-    pthread_cond_destroy(&pool->ended);
-    pthread_cond_destroy(&pool->begun);
-    pthread_mutex_destroy(&pool->lock);
+    pthread_barrier_destroy(&pool->ended);
+    pthread_barrier_destroy(&pool->begun);
+    pthread_mutex_destroy(&pool->start);
     pthread_mutex_destroy(&pool->loop);
     free(pool);
 }
