@@ -1,6 +1,7 @@
 /* The store's thread in rank 0: answers the ranks' handshakes, stores values, notices lost ranks. */
 #include "job/rendezvous_internal.h"
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/thread.h"
 
@@ -48,9 +49,10 @@ struct entry {
 struct store {
     struct aorta_rendezvous_options options;
     char place[320];
-    int listener;           /* -1 once all ranks are here */
-    struct peer *peers;     /* [world_size] */
-    struct peer *newcomers; /* [NEWCOMERS] */
+    int listener;              /* -1 once all ranks are here */
+    struct peer *peers;        /* [world_size], and behind them */
+    struct peer *newcomers;    /* [NEWCOMERS] */
+    struct aorta_arena memory; /* of the entries */
     struct entry *entries;
     int64_t open_until_ns;
     int lost; /* the first lost rank; -1 */
@@ -230,7 +232,7 @@ static void set(struct store *store, struct peer *peer) {
         answer_failure(peer, AORTA_INTERNAL, "this key is set already");
         return;
     }
-    struct entry *entry = malloc(sizeof *entry + message->bytes);
+    struct entry *entry = aorta_arena_alloc(&store->memory, sizeof *entry + message->bytes);
     if (!entry) {
         answer_failure(peer, AORTA_MEMORY, "rank 0 has no memory for a key");
         return;
@@ -334,7 +336,7 @@ static void poll_all(struct store *store, struct pollfd *polls) {
     const int size = store->options.world_size;
     polls[0] = (struct pollfd){.fd = store->listener, .events = POLLIN};
     for (int i = 0; i < size + NEWCOMERS; i++) {
-        const struct peer *peer = i < size ? &store->peers[i] : &store->newcomers[i - size];
+        const struct peer *peer = &store->peers[i];
         /* A rank that waits for a key sends nothing, but its end is noticed. */
         polls[1 + i] = (struct pollfd){.fd = peer->fd, .events = peer->waiting ? POLLRDHUP : POLLIN};
     }
@@ -374,42 +376,33 @@ static void *run(void *argument) {
 /* ---- beginning and end ---- */
 
 static void release(struct store *store) {
-    for (int i = 0; i < NEWCOMERS && store->newcomers; i++) disconnect(&store->newcomers[i]);
+    for (int i = 0; i < store->options.world_size + NEWCOMERS; i++) disconnect(&store->peers[i]);
     if (store->listener >= 0) close(store->listener);
-    while (store->entries) {
-        struct entry *next = store->entries->next;
-        free(store->entries);
-        store->entries = next;
-    }
+    aorta_arena_free(&store->memory);
     free(store->peers);
-    free(store->newcomers);
     free(store);
-}
-
-static struct peer *make_peers(int count) {
-    struct peer *peers = calloc((size_t)count, sizeof *peers);
-    for (int i = 0; i < count && peers; i++) peers[i].fd = -1;
-    return peers;
 }
 
 aorta_status store_start(const struct aorta_rendezvous_options *options, int listener, const char *place, int *own,
                          struct store **store) {
     int ends[2];
+    const int places = options->world_size + NEWCOMERS;
     struct store *made = calloc(1, sizeof *made);
-    if (made) {
-        *made = (struct store){.options = *options, .listener = listener, .lost = -1};
-        made->open_until_ns = aorta_clock_ns() + (int64_t)(options->timeout_s * 1e9);
-        made->peers = make_peers(options->world_size);
-        made->newcomers = make_peers(NEWCOMERS);
-        snprintf(made->place, sizeof made->place, "%s", place);
-    }
-    if (!made || !made->peers || !made->newcomers) {
-        if (made)
-            release(made);
-        else
-            close(listener);
+    struct peer *peers = calloc((size_t)places, sizeof *peers);
+    if (!made || !peers) {
+        free(made);
+        free(peers);
+        close(listener);
         return AORTA_ERROR(AORTA_MEMORY, "out of memory for the rendezvous of %d ranks", options->world_size);
     }
+    for (int i = 0; i < places; i++) peers[i].fd = -1;
+    *made = (struct store){.options = *options,
+                           .listener = listener,
+                           .peers = peers,
+                           .newcomers = peers + options->world_size,
+                           .open_until_ns = aorta_clock_ns() + (int64_t)(options->timeout_s * 1e9),
+                           .lost = -1};
+    snprintf(made->place, sizeof made->place, "%s", place);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) {
         aorta_status status = AORTA_ERROR(AORTA_IO, "rendezvous: socketpair: %s", strerror(errno));
         release(made);
