@@ -37,9 +37,9 @@ struct record {
 };
 
 struct aorta_beacon {
-    struct record *record;
-    void *mapping;
-    size_t length;
+    struct record *record; /* of its rank */
+    struct record *records;
+    size_t length; /* of them all */
 };
 
 static aorta_status open_file(const char *directory, int flags, char path[PATH_MAX], int *fd) {
@@ -73,11 +73,11 @@ static aorta_status map_record(const char *path, int fd, int rank, struct aorta_
                            path, rank, ranks);
     }
     beacon->length = (size_t)info.st_size;
-    beacon->mapping = mmap(NULL, beacon->length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (beacon->mapping == MAP_FAILED) return AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno));
-    beacon->record = (struct record *)beacon->mapping + rank;
+    beacon->records = mmap(NULL, beacon->length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (beacon->records == MAP_FAILED) return AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno));
+    beacon->record = &beacon->records[rank];
     if (beacon->record->magic == MAGIC) return NULL;
-    munmap(beacon->mapping, beacon->length);
+    munmap(beacon->records, beacon->length);
     return AORTA_ERROR(AORTA_IO, "%s: written by another version of this program", path);
 }
 
@@ -107,7 +107,7 @@ aorta_status aorta_beacon_open_at(const char *directory, int rank, struct aorta_
 
 void aorta_beacon_close(struct aorta_beacon *beacon) {
     if (!beacon) return;
-    munmap(beacon->mapping, beacon->length);
+    munmap(beacon->records, beacon->length);
     free(beacon);
 }
 
@@ -170,8 +170,8 @@ static void read_newest(struct record *record, struct aorta_beacon_state *state)
     }
 }
 
-struct aorta_beacon_state aorta_beacon_read(const struct aorta_beacon *beacon) {
-    struct record *record = beacon->record;
+struct aorta_beacon_state aorta_beacon_read(const struct aorta_beacon *beacon, int rank) {
+    struct record *record = &beacon->records[rank];
     struct aorta_beacon_state state = {.pid = atomic_load(&record->pid),
                                        .group = atomic_load(&record->group),
                                        .ended_ns = atomic_load(&record->ended_ns),

@@ -54,7 +54,7 @@ struct aorta_beacon_state {
     int64_t reported_ns;          /* when the last operation was reported; 0: never */
     char text[AORTA_BEACON_TEXT]; /* "": none */
 };
-/* A consistent copy of the record now. */
-struct aorta_beacon_state aorta_beacon_read(const struct aorta_beacon *beacon);
+/* A consistent copy of the record of any rank now. */
+struct aorta_beacon_state aorta_beacon_read(const struct aorta_beacon *beacon, int rank);
 
 #endif

@@ -58,13 +58,6 @@ static aorta_status check_options(const struct aorta_launch_options *options) {
                        strchr(options->command[0], '/') ? "" : " in PATH");
 }
 
-static aorta_status open_beacons(struct job *job) {
-    AORTA_TRY(aorta_beacon_create(job->directory.path, job->options->ranks));
-    for (int rank = 0; rank < job->options->ranks; rank++)
-        AORTA_TRY(aorta_beacon_open_at(job->directory.path, rank, &job->beacons[rank]));
-    return NULL;
-}
-
 /* mpirun hangs or crashes where it can open too few files. */
 static aorta_status reserve_files(const struct job *job) {
     const rlim_t needed = MPIRUN_FILES + MPIRUN_FILES_PER_RANK * (rlim_t)job->options->ranks;
@@ -99,18 +92,16 @@ static aorta_status open_job(struct job *job) {
     AORTA_TRY(make_token(job->token));
     job->child_count = job->mpirun[0] ? 1 : job->options->ranks;
     job->children = calloc((size_t)job->child_count, sizeof *job->children);
-    job->beacons = calloc((size_t)job->options->ranks, sizeof *job->beacons);
     job->notified = calloc((size_t)job->options->ranks, sizeof *job->notified);
-    if (!job->children || !job->beacons || !job->notified)
-        return AORTA_ERROR(AORTA_MEMORY, "out of memory for the ranks' state");
+    if (!job->children || !job->notified) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the ranks' state");
     AORTA_TRY(aorta_temporary_make("aorta-launch-", &job->directory));
     if (job->mpirun[0]) aorta_mpirun_shared_memory(job->options->ranks, &job->shared);
-    return open_beacons(job);
+    AORTA_TRY(aorta_beacon_create(job->directory.path, job->options->ranks));
+    return aorta_beacon_open_at(job->directory.path, 0, &job->beacon);
 }
 
 static void close_job(struct job *job) {
-    for (int rank = 0; job->beacons && rank < job->options->ranks; rank++) aorta_beacon_close(job->beacons[rank]);
-    free(job->beacons);
+    aorta_beacon_close(job->beacon);
     free(job->notified);
     free(job->children);
     aorta_temporary_remove(&job->shared);
@@ -129,7 +120,7 @@ static int64_t failure_ns(const struct aorta_beacon_state *state) {
 int job_first_failure(const struct job *job, struct aorta_beacon_state *first) {
     int found = -1;
     for (int rank = 0; rank < job->options->ranks; rank++) {
-        struct aorta_beacon_state state = aorta_beacon_read(job->beacons[rank]);
+        struct aorta_beacon_state state = aorta_beacon_read(job->beacon, rank);
         if (!state.ended || state.wait_status == 0) continue;
         if (found >= 0 && failure_ns(&state) >= failure_ns(first)) continue;
         found = rank;
@@ -141,7 +132,7 @@ int job_first_failure(const struct job *job, struct aorta_beacon_state *first) {
 int64_t job_all_ended_ns(const struct job *job) {
     int64_t last_ns = 0;
     for (int rank = 0; rank < job->options->ranks; rank++) {
-        struct aorta_beacon_state state = aorta_beacon_read(job->beacons[rank]);
+        struct aorta_beacon_state state = aorta_beacon_read(job->beacon, rank);
         if (!state.ended) return 0;
         if (state.ended_ns > last_ns) last_ns = state.ended_ns;
     }
@@ -169,11 +160,11 @@ static void on_ending_signals(void (*action)(int)) {
     for (int i = 0; i < ENDING; i++) signal(ending[i], action);
 }
 
-static void block_ending_signals(sigset_t *before) {
+static sigset_t ending_signals(void) {
     sigset_t set;
     sigemptyset(&set);
     for (int i = 0; i < ENDING; i++) sigaddset(&set, ending[i]);
-    sigprocmask(SIG_BLOCK, &set, before);
+    return set;
 }
 
 static _Noreturn void become(char *const *command, const sigset_t *mask) {
@@ -189,8 +180,9 @@ static _Noreturn void become(char *const *command, const sigset_t *mask) {
 /* The wrapper outlives the command, to report how it ended, and ignores signals that end it. They are blocked, not
  * lost, until the command has reset them for itself. */
 static aorta_status run_and_wait(char *const *command, struct aorta_beacon *beacon, int *wait_status) {
+    const sigset_t blocked = ending_signals();
     sigset_t mask;
-    block_ending_signals(&mask);
+    sigprocmask(SIG_BLOCK, &blocked, &mask);
     aorta_beacon_started(beacon, 0, getpgrp());
     pid_t pid = fork();
     int error = errno;
@@ -330,7 +322,7 @@ static bool is_stopped(pid_t pid) {
 
 /* A stopped rank reacts to nothing else before it goes on. False: the rank has not started yet. */
 static bool signal_rank(const struct job *job, int rank) {
-    struct aorta_beacon_state state = aorta_beacon_read(job->beacons[rank]);
+    struct aorta_beacon_state state = aorta_beacon_read(job->beacon, rank);
     if (!state.pid || state.ended) return state.pid;
     kill(-state.group, job->signal);
     /* Not to every rank: SIGCONT undoes the attaching of a debugger, or of a leak checker. */
@@ -406,7 +398,7 @@ static void on_signal(struct job *job, int signal) {
 /* Finds a stopped process: a rank that other ranks may wait for, its wrapper, or mpirun. */
 static bool find_stopped(const struct job *job, struct stop *found) {
     for (int rank = 0; rank < job->options->ranks; rank++) {
-        struct aorta_beacon_state state = aorta_beacon_read(job->beacons[rank]);
+        struct aorta_beacon_state state = aorta_beacon_read(job->beacon, rank);
         if (!state.group || state.ended) continue;
         const bool command = state.pid && is_stopped(state.pid);
         *found = (struct stop){.rank = rank, .wrapper = !command, .pid = command ? state.pid : state.group};
@@ -420,7 +412,7 @@ static bool find_stopped(const struct job *job, struct stop *found) {
 static int64_t longest_wait_ns(const struct job *job) {
     int64_t longest = 0;
     for (int rank = 0; rank < job->options->ranks; rank++) {
-        struct aorta_beacon_state state = aorta_beacon_read(job->beacons[rank]);
+        struct aorta_beacon_state state = aorta_beacon_read(job->beacon, rank);
         if (state.timeout_ns > longest) longest = state.timeout_ns;
     }
     return longest;
@@ -449,10 +441,10 @@ static void check_stopped(struct job *job) {
 /* A wrapper reports how its rank ended, unless it was killed. */
 static int find_lost(const struct job *job) {
     for (int rank = 0; rank < job->options->ranks; rank++) {
-        struct aorta_beacon_state state = aorta_beacon_read(job->beacons[rank]);
+        struct aorta_beacon_state state = aorta_beacon_read(job->beacon, rank);
         const bool gone = job->mpirun[0] ? state.group && kill(state.group, 0) && errno == ESRCH : !job->children[rank];
         if (!gone) continue;
-        state = aorta_beacon_read(job->beacons[rank]); /* it may have ended in between */
+        state = aorta_beacon_read(job->beacon, rank); /* it may have ended in between */
         if (!state.ended) return rank;
     }
     return -1;
@@ -508,11 +500,7 @@ static void watch(struct job *job) {
 }
 
 aorta_status aorta_launch_run(const struct aorta_launch_options *options, int *exit_code) {
-    struct job job = {.options = options, .lost = -1};
-    sigemptyset(&job.watched);
-    sigaddset(&job.watched, SIGINT);
-    sigaddset(&job.watched, SIGTERM);
-    sigaddset(&job.watched, SIGHUP);
+    struct job job = {.options = options, .watched = ending_signals(), .lost = -1};
     sigaddset(&job.watched, SIGCHLD);
     sigprocmask(SIG_BLOCK, &job.watched, &job.former_mask); /* until the directories are gone */
     aorta_status status = open_job(&job);

@@ -30,8 +30,8 @@ struct job {
     char mpirun[PATH_MAX];         /* "": the ranks are our own children */
     int port;
     char token[2 * TOKEN_BYTES + 1]; /* of the rendezvous */
-    struct aorta_beacon **beacons;   /* [ranks] */
-    pid_t *children;                 /* [child_count]: mpirun alone, or one wrapper per rank; 0: has ended */
+    struct aorta_beacon *beacon;
+    pid_t *children; /* [child_count]: mpirun alone, or one wrapper per rank; 0: has ended */
     int child_count;
     int child_failure; /* exit code of the first child that ended with one */
     sigset_t watched, former_mask;

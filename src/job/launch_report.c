@@ -50,7 +50,7 @@ static bool ended_as_asked(const struct job *job, const struct aorta_beacon_stat
 
 static bool all_ended_so(const struct job *job, int wait_status) {
     for (int rank = 0; rank < job->options->ranks; rank++) {
-        struct aorta_beacon_state state = aorta_beacon_read(job->beacons[rank]);
+        struct aorta_beacon_state state = aorta_beacon_read(job->beacon, rank);
         if (!state.ended || state.wait_status != wait_status) return false;
     }
     return true;
@@ -90,14 +90,14 @@ static void report_stopped_out(const struct job *job) {
     fprintf(stderr, "aorta launch: %s was stopped (SIGSTOP, or a debugger) for %.1f s, and the job was ended",
             name_stopped(stop, name), (double)(stop->seen_ns - stop->since_ns) * 1e-9);
     if (stop->rank >= 0) {
-        struct aorta_beacon_state state = aorta_beacon_read(job->beacons[stop->rank]);
+        struct aorta_beacon_state state = aorta_beacon_read(job->beacon, stop->rank);
         report_operation(&state);
     }
     fputs(".\n", stderr);
 }
 
 static void report_lost(const struct job *job) {
-    struct aorta_beacon_state state = aorta_beacon_read(job->beacons[job->lost]);
+    struct aorta_beacon_state state = aorta_beacon_read(job->beacon, job->lost);
     fprintf(stderr, "aorta launch: rank %d was lost: its wrapper", job->lost);
     if (state.group) fprintf(stderr, " (process %d)", state.group);
     fputs(" ended", stderr);
@@ -111,7 +111,7 @@ static void report_timeout(const struct job *job) {
     fprintf(stderr, "aorta launch: the job did not end within %g s (--timeout-s) and was ended\n",
             job->options->timeout_s);
     for (int rank = 0; rank < job->options->ranks; rank++) {
-        struct aorta_beacon_state state = aorta_beacon_read(job->beacons[rank]);
+        struct aorta_beacon_state state = aorta_beacon_read(job->beacon, rank);
         fprintf(stderr, "aorta launch: rank %d", rank);
         report_operation(&state);
         fputs(".\n", stderr);

@@ -46,8 +46,8 @@ static void test_said_and_read(void **state) {
     check_ok(aorta_beacon_create(directory, 3));
     setenv("AORTA_STATE_DIR", directory, 1);
     check_ok(aorta_beacon_open(2, &rank));
-    check_ok(aorta_beacon_open_at(directory, 2, &launcher));
-    seen = aorta_beacon_read(launcher);
+    check_ok(aorta_beacon_open_at(directory, 0, &launcher));
+    seen = aorta_beacon_read(launcher, 2);
     assert_int_equal(seen.pid, 0);
     assert_int_equal(seen.step, -1);
     assert_string_equal(seen.text, "");
@@ -58,7 +58,7 @@ static void test_said_and_read(void **state) {
     }
     aorta_beacon_step(rank, 7);
     aorta_beacon_started(rank, 123, 122);
-    seen = aorta_beacon_read(launcher);
+    seen = aorta_beacon_read(launcher, 2);
     assert_string_equal(seen.text, "operation 99");
     assert_int_equal(seen.step, 7);
     assert_int_equal(seen.pid, 123);
@@ -66,14 +66,14 @@ static void test_said_and_read(void **state) {
     assert_false(seen.ended);
     assert_int_equal(seen.failed_ns, 0);
     aorta_beacon_failed(rank);
-    seen = aorta_beacon_read(launcher);
+    seen = aorta_beacon_read(launcher, 2);
     int64_t first = seen.failed_ns;
     assert_true(first >= seen.reported_ns);
     aorta_beacon_failed(rank);
-    seen = aorta_beacon_read(launcher);
+    seen = aorta_beacon_read(launcher, 2);
     assert_int_equal(seen.failed_ns, first);
     aorta_beacon_ended(rank, 0x900);
-    seen = aorta_beacon_read(launcher);
+    seen = aorta_beacon_read(launcher, 2);
     assert_true(seen.ended);
     assert_int_equal(WEXITSTATUS(seen.wait_status), 9);
     aorta_beacon_close(rank);
@@ -90,7 +90,7 @@ static void test_long_text_is_cut(void **state) {
     check_ok(aorta_beacon_create(directory, 1));
     check_ok(aorta_beacon_open_at(directory, 0, &beacon));
     aorta_beacon_set(beacon, text);
-    seen = aorta_beacon_read(beacon);
+    seen = aorta_beacon_read(beacon, 0);
     assert_int_equal(strlen(seen.text), AORTA_BEACON_TEXT - 1);
     aorta_beacon_close(beacon);
 }
@@ -112,7 +112,7 @@ static void test_survives_kill(void **state) {
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status));
     check_ok(aorta_beacon_open_at(directory, 1, &beacon));
-    seen = aorta_beacon_read(beacon);
+    seen = aorta_beacon_read(beacon, 1);
     assert_string_equal(seen.text, "last words");
     aorta_beacon_close(beacon);
 }
@@ -131,7 +131,7 @@ static void test_two_speakers(void **state) {
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, talk, beacon), 0);
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
-    struct aorta_beacon_state seen = aorta_beacon_read(beacon);
+    struct aorta_beacon_state seen = aorta_beacon_read(beacon, 0);
     assert_true(!strcmp(seen.text, "aaaaaaaaaaaaaaaa") || !strcmp(seen.text, "bbbbbbbbbbbbbbbb"));
     aorta_beacon_close(beacon);
 }
