@@ -174,6 +174,13 @@ static aorta_status backward_input(struct aorta_sparse_dense *d, int layer, int6
     return product(d, BACKWARD_INPUT, layer, samples, (struct aorta_linear_args){.dy = dy, .dx = dx});
 }
 
+/* The gradient of a layer's output before its ReLU, in place. */
+static aorta_status relu_backward(struct aorta_sparse_dense *d, int layer, int64_t samples, float *dy) {
+    return aorta_relu_backward(
+        compute_of(d), &(struct aorta_relu_args){
+                           .count = samples * d->shape.layers[layer].out, .y = d->outputs[layer], .dy = dy, .dx = dy});
+}
+
 aorta_status aorta_sparse_dense_bottom(struct aorta_sparse_dense *d, const struct aorta_sparse_pass *pass) {
     const float *x = pass->features;
     AORTA_TRY(begin(d, "bottom_forward", 0, d->shape.bottom, 1, pass->samples));
@@ -211,12 +218,7 @@ static aorta_status top_backward(struct aorta_sparse_dense *d, const struct aort
     AORTA_TRY(aorta_bce_with_logits(compute_of(d), &bce));
     for (int i = score; i > projection; i--) {
         const float *x = i == projection + 1 ? d->gated : d->outputs[i - 1];
-        if (i != score)
-            AORTA_TRY(aorta_relu_backward(compute_of(d),
-                                          &(struct aorta_relu_args){.count = pass->samples * d->shape.layers[i].out,
-                                                                    .y = d->outputs[i],
-                                                                    .dy = d->wide[now],
-                                                                    .dx = d->wide[now]}));
+        if (i != score) AORTA_TRY(relu_backward(d, i, pass->samples, d->wide[now]));
         AORTA_TRY(backward_weight(d, i, pass->samples, x, d->wide[now]));
         AORTA_TRY(backward_input(d, i, pass->samples, d->wide[now], d->wide[1 - now]));
         now = 1 - now;
@@ -249,11 +251,7 @@ aorta_status aorta_sparse_dense_backward(struct aorta_sparse_dense *d, const str
     AORTA_TRY(begin(d, "bottom_backward", 0, d->shape.bottom + 1, 1, pass->samples));
     AORTA_TRY(backward_weight(d, d->shape.bottom, pass->samples, pass->pooled, d->projected));
     for (int i = d->shape.bottom - 1; i >= 0; i--) {
-        AORTA_TRY(aorta_relu_backward(compute_of(d),
-                                      &(struct aorta_relu_args){.count = pass->samples * d->shape.layers[i].out,
-                                                                .y = d->outputs[i],
-                                                                .dy = d->wide[now],
-                                                                .dx = d->wide[now]}));
+        AORTA_TRY(relu_backward(d, i, pass->samples, d->wide[now]));
         AORTA_TRY(backward_weight(d, i, pass->samples, i ? d->outputs[i - 1] : pass->features, d->wide[now]));
         if (i) AORTA_TRY(backward_input(d, i, pass->samples, d->wide[now], d->wide[1 - now]));
         now = 1 - now;

@@ -23,12 +23,8 @@ bool exchange_coded(const struct aorta_sparse_exchange *x) {
     return x->s.options->run.kernel == AORTA_KERNEL_QUANT_UVM;
 }
 
-bool exchange_has_cache(const struct aorta_sparse_exchange *x) {
-    return x->s.options->run.kernel == AORTA_KERNEL_FUSED_UVM_CACHING || exchange_coded(x);
-}
-
 bool exchange_in_host_memory(const struct aorta_sparse_exchange *x) {
-    return x->s.options->run.kernel == AORTA_KERNEL_FUSED_UVM || exchange_has_cache(x);
+    return x->s.options->run.kernel == AORTA_KERNEL_FUSED_UVM || aorta_sparse_has_cache(x->s.options);
 }
 
 /* ---- ranges and collectives ---- */
@@ -49,21 +45,21 @@ static aorta_status send_parts(const struct aorta_sparse_exchange *x, struct aor
                  : NULL;
 }
 
+/* [owners] of a batch: see `counts`. */
+static size_t *counts_of(const struct aorta_sparse_exchange *x, const struct exchange_flight *f, int which) {
+    return f->counts + which * x->owners;
+}
+
 /* `sent` and `received`: numbers of the lists in `counts`. */
 static struct aorta_comm_call parts_call(const struct aorta_sparse_exchange *x, const struct exchange_flight *f,
                                          enum aorta_dtype dtype, const void *send, int sent, void *receive,
                                          int received) {
     return (struct aorta_comm_call){.kind = AORTA_ALL_TO_ALL,
                                     .dtype = dtype,
-                                    .send_counts = f->counts + sent * x->owners,
-                                    .receive_counts = f->counts + received * x->owners,
+                                    .send_counts = counts_of(x, f, sent),
+                                    .receive_counts = counts_of(x, f, received),
                                     .piece_count = 1,
                                     .pieces = {{send, receive, 0}}};
-}
-
-/* [owners] of a batch: see `counts`. */
-static size_t *counts_of(const struct aorta_sparse_exchange *x, struct exchange_flight *f, int which) {
-    return f->counts + which * x->owners;
 }
 
 /* ---- batches in flight ---- */
@@ -113,11 +109,11 @@ aorta_status aorta_sparse_exchange_reserve(struct aorta_sparse_exchange *x) {
 /* ---- all ---- */
 
 static aorta_status take_rows(struct aorta_sparse_exchange *x) {
-    int64_t columns = 0;
-    for (int o = 0; o < x->owners; o++) columns += x->plan.widths[o];
+    for (int o = 0; o < x->owners; o++) x->received_columns += x->plan.widths[o];
     AORTA_TRY(
         exchange_take(x, (size_t)(x->owners * x->s.samples * x->width), sizeof(float), "pooled rows", &x->pooled));
-    return exchange_take(x, (size_t)(x->s.samples * columns), sizeof(float), "received pooled rows", &x->received);
+    return exchange_take(x, (size_t)(x->s.samples * x->received_columns), sizeof(float), "received pooled rows",
+                         &x->received);
 }
 
 static aorta_status build(struct aorta_sparse_exchange *x) {
@@ -341,9 +337,7 @@ static struct aorta_columns_args columns_of(const struct aorta_sparse_exchange *
 }
 
 static int64_t row_bytes(const struct aorta_sparse_exchange *x, const struct exchange_flight *f) {
-    int64_t columns = 0;
-    for (int o = 0; o < x->owners; o++) columns += x->plan.widths[o];
-    return 2 * columns * f->samples * (int64_t)sizeof(float);
+    return 2 * x->received_columns * f->samples * (int64_t)sizeof(float);
 }
 
 aorta_status aorta_sparse_exchange_rows(struct aorta_sparse_exchange *x, int slot, enum aorta_role role) {

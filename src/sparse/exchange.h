@@ -99,7 +99,8 @@ struct aorta_sparse_exchange {
     struct aorta_comm *comm, *id_comm; /* NULL: this rank owns all that it needs */
     int me, owners, parts;             /* this rank among the owners; its parts */
     const struct aorta_sparse_part *own;
-    int64_t width, widest; /* columns that it serves; of the widest part */
+    int64_t width, widest;    /* columns that it serves; of the widest part */
+    int64_t received_columns; /* that all owners serve */
     const char *tag;
     /* device memory */
     struct aorta_jagged_part *split;
@@ -128,8 +129,7 @@ aorta_status exchange_take(struct aorta_sparse_exchange *x, size_t count, size_t
 /* Host memory for `count` values of `each` bytes; `place` is a pointer to a pointer of any type. */
 aorta_status exchange_list(struct aorta_sparse_exchange *x, size_t count, size_t each, void *place);
 struct aorta_stream *exchange_compute(const struct aorta_sparse_exchange *x);
-bool exchange_coded(const struct aorta_sparse_exchange *x); /* rows are stored in 8 bits */
-bool exchange_has_cache(const struct aorta_sparse_exchange *x);
+bool exchange_coded(const struct aorta_sparse_exchange *x);          /* rows are stored in 8 bits */
 bool exchange_in_host_memory(const struct aorta_sparse_exchange *x); /* tables are */
 
 /* ---- exchange_tables.c ---- */

@@ -14,9 +14,9 @@ static aorta_status take_rows_of_tables(struct aorta_sparse_exchange *x) {
                                       : exchange_take(x, bytes, 1, "embedding tables", &x->table);
 }
 
-static aorta_status take_zeros(struct aorta_sparse_exchange *x, size_t count, const char *what, uint32_t **place) {
-    AORTA_TRY(exchange_take(x, count, sizeof **place, what, place));
-    return aorta_fill_bytes(exchange_compute(x), *place, 0, count * sizeof **place);
+static aorta_status take_zeros(struct aorta_sparse_exchange *x, size_t count, size_t each, const char *what,
+                               void *place) {
+    return aorta_own_zeros(&x->s.context->owned, exchange_compute(x), count * each, what, place);
 }
 
 /* Host memory to new device memory. */
@@ -85,21 +85,18 @@ static aorta_status take_cache(struct aorta_sparse_exchange *x) {
     c->per_set = (x->rows + c->sets - 1) / c->sets;
     const size_t count = (size_t)(c->sets * AORTA_ROW_WAYS);
     AORTA_TRY(exchange_take(x, count, (size_t)c->row_bytes, "cached rows of tables", &c->values));
-    AORTA_TRY(take_zeros(x, count, "cached rows of tables", &c->rows));
-    AORTA_TRY(take_zeros(x, count, "cached rows of tables", &c->slots));
-    AORTA_TRY(take_zeros(x, count, "cached rows of tables", &c->used));
-    AORTA_TRY(exchange_take(x, AORTA_ROW_COUNTS, sizeof *c->counts, "counts of cached rows", &c->counts));
-    return aorta_fill_bytes(exchange_compute(x), c->counts, 0, AORTA_ROW_COUNTS * sizeof *c->counts);
+    AORTA_TRY(take_zeros(x, count, sizeof *c->rows, "cached rows of tables", &c->rows));
+    AORTA_TRY(take_zeros(x, count, sizeof *c->slots, "cached rows of tables", &c->slots));
+    AORTA_TRY(take_zeros(x, count, sizeof *c->used, "cached rows of tables", &c->used));
+    return take_zeros(x, AORTA_ROW_COUNTS, sizeof *c->counts, "counts of cached rows", &c->counts);
 }
 
 aorta_status exchange_take_tables(struct aorta_sparse_exchange *x) {
     AORTA_TRY(place_tables(x));
     AORTA_TRY(take_rows_of_tables(x));
-    if (exchange_has_cache(x)) AORTA_TRY(take_cache(x));
-    if (x->s.options->run.optimizer == AORTA_SPARSE_ROWWISE_ADAGRAD) {
-        AORTA_TRY(exchange_take(x, (size_t)x->rows, sizeof(float), "sums of squares of table rows", &x->state));
-        AORTA_TRY(aorta_fill(exchange_compute(x), x->state, AORTA_F32, x->rows, 0));
-    }
+    if (aorta_sparse_has_cache(x->s.options)) AORTA_TRY(take_cache(x));
+    if (x->s.options->run.optimizer == AORTA_SPARSE_ROWWISE_ADAGRAD)
+        AORTA_TRY(take_zeros(x, (size_t)x->rows, sizeof *x->state, "sums of squares of table rows", &x->state));
     if (keeps_gradients(x))
         AORTA_TRY(exchange_take(x, (size_t)x->elements, sizeof(float), "gradients of embedding tables", &x->gradient));
     int64_t element = 0, byte = 0;

@@ -225,14 +225,14 @@ bool aorta_sparse_is_asked_for(const char *path, const char *const *overrides, s
 
 /* ---- loading ---- */
 
-static bool has_cache(const struct aorta_sparse_options *options) {
+bool aorta_sparse_has_cache(const struct aorta_sparse_options *options) {
     const enum aorta_sparse_kernel kernel = options->run.kernel;
     return kernel == AORTA_KERNEL_FUSED_UVM_CACHING || kernel == AORTA_KERNEL_QUANT_UVM;
 }
 
 /* A cache has the rows that a batch names; tables of every rank are updated whole, from summed gradients. */
 static aorta_status check_cache(const struct aorta_sparse_options *options) {
-    if (!has_cache(options) || options->run.sharding != AORTA_DATA_PARALLEL) return NULL;
+    if (!aorta_sparse_has_cache(options) || options->run.sharding != AORTA_DATA_PARALLEL) return NULL;
     return aorta_config_error(&options->train.config, "RunOptions.compute_kernel",
                               "data_parallel updates all rows, and a cache has some; use fused, dense or fused_uvm, or "
                               "another RunOptions.sharding_type");
@@ -327,7 +327,7 @@ void aorta_sparse_options_without_effect(const struct aorta_sparse_options *opti
                                          struct aorta_text *lines) {
     const enum aorta_sparse_sharding sharding = options->run.sharding;
     const bool facts[FACTS] = {
-        [NO_CACHE] = !has_cache(options),
+        [NO_CACHE] = !aorta_sparse_has_cache(options),
         [SGD] = options->run.optimizer == AORTA_SPARSE_SGD,
         [OTHER_DIRECTORY] = !options->output_dir,
         [NOT_BY_HOST] = sharding != AORTA_TABLE_ROW_WISE && sharding != AORTA_TABLE_COLUMN_WISE,

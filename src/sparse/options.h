@@ -89,6 +89,9 @@ void aorta_sparse_options_free(struct aorta_sparse_options *options);
 void aorta_sparse_options_without_effect(const struct aorta_sparse_options *options, bool gpu,
                                          struct aorta_text *lines);
 
+/* Whether the kernel keeps some rows on the device, and all in host memory. */
+bool aorta_sparse_has_cache(const struct aorta_sparse_options *options);
+
 /* Samples of batch `number` on each rank. */
 int64_t aorta_sparse_batch_size(const struct aorta_sparse_options *options, int64_t number);
 
