@@ -272,7 +272,7 @@ static aorta_status find_all(struct aorta_hwq_comparison *comparison) {
 
 static aorta_status make(struct aorta_hwq_comparison *comparison) {
     comparison->pairs =
-        aorta_arena_alloc(&comparison->arena, (comparison->baseline->count + 1) * sizeof *comparison->pairs);
+        aorta_arena_alloc(&comparison->found.arena, (comparison->baseline->count + 1) * sizeof *comparison->pairs);
     if (!comparison->pairs) return AORTA_ERROR(AORTA_MEMORY, "no memory for the comparison");
     for (size_t i = 0; i < comparison->baseline->count; i++) {
         const struct aorta_hwq_measurement *baseline = &comparison->baseline->items[i];
@@ -299,7 +299,6 @@ aorta_status aorta_hwq_comparison_make(const struct aorta_hwq_measurements *base
 }
 
 void aorta_hwq_comparison_free(struct aorta_hwq_comparison *comparison) {
-    aorta_arena_free(&comparison->arena);
     aorta_found_free(&comparison->found);
     *comparison = (struct aorta_hwq_comparison){0};
 }

@@ -76,10 +76,9 @@ struct aorta_hwq_comparison_options {
 };
 
 struct aorta_hwq_comparison {
-    struct aorta_arena arena;
     const struct aorta_hwq_measurements *baseline, *test; /* borrowed */
     struct aorta_hwq_comparison_options options;
-    struct aorta_hwq_compared *pairs;
+    struct aorta_hwq_compared *pairs; /* in the arena of `found` */
     size_t pair_count;
     size_t changes[AORTA_HWQ_CHANGE_COUNT];
     struct aorta_found_list found; /* the largest change, counts, warnings: settings that differ, missing partners */

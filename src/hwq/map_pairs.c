@@ -34,11 +34,6 @@ static bool is_settled(const struct search *search, const struct aorta_map_pair 
     return pair->streak >= search->options->repeats;
 }
 
-static void decide(const struct search *search, struct aorta_map_pair *pair) {
-    bool settled = is_settled(search, pair);
-    pair->shared = settled ? pair->last : 2 * pair->blocked > pair->probes;
-}
-
 /* ---- rounds: all other streams against one blocker ---- */
 
 static bool is_row_settled(const struct search *search, int blocker) {
@@ -70,12 +65,17 @@ static aorta_status probe_rows(struct search *search) {
     return NULL;
 }
 
+/* Pairs whose results never repeated often enough are decided by majority. */
 static void decide_rows(struct search *search) {
     struct aorta_map *map = search->map;
-    for (int blocker = 0; blocker < map->count; blocker++) {
-        for (int other = 0; other < map->count; other++)
-            if (other != blocker) decide(search, aorta_map_pair_of(map, blocker, other));
-    }
+    for (int blocker = 0; blocker < map->count; blocker++)
+        for (int other = 0; other < map->count; other++) {
+            struct aorta_map_pair *pair = aorta_map_pair_of(map, blocker, other);
+            if (other == blocker) continue;
+            const bool settled = is_settled(search, pair);
+            map->unsettled += !settled;
+            pair->shared = settled ? pair->last : 2 * pair->blocked > pair->probes;
+        }
 }
 
 /* ---- groups ---- */
@@ -196,14 +196,6 @@ static aorta_status find_blocking(struct search *search) {
     return NULL;
 }
 
-static int count_unsettled(const struct search *search) {
-    int count = 0;
-    for (int blocker = 0; blocker < search->map->count; blocker++)
-        for (int other = 0; other < search->map->count; other++)
-            count += other != blocker && !is_settled(search, aorta_map_pair_of(search->map, blocker, other));
-    return count;
-}
-
 /* While all streams had work, a stream that blocked h streams shared a queue with them. */
 static double count_busy_queues(const struct aorta_map *map) {
     double queues = 0.0;
@@ -220,7 +212,6 @@ static aorta_status run(struct search *search) {
     struct aorta_map *map = search->map;
     AORTA_TRY(probe_rows(search));
     decide_rows(search);
-    map->unsettled = count_unsettled(search);
     const double busy_queues = count_busy_queues(map);
     make_groups(map);
     AORTA_TRY(verify(search));
