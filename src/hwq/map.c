@@ -25,10 +25,10 @@ struct bench {
     const struct aorta_map_options *options;
     struct aorta_map *map;
     struct aorta_owned own;
-    struct aorta_stream **streams;
-    struct aorta_event **done; /* GPUs, streams that do not compute: after their work */
-    int64_t (*stamps)[2];      /* pinned: start and end of the kernel that each stream ran last */
-    void *host, *memory[2];    /* pinned, and device memory with a piece for each stream */
+    struct aorta_stream *streams[AORTA_MAP_STREAMS];
+    struct aorta_event *done[AORTA_MAP_STREAMS]; /* GPUs, streams that do not compute: after their work */
+    int64_t (*stamps)[2];                        /* pinned: start and end of the kernel that each stream ran last */
+    void *host, *memory[2];                      /* pinned, and device memory with a piece for each stream */
     int64_t hold_ns;
 };
 
@@ -145,30 +145,23 @@ static void lengthen(void *context) {
 
 /* ---- streams ---- */
 
+static void add_streams(struct aorta_map *map, enum aorta_map_role role, enum aorta_priority priority, int count,
+                        const char *prefix) {
+    for (int i = 0; i < count; i++)
+        map->streams[map->count++] = (struct aorta_map_stream){
+            .name = aorta_arena_printf(&map->arena, "%s%d", prefix, i), .role = role, .priority = priority};
+}
+
 static void name_streams(const struct aorta_map_options *options, struct aorta_map *map) {
-    int at = 0;
     for (int level = 0; level < options->priority_count; level++) {
-        for (int i = 0; i < options->compute_streams; i++) {
-            struct aorta_map_stream *stream = &map->streams[at++];
-            *stream = (struct aorta_map_stream){.role = AORTA_MAP_COMPUTE, .priority = options->priorities[level]};
-            if (options->priority_count > 1)
-                snprintf(stream->name, sizeof stream->name, "%s.c%d", aorta_map_priority_name(stream->priority), i);
-            else
-                snprintf(stream->name, sizeof stream->name, "c%d", i);
-        }
+        const enum aorta_priority priority = options->priorities[level];
+        char prefix[16] = "c";
+        if (options->priority_count > 1)
+            snprintf(prefix, sizeof prefix, "%s.c", aorta_map_priority_name((int)priority));
+        add_streams(map, AORTA_MAP_COMPUTE, priority, options->compute_streams, prefix);
     }
-    const struct {
-        enum aorta_map_role role;
-        int count;
-        const char *prefix;
-    } more[] = {{AORTA_MAP_COPY, options->copy_streams, "copy"}, {AORTA_MAP_COMM, options->comm_streams, "comm"}};
-    for (size_t kind = 0; kind < sizeof more / sizeof *more; kind++) {
-        for (int i = 0; i < more[kind].count; i++) {
-            struct aorta_map_stream *stream = &map->streams[at++];
-            *stream = (struct aorta_map_stream){.role = more[kind].role, .priority = AORTA_PRIORITY_NORMAL};
-            snprintf(stream->name, sizeof stream->name, "%s%d", more[kind].prefix, i);
-        }
-    }
+    add_streams(map, AORTA_MAP_COPY, AORTA_PRIORITY_NORMAL, options->copy_streams, "copy");
+    add_streams(map, AORTA_MAP_COMM, AORTA_PRIORITY_NORMAL, options->comm_streams, "comm");
 }
 
 /* Some drivers assign a stream's queue at its first use, which must happen in order. */
@@ -200,8 +193,7 @@ static void end_bench(struct bench *bench) {
     aorta_owned_free(&bench->own);
 }
 
-static aorta_status check(const struct aorta_map_options *options) {
-    int count = options->compute_streams * options->priority_count + options->copy_streams + options->comm_streams;
+static aorta_status check(const struct aorta_map_options *options, int count) {
     if (count < 2 || count > AORTA_MAP_STREAMS)
         return AORTA_ERROR(AORTA_USAGE, "a map needs 2 to %d streams in all; these are %d", AORTA_MAP_STREAMS, count);
     if (options->comm_streams && !options->comm)
@@ -210,29 +202,24 @@ static aorta_status check(const struct aorta_map_options *options) {
 }
 
 aorta_status aorta_map_run(const struct aorta_map_options *options, struct aorta_map *map) {
+    const int count =
+        options->compute_streams * options->priority_count + options->copy_streams + options->comm_streams;
     *map = (struct aorta_map){0};
-    AORTA_TRY(check(options));
-    map->count = options->compute_streams * options->priority_count + options->copy_streams + options->comm_streams;
+    AORTA_TRY(check(options, count));
     map->comm_backend = options->comm_streams ? aorta_comm_backend(options->comm) : NULL;
-    map->streams = aorta_arena_alloc(&map->arena, (size_t)map->count * sizeof *map->streams);
+    map->streams = aorta_arena_alloc(&map->arena, (size_t)count * sizeof *map->streams);
+    if (map->streams) name_streams(options, map);
     struct bench bench = {.options = options,
                           .map = map,
                           .own = {.device = options->device},
                           .hold_ns = first_hold_ns[aorta_device_get_info(options->device)->kind]};
-    bench.streams = aorta_arena_alloc(&map->arena, (size_t)map->count * sizeof(struct aorta_stream *));
-    bench.done = aorta_arena_alloc(&map->arena, (size_t)map->count * sizeof(struct aorta_event *));
-    aorta_status status = NULL;
-    if (!map->streams || !bench.streams || !bench.done)
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the map of %d streams", map->count);
-    if (!status) {
-        name_streams(options, map);
-        status = make_memory(&bench);
-        if (!status) status = make_streams(&bench);
-        const struct aorta_map_probe probe = {&bench, run_probe, lengthen};
-        if (!status) status = aorta_map_find_pairs(&options->pairs, &probe, map);
-        end_bench(&bench);
-        map->hold_ns = bench.hold_ns;
-    }
+    const struct aorta_map_probe probe = {&bench, run_probe, lengthen};
+    aorta_status status = aorta_arena_check(&map->arena, "the map of streams");
+    if (!status) status = make_memory(&bench);
+    if (!status) status = make_streams(&bench);
+    if (!status) status = aorta_map_find_pairs(&options->pairs, &probe, map);
+    end_bench(&bench);
+    map->hold_ns = bench.hold_ns;
     if (status) aorta_map_free(map);
     return aorta_annotate(status, "the map of queues");
 }

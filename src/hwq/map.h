@@ -25,7 +25,7 @@ enum aorta_map_role { AORTA_MAP_COMPUTE, AORTA_MAP_COPY, AORTA_MAP_COMM, AORTA_M
 const char *aorta_map_priority_name(int priority); /* "low" */
 
 struct aorta_map_stream {
-    char name[24]; /* "c0"; "high.c0" where there are several levels */
+    const char *name; /* "c0"; "high.c0" where there are several levels */
     enum aorta_map_role role;
     enum aorta_priority priority;
     int group; /* counted in order of the streams, from 0 */

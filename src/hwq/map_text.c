@@ -237,22 +237,15 @@ static const struct aorta_row use_rows[] = {
     {0}};
 #undef AT
 
-struct stream_values {
-    const char *name;
-    struct aorta_map_stream stream;
-};
-
-#define AT(member) offsetof(struct stream_values, member)
 static const struct aorta_row stream_rows[] = {
-    {"stream", AORTA_ROW_TEXT, AT(name), .heading = "stream", .help = "its name"},
-    {NULL, AORTA_ROW_PART, AT(stream), .part = use_rows},
+    {"stream", AORTA_ROW_TEXT, offsetof(struct aorta_map_stream, name), .heading = "stream", .help = "its name"},
+    {NULL, AORTA_ROW_PART, 0, .part = use_rows},
     {0}};
-#undef AT
 
 static enum aorta_line fill_stream(const void *of, size_t index, void *values) {
     const struct aorta_map *map = of;
     if (index >= (size_t)map->count) return AORTA_LINE_END;
-    *(struct stream_values *)values = (struct stream_values){map->streams[index].name, map->streams[index]};
+    *(struct aorta_map_stream *)values = map->streams[index];
     return AORTA_LINE;
 }
 
@@ -279,7 +272,7 @@ static enum aorta_line fill_copy(const void *of, size_t index, void *values) {
 }
 
 static const struct aorta_result_table streams = {"streams", "Streams", .rows = stream_rows,
-                                                  .size = sizeof(struct stream_values), .fill = fill_stream};
+                                                  .size = sizeof(struct aorta_map_stream), .fill = fill_stream};
 static const struct aorta_result_table of_copies = {"copies", "Copies", .rows = copy_rows,
                                                     .size = sizeof(struct aorta_map_copy_pair), .fill = fill_copy};
 const struct aorta_result_table *const aorta_map_tables[] = {&streams, &of_copies, NULL};

@@ -48,6 +48,7 @@ static void count_longer(void *context) {
 static struct aorta_map find_pairs(struct planted *planted, int count, int repeats, bool all_pairs) {
     struct aorta_map map = {.count = count};
     map.streams = aorta_arena_alloc(&map.arena, (size_t)count * sizeof *map.streams);
+    for (int i = 0; i < count; i++) map.streams[i].name = "";
     const struct aorta_map_pair_options options = {repeats, all_pairs};
     const struct aorta_map_probe probe = {planted, run_probe, count_longer};
     check_ok(aorta_map_find_pairs(&options, &probe, &map));
